@@ -1,0 +1,11 @@
+//! Ring 1 of Evenkeel: the algorithms, and nothing that could make two runs differ.
+//!
+//! No clock, socket, file, thread or random source is used here; `now` is always an argument. The
+//! simulator and the gate drive this very code.
+
+pub mod histogram;
+pub mod id;
+pub mod prng;
+pub mod sched;
+pub mod ticket;
+pub mod time;

@@ -1,0 +1,92 @@
+//! Request schedulers: one policy per file, all behind one contract.
+//!
+//! | file | policy | source |
+//! |---|---|---|
+//! | [`fifo`] | arrival order, optional depth | baseline |
+//! | [`sfq`] | start-time fair queuing SFQ(D), depth in requests or bytes | Goyal et al. 1997; Jin et al. 2004; SFQ(D)+ |
+//! | [`depth`] | the depth that SFQ(D) fills, fixed or steered to a latency goal | SFQ(D2), IBIS 2016 |
+//! | [`hold`] | bounded-lead hold for closed-loop tenants whose queue runs dry | this project |
+//! | [`limit`] | token-bucket limits per tenant above any policy | |
+//! | [`dsfq`] | total-service shares over many servers | Wang & Merchant, FAST 2007 |
+//!
+//! # The contract
+//!
+//! Feed one input, then call [`Scheduler::poll`] until it no longer dispatches.
+//!
+//! - Time never goes back between calls.
+//! - A spurious poll changes nothing.
+//! - A ticket goes in once and comes out once, by `poll`, `withdraw` or `drain`.
+//! - `WaitUntil(t)` has `t > now`; an input may make the scheduler ready earlier.
+//! - `complete` is called once for each dispatched ticket.
+//! - Every call is O(log tenants) unless its documentation says otherwise.
+
+use crate::id::TenantId;
+use crate::ticket::Ticket;
+use crate::time::Nanos;
+
+/// What a scheduler wants next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Next {
+    /// Send this ticket to the device, then poll again.
+    Dispatch(Ticket),
+    /// Nothing may go now; poll again at this instant at the latest.
+    WaitUntil(Nanos),
+    /// Nothing may go before the next input.
+    Idle,
+}
+
+/// What a policy says of one tenant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Relative weight, in thousandths; 1 to 1_000_000_000. A share of "4" is 4000.
+    pub weight_milli: u32,
+    /// Upper bounds, enforced by [`limit`].
+    pub limit: Limit,
+}
+
+/// Upper bounds of one tenant. Zero means no bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limit {
+    /// Requests per second.
+    pub rate_iops: u64,
+    /// Bytes per second.
+    pub rate_bytes: u64,
+    /// Requests that may pass at once after idleness; at least one whenever `rate_iops` is set.
+    pub burst_requests: u64,
+    /// Bytes that may pass at once after idleness; a request larger than this still passes, from a
+    /// full bucket, and leaves a debt.
+    pub burst_bytes: u64,
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Self { weight_milli: 1000, limit: Limit::default() }
+    }
+}
+
+/// A request queue policy. See the [module](self) for the contract.
+pub trait Scheduler {
+    /// Takes in a ticket. Its tenant must have been configured.
+    fn enqueue(&mut self, now: Nanos, ticket: Ticket);
+
+    /// Notes that the device finished a ticket that `poll` had dispatched.
+    fn complete(&mut self, now: Nanos, ticket: Ticket);
+
+    /// Says what to do next.
+    fn poll(&mut self, now: Nanos) -> Next;
+
+    /// Adds a tenant or changes its share. Queued tickets keep the tags they have; the change
+    /// holds for what follows. O(tenants) when it adds one.
+    fn configure(&mut self, now: Nanos, tenant: TenantId, share: Share);
+
+    /// Takes back a queued ticket, as when its client has vanished; false if it is not queued here
+    /// (dispatched already). O(tickets queued by that tenant).
+    fn withdraw(&mut self, now: Nanos, ticket: Ticket) -> bool;
+
+    /// Takes back everything queued, in an order that keeps each tenant's own order. O(tickets).
+    fn drain(&mut self) -> Vec<Ticket>;
+
+    /// Tickets waiting here, dispatched ones excluded.
+    fn queued(&self) -> usize;
+}

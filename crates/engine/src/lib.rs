@@ -1,0 +1,89 @@
+//! Ring 1: the brain of one scheduling domain of a gate.
+//!
+//! The driver turns protocol requests into [`Request`]s and performs [`Output`]s; the engine
+//! decides what goes to which server when, cuts large requests into units, keeps the accounts, and
+//! takes policy changes as inputs. It never sees a payload, a socket or a clock.
+
+pub mod cost;
+pub mod policy;
+pub mod report;
+
+use evenkeel_core::id::{ServerId, TenantId};
+use evenkeel_core::ticket::Kind;
+use evenkeel_core::time::Nanos;
+
+/// A client's request, as the engine sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The driver's handle: a small integer, unique among live requests; it indexes a vector here.
+    pub slot: u32,
+    /// Who asks.
+    pub tenant: TenantId,
+    /// Which server of the domain holds the bytes.
+    pub server: ServerId,
+    /// What for.
+    pub kind: Kind,
+    /// First byte affected, in the server's own addressing.
+    pub offset: u64,
+    /// Bytes affected; zero for a flush.
+    pub length: u64,
+}
+
+/// What the driver tells the engine.
+#[derive(Clone, Debug)]
+pub enum Input<'a> {
+    /// A request has arrived in full.
+    Arrive(Request),
+    /// The backend finished a unit.
+    Done {
+        /// The unit, as named by [`Output::Submit`].
+        unit: u32,
+        /// False if the backend reported an error.
+        ok: bool,
+    },
+    /// The client of this request has vanished: what is still queued will not be sent. The engine
+    /// finishes the request as soon as nothing of it is with the backend.
+    Abandon {
+        /// The request.
+        slot: u32,
+    },
+    /// The policy changed.
+    Policy(&'a policy::Domain),
+}
+
+/// What the engine tells the driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Output {
+    /// Send this unit to the backend, then poll again.
+    Submit(Unit),
+    /// Every unit of the request is done (or was withdrawn): answer the client, free the slot,
+    /// then poll again.
+    Finish {
+        /// The request.
+        slot: u32,
+        /// False if a unit failed or the request was abandoned.
+        ok: bool,
+    },
+    /// Nothing to do before this instant or the next input.
+    WaitUntil(Nanos),
+    /// Nothing to do before the next input.
+    Idle,
+}
+
+/// A part of a request, small enough to schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unit {
+    /// The engine's handle, to be given back by [`Input::Done`].
+    pub unit: u32,
+    /// The request that it is part of.
+    pub slot: u32,
+    /// Where to send it.
+    pub server: ServerId,
+    /// What for.
+    pub kind: Kind,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes; the whole of the request if it fits one unit.
+    pub length: u64,
+}

@@ -1,0 +1,307 @@
+//! The policy as data: what the operator's file means, free of syntax.
+//!
+//! The app parses the file and maps problems back to lines; `io` builds the running gate from this;
+//! the planner will read the same. Names are unique per kind; references between parts are by name
+//! here and by dense index in [`Domain`].
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use evenkeel_core::sched::Share;
+use evenkeel_core::time::Span;
+
+use crate::cost::CostModel;
+
+/// Everything the operator decided.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Policy {
+    /// How far the gate may go.
+    pub mode: Mode,
+    /// Where clients connect.
+    pub listeners: Vec<Listener>,
+    /// Where the bytes are.
+    pub backends: Vec<Backend>,
+    /// Backends that give total-service shares together.
+    pub groups: Vec<Group>,
+    /// What clients see.
+    pub exports: Vec<Export>,
+    /// Who shares.
+    pub tenants: Vec<Tenant>,
+    /// Bounds on what the gate itself may use.
+    pub memory: Memory,
+}
+
+/// How far the gate may go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Count and attribute; delay nothing.
+    #[default]
+    Observe,
+    /// Compute what would be held; hold nothing.
+    Shadow,
+    /// Hold.
+    Enforce,
+}
+
+/// An address to listen on or to connect to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Address {
+    /// Host and port, as `host:port` or `[v6]:port`.
+    Tcp(String),
+    /// A unix socket.
+    Unix(PathBuf),
+}
+
+/// Where clients connect.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listener {
+    /// Its name, for tenants that match on it.
+    pub name: String,
+    /// Where.
+    pub address: Address,
+    /// TLS, if offered.
+    pub tls: Option<ListenerTls>,
+}
+
+/// TLS of a listener.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ListenerTls {
+    /// PEM file with the server's chain.
+    pub certificate: PathBuf,
+    /// PEM file with its key.
+    pub key: PathBuf,
+    /// PEM file with the authorities that sign clients; set means mutual TLS.
+    pub client_authority: Option<PathBuf>,
+    /// Refuse clients that do not start TLS.
+    pub required: bool,
+}
+
+/// Where the bytes are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Backend {
+    /// Its name.
+    pub name: String,
+    /// What stands there.
+    pub source: Source,
+    /// How its requests are queued.
+    pub scheduling: Scheduling,
+}
+
+/// What stands behind a backend.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Source {
+    /// An NBD server.
+    Upstream(Upstream),
+    /// One file or block device, sliced by its exports.
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// Bypass the page cache.
+        direct: bool,
+    },
+    /// A folder; each export is a sparse file in it.
+    Directory {
+        /// Its path.
+        path: PathBuf,
+        /// Bypass the page cache.
+        direct: bool,
+    },
+    /// Memory; gone when the gate stops.
+    Memory,
+}
+
+/// An NBD server behind the gate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Upstream {
+    /// Where.
+    pub address: Address,
+    /// TLS, if wanted.
+    pub tls: Option<UpstreamTls>,
+    /// Connections per export, where the server allows several; 1 to 16.
+    pub connections: u32,
+    /// Offer whatever the server lists, beside the declared exports.
+    pub passthrough: bool,
+    /// Whether acknowledged writes survive the death of the server's process (as in a page cache).
+    /// If not, the first flush after an unplanned reconnect fails, since what it covers may be gone.
+    pub writes_survive_restart: bool,
+    /// How long requests wait for a lost server before they fail.
+    pub patience: Span,
+}
+
+/// TLS towards an upstream.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UpstreamTls {
+    /// PEM file with the authorities to trust.
+    pub authority: PathBuf,
+    /// PEM files with our chain and key, for mutual TLS.
+    pub identity: Option<(PathBuf, PathBuf)>,
+    /// The name to verify, if not the host of the address.
+    pub server_name: Option<String>,
+}
+
+/// How a backend's requests are queued.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scheduling {
+    /// Which policy.
+    pub discipline: Discipline,
+    /// How much may be with the device.
+    pub depth: Depth,
+    /// The longest hold for a tenant whose queue ran dry for a moment; zero turns it off.
+    pub hold: Span,
+    /// What a request costs.
+    pub cost: CostModel,
+    /// Larger requests are cut into units of this many bytes; a power of two, 4 KiB to 32 MiB.
+    pub unit_bytes: u64,
+}
+
+impl Default for Scheduling {
+    fn default() -> Self {
+        Self {
+            discipline: Discipline::Sfq,
+            depth: Depth::Requests(32),
+            hold: Span::ZERO,
+            cost: CostModel::default(),
+            unit_bytes: 1 << 20,
+        }
+    }
+}
+
+/// Which queue discipline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Discipline {
+    /// Arrival order.
+    Fifo,
+    /// Start-time fair queuing.
+    Sfq,
+}
+
+/// How much may be with the device at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// So many units.
+    Requests(u32),
+    /// So many bytes.
+    Bytes(u64),
+    /// Steered between two bounds so that device latency meets a goal (SFQ(D2)).
+    Adaptive {
+        /// Fewest units.
+        min: u32,
+        /// Most units.
+        max: u32,
+        /// Mean device latency of reads to hold.
+        read_goal: Span,
+        /// Mean device latency of writes to hold.
+        write_goal: Span,
+    },
+}
+
+/// Backends whose shares count together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    /// Names of its backends; a backend is in one group at most.
+    pub backends: Vec<String>,
+    /// How shares count over them.
+    pub sharing: Sharing,
+}
+
+/// How shares count over the servers of a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sharing {
+    /// On each server by itself.
+    #[default]
+    Local,
+    /// In all (DSFQ, total service).
+    Total,
+    /// In all, with at least this part of its local share on every server, in thousandths.
+    Hybrid {
+        /// 1 to 1000.
+        min_share_milli: u32,
+    },
+}
+
+/// What clients see: a virtual disk.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Export {
+    /// The name that clients ask for.
+    pub name: String,
+    /// The backend that holds it.
+    pub backend: String,
+    /// Its name at an upstream; the same name if none. In a directory, the file's name.
+    pub source: Option<String>,
+    /// First byte, for a slice.
+    pub offset_bytes: u64,
+    /// Size; the rest of the source if none. Memory and new files in a directory need one.
+    pub size_bytes: Option<u64>,
+    /// Refuse writes.
+    pub read_only: bool,
+    /// A line for people who list exports.
+    pub description: Option<String>,
+}
+
+/// Who shares.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tenant {
+    /// Its name.
+    pub name: String,
+    /// Which connections are its own: any of these.
+    pub matches: Vec<Match>,
+    /// Its weight and limits.
+    pub share: Share,
+}
+
+/// One way to know a tenant. Of several tenants that match, the strongest kind of identity wins,
+/// in the order of the variants; within a kind, the most specific pattern.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Match {
+    /// A name in the client's certificate: subject alternative name or common name; `*` matches
+    /// any run of characters.
+    TlsName(String),
+    /// The export's name, same patterns.
+    Export(String),
+    /// The listener's name.
+    Listener(String),
+    /// The client's address, as a network.
+    Peer {
+        /// Network address.
+        network: IpAddr,
+        /// Prefix length in bits.
+        prefix: u8,
+    },
+}
+
+/// Bounds on what the gate may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// Payload bytes that one tenant's requests may hold in the gate.
+    pub per_tenant_bytes: u64,
+    /// Payload bytes of all tenants together.
+    pub total_bytes: u64,
+    /// Connections in all.
+    pub connections: u32,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self { per_tenant_bytes: 64 << 20, total_bytes: 256 << 20, connections: 4096 }
+    }
+}
+
+/// The name of the tenant that owns whatever no other tenant matches; always present, at share 1
+/// unless the file declares it.
+pub const DEFAULT_TENANT: &str = "default";
+
+/// The part of a policy that one engine needs: one group of servers, or one server.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Domain {
+    /// How far the gate may go.
+    pub mode: Mode,
+    /// How shares count over the servers.
+    pub sharing: Sharing,
+    /// By [`evenkeel_core::id::TenantId`]; ids are never reused while the gate runs, removed
+    /// tenants keep their row.
+    pub tenants: Vec<(String, Share)>,
+    /// By [`evenkeel_core::id::ServerId`].
+    pub servers: Vec<(String, Scheduling)>,
+}

@@ -1,0 +1,111 @@
+//! What the engine tells people: accounts per tenant, by server, at one instant.
+//!
+//! Counters only grow while the gate runs; rates are the reader's business (the difference of two
+//! snapshots), except where a window is part of the meaning.
+
+use evenkeel_core::histogram::Histogram;
+use evenkeel_core::id::TenantId;
+use evenkeel_core::time::{Nanos, Span};
+
+/// The accounts of one scheduling domain.
+#[derive(Clone, Debug, Default)]
+pub struct DomainReport {
+    /// When it was taken.
+    pub at: Nanos,
+    /// By [`TenantId`].
+    pub tenants: Vec<TenantReport>,
+    /// By server.
+    pub servers: Vec<ServerReport>,
+    /// Who waited because of whom, most first; at most [`crate::attribution::TOP_PAIRS`] pairs.
+    pub interference: Vec<Interference>,
+    /// Wait in all that went to pairs which the bounded table no longer holds.
+    pub interference_other: Span,
+}
+
+/// The accounts of one tenant.
+#[derive(Clone, Debug, Default)]
+pub struct TenantReport {
+    /// Its name.
+    pub name: String,
+    /// Its weight in thousandths.
+    pub weight_milli: u32,
+    /// Counts by [`evenkeel_core::ticket::Kind::index`].
+    pub by_kind: [KindReport; 6],
+    /// Time from arrival to dispatch, per unit.
+    pub queue_time: Histogram,
+    /// Time from dispatch to the backend's answer, per unit.
+    pub device_time: Histogram,
+    /// Time from arrival to answer, per request.
+    pub total_time: Histogram,
+    /// Request-time spent held by the tenant's own limit.
+    pub throttled: Span,
+    /// Request-time for which the shadow scheduler would have held this tenant's requests.
+    pub shadow_held: Span,
+    /// Units that the shadow scheduler would have held.
+    pub shadow_held_units: u64,
+    /// Time during which the tenant had something queued.
+    pub backlogged: Span,
+    /// Requests now queued or with the backend.
+    pub in_flight: u64,
+    /// Service delivered in all, in device time by the cost model.
+    pub delivered_cost: Span,
+    /// Shares over the last window.
+    pub window: ShareWindow,
+}
+
+/// Counts of one kind of request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KindReport {
+    /// Requests that arrived.
+    pub offered_requests: u64,
+    /// Bytes that they asked for.
+    pub offered_bytes: u64,
+    /// Requests answered well.
+    pub delivered_requests: u64,
+    /// Bytes of those.
+    pub delivered_bytes: u64,
+    /// Requests answered with an error.
+    pub failed_requests: u64,
+}
+
+/// Shares of the domain's delivered service over the last full window, each 0 to 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ShareWindow {
+    /// What it got.
+    pub delivered: f64,
+    /// What its weight gives among the tenants that were active.
+    pub entitled: f64,
+    /// What it could have had at most with the work that it offered: its entitlement while it kept
+    /// a backlog, and what it asked for while it did not.
+    pub attainable: f64,
+    /// Part of the window in which it kept a backlog.
+    pub backlogged: f64,
+}
+
+/// The accounts of one server.
+#[derive(Clone, Debug, Default)]
+pub struct ServerReport {
+    /// Its name.
+    pub name: String,
+    /// Units with the backend now.
+    pub in_service: u64,
+    /// Units queued now.
+    pub queued: u64,
+    /// The depth in force, in units or bytes as configured; zero for none.
+    pub depth: u64,
+    /// Service delivered in all, in device time by the cost model.
+    pub delivered_cost: Span,
+    /// Time during which something was with the backend.
+    pub busy: Span,
+}
+
+/// One pair of who waited because of whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interference {
+    /// Who waited.
+    pub victim: TenantId,
+    /// Whose requests were served meanwhile.
+    pub culprit: TenantId,
+    /// Request-time.
+    pub waited: Span,
+}
