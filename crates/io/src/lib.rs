@@ -1,1 +1,3 @@
-//! x
+//! Ring 2: the real machine.
+
+pub mod gate;
