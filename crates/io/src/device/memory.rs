@@ -1,0 +1,148 @@
+//! A disk in memory: sparse, gone when the gate stops.
+//!
+//! Two levels: a vector of regions, each a table of chunks made when first written. Untouched and
+//! trimmed chunks read as zeroes and cost nothing.
+
+/// Bytes per chunk: the grain of allocation and of holes.
+const CHUNK_BYTES: usize = 64 << 10;
+/// Chunks per region.
+const REGION_CHUNKS: usize = 512;
+
+type Chunk = Box<[u8]>;
+type Region = Vec<Option<Chunk>>;
+
+/// A sparse disk in memory.
+#[derive(Debug, Default)]
+pub(crate) struct MemoryDisk {
+    regions: Vec<Option<Region>>,
+    size_bytes: u64,
+}
+
+/// A part of a range that lies in one chunk.
+struct Piece {
+    chunk: usize,
+    start: usize,
+    len: usize,
+}
+
+/// Cuts `offset..offset + length` at chunk boundaries.
+fn pieces(offset: u64, length: u64) -> impl Iterator<Item = Piece> {
+    let end = offset + length;
+    let mut at = offset;
+    std::iter::from_fn(move || {
+        if at >= end {
+            return None;
+        }
+        let start = usize::try_from(at % CHUNK_BYTES as u64).expect("less than a chunk");
+        let left = usize::try_from(end - at).unwrap_or(usize::MAX);
+        let len = left.min(CHUNK_BYTES - start);
+        let chunk = usize::try_from(at / CHUNK_BYTES as u64).expect("chunks fit the address space");
+        at += len as u64;
+        Some(Piece { chunk, start, len })
+    })
+}
+
+impl MemoryDisk {
+    /// A disk of `size_bytes`, all zeroes.
+    pub(crate) fn new(size_bytes: u64) -> Self {
+        let regions = size_bytes.div_ceil((CHUNK_BYTES * REGION_CHUNKS) as u64);
+        let regions = usize::try_from(regions).expect("the table fits the address space");
+        Self { regions: vec![None; regions], size_bytes }
+    }
+
+    /// Its size.
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// Hands out the content of a range, piece by piece; `None` stands for that many zeroes.
+    pub(crate) fn read(&self, offset: u64, length: u64, mut take: impl FnMut(Option<&[u8]>, usize)) {
+        for piece in pieces(offset, length) {
+            let chunk = self.chunk(piece.chunk);
+            take(chunk.map(|chunk| &chunk[piece.start..piece.start + piece.len]), piece.len);
+        }
+    }
+
+    /// Replaces the content at `offset`.
+    pub(crate) fn write(&mut self, offset: u64, mut data: &[u8]) {
+        for piece in pieces(offset, data.len() as u64) {
+            let (now, later) = data.split_at(piece.len);
+            self.chunk_mut(piece.chunk)[piece.start..piece.start + piece.len].copy_from_slice(now);
+            data = later;
+        }
+    }
+
+    /// Makes a range read as zeroes; chunks inside it are given back.
+    pub(crate) fn zero(&mut self, offset: u64, length: u64) {
+        for piece in pieces(offset, length) {
+            let Some(slot) = self.slot(piece.chunk) else { continue };
+            if piece.len == CHUNK_BYTES {
+                *slot = None;
+            } else if let Some(chunk) = slot {
+                chunk[piece.start..piece.start + piece.len].fill(0);
+            }
+        }
+    }
+
+    /// Runs of present or absent data in a range, as `(length, is_hole)`.
+    pub(crate) fn extents(&self, offset: u64, length: u64) -> Vec<(u64, bool)> {
+        let mut runs: Vec<(u64, bool)> = Vec::new();
+        for piece in pieces(offset, length) {
+            let hole = self.chunk(piece.chunk).is_none();
+            match runs.last_mut() {
+                Some((len, same)) if *same == hole => *len += piece.len as u64,
+                _ => runs.push((piece.len as u64, hole)),
+            }
+        }
+        runs
+    }
+
+    fn chunk(&self, index: usize) -> Option<&Chunk> {
+        self.regions[index / REGION_CHUNKS].as_ref()?[index % REGION_CHUNKS].as_ref()
+    }
+
+    fn slot(&mut self, index: usize) -> Option<&mut Option<Chunk>> {
+        Some(&mut self.regions[index / REGION_CHUNKS].as_mut()?[index % REGION_CHUNKS])
+    }
+
+    fn chunk_mut(&mut self, index: usize) -> &mut Chunk {
+        let region = self.regions[index / REGION_CHUNKS]
+            .get_or_insert_with(|| vec![None; REGION_CHUNKS]);
+        region[index % REGION_CHUNKS]
+            .get_or_insert_with(|| vec![0; CHUNK_BYTES].into_boxed_slice())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content(disk: &MemoryDisk, offset: u64, length: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        disk.read(offset, length, |data, len| match data {
+            Some(data) => bytes.extend_from_slice(data),
+            None => bytes.resize(bytes.len() + len, 0),
+        });
+        bytes
+    }
+
+    #[test]
+    fn what_is_written_is_read_back_over_chunk_borders() {
+        let mut disk = MemoryDisk::new(1 << 30);
+        let data: Vec<u8> = (0..200_000u32).map(|i| (i % 251) as u8).collect();
+        disk.write(65_000, &data);
+        assert_eq!(content(&disk, 65_000, 200_000), data);
+        assert_eq!(content(&disk, 64_998, 3), [0, 0, 0]);
+    }
+
+    #[test]
+    fn zeroed_chunks_are_given_back_and_seen_as_holes() {
+        let mut disk = MemoryDisk::new(1 << 20);
+        disk.write(0, &[1; 3 * CHUNK_BYTES]);
+        disk.zero(100, 2 * CHUNK_BYTES as u64);
+        let chunk = CHUNK_BYTES as u64;
+        assert_eq!(disk.extents(0, 4 * chunk), [(chunk, false), (chunk, true), (chunk, false), (chunk, true)]);
+        assert_eq!(content(&disk, 99, 2), [1, 0]);
+        assert_eq!(content(&disk, 100 + 2 * chunk - 1, 2), [0, 1]);
+    }
+}

@@ -1,0 +1,2 @@
+//! Devices.
+mod memory;
