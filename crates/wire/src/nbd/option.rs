@@ -1,0 +1,1 @@
+//! Options and option replies: the headers and data layouts of the handshake.
