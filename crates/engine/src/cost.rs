@@ -41,7 +41,8 @@ impl Default for CostModel {
 
 impl Line {
     fn cost(self, size_bytes: u64) -> Cost {
-        let transfer_ns = u128::from(size_bytes) * 1_000_000_000 / u128::from(self.rate_bytes.max(1));
+        let transfer_ns =
+            u128::from(size_bytes) * 1_000_000_000 / u128::from(self.rate_bytes.max(1));
         Cost(self.fixed.0.saturating_add(u64::try_from(transfer_ns).unwrap_or(u64::MAX)).max(1))
     }
 }

@@ -4,9 +4,19 @@
 //! decides what goes to which server when, cuts large requests into units, keeps the accounts, and
 //! takes policy changes as inputs. It never sees a payload, a socket or a clock.
 
+mod account;
+pub mod attribution;
 pub mod cost;
+mod discipline;
+mod engine;
+mod lane;
 pub mod policy;
 pub mod report;
+mod requests;
+mod stopwatch;
+mod units;
+
+pub use engine::Engine;
 
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::ticket::Kind;
@@ -30,7 +40,7 @@ pub struct Request {
 }
 
 /// What the driver tells the engine.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Input<'a> {
     /// A request has arrived in full.
     Arrive(Request),

@@ -66,6 +66,8 @@ pub struct KindReport {
     pub delivered_bytes: u64,
     /// Requests answered with an error.
     pub failed_requests: u64,
+    /// Requests whose client vanished before the answer.
+    pub abandoned_requests: u64,
 }
 
 /// Shares of the domain's delivered service over the last full window, each 0 to 1.

@@ -1,0 +1,94 @@
+//! What one tenant offered, got and waited, since the gate started.
+
+use evenkeel_core::histogram::Histogram;
+use evenkeel_core::sched::Share;
+use evenkeel_core::ticket::Cost;
+use evenkeel_core::time::{Nanos, Span};
+
+use crate::report::{KindReport, TenantReport};
+use crate::requests::{RequestEntry, Status};
+use crate::stopwatch::Stopwatch;
+use crate::units::UnitEntry;
+
+/// The accounts of one tenant over all servers of the domain.
+#[derive(Debug, Default)]
+pub(crate) struct Account {
+    /// Its name in the policy.
+    pub(crate) name: String,
+    /// Its share in force.
+    pub(crate) share: Share,
+    /// Units waiting at the gate.
+    pub(crate) backlog: Stopwatch,
+    /// Service delivered.
+    pub(crate) delivered_cost: Cost,
+    /// Part of it that was delivered while nothing waited at the gate.
+    pub(crate) delivered_unbacklogged: Cost,
+    by_kind: [KindReport; 6],
+    queue_time: Histogram,
+    device_time: Histogram,
+    total_time: Histogram,
+    in_flight: u64,
+}
+
+impl Account {
+    /// A tenant that has done nothing yet.
+    pub(crate) fn new(name: String, share: Share) -> Self {
+        Self { name, share, ..Self::default() }
+    }
+
+    /// A request arrived.
+    pub(crate) fn arrived(&mut self, request: &crate::Request) {
+        let kind = &mut self.by_kind[request.kind.index()];
+        kind.offered_requests += 1;
+        kind.offered_bytes = kind.offered_bytes.saturating_add(request.length);
+        self.in_flight += 1;
+    }
+
+    /// A unit went to the backend.
+    pub(crate) fn dispatched(&mut self, now: Nanos, unit: &UnitEntry) {
+        self.queue_time.record(now.since(unit.queued_at));
+    }
+
+    /// The backend answered for a unit. Service counts even where the answer was an error: the
+    /// device spent its time.
+    pub(crate) fn served(&mut self, now: Nanos, unit: &UnitEntry) {
+        self.device_time.record(now.since(unit.dispatched_at));
+        self.delivered_cost.0 += unit.ticket.cost.0;
+        if self.backlog.present() == 0 {
+            self.delivered_unbacklogged.0 += unit.ticket.cost.0;
+        }
+    }
+
+    /// A request is over.
+    pub(crate) fn finished(&mut self, now: Nanos, entry: &RequestEntry) {
+        let kind = &mut self.by_kind[entry.request.kind.index()];
+        match entry.status {
+            Status::Abandoned => kind.abandoned_requests += 1,
+            Status::Failed => kind.failed_requests += 1,
+            Status::Free | Status::Cutting | Status::Cut => {
+                kind.delivered_requests += 1;
+                kind.delivered_bytes = kind.delivered_bytes.saturating_add(entry.request.length);
+            }
+        }
+        if entry.status != Status::Abandoned {
+            self.total_time.record(now.since(entry.arrived));
+        }
+        self.in_flight -= 1;
+    }
+
+    /// The account for people; what other parts of the engine keep is left at zero.
+    pub(crate) fn report(&self, now: Nanos) -> TenantReport {
+        TenantReport {
+            name: self.name.clone(),
+            weight_milli: self.share.weight_milli,
+            by_kind: self.by_kind,
+            queue_time: self.queue_time.clone(),
+            device_time: self.device_time.clone(),
+            total_time: self.total_time.clone(),
+            backlogged: self.backlog.total(now),
+            in_flight: self.in_flight,
+            delivered_cost: Span(self.delivered_cost.0),
+            ..TenantReport::default()
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Requests in flight, by the driver's slot, and how they are cut into units.
+//!
+//! ```text
+//! offset 700 KiB, length 2 MiB, unit 1 MiB
+//!
+//!         |0           |1M           |2M           |3M
+//!                 [------------ request ----------]
+//! units:          [ a  ][     b      ][    c      ]
+//! ```
+//!
+//! A request of at most one unit's size is never cut. Of larger ones the cuts fall on multiples of
+//! the unit size, so that the backend sees aligned pieces wherever the client began. At most one unit of a request waits in the scheduler; the next one is
+//! cut when that one is dispatched. A `WRITE_ZEROES` of 4 TiB is thus one entry here, however many
+//! units it will have, and stands in the queue as one small request after another.
+
+use evenkeel_core::ticket::Kind;
+use evenkeel_core::time::Nanos;
+
+use crate::Request;
+
+/// Units of one TRIM, `WRITE_ZEROES` or CACHE that may be with the backend at once. Such a request
+/// carries no payload that would bound it, and where nothing is delayed it would otherwise be cut
+/// in full the moment it arrives.
+pub(crate) const EFFECT_UNITS_IN_SERVICE: u32 = 32;
+
+/// One request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestEntry {
+    /// As it arrived.
+    pub(crate) request: Request,
+    /// When it arrived.
+    pub(crate) arrived: Nanos,
+    /// Bytes of it that have become units.
+    pub(crate) cut_bytes: u64,
+    /// The unit that waits in the scheduler.
+    pub(crate) queued_unit: Option<u32>,
+    /// Units with the backend.
+    pub(crate) in_service: u32,
+    /// How it stands.
+    pub(crate) status: Status,
+}
+
+/// How a request stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// The slot is not in use.
+    Free,
+    /// Units are still being cut.
+    Cutting,
+    /// Every unit has been cut.
+    Cut,
+    /// A unit failed; no more will be cut.
+    Failed,
+    /// The client is gone; no more will be cut.
+    Abandoned,
+}
+
+/// Every request of a domain.
+#[derive(Debug, Default)]
+pub(crate) struct RequestTable {
+    entries: Vec<RequestEntry>,
+}
+
+impl RequestEntry {
+    fn free(request: Request) -> Self {
+        Self {
+            request,
+            arrived: Nanos::ZERO,
+            cut_bytes: 0,
+            queued_unit: None,
+            in_service: 0,
+            status: Status::Free,
+        }
+    }
+
+    /// Cuts the next unit and returns its offset and length; none if there is nothing to cut, or
+    /// not yet.
+    pub(crate) fn cut(&mut self, unit_bytes: u64) -> Option<(u64, u64)> {
+        if self.status != Status::Cutting || self.queued_unit.is_some() || self.is_full() {
+            return None;
+        }
+        let left_bytes = self.request.length - self.cut_bytes;
+        let offset = self.request.offset.saturating_add(self.cut_bytes);
+        let fits = self.request.length <= unit_bytes;
+        let room_bytes = if fits { unit_bytes } else { unit_bytes - offset % unit_bytes };
+        let length = left_bytes.min(room_bytes);
+        if length == left_bytes {
+            self.status = Status::Cut;
+        }
+        self.cut_bytes += length;
+        Some((offset, length))
+    }
+
+    /// Whether as many units are with the backend as may be.
+    fn is_full(&self) -> bool {
+        let effect = matches!(self.request.kind, Kind::Trim | Kind::WriteZeroes | Kind::Cache);
+        effect && self.in_service >= EFFECT_UNITS_IN_SERVICE
+    }
+
+    /// Whether nothing of it is left to do.
+    pub(crate) fn is_over(&self) -> bool {
+        self.in_service == 0 && self.queued_unit.is_none() && self.status != Status::Cutting
+    }
+}
+
+impl RequestTable {
+    /// Takes in a request.
+    pub(crate) fn insert(&mut self, now: Nanos, request: Request) {
+        let slot = request.slot as usize;
+        if slot >= self.entries.len() {
+            self.entries.resize(slot + 1, RequestEntry::free(request));
+        }
+        let entry = &mut self.entries[slot];
+        assert!(entry.status == Status::Free, "slot {slot} is in use");
+        *entry =
+            RequestEntry { arrived: now, status: Status::Cutting, ..RequestEntry::free(request) };
+    }
+
+    /// The live request of this slot.
+    pub(crate) fn entry_mut(&mut self, slot: u32) -> &mut RequestEntry {
+        let entry = &mut self.entries[slot as usize];
+        debug_assert!(entry.status != Status::Free, "slot {slot} is free");
+        entry
+    }
+
+    /// Forgets a request that is over.
+    pub(crate) fn remove(&mut self, slot: u32) -> RequestEntry {
+        let entry = &mut self.entries[slot as usize];
+        debug_assert!(entry.is_over(), "slot {slot} still has units");
+        let gone = *entry;
+        entry.status = Status::Free;
+        gone
+    }
+
+    /// Whether this slot holds a request.
+    pub(crate) fn is_live(&self, slot: u32) -> bool {
+        self.entries.get(slot as usize).is_some_and(|entry| entry.status != Status::Free)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_core::id::{ServerId, TenantId};
+
+    use super::*;
+
+    fn pieces(kind: Kind, offset: u64, length: u64, unit_bytes: u64) -> Vec<(u64, u64)> {
+        let request =
+            Request { slot: 0, tenant: TenantId(0), server: ServerId(0), kind, offset, length };
+        let mut table = RequestTable::default();
+        table.insert(Nanos::ZERO, request);
+        std::iter::from_fn(|| table.entry_mut(0).cut(unit_bytes)).collect()
+    }
+
+    #[test]
+    fn cuts_fall_on_multiples_of_the_unit() {
+        let cut = pieces(Kind::Read, 700, 2048, 1024);
+        assert_eq!(cut, [(700, 324), (1024, 1024), (2048, 700)]);
+    }
+
+    #[test]
+    fn a_request_that_fits_is_one_unit_and_so_is_an_empty_one() {
+        assert_eq!(pieces(Kind::Write, 1000, 1024, 1024), [(1000, 1024)]);
+        assert_eq!(pieces(Kind::Flush, 0, 0, 1024), [(0, 0)]);
+        assert_eq!(pieces(Kind::Trim, 5, 0, 1024), [(5, 0)]);
+    }
+
+    #[test]
+    fn the_end_of_the_address_space_is_cut_without_overflow() {
+        let cut = pieces(Kind::Read, u64::MAX - 10, 10, 4096);
+        assert_eq!(cut, [(u64::MAX - 10, 10)]);
+    }
+}
