@@ -1,0 +1,53 @@
+//! Running other programs so that people see what is run and how it ended.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// The root of the workspace.
+pub(crate) fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().expect("xtask lies one folder below the root").to_path_buf()
+}
+
+/// A cargo command at the root of the workspace, split at blanks.
+pub(crate) fn cargo(line: &str) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(line.split_whitespace()).current_dir(root());
+    // Cargo tells a program which package it is; a child must not take that for its own.
+    command.env_remove("CARGO_MANIFEST_DIR").env_remove("CARGO_MANIFEST_PATH");
+    command
+}
+
+/// Runs a command with our own output streams and no input; fails unless it succeeds.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    eprintln!("$ {}", show(command));
+    let status = command
+        .stdin(Stdio::null())
+        .status()
+        .with_context(|| format!("cannot start {}", command.get_program().display()))?;
+    if !status.success() {
+        bail!("`{}` ended with {status}", show(command));
+    }
+    Ok(())
+}
+
+/// Whether a program of this name is to be found.
+pub(crate) fn has(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    // Tools for the system's owner lie in folders that other people's PATH often leaves out.
+    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    folders.into_iter().any(|folder| folder.join(program).is_file())
+}
+
+fn show(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let name = |word: &std::ffi::OsStr| {
+        let path = Path::new(word);
+        let last =
+            if path.is_absolute() && path.ends_with("cargo") { path.file_name() } else { None };
+        last.unwrap_or(word).to_string_lossy().into_owned()
+    };
+    words.map(name).collect::<Vec<_>>().join(" ")
+}
