@@ -9,6 +9,9 @@
 //! | [`limit`] | token-bucket limits per tenant above any policy | |
 //! | [`dsfq`] | total-service shares over many servers | Wang & Merchant, FAST 2007 |
 //!
+//! Private files serve them: `tag` is virtual time in integers, `bucket` a token bucket, `heap` the
+//! indexed heap that finds the next tenant, `queues` the queues of all tenants in one slab.
+//!
 //! # The contract
 //!
 //! Feed one input, then call [`Scheduler::poll`] until it no longer dispatches.
@@ -20,9 +23,22 @@
 //! - `complete` is called once for each dispatched ticket.
 //! - Every call is O(log tenants) unless its documentation says otherwise.
 
+mod bucket;
+pub mod depth;
+pub mod dsfq;
+pub mod fifo;
+mod heap;
+pub mod hold;
+pub mod limit;
+mod queues;
+pub mod sfq;
+mod tag;
+#[cfg(test)]
+mod testing;
+
 use crate::id::TenantId;
 use crate::ticket::Ticket;
-use crate::time::Nanos;
+use crate::time::{Nanos, Span};
 
 /// What a scheduler wants next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +55,8 @@ pub enum Next {
 /// What a policy says of one tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// Relative weight, in thousandths; 1 to 1_000_000_000. A share of "4" is 4000.
+    /// Relative weight, in thousandths; 1 to 1_000_000_000, zero is taken for 1. A share of "4" is
+    /// 4000.
     pub weight_milli: u32,
     /// Upper bounds, enforced by [`limit`].
     pub limit: Limit,
@@ -89,4 +106,53 @@ pub trait Scheduler {
 
     /// Tickets waiting here, dispatched ones excluded.
     fn queued(&self) -> usize;
+
+    /// Request-time that the tenant's own limit has held its tickets for, up to the last change of
+    /// what it holds; zero for policies without limits.
+    fn throttled(&self, _tenant: TenantId) -> Span {
+        Span::ZERO
+    }
+
+    /// The depth in force, in requests or bytes as configured; zero for none.
+    fn depth_now(&self) -> u64 {
+        0
+    }
+}
+
+impl<S: Scheduler + ?Sized> Scheduler for Box<S> {
+    fn enqueue(&mut self, now: Nanos, ticket: Ticket) {
+        (**self).enqueue(now, ticket);
+    }
+
+    fn complete(&mut self, now: Nanos, ticket: Ticket) {
+        (**self).complete(now, ticket);
+    }
+
+    fn poll(&mut self, now: Nanos) -> Next {
+        (**self).poll(now)
+    }
+
+    fn configure(&mut self, now: Nanos, tenant: TenantId, share: Share) {
+        (**self).configure(now, tenant, share);
+    }
+
+    fn withdraw(&mut self, now: Nanos, ticket: Ticket) -> bool {
+        (**self).withdraw(now, ticket)
+    }
+
+    fn drain(&mut self) -> Vec<Ticket> {
+        (**self).drain()
+    }
+
+    fn queued(&self) -> usize {
+        (**self).queued()
+    }
+
+    fn throttled(&self, tenant: TenantId) -> Span {
+        (**self).throttled(tenant)
+    }
+
+    fn depth_now(&self) -> u64 {
+        (**self).depth_now()
+    }
 }

@@ -1,0 +1,109 @@
+//! A token bucket in exact integers.
+//!
+//! Tokens drip in at `rate` per second up to `burst`; a request takes as many as it has bytes (or
+//! one). The level is kept in billionths of a token: then `rate * elapsed_ns` is a whole number of
+//! them, and no remainder is ever lost or needs to be carried.
+//!
+//! ```text
+//!     rate          level (may be a debt)
+//!   -------> |#####______| burst      a request of n tokens passes at level >= min(n, burst)
+//!                |                    and leaves level - n
+//!                v take
+//! ```
+
+use crate::time::Nanos;
+
+const UNIT: i128 = 1_000_000_000;
+
+/// One bucket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bucket {
+    /// Tokens per second; at least 1.
+    rate: u64,
+    /// Most tokens it holds; at least 1.
+    burst: u64,
+    /// Billionths of a token, as of `updated`.
+    level: i128,
+    updated: Nanos,
+}
+
+impl Bucket {
+    /// A full bucket; none for a rate of zero, which means no bound.
+    pub(crate) fn new(now: Nanos, rate: u64, burst: u64) -> Option<Self> {
+        let burst = burst.max(1);
+        (rate > 0).then(|| Self { rate, burst, level: i128::from(burst) * UNIT, updated: now })
+    }
+
+    /// Changes rate and burst from `now` on. A debt stays; a level above the burst is cut to it.
+    pub(crate) fn change(&mut self, now: Nanos, rate: u64, burst: u64) {
+        self.refill(now);
+        self.rate = rate.max(1);
+        self.burst = burst.max(1);
+        self.level = self.level.min(i128::from(self.burst) * UNIT);
+    }
+
+    /// When a request of `amount` tokens may pass; `now` if at once.
+    pub(crate) fn ready_at(&mut self, now: Nanos, amount: u64) -> Nanos {
+        self.refill(now);
+        let missing = i128::from(amount.min(self.burst)) * UNIT - self.level;
+        let wait_ns = missing.max(0).unsigned_abs().div_ceil(u128::from(self.rate));
+        Nanos(now.0.saturating_add(u64::try_from(wait_ns).unwrap_or(u64::MAX)))
+    }
+
+    /// Takes `amount` tokens, from a level that `ready_at` found sufficient.
+    pub(crate) fn take(&mut self, amount: u64) {
+        self.level -= i128::from(amount) * UNIT;
+    }
+
+    fn refill(&mut self, now: Nanos) {
+        let elapsed_ns = now.since(self.updated).0;
+        let gained = u128::from(elapsed_ns) * u128::from(self.rate);
+        let gained = i128::try_from(gained).unwrap_or(i128::MAX);
+        self.level = self.level.saturating_add(gained).min(i128::from(self.burst) * UNIT);
+        self.updated = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_token_is_lost_however_often_it_is_asked() {
+        // 7 tokens per second, polled every 13 ns: each poll gains 91 billionths.
+        let mut bucket = Bucket::new(Nanos(0), 7, 1_000).unwrap();
+        bucket.take(1_000);
+        for k in 0..1_000_000 {
+            assert!(bucket.ready_at(Nanos(k * 13), 1) > Nanos(k * 13));
+        }
+        bucket.refill(Nanos(13_000_000));
+        assert_eq!(bucket.level, 91_000_000);
+    }
+
+    #[test]
+    fn the_promised_instant_is_exact() {
+        let mut bucket = Bucket::new(Nanos(0), 3, 1).unwrap();
+        bucket.take(1);
+        let ready = bucket.ready_at(Nanos(0), 1);
+        assert_eq!(ready, Nanos(333_333_334));
+        assert_eq!(bucket.ready_at(ready, 1), ready);
+    }
+
+    #[test]
+    fn a_request_beyond_the_burst_passes_from_a_full_bucket_and_leaves_a_debt() {
+        let mut bucket = Bucket::new(Nanos(0), 100, 50).unwrap();
+        assert_eq!(bucket.ready_at(Nanos(0), 250), Nanos(0));
+        bucket.take(250);
+        assert_eq!(bucket.ready_at(Nanos(0), 1), Nanos(2_010_000_000), "201 tokens at 100 per s");
+    }
+
+    #[test]
+    fn extreme_rates_and_times_do_not_overflow() {
+        let mut bucket = Bucket::new(Nanos(0), u64::MAX, u64::MAX).unwrap();
+        bucket.take(u64::MAX);
+        assert_eq!(bucket.ready_at(Nanos(u64::MAX), u64::MAX), Nanos(u64::MAX));
+        let mut slow = Bucket::new(Nanos(0), 1, u64::MAX).unwrap();
+        slow.take(u64::MAX);
+        assert_eq!(slow.ready_at(Nanos(1), u64::MAX), Nanos(u64::MAX), "never, in this life");
+    }
+}

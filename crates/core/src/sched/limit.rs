@@ -1,0 +1,231 @@
+//! Upper bounds per tenant, above any policy.
+//!
+//! Each limited tenant has a bucket of requests, a bucket of bytes, or both ([`super::Limit`]). What
+//! is over the limit waits here, in the tenant's own order, and enters the policy below when its
+//! tokens are there; what is within it, or has no limit, goes straight through.
+//!
+//! ```text
+//! enqueue --> limited? --no--------------------------> inner policy --> poll
+//!                 \-yes--> [tenant's queue] --tokens-----^
+//! ```
+//!
+//! The bound holds for what enters the inner policy: over any window of length t, at most
+//! `rate * t + burst` (and one request larger than the burst). Tokens taken are not given back when a
+//! ticket is withdrawn from the inner policy.
+
+use super::bucket::Bucket;
+use super::heap::IndexedHeap;
+use super::queues::Queues;
+use super::{Limit, Next, Scheduler, Share};
+use crate::id::TenantId;
+use crate::ticket::Ticket;
+use crate::time::{Nanos, Span};
+
+/// Limits above the policy `S`. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct Limited<S> {
+    inner: S,
+    /// Nothing for a tenant that never had a limit.
+    meters: Vec<Option<Box<Meter>>>,
+    waiting: Queues<Ticket>,
+    /// Tenants with tickets waiting, by when the first of them may pass.
+    ready: IndexedHeap<(Nanos, u32)>,
+}
+
+/// One limited tenant.
+#[derive(Clone, Debug)]
+struct Meter {
+    requests: Option<Bucket>,
+    bytes: Option<Bucket>,
+    /// Request-time held here until `changed`.
+    throttled: Span,
+    changed: Nanos,
+}
+
+impl<S: Scheduler> Limited<S> {
+    /// Limits above `inner`, which knows no tenant yet.
+    pub fn new(inner: S) -> Self {
+        Self {
+            inner,
+            meters: Vec::new(),
+            waiting: Queues::default(),
+            ready: IndexedHeap::default(),
+        }
+    }
+
+    /// The policy below.
+    pub fn inner(&self) -> &S {
+        &self.inner
+    }
+
+    /// The policy below, to change its options.
+    pub fn inner_mut(&mut self) -> &mut S {
+        &mut self.inner
+    }
+
+    /// Tickets that the tenant's own limit holds.
+    pub fn held(&self, tenant: TenantId) -> usize {
+        self.waiting.len_of(tenant.index()) as usize
+    }
+
+    /// Lets everything into the inner policy that has its tokens.
+    fn release(&mut self, now: Nanos) {
+        while let Some(((ready_at, _), tenant)) = self.ready.peek()
+            && ready_at <= now
+        {
+            let index = tenant as usize;
+            self.account(now, index);
+            let ticket = self.waiting.pop(index).expect("a tenant that waits has a ticket");
+            self.meter(index).take(&ticket);
+            self.inner.enqueue(now, ticket);
+            self.place_head(now, index);
+        }
+    }
+
+    /// Puts the tenant where the ticket at the head of its queue belongs.
+    fn place_head(&mut self, now: Nanos, index: usize) {
+        let tenant = u32::try_from(index).expect("tenants are u32");
+        match self.waiting.front(index).copied() {
+            Some(head) => {
+                let ready_at = self.meter(index).ready_at(now, &head);
+                self.ready.set(tenant, (ready_at, tenant));
+            }
+            None => self.ready.remove(tenant),
+        }
+    }
+
+    /// Brings the tenant's throttled time up to now; to be called before its queue changes.
+    fn account(&mut self, now: Nanos, index: usize) {
+        let waiting = u64::from(self.waiting.len_of(index));
+        let meter = self.meter(index);
+        meter.throttled += Span(now.since(meter.changed).0.saturating_mul(waiting));
+        meter.changed = now;
+    }
+
+    fn meter(&mut self, index: usize) -> &mut Meter {
+        self.meters[index].as_mut().expect("only a tenant with a meter waits")
+    }
+}
+
+impl<S: Scheduler> Scheduler for Limited<S> {
+    fn enqueue(&mut self, now: Nanos, ticket: Ticket) {
+        let index = ticket.tenant.index();
+        let meter = self.meters.get_mut(index).expect("a tenant is configured before it sends");
+        let Some(meter) = meter else { return self.inner.enqueue(now, ticket) };
+        if self.waiting.len_of(index) == 0 && meter.ready_at(now, &ticket) <= now {
+            meter.take(&ticket);
+            return self.inner.enqueue(now, ticket);
+        }
+        self.account(now, index);
+        self.waiting.push(index, ticket);
+        if self.waiting.len_of(index) == 1 {
+            self.place_head(now, index);
+        }
+    }
+
+    fn complete(&mut self, now: Nanos, ticket: Ticket) {
+        self.inner.complete(now, ticket);
+    }
+
+    fn poll(&mut self, now: Nanos) -> Next {
+        self.release(now);
+        let next = self.inner.poll(now);
+        let Some(((ready_at, _), _)) = self.ready.peek() else { return next };
+        match next {
+            Next::Dispatch(_) => next,
+            Next::WaitUntil(until) => Next::WaitUntil(until.min(ready_at)),
+            Next::Idle => Next::WaitUntil(ready_at),
+        }
+    }
+
+    /// A changed limit holds at once, for waiting tickets too.
+    fn configure(&mut self, now: Nanos, tenant: TenantId, share: Share) {
+        self.inner.configure(now, tenant, share);
+        let index = tenant.index();
+        let tenants = self.meters.len().max(index + 1);
+        self.meters.resize(tenants, None);
+        self.waiting.reserve_tenants(tenants);
+        self.ready.reserve_ids(tenants);
+        match &mut self.meters[index] {
+            Some(meter) => {
+                meter.change(now, share.limit);
+                self.place_head(now, index);
+            }
+            none => *none = Meter::new(now, share.limit),
+        }
+    }
+
+    fn withdraw(&mut self, now: Nanos, ticket: Ticket) -> bool {
+        let index = ticket.tenant.index();
+        if self.waiting.len_of(index) > 0 {
+            self.account(now, index);
+            let same_slot = |queued: &Ticket| queued.slot == ticket.slot;
+            if self.waiting.remove(index, same_slot, |_, _| ()).is_some() {
+                self.place_head(now, index);
+                return true;
+            }
+        }
+        self.inner.withdraw(now, ticket)
+    }
+
+    /// Time that the tickets drained have waited since their queue last changed is not counted as
+    /// throttled.
+    fn drain(&mut self) -> Vec<Ticket> {
+        let mut drained = self.inner.drain();
+        for tenant in self.ready.ids() {
+            drained.extend(std::iter::from_fn(|| self.waiting.pop(tenant as usize)));
+        }
+        self.ready.clear();
+        drained
+    }
+
+    fn queued(&self) -> usize {
+        self.waiting.len() + self.inner.queued()
+    }
+
+    fn throttled(&self, tenant: TenantId) -> Span {
+        let meter = self.meters.get(tenant.index()).and_then(Option::as_ref);
+        meter.map_or(Span::ZERO, |meter| meter.throttled) + self.inner.throttled(tenant)
+    }
+
+    fn depth_now(&self) -> u64 {
+        self.inner.depth_now()
+    }
+}
+
+impl Meter {
+    /// A meter of full buckets; none for no limit.
+    fn new(now: Nanos, limit: Limit) -> Option<Box<Self>> {
+        let requests = Bucket::new(now, limit.rate_iops, limit.burst_requests);
+        let bytes = Bucket::new(now, limit.rate_bytes, limit.burst_bytes);
+        let limited = requests.is_some() || bytes.is_some();
+        limited.then(|| Box::new(Self { requests, bytes, throttled: Span::ZERO, changed: now }))
+    }
+
+    fn change(&mut self, now: Nanos, limit: Limit) {
+        change_bucket(&mut self.requests, now, limit.rate_iops, limit.burst_requests);
+        change_bucket(&mut self.bytes, now, limit.rate_bytes, limit.burst_bytes);
+    }
+
+    fn ready_at(&mut self, now: Nanos, ticket: &Ticket) -> Nanos {
+        let requests = self.requests.as_mut().map_or(now, |bucket| bucket.ready_at(now, 1));
+        let bytes = self.bytes.as_mut().map_or(now, |b| b.ready_at(now, ticket.size_bytes));
+        requests.max(bytes)
+    }
+
+    fn take(&mut self, ticket: &Ticket) {
+        if let Some(bucket) = &mut self.requests {
+            bucket.take(1);
+        }
+        if let Some(bucket) = &mut self.bytes {
+            bucket.take(ticket.size_bytes);
+        }
+    }
+}
+
+fn change_bucket(bucket: &mut Option<Bucket>, now: Nanos, rate: u64, burst: u64) {
+    match bucket {
+        Some(bucket) if rate > 0 => bucket.change(now, rate, burst),
+        _ => *bucket = Bucket::new(now, rate, burst),
+    }
+}
