@@ -4,6 +4,10 @@
 //! the planner will read the same. Names are unique per kind; references between parts are by name
 //! here and by dense index in [`Domain`].
 
+pub mod check;
+mod domain;
+pub mod matching;
+
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -11,6 +15,8 @@ use evenkeel_core::sched::Share;
 use evenkeel_core::time::Span;
 
 use crate::cost::CostModel;
+
+pub use domain::{ServerTable, TenantTable};
 
 /// Everything the operator decided.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,0 +1,198 @@
+//! Scheduling domains: which servers share one engine, and the stable ids in it.
+//!
+//! Engines index tenants and servers by small integers that must not change their meaning while
+//! the gate runs, however often the policy does. The tables here hand the integers out: a name
+//! keeps its row for ever, a removed name keeps its row and its last settings (requests of its
+//! connections may be in flight), and a name that comes back finds its row again.
+
+use std::collections::BTreeMap;
+
+use evenkeel_core::id::{ServerId, TenantId};
+use evenkeel_core::sched::Share;
+
+use super::matching::{Identity, identify};
+use super::{DEFAULT_TENANT, Domain, Policy, Scheduling, Sharing, Tenant};
+
+/// Rows by name that never move.
+#[derive(Clone, Debug, PartialEq)]
+struct StableRows<T> {
+    rows: Vec<(String, T)>,
+    index: BTreeMap<String, usize>,
+}
+
+impl<T> StableRows<T> {
+    fn new() -> Self {
+        Self { rows: Vec::new(), index: BTreeMap::new() }
+    }
+
+    fn put(&mut self, name: &str, value: T) {
+        if let Some(position) = self.position(name) {
+            self.rows[position].1 = value;
+        } else {
+            self.index.insert(name.to_string(), self.rows.len());
+            self.rows.push((name.to_string(), value));
+        }
+    }
+
+    fn position(&self, name: &str) -> Option<usize> {
+        self.index.get(name).copied()
+    }
+}
+
+/// The tenants of a running gate by [`TenantId`]. Row 0 is the default tenant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TenantTable {
+    table: StableRows<Share>,
+}
+
+impl TenantTable {
+    /// The default tenant alone, at share 1.
+    pub fn new() -> Self {
+        let mut table = StableRows::new();
+        table.put(DEFAULT_TENANT, Share::default());
+        Self { table }
+    }
+
+    /// Takes over the tenants of a policy.
+    pub fn update(&mut self, policy: &Policy) {
+        for tenant in &policy.tenants {
+            self.table.put(&tenant.name, tenant.share);
+        }
+        if policy.tenants.iter().all(|tenant| tenant.name != DEFAULT_TENANT) {
+            self.table.put(DEFAULT_TENANT, Share::default());
+        }
+    }
+
+    /// The tenant of this name, if there ever was one. O(log tenants).
+    pub fn id(&self, name: &str) -> Option<TenantId> {
+        let index = self.table.position(name)?;
+        Some(TenantId(u32::try_from(index).expect("fewer than 2^32 tenants")))
+    }
+
+    /// The tenant that a connection belongs to under the policy that the table was last updated
+    /// with. O(matches + log tenants).
+    pub fn identify(&self, tenants: &[Tenant], identity: &Identity<'_>) -> TenantId {
+        let name = identify(tenants, identity).map_or(DEFAULT_TENANT, |index| &tenants[index].name);
+        self.id(name).expect("the table holds every tenant of the policy")
+    }
+
+    /// Names and shares by [`TenantId`].
+    pub fn rows(&self) -> &[(String, Share)] {
+        &self.table.rows
+    }
+}
+
+impl Default for TenantTable {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The servers of one running domain by [`ServerId`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerTable {
+    table: StableRows<Scheduling>,
+}
+
+impl ServerTable {
+    /// No server yet.
+    pub fn new() -> Self {
+        Self { table: StableRows::new() }
+    }
+
+    /// The server of this backend's name, if there ever was one. O(log servers).
+    pub fn id(&self, name: &str) -> Option<ServerId> {
+        let index = self.table.position(name)?;
+        Some(ServerId(u32::try_from(index).expect("fewer than 2^32 servers")))
+    }
+}
+
+impl Default for ServerTable {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Policy {
+    /// The scheduling domains: each group under its name, each backend in no group under its own;
+    /// with the indexes of their backends. References that dangle are left out; [`Policy::check`]
+    /// reports them.
+    pub fn domains(&self) -> Vec<(String, Vec<usize>)> {
+        let index_of = |name: &String| self.backends.iter().position(|one| one.name == *name);
+        let groups = self.groups.iter().map(|group| {
+            (group.name.clone(), group.backends.iter().filter_map(index_of).collect())
+        });
+        let is_alone =
+            |name: &String| !self.groups.iter().any(|group| group.backends.contains(name));
+        let alone = self.backends.iter().enumerate().filter(|(_, backend)| is_alone(&backend.name));
+        groups.chain(alone.map(|(index, backend)| (backend.name.clone(), vec![index]))).collect()
+    }
+
+    /// What the engine of one domain needs. `domain` is an element of [`Policy::domains`];
+    /// `servers` is the domain's own table, which takes over its backends.
+    pub fn domain(
+        &self,
+        (name, backends): &(String, Vec<usize>),
+        tenants: &TenantTable,
+        servers: &mut ServerTable,
+    ) -> Domain {
+        for &index in backends {
+            let backend = &self.backends[index];
+            servers.table.put(&backend.name, backend.scheduling.clone());
+        }
+        let group = self.groups.iter().find(|group| group.name == *name);
+        Domain {
+            mode: self.mode,
+            sharing: group.map_or(Sharing::Local, |group| group.sharing),
+            tenants: tenants.rows().to_vec(),
+            servers: servers.table.rows.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Backend, Group, Source};
+    use super::*;
+
+    fn policy(tenants: &[&str], backends: &[&str], group: &[&str]) -> Policy {
+        let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let tenant = |name| Tenant { name, matches: vec![], share: Share::default() };
+        let backend =
+            |name| Backend { name, source: Source::Memory, scheduling: Scheduling::default() };
+        let group = Group { name: "all".into(), backends: names(group), sharing: Sharing::Total };
+        Policy {
+            tenants: names(tenants).into_iter().map(tenant).collect(),
+            backends: names(backends).into_iter().map(backend).collect(),
+            groups: vec![group],
+            ..Policy::default()
+        }
+    }
+
+    #[test]
+    fn a_name_keeps_its_id_through_every_change() {
+        let mut table = TenantTable::new();
+        table.update(&policy(&["a", "b"], &[], &[]));
+        let b = table.id("b");
+        table.update(&policy(&["c"], &[], &[]));
+        assert_eq!(table.id("b"), b, "removed, yet known");
+        table.update(&policy(&["b", "a", "default"], &[], &[]));
+        assert_eq!((table.id("b"), table.id("default")), (b, Some(TenantId(0))));
+        assert_eq!(table.rows().len(), 4);
+    }
+
+    #[test]
+    fn every_backend_is_in_exactly_one_domain() {
+        let before = policy(&[], &["x", "y", "z"], &["z", "x"]);
+        let domains = before.domains();
+        assert_eq!(domains, [("all".into(), vec![2, 0]), ("y".into(), vec![1])]);
+        let mut servers = ServerTable::new();
+        let domain = before.domain(&domains[0], &TenantTable::new(), &mut servers);
+        assert_eq!(domain.sharing, Sharing::Total);
+        assert_eq!(servers.id("x"), Some(ServerId(1)));
+        let after = policy(&[], &["w", "x", "y", "z"], &["w", "x"]);
+        let domain = after.domain(&after.domains()[0], &TenantTable::new(), &mut servers);
+        assert_eq!(servers.id("x"), Some(ServerId(1)), "ids outlive a reload");
+        assert_eq!(domain.servers.len(), 3, "z keeps its row");
+    }
+}
