@@ -19,6 +19,7 @@
 
 pub mod check;
 pub mod client;
+mod fields;
 pub mod option;
 pub mod proto;
 pub mod reply;
