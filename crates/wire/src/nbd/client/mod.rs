@@ -5,8 +5,11 @@
 //! transport still works, then close.
 
 mod handshake;
+mod replies;
 
 pub use handshake::ClientHandshake;
+
+pub use super::option::RefusedReason;
 
 use super::proto::{BlockSize, Context, ReplyStyle, TransmissionFlags};
 use super::text::Escaped;
@@ -152,51 +155,6 @@ pub enum ClientError {
     PlaintextBehindStartTls,
     /// Bytes after the handshake has ended.
     Finished,
-}
-
-/// Error replies of a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RefusedReason {
-    /// The server does not know the option.
-    Unsupported,
-    /// Its policy forbids it.
-    Policy,
-    /// It takes the option for malformed.
-    Invalid,
-    /// Its platform lacks something.
-    Platform,
-    /// Not without TLS.
-    TlsRequired,
-    /// There is no such export.
-    UnknownExport,
-    /// It is going down.
-    Shutdown,
-    /// Not unless block sizes are asked for.
-    BlockSizeRequired,
-    /// Too much was asked.
-    TooBig,
-    /// Not without extended headers.
-    ExtendedHeadersRequired,
-    /// An error that the protocol does not define.
-    Other(u32),
-}
-
-impl fmt::Display for RefusedReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unsupported => "it does not know this option",
-            Self::Policy => "its policy forbids it",
-            Self::Invalid => "it takes the request for malformed",
-            Self::Platform => "its platform does not support it",
-            Self::TlsRequired => "it insists on TLS (use nbds:// or nbds+unix://)",
-            Self::UnknownExport => "it has no such export (list them to see the names)",
-            Self::Shutdown => "it is shutting down",
-            Self::BlockSizeRequired => "it insists that block sizes be negotiated",
-            Self::TooBig => "the request is too big for it",
-            Self::ExtendedHeadersRequired => "it insists on extended headers",
-            Self::Other(code) => return write!(f, "error {code:#010x}"),
-        })
-    }
 }
 
 impl fmt::Display for ClientError {

@@ -28,6 +28,7 @@
 //! [`MAX_HANDSHAKE_BYTES`]: super::proto::MAX_HANDSHAKE_BYTES
 
 mod handshake;
+mod lookup;
 
 pub use handshake::ServerHandshake;
 
