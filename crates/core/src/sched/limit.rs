@@ -183,9 +183,14 @@ impl<S: Scheduler> Scheduler for Limited<S> {
         self.waiting.len() + self.inner.queued()
     }
 
-    fn throttled(&self, tenant: TenantId) -> Span {
-        let meter = self.meters.get(tenant.index()).and_then(Option::as_ref);
-        meter.map_or(Span::ZERO, |meter| meter.throttled) + self.inner.throttled(tenant)
+    fn throttled(&self, now: Nanos, tenant: TenantId) -> Span {
+        let index = tenant.index();
+        let meter = self.meters.get(index).and_then(Option::as_ref);
+        let here = meter.map_or(Span::ZERO, |meter| {
+            let waiting = u64::from(self.waiting.len_of(index));
+            meter.throttled + Span(now.since(meter.changed).0.saturating_mul(waiting))
+        });
+        here + self.inner.throttled(now, tenant)
     }
 
     fn depth_now(&self) -> u64 {

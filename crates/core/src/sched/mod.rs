@@ -107,9 +107,9 @@ pub trait Scheduler {
     /// Tickets waiting here, dispatched ones excluded.
     fn queued(&self) -> usize;
 
-    /// Request-time that the tenant's own limit has held its tickets for, up to the last change of
-    /// what it holds; zero for policies without limits.
-    fn throttled(&self, _tenant: TenantId) -> Span {
+    /// Request-time that the tenant's own limit has held its tickets for, up to now; zero for
+    /// policies without limits.
+    fn throttled(&self, _now: Nanos, _tenant: TenantId) -> Span {
         Span::ZERO
     }
 
@@ -148,8 +148,8 @@ impl<S: Scheduler + ?Sized> Scheduler for Box<S> {
         (**self).queued()
     }
 
-    fn throttled(&self, tenant: TenantId) -> Span {
-        (**self).throttled(tenant)
+    fn throttled(&self, now: Nanos, tenant: TenantId) -> Span {
+        (**self).throttled(now, tenant)
     }
 
     fn depth_now(&self) -> u64 {
