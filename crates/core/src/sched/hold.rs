@@ -7,8 +7,8 @@
 //! more than half of the ratio.
 //!
 //! The hold: if the chosen ticket's start tag is ahead of the finish tag of a tenant that is absent
-//! (nothing queued) but was active in the last 50 ms, by more than a quarter of what the chosen
-//! ticket itself advances, dispatch nothing for a moment.
+//! (nothing queued) but about to return (something in service here, or active in the last 50 ms), by
+//! more than a quarter of what the chosen ticket itself advances, dispatch nothing for a moment.
 //!
 //! ```text
 //! virtual time  ----F_absent------------------S_chosen------>
@@ -16,15 +16,19 @@
 //! ```
 //!
 //! It ends when the absent tenant comes back (its ticket goes first), when nothing is in service any
-//! more (the device never idles with work queued), when the tenant was absent for 50 ms, or after
-//! `hold_max`: each hold ends in a dispatch, so that whoever waits is served at the worst once per
-//! `hold_max`.
+//! more (the device never idles with work queued), when the tenant is no longer about to return, or
+//! after `hold_max`: each hold ends in a dispatch, so that whoever waits is served at the worst once
+//! per `hold_max`.
+//!
+//! A hold can help only if it outlasts the time in which an answer brings the tenant back: `hold_max`
+//! should be several times the device's time per request, and the price is that the device works
+//! with less than its depth meanwhile. A device that needs its depth to be quick pays for that.
 
 use super::heap::IndexedHeap;
 use super::tag::Tag;
 use crate::time::{Nanos, Span};
 
-/// For how long a tenant without queued tickets counts as about to return.
+/// For how long a tenant with nothing queued and nothing in service counts as about to return.
 pub const RECENT: Span = Span::from_millis(50);
 
 /// The absent tenants by finish tag, and the hold that is on.
@@ -55,7 +59,7 @@ impl Hold {
         self.last_active.resize(tenants.max(self.last_active.len()), Nanos::ZERO);
     }
 
-    /// Notes that a tenant without queued tickets was active just now. O(log absent tenants).
+    /// Notes that a tenant with nothing queued was active just now. O(log absent tenants).
     pub(crate) fn note_absent(&mut self, now: Nanos, tenant: u32, finish: Tag) {
         if self.max > Span::ZERO {
             self.absent.set(tenant, finish);
@@ -76,14 +80,21 @@ impl Hold {
     }
 
     /// Until when to hold a ticket with these tags, if at all; later than `now`. Must not be asked
-    /// while nothing is in service. O(log absent tenants), amortised over their absences.
-    pub(crate) fn until(&mut self, now: Nanos, start: Tag, finish: Tag) -> Option<Nanos> {
+    /// while nothing is in service. `in_service` tells whether a tenant has something with the device.
+    /// O(log absent tenants), amortised over their absences.
+    pub(crate) fn until(
+        &mut self,
+        now: Nanos,
+        [start, finish]: [Tag; 2],
+        in_service: impl Fn(u32) -> bool,
+    ) -> Option<Nanos> {
         let lead_max = (finish - start).quarter();
         while let Some((absent_finish, tenant)) = self.absent.peek() {
             if start - absent_finish <= lead_max {
                 return None;
             }
-            let expiry = self.last_active[tenant as usize] + RECENT;
+            let gone = self.last_active[tenant as usize] + RECENT;
+            let expiry = if in_service(tenant) { Nanos(u64::MAX) } else { gone };
             if expiry > now {
                 let until = *self.until.get_or_insert(now + self.max);
                 return (until > now).then_some(until.min(expiry));
@@ -100,6 +111,10 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
+    fn idle(_tenant: u32) -> bool {
+        false
+    }
+
     fn hold() -> Hold {
         let mut hold = Hold::new(Span::from_millis(25));
         hold.reserve_tenants(3);
@@ -110,12 +125,16 @@ mod tests {
     fn a_lead_of_more_than_a_quarter_request_is_held_for_the_bound() {
         let mut hold = hold();
         hold.note_absent(Nanos(0), 1, Tag(100));
-        assert_eq!(hold.until(Nanos(0), Tag(110), Tag(150)), None, "10 is a quarter of 40");
-        assert_eq!(hold.until(Nanos(0), Tag(111), Tag(151)), Some(Nanos(25 * MS)));
-        assert_eq!(hold.until(Nanos(5), Tag(111), Tag(151)), Some(Nanos(25 * MS)), "no extension");
-        assert_eq!(hold.until(Nanos(25 * MS), Tag(111), Tag(151)), None);
+        assert_eq!(hold.until(Nanos(0), [Tag(110), Tag(150)], idle), None, "10 is a quarter of 40");
+        assert_eq!(hold.until(Nanos(0), [Tag(111), Tag(151)], idle), Some(Nanos(25 * MS)));
+        assert_eq!(
+            hold.until(Nanos(5), [Tag(111), Tag(151)], idle),
+            Some(Nanos(25 * MS)),
+            "no extension"
+        );
+        assert_eq!(hold.until(Nanos(25 * MS), [Tag(111), Tag(151)], idle), None);
         hold.note_dispatch();
-        let next = hold.until(Nanos(25 * MS), Tag(151), Tag(191));
+        let next = hold.until(Nanos(25 * MS), [Tag(151), Tag(191)], idle);
         assert_eq!(next, Some(Nanos(50 * MS)), "the next ticket is held anew");
     }
 
@@ -124,10 +143,18 @@ mod tests {
         let mut hold = hold();
         hold.note_absent(Nanos(0), 1, Tag(0));
         hold.note_absent(Nanos(40 * MS), 2, Tag(5));
-        let until = hold.until(Nanos(45 * MS), Tag(100), Tag(101));
+        let until = hold.until(Nanos(45 * MS), [Tag(100), Tag(101)], idle);
         assert_eq!(until, Some(Nanos(50 * MS)), "at 50 ms tenant 1 is gone");
-        let until = hold.until(Nanos(50 * MS), Tag(100), Tag(101));
+        let until = hold.until(Nanos(50 * MS), [Tag(100), Tag(101)], idle);
         assert_eq!(until, Some(Nanos(70 * MS)), "tenant 2 is not");
+    }
+
+    #[test]
+    fn a_tenant_with_something_in_service_is_about_to_return() {
+        let mut hold = hold();
+        hold.note_absent(Nanos(0), 1, Tag(0));
+        let until = hold.until(Nanos(500 * MS), [Tag(100), Tag(101)], |tenant| tenant == 1);
+        assert_eq!(until, Some(Nanos(525 * MS)));
     }
 
     #[test]
@@ -135,7 +162,7 @@ mod tests {
         let mut hold = hold();
         hold.note_absent(Nanos(0), 1, Tag(0));
         hold.note_present(1);
-        assert_eq!(hold.until(Nanos(1), Tag(100), Tag(101)), None);
+        assert_eq!(hold.until(Nanos(1), [Tag(100), Tag(101)], idle), None);
     }
 
     #[test]
@@ -143,6 +170,6 @@ mod tests {
         let mut hold = Hold::new(Span::ZERO);
         hold.reserve_tenants(3);
         hold.note_absent(Nanos(0), 1, Tag(0));
-        assert_eq!(hold.until(Nanos(1), Tag(100), Tag(101)), None);
+        assert_eq!(hold.until(Nanos(1), [Tag(100), Tag(101)], idle), None);
     }
 }

@@ -18,8 +18,9 @@
 //! tenant 1   [0,2)       [2,4)               (ties go to whoever arrived first)
 //! ```
 //!
-//! A tenant that was idle starts at V, so idleness gains no credit. When nothing is queued or in
-//! service, V jumps to the greatest finish tag served, and a new busy period begins without debts.
+//! A tenant that was idle starts at V, so idleness gains no credit. Goyal et al. also let V jump to
+//! the greatest finish tag when the device falls idle, which forgives every tenant up to one
+//! request; under closed loops a device falls idle often and that adds up, so V stays here.
 //!
 //! **Fairness.** With both backlogged, the normalised service of two tenants differs by at most
 //! `(D+1) * (cmax_f/w_f + cmax_g/w_g)` over any interval.
@@ -60,8 +61,6 @@ pub struct Sfq {
     /// Tenants with something queued, by the tags of their heads.
     backlogged: IndexedHeap<Key>,
     virtual_time: Tag,
-    /// The greatest finish tag that was dispatched.
-    finish_max: Tag,
     arrivals: u64,
     depth: Depth,
     hold: Hold,
@@ -74,6 +73,7 @@ struct Flow {
     scale: Scale,
     /// Finish tag of the ticket that arrived last.
     finish: Tag,
+    in_service: u32,
 }
 
 /// A queued ticket.
@@ -110,7 +110,6 @@ impl Sfq {
             queues: Queues::default(),
             backlogged: IndexedHeap::default(),
             virtual_time: Tag(0),
-            finish_max: Tag(0),
             arrivals: 0,
             depth: Depth::new(options.depth),
             hold: Hold::new(options.hold),
@@ -133,8 +132,8 @@ impl Sfq {
         let index = tenant as usize;
         let Tagged { ticket, finish, .. } =
             self.queues.pop(index).expect("a backlogged tenant has a ticket");
-        self.finish_max = self.finish_max.max(finish);
         self.depth.start(now, &ticket);
+        self.flows[index].in_service += 1;
         self.hold.note_dispatch();
         self.place_head(tenant);
         if self.queues.len_of(index) == 0 {
@@ -172,9 +171,6 @@ impl Sfq {
 
 impl Scheduler for Sfq {
     fn enqueue(&mut self, _now: Nanos, ticket: Ticket) {
-        if self.queues.len() == 0 && self.depth.in_service() == 0 {
-            self.virtual_time = self.virtual_time.max(self.finish_max);
-        }
         let index = ticket.tenant.index();
         let flow = self.flows.get_mut(index).expect("a tenant is configured before it sends");
         let start = self.virtual_time.max(flow.finish + flow.scale.advance(ticket.cost_elsewhere));
@@ -192,8 +188,10 @@ impl Scheduler for Sfq {
     fn complete(&mut self, now: Nanos, ticket: Ticket) {
         self.depth.finish(now, &ticket);
         let index = ticket.tenant.index();
+        let flow = &mut self.flows[index];
+        flow.in_service -= 1;
         if self.queues.len_of(index) == 0 {
-            self.hold.note_absent(now, ticket.tenant.0, self.flows[index].finish);
+            self.hold.note_absent(now, ticket.tenant.0, flow.finish);
         }
     }
 
@@ -207,8 +205,9 @@ impl Scheduler for Sfq {
                 None => Next::Idle,
             };
         }
+        let in_service = |tenant: u32| self.flows[tenant as usize].in_service > 0;
         if self.depth.in_service() > 0
-            && let Some(until) = self.hold.until(now, head.start, head.finish)
+            && let Some(until) = self.hold.until(now, [head.start, head.finish], in_service)
         {
             return Next::WaitUntil(until);
         }
@@ -218,7 +217,11 @@ impl Scheduler for Sfq {
 
     fn configure(&mut self, _now: Nanos, tenant: TenantId, share: Share) {
         let tenants = self.flows.len().max(tenant.index() + 1);
-        let unknown = Flow { scale: Scale::new(Share::default().weight_milli), finish: Tag(0) };
+        let unknown = Flow {
+            scale: Scale::new(Share::default().weight_milli),
+            finish: Tag(0),
+            in_service: 0,
+        };
         self.flows.resize(tenants, unknown);
         self.queues.reserve_tenants(tenants);
         self.backlogged.reserve_ids(tenants);
