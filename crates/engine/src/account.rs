@@ -23,6 +23,8 @@ pub(crate) struct Account {
     pub(crate) delivered_cost: Cost,
     /// Part of it that was delivered while nothing waited at the gate.
     pub(crate) delivered_unbacklogged: Cost,
+    /// Request-time beyond what idle servers would have taken.
+    pub(crate) waited: Span,
     by_kind: [KindReport; 6],
     queue_time: Histogram,
     device_time: Histogram,
@@ -34,6 +36,11 @@ impl Account {
     /// A tenant that has done nothing yet.
     pub(crate) fn new(name: String, share: Share) -> Self {
         Self { name, share, ..Self::default() }
+    }
+
+    /// Requests that have arrived and are not over.
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.in_flight
     }
 
     /// A request arrived.
@@ -85,6 +92,7 @@ impl Account {
             queue_time: self.queue_time.clone(),
             device_time: self.device_time.clone(),
             total_time: self.total_time.clone(),
+            waited: self.waited,
             backlogged: self.backlog.total(now),
             in_flight: self.in_flight,
             delivered_cost: Span(self.delivered_cost.0),

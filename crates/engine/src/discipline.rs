@@ -1,46 +1,45 @@
 //! From the policy's words to a scheduler.
 
-use std::collections::VecDeque;
+use evenkeel_core::sched::Scheduler;
+use evenkeel_core::sched::depth::DepthPolicy;
+use evenkeel_core::sched::fifo::Fifo;
+use evenkeel_core::sched::limit::Limited;
+use evenkeel_core::sched::sfq::{Sfq, SfqOptions};
 
-use evenkeel_core::id::TenantId;
-use evenkeel_core::sched::{Next, Scheduler, Share};
-use evenkeel_core::ticket::Ticket;
-use evenkeel_core::time::Nanos;
+use crate::policy::{Depth, Discipline, Scheduling};
 
-/// The scheduler that delays nothing: arrival order, no depth.
+/// The scheduler that delays nothing: arrival order, no depth, no limits.
 pub(crate) fn open_gate() -> Box<dyn Scheduler> {
-    Box::new(OpenGate::default())
+    Box::new(Fifo::new(None))
 }
 
-#[derive(Debug, Default)]
-struct OpenGate {
-    queue: VecDeque<Ticket>,
+/// The scheduler that enforces a backend's policy: its discipline below, the tenants' limits above.
+/// It knows no tenant yet.
+pub fn scheduler_for(scheduling: &Scheduling) -> Box<dyn Scheduler> {
+    match scheduling.discipline {
+        Discipline::Fifo => Box::new(Limited::new(Fifo::new(Some(fifo_depth(scheduling))))),
+        Discipline::Sfq => {
+            let depth = sfq_depth(scheduling.depth);
+            Box::new(Limited::new(Sfq::new(SfqOptions { depth, hold: scheduling.hold })))
+        }
+    }
 }
 
-impl Scheduler for OpenGate {
-    fn enqueue(&mut self, _now: Nanos, ticket: Ticket) {
-        self.queue.push_back(ticket);
+fn sfq_depth(depth: Depth) -> DepthPolicy {
+    match depth {
+        Depth::Requests(units) => DepthPolicy::Requests(units),
+        Depth::Bytes(bytes) => DepthPolicy::Bytes(bytes),
+        Depth::Adaptive { min, max, read_goal, write_goal } => {
+            DepthPolicy::Adaptive { min, max, read_goal, write_goal }
+        }
     }
+}
 
-    fn complete(&mut self, _now: Nanos, _ticket: Ticket) {}
-
-    fn poll(&mut self, _now: Nanos) -> Next {
-        self.queue.pop_front().map_or(Next::Idle, Next::Dispatch)
-    }
-
-    fn configure(&mut self, _now: Nanos, _tenant: TenantId, _share: Share) {}
-
-    fn withdraw(&mut self, _now: Nanos, ticket: Ticket) -> bool {
-        let before = self.queue.len();
-        self.queue.retain(|queued| queued.slot != ticket.slot);
-        self.queue.len() < before
-    }
-
-    fn drain(&mut self) -> Vec<Ticket> {
-        self.queue.drain(..).collect()
-    }
-
-    fn queued(&self) -> usize {
-        self.queue.len()
+/// Arrival order counts units only: a depth in bytes is taken for as many full units, an adaptive
+/// one for its greatest. `Policy::check` refuses both.
+fn fifo_depth(scheduling: &Scheduling) -> u32 {
+    match scheduling.depth {
+        Depth::Requests(units) | Depth::Adaptive { max: units, .. } => units,
+        Depth::Bytes(bytes) => u32::try_from(bytes / scheduling.unit_bytes).unwrap_or(u32::MAX),
     }
 }

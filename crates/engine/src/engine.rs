@@ -11,45 +11,56 @@
 use std::collections::VecDeque;
 
 use evenkeel_core::id::{ServerId, TenantId};
-use evenkeel_core::sched::{Next, Scheduler, Share};
+use evenkeel_core::sched::dsfq::{Coordinator, Form};
 use evenkeel_core::ticket::{Cost, Ticket};
-use evenkeel_core::time::Nanos;
+use evenkeel_core::time::{Nanos, Span};
 
 use crate::account::Account;
+use crate::attribution::{PairTable, TICK};
 use crate::lane::Lane;
-use crate::policy::{Domain, Mode};
-use crate::report::DomainReport;
+use crate::policy::{Domain, Sharing};
+use crate::report::{DomainReport, TenantReport};
 use crate::requests::{RequestTable, Status};
+use crate::shares::Shares;
 use crate::units::{Stage, UnitEntry, UnitTable};
 use crate::{Input, Output, Request, Unit};
 
 /// The brain of one scheduling domain. See the [module](self).
 ///
 /// Feed one input with [`handle`](Self::handle), then call [`poll`](Self::poll) until it answers
-/// [`Output::WaitUntil`] or [`Output::Idle`]. Time never goes back between calls. Each call is
-/// O(log tenants) amortised, except a policy change, which is O(everything).
+/// [`Output::WaitUntil`] or [`Output::Idle`]. Time never goes back between calls. An input and what
+/// follows from it cost O(log tenants + servers) and allocate nothing once as much was in flight as
+/// ever will be; a policy change costs O(tenants * servers + queued), and an abandoned request
+/// O(queued by its tenant).
 pub struct Engine {
-    mode: Mode,
     accounts: Vec<Account>,
     lanes: Vec<Lane>,
-    /// Lanes with [`Lane::is_ready`] set, oldest first.
+    /// Lanes that are worth polling, oldest first.
     ready: VecDeque<ServerId>,
     requests: RequestTable,
     units: UnitTable,
     finished: VecDeque<(u32, bool)>,
+    /// Present where shares count over several servers.
+    coordinator: Option<Coordinator>,
+    shares: Shares,
+    pairs: PairTable,
+    next_tick: Nanos,
 }
 
 impl Engine {
     /// An engine that has seen nothing yet.
     pub fn new(now: Nanos, domain: &Domain) -> Self {
         let mut engine = Self {
-            mode: domain.mode,
             accounts: Vec::new(),
             lanes: Vec::new(),
             ready: VecDeque::new(),
             requests: RequestTable::default(),
             units: UnitTable::default(),
             finished: VecDeque::new(),
+            coordinator: None,
+            shares: Shares::new(now),
+            pairs: PairTable::default(),
+            next_tick: now + TICK,
         };
         engine.apply(now, domain);
         engine
@@ -59,13 +70,17 @@ impl Engine {
     ///
     /// # Panics
     /// On what only a fault of the driver can cause: a slot that is in use, a tenant or server
-    /// that the policy does not have, a unit that is not with the backend.
+    /// that the policy does not have, a unit that is not with the backend, a policy that has lost
+    /// tenants or servers, or one that [`check`](crate::policy::Policy::check) refuses.
     pub fn handle(&mut self, now: Nanos, input: Input<'_>) {
         match input {
             Input::Arrive(request) => self.arrive(now, request),
             Input::Done { unit, ok } => self.done(now, unit, ok),
             Input::Abandon { slot } => self.abandon(now, slot),
             Input::Policy(domain) => self.apply(now, domain),
+        }
+        if now >= self.next_tick {
+            self.tick(now);
         }
     }
 
@@ -76,33 +91,47 @@ impl Engine {
         }
         self.wake_lanes(now);
         while let Some(&server) = self.ready.front() {
-            let lane = &mut self.lanes[server.index()];
-            let wake_at = match lane.scheduler.poll(now) {
-                Next::Dispatch(ticket) => return Output::Submit(self.dispatch(now, ticket)),
-                Next::WaitUntil(at) => Some(at),
-                Next::Idle => None,
-            };
-            lane.wake_at = wake_at;
-            lane.is_ready = false;
+            if let Some(ticket) = self.lanes[server.index()].poll(now) {
+                return Output::Submit(self.dispatch(now, ticket));
+            }
             self.ready.pop_front();
         }
-        let earliest = self.lanes.iter().filter_map(|lane| lane.wake_at).min();
+        let earliest = self.lanes.iter().filter_map(Lane::wake_at).min();
         earliest.map_or(Output::Idle, Output::WaitUntil)
     }
 
-    /// The accounts at this instant.
+    /// The accounts at this instant. O(tenants * servers).
     pub fn report(&mut self, now: Nanos) -> DomainReport {
+        self.tick(now);
+        let tenants = (0..).map(TenantId).zip(&self.accounts);
+        let (interference, interference_other) = self.pairs.report();
         DomainReport {
             at: now,
-            tenants: self.accounts.iter().map(|account| account.report(now)).collect(),
+            tenants: tenants
+                .map(|(tenant, account)| self.report_of(now, tenant, account))
+                .collect(),
             servers: self.lanes.iter().map(|lane| lane.report(now)).collect(),
-            ..DomainReport::default()
+            interference,
+            interference_other,
         }
+    }
+
+    fn report_of(&self, now: Nanos, tenant: TenantId, account: &Account) -> TenantReport {
+        let mut report = account.report(now);
+        report.window = self.shares.last(tenant);
+        for lane in &self.lanes {
+            let held = lane.held(tenant);
+            report.throttled += lane.throttled(now, tenant);
+            report.shadow_held += held.time;
+            report.shadow_held_units += held.units;
+        }
+        report
     }
 
     fn arrive(&mut self, now: Nanos, request: Request) {
         assert!(request.server.index() < self.lanes.len(), "no server {:?}", request.server);
         self.accounts[request.tenant.index()].arrived(&request);
+        self.shares.touch(request.tenant);
         self.requests.insert(now, request);
         self.enqueue_next(now, request.slot);
     }
@@ -112,11 +141,16 @@ impl Engine {
         let entry = self.requests.entry_mut(slot);
         let Request { tenant, server, kind, .. } = entry.request;
         let lane = &mut self.lanes[server.index()];
-        let Some((offset, size_bytes)) = entry.cut(lane.scheduling.unit_bytes) else { return };
-        let cost = lane.scheduling.cost.cost(kind, size_bytes);
+        let scheduling = lane.scheduling();
+        let Some((offset, size_bytes)) = entry.cut(scheduling.unit_bytes) else { return };
+        let cost = scheduling.cost.cost(kind, size_bytes);
         let cost_elsewhere = Cost::default();
+        let mut ticket = Ticket { tenant, kind, slot: 0, size_bytes, cost, cost_elsewhere };
+        if let Some(coordinator) = &mut self.coordinator {
+            coordinator.stamp(server, &mut ticket);
+        }
         let ticket = self.units.insert(UnitEntry {
-            ticket: Ticket { tenant, kind, slot: 0, size_bytes, cost, cost_elsewhere },
+            ticket,
             request: slot,
             server,
             offset,
@@ -127,18 +161,16 @@ impl Engine {
         });
         entry.queued_unit = Some(ticket.slot);
         self.accounts[tenant.index()].backlog.enter(now);
-        lane.scheduler.enqueue(now, ticket);
+        lane.enqueue(now, ticket);
         self.make_ready(server);
     }
 
     fn dispatch(&mut self, now: Nanos, ticket: Ticket) -> Unit {
         let unit = self.units.entry_mut(ticket.slot);
-        debug_assert!(unit.stage == Stage::Queued, "unit {} dispatched twice", ticket.slot);
-        let lane = &mut self.lanes[unit.server.index()];
+        assert!(unit.stage == Stage::Queued, "unit {} dispatched twice", ticket.slot);
         unit.stage = Stage::InService;
         unit.dispatched_at = now;
-        unit.generation = lane.generation;
-        lane.dispatched(now);
+        unit.generation = self.lanes[unit.server.index()].generation();
         let account = &mut self.accounts[ticket.tenant.index()];
         account.backlog.leave(now);
         account.dispatched(now, unit);
@@ -147,20 +179,15 @@ impl Engine {
         entry.queued_unit = None;
         entry.in_service += 1;
         self.enqueue_next(now, slot);
-        Unit {
-            unit: ticket.slot,
-            slot,
-            server,
-            kind: ticket.kind,
-            offset,
-            length: ticket.size_bytes,
-        }
+        let (kind, length) = (ticket.kind, ticket.size_bytes);
+        Unit { unit: ticket.slot, slot, server, kind, offset, length }
     }
 
     fn done(&mut self, now: Nanos, handle: u32, ok: bool) {
         let unit = self.units.remove(handle);
         assert!(unit.stage == Stage::InService, "unit {handle} is not with the backend");
         self.accounts[unit.ticket.tenant.index()].served(now, &unit);
+        self.shares.touch(unit.ticket.tenant);
         self.lanes[unit.server.index()].served(now, &unit);
         self.make_ready(unit.server);
         self.requests.entry_mut(unit.request).in_service -= 1;
@@ -173,7 +200,7 @@ impl Engine {
     }
 
     fn abandon(&mut self, now: Nanos, slot: u32) {
-        // The request may have finished in this very moment, with its `Finish` not yet polled.
+        // The request may just have finished, with its `Finish` not yet polled.
         if self.requests.is_live(slot) {
             self.stop(now, slot, Status::Abandoned);
             self.finish_if_over(now, slot);
@@ -190,6 +217,9 @@ impl Engine {
             let unit = self.units.remove(handle);
             self.lanes[unit.server.index()].withdraw(now, unit.ticket);
             self.accounts[unit.ticket.tenant.index()].backlog.leave(now);
+            if let Some(coordinator) = &mut self.coordinator {
+                coordinator.forget(unit.server, &unit.ticket);
+            }
             self.make_ready(unit.server);
         }
     }
@@ -203,9 +233,7 @@ impl Engine {
     }
 
     fn make_ready(&mut self, server: ServerId) {
-        let lane = &mut self.lanes[server.index()];
-        if !lane.is_ready {
-            lane.is_ready = true;
+        if self.lanes[server.index()].make_ready() {
             self.ready.push_back(server);
         }
     }
@@ -213,44 +241,71 @@ impl Engine {
     /// Makes the lanes ready whose schedulers asked to be polled by now.
     fn wake_lanes(&mut self, now: Nanos) {
         for (server, lane) in (0..).map(ServerId).zip(&mut self.lanes) {
-            if lane.wake_at.is_some_and(|at| at <= now) {
-                lane.wake_at = None;
-                if !lane.is_ready {
-                    lane.is_ready = true;
-                    self.ready.push_back(server);
-                }
+            if lane.take_due_wake(now) && lane.make_ready() {
+                self.ready.push_back(server);
             }
+        }
+    }
+
+    /// The work that is done from time to time, with whatever input comes then.
+    fn tick(&mut self, now: Nanos) {
+        self.next_tick = now + TICK;
+        let accounts = &mut self.accounts;
+        for lane in &mut self.lanes {
+            let waited = |tenant: TenantId, wait: Span| accounts[tenant.index()].waited += wait;
+            lane.attribute(now, waited, &mut self.pairs);
+        }
+        if self.shares.is_due(now) {
+            self.shares.close(now, &self.accounts);
         }
     }
 
     /// Puts a policy in force.
     fn apply(&mut self, now: Nanos, domain: &Domain) {
-        self.mode = domain.mode;
+        assert!(domain.tenants.len() >= self.accounts.len(), "tenants keep their rows");
+        assert!(domain.servers.len() >= self.lanes.len(), "servers keep their rows");
+        let is_wider = domain.servers.len() > self.lanes.len();
         for (index, (name, share)) in domain.tenants.iter().enumerate() {
-            if index < self.accounts.len() {
-                self.accounts[index].share = *share;
-            } else {
-                self.accounts.push(Account::new(name.clone(), *share));
+            match self.accounts.get_mut(index) {
+                Some(account) => account.share = *share,
+                None => self.accounts.push(Account::new(name.clone(), *share)),
             }
         }
         for (index, (name, scheduling)) in domain.servers.iter().enumerate() {
+            assert!(scheduling.unit_bytes > 0, "units have a size");
             if index == self.lanes.len() {
-                self.lanes.push(Lane::new(name.clone(), scheduling.clone()));
+                self.lanes.push(Lane::new(name.clone(), domain.mode, scheduling.clone()));
             }
-            let lane = &mut self.lanes[index];
-            lane.scheduling = scheduling.clone();
-            let shares = (0..).map(TenantId).zip(self.accounts.iter().map(|account| account.share));
-            configure_all(now, lane.scheduler.as_mut(), shares);
+            let shares = domain.tenants.iter().map(|(_, share)| *share);
+            self.lanes[index].configure(now, domain.mode, scheduling, shares);
+        }
+        self.coordinate(domain, is_wider);
+        self.ready.clear();
+        for (server, lane) in (0..).map(ServerId).zip(&mut self.lanes) {
+            let _ = lane.make_ready();
+            self.ready.push_back(server);
         }
     }
-}
 
-fn configure_all(
-    now: Nanos,
-    scheduler: &mut dyn Scheduler,
-    shares: impl Iterator<Item = (TenantId, Share)>,
-) {
-    for (tenant, share) in shares {
-        scheduler.configure(now, tenant, share);
+    fn coordinate(&mut self, domain: &Domain, is_wider: bool) {
+        let form = match domain.sharing {
+            Sharing::Local => None,
+            Sharing::Total => Some(Form::Total),
+            Sharing::Hybrid { min_share_milli } => Some(Form::Hybrid { min_share_milli }),
+        };
+        // In observe mode nobody reads the stamps; they are kept up for the change to another mode.
+        let Some(form) = form.filter(|_| domain.servers.len() > 1) else {
+            self.coordinator = None;
+            return;
+        };
+        if is_wider || self.coordinator.is_none() {
+            self.coordinator = Some(Coordinator::new(domain.servers.len(), form));
+        }
+        if let Some(coordinator) = &mut self.coordinator {
+            coordinator.set_form(form);
+            for tenant in 0..domain.tenants.len() {
+                coordinator.configure(TenantId(u32::try_from(tenant).expect("tenants are u32")));
+            }
+        }
     }
 }

@@ -1,66 +1,188 @@
-//! One server of the domain: its scheduler, and what is with its backend.
+//! One server of the domain: its schedulers, what is with its backend, and its book of waits.
+//!
+//! A lane has one scheduler in force. In observe and shadow mode that is the one that delays
+//! nothing; in shadow mode the policy's own scheduler runs beside it ([`Shadow`]).
+//!
+//! # Changes while running
+//!
+//! Weights and limits are configured in place. Another mode, discipline, depth or hold puts a new
+//! scheduler in force: what the old one queued is enqueued into the new one, in order. Units that
+//! are with the backend belong to the old generation, and the new scheduler never hears of them; so
+//! right after such a change the backend may have up to two depths of work.
 
-use evenkeel_core::sched::Scheduler;
+use evenkeel_core::id::TenantId;
+use evenkeel_core::sched::{Next, Scheduler, Share};
 use evenkeel_core::ticket::{Cost, Ticket};
 use evenkeel_core::time::{Nanos, Span};
 
-use crate::discipline::open_gate;
-use crate::policy::Scheduling;
+use crate::attribution::{Ledger, PairTable};
+use crate::discipline::{open_gate, scheduler_for};
+use crate::policy::{Mode, Scheduling};
 use crate::report::ServerReport;
+use crate::shadow::{Held, Shadow};
 use crate::stopwatch::Stopwatch;
 use crate::units::UnitEntry;
 
 /// The way to one server.
 pub(crate) struct Lane {
-    /// Its name in the policy.
-    pub(crate) name: String,
-    /// How the policy says that its requests are queued.
-    pub(crate) scheduling: Scheduling,
-    /// The scheduler in force.
-    pub(crate) scheduler: Box<dyn Scheduler>,
-    /// Counts the schedulers that were in force here; units remember which one dispatched them.
-    pub(crate) generation: u32,
+    name: String,
+    mode: Mode,
+    scheduling: Scheduling,
+    scheduler: Box<dyn Scheduler>,
+    /// Counts the schedulers that were in force; units remember which one dispatched them.
+    generation: u32,
+    shadow: Option<Shadow>,
     /// An input came since the scheduler last had nothing to dispatch.
-    pub(crate) is_ready: bool,
-    /// When the scheduler wants to be polled although no input comes.
-    pub(crate) wake_at: Option<Nanos>,
+    is_ready: bool,
+    /// When a scheduler wants to be polled although no input comes.
+    wake_at: Option<Nanos>,
     in_service: Stopwatch,
     delivered_cost: Cost,
+    ledger: Ledger,
+    /// What schedulers and shadows that are no longer in force had counted, by tenant.
+    past: Vec<Past>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Past {
+    throttled: Span,
+    held: Held,
 }
 
 impl Lane {
-    /// A server that has done nothing yet.
-    pub(crate) fn new(name: String, scheduling: Scheduling) -> Self {
+    /// A server that has done nothing yet, and knows no tenant.
+    pub(crate) fn new(name: String, mode: Mode, scheduling: Scheduling) -> Self {
+        let (scheduler, shadow) = schedulers(mode, &scheduling);
         Self {
             name,
+            mode,
             scheduling,
-            scheduler: open_gate(),
+            scheduler,
             generation: 0,
+            shadow,
             is_ready: false,
             wake_at: None,
             in_service: Stopwatch::default(),
             delivered_cost: Cost::default(),
+            ledger: Ledger::default(),
+            past: Vec::new(),
         }
     }
 
-    /// A ticket went to the backend.
-    pub(crate) fn dispatched(&mut self, now: Nanos) {
-        self.in_service.enter(now);
+    /// How the policy says that requests are queued and cut here.
+    pub(crate) fn scheduling(&self) -> &Scheduling {
+        &self.scheduling
     }
 
-    /// The backend answered. The scheduler hears of it only if it was the one that dispatched.
-    pub(crate) fn served(&mut self, now: Nanos, unit: &UnitEntry) {
-        self.in_service.leave(now);
-        self.delivered_cost.0 += unit.ticket.cost.0;
-        if unit.generation == self.generation {
-            self.scheduler.complete(now, unit.ticket);
+    /// The generation of the scheduler in force.
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// Queues a ticket.
+    pub(crate) fn enqueue(&mut self, now: Nanos, ticket: Ticket) {
+        self.ledger.queued(now, ticket.tenant);
+        if let Some(shadow) = &mut self.shadow {
+            shadow.enqueue(now, ticket);
         }
+        self.scheduler.enqueue(now, ticket);
     }
 
     /// Takes a queued ticket back.
     pub(crate) fn withdraw(&mut self, now: Nanos, ticket: Ticket) {
+        self.ledger.withdrawn(now, ticket.tenant);
+        if let Some(shadow) = &mut self.shadow {
+            shadow.withdraw(now, ticket.slot);
+        }
         let was_queued = self.scheduler.withdraw(now, ticket);
         assert!(was_queued, "a queued unit is in its server's scheduler");
+    }
+
+    /// The next ticket for the backend. None ends the lane's readiness; its wake-up is then set.
+    pub(crate) fn poll(&mut self, now: Nanos) -> Option<Ticket> {
+        let live = match self.scheduler.poll(now) {
+            Next::Dispatch(ticket) => {
+                self.ledger.dispatched(now, &ticket);
+                self.in_service.enter(now);
+                return Some(ticket);
+            }
+            Next::WaitUntil(at) => Some(at),
+            Next::Idle => None,
+        };
+        let shadow = self.shadow.as_mut().and_then(|shadow| shadow.run(now));
+        self.wake_at = live.into_iter().chain(shadow).min();
+        self.is_ready = false;
+        None
+    }
+
+    /// The backend answered.
+    pub(crate) fn served(&mut self, now: Nanos, unit: &UnitEntry) {
+        let ticket = &unit.ticket;
+        self.ledger.served(now, ticket, now.since(unit.dispatched_at));
+        self.in_service.leave(now);
+        self.delivered_cost.0 += ticket.cost.0;
+        if let Some(shadow) = &mut self.shadow {
+            shadow.serve(now, ticket.slot);
+        }
+        if unit.generation == self.generation {
+            self.scheduler.complete(now, *ticket);
+        }
+    }
+
+    /// Marks the lane as worth polling; true if it was not yet.
+    pub(crate) fn make_ready(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_ready, true)
+    }
+
+    /// When the lane wants to be polled although no input comes.
+    pub(crate) fn wake_at(&self) -> Option<Nanos> {
+        self.wake_at
+    }
+
+    /// Takes the wake-up that is due, if it is.
+    pub(crate) fn take_due_wake(&mut self, now: Nanos) -> bool {
+        self.wake_at.take_if(|at| *at <= now).is_some()
+    }
+
+    /// Divides what was waited here since the last time.
+    pub(crate) fn attribute(
+        &mut self,
+        now: Nanos,
+        waited: impl FnMut(TenantId, Span),
+        pairs: &mut PairTable,
+    ) {
+        let (scheduler, past) = (&self.scheduler, &self.past);
+        let throttled =
+            |tenant: TenantId| past[tenant.index()].throttled + scheduler.throttled(now, tenant);
+        self.ledger.tick(now, throttled, waited, pairs);
+    }
+
+    /// Puts a policy in force. `shares` are those of all tenants, by id.
+    pub(crate) fn configure(
+        &mut self,
+        now: Nanos,
+        mode: Mode,
+        scheduling: &Scheduling,
+        shares: impl Iterator<Item = Share> + Clone,
+    ) {
+        if self.is_new_order(mode, scheduling) {
+            self.replace_schedulers(now, mode, scheduling, shares);
+        } else {
+            self.configure_tenants(now, shares);
+        }
+        self.mode = mode;
+        self.scheduling = scheduling.clone();
+    }
+
+    /// Request-time that the tenant's own limit held here.
+    pub(crate) fn throttled(&self, now: Nanos, tenant: TenantId) -> Span {
+        self.past[tenant.index()].throttled + self.scheduler.throttled(now, tenant)
+    }
+
+    /// What the shadow would have held of a tenant.
+    pub(crate) fn held(&self, tenant: TenantId) -> Held {
+        let before = self.past[tenant.index()].held;
+        self.shadow.as_ref().map_or(before, |shadow| before.and(shadow.held(tenant)))
     }
 
     /// The account for people.
@@ -69,9 +191,62 @@ impl Lane {
             name: self.name.clone(),
             in_service: u64::from(self.in_service.present()),
             queued: self.scheduler.queued() as u64,
-            depth: 0,
+            depth: self.scheduler.depth_now(),
             delivered_cost: Span(self.delivered_cost.0),
             busy: self.in_service.total(now),
         }
+    }
+
+    fn is_new_order(&self, mode: Mode, scheduling: &Scheduling) -> bool {
+        let order = |s: &Scheduling| (s.discipline, s.depth, s.hold);
+        self.mode != mode || mode != Mode::Observe && order(&self.scheduling) != order(scheduling)
+    }
+
+    fn configure_tenants(&mut self, now: Nanos, shares: impl Iterator<Item = Share>) {
+        for (tenant, share) in (0..).map(TenantId).zip(shares) {
+            self.scheduler.configure(now, tenant, share);
+            if let Some(shadow) = &mut self.shadow {
+                shadow.configure(now, tenant, share);
+            }
+            if tenant.index() == self.past.len() {
+                self.past.push(Past::default());
+            }
+        }
+    }
+
+    fn replace_schedulers(
+        &mut self,
+        now: Nanos,
+        mode: Mode,
+        scheduling: &Scheduling,
+        shares: impl Iterator<Item = Share>,
+    ) {
+        for (tenant, past) in (0..).map(TenantId).zip(&mut self.past) {
+            past.throttled = past.throttled + self.scheduler.throttled(now, tenant);
+        }
+        if let Some(shadow) = self.shadow.take() {
+            for (past, held) in self.past.iter_mut().zip(shadow.end(now)) {
+                past.held = past.held.and(held);
+            }
+        }
+        let queued = self.scheduler.drain();
+        (self.scheduler, self.shadow) = schedulers(mode, scheduling);
+        self.generation += 1;
+        self.configure_tenants(now, shares);
+        for ticket in queued {
+            if let Some(shadow) = &mut self.shadow {
+                shadow.enqueue(now, ticket);
+            }
+            self.scheduler.enqueue(now, ticket);
+        }
+    }
+}
+
+/// The scheduler in force, and the one that runs beside it.
+fn schedulers(mode: Mode, scheduling: &Scheduling) -> (Box<dyn Scheduler>, Option<Shadow>) {
+    match mode {
+        Mode::Observe => (open_gate(), None),
+        Mode::Shadow => (open_gate(), Some(Shadow::new(scheduler_for(scheduling)))),
+        Mode::Enforce => (scheduler_for(scheduling), None),
     }
 }

@@ -13,9 +13,12 @@ mod lane;
 pub mod policy;
 pub mod report;
 mod requests;
+mod shadow;
+pub mod shares;
 mod stopwatch;
 mod units;
 
+pub use discipline::scheduler_for;
 pub use engine::Engine;
 
 use evenkeel_core::id::{ServerId, TenantId};

@@ -37,6 +37,9 @@ pub struct TenantReport {
     pub device_time: Histogram,
     /// Time from arrival to answer, per request.
     pub total_time: Histogram,
+    /// Request-time beyond what idle servers would have taken, own limit excluded; divided among
+    /// culprits in [`DomainReport::interference`]. See [`crate::attribution`].
+    pub waited: Span,
     /// Request-time spent held by the tenant's own limit.
     pub throttled: Span,
     /// Request-time for which the shadow scheduler would have held this tenant's requests.

@@ -157,6 +157,14 @@ fn check_line(line: Line, place: Place, found: &mut Findings) {
 
 fn check_depth(scheduling: &Scheduling, index: usize, found: &mut Findings) {
     let place = Place::Backend { index, field: "scheduling.depth" };
+    let counts_units = matches!(scheduling.depth, Depth::Requests(_));
+    if scheduling.discipline == Discipline::Fifo && !counts_units {
+        found.error(
+            place,
+            "the fifo discipline counts its depth in requests only",
+            "use a depth in requests, or the sfq discipline",
+        );
+    }
     match scheduling.depth {
         Depth::Requests(0) => {
             found.error(place, "a depth of 0 lets nothing through", "use at least 1");
