@@ -1,7 +1,7 @@
 //! The Network Block Device protocol: fixed newstyle handshake, compact, structured and extended
 //! transmission, server side and client side.
 //!
-//! Source: `doc/proto.md` of the NetworkBlockDevice project, with the extended-header extension.
+//! Source: `doc/proto.md` of the `NetworkBlockDevice` project, with the extended-header extension.
 //! Every integer on the wire is big-endian; every length in this module is in bytes.
 //!
 //! ```text

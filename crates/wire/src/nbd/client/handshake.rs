@@ -112,12 +112,12 @@ impl ClientHandshake {
             if self.held.len() < need {
                 return Ok(ClientEvent::NeedInput);
             }
-            let held = std::mem::take(&mut self.held);
+            let item = std::mem::take(&mut self.held);
             let event = match self.state {
-                State::Greeting => self.greeting(&held)?,
-                State::Reply(option) => self.reply_header(option, &held)?,
-                State::ReplyData { option, reply, .. } => self.reply(option, reply, &held)?,
-                _ => Some(self.export_name_reply(&held)?),
+                State::Greeting => self.greeting(&item)?,
+                State::Reply(option) => self.reply_header(option, &item)?,
+                State::ReplyData { option, reply, .. } => self.reply(option, reply, &item)?,
+                _ => Some(self.export_name_reply(&item)?),
             };
             if let Some(event) = event {
                 return Ok(event);

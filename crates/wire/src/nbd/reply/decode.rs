@@ -11,10 +11,10 @@ use std::fmt;
 
 /// The most bytes that [`decode_reply`] needs in its input to decide: the longest header with an
 /// error of the longest text. A driver's buffer must hold that many.
-pub const MAX_REPLY_HEADER_BYTES: usize = 32 + MAX_ERROR_CHUNK_BYTES as usize;
+pub const MAX_REPLY_HEADER_BYTES: usize = 32 + MAX_ERROR_CHUNK_BYTES;
 
 /// An error chunk with the longest text and room for fields behind it that are not known here.
-const MAX_ERROR_CHUNK_BYTES: u64 = MAX_STRING_BYTES as u64 + 64;
+const MAX_ERROR_CHUNK_BYTES: usize = MAX_STRING_BYTES + 64;
 
 const SIMPLE_REPLY_BYTES: usize = 16;
 
@@ -278,18 +278,21 @@ fn decode_error<'a>(
     fields: &mut Fields<'a>,
 ) -> Result<Option<Chunk<'a>>, ReplyError> {
     let has_offset = frame.kind == kind::ERROR_OFFSET;
-    let fixed = if has_offset { 14 } else { 6 };
-    let Some(variable) = frame.length.checked_sub(fixed) else { return Err(frame.bad_length()) };
-    if frame.length > MAX_ERROR_CHUNK_BYTES {
+    let fixed_bytes = if has_offset { 14 } else { 6 };
+    let length = usize::try_from(frame.length).ok();
+    let Some(length) = length.filter(|length| *length <= MAX_ERROR_CHUNK_BYTES) else {
         return Err(frame.bad_length());
-    }
+    };
+    let Some(variable_bytes) = length.checked_sub(fixed_bytes) else {
+        return Err(frame.bad_length());
+    };
     let Some((code, message_bytes)) = fields.u32().zip(fields.u16()) else { return Ok(None) };
     let message_bytes = usize::from(message_bytes);
-    if message_bytes as u64 > variable || message_bytes > MAX_STRING_BYTES {
+    if message_bytes > variable_bytes.min(MAX_STRING_BYTES) {
         return Err(ReplyError::BadField { what: "an error text longer than its chunk allows" });
     }
     let Some(message) = fields.take(message_bytes) else { return Ok(None) };
-    let Some(mut tail) = fields.take(frame.length as usize - 6 - message_bytes).map(Fields) else {
+    let Some(mut tail) = fields.take(length - 6 - message_bytes).map(Fields) else {
         return Ok(None);
     };
     let offset = if has_offset { tail.u64() } else { None };

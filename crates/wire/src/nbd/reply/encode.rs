@@ -24,7 +24,7 @@ impl From<&Request> for ReplyTo {
 }
 
 /// The longest extent that a structured reply can tell without breaking any block alignment.
-const MAX_COMPACT_EXTENT: u64 = u32::MAX as u64 + 1 - MAX_MINIMUM_BLOCK_BYTES as u64;
+const MAX_COMPACT_EXTENT: u32 = u32::MAX - (MAX_MINIMUM_BLOCK_BYTES - 1);
 
 impl ReplyStyle {
     /// Success without data; the last message of the reply.
@@ -165,7 +165,7 @@ impl ReplyStyle {
         self.chunk(out, to, kind::BLOCK_STATUS, last, 4 + 8 * count as u64);
         out.extend_from_slice(&context.to_be_bytes());
         for extent in &extents[..count] {
-            let length = u32::try_from(extent.length).unwrap_or(MAX_COMPACT_EXTENT as u32);
+            let length = u32::try_from(extent.length).unwrap_or(MAX_COMPACT_EXTENT);
             let flags = u32::try_from(extent.flags).expect("wide flags end the list");
             out.extend_from_slice(&length.to_be_bytes());
             out.extend_from_slice(&flags.to_be_bytes());

@@ -33,8 +33,7 @@ pub struct ServerHandshake {
     pub(super) state: State,
     /// What has come of the item that is being gathered; the data of an option until its answer.
     pub(super) held: Vec<u8>,
-    fixed_newstyle: bool,
-    pub(super) no_zeroes: bool,
+    pub(super) client_flags: HandshakeFlags,
     pub(super) tls: bool,
     shutting_down: bool,
     pub(super) style: ReplyStyle,
@@ -69,8 +68,7 @@ impl ServerHandshake {
             output,
             state: State::ClientFlags,
             held: Vec::new(),
-            fixed_newstyle: false,
-            no_zeroes: false,
+            client_flags: HandshakeFlags::NONE,
             tls: false,
             shutting_down: false,
             style: ReplyStyle::Simple,
@@ -175,8 +173,7 @@ impl ServerHandshake {
         let Some(known) = known.ok().filter(|known| HandshakeFlags::KNOWN.contains(*known)) else {
             return Err(HandshakeError::UnknownClientFlags(flags));
         };
-        self.fixed_newstyle = known.contains(HandshakeFlags::FIXED_NEWSTYLE);
-        self.no_zeroes = known.contains(HandshakeFlags::NO_ZEROES);
+        self.client_flags = known;
         self.state = State::Header;
         Ok(())
     }
@@ -186,7 +183,8 @@ impl ServerHandshake {
         self.held.clear();
         self.options_seen += 1;
         self.data_seen_bytes += u64::from(length);
-        if !self.fixed_newstyle && option != OptionKind::ExportName {
+        let fixed_newstyle = self.client_flags.contains(HandshakeFlags::FIXED_NEWSTYLE);
+        if !fixed_newstyle && option != OptionKind::ExportName {
             return Err(HandshakeError::NotFixedNewstyle { option: option.code() });
         }
         if self.options_seen > MAX_OPTIONS {

@@ -4,7 +4,7 @@ use super::handshake::{MAX_QUERIES, State};
 use super::{ExportInfo, Refusal, ServerEvent, ServerHandshake, ServerSession};
 use crate::nbd::option::{ContextQuery, InfoQuery, OptionKind, OptionReply, info};
 use crate::nbd::proto::{
-    BlockSize, Context, EXPORT_NAME_PADDING_BYTES, MAX_CONTEXTS, MAX_EXPORT_BYTES,
+    BlockSize, Context, EXPORT_NAME_PADDING_BYTES, HandshakeFlags, MAX_CONTEXTS, MAX_EXPORT_BYTES,
     MAX_STRING_BYTES, TransmissionFlags,
 };
 use crate::nbd::text::truncated;
@@ -58,7 +58,7 @@ impl ServerHandshake {
         let session = self.session(name, export, false);
         self.output.extend_from_slice(&session.size_bytes.to_be_bytes());
         self.output.extend_from_slice(&session.flags.0.to_be_bytes());
-        if !self.no_zeroes {
+        if !self.client_flags.contains(HandshakeFlags::NO_ZEROES) {
             self.output.extend_from_slice(&[0; EXPORT_NAME_PADDING_BYTES]);
         }
         self.state = State::Ready(Box::new(session));
@@ -152,7 +152,7 @@ impl ServerHandshake {
         let matches = |name: &str| {
             let shows_all = !selects && query.queries.is_empty();
             shows_all
-                || query.queries.iter().any(|&query| query == name)
+                || query.queries.contains(&name)
                 || (!selects && query.queries.iter().any(|query| is_wildcard_for(query, name)))
         };
         let mut contexts = Vec::new();

@@ -1,0 +1,8 @@
+//! Integration tests of the wire crate: whole handshakes, friendly and hostile.
+
+mod client;
+mod harness;
+mod hostile_client;
+mod hostile_server;
+mod pair;
+mod server;
