@@ -222,7 +222,7 @@ impl Lane {
         shares: impl Iterator<Item = Share>,
     ) {
         for (tenant, past) in (0..).map(TenantId).zip(&mut self.past) {
-            past.throttled = past.throttled + self.scheduler.throttled(now, tenant);
+            past.throttled += self.scheduler.throttled(now, tenant);
         }
         if let Some(shadow) = self.shadow.take() {
             for (past, held) in self.past.iter_mut().zip(shadow.end(now)) {

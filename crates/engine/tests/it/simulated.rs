@@ -1,0 +1,159 @@
+//! Closed-loop clients and serial servers in virtual time, around a real engine.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use evenkeel_core::id::{ServerId, TenantId};
+use evenkeel_core::prng::Prng;
+use evenkeel_core::sched::{Limit, Share};
+use evenkeel_core::ticket::Kind;
+use evenkeel_core::time::{Nanos, Span};
+use evenkeel_engine::cost::{CostModel, Line};
+use evenkeel_engine::policy::{Depth, Domain, Mode, Scheduling, Sharing};
+use evenkeel_engine::report::DomainReport;
+use evenkeel_engine::{Engine, Input, Output, Request, Unit};
+
+/// A client that always has one request outstanding.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Client {
+    pub(crate) tenant: u32,
+    pub(crate) server: u32,
+    pub(crate) kind: Kind,
+    pub(crate) length: u64,
+}
+
+/// A device of 50 us and 1 GB/s, one unit at a time.
+pub(crate) const DEVICE: CostModel = {
+    let line = Line { fixed: Span::from_micros(50), rate_bytes: 1_000_000_000 };
+    CostModel::Linear { read: line, write: line, flush: Span::from_micros(50) }
+};
+
+/// A domain with tenants of these shares and weights, and servers like [`DEVICE`].
+pub(crate) fn domain(mode: Mode, weights: &[u32], servers: u32, depth: u32) -> Domain {
+    let share = |weight: &u32| Share { weight_milli: weight * 1000, limit: Limit::default() };
+    let scheduling =
+        Scheduling { depth: Depth::Requests(depth), cost: DEVICE, ..Scheduling::default() };
+    Domain {
+        mode,
+        sharing: Sharing::Local,
+        tenants: weights.iter().map(|weight| (format!("w{weight}"), share(weight))).collect(),
+        servers: (0..servers).map(|server| (format!("s{server}"), scheduling.clone())).collect(),
+    }
+}
+
+/// The world of one run.
+pub(crate) struct Simulation {
+    pub(crate) engine: Engine,
+    now: Nanos,
+    clients: Vec<Client>,
+    devices: Vec<VecDeque<Unit>>,
+    /// Ends of service, by time and order.
+    events: BinaryHeap<Reverse<(Nanos, u64, u32)>>,
+    sequence: u64,
+    random: Prng,
+    wake_at: Option<Nanos>,
+    /// The most units that were with a device at once.
+    pub(crate) in_service_max: usize,
+}
+
+impl Simulation {
+    /// Every client sends its first request at once.
+    pub(crate) fn new(domain: &Domain, clients: &[Client]) -> Self {
+        let mut simulation = Self {
+            engine: Engine::new(Nanos::ZERO, domain),
+            now: Nanos::ZERO,
+            clients: clients.to_vec(),
+            devices: vec![VecDeque::new(); domain.servers.len()],
+            events: BinaryHeap::new(),
+            sequence: 0,
+            random: Prng::new(7),
+            wake_at: None,
+            in_service_max: 0,
+        };
+        for slot in 0..clients.len() {
+            simulation.send(u32::try_from(slot).unwrap());
+        }
+        simulation.drain();
+        simulation
+    }
+
+    /// Lets virtual time pass, and reports.
+    pub(crate) fn run(&mut self, until: Span) -> DomainReport {
+        let end = Nanos(until.0);
+        loop {
+            let event_at = self.events.peek().map(|Reverse((at, ..))| *at);
+            let Some(at) = event_at.into_iter().chain(self.wake_at).min() else { break };
+            if at > end {
+                break;
+            }
+            self.now = at;
+            if event_at == Some(at) {
+                let Reverse((_, _, server)) = self.events.pop().unwrap();
+                self.serve(server);
+            }
+            self.drain();
+        }
+        self.now = end;
+        self.engine.report(end)
+    }
+
+    fn send(&mut self, slot: u32) {
+        let Client { tenant, server, kind, length } = self.clients[slot as usize];
+        let offset = self.random.below(1 << 20) * 4096;
+        let (tenant, server) = (TenantId(tenant), ServerId(server));
+        let request = Request { slot, tenant, server, kind, offset, length };
+        self.engine.handle(self.now, Input::Arrive(request));
+    }
+
+    fn serve(&mut self, server: u32) {
+        let unit = self.devices[server as usize].pop_front().unwrap();
+        self.engine.handle(self.now, Input::Done { unit: unit.unit, ok: true });
+        self.start(server);
+    }
+
+    /// Schedules the end of the unit at the head of a device's queue.
+    fn start(&mut self, server: u32) {
+        if let Some(unit) = self.devices[server as usize].front() {
+            let service = Span(DEVICE.cost(unit.kind, unit.length).0);
+            self.sequence += 1;
+            self.events.push(Reverse((self.now + service, self.sequence, server)));
+        }
+    }
+
+    fn drain(&mut self) {
+        loop {
+            match self.engine.poll(self.now) {
+                Output::Submit(unit) => {
+                    let device = &mut self.devices[unit.server.index()];
+                    device.push_back(unit);
+                    self.in_service_max = self.in_service_max.max(device.len());
+                    if device.len() == 1 {
+                        self.start(unit.server.0);
+                    }
+                }
+                Output::Finish { slot, ok } => {
+                    assert!(ok);
+                    self.send(slot);
+                }
+                Output::WaitUntil(at) => {
+                    self.wake_at = Some(at);
+                    return;
+                }
+                Output::Idle => {
+                    self.wake_at = None;
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// `count` alike clients.
+pub(crate) fn clients(count: usize, tenant: u32, kind: Kind, length: u64) -> Vec<Client> {
+    vec![Client { tenant, server: 0, kind, length }; count]
+}
+
+/// What each tenant got, in seconds of device time.
+pub(crate) fn delivered(report: &DomainReport) -> Vec<f64> {
+    report.tenants.iter().map(|tenant| tenant.delivered_cost.as_secs_f64()).collect()
+}
