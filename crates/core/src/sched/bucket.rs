@@ -11,6 +11,8 @@
 //!                v take
 //! ```
 
+use std::num::NonZeroU64;
+
 use crate::time::Nanos;
 
 const UNIT: i128 = 1_000_000_000;
@@ -18,8 +20,8 @@ const UNIT: i128 = 1_000_000_000;
 /// One bucket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket {
-    /// Tokens per second; at least 1.
-    rate: u64,
+    /// Tokens per second.
+    rate: NonZeroU64,
     /// Most tokens it holds; at least 1.
     burst: u64,
     /// Billionths of a token, as of `updated`.
@@ -30,14 +32,15 @@ pub(crate) struct Bucket {
 impl Bucket {
     /// A full bucket; none for a rate of zero, which means no bound.
     pub(crate) fn new(now: Nanos, rate: u64, burst: u64) -> Option<Self> {
+        let rate = NonZeroU64::new(rate)?;
         let burst = burst.max(1);
-        (rate > 0).then(|| Self { rate, burst, level: i128::from(burst) * UNIT, updated: now })
+        Some(Self { rate, burst, level: i128::from(burst) * UNIT, updated: now })
     }
 
     /// Changes rate and burst from `now` on. A debt stays; a level above the burst is cut to it.
-    pub(crate) fn change(&mut self, now: Nanos, rate: u64, burst: u64) {
+    pub(crate) fn change(&mut self, now: Nanos, rate: NonZeroU64, burst: u64) {
         self.refill(now);
-        self.rate = rate.max(1);
+        self.rate = rate;
         self.burst = burst.max(1);
         self.level = self.level.min(i128::from(self.burst) * UNIT);
     }
@@ -46,7 +49,10 @@ impl Bucket {
     pub(crate) fn ready_at(&mut self, now: Nanos, amount: u64) -> Nanos {
         self.refill(now);
         let missing = i128::from(amount.min(self.burst)) * UNIT - self.level;
-        let wait_ns = missing.max(0).unsigned_abs().div_ceil(u128::from(self.rate));
+        if missing <= 0 {
+            return now;
+        }
+        let wait_ns = missing.unsigned_abs().div_ceil(u128::from(self.rate.get()));
         Nanos(now.0.saturating_add(u64::try_from(wait_ns).unwrap_or(u64::MAX)))
     }
 
@@ -57,7 +63,7 @@ impl Bucket {
 
     fn refill(&mut self, now: Nanos) {
         let elapsed_ns = now.since(self.updated).0;
-        let gained = u128::from(elapsed_ns) * u128::from(self.rate);
+        let gained = u128::from(elapsed_ns) * u128::from(self.rate.get());
         let gained = i128::try_from(gained).unwrap_or(i128::MAX);
         self.level = self.level.saturating_add(gained).min(i128::from(self.burst) * UNIT);
         self.updated = now;

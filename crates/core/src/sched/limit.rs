@@ -13,6 +13,8 @@
 //! `rate * t + burst` (and one request larger than the burst). Tokens taken are not given back when a
 //! ticket is withdrawn from the inner policy.
 
+use std::num::NonZeroU64;
+
 use super::bucket::Bucket;
 use super::heap::IndexedHeap;
 use super::queues::Queues;
@@ -229,8 +231,8 @@ impl Meter {
 }
 
 fn change_bucket(bucket: &mut Option<Bucket>, now: Nanos, rate: u64, burst: u64) {
-    match bucket {
-        Some(bucket) if rate > 0 => bucket.change(now, rate, burst),
-        _ => *bucket = Bucket::new(now, rate, burst),
+    match (bucket, NonZeroU64::new(rate)) {
+        (Some(bucket), Some(rate)) => bucket.change(now, rate, burst),
+        (bucket, _) => *bucket = Bucket::new(now, rate, burst),
     }
 }
