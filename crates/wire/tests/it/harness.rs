@@ -124,9 +124,13 @@ pub(crate) fn run_client(options: ClientOptions, input: &[u8], piece: usize) -> 
 /// A client's flags: fixed newstyle, no zeroes.
 pub(crate) const CLIENT_FLAGS: [u8; 4] = [0, 0, 0, 3];
 
+fn length<T>(items: &[T]) -> u32 {
+    u32::try_from(items.len()).expect("tests are small")
+}
+
 /// An option whose length field tells the truth.
 pub(crate) fn option(code: u32, data: &[u8]) -> Vec<u8> {
-    option_claiming(code, u32::try_from(data.len()).unwrap(), data)
+    option_claiming(code, length(data), data)
 }
 
 /// An option whose length field says `length`.
@@ -136,13 +140,13 @@ pub(crate) fn option_claiming(code: u32, length: u32, data: &[u8]) -> Vec<u8> {
 
 /// A length of 32 bits and the string.
 pub(crate) fn string(text: &[u8]) -> Vec<u8> {
-    [&u32::try_from(text.len()).unwrap().to_be_bytes(), text].concat()
+    [&length(text).to_be_bytes(), text].concat()
 }
 
 /// The data of INFO and GO.
 pub(crate) fn go_data(name: &[u8], items: &[u16]) -> Vec<u8> {
     let mut data = string(name);
-    data.extend(u16::try_from(items.len()).unwrap().to_be_bytes());
+    data.extend(u16::try_from(items.len()).expect("a handful").to_be_bytes());
     data.extend(items.iter().flat_map(|item| item.to_be_bytes()));
     data
 }
@@ -150,7 +154,7 @@ pub(crate) fn go_data(name: &[u8], items: &[u16]) -> Vec<u8> {
 /// The data of the two options about metadata contexts.
 pub(crate) fn meta_data(name: &[u8], queries: &[&[u8]]) -> Vec<u8> {
     let mut data = string(name);
-    data.extend(u32::try_from(queries.len()).unwrap().to_be_bytes());
+    data.extend(length(queries).to_be_bytes());
     data.extend(queries.iter().flat_map(|query| string(query)));
     data
 }
@@ -167,7 +171,7 @@ pub(crate) fn greeting(flags: u8) -> Vec<u8> {
 
 /// An option reply.
 pub(crate) fn reply(option: u32, kind: u32, data: &[u8]) -> Vec<u8> {
-    reply_claiming(option, kind, u32::try_from(data.len()).unwrap(), data)
+    reply_claiming(option, kind, length(data), data)
 }
 
 /// An option reply whose length field says `length`.
@@ -182,7 +186,8 @@ pub(crate) fn replies(sent: &[u8]) -> Vec<(u32, u32)> {
     let mut rest = &sent[18..];
     let mut seen = Vec::new();
     while !rest.is_empty() {
-        let field = |at: usize| u32::from_be_bytes(rest[at..at + 4].try_into().unwrap());
+        let field =
+            |at: usize| u32::from_be_bytes(rest[at..at + 4].try_into().expect("four bytes"));
         seen.push((field(8), field(12)));
         rest = &rest[20 + field(16) as usize..];
     }

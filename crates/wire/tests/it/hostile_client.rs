@@ -116,7 +116,7 @@ fn starttls_injection_plain_text_behind_the_request_for_tls_ends_the_session() {
     assert_eq!(server.handle(b"I"), Err(HandshakeError::PlaintextBehindStartTls));
 }
 
-/// The open report on an over-long SET_META_CONTEXT that aborted a server with all its exports.
+/// The open report on an over-long `SET_META_CONTEXT` that aborted a server with all its exports.
 #[test]
 fn an_over_long_set_meta_context_is_refused_and_voids_what_was_selected() {
     let query = vec![b'a'; 5000];

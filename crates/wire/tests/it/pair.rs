@@ -56,7 +56,8 @@ impl Pair {
             return false;
         }
         let window = self.to_server.len().min(self.piece);
-        let (consumed, event) = self.server.handle(&self.to_server[..window]).unwrap();
+        let (consumed, event) =
+            self.server.handle(&self.to_server[..window]).expect("our client behaves");
         self.to_server.drain(..consumed);
         serve(&mut self.server, &event);
         let sent = self.server.output().len();
@@ -186,8 +187,8 @@ fn check_outcome(outcome: &Outcome, client: &ClientOptions, server: ServerOption
         assert_eq!(reason, expected);
         return;
     }
-    let events = outcome.client.as_ref().unwrap();
-    match (client.goal, events.last().unwrap()) {
+    let events = outcome.client.as_ref().expect("no refusal was due");
+    match (client.goal, events.last().expect("a handshake ends with an event")) {
         (Goal::Go, ClientEvent::Ready(session)) => {
             check_session(session, client, server);
             let Some(ServerEvent::Ready(theirs)) = outcome.server.last() else { panic!() };
