@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 
 /// Alignment of every buffer: what direct I/O asks for at most.
-pub const PAGE_BYTES: usize = 4096;
+pub(crate) const PAGE_BYTES: usize = 4096;
 
 /// Bytes that the free lists of one thread keep at most.
 const POOL_BYTES_MAX: usize = 16 << 20;
@@ -34,14 +34,14 @@ thread_local! {
 }
 
 /// A page-aligned buffer of a given length that returns to its thread's pool when dropped.
-pub struct Buf {
+pub(crate) struct Buf {
     pages: Box<[Page]>,
     len: usize,
 }
 
 impl Buf {
     /// A buffer of `len` bytes with unspecified content.
-    pub fn take(len: usize) -> Self {
+    pub(crate) fn take(len: usize) -> Self {
         let class = class_of(len);
         let recycled = POOL.with_borrow_mut(|pool| {
             let pages = pool.free.get_mut(class)?.pop()?;
@@ -56,7 +56,8 @@ impl Buf {
     }
 
     /// A buffer that holds a copy of `bytes`.
-    pub fn copy_of(bytes: &[u8]) -> Self {
+    #[cfg(test)]
+    pub(crate) fn copy_of(bytes: &[u8]) -> Self {
         let mut buf = Self::take(bytes.len());
         buf.copy_from_slice(bytes);
         buf

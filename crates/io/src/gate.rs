@@ -1,14 +1,32 @@
 //! The running gate: start, reload, look, stop.
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::thread::JoinHandle;
+
 use evenkeel_core::time::Span;
-use evenkeel_engine::policy::{Mode, Policy};
-use evenkeel_engine::report::DomainReport;
+use evenkeel_engine::policy::{Address, Policy, Source};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{Mutex, oneshot, watch};
+
+pub use crate::drive::DriveKind;
+pub use crate::report::{BackendReport, ExportReport, GateReport};
+
+use crate::clock::Clock;
+use crate::listen::{self, Ears};
+use crate::plan::Plan;
+use crate::report;
+use crate::worker;
+use crate::worker::message::{Message, WorkerReport};
 
 /// How a gate is started; not part of the policy since it cannot change while running.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Data-path threads; each owns the scheduling domains it was given. At least 1.
     pub cores: usize,
+    /// What serves files.
+    pub drive: DriveKind,
 }
 
 /// Why a policy could not be put in force.
@@ -23,103 +41,263 @@ pub struct GateError {
 
 /// A running gate. Dropping it stops it at once.
 #[derive(Debug)]
-pub struct Gate {}
+pub struct Gate {
+    handle: GateHandle,
+    threads: Vec<JoinHandle<()>>,
+}
 
 /// A handle for the control plane; cheap to clone, usable from any thread.
 #[derive(Clone, Debug)]
-pub struct GateHandle {}
+pub struct GateHandle {
+    shared: Arc<Shared>,
+}
+
+/// What all threads of a gate share: the plan in force, the workers' mailboxes, a few counters.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) clock: Clock,
+    pub(crate) drive_kind: DriveKind,
+    plan: RwLock<Arc<Plan>>,
+    workers: Vec<UnboundedSender<Message>>,
+    connections: AtomicU64,
+    refused: AtomicU64,
+    protocol_errors: AtomicU64,
+    /// Listeners by address, each with what ends it when dropped. Held during a reload.
+    listening: Mutex<BTreeMap<Address, watch::Sender<()>>>,
+}
+
+impl Shared {
+    /// The plan in force.
+    pub(crate) fn plan(&self) -> Arc<Plan> {
+        Arc::clone(&self.plan.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// How many workers there are.
+    pub(crate) fn workers(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// Sends a message to a worker; one that has ended does not get it.
+    pub(crate) fn send(&self, worker: usize, message: Message) {
+        let _ = self.workers[worker].send(message);
+    }
+
+    /// Counts a new connection in; false if there are `max` already.
+    pub(crate) fn connected(&self, max: u32) -> bool {
+        if self.connections.fetch_add(1, Ordering::Relaxed) < u64::from(max) {
+            return true;
+        }
+        self.disconnected();
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        false
+    }
+
+    /// Counts a connection out.
+    pub(crate) fn disconnected(&self) {
+        self.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_protocol_error(&self) {
+        self.protocol_errors.fetch_add(1, Ordering::Relaxed);
+    }
+}
 
 impl Gate {
     /// Binds the listeners, opens the backends and starts the data-path threads. Returns once
     /// clients can connect. An upstream that cannot be reached yet is not an error: its exports
     /// answer when it comes.
-    pub fn start(_policy: Policy, _options: &Options) -> Result<Self, GateError> {
-        unimplemented!("being built")
+    ///
+    /// # Errors
+    /// If a listener cannot be bound, a certificate cannot be read, or a thread cannot be made.
+    pub fn start(policy: Policy, options: &Options) -> Result<Self, GateError> {
+        let workers = options.cores.max(1);
+        let plan = Plan::new(policy, None, workers)?;
+        let mut ears = Vec::new();
+        for listener in &plan.listeners {
+            ears.push((listener.address.clone(), listen::bind(&listener.name, &listener.address)?));
+        }
+        let (senders, receivers): (Vec<_>, Vec<_>) =
+            (0..workers).map(|_| unbounded_channel()).unzip();
+        let shared = Arc::new(Shared {
+            clock: Clock::start(),
+            drive_kind: options.drive,
+            plan: RwLock::new(Arc::new(plan)),
+            workers: senders,
+            connections: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            protocol_errors: AtomicU64::new(0),
+            listening: Mutex::default(),
+        });
+        let mut gate =
+            Self { handle: GateHandle { shared: Arc::clone(&shared) }, threads: Vec::new() };
+        for (index, receiver) in receivers.into_iter().enumerate() {
+            gate.threads.push(start_worker(index, &shared, receiver)?);
+        }
+        let mut listening = shared.listening.try_lock().expect("nobody else has it yet");
+        for (index, (address, socket)) in ears.into_iter().enumerate() {
+            shared.hear(&mut listening, index, address, socket);
+        }
+        drop(listening);
+        Ok(gate)
     }
 
     /// The control handle.
     pub fn handle(&self) -> GateHandle {
-        unimplemented!("being built")
+        self.handle.clone()
     }
 
     /// Stops taking connections, answers what is in flight for at most `grace`, then closes.
-    pub fn stop(self, _grace: Span) {}
+    pub fn stop(mut self, grace: Span) {
+        self.end(grace);
+    }
+
+    fn end(&mut self, grace: Span) {
+        let shared = &self.handle.shared;
+        if let Ok(mut listening) = shared.listening.try_lock() {
+            listening.clear();
+        }
+        for worker in 0..shared.workers() {
+            shared.send(worker, Message::Stop { grace });
+        }
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a data-path thread panicked");
+            }
+        }
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.end(Span::ZERO);
+    }
+}
+
+fn start_worker(
+    index: usize,
+    shared: &Arc<Shared>,
+    receiver: UnboundedReceiver<Message>,
+) -> Result<JoinHandle<()>, GateError> {
+    let failed = |error: std::io::Error| GateError {
+        what: format!("data-path thread {index}"),
+        why: error.to_string(),
+    };
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let shared = Arc::clone(shared);
+    std::thread::Builder::new()
+        .name(format!("gate-{index}"))
+        .spawn(move || {
+            let tasks = tokio::task::LocalSet::new();
+            tasks.block_on(&runtime, worker::live(index, shared, receiver));
+        })
+        .map_err(failed)
+}
+
+impl Shared {
+    fn hear(
+        &self,
+        listening: &mut BTreeMap<Address, watch::Sender<()>>,
+        index: usize,
+        address: Address,
+        socket: listen::BoundSocket,
+    ) {
+        let (end, closing) = watch::channel(());
+        let ears = Ears { address: address.clone(), socket, closing };
+        self.send(index % self.workers(), Message::Listen(ears));
+        listening.insert(address, end);
+    }
 }
 
 impl GateHandle {
     /// Puts a new policy in force. No connection is dropped and no request lost: tenants, shares,
     /// limits, modes, exports, backends and listeners may come and change; what may not change
     /// while in use is refused as a whole, and the old policy stays.
-    pub async fn reload(&self, _policy: Policy) -> Result<(), GateError> {
-        unimplemented!("being built")
+    ///
+    /// # Errors
+    /// If a listener cannot be bound, a certificate cannot be read, or the change needs a restart.
+    pub async fn reload(&self, policy: Policy) -> Result<(), GateError> {
+        let shared = &self.shared;
+        let mut listening = shared.listening.lock().await;
+        let before = shared.plan();
+        keeps_sources(&before.policy, &policy)?;
+        let plan = Arc::new(Plan::new(policy, Some(&before), shared.workers())?);
+        let mut fresh = Vec::new();
+        for listener in &plan.listeners {
+            if !listening.contains_key(&listener.address) {
+                let socket = listen::bind(&listener.name, &listener.address)?;
+                fresh.push((listener.address.clone(), socket));
+            }
+        }
+        *shared.plan.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&plan);
+        let mut applied = Vec::new();
+        for worker in 0..shared.workers() {
+            let (reply, done) = oneshot::channel();
+            shared.send(worker, Message::Apply { plan: Arc::clone(&plan), reply });
+            applied.push(done);
+        }
+        for done in applied {
+            let _ = done.await;
+        }
+        for (index, (address, socket)) in fresh.into_iter().enumerate() {
+            shared.hear(&mut listening, index, address, socket);
+        }
+        listening.retain(|address, _| plan.listeners.iter().any(|l| l.address == *address));
+        Ok(())
     }
 
     /// The policy in force.
     pub async fn policy(&self) -> Policy {
-        unimplemented!("being built")
+        self.shared.plan().policy.clone()
     }
 
     /// The accounts at this instant.
     pub async fn report(&self) -> GateReport {
-        unimplemented!("being built")
+        let shared = &self.shared;
+        let mut replies = Vec::new();
+        for worker in 0..shared.workers() {
+            let (reply, report) = oneshot::channel();
+            shared.send(worker, Message::Report { reply });
+            replies.push(report);
+        }
+        let mut reports: Vec<WorkerReport> = Vec::new();
+        for reply in replies {
+            // A worker that has ended has nothing more to say.
+            reports.extend(reply.await);
+        }
+        let plan = shared.plan();
+        GateReport {
+            uptime: Span(shared.clock.now().0),
+            connections: shared.connections.load(Ordering::Relaxed),
+            connections_refused: shared.refused.load(Ordering::Relaxed),
+            protocol_errors: shared.protocol_errors.load(Ordering::Relaxed),
+            ..report::merge(&plan, reports)
+        }
     }
 }
 
-/// The accounts of a gate at one instant.
-#[derive(Clone, Debug, Default)]
-pub struct GateReport {
-    /// Time since start.
-    pub uptime: Span,
-    /// How far the gate may go.
-    pub mode: Mode,
-    /// One for each group of backends, and for each backend in no group.
-    pub domains: Vec<DomainReport>,
-    /// The state of each backend.
-    pub backends: Vec<BackendReport>,
-    /// The exports that clients can see and how many connections use each.
-    pub exports: Vec<ExportReport>,
-    /// Connections now open, negotiating ones included.
-    pub connections: u64,
-    /// Connections refused since start because a bound was reached.
-    pub connections_refused: u64,
-    /// Connections closed since start because the peer broke the protocol.
-    pub protocol_errors: u64,
-    /// Payload bytes now held in the gate, and the most that it may hold.
-    pub memory_bytes: u64,
-    /// The bound on `memory_bytes`.
-    pub memory_bound_bytes: u64,
+/// Refuses to put something else behind a name that clients may be using.
+fn keeps_sources(before: &Policy, after: &Policy) -> Result<(), GateError> {
+    for backend in &after.backends {
+        let known = before.backends.iter().find(|known| known.name == backend.name);
+        if known.is_some_and(|known| !same_source(&known.source, &backend.source)) {
+            return Err(GateError {
+                what: format!("backend {:?}", backend.name),
+                why: "what stands behind it cannot change while the gate runs; add it under another name, or restart".to_owned(),
+            });
+        }
+    }
+    Ok(())
 }
 
-/// The state of one backend.
-#[derive(Clone, Debug, Default)]
-pub struct BackendReport {
-    /// Its name.
-    pub name: String,
-    /// What stands there, for people: `nbd://127.0.0.1:10809`, `directory ./evenkeel-data`.
-    pub source: String,
-    /// True if requests can be served now.
-    pub up: bool,
-    /// Why not, if not.
-    pub trouble: Option<String>,
-    /// Connections lost since start.
-    pub reconnects: u64,
-    /// Requests sent again after a reconnect.
-    pub replayed: u64,
-    /// Requests failed because replaying them would not have been safe, or patience ran out.
-    pub not_replayed: u64,
-}
-
-/// One export as clients see it.
-#[derive(Clone, Debug, Default)]
-pub struct ExportReport {
-    /// Its name.
-    pub name: String,
-    /// Its backend.
-    pub backend: String,
-    /// Size in bytes.
-    pub size_bytes: u64,
-    /// Refuses writes.
-    pub read_only: bool,
-    /// Connections that use it, by tenant name.
-    pub connections: Vec<(String, u64)>,
+/// Whether two sources are the same storage. Whether an upstream's exports pass through may change.
+fn same_source(before: &Source, after: &Source) -> bool {
+    match (before, after) {
+        (Source::Upstream(before), Source::Upstream(after)) => {
+            let mut before = before.clone();
+            before.passthrough = after.passthrough;
+            before == *after
+        }
+        (before, after) => before == after,
+    }
 }

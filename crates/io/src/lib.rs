@@ -1,9 +1,28 @@
-//! Ring 2: the real machine.
+//! Ring 2: the real machine. Sockets, drives, threads, and the data path between them.
+//!
+//! ```text
+//! listen -> handshake --hand over--> worker: client task <-> domain <-> device
+//!                                                            engine     memory | file | remote
+//! ```
+//!
+//! The only crate with unsafe code, sockets, files and threads. What to do when is decided in
+//! `evenkeel-engine`; how bytes are framed, in `evenkeel-wire`.
 
-pub mod gate;
-pub mod buffer;
-pub mod clock;
+mod budget;
+mod buffer;
+mod client;
+mod clock;
 mod device;
+mod domain;
 mod drive;
+pub mod gate;
+mod handshake;
+mod listen;
+pub mod load;
+mod op;
 mod outbox;
+mod plan;
+mod report;
+mod tls;
 mod transport;
+mod worker;

@@ -55,8 +55,18 @@ impl MemoryDisk {
         self.size_bytes
     }
 
+    /// Whether a range lies in one chunk, so that reading it yields one piece.
+    pub(crate) fn is_contiguous(&self, offset: u64, length: u64) -> bool {
+        length > 0 && offset / CHUNK_BYTES as u64 == (offset + length - 1) / CHUNK_BYTES as u64
+    }
+
     /// Hands out the content of a range, piece by piece; `None` stands for that many zeroes.
-    pub(crate) fn read(&self, offset: u64, length: u64, mut take: impl FnMut(Option<&[u8]>, usize)) {
+    pub(crate) fn read(
+        &self,
+        offset: u64,
+        length: u64,
+        mut take: impl FnMut(Option<&[u8]>, usize),
+    ) {
         for piece in pieces(offset, length) {
             let chunk = self.chunk(piece.chunk);
             take(chunk.map(|chunk| &chunk[piece.start..piece.start + piece.len]), piece.len);
@@ -106,10 +116,9 @@ impl MemoryDisk {
     }
 
     fn chunk_mut(&mut self, index: usize) -> &mut Chunk {
-        let region = self.regions[index / REGION_CHUNKS]
-            .get_or_insert_with(|| vec![None; REGION_CHUNKS]);
-        region[index % REGION_CHUNKS]
-            .get_or_insert_with(|| vec![0; CHUNK_BYTES].into_boxed_slice())
+        let region =
+            self.regions[index / REGION_CHUNKS].get_or_insert_with(|| vec![None; REGION_CHUNKS]);
+        region[index % REGION_CHUNKS].get_or_insert_with(|| vec![0; CHUNK_BYTES].into_boxed_slice())
     }
 }
 
@@ -141,7 +150,10 @@ mod tests {
         disk.write(0, &[1; 3 * CHUNK_BYTES]);
         disk.zero(100, 2 * CHUNK_BYTES as u64);
         let chunk = CHUNK_BYTES as u64;
-        assert_eq!(disk.extents(0, 4 * chunk), [(chunk, false), (chunk, true), (chunk, false), (chunk, true)]);
+        assert_eq!(
+            disk.extents(0, 4 * chunk),
+            [(chunk, false), (chunk, true), (chunk, false), (chunk, true)]
+        );
         assert_eq!(content(&disk, 99, 2), [1, 0]);
         assert_eq!(content(&disk, 100 + 2 * chunk - 1, 2), [0, 1]);
     }

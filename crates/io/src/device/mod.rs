@@ -1,2 +1,98 @@
-//! Devices.
-mod memory;
+//! What holds the bytes: memory, a file or block device, an export of an upstream server.
+//!
+//! A device belongs to one domain and lives on its worker. It is made when the first client looks
+//! up an export on it and is kept while the policy or a client names it.
+
+pub(crate) mod file;
+pub(crate) mod memory;
+pub(crate) mod remote;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use evenkeel_core::id::ServerId;
+use evenkeel_wire::nbd::proto::{BlockSize, TransmissionFlags};
+
+use file::FileDisk;
+use memory::MemoryDisk;
+use remote::Remote;
+
+/// A device of a domain.
+#[derive(Debug)]
+pub(crate) struct Device {
+    /// The server whose scheduler its requests pass.
+    pub(crate) server: ServerId,
+    pub(crate) medium: Medium,
+}
+
+/// What a device is made of.
+#[derive(Debug)]
+pub(crate) enum Medium {
+    Memory(RefCell<MemoryDisk>),
+    File(FileDisk),
+    Remote(Rc<Remote>),
+}
+
+/// What a device can do, in the protocol's terms.
+#[derive(Clone, Debug)]
+pub(crate) struct Features {
+    pub(crate) size_bytes: u64,
+    pub(crate) flags: TransmissionFlags,
+    pub(crate) block_size: BlockSize,
+    pub(crate) contexts: Vec<String>,
+    pub(crate) description: Option<String>,
+}
+
+/// The metadata context that local devices have.
+pub(crate) const ALLOCATION: &str = "base:allocation";
+
+impl Features {
+    /// What local devices can do.
+    fn local(size_bytes: u64) -> Self {
+        let flags = TransmissionFlags::HAS_FLAGS
+            | TransmissionFlags::SEND_FLUSH
+            | TransmissionFlags::SEND_FUA
+            | TransmissionFlags::SEND_TRIM
+            | TransmissionFlags::SEND_WRITE_ZEROES
+            | TransmissionFlags::SEND_DF
+            | TransmissionFlags::CAN_MULTI_CONN
+            | TransmissionFlags::SEND_CACHE
+            | TransmissionFlags::BLOCK_STATUS_PAYLOAD;
+        Self {
+            size_bytes,
+            flags,
+            block_size: BlockSize::default(),
+            contexts: vec![ALLOCATION.to_owned()],
+            description: None,
+        }
+    }
+}
+
+impl Device {
+    /// Why it cannot be used now, if it cannot.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        match &self.medium {
+            Medium::Remote(remote) => remote.trouble_now().map(|trouble| trouble.why),
+            _ => None,
+        }
+    }
+
+    /// What it can do; `None` while an upstream has not told yet.
+    pub(crate) fn features(&self) -> Option<Features> {
+        match &self.medium {
+            Medium::Memory(disk) => {
+                let mut features = Features::local(disk.borrow().size_bytes());
+                features.flags = features.flags | TransmissionFlags::SEND_FAST_ZERO;
+                Some(features)
+            }
+            Medium::File(disk) => {
+                let mut features = Features::local(disk.size_bytes());
+                if disk.is_read_only() {
+                    features.flags = features.flags | TransmissionFlags::READ_ONLY;
+                }
+                Some(features)
+            }
+            Medium::Remote(remote) => remote.features(),
+        }
+    }
+}

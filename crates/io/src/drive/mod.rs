@@ -5,6 +5,7 @@
 //! the same calls, and one test body holds them to the same behaviour. The decision and its
 //! figures are in `docs/decisions`.
 
+pub(crate) mod bell;
 mod pool;
 mod ring;
 
@@ -58,7 +59,7 @@ pub(crate) enum Drive {
 
 /// Which kind of drive to make.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum DriveKind {
+pub enum DriveKind {
     /// `io_uring` where the kernel allows it, else threads.
     #[default]
     Best,
@@ -73,7 +74,9 @@ impl Drive {
         if kind == DriveKind::Best {
             match ring::Ring::new(&event) {
                 Ok(ring) => return Ok((Self::Ring(ring), event)),
-                Err(error) => tracing::info!(%error, "no io_uring here; files are served by threads"),
+                Err(error) => {
+                    tracing::info!(%error, "no io_uring here; files are served by threads")
+                }
             }
         }
         let pool = pool::Pool::new(event.try_clone()?)?;

@@ -1,0 +1,191 @@
+//! The task of one connection: write what waits, read what came, hand it on, repeat.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use evenkeel_core::time::Nanos;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::inbox::{Inbox, OutOfStep};
+use super::{Client, Standing};
+use crate::transport::Transport;
+
+/// Batches that a connection may bring in before others get their turn.
+const TURNS_MAX: usize = 8;
+
+/// What a fresh connection reads at once; it grows while reads are full.
+const READ_BYTES_MIN: usize = 16 << 10;
+
+/// Payload of which this much is missing is read straight to where it belongs.
+const DIRECT_BYTES_MIN: usize = 16 << 10;
+
+/// Drives one client until it has left.
+pub(crate) struct ClientTask {
+    client: Rc<Client>,
+    transport: Transport,
+    inbox: Inbox,
+    read_bytes: usize,
+}
+
+/// How one attempt to read went.
+enum Ingest {
+    /// Something came in.
+    Some,
+    /// Nothing more now; the task will be woken.
+    Nothing,
+    /// The peer has closed.
+    Closed,
+}
+
+impl ClientTask {
+    /// A task for `client`; `early` are bytes that came behind its handshake.
+    pub(crate) fn new(client: Rc<Client>, transport: Transport, early: Vec<u8>) -> Self {
+        let inbox = Inbox { carry: early, ..Inbox::default() };
+        Self { client, transport, inbox, read_bytes: READ_BYTES_MIN }
+    }
+
+    fn turns(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        for _ in 0..TURNS_MAX {
+            let written = self.write(cx)?;
+            match self.client.standing.get() {
+                Standing::Lost => return Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+                Standing::Leaving if written.is_ready() && self.client.requests.get() == 0 => {
+                    return Pin::new(&mut self.transport).poll_shutdown(cx);
+                }
+                Standing::Leaving => return Poll::Pending,
+                Standing::Open => {}
+            }
+            let now = self.client.domain.worker.clock.now();
+            match self.ingest(cx, now)? {
+                Ingest::Some => self.client.domain.pump(now),
+                Ingest::Nothing => return Poll::Pending,
+                Ingest::Closed => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Writes what waits; ready if nothing is left.
+    fn write(&mut self, cx: &mut Context<'_>) -> io::Result<Poll<()>> {
+        let mut outbox = self.client.outbox.borrow_mut();
+        if outbox.is_empty() {
+            return Ok(Poll::Ready(()));
+        }
+        let before = outbox.len();
+        let written = outbox.poll_write(&mut self.transport, cx)?;
+        let moved = outbox.len() < before;
+        drop(outbox);
+        if moved {
+            self.client.moved_at.set(self.client.domain.worker.clock.now());
+            self.client.recharge();
+        }
+        Ok(written)
+    }
+
+    fn ingest(&mut self, cx: &mut Context<'_>, now: Nanos) -> io::Result<Ingest> {
+        if self.inbox.blocked || (self.inbox.receiving.is_none() && !self.inbox.carry.is_empty()) {
+            let carry = std::mem::take(&mut self.inbox.carry);
+            let used = self.take(now, &carry)?;
+            self.keep(carry, used);
+            if used > 0 {
+                return Ok(Ingest::Some);
+            }
+            if self.inbox.blocked {
+                return Ok(Ingest::Nothing);
+            }
+        }
+        let read = self.read(cx, now)?;
+        if matches!(read, Ingest::Some) {
+            self.client.moved_at.set(now);
+        }
+        Ok(read)
+    }
+
+    fn read(&mut self, cx: &mut Context<'_>, now: Nanos) -> io::Result<Ingest> {
+        if let Some(receiving) = &mut self.inbox.receiving
+            && receiving.rest().len() >= DIRECT_BYTES_MIN
+        {
+            debug_assert!(self.inbox.carry.is_empty(), "a payload takes all that came before");
+            let mut buf = ReadBuf::new(receiving.rest());
+            let bytes = match Pin::new(&mut self.transport).poll_read(cx, &mut buf)? {
+                Poll::Pending => return Ok(Ingest::Nothing),
+                Poll::Ready(()) => buf.filled().len(),
+            };
+            receiving.fill(bytes);
+            self.inbox.complete(&self.client, now);
+            return Ok(if bytes == 0 { Ingest::Closed } else { Ingest::Some });
+        }
+        let worker = Rc::clone(&self.client.domain.worker);
+        let mut scratch = worker.scratch.borrow_mut();
+        let carried = self.inbox.carry.len();
+        scratch[..carried].copy_from_slice(&self.inbox.carry);
+        self.inbox.carry.clear();
+        let end = (carried + self.read_bytes).min(scratch.len());
+        let mut buf = ReadBuf::new(&mut scratch[carried..end]);
+        let poll = Pin::new(&mut self.transport).poll_read(cx, &mut buf)?;
+        let full = buf.remaining() == 0;
+        let bytes = buf.filled().len();
+        let here = carried + bytes;
+        if poll.is_pending() || bytes == 0 {
+            self.inbox.carry.extend_from_slice(&scratch[..carried]);
+            return Ok(if poll.is_pending() { Ingest::Nothing } else { Ingest::Closed });
+        }
+        if full {
+            self.read_bytes = (self.read_bytes * 4).min(scratch.len());
+        }
+        let used = self.take(now, &scratch[..here])?;
+        self.inbox.carry.extend_from_slice(&scratch[used..here]);
+        Ok(Ingest::Some)
+    }
+
+    fn take(&mut self, now: Nanos, input: &[u8]) -> io::Result<usize> {
+        self.inbox
+            .take(&self.client, now, input)
+            .map_err(|OutOfStep(reason)| io::Error::new(io::ErrorKind::InvalidData, reason))
+    }
+
+    fn keep(&mut self, mut carry: Vec<u8>, used: usize) {
+        carry.drain(..used);
+        self.inbox.carry = carry;
+    }
+
+    fn close(&mut self, result: &io::Result<()>) {
+        let client = &self.client;
+        if let Err(error) = result {
+            let worker = &client.domain.worker;
+            if error.kind() == io::ErrorKind::InvalidData {
+                worker.shared.count_protocol_error();
+                tracing::warn!(export = client.export.name, %error, "client broke the protocol");
+            } else {
+                tracing::debug!(export = client.export.name, %error, "client lost");
+            }
+        }
+        if let Some(receiving) = self.inbox.receiving.take() {
+            client.released(receiving.request());
+        }
+        client.leave();
+    }
+}
+
+impl Future for ClientTask {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        this.client.running.set(true);
+        this.client.remember_waker(cx.waker());
+        let turned = this.turns(cx);
+        this.client.running.set(false);
+        match turned {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(result) => {
+                this.close(&result);
+                Poll::Ready(())
+            }
+        }
+    }
+}

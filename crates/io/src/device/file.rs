@@ -1,0 +1,172 @@
+//! A file or block device, past the page cache where that is possible.
+//!
+//! Direct I/O wants offsets, lengths and memory aligned to the device's blocks. Clients may send
+//! less: those requests go through a second, buffered descriptor of the same file. The kernel
+//! keeps the two coherent for requests that do not overlap in time, which is all that a disk
+//! promises for concurrent overlapping requests anyway.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use evenkeel_wire::nbd::proto::Extent;
+use rustix::fs::{OFlags, SeekFrom};
+
+use crate::buffer::PAGE_BYTES;
+
+/// Alignment asked of direct requests; every device in use is content with a page.
+const ALIGNMENT_BYTES: u64 = PAGE_BYTES as u64;
+
+/// Extents in one answer about allocation.
+const EXTENTS_MAX: usize = 4096;
+
+/// An open file or block device.
+#[derive(Debug)]
+pub(crate) struct FileDisk {
+    buffered: Arc<File>,
+    direct: Option<Arc<File>>,
+    size_bytes: u64,
+    is_read_only: bool,
+}
+
+/// How to open a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenFile {
+    /// Bypass the page cache, if the file system can.
+    pub(crate) direct: bool,
+    /// Make the file at this size if it does not exist; an existing file keeps its own.
+    pub(crate) create_bytes: Option<u64>,
+}
+
+impl FileDisk {
+    /// Opens `path`.
+    pub(crate) fn open(path: &Path, how: OpenFile) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        let mut opened = options.open(path);
+        let is_read_only = opened.as_ref().is_err_and(is_not_writable);
+        if is_read_only {
+            opened = options.write(false).open(path);
+        }
+        let buffered = match (opened, how.create_bytes) {
+            (Err(error), Some(bytes)) if error.kind() == io::ErrorKind::NotFound => {
+                let file = options.clone().create_new(true).open(path)?;
+                file.set_len(bytes)?;
+                file.sync_all()?;
+                file
+            }
+            (opened, _) => opened?,
+        };
+        let direct = how.direct.then(|| {
+            let flags = i32::try_from(OFlags::DIRECT.bits()).expect("flags fit");
+            options.custom_flags(flags).open(path)
+        });
+        let direct = match direct.transpose() {
+            Ok(file) => file.map(Arc::new),
+            Err(error) => {
+                tracing::info!(path = %path.display(), %error, "no direct I/O here; going through the page cache");
+                None
+            }
+        };
+        let size_bytes = size_of(&buffered)?;
+        Ok(Self { buffered: Arc::new(buffered), direct, size_bytes, is_read_only })
+    }
+
+    /// Its size when it was opened.
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// Whether it cannot be written here: write-protected, or on a read-only file system.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.is_read_only
+    }
+
+    /// The descriptor to use for a transfer; `memory` is where its buffer starts.
+    pub(crate) fn for_transfer(&self, offset: u64, length: u64, memory: *const u8) -> &Arc<File> {
+        let aligned = [offset, length, memory as usize as u64]
+            .iter()
+            .all(|value| value.is_multiple_of(ALIGNMENT_BYTES));
+        match &self.direct {
+            Some(direct) if aligned => direct,
+            _ => &self.buffered,
+        }
+    }
+
+    /// The descriptor for everything that moves no data.
+    pub(crate) fn for_control(&self) -> &Arc<File> {
+        &self.buffered
+    }
+}
+
+fn is_not_writable(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+}
+
+fn size_of(file: &File) -> io::Result<u64> {
+    let metadata = file.metadata()?;
+    if metadata.file_type().is_block_device() {
+        return Ok(rustix::fs::seek(file, SeekFrom::End(0))?);
+    }
+    Ok(metadata.len())
+}
+
+/// Which parts of a range are allocated. Blocks on the file system: run it off the data path.
+pub(crate) fn extents(file: &File, offset: u64, length: u64) -> Vec<Extent> {
+    let end = offset + length;
+    let mut at = offset;
+    let mut extents = Vec::new();
+    while at < end && extents.len() < EXTENTS_MAX {
+        let data = rustix::fs::seek(file, SeekFrom::Data(at));
+        let (until, flags) = match data {
+            Ok(data) if data > at => (data, Extent::HOLE | Extent::ZERO),
+            Ok(_) => (rustix::fs::seek(file, SeekFrom::Hole(at)).unwrap_or(end), 0),
+            Err(rustix::io::Errno::NXIO) => (end, Extent::HOLE | Extent::ZERO),
+            // A file system that cannot tell: everything counts as data.
+            Err(_) => (end, 0),
+        };
+        let until = until.clamp(at + 1, end);
+        extents.push(Extent { length: until - at, flags });
+        at = until;
+    }
+    extents
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    #[test]
+    fn an_existing_file_keeps_its_size_and_content() {
+        let dir = tempfile::tempdir().expect("tempdir");
+        let path = dir.path().join("disk");
+        let how = OpenFile { direct: true, create_bytes: Some(1 << 20) };
+        let disk = FileDisk::open(&path, how).expect("made");
+        assert_eq!(disk.size_bytes(), 1 << 20);
+        disk.for_control().write_all_at(b"kept", 4096).expect("write");
+        let again = OpenFile { create_bytes: Some(2 << 20), ..how };
+        let disk = FileDisk::open(&path, again).expect("opened");
+        assert_eq!(disk.size_bytes(), 1 << 20);
+        let mut bytes = [0; 4];
+        disk.for_control().read_exact_at(&mut bytes, 4096).expect("read");
+        assert_eq!(&bytes, b"kept");
+    }
+
+    #[test]
+    fn holes_are_told_apart_from_data() {
+        let file = tempfile::tempfile().expect("tempfile");
+        file.set_len(1 << 20).expect("set_len");
+        file.write_all_at(&[1; 65_536], 131_072).expect("write");
+        let found = extents(&file, 0, 1 << 20);
+        let hole = Extent::HOLE | Extent::ZERO;
+        let expected = [
+            Extent { length: 131_072, flags: hole },
+            Extent { length: 65_536, flags: 0 },
+            Extent { length: (1 << 20) - 196_608, flags: hole },
+        ];
+        assert_eq!(found, expected);
+    }
+}

@@ -1,0 +1,132 @@
+//! What a link has asked of its server and not been told yet.
+//!
+//! A call stays here until it is answered, whether it was sent or not. So a fresh connection sends
+//! whatever is here, in order of arrival, and that is all there is to replaying. What must not be
+//! sent twice is taken out before.
+//!
+//! A cookie names a place in the table and how often that place was used, so an answer to an old
+//! call never passes for one to a new.
+
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use evenkeel_engine::Unit;
+use evenkeel_wire::nbd::proto::{Errno, Extent};
+use evenkeel_wire::nbd::reply::ReadCoverage;
+use evenkeel_wire::nbd::request::Request;
+
+use crate::buffer::Buf;
+use crate::client::Client;
+
+/// One request to the server.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) purpose: Purpose,
+    /// As it goes over the wire.
+    pub(super) request: Request,
+    /// Data of a write.
+    pub(super) payload: Option<(Arc<Buf>, Range<usize>)>,
+    /// Whether it was sent on the connection that stands now or was lost last.
+    pub(super) sent: bool,
+    /// Acknowledged writes when it was sent: what a flush covers.
+    pub(super) covers: u64,
+    pub(super) error: Option<Errno>,
+    /// The data of a read came in one chunk, which was also the end of the answer.
+    pub(super) answered_whole: bool,
+    /// Made when the data of a read comes in more than one chunk.
+    pub(super) coverage: Option<Box<ReadCoverage>>,
+}
+
+/// On whose behalf a call is made.
+#[derive(Debug)]
+pub(super) enum Purpose {
+    /// The engine's.
+    Unit(Unit),
+    /// A client's, past the engine.
+    Question(Question),
+}
+
+/// A client's question about allocation.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) client: Rc<Client>,
+    pub(super) request: Request,
+    /// Contexts asked about; all negotiated ones if none.
+    pub(super) wanted: Option<Vec<u32>>,
+    /// Answers so far, by the server's numbers.
+    pub(super) found: Vec<(u32, Vec<Extent>)>,
+}
+
+/// The calls of one link.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    arrivals: u64,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    uses: u32,
+    arrival: u64,
+    call: Option<Call>,
+}
+
+fn split(cookie: u64) -> (u32, usize) {
+    let uses = u32::try_from(cookie >> 32).expect("32 bits are left");
+    (uses, usize::try_from(cookie & u64::from(u32::MAX)).expect("32 bits fit"))
+}
+
+impl Calls {
+    /// Takes a call and gives it its cookie.
+    pub(super) fn insert(&mut self, mut call: Call) -> u64 {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            u32::try_from(self.slots.len() - 1).expect("windows bound the calls")
+        });
+        let slot = &mut self.slots[index as usize];
+        slot.uses = slot.uses.wrapping_add(1);
+        slot.arrival = self.arrivals;
+        self.arrivals += 1;
+        let cookie = u64::from(slot.uses) << 32 | u64::from(index);
+        call.request.cookie = cookie;
+        slot.call = Some(call);
+        cookie
+    }
+
+    /// The call of a cookie; `None` if there is none such, now.
+    pub(super) fn find(&mut self, cookie: u64) -> Option<&mut Call> {
+        let (uses, index) = split(cookie);
+        let slot = self.slots.get_mut(index)?;
+        if slot.uses == uses { slot.call.as_mut() } else { None }
+    }
+
+    /// Takes out the call of a cookie.
+    pub(super) fn remove(&mut self, cookie: u64) -> Option<Call> {
+        let (uses, index) = split(cookie);
+        let slot = self.slots.get_mut(index)?;
+        if slot.uses != uses {
+            return None;
+        }
+        let call = slot.call.take()?;
+        self.free.push(u32::try_from(index).expect("indices are 32 bits"));
+        Some(call)
+    }
+
+    /// Cookies of everything here, oldest first.
+    pub(super) fn in_order(&self) -> Vec<u64> {
+        let mut calls: Vec<_> = self
+            .slots
+            .iter()
+            .filter_map(|slot| slot.call.as_ref().map(|call| (slot.arrival, call.request.cookie)))
+            .collect();
+        calls.sort_unstable();
+        calls.into_iter().map(|(_, cookie)| cookie).collect()
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+}

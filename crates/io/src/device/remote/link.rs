@@ -1,0 +1,207 @@
+//! One connection to an upstream: the calls on it, and the task that keeps it up.
+
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+use std::task::Waker;
+use std::time::Duration;
+
+use evenkeel_wire::nbd::client::{ClientOptions, ContextsWanted};
+use evenkeel_wire::nbd::proto::{Command, Errno, MAX_CONTEXTS, ReplyStyle};
+use evenkeel_wire::nbd::request::encode_request;
+use tokio::time::Instant;
+
+use super::calls::{Call, Calls, Purpose};
+use super::connect::Connected;
+use super::conversation::Conversation;
+use super::{Remote, Trouble, count};
+use crate::clock::duration;
+use crate::outbox::Outbox;
+
+/// Pauses between attempts to connect.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// One connection to an upstream, up or not.
+#[derive(Debug)]
+pub(crate) struct Link {
+    remote: Weak<Remote>,
+    pub(super) calls: RefCell<Calls>,
+    pub(super) outbox: RefCell<Outbox>,
+    /// The framing of the connection that stands.
+    pub(super) style: Cell<Option<ReplyStyle>>,
+    pub(super) waker: RefCell<Option<Waker>>,
+    /// Patience has run out; cleared by the next connection.
+    given_up: Cell<bool>,
+    pub(super) closing: Cell<bool>,
+}
+
+impl Link {
+    pub(super) fn start(remote: &Rc<Remote>) -> Rc<Self> {
+        let link = Rc::new(Self {
+            remote: Rc::downgrade(remote),
+            calls: RefCell::default(),
+            outbox: RefCell::default(),
+            style: Cell::new(None),
+            waker: RefCell::default(),
+            given_up: Cell::new(false),
+            closing: Cell::new(false),
+        });
+        tokio::task::spawn_local(keep_up(Rc::clone(&link)));
+        link
+    }
+
+    /// Lets the task look again.
+    pub(crate) fn wake(&self) {
+        if let Some(waker) = &*self.waker.borrow() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Calls not answered yet; a link that is down counts as full.
+    pub(super) fn load(&self) -> (bool, usize) {
+        (self.style.get().is_none(), self.calls.borrow().len())
+    }
+
+    pub(super) fn is_given_up(&self) -> bool {
+        self.given_up.get()
+    }
+
+    /// Says goodbye and ends the task.
+    pub(super) fn close(&self) {
+        self.closing.set(true);
+        self.wake();
+    }
+
+    /// Takes a call; it goes out at once if the link is up, else when it is.
+    pub(super) fn place(&self, call: Call) {
+        let mut calls = self.calls.borrow_mut();
+        let cookie = calls.insert(call);
+        if let Some(style) = self.style.get() {
+            self.send(calls.find(cookie).expect("just placed"), style);
+        }
+    }
+
+    fn send(&self, call: &mut Call, style: ReplyStyle) {
+        call.sent = true;
+        let mut outbox = self.outbox.borrow_mut();
+        outbox.append(|run| encode_request(run, style, &call.request));
+        if let Some((payload, range)) = &call.payload {
+            outbox.payload(payload, range.clone());
+        }
+    }
+
+    /// A connection stands: everything that is not answered is sent, again or for the first time.
+    fn up(&self, remote: &Remote, style: ReplyStyle) {
+        self.style.set(Some(style));
+        self.given_up.set(false);
+        count(&remote.health.links_up, 1);
+        let domain = remote.domain.upgrade();
+        let mut calls = self.calls.borrow_mut();
+        for cookie in calls.in_order() {
+            let call = calls.find(cookie).expect("listed just now");
+            count(&remote.health.replayed, u64::from(call.sent));
+            call.error = None;
+            call.coverage = None;
+            call.answered_whole = false;
+            if let (true, Purpose::Unit(unit), Some(domain)) = (call.sent, &call.purpose, &domain) {
+                domain.forget(unit);
+            }
+            self.send(call, style);
+        }
+    }
+
+    /// The connection broke: what may not be sent again fails.
+    fn down(&self, remote: &Remote) {
+        self.style.set(None);
+        self.outbox.borrow_mut().clear();
+        remote.health.links_up.set(remote.health.links_up.get() - 1);
+        count(&remote.health.reconnects, 1);
+        if remote.note_loss() {
+            self.fail(remote, |call| call.sent && call.request.command == Command::Flush);
+        }
+    }
+
+    /// Fails the calls that `which` picks.
+    fn fail(&self, remote: &Remote, which: impl Fn(&Call) -> bool) {
+        let Some(domain) = remote.domain.upgrade() else { return };
+        let mut failed = 0;
+        let cookies = self.calls.borrow().in_order();
+        for cookie in cookies {
+            let picked = {
+                let mut calls = self.calls.borrow_mut();
+                let picked = calls.find(cookie).is_some_and(|call| which(call));
+                if picked { calls.remove(cookie) } else { None }
+            };
+            let Some(call) = picked else { continue };
+            failed += 1;
+            match call.purpose {
+                Purpose::Unit(unit) => domain.done(&unit, Err(Errno::Io)),
+                Purpose::Question(question) => {
+                    question.client.answer_error((&question.request).into(), Errno::Io);
+                    question.client.released(&question.request);
+                }
+            }
+        }
+        count(&remote.health.not_replayed, failed);
+        domain.pump(domain.worker.clock.now());
+    }
+}
+
+/// Connects, converses, and connects again, until the remote is gone.
+async fn keep_up(link: Rc<Link>) {
+    let mut pause = PAUSE_MIN;
+    let mut down_since = Instant::now();
+    while !link.closing.get() {
+        match connect(&link).await {
+            Ok(Some(conversation)) => {
+                pause = PAUSE_MIN;
+                let ended = conversation.await;
+                let Some(remote) = link.remote.upgrade() else { return };
+                if link.closing.get() {
+                    return;
+                }
+                link.down(&remote);
+                down_since = Instant::now();
+                let why =
+                    ended.err().map_or_else(|| "closed".to_owned(), |error| error.to_string());
+                tracing::warn!(export = remote.export, why, "upstream connection lost");
+                remote.note_trouble(Some(why.into()));
+            }
+            Ok(None) => return,
+            Err(trouble) => {
+                let Some(remote) = link.remote.upgrade() else { return };
+                if remote.trouble_now().as_ref() != Some(&trouble) {
+                    let upstream = remote.terms.route.name();
+                    tracing::warn!(upstream, why = trouble.why, "upstream not reached");
+                }
+                remote.note_trouble(Some(trouble));
+                if down_since.elapsed() > duration(remote.terms.patience) {
+                    link.given_up.set(true);
+                    link.fail(&remote, |_| true);
+                }
+                drop(remote);
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(PAUSE_MAX);
+            }
+        }
+    }
+}
+
+/// One attempt; `None` if the remote is gone.
+async fn connect(link: &Rc<Link>) -> Result<Option<Conversation>, Trouble> {
+    let Some(remote) = link.remote.upgrade() else { return Ok(None) };
+    let options = ClientOptions {
+        export: remote.export.clone(),
+        contexts: ContextsWanted::All { max: MAX_CONTEXTS },
+        ..ClientOptions::default()
+    };
+    let route = remote.terms.route.clone();
+    drop(remote);
+    let connected = route.connect(options).await?;
+    let Some(remote) = link.remote.upgrade() else { return Ok(None) };
+    remote.adopt(&connected.session)?;
+    let Connected { transport, session, early } = connected;
+    link.up(&remote, session.style);
+    let Some(domain) = remote.domain.upgrade() else { return Ok(None) };
+    Ok(Some(Conversation::new(domain, &remote, Rc::clone(link), transport, &session, early)))
+}

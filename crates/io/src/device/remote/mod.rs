@@ -1,0 +1,294 @@
+//! An export of an upstream NBD server, over one or several connections that come back.
+//!
+//! What happens when a connection is lost:
+//!
+//! | under way | then |
+//! |---|---|
+//! | READ, CACHE, BLOCK_STATUS | sent again |
+//! | WRITE, TRIM, WRITE_ZEROES | sent again: unanswered, so still concurrent with everything, and the same bytes to the same place |
+//! | FLUSH, nothing acknowledged since the last one | sent again |
+//! | FLUSH otherwise | fails: the server may have lost what it had acknowledged, unless the policy says that it keeps it |
+//!
+//! In the last case a loss is counted, and the next FLUSH of every client that was there at the
+//! time fails once, as `fsync` does after a lost write-back. A server away for longer than the
+//! policy's patience fails what waits for it.
+
+mod calls;
+pub(crate) mod connect;
+mod conversation;
+pub(crate) mod link;
+
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+
+use evenkeel_core::ticket::Kind;
+use evenkeel_core::time::Span;
+use evenkeel_engine::Unit;
+use evenkeel_wire::nbd::client::ClientSession;
+use evenkeel_wire::nbd::proto::{Command, CommandFlags, Errno, TransmissionFlags};
+use evenkeel_wire::nbd::request::Request;
+use tokio::sync::Notify;
+
+use super::Features;
+use crate::client::Client;
+use crate::domain::Domain;
+use crate::op::Op;
+use calls::{Call, Purpose, Question};
+use connect::Route;
+use link::Link;
+
+/// How an upstream is to be used; from the policy.
+#[derive(Clone, Debug)]
+pub(crate) struct Terms {
+    pub(crate) route: Route,
+    /// Connections, if the server allows several.
+    pub(crate) connections: u32,
+    pub(crate) writes_survive_restart: bool,
+    pub(crate) patience: Span,
+}
+
+impl From<String> for Trouble {
+    fn from(why: String) -> Self {
+        Self { why, is_unknown_export: false }
+    }
+}
+
+/// What became of a backend's connections, over all its exports.
+#[derive(Debug, Default)]
+pub(crate) struct Health {
+    pub(crate) links_up: Cell<u64>,
+    pub(crate) reconnects: Cell<u64>,
+    pub(crate) replayed: Cell<u64>,
+    pub(crate) not_replayed: Cell<u64>,
+}
+
+/// Why an export cannot be used now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Trouble {
+    pub(crate) why: String,
+    /// The server is there and says that it has no such export.
+    pub(crate) is_unknown_export: bool,
+}
+
+/// Adds to a counter.
+pub(super) fn count(counter: &Cell<u64>, by: u64) {
+    counter.set(counter.get() + by);
+}
+
+/// An export of an upstream server.
+#[derive(Debug)]
+pub(crate) struct Remote {
+    pub(crate) domain: Weak<Domain>,
+    /// Its name at the server.
+    export: String,
+    terms: Terms,
+    health: Rc<Health>,
+    links: RefCell<Vec<Rc<Link>>>,
+    /// What the server said at first; later connections must offer as much.
+    session: RefCell<Option<ClientSession>>,
+    trouble: RefCell<Option<Trouble>>,
+    /// Told whenever `session` or `trouble` changes.
+    news: Notify,
+    /// Writes acknowledged so far, and how many of them a flush has covered.
+    acknowledged: Cell<u64>,
+    flushed: Cell<u64>,
+    /// How often acknowledged writes may have been lost.
+    losses: Cell<u64>,
+}
+
+impl Remote {
+    /// Starts to connect.
+    pub(crate) fn new(
+        domain: &Rc<Domain>,
+        export: String,
+        terms: Terms,
+        health: Rc<Health>,
+    ) -> Rc<Self> {
+        let remote = Rc::new(Self {
+            domain: Rc::downgrade(domain),
+            export,
+            terms,
+            health,
+            links: RefCell::default(),
+            session: RefCell::default(),
+            trouble: RefCell::default(),
+            news: Notify::new(),
+            acknowledged: Cell::new(0),
+            flushed: Cell::new(0),
+            losses: Cell::new(0),
+        });
+        remote.links.borrow_mut().push(Link::start(&remote));
+        remote
+    }
+
+    /// What the server said of the export, once it has.
+    pub(crate) fn features(&self) -> Option<Features> {
+        let session = self.session.borrow();
+        let session = session.as_ref()?;
+        let ours = TransmissionFlags::SEND_DF | TransmissionFlags::CAN_MULTI_CONN;
+        let theirs = session.flags.without(TransmissionFlags::SEND_RESIZE);
+        Some(Features {
+            size_bytes: session.size_bytes,
+            flags: theirs | ours | TransmissionFlags::BLOCK_STATUS_PAYLOAD,
+            block_size: session.block_size,
+            contexts: session.contexts.iter().map(|context| context.name.clone()).collect(),
+            description: session.description.clone(),
+        })
+    }
+
+    /// Waits until the server has described the export or has given a reason why not.
+    pub(crate) async fn described(&self) -> Result<Features, Trouble> {
+        loop {
+            let news = self.news.notified();
+            if let Some(features) = self.features() {
+                return Ok(features);
+            }
+            if let Some(trouble) = self.trouble_now() {
+                return Err(trouble);
+            }
+            news.await;
+        }
+    }
+
+    /// How often acknowledged writes may have been lost so far.
+    pub(crate) fn losses(&self) -> u64 {
+        self.losses.get()
+    }
+
+    /// Passes a unit on; the link that carries it is to be woken after the batch.
+    pub(crate) fn call(&self, op: &Op, unit: &Unit) -> Result<Rc<Link>, Errno> {
+        let losses = self.losses.get();
+        if unit.kind == Kind::Flush && op.client.losses_reported.replace(losses) < losses {
+            return Err(Errno::Io);
+        }
+        let payload = (unit.kind == Kind::Write).then(|| op.payload_of(unit));
+        let kept = CommandFlags::FUA | CommandFlags::NO_HOLE | CommandFlags::FAST_ZERO;
+        let request = Request {
+            flags: op.request.flags & kept,
+            command: op.request.command,
+            cookie: 0,
+            offset: unit.offset,
+            length: unit.length,
+            payload_bytes: payload.as_ref().map_or(0, |(_, range)| range.len() as u64),
+        };
+        self.place(Purpose::Unit(*unit), request, payload)
+    }
+
+    /// Passes a client's question about allocation on, past the scheduler.
+    pub(crate) fn ask(
+        &self,
+        client: &Rc<Client>,
+        asked: Request,
+        length: u64,
+        wanted: Option<Vec<u32>>,
+    ) {
+        let request = Request {
+            flags: asked.flags & CommandFlags::REQ_ONE,
+            command: Command::BlockStatus,
+            cookie: 0,
+            offset: client.export.base_bytes + asked.offset,
+            length,
+            payload_bytes: 0,
+        };
+        let question =
+            Question { client: Rc::clone(client), request: asked, wanted, found: Vec::new() };
+        match self.place(Purpose::Question(question), request, None) {
+            Ok(link) => link.wake(),
+            Err(errno) => {
+                client.answer_error((&asked).into(), errno);
+                client.released(&asked);
+            }
+        }
+    }
+
+    fn place(
+        &self,
+        purpose: Purpose,
+        request: Request,
+        payload: Option<(std::sync::Arc<crate::buffer::Buf>, std::ops::Range<usize>)>,
+    ) -> Result<Rc<Link>, Errno> {
+        let links = self.links.borrow();
+        let link = links.iter().min_by_key(|link| link.load()).expect("there is one at least");
+        if link.is_given_up() {
+            count(&self.health.not_replayed, 1);
+            return Err(Errno::Io);
+        }
+        link.place(Call {
+            purpose,
+            request,
+            payload,
+            sent: false,
+            covers: self.acknowledged.get(),
+            error: None,
+            answered_whole: false,
+            coverage: None,
+        });
+        Ok(Rc::clone(link))
+    }
+
+    /// A connection stands. Says no if the export is not what it was.
+    fn adopt(self: &Rc<Self>, session: &ClientSession) -> Result<(), Trouble> {
+        let mut known = self.session.borrow_mut();
+        if let Some(known) = &*known {
+            if known.size_bytes != session.size_bytes {
+                return Err(Trouble::from(format!(
+                    "export {:?} changed its size from {} to {} bytes; restart the gate to accept that",
+                    self.export, known.size_bytes, session.size_bytes
+                )));
+            }
+            if session.flags & known.flags != known.flags {
+                let why = format!("export {:?} can do less than it could", self.export);
+                return Err(Trouble::from(why));
+            }
+        } else {
+            *known = Some(session.clone());
+            let more = session.flags.contains(TransmissionFlags::CAN_MULTI_CONN);
+            let mut links = self.links.borrow_mut();
+            for _ in 1..if more { self.terms.connections } else { 1 } {
+                links.push(Link::start(self));
+            }
+        }
+        drop(known);
+        self.note_trouble(None);
+        Ok(())
+    }
+
+    /// Why it cannot be used now, if it cannot.
+    pub(crate) fn trouble_now(&self) -> Option<Trouble> {
+        self.trouble.borrow().clone()
+    }
+
+    fn note_trouble(&self, trouble: Option<Trouble>) {
+        self.trouble.replace(trouble);
+        self.news.notify_waiters();
+    }
+
+    /// A write of any kind was acknowledged.
+    fn note_write(&self, flags: CommandFlags) {
+        if !flags.contains(CommandFlags::FUA) {
+            count(&self.acknowledged, 1);
+        }
+    }
+
+    fn note_flush(&self, covers: u64) {
+        self.flushed.set(self.flushed.get().max(covers));
+    }
+
+    /// A connection broke. Whether acknowledged writes may be gone with it.
+    fn note_loss(&self) -> bool {
+        let unflushed = self.acknowledged.get() > self.flushed.get();
+        let lossy = unflushed && !self.terms.writes_survive_restart;
+        if lossy {
+            count(&self.losses, 1);
+            // Reported from here on by the flushes of those who were there.
+            self.flushed.set(self.acknowledged.get());
+        }
+        lossy
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        self.links.borrow().iter().for_each(|link| link.close());
+    }
+}

@@ -1,0 +1,286 @@
+//! One scheduling domain at work: its engine, its devices, its requests under way.
+//!
+//! Everything here runs on one thread. Inputs are collected first, then [`Domain::pump`] lets the
+//! engine decide until nothing is left to do; a batch of requests or replies costs one pump.
+//!
+//! ```text
+//! client task --arrive--> engine --Submit--> device: memory     at once
+//!      ^                    ^                        file       drive, reaped here
+//!      |                    |                        remote     link task, done() later
+//!      +------ Finish ------+------- Done ------------+
+//! ```
+
+mod drive;
+mod keep;
+mod perform;
+mod status;
+mod timer;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use evenkeel_core::id::{ServerId, TenantId};
+use evenkeel_core::ticket::Kind;
+use evenkeel_core::time::Nanos;
+use evenkeel_engine::report::DomainReport;
+use evenkeel_engine::{Engine, Input, Output, Unit, policy};
+use evenkeel_wire::nbd::proto::{Command, Errno};
+use evenkeel_wire::nbd::request::Request;
+use slab::Slab;
+
+use crate::buffer::Buf;
+use crate::client::{Client, Standing};
+use crate::device::remote::link::Link;
+use crate::op::{Data, Op};
+use crate::worker::Worker;
+use drive::DomainDrive;
+use keep::Kept;
+use timer::Timer;
+
+/// A scheduling domain on its worker.
+#[derive(Debug)]
+pub(crate) struct Domain {
+    pub(crate) worker: Rc<Worker>,
+    pub(crate) clients: RefCell<Vec<Rc<Client>>>,
+    devices: RefCell<BTreeMap<(ServerId, String), Kept>>,
+    policy: RefCell<policy::Domain>,
+    /// What the largest payload of an upstream leaves of a server's units.
+    unit_bytes_max: RefCell<BTreeMap<ServerId, u64>>,
+    state: RefCell<State>,
+    timer: Timer,
+}
+
+struct State {
+    engine: Engine,
+    ops: Slab<Op>,
+    /// Units under way, by the engine's handle.
+    units: Vec<Unit>,
+    /// Units that ended since the engine was last told.
+    ended: Vec<(u32, bool)>,
+    /// Links that were given something to send.
+    links: Vec<Rc<Link>>,
+    drive: Option<DomainDrive>,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "State({} requests)", self.ops.len())
+    }
+}
+
+/// The engine's word for a command that is scheduled; `None` for one that is passed on.
+fn kind_of(command: Command) -> Option<Kind> {
+    Some(match command {
+        Command::Read => Kind::Read,
+        Command::Write => Kind::Write,
+        Command::Flush => Kind::Flush,
+        Command::Trim => Kind::Trim,
+        Command::Cache => Kind::Cache,
+        Command::WriteZeroes => Kind::WriteZeroes,
+        Command::BlockStatus | Command::Disconnect | Command::Unknown(_) => return None,
+    })
+}
+
+impl Domain {
+    /// A domain with its policy, on this thread.
+    pub(crate) fn new(worker: Rc<Worker>, policy: policy::Domain) -> Rc<Self> {
+        let engine = Engine::new(worker.clock.now(), &policy);
+        let state = State {
+            engine,
+            ops: Slab::new(),
+            units: Vec::new(),
+            ended: Vec::new(),
+            links: Vec::new(),
+            drive: None,
+        };
+        let domain = Rc::new(Self {
+            worker,
+            clients: RefCell::default(),
+            devices: RefCell::default(),
+            policy: RefCell::new(policy),
+            unit_bytes_max: RefCell::default(),
+            state: RefCell::new(state),
+            timer: Timer::default(),
+        });
+        timer::spawn(&domain);
+        domain
+    }
+
+    /// Takes in a request whose payload is complete. Call [`Domain::pump`] after the batch.
+    pub(crate) fn arrive(
+        self: &Rc<Self>,
+        client: &Rc<Client>,
+        now: Nanos,
+        request: Request,
+        payload: Option<Arc<Buf>>,
+    ) {
+        let Some(kind) = kind_of(request.command) else {
+            return status::ask(client, request, payload.as_deref());
+        };
+        let state = &mut *self.state.borrow_mut();
+        let device = Rc::clone(&client.export.device);
+        let server = device.server;
+        let op = Op::new(Rc::clone(client), device, request, kind, payload);
+        let offset = op.device_offset;
+        let length = if kind == Kind::Flush { 0 } else { request.length };
+        let slot = u32::try_from(state.ops.insert(op)).expect("windows bound the requests");
+        let tenant = client.tenant.get();
+        let request = evenkeel_engine::Request { slot, tenant, server, kind, offset, length };
+        state.engine.handle(now, Input::Arrive(request));
+    }
+
+    /// Takes data of a read from a device. `last` if nothing more comes for this unit.
+    pub(crate) fn data(&self, unit: &Unit, offset: u64, data: Data<'_>, last: bool) {
+        let state = &mut *self.state.borrow_mut();
+        state.ops[unit.slot as usize].take(offset, data, last);
+    }
+
+    /// A device is done with a unit. Call [`Domain::pump`] after the batch.
+    pub(crate) fn done(&self, unit: &Unit, result: Result<(), Errno>) {
+        self.state.borrow_mut().done(unit, result);
+    }
+
+    /// Lets the engine decide until there is nothing left to do.
+    pub(crate) fn pump(self: &Rc<Self>, now: Nanos) {
+        let mut state = self.state.borrow_mut();
+        loop {
+            let wait = match state.engine.poll(now) {
+                Output::Submit(unit) => {
+                    state.submit(self, unit);
+                    continue;
+                }
+                Output::Finish { slot, ok } => {
+                    state.ops.remove(slot as usize).finish(ok);
+                    continue;
+                }
+                Output::WaitUntil(at) => Some(at),
+                Output::Idle => None,
+            };
+            if !state.settle(now) {
+                self.timer.set(wait);
+                break;
+            }
+        }
+        for link in state.links.drain(..) {
+            link.wake();
+        }
+    }
+
+    /// Puts a new policy in force.
+    pub(crate) fn apply(self: &Rc<Self>, policy: &policy::Domain) {
+        self.policy.replace(policy.clone());
+        self.enforce();
+    }
+
+    /// Cuts a server's units to what its upstream takes in one payload.
+    pub(crate) fn bound_unit(self: &Rc<Self>, server: ServerId, payload_bytes: u32) {
+        let bound = u64::from(payload_bytes);
+        let known = self.unit_bytes_max.borrow().get(&server).copied();
+        let unit_bytes = self.policy.borrow().servers[server.index()].1.unit_bytes;
+        if bound < known.unwrap_or(unit_bytes) {
+            self.unit_bytes_max.borrow_mut().insert(server, bound);
+            self.enforce();
+        }
+    }
+
+    fn enforce(self: &Rc<Self>) {
+        let mut policy = self.policy.borrow().clone();
+        for (server, bound) in self.unit_bytes_max.borrow().iter() {
+            let scheduling = &mut policy.servers[server.index()].1;
+            scheduling.unit_bytes = scheduling.unit_bytes.min(*bound);
+        }
+        let now = self.worker.clock.now();
+        self.state.borrow_mut().engine.handle(now, Input::Policy(&policy));
+        self.pump(now);
+    }
+
+    /// The accounts at this instant.
+    pub(crate) fn report(&self) -> DomainReport {
+        self.state.borrow_mut().engine.report(self.worker.clock.now())
+    }
+
+    /// A unit is asked for again: what came of it before does not count.
+    pub(crate) fn forget(&self, unit: &Unit) {
+        self.state.borrow_mut().ops[unit.slot as usize].forget(unit);
+    }
+
+    /// Lets every client go once it has its answers.
+    pub(crate) fn dismiss(&self) {
+        for client in self.clients.borrow().iter() {
+            if client.standing.get() == Standing::Open {
+                client.standing.set(Standing::Leaving);
+            }
+            client.wake();
+        }
+    }
+
+    /// Whether anybody is connected.
+    pub(crate) fn has_clients(&self) -> bool {
+        !self.clients.borrow().is_empty()
+    }
+
+    /// Requests under way.
+    pub(crate) fn requests(&self) -> usize {
+        self.state.borrow().ops.len()
+    }
+
+    /// A client has left: what is queued for it will not be sent.
+    pub(crate) fn leave(self: &Rc<Self>, client: &Rc<Client>) {
+        self.clients.borrow_mut().retain(|other| !Rc::ptr_eq(other, client));
+        let now = self.worker.clock.now();
+        let mut state = self.state.borrow_mut();
+        let slots: Vec<usize> = state
+            .ops
+            .iter()
+            .filter(|(_, op)| Rc::ptr_eq(&op.client, client))
+            .map(|(slot, _)| slot)
+            .collect();
+        for slot in slots {
+            let slot = u32::try_from(slot).expect("slots are small");
+            state.engine.handle(now, Input::Abandon { slot });
+        }
+        drop(state);
+        self.pump(now);
+    }
+
+    /// Every request of a tenant's connection counts for the tenant that it has at arrival; a new
+    /// policy may give the connection to another.
+    pub(crate) fn identify(&self, tenant_of: impl Fn(&Client) -> TenantId) {
+        for client in self.clients.borrow().iter() {
+            let tenant = tenant_of(client);
+            if tenant != client.tenant.get() {
+                client.set_tenant(tenant);
+            }
+        }
+    }
+}
+
+impl State {
+    fn submit(&mut self, domain: &Rc<Domain>, unit: Unit) {
+        let index = unit.unit as usize;
+        if self.units.len() <= index {
+            self.units.resize(index + 1, unit);
+        }
+        self.units[index] = unit;
+        perform::perform(self, domain, &unit);
+    }
+
+    fn done(&mut self, unit: &Unit, result: Result<(), Errno>) {
+        if let Err(errno) = result {
+            self.ops[unit.slot as usize].fail(errno);
+        }
+        self.ended.push((unit.unit, result.is_ok()));
+    }
+
+    /// Tells the engine what ended; false if nothing did.
+    fn settle(&mut self, now: Nanos) -> bool {
+        drive::reap(self);
+        let any = !self.ended.is_empty();
+        for (unit, ok) in self.ended.drain(..) {
+            self.engine.handle(now, Input::Done { unit, ok });
+        }
+        any
+    }
+}

@@ -1,0 +1,54 @@
+//! Devices of a domain: found by name, kept open while the policy or a client needs them.
+
+use std::rc::Rc;
+
+use evenkeel_core::id::ServerId;
+use evenkeel_core::time::{Nanos, Span};
+
+use super::Domain;
+use crate::device::Device;
+use crate::plan::Plan;
+
+/// An open device.
+#[derive(Debug)]
+pub(super) struct Kept {
+    device: Rc<Device>,
+    backend: String,
+    /// When it was last seen in use.
+    used_at: Nanos,
+}
+
+impl Domain {
+    /// The device of this name at a server, if it is open.
+    pub(crate) fn device(&self, server: ServerId, name: &str) -> Option<Rc<Device>> {
+        let mut devices = self.devices.borrow_mut();
+        let kept = devices.get_mut(&(server, name.to_owned()))?;
+        kept.used_at = self.worker.clock.now();
+        Some(Rc::clone(&kept.device))
+    }
+
+    /// Keeps a device that was just opened.
+    pub(crate) fn keep(&self, backend: &str, name: &str, device: Rc<Device>) {
+        let key = (device.server, name.to_owned());
+        let kept = Kept { device, backend: backend.to_owned(), used_at: self.worker.clock.now() };
+        self.devices.borrow_mut().insert(key, kept);
+    }
+
+    /// Closes devices that no policy declares and nobody has used for a while.
+    pub(crate) fn forget_unused(&self, after: Span, plan: &Plan) {
+        let now = self.worker.clock.now();
+        self.devices.borrow_mut().retain(|(_, name), kept| {
+            if Rc::strong_count(&kept.device) > 1 || plan.declares(&kept.backend, name) {
+                kept.used_at = now;
+            }
+            now.since(kept.used_at) < after
+        });
+    }
+
+    /// Why a backend's devices here cannot be used, if one of them cannot.
+    pub(crate) fn trouble(&self, backend: &str) -> Option<String> {
+        let devices = self.devices.borrow();
+        let of_backend = devices.values().filter(|kept| kept.backend == backend);
+        of_backend.filter_map(|kept| kept.device.trouble()).next()
+    }
+}

@@ -1,0 +1,162 @@
+//! Accepting connections.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_engine::policy::Address;
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::watch;
+use tokio::task::spawn_local;
+
+use crate::gate::{GateError, Shared};
+use crate::handshake;
+use crate::transport::Socket;
+
+/// Connections that the kernel holds for us.
+const BACKLOG: i32 = 1024;
+
+/// How long to wait when the system is out of descriptors.
+const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
+
+/// A bound socket on its way to the worker that will accept from it.
+#[derive(Debug)]
+pub(crate) struct Ears {
+    pub(crate) address: Address,
+    pub(crate) socket: BoundSocket,
+    /// Closed when the listener is to end.
+    pub(crate) closing: watch::Receiver<()>,
+}
+
+/// A bound socket, off every runtime.
+#[derive(Debug)]
+pub(crate) enum BoundSocket {
+    Tcp(std::net::TcpListener),
+    Unix(std::os::unix::net::UnixListener),
+}
+
+enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+/// Binds an address, or says why it cannot be.
+pub(crate) fn bind(name: &str, address: &Address) -> Result<BoundSocket, GateError> {
+    let bound = match address {
+        Address::Tcp(host) => bind_tcp(host),
+        Address::Unix(path) => bind_unix(path),
+    };
+    bound.map_err(|error| {
+        let shown = match address {
+            Address::Tcp(host) => host.clone(),
+            Address::Unix(path) => path.display().to_string(),
+        };
+        let remedy = match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                "; another program (perhaps another gate) listens there: stop it or choose another address"
+            }
+            io::ErrorKind::AddrNotAvailable => "; this machine has no such address",
+            io::ErrorKind::PermissionDenied => "; ports below 1024 and foreign folders need privileges",
+            _ => "",
+        };
+        GateError { what: format!("listener {name:?} on {shown}"), why: format!("{error}{remedy}") }
+    })
+}
+
+fn bind_tcp(host: &str) -> io::Result<BoundSocket> {
+    use std::net::ToSocketAddrs;
+    let mut last = io::Error::new(io::ErrorKind::AddrNotAvailable, "the name has no address");
+    for address in host.to_socket_addrs()? {
+        let bound = || {
+            let domain = socket2::Domain::for_address(address);
+            let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None)?;
+            socket.set_reuse_address(true)?;
+            socket.bind(&address.into())?;
+            socket.listen(BACKLOG)?;
+            socket.set_nonblocking(true)?;
+            Ok(BoundSocket::Tcp(socket.into()))
+        };
+        match bound() {
+            Ok(bound) => return Ok(bound),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn bind_unix(path: &Path) -> io::Result<BoundSocket> {
+    use std::os::unix::net::{UnixListener, UnixStream};
+    let bound = match UnixListener::bind(path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            // A socket that nobody answers is left over from a process that was killed.
+            match UnixStream::connect(path) {
+                Err(refused) if refused.kind() == io::ErrorKind::ConnectionRefused => {
+                    std::fs::remove_file(path)?;
+                    UnixListener::bind(path)?
+                }
+                _ => return Err(error),
+            }
+        }
+        bound => bound?,
+    };
+    bound.set_nonblocking(true)?;
+    Ok(BoundSocket::Unix(bound))
+}
+
+impl Listener {
+    fn attach(socket: BoundSocket) -> io::Result<Self> {
+        Ok(match socket {
+            BoundSocket::Tcp(socket) => Self::Tcp(TcpListener::from_std(socket)?),
+            BoundSocket::Unix(socket) => Self::Unix(UnixListener::from_std(socket)?),
+        })
+    }
+
+    async fn accept(&self) -> io::Result<Socket> {
+        match self {
+            Self::Tcp(listener) => {
+                let (stream, _) = listener.accept().await?;
+                stream.set_nodelay(true)?;
+                Ok(Socket::Tcp(stream))
+            }
+            Self::Unix(listener) => Ok(Socket::Unix(listener.accept().await?.0)),
+        }
+    }
+}
+
+/// Accepts until told to end.
+pub(crate) async fn listen(shared: Arc<Shared>, ears: Ears) {
+    let Ears { address, socket, mut closing } = ears;
+    let listener = match Listener::attach(socket) {
+        Ok(listener) => listener,
+        Err(error) => return tracing::error!(%error, ?address, "a listener cannot be used"),
+    };
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            // The sender never sends; it is dropped when the listener is to end.
+            _ = closing.changed() => break,
+        };
+        match accepted {
+            Ok(socket) => admit(&shared, &address, socket),
+            Err(error) => {
+                tracing::warn!(%error, ?address, "a connection could not be accepted");
+                tokio::time::sleep(EXHAUSTED_PAUSE).await;
+            }
+        }
+    }
+    if let Address::Unix(path) = &address {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+fn admit(shared: &Arc<Shared>, address: &Address, socket: Socket) {
+    let plan = shared.plan();
+    let listener = plan.listeners.iter().find(|listener| listener.address == *address);
+    let Some(listener) = listener.cloned() else { return };
+    if !shared.connected(plan.policy.memory.connections) {
+        return tracing::warn!("connection refused: there are as many as the policy allows");
+    }
+    let shared = Arc::clone(shared);
+    spawn_local(handshake::welcome(shared, socket, listener));
+}

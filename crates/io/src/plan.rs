@@ -1,0 +1,280 @@
+//! The policy, made ready for use: files read, names resolved, work dealt to the workers.
+//!
+//! A plan is immutable and shared by all threads; a reload makes a new one. Domains stay with the
+//! worker that got them first, and everything that engines know by number keeps its number.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use evenkeel_core::id::{ServerId, TenantId};
+use evenkeel_engine::policy::matching::Identity;
+use evenkeel_engine::policy::{
+    self, Address, Backend, Export, Policy, ServerTable, Source, TenantTable,
+};
+use tokio_rustls::TlsAcceptor;
+
+use crate::device::remote::Terms;
+use crate::device::remote::connect::Route;
+use crate::gate::GateError;
+use crate::tls;
+
+/// A policy in force.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) policy: Policy,
+    pub(crate) listeners: Vec<PlannedListener>,
+    pub(crate) domains: Vec<PlannedDomain>,
+    tenants: TenantTable,
+    /// How to use each upstream, by backend.
+    terms: BTreeMap<String, Terms>,
+}
+
+/// A listener with its certificates read.
+#[derive(Clone)]
+pub(crate) struct PlannedListener {
+    pub(crate) name: String,
+    pub(crate) address: Address,
+    pub(crate) tls: Option<(TlsAcceptor, Insist)>,
+}
+
+/// Whether clients must start TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Insist {
+    No,
+    Yes,
+}
+
+/// A scheduling domain and who runs it.
+#[derive(Clone, Debug)]
+pub(crate) struct PlannedDomain {
+    pub(crate) name: String,
+    pub(crate) worker: usize,
+    pub(crate) domain: policy::Domain,
+    servers: ServerTable,
+    backends: Vec<String>,
+}
+
+/// What an export's name leads to.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    /// The proper name of the export.
+    pub(crate) export: String,
+    pub(crate) backend: String,
+    pub(crate) domain: String,
+    pub(crate) worker: usize,
+    pub(crate) server: ServerId,
+    /// Which device of the backend.
+    pub(crate) device: String,
+    pub(crate) base_bytes: u64,
+    pub(crate) size_bytes: Option<u64>,
+    pub(crate) read_only: bool,
+    pub(crate) description: Option<String>,
+}
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    pub(crate) tls_names: Vec<String>,
+    pub(crate) listener: String,
+    pub(crate) address: Option<IpAddr>,
+}
+
+impl std::fmt::Debug for PlannedListener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PlannedListener({}, {:?})", self.name, self.address)
+    }
+}
+
+impl Plan {
+    /// Makes a policy ready. `before` is what is in force, if anything is; `workers` how many
+    /// threads there are.
+    pub(crate) fn new(
+        policy: Policy,
+        before: Option<&Self>,
+        workers: usize,
+    ) -> Result<Self, GateError> {
+        let mut tenants = before.map_or_else(TenantTable::new, |plan| plan.tenants.clone());
+        tenants.update(&policy);
+        let listeners = policy.listeners.iter().map(planned_listener).collect::<Result<_, _>>()?;
+        let mut terms = BTreeMap::new();
+        for backend in &policy.backends {
+            if let Some(of_backend) = terms_of(backend)? {
+                terms.insert(backend.name.clone(), of_backend);
+            }
+        }
+        let domains = deal(&policy, &tenants, before, workers)?;
+        Ok(Self { policy, listeners, domains, tenants, terms })
+    }
+
+    /// What a client means by `export`: a declared export first, then whatever upstreams that are
+    /// passed through may have. The empty name means the only export, if there is just one.
+    pub(crate) fn targets(&self, export: &str) -> Vec<Target> {
+        let declared = match self.policy.exports.as_slice() {
+            [only] if export.is_empty() => Some(only),
+            exports => exports.iter().find(|known| known.name == export),
+        };
+        if let Some(declared) = declared {
+            return self.declared(declared).into_iter().collect();
+        }
+        self.passed_through()
+            .filter_map(|backend| self.target(backend, export, export.to_owned()))
+            .collect()
+    }
+
+    /// Backends that offer whatever their server lists.
+    pub(crate) fn passed_through(&self) -> impl Iterator<Item = &Backend> {
+        self.policy.backends.iter().filter(
+            |backend| matches!(&backend.source, Source::Upstream(upstream) if upstream.passthrough),
+        )
+    }
+
+    /// Whether an export of the policy stands on this device.
+    pub(crate) fn declares(&self, backend: &str, device: &str) -> bool {
+        let of_backend = self.policy.exports.iter().filter(|export| export.backend == backend);
+        of_backend.filter_map(|export| self.declared(export)).any(|target| target.device == device)
+    }
+
+    /// How to use an upstream.
+    pub(crate) fn terms(&self, backend: &str) -> Option<&Terms> {
+        self.terms.get(backend)
+    }
+
+    /// The backend of this name.
+    pub(crate) fn backend(&self, name: &str) -> Option<&Backend> {
+        self.policy.backends.iter().find(|backend| backend.name == name)
+    }
+
+    /// The tenant that a connection belongs to.
+    pub(crate) fn tenant_of(&self, peer: &Peer, export: &str) -> TenantId {
+        let identity = Identity {
+            tls_names: &peer.tls_names,
+            export,
+            listener: &peer.listener,
+            peer: peer.address,
+        };
+        self.tenants.identify(&self.policy.tenants, &identity)
+    }
+
+    /// The name of a tenant.
+    pub(crate) fn tenant_name(&self, tenant: TenantId) -> &str {
+        &self.tenants.rows()[tenant.index()].0
+    }
+
+    fn declared(&self, export: &Export) -> Option<Target> {
+        let backend = self.backend(&export.backend)?;
+        let device = match &backend.source {
+            Source::File { .. } => String::new(),
+            Source::Memory => export.name.clone(),
+            Source::Upstream(_) | Source::Directory { .. } => {
+                export.source.clone().unwrap_or_else(|| export.name.clone())
+            }
+        };
+        Some(Target {
+            base_bytes: export.offset_bytes,
+            size_bytes: export.size_bytes,
+            read_only: export.read_only,
+            description: export.description.clone(),
+            ..self.target(backend, &export.name, device)?
+        })
+    }
+
+    fn target(&self, backend: &Backend, export: &str, device: String) -> Option<Target> {
+        let domain = self.domains.iter().find(|domain| domain.backends.contains(&backend.name))?;
+        Some(Target {
+            export: export.to_owned(),
+            backend: backend.name.clone(),
+            domain: domain.name.clone(),
+            worker: domain.worker,
+            server: domain.servers.id(&backend.name)?,
+            device,
+            base_bytes: 0,
+            size_bytes: None,
+            read_only: false,
+            description: None,
+        })
+    }
+}
+
+/// Domains of the policy, each with its worker: where it was, or the next in turn.
+fn deal(
+    policy: &Policy,
+    tenants: &TenantTable,
+    before: Option<&Plan>,
+    workers: usize,
+) -> Result<Vec<PlannedDomain>, GateError> {
+    let known = before.map_or(&[][..], |plan| &plan.domains);
+    let mut domains = known.to_vec();
+    for entry in policy.domains() {
+        let (name, backends) = &entry;
+        let backends: Vec<String> =
+            backends.iter().map(|&index| policy.backends[index].name.clone()).collect();
+        moved(&domains, name, &backends)?;
+        let position = domains.iter().position(|domain| domain.name == *name);
+        let position = position.unwrap_or_else(|| {
+            domains.push(PlannedDomain {
+                name: name.clone(),
+                worker: domains.len() % workers,
+                domain: policy::Domain::default(),
+                servers: ServerTable::new(),
+                backends: Vec::new(),
+            });
+            domains.len() - 1
+        });
+        let planned = &mut domains[position];
+        planned.domain = policy.domain(&entry, tenants, &mut planned.servers);
+        planned.backends = backends;
+    }
+    for domain in &mut domains {
+        // Domains that the policy no longer names still serve the clients they have.
+        domain.domain.mode = policy.mode;
+        domain.domain.tenants = tenants.rows().to_vec();
+    }
+    Ok(domains)
+}
+
+/// Refuses to move a backend from one running domain to another.
+fn moved(domains: &[PlannedDomain], name: &str, backends: &[String]) -> Result<(), GateError> {
+    for domain in domains.iter().filter(|domain| domain.name != name) {
+        if let Some(backend) = backends.iter().find(|name| domain.backends.contains(name)) {
+            return Err(GateError {
+                what: format!("backend {backend:?}"),
+                why: format!(
+                    "it shares with {:?} and cannot move to {name:?} while the gate runs; restart the gate to regroup",
+                    domain.name
+                ),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn planned_listener(listener: &policy::Listener) -> Result<PlannedListener, GateError> {
+    let tls = listener.tls.as_ref().map(|tls| {
+        let acceptor = tls::acceptor(tls).map_err(|error| GateError {
+            what: format!("TLS of listener {:?}", listener.name),
+            why: error.to_string(),
+        })?;
+        Ok((acceptor, if tls.required { Insist::Yes } else { Insist::No }))
+    });
+    Ok(PlannedListener {
+        name: listener.name.clone(),
+        address: listener.address.clone(),
+        tls: tls.transpose()?,
+    })
+}
+
+fn terms_of(backend: &Backend) -> Result<Option<Terms>, GateError> {
+    let Source::Upstream(upstream) = &backend.source else { return Ok(None) };
+    let tls = upstream.tls.as_ref().map(|tls| {
+        tls::connector(tls, &upstream.address).map_err(|error| GateError {
+            what: format!("TLS of backend {:?}", backend.name),
+            why: error.to_string(),
+        })
+    });
+    Ok(Some(Terms {
+        route: Route { address: upstream.address.clone(), tls: tls.transpose()? },
+        connections: upstream.connections.max(1),
+        writes_survive_restart: upstream.writes_survive_restart,
+        patience: upstream.patience,
+    }))
+}

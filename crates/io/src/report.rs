@@ -1,0 +1,152 @@
+//! The accounts of a gate at one instant, put together from its workers'.
+
+use std::collections::BTreeMap;
+
+use evenkeel_core::time::Span;
+use evenkeel_engine::policy::{Address, Mode, Source};
+use evenkeel_engine::report::DomainReport;
+
+use crate::plan::Plan;
+use crate::worker::message::WorkerReport;
+
+/// The accounts of a gate at one instant.
+#[derive(Clone, Debug, Default)]
+pub struct GateReport {
+    /// Time since start.
+    pub uptime: Span,
+    /// How far the gate may go.
+    pub mode: Mode,
+    /// One for each group of backends, and for each backend in no group.
+    pub domains: Vec<DomainReport>,
+    /// The state of each backend.
+    pub backends: Vec<BackendReport>,
+    /// The exports that clients can see and how many connections use each.
+    pub exports: Vec<ExportReport>,
+    /// Connections now open, negotiating ones included.
+    pub connections: u64,
+    /// Connections refused since start because a bound was reached.
+    pub connections_refused: u64,
+    /// Connections closed since start because the peer broke the protocol.
+    pub protocol_errors: u64,
+    /// Payload bytes now held in the gate, and the most that it may hold.
+    pub memory_bytes: u64,
+    /// The bound on `memory_bytes`.
+    pub memory_bound_bytes: u64,
+}
+
+/// The state of one backend.
+#[derive(Clone, Debug, Default)]
+pub struct BackendReport {
+    /// Its name.
+    pub name: String,
+    /// What stands there, for people: `nbd://127.0.0.1:10809`, `directory ./evenkeel-data`.
+    pub source: String,
+    /// True if requests can be served now. An upstream that nobody has used yet is not connected.
+    pub up: bool,
+    /// Why not, if not.
+    pub trouble: Option<String>,
+    /// Connections lost since start.
+    pub reconnects: u64,
+    /// Requests sent again after a reconnect.
+    pub replayed: u64,
+    /// Requests failed because replaying them would not have been safe, or patience ran out.
+    pub not_replayed: u64,
+}
+
+/// One export as clients see it.
+#[derive(Clone, Debug, Default)]
+pub struct ExportReport {
+    /// Its name.
+    pub name: String,
+    /// Its backend.
+    pub backend: String,
+    /// Size in bytes; zero while nobody has opened it and the policy does not say.
+    pub size_bytes: u64,
+    /// Refuses writes.
+    pub read_only: bool,
+    /// Connections that use it, by tenant name.
+    pub connections: Vec<(String, u64)>,
+}
+
+/// Puts the workers' reports together; counters that all threads share are left at zero.
+pub(crate) fn merge(plan: &Plan, workers: Vec<WorkerReport>) -> GateReport {
+    let mut report = GateReport {
+        mode: plan.policy.mode,
+        backends: backends(plan, &workers),
+        exports: exports(plan, &workers),
+        ..GateReport::default()
+    };
+    for worker in workers {
+        report.domains.extend(worker.domains.into_iter().map(|(_, domain)| domain));
+        report.memory_bytes += worker.memory_bytes;
+        report.memory_bound_bytes += worker.memory_bound_bytes;
+    }
+    report
+}
+
+fn backends(plan: &Plan, workers: &[WorkerReport]) -> Vec<BackendReport> {
+    let known = |name: &str| {
+        workers.iter().flat_map(|worker| &worker.backends).find(|backend| backend.name == name)
+    };
+    let of_policy = plan.policy.backends.iter().map(|backend| {
+        let is_local = !matches!(backend.source, Source::Upstream(_));
+        let fallback =
+            BackendReport { name: backend.name.clone(), up: is_local, ..BackendReport::default() };
+        BackendReport {
+            source: source_name(&backend.source),
+            ..known(&backend.name).cloned().unwrap_or(fallback)
+        }
+    });
+    of_policy.collect()
+}
+
+fn source_name(source: &Source) -> String {
+    match source {
+        Source::Memory => "memory".to_owned(),
+        Source::File { path, .. } => format!("file {}", path.display()),
+        Source::Directory { path, .. } => format!("directory {}", path.display()),
+        Source::Upstream(upstream) => {
+            let scheme = if upstream.tls.is_some() { "nbds" } else { "nbd" };
+            match &upstream.address {
+                Address::Tcp(host) => format!("{scheme}://{host}"),
+                Address::Unix(path) => format!("{scheme}+unix:///?socket={}", path.display()),
+            }
+        }
+    }
+}
+
+/// Declared exports in the policy's order, then passed-through ones that are in use.
+fn exports(plan: &Plan, workers: &[WorkerReport]) -> Vec<ExportReport> {
+    let mut exports: Vec<ExportReport> = plan
+        .policy
+        .exports
+        .iter()
+        .map(|export| ExportReport {
+            name: export.name.clone(),
+            backend: export.backend.clone(),
+            size_bytes: export.size_bytes.unwrap_or(0),
+            read_only: export.read_only,
+            connections: Vec::new(),
+        })
+        .collect();
+    let mut counts: BTreeMap<(usize, &str), u64> = BTreeMap::new();
+    for client in workers.iter().flat_map(|worker| &worker.clients) {
+        let position = exports.iter().position(|export| export.name == client.export);
+        let position = position.unwrap_or_else(|| {
+            exports.push(ExportReport {
+                name: client.export.clone(),
+                backend: client.backend.clone(),
+                ..ExportReport::default()
+            });
+            exports.len() - 1
+        });
+        let export = &mut exports[position];
+        export.size_bytes = client.size_bytes;
+        export.read_only = client.read_only;
+        *counts.entry((position, &client.tenant)).or_default() += 1;
+    }
+    for ((position, tenant), count) in counts {
+        exports[position].connections.push((tenant.to_owned(), count));
+    }
+    exports
+}

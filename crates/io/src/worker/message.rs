@@ -1,0 +1,65 @@
+//! What other threads may ask of a worker.
+
+use std::sync::Arc;
+
+use evenkeel_core::time::Span;
+use evenkeel_engine::report::DomainReport;
+use evenkeel_wire::nbd::server::{ExportInfo, Refusal, ServerSession};
+use tokio::sync::oneshot;
+
+use crate::gate::BackendReport;
+use crate::listen::Ears;
+use crate::plan::{Peer, Plan, Target};
+use crate::transport::Transport;
+
+/// A message to a worker.
+pub(crate) enum Message {
+    /// Accept connections.
+    Listen(Ears),
+    /// Describe an export, opening what it stands on if need be.
+    Open {
+        plan: Arc<Plan>,
+        target: Box<Target>,
+        reply: oneshot::Sender<Result<ExportInfo, Refusal>>,
+    },
+    /// A client has shaken hands.
+    Arrive(Box<Arrival>),
+    /// A policy is in force from now on.
+    Apply { plan: Arc<Plan>, reply: oneshot::Sender<()> },
+    /// Give the accounts.
+    Report { reply: oneshot::Sender<WorkerReport> },
+    /// Answer what is under way, for so long at most, then end.
+    Stop { grace: Span },
+}
+
+/// A client in front of its owner's door.
+pub(crate) struct Arrival {
+    /// Off every runtime.
+    pub(crate) transport: Transport,
+    pub(crate) session: Box<ServerSession>,
+    /// Bytes behind the handshake.
+    pub(crate) early: Vec<u8>,
+    pub(crate) target: Target,
+    pub(crate) peer: Peer,
+}
+
+/// The accounts of one worker.
+#[derive(Debug, Default)]
+pub(crate) struct WorkerReport {
+    /// By name of domain.
+    pub(crate) domains: Vec<(String, DomainReport)>,
+    pub(crate) backends: Vec<BackendReport>,
+    pub(crate) clients: Vec<ClientReport>,
+    pub(crate) memory_bytes: u64,
+    pub(crate) memory_bound_bytes: u64,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct ClientReport {
+    pub(crate) export: String,
+    pub(crate) backend: String,
+    pub(crate) tenant: String,
+    pub(crate) size_bytes: u64,
+    pub(crate) read_only: bool,
+}

@@ -1,0 +1,180 @@
+//! A data-path thread: one runtime, the domains that it owns, and nothing shared.
+//!
+//! Workers talk to each other by [messages](message) only. Each accepts connections; a connection
+//! whose export belongs to another worker is handed over after its handshake.
+
+pub(crate) mod message;
+mod open;
+mod sweep;
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_core::time::{Nanos, Span};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::spawn_local;
+
+use crate::budget::Budget;
+use crate::clock::{Clock, duration};
+use crate::device::remote::Health;
+use crate::domain::Domain;
+use crate::drive::DriveKind;
+use crate::gate::{BackendReport, Shared};
+use crate::listen;
+use crate::plan::Plan;
+use message::{ClientReport, Message, WorkerReport};
+
+/// The buffer into which every connection of a worker reads. A connection's leftovers and one full
+/// read fit side by side.
+const SCRATCH_BYTES: usize = 512 << 10;
+
+/// How often a stopping worker looks whether everything is answered.
+const STOP_POLL: Duration = Duration::from_millis(5);
+
+/// What the tasks of one thread share.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) index: usize,
+    pub(crate) clock: Clock,
+    pub(crate) drive_kind: DriveKind,
+    pub(crate) scratch: RefCell<Box<[u8]>>,
+    pub(crate) budget: Budget,
+    pub(crate) stopping: Cell<bool>,
+    pub(crate) shared: Arc<Shared>,
+    domains: RefCell<BTreeMap<String, Rc<Domain>>>,
+    /// By backend.
+    health: RefCell<BTreeMap<String, Rc<Health>>>,
+}
+
+impl Worker {
+    fn new(index: usize, shared: Arc<Shared>) -> Rc<Self> {
+        Rc::new(Self {
+            index,
+            clock: shared.clock,
+            drive_kind: shared.drive_kind,
+            scratch: RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice()),
+            budget: Budget::default(),
+            stopping: Cell::new(false),
+            shared,
+            domains: RefCell::default(),
+            health: RefCell::default(),
+        })
+    }
+
+    /// Puts a plan in force here.
+    fn apply(self: &Rc<Self>, plan: &Plan) {
+        let memory = plan.policy.memory;
+        let part =
+            |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX) / self.shared.workers();
+        self.budget.set_bounds(part(memory.per_tenant_bytes), part(memory.total_bytes));
+        for planned in plan.domains.iter().filter(|domain| domain.worker == self.index) {
+            let known = self.domains.borrow().get(&planned.name).cloned();
+            match known {
+                Some(domain) => {
+                    domain.apply(&planned.domain);
+                    domain.identify(|client| plan.tenant_of(&client.peer, &client.export.name));
+                }
+                None => {
+                    let domain = Domain::new(Rc::clone(self), planned.domain.clone());
+                    self.domains.borrow_mut().insert(planned.name.clone(), domain);
+                }
+            }
+        }
+    }
+
+    fn report(&self) -> WorkerReport {
+        let plan = self.shared.plan();
+        let domains = self.domains.borrow();
+        let mut report = WorkerReport {
+            memory_bytes: self.budget.total() as u64,
+            memory_bound_bytes: self.budget.bound() as u64,
+            ..WorkerReport::default()
+        };
+        for (name, domain) in domains.iter() {
+            report.domains.push((name.clone(), domain.report()));
+            for client in domain.clients.borrow().iter() {
+                report.clients.push(ClientReport {
+                    export: client.export.name.clone(),
+                    backend: client.export.backend.clone(),
+                    tenant: plan.tenant_name(client.tenant.get()).to_owned(),
+                    size_bytes: client.promise.size_bytes,
+                    read_only: client.is_read_only(),
+                });
+            }
+        }
+        for (name, health) in self.health.borrow().iter() {
+            report.backends.push(BackendReport {
+                name: name.clone(),
+                source: String::new(),
+                up: health.links_up.get() > 0,
+                trouble: domains.values().find_map(|domain| domain.trouble(name)),
+                reconnects: health.reconnects.get(),
+                replayed: health.replayed.get(),
+                not_replayed: health.not_replayed.get(),
+            });
+        }
+        report
+    }
+
+    /// Answers what is under way, then lets every client go.
+    async fn stop(&self, grace: Span) {
+        self.stopping.set(true);
+        let until = tokio::time::Instant::now() + duration(grace);
+        let busy = || self.domains.borrow().values().any(|domain| domain.requests() > 0);
+        while busy() && tokio::time::Instant::now() < until {
+            tokio::time::sleep(STOP_POLL).await;
+        }
+        self.domains.borrow().values().for_each(|domain| domain.dismiss());
+        let present = || self.domains.borrow().values().any(|domain| domain.has_clients());
+        while present() && tokio::time::Instant::now() < until {
+            tokio::time::sleep(STOP_POLL).await;
+        }
+    }
+}
+
+/// The life of a worker, on its own thread's runtime.
+pub(crate) async fn live(
+    index: usize,
+    shared: Arc<Shared>,
+    mut messages: UnboundedReceiver<Message>,
+) {
+    let worker = Worker::new(index, Arc::clone(&shared));
+    worker.apply(&shared.plan());
+    spawn_local(sweep::sweep(Rc::clone(&worker)));
+    while let Some(message) = messages.recv().await {
+        match message {
+            Message::Listen(ears) => {
+                spawn_local(listen::listen(Arc::clone(&shared), ears));
+            }
+            Message::Open { plan, target, reply } => {
+                let worker = Rc::clone(&worker);
+                spawn_local(async move {
+                    // A client that has gone meanwhile does not wait for the answer.
+                    let _ = reply.send(worker.describe(&plan, &target).await);
+                });
+            }
+            Message::Arrive(arrival) => {
+                spawn_local(Rc::clone(&worker).receive(*arrival));
+            }
+            Message::Apply { plan, reply } => {
+                worker.apply(&plan);
+                let _ = reply.send(());
+            }
+            Message::Report { reply } => {
+                let _ = reply.send(worker.report());
+            }
+            Message::Stop { grace } => {
+                worker.stop(grace).await;
+                return;
+            }
+        }
+    }
+}
+
+/// How long ago `earlier` was.
+fn age(worker: &Worker, earlier: Nanos) -> Span {
+    worker.clock.now().since(earlier)
+}

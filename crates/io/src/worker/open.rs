@@ -1,0 +1,193 @@
+//! Opening what an export stands on, and letting clients in.
+
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use evenkeel_engine::policy::{Backend, Source};
+use evenkeel_wire::nbd::check::Promise;
+use evenkeel_wire::nbd::proto::{BlockSize, TransmissionFlags};
+use evenkeel_wire::nbd::server::{ExportInfo, Refusal};
+use evenkeel_wire::nbd::text::Escaped;
+
+use super::Worker;
+use super::message::Arrival;
+use crate::client::task::ClientTask;
+use crate::client::{Client, Export};
+use crate::device::file::{FileDisk, OpenFile};
+use crate::device::memory::MemoryDisk;
+use crate::device::remote::Remote;
+use crate::device::{Device, Features, Medium};
+use crate::domain::Domain;
+use crate::plan::{Plan, Target};
+
+/// How long a client that asks for an export waits for an upstream that does not answer.
+const DESCRIBE_TIME: Duration = Duration::from_secs(15);
+
+/// Flags that a read-only export does not have.
+const WRITE_FLAGS: TransmissionFlags = TransmissionFlags(
+    TransmissionFlags::SEND_TRIM.0
+        | TransmissionFlags::SEND_WRITE_ZEROES.0
+        | TransmissionFlags::SEND_FAST_ZERO.0,
+);
+
+impl Worker {
+    /// Describes an export for a handshake.
+    pub(super) async fn describe(
+        self: &Rc<Self>,
+        plan: &Plan,
+        target: &Target,
+    ) -> Result<ExportInfo, Refusal> {
+        if self.stopping.get() {
+            return Err(Refusal::Shutdown);
+        }
+        let (_, device) = self.open(plan, target)?;
+        let features = match &device.medium {
+            Medium::Remote(remote) => described(remote).await?,
+            _ => device.features().expect("local devices know what they can do"),
+        };
+        if let Some(domain) = self.domain(&target.domain) {
+            domain.bound_unit(target.server, features.block_size.maximum_payload);
+        }
+        slice(target, features)
+    }
+
+    /// Lets in a client that has shaken hands.
+    pub(super) async fn receive(self: Rc<Self>, arrival: Arrival) {
+        let Arrival { mut transport, session, early, target, peer } = arrival;
+        let plan = self.shared.plan();
+        let opened = transport.attach().map_err(|error| Refusal::Policy(error.to_string()));
+        let opened = opened.and_then(|()| self.open(&plan, &target));
+        let (domain, device) = match opened {
+            Ok(opened) => opened,
+            Err(refusal) => {
+                tracing::warn!(export = target.export, ?refusal, "export vanished in a handshake");
+                return self.shared.disconnected();
+            }
+        };
+        let block_size = if session.obeys_block_size {
+            session.block_size
+        } else {
+            BlockSize { minimum: 1, ..session.block_size }
+        };
+        let promise = Promise {
+            size_bytes: session.size_bytes,
+            flags: session.flags,
+            block_size,
+            style: session.style,
+            has_contexts: !session.contexts.is_empty(),
+        };
+        let tenant = plan.tenant_of(&peer, &target.export);
+        let export = Export {
+            name: target.export,
+            backend: target.backend,
+            device,
+            base_bytes: target.base_bytes,
+        };
+        let client = Client::new(domain, export, peer, tenant, promise, session.contexts);
+        client.domain.clients.borrow_mut().push(Rc::clone(&client));
+        ClientTask::new(client, transport, early).await;
+        self.shared.disconnected();
+    }
+
+    fn domain(&self, name: &str) -> Option<Rc<Domain>> {
+        self.domains.borrow().get(name).cloned()
+    }
+
+    /// The device of a target, opened if it is not.
+    fn open(
+        self: &Rc<Self>,
+        plan: &Plan,
+        target: &Target,
+    ) -> Result<(Rc<Domain>, Rc<Device>), Refusal> {
+        let domain = self.domain(&target.domain).ok_or(Refusal::Unknown)?;
+        if let Some(device) = domain.device(target.server, &target.device) {
+            return Ok((domain, device));
+        }
+        let backend = plan.backend(&target.backend).ok_or(Refusal::Unknown)?;
+        let medium = self.make(&domain, plan, backend, target).map_err(|error| {
+            let device = Escaped(target.device.as_bytes());
+            tracing::warn!(backend = backend.name, %device, %error, "export cannot be opened");
+            Refusal::Policy(format!("the gate cannot open this export: {error}"))
+        })?;
+        let device = Rc::new(Device { server: target.server, medium });
+        domain.keep(&target.backend, &target.device, Rc::clone(&device));
+        Ok((domain, device))
+    }
+
+    fn make(
+        &self,
+        domain: &Rc<Domain>,
+        plan: &Plan,
+        backend: &Backend,
+        target: &Target,
+    ) -> io::Result<Medium> {
+        Ok(match &backend.source {
+            Source::Memory => {
+                let bytes = target.size_bytes.ok_or(io::ErrorKind::InvalidInput)?;
+                Medium::Memory(MemoryDisk::new(target.base_bytes + bytes).into())
+            }
+            Source::File { path, direct } => Medium::File(FileDisk::open(
+                path,
+                OpenFile { direct: *direct, create_bytes: None },
+            )?),
+            Source::Directory { path, direct } => {
+                if target.device.contains('/') || target.device.starts_with('.') {
+                    return Err(io::Error::other(
+                        "a file's name cannot have / or start with a dot",
+                    ));
+                }
+                std::fs::create_dir_all(path)?;
+                let create_bytes = target.size_bytes.map(|bytes| target.base_bytes + bytes);
+                let how = OpenFile { direct: *direct, create_bytes };
+                Medium::File(FileDisk::open(&path.join(&target.device), how)?)
+            }
+            Source::Upstream(_) => {
+                let terms = plan.terms(&backend.name).expect("the plan has terms for upstreams");
+                let mut health = self.health.borrow_mut();
+                let health = health.entry(backend.name.clone()).or_default();
+                let device = target.device.clone();
+                Medium::Remote(Remote::new(domain, device, terms.clone(), Rc::clone(health)))
+            }
+        })
+    }
+}
+
+async fn described(remote: &Remote) -> Result<Features, Refusal> {
+    match tokio::time::timeout(DESCRIBE_TIME, remote.described()).await {
+        Ok(Ok(features)) => Ok(features),
+        Ok(Err(trouble)) if trouble.is_unknown_export => Err(Refusal::Unknown),
+        Ok(Err(trouble)) => Err(Refusal::Policy(format!("the upstream: {}", trouble.why))),
+        Err(_) => Err(Refusal::Policy("the upstream does not answer".to_owned())),
+    }
+}
+
+/// What a client sees of the part of a device that is its export.
+fn slice(target: &Target, features: Features) -> Result<ExportInfo, Refusal> {
+    let whole = features.size_bytes.checked_sub(target.base_bytes);
+    let size_bytes = match (whole, target.size_bytes) {
+        (Some(whole), None) => whole,
+        (Some(whole), Some(wanted)) if wanted <= whole => wanted,
+        _ => {
+            let why =
+                format!("the export lies beyond the {} bytes of its backend", features.size_bytes);
+            tracing::warn!(export = target.export, why);
+            return Err(Refusal::Policy(why));
+        }
+    };
+    let mut flags = features.flags;
+    if target.read_only {
+        flags = flags | TransmissionFlags::READ_ONLY;
+    }
+    if flags.contains(TransmissionFlags::READ_ONLY) {
+        flags = flags.without(WRITE_FLAGS);
+    }
+    Ok(ExportInfo {
+        size_bytes,
+        flags,
+        canonical_name: Some(target.export.clone()),
+        description: target.description.clone().or(features.description),
+        block_size: features.block_size,
+        contexts: features.contexts,
+    })
+}
