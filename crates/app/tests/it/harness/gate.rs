@@ -1,0 +1,185 @@
+//! The gate under test: the real `evenkeel serve` with a policy in a file.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use super::certificates::Certificates;
+use super::nbd::Client;
+use super::process::{self, Process};
+use super::storage::{Server, text};
+use super::target::{Address, Target};
+use super::{Scratch, free_port};
+
+/// The binary under test.
+pub(crate) const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
+
+/// A running gate.
+pub(crate) struct Gate {
+    pub(crate) process: Process,
+    folder: PathBuf,
+    addresses: Vec<Address>,
+}
+
+impl Gate {
+    /// Writes the policy and starts a gate that listens on `gate.sock`.
+    pub(crate) fn start(scratch: &Scratch, policy: &str) -> Self {
+        let listen = "listen = [\"unix:gate.sock\"]\n";
+        Self::start_at(scratch, &format!("{listen}{policy}"), vec![socket(scratch)])
+    }
+
+    /// The same with a TLS listener on TCP, which wants clients' certificates, besides.
+    pub(crate) fn start_with_tls(scratch: &Scratch, policy: &str) -> Self {
+        let port = free_port();
+        let certificates = Certificates::of(scratch);
+        let file = |name| text(&certificates.file(name));
+        let listener = format!(
+            "[[listener]]\nname = \"secure\"\naddress = \"127.0.0.1:{port}\"\ntls = {{ \
+             certificate = \"{}\", key = \"{}\", client_authority = \"{}\", required = true }}\n",
+            file("server-cert.pem"),
+            file("server-key.pem"),
+            file("ca-cert.pem"),
+        );
+        let policy = format!("listen = [\"unix:gate.sock\"]\n{policy}{listener}");
+        Self::start_at(scratch, &policy, vec![socket(scratch), Address::Tcp(port)])
+    }
+
+    fn start_at(scratch: &Scratch, policy: &str, addresses: Vec<Address>) -> Self {
+        std::fs::write(scratch.join("policy.toml"), policy).expect("write the policy");
+        let folder = scratch.path().to_path_buf();
+        let mut gate = Self { process: spawn(&folder), folder, addresses };
+        gate.wait_until_ready();
+        gate
+    }
+
+    fn wait_until_ready(&mut self) {
+        let addresses = self.addresses.clone();
+        let control = self.folder.join("control.sock");
+        self.process.wait_until("listens", || {
+            addresses.iter().all(Address::answers) && Address::Unix(control.clone()).answers()
+        });
+    }
+
+    /// Kills it as a power cut would, and starts it again.
+    pub(crate) fn kill_and_restart(&mut self) {
+        self.process.kill();
+        self.process = spawn(&self.folder);
+        self.wait_until_ready();
+    }
+
+    /// Asks it to end, and waits.
+    pub(crate) fn stop(&mut self) -> ExitStatus {
+        self.process.signal(rustix::process::Signal::TERM);
+        self.process.wait()
+    }
+
+    /// An export over the unix socket.
+    pub(crate) fn plain(&self, export: &str) -> Target {
+        let address = self.addresses[0].clone();
+        Target { address, export: export.to_owned(), certificates: None }
+    }
+
+    /// An export over the TLS listener.
+    pub(crate) fn secure(&self, scratch: &Scratch, export: &str) -> Target {
+        let certificates = Some(Certificates::of(scratch));
+        let address = self.addresses[1].clone();
+        Target { address, export: export.to_owned(), certificates }
+    }
+
+    /// Runs `evenkeel ctl` on it; panics unless that succeeds.
+    pub(crate) fn ctl(&self, arguments: &[&str]) -> String {
+        let (status, output) = self.try_ctl(arguments);
+        assert!(status.success(), "ctl {arguments:?} ended with {status}:\n{output}");
+        output
+    }
+
+    /// Runs `evenkeel ctl` on it.
+    pub(crate) fn try_ctl(&self, arguments: &[&str]) -> (ExitStatus, String) {
+        let mut line = vec!["ctl", "--control", "control.sock"];
+        line.extend_from_slice(arguments);
+        process::finish(&self.folder, EVENKEEL, &line, Duration::from_secs(20))
+    }
+
+    /// Puts another policy in the file and in force.
+    pub(crate) fn reload(&self, policy: &str) -> (ExitStatus, String) {
+        self.write_policy(policy);
+        self.try_ctl(&["reload"])
+    }
+
+    pub(crate) fn write_policy(&self, policy: &str) {
+        let policy = format!("listen = [\"unix:gate.sock\"]\n{policy}");
+        std::fs::write(self.folder.join("policy.toml"), policy).expect("write the policy");
+    }
+
+    pub(crate) fn status(&self) -> serde_json::Value {
+        serde_json::from_str(&self.ctl(&["status", "--json"])).expect("status is JSON")
+    }
+
+    /// Panics unless a client that does nothing wrong is served, and quickly.
+    pub(crate) fn assert_serves(&self, export: &str) {
+        let mut client = Client::open(&self.plain(export));
+        let data = super::noise(u64::from(self.process.id()), 8192);
+        assert_eq!(client.write(4096, &data), Ok(()));
+        assert_eq!(client.flush(), Ok(()));
+        assert_eq!(client.read(4096, 8192).as_ref(), Ok(&data));
+    }
+
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        self.process.resident_bytes()
+    }
+}
+
+fn spawn(folder: &Path) -> Process {
+    Process::start(folder, EVENKEEL, &["serve", "policy.toml", "--control", "control.sock"])
+}
+
+fn socket(scratch: &Scratch) -> Address {
+    Address::Unix(scratch.join("gate.sock"))
+}
+
+/// A policy with one export `disk` in memory.
+pub(crate) fn memory_policy(size: &str) -> String {
+    format!(
+        "[[backend]]\nname = \"memory\"\nmemory = true\n\
+         [[export]]\nname = \"disk\"\nbackend = \"memory\"\nsize = \"{size}\"\n"
+    )
+}
+
+/// A policy with one export `disk` in a folder.
+pub(crate) fn directory_policy(size: &str) -> String {
+    format!(
+        "[[backend]]\nname = \"embedded\"\ndirectory = \"disks\"\n\
+         [[export]]\nname = \"disk\"\nbackend = \"embedded\"\nsize = \"{size}\"\n"
+    )
+}
+
+/// A policy with one export `disk` that another server holds.
+pub(crate) fn upstream_policy(server: &Server) -> String {
+    let export = &server.target.export;
+    format!(
+        "{}\n[[export]]\nname = \"disk\"\nbackend = \"upstream\"\nsource = \"{export}\"\n",
+        upstream_backend(&server.target)
+    )
+}
+
+/// The `[[backend]]` for a server.
+pub(crate) fn upstream_backend(target: &Target) -> String {
+    let uri = match (&target.address, &target.certificates) {
+        (Address::Unix(path), _) => format!("nbd+unix:///?socket={}", path.display()),
+        (Address::Tcp(port), None) => format!("nbd://127.0.0.1:{port}"),
+        (Address::Tcp(port), Some(_)) => format!("nbds://127.0.0.1:{port}"),
+    };
+    let mut backend = format!("[[backend]]\nname = \"upstream\"\nupstream = \"{uri}\"\n");
+    if let Some(certificates) = &target.certificates {
+        let file = |name| text(&certificates.file(name));
+        let tls = format!(
+            "tls = {{ authority = \"{}\", certificate = \"{}\", key = \"{}\" }}\n",
+            file("ca-cert.pem"),
+            file("client-cert.pem"),
+            file("client-key.pem"),
+        );
+        backend.write_str(&tls).expect("strings take everything");
+    }
+    backend
+}

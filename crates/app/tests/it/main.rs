@@ -1,0 +1,20 @@
+//! End to end: the real `evenkeel` between real clients and real servers, and between hostile ones.
+//!
+//! | file | claims |
+//! |---|---|
+//! | `clients` | other people's clients work through the gate as they do without it |
+//! | `hostile` | no bytes from a client or a server crash, hang or grow the gate |
+//! | `load` | many connections and greedy ones leave memory and neighbours alone |
+//! | `faults` | nothing acknowledged is lost when the server or the gate is killed |
+//! | `reload` | a new policy drops no connection and loses no request |
+//! | `cli` | what people and scripts see: diagnostics, exit codes, help |
+//!
+//! A test that misses a program it needs says `SKIPPED`; `cargo xtask setup` installs them.
+
+mod cli;
+mod clients;
+mod faults;
+mod harness;
+mod hostile;
+mod load;
+mod reload;
