@@ -19,13 +19,17 @@
 //!
 //! Whoever held the server meanwhile: tenant c's part of it at an instant is its cost with the
 //! backend over everybody's. Let A(c) be the integral of that part over time. At each tick (every
-//! [`TICK`]) the wait W(v) that tenant v gathered is divided over all c in proportion to A(c), v itself
-//! included: waiting behind one's own requests is most of what a deep queue does.
+//! [`TICK`]) the wait W(v) that tenant v gathered is divided over all c in proportion to A(c). Its own
+//! part is counted less: of n units that v has here, the one that is being served waits for nobody,
+//! so v blames itself for (n-1)/n of A(v). Waiting behind one's own requests is most of what a deep
+//! queue does.
 //!
 //! ```text
-//! in service      v: 1 ms    c: 3 ms        parts  v 1/4   c 3/4
-//! v waited 8 ms in this tick        ->      (v, v) 2 ms    (v, c) 6 ms
+//! in service      v: 1 ms    c: 3 ms        parts  v 1/4   c 3/4     v has 2 units: 1/8 and 3/4
+//! v waited 7 ms in this tick        ->      (v, v) 1 ms    (v, c) 6 ms
 //! ```
+//!
+//! Who had the server for itself and waited all the same has nobody else to blame: (v, v).
 //!
 //! The queue's part of W(v) is gathered as it passes, the device's part when the unit ends; A(c) is
 //! remembered with a half-life of one tick, so that a wait that ends finds those who caused it.
@@ -66,8 +70,17 @@ pub(crate) struct Ledger {
     integral: f64,
     updated: Nanos,
     /// Scratch of a tick.
-    victims: Vec<(u64, TenantId)>,
+    victims: Vec<Victim>,
     culprits: Vec<(f64, TenantId)>,
+}
+
+/// A tenant that waited.
+#[derive(Clone, Copy, Debug)]
+struct Victim {
+    tenant: TenantId,
+    wait_ns: u64,
+    held_ns: f64,
+    held_before_itself_ns: f64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -79,10 +92,13 @@ struct Row {
     /// at ticks only.
     waited_ns: i64,
     throttled_seen: Span,
+    in_service: u32,
     cost_in_service: u64,
     integral_seen: f64,
     /// A(c), in nanoseconds.
     held_ns: f64,
+    /// The part of it that kept other units of the same tenant waiting.
+    held_before_itself_ns: f64,
 }
 
 impl Ledger {
@@ -100,6 +116,7 @@ impl Ledger {
     pub(crate) fn dispatched(&mut self, now: Nanos, ticket: &Ticket) {
         let row = self.touch(now, ticket.tenant);
         row.queued -= 1;
+        row.in_service += 1;
         row.cost_in_service += ticket.cost.0;
         self.cost_in_service += ticket.cost.0;
     }
@@ -107,6 +124,7 @@ impl Ledger {
     /// The backend finished a unit.
     pub(crate) fn served(&mut self, now: Nanos, ticket: &Ticket, device_time: Span) {
         let row = self.touch(now, ticket.tenant);
+        row.in_service -= 1;
         row.cost_in_service -= ticket.cost.0;
         row.waited_ns += signed(device_time.0.saturating_sub(ticket.cost.0));
         self.cost_in_service -= ticket.cost.0;
@@ -152,7 +170,12 @@ impl Ledger {
             let wait_ns = row.take_wait(throttled(tenant));
             if wait_ns > 0 {
                 waited(tenant, Span(wait_ns));
-                self.victims.push((wait_ns, tenant));
+                self.victims.push(Victim {
+                    tenant,
+                    wait_ns,
+                    held_ns: row.held_ns,
+                    held_before_itself_ns: row.held_before_itself_ns,
+                });
             }
             if row.held_ns > 0.0 {
                 self.culprits.push((row.held_ns, tenant));
@@ -165,20 +188,12 @@ impl Ledger {
     fn divide(&mut self, pairs: &mut PairTable) {
         let held_by_all_ns: f64 = self.culprits.iter().map(|&(held_ns, _)| held_ns).sum();
         keep_greatest(&mut self.culprits, |one, other| other.0.total_cmp(&one.0));
-        let rest = keep_greatest(&mut self.victims, |one, other| other.0.cmp(&one.0));
-        pairs.add_other(rest.iter().map(|&(wait_ns, _)| wait_ns).sum());
+        let rest = keep_greatest(&mut self.victims, |one, other| other.wait_ns.cmp(&one.wait_ns));
+        pairs.add_other(rest.iter().map(|victim| victim.wait_ns).sum());
         self.victims.truncate(TOP_PARTIES);
         self.culprits.truncate(TOP_PARTIES);
-        for &(wait_ns, victim) in &self.victims {
-            // Cumulative rounding: whatever the fractions, the parts add up to the whole.
-            let (mut held_ns, mut charged_ns) = (0.0, 0);
-            for &(part_ns, culprit) in &self.culprits {
-                held_ns += part_ns;
-                let until_ns = part_of(wait_ns, held_ns / held_by_all_ns);
-                pairs.add(victim, culprit, until_ns - charged_ns);
-                charged_ns = until_ns;
-            }
-            pairs.add_other(wait_ns - charged_ns);
+        for victim in &self.victims {
+            victim.blame(&self.culprits, held_by_all_ns, pairs);
         }
     }
 
@@ -190,13 +205,34 @@ impl Ledger {
             let row = &mut rows[tenant.index()];
             row.integral_seen = 0.0;
             row.held_ns /= 2.0;
-            let is_gone = row.queued == 0 && row.cost_in_service == 0 && row.waited_ns == 0;
+            row.held_before_itself_ns /= 2.0;
+            let is_gone = row.queued + row.in_service == 0 && row.waited_ns == 0;
             row.is_active = !is_gone || row.held_ns >= NEGLIGIBLE_HELD_NS;
             if !row.is_active {
                 row.held_ns = 0.0;
+                row.held_before_itself_ns = 0.0;
             }
             row.is_active
         });
+    }
+}
+
+impl Victim {
+    fn blame(&self, culprits: &[(f64, TenantId)], held_by_all_ns: f64, pairs: &mut PairTable) {
+        let whole_ns = held_by_all_ns - self.held_ns + self.held_before_itself_ns;
+        if whole_ns < NEGLIGIBLE_HELD_NS {
+            return pairs.add(self.tenant, self.tenant, self.wait_ns);
+        }
+        // Cumulative rounding: whatever the fractions, the parts add up to the whole.
+        let (mut held_ns, mut blamed_ns) = (0.0, 0);
+        for &(part_ns, culprit) in culprits {
+            let is_self = culprit == self.tenant;
+            held_ns += if is_self { self.held_before_itself_ns } else { part_ns };
+            let until_ns = part_of(self.wait_ns, held_ns / whole_ns);
+            pairs.add(self.tenant, culprit, until_ns.saturating_sub(blamed_ns));
+            blamed_ns = until_ns.max(blamed_ns);
+        }
+        pairs.add_other(self.wait_ns - blamed_ns);
     }
 }
 
@@ -205,7 +241,12 @@ impl Row {
         let passed_ns = now.since(self.updated).0;
         self.waited_ns += signed(passed_ns.saturating_mul(u64::from(self.queued)));
         self.updated = now;
-        self.held_ns += self.cost_in_service as f64 * (integral - self.integral_seen);
+        if self.in_service > 0 {
+            let held_ns = self.cost_in_service as f64 * (integral - self.integral_seen);
+            let units = f64::from(self.queued + self.in_service);
+            self.held_ns += held_ns;
+            self.held_before_itself_ns += held_ns * (units - 1.0) / units;
+        }
         self.integral_seen = integral;
     }
 
@@ -337,8 +378,8 @@ mod tests {
             ledger.dispatched(Nanos(0), &ticket(tenant, [MS, 3 * MS][tenant as usize]));
         }
         ledger.queued(Nanos(0), TenantId(0));
-        assert_eq!(tick(&mut ledger, 8, &mut pairs), [(0, 8)]);
-        assert_eq!(named(&pairs), [(0, 1, 6), (0, 0, 2)]);
+        assert_eq!(tick(&mut ledger, 7, &mut pairs), [(0, 7)]);
+        assert_eq!(named(&pairs), [(0, 1, 6), (0, 0, 1)]);
     }
 
     #[test]
@@ -361,8 +402,7 @@ mod tests {
         assert_eq!(tick(&mut ledger, 9, &mut pairs), []);
         ledger.served(Nanos(10 * MS), &ticket(0, MS), Span(10 * MS));
         assert_eq!(tick(&mut ledger, 10, &mut pairs), [(0, 9)]);
-        let culprits = named(&pairs);
-        assert_eq!(culprits[0].1, 1, "tenant 1 held the server: {culprits:?}");
+        assert_eq!(named(&pairs), [(0, 1, 9)]);
     }
 
     #[test]
