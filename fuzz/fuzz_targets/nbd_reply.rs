@@ -1,5 +1,5 @@
-//! Reply streams: decoding is total, needs a bounded window, does not care how the bytes are cut, and
-//! understands whatever the encoder writes.
+//! Reply streams: decoding is total, needs a bounded window, does not care how the bytes are cut,
+//! and understands whatever the encoder writes.
 #![no_main]
 
 use arbitrary::{Arbitrary, Unstructured};

@@ -115,10 +115,6 @@ fn check_flags(request: &Request, promise: &Promise) -> Result<(), Fault> {
     if !request.flags.without(own | fua).is_empty() {
         return refuse(Errno::Invalid, "a flag that this command does not take here");
     }
-    let announced = request.flags.contains(CommandFlags::PAYLOAD_LEN);
-    if request.command == Command::Write && promise.style.is_extended() && !announced {
-        return refuse(Errno::Invalid, "an extended WRITE without a payload");
-    }
     Ok(())
 }
 
@@ -314,17 +310,6 @@ mod tests {
             ..request(Command::Read, 0, 0)
         };
         assert!(matches!(check_request(&odd, &extended), Err(Fault::Disconnect { .. })));
-    }
-
-    #[test]
-    fn an_extended_write_needs_its_payload_flag() {
-        let extended = Promise { style: ReplyStyle::Extended, ..promise() };
-        let plain = Request { payload_bytes: 0, ..request(Command::Write, 0, 512) };
-        assert_eq!(errno(&plain, &extended), INVALID);
-        let flagged =
-            Request { flags: CommandFlags::PAYLOAD_LEN, ..request(Command::Write, 0, 512) };
-        assert_eq!(errno(&flagged, &extended), None);
-        assert_eq!(errno(&flagged, &promise()), INVALID);
     }
 
     #[test]

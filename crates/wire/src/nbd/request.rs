@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The length field means one of two things. Where a payload follows the header it counts the
-//! payload: always for a compact WRITE, and in the extended form wherever the flag `PAYLOAD_LEN` is
+//! payload: always for a WRITE, and in the extended form wherever else the flag `PAYLOAD_LEN` is
 //! set. Everywhere else it counts the bytes of the export that the command affects. [`Request`]
 //! keeps the two apart.
 
@@ -107,7 +107,9 @@ fn decode_shared(
     let flags = CommandFlags(u16::from_be_bytes([f0, f1]));
     let command = Command::from_code(u16::from_be_bytes([t0, t1]));
     let is_write = command == Command::Write;
-    let has_payload = if extended { flags.contains(CommandFlags::PAYLOAD_LEN) } else { is_write };
+    // An extended WRITE ought to set the flag, but QEMU's client (10.0) leaves it out; a WRITE that
+    // brought no payload would make no sense, so it always counts as bringing one.
+    let has_payload = is_write || (extended && flags.contains(CommandFlags::PAYLOAD_LEN));
     Ok(Request {
         flags,
         command,
@@ -229,6 +231,23 @@ mod tests {
         encode_request(&mut out, ReplyStyle::Structured, &write());
         assert_eq!(out, WRITE);
         assert_eq!(decode_request(ReplyStyle::Simple, &WRITE), Ok(Some((write(), 28))));
+    }
+
+    #[test]
+    fn an_extended_write_without_its_flag_still_brings_its_payload() {
+        let mut bytes = Vec::new();
+        let request = Request {
+            flags: CommandFlags::FUA,
+            command: Command::Write,
+            cookie: 7,
+            offset: 4096,
+            length: 512,
+            payload_bytes: 512,
+        };
+        encode_request(&mut bytes, ReplyStyle::Extended, &request);
+        bytes[4..6].copy_from_slice(&CommandFlags::FUA.0.to_be_bytes());
+        let decoded = decode_request(ReplyStyle::Extended, &bytes);
+        assert_eq!(decoded, Ok(Some((request, EXTENDED_REQUEST_BYTES))));
     }
 
     #[test]

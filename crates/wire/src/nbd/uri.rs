@@ -372,7 +372,8 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_shown_is_parsed_back(
-            unix: bool, tls: bool, export in "[^\0]{0,40}", name in "[a-z0-9.-]{1,20}", port in 1u16..,
+            unix: bool, tls: bool, export in "[^\0]{0,40}", name in "[a-z0-9.-]{1,20}",
+            port in 1u16..,
             socket in "/[^\0]{0,20}", certificates in prop::option::of("[^\0]{1,10}"),
         ) {
             let transport = if unix {

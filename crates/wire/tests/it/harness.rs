@@ -1,5 +1,5 @@
-//! Drives handshakes in memory: a small server with fixed exports, feeding in pieces of any size, and
-//! builders for the bytes of either side.
+//! Drives handshakes in memory: a small server with fixed exports, feeding in pieces of any size,
+//! and builders for the bytes of either side.
 
 use evenkeel_wire::nbd::client::{ClientError, ClientEvent, ClientHandshake, ClientOptions};
 use evenkeel_wire::nbd::proto::{BlockSize, TransmissionFlags};

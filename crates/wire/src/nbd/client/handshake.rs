@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! greeting -> STARTTLS -> EXTENDED_HEADERS -> STRUCTURED_REPLY -> LIST_META_CONTEXT
-//!          -> SET_META_CONTEXT -> GO | INFO | LIST          (steps that are not wanted are left out)
+//!          -> SET_META_CONTEXT -> GO | INFO | LIST         (steps that are not wanted are left out)
 //!                                 '-> EXPORT_NAME           (if the server does not know GO)
 //! ```
 
@@ -48,8 +48,8 @@ impl ClientHandshake {
     /// A fresh connection.
     ///
     /// # Panics
-    /// If the name of the export or of a context is no string of the protocol: UTF-8 without NUL, up
-    /// to 4096 bytes.
+    /// If the name of the export or of a context is no string of the protocol: UTF-8 without NUL,
+    /// up to 4096 bytes.
     pub fn new(options: ClientOptions) -> Self {
         let is_string = |text: &str| string(text.as_bytes()).is_some();
         assert!(is_string(&options.export), "the caller checks export names");

@@ -1,9 +1,9 @@
 //! Which bytes of a read have arrived.
 //!
 //! Chunks of one read may come in any order and number, but they must lie within the request, must
-//! not overlap, and must cover all of it by the time the server claims success. A client that counts
-//! bytes only would take an overlap and a gap of the same size for a good read, and hand out what its
-//! buffer held before.
+//! not overlap, and must cover all of it by the time the server claims success. A client that only
+//! counts bytes would take an overlap and a gap of the same size for a good read, and hand out what
+//! its buffer held before.
 //!
 //! ```text
 //! request   |----------------------------|
@@ -154,7 +154,9 @@ mod tests {
     proptest! {
         /// The oracle marks each byte by itself.
         #[test]
-        fn agrees_with_a_map_of_bytes(chunks in prop::collection::vec((0u32..70, 0u32..20), 0..40)) {
+        fn agrees_with_a_map_of_bytes(
+            chunks in prop::collection::vec((0u32..70, 0u32..20), 0..40),
+        ) {
             let mut coverage = ReadCoverage::new(8, 48);
             let mut seen = [false; 96];
             for (offset, length) in chunks {

@@ -1,5 +1,5 @@
-//! The client's side of replies. Headers with their fixed fields are decoded whole; data and extents
-//! stay in the stream for the driver.
+//! The client's side of replies. Headers with their fixed fields are decoded whole; data and
+//! extents stay in the stream for the driver.
 
 use super::kind;
 use crate::nbd::fields::Fields;
@@ -118,8 +118,8 @@ impl fmt::Display for ReplyError {
 
 impl std::error::Error for ReplyError {}
 
-/// Reads one reply header from the front of `input`. Returns it with the number of bytes it took, or
-/// `None` if more input is needed (never more than [`MAX_REPLY_HEADER_BYTES`]).
+/// Reads one reply header from the front of `input`. Returns it with the number of bytes it took,
+/// or `None` if more input is needed (never more than [`MAX_REPLY_HEADER_BYTES`]).
 ///
 /// The caller compares what the chunk says with the request of that cookie: its kind, and by
 /// [`super::ReadCoverage`] the range of a read.

@@ -242,7 +242,8 @@ proptest! {
 
     #[test]
     fn whatever_comes_is_decoded_within_the_promised_bounds(
-        wide: bool, kind: u16, length in 0u32..10_000, tail in prop::collection::vec(any::<u8>(), 0..9000),
+        wide: bool, kind: u16, length in 0u32..10_000,
+        tail in prop::collection::vec(any::<u8>(), 0..9000),
     ) {
         let style = CHUNKED[usize::from(wide)];
         let mut bytes = structured(1, kind.to_be_bytes(), length, &tail);

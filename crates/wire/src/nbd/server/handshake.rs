@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! ClientFlags -> Header -> Data -> answer -> Header ...
-//!                                    |-> AwaitTls     -> Header      (everything negotiated is void)
-//!                                    |-> AwaitList    -> Header
-//!                                    |-> AwaitLookup  -> Header | Ready | Closed
+//!                                   |-> AwaitTls     -> Header      (everything negotiated is void)
+//!                                   |-> AwaitList    -> Header
+//!                                   |-> AwaitLookup  -> Header | Ready | Closed
 //! ```
 
 use super::lookup::Selected;
@@ -87,8 +87,8 @@ impl ServerHandshake {
     /// were used and the event. Empty input is fine.
     ///
     /// # Errors
-    /// If the client broke the protocol in a way that has no reply, or brought more than a handshake
-    /// may take.
+    /// If the client broke the protocol in a way that has no reply, or brought more than a
+    /// handshake may take.
     ///
     /// # Panics
     /// If the question of the last event has not been answered.
@@ -156,7 +156,7 @@ impl ServerHandshake {
         self.held.len() == need
     }
 
-    /// Takes data of an option: holds it if it will be read, else drops it. Returns what is missing.
+    /// Takes data of an option: holds it if it will be read, else drops it. Returns what is left.
     fn data(&mut self, rest: &mut &[u8], option: OptionKind, length: u32, left: u32) -> u32 {
         let take = rest.len().min(left as usize);
         let (head, tail) = rest.split_at(take);
@@ -333,8 +333,8 @@ impl ServerHandshake {
     }
 
     /// Lists one export, by name and description; the description may be empty. The output may be
-    /// sent between entries. A name beyond the protocol's limit is left out: no client could ask for
-    /// it.
+    /// sent between entries. A name beyond the protocol's limit is left out: no client could
+    /// ask for it.
     ///
     /// # Panics
     /// Unless the last event was [`ServerEvent::List`].
@@ -419,4 +419,33 @@ impl ServerHandshake {
 /// Whether the data of an option is held for reading. What is not held is skipped.
 fn is_held(option: OptionKind, length: u32) -> bool {
     option.has_data() && length as usize <= MAX_OPTION_DATA_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nbd::option::encode_option;
+
+    /// Whatever a client sends, its handshake holds one option at most.
+    #[test]
+    fn a_handshake_never_holds_more_than_one_option() {
+        let mut input = vec![0, 0, 0, 3];
+        encode_option(&mut input, OptionKind::StructuredReply, &[]);
+        for size in [0, 100, MAX_OPTION_DATA_BYTES, MAX_OPTION_DATA_BYTES + 1, 400_000] {
+            for option in [OptionKind::Go, OptionKind::SetMetaContext, OptionKind::Unknown(50)] {
+                encode_option(&mut input, option, &vec![b'n'; size]);
+            }
+        }
+        let mut server = ServerHandshake::new(ServerOptions::default());
+        let mut rest = input.as_slice();
+        let broken = loop {
+            match server.handle(rest) {
+                Ok((consumed, _)) => rest = &rest[consumed..],
+                Err(error) => break error,
+            }
+            assert!(server.held.capacity() <= 2 * MAX_OPTION_DATA_BYTES);
+            server.output.clear();
+        };
+        assert_eq!(broken, HandshakeError::TooMuchData { length: 400_000 });
+    }
 }

@@ -144,8 +144,8 @@ impl ServerHandshake {
         told
     }
 
-    /// `LIST_META_CONTEXT` shows what matches, or everything if nothing was asked; the number in its
-    /// replies means nothing. `SET_META_CONTEXT` selects what matches by its whole name.
+    /// `LIST_META_CONTEXT` shows what matches, or everything if nothing was asked; the number in
+    /// its replies means nothing. `SET_META_CONTEXT` selects what matches by its whole name.
     fn select_contexts(&mut self, option: OptionKind, data: &[u8], offered: &[String]) {
         let query = ContextQuery::decode(data, MAX_QUERIES).expect("checked before the look-up");
         let selects = option == OptionKind::SetMetaContext;
@@ -169,7 +169,7 @@ impl ServerHandshake {
     }
 }
 
-/// Whether a query such as `base:` or `qemu:dirty-bitmap:` is a wildcard that a context falls under.
+/// Whether a query such as `base:` or `qemu:dirty-bitmap:` is a wildcard for a context.
 fn is_wildcard_for(query: &str, name: &str) -> bool {
     query.ends_with(':') && name.starts_with(query)
 }
