@@ -129,6 +129,7 @@ impl Inbox {
             Ok(()) => {}
             Err(Fault::Disconnect { reason }) => return Err(OutOfStep(reason.to_owned())),
             Err(Fault::Refuse { errno, reason }) => {
+                tracing::debug!(?request, reason, "request refused");
                 self.skip_bytes = request.payload_bytes;
                 client.answer_refusal(ReplyTo::from(&request), errno, reason);
                 return Ok(true);

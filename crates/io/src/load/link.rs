@@ -311,7 +311,9 @@ impl Part {
     fn take_chunk(&mut self, chunk: &Chunk<'_>) -> Result<Option<(usize, usize)>, String> {
         let is_read = self.kind == Kind::Read;
         match *chunk {
-            Chunk::Simple { error: Some(errno) } => self.error = Some(errno.to_string()),
+            Chunk::Simple { error: Some(errno) } | Chunk::Error { errno, .. } => {
+                self.error = Some(errno.to_string());
+            }
             Chunk::Simple { error: None } if is_read => {
                 let (offset, length) = (self.offset, self.length);
                 return self.take_range(offset, length);
@@ -320,7 +322,6 @@ impl Part {
             Chunk::Hole { offset, length } if is_read => {
                 let _ = self.take_range(offset, length)?;
             }
-            Chunk::Error { errno, .. } => self.error = Some(errno.to_string()),
             Chunk::Simple { error: None } | Chunk::None => {}
             Chunk::Data { .. } | Chunk::Hole { .. } | Chunk::BlockStatus { .. } => {
                 return Err("it sent data that was not asked for".to_owned());

@@ -93,6 +93,11 @@ impl Recorder {
             direction.service.record(now.since(ending.sent));
         }
         self.open.requests += 1;
+        match ending.kind {
+            Kind::Read => self.open.reads += 1,
+            Kind::Flush => {}
+            _ => self.open.writes += 1,
+        }
         self.open_latency.record(latency);
     }
 

@@ -104,6 +104,10 @@ pub struct IntervalReport {
     pub length: Span,
     /// Requests of every kind that ended in it.
     pub requests: u64,
+    /// Those of them that read.
+    pub reads: u64,
+    /// Those that wrote.
+    pub writes: u64,
     /// Bytes read in it.
     pub read_bytes: u64,
     /// Bytes written in it.

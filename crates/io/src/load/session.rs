@@ -237,7 +237,9 @@ async fn attend(
                     let last = group.recorder.borrow_mut().client_ended(now, unanswered);
                     if last && common_end.is_none() {
                         common_end = Some(group.recorder.borrow().measured_end());
-                        groups.iter().for_each(|group| group.recorder.borrow_mut().freeze_common());
+                        for group in groups {
+                            group.recorder.borrow_mut().freeze_common();
+                        }
                     }
                     tasks.spawn_local(leave(*client));
                 },
