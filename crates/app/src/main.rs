@@ -1,1 +1,7 @@
-fn main() {}
+//! The `evenkeel` command; everything is in the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    evenkeel_app::cli::main()
+}

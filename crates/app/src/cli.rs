@@ -1,0 +1,123 @@
+//! The command line: global options, and one variant per subcommand. Each subcommand has its own
+//! module with its arguments and its `run`.
+
+use std::io;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use tracing_subscriber::EnvFilter;
+
+use crate::exit::Exit;
+use crate::{check, completions, ctl, man, serve, terminal, top, version};
+
+/// What every `--help` ends with.
+const AFTER_HELP: &str = "\
+Examples:
+  evenkeel serve                         an embedded disk with two tenants, no file needed
+  evenkeel check policy.toml             every mistake with its line
+  evenkeel serve policy.toml --mode observe
+  evenkeel top                           who uses what, live
+  evenkeel ctl status --json
+
+Exit codes: 0 done, 1 the answer is no, 2 usage, 3 policy invalid, 4 nobody answers, 5 failed.";
+
+/// A storage gate: fair shares, limits and attribution for every tenant of shared storage.
+#[derive(Debug, Parser)]
+#[command(name = "evenkeel", version = version::LONG, after_help = AFTER_HELP)]
+#[command(max_term_width = 100, disable_help_subcommand = true)]
+pub struct Cli {
+    /// How log lines are written to stderr; RUST_LOG chooses which (such as `debug`).
+    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
+    pub log: LogFormat,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// How log lines are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a gate.
+    Serve(serve::Args),
+    /// Check a policy file and show every mistake with its line.
+    Check(check::Args),
+    /// Ask or change a running gate.
+    Ctl(ctl::Args),
+    /// Watch who uses what, and who waits because of whom.
+    Top(top::Args),
+    /// Print a completion script for a shell.
+    Completions(completions::Args),
+    /// Write the manual pages into a folder.
+    Man(man::Args),
+}
+
+impl Command {
+    fn run(self) -> anyhow::Result<Exit> {
+        match self {
+            Self::Serve(args) => serve::run(&args),
+            Self::Check(args) => check::run(&args),
+            Self::Ctl(args) => ctl::run(&args),
+            Self::Top(args) => top::run(&args),
+            Self::Completions(args) => completions::run(&args),
+            Self::Man(args) => man::run(&args),
+        }
+    }
+}
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    start_logging(cli.log);
+    match cli.command.run() {
+        Ok(exit) => exit.into(),
+        // Whoever read our output has seen enough.
+        Err(error) if is_broken_pipe(&error) => Exit::Success.into(),
+        Err(error) => {
+            terminal::say(&format!("evenkeel: {error:#}"));
+            Exit::of(&error).into()
+        }
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let io = error.downcast_ref::<io::Error>();
+    io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+fn start_logging(format: LogFormat) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    match format {
+        LogFormat::Text => builder.with_ansi(terminal::colour_on_stderr()).init(),
+        LogFormat::Json => builder.json().init(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_subcommand_shows_examples() {
+        for command in Cli::command().get_subcommands() {
+            let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(examples.contains("Examples:"), "{} has no examples", command.get_name());
+        }
+    }
+}

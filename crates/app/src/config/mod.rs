@@ -1,0 +1,176 @@
+//! The policy file: TOML with units in its values, read with the place of every key, so that each
+//! mistake is shown where it was made.
+//!
+//! ```text
+//! text --toml--> spanned tree --raw--> values as written --resolve--> Policy --check--> problems
+//!                                            |                                            |
+//!                                            +----------------- places ------------------>+--> file:line:column
+//! ```
+//!
+//! Everything found in one pass is reported together. Paths are relative to the file's folder.
+
+pub mod diagnostic;
+mod fields;
+mod places;
+mod print;
+mod raw;
+mod resolve;
+mod uri;
+mod values;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use evenkeel_engine::policy::{Address, Policy, Source};
+use toml::de::DeTable;
+
+pub use diagnostic::{Diagnostic, Diagnostics, Severity};
+pub use print::{mode_name, print};
+pub use values::{parse_address, parse_network};
+
+pub(crate) use places::unlocated;
+pub(crate) use resolve::default_bursts;
+
+use raw::RawPolicy;
+
+/// The policy of a gate that was given none.
+pub const DEFAULT: &str = include_str!("default.toml");
+
+/// Largest policy file that is read.
+pub const FILE_BYTES_MAX: usize = 4 << 20;
+
+/// Why a policy file gives no policy.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// It cannot be read.
+    #[error("cannot read the policy file {}: {error}", path.display())]
+    Unreadable {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// It says nothing valid.
+    #[error("{0}")]
+    Invalid(Diagnostics),
+}
+
+/// What a text says and what was found in it; no policy if it has errors.
+#[derive(Debug)]
+pub struct Parsed {
+    /// The policy, if it can be put in force.
+    pub policy: Option<Policy>,
+    /// Errors and warnings.
+    pub diagnostics: Diagnostics,
+}
+
+/// Parses a policy; `name` is what findings call the file.
+///
+/// # Errors
+/// All findings, if any of them is an error.
+pub fn parse(text: &str, name: &str) -> Result<Policy, Diagnostics> {
+    let parsed = parse_all(text, name);
+    parsed.policy.ok_or(parsed.diagnostics)
+}
+
+/// Parses a policy and keeps the warnings too.
+pub fn parse_all(text: &str, name: &str) -> Parsed {
+    let mut out = Diagnostics::new(name, text);
+    if text.len() > FILE_BYTES_MAX {
+        let message = format!("the file is larger than {FILE_BYTES_MAX} bytes");
+        out.error(0..0, message, "a policy is far smaller; is this the right file?");
+        return Parsed { policy: None, diagnostics: out };
+    }
+    let (table, errors) = DeTable::parse_recoverable(text);
+    for error in &errors {
+        out.error(error.span().unwrap_or(0..0), sentence(error.message()), "");
+    }
+    if !errors.is_empty() {
+        return Parsed { policy: None, diagnostics: out };
+    }
+    let raw = RawPolicy::read(&table, &mut out);
+    // A part that could not be read is missing from the policy: checking what is left would blame
+    // the parts that refer to it.
+    let readable = !out.has_errors();
+    let (policy, places) = resolve::resolve(raw, &mut out);
+    if readable && !out.has_errors() {
+        for problem in policy.check() {
+            out.push(places.locate(&problem));
+        }
+    }
+    out.sort();
+    let policy = (!out.has_errors()).then_some(policy);
+    Parsed { policy, diagnostics: out }
+}
+
+/// Reads and parses a policy file. Relative paths in it are taken from its folder.
+///
+/// # Errors
+/// [`LoadError`].
+pub fn load(path: &Path) -> Result<Parsed, LoadError> {
+    let text =
+        read(path).map_err(|error| LoadError::Unreadable { path: path.to_owned(), error })?;
+    let mut parsed = parse_all(&text, &path.display().to_string());
+    if let (Some(policy), Some(folder)) = (&mut parsed.policy, path.parent()) {
+        rebase(policy, folder);
+    }
+    Ok(parsed)
+}
+
+/// Reads and parses a policy file that has to be valid.
+///
+/// # Errors
+/// [`LoadError`].
+pub fn load_valid(path: &Path) -> Result<Policy, LoadError> {
+    let parsed = load(path)?;
+    parsed.policy.ok_or(LoadError::Invalid(parsed.diagnostics))
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    // One byte more than allowed tells a file that is too large from one that just fits.
+    File::open(path)?.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    String::from_utf8(bytes)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text"))
+}
+
+/// Makes relative paths start from `folder`.
+pub fn rebase(policy: &mut Policy, folder: &Path) {
+    let fix = |path: &mut PathBuf| *path = folder.join(&*path);
+    for listener in &mut policy.listeners {
+        if let Address::Unix(path) = &mut listener.address {
+            fix(path);
+        }
+        if let Some(tls) = &mut listener.tls {
+            fix(&mut tls.certificate);
+            fix(&mut tls.key);
+            tls.client_authority.iter_mut().for_each(fix);
+        }
+    }
+    for backend in &mut policy.backends {
+        match &mut backend.source {
+            Source::File { path, .. } | Source::Directory { path, .. } => fix(path),
+            Source::Memory => {}
+            Source::Upstream(upstream) => {
+                if let Address::Unix(path) = &mut upstream.address {
+                    fix(path);
+                }
+                if let Some(tls) = &mut upstream.tls {
+                    fix(&mut tls.authority);
+                    for (certificate, key) in &mut tls.identity {
+                        fix(certificate);
+                        fix(key);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn sentence(message: &str) -> String {
+    message.trim().replace('\n', ", ")
+}
+
+#[cfg(test)]
+mod tests;

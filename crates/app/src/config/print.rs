@@ -1,0 +1,245 @@
+//! A policy as the text of a policy file: what the gate has in force, in a form that can be kept,
+//! compared and loaded again. `parse(print(p)) == p` for every policy that `parse` can give.
+
+use std::path::Path;
+
+use evenkeel_core::sched::Share;
+use evenkeel_engine::cost::{CostModel, Line};
+use evenkeel_engine::policy::{
+    Backend, Depth, Discipline, Export, Group, Listener, Match, Memory, Mode, Policy, Scheduling,
+    Sharing, Source, Tenant, Upstream,
+};
+
+use super::resolve::address_text;
+use super::uri::ServerUri;
+use crate::units::{self, Amount};
+
+/// The word for a mode.
+pub fn mode_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Observe => "observe",
+        Mode::Shadow => "shadow",
+        Mode::Enforce => "enforce",
+    }
+}
+
+/// The policy as text. Every value is spelled out, defaults included.
+pub fn print(policy: &Policy) -> String {
+    let mut text = Text::default();
+    text.key("mode", quoted(mode_name(policy.mode)));
+    policy.listeners.iter().for_each(|part| listener(part, &mut text));
+    policy.backends.iter().for_each(|part| backend(part, &mut text));
+    policy.groups.iter().for_each(|part| group(part, &mut text));
+    policy.exports.iter().for_each(|part| export(part, &mut text));
+    policy.tenants.iter().for_each(|part| tenant(part, &mut text));
+    memory(policy.memory, &mut text);
+    text.text
+}
+
+#[derive(Default)]
+struct Text {
+    text: String,
+}
+
+impl Text {
+    fn section(&mut self, header: &str) {
+        self.text += &format!("\n{header}\n");
+    }
+
+    fn key(&mut self, key: &str, value: impl AsRef<str>) {
+        self.text += &format!("{key} = {}\n", value.as_ref());
+    }
+
+    fn optional(&mut self, key: &str, value: Option<&String>) {
+        if let Some(value) = value {
+            self.key(key, quoted(value));
+        }
+    }
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+fn path(path: &Path) -> String {
+    quoted(&path.to_string_lossy())
+}
+
+fn size(bytes: u64) -> String {
+    quoted(&units::print_size(bytes))
+}
+
+fn thousandths(milli: u32) -> String {
+    let text = format!("{}.{:03}", milli / 1000, milli % 1000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn listener(listener: &Listener, text: &mut Text) {
+    text.section("[[listener]]");
+    text.key("name", quoted(&listener.name));
+    text.key("address", quoted(&address_text(&listener.address)));
+    if let Some(tls) = &listener.tls {
+        text.key("tls.certificate", path(&tls.certificate));
+        text.key("tls.key", path(&tls.key));
+        if let Some(authority) = &tls.client_authority {
+            text.key("tls.client_authority", path(authority));
+        }
+        text.key("tls.required", tls.required.to_string());
+    }
+}
+
+fn backend(backend: &Backend, text: &mut Text) {
+    text.section("[[backend]]");
+    text.key("name", quoted(&backend.name));
+    match &backend.source {
+        Source::Upstream(server) => upstream(server, text),
+        Source::File { path: at, direct } => {
+            text.key("file", path(at));
+            text.key("direct", direct.to_string());
+        }
+        Source::Directory { path: at, direct } => {
+            text.key("directory", path(at));
+            text.key("direct", direct.to_string());
+        }
+        Source::Memory => text.key("memory", "true"),
+    }
+    scheduling(&backend.scheduling, text);
+}
+
+fn upstream(upstream: &Upstream, text: &mut Text) {
+    let uri = ServerUri { address: upstream.address.clone(), tls: upstream.tls.is_some() };
+    text.key("upstream", quoted(&uri.to_string()));
+    text.key("connections", upstream.connections.to_string());
+    text.key("passthrough", upstream.passthrough.to_string());
+    text.key("writes_survive_restart", upstream.writes_survive_restart.to_string());
+    text.key("patience", quoted(&units::print_duration(upstream.patience)));
+    if let Some(tls) = &upstream.tls {
+        text.key("tls.authority", path(&tls.authority));
+        if let Some((certificate, key)) = &tls.identity {
+            text.key("tls.certificate", path(certificate));
+            text.key("tls.key", path(key));
+        }
+        text.optional("tls.server_name", tls.server_name.as_ref());
+    }
+}
+
+fn scheduling(scheduling: &Scheduling, text: &mut Text) {
+    let discipline = match scheduling.discipline {
+        Discipline::Fifo => "fifo",
+        Discipline::Sfq => "sfq",
+    };
+    text.key("discipline", quoted(discipline));
+    text.key("depth", depth(scheduling.depth));
+    text.key("hold", quoted(&units::print_duration(scheduling.hold)));
+    text.key("unit", size(scheduling.unit_bytes));
+    match scheduling.cost {
+        CostModel::PerRequest => text.key("cost", quoted("request")),
+        CostModel::Linear { read, write, flush } => {
+            text.key("cost.read", line(read));
+            text.key("cost.write", line(write));
+            text.key("cost.flush", quoted(&units::print_duration(flush)));
+        }
+    }
+}
+
+fn depth(depth: Depth) -> String {
+    match depth {
+        Depth::Requests(requests) => requests.to_string(),
+        Depth::Bytes(bytes) => size(bytes),
+        Depth::Adaptive { min, max, read_goal, write_goal } => {
+            let goal = |span| quoted(&units::print_duration(span));
+            let (read, write) = (goal(read_goal), goal(write_goal));
+            format!("{{ min = {min}, max = {max}, read_goal = {read}, write_goal = {write} }}")
+        }
+    }
+}
+
+fn line(line: Line) -> String {
+    let fixed = quoted(&units::print_duration(line.fixed));
+    let rate = quoted(&units::print_rate(Amount::Bytes(line.rate_bytes)));
+    format!("{{ fixed = {fixed}, rate = {rate} }}")
+}
+
+fn group(group: &Group, text: &mut Text) {
+    text.section("[[group]]");
+    text.key("name", quoted(&group.name));
+    let backends: Vec<_> = group.backends.iter().map(|name| quoted(name)).collect();
+    text.key("backends", format!("[{}]", backends.join(", ")));
+    match group.sharing {
+        Sharing::Local => text.key("sharing", quoted("local")),
+        Sharing::Total => text.key("sharing", quoted("total")),
+        Sharing::Hybrid { min_share_milli } => {
+            text.key("sharing", quoted("hybrid"));
+            text.key("min_share", thousandths(min_share_milli));
+        }
+    }
+}
+
+fn export(export: &Export, text: &mut Text) {
+    text.section("[[export]]");
+    text.key("name", quoted(&export.name));
+    text.key("backend", quoted(&export.backend));
+    text.optional("source", export.source.as_ref());
+    text.key("offset", size(export.offset_bytes));
+    if let Some(bytes) = export.size_bytes {
+        text.key("size", size(bytes));
+    }
+    text.key("read_only", export.read_only.to_string());
+    text.optional("description", export.description.as_ref());
+}
+
+fn tenant(tenant: &Tenant, text: &mut Text) {
+    text.section("[[tenant]]");
+    text.key("name", quoted(&tenant.name));
+    let matches: Vec<_> = tenant.matches.iter().map(one_match).collect();
+    match matches.as_slice() {
+        [] => {}
+        [only] => text.key("match", only),
+        several => text.key("match", format!("[{}]", several.join(", "))),
+    }
+    let (limit, burst) = limit_texts(tenant.share);
+    text.key("share", thousandths(tenant.share.weight_milli));
+    for (key, values) in [("limit", limit), ("burst", burst)] {
+        let values: Vec<_> = values.iter().map(|value| quoted(value)).collect();
+        match values.as_slice() {
+            [] => {}
+            [only] => text.key(key, only),
+            several => text.key(key, format!("[{}]", several.join(", "))),
+        }
+    }
+}
+
+/// The limits and bursts of a share as people write them.
+fn limit_texts(share: Share) -> (Vec<String>, Vec<String>) {
+    let limit = share.limit;
+    let texts = |bytes: u64, requests: u64, print: fn(Amount) -> String| {
+        let amounts = [Amount::Bytes(bytes), Amount::Requests(requests)];
+        let set = amounts.into_iter().filter(|amount| {
+            let (Amount::Bytes(value) | Amount::Requests(value)) = *amount;
+            value > 0
+        });
+        set.map(print).collect::<Vec<_>>()
+    };
+    (
+        texts(limit.rate_bytes, limit.rate_iops, units::print_rate),
+        texts(limit.burst_bytes, limit.burst_requests, units::print_burst),
+    )
+}
+
+fn one_match(way: &Match) -> String {
+    match way {
+        Match::TlsName(pattern) => format!("{{ tls_name = {} }}", quoted(pattern)),
+        Match::Export(pattern) => format!("{{ export = {} }}", quoted(pattern)),
+        Match::Listener(name) => format!("{{ listener = {} }}", quoted(name)),
+        Match::Peer { network, prefix } => {
+            format!("{{ peer = {} }}", quoted(&format!("{network}/{prefix}")))
+        }
+    }
+}
+
+fn memory(memory: Memory, text: &mut Text) {
+    text.section("[memory]");
+    text.key("per_tenant", size(memory.per_tenant_bytes));
+    text.key("total", size(memory.total_bytes));
+    text.key("connections", memory.connections.to_string());
+}

@@ -1,0 +1,357 @@
+//! The policy file as written: every value typed and with its place, nothing filled in yet.
+//! [`super::resolve`] gives it meaning.
+
+use std::ops::Range;
+use std::path::PathBuf;
+
+use evenkeel_core::time::Span;
+use evenkeel_engine::cost::Line;
+use evenkeel_engine::policy::{Address, Depth, Discipline, Match, Mode};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::diagnostic::Diagnostics;
+use super::fields::{Fields, mismatch};
+use super::uri::ServerUri;
+use super::values;
+use crate::units::Amount;
+
+type Value<'i> = Spanned<DeValue<'i>>;
+type Written<T> = Option<Spanned<T>>;
+
+pub(super) struct RawPolicy {
+    pub(super) mode: Written<Mode>,
+    pub(super) listen: Vec<Spanned<Address>>,
+    pub(super) listeners: Vec<RawListener>,
+    pub(super) backends: Vec<RawBackend>,
+    pub(super) groups: Vec<RawGroup>,
+    pub(super) exports: Vec<RawExport>,
+    pub(super) tenants: Vec<RawTenant>,
+    pub(super) memory: Written<RawMemory>,
+}
+
+pub(super) struct RawListener {
+    pub(super) name: Spanned<String>,
+    pub(super) address: Spanned<Address>,
+    pub(super) tls: Written<RawListenerTls>,
+}
+
+pub(super) struct RawListenerTls {
+    pub(super) certificate: Spanned<PathBuf>,
+    pub(super) key: Spanned<PathBuf>,
+    pub(super) client_authority: Written<PathBuf>,
+    pub(super) required: Written<bool>,
+}
+
+pub(super) struct RawBackend {
+    pub(super) span: Range<usize>,
+    pub(super) name: Spanned<String>,
+    pub(super) upstream: Written<ServerUri>,
+    pub(super) file: Written<PathBuf>,
+    pub(super) directory: Written<PathBuf>,
+    pub(super) memory: Written<bool>,
+    pub(super) direct: Written<bool>,
+    pub(super) connections: Written<u32>,
+    pub(super) passthrough: Written<bool>,
+    pub(super) writes_survive_restart: Written<bool>,
+    pub(super) patience: Written<Span>,
+    pub(super) tls: Written<RawUpstreamTls>,
+    pub(super) discipline: Written<Discipline>,
+    pub(super) depth: Written<Depth>,
+    pub(super) hold: Written<Span>,
+    pub(super) unit: Written<u64>,
+    pub(super) cost: Written<RawCost>,
+}
+
+pub(super) struct RawUpstreamTls {
+    pub(super) authority: Spanned<PathBuf>,
+    pub(super) certificate: Written<PathBuf>,
+    pub(super) key: Written<PathBuf>,
+    pub(super) server_name: Written<String>,
+}
+
+pub(super) enum RawCost {
+    PerRequest,
+    Linear { read: Written<Line>, write: Written<Line>, flush: Written<Span> },
+}
+
+pub(super) struct RawGroup {
+    pub(super) name: Spanned<String>,
+    pub(super) backends: Spanned<Vec<Spanned<String>>>,
+    pub(super) sharing: Written<RawSharing>,
+    pub(super) min_share: Written<u32>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum RawSharing {
+    Local,
+    Total,
+    Hybrid,
+}
+
+pub(super) struct RawExport {
+    pub(super) span: Range<usize>,
+    pub(super) name: Spanned<String>,
+    pub(super) backend: Written<String>,
+    pub(super) source: Written<String>,
+    pub(super) offset: Written<u64>,
+    pub(super) size: Written<u64>,
+    pub(super) read_only: Written<bool>,
+    pub(super) description: Written<String>,
+}
+
+pub(super) struct RawTenant {
+    pub(super) name: Spanned<String>,
+    pub(super) matches: Written<Vec<Spanned<Match>>>,
+    pub(super) share: Written<u32>,
+    pub(super) limit: Written<Vec<Spanned<Amount>>>,
+    pub(super) burst: Written<Vec<Spanned<Amount>>>,
+}
+
+pub(super) struct RawMemory {
+    pub(super) per_tenant: Written<u64>,
+    pub(super) total: Written<u64>,
+    pub(super) connections: Written<u32>,
+}
+
+impl RawPolicy {
+    pub(super) fn read(table: &Spanned<DeTable<'_>>, out: &mut Diagnostics) -> Self {
+        let mut fields = Fields::new("the policy", table.get_ref(), 0..0);
+        let raw = Self {
+            mode: fields.optional("mode", values::mode, out),
+            listen: fields
+                .optional("listen", values::addresses, out)
+                .map_or_else(Vec::new, Spanned::into_inner),
+            listeners: fields.tables("listener", RawListener::read, out),
+            backends: fields.tables("backend", RawBackend::read, out),
+            groups: fields.tables("group", RawGroup::read, out),
+            exports: fields.tables("export", RawExport::read, out),
+            tenants: fields.tables("tenant", RawTenant::read, out),
+            memory: fields.optional("memory", RawMemory::read, out),
+        };
+        fields.finish(out);
+        raw
+    }
+}
+
+impl RawListener {
+    fn read(fields: &mut Fields<'_, '_>, out: &mut Diagnostics) -> Option<Self> {
+        let name = fields.required("name", values::text, out);
+        let address = fields.required("address", values::address, out);
+        let tls = fields.optional("tls", RawListenerTls::read, out);
+        Some(Self { name: name?, address: address?, tls })
+    }
+}
+
+impl RawListenerTls {
+    fn read(value: &Value<'_>, out: &mut Diagnostics) -> Option<Self> {
+        let mut fields = Fields::of("`tls` of a listener", value, out)?;
+        let certificate = fields.required("certificate", values::path, out);
+        let key = fields.required("key", values::path, out);
+        let client_authority = fields.optional("client_authority", values::path, out);
+        let required = fields.optional("required", values::truth, out);
+        fields.finish(out);
+        Some(Self { certificate: certificate?, key: key?, client_authority, required })
+    }
+}
+
+impl RawBackend {
+    fn read(fields: &mut Fields<'_, '_>, out: &mut Diagnostics) -> Option<Self> {
+        let span = fields.span();
+        let name = fields.required("name", values::text, out);
+        let backend = |name| Self {
+            span,
+            name,
+            upstream: fields.optional("upstream", upstream, out),
+            file: fields.optional("file", values::path, out),
+            directory: fields.optional("directory", values::path, out),
+            memory: fields.optional("memory", values::truth, out),
+            direct: fields.optional("direct", values::truth, out),
+            connections: fields.optional("connections", values::whole, out),
+            passthrough: fields.optional("passthrough", values::truth, out),
+            writes_survive_restart: fields.optional("writes_survive_restart", values::truth, out),
+            patience: fields.optional("patience", values::duration, out),
+            tls: fields.optional("tls", RawUpstreamTls::read, out),
+            discipline: fields.optional("discipline", discipline, out),
+            depth: fields.optional("depth", depth, out),
+            hold: fields.optional("hold", values::duration, out),
+            unit: fields.optional("unit", values::size, out),
+            cost: fields.optional("cost", RawCost::read, out),
+        };
+        // Without a name the rest is read all the same, for its own mistakes.
+        let named = name.is_some();
+        let read = backend(name.unwrap_or_else(|| Spanned::new(0..0, String::new())));
+        named.then_some(read)
+    }
+}
+
+impl RawUpstreamTls {
+    fn read(value: &Value<'_>, out: &mut Diagnostics) -> Option<Self> {
+        let mut fields = Fields::of("`tls` of a backend", value, out)?;
+        let authority = fields.required("authority", values::path, out);
+        let certificate = fields.optional("certificate", values::path, out);
+        let key = fields.optional("key", values::path, out);
+        let server_name = fields.optional("server_name", values::text, out);
+        fields.finish(out);
+        Some(Self { authority: authority?, certificate, key, server_name })
+    }
+}
+
+impl RawCost {
+    fn read(value: &Value<'_>, out: &mut Diagnostics) -> Option<Self> {
+        if let DeValue::String(_) = value.get_ref() {
+            let choices = [("request", ())];
+            return values::choice(value, "a cost model", &choices, out).map(|()| Self::PerRequest);
+        }
+        let mut fields = Fields::of("`cost`", value, out)?;
+        let linear = Self::Linear {
+            read: fields.optional("read", line, out),
+            write: fields.optional("write", line, out),
+            flush: fields.optional("flush", values::duration, out),
+        };
+        fields.finish(out);
+        Some(linear)
+    }
+}
+
+impl RawGroup {
+    fn read(fields: &mut Fields<'_, '_>, out: &mut Diagnostics) -> Option<Self> {
+        let name = fields.required("name", values::text, out);
+        let backends = fields.required("backends", values::texts, out);
+        let sharing = fields.optional("sharing", sharing, out);
+        let min_share = fields.optional("min_share", values::thousandths, out);
+        Some(Self { name: name?, backends: backends?, sharing, min_share })
+    }
+}
+
+impl RawExport {
+    fn read(fields: &mut Fields<'_, '_>, out: &mut Diagnostics) -> Option<Self> {
+        let name = fields.required("name", values::text, out);
+        let backend = fields.optional("backend", values::text, out);
+        let source = fields.optional("source", values::text, out);
+        let offset = fields.optional("offset", values::size, out);
+        let size = fields.optional("size", values::size, out);
+        let read_only = fields.optional("read_only", values::truth, out);
+        let description = fields.optional("description", values::text, out);
+        let span = fields.span();
+        Some(Self { span, name: name?, backend, source, offset, size, read_only, description })
+    }
+}
+
+impl RawTenant {
+    fn read(fields: &mut Fields<'_, '_>, out: &mut Diagnostics) -> Option<Self> {
+        let name = fields.required("name", values::text, out);
+        let matches = fields.optional("match", matches, out);
+        let share = fields.optional("share", values::thousandths, out);
+        let limit = fields.optional("limit", values::rates, out);
+        let burst = fields.optional("burst", values::bursts, out);
+        Some(Self { name: name?, matches, share, limit, burst })
+    }
+}
+
+impl RawMemory {
+    fn read(value: &Value<'_>, out: &mut Diagnostics) -> Option<Self> {
+        let mut fields = Fields::of("[memory]", value, out)?;
+        let memory = Self {
+            per_tenant: fields.optional("per_tenant", values::size, out),
+            total: fields.optional("total", values::size, out),
+            connections: fields.optional("connections", values::whole, out),
+        };
+        fields.finish(out);
+        Some(memory)
+    }
+}
+
+fn upstream(value: &Value<'_>, out: &mut Diagnostics) -> Option<ServerUri> {
+    let written = values::text(value, out)?;
+    let refuse = |reason: String| {
+        let remedy = "write it like `nbd://10.0.0.5:10809` or `nbd+unix:///?socket=/run/disk.sock`";
+        out.error(value.span(), format!("this is no NBD server: {reason}"), remedy);
+    };
+    ServerUri::parse(&written).map_err(refuse).ok()
+}
+
+fn discipline(value: &Value<'_>, out: &mut Diagnostics) -> Option<Discipline> {
+    let choices = [("sfq", Discipline::Sfq), ("fifo", Discipline::Fifo)];
+    values::choice(value, "a discipline", &choices, out)
+}
+
+fn sharing(value: &Value<'_>, out: &mut Diagnostics) -> Option<RawSharing> {
+    let choices = [
+        ("local", RawSharing::Local),
+        ("total", RawSharing::Total),
+        ("hybrid", RawSharing::Hybrid),
+    ];
+    values::choice(value, "a way of sharing", &choices, out)
+}
+
+/// `32`, `"4 MiB"`, or a table with bounds and goals.
+fn depth(value: &Value<'_>, out: &mut Diagnostics) -> Option<Depth> {
+    match value.get_ref() {
+        DeValue::Integer(_) => values::whole(value, out).map(Depth::Requests),
+        DeValue::String(_) => values::size(value, out).map(Depth::Bytes),
+        DeValue::Table(_) => adaptive_depth(value, out),
+        _ => {
+            let examples = "`32`, `\"4 MiB\"` or `{ min = 2, max = 64, read_goal = \"5 ms\" }`";
+            mismatch(value, "a depth", examples, out);
+            None
+        }
+    }
+}
+
+fn adaptive_depth(value: &Value<'_>, out: &mut Diagnostics) -> Option<Depth> {
+    let mut fields = Fields::of("`depth`", value, out)?;
+    let min = fields.optional("min", values::whole, out).map_or(1, Spanned::into_inner);
+    let max = fields.required("max", values::whole, out);
+    let read_goal = fields.required("read_goal", values::duration, out);
+    let write_goal = fields.optional("write_goal", values::duration, out);
+    fields.finish(out);
+    let read_goal = read_goal?.into_inner();
+    let write_goal = write_goal.map_or(read_goal, Spanned::into_inner);
+    Some(Depth::Adaptive { min, max: max?.into_inner(), read_goal, write_goal })
+}
+
+fn line(value: &Value<'_>, out: &mut Diagnostics) -> Option<Line> {
+    let mut fields = Fields::of("a direction of `cost`", value, out)?;
+    let fixed = fields.required("fixed", values::duration, out);
+    let rate = fields.required("rate", values::byte_rate, out);
+    fields.finish(out);
+    Some(Line { fixed: fixed?.into_inner(), rate_bytes: rate?.into_inner() })
+}
+
+/// One table, or a list of them, each with one way to know a tenant.
+fn matches(value: &Value<'_>, out: &mut Diagnostics) -> Option<Vec<Spanned<Match>>> {
+    match value.get_ref() {
+        DeValue::Array(items) => items.iter().map(|item| one_match(item, out)).collect(),
+        _ => Some(vec![one_match(value, out)?]),
+    }
+}
+
+fn one_match(value: &Value<'_>, out: &mut Diagnostics) -> Option<Spanned<Match>> {
+    let mut fields = Fields::of("`match`", value, out)?;
+    let texts = [
+        fields.optional("tls_name", values::text, out).map(|v| Match::TlsName(v.into_inner())),
+        fields.optional("export", values::text, out).map(|v| Match::Export(v.into_inner())),
+        fields.optional("listener", values::text, out).map(|v| Match::Listener(v.into_inner())),
+    ];
+    let peer = fields.optional("peer", values::network, out).map(|network| {
+        let (network, prefix) = network.into_inner();
+        Match::Peer { network, prefix }
+    });
+    fields.finish(out);
+    let mut found: Vec<Match> = texts.into_iter().flatten().chain(peer).collect();
+    match (found.pop(), found.is_empty()) {
+        (Some(only), true) => Some(Spanned::new(value.span(), only)),
+        (Some(_), false) => {
+            let remedy =
+                "any of several is a list: `match = [{ export = \"a\" }, { peer = \"...\" }]`";
+            out.error(value.span(), "one `match` names several kinds of identity", remedy);
+            None
+        }
+        (None, _) => {
+            let remedy = "name one of `tls_name`, `export`, `listener`, `peer`";
+            out.error(value.span(), "this `match` would match nothing", remedy);
+            None
+        }
+    }
+}

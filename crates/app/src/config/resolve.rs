@@ -1,0 +1,394 @@
+//! Gives meaning to what was written: defaults, and rules over several keys of one part. Rules over
+//! several parts are the business of [`Policy::check`], which knows no syntax.
+
+use std::ops::Range;
+
+use evenkeel_core::sched::{Limit, Share};
+use evenkeel_core::time::Span;
+use evenkeel_engine::cost::CostModel;
+use evenkeel_engine::policy::{
+    Address, Backend, Export, Group, Listener, ListenerTls, Memory, Mode, Policy, Scheduling,
+    Sharing, Source, Tenant, Upstream, UpstreamTls,
+};
+use toml::Spanned;
+
+use super::diagnostic::Diagnostics;
+use super::places::{Part, Places};
+use super::raw::{
+    RawBackend, RawCost, RawExport, RawGroup, RawListener, RawListenerTls, RawMemory, RawPolicy,
+    RawSharing, RawTenant, RawUpstreamTls,
+};
+use crate::units::Amount;
+
+/// Connections per export towards an upstream that allows several.
+pub const CONNECTIONS_DEFAULT: u32 = 4;
+
+/// How long requests wait for a lost server.
+pub const PATIENCE_DEFAULT: Span = Span::from_secs(30);
+
+/// A burst without a size of its own is what its rate gives in this part of a second.
+const BURST_DIVISOR: u64 = 10;
+
+/// The policy that was written, and where each part of it stands. Parts that say nothing usable
+/// are left out; their errors are in `out`.
+pub(super) fn resolve(raw: RawPolicy, out: &mut Diagnostics) -> (Policy, Places) {
+    let mut places = Places::default();
+    let spans = [
+        ("mode", at(&raw.mode)),
+        ("listeners", raw.listen.first().map(Spanned::span)),
+        ("backends", Some(0..0)),
+    ];
+    places.note_all(Part::Policy, 0, spans);
+    places.note(Part::Policy, 0, "", 0..0);
+
+    let mut listeners: Vec<Listener> = Vec::new();
+    for address in raw.listen {
+        listeners.push(short_listener(address, listeners.len(), &mut places));
+    }
+    for written in raw.listeners {
+        listeners.push(listener(written, listeners.len(), &mut places));
+    }
+    let mut backends: Vec<Backend> = Vec::new();
+    for written in raw.backends {
+        backends.extend(backend(written, backends.len(), out, &mut places));
+    }
+    let only_backend = if let [only] = &backends[..] { Some(only.name.clone()) } else { None };
+    let mut exports: Vec<Export> = Vec::new();
+    for written in raw.exports {
+        let index = exports.len();
+        exports.extend(export(written, index, only_backend.as_deref(), out, &mut places));
+    }
+    let groups = raw.groups.into_iter().enumerate();
+    let groups = groups.map(|(index, group)| self::group(group, index, out, &mut places)).collect();
+    let tenants = raw.tenants.into_iter().enumerate();
+    let tenants = tenants.map(|(index, raw)| tenant(raw, index, out, &mut places)).collect();
+    let memory = memory(raw.memory, &mut places);
+    let mode = or(raw.mode, Mode::default());
+    (Policy { mode, listeners, backends, groups, exports, tenants, memory }, places)
+}
+
+/// The name of a listener in the short form: its address as written.
+pub(super) fn address_text(address: &Address) -> String {
+    match address {
+        Address::Tcp(host) => host.clone(),
+        Address::Unix(path) => format!("unix:{}", path.display()),
+    }
+}
+
+fn short_listener(address: Spanned<Address>, index: usize, places: &mut Places) -> Listener {
+    places.note(Part::Listener, index, "", address.span());
+    let name = address_text(address.get_ref());
+    Listener { name, address: address.into_inner(), tls: None }
+}
+
+fn listener(raw: RawListener, index: usize, places: &mut Places) -> Listener {
+    let spans =
+        [("", Some(raw.name.span())), ("address", Some(raw.address.span())), ("tls", at(&raw.tls))];
+    places.note_all(Part::Listener, index, spans);
+    let tls = raw.tls.map(|tls| listener_tls(tls.into_inner()));
+    Listener { name: raw.name.into_inner(), address: raw.address.into_inner(), tls }
+}
+
+fn listener_tls(raw: RawListenerTls) -> ListenerTls {
+    ListenerTls {
+        certificate: raw.certificate.into_inner(),
+        key: raw.key.into_inner(),
+        client_authority: raw.client_authority.map(Spanned::into_inner),
+        required: raw.required.is_some_and(Spanned::into_inner),
+    }
+}
+
+fn backend(
+    mut raw: RawBackend,
+    index: usize,
+    out: &mut Diagnostics,
+    places: &mut Places,
+) -> Option<Backend> {
+    let name = raw.name.get_ref().clone();
+    places.note(Part::Backend, index, "", raw.name.span());
+    let spans = [
+        ("source.connections", at(&raw.connections)),
+        ("source.patience", at(&raw.patience)),
+        ("scheduling.depth", at(&raw.depth)),
+        ("scheduling.hold", at(&raw.hold)),
+        ("scheduling.unit_bytes", at(&raw.unit)),
+        ("scheduling.cost", at(&raw.cost)),
+        ("source", at(&raw.upstream).or(at(&raw.file)).or(at(&raw.directory))),
+        ("source.tls", at(&raw.tls)),
+    ];
+    places.note_all(Part::Backend, index, spans);
+    let scheduling = scheduling(&mut raw);
+    let source = source(raw, out)?;
+    Some(Backend { name, source, scheduling })
+}
+
+fn scheduling(raw: &mut RawBackend) -> Scheduling {
+    let default = Scheduling::default();
+    Scheduling {
+        discipline: or(raw.discipline.take(), default.discipline),
+        depth: or(raw.depth.take(), default.depth),
+        hold: or(raw.hold.take(), default.hold),
+        cost: raw.cost.take().map_or(default.cost, |cost| cost_model(cost.into_inner())),
+        unit_bytes: or(raw.unit.take(), default.unit_bytes),
+    }
+}
+
+fn at<T>(written: &Option<Spanned<T>>) -> Option<Range<usize>> {
+    written.as_ref().map(Spanned::span)
+}
+
+fn or<T>(written: Option<Spanned<T>>, default: T) -> T {
+    written.map_or(default, Spanned::into_inner)
+}
+
+fn cost_model(raw: RawCost) -> CostModel {
+    let RawCost::Linear { read, write, flush } = raw else { return CostModel::PerRequest };
+    let CostModel::Linear { read: read0, write: write0, flush: flush0 } = CostModel::default()
+    else {
+        unreachable!("the default is linear");
+    };
+    CostModel::Linear { read: or(read, read0), write: or(write, write0), flush: or(flush, flush0) }
+}
+
+/// The one source that a backend must name.
+fn source(mut raw: RawBackend, out: &mut Diagnostics) -> Option<Source> {
+    let memory = raw.memory.take().filter(|memory| *memory.get_ref());
+    let named = [at(&raw.upstream), at(&raw.file), at(&raw.directory), at(&memory)];
+    let mut spans: Vec<_> = named.into_iter().flatten().collect();
+    let remedy = "give one of `upstream`, `file`, `directory`, `memory = true`";
+    if spans.len() != 1 {
+        let name = raw.name.get_ref();
+        let message = match spans.len() {
+            0 => format!("backend `{name}` does not say where its bytes are"),
+            count => format!("backend `{name}` names {count} sources"),
+        };
+        out.error(spans.pop().unwrap_or(raw.span), message, remedy);
+        return None;
+    }
+    misplaced_keys(&raw, out);
+    let direct = raw.direct.take().is_some_and(Spanned::into_inner);
+    if let Some(path) = raw.file.take() {
+        return Some(Source::File { path: path.into_inner(), direct });
+    }
+    if let Some(path) = raw.directory.take() {
+        return Some(Source::Directory { path: path.into_inner(), direct });
+    }
+    if memory.is_some() {
+        return Some(Source::Memory);
+    }
+    upstream(raw, out).map(Source::Upstream)
+}
+
+/// Refuses keys that mean nothing for the kind of source.
+fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
+    let local = [("direct", at(&raw.direct))];
+    let remote = [
+        ("connections", at(&raw.connections)),
+        ("passthrough", at(&raw.passthrough)),
+        ("writes_survive_restart", at(&raw.writes_survive_restart)),
+        ("patience", at(&raw.patience)),
+        ("tls", at(&raw.tls)),
+    ];
+    let on_disk = raw.file.is_some() || raw.directory.is_some();
+    let wrong =
+        local.into_iter().filter(|_| !on_disk).map(|key| (key, "a `file` or `directory`")).chain(
+            remote.into_iter().filter(|_| raw.upstream.is_none()).map(|key| (key, "an `upstream`")),
+        );
+    for ((key, span), wanted) in wrong {
+        if let Some(span) = span {
+            out.error(span, format!("`{key}` needs {wanted}"), "remove it");
+        }
+    }
+}
+
+fn upstream(raw: RawBackend, out: &mut Diagnostics) -> Option<Upstream> {
+    let uri = raw.upstream?;
+    let (span, uri) = (uri.span(), uri.into_inner());
+    let tls = match (uri.tls, raw.tls) {
+        (true, Some(tls)) => Some(upstream_tls(tls, out)?),
+        (false, None) => None,
+        (true, None) => {
+            let remedy = "add `tls = { authority = \"ca.pem\" }` to say whom to trust";
+            out.error(span, "`nbds` has no authority to trust", remedy);
+            return None;
+        }
+        (false, Some(tls)) => {
+            let remedy = "write `nbds://` or `nbds+unix://`, or remove `tls`";
+            out.error(tls.span(), "`tls` for an upstream that is not asked to use it", remedy);
+            return None;
+        }
+    };
+    Some(Upstream {
+        address: uri.address,
+        tls,
+        connections: or(raw.connections, CONNECTIONS_DEFAULT),
+        passthrough: or(raw.passthrough, false),
+        writes_survive_restart: or(raw.writes_survive_restart, false),
+        patience: or(raw.patience, PATIENCE_DEFAULT),
+    })
+}
+
+fn upstream_tls(raw: Spanned<RawUpstreamTls>, out: &mut Diagnostics) -> Option<UpstreamTls> {
+    let (span, raw) = (raw.span(), raw.into_inner());
+    let identity = match (raw.certificate, raw.key) {
+        (Some(certificate), Some(key)) => Some((certificate.into_inner(), key.into_inner())),
+        (None, None) => None,
+        _ => {
+            out.error(span, "`certificate` and `key` go together", "give both, or neither");
+            return None;
+        }
+    };
+    let server_name = raw.server_name.map(Spanned::into_inner);
+    Some(UpstreamTls { authority: raw.authority.into_inner(), identity, server_name })
+}
+
+fn group(raw: RawGroup, index: usize, out: &mut Diagnostics, places: &mut Places) -> Group {
+    let name = raw.name.get_ref().clone();
+    places.note(Part::Group, index, "", raw.name.span());
+    places.note(Part::Group, index, "backends", raw.backends.span());
+    let spans = [("sharing", at(&raw.sharing).or(at(&raw.min_share)))];
+    places.note_all(Part::Group, index, spans);
+    let sharing = or(raw.sharing, RawSharing::Local);
+    if let Some(min_share) = &raw.min_share {
+        if sharing != RawSharing::Hybrid {
+            let remedy = "write `sharing = \"hybrid\"`, or remove it";
+            out.error(min_share.span(), "`min_share` needs hybrid sharing", remedy);
+        }
+    }
+    let sharing = match sharing {
+        RawSharing::Local => Sharing::Local,
+        RawSharing::Total => Sharing::Total,
+        RawSharing::Hybrid => {
+            if raw.min_share.is_none() {
+                let remedy = "add `min_share = 0.25`: the part of its local share that a tenant \
+                              keeps on every server";
+                out.error(raw.name.span(), "hybrid sharing has no `min_share`", remedy);
+            }
+            Sharing::Hybrid { min_share_milli: or(raw.min_share, 1000) }
+        }
+    };
+    let backends = raw.backends.into_inner().into_iter().map(Spanned::into_inner).collect();
+    Group { name, backends, sharing }
+}
+
+fn export(
+    raw: RawExport,
+    index: usize,
+    only_backend: Option<&str>,
+    out: &mut Diagnostics,
+    places: &mut Places,
+) -> Option<Export> {
+    let name = raw.name.get_ref().clone();
+    places.note(Part::Export, index, "", raw.name.span());
+    let spans = [
+        ("backend", at(&raw.backend)),
+        ("source", at(&raw.source)),
+        ("offset_bytes", at(&raw.offset)),
+        ("size_bytes", at(&raw.size)),
+    ];
+    places.note_all(Part::Export, index, spans);
+    let backend = raw.backend.map(Spanned::into_inner).or_else(|| only_backend.map(str::to_owned));
+    if backend.is_none() {
+        let remedy = "add `backend = \"...\"`; it may be left out only where there is one backend";
+        out.error(raw.span, format!("export `{name}` does not say which backend holds it"), remedy);
+    }
+    Some(Export {
+        name,
+        backend: backend?,
+        source: raw.source.map(Spanned::into_inner),
+        offset_bytes: or(raw.offset, 0),
+        size_bytes: raw.size.map(Spanned::into_inner),
+        read_only: or(raw.read_only, false),
+        description: raw.description.map(Spanned::into_inner),
+    })
+}
+
+fn tenant(raw: RawTenant, index: usize, out: &mut Diagnostics, places: &mut Places) -> Tenant {
+    let name = raw.name.get_ref().clone();
+    places.note(Part::Tenant, index, "", raw.name.span());
+    let spans = [
+        ("matches", at(&raw.matches)),
+        ("share.weight_milli", at(&raw.share)),
+        ("share.limit", at(&raw.limit)),
+        ("share.limit.burst_bytes", at(&raw.burst)),
+        ("share.limit.burst_requests", at(&raw.burst)),
+    ];
+    places.note_all(Part::Tenant, index, spans);
+    let limit = limit(
+        raw.limit.map_or_else(Vec::new, Spanned::into_inner),
+        raw.burst.map_or_else(Vec::new, Spanned::into_inner),
+        out,
+    );
+    let matches = raw.matches.map_or_else(Vec::new, Spanned::into_inner);
+    for (position, way) in matches.iter().enumerate() {
+        places.note(Part::Match(index), position, "", way.span());
+    }
+    let matches = matches.into_iter().map(Spanned::into_inner).collect();
+    Tenant { name, matches, share: Share { weight_milli: or(raw.share, 1000), limit } }
+}
+
+/// Rates and bursts, each in bytes and in requests at most once.
+fn limit(
+    rates: Vec<Spanned<Amount>>,
+    bursts: Vec<Spanned<Amount>>,
+    out: &mut Diagnostics,
+) -> Limit {
+    let mut limit = Limit::default();
+    for rate in rates {
+        let slot = match rate.get_ref() {
+            Amount::Bytes(_) => &mut limit.rate_bytes,
+            Amount::Requests(_) => &mut limit.rate_iops,
+        };
+        set_once(slot, &rate, "limit", out);
+    }
+    for burst in bursts {
+        let slot = match burst.get_ref() {
+            Amount::Bytes(_) => &mut limit.burst_bytes,
+            Amount::Requests(_) => &mut limit.burst_requests,
+        };
+        set_once(slot, &burst, "burst", out);
+    }
+    default_bursts(&mut limit);
+    limit
+}
+
+/// Fills in bursts that were not given.
+pub(crate) fn default_bursts(limit: &mut Limit) {
+    for (rate, burst) in
+        [(limit.rate_bytes, &mut limit.burst_bytes), (limit.rate_iops, &mut limit.burst_requests)]
+    {
+        if rate > 0 && *burst == 0 {
+            *burst = (rate / BURST_DIVISOR).max(1);
+        }
+    }
+}
+
+fn set_once(slot: &mut u64, amount: &Spanned<Amount>, what: &str, out: &mut Diagnostics) {
+    let (Amount::Bytes(value) | Amount::Requests(value)) = *amount.get_ref();
+    if *slot != 0 {
+        let message = format!("a second {what} in the same unit");
+        out.error(amount.span(), message, "keep one in bytes and one in requests at most");
+    } else if value == 0 {
+        let message = format!("a {what} of zero would let nothing pass");
+        out.error(amount.span(), message, format!("remove it for no {what}"));
+    }
+    *slot = value;
+}
+
+fn memory(raw: Option<Spanned<RawMemory>>, places: &mut Places) -> Memory {
+    let default = Memory::default();
+    let Some(raw) = raw else { return default };
+    places.note(Part::Memory, 0, "", raw.span());
+    let raw = raw.into_inner();
+    let spans = [
+        ("per_tenant_bytes", at(&raw.per_tenant)),
+        ("total_bytes", at(&raw.total)),
+        ("connections", at(&raw.connections)),
+    ];
+    places.note_all(Part::Memory, 0, spans);
+    Memory {
+        per_tenant_bytes: or(raw.per_tenant, default.per_tenant_bytes),
+        total_bytes: or(raw.total, default.total_bytes),
+        connections: or(raw.connections, default.connections),
+    }
+}

@@ -1,0 +1,244 @@
+//! The policy file as operators meet it: what is read, what is refused, and how that is said.
+
+use evenkeel_core::sched::{Limit, Share};
+use evenkeel_core::time::Span;
+use evenkeel_engine::policy::{Depth, Match, Mode, Sharing};
+use proptest::prelude::*;
+
+use super::*;
+
+fn findings(text: &str) -> String {
+    parse_all(text, "policy.toml").diagnostics.render(false)
+}
+
+/// A policy that is whole but for the lines of `extra`.
+fn with(extra: &str) -> String {
+    format!(
+        "listen = [\"127.0.0.1:10809\"]\n[[backend]]\nname = \"m\"\nmemory = true\n\
+         [[export]]\nname = \"a\"\nsize = \"1 GiB\"\n{extra}"
+    )
+}
+
+/// The example in the manual: the first block of TOML in docs/policy.md.
+fn manual() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/policy.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let (_, rest) = text.split_once("```toml\n").unwrap();
+    rest.split_once("```").unwrap().0.to_owned()
+}
+
+#[test]
+fn the_manual_s_example_is_valid_and_means_what_its_comments_say() {
+    let policy = parse(&manual(), "docs/policy.md").unwrap_or_else(|found| panic!("{found}"));
+    assert_eq!(policy.mode, Mode::Enforce);
+    let depth = policy.backends.iter().map(|backend| backend.scheduling.depth);
+    assert!(depth.clone().any(|depth| matches!(depth, Depth::Adaptive { .. })));
+    assert!(depth.clone().any(|depth| matches!(depth, Depth::Bytes(_))));
+    assert!(policy.groups.iter().any(|group| matches!(group.sharing, Sharing::Hybrid { .. })));
+    let matches: Vec<_> = policy.tenants.iter().flat_map(|tenant| &tenant.matches).collect();
+    assert!(matches.iter().any(|way| matches!(way, Match::TlsName(_))));
+    assert!(matches.iter().any(|way| matches!(way, Match::Peer { .. })));
+}
+
+#[test]
+fn the_default_policy_is_valid_without_a_warning() {
+    let parsed = parse_all(DEFAULT, "policy.toml");
+    assert_eq!(parsed.diagnostics.render(false), "");
+    let policy = parsed.policy.unwrap();
+    let shares: Vec<_> = policy.tenants.iter().map(|tenant| tenant.share.weight_milli).collect();
+    assert_eq!((policy.mode, shares), (Mode::Enforce, vec![3000, 1000]));
+}
+
+#[test]
+fn a_printed_policy_reads_back_the_same() {
+    for text in [manual(), DEFAULT.to_owned()] {
+        let policy = parse(&text, "p").unwrap();
+        let printed = print(&policy);
+        let again = parse(&printed, "printed").unwrap_or_else(|found| panic!("{found}"));
+        assert_eq!(again, policy, "{printed}");
+    }
+}
+
+#[test]
+fn an_unknown_key_is_shown_in_its_line_with_the_key_that_was_meant() {
+    let shown = findings(&with("[[tenant]]\nname = \"db\"\nshrae = 4\n"));
+    let expected = "\
+error: unknown key `shrae` in [[tenant]]
+  --> policy.toml:10:1
+   |
+10 | shrae = 4
+   | ^^^^^
+   = help: did you mean `share`?
+
+";
+    assert_eq!(shown, expected);
+}
+
+#[test]
+fn a_rule_over_several_parts_is_shown_in_its_line_too() {
+    let shown =
+        findings(&with("[[export]]\nname = \"b\"\nbackend = \"nowhere\"\nsize = \"1 GiB\"\n"));
+    assert!(shown.contains("policy.toml:10:11"), "{shown}");
+    assert!(shown.contains("backend = \"nowhere\""), "{shown}");
+}
+
+#[test]
+fn all_mistakes_are_reported_together_in_the_order_of_the_file() {
+    let text = "mode = \"enfroce\"\nlisten = [\"nowhere\"]\n[[backend]]\nname = \"x\"\ndepth = true\n\
+                [[tenant]]\nshare = \"4\"\nlimit = \"200 MiB\"\n[memory]\ntotal = 5\n";
+    let parsed = parse_all(text, "p.toml");
+    let messages: Vec<_> =
+        parsed.diagnostics.found().iter().map(|found| found.message.as_str()).collect();
+    let expected = [
+        "`enfroce` is not a mode",
+        "`nowhere` is no address",
+        "backend `x` does not say where its bytes are",
+        "expected a depth, found a truth value",
+        "[[tenant]] has no `name`",
+        "expected a number, found a text",
+        "`200 MiB` is not a rate: it ends with neither `/s` nor `iops`",
+        "expected a size, found an integer",
+    ];
+    assert_eq!(messages, expected);
+}
+
+#[test]
+fn what_contradicts_itself_is_refused_with_a_remedy() {
+    let cases = [
+        ("[[backend]]\nname = \"b\"\nmemory = true\nfile = \"x\"\n", "names 2 sources"),
+        ("[[backend]]\nname = \"b\"\nmemory = true\npatience = \"1 s\"\n", "needs an `upstream`"),
+        ("[[backend]]\nname = \"b\"\nupstream = \"nbd://a\"\ndirect = true\n", "needs a `file`"),
+        ("[[backend]]\nname = \"b\"\nupstream = \"nbds://a\"\n", "no authority to trust"),
+        ("[[backend]]\nname = \"b\"\nupstream = \"nbd://a/x\"\n", "it names an export"),
+        ("[[group]]\nname = \"g\"\nbackends = [\"m\"]\nmin_share = 0.5\n", "needs hybrid sharing"),
+        ("[[tenant]]\nname = \"t\"\nmatch = { export = \"a\", peer = \"::1\" }\n", "several kinds"),
+        ("[[tenant]]\nname = \"t\"\nmatch = {}\n", "would match nothing"),
+        ("[[tenant]]\nname = \"t\"\nlimit = [\"1 iops\", \"2 iops\"]\n", "a second limit"),
+        ("[[tenant]]\nname = \"t\"\nlimit = \"0 iops\"\n", "would let nothing pass"),
+        ("[[tenant]]\nname = \"t\"\nshare = 1.0001\n", "does not fit"),
+    ];
+    for (extra, expected) in cases {
+        let shown = findings(&with(extra));
+        assert!(shown.contains(expected) && shown.contains("= help: "), "{extra}\n{shown}");
+    }
+}
+
+#[test]
+fn a_limit_without_a_burst_gets_a_tenth_of_a_second() {
+    let text = with(
+        "[[tenant]]\nname = \"t\"\nmatch = { export = \"a\" }\nlimit = [\"100 MiB/s\", \"5 iops\"]\n",
+    );
+    let limit = parse(&text, "p").unwrap().tenants[0].share;
+    let expected =
+        Limit { rate_bytes: 100 << 20, rate_iops: 5, burst_bytes: 10 << 20, burst_requests: 1 };
+    assert_eq!(limit, Share { weight_milli: 1000, limit: expected });
+}
+
+#[test]
+fn an_adaptive_depth_holds_the_read_goal_for_writes_unless_told_otherwise() {
+    let text = with("")
+        .replace("memory = true", "memory = true\ndepth = { max = 64, read_goal = \"5 ms\" }");
+    let goal = Span::from_millis(5);
+    let expected = Depth::Adaptive { min: 1, max: 64, read_goal: goal, write_goal: goal };
+    assert_eq!(parse(&text, "p").unwrap().backends[0].scheduling.depth, expected);
+}
+
+#[test]
+fn relative_paths_start_from_the_folder_of_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("policy.toml");
+    std::fs::write(&path, DEFAULT).unwrap();
+    let policy = load_valid(&path).unwrap();
+    assert_eq!(policy.listeners[1].address, Address::Unix(folder.path().join("nbd.sock")));
+}
+
+#[test]
+fn broken_syntax_is_shown_where_it_breaks() {
+    let shown = findings("mode = \"enforce\nlisten = []\n");
+    assert!(shown.contains("--> policy.toml:1:"), "{shown}");
+}
+
+#[test]
+fn a_file_that_is_no_text_or_too_large_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("policy.toml");
+    std::fs::write(&path, [0xff, 0xfe]).unwrap();
+    assert!(load(&path).unwrap_err().to_string().contains("not UTF-8"));
+    let shown = findings(&"#".repeat(FILE_BYTES_MAX + 1));
+    assert!(shown.contains("is this the right file?"), "{shown}");
+}
+
+/// Pieces of which policies, and things that almost are policies, can be put together.
+const PIECES: &[&str] = &[
+    "[[backend]]",
+    "[[export]]",
+    "[[tenant]]",
+    "[memory]",
+    "[[group]]",
+    "[[listener]]",
+    "name",
+    "=",
+    "match",
+    "share",
+    "limit",
+    "depth",
+    "cost",
+    "upstream",
+    "\"nbd://a\"",
+    "\"4 MiB\"",
+    "\"1 ms\"",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    "true",
+    "1.5",
+    "7",
+    "-1",
+    "inf",
+    "\n",
+    "\n",
+    "\"x\"",
+    ".",
+    "tls",
+    "memory",
+    "\u{1f980}",
+    "'",
+    "read",
+    "1979-05-27",
+    "\"\\u0000\"",
+];
+
+proptest! {
+    #[test]
+    fn no_text_makes_the_parser_panic(text in "(?s).{0,300}") {
+        let parsed = parse_all(&text, "p");
+        let _ = (parsed.diagnostics.render(true), parsed.diagnostics.to_json());
+    }
+
+    #[test]
+    fn no_mixture_of_pieces_makes_the_parser_panic(
+        picks in proptest::collection::vec(0..PIECES.len(), 0..60),
+    ) {
+        let text: Vec<&str> = picks.into_iter().map(|pick| PIECES[pick]).collect();
+        let parsed = parse_all(&text.join(" "), "p");
+        let _ = (parsed.diagnostics.render(true), parsed.diagnostics.to_json());
+        if let Some(policy) = parsed.policy {
+            prop_assert_eq!(parse(&print(&policy), "printed"), Ok(policy));
+        }
+    }
+
+    #[test]
+    fn no_damage_to_a_valid_policy_makes_the_parser_panic(
+        at in 0..DEFAULT.len(), length in 0..40_usize, patch in "(?s).{0,12}",
+    ) {
+        let start = (0..=at).rev().find(|&at| DEFAULT.is_char_boundary(at)).unwrap();
+        let end = (start + length).min(DEFAULT.len());
+        let text = format!("{}{patch}{}", &DEFAULT[..start], &DEFAULT[end..]);
+        let parsed = parse_all(&text, "p");
+        if let Some(policy) = parsed.policy {
+            prop_assert_eq!(parse(&print(&policy), "printed"), Ok(policy));
+        }
+    }
+}

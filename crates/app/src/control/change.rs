@@ -1,0 +1,356 @@
+//! Changes to the policy in force: what each means, held against the same rules as the file.
+
+use std::net::IpAddr;
+
+use evenkeel_core::sched::{Limit, Share};
+use evenkeel_engine::policy::{Export, Match, Mode, Policy, Tenant};
+use serde::{Deserialize, Serialize};
+
+use crate::config::{self, Diagnostics};
+use crate::units::{self, Amount, UnitError};
+
+/// One change.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// How far the gate may go.
+    Mode(Mode),
+    /// Adds a tenant or changes it; what is not said stays.
+    PutTenant(String, TenantSpec),
+    /// Removes a tenant; its connections go to whoever matches them now.
+    RemoveTenant(String),
+    /// Adds an export or changes it; what is not said stays.
+    PutExport(String, ExportSpec),
+    /// Removes an export. Its data stays where it is.
+    RemoveExport(String),
+}
+
+/// The body of `PUT /v1/mode`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModeSpec {
+    /// `observe`, `shadow` or `enforce`.
+    pub mode: ModeName,
+}
+
+/// A mode as the API spells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum ModeName {
+    /// Count and attribute; delay nothing.
+    Observe,
+    /// Compute what would be held; hold nothing.
+    Shadow,
+    /// Hold.
+    Enforce,
+}
+
+/// The body of `PUT /v1/tenants/{name}`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TenantSpec {
+    /// Its weight, with up to three decimals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
+    /// Its limits, such as `200 MiB/s` or `500 iops`; an empty list takes them away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Vec<String>>,
+    /// Its bursts, such as `4 MiB` or `100 requests`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<Vec<String>>,
+    /// Which connections are its own: any of these.
+    #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
+    pub matches: Option<Vec<MatchSpec>>,
+}
+
+/// One way to know a tenant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MatchSpec {
+    /// A name in the client's certificate.
+    TlsName(String),
+    /// The export's name.
+    Export(String),
+    /// The listener's name.
+    Listener(String),
+    /// The client's network.
+    Peer(String),
+}
+
+/// The body of `PUT /v1/exports/{name}`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExportSpec {
+    /// The backend that holds it; may be left out where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<String>,
+    /// Its name there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// First byte, such as `0 B`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offset: Option<String>,
+    /// Size, such as `10 GiB`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<String>,
+    /// Refuse writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_only: Option<bool>,
+    /// A line for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+}
+
+/// Why a change makes no sense.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ChangeError {
+    /// There is nothing of that name.
+    #[error("there is no {what} `{name}`")]
+    Unknown {
+        /// What was meant.
+        what: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// An amount that cannot be read.
+    #[error("{error}; write it like {}", error.examples)]
+    Unit {
+        /// What is wrong with it.
+        #[from]
+        error: UnitError,
+    },
+    /// A value out of range, with the remedy.
+    #[error("{0}")]
+    Value(String),
+    /// The policy would not be valid.
+    #[error("{0}")]
+    Invalid(Diagnostics),
+}
+
+impl From<ModeName> for Mode {
+    fn from(name: ModeName) -> Self {
+        match name {
+            ModeName::Observe => Self::Observe,
+            ModeName::Shadow => Self::Shadow,
+            ModeName::Enforce => Self::Enforce,
+        }
+    }
+}
+
+impl Change {
+    /// Changes `policy` if the result is valid, and gives the warnings.
+    ///
+    /// # Errors
+    /// [`ChangeError`]; `policy` is then of no use.
+    pub fn apply(self, policy: &mut Policy) -> Result<Diagnostics, ChangeError> {
+        match self {
+            Self::Mode(mode) => policy.mode = mode,
+            Self::PutTenant(name, spec) => put_tenant(policy, name, spec)?,
+            Self::RemoveTenant(name) => {
+                remove(&mut policy.tenants, "tenant", name, |tenant| &tenant.name)?;
+            }
+            Self::PutExport(name, spec) => put_export(policy, name, spec)?,
+            Self::RemoveExport(name) => {
+                remove(&mut policy.exports, "export", name, |export| &export.name)?;
+            }
+        }
+        let mut found = Diagnostics::new("the changed policy", "");
+        for problem in policy.check() {
+            found.push(config::unlocated(&problem));
+        }
+        if found.has_errors() { Err(ChangeError::Invalid(found)) } else { Ok(found) }
+    }
+}
+
+fn remove<T>(
+    all: &mut Vec<T>,
+    what: &'static str,
+    name: String,
+    name_of: fn(&T) -> &String,
+) -> Result<(), ChangeError> {
+    let Some(index) = all.iter().position(|one| *name_of(one) == name) else {
+        return Err(ChangeError::Unknown { what, name });
+    };
+    all.remove(index);
+    Ok(())
+}
+
+fn put_tenant(policy: &mut Policy, name: String, spec: TenantSpec) -> Result<(), ChangeError> {
+    let index = policy.tenants.iter().position(|tenant| tenant.name == name).unwrap_or_else(|| {
+        policy.tenants.push(Tenant { name, matches: Vec::new(), share: Share::default() });
+        policy.tenants.len() - 1
+    });
+    let tenant = &mut policy.tenants[index];
+    if let Some(share) = spec.share {
+        tenant.share.weight_milli = weight_milli(share)?;
+    }
+    let limit = &mut tenant.share.limit;
+    if let Some(rates) = spec.limit {
+        // A burst belongs to the limit that it was made for.
+        *limit = Limit::default();
+        for rate in rates {
+            match units::parse_rate(&rate)? {
+                Amount::Bytes(bytes) => limit.rate_bytes = bytes,
+                Amount::Requests(requests) => limit.rate_iops = requests,
+            }
+        }
+    }
+    for burst in spec.burst.unwrap_or_default() {
+        match units::parse_burst(&burst)? {
+            Amount::Bytes(bytes) => limit.burst_bytes = bytes,
+            Amount::Requests(requests) => limit.burst_requests = requests,
+        }
+    }
+    config::default_bursts(limit);
+    if let Some(matches) = spec.matches {
+        tenant.matches = matches.into_iter().map(Match::try_from).collect::<Result<_, _>>()?;
+    }
+    Ok(())
+}
+
+fn weight_milli(share: f64) -> Result<u32, ChangeError> {
+    let milli = share * 1000.0;
+    let whole = milli.round();
+    // A decimal fraction is not exact in binary; what is not within its rounding has more digits.
+    let fits = (1.0..=1e9).contains(&whole) && (milli - whole).abs() < 1e-4;
+    if !fits {
+        let remedy = "use a number from 0.001 to 1000000 with up to three decimals";
+        return Err(ChangeError::Value(format!("a share of {share} does not fit: {remedy}")));
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "in range")]
+    Ok(whole as u32)
+}
+
+impl TryFrom<MatchSpec> for Match {
+    type Error = ChangeError;
+
+    fn try_from(spec: MatchSpec) -> Result<Self, ChangeError> {
+        Ok(match spec {
+            MatchSpec::TlsName(pattern) => Self::TlsName(pattern),
+            MatchSpec::Export(pattern) => Self::Export(pattern),
+            MatchSpec::Listener(name) => Self::Listener(name),
+            MatchSpec::Peer(network) => {
+                let parsed: Option<(IpAddr, u8)> = config::parse_network(&network);
+                let (network, prefix) = parsed.ok_or_else(|| {
+                    ChangeError::Value(format!(
+                        "`{network}` is no network; write it like `10.1.0.0/16`"
+                    ))
+                })?;
+                Self::Peer { network, prefix }
+            }
+        })
+    }
+}
+
+fn put_export(policy: &mut Policy, name: String, spec: ExportSpec) -> Result<(), ChangeError> {
+    let index = match policy.exports.iter().position(|export| export.name == name) {
+        Some(index) => index,
+        None => {
+            policy.exports.push(new_export(policy, name, spec.backend.as_deref())?);
+            policy.exports.len() - 1
+        }
+    };
+    let export = &mut policy.exports[index];
+    if let Some(backend) = spec.backend {
+        export.backend = backend;
+    }
+    if let Some(offset) = spec.offset {
+        export.offset_bytes = units::parse_size(&offset)?;
+    }
+    if let Some(size) = spec.size {
+        export.size_bytes = Some(units::parse_size(&size)?);
+    }
+    export.source = spec.source.or(export.source.take());
+    export.description = spec.description.or(export.description.take());
+    export.read_only = spec.read_only.unwrap_or(export.read_only);
+    Ok(())
+}
+
+fn new_export(policy: &Policy, name: String, backend: Option<&str>) -> Result<Export, ChangeError> {
+    let backend = match (backend, policy.backends.as_slice()) {
+        (Some(backend), _) => backend.to_owned(),
+        (None, [only]) => only.name.clone(),
+        (None, _) => {
+            let message = "a new export names its backend where there is more than one";
+            return Err(ChangeError::Value(message.to_owned()));
+        }
+    };
+    Ok(Export {
+        name,
+        backend,
+        source: None,
+        offset_bytes: 0,
+        size_bytes: None,
+        read_only: false,
+        description: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::sample_policy;
+
+    fn tenant_after(name: &str, spec: TenantSpec) -> Result<Tenant, ChangeError> {
+        let mut policy = sample_policy();
+        Change::PutTenant(name.to_owned(), spec).apply(&mut policy)?;
+        Ok(policy.tenants.into_iter().find(|tenant| tenant.name == name).unwrap())
+    }
+
+    #[test]
+    fn what_is_not_said_of_a_tenant_stays() {
+        let spec =
+            TenantSpec { limit: Some(vec!["200 MiB/s".to_owned()]), ..TenantSpec::default() };
+        let tenant = tenant_after("alice", spec).unwrap();
+        assert_eq!((tenant.share.weight_milli, tenant.matches.len()), (3000, 1));
+        assert_eq!(tenant.share.limit.rate_bytes, 200 << 20);
+        assert_eq!(tenant.share.limit.burst_bytes, 20 << 20);
+    }
+
+    #[test]
+    fn an_empty_list_of_limits_takes_them_away_with_their_bursts() {
+        let mut policy = sample_policy();
+        policy.tenants[0].share.limit =
+            Limit { rate_iops: 5, burst_requests: 9, ..Limit::default() };
+        let spec = TenantSpec { limit: Some(Vec::new()), ..TenantSpec::default() };
+        Change::PutTenant("alice".to_owned(), spec).apply(&mut policy).unwrap();
+        assert_eq!(policy.tenants[0].share.limit, Limit::default());
+    }
+
+    #[test]
+    fn shares_have_up_to_three_decimals() {
+        let share = |share| TenantSpec { share: Some(share), ..TenantSpec::default() };
+        let weight =
+            |value| tenant_after("bob", share(value)).map(|tenant| tenant.share.weight_milli);
+        assert_eq!(weight(1.005), Ok(1005));
+        assert_eq!(weight(1e6), Ok(1_000_000_000));
+        for bad in [0.0, -1.0, 0.0001, 1.0005, 2e6, f64::NAN, f64::INFINITY] {
+            assert!(weight(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_new_export_finds_the_only_backend_and_is_held_against_the_file_s_rules() {
+        let put = |spec| Change::PutExport("carol".to_owned(), spec).apply(&mut sample_policy());
+        let size = Some("2 GiB".to_owned());
+        assert!(put(ExportSpec { size: size.clone(), ..ExportSpec::default() }).is_ok());
+        let backend = Some("nowhere".to_owned());
+        let refused = put(ExportSpec { backend, size, ..ExportSpec::default() }).unwrap_err();
+        assert!(matches!(&refused, ChangeError::Invalid(_)), "{refused:?}");
+        assert!(refused.to_string().contains("nowhere"), "{refused}");
+    }
+
+    #[test]
+    fn what_is_not_there_cannot_be_removed() {
+        let gone = Change::RemoveExport("carol".to_owned()).apply(&mut sample_policy());
+        assert_eq!(gone.unwrap_err().to_string(), "there is no export `carol`");
+    }
+
+    #[test]
+    fn an_unknown_field_of_a_body_is_refused_by_name() {
+        let error = serde_json::from_str::<TenantSpec>("{\"shrae\": 4}").unwrap_err().to_string();
+        assert!(error.contains("shrae") && error.contains("share"), "{error}");
+        let matches: TenantSpec =
+            serde_json::from_str("{\"match\": [{\"peer\": \"10.0.0.0/8\"}]}").unwrap();
+        assert_eq!(matches.matches, Some(vec![MatchSpec::Peer("10.0.0.0/8".to_owned())]));
+    }
+}

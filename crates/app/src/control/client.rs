@@ -1,0 +1,180 @@
+//! Talks to a gate over its control socket.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::net::UnixStream;
+
+use crate::exit::Exit;
+
+/// Where gates put their sockets, in the order in which they are looked for.
+const USUAL_PLACES: [&str; 2] = ["evenkeel-data/control.sock", "/run/evenkeel/control.sock"];
+
+/// Names the socket where the command line does not.
+const VARIABLE: &str = "EVENKEEL_CONTROL";
+
+/// Largest answer that is read.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+
+/// The longest wait for an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A gate, by its control socket.
+#[derive(Clone, Debug)]
+pub struct Client {
+    socket: PathBuf,
+}
+
+/// Options of every command that talks to a gate.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ControlArgs {
+    /// The gate's control socket [default: $EVENKEEL_CONTROL, else ./evenkeel-data/control.sock,
+    /// else /run/evenkeel/control.sock].
+    #[arg(long, value_name = "PATH", global = true)]
+    control: Option<PathBuf>,
+}
+
+impl ControlArgs {
+    /// The gate that is meant.
+    pub fn client(&self) -> Client {
+        let from_variable = || std::env::var_os(VARIABLE).map(PathBuf::from);
+        let usual = || {
+            let mut places = USUAL_PLACES.iter().map(PathBuf::from);
+            places.find(|place| place.exists()).unwrap_or_else(|| USUAL_PLACES[0].into())
+        };
+        Client { socket: self.control.clone().or_else(from_variable).unwrap_or_else(usual) }
+    }
+}
+
+impl Client {
+    /// Asks for a JSON document.
+    ///
+    /// # Errors
+    /// Nobody there ([`Exit::Unreachable`]), a refusal, or an answer that is not understood.
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        let body = self.send(Method::GET, path, None).await?;
+        serde_json::from_slice(&body)
+            .with_context(|| format!("the gate at {} speaks otherwise", self.socket.display()))
+    }
+
+    /// Asks for a text.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub async fn text(&self, path: &str) -> anyhow::Result<String> {
+        let body = self.send(Method::GET, path, None).await?;
+        Ok(String::from_utf8(body.into())?)
+    }
+
+    /// Asks for a change and gives the answer.
+    ///
+    /// # Errors
+    /// As [`Client::get`]; a policy that is not valid is [`Exit::Invalid`].
+    pub async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> anyhow::Result<Value> {
+        let answer = self.send(method, path, body).await?;
+        Ok(serde_json::from_slice(&answer)?)
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> anyhow::Result<Bytes> {
+        let exchange = self.exchange(method, path, body);
+        let answered = tokio::time::timeout(PATIENCE, exchange).await;
+        let (status, answer) = answered.map_err(|_| {
+            let (place, seconds) = (self.socket.display(), PATIENCE.as_secs());
+            Exit::Unreachable.because(format!("the gate at {place} did not answer in {seconds} s"))
+        })??;
+        if status.is_success() { Ok(answer) } else { Err(refusal(status, &answer)) }
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> anyhow::Result<(StatusCode, Bytes)> {
+        let stream = UnixStream::connect(&self.socket)
+            .await
+            .map_err(|error| nobody(&self.socket, &error))?;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(connection);
+        let mut request = Request::builder().method(method).uri(path).header("host", "evenkeel");
+        if body.is_some() {
+            request = request.header("content-type", "application/json");
+        }
+        let bytes = body.map(Value::to_string).unwrap_or_default();
+        let response = sender.send_request(request.body(Full::<Bytes>::from(bytes))?).await?;
+        let status = response.status();
+        let limited = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
+        let answer = limited.map_err(|error| anyhow::anyhow!("broken answer: {error}"))?;
+        Ok((status, answer.to_bytes()))
+    }
+}
+
+fn nobody(socket: &Path, error: &io::Error) -> anyhow::Error {
+    let place = socket.display();
+    let message = match error.kind() {
+        io::ErrorKind::PermissionDenied => format!(
+            "may not use the control socket {place}: run this as the user that runs the gate"
+        ),
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => format!(
+            "no gate answers at {place}: start one with `evenkeel serve`, or name its socket with \
+             `--control PATH`"
+        ),
+        _ => format!("cannot use the control socket {place}: {error}"),
+    };
+    Exit::Unreachable.because(message)
+}
+
+fn refusal(status: StatusCode, answer: &[u8]) -> anyhow::Error {
+    let body: Value = serde_json::from_slice(answer).unwrap_or_default();
+    let message = body["error"].as_str().map_or_else(|| status.to_string(), str::to_owned);
+    let exit =
+        if status == StatusCode::UNPROCESSABLE_ENTITY { Exit::Invalid } else { Exit::Runtime };
+    exit.because(message)
+}
+
+/// A path segment, with everything escaped that has a meaning in a URI.
+pub fn segment(name: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let mut text = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        if plain(byte) { text.push(char::from(byte)) } else { text += &format!("%{byte:02X}") }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_leave_its_segment() {
+        assert_eq!(segment("a/../b c?"), "a%2F..%2Fb%20c%3F");
+    }
+
+    #[tokio::test]
+    async fn nobody_there_is_said_with_the_next_step() {
+        let client = Client { socket: "/nowhere/control.sock".into() };
+        let error = client.text("/v1/policy").await.unwrap_err();
+        assert_eq!(Exit::of(&error), Exit::Unreachable);
+        assert!(error.to_string().contains("evenkeel serve"), "{error}");
+    }
+}

@@ -1,0 +1,103 @@
+//! The control plane: what an operator asks of a running gate, over HTTP on a unix socket, and the
+//! part of it that anyone may read, over TCP.
+//!
+//! ```text
+//! unix socket, mode 0600                          TCP (read only)
+//! GET    /v1/status[?detail=buckets]              GET /v1/status
+//! GET    /v1/policy                               GET /metrics
+//! POST   /v1/reload                               GET /healthz
+//! PUT    /v1/mode
+//! PUT    /v1/tenants/{name}   DELETE ...
+//! PUT    /v1/exports/{name}   DELETE ...
+//! ```
+//!
+//! Changes made here live until the next reload of the file, and are held against the same rules as
+//! the file. docs/control.md is the manual.
+
+pub mod change;
+pub mod client;
+mod http;
+mod routes;
+pub mod socket;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use evenkeel_engine::policy::{Mode, Policy};
+use evenkeel_io::gate::{GateError, GateHandle};
+use tokio::sync::Mutex;
+
+use crate::config::{self, Diagnostics, LoadError, Parsed};
+use change::{Change, ChangeError};
+
+pub use http::serve;
+pub use routes::{operator, public};
+
+/// What the control plane works on.
+#[derive(Debug)]
+pub struct Control {
+    gate: GateHandle,
+    file: PathBuf,
+    mode: Option<Mode>,
+    /// Held while a policy is read, changed and put in force, so that no change is lost.
+    changing: Mutex<()>,
+}
+
+/// Why a policy was not put in force. The old one stays.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// The file cannot be read or is not valid.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The change makes no sense.
+    #[error(transparent)]
+    Change(#[from] ChangeError),
+    /// The gate cannot do it.
+    #[error(transparent)]
+    Gate(#[from] GateError),
+}
+
+impl Control {
+    /// The control plane of a gate whose policy came from `file`; `mode` overrides what the file
+    /// says, at every reload.
+    pub fn new(gate: GateHandle, file: PathBuf, mode: Option<Mode>) -> Arc<Self> {
+        Arc::new(Self { gate, file, mode, changing: Mutex::new(()) })
+    }
+
+    /// The gate.
+    pub fn gate(&self) -> &GateHandle {
+        &self.gate
+    }
+
+    /// Reads the file again and puts it in force. Gives the warnings.
+    ///
+    /// # Errors
+    /// [`ApplyError`]; the old policy stays in force.
+    pub async fn reload(&self) -> Result<Diagnostics, ApplyError> {
+        let _changing = self.changing.lock().await;
+        let file = self.file.clone();
+        let loaded = tokio::task::spawn_blocking(move || config::load(&file)).await;
+        let parsed = loaded.expect("reading a policy does not panic")?;
+        let Parsed { policy, diagnostics } = parsed;
+        let Some(mut policy) = policy else {
+            return Err(LoadError::Invalid(diagnostics).into());
+        };
+        if let Some(mode) = self.mode {
+            policy.mode = mode;
+        }
+        self.gate.reload(policy).await?;
+        Ok(diagnostics)
+    }
+
+    /// Changes the policy in force. Gives the warnings.
+    ///
+    /// # Errors
+    /// [`ApplyError`]; the old policy stays in force.
+    pub async fn change(&self, change: Change) -> Result<Diagnostics, ApplyError> {
+        let _changing = self.changing.lock().await;
+        let mut policy: Policy = self.gate.policy().await;
+        let diagnostics = change.apply(&mut policy)?;
+        self.gate.reload(policy).await?;
+        Ok(diagnostics)
+    }
+}

@@ -1,0 +1,372 @@
+//! `evenkeel ctl`: asks and changes a running gate over its control socket.
+
+use std::future::Future;
+
+use clap::Subcommand;
+use evenkeel_core::time::Span;
+use hyper::Method;
+use serde_json::Value;
+
+use crate::control::change::{ExportSpec, MatchSpec, ModeName, ModeSpec, TenantSpec};
+use crate::control::client::{Client, ControlArgs, segment};
+use crate::exit::Exit;
+use crate::status::Status;
+use crate::{human, terminal};
+
+/// Arguments of `evenkeel ctl`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  evenkeel ctl status
+  evenkeel ctl status --json | jq '.domains[].tenants[] | {name, window}'
+  evenkeel ctl policy > now.toml         the policy in force, as a file
+  evenkeel ctl reload                    read the policy file again
+  evenkeel ctl mode shadow
+  evenkeel ctl tenant set db --share 4
+  evenkeel ctl tenant set backup --limit '200 MiB/s' --limit '500 iops'
+  evenkeel ctl export add carol --backend disk --size '10 GiB'
+  evenkeel ctl export remove carol
+
+Changes live until the next reload of the file.")]
+pub struct Args {
+    #[command(flatten)]
+    control: ControlArgs,
+    /// Print the gate's answer as JSON.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Who uses what, since the gate started.
+    Status,
+    /// Print the policy in force as a policy file.
+    Policy,
+    /// Read the policy file again and put it in force; no connection is dropped.
+    Reload,
+    /// Set how far the gate may go.
+    Mode {
+        /// The mode.
+        mode: ModeName,
+    },
+    /// Change who shares.
+    Tenant {
+        #[command(subcommand)]
+        action: TenantAction,
+    },
+    /// Change what clients see.
+    Export {
+        #[command(subcommand)]
+        action: ExportAction,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum TenantAction {
+    /// Add a tenant, or change one; what is not said stays.
+    Set(TenantSet),
+    /// Remove a tenant; its connections go to whoever matches them now.
+    Remove {
+        /// Its name.
+        name: String,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct TenantSet {
+    /// Its name.
+    name: String,
+    /// Its weight, with up to three decimals.
+    #[arg(long)]
+    share: Option<f64>,
+    /// A limit, such as '200 MiB/s' or '500 iops'; twice for both.
+    #[arg(long, value_name = "RATE")]
+    limit: Vec<String>,
+    /// Take its limits away.
+    #[arg(long, conflicts_with = "limit")]
+    no_limit: bool,
+    /// A burst, such as '4 MiB' or '100 requests'; twice for both.
+    #[arg(long, value_name = "AMOUNT")]
+    burst: Vec<String>,
+    /// Which connections are its own: export=NAME, `tls_name=NAME`, listener=NAME or peer=NETWORK;
+    /// any of several.
+    #[arg(long = "match", value_name = "KIND=PATTERN", value_parser = parse_match)]
+    matches: Vec<MatchSpec>,
+}
+
+#[derive(Debug, Subcommand)]
+enum ExportAction {
+    /// Add an export, or change one; what is not said stays.
+    Add(ExportAdd),
+    /// Remove an export. Its data stays where it is.
+    Remove {
+        /// Its name.
+        name: String,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct ExportAdd {
+    /// Its name.
+    name: String,
+    /// The backend that holds it; may be left out where there is one.
+    #[arg(long)]
+    backend: Option<String>,
+    /// Its name there, if not the same.
+    #[arg(long)]
+    source: Option<String>,
+    /// First byte, such as '64 GiB'.
+    #[arg(long)]
+    offset: Option<String>,
+    /// Its size, such as '10 GiB'.
+    #[arg(long)]
+    size: Option<String>,
+    /// Refuse writes.
+    #[arg(long)]
+    read_only: bool,
+    /// A line for people who list exports.
+    #[arg(long)]
+    description: Option<String>,
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// A gate that does not answer, or refuses.
+pub fn run(args: &Args) -> anyhow::Result<Exit> {
+    let client = args.control.client();
+    block_on(async {
+        match &args.action {
+            Action::Status => status(&client, args.json).await,
+            Action::Policy => policy(&client, args.json).await,
+            action => {
+                let (method, path, body) = request(action)?;
+                let answer = client.ask(method, &path, body.as_ref()).await?;
+                report(&answer, args.json)
+            }
+        }
+    })?;
+    Ok(Exit::Success)
+}
+
+/// Runs a future of the control plane's clients on this thread.
+///
+/// # Errors
+/// The future's own, or no runtime.
+pub fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(future)
+}
+
+/// What a change is on the wire.
+fn request(action: &Action) -> anyhow::Result<(Method, String, Option<Value>)> {
+    Ok(match action {
+        Action::Status => (Method::GET, "/v1/status".to_owned(), None),
+        Action::Policy => (Method::GET, "/v1/policy".to_owned(), None),
+        Action::Reload => (Method::POST, "/v1/reload".to_owned(), None),
+        Action::Mode { mode } => {
+            let body = serde_json::to_value(ModeSpec { mode: *mode })?;
+            (Method::PUT, "/v1/mode".to_owned(), Some(body))
+        }
+        Action::Tenant { action: TenantAction::Set(set) } => {
+            let body = serde_json::to_value(set.spec())?;
+            (Method::PUT, format!("/v1/tenants/{}", segment(&set.name)), Some(body))
+        }
+        Action::Tenant { action: TenantAction::Remove { name } } => {
+            (Method::DELETE, format!("/v1/tenants/{}", segment(name)), None)
+        }
+        Action::Export { action: ExportAction::Add(add) } => {
+            let body = serde_json::to_value(add.spec())?;
+            (Method::PUT, format!("/v1/exports/{}", segment(&add.name)), Some(body))
+        }
+        Action::Export { action: ExportAction::Remove { name } } => {
+            (Method::DELETE, format!("/v1/exports/{}", segment(name)), None)
+        }
+    })
+}
+
+impl TenantSet {
+    fn spec(&self) -> TenantSpec {
+        let said = |list: &Vec<String>| (!list.is_empty()).then(|| list.clone());
+        TenantSpec {
+            share: self.share,
+            limit: if self.no_limit { Some(Vec::new()) } else { said(&self.limit) },
+            burst: said(&self.burst),
+            matches: (!self.matches.is_empty()).then(|| self.matches.clone()),
+        }
+    }
+}
+
+impl ExportAdd {
+    fn spec(&self) -> ExportSpec {
+        ExportSpec {
+            backend: self.backend.clone(),
+            source: self.source.clone(),
+            offset: self.offset.clone(),
+            size: self.size.clone(),
+            read_only: self.read_only.then_some(true),
+            description: self.description.clone(),
+        }
+    }
+}
+
+fn parse_match(text: &str) -> Result<MatchSpec, String> {
+    let (kind, pattern) = text.split_once('=').ok_or("write it like export=db-*")?;
+    let pattern = pattern.to_owned();
+    match kind {
+        "tls_name" => Ok(MatchSpec::TlsName(pattern)),
+        "export" => Ok(MatchSpec::Export(pattern)),
+        "listener" => Ok(MatchSpec::Listener(pattern)),
+        "peer" => Ok(MatchSpec::Peer(pattern)),
+        _ => Err("known kinds are tls_name, export, listener, peer".to_owned()),
+    }
+}
+
+fn report(answer: &Value, json: bool) -> anyhow::Result<()> {
+    if json {
+        return terminal::json(answer);
+    }
+    if let Some(warnings) = answer["warnings"].as_str().filter(|text| !text.is_empty()) {
+        terminal::say(warnings);
+    }
+    terminal::say("done");
+    Ok(())
+}
+
+async fn policy(client: &Client, json: bool) -> anyhow::Result<()> {
+    let text = client.text("/v1/policy").await?;
+    if json {
+        // TOML and JSON share their data model as far as a policy goes.
+        return terminal::json(&toml::from_str::<toml::Table>(&text)?);
+    }
+    Ok(terminal::data(&text)?)
+}
+
+async fn status(client: &Client, json: bool) -> anyhow::Result<()> {
+    if json {
+        return terminal::json(&client.get::<Value>("/v1/status").await?);
+    }
+    let status = client.get("/v1/status").await?;
+    Ok(terminal::data(&tables(&status))?)
+}
+
+/// The document as tables for people.
+fn tables(status: &Status) -> String {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "for people")]
+    let uptime = Span::from_secs(status.uptime_seconds as u64);
+    let mut text = format!(
+        "evenkeel {}, mode {}, up {}, {} connections, {} of {} held\n",
+        status.version,
+        status.mode,
+        human::duration(uptime),
+        status.connections.open,
+        human::size(status.memory.bytes as f64),
+        human::size(status.memory.bound_bytes as f64),
+    );
+    for domain in &status.domains {
+        text += &format!("\n{}\n", domain.name);
+        text += &tenant_table(&domain.tenants);
+        if !domain.interference.is_empty() {
+            text.push('\n');
+        }
+        for pair in domain.interference.iter().take(5) {
+            let waited = human::duration(seconds(pair.waited_seconds));
+            text += &format!("{} waited {waited} behind {}\n", pair.victim, pair.culprit);
+        }
+    }
+    text.push('\n');
+    text += &backend_table(status);
+    text
+}
+
+fn tenant_table(tenants: &[crate::status::Tenant]) -> String {
+    let header = [
+        "TENANT",
+        "SHARE",
+        "REQUESTS",
+        "DELIVERED",
+        "ENTITLED",
+        "GOT",
+        "ATTAINABLE",
+        "QUEUE P50",
+        "P99",
+        "DEVICE P50",
+        "P99",
+        "THROTTLED",
+        "ERRORS",
+    ];
+    let rows: Vec<_> = tenants
+        .iter()
+        .map(|tenant| {
+            let window = tenant.window;
+            let (queue, device) = (&tenant.queue_time, &tenant.device_time);
+            vec![
+                tenant.name.clone(),
+                tenant.share.to_string(),
+                human::count(tenant.delivered.requests as f64),
+                human::size(tenant.delivered.bytes as f64),
+                human::percent(window.entitled),
+                human::percent(window.delivered),
+                human::percent(window.attainable),
+                time(queue.p50_seconds),
+                time(queue.p99_seconds),
+                time(device.p50_seconds),
+                time(device.p99_seconds),
+                time(Some(tenant.throttled_seconds)),
+                tenant.failed_requests.to_string(),
+            ]
+        })
+        .collect();
+    terminal::table(&header, &rows)
+}
+
+fn backend_table(status: &Status) -> String {
+    let header = ["BACKEND", "STATE", "RECONNECTS", "REPLAYED", "LOST", "WHERE"];
+    let rows: Vec<_> = status
+        .backends
+        .iter()
+        .map(|backend| {
+            let trouble = backend.trouble.as_ref().map(|why| format!(" ({why})"));
+            vec![
+                backend.name.clone(),
+                if backend.up { "up" } else { "down" }.to_owned(),
+                backend.reconnects.to_string(),
+                backend.replayed_requests.to_string(),
+                backend.not_replayed_requests.to_string(),
+                format!("{}{}", backend.source, trouble.unwrap_or_default()),
+            ]
+        })
+        .collect();
+    terminal::table(&header, &rows)
+}
+
+fn time(in_seconds: Option<f64>) -> String {
+    human::duration(seconds(in_seconds.unwrap_or(0.0)))
+}
+
+/// A duration out of a document.
+pub(crate) fn seconds(seconds: f64) -> Span {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+    Span((seconds.max(0.0) * 1e9) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::Detail;
+    use crate::testing::{sample_policy, sample_report};
+
+    #[test]
+    fn the_tables_are_stable() {
+        let status = Status::new(&sample_report(), &sample_policy(), Detail::Quantiles);
+        terminal::assert_document("crates/app/testdata/status.txt", &tables(&status));
+    }
+
+    #[test]
+    fn matches_are_written_as_kind_and_pattern() {
+        assert_eq!(parse_match("export=a=b"), Ok(MatchSpec::Export("a=b".to_owned())));
+        assert!(parse_match("colour=red").is_err());
+        assert!(parse_match("db").is_err());
+    }
+}

@@ -1,0 +1,32 @@
+//! Ring 3: the `evenkeel` command as a library, so that its parts can be tested and fuzzed.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`cli`] | the command line: one variant per subcommand, one file per variant |
+//! | [`config`] | the policy file: text to [`evenkeel_engine::policy::Policy`] and back |
+//! | [`units`] | sizes, rates and durations as people write them |
+//! | [`serve`] | the daemon: gate, signals, service manager |
+//! | [`control`] | the control plane: HTTP over a unix socket, and its client |
+//! | [`metrics`] | the accounts as Prometheus text |
+//! | [`status`] | the accounts as JSON |
+//! | [`top`] | the accounts as a live picture |
+
+pub mod check;
+pub mod cli;
+pub mod completions;
+pub mod config;
+pub mod control;
+pub mod ctl;
+pub mod exit;
+pub mod human;
+pub mod man;
+pub mod metrics;
+pub mod serve;
+pub mod status;
+pub mod terminal;
+pub mod top;
+pub mod units;
+pub mod version;
+
+#[cfg(test)]
+mod testing;

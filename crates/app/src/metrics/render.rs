@@ -1,0 +1,270 @@
+//! A report of the gate, family by family.
+
+use evenkeel_core::ticket::Kind;
+use evenkeel_core::time::Span;
+use evenkeel_engine::policy::{Mode, Policy};
+use evenkeel_engine::report::{KindReport, ServerReport, TenantReport};
+use evenkeel_io::gate::{BackendReport, GateReport};
+
+use super::process::Usage;
+use super::table::{self as metric, Metric};
+use super::text::{Document, Family};
+use crate::config::mode_name;
+use crate::status::{domain_name, tenant_name};
+use crate::version;
+
+/// The whole document of `GET /metrics`. The policy tells the names of groups.
+pub fn render(report: &GateReport, policy: &Policy, usage: Option<Usage>) -> String {
+    let mut page = Page { report, policy, document: Document::default() };
+    page.gate();
+    page.tenant_operations();
+    page.tenant_times();
+    page.tenant_shares();
+    page.interference();
+    page.servers();
+    page.backends();
+    page.exports();
+    if let Some(usage) = usage {
+        page.document.family(&metric::CPU).sample(&[], usage.cpu_seconds);
+        page.document.family(&metric::RESIDENT).count(&[], usage.resident_bytes);
+    }
+    page.document.finish()
+}
+
+struct Page<'a> {
+    report: &'a GateReport,
+    policy: &'a Policy,
+    document: Document,
+}
+
+impl Page<'_> {
+    fn gate(&mut self) {
+        let report = self.report;
+        let labels = [version::VERSION, version::COMMIT];
+        self.document.family(&metric::BUILD_INFO).count(&labels, 1);
+        self.document.family(&metric::UPTIME).sample(&[], report.uptime.as_secs_f64());
+        let mut modes = self.document.family(&metric::MODE);
+        for mode in [Mode::Observe, Mode::Shadow, Mode::Enforce] {
+            modes.count(&[mode_name(mode)], u64::from(mode == report.mode));
+        }
+        let numbers = [
+            (&metric::CONNECTIONS, report.connections),
+            (&metric::CONNECTIONS_REFUSED, report.connections_refused),
+            (&metric::PROTOCOL_ERRORS, report.protocol_errors),
+            (&metric::MEMORY, report.memory_bytes),
+            (&metric::MEMORY_BOUND, report.memory_bound_bytes),
+        ];
+        for (metric, value) in numbers {
+            self.document.family(metric).count(&[], value);
+        }
+    }
+
+    fn tenant_operations(&mut self) {
+        self.by_operation(&metric::OFFERED_REQUESTS, |family, labels, counts| {
+            family.count(labels, counts.offered_requests);
+        });
+        self.by_operation(&metric::OFFERED_BYTES, |family, labels, counts| {
+            family.count(labels, counts.offered_bytes);
+        });
+        self.by_operation(&metric::REQUESTS, |family, labels, counts| {
+            let [domain, tenant, op] = *labels;
+            family.count(&[domain, tenant, op, "ok"], counts.delivered_requests);
+            family.count(&[domain, tenant, op, "error"], counts.failed_requests);
+            family.count(&[domain, tenant, op, "abandoned"], counts.abandoned_requests);
+        });
+        self.by_operation(&metric::BYTES, |family, labels, counts| {
+            family.count(labels, counts.delivered_bytes);
+        });
+    }
+
+    fn by_operation(
+        &mut self,
+        metric: &'static Metric,
+        write: impl Fn(&mut Family<'_>, &[&str; 3], &KindReport),
+    ) {
+        self.by_tenant(metric, |family, &[domain, tenant], report| {
+            for kind in Kind::ALL {
+                let counts = &report.by_kind[kind.index()];
+                write(family, &[domain, tenant, kind.name()], counts);
+            }
+        });
+    }
+
+    fn by_tenant(
+        &mut self,
+        metric: &'static Metric,
+        write: impl Fn(&mut Family<'_>, &[&str; 2], &TenantReport),
+    ) {
+        let mut family = self.document.family(metric);
+        for domain in &self.report.domains {
+            let name = domain_name(domain, &self.policy.groups);
+            for tenant in &domain.tenants {
+                write(&mut family, &[name, &tenant.name], tenant);
+            }
+        }
+    }
+
+    fn tenant_times(&mut self) {
+        self.by_tenant(&metric::IN_FLIGHT, |family, labels, tenant| {
+            family.count(labels, tenant.in_flight);
+        });
+        self.by_tenant(&metric::QUEUE, |family, labels, tenant| {
+            family.histogram(labels, &tenant.queue_time);
+        });
+        self.by_tenant(&metric::DEVICE, |family, labels, tenant| {
+            family.histogram(labels, &tenant.device_time);
+        });
+        self.by_tenant(&metric::REQUEST, |family, labels, tenant| {
+            family.histogram(labels, &tenant.total_time);
+        });
+        let spans: [(&'static Metric, fn(&TenantReport) -> Span); 5] = [
+            (&metric::WAITED, |tenant| tenant.waited),
+            (&metric::THROTTLED, |tenant| tenant.throttled),
+            (&metric::SHADOW_HELD, |tenant| tenant.shadow_held),
+            (&metric::BACKLOGGED, |tenant| tenant.backlogged),
+            (&metric::SERVICE, |tenant| tenant.delivered_cost),
+        ];
+        for (metric, span) in spans {
+            self.by_tenant(metric, |family, labels, tenant| {
+                family.sample(labels, span(tenant).as_secs_f64());
+            });
+        }
+        self.by_tenant(&metric::SHADOW_HELD_UNITS, |family, labels, tenant| {
+            family.count(labels, tenant.shadow_held_units);
+        });
+    }
+
+    fn tenant_shares(&mut self) {
+        self.by_tenant(&metric::WEIGHT, |family, labels, tenant| {
+            family.sample(labels, f64::from(tenant.weight_milli) / 1000.0);
+        });
+        self.by_tenant(&metric::SHARE, |family, &[domain, name], tenant| {
+            let window = tenant.window;
+            family.sample(&[domain, name, "delivered"], window.delivered);
+            family.sample(&[domain, name, "entitled"], window.entitled);
+            family.sample(&[domain, name, "attainable"], window.attainable);
+        });
+    }
+
+    fn interference(&mut self) {
+        let mut pairs = self.document.family(&metric::INTERFERENCE);
+        for domain in &self.report.domains {
+            let name = domain_name(domain, &self.policy.groups);
+            for pair in &domain.interference {
+                let victim = tenant_name(domain, pair.victim.index());
+                let culprit = tenant_name(domain, pair.culprit.index());
+                pairs.sample(&[name, victim, culprit], pair.waited.as_secs_f64());
+            }
+        }
+        let mut others = self.document.family(&metric::INTERFERENCE_OTHER);
+        for domain in &self.report.domains {
+            let name = domain_name(domain, &self.policy.groups);
+            others.sample(&[name], domain.interference_other.as_secs_f64());
+        }
+    }
+
+    fn servers(&mut self) {
+        let numbers: [(&'static Metric, fn(&ServerReport) -> f64); 5] = [
+            (&metric::SERVER_IN_SERVICE, |server| server.in_service as f64),
+            (&metric::SERVER_QUEUED, |server| server.queued as f64),
+            (&metric::SERVER_DEPTH, |server| server.depth as f64),
+            (&metric::SERVER_SERVICE, |server| server.delivered_cost.as_secs_f64()),
+            (&metric::SERVER_BUSY, |server| server.busy.as_secs_f64()),
+        ];
+        for (metric, number) in numbers {
+            let mut family = self.document.family(metric);
+            for domain in &self.report.domains {
+                let name = domain_name(domain, &self.policy.groups);
+                for server in &domain.servers {
+                    family.sample(&[name, &server.name], number(server));
+                }
+            }
+        }
+    }
+
+    fn backends(&mut self) {
+        let numbers: [(&'static Metric, fn(&BackendReport) -> u64); 4] = [
+            (&metric::BACKEND_UP, |backend| u64::from(backend.up)),
+            (&metric::RECONNECTS, |backend| backend.reconnects),
+            (&metric::REPLAYED, |backend| backend.replayed),
+            (&metric::NOT_REPLAYED, |backend| backend.not_replayed),
+        ];
+        for (metric, number) in numbers {
+            let mut family = self.document.family(metric);
+            for backend in &self.report.backends {
+                family.count(&[&backend.name], number(backend));
+            }
+        }
+    }
+
+    fn exports(&mut self) {
+        let mut sizes = self.document.family(&metric::EXPORT_SIZE);
+        for export in &self.report.exports {
+            sizes.count(&[&export.name], export.size_bytes);
+        }
+        let mut connections = self.document.family(&metric::EXPORT_CONNECTIONS);
+        for export in &self.report.exports {
+            for (tenant, count) in &export.connections {
+                connections.count(&[&export.name, tenant], *count);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::testing::{sample_policy, sample_report};
+
+    fn sample() -> String {
+        let usage = Usage { cpu_seconds: 1.25, resident_bytes: 12 << 20 };
+        render(&sample_report(), &sample_policy(), Some(usage))
+    }
+
+    #[test]
+    fn every_metric_of_the_table_is_written_once_and_in_its_order() {
+        let text = sample();
+        let written: Vec<_> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# TYPE "))
+            .filter_map(|line| line.split(' ').next())
+            .collect();
+        let mut expected: Vec<_> = metric::TABLE.iter().map(|metric| metric.name).collect();
+        let mut sorted = written.clone();
+        sorted.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(sorted, expected);
+    }
+
+    #[test]
+    fn no_series_is_written_twice_and_every_line_is_well_formed() {
+        let text = sample();
+        let mut series = BTreeSet::new();
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            assert!(value.parse::<f64>().is_ok(), "{line}");
+            assert!(series.insert(name), "{line}");
+            let labels = name.split_once('{').map(|(_, labels)| labels);
+            assert!(labels.is_none_or(|labels| labels.ends_with("\"}")), "{line}");
+        }
+        assert!(text.ends_with('\n') && series.len() > 100);
+    }
+
+    #[test]
+    fn the_sample_s_accounts_are_found_under_their_labels() {
+        let text = sample();
+        for line in [
+            "evenkeel_mode{mode=\"enforce\"} 1",
+            "evenkeel_requests_total{domain=\"disk\",tenant=\"alice\",op=\"read\",result=\"ok\"} 60000",
+            "evenkeel_share_ratio{domain=\"disk\",tenant=\"bob\",kind=\"entitled\"} 0.25",
+            "evenkeel_interference_seconds_total{domain=\"disk\",victim=\"alice\",culprit=\"bob\"} 42",
+            "evenkeel_queue_seconds_count{domain=\"disk\",tenant=\"bob\"} 6000",
+            "evenkeel_backend_up{backend=\"disk\"} 1",
+            "process_cpu_seconds_total 1.25",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+    }
+}

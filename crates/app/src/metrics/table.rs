@@ -1,0 +1,208 @@
+//! Every metric: name, type, labels and help. Names and base units follow the conventions of
+//! Prometheus. docs/metrics.md is made from this table.
+//!
+//! Label sets are bounded by the policy (tenants, backends, exports) and by fixed bounds (pairs of
+//! interference); nothing that a client chooses becomes a label.
+
+/// One metric.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// Its full name.
+    pub name: &'static str,
+    /// What kind of number.
+    pub kind: Kind,
+    /// Its label names, in the order in which values are given.
+    pub labels: &'static [&'static str],
+    /// What it says.
+    pub help: &'static str,
+}
+
+/// What kind of number a metric is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Only grows, until the gate restarts.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// Counts by upper bound.
+    Histogram,
+}
+
+impl Kind {
+    /// The word in a TYPE line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+impl Metric {
+    /// The base unit, as its name tells.
+    pub fn unit(&self) -> &'static str {
+        let stem = self.name.strip_suffix("_total").unwrap_or(self.name);
+        let units = ["seconds", "bytes", "ratio", "requests", "connections", "units"];
+        units.into_iter().find(|unit| stem.ends_with(unit)).unwrap_or("")
+    }
+}
+
+macro_rules! metrics {
+    ($($constant:ident = $kind:ident $name:literal [$($label:literal),*] $help:literal;)*) => {
+        $(
+            #[doc = $help]
+            pub const $constant: Metric = Metric {
+                name: $name,
+                kind: Kind::$kind,
+                labels: &[$($label),*],
+                help: $help,
+            };
+        )*
+
+        /// Every metric, in the order of the output.
+        pub const TABLE: &[&Metric] = &[$(&$constant),*];
+    };
+}
+
+metrics! {
+    BUILD_INFO = Gauge "evenkeel_build_info" ["version", "commit"]
+        "Always 1; the labels say which build runs.";
+    UPTIME = Gauge "evenkeel_uptime_seconds" []
+        "Time since the gate started.";
+    MODE = Gauge "evenkeel_mode" ["mode"]
+        "1 for the mode in force (observe, shadow or enforce), 0 for the others.";
+    CONNECTIONS = Gauge "evenkeel_connections" []
+        "Client connections now open, negotiating ones included.";
+    CONNECTIONS_REFUSED = Counter "evenkeel_connections_refused_total" []
+        "Connections refused because a bound was reached.";
+    PROTOCOL_ERRORS = Counter "evenkeel_protocol_errors_total" []
+        "Connections closed because the peer broke the protocol.";
+    MEMORY = Gauge "evenkeel_memory_bytes" []
+        "Payload bytes now held in the gate.";
+    MEMORY_BOUND = Gauge "evenkeel_memory_bound_bytes" []
+        "The most payload bytes that the gate may hold.";
+
+    OFFERED_REQUESTS = Counter "evenkeel_offered_requests_total" ["domain", "tenant", "op"]
+        "Requests that arrived.";
+    OFFERED_BYTES = Counter "evenkeel_offered_bytes_total" ["domain", "tenant", "op"]
+        "Bytes that the arrived requests ask for.";
+    REQUESTS = Counter "evenkeel_requests_total" ["domain", "tenant", "op", "result"]
+        "Requests that ended; result is ok, error, or abandoned (the client vanished).";
+    BYTES = Counter "evenkeel_bytes_total" ["domain", "tenant", "op"]
+        "Bytes of the requests answered well.";
+    IN_FLIGHT = Gauge "evenkeel_in_flight_requests" ["domain", "tenant"]
+        "Requests now queued or with a backend.";
+    QUEUE = Histogram "evenkeel_queue_seconds" ["domain", "tenant"]
+        "Time from arrival to dispatch, per unit: the gate's part of the wait.";
+    DEVICE = Histogram "evenkeel_device_seconds" ["domain", "tenant"]
+        "Time from dispatch to the backend's answer, per unit: the storage's part of the wait.";
+    REQUEST = Histogram "evenkeel_request_seconds" ["domain", "tenant"]
+        "Time from arrival to answer, per request.";
+    WAITED = Counter "evenkeel_waited_seconds_total" ["domain", "tenant"]
+        "Request-time waited because of others: beyond what idle servers would have taken, own \
+         limit excluded.";
+    THROTTLED = Counter "evenkeel_throttled_seconds_total" ["domain", "tenant"]
+        "Request-time held by the tenant's own limit.";
+    SHADOW_HELD = Counter "evenkeel_shadow_held_seconds_total" ["domain", "tenant"]
+        "Request-time that enforcing would have held.";
+    SHADOW_HELD_UNITS = Counter "evenkeel_shadow_held_units_total" ["domain", "tenant"]
+        "Units that enforcing would have held.";
+    BACKLOGGED = Counter "evenkeel_backlogged_seconds_total" ["domain", "tenant"]
+        "Time during which the tenant had something queued.";
+    SERVICE = Counter "evenkeel_service_seconds_total" ["domain", "tenant"]
+        "Device time given to the tenant, by the cost model.";
+    WEIGHT = Gauge "evenkeel_share_weight" ["domain", "tenant"]
+        "The weight of the tenant in force.";
+    SHARE = Gauge "evenkeel_share_ratio" ["domain", "tenant", "kind"]
+        "Share of the domain's service in the last window: delivered, entitled (by weight among \
+         the active) and attainable (with the work that was offered).";
+    INTERFERENCE = Counter "evenkeel_interference_seconds_total" ["domain", "victim", "culprit"]
+        "Request-time that the victim waited while the culprit was served; the top pairs only.";
+    INTERFERENCE_OTHER = Counter "evenkeel_interference_other_seconds_total" ["domain"]
+        "Request-time of the pairs that are not among the top ones.";
+
+    SERVER_IN_SERVICE = Gauge "evenkeel_server_in_service_units" ["domain", "backend"]
+        "Units with the backend now.";
+    SERVER_QUEUED = Gauge "evenkeel_server_queued_units" ["domain", "backend"]
+        "Units queued for the backend now.";
+    SERVER_DEPTH = Gauge "evenkeel_server_depth" ["domain", "backend"]
+        "The depth in force, in units or bytes as configured; 0 for none.";
+    SERVER_SERVICE = Counter "evenkeel_server_service_seconds_total" ["domain", "backend"]
+        "Device time given out, by the cost model.";
+    SERVER_BUSY = Counter "evenkeel_server_busy_seconds_total" ["domain", "backend"]
+        "Time during which something was with the backend.";
+    BACKEND_UP = Gauge "evenkeel_backend_up" ["backend"]
+        "1 if the backend can serve requests now, else 0.";
+    RECONNECTS = Counter "evenkeel_backend_reconnects_total" ["backend"]
+        "Connections to the backend that were lost.";
+    REPLAYED = Counter "evenkeel_backend_replayed_requests_total" ["backend"]
+        "Requests sent again after a reconnect.";
+    NOT_REPLAYED = Counter "evenkeel_backend_not_replayed_requests_total" ["backend"]
+        "Requests failed because sending them again was not safe, or patience ran out.";
+    EXPORT_SIZE = Gauge "evenkeel_export_size_bytes" ["export"]
+        "Size of the export.";
+    EXPORT_CONNECTIONS = Gauge "evenkeel_export_connections" ["export", "tenant"]
+        "Open connections to the export by tenant.";
+
+    CPU = Counter "process_cpu_seconds_total" []
+        "User and system CPU time of the process.";
+    RESIDENT = Gauge "process_resident_memory_bytes" []
+        "Resident memory of the process.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terminal::assert_document;
+
+    #[test]
+    fn names_follow_the_conventions() {
+        for metric in TABLE {
+            let counter = metric.kind == Kind::Counter;
+            assert_eq!(metric.name.ends_with("_total"), counter, "{}", metric.name);
+            assert!(metric.help.ends_with('.'), "{}", metric.name);
+            assert!(!metric.labels.contains(&"le"), "{}", metric.name);
+        }
+        let mut names: Vec<_> = TABLE.iter().map(|metric| metric.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), TABLE.len());
+    }
+
+    #[test]
+    fn the_documentation_lists_every_metric() {
+        let mut text = String::from(
+            "# Metrics\n\n\
+             `GET /metrics` on the address of `serve --metrics` (127.0.0.1:9809) answers in the \
+             text format of Prometheus.\nThis page is made from `crates/app/src/metrics/table.rs`.\n\n\
+             A *domain* is what shares count over: a group of backends, or a backend in no group. \
+             `op` is read, write,\nflush, trim, cache or write_zeroes. Label sets are bounded by \
+             the policy; nothing that a client chooses becomes a label.\n\n\
+             | metric | type | unit | labels | meaning |\n|---|---|---|---|---|\n",
+        );
+        for metric in TABLE {
+            let labels: Vec<_> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
+            let (name, kind, unit) = (metric.name, metric.kind.name(), metric.unit());
+            text += &format!(
+                "| `{name}` | {kind} | {unit} | {} | {} |\n",
+                labels.join(" "),
+                metric.help
+            );
+        }
+        let bounds: Vec<_> =
+            crate::metrics::text::BOUNDS.iter().map(|(_, label)| format!("{label} s")).collect();
+        text += &format!("\nHistograms have these upper bounds: {}.\n", bounds.join(", "));
+        text += "\n## Questions and the expressions that answer them\n\n\
+            | question | expression |\n|---|---|\n\
+            | who uses what | `sum by (tenant) (rate(evenkeel_bytes_total[1m]))` |\n\
+            | does a tenant wait in the gate or in the storage | \
+            `rate(evenkeel_queue_seconds_sum[1m])` beside `rate(evenkeel_device_seconds_sum[1m])` |\n\
+            | who makes whom wait | `topk(5, rate(evenkeel_interference_seconds_total[5m]))` |\n\
+            | who gets less than it could | \
+            `evenkeel_share_ratio{kind=\"delivered\"} < ignoring(kind) 0.9 * \
+            evenkeel_share_ratio{kind=\"attainable\"}` |\n\
+            | is a backend gone | `evenkeel_backend_up == 0` |\n";
+        assert_document("docs/metrics.md", &text);
+    }
+}

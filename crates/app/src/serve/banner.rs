@@ -1,0 +1,130 @@
+//! What a gate says when it is ready: where it listens, and lines to paste that connect real
+//! clients to it.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use evenkeel_engine::policy::{Address, Policy};
+
+use crate::config::mode_name;
+use crate::version;
+
+/// Where the operator finds things.
+#[derive(Clone, Copy, Debug)]
+pub struct Places<'a> {
+    /// The policy file.
+    pub policy: &'a Path,
+    /// The control socket.
+    pub control: &'a Path,
+    /// The read-only HTTP address, if there is one.
+    pub metrics: Option<SocketAddr>,
+    /// Whether `evenkeel top` finds the control socket by itself.
+    pub control_is_usual: bool,
+}
+
+/// The lines.
+pub fn banner(policy: &Policy, places: Places<'_>) -> String {
+    let mut text = format!(
+        "evenkeel {} is ready: mode {}, policy {}\n\n",
+        version::VERSION,
+        mode_name(policy.mode),
+        places.policy.display(),
+    );
+    let listeners: Vec<_> =
+        policy.listeners.iter().map(|listener| listener.address.clone()).collect();
+    for address in &listeners {
+        text += &format!("  listening  {}\n", uri(address, ""));
+    }
+    text += &format!("  control    {}\n", places.control.display());
+    if let Some(address) = places.metrics {
+        text += &format!("  metrics    http://{address}/metrics\n");
+    }
+    if let (Some(address), Some(export)) = (listeners.first(), policy.exports.first()) {
+        text += &connect(&uri(address, &export.name), &export.name);
+    }
+    text += &look(places);
+    text
+}
+
+fn connect(uri: &str, export: &str) -> String {
+    let file: String = export.chars().filter(char::is_ascii_alphanumeric).collect();
+    format!(
+        "
+Connect to export {export}:
+  qemu-img info {uri}
+  qemu-io -f raw -c 'write -P 7 0 1M' -c 'read -P 7 0 1M' '{uri}'
+  qemu-system-x86_64 -m 1G -drive 'file={uri},format=raw,if=virtio'
+  fio --name={file} --ioengine=nbd --uri='{uri}' --rw=randrw --bs=4k --iodepth=32 --size=256M
+  mkdir -p /tmp/{file} && nbdfuse /tmp/{file} '{uri}' &   # then use /tmp/{file}/nbd
+"
+    )
+}
+
+fn look(places: Places<'_>) -> String {
+    let option = if places.control_is_usual {
+        String::new()
+    } else {
+        format!(" --control {}", places.control.display())
+    };
+    let mut text = format!(
+        "
+See who uses what, and who waits because of whom:
+  evenkeel top{option}
+  evenkeel ctl status{option}
+"
+    );
+    if let Some(address) = places.metrics {
+        text += &format!("  curl http://{address}/metrics\n");
+    }
+    text += &format!(
+        "
+Change shares: edit {}, then
+  evenkeel ctl reload{option}
+",
+        places.policy.display()
+    );
+    text
+}
+
+/// The NBD URI of an export at an address. Wildcard addresses are shown as this host.
+fn uri(address: &Address, export: &str) -> String {
+    let export = crate::control::client::segment(export);
+    match address {
+        Address::Unix(path) => format!("nbd+unix:///{export}?socket={}", path.display()),
+        Address::Tcp(host) => {
+            let local = host
+                .strip_prefix("0.0.0.0:")
+                .or_else(|| host.strip_prefix("[::]:"))
+                .map(|port| format!("127.0.0.1:{port}"));
+            format!("nbd://{}/{export}", local.as_ref().unwrap_or(host))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::sample_policy;
+
+    #[test]
+    fn every_kind_of_client_gets_a_line_to_paste() {
+        let places = Places {
+            policy: Path::new("./evenkeel-data/policy.toml"),
+            control: Path::new("./evenkeel-data/control.sock"),
+            metrics: Some("127.0.0.1:9809".parse().unwrap()),
+            control_is_usual: true,
+        };
+        let text = banner(&sample_policy(), places);
+        crate::terminal::assert_document("crates/app/testdata/banner.txt", &text);
+        for tool in ["qemu-img", "qemu-io", "qemu-system", "fio", "nbdfuse", "curl", "top"] {
+            assert!(text.contains(tool), "{tool}");
+        }
+    }
+
+    #[test]
+    fn a_wildcard_address_is_shown_as_one_that_can_be_connected_to() {
+        let shown = |host: &str| uri(&Address::Tcp(host.to_owned()), "a b");
+        assert_eq!(shown("0.0.0.0:10809"), "nbd://127.0.0.1:10809/a%20b");
+        assert_eq!(shown("array:1"), "nbd://array:1/a%20b");
+    }
+}

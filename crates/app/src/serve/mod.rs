@@ -1,0 +1,232 @@
+//! `evenkeel serve`: runs a gate until it is told to stop.
+//!
+//! ```text
+//! policy file --> Gate (data path, its own threads)
+//!                   ^ handle
+//! this thread: control socket, metrics, signals
+//!   SIGHUP          reload the file; a bad one changes nothing
+//!   SIGTERM, SIGINT stop taking connections, answer what is in flight, end with 0
+//! ```
+
+mod banner;
+mod notify;
+
+use std::fs;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context;
+use evenkeel_core::time::Span;
+use evenkeel_engine::policy::{Mode, Policy};
+use evenkeel_io::gate::{DriveKind, Gate, Options};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::config::{self, LoadError};
+use crate::control::change::ModeName;
+use crate::control::socket::ControlSocket;
+use crate::control::{self, Control};
+use crate::exit::Exit;
+use crate::terminal;
+use banner::Places;
+
+/// Where metrics are served unless the command line says otherwise.
+const METRICS_DEFAULT: &str = "127.0.0.1:9809";
+
+/// The folder of the embedded disk unless the command line says otherwise.
+const DATA_DEFAULT: &str = "./evenkeel-data";
+
+/// How long requests in flight may take to be answered when the gate stops.
+const GRACE: Span = Span::from_secs(10);
+
+/// Arguments of `evenkeel serve`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  evenkeel serve                          an embedded disk in ./evenkeel-data, two tenants
+  evenkeel serve policy.toml
+  evenkeel serve policy.toml --mode observe
+  evenkeel serve --metrics off --log json 2> evenkeel.log
+
+SIGHUP reads the policy file again; SIGTERM and SIGINT stop the gate and end with 0.")]
+pub struct Args {
+    /// The policy file [default: policy.toml in the data folder, written there at the first start].
+    policy: Option<PathBuf>,
+    /// Overrides the file's mode, at every reload too.
+    #[arg(long, value_enum)]
+    mode: Option<ModeName>,
+    /// The folder for the embedded disk and the control socket.
+    #[arg(long, value_name = "DIR", default_value = DATA_DEFAULT)]
+    data: PathBuf,
+    /// The control socket [default: control.sock in the data folder].
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
+    /// Where /metrics is served, read only; `off` for nowhere [default: 127.0.0.1:9809, or a free
+    /// port if that is taken].
+    #[arg(long, value_name = "ADDR")]
+    metrics: Option<String>,
+    /// Threads of the data path [default: one per core of the machine].
+    #[arg(long, value_name = "N")]
+    cores: Option<NonZeroUsize>,
+}
+
+/// Runs the subcommand until a signal ends it.
+///
+/// # Errors
+/// A policy that is not valid, an address that is taken, a device that cannot be opened.
+pub fn run(args: &Args) -> anyhow::Result<Exit> {
+    let file = policy_file(args)?;
+    let mode = args.mode.map(Mode::from);
+    let policy = load(&file, mode)?;
+    let socket_path = args.control.clone().unwrap_or_else(|| args.data.join("control.sock"));
+    let socket = ControlSocket::bind(&socket_path)?;
+    let metrics = metrics_listener(args.metrics.as_deref())?;
+    let metrics_address = metrics.as_ref().map(TcpListener::local_addr).transpose()?;
+
+    let cores = args.cores.or_else(|| std::thread::available_parallelism().ok());
+    let cores = cores.map_or(1, NonZeroUsize::get);
+    let options = Options { cores, drive: DriveKind::default() };
+    let gate = Gate::start(policy.clone(), &options)?;
+    let control = Control::new(gate.handle(), file.clone(), mode);
+    let places = Places {
+        policy: &file,
+        control: &socket_path,
+        metrics: metrics_address,
+        control_is_usual: args.control.is_none() && args.data == Path::new(DATA_DEFAULT),
+    };
+    terminal::say(&banner::banner(&policy, places));
+
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let served = runtime.block_on(operate(&control, &socket, metrics));
+    // Connections of the control plane hold handles of the gate; they go first.
+    drop(runtime);
+    drop(socket);
+    gate.stop(GRACE);
+    served?;
+    Ok(Exit::Success)
+}
+
+/// The policy file that is meant. The embedded one is written if it is not there.
+fn policy_file(args: &Args) -> anyhow::Result<PathBuf> {
+    if let Some(file) = &args.policy {
+        return Ok(file.clone());
+    }
+    let data = &args.data;
+    let disks = data.join("disks");
+    fs::create_dir_all(&disks)
+        .with_context(|| format!("cannot make the data folder {}", disks.display()))?;
+    let file = data.join("policy.toml");
+    match fs::File::create_new(&file) {
+        Ok(mut created) => io::Write::write_all(&mut created, config::DEFAULT.as_bytes())
+            .with_context(|| format!("cannot write {}", file.display()))?,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error).context(format!("cannot write {}", file.display())),
+    }
+    Ok(file)
+}
+
+fn load(file: &Path, mode: Option<Mode>) -> anyhow::Result<Policy> {
+    let parsed = config::load(file).map_err(|error| Exit::Invalid.because(error))?;
+    let findings = parsed.diagnostics.render(terminal::colour_on_stderr());
+    if !findings.is_empty() {
+        terminal::say(findings.trim_end());
+    }
+    let Some(mut policy) = parsed.policy else {
+        let count = parsed.diagnostics.found().len();
+        let message = format!("{} is not valid ({count} findings above)", file.display());
+        return Err(Exit::Invalid.because(message));
+    };
+    policy.mode = mode.unwrap_or(policy.mode);
+    Ok(policy)
+}
+
+/// Binds the address for metrics. The default gives way to whoever has it; a chosen one does not.
+fn metrics_listener(chosen: Option<&str>) -> anyhow::Result<Option<TcpListener>> {
+    if chosen == Some("off") {
+        return Ok(None);
+    }
+    let text = chosen.unwrap_or(METRICS_DEFAULT);
+    let address: SocketAddr = text.parse().map_err(|_| {
+        Exit::Usage
+            .because(format!("`{text}` is no address: write it like {METRICS_DEFAULT}, or `off`"))
+    })?;
+    let listener = match TcpListener::bind(address) {
+        Ok(listener) => listener,
+        Err(error) if chosen.is_none() && error.kind() == io::ErrorKind::AddrInUse => {
+            let free = TcpListener::bind(SocketAddr::new(address.ip(), 0))?;
+            terminal::say(&format!("{address} is taken; metrics are at {}", free.local_addr()?));
+            free
+        }
+        Err(error) => {
+            let message = format!(
+                "cannot serve metrics at {address}: {error}; choose another address with \
+                 `--metrics`, or `--metrics off`"
+            );
+            return Err(Exit::Runtime.because(message));
+        }
+    };
+    listener.set_nonblocking(true)?;
+    Ok(Some(listener))
+}
+
+/// Serves the control plane and obeys signals until one of them ends the gate.
+async fn operate(
+    control: &Arc<Control>,
+    socket: &ControlSocket,
+    metrics: Option<TcpListener>,
+) -> anyhow::Result<()> {
+    let mut hangup = signal(SignalKind::hangup())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::spawn(control::serve(socket.listener()?, control::operator(Arc::clone(control))));
+    if let Some(listener) = metrics {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        tokio::spawn(control::serve(listener, control::public(Arc::clone(control))));
+    }
+    tell("READY=1");
+    loop {
+        tokio::select! {
+            _ = hangup.recv() => reload(control).await,
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+        }
+    }
+    tracing::info!("stopping: answering what is in flight");
+    tell("STOPPING=1");
+    Ok(())
+}
+
+async fn reload(control: &Control) {
+    match control.reload().await {
+        Ok(found) if found.found().is_empty() => tracing::info!("policy reloaded"),
+        Ok(found) => tracing::warn!("policy reloaded, with warnings:\n{found}"),
+        Err(control::ApplyError::Load(LoadError::Invalid(found))) => {
+            tracing::error!("policy not reloaded, the old one stays:\n{found}");
+        }
+        Err(error) => tracing::error!("policy not reloaded, the old one stays: {error}"),
+    }
+}
+
+fn tell(state: &str) {
+    if let Err(error) = notify::notify(state) {
+        tracing::warn!("cannot tell the service manager {state}: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_taken_metrics_address_is_refused_only_if_it_was_chosen() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap().to_string();
+        let error = metrics_listener(Some(&address)).unwrap_err().to_string();
+        assert!(error.contains("--metrics"), "{error}");
+        assert!(metrics_listener(Some("off")).unwrap().is_none());
+        assert_eq!(Exit::of(&metrics_listener(Some("9809")).unwrap_err()), Exit::Usage);
+        assert!(metrics_listener(None).unwrap().is_some());
+    }
+}

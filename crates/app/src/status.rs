@@ -1,0 +1,429 @@
+//! The accounts of a gate as a JSON document: what `GET /v1/status` answers, `ctl status --json`
+//! prints and `top` reads. docs/status.md tells what each number means.
+//!
+//! Counters grow from the start of the gate; a rate is the difference of two documents. Times are
+//! in seconds. Queue time and device time are apart: the first is the gate's doing, the second the
+//! storage's.
+
+use std::collections::BTreeMap;
+
+use evenkeel_core::histogram::Histogram;
+use evenkeel_core::ticket::Kind;
+use evenkeel_engine::policy::{Group, Policy};
+use evenkeel_engine::report::{DomainReport, ServerReport, TenantReport};
+use evenkeel_io::gate::{BackendReport, ExportReport, GateReport};
+use serde::{Deserialize, Serialize};
+
+use crate::config::mode_name;
+use crate::version;
+
+/// The whole document.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Version of the gate.
+    pub version: String,
+    /// Time since it started.
+    pub uptime_seconds: f64,
+    /// `observe`, `shadow` or `enforce`.
+    pub mode: String,
+    /// Connections.
+    pub connections: Connections,
+    /// Payload held in the gate.
+    pub memory: Memory,
+    /// One for each group of backends, and for each backend in no group.
+    pub domains: Vec<Domain>,
+    /// The state of each backend.
+    pub backends: Vec<Backend>,
+    /// What clients see.
+    pub exports: Vec<Export>,
+}
+
+/// Connections of the whole gate.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Connections {
+    /// Open now.
+    pub open: u64,
+    /// Refused because a bound was reached.
+    pub refused: u64,
+    /// Closed because the peer broke the protocol.
+    pub protocol_errors: u64,
+}
+
+/// Payload held in the gate.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Memory {
+    /// Bytes now.
+    pub bytes: u64,
+    /// Most bytes ever held.
+    pub bound_bytes: u64,
+}
+
+/// One scheduling domain: servers whose shares count together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Domain {
+    /// The group's name, or the backend's.
+    pub name: String,
+    /// Who shares.
+    pub tenants: Vec<Tenant>,
+    /// What is shared.
+    pub servers: Vec<Server>,
+    /// Who waited because of whom, most first.
+    pub interference: Vec<Interference>,
+    /// Wait of pairs that are not listed.
+    pub interference_other_seconds: f64,
+}
+
+/// The accounts of one tenant in one domain.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tenant {
+    /// Its name.
+    pub name: String,
+    /// Its weight.
+    pub share: f64,
+    /// Requests queued or with a backend now.
+    pub in_flight: u64,
+    /// What arrived.
+    pub offered: Amount,
+    /// What was answered well.
+    pub delivered: Amount,
+    /// Requests answered with an error.
+    pub failed_requests: u64,
+    /// Requests whose client vanished before the answer.
+    pub abandoned_requests: u64,
+    /// The same by kind of request; kinds that never came are left out.
+    pub by_op: BTreeMap<String, Operation>,
+    /// Shares of the last full window, 0 to 1.
+    pub window: Window,
+    /// From arrival to dispatch, per unit.
+    pub queue_time: Times,
+    /// From dispatch to the backend's answer, per unit.
+    pub device_time: Times,
+    /// From arrival to answer, per request.
+    pub total_time: Times,
+    /// Request-time waited because of others: beyond what idle servers would have taken, own limit
+    /// excluded. The pairs of the domain's interference divide it.
+    pub waited_seconds: f64,
+    /// Request-time held by the tenant's own limit.
+    pub throttled_seconds: f64,
+    /// Request-time that enforcing would have held.
+    pub shadow_held_seconds: f64,
+    /// Units that enforcing would have held.
+    pub shadow_held_units: u64,
+    /// Time with something queued.
+    pub backlogged_seconds: f64,
+    /// Device time that it was given, by the cost model.
+    pub service_seconds: f64,
+}
+
+/// Requests and bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Amount {
+    /// Requests.
+    pub requests: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// One kind of request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Operation {
+    /// What arrived.
+    pub offered: Amount,
+    /// What was answered well.
+    pub delivered: Amount,
+    /// Requests answered with an error.
+    pub failed_requests: u64,
+    /// Requests whose client vanished before the answer.
+    pub abandoned_requests: u64,
+}
+
+/// Shares of a domain's service over the last full window, 0 to 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Window {
+    /// What it got.
+    pub delivered: f64,
+    /// What its weight gives among those that were active.
+    pub entitled: f64,
+    /// What it could have had with the work that it offered.
+    pub attainable: f64,
+    /// Part of the window with a backlog.
+    pub backlogged: f64,
+}
+
+/// A distribution of times; absent where nothing was measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Times {
+    /// How many.
+    pub count: u64,
+    /// Their mean.
+    pub mean_seconds: Option<f64>,
+    /// Half are below, within 3 %.
+    pub p50_seconds: Option<f64>,
+    /// All but one in a hundred are below, within 3 %.
+    pub p99_seconds: Option<f64>,
+    /// The longest.
+    pub max_seconds: Option<f64>,
+    /// Counts by upper bound in nanoseconds, only on request.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub buckets: Vec<(u64, u64)>,
+}
+
+/// One server's queue.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Server {
+    /// The backend's name.
+    pub name: String,
+    /// Units with the backend now.
+    pub in_service: u64,
+    /// Units queued now.
+    pub queued: u64,
+    /// The depth in force, in units or bytes as configured; 0 for none.
+    pub depth: u64,
+    /// Device time given out, by the cost model.
+    pub service_seconds: f64,
+    /// Time with something at the backend.
+    pub busy_seconds: f64,
+}
+
+/// One pair of who waited because of whom.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Interference {
+    /// Who waited.
+    pub victim: String,
+    /// Whose requests were served meanwhile.
+    pub culprit: String,
+    /// Request-time.
+    pub waited_seconds: f64,
+}
+
+/// The state of a backend.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Backend {
+    /// Its name.
+    pub name: String,
+    /// What stands there.
+    pub source: String,
+    /// Whether requests can be served now.
+    pub up: bool,
+    /// Why not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+    /// Connections lost.
+    pub reconnects: u64,
+    /// Requests sent again after a reconnect.
+    pub replayed_requests: u64,
+    /// Requests failed because sending them again was not safe, or patience ran out.
+    pub not_replayed_requests: u64,
+}
+
+/// One export.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Export {
+    /// Its name.
+    pub name: String,
+    /// Its backend.
+    pub backend: String,
+    /// Its size.
+    pub size_bytes: u64,
+    /// Whether writes are refused.
+    pub read_only: bool,
+    /// Open connections by tenant.
+    pub connections: BTreeMap<String, u64>,
+}
+
+/// How much a document tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Detail {
+    /// Quantiles of the times.
+    #[default]
+    Quantiles,
+    /// Their buckets too, so that two documents can be subtracted.
+    Buckets,
+}
+
+impl Status {
+    /// The document of a report. The policy tells the names of groups.
+    pub fn new(report: &GateReport, policy: &Policy, detail: Detail) -> Self {
+        let domains = report.domains.iter().map(|domain| self::domain(domain, policy, detail));
+        Self {
+            version: version::VERSION.to_owned(),
+            uptime_seconds: report.uptime.as_secs_f64(),
+            mode: mode_name(report.mode).to_owned(),
+            connections: Connections {
+                open: report.connections,
+                refused: report.connections_refused,
+                protocol_errors: report.protocol_errors,
+            },
+            memory: Memory { bytes: report.memory_bytes, bound_bytes: report.memory_bound_bytes },
+            domains: domains.collect(),
+            backends: report.backends.iter().map(backend).collect(),
+            exports: report.exports.iter().map(export).collect(),
+        }
+    }
+}
+
+/// The name of a domain: its group's, or that of its only server.
+pub fn domain_name<'a>(domain: &'a DomainReport, groups: &'a [Group]) -> &'a str {
+    let Some(first) = domain.servers.first() else { return "" };
+    let group = groups.iter().find(|group| group.backends.contains(&first.name));
+    group.map_or(&first.name, |group| &group.name)
+}
+
+/// The name of a tenant by its row; the empty name for a row that is not there.
+pub fn tenant_name(domain: &DomainReport, index: usize) -> &str {
+    domain.tenants.get(index).map_or("", |tenant| &tenant.name)
+}
+
+fn domain(domain: &DomainReport, policy: &Policy, detail: Detail) -> Domain {
+    let interference = domain.interference.iter().map(|pair| Interference {
+        victim: tenant_name(domain, pair.victim.index()).to_owned(),
+        culprit: tenant_name(domain, pair.culprit.index()).to_owned(),
+        waited_seconds: pair.waited.as_secs_f64(),
+    });
+    Domain {
+        name: domain_name(domain, &policy.groups).to_owned(),
+        tenants: domain.tenants.iter().map(|tenant| self::tenant(tenant, detail)).collect(),
+        servers: domain.servers.iter().map(server).collect(),
+        interference: interference.collect(),
+        interference_other_seconds: domain.interference_other.as_secs_f64(),
+    }
+}
+
+fn tenant(tenant: &TenantReport, detail: Detail) -> Tenant {
+    let window = tenant.window;
+    let mut sum = Operation::default();
+    let mut by_op = BTreeMap::new();
+    for kind in Kind::ALL {
+        let counts = &tenant.by_kind[kind.index()];
+        let operation = Operation {
+            offered: Amount { requests: counts.offered_requests, bytes: counts.offered_bytes },
+            delivered: Amount {
+                requests: counts.delivered_requests,
+                bytes: counts.delivered_bytes,
+            },
+            failed_requests: counts.failed_requests,
+            abandoned_requests: counts.abandoned_requests,
+        };
+        sum = sum.plus(operation);
+        if operation != Operation::default() {
+            by_op.insert(kind.name().to_owned(), operation);
+        }
+    }
+    Tenant {
+        name: tenant.name.clone(),
+        share: f64::from(tenant.weight_milli) / 1000.0,
+        in_flight: tenant.in_flight,
+        offered: sum.offered,
+        delivered: sum.delivered,
+        failed_requests: sum.failed_requests,
+        abandoned_requests: sum.abandoned_requests,
+        by_op,
+        window: Window {
+            delivered: window.delivered,
+            entitled: window.entitled,
+            attainable: window.attainable,
+            backlogged: window.backlogged,
+        },
+        queue_time: times(&tenant.queue_time, detail),
+        device_time: times(&tenant.device_time, detail),
+        total_time: times(&tenant.total_time, detail),
+        waited_seconds: tenant.waited.as_secs_f64(),
+        throttled_seconds: tenant.throttled.as_secs_f64(),
+        shadow_held_seconds: tenant.shadow_held.as_secs_f64(),
+        shadow_held_units: tenant.shadow_held_units,
+        backlogged_seconds: tenant.backlogged.as_secs_f64(),
+        service_seconds: tenant.delivered_cost.as_secs_f64(),
+    }
+}
+
+impl Amount {
+    /// The sum.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self { requests: self.requests + other.requests, bytes: self.bytes + other.bytes }
+    }
+}
+
+impl Operation {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            offered: self.offered.plus(other.offered),
+            delivered: self.delivered.plus(other.delivered),
+            failed_requests: self.failed_requests + other.failed_requests,
+            abandoned_requests: self.abandoned_requests + other.abandoned_requests,
+        }
+    }
+}
+
+fn times(histogram: &Histogram, detail: Detail) -> Times {
+    let measured = histogram.count() > 0;
+    let quantile = |q| histogram.quantile(q).map(evenkeel_core::time::Span::as_secs_f64);
+    let buckets = match detail {
+        Detail::Quantiles => Vec::new(),
+        Detail::Buckets => histogram.buckets().map(|(upper, count)| (upper.0, count)).collect(),
+    };
+    Times {
+        count: histogram.count(),
+        mean_seconds: measured.then(|| histogram.mean().as_secs_f64()),
+        p50_seconds: quantile(0.5),
+        p99_seconds: quantile(0.99),
+        max_seconds: measured.then(|| histogram.max().as_secs_f64()),
+        buckets,
+    }
+}
+
+fn server(server: &ServerReport) -> Server {
+    Server {
+        name: server.name.clone(),
+        in_service: server.in_service,
+        queued: server.queued,
+        depth: server.depth,
+        service_seconds: server.delivered_cost.as_secs_f64(),
+        busy_seconds: server.busy.as_secs_f64(),
+    }
+}
+
+fn backend(backend: &BackendReport) -> Backend {
+    Backend {
+        name: backend.name.clone(),
+        source: backend.source.clone(),
+        up: backend.up,
+        trouble: backend.trouble.clone(),
+        reconnects: backend.reconnects,
+        replayed_requests: backend.replayed,
+        not_replayed_requests: backend.not_replayed,
+    }
+}
+
+fn export(export: &ExportReport) -> Export {
+    Export {
+        name: export.name.clone(),
+        backend: export.backend.clone(),
+        size_bytes: export.size_bytes,
+        read_only: export.read_only,
+        connections: export.connections.iter().cloned().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terminal::assert_document;
+    use crate::testing::{sample_policy, sample_report};
+
+    #[test]
+    fn the_document_is_stable() {
+        let status = Status::new(&sample_report(), &sample_policy(), Detail::Quantiles);
+        let mut text = serde_json::to_string_pretty(&status).unwrap();
+        text.push('\n');
+        assert_document("crates/app/testdata/status.json", &text);
+        assert_eq!(serde_json::from_str::<Status>(&text).unwrap(), status);
+    }
+
+    #[test]
+    fn an_idle_tenant_has_no_times_rather_than_zero() {
+        let idle = tenant(&TenantReport::default(), Detail::Buckets);
+        assert_eq!(idle.queue_time, Times::default());
+        assert!(idle.by_op.is_empty());
+    }
+}
