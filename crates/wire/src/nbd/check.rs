@@ -313,6 +313,16 @@ mod tests {
     }
 
     #[test]
+    fn the_payload_flag_belongs_to_extended_headers() {
+        let extended = Promise { style: ReplyStyle::Extended, ..promise() };
+        let flagged =
+            Request { flags: CommandFlags::PAYLOAD_LEN, ..request(Command::Write, 0, 512) };
+        assert_eq!(errno(&flagged, &extended), None);
+        assert_eq!(errno(&flagged, &promise()), INVALID);
+        assert_eq!(errno(&request(Command::Write, 0, 512), &extended), None);
+    }
+
+    #[test]
     fn a_huge_effect_length_is_served_but_a_huge_read_is_not() {
         assert_eq!(errno(&request(Command::WriteZeroes, 0, 1 << 40), &promise()), None);
         assert_eq!(errno(&request(Command::Read, 0, 2 << 20), &promise()), Some(Errno::Overflow));

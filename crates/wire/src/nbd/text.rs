@@ -1,6 +1,7 @@
 //! Text from the wire on its way into a log or onto a terminal.
 
 use std::fmt;
+use std::fmt::Write as _;
 
 /// Bytes of a peer's text that are shown.
 const MAX_SHOWN_BYTES: usize = 256;
@@ -14,7 +15,14 @@ pub struct Escaped<'a>(pub &'a [u8]);
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = &self.0[..self.0.len().min(MAX_SHOWN_BYTES)];
-        write!(f, "{}", shown.escape_ascii())?;
+        for &byte in shown {
+            // An apostrophe does no harm between the double quotes that enclose a peer's words.
+            if byte == b'\'' {
+                f.write_char('\'')?;
+            } else {
+                write!(f, "{}", byte.escape_ascii())?;
+            }
+        }
         if shown.len() < self.0.len() { f.write_str("...") } else { Ok(()) }
     }
 }
@@ -30,8 +38,8 @@ mod tests {
 
     #[test]
     fn a_forged_log_line_stays_on_its_line() {
-        let shown = Escaped(b"disk\n2026 INFO \"all well\" \x1b[2J\xff").to_string();
-        assert_eq!(shown, r#"disk\n2026 INFO \"all well\" \x1b[2J\xff"#);
+        let shown = Escaped(b"it's\n2026 INFO \"all well\" \x1b[2J\xff").to_string();
+        assert_eq!(shown, r#"it's\n2026 INFO \"all well\" \x1b[2J\xff"#);
     }
 
     #[test]

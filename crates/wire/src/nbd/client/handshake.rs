@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! greeting -> STARTTLS -> EXTENDED_HEADERS -> STRUCTURED_REPLY -> LIST_META_CONTEXT
-//!          -> SET_META_CONTEXT -> GO | INFO | LIST         (steps that are not wanted are left out)
+//!          -> SET_META_CONTEXT -> GO | INFO | LIST      (steps that are not wanted are left out)
 //!                                 '-> EXPORT_NAME           (if the server does not know GO)
 //! ```
 

@@ -106,8 +106,8 @@ impl ReplyStyle {
     /// [`MAX_EXTENTS`] is left out; the client asks again.
     ///
     /// Structured replies have 32 bits for a length: a longer extent is cut and ends the list,
-    /// which the protocol allows. An extent whose status needs more than 32 bits ends the list before it;
-    /// if it is the first, the message is the error [`Errno::Overflow`] instead.
+    /// which the protocol allows. An extent whose status needs more than 32 bits ends the list
+    /// before it; if it is the first, the message is the error [`Errno::Overflow`] instead.
     ///
     /// # Panics
     /// In the simple style, and if there is no extent or an empty one.

@@ -1,7 +1,7 @@
 //! Transmission replies, in three framings.
 //!
 //! ```text
-//! simple      magic u32 | error u32 | cookie u64                           | data of a read
+//! simple      magic u32 | error u32            | cookie u64                           | data
 //! structured  magic u32 | flags u16 | type u16 | cookie u64              | length u32 | payload
 //! extended    magic u32 | flags u16 | type u16 | cookie u64 | offset u64 | length u64 | payload
 //! ```

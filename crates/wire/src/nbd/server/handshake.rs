@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! ClientFlags -> Header -> Data -> answer -> Header ...
-//!                                   |-> AwaitTls     -> Header      (everything negotiated is void)
+//!                                   |-> AwaitTls     -> Header     (what was negotiated is void)
 //!                                   |-> AwaitList    -> Header
 //!                                   |-> AwaitLookup  -> Header | Ready | Closed
 //! ```
