@@ -35,13 +35,13 @@ fn tenant(name: &str, one: Match) -> Tenant {
     Tenant { name: name.into(), matches: vec![one], share: Share::default() }
 }
 
-fn tls(authority: bool, required: bool) -> Option<ListenerTls> {
-    Some(ListenerTls {
+fn tls(required: bool) -> ListenerTls {
+    ListenerTls {
         certificate: "c.pem".into(),
         key: "k.pem".into(),
-        client_authority: authority.then(|| "a.pem".into()),
+        client_authority: Some("a.pem".into()),
         required,
-    })
+    }
 }
 
 fn upstream(address: Address) -> Source {
@@ -169,7 +169,7 @@ fn listeners_must_be_connectable_and_not_the_upstream() {
         p.backends[1].source = upstream(Address::Tcp("localhost:10809".into()));
     });
     warns(Place::Listener { index: 0, field: "tls.required" }, |p| {
-        p.listeners[0].tls = tls(true, false);
+        p.listeners[0].tls = Some(tls(false));
     });
 }
 
@@ -281,7 +281,7 @@ fn matches_can_fit_and_are_not_ambiguous() {
     warns(place, set(Match::Export("dv-*".into())));
     refuses(place, set(Match::TlsName("a.example".into())));
     let with_tls = |p: &mut Policy| {
-        p.listeners[0].tls = tls(true, true);
+        p.listeners[0].tls = Some(tls(true));
         p.tenants[1].matches[0] = Match::TlsName("a.example".into());
     };
     assert_eq!(problems(with_tls), []);

@@ -11,10 +11,12 @@ use proptest::prelude::*;
 fn bits(address: IpAddr) -> String {
     match address {
         IpAddr::V4(v4) => {
-            let tail: String = v4.octets().iter().map(|octet| format!("{octet:08b}")).collect();
-            format!("{}{}{tail}", "0".repeat(80), "1".repeat(16))
+            let head = "0".repeat(80) + &"1".repeat(16);
+            v4.octets().iter().fold(head, |bits, octet| format!("{bits}{octet:08b}"))
         }
-        IpAddr::V6(v6) => v6.octets().iter().map(|octet| format!("{octet:08b}")).collect(),
+        IpAddr::V6(v6) => {
+            v6.octets().iter().fold(String::new(), |bits, octet| format!("{bits}{octet:08b}"))
+        }
     }
 }
 
