@@ -3,9 +3,9 @@
 //! Each decision replaces the ticket that it dispatched, so the backlog never changes. The aims are
 //! 100 ns with 100 tenants and 300 ns with 10,000, on one core.
 //!
-//! `cargo bench -p evenkeel-bench --bench decision` measures; as a test (`cargo test --benches`) each
-//! measurement is made once, so that it cannot rot. That nothing allocates is checked by a test of
-//! `evenkeel-core`.
+//! `cargo bench -p evenkeel-bench --bench decision` measures; as a test (`cargo test --benches`)
+//! each measurement is made once, so that it cannot rot. That nothing allocates is checked by a
+//! test of `evenkeel-core`.
 
 use std::hint::black_box;
 

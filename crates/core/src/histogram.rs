@@ -1,8 +1,8 @@
 //! A histogram of durations: log-linear buckets, fixed size, O(1) to record.
 //!
-//! Every power of two is cut into 32 equal buckets, so that a bucket is at most 1/32 (3.1 %) as wide
-//! as the values that it holds. Below 1024 ns the buckets are 32 ns wide; from 2^40 ns (18 minutes)
-//! on, everything falls into the last bucket, whose bound is the largest value seen.
+//! Every power of two is cut into 32 equal buckets, so that a bucket is at most 1/32 (3.1 %) as
+//! wide as the values that it holds. Below 1024 ns the buckets are 32 ns wide; from 2^40 ns (18
+//! minutes) on, everything falls into the last bucket, whose bound is the largest value seen.
 //!
 //! ```text
 //! value   0 .. 1023      1024 .. 2047     2048 .. 4095   ...   2^39 .. 2^40-1
@@ -186,7 +186,9 @@ mod tests {
     #[test]
     fn cumulative_counts_grow_to_the_whole() {
         let mut histogram = Histogram::default();
-        [10, 2_000, 3_000_000].iter().for_each(|&ns| histogram.record(Span(ns)));
+        for ns in [10, 2_000, 3_000_000] {
+            histogram.record(Span(ns));
+        }
         let at_most = |ns| histogram.count_at_most(Span(ns));
         assert_eq!(
             [at_most(9), at_most(1_000), at_most(1 << 20), at_most(3_000_000)],

@@ -56,8 +56,10 @@ impl Bucket {
         Nanos(now.0.saturating_add(u64::try_from(wait_ns).unwrap_or(u64::MAX)))
     }
 
-    /// Takes `amount` tokens, from a level that `ready_at` found sufficient.
-    pub(crate) fn take(&mut self, amount: u64) {
+    /// Takes `amount` tokens, when `ready_at` says so.
+    pub(crate) fn take(&mut self, now: Nanos, amount: u64) {
+        // What dripped in above the burst is gone by now; it must not pay for this request.
+        self.refill(now);
         self.level -= i128::from(amount) * UNIT;
     }
 
@@ -78,7 +80,7 @@ mod tests {
     fn no_token_is_lost_however_often_it_is_asked() {
         // 7 tokens per second, polled every 13 ns: each poll gains 91 billionths.
         let mut bucket = Bucket::new(Nanos(0), 7, 1_000).unwrap();
-        bucket.take(1_000);
+        bucket.take(Nanos(0), 1_000);
         for k in 0..1_000_000 {
             assert!(bucket.ready_at(Nanos(k * 13), 1) > Nanos(k * 13));
         }
@@ -89,7 +91,7 @@ mod tests {
     #[test]
     fn the_promised_instant_is_exact() {
         let mut bucket = Bucket::new(Nanos(0), 3, 1).unwrap();
-        bucket.take(1);
+        bucket.take(Nanos(0), 1);
         let ready = bucket.ready_at(Nanos(0), 1);
         assert_eq!(ready, Nanos(333_333_334));
         assert_eq!(bucket.ready_at(ready, 1), ready);
@@ -99,17 +101,17 @@ mod tests {
     fn a_request_beyond_the_burst_passes_from_a_full_bucket_and_leaves_a_debt() {
         let mut bucket = Bucket::new(Nanos(0), 100, 50).unwrap();
         assert_eq!(bucket.ready_at(Nanos(0), 250), Nanos(0));
-        bucket.take(250);
+        bucket.take(Nanos(0), 250);
         assert_eq!(bucket.ready_at(Nanos(0), 1), Nanos(2_010_000_000), "201 tokens at 100 per s");
     }
 
     #[test]
     fn extreme_rates_and_times_do_not_overflow() {
         let mut bucket = Bucket::new(Nanos(0), u64::MAX, u64::MAX).unwrap();
-        bucket.take(u64::MAX);
+        bucket.take(Nanos(0), u64::MAX);
         assert_eq!(bucket.ready_at(Nanos(u64::MAX), u64::MAX), Nanos(u64::MAX));
         let mut slow = Bucket::new(Nanos(0), 1, u64::MAX).unwrap();
-        slow.take(u64::MAX);
+        slow.take(Nanos(0), u64::MAX);
         assert_eq!(slow.ready_at(Nanos(1), u64::MAX), Nanos(u64::MAX), "never, in this life");
     }
 }

@@ -1,7 +1,8 @@
 //! How much may be with the device at once: the D of SFQ(D).
 //!
 //! - **Requests**: a fixed number (Jin et al., SIGMETRICS 2004).
-//! - **Bytes**: a ticket takes depth in proportion to its size (SFQ(D)+, vPFS+, MSST 2019), so that a
+//! - **Bytes**: a ticket takes depth in proportion to its size (SFQ(D)+, vPFS+, MSST 2019), so that
+//! a
 //!   few large requests do not hide behind the number of many small ones. A ticket takes 4 KiB at
 //!   least, or flushes would be free.
 //! - **Adaptive**: an integral controller holds the device's latency to a goal (SFQ(D2), IBIS, HPDC
@@ -14,9 +15,9 @@
 //! The gain is relative: the step is at most a quarter of the depth, whatever the device's scale.
 //! With latency growing as `a + b*D`, that is stable for every a and b. Reads and writes have goals
 //! of their own; under a mixture the two relative errors are weighted by the number of requests.
-//! The integrator itself is clamped to [min, max], so it cannot wind up beyond them, and it does not
-//! grow in a period in which the depth never made a request wait: a low latency of an idle device
-//! says nothing about a greater depth.
+//! The integrator itself is clamped to [min, max], so it cannot wind up beyond them, and it does
+//! not grow in a period in which the depth never made a request wait: a low latency of an idle
+//! device says nothing about a greater depth.
 //!
 //! Latency is measured by Little's law, `request-time / completions`, so that no record per request
 //! is kept. A period lasts until enough requests completed to make that a mean.

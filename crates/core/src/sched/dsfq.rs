@@ -15,7 +15,8 @@
 //!
 //! **Total** passes the whole on: shares hold in sum, but a tenant that is busy elsewhere may wait
 //! long at one server. **Hybrid** caps it at `cost * (w/w' - 1)`, which leaves the tenant at least
-//! the weight w' on every server: its requests there are spaced as if each cost `w/w'` times as much.
+//! the weight w' on every server: its requests there are spaced as if each cost `w/w'` times as
+//! much.
 //!
 //! Servers exchange nothing. Memory is 8 bytes per tenant and server.
 
@@ -81,7 +82,8 @@ impl Coordinator {
         };
     }
 
-    /// Takes back a stamped ticket that will never be served, as when its client has vanished. O(1).
+    /// Takes back a stamped ticket that will never be served, as when its client has vanished.
+    /// O(1).
     pub fn forget(&mut self, server: ServerId, ticket: &Ticket) {
         let cell = self.cell(server, ticket.tenant);
         let total = &mut self.total[ticket.tenant.index()];

@@ -78,7 +78,9 @@ mod tests {
     fn arrival_order_up_to_the_depth() {
         let mut fifo = Fifo::new(Some(2));
         let tickets = [ticket(0, 1), ticket(1, 2), ticket(0, 3)];
-        tickets.iter().for_each(|&ticket| fifo.enqueue(Nanos(0), ticket));
+        for ticket in tickets {
+            fifo.enqueue(Nanos(0), ticket);
+        }
         assert_eq!(fifo.poll(Nanos(0)), Next::Dispatch(tickets[0]));
         assert_eq!(fifo.poll(Nanos(0)), Next::Dispatch(tickets[1]));
         assert_eq!(fifo.poll(Nanos(0)), Next::Idle);
@@ -90,7 +92,9 @@ mod tests {
     fn what_is_withdrawn_never_goes() {
         let mut fifo = Fifo::new(None);
         let tickets = [ticket(0, 1), ticket(0, 2), ticket(0, 3)];
-        tickets.iter().for_each(|&ticket| fifo.enqueue(Nanos(0), ticket));
+        for ticket in tickets {
+            fifo.enqueue(Nanos(0), ticket);
+        }
         assert!(fifo.withdraw(Nanos(0), tickets[1]));
         assert!(!fifo.withdraw(Nanos(0), tickets[1]));
         assert_eq!(fifo.poll(Nanos(0)), Next::Dispatch(tickets[0]));

@@ -2,27 +2,28 @@
 //!
 //! A tenant whose clients wait for their answers before they ask again cannot keep a backlog: its
 //! queue empties whenever enough of its requests are in service, here or, under a barrier, at other
-//! servers. Fair queuing is work-conserving, so a tenant of little weight then takes the slot, virtual
-//! time moves up to its tag, and the share of the absent one is lost for good. At 16 to 1 that costs
-//! more than half of the ratio.
+//! servers. Fair queuing is work-conserving, so a tenant of little weight then takes the slot,
+//! virtual time moves up to its tag, and the share of the absent one is lost for good. At 16 to 1
+//! that costs more than half of the ratio.
 //!
 //! The hold: if the chosen ticket's start tag is ahead of the finish tag of a tenant that is absent
-//! (nothing queued) but about to return (something in service here, or active in the last 50 ms), by
-//! more than a quarter of what the chosen ticket itself advances, dispatch nothing for a moment.
+//! (nothing queued) but about to return (something in service here, or active in the last 50 ms),
+//! by more than a quarter of what the chosen ticket itself advances, dispatch nothing for a moment.
 //!
 //! ```text
 //! virtual time  ----F_absent------------------S_chosen------>
 //!                      |<------- lead ---------->|   hold while lead > (F_chosen - S_chosen) / 4
 //! ```
 //!
-//! It ends when the absent tenant comes back (its ticket goes first), when nothing is in service any
-//! more (the device never idles with work queued), when the tenant is no longer about to return, or
-//! after `hold_max`: each hold ends in a dispatch, so that whoever waits is served at the worst once
-//! per `hold_max`.
+//! It ends when the absent tenant comes back (its ticket goes first), when nothing is in service
+//! any more (the device never idles with work queued), when the tenant is no longer about to
+//! return, or after `hold_max`: each hold ends in a dispatch, so that whoever waits is served at
+//! the worst once per `hold_max`.
 //!
-//! A hold can help only if it outlasts the time in which an answer brings the tenant back: `hold_max`
-//! should be several times the device's time per request, and the price is that the device works
-//! with less than its depth meanwhile. A device that needs its depth to be quick pays for that.
+//! A hold can help only if it outlasts the time in which an answer brings the tenant back:
+//! `hold_max` should be several times the device's time per request, and the price is that the
+//! device works with less than its depth meanwhile. A device that needs its depth to be quick pays
+//! for that.
 
 use super::heap::IndexedHeap;
 use super::tag::Tag;
@@ -80,8 +81,8 @@ impl Hold {
     }
 
     /// Until when to hold a ticket with these tags, if at all; later than `now`. Must not be asked
-    /// while nothing is in service. `in_service` tells whether a tenant has something with the device.
-    /// O(log absent tenants), amortised over their absences.
+    /// while nothing is in service. `in_service` tells whether a tenant has something with the
+    /// device. O(log absent tenants), amortised over their absences.
     pub(crate) fn until(
         &mut self,
         now: Nanos,

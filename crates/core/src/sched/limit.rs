@@ -1,8 +1,8 @@
 //! Upper bounds per tenant, above any policy.
 //!
-//! Each limited tenant has a bucket of requests, a bucket of bytes, or both ([`super::Limit`]). What
-//! is over the limit waits here, in the tenant's own order, and enters the policy below when its
-//! tokens are there; what is within it, or has no limit, goes straight through.
+//! Each limited tenant has a bucket of requests, a bucket of bytes, or both ([`super::Limit`]).
+//! What is over the limit waits here, in the tenant's own order, and enters the policy below when
+//! its tokens are there; what is within it, or has no limit, goes straight through.
 //!
 //! ```text
 //! enqueue --> limited? --no--------------------------> inner policy --> poll
@@ -10,8 +10,8 @@
 //! ```
 //!
 //! The bound holds for what enters the inner policy: over any window of length t, at most
-//! `rate * t + burst` (and one request larger than the burst). Tokens taken are not given back when a
-//! ticket is withdrawn from the inner policy.
+//! `rate * t + burst` (and one request larger than the burst). Tokens taken are not given back when
+//! a ticket is withdrawn from the inner policy.
 
 use std::num::NonZeroU64;
 
@@ -78,7 +78,7 @@ impl<S: Scheduler> Limited<S> {
             let index = tenant as usize;
             self.account(now, index);
             let ticket = self.waiting.pop(index).expect("a tenant that waits has a ticket");
-            self.meter(index).take(&ticket);
+            self.meter(index).take(now, &ticket);
             self.inner.enqueue(now, ticket);
             self.place_head(now, index);
         }
@@ -115,7 +115,7 @@ impl<S: Scheduler> Scheduler for Limited<S> {
         let meter = self.meters.get_mut(index).expect("a tenant is configured before it sends");
         let Some(meter) = meter else { return self.inner.enqueue(now, ticket) };
         if self.waiting.len_of(index) == 0 && meter.ready_at(now, &ticket) <= now {
-            meter.take(&ticket);
+            meter.take(now, &ticket);
             return self.inner.enqueue(now, ticket);
         }
         self.account(now, index);
@@ -220,12 +220,12 @@ impl Meter {
         requests.max(bytes)
     }
 
-    fn take(&mut self, ticket: &Ticket) {
+    fn take(&mut self, now: Nanos, ticket: &Ticket) {
         if let Some(bucket) = &mut self.requests {
-            bucket.take(1);
+            bucket.take(now, 1);
         }
         if let Some(bucket) = &mut self.bytes {
-            bucket.take(ticket.size_bytes);
+            bucket.take(now, ticket.size_bytes);
         }
     }
 }
@@ -234,5 +234,89 @@ fn change_bucket(bucket: &mut Option<Bucket>, now: Nanos, rate: u64, burst: u64)
     match (bucket, NonZeroU64::new(rate)) {
         (Some(bucket), Some(rate)) => bucket.change(now, rate, burst),
         (bucket, _) => *bucket = Bucket::new(now, rate, burst),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sched::fifo::Fifo;
+    use crate::sched::testing::ticket;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn share(rate_iops: u64, burst_requests: u64) -> Share {
+        let limit = Limit { rate_iops, burst_requests, ..Limit::default() };
+        Share { limit, ..Share::default() }
+    }
+
+    fn limited(share: Share) -> Limited<Fifo> {
+        let mut limited = Limited::new(Fifo::new(None));
+        limited.configure(Nanos(0), TenantId(0), share);
+        limited.configure(Nanos(0), TenantId(1), Share::default());
+        limited
+    }
+
+    /// Polls at `now` until nothing goes; tells how many went and what it waits for.
+    fn pump(limited: &mut Limited<Fifo>, now: Nanos) -> (usize, Next) {
+        let mut dispatched = 0;
+        loop {
+            match limited.poll(now) {
+                Next::Dispatch(_) => dispatched += 1,
+                next => return (dispatched, next),
+            }
+        }
+    }
+
+    #[test]
+    fn a_burst_passes_and_then_the_rate() {
+        let mut limited = limited(share(10, 3));
+        (0..5).for_each(|slot| limited.enqueue(Nanos(0), ticket(0, slot)));
+        assert_eq!(limited.held(TenantId(0)), 2);
+        assert_eq!(pump(&mut limited, Nanos(0)), (3, Next::WaitUntil(Nanos(SECOND / 10))));
+        assert_eq!(pump(&mut limited, Nanos(SECOND / 10)), (1, Next::WaitUntil(Nanos(SECOND / 5))));
+        assert_eq!(pump(&mut limited, Nanos(SECOND / 5)), (1, Next::Idle));
+        assert_eq!(limited.throttled(Nanos(SECOND), TenantId(0)), Span(SECOND / 10 + SECOND / 5));
+    }
+
+    #[test]
+    fn others_pass_a_tenant_at_its_limit() {
+        let mut limited = limited(share(1, 1));
+        (0..2).for_each(|slot| limited.enqueue(Nanos(0), ticket(0, slot)));
+        limited.enqueue(Nanos(0), ticket(1, 9));
+        assert_eq!(pump(&mut limited, Nanos(0)), (2, Next::WaitUntil(Nanos(SECOND))));
+        assert_eq!((limited.queued(), limited.throttled(Nanos(0), TenantId(1))), (1, Span::ZERO));
+    }
+
+    #[test]
+    fn a_changed_limit_holds_at_once_for_what_waits() {
+        let mut limited = limited(share(1, 1));
+        (0..3).for_each(|slot| limited.enqueue(Nanos(0), ticket(0, slot)));
+        assert_eq!(pump(&mut limited, Nanos(0)), (1, Next::WaitUntil(Nanos(SECOND))));
+        limited.configure(Nanos(0), TenantId(0), share(100, 1));
+        assert_eq!(pump(&mut limited, Nanos(0)), (0, Next::WaitUntil(Nanos(SECOND / 100))));
+        limited.configure(Nanos(5), TenantId(0), Share::default());
+        assert_eq!(pump(&mut limited, Nanos(5)), (2, Next::Idle));
+    }
+
+    #[test]
+    fn both_bounds_hold_and_the_later_one_counts() {
+        let limit =
+            Limit { rate_iops: 10, burst_requests: 10, rate_bytes: 4096, burst_bytes: 4096 };
+        let mut limited = limited(Share { limit, ..Share::default() });
+        (0..2).for_each(|slot| limited.enqueue(Nanos(0), ticket(0, slot)));
+        assert_eq!(pump(&mut limited, Nanos(0)), (1, Next::WaitUntil(Nanos(SECOND))));
+    }
+
+    #[test]
+    fn held_tickets_are_withdrawn_and_drained_like_others() {
+        let mut limited = limited(share(1, 1));
+        (0..4).for_each(|slot| limited.enqueue(Nanos(0), ticket(0, slot)));
+        assert!(limited.withdraw(Nanos(3), ticket(0, 1)), "held here");
+        assert!(limited.withdraw(Nanos(3), ticket(0, 0)), "queued below");
+        assert!(!limited.withdraw(Nanos(3), ticket(0, 1)));
+        assert_eq!(limited.throttled(Nanos(4), TenantId(0)), Span(11));
+        assert_eq!(limited.drain(), [ticket(0, 2), ticket(0, 3)]);
+        assert_eq!(pump(&mut limited, Nanos(5 * SECOND)), (0, Next::Idle));
     }
 }

@@ -55,7 +55,7 @@ pub enum Next {
 /// What a policy says of one tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// Relative weight, in thousandths; 1 to 1_000_000_000, zero is taken for 1. A share of "4" is
+    /// Relative weight, in thousandths; 1 to 10^9, zero is taken for 1. A share of "4" is
     /// 4000.
     pub weight_milli: u32,
     /// Upper bounds, enforced by [`limit`].

@@ -1,8 +1,8 @@
 //! Start-time fair queuing with depth, SFQ(D).
 //!
-//! Sources: Goyal, Vin and Cheng, IEEE/ACM ToN 1997 (SFQ); Jin, Chase and Kaur, SIGMETRICS 2004
-//! (depth); vPFS+, MSST 2019 (back-fill under a depth in bytes); Wang and Merchant, FAST 2007 (the
-//! term for service elsewhere, see [`super::dsfq`]).
+//! Sources: Goyal, Vin and Cheng, IEEE/ACM Transactions on Networking, 1997 (SFQ); Jin, Chase and
+//! Kaur, SIGMETRICS 2004 (depth); vPFS+, MSST 2019 (back-fill under a depth in bytes); Wang and
+//! Merchant, FAST 2007 (the term for service elsewhere, see [`super::dsfq`]).
 //!
 //! Each ticket gets two tags in virtual time when it arrives, and the least start tag goes first:
 //!
@@ -26,10 +26,10 @@
 //! `(D+1) * (cmax_f/w_f + cmax_g/w_g)` over any interval.
 //!
 //! **Back-fill.** When the head does not fit a depth in bytes, another tenant's head that does may
-//! pass it. One depth's worth of bytes may pass a head in all; then the device drains until the head
-//! fits, and an empty device takes anything. So back-fill delays a head by at most the time that the
-//! device takes for one depth, and it does not advance V. It looks at the 21 entries around the top
-//! of the heap, not at every tenant.
+//! pass it. One depth's worth of bytes may pass a head in all; then the device drains until the
+//! head fits, and an empty device takes anything. So back-fill delays a head by at most the time
+//! that the device takes for one depth, and it does not advance V. It looks at the 21 entries
+//! around the top of the heap, not at every tenant.
 //!
 //! **Cost.** Arrival at a backlogged tenant is O(1); everything else is one or two heap operations.
 //! Nothing allocates once as much was queued as ever will be.
@@ -114,7 +114,7 @@ impl PartialOrd for Key {
         Some(self.cmp(other))
     }
 
-    /// Without a jump, since the heap's comparisons cannot be predicted.
+    #[expect(clippy::needless_bitwise_bool, reason = "a jump that nobody can predict costs more")]
     fn lt(&self, other: &Self) -> bool {
         let tied = self.start() == other.start();
         (self.start() < other.start()) | (tied & (self.arrival < other.arrival))
@@ -216,7 +216,8 @@ impl Scheduler for Sfq {
         self.depth.finish(now, &ticket);
         let index = ticket.tenant.index();
         let flow = &mut self.flows[index];
-        flow.in_service -= 1;
+        flow.in_service =
+            flow.in_service.checked_sub(1).expect("a ticket completes once, after its dispatch");
         if self.queues.len_of(index) == 0 {
             self.hold.note_absent(now, ticket.tenant.0, flow.finish);
         }
@@ -304,5 +305,116 @@ impl Scheduler for Sfq {
 impl Tagged {
     fn key(&self) -> Key {
         Key { start_halves: self.start.halves(), arrival: self.arrival }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sched::testing::ticket;
+
+    fn sfq(depth: DepthPolicy, weights: &[u32]) -> Sfq {
+        let mut sfq = Sfq::new(SfqOptions { depth, hold: Span::ZERO });
+        for (tenant, weight) in (0..).zip(weights) {
+            let share = Share { weight_milli: weight * 1000, ..Share::default() };
+            sfq.configure(Nanos(0), TenantId(tenant), share);
+        }
+        sfq
+    }
+
+    /// Dispatches all that fits; tells the slots.
+    fn dispatched(sfq: &mut Sfq) -> Vec<u32> {
+        let next = || match sfq.poll(Nanos(0)) {
+            Next::Dispatch(ticket) => Some(ticket.slot),
+            Next::WaitUntil(_) | Next::Idle => None,
+        };
+        std::iter::from_fn(next).collect()
+    }
+
+    fn sized(tenant: u32, slot: u32, size_bytes: u64) -> Ticket {
+        Ticket { size_bytes, ..ticket(tenant, slot) }
+    }
+
+    #[test]
+    fn a_head_that_does_not_fit_is_passed_by_one_depth_of_bytes_at_most() {
+        let mut sfq = sfq(DepthPolicy::Bytes(32 << 10), &[1, 1]);
+        sfq.enqueue(Nanos(0), sized(0, 0, 16 << 10));
+        sfq.enqueue(Nanos(0), sized(0, 1, 32 << 10));
+        (10..40).for_each(|slot| sfq.enqueue(Nanos(0), sized(1, slot, 4096)));
+        assert_eq!(dispatched(&mut sfq), [0, 10, 11, 12, 13], "16 KiB fit beside the first");
+        let mut passed = 3;
+        for slot in 10.. {
+            sfq.complete(Nanos(0), sized(1, slot, 4096));
+            let more = dispatched(&mut sfq);
+            if more.is_empty() {
+                break;
+            }
+            passed += more.len();
+        }
+        assert_eq!(passed, 8, "8 x 4 KiB are one depth");
+        sfq.complete(Nanos(0), sized(0, 0, 16 << 10));
+        assert_eq!(dispatched(&mut sfq), [0; 0]);
+        (0..sfq.in_service()).for_each(|_| sfq.complete(Nanos(0), sized(1, 99, 4096)));
+        assert_eq!(dispatched(&mut sfq)[0], 1, "an empty device takes the head");
+    }
+
+    #[test]
+    fn a_withdrawn_ticket_does_not_count_against_its_tenant() {
+        let mut sfq = sfq(DepthPolicy::Requests(1), &[1, 1]);
+        (0..10).for_each(|slot| sfq.enqueue(Nanos(0), ticket(0, slot)));
+        (0..9).for_each(|slot| assert!(sfq.withdraw(Nanos(0), ticket(0, slot))));
+        sfq.enqueue(Nanos(0), ticket(1, 20));
+        assert_eq!(dispatched(&mut sfq), [9], "it arrived first, and nothing is ahead of it");
+    }
+
+    #[test]
+    fn a_new_weight_holds_for_what_follows() {
+        let mut sfq = sfq(DepthPolicy::Requests(100), &[1, 1]);
+        (0..2).for_each(|slot| sfq.enqueue(Nanos(0), ticket(0, slot)));
+        let share = Share { weight_milli: 4000, ..Share::default() };
+        sfq.configure(Nanos(0), TenantId(0), share);
+        (2..6).for_each(|slot| sfq.enqueue(Nanos(0), ticket(0, slot)));
+        (10..14).for_each(|slot| sfq.enqueue(Nanos(0), ticket(1, slot)));
+        assert_eq!(dispatched(&mut sfq), [0, 10, 1, 11, 2, 12, 3, 4, 5, 13]);
+    }
+
+    #[test]
+    fn draining_gives_back_all_and_forgets_its_tags() {
+        let mut sfq = sfq(DepthPolicy::Requests(1), &[1, 1]);
+        (0..3).for_each(|slot| sfq.enqueue(Nanos(0), ticket(0, slot)));
+        assert_eq!(dispatched(&mut sfq), [0]);
+        let slots: Vec<u32> = sfq.drain().iter().map(|ticket| ticket.slot).collect();
+        assert_eq!((slots, sfq.queued()), (vec![1, 2], 0));
+        sfq.enqueue(Nanos(0), ticket(0, 5));
+        sfq.enqueue(Nanos(0), ticket(1, 6));
+        sfq.complete(Nanos(0), ticket(0, 0));
+        assert_eq!(dispatched(&mut sfq), [6], "tenant 0 owes for the one it was served, no more");
+    }
+
+    #[test]
+    fn a_hold_waits_for_the_heavy_tenant_and_never_with_an_empty_device() {
+        let mut sfq = sfq(DepthPolicy::Requests(8), &[16, 1]);
+        let hold = Span::from_millis(25);
+        sfq.set_options(SfqOptions { depth: DepthPolicy::Requests(8), hold });
+        sfq.enqueue(Nanos(0), ticket(0, 0));
+        (10..13).for_each(|slot| sfq.enqueue(Nanos(0), ticket(1, slot)));
+        assert_eq!([sfq.poll(Nanos(0)), sfq.poll(Nanos(0))].map(slot), [Some(0), Some(10)]);
+        assert_eq!(sfq.poll(Nanos(5)), Next::WaitUntil(Nanos(5) + hold), "1 is a lead of 15/16");
+        sfq.enqueue(Nanos(9), ticket(0, 1));
+        assert_eq!(slot(sfq.poll(Nanos(9))), Some(1), "the absent tenant is back");
+        assert_eq!(sfq.poll(Nanos(9)), Next::WaitUntil(Nanos(9) + hold));
+        assert_eq!(slot(sfq.poll(Nanos(9) + hold)), Some(11), "a hold ends in a dispatch");
+        assert!(matches!(sfq.poll(Nanos(9) + hold), Next::WaitUntil(_)));
+        for done in [ticket(0, 0), ticket(0, 1), ticket(1, 10), ticket(1, 11)] {
+            sfq.complete(Nanos(9) + hold, done);
+        }
+        assert_eq!(slot(sfq.poll(Nanos(9) + hold)), Some(12), "nothing is in service");
+    }
+
+    fn slot(next: Next) -> Option<u32> {
+        match next {
+            Next::Dispatch(ticket) => Some(ticket.slot),
+            Next::WaitUntil(_) | Next::Idle => None,
+        }
     }
 }

@@ -1,4 +1,14 @@
-//! Tests of the schedulers from outside: claims of their papers, scripts, and property tests against
-//! plain models.
+//! Tests of the schedulers from outside: claims of their papers, scripts with golden output, and
+//! property tests against plain models.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, helpers included")]
+
+mod allocation;
+mod churn;
 mod closed_loop;
+mod limits;
+mod paper_dsfq;
+mod paper_sfq;
+mod paper_sfq_d2;
+mod scripts;
+mod support;

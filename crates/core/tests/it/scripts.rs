@@ -1,0 +1,190 @@
+//! Scripts with golden output: `testdata/sched/*.txt`.
+//!
+//! A script is a list of cases, `commands / ---- / output`, separated by blank lines; `#` begins a
+//! comment. All cases of a file share one scheduler and one clock. `EVENKEEL_BLESS=1` in the
+//! environment rewrites the output instead of comparing it.
+//!
+//! | command | meaning |
+//! |---|---|
+//! | `fifo [depth=N]` / `sfq depth=N [hold=MS]` / `sfq bytes=N [hold=MS]` | a new scheduler, clock at 0 |
+//! | `tenant N [weight=N] [iops=N burst=N]` | adds or changes a tenant |
+//! | `at MS` | sets the clock |
+//! | `send TENANT COUNT [cost=US] [size=BYTES]` | tickets arrive, named by a running number |
+//! | `poll` | dispatches whatever may go: `tenant:ticket` in order, then why it stops |
+//! | `done TICKET...` / `withdraw TICKET...` / `drain` | what they say |
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use evenkeel_core::id::TenantId;
+use evenkeel_core::sched::depth::DepthPolicy;
+use evenkeel_core::sched::fifo::Fifo;
+use evenkeel_core::sched::limit::Limited;
+use evenkeel_core::sched::sfq::{Sfq, SfqOptions};
+use evenkeel_core::sched::{Limit, Next, Scheduler, Share};
+use evenkeel_core::ticket::Ticket;
+use evenkeel_core::time::{Nanos, Span};
+
+use crate::support::ticket;
+
+struct Stage {
+    scheduler: Box<dyn Scheduler>,
+    now: Nanos,
+    tickets: Vec<Ticket>,
+}
+
+/// The words of a command that are not `name=value`, and the values by name.
+struct Words<'a> {
+    plain: Vec<&'a str>,
+    named: BTreeMap<&'a str, u64>,
+}
+
+impl<'a> Words<'a> {
+    fn parse(line: &'a str) -> Self {
+        let mut words = Words { plain: Vec::new(), named: BTreeMap::new() };
+        for word in line.split_whitespace() {
+            match word.split_once('=') {
+                Some((name, value)) => {
+                    words.named.insert(name, value.parse().expect("values are numbers"));
+                }
+                None => words.plain.push(word),
+            }
+        }
+        words
+    }
+
+    fn number(&self, index: usize) -> u32 {
+        self.plain[index].parse().expect("a number")
+    }
+
+    fn value(&self, name: &str) -> u64 {
+        self.named.get(name).copied().unwrap_or(0)
+    }
+}
+
+impl Stage {
+    fn new(scheduler: Box<dyn Scheduler>) -> Self {
+        Self { scheduler, now: Nanos(0), tickets: Vec::new() }
+    }
+
+    fn run(&mut self, line: &str, output: &mut String) {
+        let words = Words::parse(line);
+        match words.plain[0] {
+            "fifo" => {
+                let depth = words.named.get("depth").map(|&depth| u32::try_from(depth).unwrap());
+                *self = Self::new(Box::new(Limited::new(Fifo::new(depth))));
+            }
+            "sfq" => *self = Self::new(Box::new(Limited::new(new_sfq(&words)))),
+            "tenant" => self.tenant(&words),
+            "at" => self.now = Nanos(u64::from(words.number(1)) * 1_000_000),
+            "send" => self.send(&words),
+            "poll" => self.poll(output),
+            "done" => self.named_tickets(&words).iter().for_each(|ticket| {
+                self.scheduler.complete(self.now, *ticket);
+            }),
+            "withdraw" => {
+                for ticket in self.named_tickets(&words) {
+                    let found = self.scheduler.withdraw(self.now, ticket);
+                    let said = if found { "withdrawn" } else { "not queued" };
+                    writeln!(output, "{} {said}", name(&ticket)).unwrap();
+                }
+            }
+            "drain" => writeln!(output, "{}", names(&self.scheduler.drain())).unwrap(),
+            other => panic!("unknown command {other}"),
+        }
+    }
+
+    fn tenant(&mut self, words: &Words<'_>) {
+        let weight = words.named.get("weight").copied().unwrap_or(1);
+        let weight_milli = u32::try_from(weight * 1000).unwrap();
+        let limit = Limit {
+            rate_iops: words.value("iops"),
+            burst_requests: words.value("burst"),
+            ..Limit::default()
+        };
+        let tenant = TenantId(words.number(1));
+        self.scheduler.configure(self.now, tenant, Share { weight_milli, limit });
+    }
+
+    fn send(&mut self, words: &Words<'_>) {
+        let cost_us = words.named.get("cost").copied().unwrap_or(1);
+        let size_bytes = words.named.get("size").copied().unwrap_or(4096);
+        for _ in 0..words.number(2) {
+            let slot = u32::try_from(self.tickets.len()).unwrap();
+            let sent = ticket(words.number(1) as usize, slot, cost_us * 1000);
+            let sent = Ticket { size_bytes, ..sent };
+            self.tickets.push(sent);
+            self.scheduler.enqueue(self.now, sent);
+        }
+    }
+
+    fn poll(&mut self, output: &mut String) {
+        let mut dispatched = Vec::new();
+        let stop = loop {
+            match self.scheduler.poll(self.now) {
+                Next::Dispatch(ticket) => dispatched.push(ticket),
+                Next::WaitUntil(at) => break format!("wait {}", at.since(self.now)),
+                Next::Idle => break "idle".to_owned(),
+            }
+        };
+        if !dispatched.is_empty() {
+            writeln!(output, "{}", names(&dispatched)).unwrap();
+        }
+        writeln!(output, "{stop}, {} queued", self.scheduler.queued()).unwrap();
+    }
+
+    fn named_tickets(&self, words: &Words<'_>) -> Vec<Ticket> {
+        (1..words.plain.len()).map(|i| self.tickets[words.number(i) as usize]).collect()
+    }
+}
+
+fn new_sfq(words: &Words<'_>) -> Sfq {
+    let depth = match words.named.get("bytes") {
+        Some(&bytes) => DepthPolicy::Bytes(bytes),
+        None => DepthPolicy::Requests(u32::try_from(words.value("depth")).unwrap()),
+    };
+    Sfq::new(SfqOptions { depth, hold: Span::from_millis(words.value("hold")) })
+}
+
+fn name(ticket: &Ticket) -> String {
+    format!("{}:{}", ticket.tenant.0, ticket.slot)
+}
+
+fn names(tickets: &[Ticket]) -> String {
+    tickets.iter().map(name).collect::<Vec<_>>().join(" ")
+}
+
+/// The script with its output as it is now.
+fn play(script: &str) -> String {
+    let mut stage = Stage::new(Box::new(Fifo::new(None)));
+    let mut played = Vec::new();
+    for case in script.split("\n\n") {
+        let commands = case.split("\n----").next().expect("a split has a first part").trim_end();
+        let mut output = String::new();
+        for line in commands.lines().filter(|line| !line.starts_with('#')) {
+            stage.run(line, &mut output);
+        }
+        played.push(format!("{commands}\n----\n{}", output.trim_end()).trim_end().to_owned());
+    }
+    played.join("\n\n") + "\n"
+}
+
+#[test]
+fn scripts_give_their_golden_output() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/sched");
+    let bless = std::env::var_os("EVENKEEL_BLESS").is_some();
+    let mut paths: Vec<_> =
+        std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    assert!(!paths.is_empty(), "no scripts in {}", folder.display());
+    for path in paths {
+        let script = std::fs::read_to_string(&path).unwrap();
+        let played = play(&script);
+        if bless {
+            std::fs::write(&path, played).unwrap();
+        } else {
+            assert_eq!(played, script, "{} plays otherwise", path.display());
+        }
+    }
+}
