@@ -146,6 +146,10 @@ impl Ledger {
     }
 
     fn advance(&mut self, now: Nanos) {
+        // Most inputs come in bunches at one instant.
+        if now == self.updated {
+            return;
+        }
         if self.cost_in_service > 0 {
             self.integral += now.since(self.updated).0 as f64 / self.cost_in_service as f64;
         }
@@ -241,7 +245,7 @@ impl Row {
         let passed_ns = now.since(self.updated).0;
         self.waited_ns += signed(passed_ns.saturating_mul(u64::from(self.queued)));
         self.updated = now;
-        if self.in_service > 0 {
+        if self.in_service > 0 && integral > self.integral_seen {
             let held_ns = self.cost_in_service as f64 * (integral - self.integral_seen);
             let units = f64::from(self.queued + self.in_service);
             self.held_ns += held_ns;

@@ -71,6 +71,7 @@ mod tests {
         let linear = CostModel::Linear { read: line, write: line, flush: Span::ZERO };
         assert_eq!(linear.cost(Kind::Read, 4096), Cost(50_000 + 4096));
         assert_eq!(linear.cost(Kind::Flush, 0), Cost(1), "nothing is free: tags must advance");
+        assert_eq!(linear.cost(Kind::Trim, 1 << 40), Cost(50_000 + (1 << 40)), "beyond 64 bits");
         assert_eq!(CostModel::PerRequest.cost(Kind::Read, 1 << 30), Cost::ONE);
     }
 }
