@@ -234,7 +234,8 @@ impl Meter {
     }
 }
 
-fn charge_bytes(ticket: &Ticket) -> u64 {
+/// What a ticket takes of a depth in bytes.
+pub(crate) fn charge_bytes(ticket: &Ticket) -> u64 {
     ticket.size_bytes.max(CHARGE_BYTES_MIN)
 }
 

@@ -3,8 +3,8 @@
 //! | file | policy | source |
 //! |---|---|---|
 //! | [`fifo`] | arrival order, optional depth | baseline |
-//! | [`sfq`] | start-time fair queuing SFQ(D), depth in requests or bytes | Goyal et al. 1997; Jin et al. 2004; SFQ(D)+ |
-//! | [`depth`] | the depth that SFQ(D) fills, fixed or steered to a latency goal | SFQ(D2), IBIS 2016 |
+//! | [`sfq`] | start-time fair queuing, SFQ(D) and SFQ(D)+ | Goyal 1997; Jin 2004; vPFS+ 2019 |
+//! | [`depth`] | the depth that SFQ(D) fills, fixed or steered | SFQ(D2), IBIS 2016 |
 //! | [`hold`] | bounded-lead hold for closed-loop tenants whose queue runs dry | this project |
 //! | [`limit`] | token-bucket limits per tenant above any policy | |
 //! | [`dsfq`] | total-service shares over many servers | Wang & Merchant, FAST 2007 |

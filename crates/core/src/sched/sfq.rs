@@ -36,7 +36,7 @@
 
 use std::cmp::Ordering;
 
-use super::depth::{Depth, DepthPolicy};
+use super::depth::{Depth, DepthPolicy, charge_bytes};
 use super::heap::IndexedHeap;
 use super::hold::Hold;
 use super::queues::Queues;
@@ -186,12 +186,12 @@ impl Sfq {
         let budget_bytes = self.backfill.budget_bytes;
         let fits = |id: u32| {
             let ticket = &self.queues.front(id as usize)?.ticket;
-            (ticket.size_bytes <= budget_bytes && self.depth.fits(ticket)).then_some(ticket)
+            (charge_bytes(ticket) <= budget_bytes && self.depth.fits(ticket)).then_some(ticket)
         };
         let candidates =
             self.backlogged.near_top().filter_map(|(key, id)| Some((key, id, fits(id)?)));
         let (_, tenant, ticket) = candidates.min_by_key(|&(key, ..)| key)?;
-        self.backfill.budget_bytes -= ticket.size_bytes;
+        self.backfill.budget_bytes -= charge_bytes(ticket);
         Some(tenant)
     }
 }
@@ -356,6 +356,23 @@ mod tests {
         assert_eq!(dispatched(&mut sfq), [0; 0]);
         (0..sfq.in_service()).for_each(|_| sfq.complete(Nanos(0), sized(1, 99, 4096)));
         assert_eq!(dispatched(&mut sfq)[0], 1, "an empty device takes the head");
+    }
+
+    #[test]
+    fn requests_without_bytes_cannot_pass_a_head_for_ever() {
+        let mut sfq = sfq(DepthPolicy::Bytes(32 << 10), &[1, 1]);
+        sfq.enqueue(Nanos(0), sized(0, 0, 16 << 10));
+        sfq.enqueue(Nanos(0), sized(0, 1, 32 << 10));
+        (10..99).for_each(|slot| sfq.enqueue(Nanos(0), sized(1, slot, 0)));
+        let mut flushes = dispatched(&mut sfq).len() - 1;
+        while flushes < 80 {
+            sfq.complete(Nanos(0), sized(1, 0, 0));
+            match dispatched(&mut sfq).len() {
+                0 => break,
+                more => flushes += more,
+            }
+        }
+        assert_eq!(flushes, 9, "one in order, then one depth of 4 KiB each");
     }
 
     #[test]

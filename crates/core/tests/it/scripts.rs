@@ -6,7 +6,8 @@
 //!
 //! | command | meaning |
 //! |---|---|
-//! | `fifo [depth=N]` / `sfq depth=N [hold=MS]` / `sfq bytes=N [hold=MS]` | a new scheduler, clock at 0 |
+//! | `fifo [depth=N]` | a new scheduler, clock at 0 |
+//! | `sfq depth=N [hold=MS]`, `sfq bytes=N [hold=MS]` | likewise |
 //! | `tenant N [weight=N] [iops=N burst=N]` | adds or changes a tenant |
 //! | `at MS` | sets the clock |
 //! | `send TENANT COUNT [cost=US] [size=BYTES]` | tickets arrive, named by a running number |
