@@ -253,7 +253,7 @@ pub struct Tenant {
     pub name: String,
     /// Which connections are its own: any of these.
     pub matches: Vec<Match>,
-    /// Its weight and limits.
+    /// Its weight and limits. A limit holds on each backend by itself.
     pub share: Share,
 }
 

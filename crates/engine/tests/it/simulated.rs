@@ -79,6 +79,12 @@ impl Simulation {
 
     /// Lets virtual time pass, and reports.
     pub(crate) fn run(&mut self, until: Span) -> DomainReport {
+        self.advance(until);
+        self.engine.report(self.now)
+    }
+
+    /// Lets virtual time pass.
+    pub(crate) fn advance(&mut self, until: Span) {
         let end = Nanos(until.0);
         loop {
             let event_at = self.events.peek().map(|Reverse((at, ..))| *at);
@@ -94,7 +100,6 @@ impl Simulation {
             self.drain();
         }
         self.now = end;
-        self.engine.report(end)
     }
 
     fn send(&mut self, slot: u32) {
