@@ -1,10 +1,9 @@
 //! How much may be with the device at once: the D of SFQ(D).
 //!
 //! - **Requests**: a fixed number (Jin et al., SIGMETRICS 2004).
-//! - **Bytes**: a ticket takes depth in proportion to its size (SFQ(D)+, vPFS+, MSST 2019), so that
-//! a
-//!   few large requests do not hide behind the number of many small ones. A ticket takes 4 KiB at
-//!   least, or flushes would be free.
+//! - **Bytes**: a ticket takes depth in proportion to its size (SFQ(D)+, vPFS+, MSST 2019), so
+//!   that a few large requests do not hide behind the number of many small ones. A ticket takes
+//!   4 KiB at least, or flushes would be free.
 //! - **Adaptive**: an integral controller holds the device's latency to a goal (SFQ(D2), IBIS, HPDC
 //!   2016). Once per control period, with L the mean latency and Lref the goal,
 //!
