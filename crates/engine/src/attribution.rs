@@ -19,10 +19,10 @@
 //!
 //! Whoever held the server meanwhile: tenant c's part of it at an instant is its cost with the
 //! backend over everybody's. Let A(c) be the integral of that part over time. At each tick (every
-//! [`TICK`]) the wait W(v) that tenant v gathered is divided over all c in proportion to A(c). Its own
-//! part is counted less: of n units that v has here, the one that is being served waits for nobody,
-//! so v blames itself for (n-1)/n of A(v). Waiting behind one's own requests is most of what a deep
-//! queue does.
+//! [`TICK`]) the wait W(v) that tenant v gathered is divided over all c in proportion to A(c). Its
+//! own part is counted less: of n units that v has here, the one that is being served waits for
+//! nobody, so v blames itself for (n-1)/n of A(v). Waiting behind one's own requests is most of
+//! what a deep queue does.
 //!
 //! ```text
 //! in service      v: 1 ms    c: 3 ms        parts  v 1/4   c 3/4     v has 2 units: 1/8 and 3/4
@@ -36,11 +36,12 @@
 //!
 //! # What it costs
 //!
-//! A(c) changes whenever anybody's cost does, yet each event touches one tenant only: with
-//! G = integral of 1 / (cost of all in service), A(c) grows by (cost of c) * (change of G) while c's
+//! A(c) changes whenever anybody's cost does, yet each event touches one tenant only: with G =
+//! integral of 1 / (cost of all in service), A(c) grows by (cost of c) * (change of G) while c's
 //! own cost stands still, and is brought up to date when it changes. A tick looks at the tenants
-//! that were active, divides among the [`TOP_PARTIES`] greatest victims and culprits only, and books
-//! the rest as "other". The pairs live in a table of [`TOP_PAIRS`] (see [`PairTable`]).
+//! that were active, divides among the [`TOP_PARTIES`] greatest victims and culprits only, and
+//! books the rest as "other". The pairs live in a table of [`TOP_PAIRS`] with eviction by score
+//! (`PairTable`).
 
 use evenkeel_core::id::TenantId;
 use evenkeel_core::ticket::Ticket;
@@ -157,7 +158,8 @@ impl Ledger {
     }
 
     /// Divides what was waited since the last tick. `throttled` tells the request-time that a
-    /// tenant's own limit held here in all; `waited` hears of each tenant's wait. O(active tenants).
+    /// tenant's own limit held here in all; `waited` hears of each tenant's wait. O(active
+    /// tenants).
     pub(crate) fn tick(
         &mut self,
         now: Nanos,
@@ -282,8 +284,8 @@ fn keep_greatest<T>(parties: &mut [T], order: impl Fn(&T, &T) -> std::cmp::Order
     rest
 }
 
-/// The pairs that matter, in a table of fixed size (the Space-Saving sketch of Metwally, Agrawal and
-/// El Abbadi, ICDT 2005).
+/// The pairs that matter, in a table of fixed size (the Space-Saving sketch of Metwally, Agrawal
+/// and El Abbadi, ICDT 2005).
 ///
 /// A pair that the full table does not hold takes the place of the one with the least score, and
 /// inherits that score: a pair that gathers more than its fair part of all waits is therefore never

@@ -25,7 +25,7 @@ use crate::shares::Shares;
 use crate::units::{Stage, UnitEntry, UnitTable};
 use crate::{Input, Output, Request, Unit};
 
-/// The brain of one scheduling domain. See the [module](self).
+/// The brain of one scheduling domain.
 ///
 /// Feed one input with [`handle`](Self::handle), then call [`poll`](Self::poll) until it answers
 /// [`Output::WaitUntil`] or [`Output::Idle`]. Time never goes back between calls. An input and what

@@ -9,9 +9,10 @@
 //! ```
 //!
 //! A request of at most one unit's size is never cut. Of larger ones the cuts fall on multiples of
-//! the unit size, so that the backend sees aligned pieces wherever the client began. At most one unit of a request waits in the scheduler; the next one is
-//! cut when that one is dispatched. A `WRITE_ZEROES` of 4 TiB is thus one entry here, however many
-//! units it will have, and stands in the queue as one small request after another.
+//! the unit size, so that the backend sees aligned pieces wherever the client began. At most one
+//! unit of a request waits in the scheduler; the next one is cut when that one is dispatched. A
+//! `WRITE_ZEROES` of 4 TiB is thus one entry here, however many units it will have, and stands in
+//! the queue as one small request after another.
 
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;

@@ -3,10 +3,10 @@
 //! # The model
 //!
 //! In shadow mode every unit goes to the backend at once, and a second scheduler, with the real
-//! policy, sees the same arrivals. It needs a device to tell it when it may go on, and there is only
-//! the real one, whose order is not its own. So **each real completion is a service opportunity**:
-//! the shadow completes the unit that it dispatched longest ago, whichever that is, and then
-//! dispatches what fits. The real device sets the pace, the shadow sets the order.
+//! policy, sees the same arrivals. It needs a device to tell it when it may go on, and there is
+//! only the real one, whose order is not its own. So **each real completion is a service
+//! opportunity**: the shadow completes the unit that it dispatched longest ago, whichever that is,
+//! and then dispatches what fits. The real device sets the pace, the shadow sets the order.
 //!
 //! ```text
 //! real     a b c d e in the device                  d done            a done

@@ -9,8 +9,8 @@
 //! - b: the part of the window in which something was (**backlogged**),
 //!
 //! **Entitled** is what its weight gives it when it asks for all that it can, beside others who
-//! ask for what they asked for: everything if they were backlogged, what they got if not. What those
-//! leave is divided by weight (water-filling).
+//! ask for what they asked for: everything if they were backlogged, what they got if not. What
+//! those leave is divided by weight (water-filling).
 //!
 //! **Attainable** is the most that the work it offered could have had: its entitlement while it was
 //! backlogged, and what it got while it was not, `b * entitled + u`; never less than d. A tenant
@@ -24,8 +24,8 @@
 //! second    0.16       1.0          1/17 = 0.06        0.16
 //! ```
 //!
-//! Where nothing queues at the gate (observe and shadow mode), nobody is backlogged: entitled is the
-//! plain weight among the active, attainable is delivered.
+//! Where nothing queues at the gate (observe and shadow mode), nobody is backlogged: entitled is
+//! the plain weight among the active, attainable is delivered.
 
 use evenkeel_core::fair::water_fill;
 use evenkeel_core::id::TenantId;

@@ -47,7 +47,8 @@ pub(crate) struct UnitTable {
 }
 
 impl UnitTable {
-    /// Takes in a unit that is about to be queued; writes its handle into the ticket and returns it.
+    /// Takes in a unit that is about to be queued; writes its handle into the ticket and returns
+    /// it.
     pub(crate) fn insert(&mut self, mut entry: UnitEntry) -> Ticket {
         let handle = self.free.pop().unwrap_or_else(|| {
             let handle = u32::try_from(self.entries.len()).expect("fewer than 2^32 live units");

@@ -128,7 +128,8 @@ pub struct Upstream {
     /// Offer whatever the server lists, beside the declared exports.
     pub passthrough: bool,
     /// Whether acknowledged writes survive the death of the server's process (as in a page cache).
-    /// If not, the first flush after an unplanned reconnect fails, since what it covers may be gone.
+    /// If not, the first flush after an unplanned reconnect fails, since what it covers may be
+    /// gone.
     pub writes_survive_restart: bool,
     /// How long requests wait for a lost server before they fail.
     pub patience: Span,

@@ -15,8 +15,6 @@ fn run(policy: u32, ops: &[Op]) -> Vec<(Nanos, Output)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
-
     #[test]
     fn nothing_is_lost_or_doubled_whatever_the_sequence(
         policy in any::<u32>(),

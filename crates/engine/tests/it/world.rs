@@ -1,5 +1,6 @@
 //! A driver that trusts the engine with nothing: it feeds any sequence of operations, models what
-//! must become of every request, and asserts that it does. Property tests and the fuzz target run it.
+//! must become of every request, and asserts that it does. Property tests and the fuzz target run
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -91,12 +92,12 @@ impl World {
     }
 
     fn arrive(&mut self, choice: u8, a: u32, b: u32) {
-        let slot = (0..).find(|slot| !self.requests.contains_key(slot)).unwrap();
+        let slot = (0..=u32::MAX).find(|slot| !self.requests.contains_key(slot)).unwrap();
         let kind = Kind::ALL[usize::from(choice) % Kind::ALL.len()];
         let (offset, length) = match kind {
             Kind::Flush => (0, 0),
             // Now and then as large as a client may ask for.
-            Kind::Trim | Kind::WriteZeroes if a % 5 == 0 => (u64::from(b), 1 << 20),
+            Kind::Trim | Kind::WriteZeroes if a.is_multiple_of(5) => (u64::from(b), 1 << 20),
             _ => (u64::from(b) % (1 << 30), u64::from(a) % 40_000),
         };
         let tenant = TenantId(u32::from(choice / 8) % TENANTS);

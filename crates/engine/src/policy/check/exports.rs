@@ -18,7 +18,7 @@ pub(super) fn check(policy: &Policy, found: &mut Findings) {
     if policy.exports.is_empty() && !policy.backends.iter().any(|one| passes_on(&one.source)) {
         found.error(
             Place::Policy { field: "exports" },
-            "no export, and no upstream whose exports are passed through: clients would see nothing",
+            "no export, and no upstream that passes its own through: clients would see nothing",
             "declare an export, or set passthrough on an upstream",
         );
     }

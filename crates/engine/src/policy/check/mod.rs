@@ -6,8 +6,8 @@
 //! the remedy. Nothing outside the policy is looked at: whether a file exists or a server answers
 //! shows when the gate starts.
 //!
-//! One file for each kind of item: [`listeners`], [`backends`] (with groups), [`exports`],
-//! [`tenants`]; the bounds on memory are here.
+//! One file for each kind of item: `listeners`, `backends` (with groups), `exports`,
+//! `tenants`; the bounds on memory are here.
 
 mod backends;
 mod exports;
