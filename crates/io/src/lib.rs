@@ -10,6 +10,7 @@
 
 mod budget;
 mod buffer;
+pub mod child;
 mod client;
 mod clock;
 mod device;

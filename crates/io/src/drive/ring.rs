@@ -51,9 +51,7 @@ impl Ring {
             .setup_single_issuer()
             .build(ENTRIES)
             .or_else(|_| IoUring::new(ENTRIES))?;
-        // Jobs that end while they are submitted are seen by the reap that follows; only the
-        // others need to wake the data path.
-        ring.submitter().register_eventfd_async(event.as_raw_fd())?;
+        ring.submitter().register_eventfd(event.as_raw_fd())?;
         Ok(Self { ring, under_way: Slab::new(), waiting: VecDeque::new() })
     }
 
@@ -81,6 +79,9 @@ impl Ring {
         if self.ring.submission().is_empty() {
             return;
         }
+        // Jobs that end while they are submitted are seen by the reap that follows; they need not
+        // wake the data path.
+        self.ring.completion().disable_eventfd();
         // An interrupted or momentarily refused submission is tried again at the next one.
         if let Err(error) = self.ring.submit() {
             tracing::debug!(%error, "io_uring submission deferred");
@@ -88,6 +89,20 @@ impl Ring {
     }
 
     pub(super) fn reap(&mut self, finished: &mut Vec<Finished>) {
+        loop {
+            self.take_completions(finished);
+            self.submit();
+            // Whatever ends after this line wakes the data path; whatever ended before is seen.
+            let mut completions = self.ring.completion();
+            completions.enable_eventfd();
+            completions.sync();
+            if completions.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn take_completions(&mut self, finished: &mut Vec<Finished>) {
         let mut again = Vec::new();
         for completion in self.ring.completion() {
             let index = usize::try_from(completion.user_data()).expect("marks are slab keys");
@@ -100,12 +115,13 @@ impl Ring {
                 None => again.push(under_way),
             }
         }
-        again.into_iter().for_each(|job| self.start(job));
+        for under_way in again {
+            self.start(under_way);
+        }
         while self.under_way.len() < ENTRIES as usize {
             let Some(next) = self.waiting.pop_front() else { break };
             self.start(next);
         }
-        self.submit();
     }
 }
 

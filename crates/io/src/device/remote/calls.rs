@@ -15,6 +15,7 @@ use evenkeel_engine::Unit;
 use evenkeel_wire::nbd::proto::{Errno, Extent};
 use evenkeel_wire::nbd::reply::ReadCoverage;
 use evenkeel_wire::nbd::request::Request;
+use tokio::time::Instant;
 
 use crate::buffer::Buf;
 use crate::client::Client;
@@ -29,6 +30,8 @@ pub(super) struct Call {
     pub(super) payload: Option<(Arc<Buf>, Range<usize>)>,
     /// Whether it was sent on the connection that stands now or was lost last.
     pub(super) sent: bool,
+    /// When the first connection that it was sent on broke.
+    pub(super) lost_at: Option<Instant>,
     /// Acknowledged writes when it was sent: what a flush covers.
     pub(super) covers: u64,
     pub(super) error: Option<Errno>,
@@ -79,6 +82,14 @@ fn split(cookie: u64) -> (u32, usize) {
 }
 
 impl Calls {
+    /// Notes that the connection on which calls were sent broke.
+    pub(super) fn note_loss(&mut self, now: Instant) {
+        let calls = self.slots.iter_mut().filter_map(|slot| slot.call.as_mut());
+        for call in calls.filter(|call| call.sent) {
+            call.lost_at.get_or_insert(now);
+        }
+    }
+
     /// Takes a call and gives it its cookie.
     pub(super) fn insert(&mut self, mut call: Call) -> u64 {
         let index = self.free.pop().unwrap_or_else(|| {

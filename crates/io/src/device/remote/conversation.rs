@@ -220,7 +220,7 @@ impl Conversation {
         let Some((what, length)) = payload else {
             drop(calls);
             if last {
-                self.over(cookie)?;
+                self.over(cookie);
             }
             return Ok(0);
         };
@@ -229,7 +229,7 @@ impl Conversation {
             self.payload(call, what, Data::Slice(whole), last)?;
             drop(calls);
             if last {
-                self.over(cookie)?;
+                self.over(cookie);
             }
             return Ok(length);
         }
@@ -249,7 +249,10 @@ impl Conversation {
         let call = calls.find(cookie).expect("it was found with the header, and is not over");
         self.payload(call, what, Data::Whole(Arc::new(buf)), last)?;
         drop(calls);
-        if last { self.over(cookie) } else { Ok(()) }
+        if last {
+            self.over(cookie);
+        }
+        Ok(())
     }
 
     fn payload(
@@ -286,15 +289,17 @@ impl Conversation {
     }
 
     /// The last message of an answer has come.
-    fn over(&self, cookie: u64) -> io::Result<()> {
-        let call = self.link.calls.borrow_mut().remove(cookie).expect("found before");
+    fn over(&self, cookie: u64) {
+        let mut call = self.link.calls.borrow_mut().remove(cookie).expect("found before");
         let complete = call.coverage.as_ref().is_none_or(|coverage| coverage.is_complete());
         let untold = self.style.is_chunked()
             && call.request.command == Command::Read
             && call.coverage.is_none()
             && !call.answered_whole;
         if call.error.is_none() && (!complete || untold) {
-            return Err(broken("the server left out a part of a read"));
+            // The stream is in step; it is this answer alone that is of no use.
+            tracing::warn!(offset = call.request.offset, "upstream left out a part of a read");
+            call.error = Some(Errno::Io);
         }
         if let Some(remote) = self.remote.upgrade()
             && call.error.is_none()
@@ -313,7 +318,6 @@ impl Conversation {
             }
             Purpose::Question(question) => self.told(question, call.error),
         }
-        Ok(())
     }
 
     /// Answers a client's question with what it negotiated, under its own numbers.

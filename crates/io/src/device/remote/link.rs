@@ -119,6 +119,10 @@ impl Link {
         if remote.note_loss() {
             self.fail(remote, |call| call.sent && call.request.command == Command::Flush);
         }
+        // A request that breaks every connection it is sent on must not do so for ever.
+        self.calls.borrow_mut().note_loss(Instant::now());
+        let patience = duration(remote.terms.patience);
+        self.fail(remote, |call| call.lost_at.is_some_and(|at| at.elapsed() > patience));
     }
 
     /// Fails the calls that `which` picks.
@@ -149,23 +153,24 @@ impl Link {
 
 /// Connects, converses, and connects again, until the remote is gone.
 async fn keep_up(link: Rc<Link>) {
-    let mut pause = PAUSE_MIN;
-    let mut down_since = Instant::now();
+    let mut attempts = Attempts::new();
     while !link.closing.get() {
         match connect(&link).await {
             Ok(Some(conversation)) => {
-                pause = PAUSE_MIN;
+                let began = Instant::now();
                 let ended = conversation.await;
                 let Some(remote) = link.remote.upgrade() else { return };
                 if link.closing.get() {
                     return;
                 }
                 link.down(&remote);
-                down_since = Instant::now();
                 let why =
                     ended.err().map_or_else(|| "closed".to_owned(), |error| error.to_string());
                 tracing::warn!(export = remote.export, why, "upstream connection lost");
                 remote.note_trouble(Some(why.into()));
+                if began.elapsed() >= PAUSE_MAX {
+                    attempts = Attempts::new();
+                }
             }
             Ok(None) => return,
             Err(trouble) => {
@@ -175,15 +180,34 @@ async fn keep_up(link: Rc<Link>) {
                     tracing::warn!(upstream, why = trouble.why, "upstream not reached");
                 }
                 remote.note_trouble(Some(trouble));
-                if down_since.elapsed() > duration(remote.terms.patience) {
-                    link.given_up.set(true);
-                    link.fail(&remote, |_| true);
-                }
-                drop(remote);
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(PAUSE_MAX);
             }
         }
+        attempts.pause(&link).await;
+    }
+}
+
+/// Attempts to be served since the server last stood. A connection that breaks at once is a failed
+/// attempt like one that never stood, or a server that hangs up on a request would get it for ever.
+struct Attempts {
+    since: Instant,
+    pause: Duration,
+}
+
+impl Attempts {
+    fn new() -> Self {
+        Self { since: Instant::now(), pause: PAUSE_MIN }
+    }
+
+    /// Waits before the next attempt. Once patience is over, nobody else waits any more.
+    async fn pause(&mut self, link: &Link) {
+        let Some(remote) = link.remote.upgrade() else { return };
+        if self.since.elapsed() > duration(remote.terms.patience) {
+            link.given_up.set(true);
+            link.fail(&remote, |_| true);
+        }
+        drop(remote);
+        tokio::time::sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
     }
 }
 

@@ -218,6 +218,7 @@ impl Remote {
             request,
             payload,
             sent: false,
+            lost_at: None,
             covers: self.acknowledged.get(),
             error: None,
             answered_whole: false,
