@@ -26,7 +26,7 @@ Exit codes: 0 done, 1 the answer is no, 2 usage, 3 policy invalid, 4 nobody answ
 #[command(name = "evenkeel", version = version::LONG, after_help = AFTER_HELP)]
 #[command(max_term_width = 100, disable_help_subcommand = true)]
 pub struct Cli {
-    /// How log lines are written to stderr; RUST_LOG chooses which (such as `debug`).
+    /// How log lines are written to stderr; the variable `RUST_LOG` chooses which, such as `debug`.
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
     pub log: LogFormat,
     /// What to do.

@@ -322,7 +322,7 @@ fn tenant_table(tenants: &[crate::status::Tenant]) -> String {
 }
 
 fn backend_table(status: &Status) -> String {
-    let header = ["BACKEND", "STATE", "RECONNECTS", "REPLAYED", "LOST", "WHERE"];
+    let header = ["BACKEND", "STATE", "RECONNECTS", "REPLAYED", "LOST", "<WHERE"];
     let rows: Vec<_> = status
         .backends
         .iter()

@@ -18,12 +18,13 @@ pub fn count(value: f64) -> String {
     scaled(value, 1000.0, &["", "k", "M", "G", "T"]).replace(' ', "")
 }
 
-/// A duration, such as `3.2 ms`; a dash for none at all.
+/// A duration, such as `3.2 ms`; a dash for none at all, and no finer than a microsecond.
 pub fn duration(span: Span) -> String {
     match span.0 {
         0 => "-".to_owned(),
+        1..1_000 => "<1 us".to_owned(),
         // Below a minute the unit steps by thousands; above, people count in minutes and hours.
-        ns @ 1..60_000_000_000 => scaled_small(ns as f64),
+        ns @ 1_000..60_000_000_000 => scaled_small(ns as f64),
         ns => {
             let seconds = ns / 1_000_000_000;
             match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60) {
@@ -52,7 +53,7 @@ fn scaled(mut value: f64, step: f64, units: &[&str]) -> String {
         index += 1;
     }
     let unit = units[index];
-    let digits = usize::from(value < 9.95 && index > 0);
+    let digits = usize::from(value < 99.95 && index > 0);
     let text = format!("{value:.digits$}");
     format!("{} {unit}", text.strip_suffix(".0").unwrap_or(&text)).trim_end().to_owned()
 }
@@ -67,7 +68,7 @@ mod tests {
         assert_eq!(size(1_048_576.0), "1 MiB");
         assert_eq!(size(1_022_976.0), "999 KiB");
         assert_eq!(byte_rate(123_456_789.0), "118 MiB/s");
-        assert_eq!(count(12_345.0), "12k");
+        assert_eq!(count(12_345.0), "12.3k");
         assert_eq!(count(1_234.0), "1.2k");
         assert_eq!(count(3.0), "3");
         assert_eq!(percent(0.745), "74%");
@@ -78,6 +79,6 @@ mod tests {
         let shown: Vec<_> = [0, 250, 3_200_000, 59_000_000_000, 61_000_000_000, 90_061_000_000_000]
             .map(|ns| duration(Span(ns)))
             .into();
-        assert_eq!(shown, ["-", "250 ns", "3.2 ms", "59 s", "1m01s", "1d01h"]);
+        assert_eq!(shown, ["-", "<1 us", "3.2 ms", "59 s", "1m01s", "1d01h"]);
     }
 }

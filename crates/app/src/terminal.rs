@@ -39,10 +39,16 @@ pub fn colour_allowed() -> bool {
     !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// Lays out rows in columns; the first column to the left, the others to the right. The last
-/// column is ragged: it is not padded.
+/// Lays out rows in columns: the first column to the left, the others to the right, but for those
+/// whose title begins with `<`.
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
-    let mut widths: Vec<usize> = header.iter().map(|cell| cell.chars().count()).collect();
+    let to_left: Vec<bool> = header
+        .iter()
+        .enumerate()
+        .map(|(column, title)| column == 0 || title.starts_with('<'))
+        .collect();
+    let titles: Vec<&str> = header.iter().map(|title| title.trim_start_matches('<')).collect();
+    let mut widths: Vec<usize> = titles.iter().map(|title| title.chars().count()).collect();
     for row in rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.chars().count());
@@ -52,15 +58,17 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let mut line = |cells: &mut dyn Iterator<Item = &str>| {
         let start = text.len();
         for (column, (cell, &width)) in cells.zip(&widths).enumerate() {
-            match column {
-                0 => text += &format!("{cell:<width$}"),
-                _ => text += &format!("  {cell:>width$}"),
-            }
+            text += if column == 0 { "" } else { "  " };
+            text += &if to_left[column] {
+                format!("{cell:<width$}")
+            } else {
+                format!("{cell:>width$}")
+            };
         }
         text.truncate(start + text[start..].trim_end().len());
         text.push('\n');
     };
-    line(&mut header.iter().copied());
+    line(&mut titles.iter().copied());
     for row in rows {
         line(&mut row.iter().map(String::as_str));
     }
@@ -72,7 +80,7 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 pub(crate) fn assert_document(path: &str, text: &str) {
     let full = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
-    if std::env::var_os("EVENKEEL_BLESS").is_some() {
+    if std::env::var_os("EVENKEEL_BLESS").is_some_and(|value| !value.is_empty()) {
         std::fs::create_dir_all(full.parent().expect("a document has a folder")).unwrap();
         std::fs::write(&full, text).unwrap();
         return;

@@ -101,6 +101,9 @@ pub fn parse_duration(text: &str) -> Result<Span, UnitError> {
 
 /// Prints a duration so that [`parse_duration`] reads it back.
 pub fn print_duration(span: Span) -> String {
+    if span == Span::ZERO {
+        return "0 s".to_owned();
+    }
     print(span.0, NANOSECONDS)
 }
 
@@ -239,7 +242,7 @@ mod tests {
         assert_eq!(print_size(4_097), "4097 B");
         assert_eq!(print_rate(Amount::Requests(2_000)), "2k iops");
         assert_eq!(print_duration(Span::from_millis(1_500)), "1500 ms");
-        assert_eq!(print_duration(Span::ZERO), "0 ns");
+        assert_eq!(print_duration(Span::ZERO), "0 s");
     }
 
     #[test]

@@ -137,7 +137,20 @@ fn read(path: &Path) -> io::Result<String> {
 
 /// Makes relative paths start from `folder`.
 pub fn rebase(policy: &mut Policy, folder: &Path) {
-    let fix = |path: &mut PathBuf| *path = folder.join(&*path);
+    each_path(policy, |path| *path = folder.join(&*path));
+}
+
+/// Makes relative paths absolute, from the folder in which this process runs.
+pub fn absolute(policy: &mut Policy) {
+    each_path(policy, |path| {
+        // It fails without a current folder only; then the path is as good as it can be.
+        if let Ok(absolute) = std::path::absolute(&*path) {
+            *path = absolute;
+        }
+    });
+}
+
+fn each_path(policy: &mut Policy, fix: impl Fn(&mut PathBuf)) {
     for listener in &mut policy.listeners {
         if let Address::Unix(path) = &mut listener.address {
             fix(path);
@@ -145,7 +158,7 @@ pub fn rebase(policy: &mut Policy, folder: &Path) {
         if let Some(tls) = &mut listener.tls {
             fix(&mut tls.certificate);
             fix(&mut tls.key);
-            tls.client_authority.iter_mut().for_each(fix);
+            tls.client_authority.iter_mut().for_each(&fix);
         }
     }
     for backend in &mut policy.backends {
@@ -158,7 +171,7 @@ pub fn rebase(policy: &mut Policy, folder: &Path) {
                 }
                 if let Some(tls) = &mut upstream.tls {
                     fix(&mut tls.authority);
-                    for (certificate, key) in &mut tls.identity {
+                    if let Some((certificate, key)) = &mut tls.identity {
                         fix(certificate);
                         fix(key);
                     }

@@ -21,10 +21,10 @@ use super::raw::{
 use crate::units::Amount;
 
 /// Connections per export towards an upstream that allows several.
-pub const CONNECTIONS_DEFAULT: u32 = 4;
+pub(super) const CONNECTIONS_DEFAULT: u32 = 4;
 
 /// How long requests wait for a lost server.
-pub const PATIENCE_DEFAULT: Span = Span::from_secs(30);
+pub(super) const PATIENCE_DEFAULT: Span = Span::from_secs(30);
 
 /// A burst without a size of its own is what its rate gives in this part of a second.
 const BURST_DIVISOR: u64 = 10;
@@ -34,7 +34,7 @@ const BURST_DIVISOR: u64 = 10;
 pub(super) fn resolve(raw: RawPolicy, out: &mut Diagnostics) -> (Policy, Places) {
     let mut places = Places::default();
     let spans = [
-        ("mode", at(&raw.mode)),
+        ("mode", at(raw.mode.as_ref())),
         ("listeners", raw.listen.first().map(Spanned::span)),
         ("backends", Some(0..0)),
     ];
@@ -82,8 +82,11 @@ fn short_listener(address: Spanned<Address>, index: usize, places: &mut Places) 
 }
 
 fn listener(raw: RawListener, index: usize, places: &mut Places) -> Listener {
-    let spans =
-        [("", Some(raw.name.span())), ("address", Some(raw.address.span())), ("tls", at(&raw.tls))];
+    let spans = [
+        ("", Some(raw.name.span())),
+        ("address", Some(raw.address.span())),
+        ("tls", at(raw.tls.as_ref())),
+    ];
     places.note_all(Part::Listener, index, spans);
     let tls = raw.tls.map(|tls| listener_tls(tls.into_inner()));
     Listener { name: raw.name.into_inner(), address: raw.address.into_inner(), tls }
@@ -106,19 +109,21 @@ fn backend(
 ) -> Option<Backend> {
     let name = raw.name.get_ref().clone();
     places.note(Part::Backend, index, "", raw.name.span());
+    let source = at(raw.upstream.as_ref());
+    let source = source.or_else(|| at(raw.file.as_ref())).or_else(|| at(raw.directory.as_ref()));
     let spans = [
-        ("source.connections", at(&raw.connections)),
-        ("source.patience", at(&raw.patience)),
-        ("scheduling.depth", at(&raw.depth)),
-        ("scheduling.hold", at(&raw.hold)),
-        ("scheduling.unit_bytes", at(&raw.unit)),
-        ("scheduling.cost", at(&raw.cost)),
-        ("source", at(&raw.upstream).or(at(&raw.file)).or(at(&raw.directory))),
-        ("source.tls", at(&raw.tls)),
+        ("source.connections", at(raw.connections.as_ref())),
+        ("source.patience", at(raw.patience.as_ref())),
+        ("scheduling.depth", at(raw.depth.as_ref())),
+        ("scheduling.hold", at(raw.hold.as_ref())),
+        ("scheduling.unit_bytes", at(raw.unit.as_ref())),
+        ("scheduling.cost", at(raw.cost.as_ref())),
+        ("source", source),
+        ("source.tls", at(raw.tls.as_ref())),
     ];
     places.note_all(Part::Backend, index, spans);
     let scheduling = scheduling(&mut raw);
-    let source = source(raw, out)?;
+    let source = self::source(raw, out)?;
     Some(Backend { name, source, scheduling })
 }
 
@@ -133,8 +138,8 @@ fn scheduling(raw: &mut RawBackend) -> Scheduling {
     }
 }
 
-fn at<T>(written: &Option<Spanned<T>>) -> Option<Range<usize>> {
-    written.as_ref().map(Spanned::span)
+fn at<T>(written: Option<&Spanned<T>>) -> Option<Range<usize>> {
+    written.map(Spanned::span)
 }
 
 fn or<T>(written: Option<Spanned<T>>, default: T) -> T {
@@ -153,7 +158,12 @@ fn cost_model(raw: RawCost) -> CostModel {
 /// The one source that a backend must name.
 fn source(mut raw: RawBackend, out: &mut Diagnostics) -> Option<Source> {
     let memory = raw.memory.take().filter(|memory| *memory.get_ref());
-    let named = [at(&raw.upstream), at(&raw.file), at(&raw.directory), at(&memory)];
+    let named = [
+        at(raw.upstream.as_ref()),
+        at(raw.file.as_ref()),
+        at(raw.directory.as_ref()),
+        at(memory.as_ref()),
+    ];
     let mut spans: Vec<_> = named.into_iter().flatten().collect();
     let remedy = "give one of `upstream`, `file`, `directory`, `memory = true`";
     if spans.len() != 1 {
@@ -181,13 +191,13 @@ fn source(mut raw: RawBackend, out: &mut Diagnostics) -> Option<Source> {
 
 /// Refuses keys that mean nothing for the kind of source.
 fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
-    let local = [("direct", at(&raw.direct))];
+    let local = [("direct", at(raw.direct.as_ref()))];
     let remote = [
-        ("connections", at(&raw.connections)),
-        ("passthrough", at(&raw.passthrough)),
-        ("writes_survive_restart", at(&raw.writes_survive_restart)),
-        ("patience", at(&raw.patience)),
-        ("tls", at(&raw.tls)),
+        ("connections", at(raw.connections.as_ref())),
+        ("passthrough", at(raw.passthrough.as_ref())),
+        ("writes_survive_restart", at(raw.writes_survive_restart.as_ref())),
+        ("patience", at(raw.patience.as_ref())),
+        ("tls", at(raw.tls.as_ref())),
     ];
     let on_disk = raw.file.is_some() || raw.directory.is_some();
     let wrong =
@@ -246,14 +256,15 @@ fn group(raw: RawGroup, index: usize, out: &mut Diagnostics, places: &mut Places
     let name = raw.name.get_ref().clone();
     places.note(Part::Group, index, "", raw.name.span());
     places.note(Part::Group, index, "backends", raw.backends.span());
-    let spans = [("sharing", at(&raw.sharing).or(at(&raw.min_share)))];
+    let sharing_span = at(raw.sharing.as_ref()).or_else(|| at(raw.min_share.as_ref()));
+    let spans = [("sharing", sharing_span)];
     places.note_all(Part::Group, index, spans);
     let sharing = or(raw.sharing, RawSharing::Local);
-    if let Some(min_share) = &raw.min_share {
-        if sharing != RawSharing::Hybrid {
-            let remedy = "write `sharing = \"hybrid\"`, or remove it";
-            out.error(min_share.span(), "`min_share` needs hybrid sharing", remedy);
-        }
+    if let Some(min_share) = &raw.min_share
+        && sharing != RawSharing::Hybrid
+    {
+        let remedy = "write `sharing = \"hybrid\"`, or remove it";
+        out.error(min_share.span(), "`min_share` needs hybrid sharing", remedy);
     }
     let sharing = match sharing {
         RawSharing::Local => Sharing::Local,
@@ -281,10 +292,10 @@ fn export(
     let name = raw.name.get_ref().clone();
     places.note(Part::Export, index, "", raw.name.span());
     let spans = [
-        ("backend", at(&raw.backend)),
-        ("source", at(&raw.source)),
-        ("offset_bytes", at(&raw.offset)),
-        ("size_bytes", at(&raw.size)),
+        ("backend", at(raw.backend.as_ref())),
+        ("source", at(raw.source.as_ref())),
+        ("offset_bytes", at(raw.offset.as_ref())),
+        ("size_bytes", at(raw.size.as_ref())),
     ];
     places.note_all(Part::Export, index, spans);
     let backend = raw.backend.map(Spanned::into_inner).or_else(|| only_backend.map(str::to_owned));
@@ -307,11 +318,11 @@ fn tenant(raw: RawTenant, index: usize, out: &mut Diagnostics, places: &mut Plac
     let name = raw.name.get_ref().clone();
     places.note(Part::Tenant, index, "", raw.name.span());
     let spans = [
-        ("matches", at(&raw.matches)),
-        ("share.weight_milli", at(&raw.share)),
-        ("share.limit", at(&raw.limit)),
-        ("share.limit.burst_bytes", at(&raw.burst)),
-        ("share.limit.burst_requests", at(&raw.burst)),
+        ("matches", at(raw.matches.as_ref())),
+        ("share.weight_milli", at(raw.share.as_ref())),
+        ("share.limit", at(raw.limit.as_ref())),
+        ("share.limit.burst_bytes", at(raw.burst.as_ref())),
+        ("share.limit.burst_requests", at(raw.burst.as_ref())),
     ];
     places.note_all(Part::Tenant, index, spans);
     let limit = limit(
@@ -381,9 +392,9 @@ fn memory(raw: Option<Spanned<RawMemory>>, places: &mut Places) -> Memory {
     places.note(Part::Memory, 0, "", raw.span());
     let raw = raw.into_inner();
     let spans = [
-        ("per_tenant_bytes", at(&raw.per_tenant)),
-        ("total_bytes", at(&raw.total)),
-        ("connections", at(&raw.connections)),
+        ("per_tenant_bytes", at(raw.per_tenant.as_ref())),
+        ("total_bytes", at(raw.total.as_ref())),
+        ("connections", at(raw.connections.as_ref())),
     ];
     places.note_all(Part::Memory, 0, spans);
     Memory {

@@ -162,12 +162,12 @@ pub fn parse_address(written: &str) -> Option<Address> {
     }
     let (host, port) = written.rsplit_once(':')?;
     port.parse::<u16>().ok().filter(|_| port.bytes().all(|byte| byte.is_ascii_digit()))?;
-    let good = match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-        Some(v6) => v6.parse::<std::net::Ipv6Addr>().is_ok(),
-        None => {
-            let plain = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '-' || c == '_';
-            !host.is_empty() && host.len() <= 253 && host.chars().all(plain)
-        }
+    let bracketed = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let good = if let Some(v6) = bracketed {
+        v6.parse::<std::net::Ipv6Addr>().is_ok()
+    } else {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '-' || c == '_';
+        !host.is_empty() && host.len() <= 253 && host.chars().all(plain)
     };
     good.then(|| Address::Tcp(written.to_owned()))
 }

@@ -242,13 +242,11 @@ impl TryFrom<MatchSpec> for Match {
 }
 
 fn put_export(policy: &mut Policy, name: String, spec: ExportSpec) -> Result<(), ChangeError> {
-    let index = match policy.exports.iter().position(|export| export.name == name) {
-        Some(index) => index,
-        None => {
-            policy.exports.push(new_export(policy, name, spec.backend.as_deref())?);
-            policy.exports.len() - 1
-        }
-    };
+    let known = policy.exports.iter().position(|export| export.name == name);
+    let index = known.unwrap_or(policy.exports.len());
+    if known.is_none() {
+        policy.exports.push(new_export(policy, name, spec.backend.as_deref())?);
+    }
     let export = &mut policy.exports[index];
     if let Some(backend) = spec.backend {
         export.backend = backend;
@@ -259,8 +257,8 @@ fn put_export(policy: &mut Policy, name: String, spec: ExportSpec) -> Result<(),
     if let Some(size) = spec.size {
         export.size_bytes = Some(units::parse_size(&size)?);
     }
-    export.source = spec.source.or(export.source.take());
-    export.description = spec.description.or(export.description.take());
+    export.source = spec.source.or_else(|| export.source.take());
+    export.description = spec.description.or_else(|| export.description.take());
     export.read_only = spec.read_only.unwrap_or(export.read_only);
     Ok(())
 }

@@ -37,7 +37,7 @@ pub struct Client {
 /// Options of every command that talks to a gate.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ControlArgs {
-    /// The gate's control socket [default: $EVENKEEL_CONTROL, else ./evenkeel-data/control.sock,
+    /// The gate's control socket [default: that of the variable `EVENKEEL_CONTROL`, else ./evenkeel-data/control.sock,
     /// else /run/evenkeel/control.sock].
     #[arg(long, value_name = "PATH", global = true)]
     control: Option<PathBuf>,
@@ -56,6 +56,16 @@ impl ControlArgs {
 }
 
 impl Client {
+    /// The gate whose control socket is at `socket`.
+    pub fn new(socket: PathBuf) -> Self {
+        Self { socket }
+    }
+
+    /// The gate whose control socket is at `socket`.
+    pub fn at(socket: PathBuf) -> Self {
+        Self { socket }
+    }
+
     /// Asks for a JSON document.
     ///
     /// # Errors
@@ -148,6 +158,10 @@ fn refusal(status: StatusCode, answer: &[u8]) -> anyhow::Error {
     let message = body["error"].as_str().map_or_else(|| status.to_string(), str::to_owned);
     let exit =
         if status == StatusCode::UNPROCESSABLE_ENTITY { Exit::Invalid } else { Exit::Runtime };
+    if body.get("findings").is_some() {
+        let heading = "the policy would not be valid; the gate keeps the one it has";
+        return exit.because(format!("{heading}\n\n{message}"));
+    }
     exit.because(message)
 }
 

@@ -101,3 +101,6 @@ impl Control {
         Ok(diagnostics)
     }
 }
+
+#[cfg(test)]
+mod tests;

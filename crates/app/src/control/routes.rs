@@ -69,7 +69,9 @@ async fn metrics(State(control): Shared) -> Response {
 }
 
 async fn policy(State(control): Shared) -> Response {
-    let text = config::print(&control.gate().policy().await);
+    let mut policy = control.gate().policy().await;
+    config::absolute(&mut policy);
+    let text = config::print(&policy);
     ([(CONTENT_TYPE, "application/toml")], text).into_response()
 }
 

@@ -1,10 +1,10 @@
-//! What the process itself uses, from `/proc/self`.
+//! What a process uses, from `/proc`.
 
 /// Ticks per second in `/proc/self/stat`; the kernel's user interface fixes it at 100 on every
 /// architecture that this runs on.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// CPU time and resident memory of this process.
+/// CPU time and resident memory of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
     /// User and system time since start.
@@ -16,8 +16,17 @@ pub struct Usage {
 impl Usage {
     /// Reads it; nothing where there is no `/proc`.
     pub fn now() -> Option<Self> {
-        let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-        let status = std::fs::read_to_string("/proc/self/status").ok()?;
+        Self::read("self")
+    }
+
+    /// Reads that of another process; nothing if there is none.
+    pub fn of(pid: u32) -> Option<Self> {
+        Self::read(&pid.to_string())
+    }
+
+    fn read(process: &str) -> Option<Self> {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
         Some(Self { cpu_seconds: cpu_seconds(&stat)?, resident_bytes: resident_bytes(&status)? })
     }
 }

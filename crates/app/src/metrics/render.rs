@@ -31,6 +31,9 @@ pub fn render(report: &GateReport, policy: &Policy, usage: Option<Usage>) -> Str
     page.document.finish()
 }
 
+/// A metric, and where its value is in an account.
+type Reading<A, T> = (&'static Metric, fn(&A) -> T);
+
 struct Page<'a> {
     report: &'a GateReport,
     policy: &'a Policy,
@@ -117,7 +120,7 @@ impl Page<'_> {
         self.by_tenant(&metric::REQUEST, |family, labels, tenant| {
             family.histogram(labels, &tenant.total_time);
         });
-        let spans: [(&'static Metric, fn(&TenantReport) -> Span); 5] = [
+        let spans: [Reading<TenantReport, Span>; 5] = [
             (&metric::WAITED, |tenant| tenant.waited),
             (&metric::THROTTLED, |tenant| tenant.throttled),
             (&metric::SHADOW_HELD, |tenant| tenant.shadow_held),
@@ -164,7 +167,7 @@ impl Page<'_> {
     }
 
     fn servers(&mut self) {
-        let numbers: [(&'static Metric, fn(&ServerReport) -> f64); 5] = [
+        let numbers: [Reading<ServerReport, f64>; 5] = [
             (&metric::SERVER_IN_SERVICE, |server| server.in_service as f64),
             (&metric::SERVER_QUEUED, |server| server.queued as f64),
             (&metric::SERVER_DEPTH, |server| server.depth as f64),
@@ -183,7 +186,7 @@ impl Page<'_> {
     }
 
     fn backends(&mut self) {
-        let numbers: [(&'static Metric, fn(&BackendReport) -> u64); 4] = [
+        let numbers: [Reading<BackendReport, u64>; 4] = [
             (&metric::BACKEND_UP, |backend| u64::from(backend.up)),
             (&metric::RECONNECTS, |backend| backend.reconnects),
             (&metric::REPLAYED, |backend| backend.replayed),

@@ -138,7 +138,9 @@ mod tests {
     #[test]
     fn buckets_are_cumulative_and_end_with_the_count() {
         let mut histogram = Histogram::default();
-        [1_000, 40_000, 30_000_000, 20_000_000_000].map(|ns| histogram.record(Span(ns)));
+        for ns in [1_000, 40_000, 30_000_000, 20_000_000_000] {
+            histogram.record(Span(ns));
+        }
         let mut document = Document::default();
         document.family(&table::QUEUE).histogram(&["d", "t"], &histogram);
         let text = document.finish();

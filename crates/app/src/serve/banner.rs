@@ -11,19 +11,19 @@ use crate::version;
 
 /// Where the operator finds things.
 #[derive(Clone, Copy, Debug)]
-pub struct Places<'a> {
+pub(super) struct Places<'a> {
     /// The policy file.
-    pub policy: &'a Path,
+    pub(super) policy: &'a Path,
     /// The control socket.
-    pub control: &'a Path,
+    pub(super) control: &'a Path,
     /// The read-only HTTP address, if there is one.
-    pub metrics: Option<SocketAddr>,
+    pub(super) metrics: Option<SocketAddr>,
     /// Whether `evenkeel top` finds the control socket by itself.
-    pub control_is_usual: bool,
+    pub(super) control_is_usual: bool,
 }
 
 /// The lines.
-pub fn banner(policy: &Policy, places: Places<'_>) -> String {
+pub(super) fn banner(policy: &Policy, places: Places<'_>) -> String {
     let mut text = format!(
         "evenkeel {} is ready: mode {}, policy {}\n\n",
         version::VERSION,

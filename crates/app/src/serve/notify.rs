@@ -11,7 +11,7 @@ const VARIABLE: &str = "NOTIFY_SOCKET";
 ///
 /// # Errors
 /// A manager that cannot be told; the gate runs all the same.
-pub fn notify(state: &str) -> io::Result<()> {
+pub(super) fn notify(state: &str) -> io::Result<()> {
     match std::env::var(VARIABLE) {
         Ok(socket) if !socket.is_empty() => send(&socket, state),
         _ => Ok(()),

@@ -178,10 +178,9 @@ impl Live {
         let choices = &mut self.choices;
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
-            KeyCode::Char('c') if control => return false,
-            KeyCode::Char('q') => return false,
             KeyCode::Esc if choices.help => choices.help = false,
-            KeyCode::Esc => return false,
+            KeyCode::Char('q') | KeyCode::Esc => return false,
+            KeyCode::Char('c') if control => return false,
             KeyCode::Char('?' | 'h') => choices.help = !choices.help,
             KeyCode::Char('s') => choices.order = choices.order.next(),
             KeyCode::Char('p' | ' ') => choices.paused = !choices.paused,

@@ -5,6 +5,9 @@ use evenkeel_core::time::Span;
 
 use crate::status::{Domain, Interference, Status, Tenant, Times};
 
+/// Fewer requests waiting on average are not worth a line.
+const WAITING_MIN: f64 = 0.05;
+
 /// One picture.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Picture {
@@ -220,7 +223,7 @@ impl Interval<'_> {
     fn pairs(&self) -> impl Iterator<Item = Pair> {
         self.domain.interference.iter().filter_map(|pair| {
             let waiting = self.waited(pair) / self.seconds;
-            (waiting > 0.0).then(|| Pair {
+            (waiting >= WAITING_MIN).then(|| Pair {
                 victim: pair.victim.clone(),
                 culprit: pair.culprit.clone(),
                 waiting,

@@ -3,12 +3,12 @@
 //! ```text
 //! evenkeel 0.1.0   ENFORCE   up 2m00s   6 connections   12 MiB of 256 MiB held
 //!
-//! TENANT       OFFERED/s DELIVERED/s  GOT ENTITLED CAN  QUEUE p99 DEVICE p99 LIMITED WAITS FOR
-//! ...
-//! SHARES       a bar of what each got, with a mark at what it is entitled to
+//! TENANT       one row each: offered, delivered, got, due, could have had, times, whom it waits for
+//! SHARES       a bar of what each got, with a mark at what is due
 //! BACKENDS     state, how busy, how much is with it and how much waits
 //! WHO WAITS    the pairs that hurt most
-//! q quit  s sort (delivered)  p pause  ? help
+//!
+//! q quit   s sort (by delivered)   p pause   ? help
 //! ```
 
 use ratatui::Frame;
@@ -25,6 +25,18 @@ const BARS_MAX: usize = 8;
 
 /// Pairs of who waits for whom that are shown at most.
 const PAIRS_MAX: usize = 5;
+
+/// Lines of the header, of the gap below it, and of the footer.
+const HEAD_AND_FOOT: usize = 3;
+
+/// Lines of a section beside its items: a gap and a title.
+const TITLE: usize = 2;
+
+/// Lines that the table of tenants gets before anything else.
+const TENANT_LINES_MIN: usize = 9;
+
+/// How a tenant that waits behind its own requests is told.
+const ITSELF: &str = "itself";
 
 /// From this width on, requests per second and weights are shown too.
 const WIDE: u16 = 110;
@@ -58,31 +70,55 @@ impl Choices {
 
 /// Draws the picture.
 pub fn draw(frame: &mut Frame<'_>, picture: &Picture, choices: &Choices) {
-    let rows = picture.rows.len().saturating_sub(choices.scrolled).max(1);
-    let bars = picture.rows.len().min(BARS_MAX);
-    let pairs = picture.pairs.len().min(PAIRS_MAX);
-    let height = |lines: usize| u16::try_from(lines).unwrap_or(u16::MAX);
-    let section = |lines: usize| if lines == 0 { 0 } else { height(lines + 2) };
-    // What is below gives way first when there is little room.
+    let heights = heights(picture, choices, usize::from(frame.area().height));
+    let bars = &picture.rows[..picture.rows.len().min(BARS_MAX)];
+    let pairs = &picture.pairs[..picture.pairs.len().min(PAIRS_MAX)];
     let [head, tenants, shares, backends, waits, _, foot] = Layout::vertical([
         Constraint::Length(2),
-        Constraint::Min(height(rows + 1).min(6)),
-        Constraint::Max(section(bars)),
-        Constraint::Max(section(picture.backends.len())),
-        Constraint::Max(section(pairs)),
+        Constraint::Length(heights.tenants),
+        Constraint::Length(heights.shares),
+        Constraint::Length(heights.backends),
+        Constraint::Length(heights.waits),
         Constraint::Fill(1),
         Constraint::Length(1),
     ])
     .areas(frame.area());
     header(frame, head, picture, choices);
     tenant_table(frame, tenants, picture, choices);
-    share_bars(frame, shares, &picture.rows[..bars], choices);
+    share_bars(frame, shares, bars, choices);
     backend_lines(frame, backends, &picture.backends, choices);
-    pair_lines(frame, waits, &picture.pairs[..pairs], choices);
+    pair_lines(frame, waits, pairs, choices);
     footer(frame, foot, choices);
     if choices.help {
         help(frame);
     }
+}
+
+/// Lines for each part of the picture.
+struct Heights {
+    tenants: u16,
+    shares: u16,
+    backends: u16,
+    waits: u16,
+}
+
+/// Shares out the lines: first some to the tenants, then to each section that fits as a whole, and
+/// what is left to the tenants again.
+fn heights(picture: &Picture, choices: &Choices, lines: usize) -> Heights {
+    let mut left = lines.saturating_sub(HEAD_AND_FOOT);
+    let mut take = |wanted: usize| {
+        let taken = if wanted <= left { wanted } else { 0 };
+        left -= taken;
+        u16::try_from(taken).unwrap_or(u16::MAX)
+    };
+    let section = |items: usize| if items == 0 { 0 } else { items + TITLE };
+    let rows = picture.rows.len().saturating_sub(choices.scrolled).max(1) + 1;
+    let first = take(rows.min(TENANT_LINES_MIN).min(lines.saturating_sub(HEAD_AND_FOOT)));
+    let backends = take(section(picture.backends.len()));
+    let waits = take(section(picture.pairs.len().min(PAIRS_MAX)));
+    let shares = take(section(picture.rows.len().min(BARS_MAX)));
+    let rest = u16::try_from((rows - usize::from(first)).min(left)).unwrap_or(u16::MAX);
+    Heights { tenants: first + rest, shares, backends, waits }
 }
 
 fn header(frame: &mut Frame<'_>, area: Rect, picture: &Picture, choices: &Choices) {
@@ -167,6 +203,7 @@ fn tenant_table(frame: &mut Frame<'_>, area: Rect, picture: &Picture, choices: &
         }
         let waits = row.waits_for.as_ref();
         cells.push(Cell::from(waits.map_or_else(String::new, |(culprit, part)| {
+            let culprit = if *culprit == row.name { ITSELF } else { culprit };
             format!("{culprit} {}", human::percent(*part))
         })));
         TableRow::new(cells)
@@ -283,18 +320,18 @@ fn pair_lines(frame: &mut Frame<'_>, area: Rect, pairs: &[Pair], choices: &Choic
         } else {
             human::count(pair.waiting)
         };
-        Line::from(format!("{:<12.12} {count:>6} behind {}", pair.victim, pair.culprit))
+        let culprit = if pair.culprit == pair.victim { ITSELF } else { &pair.culprit };
+        Line::from(format!("{:<12.12} {count:>6} behind {culprit}", pair.victim))
     });
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), area);
 }
 
 fn footer(frame: &mut Frame<'_>, area: Rect, choices: &Choices) {
-    let line = match &choices.trouble {
-        Some(trouble) => Line::styled(trouble.clone(), choices.style(Color::Red).bold()),
-        None => {
-            let keys = format!("q quit   s sort (by {})   p pause   ? help", choices.order.name());
-            Line::styled(keys, choices.faint())
-        }
+    let line = if let Some(trouble) = &choices.trouble {
+        Line::styled(trouble.clone(), choices.style(Color::Red).bold())
+    } else {
+        let keys = format!("q quit   s sort (by {})   p pause   ? help", choices.order.name());
+        Line::styled(keys, choices.faint())
     };
     frame.render_widget(line, area);
 }
@@ -327,6 +364,7 @@ fn time(span: Option<evenkeel_core::time::Span>) -> String {
 fn held(requests: f64) -> String {
     match requests {
         0.0 => "-".to_owned(),
+        trace if trace < 0.05 => "<0.1".to_owned(),
         few if few < 9.95 => format!("{few:.1}"),
         many => human::count(many),
     }
