@@ -1,0 +1,118 @@
+//! One claim of a paper beside what was measured, and how a list of them is shown.
+
+use serde::Serialize;
+
+use crate::exit::Exit;
+use crate::terminal;
+
+/// One row of the outcome.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Claim {
+    /// Short and stable, for programs.
+    pub(super) id: String,
+    /// What is claimed, for people.
+    pub(super) what: String,
+    /// What the paper reports.
+    pub(super) paper: String,
+    /// What was measured.
+    pub(super) measured: String,
+    /// The measured figure, for programs.
+    pub(super) value: f64,
+    /// What has to be true of it.
+    pub(super) tolerance: String,
+    /// What was possible with the work that was offered, where that is another figure.
+    pub(super) attainable: Option<String>,
+    /// Whether it is.
+    pub(super) verdict: Verdict,
+    /// Why not, or what else to know.
+    pub(super) why: Option<String>,
+}
+
+/// Whether a claim holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Verdict {
+    /// It does.
+    Holds,
+    /// Its condition was not met; what was possible was reached.
+    Attained,
+    /// It does not.
+    Fails,
+}
+
+impl Verdict {
+    /// The verdict of a condition.
+    pub(super) fn of(holds: bool) -> Self {
+        if holds { Self::Holds } else { Self::Fails }
+    }
+
+    fn shown(self, colour: bool) -> String {
+        let (text, code) = match self {
+            Self::Holds => ("holds", "32"),
+            Self::Attained => ("attained", "33"),
+            Self::Fails => ("FAILS", "31;1"),
+        };
+        if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+/// The exit code of a list of claims.
+pub(super) fn exit(claims: &[Claim]) -> Exit {
+    let failed = claims.iter().any(|claim| claim.verdict == Verdict::Fails);
+    if failed { Exit::Failed } else { Exit::Success }
+}
+
+/// The claims as a table, with the reasons below it.
+pub(super) fn table(claims: &[Claim], colour: bool) -> String {
+    let header = ["CLAIM", "PAPER", "MEASURED", "MUST BE", "ATTAINABLE", "VERDICT"];
+    let rows: Vec<Vec<String>> = claims
+        .iter()
+        .map(|claim| {
+            vec![
+                claim.what.clone(),
+                claim.paper.clone(),
+                claim.measured.clone(),
+                claim.tolerance.clone(),
+                claim.attainable.clone().unwrap_or_default(),
+                claim.verdict.shown(colour),
+            ]
+        })
+        .collect();
+    let table = terminal::table(&header, &rows);
+    let reasons = claims
+        .iter()
+        .filter_map(|claim| claim.why.as_ref().map(|why| format!("  {}: {why}\n", claim.what)));
+    let reasons: String = reasons.collect();
+    if reasons.is_empty() { table } else { format!("{table}\n{reasons}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(verdict: Verdict, why: Option<&str>) -> Claim {
+        Claim {
+            id: "ratio-16".to_owned(),
+            what: "16:1".to_owned(),
+            paper: "5.84".to_owned(),
+            measured: "15.9".to_owned(),
+            value: 15.9,
+            tolerance: "15.2 to 16.8".to_owned(),
+            attainable: None,
+            verdict,
+            why: why.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn one_claim_that_fails_is_a_failure_and_says_why() {
+        let good = claim(Verdict::Holds, None);
+        let bad = claim(Verdict::Fails, Some("the heavy tenant ran dry"));
+        assert_eq!(exit(std::slice::from_ref(&good)), Exit::Success);
+        assert_eq!(exit(&[good.clone(), claim(Verdict::Attained, None)]), Exit::Success);
+        assert_eq!(exit(&[good.clone(), bad.clone()]), Exit::Failed);
+        let text = table(&[good, bad], false);
+        assert!(text.contains("  16:1: the heavy tenant ran dry\n"), "{text}");
+        assert!(text.contains("holds") && text.contains("FAILS"), "{text}");
+    }
+}

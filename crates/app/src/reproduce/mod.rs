@@ -1,0 +1,63 @@
+//! `evenkeel reproduce`: a paper's experiments with the product's own code, claim by claim.
+//!
+//! Each row tells what the paper reports, what was measured here, how far they may differ, whether
+//! the claim holds, and why where it does not. The papers' figures are in one data file each and
+//! nowhere in the code that computes.
+
+mod claim;
+mod svg;
+mod vpfs;
+
+use std::path::PathBuf;
+
+use crate::exit::Exit;
+
+/// Arguments of `evenkeel reproduce`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  evenkeel reproduce vpfs
+  evenkeel reproduce vpfs --quick --json
+  evenkeel reproduce vpfs --plot ./figures
+
+Ends with 1 if a claim that should hold does not.")]
+pub struct Args {
+    /// Which paper.
+    #[command(subcommand)]
+    paper: Paper,
+}
+
+/// The papers.
+#[derive(Clone, Debug, clap::Subcommand)]
+enum Paper {
+    /// Virtualization-based bandwidth management for parallel storage (PDSW 2010): a gate before
+    /// each data server of a striped file system. Needs nbdkit for the data servers.
+    Vpfs(Options),
+}
+
+/// How to run a paper's experiments.
+#[derive(Clone, Debug, clap::Args)]
+struct Options {
+    /// Fewer and shorter runs: less than a minute, with wider tolerances.
+    #[arg(long)]
+    quick: bool,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+    /// Determines every offset, size and arrival; the machine's timing stays its own.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Write the figures into this folder, as SVG.
+    #[arg(long, value_name = "DIR")]
+    plot: Option<PathBuf>,
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// If an experiment cannot be carried out; a claim that does not hold is [`Exit::Failed`] instead.
+pub fn run(args: &Args) -> anyhow::Result<Exit> {
+    match &args.paper {
+        Paper::Vpfs(options) => vpfs::run(options),
+    }
+}
