@@ -63,17 +63,23 @@ pub(super) fn start(state: &mut State, domain: &Rc<Domain>, disk: &FileDisk, uni
     state.drive.as_mut().expect("made above").drive.push(job);
 }
 
-/// Starts what was pushed and takes in what has finished.
+/// Starts what was pushed and takes in what has finished, until nothing more has: a job that
+/// finishes may start another.
 pub(super) fn reap(state: &mut State) {
-    let Some(drive) = &mut state.drive else { return };
-    drive.drive.submit();
-    drive.drive.reap(&mut drive.finished);
-    let mut finished = std::mem::take(&mut drive.finished);
-    for job in finished.drain(..) {
-        over(state, job);
-    }
-    if let Some(drive) = &mut state.drive {
-        drive.finished = finished;
+    while let Some(drive) = &mut state.drive {
+        drive.drive.submit();
+        drive.drive.reap(&mut drive.finished);
+        let mut finished = std::mem::take(&mut drive.finished);
+        let is_quiet = finished.is_empty();
+        for job in finished.drain(..) {
+            over(state, job);
+        }
+        if let Some(drive) = &mut state.drive {
+            drive.finished = finished;
+        }
+        if is_quiet {
+            return;
+        }
     }
 }
 

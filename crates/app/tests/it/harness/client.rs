@@ -41,7 +41,8 @@ pub(crate) fn qemu_io(scratch: &Scratch, target: &Target, script: &[&str]) {
     let objects = target.qemu_objects();
     let options = target.qemu_options();
     let mut line: Vec<&str> = objects.iter().map(String::as_str).collect();
-    line.extend(["--image-opts", &options]);
+    // Without this, qemu-io adds FUA to every write.
+    line.extend(["--cache=writeback", "--image-opts", &options]);
     for command in script {
         line.extend(["-c", command]);
     }
