@@ -44,6 +44,8 @@ pub(crate) struct Outbox {
     run_start: usize,
     segments: VecDeque<Segment>,
     len_bytes: usize,
+    /// The transport still holds bytes of its own: TLS seals more than the socket takes at once.
+    is_unflushed: bool,
 }
 
 impl Outbox {
@@ -52,9 +54,9 @@ impl Outbox {
         self.len_bytes
     }
 
-    /// True if nothing waits.
+    /// True if nothing waits, here or in the transport.
     pub(crate) fn is_empty(&self) -> bool {
-        self.len_bytes == 0
+        self.len_bytes == 0 && !self.is_unflushed
     }
 
     /// Lets `encode` append to the run.
@@ -93,7 +95,8 @@ impl Outbox {
         transport: &mut Transport,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
-        while !self.is_empty() {
+        while self.len_bytes > 0 {
+            self.is_unflushed = true;
             let written = {
                 let mut slices = [IoSlice::new(&[]); SLICES_MAX];
                 let count = self.slices(&mut slices);
@@ -104,7 +107,9 @@ impl Outbox {
             }
             self.consume(written);
         }
-        Pin::new(transport).poll_flush(cx)
+        ready!(Pin::new(transport).poll_flush(cx))?;
+        self.is_unflushed = false;
+        Poll::Ready(Ok(()))
     }
 
     fn extend_run(&mut self, added: usize) {
