@@ -76,7 +76,10 @@ impl Budget {
     fn wake(&self) {
         if self.is_contended() {
             // Taken out first: a woken client may come back at once.
-            std::mem::take(&mut *self.waiting.borrow_mut()).iter().for_each(|client| client.wake());
+            let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
+            for client in waiting {
+                client.wake();
+            }
         }
     }
 }

@@ -247,7 +247,7 @@ impl GateHandle {
     }
 
     /// The policy in force.
-    pub async fn policy(&self) -> Policy {
+    pub fn policy(&self) -> Policy {
         self.shared.plan().policy.clone()
     }
 
@@ -283,7 +283,10 @@ fn keeps_sources(before: &Policy, after: &Policy) -> Result<(), GateError> {
         if known.is_some_and(|known| !same_source(&known.source, &backend.source)) {
             return Err(GateError {
                 what: format!("backend {:?}", backend.name),
-                why: "what stands behind it cannot change while the gate runs; add it under another name, or restart".to_owned(),
+                why:
+                    "what stands behind it cannot change while the gate runs; add it under another \
+                      name, or restart"
+                        .to_owned(),
             });
         }
     }

@@ -54,10 +54,11 @@ pub(crate) fn bind(name: &str, address: &Address) -> Result<BoundSocket, GateErr
         };
         let remedy = match error.kind() {
             io::ErrorKind::AddrInUse => {
-                "; another program (perhaps another gate) listens there: stop it or choose another address"
+                "; another program (perhaps another gate) listens there: stop it or choose \
+                 another address"
             }
             io::ErrorKind::AddrNotAvailable => "; this machine has no such address",
-            io::ErrorKind::PermissionDenied => "; ports below 1024 and foreign folders need privileges",
+            io::ErrorKind::PermissionDenied => "; low ports and others' folders need privileges",
             _ => "",
         };
         GateError { what: format!("listener {name:?} on {shown}"), why: format!("{error}{remedy}") }

@@ -136,7 +136,7 @@ impl Op {
     /// Everything is done: answers the client, unless data has done so already.
     pub(crate) fn finish(mut self, ok: bool) {
         let client = Rc::clone(&self.client);
-        let error = self.error.or((!ok).then_some(Errno::Io));
+        let error = if ok { self.error } else { self.error.or(Some(Errno::Io)) };
         match (error, self.gather.take()) {
             _ if self.answered => {}
             (Some(errno), _) => client.answer_error(ReplyTo::from(&self.request), errno),

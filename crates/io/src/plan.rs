@@ -239,7 +239,8 @@ fn moved(domains: &[PlannedDomain], name: &str, backends: &[String]) -> Result<(
             return Err(GateError {
                 what: format!("backend {backend:?}"),
                 why: format!(
-                    "it shares with {:?} and cannot move to {name:?} while the gate runs; restart the gate to regroup",
+                    "it shares with {:?} and cannot move to {name:?} while the gate runs; \
+                     restart the gate to regroup",
                     domain.name
                 ),
             });

@@ -95,7 +95,7 @@ impl Control {
     /// [`ApplyError`]; the old policy stays in force.
     pub async fn change(&self, change: Change) -> Result<Diagnostics, ApplyError> {
         let _changing = self.changing.lock().await;
-        let mut policy: Policy = self.gate.policy().await;
+        let mut policy: Policy = self.gate.policy();
         let diagnostics = change.apply(&mut policy)?;
         self.gate.reload(policy).await?;
         Ok(diagnostics)

@@ -58,18 +58,18 @@ fn reading() -> Router<Arc<Control>> {
 async fn status(State(control): Shared, uri: Uri) -> Json<Status> {
     let wants_buckets = uri.query() == Some("detail=buckets");
     let detail = if wants_buckets { Detail::Buckets } else { Detail::Quantiles };
-    let (report, policy) = (control.gate().report().await, control.gate().policy().await);
+    let (report, policy) = (control.gate().report().await, control.gate().policy());
     Json(Status::new(&report, &policy, detail))
 }
 
 async fn metrics(State(control): Shared) -> Response {
-    let (report, policy) = (control.gate().report().await, control.gate().policy().await);
+    let (report, policy) = (control.gate().report().await, control.gate().policy());
     let text = metrics::render(&report, &policy, Usage::now());
     ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
 }
 
 async fn policy(State(control): Shared) -> Response {
-    let mut policy = control.gate().policy().await;
+    let mut policy = control.gate().policy();
     config::absolute(&mut policy);
     let text = config::print(&policy);
     ([(CONTENT_TYPE, "application/toml")], text).into_response()

@@ -66,7 +66,8 @@ impl FileDisk {
         let direct = match direct.transpose() {
             Ok(file) => file.map(Arc::new),
             Err(error) => {
-                tracing::info!(path = %path.display(), %error, "no direct I/O here; going through the page cache");
+                let path = path.display();
+                tracing::info!(%path, %error, "no direct I/O here; the page cache is used");
                 None
             }
         };
@@ -159,7 +160,7 @@ mod tests {
     fn holes_are_told_apart_from_data() {
         let file = tempfile::tempfile().expect("tempfile");
         file.set_len(1 << 20).expect("set_len");
-        file.write_all_at(&[1; 65_536], 131_072).expect("write");
+        file.write_all_at(&vec![1; 65_536], 131_072).expect("write");
         let found = extents(&file, 0, 1 << 20);
         let hole = Extent::HOLE | Extent::ZERO;
         let expected = [

@@ -42,6 +42,11 @@ fn pieces(offset: u64, length: u64) -> impl Iterator<Item = Piece> {
     })
 }
 
+/// Whether a range lies in one chunk, so that reading it yields one piece.
+pub(crate) fn is_contiguous(offset: u64, length: u64) -> bool {
+    length > 0 && offset / CHUNK_BYTES as u64 == (offset + length - 1) / CHUNK_BYTES as u64
+}
+
 impl MemoryDisk {
     /// A disk of `size_bytes`, all zeroes.
     pub(crate) fn new(size_bytes: u64) -> Self {
@@ -53,11 +58,6 @@ impl MemoryDisk {
     /// Its size.
     pub(crate) fn size_bytes(&self) -> u64 {
         self.size_bytes
-    }
-
-    /// Whether a range lies in one chunk, so that reading it yields one piece.
-    pub(crate) fn is_contiguous(&self, offset: u64, length: u64) -> bool {
-        length > 0 && offset / CHUNK_BYTES as u64 == (offset + length - 1) / CHUNK_BYTES as u64
     }
 
     /// Hands out the content of a range, piece by piece; `None` stands for that many zeroes.
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn zeroed_chunks_are_given_back_and_seen_as_holes() {
         let mut disk = MemoryDisk::new(1 << 20);
-        disk.write(0, &[1; 3 * CHUNK_BYTES]);
+        disk.write(0, &vec![1; 3 * CHUNK_BYTES]);
         disk.zero(100, 2 * CHUNK_BYTES as u64);
         let chunk = CHUNK_BYTES as u64;
         assert_eq!(

@@ -48,7 +48,7 @@ impl Domain {
     /// Why a backend's devices here cannot be used, if one of them cannot.
     pub(crate) fn trouble(&self, backend: &str) -> Option<String> {
         let devices = self.devices.borrow();
-        let of_backend = devices.values().filter(|kept| kept.backend == backend);
-        of_backend.filter_map(|kept| kept.device.trouble()).next()
+        let mut of_backend = devices.values().filter(|kept| kept.backend == backend);
+        of_backend.find_map(|kept| kept.device.trouble())
     }
 }

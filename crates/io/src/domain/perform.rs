@@ -11,7 +11,7 @@ use super::{Domain, State, drive};
 use crate::buffer::Buf;
 use crate::client::Standing;
 use crate::device::Medium;
-use crate::device::memory::MemoryDisk;
+use crate::device::memory::{MemoryDisk, is_contiguous};
 use crate::op::{Data, Op};
 use crate::outbox::COPY_BYTES_MAX;
 
@@ -54,7 +54,7 @@ fn in_memory(disk: &mut MemoryDisk, op: &mut Op, unit: &Unit) {
 fn read_memory(disk: &MemoryDisk, op: &mut Op, unit: &Unit) {
     let mut at = unit.offset;
     let length = usize::try_from(unit.length).expect("units fit memory");
-    if disk.is_contiguous(unit.offset, unit.length) && length <= COPY_BYTES_MAX {
+    if is_contiguous(unit.offset, unit.length) && length <= COPY_BYTES_MAX {
         disk.read(unit.offset, unit.length, |data, len| {
             op.take(unit.offset, data.map_or(Data::Zeroes(len as u64), Data::Slice), true);
         });

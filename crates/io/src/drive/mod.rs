@@ -1,7 +1,7 @@
 //! Doing things to files without blocking the data path.
 //!
 //! A [`Drive`] takes [`Job`]s and later gives back [`Finished`] ones, with their buffers. It is an
-//! io_uring where the kernel allows one, and a small pool of threads where not; both are behind
+//! `io_uring` where the kernel allows one, and a small pool of threads where not; both are behind
 //! the same calls, and one test body holds them to the same behaviour. The decision and its
 //! figures are in `docs/decisions`.
 
@@ -53,7 +53,7 @@ pub(crate) struct Finished {
 /// Does jobs in the background; see the [module](self).
 #[derive(Debug)]
 pub(crate) enum Drive {
-    Ring(ring::Ring),
+    Ring(Box<ring::Ring>),
     Pool(pool::Pool),
 }
 
@@ -73,9 +73,9 @@ impl Drive {
         let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         if kind == DriveKind::Best {
             match ring::Ring::new(&event) {
-                Ok(ring) => return Ok((Self::Ring(ring), event)),
+                Ok(ring) => return Ok((Self::Ring(Box::new(ring)), event)),
                 Err(error) => {
-                    tracing::info!(%error, "no io_uring here; files are served by threads")
+                    tracing::info!(%error, "no io_uring here; files are served by threads");
                 }
             }
         }
@@ -116,7 +116,9 @@ mod tests {
 
     fn run(drive: &mut Drive, event: &OwnedFd, jobs: Vec<Job>) -> Vec<Finished> {
         let expected = jobs.len();
-        jobs.into_iter().for_each(|job| drive.push(job));
+        for job in jobs {
+            drive.push(job);
+        }
         drive.submit();
         let mut finished = Vec::new();
         while finished.len() < expected {

@@ -1,4 +1,4 @@
-//! A drive of threads, for kernels and containers that forbid io_uring.
+//! A drive of threads, for kernels and containers that forbid `io_uring`.
 
 use std::collections::VecDeque;
 use std::io;

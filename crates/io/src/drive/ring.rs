@@ -1,4 +1,4 @@
-//! A drive on io_uring: one system call starts a batch, none is needed to learn of most ends.
+//! A drive on `io_uring`: one system call starts a batch, none is needed to learn of most ends.
 //!
 //! The ring owns every buffer while the kernel may touch it; dropping the ring waits for what is
 //! under way. Short transfers are continued where they stopped.
@@ -26,7 +26,7 @@ const PUNCH_HOLE: i32 = 0x1 | 0x2;
 const ZERO_RANGE: i32 = 0x1 | 0x10;
 
 pub(crate) struct Ring {
-    ring: IoUring,
+    queues: IoUring,
     under_way: Slab<UnderWay>,
     waiting: VecDeque<UnderWay>,
 }
@@ -46,13 +46,13 @@ impl std::fmt::Debug for Ring {
 
 impl Ring {
     pub(super) fn new(event: &OwnedFd) -> io::Result<Self> {
-        let ring = IoUring::builder()
+        let queues = IoUring::builder()
             .setup_coop_taskrun()
             .setup_single_issuer()
             .build(ENTRIES)
             .or_else(|_| IoUring::new(ENTRIES))?;
-        ring.submitter().register_eventfd(event.as_raw_fd())?;
-        Ok(Self { ring, under_way: Slab::new(), waiting: VecDeque::new() })
+        queues.submitter().register_eventfd(event.as_raw_fd())?;
+        Ok(Self { queues, under_way: Slab::new(), waiting: VecDeque::new() })
     }
 
     pub(super) fn push(&mut self, job: Job) {
@@ -71,19 +71,19 @@ impl Ring {
         // SAFETY: every pointer in the operation leads into a buffer that `under_way` owns and
         // that neither moves nor is touched until the completion with this mark is reaped; the
         // file is kept open by the job.
-        let pushed = unsafe { self.ring.submission().push(&operation) };
+        let pushed = unsafe { self.queues.submission().push(&operation) };
         pushed.expect("no more jobs are under way than the ring has entries");
     }
 
     pub(super) fn submit(&mut self) {
-        if self.ring.submission().is_empty() {
+        if self.queues.submission().is_empty() {
             return;
         }
         // Jobs that end while they are submitted are seen by the reap that follows; they need not
         // wake the data path.
-        self.ring.completion().disable_eventfd();
+        self.queues.completion().disable_eventfd();
         // An interrupted or momentarily refused submission is tried again at the next one.
-        if let Err(error) = self.ring.submit() {
+        if let Err(error) = self.queues.submit() {
             tracing::debug!(%error, "io_uring submission deferred");
         }
     }
@@ -93,7 +93,7 @@ impl Ring {
             self.take_completions(finished);
             self.submit();
             // Whatever ends after this line wakes the data path; whatever ended before is seen.
-            let mut completions = self.ring.completion();
+            let mut completions = self.queues.completion();
             completions.enable_eventfd();
             completions.sync();
             if completions.is_empty() {
@@ -104,7 +104,7 @@ impl Ring {
 
     fn take_completions(&mut self, finished: &mut Vec<Finished>) {
         let mut again = Vec::new();
-        for completion in self.ring.completion() {
+        for completion in self.queues.completion() {
             let index = usize::try_from(completion.user_data()).expect("marks are slab keys");
             let mut under_way = self.under_way.remove(index);
             match progress(&mut under_way, completion.result()) {
@@ -130,7 +130,7 @@ impl Drop for Ring {
         self.waiting.clear();
         let mut finished = Vec::new();
         while !self.under_way.is_empty() {
-            if self.ring.submit_and_wait(1).is_err() {
+            if self.queues.submit_and_wait(1).is_err() {
                 // The kernel may still write to these buffers, so they are never given back.
                 std::mem::take(&mut self.under_way).into_iter().for_each(std::mem::forget);
                 return;

@@ -72,15 +72,12 @@ impl Worker {
         self.budget.set_bounds(part(memory.per_tenant_bytes), part(memory.total_bytes));
         for planned in plan.domains.iter().filter(|domain| domain.worker == self.index) {
             let known = self.domains.borrow().get(&planned.name).cloned();
-            match known {
-                Some(domain) => {
-                    domain.apply(&planned.domain);
-                    domain.identify(|client| plan.tenant_of(&client.peer, &client.export.name));
-                }
-                None => {
-                    let domain = Domain::new(Rc::clone(self), planned.domain.clone());
-                    self.domains.borrow_mut().insert(planned.name.clone(), domain);
-                }
+            if let Some(domain) = known {
+                domain.apply(&planned.domain);
+                domain.identify(|client| plan.tenant_of(&client.peer, &client.export.name));
+            } else {
+                let domain = Domain::new(Rc::clone(self), planned.domain.clone());
+                self.domains.borrow_mut().insert(planned.name.clone(), domain);
             }
         }
     }

@@ -24,7 +24,9 @@ pub(super) async fn sweep(worker: Rc<Worker>) {
         let plan = worker.shared.plan();
         for domain in domains {
             let clients = domain.clients.borrow().clone();
-            clients.iter().for_each(|client| look_at(&worker, client));
+            for client in &clients {
+                look_at(&worker, client);
+            }
             domain.forget_unused(DEVICE_KEPT, &plan);
         }
     }

@@ -2,14 +2,14 @@
 //!
 //! What happens when a connection is lost:
 //!
-//! | under way | then |
-//! |---|---|
-//! | READ, CACHE, BLOCK_STATUS | sent again |
-//! | WRITE, TRIM, WRITE_ZEROES | sent again: unanswered, so still concurrent with everything, and the same bytes to the same place |
-//! | FLUSH, nothing acknowledged since the last one | sent again |
-//! | FLUSH otherwise | fails: the server may have lost what it had acknowledged, unless the policy says that it keeps it |
+//! - What reads or asks is sent again.
+//! - What writes, trims or zeroes is sent again: it is unanswered, so still concurrent with
+//!   everything else, and it puts the same bytes in the same place.
+//! - A FLUSH is sent again if nothing was acknowledged since the last one, or if the policy says
+//!   that the server's acknowledged writes survive its death. Otherwise it fails, because what it
+//!   should cover may be gone.
 //!
-//! In the last case a loss is counted, and the next FLUSH of every client that was there at the
+//! When such writes may be gone, a loss is counted, and the next FLUSH of every client that was there at the
 //! time fails once, as `fsync` does after a lost write-back. A server away for longer than the
 //! policy's patience fails what waits for it.
 
@@ -233,7 +233,8 @@ impl Remote {
         if let Some(known) = &*known {
             if known.size_bytes != session.size_bytes {
                 return Err(Trouble::from(format!(
-                    "export {:?} changed its size from {} to {} bytes; restart the gate to accept that",
+                    "export {:?} changed its size from {} to {} bytes; restart the gate to \
+                     accept that",
                     self.export, known.size_bytes, session.size_bytes
                 )));
             }
