@@ -160,9 +160,10 @@ impl Gate {
             shared.send(worker, Message::Stop { grace });
         }
         for thread in self.threads.drain(..) {
-            if thread.join().is_err() {
-                tracing::error!("a data-path thread panicked");
-            }
+            let _ = thread.join();
+        }
+        for listener in &shared.plan().listeners {
+            listen::unbind(&listener.address);
         }
     }
 }
@@ -170,6 +171,18 @@ impl Gate {
 impl Drop for Gate {
     fn drop(&mut self) {
         self.end(Span::ZERO);
+    }
+}
+
+/// A data path that met a fault of its own must not go on with half of its threads: clients would
+/// hang. The process ends, and whoever watches it starts it again.
+struct StopOnPanic;
+
+impl Drop for StopOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::process::abort();
+        }
     }
 }
 
@@ -188,6 +201,7 @@ fn start_worker(
     std::thread::Builder::new()
         .name(format!("gate-{index}"))
         .spawn(move || {
+            let _guard = StopOnPanic;
             let tasks = tokio::task::LocalSet::new();
             tasks.block_on(&runtime, worker::live(index, shared, receiver));
         })

@@ -61,7 +61,7 @@ pub(crate) async fn welcome(shared: Arc<Shared>, socket: Socket, listener: Plann
         Handshake { shared: Arc::clone(&shared), transport, peer, acceptor, target: None };
     let name = address.map_or_else(|| "unix".to_owned(), |address| address.to_string());
     match tokio::time::timeout(HANDSHAKE_TIME, handshake.run(options)).await {
-        Ok(Ok(Some((session, early)))) => handshake.hand_over(session, early),
+        Ok(Ok(Some((session, early)))) => return handshake.hand_over(session, early),
         Ok(Ok(None)) => {}
         Ok(Err(failure)) => {
             if matches!(failure, Failure::Protocol(_)) {
@@ -71,6 +71,7 @@ pub(crate) async fn welcome(shared: Arc<Shared>, socket: Socket, listener: Plann
         }
         Err(_) => tracing::debug!(peer = name, "handshake took too long"),
     }
+    shared.disconnected();
 }
 
 impl Handshake {
@@ -189,6 +190,7 @@ impl Handshake {
     fn hand_over(mut self, session: Box<ServerSession>, early: Vec<u8>) {
         let target = self.target.take().expect("a session names an export that was found");
         if let Err(error) = self.transport.detach() {
+            self.shared.disconnected();
             return tracing::warn!(%error, "a connection could not be handed over");
         }
         let worker = target.worker;

@@ -12,7 +12,7 @@ use tokio::task::spawn_local;
 
 use crate::gate::{GateError, Shared};
 use crate::handshake;
-use crate::transport::Socket;
+use crate::transport::{self, Socket};
 
 /// Connections that the kernel holds for us.
 const BACKLOG: i32 = 1024;
@@ -117,7 +117,7 @@ impl Listener {
         match self {
             Self::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
-                stream.set_nodelay(true)?;
+                transport::tune(&stream)?;
                 Ok(Socket::Tcp(stream))
             }
             Self::Unix(listener) => Ok(Socket::Unix(listener.accept().await?.0)),
@@ -146,7 +146,13 @@ pub(crate) async fn listen(shared: Arc<Shared>, ears: Ears) {
             }
         }
     }
-    if let Address::Unix(path) = &address {
+    unbind(&address);
+}
+
+/// Removes what a unix socket leaves in the file system.
+pub(crate) fn unbind(address: &Address) {
+    if let Address::Unix(path) = address {
+        // It may be gone already, and a later listener removes what is left anyway.
         let _ = std::fs::remove_file(path);
     }
 }

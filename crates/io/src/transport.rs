@@ -8,11 +8,28 @@ use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use evenkeel_engine::policy::Address;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsStream;
+
+/// When a silent peer is asked whether it is still there, how often, and after how long without an
+/// answer, or with bytes that it does not take, it counts as dead.
+const KEEPALIVE_AFTER: Duration = Duration::from_secs(30);
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(5);
+const DEAD_AFTER: Duration = Duration::from_mins(1);
+
+/// Sends small messages at once, and notices peers that vanished without a word.
+pub(crate) fn tune(stream: &TcpStream) -> io::Result<()> {
+    let socket = SockRef::from(stream);
+    socket.set_tcp_nodelay(true)?;
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_AFTER).with_interval(KEEPALIVE_EVERY);
+    socket.set_tcp_keepalive(&keepalive)?;
+    socket.set_tcp_user_timeout(Some(DEAD_AFTER))
+}
 
 /// A socket, at home on a runtime or between two.
 #[derive(Debug)]
@@ -38,7 +55,7 @@ impl Socket {
         match address {
             Address::Tcp(host) => {
                 let stream = TcpStream::connect(host.as_str()).await?;
-                stream.set_nodelay(true)?;
+                tune(&stream)?;
                 Ok(Self::Tcp(stream))
             }
             Address::Unix(path) => Ok(Self::Unix(UnixStream::connect(path).await?)),

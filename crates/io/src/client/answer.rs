@@ -94,6 +94,11 @@ impl Client {
             return self.answer_error(to, Errno::Invalid);
         };
         let style = self.promise.style;
+        let is_wide = |(_, extents): &(u32, Vec<Extent>)| extents[0].flags > u64::from(u32::MAX);
+        if !style.is_extended() && status.iter().any(is_wide) {
+            // Said here for all contexts: an error in one chunk would end the answer.
+            return self.answer_error(to, Errno::Overflow);
+        }
         let count = |extents: &[Extent]| {
             if request.flags.contains(CommandFlags::REQ_ONE) { 1 } else { extents.len() }
         };

@@ -68,6 +68,8 @@ pub(crate) struct Client {
     reserved_bytes: Cell<usize>,
     /// What the budget was told that this connection holds.
     charged_bytes: Cell<usize>,
+    /// A payload has begun and not ended.
+    awaits_payload: Cell<bool>,
     /// When bytes last moved over the socket.
     moved_at: Cell<Nanos>,
     waker: RefCell<Option<Waker>>,
@@ -111,6 +113,7 @@ impl Client {
             requests: Cell::new(0),
             reserved_bytes: Cell::new(0),
             charged_bytes: Cell::new(0),
+            awaits_payload: Cell::new(false),
             waker: RefCell::default(),
             running: Cell::new(false),
         })
@@ -121,10 +124,10 @@ impl Client {
         self.moved_at.get()
     }
 
-    /// Whether it is the client that keeps payload from moving: nothing of its is under way, but
-    /// answers wait to be read or a payload waits to be sent.
+    /// Whether it is the client that keeps payload from moving: answers wait to be read, or the
+    /// rest of a payload to be sent.
     pub(crate) fn is_stalling(&self) -> bool {
-        self.charged_bytes.get() > 0
+        self.awaits_payload.get() || !self.outbox.borrow().is_empty()
     }
 
     /// Gives back memory that a connection at rest does not need.

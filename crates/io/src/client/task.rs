@@ -59,7 +59,9 @@ impl ClientTask {
                 Standing::Open => {}
             }
             let now = self.client.domain.worker.clock.now();
-            match self.ingest(cx, now)? {
+            let ingest = self.ingest(cx, now)?;
+            self.client.awaits_payload.set(self.inbox.receiving.is_some());
+            match ingest {
                 Ingest::Some => self.client.domain.pump(now),
                 Ingest::Nothing => return Poll::Pending,
                 Ingest::Closed => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),

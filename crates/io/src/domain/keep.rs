@@ -34,6 +34,11 @@ impl Domain {
         self.devices.borrow_mut().insert(key, kept);
     }
 
+    /// Closes a device as soon as nobody uses it.
+    pub(crate) fn forget_device(&self, server: ServerId, name: &str) {
+        self.devices.borrow_mut().remove(&(server, name.to_owned()));
+    }
+
     /// Closes devices that no policy declares and nobody has used for a while.
     pub(crate) fn forget_unused(&self, after: Span, plan: &Plan) {
         let now = self.worker.clock.now();

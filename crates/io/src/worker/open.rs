@@ -43,7 +43,18 @@ impl Worker {
         }
         let (_, device) = self.open(plan, target)?;
         let features = match &device.medium {
-            Medium::Remote(remote) => described(remote).await?,
+            Medium::Remote(remote) => match described(remote).await {
+                Ok(features) => features,
+                Err(refusal) => {
+                    if refusal == Refusal::Unknown
+                        && !plan.declares(&target.backend, &target.device)
+                    {
+                        // Names that clients make up must not leave anything behind.
+                        self.forget(target);
+                    }
+                    return Err(refusal);
+                }
+            },
             _ => device.features().expect("local devices know what they can do"),
         };
         if let Some(domain) = self.domain(&target.domain) {
@@ -88,6 +99,12 @@ impl Worker {
         client.domain.clients.borrow_mut().push(Rc::clone(&client));
         ClientTask::new(client, transport, early).await;
         self.shared.disconnected();
+    }
+
+    fn forget(&self, target: &Target) {
+        if let Some(domain) = self.domain(&target.domain) {
+            domain.forget_device(target.server, &target.device);
+        }
     }
 
     fn domain(&self, name: &str) -> Option<Rc<Domain>> {

@@ -13,7 +13,7 @@ use std::task::{Context as Task, Poll};
 
 use evenkeel_core::time::Nanos;
 use evenkeel_wire::nbd::client::ClientSession;
-use evenkeel_wire::nbd::proto::{Command, CommandFlags, Context, Errno, ReplyStyle};
+use evenkeel_wire::nbd::proto::{Command, CommandFlags, Context, Errno, Extent, ReplyStyle};
 use evenkeel_wire::nbd::reply::{
     Chunk, ReadCoverage, ReplyHeader, decode_block_status, decode_reply,
 };
@@ -323,12 +323,13 @@ impl Conversation {
     /// Answers a client's question with what it negotiated, under its own numbers.
     fn told(&self, question: Question, error: Option<Errno>) {
         let Question { client, request, wanted, found } = question;
+        let end_bytes = client.promise.size_bytes - request.offset;
         let status: Vec<_> = client
             .selected(wanted.as_deref())
             .filter_map(|ours| {
                 let theirs = self.contexts.iter().find(|theirs| theirs.name == ours.name)?;
                 let (_, extents) = found.iter().find(|(id, _)| *id == theirs.id)?;
-                Some((ours.id, extents.clone()))
+                Some((ours.id, within(extents, end_bytes)))
             })
             .collect();
         match error {
@@ -337,6 +338,16 @@ impl Conversation {
         }
         client.released(&request);
     }
+}
+
+/// The extents up to the end of the client's export, which may lie before the end of the server's.
+fn within(extents: &[Extent], mut left_bytes: u64) -> Vec<Extent> {
+    let clip = |extent: &Extent| {
+        let length = extent.length.min(left_bytes);
+        left_bytes -= length;
+        (length > 0).then_some(Extent { length, ..*extent })
+    };
+    extents.iter().map_while(clip).collect()
 }
 
 /// Notes a chunk of a read. One that is the whole answer needs no account.

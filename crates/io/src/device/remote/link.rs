@@ -21,6 +21,9 @@ use crate::outbox::Outbox;
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
+/// The longest range that a compact header can name, in whole 64 KiB blocks.
+const COMPACT_LENGTH_MAX: u64 = u32::MAX as u64 & !0xffff;
+
 /// One connection to an upstream, up or not.
 #[derive(Debug)]
 pub(crate) struct Link {
@@ -83,6 +86,10 @@ impl Link {
 
     fn send(&self, call: &mut Call, style: ReplyStyle) {
         call.sent = true;
+        if !style.is_extended() {
+            // Only a question about allocation can be this long, and it may be answered in part.
+            call.request.length = call.request.length.min(COMPACT_LENGTH_MAX);
+        }
         let mut outbox = self.outbox.borrow_mut();
         outbox.append(|run| encode_request(run, style, &call.request));
         if let Some((payload, range)) = &call.payload {
