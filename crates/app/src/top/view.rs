@@ -26,6 +26,9 @@ const BARS_MAX: usize = 8;
 /// Pairs of who waits for whom that are shown at most.
 const PAIRS_MAX: usize = 5;
 
+/// A tenant with so many requests at its own limit, on average, is kept back by that.
+const LIMITED_MIN: f64 = 0.5;
+
 /// Lines of the header, of the gap below it, and of the footer.
 const HEAD_AND_FOOT: usize = 3;
 
@@ -220,10 +223,13 @@ fn tenant_table(frame: &mut Frame<'_>, area: Rect, picture: &Picture, choices: &
     }
 }
 
-/// Red for a tenant that gets clearly less than it could, green for one that gets its due.
+/// Yellow for a tenant at its own limit, red for one that gets clearly less than it could, green
+/// for one that gets its due.
 fn judgement(row: &Row, choices: &Choices) -> Style {
     if row.attainable <= 0.0 {
         Style::new()
+    } else if row.limited >= LIMITED_MIN {
+        choices.style(Color::Yellow)
     } else if row.got < 0.9 * row.attainable {
         choices.style(Color::Red).bold()
     } else {
@@ -342,7 +348,7 @@ DELIVERED   bytes per second that were answered
 GOT         part of the service in the last window
 DUE         part by weight, among the active
 CAN         part that its own demand could have used
-            red: GOT is clearly below CAN
+            red: GOT is clearly below CAN; yellow: own limit
 QUEUE99     99 of 100 waited less in the gate
 DISK99      99 of 100 took less at the backend
 LIMIT       requests held by the tenant's own limit
