@@ -270,9 +270,12 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_a_parser_panic(text in ".{0,40}", number in "[0-9.]{0,60} ?[a-zA-Z/]{0,6}") {
+        fn no_text_makes_a_parser_panic(
+            text in ".{0,40}", number in "[0-9.]{0,60} ?[a-zA-Z/]{0,6}",
+        ) {
             for text in [&text, &number] {
-                let _ = (parse_size(text), parse_duration(text), parse_rate(text), parse_burst(text));
+                let _ = (parse_size(text), parse_duration(text));
+                let _ = (parse_rate(text), parse_burst(text), parse_byte_rate(text));
             }
         }
     }

@@ -4,7 +4,7 @@
 //! ```text
 //! text --toml--> spanned tree --raw--> values as written --resolve--> Policy --check--> problems
 //!                                            |                                            |
-//!                                            +----------------- places ------------------>+--> file:line:column
+//!                                            +------- places ------> file:line:column <---+
 //! ```
 //!
 //! Everything found in one pass is reported together. Paths are relative to the file's folder.

@@ -84,8 +84,8 @@ fn a_rule_over_several_parts_is_shown_in_its_line_too() {
 
 #[test]
 fn all_mistakes_are_reported_together_in_the_order_of_the_file() {
-    let text = "mode = \"enfroce\"\nlisten = [\"nowhere\"]\n[[backend]]\nname = \"x\"\ndepth = true\n\
-                [[tenant]]\nshare = \"4\"\nlimit = \"200 MiB\"\n[memory]\ntotal = 5\n";
+    let text = "mode = \"enfroce\"\nlisten = [\"nowhere\"]\n[[backend]]\nname = \"x\"\n\
+                depth = true\n[[tenant]]\nshare = \"4\"\nlimit = \"200 MiB\"\n[memory]\ntotal = 5\n";
     let parsed = parse_all(text, "p.toml");
     let messages: Vec<_> =
         parsed.diagnostics.found().iter().map(|found| found.message.as_str()).collect();
@@ -126,7 +126,8 @@ fn what_contradicts_itself_is_refused_with_a_remedy() {
 #[test]
 fn a_limit_without_a_burst_gets_a_tenth_of_a_second() {
     let text = with(
-        "[[tenant]]\nname = \"t\"\nmatch = { export = \"a\" }\nlimit = [\"100 MiB/s\", \"5 iops\"]\n",
+        "[[tenant]]\nname = \"t\"\nmatch = { export = \"a\" }\n\
+         limit = [\"100 MiB/s\", \"5 iops\"]\n",
     );
     let limit = parse(&text, "p").unwrap().tenants[0].share;
     let expected =

@@ -37,8 +37,8 @@ pub struct Client {
 /// Options of every command that talks to a gate.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ControlArgs {
-    /// The gate's control socket [default: that of the variable `EVENKEEL_CONTROL`, else ./evenkeel-data/control.sock,
-    /// else /run/evenkeel/control.sock].
+    /// The gate's control socket [default: that of the variable `EVENKEEL_CONTROL`, else
+    /// ./evenkeel-data/control.sock, else /run/evenkeel/control.sock].
     #[arg(long, value_name = "PATH", global = true)]
     control: Option<PathBuf>,
 }

@@ -258,11 +258,16 @@ mod tests {
     #[test]
     fn the_sample_s_accounts_are_found_under_their_labels() {
         let text = sample();
+        let alice = "domain=\"disk\",tenant=\"alice\"";
+        let requests =
+            format!("evenkeel_requests_total{{{alice},op=\"read\",result=\"ok\"}} 60000");
+        let pair = "domain=\"disk\",victim=\"alice\",culprit=\"bob\"";
+        let waits = format!("evenkeel_interference_seconds_total{{{pair}}} 42");
         for line in [
+            &requests,
+            &waits,
             "evenkeel_mode{mode=\"enforce\"} 1",
-            "evenkeel_requests_total{domain=\"disk\",tenant=\"alice\",op=\"read\",result=\"ok\"} 60000",
             "evenkeel_share_ratio{domain=\"disk\",tenant=\"bob\",kind=\"entitled\"} 0.25",
-            "evenkeel_interference_seconds_total{domain=\"disk\",victim=\"alice\",culprit=\"bob\"} 42",
             "evenkeel_queue_seconds_count{domain=\"disk\",tenant=\"bob\"} 6000",
             "evenkeel_backend_up{backend=\"disk\"} 1",
             "process_cpu_seconds_total 1.25",

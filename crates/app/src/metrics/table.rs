@@ -175,7 +175,8 @@ mod tests {
         let mut text = String::from(
             "# Metrics\n\n\
              `GET /metrics` on the address of `serve --metrics` (127.0.0.1:9809) answers in the \
-             text format of Prometheus.\nThis page is made from `crates/app/src/metrics/table.rs`.\n\n\
+             text format of Prometheus.\n\
+             This page is made from `crates/app/src/metrics/table.rs`.\n\n\
              A *domain* is what shares count over: a group of backends, or a backend in no group. \
              `op` is read, write,\nflush, trim, cache or write_zeroes. Label sets are bounded by \
              the policy; nothing that a client chooses becomes a label.\n\n\
@@ -197,7 +198,8 @@ mod tests {
             | question | expression |\n|---|---|\n\
             | who uses what | `sum by (tenant) (rate(evenkeel_bytes_total[1m]))` |\n\
             | does a tenant wait in the gate or in the storage | \
-            `rate(evenkeel_queue_seconds_sum[1m])` beside `rate(evenkeel_device_seconds_sum[1m])` |\n\
+            `rate(evenkeel_queue_seconds_sum[1m])` beside \
+             `rate(evenkeel_device_seconds_sum[1m])` |\n\
             | who makes whom wait | `topk(5, rate(evenkeel_interference_seconds_total[5m]))` |\n\
             | who gets less than it could | \
             `evenkeel_share_ratio{kind=\"delivered\"} < ignoring(kind) 0.9 * \

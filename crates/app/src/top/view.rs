@@ -3,7 +3,7 @@
 //! ```text
 //! evenkeel 0.1.0   ENFORCE   up 2m00s   6 connections   12 MiB of 256 MiB held
 //!
-//! TENANT       one row each: offered, delivered, got, due, could have had, times, whom it waits for
+//! TENANT       one row each: offered, delivered, got, due, could have, times, waits for whom
 //! SHARES       a bar of what each got, with a mark at what is due
 //! BACKENDS     state, how busy, how much is with it and how much waits
 //! WHO WAITS    the pairs that hurt most
