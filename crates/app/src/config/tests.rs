@@ -85,7 +85,8 @@ fn a_rule_over_several_parts_is_shown_in_its_line_too() {
 #[test]
 fn all_mistakes_are_reported_together_in_the_order_of_the_file() {
     let text = "mode = \"enfroce\"\nlisten = [\"nowhere\"]\n[[backend]]\nname = \"x\"\n\
-                depth = true\n[[tenant]]\nshare = \"4\"\nlimit = \"200 MiB\"\n[memory]\ntotal = 5\n";
+                depth = true\n[[tenant]]\nshare = \"4\"\nlimit = \"200 MiB\"\n\
+                [memory]\ntotal = 5\n";
     let parsed = parse_all(text, "p.toml");
     let messages: Vec<_> =
         parsed.diagnostics.found().iter().map(|found| found.message.as_str()).collect();
