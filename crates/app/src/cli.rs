@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use tracing_subscriber::EnvFilter;
 
 use crate::exit::Exit;
-use crate::{check, completions, ctl, man, serve, terminal, top, version};
+use crate::{check, completions, ctl, demo, load, man, reproduce, serve, terminal, top, version};
 
 /// What every `--help` ends with.
 const AFTER_HELP: &str = "\
@@ -54,6 +54,12 @@ pub enum Command {
     Ctl(ctl::Args),
     /// Watch who uses what, and who waits because of whom.
     Top(top::Args),
+    /// See in a minute what shares do: a database and a backup on one slow disk.
+    Demo(demo::Args),
+    /// Put load on NBD servers and measure how they bear it.
+    Bench(load::Args),
+    /// Run a paper's experiments and hold the outcome against its figures.
+    Reproduce(reproduce::Args),
     /// Print a completion script for a shell.
     Completions(completions::Args),
     /// Write the manual pages into a folder.
@@ -67,6 +73,9 @@ impl Command {
             Self::Check(args) => check::run(&args),
             Self::Ctl(args) => ctl::run(&args),
             Self::Top(args) => top::run(&args),
+            Self::Demo(args) => demo::run(&args),
+            Self::Bench(args) => load::run(&args),
+            Self::Reproduce(args) => reproduce::run(&args),
             Self::Completions(args) => completions::run(&args),
             Self::Man(args) => man::run(&args),
         }

@@ -11,6 +11,10 @@
 //! | [`metrics`] | the accounts as Prometheus text |
 //! | [`status`] | the accounts as JSON |
 //! | [`top`] | the accounts as a live picture |
+//! | [`demo`] | a minute that shows what shares are for |
+//! | [`load`] | `bench`: load on NBD servers, and how they bear it |
+//! | [`reproduce`] | a paper's experiments, claim by claim |
+//! | [`stage`] | gates and data servers as child processes, for experiments |
 
 #![allow(
     clippy::format_push_string,
@@ -23,11 +27,16 @@ pub mod completions;
 pub mod config;
 pub mod control;
 pub mod ctl;
+pub mod demo;
 pub mod exit;
 pub mod human;
+pub mod load;
 pub mod man;
 pub mod metrics;
+pub mod reproduce;
 pub mod serve;
+pub mod spark;
+pub mod stage;
 pub mod status;
 pub mod terminal;
 pub mod top;

@@ -33,6 +33,11 @@ pub fn colour_on_stderr() -> bool {
     colour_allowed() && io::stderr().is_terminal()
 }
 
+/// True if colour is welcome on stdout: a terminal, and `NO_COLOR` unset or empty.
+pub fn colour_on_stdout() -> bool {
+    colour_allowed() && io::stdout().is_terminal()
+}
+
 /// True unless `NO_COLOR` is set to something (<https://no-color.org>) or the terminal is dumb.
 pub fn colour_allowed() -> bool {
     let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());

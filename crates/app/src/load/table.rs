@@ -3,14 +3,10 @@
 use evenkeel_core::time::Span;
 use evenkeel_io::load::{DirectionReport, GroupReport, LoadPlan, LoadReport};
 
-use crate::{human, terminal};
+use crate::{human, spark, terminal};
 
 /// Widest spread of a time series in one line; longer ones are thinned.
 const SERIES_COLUMNS: usize = 60;
-
-const BARS: [&str; 8] = [
-    "\u{2581}", "\u{2582}", "\u{2583}", "\u{2584}", "\u{2585}", "\u{2586}", "\u{2587}", "\u{2588}",
-];
 
 /// The whole report.
 pub(super) fn render(plan: &LoadPlan, report: &LoadReport) -> String {
@@ -70,15 +66,9 @@ fn series(report: &LoadReport, group: &GroupReport) -> String {
     let means: Vec<f64> =
         rates.chunks(step).map(|chunk| chunk.iter().sum::<f64>() / chunk.len() as f64).collect();
     let top = means.iter().copied().fold(0.0, f64::max);
-    let line: String = means.iter().map(|&mean| bar(mean, top)).collect();
+    let line: String = means.iter().map(|&mean| spark::bar(mean / top.max(1e-9))).collect();
     let width = human::duration(Span(report.interval.0 * step as u64));
     format!("{line}  (one bar is {width}, the highest {})", human::byte_rate(top))
-}
-
-fn bar(value: f64, top: f64) -> &'static str {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 7")]
-    let level = if top > 0.0 { (value / top * 7.0).round() as usize } else { 0 };
-    BARS[level.min(7)]
 }
 
 fn troubles(group: &GroupReport) -> Vec<String> {

@@ -25,7 +25,7 @@ use super::LoadError;
 use super::alarm::Alarm;
 use super::link::{Ended, Link, Payload};
 use super::pace::Pace;
-use super::record::{Ending, Recorder};
+use super::record::{Ending, Recorder, Steady};
 use super::verify::Ledger;
 use super::workload::{Draw, Workload};
 use crate::buffer::Buf;
@@ -69,6 +69,7 @@ pub(super) struct Client {
     ended: Vec<Ended>,
     scratch: Vec<u8>,
     filler_at: usize,
+    steady: Steady,
 }
 
 /// One request under way.
@@ -107,6 +108,7 @@ impl Client {
             ended: Vec::new(),
             scratch: Vec::new(),
             filler_at: 0,
+            steady: Steady::default(),
         })
     }
 
@@ -129,6 +131,11 @@ impl Client {
             self.group.recorder.borrow_mut().verified(ledger.found());
         }
         Ok(())
+    }
+
+    /// What was delivered from the first to the last answer of the measured time.
+    pub(super) fn steady(&self) -> Steady {
+        self.steady
     }
 
     /// Requests that have no answer.
@@ -313,6 +320,10 @@ impl Client {
                 recorder.failed(|| format!("{} at {}, {error}", draw.kind.name(), draw.offset))
             }
             None if self.readback.is_none() => {
+                if recorder.is_measuring(now) {
+                    let bytes = u64::from(draw.size_bytes) * self.links.len() as u64;
+                    self.steady.answered(now, bytes);
+                }
                 recorder.ended(now, Ending { kind: draw.kind, due, sent });
             }
             None => {}

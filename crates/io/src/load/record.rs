@@ -41,6 +41,33 @@ pub(super) struct Ending {
     pub(super) sent: Nanos,
 }
 
+/// What one client had delivered between its first and its last answer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Steady {
+    ends: Option<(Nanos, Nanos)>,
+    bytes: u64,
+}
+
+impl Steady {
+    /// A request of `bytes` was answered.
+    pub(super) fn answered(&mut self, now: Nanos, bytes: u64) {
+        match &mut self.ends {
+            // What the first answer completed was done before it.
+            None => self.ends = Some((now, now)),
+            Some((_, last)) => {
+                *last = now;
+                self.bytes += bytes;
+            }
+        }
+    }
+
+    fn bytes_per_second(self) -> f64 {
+        let (first, last) = self.ends.unwrap_or_default();
+        let seconds = last.since(first).as_secs_f64();
+        if seconds > 0.0 { self.bytes as f64 / seconds } else { 0.0 }
+    }
+}
+
 impl Recorder {
     pub(super) fn new(
         name: &str,
@@ -118,9 +145,15 @@ impl Recorder {
         }
     }
 
+    /// Whether what ends now is measured.
+    pub(super) fn is_measuring(&self, now: Nanos) -> bool {
+        self.measured.contains(&now)
+    }
+
     /// One client has ended. True if it was the group's last.
-    pub(super) fn client_ended(&mut self, now: Nanos, unanswered: u64) -> bool {
+    pub(super) fn client_ended(&mut self, now: Nanos, unanswered: u64, steady: Steady) -> bool {
         self.report.unanswered += unanswered;
+        self.report.steady_bytes_per_second += steady.bytes_per_second();
         self.clients -= 1;
         if self.clients == 0 {
             self.ended_at = Some(now);
@@ -240,12 +273,20 @@ mod tests {
     }
 
     #[test]
+    fn the_steady_rate_does_not_depend_on_where_the_window_cuts_a_bunch() {
+        let mut steady = Steady::default();
+        (0..4).for_each(|bunch| steady.answered(at(600 * bunch), 6_000));
+        assert!((steady.bytes_per_second() - 10_000.0).abs() < 1e-6);
+        assert!(Steady::default().bytes_per_second().abs() < 1e-6);
+    }
+
+    #[test]
     fn an_early_end_shortens_the_measured_time_and_freezes_what_is_common() {
         let mut recorder = recorder();
         read(&mut recorder, 1_500);
         recorder.freeze_common();
         read(&mut recorder, 1_900);
-        assert!(recorder.client_ended(at(2_000), 0));
+        assert!(recorder.client_ended(at(2_000), 0, Steady::default()));
         let report = recorder.close();
         assert_eq!((report.common_bytes, report.read.bytes), (4096, 8192));
         assert_eq!(report.measured, SECOND);

@@ -51,6 +51,10 @@ pub struct GroupReport {
     pub flush: DirectionReport,
     /// Bytes delivered, read or written, while every group ran.
     pub common_bytes: u64,
+    /// Bytes per second, each client counted from its first to its last answer. Where answers come
+    /// in bunches, as behind a barrier, a count over the measured time is wrong by up to a bunch;
+    /// this is not.
+    pub steady_bytes_per_second: f64,
     /// Bytes and latencies over time, from the start of the measured time on.
     pub series: Vec<IntervalReport>,
     /// Requests that ended with an error.

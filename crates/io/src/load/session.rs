@@ -233,8 +233,10 @@ async fn attend(
                 Some(Ok(news)) => if let News::Over(client, index) = news? {
                     let group = &groups[index];
                     let now = group.clock.now();
-                    let unanswered = client.unanswered();
-                    let last = group.recorder.borrow_mut().client_ended(now, unanswered);
+                    let last = {
+                        let (unanswered, steady) = (client.unanswered(), client.steady());
+                        group.recorder.borrow_mut().client_ended(now, unanswered, steady)
+                    };
                     if last && common_end.is_none() {
                         common_end = Some(group.recorder.borrow().measured_end());
                         for group in groups {

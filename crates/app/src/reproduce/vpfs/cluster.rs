@@ -58,7 +58,9 @@ impl Cluster {
     pub(super) fn start(count: usize, rate_bytes: Option<u64>) -> anyhow::Result<Self> {
         let stage = Stage::new()?;
         let servers = (0..count)
-            .map(|index| DataServer::start(&stage, &format!("data{index}"), EXPORT_BYTES, rate_bytes))
+            .map(|index| {
+                DataServer::start(&stage, &format!("data{index}"), EXPORT_BYTES, rate_bytes)
+            })
             .collect::<anyhow::Result<_>>()?;
         Ok(Self { stage, servers, gates_started: 0 })
     }
@@ -90,7 +92,7 @@ fn policy(server: &NbdUri, shares: [f64; 2], settings: Settings) -> String {
     );
     for (name, share) in APPLICATIONS.iter().zip(shares) {
         text += &format!(
-            "\n[[export]]\nname = \"{name}\"\nsource = \"\"\n\n\
+            "\n[[export]]\nname = \"{name}\"\n\n\
              [[tenant]]\nname = \"{name}\"\nmatch = {{ export = \"{name}\" }}\nshare = {share}\n"
         );
     }
@@ -110,10 +112,7 @@ impl Gates {
 
     /// Runs a plan and meanwhile looks at the gates' windows: for each application the mean over
     /// gates and time.
-    pub(super) fn watched(
-        &self,
-        plan: &LoadPlan,
-    ) -> anyhow::Result<(LoadReport, [Window; 2])> {
+    pub(super) fn watched(&self, plan: &LoadPlan) -> anyhow::Result<(LoadReport, [Window; 2])> {
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let watcher = scope.spawn(|| self.watch(plan.ramp, &over));
@@ -159,7 +158,11 @@ fn add(sum: &mut Window, window: &Window) {
 }
 
 /// Everybody writes sequentially, one striped request per client at a time.
-pub(super) fn plan(applications: &[Application], (ramp, runtime): (Span, Span), seed: u64) -> LoadPlan {
+pub(super) fn plan(
+    applications: &[Application],
+    (ramp, runtime): (Span, Span),
+    seed: u64,
+) -> LoadPlan {
     let group = |application: &Application| LoadSpec {
         name: application.name.to_owned(),
         targets: application.targets.clone(),

@@ -50,9 +50,10 @@ pub(super) fn compare(
     let times = (scale.overhead_ramp, scale.overhead_runtime);
     let rate = |application: &Application| {
         let report = measure(&plan(std::slice::from_ref(application), times, scale.seed))?;
-        let bytes = report.groups[0].write.bytes as f64;
-        anyhow::Ok(bytes / report.measured.as_secs_f64().max(1e-9))
+        anyhow::Ok(report.groups[0].steady_bytes_per_second)
     };
+    // A server that rested has two seconds' worth of tokens; nobody's measurement shall have them.
+    rate(&direct)?;
     let (mut direct_rates, mut gated_rates) = (Vec::new(), Vec::new());
     let mut cpu: f64 = 0.0;
     for _ in 0..scale.rounds {
@@ -149,7 +150,10 @@ pub(super) fn memory(proxy: &Proxy, scale: &Scale) -> anyhow::Result<Claim> {
     let growth = last - first;
     Ok(Claim {
         id: "gate-memory".to_owned(),
-        what: format!("resident memory over {} requests", human::count(scale.memory_requests as f64)),
+        what: format!(
+            "resident memory over {} requests",
+            human::count(scale.memory_requests as f64)
+        ),
         paper: format!("{:.0} MB", proxy.memory_mb),
         measured: format!(
             "{} to {}, peak {}",

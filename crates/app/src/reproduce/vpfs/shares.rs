@@ -3,8 +3,8 @@
 use evenkeel_core::time::Span;
 
 use super::super::claim::{Claim, Verdict};
-use super::cluster::{APPLICATIONS, Application, Cluster, Gates, Settings, plan};
 use super::Scale;
+use super::cluster::{APPLICATIONS, Application, Cluster, Gates, Settings, plan};
 use crate::status::Window;
 
 /// Queued for this part of the time is a backlog.
@@ -130,8 +130,9 @@ impl Settings {
     /// What was found by experiment (see `docs/reproduce.md`): four requests keep a data server
     /// busy over the gaps between them; more are committed before their turn, and let the tenant
     /// with fewer clients run dry. The hold bridges the moments in which the barrier of a striped
-    /// request empties a tenant's queue at one server.
-    pub(super) const CHOSEN: Self = Self { depth: 4, hold: Span::from_millis(25) };
+    /// request empties a tenant's queue at one server: a few service times, and room for a busy
+    /// machine.
+    pub(super) const CHOSEN: Self = Self { depth: 4, hold: Span::from_millis(100) };
 }
 
 #[cfg(test)]
