@@ -1,1 +1,168 @@
-//! x
+//! What people and scripts see: diagnostics, exit codes, help, the gate without a file.
+
+use std::time::Duration;
+
+use crate::harness::Scratch;
+use crate::harness::gate::{EVENKEEL, Gate, memory_policy};
+use crate::harness::nbd::Client;
+use crate::harness::process::{self, Process, finish};
+use crate::harness::target::{Address, Target};
+
+/// Exit code and output of one run.
+fn evenkeel(scratch: &Scratch, arguments: &[&str]) -> (Option<i32>, String) {
+    let (status, output) = finish(scratch.path(), EVENKEEL, arguments, Duration::from_secs(20));
+    (status.code(), output)
+}
+
+fn check(policy: &str) -> (Option<i32>, String) {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.join("policy.toml"), policy).expect("write the policy");
+    evenkeel(&scratch, &["check", "policy.toml"])
+}
+
+#[test]
+fn a_good_policy_checks_out() {
+    let (code, output) = check(&format!("listen = [\"unix:s\"]\n{}", memory_policy("1 MiB")));
+    assert_eq!(code, Some(0), "{output}");
+}
+
+#[test]
+fn every_mistake_is_named_with_file_line_and_remedy() {
+    let policy = "listen = [\"unix:s\"]\nmoode = \"enforce\"\n[[backend]]\nname = \"m\"\n\
+                  memory = true\n[[export]]\nname = \"e\"\nbackend = \"n\"\nsize = \"1 parsec\"\n";
+    let (code, output) = check(policy);
+    assert_eq!(code, Some(3), "{output}");
+    for place in ["policy.toml:2", "policy.toml:9"] {
+        assert!(output.contains(place), "no {place} in:\n{output}");
+    }
+    assert!(output.contains("mode"), "the key that was meant is not named:\n{output}");
+}
+
+#[test]
+fn a_reference_to_nothing_is_found() {
+    let policy = "listen = [\"unix:s\"]\n[[backend]]\nname = \"m\"\nmemory = true\n\
+                  [[export]]\nname = \"e\"\nbackend = \"n\"\nsize = \"1 MiB\"\n";
+    let (code, output) = check(policy);
+    assert_eq!(code, Some(3), "{output}");
+    assert!(output.contains("policy.toml:7") && output.contains('n'), "{output}");
+}
+
+#[test]
+fn findings_come_as_json_too() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.join("policy.toml"), "nonsense = 1\n").expect("write the policy");
+    let (code, output) = evenkeel(&scratch, &["check", "policy.toml", "--json"]);
+    assert_eq!(code, Some(3), "{output}");
+    let document: serde_json::Value = serde_json::from_str(&output).expect("JSON and no more");
+    assert!(document.to_string().contains("nonsense"));
+}
+
+#[test]
+fn exit_codes_are_as_documented() {
+    let scratch = Scratch::new();
+    let codes = [
+        (&["--version"][..], 0),
+        (&["--help"], 0),
+        (&["no-such-command"], 2),
+        (&["serve", "--no-such-option"], 2),
+        (&["check", "absent.toml"], 3),
+        (&["serve", "absent.toml"], 3),
+        (&["ctl", "--control", "absent.sock", "status"], 4),
+    ];
+    for (arguments, wanted) in codes {
+        let (code, output) = evenkeel(&scratch, arguments);
+        assert_eq!(code, Some(wanted), "evenkeel {arguments:?}:\n{output}");
+    }
+}
+
+#[test]
+fn every_subcommand_has_help_with_examples() {
+    let scratch = Scratch::new();
+    let commands =
+        ["serve", "check", "ctl", "top", "demo", "bench", "reproduce", "completions", "man"];
+    for command in commands {
+        let (code, output) = evenkeel(&scratch, &[command, "--help"]);
+        assert_eq!(code, Some(0), "{output}");
+        assert!(output.contains("Examples:"), "{command} shows no examples:\n{output}");
+    }
+}
+
+#[test]
+fn an_address_that_is_taken_is_said_plainly() {
+    let scratch = Scratch::new();
+    let _first = Gate::start(&scratch, &memory_policy("1 MiB"));
+    let second = ["serve", "policy.toml", "--control", "second.sock", "--metrics", "off"];
+    let (code, output) = evenkeel(&scratch, &second);
+    assert_eq!(code, Some(5), "{output}");
+    assert!(output.contains("gate.sock"), "{output}");
+}
+
+/// `evenkeel serve` and nothing else: an embedded disk with two tenants, and how to connect.
+#[test]
+fn serve_needs_no_file() {
+    let scratch = Scratch::new();
+    let port = crate::harness::free_port();
+    // The ports of the built-in policy may be taken on a developer's machine.
+    let data = scratch.join("evenkeel-data");
+    std::fs::create_dir(&data).expect("a folder in scratch");
+    let policy = include_str!("../../src/config/default.toml");
+    let policy = policy.replace("127.0.0.1:10809", &format!("127.0.0.1:{port}"));
+    std::fs::write(data.join("policy.toml"), policy).expect("write the policy");
+    let mut gate = Process::start(scratch.path(), EVENKEEL, &["serve", "--metrics", "off"]);
+    let address = Address::Tcp(port);
+    gate.wait_until("listens", || address.answers());
+    for tenant in ["alice", "bob"] {
+        let export = tenant.to_owned();
+        let target = Target { address: address.clone(), export, certificates: None };
+        let mut client = Client::open(&target);
+        assert_eq!(client.write(0, tenant.as_bytes()), Ok(()));
+        assert_eq!(client.flush(), Ok(()));
+    }
+    let log = gate.log();
+    for word in ["qemu", "fio", "nbdfuse", "alice", &port.to_string()] {
+        assert!(log.contains(word), "`{word}` is not in the banner:\n{log}");
+    }
+    gate.signal(rustix::process::Signal::INT);
+    assert!(gate.wait().success());
+}
+
+#[test]
+fn metrics_are_served_where_asked_and_nothing_can_be_changed_there() {
+    let scratch = Scratch::new();
+    let port = crate::harness::free_port();
+    let policy = format!("listen = [\"unix:gate.sock\"]\n{}", memory_policy("1 MiB"));
+    std::fs::write(scratch.join("policy.toml"), policy).expect("write the policy");
+    let metrics = format!("127.0.0.1:{port}");
+    let arguments = ["serve", "policy.toml", "--control", "c.sock", "--metrics", &metrics];
+    let mut gate = Process::start(scratch.path(), EVENKEEL, &arguments);
+    gate.wait_until("serves metrics", || Address::Tcp(port).answers());
+    let text = http(port, "GET /metrics");
+    assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+    assert!(text.contains("# TYPE evenkeel_"), "{text}");
+    for change in ["POST /v1/reload", "PUT /v1/mode", "DELETE /v1/exports/disk"] {
+        let answer = http(port, change);
+        assert!(answer.starts_with("HTTP/1.1 40"), "{change} over the network:\n{answer}");
+    }
+}
+
+/// The whole answer to a request such as `GET /metrics`.
+fn http(port: u16, request: &str) -> String {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).expect("connect");
+    let request = format!("{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("ask");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer");
+    text
+}
+
+#[test]
+fn completions_and_manual_pages_are_there() {
+    let scratch = Scratch::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = process::run(scratch.path(), EVENKEEL, &["completions", shell]);
+        assert!(script.contains("evenkeel"));
+    }
+    process::run(scratch.path(), EVENKEEL, &["man", "pages"]);
+    assert!(scratch.join("pages/evenkeel.1").exists());
+}

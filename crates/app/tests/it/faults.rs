@@ -1,1 +1,244 @@
-//! x
+//! Nothing acknowledged is lost when the server or the gate is killed without warning.
+//!
+//! A killed process loses what it held in its own memory; what it had given to the kernel stays. So
+//! after a kill every acknowledged write must be there: the gate may not have kept it to itself.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::harness::client::{fio_verify, nbdcopy};
+use crate::harness::gate::{Gate, directory_policy, upstream_backend};
+use crate::harness::nbd::{self, Client, FLUSH, Request, WRITE};
+use crate::harness::process::Process;
+use crate::harness::skip::needs;
+use crate::harness::storage::{Server, Wire, text};
+use crate::harness::target::{Address, Target};
+use crate::harness::{Scratch, noise, wait_for};
+
+const SIZE: u64 = 32 << 20;
+
+fn backing_file(scratch: &Scratch) -> String {
+    let path = scratch.join("backing.raw");
+    std::fs::File::create(&path).and_then(|file| file.set_len(SIZE)).expect("a file in scratch");
+    text(&path)
+}
+
+/// A policy that waits for the server, and believes its kernel.
+fn patient_policy(server: &Target) -> String {
+    let backend = upstream_backend(server);
+    format!(
+        "{backend}patience = \"30 s\"\nwrites_survive_restart = true\n\
+         [[export]]\nname = \"disk\"\nbackend = \"upstream\"\nsource = \"\"\n"
+    )
+}
+
+fn restart_nbdkit(scratch: &Scratch, server: &mut Server, file: &str) {
+    server.process.kill();
+    if let Address::Unix(path) = &server.target.address {
+        std::fs::remove_file(path).expect("a killed server leaves its socket");
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    *server = Server::nbdkit(scratch, Wire::Plain, &["file", file]);
+}
+
+#[test]
+fn an_upstream_killed_under_fio_is_survived() {
+    needs!("nbdkit", "fio");
+    let scratch = Scratch::new();
+    let file = backing_file(&scratch);
+    let mut server = Server::nbdkit(&scratch, Wire::Plain, &["file", &file]);
+    let gate = Gate::start(&scratch, &patient_policy(&server.target));
+    let mut arguments = fio_verify(&gate.plain("disk"), "24m");
+    // Slow enough that every kill falls into the writing or the reading back.
+    arguments.push("--rate_iops=1500,1500".into());
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let mut fio = Process::start(scratch.path(), "fio", &arguments);
+    for _ in 0..4 {
+        std::thread::sleep(Duration::from_millis(900));
+        restart_nbdkit(&scratch, &mut server, &file);
+    }
+    assert!(fio.wait().success(), "fio says:\n{}", fio.log());
+    let reconnects = gate.status()["backends"][0]["reconnects"].as_u64().expect("a number");
+    assert!(reconnects >= 4, "only {reconnects} connections were lost: the test tested nothing");
+}
+
+/// The same without the promise that the server's writes survive: a flush that may cover lost
+/// writes must fail, for fsync is how a client asks.
+#[test]
+fn a_flush_over_writes_that_may_be_lost_fails() {
+    needs!("nbdkit");
+    let scratch = Scratch::new();
+    let file = backing_file(&scratch);
+    let mut server = Server::nbdkit(&scratch, Wire::Plain, &["file", &file]);
+    let policy = patient_policy(&server.target).replace("writes_survive_restart = true\n", "");
+    let gate = Gate::start(&scratch, &policy);
+    let mut client = Client::open(&gate.plain("disk"));
+    assert_eq!(client.write(0, &[1; 4096]), Ok(()));
+    assert_eq!(client.flush(), Ok(()));
+    restart_nbdkit(&scratch, &mut server, &file);
+    assert_eq!(client.flush(), Ok(()), "everything was flushed before");
+    assert_eq!(client.write(0, &[2; 4096]), Ok(()));
+    restart_nbdkit(&scratch, &mut server, &file);
+    assert!(client.flush().is_err(), "the write may be gone, and the flush says yes");
+    assert_eq!(client.write(0, &[3; 4096]), Ok(()));
+    assert_eq!(client.flush(), Ok(()), "the loss was reported; life goes on");
+}
+
+#[test]
+fn requests_wait_no_longer_than_the_operators_patience() {
+    needs!("nbdkit");
+    let scratch = Scratch::new();
+    let mut server = Server::nbdkit(&scratch, Wire::Plain, &["memory", "32M"]);
+    let policy = patient_policy(&server.target).replace("30 s", "1 s");
+    let gate = Gate::start(&scratch, &policy);
+    let mut client = Client::open(&gate.plain("disk"));
+    assert!(client.read(0, 4096).is_ok());
+    server.process.kill();
+    let start = Instant::now();
+    assert!(client.read(0, 4096).is_err());
+    assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
+    assert_eq!(gate.status()["backends"][0]["up"], false);
+}
+
+#[test]
+fn a_gate_killed_before_an_upstream_loses_nothing_acknowledged() {
+    needs!("nbdkit");
+    let scratch = Scratch::new();
+    let file = backing_file(&scratch);
+    let server = Server::nbdkit(&scratch, Wire::Plain, &["file", &file]);
+    let gate = Gate::start(&scratch, &patient_policy(&server.target));
+    kill_the_gate_under_writes(gate);
+}
+
+#[test]
+fn a_gate_killed_on_its_embedded_disk_loses_nothing_acknowledged() {
+    let scratch = Scratch::new();
+    let gate = Gate::start(&scratch, &directory_policy("32 MiB"));
+    kill_the_gate_under_writes(gate);
+}
+
+/// Writes on a connection until it breaks, again and again, and then checks every block.
+fn kill_the_gate_under_writes(mut gate: Gate) {
+    let target = gate.plain("disk");
+    let writer = std::thread::spawn(move || {
+        let mut book = Book::default();
+        for _ in 0..4 {
+            book.write_until_cut(&target);
+        }
+        (book, target)
+    });
+    for _ in 0..4 {
+        std::thread::sleep(Duration::from_millis(400));
+        gate.kill_and_restart();
+    }
+    let (book, target) = writer.join().expect("the writer ends by itself");
+    assert!(book.acknowledged > 500, "only {} writes were acknowledged", book.acknowledged);
+    book.check(&target);
+}
+
+const BLOCK: u64 = 4096;
+const DEPTH: u64 = 16;
+
+/// What a client may find in each block: what was acknowledged last, or what it asked for since.
+#[derive(Default)]
+struct Book {
+    /// By block: seeds of content, the acknowledged one first.
+    possible: BTreeMap<u64, Vec<u64>>,
+    written: u64,
+    acknowledged: u64,
+}
+
+impl Book {
+    /// Keeps [`DEPTH`] writes in flight until the connection breaks.
+    fn write_until_cut(&mut self, target: &Target) {
+        let mut client = wait_for("a gate to connect to", || reconnect(target));
+        let mut in_flight = BTreeMap::new();
+        loop {
+            while (in_flight.len() as u64) < DEPTH {
+                self.written += 1;
+                // Neighbouring numbers touch different blocks: no two writes of one in flight.
+                let (block, seed) = (self.written % 4000, self.written);
+                self.possible.entry(block).or_default().push(seed);
+                let write = Request {
+                    command: WRITE,
+                    cookie: seed,
+                    offset: block * BLOCK,
+                    length: 4096,
+                    ..Request::default()
+                };
+                in_flight.insert(seed, block);
+                if !client.throw(&[write.bytes(), noise(seed, 4096)].concat()) {
+                    return;
+                }
+            }
+            let Ok(reply) = client.try_take(16) else { return };
+            let (error, seed) = (nbd::be32(&reply[4..8]), nbd::be64(&reply[8..16]));
+            assert_eq!(error, 0, "a write failed while the gate stood");
+            let block = in_flight.remove(&seed).expect("an answer to what was asked");
+            self.possible.insert(block, vec![seed]);
+            self.acknowledged += 1;
+        }
+    }
+
+    fn check(&self, target: &Target) {
+        let mut client = Client::open(target);
+        client.ask(Request { command: FLUSH, ..Request::default() }, &[]);
+        assert_eq!(client.acknowledgement(), Ok(()));
+        for (block, seeds) in &self.possible {
+            let found = client.read(block * BLOCK, 4096).expect("a read");
+            let is_known = seeds.iter().any(|seed| noise(*seed, 4096) == found);
+            // A block that was never acknowledged may still be as it was made.
+            let is_virgin = seeds.len() > 1 || found.iter().all(|byte| *byte == 0);
+            assert!(is_known || is_virgin, "block {block} holds none of {seeds:?}");
+        }
+    }
+}
+
+fn reconnect(target: &Target) -> Option<Client> {
+    target.address.answers().then(|| Client::try_open(target)).flatten()
+}
+
+#[test]
+fn qemu_reconnects_to_a_killed_gate_and_copies_on() {
+    needs!("qemu-img");
+    let scratch = Scratch::new();
+    let mut gate = Gate::start(&scratch, &directory_policy("256 MiB"));
+    let original = text(&scratch.random_file("original.raw", 256 << 20));
+    let target = gate.plain("disk");
+    let options = format!("{},file.reconnect-delay=20", target.qemu_target_options());
+    let convert = ["convert", "-n", "-W", "-f", "raw", &original, "--target-image-opts", &options];
+    let mut qemu = Process::start(scratch.path(), "qemu-img", &convert);
+    for _ in 0..3 {
+        std::thread::sleep(Duration::from_millis(120));
+        gate.kill_and_restart();
+    }
+    assert!(qemu.wait().success(), "qemu-img says:\n{}", qemu.log());
+    let copy = text(&scratch.join("copy.raw"));
+    needs!("nbdcopy");
+    nbdcopy(&scratch, &target.uri(), &copy);
+    let same = Command::new("cmp").args([&original, &copy]).status().expect("cmp");
+    assert!(same.success(), "the copy differs");
+}
+
+#[test]
+fn a_gate_that_is_told_to_stop_answers_what_is_in_flight() {
+    let scratch = Scratch::new();
+    let mut gate = Gate::start(&scratch, &directory_policy("32 MiB"));
+    let mut client = Client::open(&gate.plain("disk"));
+    for number in 0..16 {
+        let offset = number * BLOCK;
+        let write = Request { command: WRITE, offset, length: 4096, ..Request::default() };
+        client.ask(write, &noise(number, 4096));
+    }
+    // Until the first answer the gate may not have read the requests at all.
+    assert_eq!(client.acknowledgement(), Ok(()));
+    assert!(gate.stop().success());
+    let answered = 1 + (0..15).take_while(|_| client.try_take(16).is_ok()).count() as u64;
+    let disk = std::fs::read(scratch.join("disks/disk")).expect("the embedded disk is a file");
+    let written = (0..16).filter(|number| {
+        let start = usize::try_from(number * BLOCK).expect("small");
+        disk[start..start + 4096] == noise(*number, 4096)
+    });
+    assert!(answered <= written.count() as u64, "more was acknowledged than written");
+}

@@ -131,7 +131,11 @@ impl Gate {
 }
 
 fn spawn(folder: &Path) -> Process {
-    Process::start(folder, EVENKEEL, &["serve", "policy.toml", "--control", "control.sock"])
+    Process::start(
+        folder,
+        EVENKEEL,
+        &["serve", "policy.toml", "--control", "control.sock", "--metrics", "off"],
+    )
 }
 
 fn socket(scratch: &Scratch) -> Address {

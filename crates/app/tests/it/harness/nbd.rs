@@ -85,19 +85,23 @@ impl Request {
 
 /// Connects without a word; reads and writes give up after some seconds.
 pub(crate) fn dial(address: &Address) -> Box<dyn Stream> {
+    try_dial(address).expect("connect")
+}
+
+fn try_dial(address: &Address) -> io::Result<Box<dyn Stream>> {
     let limit = Some(Duration::from_secs(15));
     match address {
         Address::Unix(path) => {
-            let stream = UnixStream::connect(path).expect("connect");
-            stream.set_read_timeout(limit).expect("set a timeout");
-            stream.set_write_timeout(limit).expect("set a timeout");
-            Box::new(stream)
+            let stream = UnixStream::connect(path)?;
+            stream.set_read_timeout(limit)?;
+            stream.set_write_timeout(limit)?;
+            Ok(Box::new(stream))
         }
         Address::Tcp(port) => {
-            let stream = TcpStream::connect(("127.0.0.1", *port)).expect("connect");
-            stream.set_read_timeout(limit).expect("set a timeout");
-            stream.set_write_timeout(limit).expect("set a timeout");
-            Box::new(stream)
+            let stream = TcpStream::connect(("127.0.0.1", *port))?;
+            stream.set_read_timeout(limit)?;
+            stream.set_write_timeout(limit)?;
+            Ok(Box::new(stream))
         }
     }
 }
@@ -120,6 +124,19 @@ impl Client {
         let mut client = Self::greet(&target.address);
         client.go(&target.export);
         client
+    }
+
+    /// The same by `EXPORT_NAME`, from a server that may be gone at any moment.
+    pub(crate) fn try_open(target: &Target) -> Option<Self> {
+        let mut client = Self::over(try_dial(&target.address).ok()?);
+        client.try_take(18).ok()?;
+        let length = u32::try_from(target.export.len()).expect("names are short");
+        let mut bytes = 3_u32.to_be_bytes().to_vec();
+        bytes.extend(option_header(EXPORT_NAME, length));
+        bytes.extend_from_slice(target.export.as_bytes());
+        client.stream.write_all(&bytes).ok()?;
+        client.try_take(10).ok()?;
+        Some(client)
     }
 
     pub(crate) fn read_greeting(&mut self) -> u16 {

@@ -110,7 +110,7 @@ impl Drop for Process {
 
 /// Runs a program to its end and returns what it printed; panics unless it succeeds in time.
 pub(crate) fn run(folder: &Path, program: &str, arguments: &[&str]) -> String {
-    let (status, output) = finish(folder, program, arguments, Duration::from_secs(60));
+    let (status, output) = finish(folder, program, arguments, Duration::from_mins(1));
     assert!(status.success(), "{program} {arguments:?} ended with {status}:\n{output}");
     output
 }

@@ -287,7 +287,7 @@ fn cpu_ticks(besieged: &Besieged) -> u64 {
     let path = format!("/proc/{}/stat", besieged.gate.process.id());
     let stat = std::fs::read_to_string(path).expect("the gate runs");
     let fields = stat.rsplit_once(") ").expect("a name in brackets").1;
-    let ticks = fields.split(' ').skip(11).take(2).map(|field| field.parse::<u64>());
+    let ticks = fields.split(' ').skip(11).take(2).map(str::parse::<u64>);
     ticks.sum::<Result<u64, _>>().expect("numbers")
 }
 
