@@ -56,7 +56,6 @@ impl Buf {
     }
 
     /// A buffer that holds a copy of `bytes`.
-    #[cfg(test)]
     pub(crate) fn copy_of(bytes: &[u8]) -> Self {
         let mut buf = Self::take(bytes.len());
         buf.copy_from_slice(bytes);

@@ -32,6 +32,7 @@ use slab::Slab;
 
 use crate::buffer::Buf;
 use crate::client::{Client, Standing};
+use crate::clock::Clock;
 use crate::device::remote::link::Link;
 use crate::op::{Data, Op};
 use crate::worker::Worker;
@@ -143,8 +144,10 @@ impl Domain {
     }
 
     /// Lets the engine decide until there is nothing left to do.
-    pub(crate) fn pump(self: &Rc<Self>, now: Nanos) {
+    pub(crate) fn pump(self: &Rc<Self>) {
+        let clock = self.worker.clock;
         let mut state = self.state.borrow_mut();
+        let mut now = clock.now();
         loop {
             let wait = match state.engine.poll(now) {
                 Output::Submit(unit) => {
@@ -158,9 +161,9 @@ impl Domain {
                 Output::WaitUntil(at) => Some(at),
                 Output::Idle => None,
             };
-            if !state.settle(now) {
-                self.timer.set(wait);
-                break;
+            match state.settle(clock) {
+                Some(later) => now = later,
+                None => break self.timer.set(wait),
             }
         }
         for link in state.links.drain(..) {
@@ -193,7 +196,7 @@ impl Domain {
         }
         let now = self.worker.clock.now();
         self.state.borrow_mut().engine.handle(now, Input::Policy(&policy));
-        self.pump(now);
+        self.pump();
     }
 
     /// The accounts at this instant.
@@ -242,7 +245,7 @@ impl Domain {
             state.engine.handle(now, Input::Abandon { slot });
         }
         drop(state);
-        self.pump(now);
+        self.pump();
     }
 
     /// Every request of a tenant's connection counts for the tenant that it has at arrival; a new
@@ -274,13 +277,16 @@ impl State {
         self.ended.push((unit.unit, result.is_ok()));
     }
 
-    /// Tells the engine what ended; false if nothing did.
-    fn settle(&mut self, now: Nanos) -> bool {
+    /// Tells the engine what ended; returns the time at which it did, or none if nothing ended.
+    fn settle(&mut self, clock: Clock) -> Option<Nanos> {
         drive::reap(self);
-        let any = !self.ended.is_empty();
+        if self.ended.is_empty() {
+            return None;
+        }
+        let now = clock.now();
         for (unit, ok) in self.ended.drain(..) {
             self.engine.handle(now, Input::Done { unit, ok });
         }
-        any
+        Some(now)
     }
 }

@@ -77,6 +77,16 @@ impl Outbox {
         }
     }
 
+    /// Appends bytes that lie in a buffer of somebody else's. Many at once go to a buffer of their
+    /// own rather than to the run, which would have to grow and shrink with them.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        if bytes.len() <= COPY_BYTES_MAX {
+            self.append(|run| run.extend_from_slice(bytes));
+        } else {
+            self.payload(&Arc::new(Buf::copy_of(bytes)), 0..bytes.len());
+        }
+    }
+
     /// Forgets everything, as when the connection is lost.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();

@@ -42,14 +42,14 @@ impl Client {
         }
         outbox.append(|run| {
             style.read_data_header(run, to, request.offset, length, true);
-            match &data {
-                Data::Slice(bytes) => run.extend_from_slice(bytes),
-                Data::Zeroes(_) => run.resize(run.len() + length as usize, 0),
-                Data::Whole(_) => {}
+            if let Data::Zeroes(_) = data {
+                run.resize(run.len() + length as usize, 0);
             }
         });
-        if let Data::Whole(buf) = data {
-            outbox.payload(&buf, 0..buf.len());
+        match data {
+            Data::Slice(bytes) => outbox.bytes(bytes),
+            Data::Whole(buf) => outbox.payload(&buf, 0..buf.len()),
+            Data::Zeroes(_) => {}
         }
     }
 

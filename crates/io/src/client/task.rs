@@ -62,7 +62,7 @@ impl ClientTask {
             let ingest = self.ingest(cx, now)?;
             self.client.awaits_payload.set(self.inbox.receiving.is_some());
             match ingest {
-                Ingest::Some => self.client.domain.pump(now),
+                Ingest::Some => self.client.domain.pump(),
                 Ingest::Nothing => return Poll::Pending,
                 Ingest::Closed => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
             }

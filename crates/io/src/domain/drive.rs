@@ -140,7 +140,7 @@ fn listen(domain: &Rc<Domain>, event: OwnedFd) {
         };
         while bell.rung().await.is_ok() {
             let Some(domain) = domain.upgrade() else { return };
-            domain.pump(domain.worker.clock.now());
+            domain.pump();
         }
     });
 }

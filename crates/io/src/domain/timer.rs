@@ -43,7 +43,7 @@ pub(super) fn spawn(domain: &Rc<Domain>) {
                     () = sooner => {}
                     () = tokio::time::sleep_until(domain.worker.clock.instant(at)) => {
                         domain.timer.at.set(None);
-                        domain.pump(domain.worker.clock.now());
+                        domain.pump();
                     }
                 },
             }

@@ -309,7 +309,7 @@ impl Client {
             if ok && draw.kind == Kind::Write {
                 ledger.end_write(draw.offset, u64::from(draw.size_bytes));
             }
-            ledger.release(draw.offset);
+            ledger.release(draw.offset, u64::from(draw.size_bytes));
         }
         if ok && draw.kind == Kind::Write {
             self.workload.write_acknowledged();

@@ -5,8 +5,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::report::CpuTime;
 
-/// Processor time that this thread has taken: the sum from the thread's clock, exactly; its division
-/// from the kernel's ticks of 10 ms.
+/// Processor time that this thread has taken: the sum from the thread's clock, exactly; its
+/// division from the kernel's ticks of 10 ms.
 pub(super) fn of_this_thread() -> CpuTime {
     let spent = clock_gettime(ClockId::ThreadCPUTime);
     let seconds = u64::try_from(spent.tv_sec).unwrap_or(0);

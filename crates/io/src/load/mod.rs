@@ -1,9 +1,9 @@
 //! A load generator that speaks NBD: closed or open loop, many clients, striped requests with a
 //! barrier, verification, and a report per group of clients.
 //!
-//! One thread makes all the load. Each client is a task with its own connections that reads whatever
-//! has come, starts whatever is due, and writes it in one call. The thread's processor time is part
-//! of the report, so that a generator which was itself the bottleneck shows.
+//! One thread makes all the load. Each client is a task with its own connections that reads
+//! whatever has come, starts whatever is due, and writes it in one call. The thread's processor
+//! time is part of the report, so that a generator which was itself the bottleneck shows.
 //!
 //! ```text
 //! LoadPlan -> [ Workload: kind, offset, size ]   [ Pace: when ]

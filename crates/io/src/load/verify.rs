@@ -6,10 +6,10 @@
 //! "EVENKEEL" | seed u64 | offset u64 | generation u64 | pseudo-random words of (seed, o, g)
 //! ```
 //!
-//! so that a stale, misplaced or torn block is told apart from a right one, and from each other. The
-//! ledger in memory knows the generation of each block. A request claims its range while it is under
-//! way, so that no two overlap; after a write that failed its blocks may hold either generation, and
-//! are not checked until they are written again.
+//! so that a stale, misplaced or torn block is told apart from a right one, and from each other.
+//! The ledger in memory knows the generation of each block. A request claims its range while it is
+//! under way, so that no two overlap; after a write that failed its blocks may hold either
+//! generation, and are not checked until they are written again.
 
 use std::ops::Range;
 
@@ -69,6 +69,9 @@ impl Ledger {
     /// Claims a range for a request. False if one that overlaps is under way. O(requests).
     pub(super) fn claim(&mut self, offset: u64, length: u64) -> bool {
         let range = offset..offset + length;
+        if range.is_empty() {
+            return true;
+        }
         let free =
             self.claims.iter().all(|other| other.end <= range.start || range.end <= other.start);
         if free {
@@ -77,9 +80,10 @@ impl Ledger {
         free
     }
 
-    /// The request that claimed the range from `offset` on has ended.
-    pub(super) fn release(&mut self, offset: u64) {
-        if let Some(index) = self.claims.iter().position(|claim| claim.start == offset) {
+    /// The request that claimed this range has ended.
+    pub(super) fn release(&mut self, offset: u64, length: u64) {
+        let range = offset..offset + length;
+        if let Some(index) = self.claims.iter().position(|claim| *claim == range) {
             self.claims.swap_remove(index);
         }
     }
@@ -243,7 +247,8 @@ mod tests {
         assert!(ledger.claim(4096, 8192));
         assert!(!ledger.claim(8192, 4096));
         assert!(ledger.claim(12_288, 4096));
-        ledger.release(4096);
+        assert!(ledger.claim(0, 0), "a flush is in nobody's way");
+        ledger.release(4096, 8192);
         assert!(ledger.claim(0, 12_288));
     }
 

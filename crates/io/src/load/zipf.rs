@@ -3,8 +3,8 @@
 //! (ACM TOMACS 6(3), 1996).
 //!
 //! The area under the continuous `h(x) = x^-theta` is inverted in closed form; where the curve and
-//! the bars of the discrete distribution differ, the draw is repeated. At most about one draw in ten
-//! is repeated, whatever the number of ranks.
+//! the bars of the discrete distribution differ, the draw is repeated. At most about one draw in
+//! ten is repeated, whatever the number of ranks.
 //!
 //! ```text
 //! h |#

@@ -11,7 +11,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context as Task, Poll};
 
-use evenkeel_core::time::Nanos;
 use evenkeel_wire::nbd::client::ClientSession;
 use evenkeel_wire::nbd::proto::{Command, CommandFlags, Context, Errno, Extent, ReplyStyle};
 use evenkeel_wire::nbd::reply::{
@@ -104,18 +103,14 @@ impl Conversation {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Err(error)) => {
                     // What came before it may have ended units.
-                    self.domain.pump(self.now());
+                    self.domain.pump();
                     return Poll::Ready(Err(error));
                 }
-                Poll::Ready(Ok(())) => self.domain.pump(self.now()),
+                Poll::Ready(Ok(())) => self.domain.pump(),
             }
         }
         cx.waker().wake_by_ref();
         Poll::Pending
-    }
-
-    fn now(&self) -> Nanos {
-        self.domain.worker.clock.now()
     }
 
     fn say_goodbye(&mut self, cx: &mut Task<'_>) -> Poll<io::Result<()>> {

@@ -154,7 +154,7 @@ impl Link {
             }
         }
         count(&remote.health.not_replayed, failed);
-        domain.pump(domain.worker.clock.now());
+        domain.pump();
     }
 }
 
