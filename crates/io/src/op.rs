@@ -43,17 +43,24 @@ struct Gather {
 pub(crate) enum Data<'a> {
     /// In a buffer that will be used again.
     Slice(&'a [u8]),
-    /// In a buffer of its own.
-    Whole(Arc<Buf>),
+    /// In a part of a buffer that nobody will change while this is held.
+    Shared(Arc<Buf>, Range<usize>),
     /// Nowhere: so many zeroes.
     Zeroes(u64),
+}
+
+impl From<Buf> for Data<'_> {
+    fn from(buf: Buf) -> Self {
+        let all = 0..buf.len();
+        Self::Shared(Arc::new(buf), all)
+    }
 }
 
 impl Data<'_> {
     pub(crate) fn len(&self) -> u64 {
         match self {
             Self::Slice(bytes) => bytes.len() as u64,
-            Self::Whole(buf) => buf.len() as u64,
+            Self::Shared(_, range) => range.len() as u64,
             Self::Zeroes(len) => *len,
         }
     }
@@ -117,7 +124,7 @@ impl Op {
             usize::try_from(from).expect("in the read")..usize::try_from(to).expect("in it");
         match data {
             Data::Slice(bytes) => gather.buf[range].copy_from_slice(bytes),
-            Data::Whole(buf) => gather.buf[range].copy_from_slice(&buf),
+            Data::Shared(buf, part) => gather.buf[range].copy_from_slice(&buf[part]),
             Data::Zeroes(_) => {
                 gather.buf[range].fill(0);
                 gather.holes.push(from..to);

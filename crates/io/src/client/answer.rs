@@ -48,7 +48,7 @@ impl Client {
         });
         match data {
             Data::Slice(bytes) => outbox.bytes(bytes),
-            Data::Whole(buf) => outbox.payload(&buf, 0..buf.len()),
+            Data::Shared(buf, range) => outbox.payload(&buf, range),
             Data::Zeroes(_) => {}
         }
     }
@@ -56,7 +56,7 @@ impl Client {
     /// Data of a read that came in parts; holes are passed on to clients that understand them.
     pub(crate) fn answer_gathered(&self, request: &Request, buf: Buf, mut holes: Vec<Range<u64>>) {
         if holes.is_empty() || !self.may_have_holes(request) {
-            self.answer_read(request, Data::Whole(Arc::new(buf)));
+            self.answer_read(request, buf.into());
             return;
         }
         holes.sort_by_key(|hole| hole.start);

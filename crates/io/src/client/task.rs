@@ -11,13 +11,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::inbox::{Inbox, OutOfStep};
 use super::{Client, Standing};
+use crate::outbox::COPY_BYTES_MAX;
 use crate::transport::Transport;
+use crate::worker::{READ_BYTES_MAX, READ_BYTES_MIN};
 
 /// Batches that a connection may bring in before others get their turn.
 const TURNS_MAX: usize = 8;
-
-/// What a fresh connection reads at once; it grows while reads are full.
-const READ_BYTES_MIN: usize = 16 << 10;
 
 /// Payload of which this much is missing is read straight to where it belongs.
 const DIRECT_BYTES_MIN: usize = 16 << 10;
@@ -27,6 +26,7 @@ pub(crate) struct ClientTask {
     client: Rc<Client>,
     transport: Transport,
     inbox: Inbox,
+    /// How much to read at once: it grows while reads are full and falls for large payloads.
     read_bytes: usize,
 }
 
@@ -137,9 +137,17 @@ impl ClientTask {
             return Ok(if poll.is_pending() { Ingest::Nothing } else { Ingest::Closed });
         }
         if full {
-            self.read_bytes = (self.read_bytes * 4).min(scratch.len());
+            self.read_bytes = (self.read_bytes * 4).min(READ_BYTES_MAX);
         }
         let used = self.take(now, &scratch[..here])?;
+        if self
+            .inbox
+            .receiving
+            .as_mut()
+            .is_some_and(|payload| payload.rest().len() > COPY_BYTES_MAX)
+        {
+            self.read_bytes = READ_BYTES_MIN;
+        }
         self.inbox.carry.extend_from_slice(&scratch[used..here]);
         Ok(Ingest::Some)
     }

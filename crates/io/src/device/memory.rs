@@ -1,14 +1,21 @@
 //! A disk in memory: sparse, gone when the gate stops.
 //!
 //! Two levels: a vector of regions, each a table of chunks made when first written. Untouched and
-//! trimmed chunks read as zeroes and cost nothing.
+//! trimmed chunks read as zeroes and cost nothing. Chunks are shared with answers that are being
+//! sent: reading copies nothing, a write of a whole chunk puts its payload in the chunk's place, and
+//! any other write to a chunk that is being sent copies it first.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::buffer::Buf;
 
 /// Bytes per chunk: the grain of allocation and of holes.
 const CHUNK_BYTES: usize = 64 << 10;
 /// Chunks per region.
 const REGION_CHUNKS: usize = 512;
 
-type Chunk = Box<[u8]>;
+type Chunk = Arc<Buf>;
 type Region = Vec<Option<Chunk>>;
 
 /// A sparse disk in memory.
@@ -65,20 +72,25 @@ impl MemoryDisk {
         &self,
         offset: u64,
         length: u64,
-        mut take: impl FnMut(Option<&[u8]>, usize),
+        mut take: impl FnMut(Option<&Arc<Buf>>, Range<usize>),
     ) {
         for piece in pieces(offset, length) {
-            let chunk = self.chunk(piece.chunk);
-            take(chunk.map(|chunk| &chunk[piece.start..piece.start + piece.len]), piece.len);
+            take(self.chunk(piece.chunk), piece.start..piece.start + piece.len);
         }
     }
 
-    /// Replaces the content at `offset`.
-    pub(crate) fn write(&mut self, offset: u64, mut data: &[u8]) {
-        for piece in pieces(offset, data.len() as u64) {
-            let (now, later) = data.split_at(piece.len);
-            self.chunk_mut(piece.chunk)[piece.start..piece.start + piece.len].copy_from_slice(now);
-            data = later;
+    /// Replaces the content at `offset` by a part of a payload.
+    pub(crate) fn write(&mut self, offset: u64, payload: &Arc<Buf>, range: Range<usize>) {
+        let mut from = range.start;
+        for piece in pieces(offset, range.len() as u64) {
+            let slot = self.slot_mut(piece.chunk);
+            if piece.len == CHUNK_BYTES && payload.len() == CHUNK_BYTES {
+                *slot = Some(Arc::clone(payload));
+            } else {
+                let data = &payload[from..from + piece.len];
+                own(slot)[piece.start..piece.start + piece.len].copy_from_slice(data);
+            }
+            from += piece.len;
         }
     }
 
@@ -88,8 +100,8 @@ impl MemoryDisk {
             let Some(slot) = self.slot(piece.chunk) else { continue };
             if piece.len == CHUNK_BYTES {
                 *slot = None;
-            } else if let Some(chunk) = slot {
-                chunk[piece.start..piece.start + piece.len].fill(0);
+            } else if slot.is_some() {
+                own(slot)[piece.start..piece.start + piece.len].fill(0);
             }
         }
     }
@@ -115,11 +127,24 @@ impl MemoryDisk {
         Some(&mut self.regions[index / REGION_CHUNKS].as_mut()?[index % REGION_CHUNKS])
     }
 
-    fn chunk_mut(&mut self, index: usize) -> &mut Chunk {
+    fn slot_mut(&mut self, index: usize) -> &mut Option<Chunk> {
         let region =
             self.regions[index / REGION_CHUNKS].get_or_insert_with(|| vec![None; REGION_CHUNKS]);
-        region[index % REGION_CHUNKS].get_or_insert_with(|| vec![0; CHUNK_BYTES].into_boxed_slice())
+        &mut region[index % REGION_CHUNKS]
     }
+}
+
+/// A chunk to write to: made if there is none, copied if it is being sent.
+fn own(slot: &mut Option<Chunk>) -> &mut Buf {
+    let chunk = slot.get_or_insert_with(|| {
+        let mut fresh = Buf::take(CHUNK_BYTES);
+        fresh.fill(0);
+        Arc::new(fresh)
+    });
+    if Arc::get_mut(chunk).is_none() {
+        *chunk = Arc::new(Buf::copy_of(chunk));
+    }
+    Arc::get_mut(chunk).expect("nobody else has a fresh copy")
 }
 
 #[cfg(test)]
@@ -128,18 +153,34 @@ mod tests {
 
     fn content(disk: &MemoryDisk, offset: u64, length: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
-        disk.read(offset, length, |data, len| match data {
-            Some(data) => bytes.extend_from_slice(data),
-            None => bytes.resize(bytes.len() + len, 0),
+        disk.read(offset, length, |chunk, range| match chunk {
+            Some(chunk) => bytes.extend_from_slice(&chunk[range]),
+            None => bytes.resize(bytes.len() + range.len(), 0),
         });
         bytes
+    }
+
+    fn write(disk: &mut MemoryDisk, offset: u64, data: &[u8]) {
+        disk.write(offset, &Arc::new(Buf::copy_of(data)), 0..data.len());
+    }
+
+    #[test]
+    fn what_is_being_sent_does_not_change() {
+        let mut disk = MemoryDisk::new(1 << 20);
+        write(&mut disk, 0, &vec![1; CHUNK_BYTES]);
+        let mut sending = None;
+        disk.read(0, 4096, |chunk, _| sending = chunk.cloned());
+        write(&mut disk, 0, &[2; 4096]);
+        write(&mut disk, 0, &vec![3; CHUNK_BYTES]);
+        assert_eq!(sending.expect("data")[0], 1);
+        assert_eq!(content(&disk, 4095, 2), [3, 3]);
     }
 
     #[test]
     fn what_is_written_is_read_back_over_chunk_borders() {
         let mut disk = MemoryDisk::new(1 << 30);
         let data: Vec<u8> = (0..200_000u32).map(|i| (i % 251) as u8).collect();
-        disk.write(65_000, &data);
+        write(&mut disk, 65_000, &data);
         assert_eq!(content(&disk, 65_000, 200_000), data);
         assert_eq!(content(&disk, 64_998, 3), [0, 0, 0]);
     }
@@ -147,7 +188,7 @@ mod tests {
     #[test]
     fn zeroed_chunks_are_given_back_and_seen_as_holes() {
         let mut disk = MemoryDisk::new(1 << 20);
-        disk.write(0, &vec![1; 3 * CHUNK_BYTES]);
+        write(&mut disk, 0, &vec![1; 3 * CHUNK_BYTES]);
         disk.zero(100, 2 * CHUNK_BYTES as u64);
         let chunk = CHUNK_BYTES as u64;
         assert_eq!(

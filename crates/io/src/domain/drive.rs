@@ -15,7 +15,6 @@ use crate::device::Medium;
 use crate::device::file::FileDisk;
 use crate::drive::bell::Bell;
 use crate::drive::{Action, Drive, Finished, Job};
-use crate::op::Data;
 
 /// The drive that serves a domain's files.
 #[derive(Debug)]
@@ -95,7 +94,7 @@ fn over(state: &mut State, job: Finished) {
     };
     match (result, action) {
         (Ok(()), Action::Read(buf)) => {
-            op.take(unit.offset, Data::Whole(Arc::new(buf)), true);
+            op.take(unit.offset, buf.into(), true);
             state.done(&unit, Ok(()));
         }
         (Ok(()), Action::Zero { .. }) if op.is_durable() => {

@@ -13,7 +13,6 @@ use crate::client::Standing;
 use crate::device::Medium;
 use crate::device::memory::{MemoryDisk, is_contiguous};
 use crate::op::{Data, Op};
-use crate::outbox::COPY_BYTES_MAX;
 
 /// Starts a unit; local memory is done with it at once.
 pub(super) fn perform(state: &mut State, domain: &Rc<Domain>, unit: &Unit) {
@@ -44,7 +43,7 @@ fn in_memory(disk: &mut MemoryDisk, op: &mut Op, unit: &Unit) {
         Kind::Read => read_memory(disk, op, unit),
         Kind::Write => {
             let (payload, range) = op.payload_of(unit);
-            disk.write(unit.offset, &payload[range]);
+            disk.write(unit.offset, &payload, range);
         }
         Kind::WriteZeroes | Kind::Trim => disk.zero(unit.offset, unit.length),
         Kind::Flush | Kind::Cache => {}
@@ -52,25 +51,27 @@ fn in_memory(disk: &mut MemoryDisk, op: &mut Op, unit: &Unit) {
 }
 
 fn read_memory(disk: &MemoryDisk, op: &mut Op, unit: &Unit) {
-    let mut at = unit.offset;
-    let length = usize::try_from(unit.length).expect("units fit memory");
-    if is_contiguous(unit.offset, unit.length) && length <= COPY_BYTES_MAX {
-        disk.read(unit.offset, unit.length, |data, len| {
-            op.take(unit.offset, data.map_or(Data::Zeroes(len as u64), Data::Slice), true);
+    if is_contiguous(unit.offset, unit.length) {
+        disk.read(unit.offset, unit.length, |chunk, range| {
+            let data = match chunk {
+                None => Data::Zeroes(unit.length),
+                Some(chunk) => Data::Shared(Arc::clone(chunk), range),
+            };
+            op.take(unit.offset, data, true);
         });
         return;
     }
-    let mut buf = Buf::take(length);
-    disk.read(unit.offset, unit.length, |data, len| {
-        let from = usize::try_from(at - unit.offset).expect("in the unit");
-        let part = &mut buf[from..from + len];
-        match data {
-            Some(data) => part.copy_from_slice(data),
+    let mut buf = Buf::take(usize::try_from(unit.length).expect("units fit memory"));
+    let mut at = 0;
+    disk.read(unit.offset, unit.length, |chunk, range| {
+        let part = &mut buf[at..at + range.len()];
+        at += range.len();
+        match chunk {
+            Some(chunk) => part.copy_from_slice(&chunk[range]),
             None => part.fill(0),
         }
-        at += len as u64;
     });
-    op.take(unit.offset, Data::Whole(Arc::new(buf)), true);
+    op.take(unit.offset, buf.into(), true);
 }
 
 /// Whether zeroed space is to be given back.

@@ -29,7 +29,13 @@ use message::{ClientReport, Message, WorkerReport};
 
 /// The buffer into which every connection of a worker reads. A connection's leftovers and one full
 /// read fit side by side.
-const SCRATCH_BYTES: usize = 512 << 10;
+const SCRATCH_BYTES: usize = 2 * READ_BYTES_MAX;
+
+/// The most that is read at once; larger batches would leave the processor's cache.
+pub(crate) const READ_BYTES_MAX: usize = 128 << 10;
+
+/// What is read at once when a large payload is to follow, which is then read to its own place.
+pub(crate) const READ_BYTES_MIN: usize = 4 << 10;
 
 /// How often a stopping worker looks whether everything is answered.
 const STOP_POLL: Duration = Duration::from_millis(5);

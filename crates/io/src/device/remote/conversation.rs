@@ -8,7 +8,6 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context as Task, Poll};
 
 use evenkeel_wire::nbd::client::ClientSession;
@@ -25,7 +24,9 @@ use super::link::Link;
 use crate::buffer::Buf;
 use crate::domain::Domain;
 use crate::op::Data;
+use crate::outbox::COPY_BYTES_MAX;
 use crate::transport::Transport;
+use crate::worker::{READ_BYTES_MAX, READ_BYTES_MIN};
 
 /// The most that a server may say about allocation in one chunk.
 const STATUS_BYTES_MAX: u32 = 1 << 20;
@@ -61,6 +62,9 @@ pub(super) struct Conversation {
     contexts: Vec<Context>,
     carry: Vec<u8>,
     receiving: Option<Receiving>,
+    /// How much to read at once: little while large payloads come, so that most of each is read
+    /// straight to where it belongs.
+    read_bytes: usize,
 }
 
 /// The server cannot be followed.
@@ -86,6 +90,7 @@ impl Conversation {
             contexts: session.contexts.clone(),
             carry: early,
             receiving: None,
+            read_bytes: READ_BYTES_MAX,
         }
     }
 
@@ -144,7 +149,8 @@ impl Conversation {
         let mut scratch = worker.scratch.borrow_mut();
         let carried = self.carry.len();
         scratch[..carried].copy_from_slice(&self.carry);
-        let mut buf = ReadBuf::new(&mut scratch[carried..]);
+        let end = (carried + self.read_bytes).min(scratch.len());
+        let mut buf = ReadBuf::new(&mut scratch[carried..end]);
         std::task::ready!(Pin::new(&mut self.transport).poll_read(cx, &mut buf))?;
         let here = carried + buf.filled().len();
         if here == carried {
@@ -220,6 +226,7 @@ impl Conversation {
             return Ok(0);
         };
         let length = usize::try_from(length).expect("payloads fit memory");
+        self.read_bytes = if length > COPY_BYTES_MAX { READ_BYTES_MIN } else { READ_BYTES_MAX };
         if let Some(whole) = rest.get(..length) {
             self.payload(call, what, Data::Slice(whole), last)?;
             drop(calls);
@@ -242,7 +249,7 @@ impl Conversation {
         let link = Rc::clone(&self.link);
         let mut calls = link.calls.borrow_mut();
         let call = calls.find(cookie).expect("it was found with the header, and is not over");
-        self.payload(call, what, Data::Whole(Arc::new(buf)), last)?;
+        self.payload(call, what, buf.into(), last)?;
         drop(calls);
         if last {
             self.over(cookie);
@@ -265,7 +272,7 @@ impl Conversation {
             Payload::Extents(context) => {
                 let bytes = match &data {
                     Data::Slice(bytes) => bytes,
-                    Data::Whole(buf) => &buf[..],
+                    Data::Shared(buf, range) => &buf[range.clone()],
                     Data::Zeroes(_) => unreachable!("extents are bytes"),
                 };
                 let extents = decode_block_status(self.style, bytes).map_err(broken)?;
