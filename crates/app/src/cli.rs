@@ -13,6 +13,7 @@ use crate::{check, completions, ctl, demo, load, man, reproduce, serve, terminal
 /// What every `--help` ends with.
 const AFTER_HELP: &str = "\
 Examples:
+  evenkeel demo                          a minute that shows what shares do
   evenkeel serve                         an embedded disk with two tenants, no file needed
   evenkeel check policy.toml             every mistake with its line
   evenkeel serve policy.toml --mode observe

@@ -28,7 +28,7 @@ use phase::{Outcome, Phase, Timing};
 Examples:
   evenkeel demo
   evenkeel demo --quick
-  evenkeel demo --json | jq '.phases[] | {name, database_p99_seconds, backup_resting_bytes_per_second}'
+  evenkeel demo --json | jq '.phases[] | {name, database_p99_seconds}'
 
 The disk is emulated: 40 MiB/s, 2000 requests a second. Nothing is written to your disks.")]
 pub struct Args {

@@ -123,7 +123,8 @@ fn attribution(outcome: &Outcome) -> String {
         return format!("   {who}: the database waited for nobody\n");
     }
     format!(
-        "   {who}: a request of the database waited {} on average, {} of it because of the backup\n",
+        "   {who}: a request of the database waited {} on average, {} of it because of the \
+         backup\n",
         seconds(outcome.database_wait_seconds),
         human::percent(by_backup / all)
     )

@@ -18,64 +18,64 @@ use crate::units::{Amount, parse_duration, parse_rate, parse_size};
   evenkeel bench nbd://a nbd://b nbd://c --striped --clients 32 --size 256KiB --read 0
   evenkeel bench nbd://127.0.0.1/disk --rate 5000iops --arrivals poisson --depth 256")]
 pub struct Args {
-    /// Servers and exports, as NBD URIs
+    /// Servers and exports, as NBD URIs.
     #[arg(required = true, value_name = "ADDRESS")]
     targets: Vec<NbdUri>,
-    /// Clients, each with its own connections
+    /// Clients, each with its own connections.
     #[arg(long, default_value_t = 1, value_name = "N")]
     clients: u32,
-    /// Requests that each client keeps under way
+    /// Requests that each client keeps under way.
     #[arg(long, default_value_t = 1, value_name = "N")]
     depth: u32,
-    /// Request size, or sizes with weights: 4KiB, or 4KiB:3,64KiB:1
+    /// Request size, or sizes with weights: 4KiB, or 4KiB:3,64KiB:1.
     #[arg(long, default_value = "4KiB", value_name = "SIZES", value_parser = sizes)]
     size: Sizes,
-    /// Offsets: seq, random, or zipf with an optional skew, as in zipf:0.99
+    /// Offsets: seq, random, or zipf with an optional skew, as in zipf:0.99.
     #[arg(long, default_value = "random", value_parser = pattern)]
     pattern: Pattern,
-    /// Part of the requests that read; the others write
+    /// Part of the requests that read; the others write.
     #[arg(long, default_value_t = 100, value_name = "PERCENT")]
     read: u8,
-    /// Flush after every so many acknowledged writes
+    /// Flush after every so many acknowledged writes.
     #[arg(long, default_value_t = 0, value_name = "N")]
     flush_every: u32,
-    /// Part of the writes that carry FUA
+    /// Part of the writes that carry FUA.
     #[arg(long, default_value_t = 0, value_name = "PERCENT")]
     fua: u8,
-    /// Part of the export to use, as in 1GiB..2GiB
+    /// Part of the export to use, as in 1GiB..2GiB.
     #[arg(long, value_name = "FROM..TO", value_parser = range)]
     range: Option<Range<u64>>,
-    /// Open loop: requests start at this rate whatever the server does, over all clients
+    /// Open loop: requests start at this rate whatever the server does, over all clients.
     #[arg(long, value_name = "IOPS", value_parser = rate)]
     rate: Option<f64>,
-    /// Distances between requests of an open loop
+    /// Distances between requests of an open loop.
     #[arg(long, value_enum, default_value_t = Spacing::Constant, requires = "rate")]
     arrivals: Spacing,
-    /// Each request goes to every address and ends with its last part, as on a parallel file system
+    /// Each request goes to every address and ends with its last part, as on a parallel file system.
     #[arg(long)]
     striped: bool,
-    /// Write marked content, check what is read, and read everything back at the end
+    /// Write marked content, check what is read, and read everything back at the end.
     #[arg(long)]
     verify: bool,
-    /// Stop after so many requests
+    /// Stop after so many requests.
     #[arg(long, value_name = "N")]
     requests: Option<u64>,
-    /// Measured time [default: 10s, or none with --requests]
+    /// Measured time [default: 10s, or none with --requests].
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     runtime: Option<Span>,
-    /// Time at the start that is not measured
+    /// Time at the start that is not measured.
     #[arg(long, default_value = "0s", value_name = "TIME", value_parser = parse_duration)]
     ramp: Span,
-    /// Width of one entry of the time series
+    /// Width of one entry of the time series.
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = parse_duration)]
     interval: Span,
-    /// Determines every offset, size, kind and arrival
+    /// Determines every offset, size, kind and arrival.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Name of the job in the output
+    /// Name of the job in the output.
     #[arg(long, default_value = "load")]
     name: String,
-    /// Print JSON with the structure of fio's
+    /// Print JSON with the structure of fio's.
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -83,9 +83,9 @@ pub struct Args {
 /// Distances between requests of an open loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Spacing {
-    /// All equal
+    /// All equal.
     Constant,
-    /// Random and memoryless
+    /// Random and memoryless.
     Poisson,
 }
 

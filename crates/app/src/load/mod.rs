@@ -25,8 +25,8 @@ const BAR_STEPS: u64 = 1000;
 /// Runs the subcommand.
 ///
 /// # Errors
-/// [`Exit::Usage`] for a plan that makes no sense, [`Exit::Unreachable`] for a server that cannot be
-/// used, [`Exit::Runtime`] for one that goes away.
+/// [`Exit::Usage`] for a plan that makes no sense, [`Exit::Unreachable`] for a server that cannot
+/// be used, [`Exit::Runtime`] for one that goes away.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let plan = args.plan()?;
     let report = measure(&plan)?;

@@ -79,7 +79,8 @@ impl Chart {
                 let y = y_of(value, top);
                 let _ = writeln!(
                     out,
-                    "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{}\"/>",
+                    "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\" \
+                     fill=\"{}\"/>",
                     bar_width * 0.92,
                     (HEIGHT - BOTTOM - y).max(0.0),
                     COLOURS[index % COLOURS.len()]

@@ -1,11 +1,11 @@
 //! A data server that is not ours: nbdkit on memory, its rate limited like a disk's.
 //!
 //! The filter `rate` is a token bucket for the whole server. A request that finds too few tokens
-//! takes what is there and sleeps for the time that the rest needs at full rate; requests that sleep
-//! at once compete for the tokens when they wake. So the server is a pipe of the given rate that is
-//! shared roughly evenly by the requests inside, with luck in the order: much like a disk with a
-//! deep queue, and the reason for a gate to keep few requests outstanding. The bucket holds two
-//! seconds' worth, which the ramp of a measurement has to use up.
+//! takes what is there and sleeps for the time that the rest needs at full rate; requests that
+//! sleep at once compete for the tokens when they wake. So the server is a pipe of the given rate
+//! that is shared roughly evenly by the requests inside, with luck in the order: much like a disk
+//! with a deep queue, and the reason for a gate to keep few requests outstanding. The bucket holds
+//! two seconds' worth, which the ramp of a measurement has to use up.
 
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;

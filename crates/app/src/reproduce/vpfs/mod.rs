@@ -7,11 +7,11 @@
 //!                    +--> gate --> data server        each gate: SFQ(D), no word to the others
 //! ```
 //!
-//! The servers are nbdkit processes limited to a rate; the gates are `evenkeel serve` processes. The
-//! paper's servers gave about 7 MB/s each. Here they give four times as much, so that a run holds four
-//! times as many requests: at 16:1 the lesser tenant's share of 7 MB/s is two requests a second, and
-//! a ratio within 5 % would take minutes to tell. The gates' processor time is four times as large
-//! for it, and is held against the paper's bound all the same.
+//! The servers are nbdkit processes limited to a rate; the gates are `evenkeel serve` processes.
+//! The paper's servers gave about 7 MB/s each. Here they give four times as much, so that a run
+//! holds four times as many requests: at 16:1 the lesser tenant's share of 7 MB/s is two requests
+//! a second, and a ratio within 5 % would take minutes to tell. The gates' processor time is four
+//! times as large for it, and is held against the paper's bound all the same.
 
 mod cluster;
 mod overhead;
