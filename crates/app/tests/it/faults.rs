@@ -4,6 +4,7 @@
 //! after a kill every acknowledged write must be there: the gate may not have kept it to itself.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -29,7 +30,8 @@ fn patient_policy(server: &Target) -> String {
     let backend = upstream_backend(server);
     format!(
         "{backend}patience = \"30 s\"\nwrites_survive_restart = true\n\
-         [[export]]\nname = \"disk\"\nbackend = \"upstream\"\nsource = \"\"\n"
+         [[export]]\nname = \"disk\"\nbackend = \"upstream\"\nsource = \"{}\"\n",
+        server.export
     )
 }
 
@@ -101,12 +103,14 @@ fn requests_wait_no_longer_than_the_operators_patience() {
     assert_eq!(gate.status()["backends"][0]["up"], false);
 }
 
+/// Before qemu-nbd, since nbdkit 1.32 now and then dies of an assertion of its own when several
+/// connections break under writes.
 #[test]
 fn a_gate_killed_before_an_upstream_loses_nothing_acknowledged() {
-    needs!("nbdkit");
+    needs!("qemu-nbd");
     let scratch = Scratch::new();
     let file = backing_file(&scratch);
-    let server = Server::nbdkit(&scratch, Wire::Plain, &["file", &file]);
+    let server = Server::qemu_nbd(&scratch, Wire::Plain, Path::new(&file));
     let gate = Gate::start(&scratch, &patient_policy(&server.target));
     kill_the_gate_under_writes(gate);
 }
