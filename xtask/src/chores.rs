@@ -1,26 +1,37 @@
 //! The small chores: bless, docs, bench.
 
+use std::process::Command;
+
 use anyhow::Result;
 
 use crate::shell;
 
-/// Runs the tests with scripted goldens so that they rewrite their files.
+/// Tests that see this variable rewrite what they would compare with.
+const BLESS: &str = "EVENKEEL_BLESS";
+
+/// Runs the tests that hold files to what the code says, so that they rewrite those files.
 pub(crate) fn bless() -> Result<()> {
-    let mut command = shell::cargo("test --workspace --quiet golden");
-    shell::run(command.env("EVENKEEL_BLESS", "1"))?;
-    shell::run(
-        std::process::Command::new("git").args(["diff", "--stat"]).current_dir(shell::root()),
-    )
+    docs()?;
+    let mut goldens =
+        shell::cargo("test --quiet -p evenkeel-core -p evenkeel-engine -p evenkeel-wire");
+    shell::run(goldens.env(BLESS, "1"))?;
+    let mut changes = Command::new("git");
+    shell::run(changes.args(["diff", "--stat"]).current_dir(shell::root()))
 }
 
-/// Has the product write its own manual pages and list of metrics.
+/// Has the product write the documents that are made from its code: metrics, status, exit codes.
 pub(crate) fn docs() -> Result<()> {
-    shell::run(&mut shell::cargo("run --quiet --package evenkeel-app -- docs docs"))
+    let mut documents = shell::cargo("test --quiet -p evenkeel-app --lib");
+    shell::run(documents.env(BLESS, "1"))
 }
 
-/// Runs the comparisons with named peers.
+/// Runs the benchmarks of the decision path, and then the comparisons with named peers.
 pub(crate) fn bench(smoke: bool) -> Result<()> {
-    let size = if smoke { "--smoke" } else { "" };
-    let line = format!("run --release --package evenkeel-bench -- compare {size}");
-    shell::run(&mut shell::cargo(&line))
+    if smoke {
+        // Under `cargo test` each benchmark runs once, to see that it still works.
+        shell::run(&mut shell::cargo("test --quiet -p evenkeel-bench --benches"))?;
+        return shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- compare --smoke"));
+    }
+    shell::run(&mut shell::cargo("bench -p evenkeel-bench"))?;
+    shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- compare"))
 }

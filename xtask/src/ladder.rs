@@ -81,7 +81,10 @@ fn steps(options: &Options, found: &setup::Found, skips_file: &Path) -> Result<V
     let (quick, skips_file) = (options.quick, skips_file.to_path_buf());
     let nextest = found.has_nextest();
     let mut steps = vec![
-        Step::cargo("format", "fmt --all --check"),
+        Step::new("format", || {
+            shell::run(&mut shell::cargo("fmt --all --check"))?;
+            shell::run(&mut shell::cargo("fmt --manifest-path fuzz/Cargo.toml --check"))
+        }),
         Step::new("house rules", tidy::run),
         Step::new("layers", layers::run),
         Step::cargo("lints", "clippy --locked --workspace --all-targets -- -D warnings"),

@@ -37,9 +37,9 @@ enum Chore {
     Tidy,
     /// Check the crates' dependencies against the table in ARCHITECTURE.md.
     Layers,
-    /// Rewrite the scripted goldens to what the code now says; read the diff before you commit.
+    /// Rewrite goldens and generated documents to what the code now says; read the diff.
     Bless,
-    /// Write the generated documents: manual pages and the list of metrics.
+    /// Rewrite only the documents that are made from code: metrics, status, exit codes.
     Docs,
     /// Compare with named peers on this machine.
     Bench {

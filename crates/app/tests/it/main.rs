@@ -5,7 +5,7 @@
 //! | `clients` | other people's clients work through the gate as they do without it |
 //! | `hostile` | no bytes from a client or a server crash, hang or grow the gate |
 //! | `load` | many connections and greedy ones leave memory and neighbours alone |
-//! | `experiments` | the load generator tells the truth, the demo shows it and leaves nothing behind |
+//! | `experiments` | the load generator tells the truth, the demo shows it and cleans up |
 //! | `faults` | nothing acknowledged is lost when the server or the gate is killed |
 //! | `reload` | a new policy drops no connection and loses no request |
 //! | `cli` | what people and scripts see: diagnostics, exit codes, help |

@@ -58,7 +58,7 @@ fn a_name_longer_than_its_option_is_refused() {
     besieged.assert_unharmed();
 }
 
-/// An export's name is bytes from a stranger: no name may reach a file system, a log or a reply raw.
+/// An export's name is bytes from a stranger: it may reach no file system, log or reply raw.
 #[test]
 fn names_with_odd_bytes_are_plainly_unknown() {
     let mut besieged = Besieged::new();
