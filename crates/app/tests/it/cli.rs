@@ -27,6 +27,21 @@ fn a_good_policy_checks_out() {
 }
 
 #[test]
+fn the_policies_in_the_documents_check_out() {
+    for document in
+        [include_str!("../../../../README.md"), include_str!("../../../../docs/policy.md")]
+    {
+        for block in document.split("```toml\n").skip(1) {
+            let policy = block.split("```").next().expect("split gives one part");
+            if policy.contains("[[backend]]") && policy.contains("listen") {
+                let (code, output) = check(policy);
+                assert_eq!(code, Some(0), "{output}");
+            }
+        }
+    }
+}
+
+#[test]
 fn every_mistake_is_named_with_file_line_and_remedy() {
     let policy = "listen = [\"unix:s\"]\nmoode = \"enforce\"\n[[backend]]\nname = \"m\"\n\
                   memory = true\n[[export]]\nname = \"e\"\nbackend = \"n\"\nsize = \"1 parsec\"\n";

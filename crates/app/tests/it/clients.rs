@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::harness::client::{self, Fuse};
-use crate::harness::gate::{Gate, directory_policy, upstream_policy};
+use crate::harness::gate::{Gate, directory_policy, upstream_backend, upstream_policy};
 use crate::harness::process::run;
 use crate::harness::skip::{self, needs};
 use crate::harness::storage::{Server, Wire, log_of, text};
@@ -285,6 +285,27 @@ fn flush_and_fua_reach_the_upstream_with_their_meaning() {
     ] {
         assert!(log.contains(asked), "`{asked}` is not in\n{log}");
     }
+}
+
+#[test]
+fn a_passthrough_backend_offers_what_its_server_lists() {
+    needs!("nbdkit", "nbdinfo", "nbdcopy");
+    let scratch = Scratch::new();
+    let folder = scratch.join("served");
+    std::fs::create_dir(&folder).expect("a folder in scratch");
+    for name in ["db", "backup"] {
+        std::fs::write(folder.join(name), noise(1, 1 << 20)).expect("write to scratch");
+    }
+    let source = format!("dir={}", text(&folder));
+    let server = Server::nbdkit(&scratch, Wire::Plain, &["file", &source]);
+    let policy = format!("{}passthrough = true\n", upstream_backend(&server.target));
+    let gate = Gate::start(&scratch, &policy);
+    let mut names = client::list(&scratch, &gate.plain(""));
+    names.sort();
+    assert_eq!(names, ["backup", "db"]);
+    let copy = scratch.join("copy");
+    client::nbdcopy(&scratch, &gate.plain("db").uri(), &text(&copy));
+    assert_same(&folder.join("db"), &copy);
 }
 
 /// A file of data and holes in turn, as disk images are.
