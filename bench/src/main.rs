@@ -1,1 +1,320 @@
-fn main() {}
+//! `evenkeel-bench compare`: Evenkeel beside named peers, on the same work in one run.
+//!
+//! ```text
+//! matrix     which cells           run       interleaved rounds      report   ratios, verdicts
+//! peers      command lines         workload  fio, evenkeel bench     table    for people
+//! server     one running peer      cpu       time of a process       machine  on what
+//! ```
+//!
+//! `docs/benchmarks.md` says how to run it and how to read what it prints.
+
+mod cpu;
+mod machine;
+mod matrix;
+mod peers;
+mod report;
+mod run;
+mod server;
+mod statistics;
+mod table;
+mod workload;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Parser, Subcommand, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use machine::Machine;
+use matrix::{Contest, Extent, Peer, Stage};
+use peers::Programs;
+use report::Report;
+use run::{Options, Results};
+use workload::Generator;
+
+/// Size of every export: beyond the processor's caches, within everybody's memory.
+const SIZE_BYTES: u64 = 512 << 20;
+
+/// The same where figures do not count.
+const SMOKE_SIZE_BYTES: u64 = 32 << 20;
+
+/// How long one load lasts where figures do not count.
+const SMOKE_SECONDS: f64 = 0.2;
+
+/// What a load takes beside its own time: a load generator starts in about half a second.
+const START_SECONDS: f64 = 0.6;
+
+#[derive(Parser)]
+#[command(name = "evenkeel-bench", about = "Comparisons with named peers.", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Subcommands,
+}
+
+#[derive(Subcommand)]
+enum Subcommands {
+    /// Compare with nbdkit, qemu-nbd and haproxy on this machine
+    Compare(Compare),
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  evenkeel-bench compare --json figures.json
+  evenkeel-bench compare --only 'relay unix depth32' --rounds 9
+  evenkeel-bench compare --smoke
+
+A cell is named contest/transport/workload/connections, such as
+relay/unix/4k-random-read-depth32/connections4. Contests: memory cached direct relay.")]
+struct Compare {
+    /// Rounds over all cells; medians of fewer than five prove little
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// How long each load lasts
+    #[arg(long, default_value_t = 2.0, value_name = "S", value_parser = seconds)]
+    seconds: f64,
+    /// Only cells whose name has every word of this pattern in it
+    #[arg(long, default_value = "", value_name = "PATTERN", hide_default_value = true)]
+    only: String,
+    /// Run part of the matrix once at toy size, to see that everything works
+    #[arg(long, conflicts_with_all = ["rounds", "seconds"])]
+    smoke: bool,
+    /// Write everything that was measured to this file as well
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// The gate under test [default: built from this tree]
+    #[arg(long, value_name = "PATH")]
+    evenkeel: Option<PathBuf>,
+    /// Who makes the load
+    #[arg(long, value_enum, default_value_t = LoadName::Fio)]
+    load: LoadName,
+    /// Where disks, sockets and logs go while it runs; on a real disk, please
+    #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
+    scratch: PathBuf,
+}
+
+/// Load generators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LoadName {
+    /// fio's nbd engine
+    Fio,
+    /// The `bench` subcommand of the gate under test
+    Evenkeel,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("give 0.1 to 3600 seconds".to_owned()),
+    }
+}
+
+fn main() -> ExitCode {
+    let Subcommands::Compare(arguments) = Arguments::parse().command;
+    match compare(&arguments) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs the comparison. A missed aim is a result; a peer that failed is a failure.
+fn compare(arguments: &Compare) -> Result<ExitCode> {
+    let machine = Machine::look();
+    let scratch = tempfile::Builder::new()
+        .prefix("evenkeel-bench-")
+        .tempdir_in(&arguments.scratch)
+        .with_context(|| format!("cannot make a folder in {}", arguments.scratch.display()))?;
+    let options = options(arguments, scratch.path())?;
+    let mut stages = matrix::stages(options.extent, &arguments.only);
+    ensure!(!stages.is_empty(), "no cell has `{}` in its name; see --help", arguments.only);
+    let mut report = empty_report(&options, machine);
+    warn(&report);
+    // Relays have nothing to stand before without it.
+    let is_possible =
+        |stage: &Stage| stage.contest != Contest::Relay || !report.missing.contains(&Peer::Nbdkit);
+    stages.retain(is_possible);
+    run_all(&options, &stages, &mut report)?;
+    report.machine.look_at_end();
+    print!("{}", table::render(&report));
+    // Once more at the end: a long table scrolls the beginning away.
+    if let (Some(warning), false) = (report.machine.warning(), report.smoke) {
+        println!("{warning}");
+    }
+    if let Some(file) = &arguments.json {
+        let text = serde_json::to_string_pretty(&report).context("cannot write JSON")?;
+        fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(if report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn options(arguments: &Compare, folder: &Path) -> Result<Options> {
+    let evenkeel = match &arguments.evenkeel {
+        Some(path) => fs::canonicalize(path)
+            .with_context(|| format!("there is no gate at {}", path.display()))?,
+        None => build()?,
+    };
+    let generator = generator(arguments, &evenkeel)?;
+    let smoke = arguments.smoke;
+    let seconds = if smoke { SMOKE_SECONDS } else { arguments.seconds };
+    Ok(Options {
+        extent: if smoke { Extent::Smoke } else { Extent::Whole },
+        rounds: if smoke { 1 } else { arguments.rounds },
+        runtime: Duration::from_secs_f64(seconds),
+        size_bytes: if smoke { SMOKE_SIZE_BYTES } else { SIZE_BYTES },
+        generator,
+        programs: Programs { evenkeel },
+        folder: folder.to_path_buf(),
+    })
+}
+
+fn generator(arguments: &Compare, evenkeel: &Path) -> Result<Generator> {
+    let ours = Generator::Evenkeel(evenkeel.to_path_buf());
+    match (arguments.load, peers::find("fio")) {
+        (LoadName::Evenkeel, _) => Ok(ours),
+        (LoadName::Fio, Some(program)) => Ok(Generator::Fio(program)),
+        (LoadName::Fio, None) if arguments.smoke => {
+            eprintln!("SKIPPED: fio is missing; `evenkeel bench` makes the load");
+            Ok(ours)
+        }
+        (LoadName::Fio, None) => bail!("fio is missing; `cargo xtask setup` installs it"),
+    }
+}
+
+/// Builds the gate from this tree, which takes no time when it is up to date, and gives its path.
+fn build() -> Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = here.parent().context("the bench lies one folder below the root")?;
+    eprintln!("$ cargo build --release --package evenkeel-app");
+    let status = Command::new(cargo)
+        .args(["build", "--quiet", "--release", "--package", "evenkeel-app"])
+        .current_dir(root)
+        // Cargo told us which package we are; the build must not take that for its own.
+        .env_remove("CARGO_MANIFEST_DIR")
+        .env_remove("CARGO_MANIFEST_PATH")
+        .stdin(Stdio::null())
+        .status()
+        .context("cannot start cargo; give --evenkeel PATH")?;
+    ensure!(status.success(), "the gate does not build; give --evenkeel PATH to test another");
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
+    fs::canonicalize(root.join(target).join("release/evenkeel"))
+        .context("cargo left no gate in its release folder; give --evenkeel PATH")
+}
+
+fn empty_report(options: &Options, machine: Machine) -> Report {
+    let peers = Contest::ALL.iter().flat_map(|contest| contest.peers());
+    let mut versions = BTreeMap::new();
+    let mut missing = Vec::new();
+    for peer in peers {
+        if options.programs.of(*peer).is_some() {
+            versions.insert(*peer, options.programs.version_of(*peer));
+        } else if !missing.contains(peer) {
+            missing.push(*peer);
+        }
+    }
+    // One program, one version.
+    versions.remove(&Peer::HaproxySplice);
+    Report {
+        machine,
+        file_system: machine::file_system_of(&options.folder),
+        load_generator: options.generator.to_string(),
+        versions,
+        rounds: options.rounds,
+        seconds: options.runtime.as_secs_f64(),
+        smoke: options.extent == Extent::Smoke,
+        rows: Vec::new(),
+        missing,
+        failures: Vec::new(),
+    }
+}
+
+/// What the reader should know before anything is measured.
+fn warn(report: &Report) {
+    for peer in &report.missing {
+        eprintln!("warning: {peer} is not installed, its rows will be absent; `cargo xtask setup`");
+    }
+    if let (Some(warning), false) = (report.machine.warning(), report.smoke) {
+        eprintln!("{warning}");
+    }
+    if report.file_system == "tmpfs" {
+        eprintln!("warning: disks lie in memory (tmpfs): the rows of file exports mean little");
+    }
+}
+
+fn run_all(options: &Options, stages: &[Stage], report: &mut Report) -> Result<()> {
+    let present = |stage: &Stage| {
+        let peers = stage.contest.peers().iter();
+        peers.filter(|peer| options.programs.of(**peer).is_some()).count()
+    };
+    let loads: usize = stages.iter().map(|stage| stage.cells.len() * present(stage)).sum();
+    let loads = loads as u64 * u64::from(options.rounds);
+    let minutes = loads as f64 * (options.runtime.as_secs_f64() + START_SECONDS) / 60.0;
+    if options.extent == Extent::Whole {
+        eprintln!("{loads} loads, about {} minutes", minutes.ceil());
+    }
+    let progress = ProgressBar::new(loads).with_style(
+        ProgressStyle::with_template("{bar:30} {pos}/{len} {eta_precise} left  {msg}")
+            .context("the progress bar's template is fixed")?,
+    );
+    // Side by side no figure would count; where none does it saves half of the time.
+    let abreast = if options.extent == Extent::Smoke { 2 } else { 1 };
+    for stages in stages.chunks(abreast) {
+        for (stage, results) in stages.iter().zip(run_abreast(options, stages, &progress)) {
+            match results {
+                Ok(results) => {
+                    report.rows.extend(results.measured.iter().flat_map(report::Measured::rows));
+                    report.failures.extend(results.failures);
+                }
+                Err(error) => report.failures.push(format!("{stage}: {error:#}")),
+            }
+        }
+    }
+    progress.finish_and_clear();
+    Ok(())
+}
+
+fn run_abreast(
+    options: &Options,
+    stages: &[Stage],
+    progress: &ProgressBar,
+) -> Vec<Result<Results>> {
+    if let [stage] = stages {
+        return vec![run::stage(options, stage, progress)];
+    }
+    thread::scope(|scope| {
+        let start = |stage| scope.spawn(move || run::stage(options, stage, progress));
+        let threads: Vec<_> = stages.iter().map(start).collect();
+        threads.into_iter().map(|stage| stage.join().expect("a stage never panics")).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_smoke_run_takes_no_sizes() {
+        let parse = |line: &str| Arguments::try_parse_from(line.split(' ')).is_ok();
+        assert!(parse("bench compare --smoke --json out.json"));
+        assert!(parse("bench compare --rounds 7 --seconds 1.5"));
+        assert!(!parse("bench compare --smoke --rounds 7"));
+        assert!(!parse("bench compare --rounds 0"));
+        assert!(!parse("bench compare --seconds 0"));
+    }
+}
