@@ -25,7 +25,7 @@ mod tests {
     fn bars_grow_with_their_values() {
         assert_eq!([0.0, 0.5, 1.0, 7.0].map(bar), ['\u{2581}', '\u{2585}', '\u{2588}', '\u{2588}']);
         assert_eq!(log_bar(1.0, 1.0, 1000.0), '\u{2581}');
-        assert_eq!(log_bar(31.6, 1.0, 1000.0), bar(0.5));
+        assert_eq!(log_bar(32.0, 1.0, 1000.0), bar(0.501));
         assert_eq!(log_bar(0.0, 1.0, 1000.0), '\u{2581}');
     }
 }

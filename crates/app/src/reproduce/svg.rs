@@ -171,7 +171,8 @@ mod tests {
 
     #[test]
     fn axes_end_at_round_numbers() {
-        assert_eq!([0.0, 0.9, 5.8, 16.1, 112.0].map(ceiling), [1.0, 1.0, 8.0, 20.0, 150.0]);
+        let ends = [0.0, 0.9, 5.8, 16.1, 112.0].map(|value| number(ceiling(value)));
+        assert_eq!(ends, ["1", "1", "8", "20", "150"]);
         assert_eq!([0.5, 1.0, 15.25, 120.4].map(number), ["0.5", "1", "15.25", "120"]);
     }
 }

@@ -317,7 +317,7 @@ impl Client {
         let mut recorder = self.group.recorder.borrow_mut();
         match &flight.error {
             Some(error) => {
-                recorder.failed(|| format!("{} at {}, {error}", draw.kind.name(), draw.offset))
+                recorder.failed(|| format!("{} at {}, {error}", draw.kind.name(), draw.offset));
             }
             None if self.readback.is_none() => {
                 if recorder.is_measuring(now) {

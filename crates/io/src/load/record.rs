@@ -245,7 +245,9 @@ mod tests {
     #[test]
     fn ramp_and_drain_are_not_measured() {
         let mut recorder = recorder();
-        [999, 1_000, 3_499, 3_500].into_iter().for_each(|ms| read(&mut recorder, ms));
+        for ended_ms in [999, 1_000, 3_499, 3_500] {
+            read(&mut recorder, ended_ms);
+        }
         assert_eq!(recorder.requests_in_all(), 4);
         let report = recorder.close();
         assert_eq!((report.read.requests, report.read.bytes), (2, 8192));
@@ -264,7 +266,9 @@ mod tests {
     #[test]
     fn the_series_has_an_entry_for_every_interval_even_without_requests() {
         let mut recorder = recorder();
-        [1_100, 1_200, 3_400].into_iter().for_each(|ms| read(&mut recorder, ms));
+        for ended_ms in [1_100, 1_200, 3_400] {
+            read(&mut recorder, ended_ms);
+        }
         let series = recorder.close().series;
         let shown: Vec<_> =
             series.iter().map(|entry| (entry.start.0 / 1_000_000, entry.requests)).collect();

@@ -240,8 +240,8 @@ mod tests {
                 kind
             })
             .collect();
-        use Kind::{Flush, Write};
-        assert_eq!(kinds, [Write, Write, Flush, Write, Write, Flush]);
+        let written = [Kind::Write, Kind::Write, Kind::Flush];
+        assert_eq!(kinds, [written, written].concat());
     }
 
     #[test]

@@ -134,8 +134,9 @@ impl Gates {
                 let status = gate.status()?;
                 for (sum, name) in sums.iter_mut().zip(APPLICATIONS) {
                     let tenants = status.domains.iter().flat_map(|domain| &domain.tenants);
-                    let window = tenants.filter(|tenant| tenant.name == name).map(|it| it.window);
-                    add(sum, &window.last().unwrap_or_default());
+                    for tenant in tenants.filter(|tenant| tenant.name == name) {
+                        add(sum, &tenant.window);
+                    }
                 }
                 count += 1.0;
             }
@@ -144,7 +145,9 @@ impl Gates {
         for sum in &mut sums {
             let all =
                 [&mut sum.delivered, &mut sum.entitled, &mut sum.attainable, &mut sum.backlogged];
-            all.into_iter().for_each(|value| *value /= f64::max(count, 1.0));
+            for value in all {
+                *value /= f64::max(count, 1.0);
+            }
         }
         Ok(sums)
     }

@@ -45,21 +45,21 @@ pub(super) fn compare(
         clients: row.clients,
         size_bytes: SIZE_BYTES,
     };
-    let direct = application(cluster.direct(row.servers)?);
-    let gated = application(gates.targets(APPLICATIONS[0], row.servers)?);
+    let bare = application(cluster.direct(row.servers)?);
+    let fronted = application(gates.targets(APPLICATIONS[0], row.servers)?);
     let times = (scale.overhead_ramp, scale.overhead_runtime);
     let rate = |application: &Application| {
         let report = measure(&plan(std::slice::from_ref(application), times, scale.seed))?;
         anyhow::Ok(report.groups[0].steady_bytes_per_second)
     };
     // A server that rested has two seconds' worth of tokens; nobody's measurement shall have them.
-    rate(&direct)?;
+    rate(&bare)?;
     let (mut direct_rates, mut gated_rates) = (Vec::new(), Vec::new());
     let mut cpu: f64 = 0.0;
     for _ in 0..scale.rounds {
-        direct_rates.push(rate(&direct)?);
+        direct_rates.push(rate(&bare)?);
         let (before, started) = (gates.cpu_seconds()?, std::time::Instant::now());
-        gated_rates.push(rate(&gated)?);
+        gated_rates.push(rate(&fronted)?);
         let elapsed = started.elapsed().as_secs_f64();
         let after = gates.cpu_seconds()?;
         let used = before.iter().zip(&after).map(|(before, after)| (after - before) / elapsed);
