@@ -51,7 +51,7 @@ pub struct Args {
     /// Distances between requests of an open loop.
     #[arg(long, value_enum, default_value_t = Spacing::Constant, requires = "rate")]
     arrivals: Spacing,
-    /// Each request goes to every address and ends with its last part, as on a striped file system.
+    /// Each request goes to every address and ends with its last part, as on striped files.
     #[arg(long)]
     striped: bool,
     /// Write marked content, check what is read, and read everything back at the end.

@@ -2,8 +2,8 @@
 //!
 //! Two levels: a vector of regions, each a table of chunks made when first written. Untouched and
 //! trimmed chunks read as zeroes and cost nothing. Chunks are shared with answers that are being
-//! sent: reading copies nothing, a write of a whole chunk puts its payload in the chunk's place, and
-//! any other write to a chunk that is being sent copies it first.
+//! sent: reading copies nothing, a write of a whole chunk puts its payload in the chunk's place,
+//! and any other write to a chunk that is being sent copies it first.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -9,9 +9,9 @@
 //!   that the server's acknowledged writes survive its death. Otherwise it fails, because what it
 //!   should cover may be gone.
 //!
-//! When such writes may be gone, a loss is counted, and the next FLUSH of every client that was there at the
-//! time fails once, as `fsync` does after a lost write-back. A server away for longer than the
-//! policy's patience fails what waits for it.
+//! When such writes may be gone, a loss is counted, and the next FLUSH of every client that was
+//! there at the time fails once, as `fsync` does after a lost write-back. A server away for longer
+//! than the policy's patience fails what waits for it.
 
 mod calls;
 pub(crate) mod connect;
