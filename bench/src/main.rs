@@ -70,7 +70,8 @@ Examples:
   evenkeel-bench compare --smoke
 
 A cell is named contest/transport/workload/connections, such as
-relay/unix/4k-random-read-depth32/connections4. Contests: memory cached direct relay.")]
+relay/unix/4k-random-read-depth32/connections4. Contests: memory cached direct relay.
+Words match anywhere in the name: say depth1/ for depth 1 without 16.")]
 struct Compare {
     /// Rounds over all cells; medians of fewer than five prove little
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
