@@ -1,5 +1,5 @@
 //! The accounts as Prometheus text: [`table`] says what there is, [`text`] how it is written, and
-//! [`render`] fills the one into the other.
+//! [`render()`] fills the one into the other.
 
 pub mod process;
 pub mod render;
