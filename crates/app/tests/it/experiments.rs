@@ -117,8 +117,11 @@ fn children_of(parent: u32) -> Vec<u32> {
 
 #[test]
 fn a_demo_that_is_killed_leaves_no_process_behind() {
+    // Nobody can clean up after SIGKILL but whoever owns the folder above.
+    let scratch = Scratch::new();
     let mut demo = Command::new(EVENKEEL)
         .args(["demo", "--quick"])
+        .env("TMPDIR", scratch.path())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
