@@ -37,6 +37,9 @@ use calls::{Call, Purpose, Question};
 use connect::Route;
 use link::Link;
 
+/// Calls on one link before the next is used: what common servers work on at once per connection.
+const LINK_CALLS: usize = 16;
+
 /// How an upstream is to be used; from the policy.
 #[derive(Clone, Debug)]
 pub(crate) struct Terms {
@@ -208,7 +211,10 @@ impl Remote {
         payload: Option<(std::sync::Arc<crate::buffer::Buf>, std::ops::Range<usize>)>,
     ) -> Result<Rc<Link>, Errno> {
         let links = self.links.borrow();
-        let link = links.iter().min_by_key(|link| link.load()).expect("there is one at least");
+        // Calls that go together are sent together: a link is filled before the next is used.
+        let open = links.iter().find(|link| link.load() < (false, LINK_CALLS));
+        let least = || links.iter().min_by_key(|link| link.load());
+        let link = open.or_else(least).expect("there is one at least");
         if link.is_given_up() {
             count(&self.health.not_replayed, 1);
             return Err(Errno::Io);
