@@ -40,6 +40,9 @@ use drive::DomainDrive;
 use keep::Kept;
 use timer::Timer;
 
+/// No upstream can make units smaller than this.
+const UNIT_BYTES_MIN: u32 = 4096;
+
 /// A scheduling domain on its worker.
 #[derive(Debug)]
 pub(crate) struct Domain {
@@ -179,7 +182,7 @@ impl Domain {
 
     /// Cuts a server's units to what its upstream takes in one payload.
     pub(crate) fn bound_unit(self: &Rc<Self>, server: ServerId, payload_bytes: u32) {
-        let bound = u64::from(payload_bytes);
+        let bound = 1u64 << payload_bytes.max(UNIT_BYTES_MIN).ilog2();
         let known = self.unit_bytes_max.borrow().get(&server).copied();
         let unit_bytes = self.policy.borrow().servers[server.index()].1.unit_bytes;
         if bound < known.unwrap_or(unit_bytes) {
@@ -202,6 +205,11 @@ impl Domain {
     /// The accounts at this instant.
     pub(crate) fn report(&self) -> DomainReport {
         self.state.borrow_mut().engine.report(self.worker.clock.now())
+    }
+
+    /// The client of a flush hears with its answer of all losses up to now.
+    pub(crate) fn report_losses(&self, unit: &Unit, losses: u64) {
+        self.state.borrow().ops[unit.slot as usize].client.losses_reported.set(losses);
     }
 
     /// A unit is asked for again: what came of it before does not count.

@@ -162,9 +162,6 @@ impl Gate {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
-        for listener in &shared.plan().listeners {
-            listen::unbind(&listener.address);
-        }
     }
 }
 
@@ -173,6 +170,9 @@ impl Drop for Gate {
         self.end(Span::ZERO);
     }
 }
+
+/// Threads per worker for calls that may block: questions about a file's allocation.
+const BLOCKING_THREADS: usize = 4;
 
 /// A data path that met a fault of its own must not go on with half of its threads: clients would
 /// hang. The process ends, and whoever watches it starts it again.
@@ -195,8 +195,11 @@ fn start_worker(
         what: format!("data-path thread {index}"),
         why: error.to_string(),
     };
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS)
+        .build()
+        .map_err(failed)?;
     let shared = Arc::clone(shared);
     std::thread::Builder::new()
         .name(format!("gate-{index}"))
@@ -243,7 +246,6 @@ impl GateHandle {
                 fresh.push((listener.address.clone(), socket));
             }
         }
-        *shared.plan.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&plan);
         let mut applied = Vec::new();
         for worker in 0..shared.workers() {
             let (reply, done) = oneshot::channel();
@@ -253,6 +255,8 @@ impl GateHandle {
         for done in applied {
             let _ = done.await;
         }
+        // Only now may connections be told apart by it: every engine knows its tenants.
+        *shared.plan.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&plan);
         for (index, (address, socket)) in fresh.into_iter().enumerate() {
             shared.hear(&mut listening, index, address, socket);
         }

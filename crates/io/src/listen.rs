@@ -1,7 +1,8 @@
 //! Accepting connections.
 
 use std::io;
-use std::path::Path;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,12 +34,12 @@ pub(crate) struct Ears {
 #[derive(Debug)]
 pub(crate) enum BoundSocket {
     Tcp(std::net::TcpListener),
-    Unix(std::os::unix::net::UnixListener),
+    Unix(std::os::unix::net::UnixListener, SocketFile),
 }
 
 enum Listener {
     Tcp(TcpListener),
-    Unix(UnixListener),
+    Unix(UnixListener, #[expect(dead_code, reason = "removes the file in the end")] SocketFile),
 }
 
 /// Binds an address, or says why it cannot be.
@@ -92,7 +93,9 @@ fn bind_unix(path: &Path) -> io::Result<BoundSocket> {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             // A socket that nobody answers is left over from a process that was killed.
             match UnixStream::connect(path) {
-                Err(refused) if refused.kind() == io::ErrorKind::ConnectionRefused => {
+                Err(refused)
+                    if refused.kind() == io::ErrorKind::ConnectionRefused && is_socket(path) =>
+                {
                     std::fs::remove_file(path)?;
                     UnixListener::bind(path)?
                 }
@@ -102,14 +105,19 @@ fn bind_unix(path: &Path) -> io::Result<BoundSocket> {
         bound => bound?,
     };
     bound.set_nonblocking(true)?;
-    Ok(BoundSocket::Unix(bound))
+    Ok(BoundSocket::Unix(bound, SocketFile::of(path)?))
+}
+
+/// Whether a path leads to a socket; nothing else is ever removed to make room.
+fn is_socket(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket())
 }
 
 impl Listener {
     fn attach(socket: BoundSocket) -> io::Result<Self> {
         Ok(match socket {
             BoundSocket::Tcp(socket) => Self::Tcp(TcpListener::from_std(socket)?),
-            BoundSocket::Unix(socket) => Self::Unix(UnixListener::from_std(socket)?),
+            BoundSocket::Unix(socket, file) => Self::Unix(UnixListener::from_std(socket)?, file),
         })
     }
 
@@ -120,7 +128,7 @@ impl Listener {
                 transport::tune(&stream)?;
                 Ok(Socket::Tcp(stream))
             }
-            Self::Unix(listener) => Ok(Socket::Unix(listener.accept().await?.0)),
+            Self::Unix(listener, _) => Ok(Socket::Unix(listener.accept().await?.0)),
         }
     }
 }
@@ -146,15 +154,36 @@ pub(crate) async fn listen(shared: Arc<Shared>, ears: Ears) {
             }
         }
     }
-    unbind(&address);
 }
 
-/// Removes what a unix socket leaves in the file system.
-pub(crate) fn unbind(address: &Address) {
-    if let Address::Unix(path) = address {
-        // It may be gone already, and a later listener removes what is left anyway.
-        let _ = std::fs::remove_file(path);
+/// What a unix socket leaves in the file system; removed with this, unless something else has taken
+/// its place.
+#[derive(Debug)]
+pub(crate) struct SocketFile {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+}
+
+impl SocketFile {
+    fn of(path: &Path) -> io::Result<Self> {
+        let (device, inode) = identity(path)?;
+        Ok(Self { path: path.to_owned(), device, inode })
     }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if identity(&self.path).is_ok_and(|there| there == (self.device, self.inode)) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// What a path leads to, as device and inode.
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let metadata = std::fs::symlink_metadata(path)?;
+    Ok((metadata.dev(), metadata.ino()))
 }
 
 fn admit(shared: &Arc<Shared>, address: &Address, socket: Socket) {

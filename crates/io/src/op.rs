@@ -30,6 +30,9 @@ pub(crate) struct Op {
     answered: bool,
 }
 
+/// Holes of one read that are passed on as such; more are sent as the zeroes that they are.
+const HOLES_MAX: usize = 64;
+
 /// A read whose data comes in parts.
 #[derive(Debug)]
 struct Gather {
@@ -127,7 +130,9 @@ impl Op {
             Data::Shared(buf, part) => gather.buf[range].copy_from_slice(&buf[part]),
             Data::Zeroes(_) => {
                 gather.buf[range].fill(0);
-                gather.holes.push(from..to);
+                if gather.holes.len() < HOLES_MAX {
+                    gather.holes.push(from..to);
+                }
             }
         }
     }

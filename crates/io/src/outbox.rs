@@ -175,6 +175,10 @@ impl Outbox {
             self.run.clear();
             self.run_start = 0;
             self.run.shrink_to(RUN_BYTES_KEPT);
+        } else if self.run_start >= RUN_BYTES_KEPT && self.run_start * 2 >= self.run.len() {
+            // A socket that is never quite drained must not keep all that it ever sent.
+            self.run.drain(..self.run_start);
+            self.run_start = 0;
         }
     }
 }

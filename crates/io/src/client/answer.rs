@@ -75,7 +75,9 @@ impl Client {
             } else {
                 self.answer(|run| style.read_data_header(run, to, offset, length, last));
                 let bytes = |at| usize::try_from(at).expect("in the read");
-                self.outbox.borrow_mut().payload(&buf, bytes(range.start)..bytes(range.end));
+                if self.standing.get() != Standing::Lost {
+                    self.outbox.borrow_mut().payload(&buf, bytes(range.start)..bytes(range.end));
+                }
             }
         };
         for hole in holes {

@@ -58,7 +58,7 @@ pub(crate) struct Client {
     pub(crate) peer: Peer,
     pub(crate) tenant: Cell<TenantId>,
     pub(crate) standing: Cell<Standing>,
-    /// Server-side losses of acknowledged writes that this client's flushes have reported.
+    /// Losses of acknowledged writes that this client's flushes have reported.
     pub(crate) losses_reported: Cell<u64>,
     pub(crate) promise: Promise,
     pub(crate) contexts: Vec<Context>,
@@ -97,7 +97,8 @@ impl Client {
     ) -> Rc<Self> {
         let losses = match &export.device.medium {
             Medium::Remote(remote) => remote.losses(),
-            _ => 0,
+            Medium::File(disk) => disk.losses(),
+            Medium::Memory(_) => 0,
         };
         Rc::new(Self {
             moved_at: Cell::new(domain.worker.clock.now()),

@@ -10,7 +10,7 @@ use evenkeel_core::time::Nanos;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::inbox::{Inbox, OutOfStep};
-use super::{Client, Standing};
+use super::{Client, Standing, WINDOW_BYTES};
 use crate::outbox::COPY_BYTES_MAX;
 use crate::transport::Transport;
 use crate::worker::{READ_BYTES_MAX, READ_BYTES_MIN};
@@ -49,14 +49,20 @@ impl ClientTask {
 
     fn turns(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         for _ in 0..TURNS_MAX {
+            if self.client.standing.get() == Standing::Lost {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
             let written = self.write(cx)?;
-            match self.client.standing.get() {
-                Standing::Lost => return Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
-                Standing::Leaving if written.is_ready() && self.client.requests.get() == 0 => {
+            if self.client.standing.get() == Standing::Leaving {
+                self.give_up_payload();
+                if written.is_ready() && self.client.requests.get() == 0 {
                     return Pin::new(&mut self.transport).poll_shutdown(cx);
                 }
-                Standing::Leaving => return Poll::Pending,
-                Standing::Open => {}
+                return Poll::Pending;
+            }
+            if written.is_pending() && self.client.outbox.borrow().len() > WINDOW_BYTES {
+                // Even refusals take memory: who does not read them is not listened to.
+                return Poll::Pending;
             }
             let now = self.client.domain.worker.clock.now();
             let ingest = self.ingest(cx, now)?;
@@ -163,7 +169,15 @@ impl ClientTask {
         self.inbox.carry = carry;
     }
 
+    /// Gives up a payload of which the rest will not be read.
+    fn give_up_payload(&mut self) {
+        if let Some(receiving) = self.inbox.receiving.take() {
+            self.client.released(receiving.request());
+        }
+    }
+
     fn close(&mut self, result: &io::Result<()>) {
+        self.give_up_payload();
         let client = &self.client;
         if let Err(error) = result {
             let worker = &client.domain.worker;
@@ -173,9 +187,6 @@ impl ClientTask {
             } else {
                 tracing::debug!(export = client.export.name, %error, "client lost");
             }
-        }
-        if let Some(receiving) = self.inbox.receiving.take() {
-            client.released(receiving.request());
         }
         client.leave();
     }

@@ -5,6 +5,7 @@
 //! keeps the two coherent for requests that do not overlap in time, which is all that a disk
 //! promises for concurrent overlapping requests anyway.
 
+use std::cell::Cell;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
@@ -29,6 +30,9 @@ pub(crate) struct FileDisk {
     direct: Option<Arc<File>>,
     size_bytes: u64,
     is_read_only: bool,
+    /// How often acknowledged writes may have been lost: the kernel tells of a failed write-back
+    /// once per descriptor, and all clients share ours.
+    losses: Cell<u64>,
 }
 
 /// How to open a file.
@@ -55,6 +59,8 @@ impl FileDisk {
                 let file = options.clone().create_new(true).open(path)?;
                 file.set_len(bytes)?;
                 file.sync_all()?;
+                // The name must be as durable as what will be flushed under it.
+                File::open(path.parent().unwrap_or_else(|| Path::new(".")))?.sync_all()?;
                 file
             }
             (opened, _) => opened?,
@@ -72,7 +78,13 @@ impl FileDisk {
             }
         };
         let size_bytes = size_of(&buffered)?;
-        Ok(Self { buffered: Arc::new(buffered), direct, size_bytes, is_read_only })
+        Ok(Self {
+            buffered: Arc::new(buffered),
+            direct,
+            size_bytes,
+            is_read_only,
+            losses: Cell::new(0),
+        })
     }
 
     /// Its size when it was opened.
@@ -83,6 +95,16 @@ impl FileDisk {
     /// Whether it cannot be written here: write-protected, or on a read-only file system.
     pub(crate) fn is_read_only(&self) -> bool {
         self.is_read_only
+    }
+
+    /// How often acknowledged writes may have been lost so far.
+    pub(crate) fn losses(&self) -> u64 {
+        self.losses.get()
+    }
+
+    /// Notes that what was to be durable is not.
+    pub(crate) fn note_loss(&self) {
+        self.losses.set(self.losses.get() + 1);
     }
 
     /// The descriptor to use for a transfer; `memory` is where its buffer starts.

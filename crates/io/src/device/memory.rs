@@ -15,6 +15,9 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// Chunks per region.
 const REGION_CHUNKS: usize = 512;
 
+/// Chunks that one answer about allocation looks at: 4 GiB.
+const STATUS_CHUNKS_MAX: usize = 65_536;
+
 type Chunk = Arc<Buf>;
 type Region = Vec<Option<Chunk>>;
 
@@ -109,7 +112,8 @@ impl MemoryDisk {
     /// Runs of present or absent data in a range, as `(length, is_hole)`.
     pub(crate) fn extents(&self, offset: u64, length: u64) -> Vec<(u64, bool)> {
         let mut runs: Vec<(u64, bool)> = Vec::new();
-        for piece in pieces(offset, length) {
+        // An answer may stop short of the range; a long one must not keep others waiting.
+        for piece in pieces(offset, length).take(STATUS_CHUNKS_MAX) {
             let hole = self.chunk(piece.chunk).is_none();
             match runs.last_mut() {
                 Some((len, same)) if *same == hole => *len += piece.len as u64,

@@ -38,6 +38,10 @@ pub(super) fn start(state: &mut State, domain: &Rc<Domain>, disk: &FileDisk, uni
         }
     }
     let op = &mut state.ops[unit.slot as usize];
+    let losses = disk.losses();
+    if unit.kind == Kind::Flush && op.client.losses_reported.replace(losses) < losses {
+        return state.done(unit, Err(Errno::Io));
+    }
     let length = usize::try_from(unit.length).expect("units fit memory");
     let (file, action) = match unit.kind {
         Kind::Read => {
@@ -118,6 +122,10 @@ fn over(state: &mut State, job: Finished) {
         }
         (Err(error), _) => {
             tracing::warn!(%error, kind = unit.kind.name(), offset = unit.offset, "drive error");
+            if unit.kind == Kind::Flush || (op.is_durable() && unit.kind != Kind::Read) {
+                disk.note_loss();
+                op.client.losses_reported.set(disk.losses());
+            }
             let errno = error.raw_os_error().map_or(Errno::Io, Errno::from_linux);
             state.done(&unit, Err(errno));
         }
@@ -126,6 +134,8 @@ fn over(state: &mut State, job: Finished) {
 
 fn is_unsupported(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::Unsupported
+        // Block devices say so of ranges that are not whole blocks.
+        || error.kind() == std::io::ErrorKind::InvalidInput
         || error.raw_os_error() == Some(rustix::io::Errno::OPNOTSUPP.raw_os_error())
 }
 

@@ -9,6 +9,9 @@ use super::Domain;
 use crate::device::Device;
 use crate::plan::Plan;
 
+/// Devices that stay open at a time, unless more of them are in use.
+const DEVICES_MAX: usize = 256;
+
 /// An open device.
 #[derive(Debug)]
 pub(super) struct Kept {
@@ -31,7 +34,20 @@ impl Domain {
     pub(crate) fn keep(&self, backend: &str, name: &str, device: Rc<Device>) {
         let key = (device.server, name.to_owned());
         let kept = Kept { device, backend: backend.to_owned(), used_at: self.worker.clock.now() };
-        self.devices.borrow_mut().insert(key, kept);
+        let mut devices = self.devices.borrow_mut();
+        devices.insert(key, kept);
+        if devices.len() > DEVICES_MAX {
+            // Names that clients make up must not use up the machine's descriptors.
+            let idle = devices.iter().filter(|(_, kept)| Rc::strong_count(&kept.device) == 1);
+            let oldest = idle.min_by_key(|(_, kept)| kept.used_at).map(|(key, _)| key.clone());
+            oldest.and_then(|key| devices.remove(&key));
+        }
+    }
+
+    /// Lets go of the devices of backends that the policy no longer has: should one of that name
+    /// come again, it may be another. Clients keep what they have.
+    pub(crate) fn forget_removed(&self, plan: &Plan) {
+        self.devices.borrow_mut().retain(|_, kept| plan.backend(&kept.backend).is_some());
     }
 
     /// Closes a device as soon as nobody uses it.

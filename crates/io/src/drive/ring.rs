@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{Ordering, fence};
 
 use io_uring::{IoUring, opcode, squeue, types};
 use slab::Slab;
@@ -29,6 +30,7 @@ pub(crate) struct Ring {
     queues: IoUring,
     under_way: Slab<UnderWay>,
     waiting: VecDeque<UnderWay>,
+    event: OwnedFd,
 }
 
 #[derive(Debug)]
@@ -52,7 +54,12 @@ impl Ring {
             .build(ENTRIES)
             .or_else(|_| IoUring::new(ENTRIES))?;
         queues.submitter().register_eventfd(event.as_raw_fd())?;
-        Ok(Self { queues, under_way: Slab::new(), waiting: VecDeque::new() })
+        Ok(Self {
+            queues,
+            under_way: Slab::new(),
+            waiting: VecDeque::new(),
+            event: event.try_clone()?,
+        })
     }
 
     pub(super) fn push(&mut self, job: Job) {
@@ -82,9 +89,10 @@ impl Ring {
         // Jobs that end while they are submitted are seen by the reap that follows; they need not
         // wake the data path.
         self.queues.completion().disable_eventfd();
-        // An interrupted or momentarily refused submission is tried again at the next one.
         if let Err(error) = self.queues.submit() {
+            // Tried again when the event, which this rings, is looked at.
             tracing::debug!(%error, "io_uring submission deferred");
+            let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
         }
     }
 
@@ -95,6 +103,7 @@ impl Ring {
             // Whatever ends after this line wakes the data path; whatever ended before is seen.
             let mut completions = self.queues.completion();
             completions.enable_eventfd();
+            fence(Ordering::SeqCst);
             completions.sync();
             if completions.is_empty() {
                 return;

@@ -50,6 +50,8 @@ pub(crate) struct Worker {
     pub(crate) budget: Budget,
     pub(crate) stopping: Cell<bool>,
     pub(crate) shared: Arc<Shared>,
+    /// What is in force here; other threads may be a moment ahead or behind.
+    plan: RefCell<Arc<Plan>>,
     domains: RefCell<BTreeMap<String, Rc<Domain>>>,
     /// By backend.
     health: RefCell<BTreeMap<String, Rc<Health>>>,
@@ -64,6 +66,7 @@ impl Worker {
             scratch: RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice()),
             budget: Budget::default(),
             stopping: Cell::new(false),
+            plan: RefCell::new(shared.plan()),
             shared,
             domains: RefCell::default(),
             health: RefCell::default(),
@@ -71,7 +74,8 @@ impl Worker {
     }
 
     /// Puts a plan in force here.
-    fn apply(self: &Rc<Self>, plan: &Plan) {
+    fn apply(self: &Rc<Self>, plan: &Arc<Plan>) {
+        self.plan.replace(Arc::clone(plan));
         let memory = plan.policy.memory;
         let part =
             |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX) / self.shared.workers();
@@ -79,6 +83,7 @@ impl Worker {
         for planned in plan.domains.iter().filter(|domain| domain.worker == self.index) {
             let known = self.domains.borrow().get(&planned.name).cloned();
             if let Some(domain) = known {
+                domain.forget_removed(plan);
                 domain.apply(&planned.domain);
                 domain.identify(|client| plan.tenant_of(&client.peer, &client.export.name));
             } else {
@@ -88,8 +93,12 @@ impl Worker {
         }
     }
 
+    fn plan(&self) -> Arc<Plan> {
+        Arc::clone(&self.plan.borrow())
+    }
+
     fn report(&self) -> WorkerReport {
-        let plan = self.shared.plan();
+        let plan = self.plan();
         let domains = self.domains.borrow();
         let mut report = WorkerReport {
             memory_bytes: self.budget.total() as u64,

@@ -46,9 +46,7 @@ impl Worker {
             Medium::Remote(remote) => match described(remote).await {
                 Ok(features) => features,
                 Err(refusal) => {
-                    if refusal == Refusal::Unknown
-                        && !plan.declares(&target.backend, &target.device)
-                    {
+                    if !plan.declares(&target.backend, &target.device) {
                         // Names that clients make up must not leave anything behind.
                         self.forget(target);
                     }
@@ -66,7 +64,7 @@ impl Worker {
     /// Lets in a client that has shaken hands.
     pub(super) async fn receive(self: Rc<Self>, arrival: Arrival) {
         let Arrival { mut transport, session, early, target, peer } = arrival;
-        let plan = self.shared.plan();
+        let plan = self.plan();
         let opened = transport.attach().map_err(|error| Refusal::Policy(error.to_string()));
         let opened = opened.and_then(|()| self.open(&plan, &target));
         let (domain, device) = match opened {

@@ -21,7 +21,7 @@ pub(super) async fn sweep(worker: Rc<Worker>) {
     loop {
         tokio::time::sleep(PERIOD).await;
         let domains: Vec<_> = worker.domains.borrow().values().cloned().collect();
-        let plan = worker.shared.plan();
+        let plan = worker.plan();
         for domain in domains {
             let clients = domain.clients.borrow().clone();
             for client in &clients {

@@ -34,6 +34,8 @@ pub(super) struct Call {
     pub(super) lost_at: Option<Instant>,
     /// Acknowledged writes when it was sent: what a flush covers.
     pub(super) covers: u64,
+    /// Losses counted when it was placed: a flush that lived through one covers what is gone.
+    pub(super) losses: u64,
     pub(super) error: Option<Errno>,
     /// The data of a read came in one chunk, which was also the end of the answer.
     pub(super) answered_whole: bool,

@@ -18,6 +18,9 @@ use crate::transport::{Socket, Transport};
 /// A server that takes longer than this to shake hands counts as unreachable.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
+/// A longer list of exports is cut.
+const LISTED_BYTES_MAX: usize = 1 << 20;
+
 /// Where and how to reach an upstream.
 #[derive(Clone)]
 pub(crate) struct Route {
@@ -112,6 +115,7 @@ impl Route {
     ) -> Result<(Outcome, Vec<u8>), ConnectError> {
         let mut input = Vec::new();
         let mut listed = Vec::new();
+        let mut listed_bytes = 0;
         loop {
             let (used, event) = handshake.handle(&input)?;
             input.drain(..used);
@@ -131,7 +135,13 @@ impl Route {
                 ClientEvent::Ready(session) | ClientEvent::Info(session) => {
                     return Ok((Outcome::Session(session), input));
                 }
-                ClientEvent::Listed(export) => listed.push(export),
+                ClientEvent::Listed(export) => {
+                    listed_bytes += export.name.len() + export.description.len();
+                    if listed_bytes > LISTED_BYTES_MAX {
+                        return Ok((Outcome::List(listed), input));
+                    }
+                    listed.push(export);
+                }
                 ClientEvent::ListEnd => return Ok((Outcome::List(listed), input)),
             }
         }

@@ -276,7 +276,11 @@ impl Conversation {
                     Data::Zeroes(_) => unreachable!("extents are bytes"),
                 };
                 let extents = decode_block_status(self.style, bytes).map_err(broken)?;
+                let is_known = self.contexts.iter().any(|known| known.id == context);
                 if let Purpose::Question(question) = &mut call.purpose {
+                    if !is_known || question.found.iter().any(|(id, _)| *id == context) {
+                        return Err(broken("the server told of a context twice, or unasked"));
+                    }
                     question.found.push((context, extents.collect()));
                 }
                 Ok(())
@@ -303,15 +307,10 @@ impl Conversation {
             tracing::warn!(offset = call.request.offset, "upstream left out a part of a read");
             call.error = Some(Errno::Io);
         }
-        if let Some(remote) = self.remote.upgrade()
-            && call.error.is_none()
-        {
-            match call.request.command {
-                Command::Write | Command::Trim | Command::WriteZeroes => {
-                    remote.note_write(call.request.flags);
-                }
-                Command::Flush => remote.note_flush(call.covers),
-                _ => {}
+        if let Some(remote) = self.remote.upgrade() {
+            remote.note(&mut call);
+            if let (Purpose::Unit(unit), Command::Flush) = (&call.purpose, call.request.command) {
+                self.domain.report_losses(unit, remote.losses());
             }
         }
         match call.purpose {

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::calls::{Call, Calls, Purpose};
 use super::connect::Connected;
 use super::conversation::Conversation;
-use super::{Remote, Trouble, count};
+use super::{Health, Remote, Trouble, count};
 use crate::clock::duration;
 use crate::outbox::Outbox;
 
@@ -36,6 +36,7 @@ pub(crate) struct Link {
     /// Patience has run out; cleared by the next connection.
     given_up: Cell<bool>,
     pub(super) closing: Cell<bool>,
+    health: Rc<Health>,
 }
 
 impl Link {
@@ -48,6 +49,7 @@ impl Link {
             waker: RefCell::default(),
             given_up: Cell::new(false),
             closing: Cell::new(false),
+            health: Rc::clone(&remote.health),
         });
         tokio::task::spawn_local(keep_up(Rc::clone(&link)));
         link
@@ -121,7 +123,6 @@ impl Link {
     fn down(&self, remote: &Remote) {
         self.style.set(None);
         self.outbox.borrow_mut().clear();
-        remote.health.links_up.set(remote.health.links_up.get() - 1);
         count(&remote.health.reconnects, 1);
         if remote.note_loss() {
             self.fail(remote, |call| call.sent && call.request.command == Command::Flush);
@@ -166,6 +167,7 @@ async fn keep_up(link: Rc<Link>) {
             Ok(Some(conversation)) => {
                 let began = Instant::now();
                 let ended = conversation.await;
+                link.health.links_up.set(link.health.links_up.get() - 1);
                 let Some(remote) = link.remote.upgrade() else { return };
                 if link.closing.get() {
                     return;
@@ -232,7 +234,7 @@ async fn connect(link: &Rc<Link>) -> Result<Option<Conversation>, Trouble> {
     let Some(remote) = link.remote.upgrade() else { return Ok(None) };
     remote.adopt(&connected.session)?;
     let Connected { transport, session, early } = connected;
-    link.up(&remote, session.style);
     let Some(domain) = remote.domain.upgrade() else { return Ok(None) };
+    link.up(&remote, session.style);
     Ok(Some(Conversation::new(domain, &remote, Rc::clone(link), transport, &session, early)))
 }

@@ -4,7 +4,9 @@
 //!
 //! - What reads or asks is sent again.
 //! - What writes, trims or zeroes is sent again: it is unanswered, so still concurrent with
-//!   everything else, and it puts the same bytes in the same place.
+//!   everything else, and it puts the same bytes in the same place. (A server that outlives the
+//!   connection could still carry out what it read from it, after the replay and after a later
+//!   overlapping write; the protocol has no means to fence that off.)
 //! - A FLUSH is sent again if nothing was acknowledged since the last one, or if the policy says
 //!   that the server's acknowledged writes survive its death. Otherwise it fails, because what it
 //!   should cover may be gone.
@@ -25,7 +27,9 @@ use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Span;
 use evenkeel_engine::Unit;
 use evenkeel_wire::nbd::client::ClientSession;
-use evenkeel_wire::nbd::proto::{Command, CommandFlags, Errno, TransmissionFlags};
+use evenkeel_wire::nbd::proto::{
+    BlockSize, Command, CommandFlags, Errno, MAX_PAYLOAD_BYTES, TransmissionFlags,
+};
 use evenkeel_wire::nbd::request::Request;
 use tokio::sync::Notify;
 
@@ -99,6 +103,15 @@ pub(crate) struct Remote {
     losses: Cell<u64>,
 }
 
+/// A server may take more than anybody here will ever send it.
+fn within_our_limits(theirs: BlockSize) -> BlockSize {
+    BlockSize {
+        preferred: theirs.preferred.min(MAX_PAYLOAD_BYTES),
+        maximum_payload: theirs.maximum_payload.min(MAX_PAYLOAD_BYTES),
+        ..theirs
+    }
+}
+
 impl Remote {
     /// Starts to connect.
     pub(crate) fn new(
@@ -133,7 +146,7 @@ impl Remote {
         Some(Features {
             size_bytes: session.size_bytes,
             flags: theirs | ours | TransmissionFlags::BLOCK_STATUS_PAYLOAD,
-            block_size: session.block_size,
+            block_size: within_our_limits(session.block_size),
             contexts: session.contexts.iter().map(|context| context.name.clone()).collect(),
             description: session.description.clone(),
         })
@@ -226,6 +239,7 @@ impl Remote {
             sent: false,
             lost_at: None,
             covers: self.acknowledged.get(),
+            losses: self.losses.get(),
             error: None,
             answered_whole: false,
             coverage: None,
@@ -271,15 +285,24 @@ impl Remote {
         self.news.notify_waiters();
     }
 
-    /// A write of any kind was acknowledged.
-    fn note_write(&self, flags: CommandFlags) {
-        if !flags.contains(CommandFlags::FUA) {
-            count(&self.acknowledged, 1);
+    /// Draws the conclusions of an answered call. A flush may turn into a failure: what it covers
+    /// was lost meanwhile, with this connection or with another.
+    fn note(&self, call: &mut Call) {
+        let is_lost = call.request.command == Command::Flush && call.losses != self.losses.get();
+        match (call.request.command, call.error) {
+            (Command::Write | Command::Trim | Command::WriteZeroes, None)
+                if !call.request.flags.contains(CommandFlags::FUA) =>
+            {
+                count(&self.acknowledged, 1);
+            }
+            (Command::Flush, _) if is_lost => {
+                call.error.get_or_insert(Errno::Io);
+            }
+            (Command::Flush, None) => self.flushed.set(self.flushed.get().max(call.covers)),
+            // A server tells of a failed write-back once; every client must hear of it.
+            (Command::Flush, Some(_)) => count(&self.losses, 1),
+            _ => {}
         }
-    }
-
-    fn note_flush(&self, covers: u64) {
-        self.flushed.set(self.flushed.get().max(covers));
     }
 
     /// A connection broke. Whether acknowledged writes may be gone with it.
