@@ -22,7 +22,7 @@ use anyhow::Context;
 use evenkeel_core::time::Span;
 use evenkeel_engine::policy::{Mode, Policy};
 use evenkeel_io::gate::{DriveKind, Gate, Options};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::config::{self, LoadError};
 use crate::control::change::ModeName;
@@ -80,6 +80,9 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let file = policy_file(args)?;
     let mode = args.mode.map(Mode::from);
     let policy = load(&file, mode)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    // Before anybody can reach the gate: a signal that nobody awaits would end it.
+    let signals = runtime.block_on(async { Signals::new() })?;
     let socket_path = args.control.clone().unwrap_or_else(|| args.data.join("control.sock"));
     let socket = ControlSocket::bind(&socket_path)?;
     let metrics = metrics_listener(args.metrics.as_deref())?;
@@ -98,8 +101,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     };
     terminal::say(&banner::banner(&policy, places));
 
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let served = runtime.block_on(operate(&control, &socket, metrics));
+    let served = runtime.block_on(operate(&control, &socket, metrics, signals));
     // Connections of the control plane hold handles of the gate; they go first.
     drop(runtime);
     drop(socket);
@@ -171,15 +173,30 @@ fn metrics_listener(chosen: Option<&str>) -> anyhow::Result<Option<TcpListener>>
     Ok(Some(listener))
 }
 
+/// The signals that a gate obeys.
+struct Signals {
+    hangup: Signal,
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            hangup: signal(SignalKind::hangup())?,
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+}
+
 /// Serves the control plane and obeys signals until one of them ends the gate.
 async fn operate(
     control: &Arc<Control>,
     socket: &ControlSocket,
     metrics: Option<TcpListener>,
+    mut signals: Signals,
 ) -> anyhow::Result<()> {
-    let mut hangup = signal(SignalKind::hangup())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
     tokio::spawn(control::serve(socket.listener()?, control::operator(Arc::clone(control))));
     if let Some(listener) = metrics {
         let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -188,9 +205,9 @@ async fn operate(
     tell("READY=1");
     loop {
         tokio::select! {
-            _ = hangup.recv() => reload(control).await,
-            _ = terminate.recv() => break,
-            _ = interrupt.recv() => break,
+            _ = signals.hangup.recv() => reload(control).await,
+            _ = signals.terminate.recv() => break,
+            _ = signals.interrupt.recv() => break,
         }
     }
     tracing::info!("stopping: answering what is in flight");
