@@ -371,13 +371,16 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        let unmounted = || {
-            let status = std::process::Command::new("umount").arg(&self.0).status();
+        let unmount = |how: &[&str]| {
+            let status = std::process::Command::new("umount").args(how).arg(&self.0).status();
             status.is_ok_and(|status| status.success()).then_some(())
         };
-        // Somebody who looks at all mounts may be in the way for a moment.
-        if unmounted().is_none() && !std::thread::panicking() {
-            crate::harness::wait_for("umount", unmounted);
+        if std::thread::panicking() {
+            // The test has failed already; all that is left to do is to leave no mount behind.
+            unmount(&["--lazy"]);
+            return;
         }
+        // Somebody who looks at all mounts may be in the way for a moment.
+        crate::harness::wait_for("umount", || unmount(&[]));
     }
 }

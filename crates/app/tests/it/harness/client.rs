@@ -97,7 +97,8 @@ impl Fuse {
 
     /// Unmounts, which sends what is still to be written.
     pub(crate) fn unmount(mut self) {
-        run(Path::new("/"), "fusermount3", &["-u", &self.file]);
+        let folder = Path::new(&self.file).parent().expect("it lies in scratch");
+        run(folder, "fusermount3", &["-u", &self.file]);
         assert!(self.process.wait().success(), "nbdfuse says:\n{}", self.process.log());
     }
 }
