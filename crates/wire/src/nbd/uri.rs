@@ -148,16 +148,13 @@ fn parse_authority(authority: &str) -> Result<Transport, UriError> {
         }
     } else {
         match authority.split_once(':') {
-            None => (decode(authority)?, None),
+            None => (parse_host(authority)?, None),
             Some((_, port)) if port.contains(':') => {
                 return fail("an IPv6 address takes brackets: write nbd://[::1]:10809/export");
             }
-            Some((host, port)) => (decode(host)?, Some(port)),
+            Some((host, port)) => (parse_host(host)?, Some(port)),
         }
     };
-    if host.is_empty() || !host.bytes().all(is_host_byte) {
-        return fail(format!("\"{}\" is no host name", shown(&host)));
-    }
     let port = match port {
         None | Some("") => DEFAULT_PORT,
         Some(port) => match port.parse() {
@@ -168,9 +165,18 @@ fn parse_authority(authority: &str) -> Result<Transport, UriError> {
     Ok(Transport::Tcp { host, port })
 }
 
+/// A host name or IPv4 address. An escaped colon does not make it an IPv6 address: those take brackets.
+fn parse_host(text: &str) -> Result<String, UriError> {
+    let host = decode(text)?;
+    if host.is_empty() || !host.bytes().all(is_host_byte) {
+        return fail(format!("\"{}\" is no host name", shown(&host)));
+    }
+    Ok(host)
+}
+
 /// Letters and digits, and what separates them in names and addresses.
 fn is_host_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b':')
+    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_')
 }
 
 #[derive(Default)]
@@ -339,6 +345,7 @@ mod tests {
             ("nbd+vsock://1/", "nbd+unix"),
             ("nbd:///disk", "no host name"),
             ("nbd://::1/disk", "brackets"),
+            ("nbd://%3A%3A1/disk", "no host name"),
             ("nbd://[::1/disk", "closing bracket"),
             ("nbd://[::zz]/disk", "no IPv6"),
             ("nbd://host:0/", "1 to 65535"),
