@@ -165,7 +165,8 @@ fn parse_authority(authority: &str) -> Result<Transport, UriError> {
     Ok(Transport::Tcp { host, port })
 }
 
-/// A host name or IPv4 address. An escaped colon does not make it an IPv6 address: those take brackets.
+/// A host name or IPv4 address. An escaped colon does not make it an IPv6 address: those take
+/// brackets.
 fn parse_host(text: &str) -> Result<String, UriError> {
     let host = decode(text)?;
     if host.is_empty() || !host.bytes().all(is_host_byte) {

@@ -1,0 +1,6 @@
+//! Ring 2a: the gate in virtual time.
+//!
+//! The real engine and schedulers, driven by an event queue instead of a machine. A run is a pure
+//! function of its scenario and seed.
+
+pub mod device;

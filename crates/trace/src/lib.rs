@@ -1,0 +1,10 @@
+//! Ring 1: block traces.
+//!
+//! A trace is a sequence of [`Record`]s in the order of their arrival. Decoders turn bytes into
+//! records and encoders records into bytes; neither reads a file, so that the driver chooses where
+//! bytes come from, how they are compressed, and how many are in memory at once.
+
+pub mod codec;
+mod record;
+
+pub use record::{Record, SourceId, Sources};
