@@ -1,7 +1,6 @@
 //! From the policy's words to a scheduler.
 
 use evenkeel_core::sched::Scheduler;
-use evenkeel_core::sched::depth::DepthPolicy;
 use evenkeel_core::sched::fifo::Fifo;
 use evenkeel_core::sched::limit::Limited;
 use evenkeel_core::sched::sfq::{Sfq, SfqOptions};
@@ -19,18 +18,8 @@ pub fn scheduler_for(scheduling: &Scheduling) -> Box<dyn Scheduler> {
     match scheduling.discipline {
         Discipline::Fifo => Box::new(Limited::new(Fifo::new(Some(fifo_depth(scheduling))))),
         Discipline::Sfq => {
-            let depth = sfq_depth(scheduling.depth);
-            Box::new(Limited::new(Sfq::new(SfqOptions { depth, hold: scheduling.hold })))
-        }
-    }
-}
-
-fn sfq_depth(depth: Depth) -> DepthPolicy {
-    match depth {
-        Depth::Requests(units) => DepthPolicy::Requests(units),
-        Depth::Bytes(bytes) => DepthPolicy::Bytes(bytes),
-        Depth::Adaptive { min, max, read_goal, write_goal } => {
-            DepthPolicy::Adaptive { min, max, read_goal, write_goal }
+            let Scheduling { depth, hold, .. } = *scheduling;
+            Box::new(Limited::new(Sfq::new(SfqOptions { depth, hold })))
         }
     }
 }

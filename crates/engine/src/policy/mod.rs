@@ -17,6 +17,8 @@ use evenkeel_core::time::Span;
 use crate::cost::CostModel;
 
 pub use domain::{ServerTable, TenantTable};
+/// How much may be with the device at once; requests are counted in units here.
+pub use evenkeel_core::sched::depth::DepthPolicy as Depth;
 
 /// Everything the operator decided.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -180,26 +182,6 @@ pub enum Discipline {
     Fifo,
     /// Start-time fair queuing.
     Sfq,
-}
-
-/// How much may be with the device at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Depth {
-    /// So many units.
-    Requests(u32),
-    /// So many bytes.
-    Bytes(u64),
-    /// Steered between two bounds so that device latency meets a goal (SFQ(D2)).
-    Adaptive {
-        /// Fewest units.
-        min: u32,
-        /// Most units.
-        max: u32,
-        /// Mean device latency of reads to hold.
-        read_goal: Span,
-        /// Mean device latency of writes to hold.
-        write_goal: Span,
-    },
 }
 
 /// Backends whose shares count together.
