@@ -4,3 +4,7 @@
 //! function of its scenario and seed.
 
 pub mod device;
+pub mod faults;
+pub mod link;
+pub mod result;
+pub mod scenario;

@@ -4,6 +4,8 @@
 //! input, then poll until it no longer completes. Models compose: an array owns its disks, a link
 //! the device behind it.
 
+pub mod spec;
+
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
 

@@ -1,0 +1,115 @@
+//! Devices as data; `build` makes the models from them.
+
+use evenkeel_core::time::Span;
+
+/// Which device, and how quick.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DeviceSpec {
+    /// A server of constant speed.
+    Constant(ConstantSpec),
+    /// As a server limited by nbdkit's rate filter.
+    Rate(RateSpec),
+    /// As a server behind nbdkit's delay filter.
+    Delay(DelaySpec),
+}
+
+/// A server that takes `fixed + bytes / rate` for each request and serves some at a time, in the
+/// order of arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConstantSpec {
+    /// How many bytes it holds.
+    pub size_bytes: u64,
+    /// Time that any request takes.
+    pub fixed: Span,
+    /// Bytes per second on top, each server for itself; zero takes no time for bytes.
+    pub rate_bytes: u64,
+    /// Requests in service at once; at least 1.
+    pub servers: u32,
+}
+
+/// Memory behind nbdkit's rate filter: a token bucket for reads and one for writes, over the whole
+/// server and for each connection. See [`crate::device::rate`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateSpec {
+    /// How many bytes it holds.
+    pub size_bytes: u64,
+    /// Bits per second over all connections, for each direction; zero for no limit.
+    pub rate_bits: u64,
+    /// Bits per second and connection, for each direction; zero for no limit.
+    pub connection_rate_bits: u64,
+    /// What a full bucket holds, as time at full rate; nbdkit has 2 s unless told.
+    pub burstiness: Span,
+    /// How the gate is connected to it.
+    pub service: NbdkitService,
+}
+
+/// Memory behind nbdkit's delay filter: each request sleeps. See [`crate::device::delay`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DelaySpec {
+    /// How many bytes it holds.
+    pub size_bytes: u64,
+    /// Reads sleep so long.
+    pub read: Span,
+    /// Writes do.
+    pub write: Span,
+    /// Writes of zeroes do.
+    pub zero: Span,
+    /// Trims do.
+    pub trim: Span,
+    /// How the gate is connected to it.
+    pub service: NbdkitService,
+}
+
+/// What nbdkit's filters share: connections, each with its threads, and the cost of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NbdkitService {
+    /// Connections that the gate has to it; one is filled before the next is used.
+    pub connections: u32,
+    /// Threads of each connection; a request beyond them waits in the socket.
+    pub threads: u32,
+    /// Time that a request takes beside sleeping, in parallel.
+    pub overhead: Span,
+    /// By how much each sleep is longer than asked for.
+    pub oversleep: Span,
+}
+
+impl Default for NbdkitService {
+    /// One connection of 16 threads; Linux lets a thread oversleep by some 50 us.
+    fn default() -> Self {
+        Self { connections: 1, threads: 16, overhead: Span::ZERO, oversleep: Span::from_micros(50) }
+    }
+}
+
+impl Default for ConstantSpec {
+    /// 64 GiB at 100 us a request, one at a time.
+    fn default() -> Self {
+        Self { size_bytes: 64 << 30, fixed: Span::from_micros(100), rate_bytes: 0, servers: 1 }
+    }
+}
+
+impl Default for RateSpec {
+    /// 64 GiB without limits.
+    fn default() -> Self {
+        Self {
+            size_bytes: 64 << 30,
+            rate_bits: 0,
+            connection_rate_bits: 0,
+            burstiness: Span::from_secs(2),
+            service: NbdkitService::default(),
+        }
+    }
+}
+
+impl Default for DelaySpec {
+    /// 64 GiB without delays.
+    fn default() -> Self {
+        Self {
+            size_bytes: 64 << 30,
+            read: Span::ZERO,
+            write: Span::ZERO,
+            zero: Span::ZERO,
+            trim: Span::ZERO,
+            service: NbdkitService::default(),
+        }
+    }
+}
