@@ -4,6 +4,7 @@
 //! simulator and the gate drive this very code.
 
 pub mod fair;
+pub mod float;
 pub mod histogram;
 pub mod id;
 pub mod prng;
