@@ -196,3 +196,34 @@ fn admit(shared: &Arc<Shared>, address: &Address, socket: Socket) {
     let shared = Arc::clone(shared);
     spawn_local(handshake::welcome(shared, socket, listener));
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn a_listener_takes_its_own_socket_away_and_nobody_elses() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("gate.sock");
+        let first = bind_unix(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let second = bind_unix(&path).unwrap();
+        drop(first);
+        assert!(UnixStream::connect(&path).is_ok(), "the second listener's socket is gone");
+        drop(second);
+        assert!(!path.exists(), "the second listener left its socket");
+    }
+
+    #[test]
+    fn a_dead_socket_gives_way_and_any_other_file_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("gate.sock");
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        drop(bind_unix(&path).unwrap());
+        std::fs::write(&path, "somebody's").unwrap();
+        assert!(bind_unix(&path).is_err());
+        assert_eq!(std::fs::read(&path).unwrap(), b"somebody's");
+    }
+}

@@ -136,6 +136,31 @@ fn exports_come_and_go_while_others_work() {
 }
 
 #[test]
+fn a_backend_that_went_and_came_back_is_a_new_one() {
+    let scratch = Scratch::new();
+    let spare = "[[backend]]\nname = \"spare\"\nmemory = true\n\
+                 [[export]]\nname = \"guest\"\nbackend = \"spare\"\nsize = \"4 MiB\"\n";
+    let (without, with) = (memory_policy("8 MiB"), memory_policy("8 MiB") + spare);
+    let gate = Gate::start(&scratch, &with);
+    under_load(&[gate.plain("disk")], |settle| {
+        for round in 0..3 {
+            let data = noise(round, 4096);
+            let mut guest = Client::open(&gate.plain("guest"));
+            assert_eq!(guest.read(0, 4096), Ok(vec![0; 4096]), "bytes of an earlier backend");
+            assert_eq!(guest.write(0, &data), Ok(()));
+            let (status, output) = gate.reload(&without);
+            assert!(status.success(), "{output}");
+            settle();
+            assert_eq!(guest.read(0, 4096), Ok(data), "a connection keeps what it has open");
+            assert!(Client::try_open(&gate.plain("guest")).is_none(), "the export is gone");
+            drop(guest);
+            let (status, output) = gate.reload(&with);
+            assert!(status.success(), "{output}");
+        }
+    });
+}
+
+#[test]
 fn a_bad_policy_is_refused_with_its_line_and_changes_nothing() {
     let scratch = Scratch::new();
     let good = two_tenants("enforce", (3, 1));

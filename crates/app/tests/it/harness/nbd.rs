@@ -83,13 +83,16 @@ impl Request {
     }
 }
 
+/// How long a read or write of a client waits.
+const LIMIT: Duration = Duration::from_secs(15);
+
 /// Connects without a word; reads and writes give up after some seconds.
 pub(crate) fn dial(address: &Address) -> Box<dyn Stream> {
-    try_dial(address).expect("connect")
+    try_dial(address, LIMIT).expect("connect")
 }
 
-fn try_dial(address: &Address) -> io::Result<Box<dyn Stream>> {
-    let limit = Some(Duration::from_secs(15));
+fn try_dial(address: &Address, limit: Duration) -> io::Result<Box<dyn Stream>> {
+    let limit = Some(limit);
     match address {
         Address::Unix(path) => {
             let stream = UnixStream::connect(path)?;
@@ -113,9 +116,20 @@ impl Client {
 
     /// Connects and exchanges greetings.
     pub(crate) fn greet(address: &Address) -> Self {
-        let mut client = Self::over(dial(address));
+        Self::greet_over(dial(address))
+    }
+
+    fn greet_over(stream: Box<dyn Stream>) -> Self {
+        let mut client = Self::over(stream);
         client.read_greeting();
         client.send(&3_u32.to_be_bytes());
+        client
+    }
+
+    /// As [`open`](Self::open), with a patience of its own for each read and write.
+    pub(crate) fn open_for(target: &Target, limit: Duration) -> Self {
+        let mut client = Self::greet_over(try_dial(&target.address, limit).expect("connect"));
+        client.go(&target.export);
         client
     }
 
@@ -128,7 +142,7 @@ impl Client {
 
     /// The same by `EXPORT_NAME`, from a server that may be gone at any moment.
     pub(crate) fn try_open(target: &Target) -> Option<Self> {
-        let mut client = Self::over(try_dial(&target.address).ok()?);
+        let mut client = Self::over(try_dial(&target.address, LIMIT).ok()?);
         client.try_take(18).ok()?;
         let length = u32::try_from(target.export.len()).expect("names are short");
         let mut bytes = 3_u32.to_be_bytes().to_vec();

@@ -203,6 +203,25 @@ fn a_slow_reader_gets_everything_and_holds_up_nobody() {
     besieged.assert_unharmed();
 }
 
+/// Refusals cost the gate an answer each, and no share slows them: a client that asks for ever and
+/// reads nothing is no longer listened to, before its answers fill the memory.
+#[test]
+fn a_client_that_reads_none_of_its_refusals_is_no_longer_listened_to() {
+    let mut besieged = Besieged::new();
+    let mut client = Client::open_for(&besieged.gate.plain("disk"), Duration::from_secs(1));
+    let before_bytes = besieged.gate.resident_bytes();
+    let beyond = Request { command: READ, offset: 1 << 60, length: 512, ..Request::default() };
+    let batch = beyond.bytes().repeat(4096);
+    let mut sent_bytes = 0;
+    while client.throw(&batch) {
+        sent_bytes += batch.len();
+        assert!(sent_bytes < 256 << 20, "the gate listens without end");
+    }
+    let grown_bytes = besieged.gate.resident_bytes().saturating_sub(before_bytes);
+    assert!(grown_bytes < 96 << 20, "{grown_bytes} bytes of answers");
+    besieged.assert_unharmed();
+}
+
 /// A client that vanishes with requests in flight leaves no request, no memory, no connection.
 #[test]
 fn a_vanished_client_leaves_nothing_behind() {
