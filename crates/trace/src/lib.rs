@@ -6,5 +6,6 @@
 
 pub mod codec;
 mod record;
+pub mod transform;
 
 pub use record::{Record, SourceId, Sources};
