@@ -1,8 +1,15 @@
 //! The contract of every trace format: bytes in, records out, and the other way round.
+//!
+//! A driver reads a piece of a file, hands it over, keeps what was not used, and appends the next
+//! piece. A decoder asks for no more than [`PIECE_BYTES_MAX`] bytes at once, so that bounds the
+//! driver's buffer. Records come in the order of their arrival: `at` never steps back.
 
 use std::fmt;
 
 use crate::{Record, Sources};
+
+/// A decoder that is given so many bytes uses at least one of them, or reports a defect.
+pub const PIECE_BYTES_MAX: usize = 256 * 1024;
 
 /// Where in its input a decoder is, or found something wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,7 +50,8 @@ impl std::error::Error for Defect {}
 ///
 /// Call [`decode`](Self::decode) with what is there, drop as many bytes as it used, add what came
 /// next, call again. With `end` set there is nothing to come: what is left is a record, or a
-/// defect.
+/// defect. Records may be held back until it is known that no earlier one follows; the last ones
+/// come with `end`, so call until that returns without a defect, even with nothing left.
 pub trait Decoder {
     /// Appends records to `records` until the input is used up, its rest is an incomplete record,
     /// or something is wrong. Returns how many bytes it used.
@@ -60,6 +68,13 @@ pub trait Decoder {
 
     /// The sources that have appeared so far.
     fn sources(&self) -> &Sources;
+
+    /// The instant that became `at = 0`, in nanoseconds of the format's own clock: what two files
+    /// of one recording are aligned by. `None` before the first record, and where the format's
+    /// clock starts with the trace.
+    fn origin_ns(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// A defect, and how many bytes of the input end with it.
@@ -84,6 +99,24 @@ pub trait Encoder {
         out: &mut Vec<u8>,
     ) -> Result<(), String>;
 
-    /// Appends what a complete file ends with.
+    /// Appends whatever a reader needs to see all the records encoded so far; costs compactness.
+    fn flush(&mut self, _out: &mut Vec<u8>) {}
+
+    /// Appends what a complete file ends with, and its head if there was no record.
     fn finish(&mut self, out: &mut Vec<u8>);
+}
+
+/// Decodes all of an input that is in memory, going on behind every defect.
+pub fn decode_all(decoder: &mut dyn Decoder, input: &[u8]) -> (Vec<Record>, Vec<Defect>) {
+    let (mut records, mut defects) = (Vec::new(), Vec::new());
+    let mut rest = input;
+    loop {
+        match decoder.decode(rest, true, &mut records) {
+            Ok(_) => return (records, defects),
+            Err(DefectAt { defect, used }) => {
+                defects.push(defect);
+                rest = &rest[used..];
+            }
+        }
+    }
 }

@@ -5,7 +5,9 @@
 //! bytes come from, how they are compressed, and how many are in memory at once.
 
 pub mod codec;
+pub mod format;
 mod record;
+mod text;
 pub mod transform;
 
 pub use record::{Record, SourceId, Sources};

@@ -32,6 +32,7 @@ pub struct Record {
 pub struct Sources {
     names: Vec<String>,
     index: BTreeMap<String, SourceId>,
+    names_bytes: usize,
 }
 
 impl Sources {
@@ -39,14 +40,20 @@ impl Sources {
     /// the trace, not a trace of that many disks.
     pub const COUNT_MAX: usize = 1 << 20;
 
-    /// The id of a name, new or known; `None` once [`Self::COUNT_MAX`] names are taken.
+    /// The most bytes that all names may take together.
+    pub const NAMES_BYTES_MAX: usize = 1 << 26;
+
+    /// The id of a name, new or known; `None` once [`Self::COUNT_MAX`] names are taken, or
+    /// [`Self::NAMES_BYTES_MAX`] bytes.
     pub fn intern(&mut self, name: &str) -> Option<SourceId> {
         if let Some(&id) = self.index.get(name) {
             return Some(id);
         }
-        if self.names.len() >= Self::COUNT_MAX {
+        let names_bytes = self.names_bytes + name.len();
+        if self.names.len() >= Self::COUNT_MAX || names_bytes > Self::NAMES_BYTES_MAX {
             return None;
         }
+        self.names_bytes = names_bytes;
         let id = SourceId(u32::try_from(self.names.len()).expect("bounded by COUNT_MAX"));
         self.names.push(name.to_owned());
         self.index.insert(name.to_owned(), id);

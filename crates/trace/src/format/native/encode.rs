@@ -1,0 +1,141 @@
+//! Writes the native format. A record costs a few bytes and no allocation; a block goes out when it
+//! is full or flushed.
+
+use super::layout::{
+    BLOCK_BYTES, BLOCK_MARK, BlockHead, END_MARK, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, push_file_head,
+};
+use super::record::{Places, Told, push};
+use crate::codec::Encoder;
+use crate::format::names::printable;
+use crate::{Record, Sources};
+use evenkeel_core::time::Nanos;
+
+use super::crc32c::crc32c;
+
+/// The encoder of the native format.
+///
+/// It keeps at most a block of 64 KiB; what [`Encoder::encode`] has not appended yet comes with
+/// [`Encoder::flush`].
+#[derive(Debug)]
+pub struct NativeEncoder {
+    origin_ns: u64,
+    has_head: bool,
+    payload: Vec<u8>,
+    payload_records: u32,
+    first: Nanos,
+    last: Nanos,
+    told: Told,
+    places: Places,
+    blocks: u32,
+    records: u64,
+}
+
+impl NativeEncoder {
+    /// For a file whose `at = 0` is this instant, in nanoseconds since 1970; zero if it is not
+    /// known.
+    pub fn new(origin_ns: u64) -> Self {
+        Self {
+            origin_ns,
+            has_head: false,
+            payload: Vec::with_capacity(PAYLOAD_BYTES_MAX),
+            payload_records: 0,
+            first: Nanos::ZERO,
+            last: Nanos::ZERO,
+            told: Told::default(),
+            places: Places::default(),
+            blocks: 0,
+            records: 0,
+        }
+    }
+
+    fn push_head_once(&mut self, out: &mut Vec<u8>) {
+        if !self.has_head {
+            push_file_head(out, self.origin_ns);
+            self.has_head = true;
+        }
+    }
+
+    fn push_block(&mut self, out: &mut Vec<u8>) {
+        let head = BlockHead {
+            mark: BLOCK_MARK,
+            payload_bytes: u32::try_from(self.payload.len()).expect("within PAYLOAD_BYTES_MAX"),
+            records: self.payload_records,
+            number: self.blocks,
+            first: self.first.0,
+            payload_checksum: crc32c(&self.payload),
+        };
+        head.push(out);
+        out.extend_from_slice(&self.payload);
+        self.payload.clear();
+        self.payload_records = 0;
+        self.blocks = self.blocks.wrapping_add(1);
+    }
+}
+
+/// The format cannot hold a time before the last, and a range beyond 64 bits.
+fn check(record: &Record, last: Nanos) -> Result<(), String> {
+    if record.at < last {
+        let late = last.since(record.at);
+        return Err(format!("the request arrived {late} before the last; give them in order"));
+    }
+    if record.offset.checked_add(record.length).is_none() {
+        return Err(format!("{} + {} bytes is above 64 bits", record.offset, record.length));
+    }
+    Ok(())
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    if name.len() > NAME_BYTES_MAX || printable("name", name.as_bytes()).is_err() {
+        return Err(format!("a source's name has 1 to {NAME_BYTES_MAX} printable bytes"));
+    }
+    Ok(())
+}
+
+impl Encoder for NativeEncoder {
+    fn encode(
+        &mut self,
+        sources: &Sources,
+        record: &Record,
+        out: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        let name = sources.name(record.source);
+        check(record, self.last)?;
+        if self.payload_records == 0 {
+            self.first = record.at;
+            self.told.restart(record.at);
+            self.places.restart();
+        }
+        if self.places.find(record.source).is_none() {
+            check_name(name)?;
+        }
+        self.push_head_once(out);
+        push(&mut self.payload, &mut self.told, &mut self.places, name, record);
+        self.payload_records += 1;
+        self.records += 1;
+        self.last = record.at;
+        if self.payload.len() >= BLOCK_BYTES {
+            self.push_block(out);
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, out: &mut Vec<u8>) {
+        self.push_head_once(out);
+        if self.payload_records > 0 {
+            self.push_block(out);
+        }
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) {
+        self.flush(out);
+        let end = BlockHead {
+            mark: END_MARK,
+            payload_bytes: 0,
+            records: 0,
+            number: self.blocks,
+            first: self.records,
+            payload_checksum: crc32c(&[]),
+        };
+        end.push(out);
+    }
+}
