@@ -13,6 +13,7 @@
 mod drive;
 mod keep;
 mod perform;
+mod recording;
 mod status;
 mod timer;
 
@@ -35,6 +36,7 @@ use crate::client::{Client, Standing};
 use crate::clock::Clock;
 use crate::device::remote::link::Link;
 use crate::op::{Data, Op};
+use crate::record::Lane;
 use crate::worker::Worker;
 use drive::DomainDrive;
 use keep::Kept;
@@ -66,6 +68,8 @@ struct State {
     /// Links that were given something to send.
     links: Vec<Rc<Link>>,
     drive: Option<DomainDrive>,
+    /// Where requests are recorded, if they are.
+    lane: Option<Lane>,
 }
 
 impl std::fmt::Debug for State {
@@ -98,6 +102,7 @@ impl Domain {
             ended: Vec::new(),
             links: Vec::new(),
             drive: None,
+            lane: None,
         };
         let domain = Rc::new(Self {
             worker,
@@ -126,7 +131,8 @@ impl Domain {
         let state = &mut *self.state.borrow_mut();
         let device = Rc::clone(&client.export.device);
         let server = device.server;
-        let op = Op::new(Rc::clone(client), device, request, kind, payload);
+        let mut op = Op::new(Rc::clone(client), device, request, kind, payload);
+        op.recorded = self.recorded(state.lane.as_mut(), client, now);
         let offset = op.device_offset;
         let length = if kind == Kind::Flush { 0 } else { request.length };
         let slot = u32::try_from(state.ops.insert(op)).expect("windows bound the requests");
@@ -158,7 +164,9 @@ impl Domain {
                     continue;
                 }
                 Output::Finish { slot, ok } => {
-                    state.ops.remove(slot as usize).finish(ok);
+                    let op = state.ops.remove(slot as usize);
+                    state.record(now, &op, ok);
+                    op.finish(ok);
                     continue;
                 }
                 Output::WaitUntil(at) => Some(at),

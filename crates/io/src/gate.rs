@@ -16,6 +16,7 @@ pub use crate::report::{BackendReport, ExportReport, GateReport};
 use crate::clock::Clock;
 use crate::listen::{self, Ears};
 use crate::plan::Plan;
+use crate::record::{Recorder, RecordingReport};
 use crate::report;
 use crate::worker;
 use crate::worker::message::{Message, WorkerReport};
@@ -27,6 +28,8 @@ pub struct Options {
     pub cores: usize,
     /// What serves files.
     pub drive: DriveKind,
+    /// What records every request from the first on, if anything does. The gate finishes it.
+    pub recorder: Option<Arc<Recorder>>,
 }
 
 /// Why a policy could not be put in force.
@@ -58,11 +61,13 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) drive_kind: DriveKind,
     plan: RwLock<Arc<Plan>>,
+    recorder: RwLock<Option<Arc<Recorder>>>,
     workers: Vec<UnboundedSender<Message>>,
     connections: AtomicU64,
     refused: AtomicU64,
     protocol_errors: AtomicU64,
-    /// Listeners by address, each with what ends it when dropped. Held during a reload.
+    /// Listeners by address, each with what ends it when dropped. Held during a reload, and while a
+    /// recording starts or stops.
     listening: Mutex<BTreeMap<Address, watch::Sender<()>>>,
 }
 
@@ -70,6 +75,17 @@ impl Shared {
     /// The plan in force.
     pub(crate) fn plan(&self) -> Arc<Plan> {
         Arc::clone(&self.plan.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What records now.
+    pub(crate) fn recorder(&self) -> Option<Arc<Recorder>> {
+        self.recorder.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Puts another recorder, or none, in place; returns the one before.
+    fn replace_recorder(&self, recorder: Option<Arc<Recorder>>) -> Option<Arc<Recorder>> {
+        let mut known = self.recorder.write().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *known, recorder)
     }
 
     /// How many workers there are.
@@ -122,6 +138,7 @@ impl Gate {
             clock: Clock::start(),
             drive_kind: options.drive,
             plan: RwLock::new(Arc::new(plan)),
+            recorder: RwLock::new(options.recorder.clone()),
             workers: senders,
             connections: AtomicU64::new(0),
             refused: AtomicU64::new(0),
@@ -161,6 +178,9 @@ impl Gate {
         }
         for thread in self.threads.drain(..) {
             let _ = thread.join();
+        }
+        if let Some(recorder) = shared.replace_recorder(None) {
+            recorder.finish();
         }
     }
 }
@@ -264,6 +284,46 @@ impl GateHandle {
         Ok(())
     }
 
+    /// Records every request that arrives from now on. False if a recording is under way: then
+    /// nothing changes.
+    pub async fn start_recording(&self, recorder: Arc<Recorder>) -> bool {
+        let shared = &self.shared;
+        let _changing = shared.listening.lock().await;
+        if shared.recorder().is_some() {
+            return false;
+        }
+        shared.replace_recorder(Some(Arc::clone(&recorder)));
+        self.tell_recorder(Some(recorder)).await;
+        true
+    }
+
+    /// Ends the recording under way and returns it, to be finished; that may take as long as the
+    /// disk does. Requests that have not ended are not in it.
+    pub async fn stop_recording(&self) -> Option<Arc<Recorder>> {
+        let _changing = self.shared.listening.lock().await;
+        let recorder = self.shared.replace_recorder(None)?;
+        self.tell_recorder(None).await;
+        Some(recorder)
+    }
+
+    /// How the recording under way stands, if there is one.
+    pub fn recording(&self) -> Option<RecordingReport> {
+        self.shared.recorder().map(|recorder| recorder.report())
+    }
+
+    async fn tell_recorder(&self, recorder: Option<Arc<Recorder>>) {
+        let mut told = Vec::new();
+        for worker in 0..self.shared.workers() {
+            let (reply, done) = oneshot::channel();
+            let recorder = recorder.clone();
+            self.shared.send(worker, Message::Record { recorder, reply });
+            told.push(done);
+        }
+        for done in told {
+            let _ = done.await;
+        }
+    }
+
     /// The policy in force.
     pub fn policy(&self) -> Policy {
         self.shared.plan().policy.clone()
@@ -289,6 +349,7 @@ impl GateHandle {
             connections: shared.connections.load(Ordering::Relaxed),
             connections_refused: shared.refused.load(Ordering::Relaxed),
             protocol_errors: shared.protocol_errors.load(Ordering::Relaxed),
+            recording: self.recording(),
             ..report::merge(&plan, reports)
         }
     }

@@ -23,6 +23,7 @@ pub mod load;
 mod op;
 mod outbox;
 mod plan;
+pub mod record;
 mod report;
 mod tls;
 mod transport;

@@ -13,6 +13,7 @@ use evenkeel_wire::nbd::request::Request;
 use crate::buffer::Buf;
 use crate::client::Client;
 use crate::device::Device;
+use crate::record::Started;
 
 /// A request under way. The engine knows it by its slot.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub(crate) struct Op {
     pub(crate) device_offset: u64,
     /// What a write brought.
     pub(crate) payload: Option<Arc<Buf>>,
+    /// Set if its end is to be recorded.
+    pub(crate) recorded: Option<Started>,
     gather: Option<Gather>,
     error: Option<Errno>,
     answered: bool,
@@ -85,6 +88,7 @@ impl Op {
             kind,
             device_offset,
             payload,
+            recorded: None,
             gather: None,
             error: None,
             answered: false,

@@ -7,6 +7,7 @@ use evenkeel_engine::policy::{Address, Mode, Source};
 use evenkeel_engine::report::DomainReport;
 
 use crate::plan::Plan;
+use crate::record::RecordingReport;
 use crate::worker::message::WorkerReport;
 
 /// The accounts of a gate at one instant.
@@ -32,6 +33,8 @@ pub struct GateReport {
     pub memory_bytes: u64,
     /// The bound on `memory_bytes`.
     pub memory_bound_bytes: u64,
+    /// The recording under way, if there is one.
+    pub recording: Option<RecordingReport>,
 }
 
 /// The state of one backend.

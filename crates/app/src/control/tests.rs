@@ -29,7 +29,9 @@ impl Bench {
         let file = folder.path().join("policy.toml");
         std::fs::write(&file, POLICY).unwrap();
         let policy = config::load_valid(&file).unwrap();
-        let gate = Gate::start(policy, &Options { cores: 1, drive: DriveKind::Threads }).unwrap();
+        let gate =
+            Gate::start(policy, &Options { cores: 1, drive: DriveKind::Threads, recorder: None })
+                .unwrap();
         let control = Control::new(gate.handle(), file, None);
         let client = Client::new(folder.path().join("control.sock"));
         Self { folder, gate, control, client }

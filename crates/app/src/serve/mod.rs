@@ -90,7 +90,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
 
     let cores = args.cores.or_else(|| std::thread::available_parallelism().ok());
     let cores = cores.map_or(1, NonZeroUsize::get);
-    let options = Options { cores, drive: DriveKind::default() };
+    let options = Options { cores, drive: DriveKind::default(), recorder: None };
     let gate = Gate::start(policy.clone(), &options)?;
     let control = Control::new(gate.handle(), file.clone(), mode);
     let places = Places {

@@ -22,6 +22,7 @@ use crate::device::{Device, Medium};
 use crate::domain::Domain;
 use crate::outbox::Outbox;
 use crate::plan::Peer;
+use crate::record::RecordedAs;
 
 /// Payload that one connection may have in the gate, unless it is a single request.
 const WINDOW_BYTES: usize = 16 << 20;
@@ -57,6 +58,8 @@ pub(crate) struct Client {
     pub(crate) export: Export,
     pub(crate) peer: Peer,
     pub(crate) tenant: Cell<TenantId>,
+    /// What it is called in a recording.
+    pub(crate) recorded_as: Cell<Option<RecordedAs>>,
     pub(crate) standing: Cell<Standing>,
     /// Losses of acknowledged writes that this client's flushes have reported.
     pub(crate) losses_reported: Cell<u64>,
@@ -106,6 +109,7 @@ impl Client {
             export,
             peer,
             tenant: Cell::new(tenant),
+            recorded_as: Cell::new(None),
             standing: Cell::new(Standing::Open),
             losses_reported: Cell::new(losses),
             promise,

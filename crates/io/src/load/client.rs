@@ -24,10 +24,11 @@ use evenkeel_core::time::{Nanos, Span};
 use super::LoadError;
 use super::alarm::Alarm;
 use super::link::{Ended, Link, Payload};
-use super::pace::Pace;
 use super::record::{Ending, Recorder, Steady};
+use super::replay::{Due, Logged, RequestLog};
 use super::verify::Ledger;
-use super::workload::{Draw, Workload};
+use super::work::Work;
+use super::workload::Draw;
 use crate::buffer::Buf;
 use crate::clock::Clock;
 
@@ -45,6 +46,8 @@ pub(super) struct Group {
     pub(super) end: Nanos,
     /// Nor in these intervals, which are in order.
     pub(super) idle: Vec<Range<Nanos>>,
+    /// Takes a line for every request, if wanted.
+    pub(super) log: Option<RequestLog>,
 }
 
 /// One client and its connections.
@@ -52,8 +55,7 @@ pub(super) struct Group {
 pub(super) struct Client {
     pub(super) group: Rc<Group>,
     pub(super) links: Vec<Link>,
-    pub(super) workload: Workload,
-    pub(super) pace: Pace,
+    pub(super) work: Work,
     pub(super) ledger: Option<Ledger>,
     /// What unverified writes carry: random bytes, twice the largest request.
     pub(super) filler: Arc<Buf>,
@@ -87,7 +89,7 @@ impl Client {
     pub(super) fn new(
         group: Rc<Group>,
         links: Vec<Link>,
-        (workload, pace): (Workload, Pace),
+        work: Work,
         (ledger, filler): (Option<Ledger>, Arc<Buf>),
         depth: u32,
     ) -> std::io::Result<Self> {
@@ -95,8 +97,7 @@ impl Client {
         Ok(Self {
             group,
             links,
-            workload,
-            pace,
+            work,
             ledger,
             filler,
             flights: (0..depth).map(|_| None).collect(),
@@ -158,7 +159,7 @@ impl Client {
                 self.settle(index);
             }
             let now = self.group.clock.now();
-            let wake_at = self.start_due(now);
+            let wake_at = self.start_due(cx, now);
             for link in &mut self.links {
                 link.poll_send(cx)?;
             }
@@ -187,20 +188,25 @@ impl Client {
     fn is_over(&self, now: Nanos) -> bool {
         match &self.readback {
             Some(ranges) => ranges.is_empty(),
-            None => now >= self.group.end || self.group.requests_left.get() == 0,
+            None => {
+                now >= self.group.end
+                    || self.group.requests_left.get() == 0
+                    || (self.work.is_over() && self.stalled.is_none())
+            }
         }
     }
 
     /// Starts every request that is due and has a slot. Returns when to look again if no answer
     /// comes before.
-    fn start_due(&mut self, now: Nanos) -> Option<Nanos> {
+    fn start_due(&mut self, cx: &mut Context<'_>, now: Nanos) -> Option<Nanos> {
         while let Some(&slot) = self.free.last() {
             if self.is_over(now) {
                 break;
             }
-            let due = match self.due(now) {
-                Ok(due) => due,
-                Err(later) => return Some(later.min(self.group.end)),
+            let due = match self.due(cx, now) {
+                Due::Now(due) => due,
+                Due::Later(later) => return Some(later.min(self.group.end)),
+                Due::Unknown | Due::Never => break,
             };
             let Some(draw) = self.draw() else { break };
             self.free.pop();
@@ -212,18 +218,15 @@ impl Client {
     }
 
     /// When the request was due that may start now; or when to ask again.
-    fn due(&mut self, now: Nanos) -> Result<Nanos, Nanos> {
+    fn due(&mut self, cx: &mut Context<'_>, now: Nanos) -> Due {
         if self.readback.is_some() {
-            return Ok(now);
+            return Due::Now(now);
         }
         if let Some(idle) = self.group.idle.iter().find(|idle| idle.contains(&now)) {
-            self.pace.skip_to(idle.end);
-            return Err(idle.end);
+            self.work.skip_to(idle.end);
+            return Due::Later(idle.end);
         }
-        match self.pace.due() {
-            Some(due) if due > now => Err(due),
-            due => Ok(due.unwrap_or(now)),
-        }
+        self.work.due(cx, now)
     }
 
     /// The next request, with its range claimed; `None` if it has to wait for another.
@@ -232,14 +235,14 @@ impl Client {
             let (offset, size_bytes) = ranges.pop_front()?;
             return Some(Draw { kind: Kind::Read, offset, size_bytes, fua: false });
         }
-        let draw = self.stalled.take().unwrap_or_else(|| self.workload.draw());
+        let draw = self.stalled.take().unwrap_or_else(|| self.work.take());
         if let Some(ledger) = &mut self.ledger
             && !ledger.claim(draw.offset, u64::from(draw.size_bytes))
         {
             self.stalled = Some(draw);
             return None;
         }
-        self.pace.advance();
+        self.work.started();
         self.group.requests_left.set(self.group.requests_left.get() - 1);
         Some(draw)
     }
@@ -253,7 +256,7 @@ impl Client {
                 Payload::Exact(&self.scratch)
             }
             (Kind::Write, None) => {
-                let room = self.filler.len() - size;
+                let room = self.filler.len().saturating_sub(size);
                 // Steps of an odd number of sectors: content does not repeat soon.
                 self.filler_at = (self.filler_at + 7 * 512) % (room + 1);
                 Payload::Filler(&self.filler, self.filler_at)
@@ -311,8 +314,10 @@ impl Client {
             }
             ledger.release(draw.offset, u64::from(draw.size_bytes));
         }
-        if ok && draw.kind == Kind::Write {
-            self.workload.write_acknowledged();
+        self.work.answered(now, ok && draw.kind == Kind::Write);
+        if let Some(log) = &self.group.log {
+            let Draw { kind, offset, size_bytes, .. } = draw;
+            log.ended(now, Logged { kind, offset, size_bytes, due, sent });
         }
         let mut recorder = self.group.recorder.borrow_mut();
         match &flight.error {

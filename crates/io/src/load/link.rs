@@ -71,7 +71,7 @@ struct Stream {
 pub(super) enum Payload<'a> {
     /// Nothing: the request does not write.
     None,
-    /// Any bytes: those of the buffer from here on.
+    /// Any bytes: those of the buffer from here on, and again from its start if they run out.
     Filler(&'a Arc<Buf>, usize),
     /// These bytes.
     Exact(&'a [u8]),
@@ -147,7 +147,10 @@ impl Link {
         let (command, payload_bytes) = match draw.kind {
             Kind::Read => (Command::Read, 0),
             Kind::Flush => (Command::Flush, 0),
-            _ => (Command::Write, u64::from(draw.size_bytes)),
+            Kind::Trim => (Command::Trim, 0),
+            Kind::Cache => (Command::Cache, 0),
+            Kind::WriteZeroes => (Command::WriteZeroes, 0),
+            Kind::Write => (Command::Write, u64::from(draw.size_bytes)),
         };
         let request = Request {
             flags: if draw.fua { CommandFlags::FUA } else { CommandFlags::NONE },
@@ -162,7 +165,12 @@ impl Link {
         match payload {
             Payload::None => {}
             Payload::Filler(filler, start) => {
-                self.outbox.payload(filler, start..start + draw.size_bytes as usize);
+                let (mut at, mut left) = (start, draw.size_bytes as usize);
+                while left > 0 {
+                    let piece = left.min(filler.len() - at);
+                    self.outbox.payload(filler, at..at + piece);
+                    (at, left) = (0, left - piece);
+                }
             }
             Payload::Exact(bytes) => self.outbox.append(|run| run.extend_from_slice(bytes)),
         }

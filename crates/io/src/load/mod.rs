@@ -6,9 +6,9 @@
 //! time is part of the report, so that a generator which was itself the bottleneck shows.
 //!
 //! ```text
-//! LoadPlan -> [ Workload: kind, offset, size ]   [ Pace: when ]
-//!                           \                     /
-//!                            Client  (slots, barrier)
+//! LoadPlan -> [ Workload: kind, offset, size ]   [ Pace: when ]      ReplayPlan -> [ Feed ]
+//!                           \                     /                                  |
+//!                            Client  (slots, barrier)  <---- Work ------------------+
 //!                           /   |   \
 //!                        Link  Link  Link          one connection each
 //!                           \   |   /
@@ -21,10 +21,12 @@ mod cpu;
 mod link;
 mod pace;
 mod record;
+pub mod replay;
 mod report;
 mod session;
 mod spec;
 mod verify;
+mod work;
 mod workload;
 mod zipf;
 

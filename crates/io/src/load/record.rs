@@ -100,7 +100,8 @@ impl Recorder {
         self.direction(kind).bytes += bytes;
         match kind {
             Kind::Read => self.open.read_bytes += bytes,
-            _ => self.open.write_bytes += bytes,
+            Kind::Write => self.open.write_bytes += bytes,
+            Kind::Flush | Kind::Trim | Kind::Cache | Kind::WriteZeroes => {}
         }
     }
 
@@ -118,12 +119,13 @@ impl Recorder {
         direction.latency.record(latency);
         if open_loop {
             direction.service.record(now.since(ending.sent));
+            self.report.lateness.record(ending.sent.since(ending.due));
         }
         self.open.requests += 1;
         match ending.kind {
             Kind::Read => self.open.reads += 1,
-            Kind::Flush => {}
-            _ => self.open.writes += 1,
+            Kind::Write => self.open.writes += 1,
+            Kind::Flush | Kind::Trim | Kind::Cache | Kind::WriteZeroes => {}
         }
         self.open_latency.record(latency);
     }
@@ -199,8 +201,9 @@ impl Recorder {
     fn direction(&mut self, kind: Kind) -> &mut DirectionReport {
         match kind {
             Kind::Read => &mut self.report.read,
+            Kind::Write => &mut self.report.write,
             Kind::Flush => &mut self.report.flush,
-            _ => &mut self.report.write,
+            Kind::Trim | Kind::Cache | Kind::WriteZeroes => &mut self.report.other,
         }
     }
 

@@ -49,6 +49,11 @@ pub struct GroupReport {
     pub write: DirectionReport,
     /// Flushes; their bytes are zero.
     pub flush: DirectionReport,
+    /// Requests that affect a range without carrying its bytes (trim, zeroes, cache); their bytes
+    /// are what they affect.
+    pub other: DirectionReport,
+    /// From the instant that a request was due to its sending; empty in the closed loop.
+    pub lateness: Latency,
     /// Bytes delivered, read or written, while every group ran.
     pub common_bytes: u64,
     /// Bytes per second, each client counted from its first to its last answer. Where answers come

@@ -18,6 +18,7 @@ use super::record::Recorder;
 use super::report::{LoadReport, Progress};
 use super::spec::{Arrivals, Layout, LoadPlan, LoadSpec};
 use super::verify::{BLOCK_BYTES_MIN, Ledger, block_bytes};
+use super::work::Work;
 use super::workload::Workload;
 use super::{LoadError, cpu};
 use crate::buffer::Buf;
@@ -48,15 +49,20 @@ pub fn run_observed(
     // runtime already.
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("load".to_owned());
-        let worker = thread.spawn_scoped(scope, || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            LocalSet::new().block_on(&runtime, session(plan, observe))
-        })?;
+        let worker = thread.spawn_scoped(scope, || on_runtime(session(plan, observe)))?;
         match worker.join() {
             Ok(outcome) => outcome,
             Err(panic) => std::panic::resume_unwind(panic),
         }
     })
+}
+
+/// Runs a session to its end, on a runtime of its own.
+pub(super) fn on_runtime<T>(
+    session: impl Future<Output = Result<T, LoadError>>,
+) -> Result<T, LoadError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    LocalSet::new().block_on(&runtime, session)
 }
 
 async fn session(
@@ -84,8 +90,11 @@ async fn session(
             requests_left: Cell::new(spec.requests.unwrap_or(u64::MAX)),
             end,
             idle: spec.idle.iter().map(|idle| start + idle.start..start + idle.end).collect(),
+            log: None,
         });
-        let filler = filler(spec, plan.seed);
+        let size_bytes =
+            if spec.read_percent < 100 { spec.size_bytes_max() as usize * 2 } else { 8 };
+        let filler = filler(size_bytes, plan.seed);
         for (client, links) in links.into_iter().enumerate() {
             let client = u32::try_from(client).expect("clients were counted in 32 bits");
             let seed = Prng::new(plan.seed ^ (index as u64) << 32 ^ u64::from(client)).next_u64();
@@ -171,7 +180,8 @@ fn member(
     let workload = Workload::new(spec, range, part.start, seed)?;
     let pace = Pace::new(spec.arrivals, start, (index, spec.clients), seed ^ u64::MAX);
     let (group, filler) = (Rc::clone(group), Arc::clone(filler));
-    Ok(Client::new(group, links, (workload, pace), (ledger, filler), spec.depth)?)
+    let work = Work::Drawn(Box::new(workload), pace);
+    Ok(Client::new(group, links, work, (ledger, filler), spec.depth)?)
 }
 
 /// The part of the range that belongs to one client, in steps of `step` bytes.
@@ -185,8 +195,7 @@ fn part_of(whole: &Range<u64>, index: u32, clients: u32, step: u64) -> Range<u64
 }
 
 /// Random bytes for unverified writes.
-fn filler(spec: &LoadSpec, seed: u64) -> Arc<Buf> {
-    let size_bytes = if spec.read_percent < 100 { spec.size_bytes_max() as usize * 2 } else { 8 };
+pub(super) fn filler(size_bytes: usize, seed: u64) -> Arc<Buf> {
     let mut buf = Buf::take(size_bytes.next_multiple_of(8));
     let mut prng = Prng::new(seed);
     for word in buf.chunks_exact_mut(8) {
@@ -196,14 +205,14 @@ fn filler(spec: &LoadSpec, seed: u64) -> Arc<Buf> {
 }
 
 /// What a client's task says when it has news.
-enum News {
+pub(super) enum News {
     /// The client's load is over.
     Over(Box<Client>, usize),
     /// The client has verified and said goodbye.
     Gone,
 }
 
-async fn live(mut client: Client, group: usize) -> Result<News, LoadError> {
+pub(super) async fn live(mut client: Client, group: usize) -> Result<News, LoadError> {
     client.run().await?;
     Ok(News::Over(Box::new(client), group))
 }
@@ -216,7 +225,7 @@ async fn leave(mut client: Client) -> Result<News, LoadError> {
 
 /// Waits for the clients, tells progress, and freezes what is common when the first group ends.
 /// Returns when that was.
-async fn attend(
+pub(super) async fn attend(
     plan: &LoadPlan,
     groups: &[Rc<Group>],
     tasks: &mut JoinSet<Result<News, LoadError>>,
@@ -271,7 +280,7 @@ fn progress(plan: &LoadPlan, groups: &[Rc<Group>], start: Nanos) -> Progress {
     }
 }
 
-fn collect(
+pub(super) fn collect(
     plan: &LoadPlan,
     groups: Vec<Rc<Group>>,
     (measured_from, common_end): (Nanos, Nanos),

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use crate::gate::BackendReport;
 use crate::listen::Ears;
 use crate::plan::{Peer, Plan, Target};
+use crate::record::Recorder;
 use crate::transport::Transport;
 
 /// A message to a worker.
@@ -26,6 +27,8 @@ pub(crate) enum Message {
     Arrive(Box<Arrival>),
     /// A policy is in force from now on.
     Apply { plan: Arc<Plan>, reply: oneshot::Sender<()> },
+    /// Record what is served from now on, or no longer.
+    Record { recorder: Option<Arc<Recorder>>, reply: oneshot::Sender<()> },
     /// Give the accounts.
     Report { reply: oneshot::Sender<WorkerReport> },
     /// Answer what is under way, for so long at most, then end.

@@ -25,6 +25,7 @@ use crate::drive::DriveKind;
 use crate::gate::{BackendReport, Shared};
 use crate::listen;
 use crate::plan::Plan;
+use crate::record::Recorder;
 use message::{ClientReport, Message, WorkerReport};
 
 /// The buffer into which every connection of a worker reads. A connection's leftovers and one full
@@ -53,6 +54,7 @@ pub(crate) struct Worker {
     /// What is in force here; other threads may be a moment ahead or behind.
     plan: RefCell<Arc<Plan>>,
     domains: RefCell<BTreeMap<String, Rc<Domain>>>,
+    recorder: RefCell<Option<Arc<Recorder>>>,
     /// By backend.
     health: RefCell<BTreeMap<String, Rc<Health>>>,
 }
@@ -67,6 +69,7 @@ impl Worker {
             budget: Budget::default(),
             stopping: Cell::new(false),
             plan: RefCell::new(shared.plan()),
+            recorder: RefCell::new(shared.recorder()),
             shared,
             domains: RefCell::default(),
             health: RefCell::default(),
@@ -88,13 +91,21 @@ impl Worker {
                 domain.identify(|client| plan.tenant_of(&client.peer, &client.export.name));
             } else {
                 let domain = Domain::new(Rc::clone(self), planned.domain.clone());
+                domain.record_to(self.recorder.borrow().as_deref());
                 self.domains.borrow_mut().insert(planned.name.clone(), domain);
             }
         }
     }
 
-    fn plan(&self) -> Arc<Plan> {
+    pub(crate) fn plan(&self) -> Arc<Plan> {
         Arc::clone(&self.plan.borrow())
+    }
+
+    /// Records all that the domains serve from now on, or no longer.
+    fn record_to(&self, recorder: Option<Arc<Recorder>>) {
+        let domains = self.domains.borrow();
+        domains.values().for_each(|domain| domain.record_to(recorder.as_deref()));
+        self.recorder.replace(recorder);
     }
 
     fn report(&self) -> WorkerReport {
@@ -175,11 +186,16 @@ pub(crate) async fn live(
                 worker.apply(&plan);
                 let _ = reply.send(());
             }
+            Message::Record { recorder, reply } => {
+                worker.record_to(recorder);
+                let _ = reply.send(());
+            }
             Message::Report { reply } => {
                 let _ = reply.send(worker.report());
             }
             Message::Stop { grace } => {
                 worker.stop(grace).await;
+                worker.record_to(None);
                 return;
             }
         }

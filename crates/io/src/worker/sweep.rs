@@ -1,5 +1,6 @@
 //! Once a second: connections that hold memory and do not move while others wait for it, memory
-//! that idle connections do not need, devices that nobody uses.
+//! that idle connections do not need, devices that nobody uses, and what is recorded of quiet
+//! domains.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -28,6 +29,7 @@ pub(super) async fn sweep(worker: Rc<Worker>) {
                 look_at(&worker, client);
             }
             domain.forget_unused(DEVICE_KEPT, &plan);
+            domain.flush_recording();
         }
     }
 }

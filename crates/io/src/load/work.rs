@@ -1,0 +1,67 @@
+//! What a client does next: a request drawn from its seed, or the next one of a trace.
+
+use std::task::Context;
+
+use evenkeel_core::time::Nanos;
+
+use super::pace::Pace;
+use super::replay::{Due, Feed};
+use super::workload::{Draw, Workload};
+
+/// The source of a client's requests.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// Drawn, at a pace.
+    Drawn(Box<Workload>, Pace),
+    /// Replayed.
+    Replayed(Feed),
+}
+
+impl Work {
+    /// When the next request may start.
+    pub(super) fn due(&mut self, cx: &mut Context<'_>, now: Nanos) -> Due {
+        match self {
+            Self::Drawn(_, pace) => match pace.due() {
+                Some(due) if due > now => Due::Later(due),
+                due => Due::Now(due.unwrap_or(now)),
+            },
+            Self::Replayed(feed) => feed.due(cx, now),
+        }
+    }
+
+    /// Takes the request that is due.
+    pub(super) fn take(&mut self) -> Draw {
+        match self {
+            Self::Drawn(workload, _) => workload.draw(),
+            Self::Replayed(feed) => feed.take(),
+        }
+    }
+
+    /// The request that was taken starts.
+    pub(super) fn started(&mut self) {
+        if let Self::Drawn(_, pace) = self {
+            pace.advance();
+        }
+    }
+
+    /// A request was answered; a write among them, and well.
+    pub(super) fn answered(&mut self, now: Nanos, is_good_write: bool) {
+        match self {
+            Self::Drawn(workload, _) if is_good_write => workload.write_acknowledged(),
+            Self::Drawn(..) => {}
+            Self::Replayed(feed) => feed.answered(now),
+        }
+    }
+
+    /// Nothing is due before `resume`.
+    pub(super) fn skip_to(&mut self, resume: Nanos) {
+        if let Self::Drawn(_, pace) = self {
+            pace.skip_to(resume);
+        }
+    }
+
+    /// Whether no request is left.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self, Self::Replayed(feed) if feed.is_over())
+    }
+}

@@ -1,0 +1,198 @@
+//! The gate's own recording: every request that it served, as a trace.
+//!
+//! ```text
+//! worker: domain -> Lane, a block of 1024 --try_send--> queue of 256 blocks
+//!                     |                                        |
+//!                     `-- watermark                       Writer thread: sorts by arrival,
+//!                                                         encodes, writes
+//! ```
+//!
+//! A request is recorded when it ends, with the instant at which it arrived; a trace is in the
+//! order of arrival. Each lane therefore tells a *watermark*, the arrival of the oldest of its
+//! requests still under way: what arrived before the least watermark of all lanes is complete and
+//! can be written.
+//!
+//! The data path never waits for the disk. A block that finds the queue full is dropped and
+//! counted, as is everything after the disk refused to write.
+
+mod lane;
+mod writer;
+
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+
+use evenkeel_core::time::Nanos;
+use evenkeel_trace::Record;
+use evenkeel_trace::codec::Encoder;
+
+pub(crate) use lane::{Lane, RecordedAs, Started};
+use writer::Writer;
+
+/// Blocks that wait for the writer: a quarter of a million requests.
+const QUEUE_BLOCKS: usize = 256;
+
+/// Where the bytes of a recording go, and what becomes of them there (compression, say).
+pub trait Sink: Send {
+    /// Takes bytes.
+    ///
+    /// # Errors
+    /// If they cannot be kept; the recording is over then.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Takes no more: completes what was written.
+    ///
+    /// # Errors
+    /// If it cannot be completed.
+    fn finish(self: Box<Self>) -> io::Result<()>;
+}
+
+/// Makes the encoder of a recording, on the thread that will use it.
+pub type MakeEncoder = Box<dyn FnOnce() -> Box<dyn Encoder> + Send>;
+
+/// A recording under way. Give it to a gate to fill, and [`finish`](Self::finish) it.
+pub struct Recorder {
+    name: String,
+    counts: Arc<Counts>,
+    /// Arrivals count from here: when the first worker took part.
+    started: OnceLock<Nanos>,
+    /// By lane. A lane that has ended holds `u64::MAX`.
+    watermarks: Arc<Mutex<Vec<Arc<AtomicU64>>>>,
+    lanes: AtomicU32,
+    queue: Mutex<Option<SyncSender<Block>>>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// How a recording stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecordingReport {
+    /// Where it goes, for people.
+    pub name: String,
+    /// Requests written.
+    pub requests: u64,
+    /// Requests dropped because the disk could not keep up, or refused.
+    pub dropped: u64,
+    /// Requests among the written whose arrival is stated later than it was: they took so long
+    /// that those behind them had been written.
+    pub late: u64,
+    /// Bytes of the trace, before compression.
+    pub bytes: u64,
+    /// Why the disk refused, if it did.
+    pub trouble: Option<String>,
+}
+
+/// What the data path hands to the writer.
+#[derive(Debug)]
+struct Block {
+    lane: u32,
+    /// Names of sources that are new in this block, in the order of the lane's numbers.
+    names: Vec<String>,
+    /// With the lane's numbers for sources.
+    records: Vec<Record>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    requests: AtomicU64,
+    dropped: AtomicU64,
+    late: AtomicU64,
+    bytes: AtomicU64,
+    trouble: OnceLock<String>,
+}
+
+impl Recorder {
+    /// Starts the thread that writes. `name` tells people where the trace goes.
+    ///
+    /// # Errors
+    /// If there is no thread to be had.
+    pub fn start(name: &str, encoder: MakeEncoder, sink: Box<dyn Sink>) -> io::Result<Arc<Self>> {
+        let (queue, blocks) = sync_channel(QUEUE_BLOCKS);
+        let counts = Arc::<Counts>::default();
+        let watermarks = Arc::<Mutex<Vec<Arc<AtomicU64>>>>::default();
+        let (known, counted) = (Arc::clone(&watermarks), Arc::clone(&counts));
+        let writer = std::thread::Builder::new().name("record".to_owned()).spawn(move || {
+            Writer::new(encoder(), sink, counted).run(&blocks, || least(&known));
+        })?;
+        Ok(Arc::new(Self {
+            name: name.to_owned(),
+            counts,
+            started: OnceLock::new(),
+            watermarks,
+            lanes: AtomicU32::new(0),
+            queue: Mutex::new(Some(queue)),
+            writer: Mutex::new(Some(writer)),
+        }))
+    }
+
+    /// How it stands.
+    pub fn report(&self) -> RecordingReport {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        RecordingReport {
+            name: self.name.clone(),
+            requests: count(&self.counts.requests),
+            dropped: count(&self.counts.dropped),
+            late: count(&self.counts.late),
+            bytes: count(&self.counts.bytes),
+            trouble: self.counts.trouble.get().cloned(),
+        }
+    }
+
+    /// Writes what is left and completes the trace. No gate may be filling it any more.
+    pub fn finish(&self) -> RecordingReport {
+        drop(locked(&self.queue).take());
+        if let Some(writer) = locked(&self.writer).take()
+            && writer.join().is_err()
+        {
+            // Its own panic has been shown; the trace is what it is.
+            let _ = self.counts.trouble.set("the writer ended early; this is a bug".to_owned());
+        }
+        self.report()
+    }
+
+    /// A lane for a domain, from `now` on; none once the recording is finished.
+    pub(crate) fn lane(&self, now: Nanos) -> Option<Lane> {
+        let queue = locked(&self.queue).clone()?;
+        let started = *self.started.get_or_init(|| now);
+        let watermark = Arc::new(AtomicU64::new(now.since(started).0));
+        locked(&self.watermarks).push(Arc::clone(&watermark));
+        let id = self.lanes.fetch_add(1, Ordering::Relaxed);
+        Some(Lane::new((id, started), queue, watermark, Arc::clone(&self.counts)))
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Recorder({})", self.name)
+    }
+}
+
+impl Counts {
+    fn drop_requests(&self, count: u64) {
+        self.dropped.fetch_add(count, Ordering::Relaxed);
+    }
+}
+
+/// The least watermark: what arrived before it has been handed over, or dropped.
+fn least(watermarks: &Mutex<Vec<Arc<AtomicU64>>>) -> Nanos {
+    let mut watermarks = locked(watermarks);
+    // Acquire: with the mark come the blocks that were sent before it.
+    watermarks.retain(|mark| mark.load(Ordering::Acquire) < u64::MAX);
+    let marks = watermarks.iter().map(|mark| mark.load(Ordering::Acquire));
+    Nanos(marks.min().unwrap_or(0))
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

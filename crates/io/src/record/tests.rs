@@ -1,0 +1,156 @@
+//! A recording without a gate: lanes that are filled by hand.
+
+use std::sync::Mutex as StdMutex;
+
+use super::*;
+use evenkeel_core::id::TenantId;
+use evenkeel_core::ticket::Kind;
+use evenkeel_trace::Sources;
+
+/// One line for a record.
+#[derive(Default)]
+struct Lines;
+
+impl Encoder for Lines {
+    fn encode(
+        &mut self,
+        sources: &Sources,
+        record: &Record,
+        out: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        let name = sources.name(record.source);
+        let line = format!("{} {name} {} {:?}\n", record.at.0, record.offset, record.response);
+        out.extend_from_slice(line.as_bytes());
+        Ok(())
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"end\n");
+    }
+}
+
+/// Keeps everything, or nothing.
+struct Store {
+    kept: Arc<StdMutex<Vec<u8>>>,
+    fails: bool,
+}
+
+impl Sink for Store {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.fails {
+            return Err(io::Error::other("the disk is full"));
+        }
+        self.kept.lock().unwrap().extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn recorder(fails: bool) -> (Arc<Recorder>, Arc<StdMutex<Vec<u8>>>) {
+    let kept = Arc::<StdMutex<Vec<u8>>>::default();
+    let sink = Box::new(Store { kept: Arc::clone(&kept), fails });
+    let recorder = Recorder::start("test", Box::new(|| Box::new(Lines)), sink).unwrap();
+    (recorder, kept)
+}
+
+fn arrive(lane: &mut Lane, at: u64, name: &str) -> Started {
+    lane.arrived(Nanos(at), TenantId(0), &mut None, || name.to_owned())
+}
+
+#[test]
+fn requests_that_end_out_of_order_are_written_in_the_order_of_arrival() {
+    let (recorder, kept) = recorder(false);
+    let (mut one, mut two) =
+        (recorder.lane(Nanos(1000)).unwrap(), recorder.lane(Nanos(1000)).unwrap());
+    let slow = arrive(&mut one, 1010, "a/disk");
+    let quick = arrive(&mut one, 1020, "b/disk");
+    let other = arrive(&mut two, 1015, "b/disk");
+    one.ended(Nanos(1030), quick, Kind::Read, (2, 512), true);
+    two.ended(Nanos(1040), other, Kind::Read, (3, 512), false);
+    one.flush(Nanos(1050), [slow].into_iter());
+    two.flush(Nanos(1050), std::iter::empty());
+    one.ended(Nanos(2000), slow, Kind::Write, (1, 512), true);
+    drop((one, two));
+    let report = recorder.finish();
+    assert_eq!((report.requests, report.dropped, report.late), (3, 0, 0));
+    let text = String::from_utf8(kept.lock().unwrap().clone()).unwrap();
+    let expected =
+        "10 a/disk 1 Some(Span(990))\n15 b/disk 3 None\n20 b/disk 2 Some(Span(10))\nend\n";
+    assert_eq!(text, expected);
+    assert_eq!(report.bytes, text.len() as u64);
+    assert!(recorder.lane(Nanos(3000)).is_none(), "it is finished");
+}
+
+#[test]
+fn a_connection_is_named_once_for_each_recording_and_tenant() {
+    let (recorder, _kept) = recorder(false);
+    let mut lane = recorder.lane(Nanos(0)).unwrap();
+    let (mut known, mut asked) = (None, 0);
+    for tenant in [0, 0, 1, 1] {
+        lane.arrived(Nanos(1), TenantId(tenant), &mut known, || {
+            asked += 1;
+            format!("{tenant}/disk")
+        });
+    }
+    assert_eq!(asked, 2);
+}
+
+#[test]
+fn a_request_that_arrived_under_another_lane_is_not_recorded() {
+    let (recorder, _) = recorder(false);
+    let mut before = recorder.lane(Nanos(0)).unwrap();
+    let started = arrive(&mut before, 5, "a/disk");
+    let mut lane = recorder.lane(Nanos(7)).unwrap();
+    lane.ended(Nanos(9), started, Kind::Read, (0, 512), true);
+    drop((before, lane));
+    assert_eq!(recorder.finish().requests, 0);
+}
+
+#[test]
+fn a_disk_that_refuses_stops_the_recording_and_nothing_else() {
+    let (recorder, _) = recorder(true);
+    let mut lane = recorder.lane(Nanos(0)).unwrap();
+    for at in 0..3 {
+        let started = arrive(&mut lane, at, "a/disk");
+        lane.ended(Nanos(10 + at), started, Kind::Read, (0, 512), true);
+    }
+    drop(lane);
+    let report = recorder.finish();
+    assert_eq!(report.trouble.as_deref(), Some("the disk is full"));
+}
+
+/// Writes nothing before the test lets go.
+struct Slow(std::sync::mpsc::Receiver<()>);
+
+impl Sink for Slow {
+    fn write(&mut self, _: &[u8]) -> io::Result<()> {
+        let _ = self.0.recv();
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_disk_that_cannot_keep_up_costs_records_and_no_time() {
+    let (held, gate) = sync_channel::<()>(0);
+    let sink = Box::new(Slow(gate));
+    let recorder = Recorder::start("test", Box::new(|| Box::new(Lines)), sink).unwrap();
+    let mut lane = recorder.lane(Nanos(0)).unwrap();
+    let blocks = 3 * QUEUE_BLOCKS as u64;
+    for at in 0..blocks * 1024 {
+        let started = arrive(&mut lane, at, "a/disk");
+        if lane.ended(Nanos(at), started, Kind::Read, (0, 512), true) {
+            lane.flush(Nanos(at + 1), std::iter::empty());
+        }
+    }
+    assert!(recorder.report().dropped > 0);
+    drop((held, lane));
+    let report = recorder.finish();
+    assert_eq!(report.requests + report.dropped, blocks * 1024, "each is written or counted");
+}
