@@ -6,10 +6,14 @@
 //! offset  95, length 10         left out       90 (moved)     23
 //! offset  40, length 10         40             40             10
 //! ```
+//!
+//! Times and places are scaled as everywhere, by [`Scale`].
 
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_trace::Record;
+use evenkeel_trace::transform::ratio::Ratio;
+use evenkeel_trace::transform::scale::{Scale, ScaleError, ScaleOptions, Space};
 use evenkeel_wire::nbd::client::ClientSession;
 use evenkeel_wire::nbd::proto::TransmissionFlags;
 
@@ -17,8 +21,7 @@ use super::{Fit, LeftOut, ReplayPace, Routed, Think, Writes};
 use crate::load::spec::SIZE_BYTES_MAX;
 use crate::load::workload::Draw;
 
-/// Scaled offsets stay multiples of this where the recorded ones are.
-const ALIGN_BYTES_MAX: u64 = 4096;
+const SECTOR_BYTES: u64 = 512;
 
 /// A request, ready to start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,34 +55,51 @@ impl From<&ClientSession> for Export {
 /// Maps a trace to exports.
 #[derive(Debug)]
 pub(super) struct Mapper {
-    exports: Vec<Export>,
+    lanes: Vec<Lane>,
     pace: ReplayPace,
-    fit: Fit,
     writes: Writes,
-    /// When the first request of the trace arrived.
+    /// When the first request of the trace arrives.
     first: Option<Nanos>,
-    /// By export: when, in recorded time, its latest request so far had ended.
-    idle_since: Vec<Option<Nanos>>,
     left_out: LeftOut,
+}
+
+/// One export, and how requests are fitted to it.
+#[derive(Debug)]
+struct Lane {
+    export: Export,
+    scale: Scale,
+    /// When, in recorded time, its latest request so far had ended.
+    idle_since: Option<Nanos>,
 }
 
 impl Mapper {
     pub(super) fn new(
-        exports: Vec<Export>,
+        exports: &[Export],
         (pace, fit, writes): (ReplayPace, Fit, Writes),
-    ) -> Self {
-        let idle_since = vec![None; exports.len()];
-        let left_out = LeftOut::default();
-        Self { exports, pace, fit, writes, first: None, idle_since, left_out }
+    ) -> Result<Self, ScaleError> {
+        let lane = |export: &Export| {
+            let options = ScaleOptions {
+                time: pace.time(),
+                space: export.space(fit),
+                alignment_bytes: match fit {
+                    Fit::Exact | Fit::Wrap => export.block_bytes,
+                    // What is stretched falls between the sectors.
+                    Fit::Scale { .. } => export.block_bytes.max(SECTOR_BYTES),
+                },
+            };
+            Ok(Lane { export: *export, scale: Scale::new(options)?, idle_since: None })
+        };
+        let lanes = exports.iter().map(lane).collect::<Result<_, _>>()?;
+        Ok(Self { lanes, pace, writes, first: None, left_out: LeftOut::default() })
     }
 
     /// The request to make, unless it is left out.
     pub(super) fn map(&mut self, routed: &Routed) -> Option<Step> {
-        let Routed { target, record } = routed;
+        let fitted = self.lanes[routed.target].scale.apply(&routed.record);
         // What is left out has taken its time all the same.
-        let after = self.after(*target, record);
-        let kind = self.kind(record.kind)?;
-        let draw = self.draw(*target, kind, record)?;
+        let after = self.after(routed.target, &fitted);
+        let kind = self.kind(fitted.kind)?;
+        let draw = self.draw(routed.target, kind, &fitted)?;
         Some(Step { draw, after })
     }
 
@@ -91,11 +111,11 @@ impl Mapper {
     fn after(&mut self, target: usize, record: &Record) -> Span {
         let first = *self.first.get_or_insert(record.at);
         match self.pace {
-            ReplayPace::Recorded { speed, .. } => scaled(record.at.since(first), speed),
+            ReplayPace::Recorded { .. } => record.at.since(first),
             ReplayPace::Closed { think: Think::Dropped, .. } => Span::ZERO,
             ReplayPace::Closed { think: Think::Kept, .. } => {
                 let ended = record.at + record.response.unwrap_or(Span::ZERO);
-                let idle_since = &mut self.idle_since[target];
+                let idle_since = &mut self.lanes[target].idle_since;
                 let thought = idle_since.map_or(Span::ZERO, |since| record.at.since(since));
                 *idle_since = (*idle_since).max(Some(ended));
                 thought
@@ -115,56 +135,52 @@ impl Mapper {
         }
     }
 
+    /// The request itself; `record` has been fitted.
     fn draw(&mut self, target: usize, kind: Kind, record: &Record) -> Option<Draw> {
-        let export = self.exports[target];
+        let export = self.lanes[target].export;
+        let left_out = &mut self.left_out;
         if !export.offers(kind) {
-            self.left_out.unsupported += 1;
+            left_out.unsupported += 1;
             return None;
         }
         if kind == Kind::Flush {
             return Some(Draw { kind, offset: 0, size_bytes: 0, fua: false });
         }
-        if record.length == 0 {
-            self.left_out.empty += 1;
-            return None;
-        }
-        // Blocks that it touches in part are touched as a whole.
-        let lead = record.offset % export.block_bytes;
-        let length = record.length.saturating_add(lead);
-        let length = length.checked_next_multiple_of(export.block_bytes).unwrap_or(u64::MAX);
-        let has_payload = matches!(kind, Kind::Read | Kind::Write);
-        let bound = if has_payload { export.payload_bytes_max } else { u64::from(u32::MAX) };
-        let bound = bound.min(export.size_bytes);
-        let Some(size_bytes) = u32::try_from(length).ok().filter(|_| length <= bound) else {
-            self.left_out.too_long += 1;
+        let length = record.length;
+        let Some(size_bytes) = u32::try_from(length).ok().filter(|_| export.takes(kind, length))
+        else {
+            left_out.too_long += 1;
             return None;
         };
-        let Some(offset) = self.place(&export, record.offset - lead, length) else {
-            self.left_out.outside += 1;
+        if length == 0 {
+            left_out.empty += 1;
             return None;
-        };
-        Some(Draw { kind, offset, size_bytes, fua: false })
-    }
-
-    /// Where in the export a request goes; `offset` and `length` are whole blocks.
-    fn place(&self, export: &Export, offset: u64, length: u64) -> Option<u64> {
-        let last = export.size_bytes - length;
-        match self.fit {
-            Fit::Exact => (offset <= last).then_some(offset),
-            Fit::Wrap => Some((offset % export.size_bytes).min(last)),
-            Fit::Scale { extent_bytes } => {
-                let product = u128::from(offset) * u128::from(export.size_bytes);
-                let scaled = u64::try_from(product / u128::from(extent_bytes)).unwrap_or(u64::MAX);
-                let recorded = 1u64.checked_shl(offset.trailing_zeros()).unwrap_or(u64::MAX);
-                let align = recorded.min(ALIGN_BYTES_MAX).max(export.block_bytes);
-                let scaled = scaled.min(last);
-                Some(scaled - scaled % align)
-            }
         }
+        if record.offset > export.size_bytes - length {
+            left_out.outside += 1;
+            return None;
+        }
+        Some(Draw { kind, offset: record.offset, size_bytes, fua: false })
     }
 }
 
 impl Export {
+    fn space(&self, fit: Fit) -> Space {
+        let size_bytes = self.size_bytes;
+        match fit {
+            Fit::Exact => Space::Keep,
+            Fit::Wrap => Space::Wrap { size_bytes },
+            Fit::Scale { extent_bytes } => {
+                Space::Stretch { from_bytes: extent_bytes, to_bytes: size_bytes }
+            }
+        }
+    }
+
+    fn takes(&self, kind: Kind, length: u64) -> bool {
+        let has_payload = matches!(kind, Kind::Read | Kind::Write);
+        length <= self.size_bytes && (!has_payload || length <= self.payload_bytes_max)
+    }
+
     fn offers(&self, kind: Kind) -> bool {
         let has = |flag| self.flags.contains(flag);
         match kind {
@@ -178,12 +194,14 @@ impl Export {
     }
 }
 
-/// A recorded span, as long as it is at `speed`.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, saturates")]
-fn scaled(span: Span, speed: f64) -> Span {
-    // Exactly 1 must not round instants beyond 2^53 ns, which is 104 days.
-    let is_plain = (speed - 1.0).abs() < f64::EPSILON;
-    if is_plain { span } else { Span((span.0 as f64 / speed) as u64) }
+impl ReplayPace {
+    /// The factor of every recorded instant.
+    fn time(self) -> Ratio {
+        match self {
+            Self::Recorded { speed, .. } => speed.inverse(),
+            Self::Closed { .. } => Ratio::ONE,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -191,7 +209,13 @@ mod tests {
     use super::*;
     use evenkeel_trace::SourceId;
 
-    const OPEN: ReplayPace = ReplayPace::Recorded { speed: 2.0, depth: 1 };
+    fn open() -> ReplayPace {
+        ReplayPace::Recorded { speed: "2".parse().unwrap(), depth: 1 }
+    }
+
+    fn mapper(terms: (ReplayPace, Fit, Writes)) -> Mapper {
+        Mapper::new(&[export()], terms).unwrap()
+    }
 
     fn export() -> Export {
         Export {
@@ -208,7 +232,7 @@ mod tests {
     }
 
     fn places(fit: Fit) -> Vec<Option<u64>> {
-        let mut mapper = Mapper::new(vec![export()], (OPEN, fit, Writes::LeaveOut));
+        let mut mapper = mapper((open(), fit, Writes::LeaveOut));
         [250u64, 95, 40]
             .map(|block| {
                 let routed = record(0, Kind::Read, block << 10, 10 << 10);
@@ -222,20 +246,19 @@ mod tests {
         assert_eq!(places(Fit::Exact), [None, None, Some(40)]);
         assert_eq!(places(Fit::Wrap), [Some(50), Some(90), Some(40)]);
         let scaled = places(Fit::Scale { extent_bytes: 400 << 10 });
-        // 62.5, 23.75 and 10 blocks; the first and the last were multiples of 2 and of 4 KiB.
-        assert_eq!(scaled, [Some(62), Some(23), Some(8)]);
+        assert_eq!(scaled, [Some(62), Some(23), Some(10)]);
     }
 
     #[test]
     fn blocks_that_are_touched_in_part_are_touched_as_a_whole() {
-        let mut mapper = Mapper::new(vec![export()], (OPEN, Fit::Exact, Writes::LeaveOut));
+        let mut mapper = mapper((open(), Fit::Exact, Writes::LeaveOut));
         let draw = mapper.map(&record(0, Kind::Read, 1500, 600)).unwrap().draw;
         assert_eq!((draw.offset, draw.size_bytes), (1024, 2048));
     }
 
     #[test]
     fn what_is_left_out_is_counted_by_reason() {
-        let mut mapper = Mapper::new(vec![export()], (OPEN, Fit::Exact, Writes::LeaveOut));
+        let mut mapper = mapper((open(), Fit::Exact, Writes::LeaveOut));
         for routed in [
             record(0, Kind::Write, 0, 1024),
             record(0, Kind::Cache, 0, 1024),
@@ -252,7 +275,7 @@ mod tests {
 
     #[test]
     fn deadlines_count_from_the_first_request_and_shrink_with_the_speed() {
-        let mut mapper = Mapper::new(vec![export()], (OPEN, Fit::Wrap, Writes::Read));
+        let mut mapper = mapper((open(), Fit::Wrap, Writes::Read));
         let after = [500, 900, 2500].map(|at_ns| {
             mapper
                 .map(&record(at_ns, Kind::Write, 0, 1024))
@@ -265,7 +288,7 @@ mod tests {
     #[test]
     fn think_time_counts_from_the_latest_end_where_responses_are_known() {
         let pace = ReplayPace::Closed { depth: 1, think: Think::Kept };
-        let mut mapper = Mapper::new(vec![export()], (pace, Fit::Wrap, Writes::LeaveOut));
+        let mut mapper = mapper((pace, Fit::Wrap, Writes::LeaveOut));
         let mut think = |at_ns, response_ns: Option<u64>| {
             let mut routed = record(at_ns, Kind::Read, 0, 1024);
             routed.record.response = response_ns.map(Span);

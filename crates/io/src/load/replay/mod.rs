@@ -21,6 +21,7 @@ mod session;
 
 use evenkeel_core::time::Span;
 use evenkeel_trace::Record;
+use evenkeel_trace::transform::ratio::Ratio;
 use evenkeel_wire::nbd::uri::NbdUri;
 
 use super::LoadError;
@@ -66,8 +67,8 @@ pub struct ReplayTarget {
 pub enum ReplayPace {
     /// When the trace says, counted from its first request.
     Recorded {
-        /// Recorded time that passes in one second; above 0.
-        speed: f64,
+        /// Recorded time that passes in one second, in seconds.
+        speed: Ratio,
         /// Requests that one export may have under way; more of them start late.
         depth: u32,
     },
@@ -173,15 +174,10 @@ impl ReplayPace {
 impl ReplayPlan {
     /// Checks what can be checked before connecting.
     fn check(&self) -> Result<(), LoadError> {
-        let speed_ok = match self.pace {
-            ReplayPace::Recorded { speed, .. } => speed.is_finite() && speed > 0.0,
-            ReplayPace::Closed { .. } => true,
-        };
         let faults = [
             (self.targets.is_empty(), "there is no address to send to"),
             (self.targets.len() > TARGETS_MAX, "more than 256 exports"),
             (!(1..=DEPTH_MAX).contains(&self.pace.depth()), "the depth is not within 1 to 4096"),
-            (!speed_ok, "the speed is not above zero"),
             (self.fit == Fit::Scale { extent_bytes: 0 }, "the extent of the trace is zero"),
             (
                 self.interval < Span::from_millis(10),
@@ -210,7 +206,7 @@ mod tests {
         let uri: NbdUri = "nbd://127.0.0.1:1".parse().unwrap();
         let good = ReplayPlan {
             targets: vec![ReplayTarget { name: "disk".to_owned(), uri }],
-            pace: ReplayPace::Recorded { speed: 1.0, depth: 1 },
+            pace: ReplayPace::Recorded { speed: Ratio::ONE, depth: 1 },
             fit: Fit::Wrap,
             writes: Writes::LeaveOut,
             interval: Span::from_secs(1),
@@ -224,10 +220,6 @@ mod tests {
         assert_eq!(refusal(|_| ()), "");
         assert!(refusal(|plan| plan.targets.clear()).contains("address"));
         assert!(refusal(|plan| plan.fit = Fit::Scale { extent_bytes: 0 }).contains("extent"));
-        let frozen = |plan: &mut ReplayPlan| {
-            plan.pace = ReplayPace::Recorded { speed: 0.0, depth: 1 };
-        };
-        assert!(refusal(frozen).contains("speed"));
         let shallow = |plan: &mut ReplayPlan| {
             plan.pace = ReplayPace::Closed { depth: 0, think: Think::Kept };
         };

@@ -72,8 +72,9 @@ async fn session<'scope, 'env>(
 ) -> Result<ReplayReport, LoadError> {
     let clock = Clock::start();
     let links = connect(plan).await?;
-    let exports = links.iter().map(|link| Export::from(&link.session)).collect();
-    let mapper = Mapper::new(exports, (plan.pace, plan.fit, plan.writes));
+    let exports: Vec<Export> = links.iter().map(|link| Export::from(&link.session)).collect();
+    let mapper = Mapper::new(&exports, (plan.pace, plan.fit, plan.writes))
+        .map_err(|error| LoadError::Plan { group: String::new(), what: error.to_string() })?;
     let (senders, receivers): (Vec<_>, Vec<_>) =
         links.iter().map(|_| mpsc::channel(BATCHES_MAX)).unzip();
     let (ready, is_ready) = oneshot::channel();
