@@ -4,6 +4,7 @@
 //! records and encoders records into bytes; neither reads a file, so that the driver chooses where
 //! bytes come from, how they are compressed, and how many are in memory at once.
 
+pub mod cache;
 pub mod codec;
 pub mod format;
 mod record;

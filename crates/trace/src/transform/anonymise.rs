@@ -153,8 +153,7 @@ impl Anonymise {
             return Ok(disguise);
         }
         let name = sources.name(source);
-        let new_name = self.unused_name(name);
-        let source = self.sources.intern(&new_name).ok_or(AnonymiseError::TooManySources)?;
+        let source = self.unused_name(name)?;
         let extents = self.options.device_bytes / self.options.extent_bytes;
         let key = self.options.key.derived(b"place").derived(name.as_bytes());
         let disguise = Disguise { source, extents: Permutation::new(key, extents) };
@@ -164,13 +163,17 @@ impl Anonymise {
     }
 
     /// Sixty-four bits of hash never meet in practice; if they did, two sources would become one.
-    fn unused_name(&self, name: &str) -> String {
+    fn unused_name(&mut self, name: &str) -> Result<SourceId, AnonymiseError> {
         let hash = self.options.key.derived(b"name").hash(name.as_bytes());
         let mut new_name = format!("source-{hash:016x}");
-        while self.sources.names().contains(&new_name) {
+        loop {
+            let count = self.sources.names().len();
+            let id = self.sources.intern(&new_name).ok_or(AnonymiseError::TooManySources)?;
+            if id.0 as usize == count {
+                return Ok(id);
+            }
             new_name.push('+');
         }
-        new_name
     }
 }
 

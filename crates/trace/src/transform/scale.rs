@@ -197,9 +197,10 @@ mod tests {
         fn whatever_was_recorded_fits_the_device_and_its_blocks(
             offset in any::<u64>(), length in 1u64.., size in 4096u64.., is_wrapped: bool
         ) {
-            let space = match is_wrapped {
-                true => Space::Wrap { size_bytes: size },
-                false => Space::Stretch { from_bytes: u64::MAX, to_bytes: size },
+            let space = if is_wrapped {
+                Space::Wrap { size_bytes: size }
+            } else {
+                Space::Stretch { from_bytes: u64::MAX, to_bytes: size }
             };
             let options = ScaleOptions { space, alignment_bytes: 4096, ..ScaleOptions::default() };
             let record = Record {
