@@ -1,0 +1,23 @@
+//! Hard disk drives, down to the sector under the head.
+//!
+//! ```text
+//!   requests -> queue -> [cache] -> arm (seek, settle) -> platter (rotation) -> bus -> done
+//! ```
+//!
+//! [`parameters`] says what is to be known of a drive, [`geometry`] where a sector lies,
+//! [`mechanics`] how long the moving parts take, [`sweep`] when consecutive sectors pass,
+//! [`cache`] what the buffer holds, [`queue`] who is next, and [`drive`] puts them together.
+//! [`validate`] holds the model against recordings of real drives.
+
+pub mod cache;
+pub mod drive;
+pub mod geometry;
+pub mod mechanics;
+pub mod parameters;
+pub mod queue;
+pub mod sweep;
+pub mod validate;
+
+pub use drive::Hdd;
+pub use parameters::{BUILT_IN, ParameterError, Parameters};
+pub use queue::Policy;

@@ -1,0 +1,3 @@
+//! The simulator as a whole: devices against the real ones, runs twice, faults.
+
+mod hdd;
