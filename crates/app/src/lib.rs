@@ -14,6 +14,7 @@
 //! | [`demo`] | a minute that shows what shares are for |
 //! | [`load`] | `bench`: load on NBD servers, and how they bear it |
 //! | [`reproduce`] | a paper's experiments, claim by claim |
+//! | [`plot`] | charts as SVG and PNG |
 //! | [`stage`] | gates and data servers as child processes, for experiments |
 
 #![allow(
@@ -33,6 +34,7 @@ pub mod human;
 pub mod load;
 pub mod man;
 pub mod metrics;
+pub mod plot;
 pub mod reproduce;
 pub mod serve;
 pub mod spark;

@@ -5,7 +5,6 @@
 //! nowhere in the code that computes.
 
 mod claim;
-mod svg;
 mod vpfs;
 
 use std::path::PathBuf;
@@ -47,7 +46,7 @@ struct Options {
     /// Determines every offset, size and arrival; the machine's timing stays its own.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Write the figures into this folder, as SVG.
+    /// Write the figures into this folder, as SVG and PNG.
     #[arg(long, value_name = "DIR")]
     plot: Option<PathBuf>,
 }

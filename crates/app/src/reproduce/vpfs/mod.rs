@@ -18,16 +18,13 @@ mod overhead;
 mod reference;
 mod shares;
 
-use std::path::Path;
-
-use anyhow::Context;
 use evenkeel_core::time::Span;
 use serde::Serialize;
 
 use super::Options;
 use super::claim::{self, Claim};
-use super::svg::Chart;
 use crate::exit::Exit;
+use crate::plot::{self, Bars, Chart, Figure};
 use crate::stage::find_nbdkit;
 use crate::terminal;
 use cluster::{Cluster, Settings};
@@ -97,7 +94,7 @@ impl Scale {
 #[derive(Debug, Default)]
 struct Findings {
     claims: Vec<Claim>,
-    charts: Vec<(&'static str, Chart)>,
+    figures: Vec<Figure>,
 }
 
 #[derive(Debug, Serialize)]
@@ -131,7 +128,9 @@ pub(super) fn run(options: &Options) -> anyhow::Result<Exit> {
     findings.claims.push(overhead::memory(&reference.proxy, &scale)?);
 
     if let Some(folder) = &options.plot {
-        plot(folder, &findings.charts)?;
+        for file in plot::write(folder, &findings.figures)? {
+            terminal::say(&format!("wrote {}", file.display()));
+        }
     }
     let exit = claim::exit(&findings.claims);
     if options.json {
@@ -158,12 +157,8 @@ fn ratios(
     scale: &Scale,
 ) -> anyhow::Result<()> {
     for (number, row) in reference.ratio.iter().enumerate() {
-        let mut chart = Chart {
-            title: format!("Achieved ratio, {} KiB per server", row.size_kib),
-            axis: "throughput of app1 over app2".to_owned(),
-            groups: Vec::new(),
-            series: ["asked for", "paper", "here"].map(|name| (name.to_owned(), Vec::new())).into(),
-        };
+        let mut groups = Vec::new();
+        let mut series = ["asked for", "paper", "here"].map(Bars::empty);
         let last = row.targets.len() - 1;
         for (index, (&target, &paper)) in row.targets.iter().zip(&row.achieved).enumerate() {
             let is_extreme = index == last || (number, index) == (0, 0);
@@ -181,13 +176,14 @@ fn ratios(
             let outcome = experiment.run(cluster, scale)?;
             let bounds = Bounds::around(target, scale.ratio_slack);
             findings.claims.push(outcome.claim(what, paper, bounds));
-            chart.groups.push(format!("{target}:1"));
-            for (series, value) in chart.series.iter_mut().zip([target, paper, outcome.ratio]) {
-                series.1.push(Some(value));
+            groups.push(format!("{target}:1"));
+            for (bars, value) in series.iter_mut().zip([target, paper, outcome.ratio]) {
+                bars.values.push(Some(value));
             }
         }
-        let name = if row.size_kib == 64 { "ratio-64k" } else { "ratio-256k" };
-        findings.charts.push((name, chart));
+        let title = format!("Achieved ratio, {} KiB per server", row.size_kib);
+        let chart = Chart::bars(title, "throughput of app1 over app2", groups, series.into());
+        findings.figures.push(Figure::new(format!("vpfs-ratio-{}k", row.size_kib), chart));
     }
     Ok(())
 }
@@ -199,12 +195,8 @@ fn unequal(
     cluster: &mut Cluster,
     scale: &Scale,
 ) -> anyhow::Result<()> {
-    let mut chart = Chart {
-        title: "Equal shares, unequal numbers of clients".to_owned(),
-        axis: "throughput, MB/s".to_owned(),
-        groups: Vec::new(),
-        series: ["app1", "app2"].map(|name| (name.to_owned(), Vec::new())).into(),
-    };
+    let mut groups = Vec::new();
+    let mut series = ["app1", "app2"].map(Bars::empty);
     for row in &reference.unequal {
         let [first, second] = row.clients;
         if scale.extremes_only && first / second < 16 {
@@ -221,12 +213,14 @@ fn unequal(
         let outcome: Outcome = experiment.run(cluster, scale)?;
         let bounds = Bounds::around(1.0, scale.equal_slack);
         findings.claims.push(outcome.claim(what, row.achieved, bounds));
-        chart.groups.push(format!("{first}:{second}"));
-        for (series, rate) in chart.series.iter_mut().zip(outcome.rates) {
-            series.1.push(Some(rate / 1e6));
+        groups.push(format!("{first}:{second}"));
+        for (bars, rate) in series.iter_mut().zip(outcome.rates) {
+            bars.values.push(Some(rate / 1e6));
         }
     }
-    findings.charts.push(("unequal-clients", chart));
+    let title = "Equal shares, unequal numbers of clients";
+    let chart = Chart::bars(title, "throughput (MB/s)", groups, series.into());
+    findings.figures.push(Figure::new("vpfs-unequal-clients", chart));
     Ok(())
 }
 
@@ -253,35 +247,19 @@ fn costs(
     if let Some((_, all_servers)) = rows.last() {
         findings.claims.push(all_servers.cpu_claim(&reference.proxy));
     }
-    let values = |of: fn(&Compared) -> f64| {
-        rows.iter().map(|(_, compared)| Some(of(compared) / 1e6)).collect::<Vec<_>>()
+    let bars = |name: &str, of: fn(&Compared) -> f64| Bars {
+        name: name.to_owned(),
+        values: rows.iter().map(|(_, compared)| Some(of(compared) / 1e6)).collect(),
     };
-    findings.charts.push((
-        "overhead",
-        Chart {
-            title: "Throughput with and without gates".to_owned(),
-            axis: "throughput, MB/s".to_owned(),
-            groups: rows
-                .iter()
-                .map(|(row, _)| format!("{}:{}", row.clients, row.servers))
-                .collect(),
-            series: vec![
-                ("direct".to_owned(), values(|compared| compared.direct)),
-                ("through gates".to_owned(), values(|compared| compared.gated)),
-            ],
-        },
-    ));
-    Ok(())
-}
-
-fn plot(folder: &Path, charts: &[(&str, Chart)]) -> anyhow::Result<()> {
-    std::fs::create_dir_all(folder)
-        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    for (name, chart) in charts {
-        let file = folder.join(format!("vpfs-{name}.svg"));
-        std::fs::write(&file, chart.svg())
-            .with_context(|| format!("cannot write {}", file.display()))?;
-        terminal::say(&format!("wrote {}", file.display()));
-    }
+    let chart = Chart::bars(
+        "Throughput with and without gates",
+        "throughput (MB/s)",
+        rows.iter().map(|(row, _)| format!("{}:{}", row.clients, row.servers)).collect(),
+        vec![
+            bars("direct", |compared| compared.direct),
+            bars("through gates", |compared| compared.gated),
+        ],
+    );
+    findings.figures.push(Figure::new("vpfs-overhead", chart));
     Ok(())
 }
