@@ -33,7 +33,7 @@ impl Bench {
         let mut prng = Prng::new(42);
         let mut share = || {
             let weight_milli = u32::try_from(500 + prng.below(8_000)).expect("small");
-            Share { weight_milli, limit: Limit::default() }
+            Share { weight_milli, ..Share::default() }
         };
         let domain = Domain {
             mode,

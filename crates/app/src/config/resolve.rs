@@ -335,7 +335,11 @@ fn tenant(raw: RawTenant, index: usize, out: &mut Diagnostics, places: &mut Plac
         places.note(Part::Match(index), position, "", way.span());
     }
     let matches = matches.into_iter().map(Spanned::into_inner).collect();
-    Tenant { name, matches, share: Share { weight_milli: or(raw.share, 1000), limit } }
+    Tenant {
+        name,
+        matches,
+        share: Share { weight_milli: or(raw.share, 1000), limit, ..Share::default() },
+    }
 }
 
 /// Rates and bursts, each in bytes and in requests at most once.

@@ -133,7 +133,7 @@ fn a_limit_without_a_burst_gets_a_tenth_of_a_second() {
     let limit = parse(&text, "p").unwrap().tenants[0].share;
     let expected =
         Limit { rate_bytes: 100 << 20, rate_iops: 5, burst_bytes: 10 << 20, burst_requests: 1 };
-    assert_eq!(limit, Share { weight_milli: 1000, limit: expected });
+    assert_eq!(limit, Share { limit: expected, ..Share::default() });
 }
 
 #[test]

@@ -7,10 +7,12 @@
 //! | [`depth`] | the depth that SFQ(D) fills, fixed or steered | SFQ(D2), IBIS 2016 |
 //! | [`hold`] | bounded-lead hold for closed-loop tenants whose queue runs dry | this project |
 //! | [`limit`] | token-bucket limits per tenant above any policy | |
+//! | [`mclock`] | floors, limits and shares by tags, over many servers | mClock, OSDI 2010 |
 //! | [`dsfq`] | total-service shares over many servers | Wang & Merchant, FAST 2007 |
 //!
-//! Private files serve them: `tag` is virtual time in integers, `bucket` a token bucket, `heap` the
-//! indexed heap that finds the next tenant, `queues` the queues of all tenants in one slab.
+//! Private files serve them: `tag` is virtual time in integers and `key` its order, `bucket` a token
+//! bucket, `heap` the indexed heap that finds the next tenant, `queues` the queues of all tenants in
+//! one slab.
 //!
 //! # The contract
 //!
@@ -29,7 +31,9 @@ pub mod dsfq;
 pub mod fifo;
 mod heap;
 pub mod hold;
+mod key;
 pub mod limit;
+pub mod mclock;
 mod queues;
 pub mod sfq;
 mod tag;
@@ -58,8 +62,19 @@ pub struct Share {
     /// Relative weight, in thousandths; 1 to 10^9, zero is taken for 1. A share of "4" is
     /// 4000.
     pub weight_milli: u32,
-    /// Upper bounds, enforced by [`limit`].
+    /// Upper bounds, enforced by [`limit`] or [`mclock`].
     pub limit: Limit,
+    /// Lower bounds, kept by [`mclock`]; other policies have none.
+    pub floor: Floor,
+}
+
+/// Lower bounds of one tenant: what it gets first whenever it asks for it. Zero means none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Floor {
+    /// Requests per second.
+    pub rate_iops: u64,
+    /// Bytes per second.
+    pub rate_bytes: u64,
 }
 
 /// Upper bounds of one tenant. Zero means no bound.
@@ -78,7 +93,7 @@ pub struct Limit {
 
 impl Default for Share {
     fn default() -> Self {
-        Self { weight_milli: 1000, limit: Limit::default() }
+        Self { weight_milli: 1000, limit: Limit::default(), floor: Floor::default() }
     }
 }
 

@@ -34,11 +34,10 @@
 //! **Cost.** Arrival at a backlogged tenant is O(1); everything else is one or two heap operations.
 //! Nothing allocates once as much was queued as ever will be.
 
-use std::cmp::Ordering;
-
 use super::depth::{Depth, DepthPolicy, charge_bytes};
 use super::heap::IndexedHeap;
 use super::hold::Hold;
+use super::key::Key;
 use super::queues::Queues;
 use super::tag::{Scale, Tag};
 use super::{Next, Scheduler, Share};
@@ -85,40 +84,6 @@ struct Tagged {
     start: Tag,
     finish: Tag,
     arrival: u64,
-}
-
-/// Order of dispatch: start tag, then arrival.
-///
-/// Halves keep it at 24 bytes, so that a heap node with its id takes 32.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Key {
-    start_halves: [u64; 2],
-    arrival: u64,
-}
-
-impl Key {
-    fn start(self) -> u128 {
-        let [high, low] = self.start_halves.map(u128::from);
-        (high << 64) | low
-    }
-}
-
-impl Ord for Key {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.start().cmp(&other.start()).then(self.arrival.cmp(&other.arrival))
-    }
-}
-
-impl PartialOrd for Key {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-
-    #[expect(clippy::needless_bitwise_bool, reason = "a jump that nobody can predict costs more")]
-    fn lt(&self, other: &Self) -> bool {
-        let tied = self.start() == other.start();
-        (self.start() < other.start()) | (tied & (self.arrival < other.arrival))
-    }
 }
 
 /// What may still pass the head that waits.
@@ -304,7 +269,7 @@ impl Scheduler for Sfq {
 
 impl Tagged {
     fn key(&self) -> Key {
-        Key { start_halves: self.start.halves(), arrival: self.arrival }
+        Key::new(self.start, self.arrival)
     }
 }
 

@@ -7,6 +7,7 @@ mod allocation;
 mod churn;
 mod closed_loop;
 mod limits;
+mod mclock_rates;
 mod paper_dsfq;
 mod paper_sfq;
 mod paper_sfq_d2;

@@ -8,7 +8,8 @@
 //! |---|---|
 //! | `fifo [depth=N]` | a new scheduler, clock at 0 |
 //! | `sfq depth=N [hold=MS]`, `sfq bytes=N [hold=MS]` | likewise |
-//! | `tenant N [weight=N] [iops=N burst=N]` | adds or changes a tenant |
+//! | `mclock depth=N` | likewise |
+//! | `tenant N [weight=N] [floor=N] [iops=N burst=N]` | adds or changes a tenant |
 //! | `at MS` | sets the clock |
 //! | `send TENANT COUNT [cost=US] [size=BYTES]` | tickets arrive, named by a running number |
 //! | `poll` | dispatches whatever may go: `tenant:ticket` in order, then why it stops |
@@ -22,8 +23,9 @@ use evenkeel_core::id::TenantId;
 use evenkeel_core::sched::depth::DepthPolicy;
 use evenkeel_core::sched::fifo::Fifo;
 use evenkeel_core::sched::limit::Limited;
+use evenkeel_core::sched::mclock::Mclock;
 use evenkeel_core::sched::sfq::{Sfq, SfqOptions};
-use evenkeel_core::sched::{Limit, Next, Scheduler, Share};
+use evenkeel_core::sched::{Floor, Limit, Next, Scheduler, Share};
 use evenkeel_core::ticket::Ticket;
 use evenkeel_core::time::{Nanos, Span};
 
@@ -77,6 +79,7 @@ impl Stage {
                 *self = Self::new(Box::new(Limited::new(Fifo::new(depth))));
             }
             "sfq" => *self = Self::new(Box::new(Limited::new(new_sfq(&words)))),
+            "mclock" => *self = Self::new(Box::new(Mclock::new(depth(&words)))),
             "tenant" => self.tenant(&words),
             "at" => self.now = Nanos(u64::from(words.number(1)) * 1_000_000),
             "send" => self.send(&words),
@@ -105,7 +108,8 @@ impl Stage {
             ..Limit::default()
         };
         let tenant = TenantId(words.number(1));
-        self.scheduler.configure(self.now, tenant, Share { weight_milli, limit });
+        let floor = Floor { rate_iops: words.value("floor"), ..Floor::default() };
+        self.scheduler.configure(self.now, tenant, Share { weight_milli, limit, floor });
     }
 
     fn send(&mut self, words: &Words<'_>) {
@@ -141,11 +145,15 @@ impl Stage {
 }
 
 fn new_sfq(words: &Words<'_>) -> Sfq {
-    let depth = match words.named.get("bytes") {
+    let hold = Span::from_millis(words.value("hold"));
+    Sfq::new(SfqOptions { depth: depth(words), hold })
+}
+
+fn depth(words: &Words<'_>) -> DepthPolicy {
+    match words.named.get("bytes") {
         Some(&bytes) => DepthPolicy::Bytes(bytes),
         None => DepthPolicy::Requests(u32::try_from(words.value("depth")).unwrap()),
-    };
-    Sfq::new(SfqOptions { depth, hold: Span::from_millis(words.value("hold")) })
+    }
 }
 
 fn name(ticket: &Ticket) -> String {

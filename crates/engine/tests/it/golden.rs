@@ -192,8 +192,8 @@ fn domain(words: &[&str]) -> Domain {
         },
         sharing: if option("sharing") == Some("total") { Sharing::Total } else { Sharing::Local },
         tenants: vec![
-            ("a".into(), Share { weight_milli: 2000, limit: Limit::default() }),
-            ("b".into(), Share { weight_milli: 1000, limit }),
+            ("a".into(), Share { weight_milli: 2000, ..Share::default() }),
+            ("b".into(), Share { limit, ..Share::default() }),
         ],
         servers: vec![("s0".into(), scheduling.clone()), ("s1".into(), scheduling)],
     }

@@ -5,7 +5,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::prng::Prng;
-use evenkeel_core::sched::{Limit, Share};
+use evenkeel_core::sched::Share;
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::cost::{CostModel, Line};
@@ -30,7 +30,7 @@ pub(crate) const DEVICE: CostModel = {
 
 /// A domain with tenants of these shares and weights, and servers like [`DEVICE`].
 pub(crate) fn domain(mode: Mode, weights: &[u32], servers: u32, depth: u32) -> Domain {
-    let share = |weight: &u32| Share { weight_milli: weight * 1000, limit: Limit::default() };
+    let share = |weight: &u32| Share { weight_milli: weight * 1000, ..Share::default() };
     let scheduling =
         Scheduling { depth: Depth::Requests(depth), cost: DEVICE, ..Scheduling::default() };
     Domain {

@@ -233,6 +233,7 @@ fn domain(choice: u32) -> Domain {
     let share = |tenant: u32| Share {
         weight_milli: 1000 * (tenant + 1),
         limit: if tenant == 1 { limit } else { Limit::default() },
+        ..Share::default()
     };
     Domain {
         mode,
