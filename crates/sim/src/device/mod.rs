@@ -6,6 +6,7 @@
 
 pub mod hdd;
 pub mod spec;
+pub mod ssd;
 
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
