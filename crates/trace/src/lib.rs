@@ -8,6 +8,7 @@ pub mod cache;
 pub mod codec;
 pub mod format;
 mod record;
+pub mod statistics;
 mod text;
 pub mod transform;
 

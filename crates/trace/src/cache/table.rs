@@ -139,12 +139,12 @@ fn tag_of(key: u64) -> u32 {
 }
 
 #[inline]
-#[expect(clippy::cast_possible_truncation, reason = "a shift by 32 leaves 32 bits")]
 fn tag_in(entry: u64) -> u32 {
     (entry >> 32) as u32
 }
 
 #[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the low half is what is wanted")]
 fn slot_in(entry: u64) -> u32 {
     (entry as u32).wrapping_sub(1)
 }

@@ -16,4 +16,4 @@ pub mod scale;
 pub mod siphash;
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
