@@ -161,6 +161,15 @@ impl<'a> Cursor<'a> {
             self.rest = rest;
         }
     }
+
+    /// Drops blanks, then takes the bytes up to the next blank; empty at the end of the line.
+    pub(crate) fn word(&mut self) -> &'a [u8] {
+        self.skip_blanks();
+        let blank = self.rest.iter().position(|&byte| byte == b' ' || byte == b'\t');
+        let (word, rest) = self.rest.split_at(blank.unwrap_or(self.rest.len()));
+        self.rest = rest;
+        word
+    }
 }
 
 #[inline]

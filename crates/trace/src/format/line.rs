@@ -8,7 +8,7 @@ use evenkeel_core::time::Nanos;
 use super::Options;
 use super::timeline::Timeline;
 use crate::codec::{Decoder, Defect, DefectAt, Place};
-use crate::text::{line_feed, quoted};
+use crate::text::{Cursor, line_feed, quoted};
 use crate::{Record, Sources};
 
 /// The most bytes of a line, its end not counted.
@@ -21,6 +21,16 @@ pub(crate) enum Trouble {
     Field { field: &'static str, expected: &'static str },
     /// Anything else, in full.
     Text(String),
+}
+
+impl Trouble {
+    /// In words, for a format that has no lines to show.
+    pub(crate) fn in_binary(self) -> String {
+        match self {
+            Self::Text(text) => text,
+            Self::Field { field, expected } => format!("{field}: expected {expected}"),
+        }
+    }
 }
 
 /// As [`Trouble::Field`].
@@ -50,7 +60,9 @@ pub(crate) trait Layout {
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Result<(), Trouble>;
 
     /// Gives what was held back until the end.
-    fn end(&mut self, _sink: &mut Sink<'_>) {}
+    fn end(&mut self, _sink: &mut Sink<'_>) -> Result<(), Trouble> {
+        Ok(())
+    }
 }
 
 /// Where a decoder puts its records.
@@ -161,8 +173,13 @@ impl<L: Layout> Decoder for LineDecoder<L> {
         }
         if end {
             let mut sink = Sink::new(&mut self.sources, &mut self.timeline, records);
-            self.layout.end(&mut sink);
+            let ended = self.layout.end(&mut sink);
             self.timeline.drain(records);
+            if let Err(trouble) = ended {
+                let defect =
+                    Defect { place: Place::Line(self.line), reason: explain(&trouble, b"") };
+                return Err(DefectAt { defect, used });
+            }
         }
         Ok(used)
     }
@@ -183,11 +200,36 @@ pub(crate) fn instant(units: u64, unit_ns: u64) -> Result<Nanos, Trouble> {
     units.checked_mul(unit_ns).map(Nanos).or_field("time", expected)
 }
 
+/// Takes a whole number and the comma behind it, with blanks around; at the end of the line the
+/// comma is missing, and so will be the next field.
+#[inline]
+pub(crate) fn number(fields: &mut Cursor<'_>, field: &'static str) -> Result<u64, Trouble> {
+    fields.skip_blanks();
+    let number = fields.unsigned();
+    fields.skip_blanks();
+    number.filter(|_| fields.take(b',') || fields.is_at_end()).or_field(field, "a whole number")
+}
+
+/// Nothing may follow the last field.
+#[inline]
+pub(crate) fn nothing_behind(fields: Cursor<'_>, field: &'static str) -> Result<(), Trouble> {
+    fields.is_at_end().then_some(()).or_field(field, "nothing behind it")
+}
+
 /// A number of sectors in bytes.
 #[inline]
 pub(crate) fn sectors(count: u64) -> Result<u64, Trouble> {
     let expected = "a number of 512-byte sectors below 2^55";
     count.checked_mul(512).or_field("sector", expected)
+}
+
+/// Offset and length in sectors, for an encoder of a format that counts so.
+pub(crate) fn whole_sectors(record: &Record) -> Result<(u64, u64), String> {
+    if record.offset.is_multiple_of(512) && record.length.is_multiple_of(512) {
+        return Ok((record.offset / 512, record.length / 512));
+    }
+    let (offset, length) = (record.offset, record.length);
+    Err(format!("{length} bytes from byte {offset} are no whole 512-byte sectors"))
 }
 
 #[cfg(test)]

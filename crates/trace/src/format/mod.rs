@@ -12,13 +12,25 @@
 //!
 //! Encoders refuse what their format cannot hold, and round instants down to its resolution.
 
+mod alibaba;
+mod blk;
+mod blkreplay;
+mod columns;
+mod csv;
 mod detect;
+mod iolog;
 mod line;
 mod msr;
 mod names;
 pub mod native;
+mod scsi;
 mod spc;
+mod tencent;
 mod timeline;
+mod vscsi;
+
+pub use blk::Arrival;
+pub use iolog::WaitUnit;
 
 use crate::codec::{Decoder, Encoder};
 use line::LineDecoder;
@@ -30,6 +42,10 @@ pub struct Options {
     pub window_records: usize,
     /// The source of all requests, for formats that tell none apart.
     pub source: String,
+    /// When requests of a block layer's trace arrive.
+    pub arrival: Arrival,
+    /// What `wait` lines of fio's version 2 count.
+    pub wait_unit: WaitUnit,
     /// The instant of `at = 0` that an encoder writes where its format has one, in nanoseconds
     /// since 1970; zero if it is not known.
     pub origin_ns: u64,
@@ -37,7 +53,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { window_records: 1024, source: "trace".to_owned(), origin_ns: 0 }
+        Self {
+            window_records: 1024,
+            source: "trace".to_owned(),
+            arrival: Arrival::default(),
+            wait_unit: WaitUnit::default(),
+            origin_ns: 0,
+        }
     }
 }
 
@@ -50,11 +72,51 @@ pub enum Format {
     Msr,
     /// SPC text, as the `UMass` repository has it.
     Spc,
+    /// `CloudPhysics` binary records, version 1 or 2.
+    Vscsi,
+    /// A table whose first line names the columns, such as libCacheSim's.
+    Csv,
+    /// Alibaba Cloud CSV.
+    Alibaba,
+    /// Tencent CBS CSV.
+    Tencent,
+    /// The text of blkparse.
+    Blkparse,
+    /// The binary records of blktrace.
+    Blktrace,
+    /// fio's I/O log, version 2.
+    Iolog2,
+    /// fio's I/O log, version 3.
+    Iolog3,
+    /// The `.load` text of blkreplay.
+    Blkreplay,
+    /// `DiskSim`'s ascii trace: milliseconds and sectors.
+    DiskSim,
+    /// The trace of `SSDsim` and `MQSim`: nanoseconds and sectors.
+    SsdSim,
+    /// The trace of Heimdall: milliseconds and bytes.
+    Heimdall,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 3] = [Self::Native, Self::Msr, Self::Spc];
+    pub const ALL: [Self; 15] = [
+        Self::Native,
+        Self::Msr,
+        Self::Spc,
+        Self::Vscsi,
+        Self::Csv,
+        Self::Alibaba,
+        Self::Tencent,
+        Self::Blkparse,
+        Self::Blktrace,
+        Self::Iolog2,
+        Self::Iolog3,
+        Self::Blkreplay,
+        Self::DiskSim,
+        Self::SsdSim,
+        Self::Heimdall,
+    ];
 
     /// The name that people give it by.
     pub fn name(self) -> &'static str {
@@ -62,6 +124,18 @@ impl Format {
             Self::Native => "native",
             Self::Msr => "msr",
             Self::Spc => "spc",
+            Self::Vscsi => "vscsi",
+            Self::Csv => "csv",
+            Self::Alibaba => "alibaba",
+            Self::Tencent => "tencent",
+            Self::Blkparse => "blkparse",
+            Self::Blktrace => "blktrace",
+            Self::Iolog2 => "iolog2",
+            Self::Iolog3 => "iolog3",
+            Self::Blkreplay => "blkreplay",
+            Self::DiskSim => "disksim",
+            Self::SsdSim => "ssdsim",
+            Self::Heimdall => "heimdall",
         }
     }
 
@@ -74,13 +148,21 @@ impl Format {
     pub fn extensions(self) -> &'static [&'static str] {
         match self {
             Self::Native => &["ektrace"],
-            Self::Msr => &["csv"],
+            Self::Msr | Self::Csv | Self::Alibaba | Self::Tencent => &["csv"],
             Self::Spc => &["spc"],
+            Self::Vscsi => &["vscsi"],
+            Self::Blkparse => &["blkparse"],
+            Self::Blktrace => &["blktrace"],
+            Self::Iolog2 | Self::Iolog3 => &["iolog"],
+            Self::Blkreplay => &["load"],
+            Self::DiskSim => &["disksim"],
+            Self::SsdSim => &["ssdsim", "mqsim"],
+            Self::Heimdall => &["heimdall"],
         }
     }
 
-    /// The format of a file, from its first bytes (not compressed; some hundred are plenty) and
-    /// its name.
+    /// The format of a file, from its first bytes (not compressed; a few hundred are plenty) and
+    /// its name. `None` for those that only their user can tell: see [`Self::DiskSim`].
     pub fn detect(head: &[u8], file_name: &str) -> Option<Self> {
         detect::detect(head, file_name)
     }
@@ -89,17 +171,45 @@ impl Format {
     pub fn decoder(self, options: &Options) -> Box<dyn Decoder> {
         match self {
             Self::Native => Box::new(native::NativeDecoder::new()),
-            Self::Msr => Box::new(LineDecoder::new(msr::Msr::new(), options)),
-            Self::Spc => Box::new(LineDecoder::new(spc::Spc::new(), options)),
+            Self::Msr => lines(msr::Msr::new(), options),
+            Self::Spc => lines(spc::Spc::new(), options),
+            Self::Vscsi => Box::new(vscsi::VscsiDecoder::new(options)),
+            Self::Csv => lines(csv::Csv::new(options), options),
+            Self::Alibaba => lines(alibaba::Alibaba::new(), options),
+            Self::Tencent => lines(tencent::Tencent::new(), options),
+            Self::Blkparse => lines(blk::text::Blkparse::new(options), options),
+            Self::Blktrace => Box::new(blk::binary::BlktraceDecoder::new(options)),
+            Self::Iolog2 => lines(iolog::Iolog::new(iolog::Version::Two, options), options),
+            Self::Iolog3 => lines(iolog::Iolog::new(iolog::Version::Three, options), options),
+            Self::Blkreplay => lines(blkreplay::Blkreplay::new(options), options),
+            Self::DiskSim => lines(columns::Columns::new(columns::DISKSIM), options),
+            Self::SsdSim => lines(columns::Columns::new(columns::SSDSIM), options),
+            Self::Heimdall => lines(columns::Columns::new(columns::HEIMDALL), options),
         }
     }
 
-    /// An encoder for a new file; `None` if the format is read only.
+    /// An encoder for a new file; `None` if the format is read only (none is, so far).
     pub fn encoder(self, options: &Options) -> Option<Box<dyn Encoder>> {
         Some(match self {
             Self::Native => Box::new(native::NativeEncoder::new(options.origin_ns)),
             Self::Msr => Box::new(msr::MsrEncoder),
             Self::Spc => Box::new(spc::SpcEncoder::default()),
+            Self::Vscsi => Box::new(vscsi::VscsiEncoder::default()),
+            Self::Csv => Box::new(csv::CsvEncoder::default()),
+            Self::Alibaba => Box::new(alibaba::AlibabaEncoder::default()),
+            Self::Tencent => Box::new(tencent::TencentEncoder::default()),
+            Self::Blkparse => Box::new(blk::text::BlkparseEncoder::new()),
+            Self::Blktrace => Box::new(blk::binary::BlktraceEncoder::new()),
+            Self::Iolog2 => Box::new(iolog::IologEncoder::new(iolog::Version::Two)),
+            Self::Iolog3 => Box::new(iolog::IologEncoder::new(iolog::Version::Three)),
+            Self::Blkreplay => Box::new(blkreplay::BlkreplayEncoder::default()),
+            Self::DiskSim => Box::new(columns::ColumnsEncoder::new(columns::DISKSIM)),
+            Self::SsdSim => Box::new(columns::ColumnsEncoder::new(columns::SSDSIM)),
+            Self::Heimdall => Box::new(columns::ColumnsEncoder::new(columns::HEIMDALL)),
         })
     }
+}
+
+fn lines<L: line::Layout + 'static>(layout: L, options: &Options) -> Box<dyn Decoder> {
+    Box::new(LineDecoder::new(layout, options))
 }

@@ -16,14 +16,13 @@
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Span;
 
-use super::line::{Layout, OrField, Sink, Trouble, field, instant};
+use super::line::{Layout, OrField, Sink, Trouble, field, instant, nothing_behind, number};
 use super::names::{Interner, printable};
 use crate::codec::Encoder;
 use crate::text::{Cursor, push_unsigned};
 use crate::{Record, Sources};
 
 const TICK_NS: u64 = 100;
-const WHOLE: &str = "a whole number";
 
 pub(super) struct Msr {
     interner: Interner,
@@ -42,7 +41,7 @@ impl Layout for Msr {
             return Ok(());
         }
         let mut cursor = Cursor::new(line);
-        let ticks = number(&mut cursor, field("Timestamp", "a whole number of 100 ns"))?;
+        let ticks = number(&mut cursor, "Timestamp")?;
         let source = cursor.rest();
         cursor.until(b',');
         cursor.until(b',');
@@ -50,25 +49,14 @@ impl Layout for Msr {
         let key = key.or_field("DiskNumber", "the number of a disk")?;
         let source = self.interner.source(sink.sources, key, name)?;
         let kind = kind(cursor.until(b','))?;
-        let offset = number(&mut cursor, field("Offset", WHOLE))?;
-        let length = number(&mut cursor, field("Size", WHOLE))?;
-        let response = cursor.unsigned().or_field("ResponseTime", WHOLE)?;
-        if !cursor.is_at_end() {
-            return Err(field("ResponseTime", "nothing behind it"));
-        }
+        let offset = number(&mut cursor, "Offset")?;
+        let length = number(&mut cursor, "Size")?;
+        let response = number(&mut cursor, "ResponseTime")?;
+        nothing_behind(cursor, "ResponseTime")?;
         let response_ns = instant(response, TICK_NS)?.0;
         let response = (response > 0).then_some(Span(response_ns));
         let at = instant(ticks, TICK_NS)?;
         sink.push(Record { at, source, kind, offset, length, response })
-    }
-}
-
-/// A number and the comma behind it.
-#[inline]
-fn number(cursor: &mut Cursor<'_>, otherwise: Trouble) -> Result<u64, Trouble> {
-    match cursor.unsigned() {
-        Some(number) if cursor.take(b',') => Ok(number),
-        _ => Err(otherwise),
     }
 }
 
@@ -134,7 +122,8 @@ fn host_and_disk(name: &str) -> Result<(&str, &str), String> {
 }
 
 fn is_number(text: &str) -> bool {
-    text.parse::<u32>().is_ok_and(|number| number.to_string() == text)
+    let is_plain = text == "0" || !text.starts_with('0');
+    is_plain && (1..=9).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -173,9 +162,10 @@ mod tests {
             ("1,hm", "DiskNumber"),
             ("1,hm,1,Reed,0,512,0", "Type"),
             ("1,hm,1,Read,-1,512,0", "Offset"),
-            ("1,hm,1,Read,0,512", "Size"),
+            ("1,hm,1,Read,0", "Size"),
+            ("1,hm,1,Read,0,512", "ResponseTime"),
             ("1,hm,1,Read,0,512,", "ResponseTime"),
-            ("1,hm,1,Read,0,512,0,", "ResponseTime"),
+            ("1,hm,1,Read,0,512,0,7", "ResponseTime"),
         ] {
             let mut decoder = Format::Msr.decoder(&Options::default());
             let (records, defects) = decode_all(&mut *decoder, line.as_bytes());

@@ -74,20 +74,32 @@ pub(crate) fn printable(field: &'static str, bytes: &[u8]) -> Result<String, Tro
 
 /// Numbers for the sources of a format that has no names: a name that is a number keeps it, as
 /// long as it is free; any other gets the smallest free one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Numbering {
     numbers: Vec<Option<u32>>,
     taken: BTreeSet<u32>,
+    own: fn(&str) -> Option<u32>,
     free_from: u32,
 }
 
+impl Default for Numbering {
+    fn default() -> Self {
+        Self::new(canonical, 0)
+    }
+}
+
 impl Numbering {
+    /// `own` tells the number that a name is; names that are none get numbers from `free_from` on.
+    pub(crate) fn new(own: fn(&str) -> Option<u32>, free_from: u32) -> Self {
+        Self { numbers: Vec::new(), taken: BTreeSet::new(), own, free_from }
+    }
+
     pub(crate) fn number(&mut self, sources: &Sources, source: SourceId) -> u32 {
         let index = source.0 as usize;
         if let Some(&Some(number)) = self.numbers.get(index) {
             return number;
         }
-        let number = canonical(sources.name(source))
+        let number = (self.own)(sources.name(source))
             .filter(|number| !self.taken.contains(number))
             .unwrap_or_else(|| self.smallest_free());
         if self.numbers.len() <= index {
@@ -96,6 +108,11 @@ impl Numbering {
         self.numbers[index] = Some(number);
         self.taken.insert(number);
         number
+    }
+
+    /// The number of a source that has one.
+    pub(crate) fn known(&self, source: SourceId) -> u32 {
+        self.numbers[source.0 as usize].expect("the source was numbered when its record came")
     }
 
     fn smallest_free(&mut self) -> u32 {
@@ -107,7 +124,7 @@ impl Numbering {
 }
 
 /// The number that a name is, written the usual way.
-fn canonical(name: &str) -> Option<u32> {
+pub(crate) fn canonical(name: &str) -> Option<u32> {
     name.parse().ok().filter(|number: &u32| number.to_string() == name)
 }
 

@@ -15,13 +15,11 @@
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
 
-use super::line::{Layout, OrField, Sink, Trouble, field, sectors};
+use super::line::{Layout, OrField, Sink, Trouble, field, number, sectors};
 use super::names::{Interner, Numbering, printable};
 use crate::codec::Encoder;
 use crate::text::{Cursor, push_scaled, push_unsigned};
 use crate::{Record, Sources};
-
-const WHOLE: &str = "a whole number";
 
 pub(super) struct Spc {
     interner: Interner,
@@ -43,8 +41,8 @@ impl Layout for Spc {
             is_number.then_some(()).or_field("ASU", "the number of a storage unit")?;
             printable("ASU", asu)
         })?;
-        let block = number(&mut fields, field("LBA", WHOLE))?;
-        let length = number(&mut fields, field("Size", WHOLE))?;
+        let block = number(&mut fields, "LBA")?;
+        let length = number(&mut fields, "Size")?;
         let kind = match fields.until(b',').trim_ascii() {
             b"r" | b"R" => Kind::Read,
             b"w" | b"W" => Kind::Write,
@@ -59,14 +57,6 @@ impl Layout for Spc {
         let offset = sectors(block)?;
         sink.push(Record { at: Nanos(at_ns), source, kind, offset, length, response: None })
     }
-}
-
-/// A number and the comma behind it, with blanks around.
-fn number(fields: &mut Cursor<'_>, otherwise: Trouble) -> Result<u64, Trouble> {
-    fields.skip_blanks();
-    let number = fields.unsigned();
-    fields.skip_blanks();
-    number.filter(|_| fields.take(b',')).ok_or(otherwise)
 }
 
 /// Writes instants with all nine digits.

@@ -145,7 +145,8 @@ impl NativeDecoder {
         }
         self.told.restart(Nanos(head.first));
         for _ in 0..head.records {
-            let record = take(rest, &mut self.told, &mut self.sources).map_err(explain)?;
+            let record =
+                take(rest, &mut self.told, &mut self.sources).map_err(Trouble::in_binary)?;
             self.last = record.at;
             self.records += 1;
             records.push(record);
@@ -212,13 +213,6 @@ impl NativeDecoder {
 
 fn used_or_wait(used: usize) -> Step {
     if used == 0 { Step::Wait } else { Step::Used(used) }
-}
-
-fn explain(trouble: Trouble) -> String {
-    match trouble {
-        Trouble::Text(text) => text,
-        Trouble::Field { field, expected } => format!("{field}: expected {expected}"),
-    }
 }
 
 impl Decoder for NativeDecoder {

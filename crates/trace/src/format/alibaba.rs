@@ -1,0 +1,132 @@
+//! Alibaba Cloud: a month of 1,000 volumes of a block store (Li and others, "An In-Depth Analysis
+//! of Cloud Block Storage Workloads in Large-Scale Production", IISWC 2020).
+//!
+//! ```text
+//! device_id,opcode,offset,length,timestamp
+//! 419,W,8792731648,16384,1577808144360767
+//! |   |     |        |          +- microseconds since 1970
+//! |   |     |        +------------ bytes
+//! |   |     +--------------------- bytes from the start of the volume
+//! |   +--------------------------- R or W
+//! +------------------------------- the volume: the source
+//! ```
+//!
+//! The format has no response times.
+
+use evenkeel_core::ticket::Kind;
+
+use super::line::{Layout, OrField, Sink, Trouble, field, instant, nothing_behind, number};
+use super::names::{Interner, Numbering, printable};
+use crate::codec::Encoder;
+use crate::text::{Cursor, push_unsigned};
+use crate::{Record, Sources};
+
+const TICK_NS: u64 = 1_000;
+
+pub(super) struct Alibaba {
+    interner: Interner,
+}
+
+impl Alibaba {
+    pub(super) fn new() -> Self {
+        Self { interner: Interner::new() }
+    }
+}
+
+impl Layout for Alibaba {
+    fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Result<(), Trouble> {
+        if line.starts_with(b"device_id") {
+            return Ok(());
+        }
+        let mut fields = Cursor::new(line);
+        let device = fields.until(b',').trim_ascii();
+        let source = self.interner.source(sink.sources, device, |device| {
+            let is_number = device.iter().all(u8::is_ascii_digit);
+            is_number.then_some(()).or_field("device_id", "a whole number")?;
+            printable("device_id", device)
+        })?;
+        let kind = match fields.until(b',').trim_ascii() {
+            b"R" | b"r" => Kind::Read,
+            b"W" | b"w" => Kind::Write,
+            _ => return Err(field("opcode", "`R` or `W`")),
+        };
+        let offset = number(&mut fields, "offset")?;
+        let length = number(&mut fields, "length")?;
+        let at = instant(number(&mut fields, "timestamp")?, TICK_NS)?;
+        nothing_behind(fields, "timestamp")?;
+        sink.push(Record { at, source, kind, offset, length, response: None })
+    }
+}
+
+/// Writes instants as if the trace had started with 1970; cuts them to microseconds.
+#[derive(Default)]
+pub(super) struct AlibabaEncoder {
+    numbering: Numbering,
+}
+
+impl Encoder for AlibabaEncoder {
+    fn encode(
+        &mut self,
+        sources: &Sources,
+        record: &Record,
+        out: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        let kind: &[u8] = match record.kind {
+            Kind::Read => b",R,",
+            Kind::Write => b",W,",
+            other => return Err(format!("the Alibaba format has no {}", other.name())),
+        };
+        push_unsigned(out, u64::from(self.numbering.number(sources, record.source)));
+        out.extend_from_slice(kind);
+        push_unsigned(out, record.offset);
+        out.push(b',');
+        push_unsigned(out, record.length);
+        out.push(b',');
+        push_unsigned(out, record.at.0 / TICK_NS);
+        out.push(b'\n');
+        Ok(())
+    }
+
+    fn finish(&mut self, _out: &mut Vec<u8>) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::decode_all;
+    use crate::format::{Format, Options};
+    use evenkeel_core::time::Nanos;
+
+    #[test]
+    fn a_line_is_a_record() {
+        let text = b"device_id,opcode,offset,length,timestamp\n\
+            419,W,8792731648,16384,1577808144360767\n725,R,59110326272,4096,1577808144360800\n";
+        let mut decoder = Format::Alibaba.decoder(&Options::default());
+        let (records, defects) = decode_all(&mut *decoder, text);
+        assert_eq!(defects, []);
+        assert_eq!(decoder.sources().names(), ["419", "725"]);
+        assert_eq!(decoder.origin_ns(), Some(1_577_808_144_360_767_000));
+        assert_eq!(records[1].at, Nanos(33_000));
+        assert_eq!((records[0].offset, records[0].length), (8_792_731_648, 16_384));
+        assert_eq!((records[0].kind, records[1].kind), (Kind::Write, Kind::Read));
+    }
+
+    #[test]
+    fn each_field_is_checked() {
+        for (line, name) in [
+            ("a,W,0,512,1", "device_id"),
+            (",W,0,512,1", "device_id"),
+            ("1,X,0,512,1", "opcode"),
+            ("1,W,,512,1", "offset"),
+            ("1,W,0,51a,1", "length"),
+            ("1,W,0,512", "timestamp"),
+            ("1,W,0,512,1,2", "timestamp"),
+            ("1,W,0,512,18446744073709551615", "time"),
+        ] {
+            let mut decoder = Format::Alibaba.decoder(&Options::default());
+            let (records, defects) = decode_all(&mut *decoder, line.as_bytes());
+            assert!(records.is_empty());
+            assert!(defects[0].reason.starts_with(name), "{line}: {}", defects[0].reason);
+        }
+    }
+}
