@@ -1,10 +1,19 @@
 //! Ring 2a: the gate in virtual time.
 //!
 //! The real engine and schedulers, driven by an event queue instead of a machine. A run is a pure
-//! function of its scenario and seed.
+//! function of its scenario and seed: [`run`] takes a [`scenario::Scenario`] and gives a
+//! [`result::Summary`].
 
+pub mod calibrate;
+pub mod checkers;
 pub mod device;
+mod events;
 pub mod faults;
 pub mod link;
 pub mod result;
+mod run;
 pub mod scenario;
+mod workload;
+mod world;
+
+pub use run::{SimError, Stream, run, run_observed};

@@ -4,9 +4,16 @@
 //! input, then poll until it no longer completes. Models compose: an array owns its disks, a link
 //! the device behind it.
 
+pub mod build;
+pub mod delay;
 pub mod hdd;
+pub mod nbdkit;
+pub mod rate;
+pub mod simple;
 pub mod spec;
 pub mod ssd;
+#[cfg(test)]
+pub(crate) mod testing;
 
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;

@@ -1,6 +1,13 @@
 //! What goes wrong in a run: a list of faults, each with its window of time.
 
-use evenkeel_core::time::Span;
+mod device;
+mod warp;
+
+use std::ops::Range;
+
+use evenkeel_core::time::{Nanos, Span};
+
+pub(crate) use device::Faulty;
 
 /// One fault.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,6 +18,14 @@ pub struct Fault {
     pub start: Span,
     /// For how long.
     pub length: Span,
+}
+
+impl Fault {
+    /// Its instants.
+    pub(crate) fn window(&self) -> Range<Nanos> {
+        let start = Nanos::ZERO + self.start;
+        start..start + self.length
+    }
 }
 
 /// What goes wrong.

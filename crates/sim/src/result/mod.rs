@@ -1,7 +1,13 @@
 //! What a run found.
 
+mod book;
+mod hash;
+mod steady;
 mod summary;
 
+pub(crate) use book::{Book, RowId};
+pub(crate) use hash::{LogHash, Mark};
+pub(crate) use steady::Steady;
 pub use summary::{
     BackendSummary, FairnessLag, GroupSummary, IntervalSummary, Latency, Progress, Summary,
     TenantSummary, Traffic,

@@ -55,6 +55,13 @@ pub struct TenantSummary {
     pub device_time: Latency,
 }
 
+impl TenantSummary {
+    /// Whether any of its requests came to an end.
+    pub(crate) fn sent_anything(&self) -> bool {
+        self.traffic.requests + self.traffic.errors + self.queue_time.histogram.count() > 0
+    }
+}
+
 /// What one workload or replay got.
 #[derive(Clone, Debug, Default)]
 pub struct GroupSummary {

@@ -1,3 +1,4 @@
-//! The simulator as a whole: devices against the real ones, runs twice, faults.
+//! Whole runs of the simulator.
 
-mod hdd;
+mod scenes;
+mod shares;

@@ -1,0 +1,114 @@
+//! A device of constant speed: each request takes `fixed + bytes / rate`, some are served at a time,
+//! and the others wait in the order of their arrival.
+//!
+//! ```text
+//! two servers, 10 us a request
+//!   server 0  |--a--|--c--|          a, b, c arrive at 0: done at 10, 10 and 20
+//!   server 1  |--b--|
+//! ```
+//!
+//! One server is the constant-rate device, very many are the constant-delay device.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use evenkeel_core::ticket::Kind;
+use evenkeel_core::time::{Nanos, Span};
+
+use super::spec::ConstantSpec;
+use super::{Device, Op, Outcome, Step};
+use crate::link::transfer;
+
+/// The device. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct Constant {
+    spec: ConstantSpec,
+    /// Ends of service, with a running number that settles ties, and the request.
+    busy: BinaryHeap<Reverse<(Nanos, u64, u32)>>,
+    waiting: VecDeque<Op>,
+    started: u64,
+    /// The transfer time computed last: most requests are of one size.
+    transfer: (u64, Span),
+}
+
+impl Constant {
+    /// An idle device.
+    pub fn new(spec: ConstantSpec) -> Self {
+        let transfer = (0, Span::ZERO);
+        Self { spec, busy: BinaryHeap::new(), waiting: VecDeque::new(), started: 0, transfer }
+    }
+
+    fn start(&mut self, now: Nanos, op: &Op) {
+        let bytes = match op.kind {
+            Kind::Read | Kind::Write | Kind::Cache => op.length,
+            // These move no bytes, however many they affect.
+            Kind::Flush | Kind::Trim | Kind::WriteZeroes => 0,
+        };
+        if self.transfer.0 != bytes {
+            self.transfer = (bytes, transfer(bytes, self.spec.rate_bytes));
+        }
+        let ends_at = now + self.spec.fixed + self.transfer.1;
+        self.started += 1;
+        self.busy.push(Reverse((ends_at, self.started, op.tag)));
+    }
+}
+
+impl Device for Constant {
+    fn submit(&mut self, now: Nanos, op: Op) {
+        if self.busy.len() < self.spec.servers.max(1) as usize {
+            self.start(now, &op);
+        } else {
+            self.waiting.push_back(op);
+        }
+    }
+
+    fn poll(&mut self, now: Nanos) -> Step {
+        match self.busy.peek() {
+            None => Step::Idle,
+            Some(&Reverse((ends_at, ..))) if ends_at > now => Step::WaitUntil(ends_at),
+            Some(&Reverse((_, _, tag))) => {
+                self.busy.pop();
+                if let Some(next) = self.waiting.pop_front() {
+                    self.start(now, &next);
+                }
+                Step::Done { tag, outcome: Outcome::Good }
+            }
+        }
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.spec.size_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::testing::{read, run};
+
+    #[test]
+    fn a_rate_is_shared_in_the_order_of_arrival() {
+        let spec = ConstantSpec {
+            fixed: Span::from_micros(10),
+            rate_bytes: 1 << 30,
+            ..ConstantSpec::default()
+        };
+        let mut device = Constant::new(spec);
+        let done =
+            run(&mut device, &[(0, read(0, 1 << 20)), (5, read(1, 0)), (2_000_000, read(2, 0))]);
+        let first = 10_000 + 976_563;
+        assert_eq!(done, [(first, 0), (first + 10_000, 1), (2_010_000, 2)]);
+    }
+
+    #[test]
+    fn many_servers_are_a_delay() {
+        let spec = ConstantSpec {
+            fixed: Span::from_millis(1),
+            servers: u32::MAX,
+            ..ConstantSpec::default()
+        };
+        let arrivals: Vec<_> = (0..100).map(|k| (u64::from(k), read(k, 4096))).collect();
+        let done = run(&mut Constant::new(spec), &arrivals);
+        assert!(done.iter().zip(0..).all(|(&(at, tag), k)| (at, tag) == (1_000_000 + k, k as u32)));
+    }
+}

@@ -1,0 +1,75 @@
+//! Running a scenario.
+
+use evenkeel_trace::Record;
+
+use crate::checkers::Violation;
+use crate::device::Device;
+use crate::device::build::build as build_device;
+use crate::result::{Progress, Summary};
+use crate::scenario::{Scenario, ScenarioFault};
+use crate::world;
+
+/// Where the records of a replay come from.
+pub type Stream<'s> = Box<dyn Iterator<Item = Record> + 's>;
+
+/// Why a scenario gave no result.
+#[derive(Debug, thiserror::Error)]
+pub enum SimError {
+    /// It makes no sense.
+    #[error("{0}")]
+    Scenario(ScenarioFault),
+    /// Something that must never happen did: a fault of this program.
+    #[error("a checker stopped the run {0}; the scenario and its seed reproduce it")]
+    Violation(Violation),
+}
+
+/// Runs a scenario without replays.
+///
+/// # Errors
+/// [`SimError::Scenario`] if it cannot run, [`SimError::Violation`] if a checker finds a fault.
+pub fn run(scenario: &Scenario) -> Result<Summary, SimError> {
+    run_observed(scenario, Vec::new(), &mut |_| ())
+}
+
+/// Runs a scenario. `streams` are the records of its replays, in their order, each sorted by time;
+/// they are read as the run goes on, one record ahead. `observe` hears now and then how far it is.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_observed(
+    scenario: &Scenario,
+    streams: Vec<Stream<'_>>,
+    observe: &mut dyn FnMut(&Progress),
+) -> Result<Summary, SimError> {
+    scenario.check().map_err(SimError::Scenario)?;
+    let devices = devices(scenario).map_err(SimError::Scenario)?;
+    run_on(scenario, devices, streams, observe)
+}
+
+/// Runs a checked scenario on devices of the caller's, one for each backend in the policy's order.
+pub(crate) fn run_on(
+    scenario: &Scenario,
+    devices: Vec<Box<dyn Device>>,
+    streams: Vec<Stream<'_>>,
+    observe: &mut dyn FnMut(&Progress),
+) -> Result<Summary, SimError> {
+    if streams.len() != scenario.replays.len() {
+        let what = format!("{} replays and {} streams", scenario.replays.len(), streams.len());
+        return Err(SimError::Scenario(ScenarioFault { place: "replays".to_owned(), what }));
+    }
+    let world = world::build(scenario, devices, streams).map_err(SimError::Scenario)?;
+    world.run(observe).map_err(|violation| SimError::Violation(*violation))
+}
+
+/// The devices behind the backends, in the policy's order.
+fn devices(scenario: &Scenario) -> Result<Vec<Box<dyn Device>>, ScenarioFault> {
+    let backends = scenario.policy.backends.iter().enumerate();
+    let device = |(index, backend): (usize, &evenkeel_engine::policy::Backend)| {
+        let found = scenario.devices.iter().find(|one| one.backend == backend.name);
+        let entry = found.expect("the check wants a device for each backend");
+        let seed = world::seed_of(scenario, world::Purpose::Device, index);
+        build_device(&entry.device, seed)
+            .map_err(|what| ScenarioFault { place: format!("device {:?}", backend.name), what })
+    };
+    backends.map(device).collect()
+}

@@ -1,0 +1,295 @@
+//! From a scenario to a world at time zero.
+
+use std::ops::Range;
+
+use evenkeel_core::id::{ServerId, TenantId};
+use evenkeel_core::prng::Prng;
+use evenkeel_core::time::{Nanos, Span};
+use evenkeel_engine::policy::matching::Identity;
+use evenkeel_engine::policy::{Domain as DomainPolicy, ServerTable, TenantTable};
+
+use super::clients::{Client, Group};
+use super::gate::{Domain, Gate};
+use super::replays::Replayer;
+use super::storage::{Medium, Server};
+use super::tables::{Slab, Target};
+use super::{TenantTimes, World};
+use crate::checkers::Conservation;
+use crate::device::Device;
+use crate::events::{Event, Events};
+use crate::faults::{FaultKind, Faulty, LinkPlace};
+use crate::link::{Disturbance, Link, LinkSpec};
+use crate::result::{Book, LogHash, Steady};
+use crate::run::Stream;
+use crate::scenario::{Arrivals, Layout, Route, Scenario, ScenarioFault, Workload};
+use crate::workload::{Drawer, Pace, Schedule, part_of};
+
+/// What a random stream is for, so that no two are alike.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Purpose {
+    Device = 1,
+    Faults = 2,
+    DeviceLink = 3,
+    ClientLink = 4,
+    ReplayLink = 5,
+}
+
+/// The seed of one of the run's random streams.
+pub(crate) fn seed_of(scenario: &Scenario, purpose: Purpose, index: usize) -> u64 {
+    Prng::new(scenario.seed ^ ((purpose as u64) << 56) ^ index as u64).next_u64()
+}
+
+/// The world of a checked scenario. `devices` stand behind the backends, in the policy's order, and
+/// `streams` are the records of the replays.
+///
+/// # Errors
+/// If a target reaches beyond its device, or a request does not fit its target.
+pub(crate) fn build<'s>(
+    scenario: &Scenario,
+    devices: Vec<Box<dyn Device>>,
+    streams: Vec<Stream<'s>>,
+) -> Result<World<'s>, ScenarioFault> {
+    let start = Nanos::ZERO + scenario.warm_up;
+    let measured = start..start + scenario.length;
+    let mut tenants = TenantTable::new();
+    tenants.update(&scenario.policy);
+    let (domains, servers) = storage(scenario, devices, &tenants, &measured);
+    let groups = scenario.workloads.len() + scenario.replays.len();
+    let count = tenants.rows().len();
+    let mut world = World {
+        now: Nanos::ZERO,
+        events: Events::default(),
+        hash: LogHash::new(scenario.seed),
+        book: Book::new(measured.clone(), scenario.interval, (groups, count)),
+        measured,
+        gate: Gate::new(domains, scenario.gate.request_time),
+        servers,
+        targets: Vec::new(),
+        groups: Vec::new(),
+        clients: Vec::new(),
+        replays: Vec::new(),
+        requests: Slab::default(),
+        flights: Slab::default(),
+        calls: Slab::default(),
+        sequence: 0,
+        stirred: std::collections::VecDeque::new(),
+        replies: std::collections::VecDeque::new(),
+        conservation: Conservation::new(count),
+        tenants: vec![TenantTimes::default(); count],
+        requests_in_all: 0,
+    };
+    for index in 0..scenario.workloads.len() {
+        world.add_workload(scenario, &tenants, index)?;
+    }
+    for (index, stream) in streams.into_iter().enumerate() {
+        world.add_replay(scenario, &tenants, index, stream)?;
+    }
+    for fault in scenario.faults.iter().filter(|fault| fault.what == FaultKind::GateRestart) {
+        world.events.push(fault.window().start, Event::GateDown);
+        world.events.push(fault.window().end, Event::GateUp);
+    }
+    Ok(world)
+}
+
+/// Engines and servers, the latter in the order of the policy's backends.
+fn storage(
+    scenario: &Scenario,
+    devices: Vec<Box<dyn Device>>,
+    tenants: &TenantTable,
+    measured: &Range<Nanos>,
+) -> (Vec<Domain>, Vec<Server>) {
+    let policy = &scenario.policy;
+    let mut domains = Vec::new();
+    let mut seats: Vec<Option<(u32, ServerId)>> = vec![None; policy.backends.len()];
+    for (index, domain) in (0..).zip(policy.domains()) {
+        for (id, &backend) in (0..).map(ServerId).zip(&domain.1) {
+            seats[backend] = Some((index, id));
+        }
+        let servers = domain.1.iter().map(|&backend| small(backend)).collect();
+        let part: DomainPolicy = policy.domain(&domain, tenants, &mut ServerTable::new());
+        domains.push(Domain::new(part, servers));
+    }
+    let seated = policy.backends.iter().zip(seats).zip(devices).enumerate();
+    let servers = seated.map(|(index, ((backend, seat), device))| {
+        let (domain, id) = seat.expect("every backend is in exactly one domain");
+        let seed = seed_of(scenario, Purpose::Faults, index);
+        let device = match Faulty::new(device, &backend.name, &scenario.faults, seed) {
+            Ok(faulty) => Medium::Faulty(faulty),
+            Err(sound) => Medium::Sound(sound),
+        };
+        let spec = scenario.devices.iter().find(|one| one.backend == backend.name);
+        let spec = spec.expect("the check wants a device for each backend").link;
+        let place = LinkPlace::Backend(backend.name.clone());
+        let link = link(scenario, spec, &place, seed_of(scenario, Purpose::DeviceLink, index));
+        let seat = (domain, id, &domains[domain as usize].policy);
+        Server::new(backend.name.clone(), device, link, seat, measured.clone())
+    });
+    let servers = servers.collect();
+    (domains, servers)
+}
+
+fn link(scenario: &Scenario, spec: LinkSpec, place: &LinkPlace, seed: u64) -> Link {
+    let disturbances = scenario.faults.iter().filter_map(|fault| match &fault.what {
+        FaultKind::Link { place: one, loss_ppm, delay } if one == place => {
+            let (loss_ppm, delay) = (*loss_ppm, *delay);
+            Some(Disturbance { window: fault.window(), loss_ppm, delay })
+        }
+        _ => None,
+    });
+    Link::new(spec, disturbances.collect(), seed)
+}
+
+fn small(index: usize) -> u32 {
+    u32::try_from(index).expect("the scenario bounds what there is")
+}
+
+impl<'s> World<'s> {
+    /// Adds the target of a route, used by a group.
+    fn add_target(
+        &mut self,
+        scenario: &Scenario,
+        tenants: &TenantTable,
+        group: usize,
+        route: &Route,
+    ) -> Result<u32, ScenarioFault> {
+        let policy = &scenario.policy;
+        let export = policy.exports.iter().find(|export| export.name == route.target);
+        let backend = export.map_or(&route.target, |export| &export.backend);
+        let server = policy.backends.iter().position(|one| one.name == *backend);
+        let server = server.expect("the check knows every target");
+        let device_bytes = self.servers[server].size_bytes();
+        let base_bytes = export.map_or(0, |export| export.offset_bytes);
+        let wanted_bytes = export.and_then(|export| export.size_bytes);
+        let room_bytes = device_bytes.saturating_sub(base_bytes);
+        let size_bytes = wanted_bytes.unwrap_or(room_bytes);
+        if size_bytes > room_bytes || size_bytes == 0 {
+            return Err(ScenarioFault {
+                place: format!("target {:?}", route.target),
+                what: format!("it does not fit its device of {device_bytes} bytes"),
+            });
+        }
+        let tenant: TenantId = match &route.tenant {
+            Some(name) => tenants.id(name).expect("the check knows every tenant"),
+            None => {
+                let identity = Identity { export: &route.target, ..Identity::default() };
+                tenants.identify(&policy.tenants, &identity)
+            }
+        };
+        let row = self.book.row(small(group), tenant);
+        let server = small(server);
+        self.targets.push(Target { server, tenant, row, base_bytes, size_bytes });
+        Ok(small(self.targets.len() - 1))
+    }
+
+    fn add_workload(
+        &mut self,
+        scenario: &Scenario,
+        tenants: &TenantTable,
+        index: usize,
+    ) -> Result<(), ScenarioFault> {
+        let workload = &scenario.workloads[index];
+        let first = small(self.targets.len());
+        for target in &workload.targets {
+            let route = Route { tenant: workload.tenant.clone(), target: target.clone() };
+            self.add_target(scenario, tenants, index, &route)?;
+        }
+        self.groups.push(group(workload, self.measured.end));
+        for client in 0..workload.clients {
+            let count = small(self.targets.len()) - first;
+            let targets = match workload.layout {
+                Layout::Striped => first..first + count,
+                Layout::Spread => first + client % count..first + client % count + 1,
+            };
+            self.add_client(scenario, (index, client), targets)?;
+        }
+        Ok(())
+    }
+
+    fn add_client(
+        &mut self,
+        scenario: &Scenario,
+        (group, index): (usize, u32),
+        targets: Range<u32>,
+    ) -> Result<(), ScenarioFault> {
+        let workload = &scenario.workloads[group];
+        let sizes = targets.clone().map(|target| self.targets[target as usize].size_bytes);
+        let size_bytes = sizes.min().expect("a workload has targets");
+        let whole = workload.range.clone().unwrap_or(0..size_bytes);
+        let fault = |what: String| {
+            Err(ScenarioFault { place: format!("workload {:?}", workload.name), what })
+        };
+        if whole.end > size_bytes {
+            return fault(format!(
+                "its range {}..{} leaves its target of {size_bytes} bytes",
+                whole.start, whole.end
+            ));
+        }
+        let largest = workload.sizes.iter().map(|size| size.size_bytes).max().unwrap_or(1);
+        let part = part_of(&whole, (index, workload.clients), u64::from(largest));
+        let mixed = scenario.seed ^ (group as u64) << 32 ^ u64::from(index);
+        let seed = Prng::new(mixed).next_u64();
+        let Some(drawer) = Drawer::new(workload, whole, part.start, seed) else {
+            return fault(format!("a request of {largest} bytes does not fit its range"));
+        };
+        let start = self.groups[group].schedule.active.start;
+        let pace = Pace::new(workload.arrivals, start, (index, workload.clients), seed ^ u64::MAX);
+        let place = LinkPlace::Workload(workload.name.clone());
+        let link_seed = seed_of(scenario, Purpose::ClientLink, self.clients.len());
+        self.clients.push(Client {
+            group: small(group),
+            targets,
+            drawer,
+            pace,
+            free: workload.depth,
+            depth: workload.depth,
+            link: link(scenario, workload.link, &place, link_seed),
+            wake_at: None,
+            steady: Steady::default(),
+        });
+        Ok(())
+    }
+
+    fn add_replay(
+        &mut self,
+        scenario: &Scenario,
+        tenants: &TenantTable,
+        index: usize,
+        stream: Stream<'s>,
+    ) -> Result<(), ScenarioFault> {
+        let replay = &scenario.replays[index];
+        let group = scenario.workloads.len() + index;
+        let first = small(self.targets.len());
+        for route in &replay.routes {
+            self.add_target(scenario, tenants, group, route)?;
+        }
+        let routes = first..small(self.targets.len());
+        let otherwise = match &replay.otherwise {
+            Some(route) => Some(self.add_target(scenario, tenants, group, route)?),
+            None => None,
+        };
+        let place = LinkPlace::Workload(replay.name.clone());
+        let seed = seed_of(scenario, Purpose::ReplayLink, index);
+        let link = link(scenario, replay.link, &place, seed);
+        self.replays.push(Replayer::new(replay, stream, (routes, otherwise), link));
+        Ok(())
+    }
+}
+
+fn group(workload: &Workload, end: Nanos) -> Group {
+    let start = Nanos::ZERO + workload.start;
+    let stop = workload.stop.map_or(end, |stop| (Nanos::ZERO + stop).min(end));
+    let idle = workload.idle.iter();
+    let think = match workload.arrivals {
+        Arrivals::Closed { think } => think,
+        Arrivals::Constant { .. } | Arrivals::Poisson { .. } | Arrivals::OnOff { .. } => Span::ZERO,
+    };
+    Group {
+        name: workload.name.clone(),
+        schedule: Schedule {
+            active: start..stop,
+            idle: idle.map(|one| Nanos::ZERO + one.start..Nanos::ZERO + one.end).collect(),
+        },
+        think,
+        requests_left: workload.requests.unwrap_or(u64::MAX),
+    }
+}
