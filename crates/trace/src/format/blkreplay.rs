@@ -6,7 +6,7 @@
 //!       0.449518165 ;     37766917 ;   14 ; W ; 0.0 ; 0.0
 //!       |                 |            |    |   |     +- seconds that the replay took to answer
 //!       |                 |            |    |   +------- seconds that the replay was late
-//!       |                 |            |    +----------- R or W
+//!       |                 |            |    +----------- R or W, and flags such as A (read-ahead)
 //!       |                 +------------+---------------- sectors of 512 bytes
 //!       +----------------------------------------------- seconds since the start
 //! ```
@@ -38,14 +38,10 @@ impl Blkreplay {
 
     /// Whether the line belongs to what stands before the requests.
     fn is_prose(&mut self, line: &[u8]) -> bool {
+        // Some files say it all twice, titles included; the first request ends it.
         let text = line.trim_ascii_start();
-        if self.is_in_prose && text.starts_with(b"start") && text.contains(&b';') {
-            self.is_in_prose = false;
-            return true;
-        }
-        if self.is_in_prose && text.first().is_some_and(u8::is_ascii_digit) {
-            self.is_in_prose = !text.contains(&b';');
-        }
+        let starts_as_request = text.first().is_some_and(u8::is_ascii_digit);
+        self.is_in_prose &= !(starts_as_request && text.contains(&b';'));
         self.is_in_prose
     }
 }
@@ -60,9 +56,9 @@ impl Layout for Blkreplay {
         let offset = sectors(whole(&mut fields, "sector")?)?;
         let length = sectors(whole(&mut fields, "length")?)?;
         let kind = match fields.until(b';').trim_ascii() {
-            b"R" | b"r" => Kind::Read,
-            b"W" | b"w" => Kind::Write,
-            _ => return Err(field("op", "`R` or `W`")),
+            [b'R' | b'r', ..] => Kind::Read,
+            [b'W' | b'w', ..] => Kind::Write,
+            _ => return Err(field("op", "`R` or `W`, and flags behind it")),
         };
         seconds(&mut fields, "replay_delay")?;
         let response_ns = seconds(&mut fields, "replay_duration")?;
@@ -140,10 +136,11 @@ mod tests {
 
     const TEXT: &[u8] = b"Made in 2012 by somebody\n\
         PLEASE do this; and that.\n\
+        start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0\n\
         2012 was a good year\n\n\
         start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0\n\
         \x20     0.000000000 ;     37766853 ;   64 ; W ; 0.0 ; 0.0\n\
-        \x20     0.449518165 ;     37766917 ;   14 ; R ; 0.0 ; 0.002\n";
+        \x20     0.449518165 ;     37766917 ;   14 ;RA ; 0.0 ; 0.002\n";
 
     #[test]
     fn prose_and_titles_are_passed_over() {

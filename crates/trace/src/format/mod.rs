@@ -15,6 +15,7 @@
 mod alibaba;
 mod blk;
 mod blkreplay;
+mod checked;
 mod columns;
 mod csv;
 mod detect;
@@ -33,6 +34,7 @@ pub use blk::Arrival;
 pub use iolog::WaitUnit;
 
 use crate::codec::{Decoder, Encoder};
+use checked::Checked;
 use line::LineDecoder;
 
 /// How to read a trace, where its bytes do not tell.
@@ -192,24 +194,28 @@ impl Format {
     pub fn encoder(self, options: &Options) -> Option<Box<dyn Encoder>> {
         Some(match self {
             Self::Native => Box::new(native::NativeEncoder::new(options.origin_ns)),
-            Self::Msr => Box::new(msr::MsrEncoder),
-            Self::Spc => Box::new(spc::SpcEncoder::default()),
-            Self::Vscsi => Box::new(vscsi::VscsiEncoder::default()),
-            Self::Csv => Box::new(csv::CsvEncoder::default()),
-            Self::Alibaba => Box::new(alibaba::AlibabaEncoder::default()),
-            Self::Tencent => Box::new(tencent::TencentEncoder::default()),
-            Self::Blkparse => Box::new(blk::text::BlkparseEncoder::new()),
-            Self::Blktrace => Box::new(blk::binary::BlktraceEncoder::new()),
-            Self::Iolog2 => Box::new(iolog::IologEncoder::new(iolog::Version::Two)),
-            Self::Iolog3 => Box::new(iolog::IologEncoder::new(iolog::Version::Three)),
-            Self::Blkreplay => Box::new(blkreplay::BlkreplayEncoder::default()),
-            Self::DiskSim => Box::new(columns::ColumnsEncoder::new(columns::DISKSIM)),
-            Self::SsdSim => Box::new(columns::ColumnsEncoder::new(columns::SSDSIM)),
-            Self::Heimdall => Box::new(columns::ColumnsEncoder::new(columns::HEIMDALL)),
+            Self::Msr => checked(msr::MsrEncoder),
+            Self::Spc => checked(spc::SpcEncoder::default()),
+            Self::Vscsi => checked(vscsi::VscsiEncoder::default()),
+            Self::Csv => checked(csv::CsvEncoder::default()),
+            Self::Alibaba => checked(alibaba::AlibabaEncoder::default()),
+            Self::Tencent => checked(tencent::TencentEncoder::default()),
+            Self::Blkparse => checked(blk::text::BlkparseEncoder::new()),
+            Self::Blktrace => checked(blk::binary::BlktraceEncoder::new()),
+            Self::Iolog2 => checked(iolog::IologEncoder::new(iolog::Version::Two)),
+            Self::Iolog3 => checked(iolog::IologEncoder::new(iolog::Version::Three)),
+            Self::Blkreplay => checked(blkreplay::BlkreplayEncoder::default()),
+            Self::DiskSim => checked(columns::ColumnsEncoder::new(columns::DISKSIM)),
+            Self::SsdSim => checked(columns::ColumnsEncoder::new(columns::SSDSIM)),
+            Self::Heimdall => checked(columns::ColumnsEncoder::new(columns::HEIMDALL)),
         })
     }
 }
 
 fn lines<L: line::Layout + 'static>(layout: L, options: &Options) -> Box<dyn Decoder> {
     Box::new(LineDecoder::new(layout, options))
+}
+
+fn checked<E: Encoder + 'static>(encoder: E) -> Box<dyn Encoder> {
+    Box::new(Checked::new(encoder))
 }

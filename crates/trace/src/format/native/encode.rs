@@ -6,6 +6,7 @@ use super::layout::{
 };
 use super::record::{Places, Told, push};
 use crate::codec::Encoder;
+use crate::format::checked::check;
 use crate::format::names::printable;
 use crate::{Record, Sources};
 use evenkeel_core::time::Nanos;
@@ -70,18 +71,6 @@ impl NativeEncoder {
         self.payload_records = 0;
         self.blocks = self.blocks.wrapping_add(1);
     }
-}
-
-/// The format cannot hold a time before the last, and a range beyond 64 bits.
-fn check(record: &Record, last: Nanos) -> Result<(), String> {
-    if record.at < last {
-        let late = last.since(record.at);
-        return Err(format!("the request arrived {late} before the last; give them in order"));
-    }
-    if record.offset.checked_add(record.length).is_none() {
-        return Err(format!("{} + {} bytes is above 64 bits", record.offset, record.length));
-    }
-    Ok(())
 }
 
 fn check_name(name: &str) -> Result<(), String> {

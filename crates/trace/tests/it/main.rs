@@ -1,0 +1,10 @@
+//! Tests of the trace formats from outside: what is encoded comes back, no bytes can hurt a
+//! decoder, and real traces are read whole.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, helpers included")]
+
+mod damage;
+mod hostile;
+mod real;
+mod round_trip;
+mod support;
