@@ -51,14 +51,14 @@ struct Row {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lag {
     pub(crate) tenants: [TenantId; 2],
-    pub(crate) lag: Span,
+    pub(crate) apart: Span,
     pub(crate) bound: Span,
 }
 
 impl Lag {
     /// The lag as a part of its bound; above 1 it is broken.
     pub(crate) fn part(&self) -> f64 {
-        self.lag.0 as f64 / self.bound.0.max(1) as f64
+        self.apart.0 as f64 / self.bound.0.max(1) as f64
     }
 }
 
@@ -119,17 +119,17 @@ impl Fairness {
         });
         let (lag, bound, tenants) = lags.max_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)))?;
         let tenants = tenants.map(|index| TenantId(u32::try_from(index).expect("few are watched")));
-        Some(Lag { tenants, lag: rounded(lag), bound: rounded(bound) })
+        Some(Lag { tenants, apart: rounded(lag), bound: rounded(bound) })
     }
 
     /// Holds the worst lag against its bound.
     pub(crate) fn check(&self, now: Nanos) -> Verdict {
         match self.worst() {
-            Some(worst) if worst.lag > worst.bound => {
+            Some(worst) if worst.apart > worst.bound => {
                 let [one, other] = worst.tenants;
                 let what = format!(
                     "tenants {} and {} came {} apart; {} are allowed",
-                    one.0, other.0, worst.lag, worst.bound
+                    one.0, other.0, worst.apart, worst.bound
                 );
                 Err(broken(now, Rule::LagIsBounded, what))
             }
@@ -182,7 +182,9 @@ mod tests {
         for tenant in [A, B] {
             (0..order.len()).for_each(|_| fairness.arrived(tenant));
         }
-        order.iter().for_each(|&tenant| fairness.dispatched(tenant, COST, true));
+        for &tenant in order {
+            fairness.dispatched(tenant, COST, true);
+        }
         fairness.check(Nanos(9))
     }
 

@@ -79,6 +79,7 @@ pub(crate) type Verdict = Result<(), Box<Violation>>;
 
 /// A rule is broken.
 #[cold]
+#[expect(clippy::unnecessary_box_returns, reason = "verdicts are carried through the hot path")]
 pub(crate) fn broken(at: Nanos, rule: Rule, what: impl Into<String>) -> Box<Violation> {
     Box::new(Violation { at, rule, what: what.into() })
 }

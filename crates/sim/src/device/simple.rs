@@ -107,8 +107,9 @@ mod tests {
             servers: u32::MAX,
             ..ConstantSpec::default()
         };
-        let arrivals: Vec<_> = (0..100).map(|k| (u64::from(k), read(k, 4096))).collect();
+        let arrivals: Vec<_> = (0..100).map(|tag| (u64::from(tag), read(tag, 4096))).collect();
         let done = run(&mut Constant::new(spec), &arrivals);
-        assert!(done.iter().zip(0..).all(|(&(at, tag), k)| (at, tag) == (1_000_000 + k, k as u32)));
+        let expected: Vec<_> = (0..100).map(|tag| (1_000_000 + u64::from(tag), tag)).collect();
+        assert_eq!(done, expected);
     }
 }

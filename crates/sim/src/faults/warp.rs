@@ -50,9 +50,9 @@ impl Warp {
         let mut pieces: Vec<Piece> = Vec::new();
         for world in edges {
             let device = pieces.last().map_or(Nanos::ZERO, |piece| piece.device_at(world));
-            let inside = windows.iter().filter(|one| one.window.contains(&world));
-            let time_percent = inside.fold(Some(100), |percent: Option<u64>, one| {
-                Some((percent?.saturating_mul(one.time_percent?.max(100)) / 100).max(100))
+            let mut inside = windows.iter().filter(|one| one.window.contains(&world));
+            let time_percent = inside.try_fold(100, |percent: u64, one| {
+                Some((percent.saturating_mul(one.time_percent?.max(100)) / 100).max(100))
             });
             pieces.push(Piece { world, device, time_percent });
         }

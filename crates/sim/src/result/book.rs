@@ -118,9 +118,10 @@ impl Book {
             }
             self.is_open = self.edge < self.measured.end;
             self.interval_start = self.edge;
-            self.edge = match self.is_open {
-                true => (self.edge + self.interval).min(self.measured.end),
-                false => Nanos(u64::MAX),
+            self.edge = if self.is_open {
+                (self.edge + self.interval).min(self.measured.end)
+            } else {
+                Nanos(u64::MAX)
             };
         }
     }

@@ -61,7 +61,9 @@ mod tests {
 
     fn of(events: &[(u64, u32, u64)]) -> u64 {
         let mut hash = LogHash::new(1);
-        events.iter().for_each(|&(at, who, amount)| hash.note(Nanos(at), Mark::Reach, who, amount));
+        for &(at, who, amount) in events {
+            hash.note(Nanos(at), Mark::Reach, who, amount);
+        }
         hash.value()
     }
 

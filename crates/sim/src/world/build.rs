@@ -168,12 +168,11 @@ impl<'s> World<'s> {
                 what: format!("it does not fit its device of {device_bytes} bytes"),
             });
         }
-        let tenant: TenantId = match &route.tenant {
-            Some(name) => tenants.id(name).expect("the check knows every tenant"),
-            None => {
-                let identity = Identity { export: &route.target, ..Identity::default() };
-                tenants.identify(&policy.tenants, &identity)
-            }
+        let tenant: TenantId = if let Some(name) = &route.tenant {
+            tenants.id(name).expect("the check knows every tenant")
+        } else {
+            let identity = Identity { export: &route.target, ..Identity::default() };
+            tenants.identify(&policy.tenants, &identity)
         };
         let row = self.book.row(small(group), tenant);
         let server = small(server);
@@ -233,7 +232,7 @@ impl<'s> World<'s> {
         };
         let start = self.groups[group].schedule.active.start;
         let pace = Pace::new(workload.arrivals, start, (index, workload.clients), seed ^ u64::MAX);
-        let place = LinkPlace::Workload(workload.name.clone());
+        let own_link = LinkPlace::Workload(workload.name.clone());
         let link_seed = seed_of(scenario, Purpose::ClientLink, self.clients.len());
         self.clients.push(Client {
             group: small(group),
@@ -242,7 +241,7 @@ impl<'s> World<'s> {
             pace,
             free: workload.depth,
             depth: workload.depth,
-            link: link(scenario, workload.link, &place, link_seed),
+            link: link(scenario, workload.link, &own_link, link_seed),
             wake_at: None,
             steady: Steady::default(),
         });

@@ -96,7 +96,7 @@ impl World<'_> {
         Some(FairnessLag {
             backend: server.name.clone(),
             tenants: worst.tenants.map(name),
-            lag: worst.lag,
+            lag: worst.apart,
             bound: worst.bound,
         })
     }
@@ -166,5 +166,5 @@ fn tenant_summaries(
         device_time: Latency::of(times.device_time),
         traffic,
     });
-    all.filter(|one| one.sent_anything()).collect()
+    all.filter(TenantSummary::sent_anything).collect()
 }

@@ -68,7 +68,7 @@ pub(crate) fn clients(tenant: &str, clients: u32, depth: u32) -> Workload {
 
 /// Runs a scenario twice, which must be alike to the last bit.
 pub(crate) fn run(scenario: &Scenario) -> Summary {
-    let [one, other] = [(); 2].map(|()| evenkeel_sim::run(scenario).unwrap());
+    let [one, other] = [(); 2].map(|()| evenkeel_sim::run(scenario).expect("it can run"));
     assert_eq!(format!("{one:?}"), format!("{other:?}"), "the same seed is the same run");
     one
 }
