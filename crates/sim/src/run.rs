@@ -4,7 +4,7 @@ use evenkeel_trace::Record;
 
 use crate::checkers::Violation;
 use crate::device::Device;
-use crate::device::build::build as build_device;
+use crate::device::build::{DeviceError, build as build_device};
 use crate::result::{Progress, Summary};
 use crate::scenario::{Scenario, ScenarioFault};
 use crate::world;
@@ -68,8 +68,9 @@ fn devices(scenario: &Scenario) -> Result<Vec<Box<dyn Device>>, ScenarioFault> {
         let found = scenario.devices.iter().find(|one| one.backend == backend.name);
         let entry = found.expect("the check wants a device for each backend");
         let seed = world::seed_of(scenario, world::Purpose::Device, index);
-        build_device(&entry.device, seed)
-            .map_err(|what| ScenarioFault { place: format!("device {:?}", backend.name), what })
+        let place = format!("device {:?}", backend.name);
+        let fault = |error: DeviceError| ScenarioFault { place, what: error.to_string() };
+        build_device(&entry.device, seed).map_err(fault)
     };
     backends.map(device).collect()
 }

@@ -2,19 +2,94 @@
 
 use super::Device;
 use super::delay::Delay;
+use super::hdd::{Hdd, Parameters};
 use super::rate::Rate;
 use super::simple::Constant;
-use super::spec::DeviceSpec;
+use super::spec::{DeviceSpec, DriveSource, HddSpec, SsdDevice};
+use super::ssd::catalogue::DRIVES;
+use super::ssd::{Ssd, SsdSpec};
+
+/// Why a description makes no device.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// The figures of a hard disk, or its name.
+    #[error(transparent)]
+    Hdd(#[from] super::hdd::ParameterError),
+    /// The figures of a flash drive.
+    #[error(transparent)]
+    Ssd(#[from] super::ssd::SsdSpecError),
+    /// No flash drive of this name comes with the simulator.
+    #[error("no flash drive {0:?} is built in; there are {known}", known = known_flash_drives())]
+    UnknownSsd(String),
+}
 
 /// The device that a specification describes; `seed` determines what it draws at random.
 ///
 /// # Errors
 /// If the description makes no sense; says what is wrong.
-pub fn build(spec: &DeviceSpec, seed: u64) -> Result<Box<dyn Device>, String> {
-    let _ = seed;
+pub fn build(spec: &DeviceSpec, seed: u64) -> Result<Box<dyn Device>, DeviceError> {
     Ok(match spec {
         DeviceSpec::Constant(spec) => Box::new(Constant::new(*spec)),
         DeviceSpec::Rate(spec) => Box::new(Rate::from_spec(*spec)),
         DeviceSpec::Delay(spec) => Box::new(Delay::from_spec(*spec)),
+        DeviceSpec::Hdd(spec) => Box::new(hdd(spec)?),
+        DeviceSpec::Ssd(spec) => Box::new(ssd(spec, seed)?),
     })
+}
+
+fn hdd(spec: &HddSpec) -> Result<Hdd, DeviceError> {
+    Ok(match &spec.drive {
+        DriveSource::BuiltIn(name) => Hdd::new(&Parameters::built_in(name)?, spec.order),
+        DriveSource::Figures(figures) => Hdd::new(figures, spec.order),
+    })
+}
+
+fn ssd(spec: &SsdDevice, seed: u64) -> Result<Ssd, DeviceError> {
+    let mut figures = match &spec.drive {
+        DriveSource::Figures(figures) => SsdSpec::clone(figures),
+        DriveSource::BuiltIn(name) => {
+            let file = DRIVES.iter().find(|file| file.name == name);
+            SsdSpec::parse(file.ok_or_else(|| DeviceError::UnknownSsd(name.clone()))?.text)?
+        }
+    };
+    if let Some(precondition) = spec.precondition {
+        figures = figures.preconditioned(precondition);
+    }
+    figures.seed = seed;
+    Ok(Ssd::new(figures)?)
+}
+
+fn known_flash_drives() -> String {
+    DRIVES.map(|file| file.name).join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::hdd::Policy;
+
+    #[test]
+    fn every_drive_that_comes_along_can_be_built() {
+        for name in crate::device::hdd::BUILT_IN {
+            let drive = DriveSource::BuiltIn(name.to_owned());
+            let spec = DeviceSpec::Hdd(HddSpec { drive, order: Policy::Sptf });
+            assert!(build(&spec, 1).unwrap().size_bytes() > 1 << 29, "{name}");
+        }
+        for file in DRIVES {
+            let drive = DriveSource::BuiltIn(file.name.to_owned());
+            let spec = DeviceSpec::Ssd(SsdDevice { drive, precondition: None });
+            assert!(build(&spec, 1).unwrap().size_bytes() > 1 << 30, "{}", file.name);
+        }
+    }
+
+    #[test]
+    fn an_unknown_drive_is_refused_with_the_names_that_are_known() {
+        let drive = DriveSource::BuiltIn("mystery".to_owned());
+        let spec = DeviceSpec::Ssd(SsdDevice { drive, precondition: None });
+        let error = build(&spec, 1).err().unwrap().to_string();
+        assert!(error.contains("mystery") && error.contains("sata-s3500-240gb"), "{error}");
+        let drive = DriveSource::BuiltIn("mystery".to_owned());
+        let spec = DeviceSpec::Hdd(HddSpec { drive, order: Policy::Fcfs });
+        assert!(build(&spec, 1).err().unwrap().to_string().contains("cheetah-9lp"));
+    }
 }

@@ -2,6 +2,9 @@
 
 use evenkeel_core::time::Span;
 
+use super::hdd;
+use super::ssd::{Precondition, SsdSpec};
+
 /// Which device, and how quick.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DeviceSpec {
@@ -11,6 +14,38 @@ pub enum DeviceSpec {
     Rate(RateSpec),
     /// As a server behind nbdkit's delay filter.
     Delay(DelaySpec),
+    /// A hard disk.
+    Hdd(HddSpec),
+    /// A flash drive.
+    Ssd(SsdDevice),
+}
+
+/// A hard disk, and the order in which it serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HddSpec {
+    /// Which drive.
+    pub drive: DriveSource<hdd::Parameters>,
+    /// The order of service.
+    pub order: hdd::Policy,
+}
+
+/// A flash drive, and the state in which it is found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SsdDevice {
+    /// Which drive.
+    pub drive: DriveSource<SsdSpec>,
+    /// Its state at the start; `None` keeps that of the drive's own figures.
+    pub precondition: Option<Precondition>,
+}
+
+/// Where a drive's figures come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DriveSource<P> {
+    /// A drive that comes with the simulator, by its name: [`hdd::BUILT_IN`] or
+    /// [`super::ssd::catalogue::DRIVES`].
+    BuiltIn(String),
+    /// These figures.
+    Figures(Box<P>),
 }
 
 /// A server that takes `fixed + bytes / rate` for each request and serves some at a time, in the
