@@ -9,5 +9,6 @@ pub mod histogram;
 pub mod id;
 pub mod prng;
 pub mod sched;
+pub mod share;
 pub mod ticket;
 pub mod time;

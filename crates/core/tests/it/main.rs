@@ -12,4 +12,5 @@ mod paper_dsfq;
 mod paper_sfq;
 mod paper_sfq_d2;
 mod scripts;
+mod share;
 mod support;
