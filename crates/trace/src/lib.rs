@@ -7,6 +7,7 @@
 pub mod cache;
 pub mod codec;
 pub mod format;
+pub mod generate;
 mod record;
 pub mod statistics;
 mod text;

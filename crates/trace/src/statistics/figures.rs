@@ -65,6 +65,8 @@ pub struct Figures {
     pub sequential_share: Option<f64>,
     /// Accesses to blocks of 4 KiB by reads and writes.
     pub block_accesses: u64,
+    /// From the first byte read or written to the last; of several sources, the sum.
+    pub span_bytes: u64,
     /// Different blocks of 4 KiB that were read or written.
     pub footprint_blocks: Distinct,
     /// Different blocks of 4 KiB that were written.

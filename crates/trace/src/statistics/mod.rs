@@ -156,13 +156,11 @@ impl Statistics {
             })
             .collect();
         sources.sort_by_key(|source| source.source);
-        Some(Summary {
-            duration,
-            stepped_back: self.stepped_back,
-            total: total.figures(duration, self.footprints.total()),
-            sources,
-            others: figures(OTHERS),
-        })
+        let others = figures(OTHERS);
+        let mut total = total.figures(duration, self.footprints.total());
+        let spans = sources.iter().map(|source| &source.figures).chain(&others);
+        total.span_bytes = spans.fold(0, |sum, figures| sum.saturating_add(figures.span_bytes));
+        Some(Summary { duration, stepped_back: self.stepped_back, total, sources, others })
     }
 
     /// Whether a read or write begins where the source's last one ended.

@@ -20,6 +20,8 @@ pub(super) struct Row {
     write_sizes: Sizes,
     arrivals: Arrivals,
     sequential: u64,
+    /// The lowest and the highest byte read or written, as a range.
+    span: Option<(u64, u64)>,
     block_accesses: u64,
     block_writes: u64,
     reuse: Reuse,
@@ -35,6 +37,7 @@ impl Row {
             write_sizes: Sizes::default(),
             arrivals: Arrivals::new(),
             sequential: 0,
+            span: None,
             block_accesses: 0,
             block_writes: 0,
             reuse: Reuse::new(reuse_samples),
@@ -57,6 +60,11 @@ impl Row {
             _ => {}
         }
         self.sequential += u64::from(is_sequential);
+        if matches!(record.kind, Kind::Read | Kind::Write) {
+            let end = record.offset.saturating_add(record.length);
+            let (lowest, highest) = self.span.unwrap_or((record.offset, end));
+            self.span = Some((lowest.min(record.offset), highest.max(end)));
+        }
     }
 
     /// Counts an access to a block, named uniquely in the scope of the row.
@@ -89,6 +97,7 @@ impl Row {
             dispersion: self.dispersion(duration),
             sequential_share: share(self.sequential, transfers),
             block_accesses: self.block_accesses,
+            span_bytes: self.span.map_or(0, |(lowest, highest)| highest - lowest),
             footprint_blocks: touched,
             written_blocks: written,
             overwrite_share: share(

@@ -59,6 +59,12 @@ proptest! {
     fn footprints_and_overwrites_are_those_of_plain_sets(trace in records(200)) {
         let Some(summary) = summary(&trace) else { return Ok(()) };
         let touched: BTreeSet<_> = transfers(&trace).flat_map(blocks).collect();
+        let span = (0..4).map(|source| {
+            let of_source = || transfers(&trace).filter(|record| record.source.0 == source);
+            let end = of_source().map(|record| record.offset + record.length).max().unwrap_or(0);
+            end - of_source().map(|record| record.offset).min().unwrap_or(0)
+        });
+        prop_assert_eq!(summary.total.span_bytes, span.sum::<u64>());
         let writes = || transfers(&trace).filter(|record| record.kind == Kind::Write);
         let written: BTreeSet<_> = writes().flat_map(blocks).collect();
         prop_assert_eq!(summary.total.footprint_blocks.count, touched.len() as u64);
