@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, helpers included")]
 
 mod damage;
+mod document;
 mod hostile;
 mod real;
 mod round_trip;
