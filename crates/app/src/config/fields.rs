@@ -9,10 +9,10 @@ use toml::de::{DeTable, DeValue};
 use super::diagnostic::Diagnostics;
 
 /// A value with its place in the file.
-pub(super) type Read<T> = fn(&Spanned<DeValue<'_>>, &mut Diagnostics) -> Option<T>;
+pub(crate) type Read<T> = fn(&Spanned<DeValue<'_>>, &mut Diagnostics) -> Option<T>;
 
 /// A table that is being read.
-pub(super) struct Fields<'t, 'i> {
+pub(crate) struct Fields<'t, 'i> {
     what: String,
     table: &'t DeTable<'i>,
     span: Range<usize>,
@@ -21,12 +21,12 @@ pub(super) struct Fields<'t, 'i> {
 
 impl<'t, 'i> Fields<'t, 'i> {
     /// Begins to read a table, called `what` in messages.
-    pub(super) fn new(what: &str, table: &'t DeTable<'i>, span: Range<usize>) -> Self {
+    pub(crate) fn new(what: &str, table: &'t DeTable<'i>, span: Range<usize>) -> Self {
         Self { what: what.to_owned(), table, span, asked: Vec::new() }
     }
 
     /// Begins to read a value that must be a table.
-    pub(super) fn of(
+    pub(crate) fn of(
         what: &str,
         value: &'t Spanned<DeValue<'i>>,
         out: &mut Diagnostics,
@@ -39,12 +39,17 @@ impl<'t, 'i> Fields<'t, 'i> {
     }
 
     /// Where the table is.
-    pub(super) fn span(&self) -> Range<usize> {
+    pub(crate) fn span(&self) -> Range<usize> {
         self.span.clone()
     }
 
+    /// Whether the table has this key.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.table.contains_key(key)
+    }
+
     /// A key that may be absent.
-    pub(super) fn optional<T>(
+    pub(crate) fn optional<T>(
         &mut self,
         key: &'static str,
         read: Read<T>,
@@ -56,7 +61,7 @@ impl<'t, 'i> Fields<'t, 'i> {
     }
 
     /// A key that must be there.
-    pub(super) fn required<T>(
+    pub(crate) fn required<T>(
         &mut self,
         key: &'static str,
         read: Read<T>,
@@ -70,7 +75,7 @@ impl<'t, 'i> Fields<'t, 'i> {
     }
 
     /// An array of tables `[[key]]`, each read by `read`.
-    pub(super) fn tables<T>(
+    pub(crate) fn tables<T>(
         &mut self,
         key: &'static str,
         read: fn(&mut Fields<'_, '_>, &mut Diagnostics) -> Option<T>,
@@ -96,7 +101,7 @@ impl<'t, 'i> Fields<'t, 'i> {
     }
 
     /// Refuses whatever nobody asked for.
-    pub(super) fn finish(&self, out: &mut Diagnostics) {
+    pub(crate) fn finish(&self, out: &mut Diagnostics) {
         for (key, _) in
             self.table.iter().filter(|(key, _)| !self.asked.contains(&&*key.get_ref().clone()))
         {
@@ -112,7 +117,7 @@ impl<'t, 'i> Fields<'t, 'i> {
 }
 
 /// Refuses a value of the wrong type.
-pub(super) fn mismatch(
+pub(crate) fn mismatch(
     value: &Spanned<DeValue<'_>>,
     expected: &str,
     examples: &str,
@@ -124,14 +129,14 @@ pub(super) fn mismatch(
 }
 
 /// The known word nearest to `word`, if one is near enough to have been meant.
-pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+pub(crate) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let near = |candidate: &str| distance(word, candidate);
     let best = known.iter().copied().min_by_key(|candidate| near(candidate))?;
     (near(best) <= 1 + best.len() / 4).then_some(best)
 }
 
 /// Words as a list for a sentence.
-pub(super) fn list(words: &[&str]) -> String {
+pub(crate) fn list(words: &[&str]) -> String {
     words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }
 

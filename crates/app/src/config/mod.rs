@@ -10,18 +10,19 @@
 //! Everything found in one pass is reported together. Paths are relative to the file's folder.
 
 pub mod diagnostic;
-mod fields;
+pub(crate) mod fields;
 mod places;
 mod print;
 mod raw;
 mod resolve;
 mod uri;
-mod values;
+pub(crate) mod values;
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use evenkeel_engine::policy::check::{Place, Problem};
 use evenkeel_engine::policy::{Address, Policy, Source};
 use toml::de::DeTable;
 
@@ -89,7 +90,7 @@ pub fn parse_all(text: &str, name: &str) -> Parsed {
     if !errors.is_empty() {
         return Parsed { policy: None, diagnostics: out };
     }
-    let raw = RawPolicy::read(&table, &mut out);
+    let raw = RawPolicy::read(table.get_ref(), &mut out);
     // A part that could not be read is missing from the policy: checking what is left would blame
     // the parts that refer to it.
     let readable = !out.has_errors();
@@ -102,6 +103,32 @@ pub fn parse_all(text: &str, name: &str) -> Parsed {
     out.sort();
     let policy = (!out.has_errors()).then_some(policy);
     Parsed { policy, diagnostics: out }
+}
+
+/// Reads a policy that is a part of another document, for a gate that is not real: what only a real
+/// one needs may be left out, and its backends need not say where their bytes are. None if it has
+/// errors.
+pub(crate) fn policy_within(table: &DeTable<'_>, out: &mut Diagnostics) -> Option<Policy> {
+    let was_readable = !out.has_errors();
+    let mut raw = RawPolicy::read(table, out);
+    raw.assume_servers();
+    let (policy, places) = resolve::resolve(raw, out);
+    if was_readable && !out.has_errors() {
+        let problems = policy.check();
+        for problem in problems.iter().filter(|problem| !is_of_a_real_gate(problem)) {
+            out.push(places.locate(problem));
+        }
+    }
+    (!was_readable || !out.has_errors()).then_some(policy)
+}
+
+/// Whether a problem is about what a gate in virtual time has no use for.
+fn is_of_a_real_gate(problem: &Problem) -> bool {
+    match problem.place {
+        Place::Listener { .. } | Place::Memory { .. } => true,
+        Place::Policy { field } => field == "listeners" || field == "exports",
+        _ => false,
+    }
 }
 
 /// Reads and parses a policy file. Relative paths in it are taken from its folder.

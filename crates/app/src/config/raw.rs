@@ -115,8 +115,8 @@ pub(super) struct RawMemory {
 }
 
 impl RawPolicy {
-    pub(super) fn read(table: &Spanned<DeTable<'_>>, out: &mut Diagnostics) -> Self {
-        let mut fields = Fields::new("the policy", table.get_ref(), 0..0);
+    pub(super) fn read(table: &DeTable<'_>, out: &mut Diagnostics) -> Self {
+        let mut fields = Fields::new("the policy", table, 0..0);
         let raw = Self {
             mode: fields.optional("mode", values::mode, out),
             listen: fields
@@ -131,6 +131,22 @@ impl RawPolicy {
         };
         fields.finish(out);
         raw
+    }
+
+    /// Lets backends that do not say where their bytes are stand for a server that nobody calls.
+    pub(super) fn assume_servers(&mut self) {
+        for backend in &mut self.backends {
+            let named = [
+                backend.upstream.is_some(),
+                backend.file.is_some(),
+                backend.directory.is_some(),
+                backend.memory.is_some(),
+            ];
+            if !named.contains(&true) {
+                let server = ServerUri { address: Address::Unix("simulated".into()), tls: false };
+                backend.upstream = Some(Spanned::new(backend.span.clone(), server));
+            }
+        }
     }
 }
 

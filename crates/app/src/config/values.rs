@@ -15,13 +15,13 @@ use crate::units::{self, Amount, UnitError};
 type Value<'i> = Spanned<DeValue<'i>>;
 
 /// A network: address and prefix length.
-pub(super) type Network = (IpAddr, u8);
+pub(crate) type Network = (IpAddr, u8);
 
-pub(super) fn text(value: &Value<'_>, out: &mut Diagnostics) -> Option<String> {
+pub(crate) fn text(value: &Value<'_>, out: &mut Diagnostics) -> Option<String> {
     text_as(value, "a text", "it in quotes", out).map(str::to_owned)
 }
 
-pub(super) fn path(value: &Value<'_>, out: &mut Diagnostics) -> Option<PathBuf> {
+pub(crate) fn path(value: &Value<'_>, out: &mut Diagnostics) -> Option<PathBuf> {
     let path = text_as(value, "a path", "it in quotes", out)?;
     if path.is_empty() || path.contains('\0') {
         out.error(value.span(), "this path is empty or holds a zero byte", "name a file or folder");
@@ -30,7 +30,7 @@ pub(super) fn path(value: &Value<'_>, out: &mut Diagnostics) -> Option<PathBuf> 
     Some(PathBuf::from(path))
 }
 
-pub(super) fn truth(value: &Value<'_>, out: &mut Diagnostics) -> Option<bool> {
+pub(crate) fn truth(value: &Value<'_>, out: &mut Diagnostics) -> Option<bool> {
     if let DeValue::Boolean(truth) = value.get_ref() {
         return Some(*truth);
     }
@@ -38,7 +38,7 @@ pub(super) fn truth(value: &Value<'_>, out: &mut Diagnostics) -> Option<bool> {
     None
 }
 
-pub(super) fn whole(value: &Value<'_>, out: &mut Diagnostics) -> Option<u32> {
+pub(crate) fn whole(value: &Value<'_>, out: &mut Diagnostics) -> Option<u32> {
     if let DeValue::Integer(number) = value.get_ref() {
         let parsed = u32::from_str_radix(number.as_str(), number.radix());
         if parsed.is_err() {
@@ -51,7 +51,7 @@ pub(super) fn whole(value: &Value<'_>, out: &mut Diagnostics) -> Option<u32> {
 }
 
 /// A number from 0.001 on with at most three decimals, in thousandths.
-pub(super) fn thousandths(value: &Value<'_>, out: &mut Diagnostics) -> Option<u32> {
+pub(crate) fn thousandths(value: &Value<'_>, out: &mut Diagnostics) -> Option<u32> {
     let written = match value.get_ref() {
         DeValue::Integer(number) if number.radix() == 10 => number.as_str().to_owned(),
         DeValue::Float(number) => number.as_str().to_owned(),
@@ -68,20 +68,20 @@ pub(super) fn thousandths(value: &Value<'_>, out: &mut Diagnostics) -> Option<u3
     parsed
 }
 
-pub(super) fn size(value: &Value<'_>, out: &mut Diagnostics) -> Option<u64> {
+pub(crate) fn size(value: &Value<'_>, out: &mut Diagnostics) -> Option<u64> {
     amount(value, "a size", "such as `\"4 MiB\"`", units::parse_size, out)
 }
 
-pub(super) fn duration(value: &Value<'_>, out: &mut Diagnostics) -> Option<Span> {
+pub(crate) fn duration(value: &Value<'_>, out: &mut Diagnostics) -> Option<Span> {
     amount(value, "a duration", "such as `\"10 ms\"`", units::parse_duration, out)
 }
 
-pub(super) fn byte_rate(value: &Value<'_>, out: &mut Diagnostics) -> Option<u64> {
+pub(crate) fn byte_rate(value: &Value<'_>, out: &mut Diagnostics) -> Option<u64> {
     amount(value, "a rate", "such as `\"200 MiB/s\"`", units::parse_byte_rate, out)
 }
 
 /// One rate, or a list of them.
-pub(super) fn rates(value: &Value<'_>, out: &mut Diagnostics) -> Option<Vec<Spanned<Amount>>> {
+pub(crate) fn rates(value: &Value<'_>, out: &mut Diagnostics) -> Option<Vec<Spanned<Amount>>> {
     one_or_more(value, out, |item, out| {
         let examples = "such as `\"200 MiB/s\"` or `\"500 iops\"`";
         amount(item, "a rate", examples, units::parse_rate, out)
@@ -89,7 +89,7 @@ pub(super) fn rates(value: &Value<'_>, out: &mut Diagnostics) -> Option<Vec<Span
 }
 
 /// One burst, or a list of them.
-pub(super) fn bursts(value: &Value<'_>, out: &mut Diagnostics) -> Option<Vec<Spanned<Amount>>> {
+pub(crate) fn bursts(value: &Value<'_>, out: &mut Diagnostics) -> Option<Vec<Spanned<Amount>>> {
     one_or_more(value, out, |item, out| {
         let examples = "such as `\"4 MiB\"` or `\"100 requests\"`";
         amount(item, "a burst", examples, units::parse_burst, out)
@@ -97,17 +97,17 @@ pub(super) fn bursts(value: &Value<'_>, out: &mut Diagnostics) -> Option<Vec<Spa
 }
 
 /// A list of texts.
-pub(super) fn texts(value: &Value<'_>, out: &mut Diagnostics) -> Option<Vec<Spanned<String>>> {
+pub(crate) fn texts(value: &Value<'_>, out: &mut Diagnostics) -> Option<Vec<Spanned<String>>> {
     list_of(value, "such as `[\"a\", \"b\"]`", out, text)
 }
 
 /// A list of addresses to listen on.
-pub(super) fn addresses(value: &Value<'_>, out: &mut Diagnostics) -> Option<Vec<Spanned<Address>>> {
+pub(crate) fn addresses(value: &Value<'_>, out: &mut Diagnostics) -> Option<Vec<Spanned<Address>>> {
     list_of(value, "such as `[\"127.0.0.1:10809\"]`", out, address)
 }
 
 /// `host:port`, `[v6]:port` or `unix:/path`.
-pub(super) fn address(value: &Value<'_>, out: &mut Diagnostics) -> Option<Address> {
+pub(crate) fn address(value: &Value<'_>, out: &mut Diagnostics) -> Option<Address> {
     let examples = "`\"127.0.0.1:10809\"`, `\"[::]:10809\"` or `\"unix:/run/evenkeel/nbd.sock\"`";
     let written = text_as(value, "an address", examples, out)?;
     let parsed = parse_address(written);
@@ -119,7 +119,7 @@ pub(super) fn address(value: &Value<'_>, out: &mut Diagnostics) -> Option<Addres
 }
 
 /// `10.0.0.0/8`, or an address alone for one host.
-pub(super) fn network(value: &Value<'_>, out: &mut Diagnostics) -> Option<Network> {
+pub(crate) fn network(value: &Value<'_>, out: &mut Diagnostics) -> Option<Network> {
     let examples = "`\"10.1.0.0/16\"` or `\"10.1.2.3\"`";
     let parsed = parse_network(text_as(value, "a network", examples, out)?);
     if parsed.is_none() {
@@ -128,13 +128,13 @@ pub(super) fn network(value: &Value<'_>, out: &mut Diagnostics) -> Option<Networ
     parsed
 }
 
-pub(super) fn mode(value: &Value<'_>, out: &mut Diagnostics) -> Option<Mode> {
+pub(crate) fn mode(value: &Value<'_>, out: &mut Diagnostics) -> Option<Mode> {
     let modes = [("observe", Mode::Observe), ("shadow", Mode::Shadow), ("enforce", Mode::Enforce)];
     choice(value, "a mode", &modes, out)
 }
 
 /// One of a few words.
-pub(super) fn choice<T: Copy>(
+pub(crate) fn choice<T: Copy>(
     value: &Value<'_>,
     what: &str,
     choices: &[(&str, T)],

@@ -1,4 +1,7 @@
-//! A data server that is not ours: nbdkit on memory, its rate limited like a disk's.
+//! A data server that is not ours: nbdkit on memory, as slow as a disk.
+//!
+//! The filter `delay` lets each request sleep for a time that depends on its kind only; requests
+//! sleep beside each other, as many as a connection has threads (16).
 //!
 //! The filter `rate` is a token bucket for the whole server. A request that finds too few tokens
 //! takes what is there and sleeps for the time that the rest needs at full rate; requests that
@@ -12,6 +15,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::Context;
+use evenkeel_core::time::Span;
 use evenkeel_io::child::ChildProcess;
 use evenkeel_wire::nbd::uri::NbdUri;
 
@@ -22,6 +26,25 @@ use crate::exit::Exit;
 pub const NBDKIT_MISSING: &str = "nbdkit is not installed, and the experiment needs it as its data \
      servers: `apt install nbdkit` (Debian, Ubuntu), `dnf install nbdkit` (Fedora, RHEL), \
      `zypper install nbdkit` (SUSE)";
+
+/// How slow a data server is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// As quick as memory.
+    Free,
+    /// So many bytes per second in each direction.
+    Rate {
+        /// Bytes per second.
+        rate_bytes: u64,
+    },
+    /// Each request takes a time.
+    Delay {
+        /// Requests that read.
+        read: Span,
+        /// Requests that write.
+        write: Span,
+    },
+}
 
 /// A running nbdkit.
 #[derive(Debug)]
@@ -40,28 +63,36 @@ pub fn find_nbdkit() -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
+impl Pace {
+    /// The filter to load, and its settings.
+    fn arguments(self) -> (Option<&'static str>, Vec<String>) {
+        match self {
+            Self::Free => (None, Vec::new()),
+            Self::Rate { rate_bytes } => {
+                (Some("--filter=rate"), vec![format!("rate={}", rate_bytes * 8)])
+            }
+            Self::Delay { read, write } => {
+                let milliseconds = |name, time: Span| format!("{name}={}ms", time.0 / 1_000_000);
+                let settings = vec![milliseconds("rdelay", read), milliseconds("wdelay", write)];
+                (Some("--filter=delay"), settings)
+            }
+        }
+    }
+}
+
 impl DataServer {
-    /// Starts one of `size_bytes`, limited to `rate_bytes` per second if given.
+    /// Starts one of `size_bytes`, as slow as `pace` says.
     ///
     /// # Errors
     /// If it cannot be started.
-    pub fn start(
-        stage: &Stage,
-        name: &str,
-        size_bytes: u64,
-        rate_bytes: Option<u64>,
-    ) -> anyhow::Result<Self> {
+    pub fn start(stage: &Stage, name: &str, size_bytes: u64, pace: Pace) -> anyhow::Result<Self> {
         let socket = stage.path(&format!("{name}.sock"));
         let log = stage.path(&format!("{name}.log"));
         let mut command = Command::new("nbdkit");
         command.args(["--foreground", "--unix"]).arg(&socket);
-        if rate_bytes.is_some() {
-            command.arg("--filter=rate");
-        }
-        command.args(["memory", &format!("size={size_bytes}")]);
-        if let Some(rate_bytes) = rate_bytes {
-            command.arg(format!("rate={}", rate_bytes * 8));
-        }
+        let (filter, settings) = pace.arguments();
+        command.args(filter);
+        command.args(["memory", &format!("size={size_bytes}")]).args(settings);
         let file = std::fs::File::create(&log).context("cannot write to the scratch folder")?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
         let mut child = ChildProcess::spawn(&mut command).context("cannot start nbdkit")?;

@@ -6,7 +6,7 @@
 mod data_server;
 mod gate;
 
-pub use data_server::{DataServer, NBDKIT_MISSING, find_nbdkit};
+pub use data_server::{DataServer, NBDKIT_MISSING, Pace, find_nbdkit};
 pub use gate::GateProcess;
 
 use std::fs;

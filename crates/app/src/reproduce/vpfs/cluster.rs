@@ -8,7 +8,7 @@ use evenkeel_io::load::{Layout, LoadPlan, LoadReport, LoadSpec, Pattern, Weighte
 use evenkeel_wire::nbd::uri::NbdUri;
 
 use crate::load::measure;
-use crate::stage::{DataServer, GateProcess, Stage};
+use crate::stage::{DataServer, GateProcess, Pace, Stage};
 use crate::status::Window;
 use crate::units::print_rate;
 use crate::units::{Amount, print_duration};
@@ -57,10 +57,9 @@ impl Cluster {
     /// `count` servers, limited to `rate_bytes` per second each if given.
     pub(super) fn start(count: usize, rate_bytes: Option<u64>) -> anyhow::Result<Self> {
         let stage = Stage::new()?;
+        let pace = rate_bytes.map_or(Pace::Free, |rate_bytes| Pace::Rate { rate_bytes });
         let servers = (0..count)
-            .map(|index| {
-                DataServer::start(&stage, &format!("data{index}"), EXPORT_BYTES, rate_bytes)
-            })
+            .map(|index| DataServer::start(&stage, &format!("data{index}"), EXPORT_BYTES, pace))
             .collect::<anyhow::Result<_>>()?;
         Ok(Self { stage, servers, gates_started: 0 })
     }

@@ -1,0 +1,156 @@
+//! `--backend`: which model stands behind which backend of a policy.
+
+use std::path::Path;
+
+use evenkeel_engine::policy::Policy;
+use evenkeel_sim::device::hdd;
+use evenkeel_sim::device::spec::{ConstantSpec, DeviceSpec, DriveSource, HddSpec, SsdDevice};
+use evenkeel_sim::link::LinkSpec;
+use evenkeel_sim::scenario::BackendDevice;
+
+use crate::exit::Exit;
+use crate::simulate::file::parse_device;
+use crate::units::{parse_byte_rate, parse_duration, parse_size};
+
+/// A device for each backend of the policy.
+///
+/// # Errors
+/// [`Exit::Usage`] for a model that cannot be read and a backend without one, [`Exit::Invalid`] for
+/// a file with mistakes.
+pub(super) fn devices(models: &[String], policy: &Policy) -> anyhow::Result<Vec<BackendDevice>> {
+    let mut common = None;
+    let mut named: Vec<(&str, DeviceSpec)> = Vec::new();
+    for written in models {
+        let name = written.split_once('=').map(|(name, _)| name);
+        match policy.backends.iter().find(|backend| Some(&*backend.name) == name) {
+            Some(backend) => {
+                named.push((&backend.name, model(&written[backend.name.len() + 1..])?));
+            }
+            None if common.is_some() => {
+                let message = format!(
+                    "--backend {written}: a second model for every backend; say for which one it \
+                     is with NAME= before it"
+                );
+                return Err(Exit::Usage.because(message));
+            }
+            None => common = Some(model(written)?),
+        }
+    }
+    let device = |name: &str| {
+        let own = named.iter().find(|(one, _)| *one == name).map(|(_, device)| device.clone());
+        let device = own.or_else(|| common.clone()).ok_or_else(|| {
+            Exit::Usage
+                .because(format!("backend {name:?} has no model; add --backend {name}=MODEL"))
+        })?;
+        Ok(BackendDevice { backend: name.to_owned(), device, link: LinkSpec::default() })
+    };
+    policy.backends.iter().map(|backend| device(&backend.name)).collect()
+}
+
+fn model(written: &str) -> anyhow::Result<DeviceSpec> {
+    if let Some(name) = written.strip_prefix("hdd:") {
+        let drive = DriveSource::BuiltIn(name.to_owned());
+        return Ok(DeviceSpec::Hdd(HddSpec { drive, order: hdd::Policy::Sptf }));
+    }
+    if let Some(name) = written.strip_prefix("ssd:") {
+        let drive = DriveSource::BuiltIn(name.to_owned());
+        return Ok(DeviceSpec::Ssd(SsdDevice { drive, precondition: None }));
+    }
+    let path = Path::new(written);
+    if !path.exists() && written.contains('=') {
+        return constant(written).map_err(|reason| {
+            let message = format!(
+                "--backend {written}: {reason}; write it like rate=100MB/s,fixed=1ms,servers=8"
+            );
+            Exit::Usage.because(message)
+        });
+    }
+    file(path)
+}
+
+/// `rate=100MB/s,fixed=1ms,servers=8,size=1TiB`, in any order, each once at most.
+fn constant(written: &str) -> Result<DeviceSpec, String> {
+    let mut spec = ConstantSpec::default();
+    let mut seen: Vec<&str> = Vec::new();
+    for part in written.split(',') {
+        let (key, value) = part.split_once('=').ok_or(format!("`{part}` has no `=`"))?;
+        if seen.contains(&key) {
+            return Err(format!("`{key}` stands there twice"));
+        }
+        seen.push(key);
+        let text = |error: crate::units::UnitError| error.to_string();
+        match key {
+            "rate" => spec.rate_bytes = parse_byte_rate(value).map_err(text)?,
+            "fixed" => spec.fixed = parse_duration(value).map_err(text)?,
+            "size" => spec.size_bytes = parse_size(value).map_err(text)?,
+            "servers" => {
+                spec.servers = value
+                    .parse()
+                    .ok()
+                    .filter(|servers| *servers > 0)
+                    .ok_or(format!("`{value}` is no number of servers"))?;
+            }
+            _ => return Err(format!("`{key}` is none of rate, fixed, servers, size")),
+        }
+    }
+    Ok(DeviceSpec::Constant(spec))
+}
+
+/// A device as in a scenario, or the figures of a hard disk.
+fn file(path: &Path) -> anyhow::Result<DeviceSpec> {
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Exit::Usage.because(format!(
+            "--backend {}: it is neither a model nor a file that can be read ({error})",
+            path.display()
+        ))
+    })?;
+    if let Ok(figures) = hdd::Parameters::parse(&text) {
+        let drive = DriveSource::Figures(Box::new(figures));
+        return Ok(DeviceSpec::Hdd(HddSpec { drive, order: hdd::Policy::Sptf }));
+    }
+    if let Ok(figures) = evenkeel_sim::device::ssd::SsdSpec::parse(&text) {
+        let drive = DriveSource::Figures(Box::new(figures));
+        return Ok(DeviceSpec::Ssd(SsdDevice { drive, precondition: None }));
+    }
+    let folder = path.parent().unwrap_or(Path::new(""));
+    parse_device(&text, &path.display().to_string(), folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_core::time::Span;
+
+    use super::*;
+
+    #[test]
+    fn a_simple_model_reads_as_it_is_written() {
+        let spec = ConstantSpec {
+            rate_bytes: 100_000_000,
+            fixed: Span::from_millis(1),
+            servers: 8,
+            ..ConstantSpec::default()
+        };
+        let read = constant("fixed=1ms,rate=100MB/s,servers=8").unwrap();
+        assert_eq!(read, DeviceSpec::Constant(spec));
+        for bad in ["rate=fast", "speed=1", "rate", "servers=0", "fixed=1ms,fixed=2ms", ""] {
+            assert!(constant(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn every_backend_needs_one_model() {
+        let text = "[[backend]]\nname=\"a\"\nmemory=true\n[[backend]]\nname=\"b\"\nmemory=true\n\
+                    [[export]]\nname=\"x\"\nbackend=\"a\"\nsize=\"1 MiB\"\nlisten=[\"unix:s\"]\n";
+        let text = text.replace("listen=[\"unix:s\"]\n", "");
+        let policy = crate::config::parse(&format!("listen=[\"unix:s\"]\n{text}"), "p").unwrap();
+        let devices = |models: &[&str]| {
+            let models: Vec<String> = models.iter().map(|&model| model.to_owned()).collect();
+            devices(&models, &policy)
+        };
+        assert_eq!(devices(&["fixed=1ms"]).unwrap().len(), 2);
+        assert_eq!(devices(&["a=fixed=1ms", "fixed=2ms"]).unwrap().len(), 2);
+        let error = devices(&["a=fixed=1ms"]).unwrap_err();
+        assert!(error.to_string().contains("--backend b=MODEL"), "{error}");
+        assert_eq!(Exit::of(&devices(&["fixed=1ms", "fixed=2ms"]).unwrap_err()), Exit::Usage);
+    }
+}

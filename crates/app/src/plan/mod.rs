@@ -1,0 +1,131 @@
+//! `evenkeel plan`: what would each tenant get, were this policy in force on that storage?
+//!
+//! ```text
+//! recorded trace --read once--> survey: who asked for what, and how long it took
+//!                --replayed---> the policy, on a model of the storage --> forecast
+//!                --replayed---> the present policy, or none            --> present, unless recorded
+//! ```
+//!
+//! The code that plans is the code that enforces: the forecast is a run of the gate's own engine in
+//! virtual time.
+
+mod backend;
+mod change;
+mod figures;
+mod promise;
+mod replay;
+mod report;
+mod route;
+mod survey;
+
+use std::path::PathBuf;
+
+use evenkeel_engine::policy::{Mode, Policy};
+
+use crate::exit::Exit;
+use crate::simulate::file::load_policy;
+use crate::trace::input::STDIN;
+use crate::{plot, terminal};
+use report::{Basis, Report};
+use route::Routes;
+
+/// Arguments of `evenkeel plan`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+A MODEL is one of
+  rate=100MB/s,fixed=1ms,servers=8   so many servers, each taking fixed + bytes / rate
+  hdd:cheetah-9lp  ssd:nvme-tlc-256gib  a drive that is built in
+  FILE                               a device as in a scenario, or a drive's figures (TOML)
+and stands for every backend of the policy, or with NAME= before it for that one.
+
+Examples:
+  evenkeel serve today.toml --record day.ektrace.zst
+  evenkeel plan new.toml --trace day.ektrace.zst --backend rate=200MB/s,fixed=200us,servers=8
+  evenkeel plan new.toml --trace day.ektrace.zst --backend hdd:cheetah-9lp --present today.toml
+  evenkeel plan new.toml --trace web.csv.gz --backend new-array.toml --map web_0=web --json
+
+Ends with 1 if a promise would break: a floor or latency target is missed, or the storage cannot
+carry the load.")]
+pub struct Args {
+    /// The policy to try.
+    #[arg(value_name = "POLICY")]
+    policy: PathBuf,
+    /// What was recorded: any format of `evenkeel trace`.
+    #[arg(long, value_name = "FILE")]
+    trace: PathBuf,
+    /// What stands behind the backends; once for all, or once for each as NAME=MODEL.
+    #[arg(long, required = true, value_name = "MODEL")]
+    backend: Vec<String>,
+    /// The policy in force now, to be simulated for comparison.
+    #[arg(long, value_name = "POLICY")]
+    present: Option<PathBuf>,
+    /// Whose requests a source's are: SOURCE=TENANT or SOURCE=TENANT/EXPORT.
+    #[arg(long, value_name = "SOURCE=TENANT")]
+    map: Vec<String>,
+    /// Replay so many times as fast as recorded.
+    #[arg(long, default_value_t = 1.0, value_name = "FACTOR", value_parser = parse_speed)]
+    speed: f64,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+    /// Write figures into this folder, as SVG and PNG.
+    #[arg(long, value_name = "DIR")]
+    plot: Option<PathBuf>,
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// [`Exit::Invalid`] for a policy, model or trace with mistakes, [`Exit::Usage`] for arguments that
+/// do not fit them. A promise that would break is [`Exit::Failed`] instead.
+pub fn run(args: &Args) -> anyhow::Result<Exit> {
+    if args.trace.as_os_str() == STDIN {
+        return Err(Exit::Usage.because("a plan reads its trace more than once; name a file"));
+    }
+    let policy = load_policy(&args.policy)?;
+    let present = args.present.as_deref().map(load_policy).transpose()?;
+    let devices = backend::devices(&args.backend, &policy)?;
+    let routes = Routes::new(&policy, &args.map)?;
+    let survey = survey::of(&args.trace, &routes, args.speed)?;
+    let replay = replay::Replay { trace: &args.trace, survey: &survey, speed: args.speed };
+    let forecast = replay.run(&policy, &devices, &routes)?;
+    let basis = match &present {
+        Some(_) => Basis::PresentPolicy,
+        None if survey.has_responses => Basis::Recorded,
+        None => Basis::NoPolicy,
+    };
+    let before = match &present {
+        Some(present) => {
+            let devices = backend::devices(&args.backend, present)?;
+            let routes = Routes::new(present, &args.map)?;
+            Some(replay.run(present, &devices, &routes)?)
+        }
+        None if survey.has_responses => None,
+        None => Some(replay.run(&observing(&policy), &devices, &routes)?),
+    };
+    let report = Report::new(basis, &policy, &survey, before.as_ref(), &forecast);
+    if let Some(folder) = &args.plot {
+        for file in plot::write(folder, &figures::of(&report))? {
+            terminal::say(&format!("wrote {}", file.display()));
+        }
+    }
+    if args.json {
+        terminal::json(&report)?;
+    } else {
+        terminal::data(&report.render(terminal::colour_on_stdout()))?;
+    }
+    Ok(if report.is_kept() { Exit::Success } else { Exit::Failed })
+}
+
+/// The policy without any effect: what happens if nobody interferes.
+fn observing(policy: &Policy) -> Policy {
+    Policy { mode: Mode::Observe, ..policy.clone() }
+}
+
+fn parse_speed(text: &str) -> Result<f64, String> {
+    let speed: f64 = text.parse().map_err(|_| "it is no number".to_owned())?;
+    if (0.001..=1_000_000.0).contains(&speed) {
+        return Ok(speed);
+    }
+    Err("it is not within 0.001 to 1000000".to_owned())
+}

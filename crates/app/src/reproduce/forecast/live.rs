@@ -1,0 +1,111 @@
+//! A scenario in the real world: nbdkit as its device, a gate process, the load generator.
+
+use evenkeel_core::histogram::Histogram;
+use evenkeel_engine::policy::{Address, Policy, Source};
+use evenkeel_io::load::{self, LoadPlan, LoadReport, LoadSpec};
+use evenkeel_sim::device::spec::DeviceSpec;
+use evenkeel_sim::scenario::{self, Scenario, Workload};
+use evenkeel_wire::nbd::uri::Transport;
+
+use super::Outcome;
+use crate::load::measure;
+use crate::stage::{DataServer, GateProcess, Pace, Stage};
+
+/// Carries the scenario out; one outcome for each of its workloads.
+pub(super) fn run(scenario: &Scenario) -> anyhow::Result<Vec<Outcome>> {
+    let stage = Stage::new()?;
+    let [device] = &scenario.devices[..] else {
+        anyhow::bail!("a scenario to be held against reality has one device")
+    };
+    let (size_bytes, pace) = pace(&device.device)?;
+    let server = DataServer::start(&stage, "data", size_bytes, pace)?;
+    let gate = GateProcess::start(&stage, "gate", &policy(&scenario.policy, &server)?)?;
+    let report = measure(&plan(scenario, &gate)?)?;
+    Ok(outcomes(&report))
+}
+
+/// The data server that a device stands for.
+fn pace(device: &DeviceSpec) -> anyhow::Result<(u64, Pace)> {
+    match device {
+        DeviceSpec::Rate(spec) => {
+            Ok((spec.size_bytes, Pace::Rate { rate_bytes: spec.rate_bits / 8 }))
+        }
+        DeviceSpec::Delay(spec) => {
+            Ok((spec.size_bytes, Pace::Delay { read: spec.read, write: spec.write }))
+        }
+        _ => anyhow::bail!("only nbdkit's filters exist both live and simulated"),
+    }
+}
+
+/// The policy with the data server behind each backend, as text for a gate.
+fn policy(policy: &Policy, server: &DataServer) -> anyhow::Result<String> {
+    let mut policy = policy.clone();
+    let address = match server.uri("")?.transport {
+        Transport::Unix { socket } => Address::Unix(socket.into()),
+        Transport::Tcp { host, port } => Address::Tcp(format!("{host}:{port}")),
+    };
+    for backend in &mut policy.backends {
+        if let Source::Upstream(upstream) = &mut backend.source {
+            upstream.address = address.clone();
+        }
+    }
+    Ok(crate::config::print(&policy))
+}
+
+fn plan(scenario: &Scenario, gate: &GateProcess) -> anyhow::Result<LoadPlan> {
+    let groups = scenario.workloads.iter().map(|workload| group(workload, gate));
+    Ok(LoadPlan {
+        groups: groups.collect::<anyhow::Result<_>>()?,
+        ramp: scenario.warm_up,
+        runtime: Some(scenario.length),
+        interval: scenario.interval,
+        seed: scenario.seed,
+    })
+}
+
+/// The words of a workload mean the same to the load generator.
+fn group(workload: &Workload, gate: &GateProcess) -> anyhow::Result<LoadSpec> {
+    let targets = workload.targets.iter().map(|target| gate.uri(target));
+    let size = |size: &scenario::WeightedSize| load::WeightedSize {
+        size_bytes: size.size_bytes,
+        weight: size.weight,
+    };
+    Ok(LoadSpec {
+        name: workload.name.clone(),
+        targets: targets.collect::<anyhow::Result<_>>()?,
+        layout: match workload.layout {
+            scenario::Layout::Spread => load::Layout::Spread,
+            scenario::Layout::Striped => load::Layout::Striped,
+        },
+        clients: workload.clients,
+        depth: workload.depth,
+        arrivals: match workload.arrivals {
+            scenario::Arrivals::Constant { per_second } => load::Arrivals::Constant { per_second },
+            scenario::Arrivals::Poisson { per_second } => load::Arrivals::Poisson { per_second },
+            scenario::Arrivals::Closed { .. } | scenario::Arrivals::OnOff { .. } => {
+                load::Arrivals::Closed
+            }
+        },
+        sizes: workload.sizes.iter().map(size).collect(),
+        pattern: match workload.pattern {
+            scenario::Pattern::Sequential => load::Pattern::Sequential,
+            scenario::Pattern::Uniform => load::Pattern::Uniform,
+            scenario::Pattern::Zipf { theta } => load::Pattern::Zipf { theta },
+        },
+        read_percent: workload.read_percent,
+        range: workload.range.clone(),
+        idle: workload.idle.clone(),
+        ..LoadSpec::default()
+    })
+}
+
+fn outcomes(report: &LoadReport) -> Vec<Outcome> {
+    let outcome = |group: &load::GroupReport| {
+        let mut latency = Histogram::default();
+        let directions = [&group.read, &group.write];
+        directions.iter().for_each(|one| latency.merge(&one.latency.histogram));
+        let bytes = directions.iter().map(|one| one.bytes).sum();
+        Outcome { workload: group.name.clone(), bytes, latency }
+    };
+    report.groups.iter().map(outcome).collect()
+}
