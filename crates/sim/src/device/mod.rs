@@ -4,6 +4,7 @@
 //! input, then poll until it no longer completes. Models compose: an array owns its disks, a link
 //! the device behind it.
 
+pub mod array;
 pub mod build;
 pub mod delay;
 pub mod hdd;

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use evenkeel_core::time::Span;
-use evenkeel_sim::device::hdd::{Hdd, Parameters, Policy, validate};
+use evenkeel_sim::device::hdd::reproduce::{self, Row};
+use evenkeel_sim::device::hdd::validate;
 
 /// The recording of a drive, or nothing, said aloud, where there are no recordings.
 fn recording(name: &str) -> Option<Vec<validate::Measured>> {
@@ -17,28 +17,44 @@ fn recording(name: &str) -> Option<Vec<validate::Measured>> {
     Some(validate::recording(&String::from_utf8(text).expect("text")).expect("a recording"))
 }
 
-fn assert_close(drive: &str, recorded: &str, most_ns: u64) {
-    let Some(recording) = recording(recorded) else { return };
-    let mut model = Hdd::new(&Parameters::built_in(drive).unwrap(), Policy::Fcfs);
-    let ours = validate::replay_closed(&mut model, &recording);
-    let real: Vec<_> = recording.iter().map(|request| request.response).collect();
-    let [demerit, ours, real] =
-        [validate::demerit(&ours, &real), validate::mean(&ours), validate::mean(&real)];
-    println!("{drive}: demerit {demerit}, mean {ours}, real mean {real}");
-    assert!(demerit <= Span(most_ns), "{drive}: demerit {demerit}");
+fn assert_close(drive: &str) {
+    let listed = reproduce::recordings();
+    let listed =
+        listed.iter().find(|recording| recording.drive == drive).expect("a built-in drive");
+    let Some(requests) = recording(&listed.file) else { return };
+    let row = reproduce::demerit(listed, &requests);
+    println!("{}: {} (DiskSim: {})", row.name, row.ours, row.reference);
+    assert!(row.holds(), "{}: {}, not {:?}", row.name, row.ours, row.tolerance);
 }
 
 #[test]
 fn the_cheetah_9lp_answers_like_the_real_drive() {
-    assert_close("cheetah-9lp", "cheetah9LP", 150_000);
+    assert_close("cheetah-9lp");
 }
 
 #[test]
 fn the_atlas_10k_answers_like_the_real_drive() {
-    assert_close("atlas-10k", "atlas10k", 2 * 268_000);
+    assert_close("atlas-10k");
 }
 
 #[test]
 fn the_barracuda_answers_like_the_real_drive() {
-    assert_close("barracuda", "barracuda", 2 * 349_000);
+    assert_close("barracuda");
+}
+
+/// The rows of the depth table: those that must hold, and those whose reference is in doubt.
+fn depth_table(seed: u64) -> (Vec<Row>, Vec<Row>) {
+    reproduce::depth_table(20_000, seed).into_iter().partition(|row| row.doubt.is_none())
+}
+
+#[test]
+fn eight_striped_drives_have_disksims_throughput_and_latency_at_every_depth() {
+    let (firm, doubtful) = depth_table(1);
+    assert_eq!((firm.len(), doubtful.len()), (6 * 6 * 2, 6 * 2));
+    for row in &firm {
+        assert!(row.holds(), "{}: {} instead of {}", row.name, row.ours, row.reference);
+    }
+    for row in doubtful.iter().filter(|row| !row.holds()) {
+        println!("not held: {}: {:.0} instead of {}", row.name, row.ours, row.reference);
+    }
 }

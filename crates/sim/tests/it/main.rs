@@ -1,4 +1,5 @@
 //! Whole runs of the simulator.
 
+mod hdd;
 mod scenes;
 mod shares;

@@ -229,7 +229,7 @@ impl Hdd {
         let run = sweep.run();
         let last = u32::try_from(end - run.first).expect("no more than the run");
         let ready = run.passed(&self.mechanics, last);
-        self.arm = Arm { track: run.track(), ready };
+        self.arm = Arm { track: run.track(), ready, seen: ready };
         ready
     }
 

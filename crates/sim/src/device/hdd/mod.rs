@@ -7,14 +7,17 @@
 //! [`parameters`] says what is to be known of a drive, [`geometry`] where a sector lies,
 //! [`mechanics`] how long the moving parts take, [`sweep`] when consecutive sectors pass,
 //! [`cache`] what the buffer holds, [`queue`] who is next, and [`drive`] puts them together.
-//! [`validate`] holds the model against recordings of real drives.
+//! [`validate`] replays recordings of real drives, [`depth`] runs closed loops, and [`reproduce`]
+//! holds both against published figures.
 
 pub mod cache;
+pub mod depth;
 pub mod drive;
 pub mod geometry;
 pub mod mechanics;
 pub mod parameters;
 pub mod queue;
+pub mod reproduce;
 pub mod sweep;
 pub mod validate;
 

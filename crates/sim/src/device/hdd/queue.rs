@@ -15,14 +15,16 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use evenkeel_core::ticket::Kind;
-use evenkeel_core::time::Nanos;
+use evenkeel_core::time::{Nanos, Span};
+use serde::Deserialize;
 
 use super::geometry::Place;
 use super::mechanics::{Mechanics, Purpose};
 use super::sweep::Arm;
 
 /// The order of service.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Policy {
     /// First come, first served.
     #[default]
@@ -33,6 +35,23 @@ pub enum Policy {
     Sstf,
     /// Shortest positioning time first.
     Sptf,
+    /// The same by a clock that stands still between sectors: the angle is taken to be that at
+    /// which a sector was last read or written. So does DiskSim 4.0, whose figures need it; a drive
+    /// that waited for its bus meanwhile is then wrong by a part of a revolution.
+    SptfLastSector,
+}
+
+impl Policy {
+    /// The name used in files and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fcfs => "fcfs",
+            Self::Elevator => "elevator",
+            Self::Sstf => "sstf",
+            Self::Sptf => "sptf",
+            Self::SptfLastSector => "sptf_last_sector",
+        }
+    }
 }
 
 /// A request that waits for the arm.
@@ -112,7 +131,13 @@ impl Queue {
             Policy::Fcfs => (!self.waiting.is_empty()).then_some(0),
             Policy::Elevator => self.elevator(),
             Policy::Sstf => self.least(|waiting| waiting.sectors.start.abs_diff(self.head_lbn)),
-            Policy::Sptf => self.least(|waiting| positioned(waiting, now, arm, mechanics).0),
+            Policy::Sptf => self.least(|waiting| {
+                let begins = now.max(arm.ready).max(waiting.arm_ready);
+                positioning(waiting, begins, arm, mechanics).0 + begins.0
+            }),
+            Policy::SptfLastSector => {
+                self.least(|waiting| positioning(waiting, arm.seen, arm, mechanics).0)
+            }
         }
     }
 
@@ -144,11 +169,10 @@ impl Queue {
     }
 }
 
-/// When the first sector of a request would begin to pass.
-fn positioned(waiting: &Waiting, now: Nanos, arm: Arm, mechanics: &Mechanics) -> Nanos {
-    let begins = now.max(arm.ready).max(waiting.arm_ready);
-    let there = begins + mechanics.reposition(arm.track, waiting.place.track, waiting.purpose());
-    there + mechanics.rotation(there, waiting.place.angle_ns)
+/// From `begins` until the first sector of a request would begin to pass.
+fn positioning(waiting: &Waiting, begins: Nanos, arm: Arm, mechanics: &Mechanics) -> Span {
+    let reposition = mechanics.reposition(arm.track, waiting.place.track, waiting.purpose());
+    reposition + mechanics.rotation(begins + reposition, waiting.place.angle_ns)
 }
 
 #[cfg(test)]
@@ -186,7 +210,7 @@ mod tests {
         for (tag, lbn) in (0..).zip(lbns) {
             queue.push(request(tag, Kind::Read, *lbn));
         }
-        let arm = Arm { track: Track { cylinder: 5, head: 0 }, ready: Nanos(0) };
+        let arm = Arm { track: Track { cylinder: 5, head: 0 }, ready: Nanos(0), seen: Nanos(0) };
         let next = || queue.take(Nanos(0), arm, &mechanics()).map(|taken| taken.sectors.start);
         std::iter::from_fn(next).collect()
     }
@@ -206,7 +230,7 @@ mod tests {
         let mut queue = Queue::new(Policy::Sptf);
         queue.push(request(0, Kind::Write, 40));
         queue.push(request(1, Kind::Read, 55));
-        let arm = Arm { track: Track { cylinder: 5, head: 0 }, ready: Nanos(0) };
+        let arm = Arm { track: Track { cylinder: 5, head: 0 }, ready: Nanos(0), seen: Nanos(0) };
         assert_eq!(queue.take(Nanos(0), arm, &mechanics()).unwrap().tag, 1);
     }
 

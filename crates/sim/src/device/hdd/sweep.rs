@@ -26,6 +26,8 @@ pub struct Run {
     sectors_per_track: u32,
     /// When the head was ready on the track.
     arrived: Nanos,
+    /// When the last sector before the run passed.
+    seen: Nanos,
 }
 
 impl Run {
@@ -66,6 +68,8 @@ pub struct Arm {
     pub track: Track,
     /// When it is there and free.
     pub ready: Nanos,
+    /// When a sector last passed under its head that was read or written.
+    pub seen: Nanos,
 }
 
 impl Sweep {
@@ -88,6 +92,7 @@ impl Sweep {
             track: place.track,
             sectors_per_track: place.sectors_per_track,
             arrived,
+            seen: arm.seen,
         };
         Self { run, purpose }
     }
@@ -106,7 +111,7 @@ impl Sweep {
     /// Moves on to the next track; the drive must not end here.
     pub fn next_run(&mut self, geometry: &Geometry, mechanics: &Mechanics) {
         let ready = self.run.passed(mechanics, self.run.sectors);
-        let arm = Arm { track: self.run.track, ready };
+        let arm = Arm { track: self.run.track, ready, seen: ready };
         *self = Self::start(geometry, mechanics, arm, self.run.end(), self.purpose);
     }
 
@@ -138,6 +143,8 @@ impl Sweep {
         } else {
             run.passed(mechanics, run.passed_by(mechanics, at) + 1)
         };
-        Arm { track: run.track, ready }
+        let passed = run.passed_by(mechanics, at).min(run.sectors.min(wanted));
+        let seen = if passed == 0 { run.seen } else { run.passed(mechanics, passed) };
+        Arm { track: run.track, ready, seen }
     }
 }
