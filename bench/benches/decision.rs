@@ -46,7 +46,7 @@ impl<S: Scheduler> Bench<S> {
         let mut prng = Prng::new(42);
         for tenant in 0..tenants {
             let weight_milli = u32::try_from(500 + prng.below(8_000)).expect("small");
-            let share = Share { weight_milli, limit, floor };
+            let share = Share { weight_milli, limit, floor, ..Share::default() };
             scheduler.configure(Nanos(0), TenantId(tenant), share);
         }
         for slot in 0..tenants * QUEUED_PER_TENANT + DEPTH {

@@ -7,6 +7,7 @@
 //! | [`depth`] | the depth that SFQ(D) fills, fixed or steered | SFQ(D2), IBIS 2016 |
 //! | [`hold`] | bounded-lead hold for closed-loop tenants whose queue runs dry | this project |
 //! | [`limit`] | token-bucket limits per tenant above any policy | |
+//! | [`edf`] | earliest deadline first, late ones last | Liu and Layland 1973; Moore 1968 |
 //! | [`mclock`] | floors, limits and shares by tags, over many servers | mClock, OSDI 2010 |
 //! | [`dsfq`] | total-service shares over many servers | Wang & Merchant, FAST 2007 |
 //!
@@ -28,6 +29,7 @@
 mod bucket;
 pub mod depth;
 pub mod dsfq;
+pub mod edf;
 pub mod fifo;
 mod heap;
 pub mod hold;
@@ -66,6 +68,8 @@ pub struct Share {
     pub limit: Limit,
     /// Lower bounds, kept by [`mclock`]; other policies have none.
     pub floor: Floor,
+    /// Goal for the response time, pursued by [`edf`]; zero for none.
+    pub latency_goal: Span,
 }
 
 /// Lower bounds of one tenant: what it gets first whenever it asks for it. Zero means none.
@@ -93,7 +97,12 @@ pub struct Limit {
 
 impl Default for Share {
     fn default() -> Self {
-        Self { weight_milli: 1000, limit: Limit::default(), floor: Floor::default() }
+        Self {
+            weight_milli: 1000,
+            limit: Limit::default(),
+            floor: Floor::default(),
+            latency_goal: Span::ZERO,
+        }
     }
 }
 

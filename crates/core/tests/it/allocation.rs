@@ -3,6 +3,7 @@
 use evenkeel_core::histogram::Histogram;
 use evenkeel_core::id::TenantId;
 use evenkeel_core::sched::depth::DepthPolicy;
+use evenkeel_core::sched::edf::Edf;
 use evenkeel_core::sched::fifo::Fifo;
 use evenkeel_core::sched::limit::Limited;
 use evenkeel_core::sched::mclock::Mclock;
@@ -20,7 +21,9 @@ fn allocations(mut scheduler: impl Scheduler) -> u64 {
     for tenant in 0..TENANTS {
         // Every second tenant has a limit, and meets it.
         let limit = if tenant % 2 == 0 { limit } else { Limit::default() };
-        let share = Share { weight_milli: 1000 + tenant, limit, ..Share::default() };
+        let latency_goal = Span(u64::from(tenant) * 1_000_000);
+        let weight_milli = 1000 + tenant;
+        let share = Share { weight_milli, limit, latency_goal, ..Share::default() };
         scheduler.configure(Nanos(0), TenantId(tenant), share);
     }
     for slot in 0..TENANTS * 8 {
@@ -51,6 +54,7 @@ fn no_policy_allocates_in_steady_state() {
     assert_eq!(allocations(sfq(Span::ZERO)), 0);
     assert_eq!(allocations(sfq(Span::from_millis(1))), 0);
     assert_eq!(allocations(Limited::new(sfq(Span::ZERO))), 0);
+    assert_eq!(allocations(Edf::new(DepthPolicy::Requests(32))), 0);
     assert_eq!(allocations(Mclock::new(DepthPolicy::Requests(32))), 0);
 }
 

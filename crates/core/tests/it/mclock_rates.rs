@@ -24,6 +24,7 @@ fn share((weight, floor, limit): Terms) -> Share {
         weight_milli: weight * 1000,
         floor: Floor { rate_iops: floor, ..Floor::default() },
         limit: Limit { rate_iops: limit, burst_requests: BURST, ..Limit::default() },
+        ..Share::default()
     }
 }
 

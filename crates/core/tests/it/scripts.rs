@@ -8,8 +8,8 @@
 //! |---|---|
 //! | `fifo [depth=N]` | a new scheduler, clock at 0 |
 //! | `sfq depth=N [hold=MS]`, `sfq bytes=N [hold=MS]` | likewise |
-//! | `mclock depth=N` | likewise |
-//! | `tenant N [weight=N] [floor=N] [iops=N burst=N]` | adds or changes a tenant |
+//! | `mclock depth=N`, `edf depth=N` | likewise |
+//! | `tenant N [weight=N] [floor=N] [goal=MS] [iops=N burst=N]` | adds or changes a tenant |
 //! | `at MS` | sets the clock |
 //! | `send TENANT COUNT [cost=US] [size=BYTES]` | tickets arrive, named by a running number |
 //! | `poll` | dispatches whatever may go: `tenant:ticket` in order, then why it stops |
@@ -21,6 +21,7 @@ use std::path::Path;
 
 use evenkeel_core::id::TenantId;
 use evenkeel_core::sched::depth::DepthPolicy;
+use evenkeel_core::sched::edf::Edf;
 use evenkeel_core::sched::fifo::Fifo;
 use evenkeel_core::sched::limit::Limited;
 use evenkeel_core::sched::mclock::Mclock;
@@ -79,6 +80,7 @@ impl Stage {
                 *self = Self::new(Box::new(Limited::new(Fifo::new(depth))));
             }
             "sfq" => *self = Self::new(Box::new(Limited::new(new_sfq(&words)))),
+            "edf" => *self = Self::new(Box::new(Edf::new(depth(&words)))),
             "mclock" => *self = Self::new(Box::new(Mclock::new(depth(&words)))),
             "tenant" => self.tenant(&words),
             "at" => self.now = Nanos(u64::from(words.number(1)) * 1_000_000),
@@ -107,9 +109,14 @@ impl Stage {
             burst_requests: words.value("burst"),
             ..Limit::default()
         };
+        let latency_goal = Span::from_millis(words.value("goal"));
         let tenant = TenantId(words.number(1));
         let floor = Floor { rate_iops: words.value("floor"), ..Floor::default() };
-        self.scheduler.configure(self.now, tenant, Share { weight_milli, limit, floor });
+        self.scheduler.configure(
+            self.now,
+            tenant,
+            Share { weight_milli, limit, floor, latency_goal },
+        );
     }
 
     fn send(&mut self, words: &Words<'_>) {
