@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use tracing_subscriber::EnvFilter;
 
 use crate::exit::Exit;
+use crate::trace;
 use crate::{check, completions, ctl, demo, load, man, reproduce, serve, terminal, top, version};
 
 /// What every `--help` ends with.
@@ -59,6 +60,8 @@ pub enum Command {
     Demo(demo::Args),
     /// Put load on NBD servers and measure how they bear it.
     Bench(load::Args),
+    /// Read, change and replay block traces.
+    Trace(trace::Args),
     /// Run a paper's experiments and hold the outcome against its figures.
     Reproduce(reproduce::Args),
     /// Print a completion script for a shell.
@@ -76,6 +79,7 @@ impl Command {
             Self::Top(args) => top::run(&args),
             Self::Demo(args) => demo::run(&args),
             Self::Bench(args) => load::run(&args),
+            Self::Trace(args) => trace::run(&args),
             Self::Reproduce(args) => reproduce::run(&args),
             Self::Completions(args) => completions::run(&args),
             Self::Man(args) => man::run(&args),

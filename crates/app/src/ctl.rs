@@ -1,13 +1,16 @@
 //! `evenkeel ctl`: asks and changes a running gate over its control socket.
 
 use std::future::Future;
+use std::path::PathBuf;
 
 use clap::Subcommand;
 use evenkeel_core::time::Span;
 use hyper::Method;
 use serde_json::Value;
 
-use crate::control::change::{ExportSpec, MatchSpec, ModeName, ModeSpec, TenantSpec};
+use crate::control::change::{
+    ExportSpec, MatchSpec, ModeName, ModeSpec, RecordingSpec, TenantSpec,
+};
 use crate::control::client::{Client, ControlArgs, segment};
 use crate::exit::Exit;
 use crate::status::Status;
@@ -26,6 +29,8 @@ Examples:
   evenkeel ctl tenant set backup --limit '200 MiB/s' --limit '500 iops'
   evenkeel ctl export add carol --backend disk --size '10 GiB'
   evenkeel ctl export remove carol
+  evenkeel ctl record start /var/tmp/hour.ektrace.zst
+  evenkeel ctl record stop
 
 Changes live until the next reload of the file.")]
 pub struct Args {
@@ -56,11 +61,27 @@ enum Action {
         #[command(subcommand)]
         action: TenantAction,
     },
+    /// Record every request as a trace.
+    Record {
+        #[command(subcommand)]
+        action: RecordAction,
+    },
     /// Change what clients see.
     Export {
         #[command(subcommand)]
         action: ExportAction,
     },
+}
+
+#[derive(Debug, Subcommand)]
+enum RecordAction {
+    /// Record from now on, in the native format.
+    Start {
+        /// The file, on the gate's machine; .gz or .zst packs it.
+        file: PathBuf,
+    },
+    /// Complete the recording.
+    Stop,
 }
 
 #[derive(Debug, Subcommand)]
@@ -169,6 +190,15 @@ fn request(action: &Action) -> anyhow::Result<(Method, String, Option<Value>)> {
             let body = serde_json::to_value(ModeSpec { mode: *mode })?;
             (Method::PUT, "/v1/mode".to_owned(), Some(body))
         }
+        Action::Record { action: RecordAction::Start { file } } => {
+            // The gate may run in another folder.
+            let spec = RecordingSpec { file: std::path::absolute(file)? };
+            let body = serde_json::to_value(spec)?;
+            (Method::PUT, "/v1/recording".to_owned(), Some(body))
+        }
+        Action::Record { action: RecordAction::Stop } => {
+            (Method::DELETE, "/v1/recording".to_owned(), None)
+        }
         Action::Tenant { action: TenantAction::Set(set) } => {
             let body = serde_json::to_value(set.spec())?;
             (Method::PUT, format!("/v1/tenants/{}", segment(&set.name)), Some(body))
@@ -230,7 +260,9 @@ fn report(answer: &Value, json: bool) -> anyhow::Result<()> {
     if let Some(warnings) = answer["warnings"].as_str().filter(|text| !text.is_empty()) {
         terminal::say(warnings);
     }
-    terminal::say("done");
+    // A recording says more than that it is done.
+    let said = [&answer["summary"], &answer["file"]].into_iter().find_map(Value::as_str);
+    terminal::say(said.unwrap_or("done"));
     Ok(())
 }
 

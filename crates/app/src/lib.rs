@@ -13,6 +13,7 @@
 //! | [`top`] | the accounts as a live picture |
 //! | [`demo`] | a minute that shows what shares are for |
 //! | [`load`] | `bench`: load on NBD servers, and how they bear it |
+//! | [`trace`] | block traces: conversion, statistics, replay |
 //! | [`reproduce`] | a paper's experiments, claim by claim |
 //! | [`plot`] | charts as SVG and PNG |
 //! | [`stage`] | gates and data servers as child processes, for experiments |
@@ -42,6 +43,7 @@ pub mod stage;
 pub mod status;
 pub mod terminal;
 pub mod top;
+pub mod trace;
 pub mod units;
 pub mod version;
 

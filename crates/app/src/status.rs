@@ -12,6 +12,7 @@ use evenkeel_core::ticket::Kind;
 use evenkeel_engine::policy::{Group, Policy};
 use evenkeel_engine::report::{DomainReport, ServerReport, TenantReport};
 use evenkeel_io::gate::{BackendReport, ExportReport, GateReport};
+use evenkeel_io::record::RecordingReport;
 use serde::{Deserialize, Serialize};
 
 use crate::config::mode_name;
@@ -30,6 +31,9 @@ pub struct Status {
     pub connections: Connections,
     /// Payload held in the gate.
     pub memory: Memory,
+    /// The recording under way, if there is one.
+    #[serde(default)]
+    pub recording: Option<Recording>,
     /// One for each group of backends, and for each backend in no group.
     pub domains: Vec<Domain>,
     /// The state of each backend.
@@ -56,6 +60,23 @@ pub struct Memory {
     pub bytes: u64,
     /// Most bytes ever held.
     pub bound_bytes: u64,
+}
+
+/// A recording of the requests that the gate serves.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recording {
+    /// Where it goes.
+    pub file: String,
+    /// Requests written.
+    pub requests: u64,
+    /// Requests dropped because the disk could not keep up, or refused.
+    pub dropped_requests: u64,
+    /// Written requests whose arrival is stated later than it was.
+    pub late_requests: u64,
+    /// Bytes of the trace, before compression.
+    pub bytes: u64,
+    /// Why the disk refused, if it did.
+    pub trouble: Option<String>,
 }
 
 /// One scheduling domain: servers whose shares count together.
@@ -255,6 +276,7 @@ impl Status {
                 protocol_errors: report.protocol_errors,
             },
             memory: Memory { bytes: report.memory_bytes, bound_bytes: report.memory_bound_bytes },
+            recording: report.recording.as_ref().map(Recording::from),
             domains: domains.collect(),
             backends: report.backends.iter().map(backend).collect(),
             exports: report.exports.iter().map(export).collect(),
@@ -333,6 +355,19 @@ fn tenant(tenant: &TenantReport, detail: Detail) -> Tenant {
         shadow_held_units: tenant.shadow_held_units,
         backlogged_seconds: tenant.backlogged.as_secs_f64(),
         service_seconds: tenant.delivered_cost.as_secs_f64(),
+    }
+}
+
+impl From<&RecordingReport> for Recording {
+    fn from(report: &RecordingReport) -> Self {
+        Self {
+            file: report.name.clone(),
+            requests: report.requests,
+            dropped_requests: report.dropped,
+            late_requests: report.late,
+            bytes: report.bytes,
+            trouble: report.trouble.clone(),
+        }
     }
 }
 

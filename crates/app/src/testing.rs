@@ -8,6 +8,7 @@ use evenkeel_engine::report::{
     DomainReport, Interference, KindReport, ServerReport, ShareWindow, TenantReport,
 };
 use evenkeel_io::gate::{BackendReport, ExportReport, GateReport};
+use evenkeel_io::record::RecordingReport;
 
 /// The policy that [`sample_report`] belongs to.
 pub(crate) fn sample_policy() -> Policy {
@@ -76,6 +77,14 @@ pub(crate) fn later_report(steps: u64) -> GateReport {
         connections: 6,
         memory_bytes: 12 << 20,
         memory_bound_bytes: 256 << 20,
+        recording: Some(RecordingReport {
+            name: "gate.ektrace.zst".to_owned(),
+            requests: 1200,
+            dropped: 3,
+            late: 1,
+            bytes: 9600,
+            trouble: None,
+        }),
         ..GateReport::default()
     }
 }

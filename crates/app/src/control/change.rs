@@ -1,6 +1,7 @@
 //! Changes to the policy in force: what each means, held against the same rules as the file.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use evenkeel_core::sched::{Limit, Share};
 use evenkeel_engine::policy::{Export, Match, Mode, Policy, Tenant};
@@ -30,6 +31,14 @@ pub enum Change {
 pub struct ModeSpec {
     /// `observe`, `shadow` or `enforce`.
     pub mode: ModeName,
+}
+
+/// The body of `PUT /v1/recording`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecordingSpec {
+    /// Where the trace goes, on the gate's machine.
+    pub file: PathBuf,
 }
 
 /// A mode as the API spells it.

@@ -9,6 +9,7 @@
 //! PUT    /v1/mode
 //! PUT    /v1/tenants/{name}   DELETE ...
 //! PUT    /v1/exports/{name}   DELETE ...
+//! PUT    /v1/recording        DELETE ...
 //! ```
 //!
 //! Changes made here live until the next reload of the file, and are held against the same rules as
@@ -25,9 +26,11 @@ use std::sync::Arc;
 
 use evenkeel_engine::policy::{Mode, Policy};
 use evenkeel_io::gate::{GateError, GateHandle};
+use evenkeel_io::record::RecordingReport;
 use tokio::sync::Mutex;
 
 use crate::config::{self, Diagnostics, LoadError, Parsed};
+use crate::trace::record;
 use change::{Change, ChangeError};
 
 pub use http::serve;
@@ -55,6 +58,20 @@ pub enum ApplyError {
     /// The gate cannot do it.
     #[error(transparent)]
     Gate(#[from] GateError),
+}
+
+/// Why a recording was not started or stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The file cannot be made.
+    #[error("{0:#}")]
+    File(anyhow::Error),
+    /// There is one already.
+    #[error("a recording is under way; end it with `evenkeel ctl record stop`")]
+    Twice,
+    /// There is none.
+    #[error("no recording is under way")]
+    None,
 }
 
 impl Control {
@@ -87,6 +104,34 @@ impl Control {
         }
         self.gate.reload(policy).await?;
         Ok(diagnostics)
+    }
+
+    /// Starts a recording and gives the name of its file.
+    ///
+    /// # Errors
+    /// [`RecordError`]; nothing is recorded, or what was goes on.
+    pub async fn start_recording(&self, path: PathBuf) -> Result<String, RecordError> {
+        let started = tokio::task::spawn_blocking(move || record::start(&path)).await;
+        let recorder =
+            started.expect("opening a file does not panic").map_err(RecordError::File)?;
+        let name = recorder.report().name;
+        if self.gate.start_recording(Arc::clone(&recorder)).await {
+            return Ok(name);
+        }
+        // It is empty, and nobody has seen it.
+        recorder.finish();
+        let _ = std::fs::remove_file(&name);
+        Err(RecordError::Twice)
+    }
+
+    /// Ends the recording under way and completes its file.
+    ///
+    /// # Errors
+    /// [`RecordError::None`].
+    pub async fn stop_recording(&self) -> Result<RecordingReport, RecordError> {
+        let recorder = self.gate.stop_recording().await.ok_or(RecordError::None)?;
+        let finished = tokio::task::spawn_blocking(move || recorder.finish()).await;
+        Ok(finished.expect("a recording ends without a panic"))
     }
 
     /// Changes the policy in force. Gives the warnings.

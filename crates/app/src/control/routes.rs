@@ -11,12 +11,13 @@ use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post, put};
 use serde_json::{Value, json};
 
-use super::change::{Change, ChangeError, ExportSpec, ModeSpec, TenantSpec};
-use super::{ApplyError, Control};
+use super::change::{Change, ChangeError, ExportSpec, ModeSpec, RecordingSpec, TenantSpec};
+use super::{ApplyError, Control, RecordError};
 use crate::config::{self, Diagnostics, LoadError};
 use crate::metrics;
 use crate::metrics::process::Usage;
-use crate::status::{Detail, Status};
+use crate::status::{Detail, Recording, Status};
+use crate::trace::record;
 
 /// Largest body of a request.
 const BODY_BYTES_MAX: usize = 64 << 10;
@@ -35,6 +36,7 @@ pub fn operator(control: Arc<Control>) -> Router {
         .route("/v1/mode", put(put_mode))
         .route("/v1/tenants/{name}", tenant)
         .route("/v1/exports/{name}", export)
+        .route("/v1/recording", put(start_recording).delete(stop_recording))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(control)
 }
@@ -112,6 +114,20 @@ async fn remove_export(State(control): Shared, Path(name): Path<String>) -> Answ
     change(&control, Change::RemoveExport(name)).await
 }
 
+async fn start_recording(State(control): Shared, body: Body<RecordingSpec>) -> Answer {
+    let Json(spec) = body?;
+    let file = control.start_recording(spec.file).await?;
+    tracing::info!(file, "recording started");
+    Ok(Json(json!({ "done": true, "file": file })))
+}
+
+async fn stop_recording(State(control): Shared) -> Answer {
+    let report = control.stop_recording().await?;
+    let summary = record::summary(&report);
+    tracing::info!(summary, "recording ended");
+    Ok(Json(json!({ "done": true, "summary": summary, "recording": Recording::from(&report) })))
+}
+
 async fn change(control: &Control, change: Change) -> Answer {
     // Who changed what belongs in the log.
     let what = format!("{change:?}");
@@ -160,6 +176,16 @@ impl From<ApplyError> for Refusal {
             }
             ApplyError::Gate(_) => Self::new(StatusCode::CONFLICT, error.to_string()),
         }
+    }
+}
+
+impl From<RecordError> for Refusal {
+    fn from(error: RecordError) -> Self {
+        let status = match error {
+            RecordError::File(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            RecordError::Twice | RecordError::None => StatusCode::CONFLICT,
+        };
+        Self::new(status, error.to_string())
     }
 }
 

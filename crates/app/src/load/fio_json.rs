@@ -22,7 +22,7 @@ const PERCENTILES: [f64; 17] = [
 ];
 
 /// The whole document.
-pub(super) fn document(plan: &LoadPlan, report: &LoadReport) -> Value {
+pub(crate) fn document(plan: &LoadPlan, report: &LoadReport) -> Value {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let jobs: Vec<Value> = plan
         .groups
@@ -66,7 +66,7 @@ fn job(id: usize, spec: &LoadSpec, (group, report): (&GroupReport, &LoadReport))
         "eta": 0,
         "read": direction(&group.read, group, |entry| (entry.reads, entry.read_bytes)),
         "write": direction(&group.write, group, |entry| (entry.writes, entry.write_bytes)),
-        "trim": direction(&DirectionReport::default(), group, |_| (0, 0)),
+        "trim": direction(&group.other, group, |_| (0, 0)),
         "sync": {
             "total_ios": group.flush.requests,
             "lat_ns": times(&group.flush.latency, true),

@@ -4,8 +4,8 @@
 //! fio's output read this; talk and the progress bar go to stderr.
 
 mod args;
-mod fio_json;
-mod table;
+pub(crate) mod fio_json;
+pub(crate) mod table;
 
 pub use args::Args;
 

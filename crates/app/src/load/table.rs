@@ -27,7 +27,8 @@ pub(super) fn render(plan: &LoadPlan, report: &LoadReport) -> String {
     text + &own_cost(report)
 }
 
-fn directions(group: &GroupReport) -> String {
+/// What every kind of request met with, as a table.
+pub(crate) fn directions(group: &GroupReport) -> String {
     let header =
         ["", "IOPS", "RATE", "MEAN", "MIN", "P50", "P90", "P99", "P99.9", "MAX", "REQUESTS"];
     let seconds = group.measured.as_secs_f64().max(1e-9);
@@ -48,13 +49,19 @@ fn directions(group: &GroupReport) -> String {
             direction.requests.to_string(),
         ]
     };
-    let all = [("read", &group.read), ("write", &group.write), ("flush", &group.flush)];
+    let all = [
+        ("read", &group.read),
+        ("write", &group.write),
+        ("flush", &group.flush),
+        ("other", &group.other),
+    ];
     let rows: Vec<_> =
         all.into_iter().filter(|(_, direction)| direction.requests > 0).map(row).collect();
     terminal::table(&header, &rows)
 }
 
-fn series(report: &LoadReport, group: &GroupReport) -> String {
+/// The rate of bytes over time, as one line.
+pub(crate) fn series(report: &LoadReport, group: &GroupReport) -> String {
     let rates: Vec<f64> = group
         .series
         .iter()
@@ -71,7 +78,8 @@ fn series(report: &LoadReport, group: &GroupReport) -> String {
     format!("{line}  (one bar is {width}, the highest {})", human::byte_rate(top))
 }
 
-fn troubles(group: &GroupReport) -> Vec<String> {
+/// What went wrong, a line each.
+pub(crate) fn troubles(group: &GroupReport) -> Vec<String> {
     let mut lines = Vec::new();
     if group.errors > 0 {
         let first = group.first_error.as_deref().unwrap_or("unknown");
@@ -88,7 +96,8 @@ fn troubles(group: &GroupReport) -> Vec<String> {
     lines
 }
 
-fn own_cost(report: &LoadReport) -> String {
+/// What the generator itself took.
+pub(crate) fn own_cost(report: &LoadReport) -> String {
     let per_request = Span(report.cpu.sum().0.checked_div(report.requests_in_all).unwrap_or(0));
     format!(
         "the generator itself took {} of processor time, {} per request\n",

@@ -60,6 +60,12 @@ impl Page<'_> {
         for (metric, value) in numbers {
             self.document.family(metric).count(&[], value);
         }
+        if let Some(recording) = &report.recording {
+            let mut recorded = self.document.family(&metric::RECORDED);
+            recorded.count(&["written"], recording.requests);
+            recorded.count(&["dropped"], recording.dropped);
+            self.document.family(&metric::RECORDED_BYTES).count(&[], recording.bytes);
+        }
     }
 
     fn tenant_operations(&mut self) {

@@ -83,6 +83,12 @@ metrics! {
     MEMORY_BOUND = Gauge "evenkeel_memory_bound_bytes" []
         "The most payload bytes that the gate may hold.";
 
+    RECORDED = Counter "evenkeel_recorded_requests_total" ["result"]
+        "Requests of the recording under way: written, or dropped because the disk could not keep \
+         up. Absent while nothing is recorded.";
+    RECORDED_BYTES = Counter "evenkeel_recorded_bytes_total" []
+        "Bytes of the recording under way, before compression.";
+
     OFFERED_REQUESTS = Counter "evenkeel_offered_requests_total" ["domain", "tenant", "op"]
         "Requests that arrived.";
     OFFERED_BYTES = Counter "evenkeel_offered_bytes_total" ["domain", "tenant", "op"]

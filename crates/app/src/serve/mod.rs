@@ -30,6 +30,7 @@ use crate::control::socket::ControlSocket;
 use crate::control::{self, Control};
 use crate::exit::Exit;
 use crate::terminal;
+use crate::trace::record;
 use banner::Places;
 
 /// Where metrics are served unless the command line says otherwise.
@@ -49,6 +50,7 @@ Examples:
   evenkeel serve policy.toml
   evenkeel serve policy.toml --mode observe
   evenkeel serve --metrics off --log json 2> evenkeel.log
+  evenkeel serve policy.toml --record day.ektrace.zst
 
 SIGHUP reads the policy file again; SIGTERM and SIGINT stop the gate and end with 0.")]
 pub struct Args {
@@ -67,6 +69,10 @@ pub struct Args {
     /// port if that is taken].
     #[arg(long, value_name = "ADDR")]
     metrics: Option<String>,
+    /// Record every request as a trace, in the native format; .gz or .zst packs it. A file that is
+    /// there is kept, and the recording takes a free name beside it.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
     /// Threads of the data path [default: one per core of the machine].
     #[arg(long, value_name = "N")]
     cores: Option<NonZeroUsize>,
@@ -90,7 +96,8 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
 
     let cores = args.cores.or_else(|| std::thread::available_parallelism().ok());
     let cores = cores.map_or(1, NonZeroUsize::get);
-    let options = Options { cores, drive: DriveKind::default(), recorder: None };
+    let recorder = args.record.as_deref().map(record::start).transpose()?;
+    let options = Options { cores, drive: DriveKind::default(), recorder: recorder.clone() };
     let gate = Gate::start(policy.clone(), &options)?;
     let control = Control::new(gate.handle(), file.clone(), mode);
     let places = Places {
@@ -106,6 +113,9 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     drop(runtime);
     drop(socket);
     gate.stop(GRACE);
+    if let Some(recorder) = recorder {
+        terminal::say(&record::summary(&recorder.report()));
+    }
     served?;
     Ok(Exit::Success)
 }

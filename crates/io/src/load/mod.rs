@@ -20,6 +20,7 @@ mod client;
 mod cpu;
 mod link;
 mod pace;
+mod probe;
 mod record;
 pub mod replay;
 mod report;
@@ -30,6 +31,7 @@ mod work;
 mod workload;
 mod zipf;
 
+pub use probe::{ExportOffer, probe};
 pub use report::{
     CpuTime, DirectionReport, GroupReport, IntervalReport, Latency, LoadReport, Progress,
     Verification,

@@ -43,6 +43,12 @@ pub trait Sink: Send {
     /// If they cannot be kept; the recording is over then.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
 
+    /// Makes all that it took readable by others.
+    ///
+    /// # Errors
+    /// If it cannot be written; the recording is over then.
+    fn flush(&mut self) -> io::Result<()>;
+
     /// Takes no more: completes what was written.
     ///
     /// # Errors

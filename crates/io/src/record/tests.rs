@@ -44,6 +44,10 @@ impl Sink for Store {
         Ok(())
     }
 
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
     fn finish(self: Box<Self>) -> io::Result<()> {
         Ok(())
     }
@@ -128,6 +132,10 @@ struct Slow(std::sync::mpsc::Receiver<()>);
 impl Sink for Slow {
     fn write(&mut self, _: &[u8]) -> io::Result<()> {
         let _ = self.0.recv();
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use evenkeel_core::time::Nanos;
 use evenkeel_trace::codec::Encoder;
@@ -14,6 +14,9 @@ use super::{Block, Counts, Sink};
 
 /// How long the writer waits for a block before it looks at the watermarks again.
 const ROUND: Duration = Duration::from_millis(200);
+
+/// How often what was written is made readable: what a gate that is killed may lose.
+const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
 /// Requests that wait for older ones to end; with more, the oldest are written all the same.
 pub(super) const PENDING_MAX: usize = 1 << 18;
@@ -34,6 +37,8 @@ pub(super) struct Writer {
     pending: Vec<Record>,
     written_to: Nanos,
     output: Vec<u8>,
+    /// Requests, and when, at the last flush.
+    flushed: (u64, Instant),
 }
 
 impl Writer {
@@ -47,6 +52,7 @@ impl Writer {
             pending: Vec::new(),
             written_to: Nanos::ZERO,
             output: Vec::new(),
+            flushed: (0, Instant::now()),
         }
     }
 
@@ -62,6 +68,7 @@ impl Writer {
             if is_over {
                 return self.finish();
             }
+            self.flush();
         }
     }
 
@@ -129,6 +136,20 @@ impl Writer {
             }
         }
         self.output.clear();
+    }
+
+    fn flush(&mut self) {
+        let (requests, at) = self.flushed;
+        let written = self.counts.requests.load(Ordering::Relaxed);
+        if written == requests || at.elapsed() < FLUSH_EVERY {
+            return;
+        }
+        self.flushed = (written, Instant::now());
+        self.encoder.flush(&mut self.output);
+        self.hand_on();
+        if let Some(Err(error)) = self.sink.as_mut().map(|sink| sink.flush()) {
+            self.fail(&error);
+        }
     }
 
     fn finish(mut self) {
