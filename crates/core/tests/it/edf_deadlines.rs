@@ -136,13 +136,14 @@ proptest! {
         let arrivals: Vec<_> = jobs.into_iter().map(|(tenant, service_ms)| Arrival {
             at: Nanos(0), tenant, service: Span::from_millis(service_ms),
         }).collect();
-        let (late, fewest) = (late(&goals, &serve(&goals, &arrivals)), fewest_late(&goals, &arrivals));
+        let late = late(&goals, &serve(&goals, &arrivals));
+        let fewest = fewest_late(&goals, &arrivals);
         prop_assert!(late as f64 <= fewest as f64 * 1.05, "{late} late, {fewest} must be");
     }
 }
 
-/// The bound knows what will come and may serve it early, which nobody can; the smaller the overload,
-/// the more that is worth.
+/// The bound knows what will come and may serve it early, which nobody can; the smaller the
+/// overload, the more that is worth.
 #[test]
 fn a_stream_in_overload_is_late_little_more_than_with_foresight() {
     let goals = [100, 200, 400].map(Span::from_millis);

@@ -174,7 +174,9 @@ proptest! {
 
     #[test]
     fn floors_within_one_percent_shares_within_two_limits_in_every_second(
-        tenants in prop::collection::vec((1u32..9, 0u64..120, prop_oneof![Just(0u64), 130u64..900]), 2..8),
+        tenants in prop::collection::vec(
+            (1u32..9, 0u64..120, prop_oneof![Just(0u64), 130u64..900]), 2..8,
+        ),
     ) {
         let mut device = Device::new(1000, &tenants);
         device.run(Span::from_secs(2));

@@ -88,7 +88,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_set_of_kept_jobs_is_larger(jobs in prop::collection::vec((1u64..20, 1u64..60), 1..12)) {
+        fn no_set_of_kept_jobs_is_larger(
+            jobs in prop::collection::vec((1u64..20, 1u64..60), 1..12),
+        ) {
             let mut jobs: Vec<Job> = jobs.into_iter().map(job).collect();
             jobs.sort_by_key(|job| job.deadline);
             let mut planner = Planner::default();

@@ -29,14 +29,14 @@
 //!   then starts level with the others by construction, which the paper adjusts for.
 //! - A limit binds due requests too, and counts from when requests were dispatched rather than from
 //!   when they arrived: so it holds over every window, also behind a device that hesitated.
-//! - Service by floor may bring a tenant's turn forward by one second of device time at most. Without
-//!   that bound a tenant with a great floor would be starved for as long as it lasted, were the
-//!   floor ever lowered.
+//! - Service by floor may bring a tenant's turn forward by one second of device time at most.
+//!   Without that bound a tenant with a great floor would be starved for as long as it lasted, were
+//!   the floor ever lowered.
 //! - Tags are computed when a ticket reaches the head (as ceph/dmclock does by option), so that a
 //!   withdrawn ticket leaves no trace.
 //!
-//! **Cost.** Every call is up to three heap operations. Nothing allocates once as much was queued as
-//! ever will be.
+//! **Cost.** Every call is up to three heap operations. Nothing allocates once as much was queued
+//! as ever will be.
 
 mod clock;
 pub mod tracker;
