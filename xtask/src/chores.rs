@@ -12,8 +12,9 @@ const BLESS: &str = "EVENKEEL_BLESS";
 /// Runs the tests that hold files to what the code says, so that they rewrite those files.
 pub(crate) fn bless() -> Result<()> {
     docs()?;
-    let mut goldens =
-        shell::cargo("test --quiet -p evenkeel-core -p evenkeel-engine -p evenkeel-wire");
+    let mut goldens = shell::cargo(
+        "test --quiet -p evenkeel-core -p evenkeel-engine -p evenkeel-sim -p evenkeel-wire",
+    );
     shell::run(goldens.env(BLESS, "1"))?;
     let mut changes = Command::new("git");
     shell::run(changes.args(["diff", "--stat"]).current_dir(shell::root()))

@@ -108,8 +108,8 @@ impl Fairness {
         }
     }
 
-    /// The pair that came closest to its bound, or went furthest beyond; none of fewer than two.
-    /// O(tenants^2).
+    /// The pair that came closest to its bound, or went furthest beyond; none if no two tenants ever
+    /// kept a backlog together. O(tenants^2).
     pub(crate) fn worst(&self) -> Option<Lag> {
         let count = self.rows.len();
         let pairs = (0..count).flat_map(|one| (one + 1..count).map(move |other| (one, other)));
@@ -117,6 +117,7 @@ impl Fairness {
             let bound = self.rows[one].step_max + self.rows[other].step_max + SLACK_NS;
             (self.lag.worst(one, other), bound, [one, other])
         });
+        let lags = lags.filter(|(lag, ..)| *lag > 0.0);
         let (lag, bound, tenants) = lags.max_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)))?;
         let tenants = tenants.map(|index| TenantId(u32::try_from(index).expect("few are watched")));
         Some(Lag { tenants, apart: rounded(lag), bound: rounded(bound) })

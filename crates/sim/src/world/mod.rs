@@ -21,6 +21,8 @@ mod clients;
 mod finish;
 mod gate;
 mod replays;
+#[cfg(test)]
+mod sabotage;
 mod storage;
 mod tables;
 

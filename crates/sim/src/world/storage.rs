@@ -29,7 +29,7 @@ pub(super) struct Server {
     pub(super) fairness: Option<Fairness>,
     /// The worst lag before the gate was last restarted.
     lag_before: Option<Lag>,
-    bounds: Bounds,
+    pub(super) bounds: Bounds,
     device: Medium,
     link: Link,
     is_instant: bool,

@@ -1,0 +1,244 @@
+//! Random scenarios: no checker ever finds anything, and each runs alike twice.
+
+use evenkeel_core::sched::{Limit, Share};
+use evenkeel_core::time::Span;
+use evenkeel_engine::cost::CostModel;
+use evenkeel_engine::policy::{
+    Depth, Discipline, Group, Mode, Policy, Scheduling, Sharing, Tenant,
+};
+use evenkeel_sim::device::spec::{ConstantSpec, DelaySpec, DeviceSpec, RateSpec};
+use evenkeel_sim::faults::{Fault, FaultKind, LinkPlace};
+use evenkeel_sim::link::LinkSpec;
+use evenkeel_sim::scenario::{
+    Arrivals, BackendDevice, GateSpec, Layout, Pattern, Scenario, WeightedSize, Workload,
+};
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use crate::scenes::{COST, backend, run};
+
+const BACKENDS: [&str; 2] = ["b0", "b1"];
+
+fn span_us(range: std::ops::Range<u64>) -> impl Strategy<Value = Span> {
+    range.prop_map(Span::from_micros)
+}
+
+fn link() -> impl Strategy<Value = LinkSpec> {
+    let busy = (0..3u64, 0..300u64, 0..20_000u32).prop_map(|(rate, delay, loss_ppm)| LinkSpec {
+        rate_bytes: rate * 50_000_000,
+        delay: Span::from_micros(delay),
+        loss_ppm,
+        retransmission: Span::from_millis(5),
+    });
+    prop_oneof![2 => Just(LinkSpec::default()), 1 => busy]
+}
+
+fn device() -> impl Strategy<Value = DeviceSpec> {
+    let constant = (1..200u64, 0..3u64, 1..5u32).prop_map(|(fixed, rate, servers)| {
+        DeviceSpec::Constant(ConstantSpec {
+            size_bytes: 1 << 30,
+            fixed: Span::from_micros(fixed),
+            rate_bytes: rate * 300_000_000,
+            servers,
+        })
+    });
+    let rate = (10..2_000u64).prop_map(|mbit| {
+        let spec = RateSpec { size_bytes: 1 << 30, rate_bits: mbit << 20, ..RateSpec::default() };
+        DeviceSpec::Rate(RateSpec { burstiness: Span::from_millis(20), ..spec })
+    });
+    let delay = (span_us(0..2_000), span_us(0..2_000)).prop_map(|(read, write)| {
+        DeviceSpec::Delay(DelaySpec { size_bytes: 1 << 30, read, write, ..DelaySpec::default() })
+    });
+    prop_oneof![4 => constant, 1 => rate, 2 => delay]
+}
+
+fn scheduling() -> impl Strategy<Value = Scheduling> {
+    let depth = prop_oneof![
+        3 => (1..20u32).prop_map(Depth::Requests),
+        1 => (64..512u64).prop_map(|kib| Depth::Bytes(kib << 10)),
+        1 => (1..4u32, 4..32u32, span_us(100..3_000)).prop_map(|(min, max, goal)| {
+            Depth::Adaptive { min, max, read_goal: goal, write_goal: goal }
+        }),
+    ];
+    let rest = (any::<bool>(), 0..3u64, any::<bool>(), 0..4u32);
+    (depth, rest).prop_map(|(depth, (fifo, hold, per_request, unit))| {
+        let is_fifo = fifo && matches!(depth, Depth::Requests(_));
+        Scheduling {
+            discipline: if is_fifo { Discipline::Fifo } else { Discipline::Sfq },
+            depth,
+            hold: Span::from_millis(hold),
+            cost: if per_request { CostModel::PerRequest } else { COST },
+            unit_bytes: 4096 << unit,
+        }
+    })
+}
+
+fn tenants() -> impl Strategy<Value = Vec<Tenant>> {
+    let limit = prop_oneof![
+        3 => Just(Limit::default()),
+        1 => (100..20_000u64).prop_map(|rate_iops| Limit {
+            rate_iops,
+            burst_requests: 8,
+            ..Limit::default()
+        }),
+        1 => (1..200u64).prop_map(|mib| Limit {
+            rate_bytes: mib << 20,
+            burst_bytes: 1 << 20,
+            ..Limit::default()
+        }),
+    ];
+    proptest::collection::vec((1..20u32, limit), 1..5).prop_map(|rows| {
+        let tenant = |(index, (weight, limit)): (usize, (u32, Limit))| Tenant {
+            name: format!("t{index}"),
+            matches: Vec::new(),
+            share: Share { weight_milli: weight * 500, limit, ..Share::default() },
+        };
+        rows.into_iter().enumerate().map(tenant).collect()
+    })
+}
+
+fn workload(tenants: usize) -> impl Strategy<Value = Workload> {
+    let arrivals = prop_oneof![
+        2 => span_us(0..300).prop_map(|think| Arrivals::Closed { think }),
+        2 => Just(Arrivals::Closed { think: Span::ZERO }),
+        1 => (100..20_000u32).prop_map(|rate| Arrivals::Poisson { per_second: rate.into() }),
+        1 => (100..20_000u32).prop_map(|rate| Arrivals::OnOff {
+            per_second: rate.into(),
+            on: Span::from_millis(7),
+            off: Span::from_millis(13),
+        }),
+    ];
+    let patterns = vec![Pattern::Uniform, Pattern::Sequential, Pattern::Zipf { theta: 0.99 }];
+    let targets = vec![&BACKENDS[..1], &BACKENDS[1..], &BACKENDS[..]];
+    let sizes = proptest::collection::vec((1..100u32, 1..4u32), 1..3);
+    let counts = (0..tenants, 1..5u32, 1..24u32, 0..60u64, 0..3u32);
+    let rest = (arrivals, select(patterns), select(targets), sizes, link(), 0..=100u8);
+    (counts, rest, any::<bool>()).prop_map(|(counts, rest, is_striped)| {
+        let (tenant, clients, depth, start_ms, flush_every) = counts;
+        let (arrivals, pattern, targets, sizes, link, read_percent) = rest;
+        let size =
+            |(sectors, weight): (u32, u32)| WeightedSize { size_bytes: sectors * 512, weight };
+        Workload {
+            name: format!("load of t{tenant}"),
+            tenant: Some(format!("t{tenant}")),
+            targets: targets.iter().map(ToString::to_string).collect(),
+            layout: if is_striped { Layout::Striped } else { Layout::Spread },
+            clients,
+            depth,
+            arrivals,
+            sizes: sizes.into_iter().map(size).collect(),
+            pattern,
+            read_percent,
+            flush_every,
+            start: Span::from_millis(start_ms),
+            stop: (start_ms % 2 == 0).then(|| Span::from_millis(start_ms + 40)),
+            idle: vec![Span::from_millis(30)..Span::from_millis(35)],
+            link,
+            ..Workload::default()
+        }
+    })
+}
+
+fn fault() -> impl Strategy<Value = Fault> {
+    let backend = || select(&BACKENDS[..]).prop_map(str::to_owned);
+    let what = prop_oneof![
+        (backend(), 100..900u32)
+            .prop_map(|(backend, time_percent)| FaultKind::SlowDevice { backend, time_percent }),
+        backend().prop_map(|backend| FaultKind::StuckDevice { backend }),
+        (backend(), 0..=1000u32)
+            .prop_map(|(backend, permille)| FaultKind::FailingDevice { backend, permille }),
+        backend().prop_map(|backend| FaultKind::LyingDevice { backend }),
+        Just(FaultKind::GateRestart),
+        (backend(), 0..100_000u32, span_us(0..2_000)).prop_map(|(backend, loss_ppm, delay)| {
+            FaultKind::Link { place: LinkPlace::Backend(backend), loss_ppm, delay }
+        }),
+    ];
+    (what, 0..80u64, 0..40u64).prop_map(|(what, start_ms, length_ms)| Fault {
+        what,
+        start: Span::from_millis(start_ms),
+        length: Span::from_millis(length_ms),
+    })
+}
+
+fn scenario() -> impl Strategy<Value = Scenario> {
+    let mode =
+        select(vec![Mode::Enforce, Mode::Enforce, Mode::Enforce, Mode::Observe, Mode::Shadow]);
+    let sharing = select(vec![
+        None,
+        None,
+        Some(Sharing::Local),
+        Some(Sharing::Total),
+        Some(Sharing::Hybrid { min_share_milli: 300 }),
+        Some(Sharing::Total),
+    ]);
+    let storage = [(device(), link(), scheduling()), (device(), link(), scheduling())];
+    let head = (mode, sharing, storage, tenants());
+    head.prop_flat_map(|(mode, sharing, storage, tenants)| {
+        let workloads = proptest::collection::vec(workload(tenants.len()), 1..5);
+        let faults = proptest::collection::vec(fault(), 0..4);
+        let head = (Just((mode, sharing, storage)), Just(tenants));
+        (head, workloads, faults, span_us(0..20), any::<u64>())
+    })
+    .prop_map(
+        |(((mode, sharing, storage), tenants), workloads, faults, request_time, seed)| {
+            let backends = BACKENDS.iter().zip(&storage);
+            // Only fair queuing gives shares that could count together, and only in one measure.
+            let kinds = storage.each_ref().map(|(.., one)| (one.discipline, one.cost));
+            let fits = kinds[0] == kinds[1] && kinds[0].0 == Discipline::Sfq;
+            let sharing = sharing.filter(|_| fits);
+            let group = |sharing| Group {
+                name: "both".to_owned(),
+                backends: BACKENDS.map(str::to_owned).to_vec(),
+                sharing,
+            };
+            Scenario {
+                policy: Policy {
+                    mode,
+                    backends: backends
+                        .clone()
+                        .map(|(name, one)| backend(name, one.2.clone()))
+                        .collect(),
+                    groups: sharing.map(group).into_iter().collect(),
+                    tenants,
+                    ..Policy::default()
+                },
+                devices: backends
+                    .map(|(name, (device, link, _))| BackendDevice {
+                        backend: (*name).to_owned(),
+                        device: device.clone(),
+                        link: *link,
+                    })
+                    .collect(),
+                gate: GateSpec { request_time },
+                workloads,
+                faults,
+                warm_up: Span::from_millis(10),
+                length: Span::from_millis(80),
+                interval: Span::from_millis(10),
+                seed,
+                ..Scenario::default()
+            }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_random_scenario_breaks_no_rule_and_repeats_itself(scenario in scenario()) {
+        let summary = run(&scenario);
+        let by_tenant: u64 = summary.tenants.iter().map(|tenant| tenant.traffic.bytes).sum();
+        let by_group: u64 = summary.groups.iter().map(|group| group.traffic.bytes).sum();
+        prop_assert_eq!(by_tenant, by_group);
+        let errors: u64 = summary.groups.iter().map(|group| group.traffic.errors).sum();
+        let is_failing =
+            |fault: &Fault| matches!(fault.what, FaultKind::FailingDevice { .. });
+        prop_assert!(errors == 0 || scenario.faults.iter().any(is_failing));
+        for group in &summary.groups {
+            let in_series: u64 = group.traffic.series.iter().map(|one| one.requests).sum();
+            prop_assert_eq!(in_series, group.traffic.requests);
+            prop_assert_eq!(group.traffic.latency.histogram.count(), group.traffic.requests);
+        }
+    }
+}
