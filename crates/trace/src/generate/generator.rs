@@ -23,7 +23,7 @@ pub struct Limit {
     pub duration: Option<Span>,
 }
 
-/// An iterator of records, a pure function of profile and seed. See the [module](self).
+/// An iterator of records, a pure function of profile and seed.
 #[derive(Clone, Debug)]
 pub struct Generator {
     limit: Limit,

@@ -1,8 +1,8 @@
 //! Anonymise: a trace to give away, which plans as the original does.
 //!
 //! Every source gets a name that only the key connects with the old one. Its device is cut into
-//! extents of equal size, and the extents change places by a keyed [permutation](super::permutation)
-//! of the source's own.
+//! extents of equal size, and the extents change places by a keyed
+//! [permutation](super::permutation) of the source's own.
 //!
 //! ```text
 //! extents of the original    | 0 | 1 | 2 | 3 | 4 |

@@ -12,7 +12,7 @@ use evenkeel_trace::format::Format;
 use crate::support::{Outcome, decode, tell_skip};
 
 /// The file's bytes, uncompressed; `None`, and said so, where it is not.
-fn read(name: &str) -> Option<Vec<u8>> {
+pub(crate) fn read(name: &str) -> Option<Vec<u8>> {
     let Some(folder) = std::env::var_os("EVENKEEL_TRACES") else {
         tell_skip("EVENKEEL_TRACES names no folder of real traces");
         return None;
