@@ -42,6 +42,11 @@ fn the_barracuda_answers_like_the_real_drive() {
     assert_close("barracuda");
 }
 
+#[test]
+fn the_hp_c2247a_answers_like_the_real_drive() {
+    assert_close("hp-c2247a");
+}
+
 /// The rows of the depth table: those that must hold, and those whose reference is in doubt.
 fn depth_table(seed: u64) -> (Vec<Row>, Vec<Row>) {
     reproduce::depth_table(20_000, seed).into_iter().partition(|row| row.doubt.is_none())

@@ -39,6 +39,7 @@ pub struct Hdd {
     interface: InterfaceParameters,
     write_back: bool,
     read_ahead: ReadAhead,
+    read_ahead_on_hit: bool,
     whole_track: bool,
     cache: Cache,
     queue: Queue,
@@ -80,6 +81,7 @@ impl Hdd {
             interface: parameters.interface.clone(),
             write_back: parameters.cache.write_back,
             read_ahead: parameters.cache.read_ahead,
+            read_ahead_on_hit: parameters.cache.read_ahead_on_hit,
             whole_track: parameters.cache.whole_track,
             cache: Cache::new(&parameters.cache),
             queue: Queue::new(policy),
@@ -114,7 +116,8 @@ impl Hdd {
         if !goes_on {
             self.stop_reading(now);
         }
-        let transfer = now.max(request.hit_ready);
+        let setup = Span(self.interface.transfer_setup_ns);
+        let transfer = now.max(request.hit_ready) + setup;
         let done = match hit {
             Some(hit) => self.read_from_cache(now, request, hit, transfer),
             None => self.read_from_platter(now, request),
@@ -133,10 +136,7 @@ impl Hdd {
         self.cache.touch(hit.segment);
         let sent = transfer + self.bus(Purpose::Read, &request.sectors);
         if hit.end == request.sectors.end {
-            if let Some(mut reading) = self.reading.take() {
-                reading.limit = reading.limit.max(self.ahead(&request.sectors));
-                self.reading = Some(reading);
-            }
+            self.read_on(now, request);
             return sent;
         }
         let limit = self.ahead(&request.sectors);
@@ -145,6 +145,17 @@ impl Hdd {
             None => self.start_reading(now.max(request.arm_ready), hit.end, limit),
         };
         self.fetch(reading, &request.sectors, hit.end).max(sent)
+    }
+
+    /// A read that the buffer serves whole moves the end of the reading ahead.
+    fn read_on(&mut self, now: Nanos, request: &Waiting) {
+        let limit = self.ahead(&request.sectors);
+        let end = self.cache.latest().end;
+        if let Some(reading) = &mut self.reading {
+            reading.limit = reading.limit.max(limit);
+        } else if self.read_ahead_on_hit && end < limit {
+            self.reading = Some(self.start_reading(now.max(request.arm_ready), end, limit));
+        }
     }
 
     fn read_from_platter(&mut self, now: Nanos, request: &Waiting) -> Nanos {
@@ -184,7 +195,7 @@ impl Hdd {
                 done = done.max(held(read) + bus(wanted.end - read + 1));
             }
             if (first + 1..=end).contains(&enough) {
-                let reselect = Span(self.interface.reselect_ns);
+                let reselect = Span(self.interface.reselect_ns + self.interface.transfer_setup_ns);
                 done = done.max(held(enough) + reselect + bus(sectors));
             }
             if run.end() >= wanted.end {
@@ -203,26 +214,23 @@ impl Hdd {
         self.stop_reading(now);
         self.cache.write(&request.sectors);
         let begins = now.max(request.arm_ready);
-        let sent = begins + self.bus(Purpose::Write, &request.sectors);
-        let written = self.write_to_platter(begins, sent, request);
-        let done = if self.write_back {
-            sent
-        } else {
-            written.max(sent) + Span(self.interface.reselect_ns)
-        };
+        let received = begins + Span(self.interface.transfer_setup_ns);
+        let sent = received + self.bus(Purpose::Write, &request.sectors);
+        let written = self.write_to_platter(begins, received, request);
+        let done = if self.write_back { sent } else { written + Span(self.interface.reselect_ns) };
         let told = done + Span(self.interface.write_completion_ns);
         (told, told.max(written))
     }
 
-    fn write_to_platter(&mut self, begins: Nanos, sent: Nanos, request: &Waiting) -> Nanos {
-        let arm = Arm { ready: self.arm.ready.max(begins), ..self.arm };
+    /// When all is written; the arm may move from `begins` on, and the first sector sets out on the
+    /// bus at `received`.
+    fn write_to_platter(&mut self, begins: Nanos, received: Nanos, request: &Waiting) -> Nanos {
+        let seek = self.mechanics.reposition(self.arm.track, request.place.track, Purpose::Write);
+        let wait = Span(self.interface.least_write_seek_ns.saturating_sub(seek.0));
+        let arm = Arm { ready: self.arm.ready.max(begins) + wait, ..self.arm };
         let Range { start, end } = request.sectors;
         let mut sweep = Sweep::start(&self.geometry, &self.mechanics, arm, start, Purpose::Write);
-        // The head must not overtake the bus.
-        let sectors = u32::try_from(end - start).unwrap_or(u32::MAX);
-        let per_track = request.place.sectors_per_track;
-        let lead = self.mechanics.passing(sectors - 1, per_track);
-        sweep.wait_until(&self.mechanics, (sent - lead).max(begins));
+        sweep.wait_until(&self.mechanics, self.may_write(received, request));
         while sweep.run().end() < end {
             sweep.next_run(&self.geometry, &self.mechanics);
         }
@@ -231,6 +239,16 @@ impl Hdd {
         let ready = run.passed(&self.mechanics, last);
         self.arm = Arm { track: run.track(), ready, seen: ready };
         ready
+    }
+
+    /// From when on the head can write and will not overtake the bus.
+    fn may_write(&self, received: Nanos, request: &Waiting) -> Nanos {
+        let sectors = request.sectors.end - request.sectors.start;
+        let bus = |sectors| self.bus(Purpose::Write, &(0..sectors));
+        let behind = u32::try_from(sectors - 1).unwrap_or(u32::MAX);
+        let lead = self.mechanics.passing(behind, request.place.sectors_per_track);
+        let enough = sectors.min(self.interface.write_after_sectors.max(1));
+        (received + bus(sectors) - lead).max(received + bus(enough))
     }
 
     /// Brings the buffer up to date with the reading.

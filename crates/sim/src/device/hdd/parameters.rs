@@ -103,6 +103,9 @@ pub struct InterfaceParameters {
     pub read_miss_ns: Overhead,
     /// From the arrival of a write to its transfer and to the first movement of the arm.
     pub write_ns: Overhead,
+    /// From having the bus to the first sector of a transfer.
+    #[serde(default)]
+    pub transfer_setup_ns: u64,
     /// Regaining the bus for a request that let it go for the sake of the platters.
     #[serde(default)]
     pub reselect_ns: u64,
@@ -112,6 +115,13 @@ pub struct InterfaceParameters {
     /// The same of a write.
     #[serde(default)]
     pub write_completion_ns: u64,
+    /// The least time that a write takes for seek and settle.
+    #[serde(default)]
+    pub least_write_seek_ns: u64,
+    /// How many sectors of a write, or all if it has fewer, are in the buffer before the first is
+    /// written to the platter.
+    #[serde(default)]
+    pub write_after_sectors: u64,
     /// How much of a read is in the buffer before it takes the bus, in percent of the request; one
     /// sector at least.
     #[serde(default)]
@@ -130,6 +140,9 @@ pub struct CacheParameters {
     pub write_back: bool,
     /// How far a read runs on.
     pub read_ahead: ReadAhead,
+    /// Whether a read that the buffer serves whole makes the drive read on.
+    #[serde(default)]
+    pub read_ahead_on_hit: bool,
     /// Whether a read also keeps what passes under the head before the first sector wanted.
     pub whole_track: bool,
     /// Whether writes have a segment of their own, so that they push out no read data.
