@@ -8,8 +8,10 @@ use clap::{Parser, Subcommand, ValueEnum};
 use tracing_subscriber::EnvFilter;
 
 use crate::exit::Exit;
-use crate::trace;
-use crate::{check, completions, ctl, demo, load, man, reproduce, serve, terminal, top, version};
+use crate::{
+    check, completions, ctl, demo, load, man, plan, reproduce, serve, simulate, terminal, top,
+    trace, version,
+};
 
 /// What every `--help` ends with.
 const AFTER_HELP: &str = "\
@@ -62,6 +64,10 @@ pub enum Command {
     Bench(load::Args),
     /// Read, change and replay block traces.
     Trace(trace::Args),
+    /// Replay a recorded trace under a policy on a model: what would each tenant get?
+    Plan(plan::Args),
+    /// Run a scenario in virtual time: who gets what, on which storage, under which policy.
+    Simulate(simulate::Args),
     /// Run a paper's experiments and hold the outcome against its figures.
     Reproduce(reproduce::Args),
     /// Print a completion script for a shell.
@@ -80,6 +86,8 @@ impl Command {
             Self::Demo(args) => demo::run(&args),
             Self::Bench(args) => load::run(&args),
             Self::Trace(args) => trace::run(&args),
+            Self::Plan(args) => plan::run(&args),
+            Self::Simulate(args) => simulate::run(&args),
             Self::Reproduce(args) => reproduce::run(&args),
             Self::Completions(args) => completions::run(&args),
             Self::Man(args) => man::run(&args),

@@ -15,6 +15,8 @@
 //! | [`load`] | `bench`: load on NBD servers, and how they bear it |
 //! | [`trace`] | block traces: conversion, statistics, replay |
 //! | [`reproduce`] | a paper's experiments, claim by claim |
+//! | [`plan`] | a recorded trace under another policy, on other storage |
+//! | [`simulate`] | a scenario in virtual time |
 //! | [`plot`] | charts as SVG and PNG |
 //! | [`stage`] | gates and data servers as child processes, for experiments |
 
@@ -35,9 +37,11 @@ pub mod human;
 pub mod load;
 pub mod man;
 pub mod metrics;
+pub mod plan;
 pub mod plot;
 pub mod reproduce;
 pub mod serve;
+pub mod simulate;
 pub mod spark;
 pub mod stage;
 pub mod status;

@@ -46,7 +46,7 @@ impl Verdict {
         if holds { Self::Holds } else { Self::Fails }
     }
 
-    fn shown(self, colour: bool) -> String {
+    pub(super) fn shown(self, colour: bool) -> String {
         let (text, code) = match self {
             Self::Holds => ("holds", "32"),
             Self::Attained => ("attained", "33"),

@@ -5,6 +5,7 @@
 //! nowhere in the code that computes.
 
 mod claim;
+mod forecast;
 mod vpfs;
 
 use std::path::PathBuf;
@@ -18,6 +19,8 @@ Examples:
   evenkeel reproduce vpfs
   evenkeel reproduce vpfs --quick --json
   evenkeel reproduce vpfs --plot ./figures
+  evenkeel reproduce vpfs --simulated only
+  evenkeel reproduce forecast --quick
 
 Ends with 1 if a claim that should hold does not.")]
 pub struct Args {
@@ -31,7 +34,10 @@ pub struct Args {
 enum Paper {
     /// Virtualization-based bandwidth management for parallel storage (PDSW 2010): a gate before
     /// each data server of a striped file system. Needs nbdkit for the data servers.
-    Vpfs(Options),
+    Vpfs(vpfs::VpfsOptions),
+    /// The simulator against this machine: seven scenarios live, on nbdkit's rate and delay filters
+    /// behind a gate, and in virtual time. Needs nbdkit.
+    Forecast(Options),
 }
 
 /// How to run a paper's experiments.
@@ -58,5 +64,6 @@ struct Options {
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     match &args.paper {
         Paper::Vpfs(options) => vpfs::run(options),
+        Paper::Forecast(options) => forecast::run(options),
     }
 }

@@ -8,6 +8,8 @@
 //! | `experiments` | the load generator tells the truth, the demo shows it and cleans up |
 //! | `faults` | nothing acknowledged is lost when the server or the gate is killed |
 //! | `reload` | a new policy drops no connection and loses no request |
+//! | `simulate` | scenarios run in virtual time, repeat themselves, and are refused with a place |
+//! | `plan` | a trace is forecast beside the present, with a verdict |
 //! | `cli` | what people and scripts see: diagnostics, exit codes, help |
 //!
 //! A test that misses a program it needs says `SKIPPED`; `cargo xtask setup` installs them.
@@ -19,4 +21,6 @@ mod faults;
 mod harness;
 mod hostile;
 mod load;
+mod plan;
 mod reload;
+mod simulate;

@@ -17,6 +17,7 @@ mod cluster;
 mod overhead;
 mod reference;
 mod shares;
+mod simulated;
 
 use evenkeel_core::time::Span;
 use serde::Serialize;
@@ -27,10 +28,30 @@ use crate::exit::Exit;
 use crate::plot::{self, Bars, Chart, Figure};
 use crate::stage::find_nbdkit;
 use crate::terminal;
-use cluster::{Cluster, Settings};
+use cluster::{APPLICATIONS, Cluster, Settings};
 use overhead::Compared;
 use reference::Reference;
 use shares::{Bounds, Experiment, Outcome};
+
+/// How to run the experiments.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct VpfsOptions {
+    #[command(flatten)]
+    common: Options,
+    /// Run the experiments on sharing in virtual time: beside the live ones, or only so, which
+    /// takes seconds and needs no nbdkit.
+    #[arg(long, value_name = "HOW", num_args = 0..=1, default_missing_value = "beside")]
+    simulated: Option<Simulated>,
+}
+
+/// What becomes of the live experiments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Simulated {
+    /// They run too.
+    Beside,
+    /// They do not.
+    Only,
+}
 
 /// Our data servers are so many times as fast as the paper's.
 const RATE_SCALE: f64 = 4.0;
@@ -60,8 +81,8 @@ struct Scale {
 }
 
 impl Scale {
-    fn of(options: &Options) -> Self {
-        let full = Self {
+    fn full(seed: u64) -> Self {
+        Self {
             ramp: Span::from_secs(3),
             runtime: Span::from_secs(16),
             overhead_ramp: Span::from_secs(1),
@@ -71,8 +92,12 @@ impl Scale {
             ratio_slack: 0.05,
             equal_slack: 0.02,
             extremes_only: false,
-            seed: options.seed,
-        };
+            seed,
+        }
+    }
+
+    fn of(options: &Options) -> Self {
+        let full = Self::full(options.seed);
         if !options.quick {
             return full;
         }
@@ -108,9 +133,53 @@ struct Document<'a> {
     claims: &'a [Claim],
 }
 
+/// Where experiments are carried out.
+struct Worlds {
+    /// The testbed, if they run live.
+    live: Option<Cluster>,
+    /// Whether they run in virtual time.
+    is_simulated: bool,
+    /// Of each data server.
+    rate_bytes: u64,
+    scale: Scale,
+}
+
+impl Worlds {
+    /// Carries an experiment out in each world, a claim for each; the live outcome, or else the
+    /// simulated one.
+    fn run(
+        &mut self,
+        experiment: &Experiment,
+        (what, paper, bounds): (&str, f64, Bounds),
+        claims: &mut Vec<Claim>,
+    ) -> anyhow::Result<Vec<Outcome>> {
+        let mut outcomes = Vec::new();
+        if let Some(cluster) = &mut self.live {
+            terminal::say(what);
+            let outcome = experiment.run(cluster, &self.scale)?;
+            claims.push(outcome.claim(what.to_owned(), paper, bounds));
+            outcomes.push(outcome);
+        }
+        if self.is_simulated {
+            let outcome = simulated::run(experiment, self.rate_bytes, &self.scale)?;
+            claims.push(outcome.claim(format!("{what}, simulated"), paper, bounds));
+            outcomes.push(outcome);
+        }
+        Ok(outcomes)
+    }
+
+    /// What the outcomes of [`Self::run`] are called in a figure.
+    fn names(&self) -> impl Iterator<Item = &'static str> {
+        let live = self.live.as_ref().map(|_| "here");
+        live.into_iter().chain(self.is_simulated.then_some("simulated"))
+    }
+}
+
 /// Runs the experiments and shows what came of them.
-pub(super) fn run(options: &Options) -> anyhow::Result<Exit> {
-    let nbdkit = find_nbdkit()?;
+pub(super) fn run(options: &VpfsOptions) -> anyhow::Result<Exit> {
+    let VpfsOptions { common: options, simulated } = options;
+    let is_live = *simulated != Some(Simulated::Only);
+    let nbdkit = if is_live { find_nbdkit()? } else { "none: simulated".to_owned() };
     let scale = Scale::of(options);
     let reference = Reference::load();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small rate")]
@@ -119,13 +188,16 @@ pub(super) fn run(options: &Options) -> anyhow::Result<Exit> {
     terminal::say(&format!("vPFS (PDSW 2010): {setting}; data servers: {nbdkit}"));
 
     let mut findings = Findings::default();
-    let mut cluster = Cluster::start(SERVERS, Some(rate_bytes))?;
-    ratios(&mut findings, &reference, &mut cluster, &scale)?;
-    unequal(&mut findings, &reference, &mut cluster, &scale)?;
-    costs(&mut findings, &reference, &mut cluster, &scale)?;
-    drop(cluster);
-    terminal::say("memory of a gate before a fast server");
-    findings.claims.push(overhead::memory(&reference.proxy, &scale)?);
+    let live = is_live.then(|| Cluster::start(SERVERS, Some(rate_bytes))).transpose()?;
+    let mut worlds = Worlds { live, is_simulated: simulated.is_some(), rate_bytes, scale };
+    ratios(&mut findings, &reference, &mut worlds)?;
+    unequal(&mut findings, &reference, &mut worlds)?;
+    if let Some(mut cluster) = worlds.live.take() {
+        costs(&mut findings, &reference, &mut cluster, &scale)?;
+        drop(cluster);
+        terminal::say("memory of a gate before a fast server");
+        findings.claims.push(overhead::memory(&reference.proxy, &scale)?);
+    }
 
     if let Some(folder) = &options.plot {
         for file in plot::write(folder, &findings.figures)? {
@@ -153,36 +225,36 @@ pub(super) fn run(options: &Options) -> anyhow::Result<Exit> {
 fn ratios(
     findings: &mut Findings,
     reference: &Reference,
-    cluster: &mut Cluster,
-    scale: &Scale,
+    worlds: &mut Worlds,
 ) -> anyhow::Result<()> {
     for (number, row) in reference.ratio.iter().enumerate() {
         let mut groups = Vec::new();
-        let mut series = ["asked for", "paper", "here"].map(Bars::empty);
+        let names = ["asked for", "paper"].into_iter().chain(worlds.names());
+        let mut series: Vec<Bars> = names.map(Bars::empty).collect();
         let last = row.targets.len() - 1;
         for (index, (&target, &paper)) in row.targets.iter().zip(&row.achieved).enumerate() {
             let is_extreme = index == last || (number, index) == (0, 0);
-            if scale.extremes_only && !is_extreme {
+            if worlds.scale.extremes_only && !is_extreme {
                 continue;
             }
             let what = format!("shares {target}:1, {} KiB per server", row.size_kib);
-            terminal::say(&what);
             let experiment = Experiment {
                 target,
                 clients: [CLIENTS, CLIENTS],
                 size_kib: row.size_kib,
                 settings: Settings::CHOSEN,
             };
-            let outcome = experiment.run(cluster, scale)?;
-            let bounds = Bounds::around(target, scale.ratio_slack);
-            findings.claims.push(outcome.claim(what, paper, bounds));
+            let bounds = Bounds::around(target, worlds.scale.ratio_slack);
+            let claimed = (what.as_str(), paper, bounds);
+            let outcomes = worlds.run(&experiment, claimed, &mut findings.claims)?;
             groups.push(format!("{target}:1"));
-            for (bars, value) in series.iter_mut().zip([target, paper, outcome.ratio]) {
+            let ratios = outcomes.iter().map(|outcome| outcome.ratio);
+            for (bars, value) in series.iter_mut().zip([target, paper].into_iter().chain(ratios)) {
                 bars.values.push(Some(value));
             }
         }
         let title = format!("Achieved ratio, {} KiB per server", row.size_kib);
-        let chart = Chart::bars(title, "throughput of app1 over app2", groups, series.into());
+        let chart = Chart::bars(title, "throughput of app1 over app2", groups, series);
         findings.figures.push(Figure::new(format!("vpfs-ratio-{}k", row.size_kib), chart));
     }
     Ok(())
@@ -192,34 +264,36 @@ fn ratios(
 fn unequal(
     findings: &mut Findings,
     reference: &Reference,
-    cluster: &mut Cluster,
-    scale: &Scale,
+    worlds: &mut Worlds,
 ) -> anyhow::Result<()> {
     let mut groups = Vec::new();
-    let mut series = ["app1", "app2"].map(Bars::empty);
+    let mut series: Vec<Bars> = worlds
+        .names()
+        .flat_map(|world| APPLICATIONS.map(|name| Bars::empty(&format!("{name}, {world}"))))
+        .collect();
     for row in &reference.unequal {
         let [first, second] = row.clients;
-        if scale.extremes_only && first / second < 16 {
+        if worlds.scale.extremes_only && first / second < 16 {
             continue;
         }
         let what = format!("equal shares, clients {first}:{second}");
-        terminal::say(&what);
         let experiment = Experiment {
             target: 1.0,
             clients: row.clients,
             size_kib: 256,
             settings: Settings::CHOSEN,
         };
-        let outcome: Outcome = experiment.run(cluster, scale)?;
-        let bounds = Bounds::around(1.0, scale.equal_slack);
-        findings.claims.push(outcome.claim(what, row.achieved, bounds));
+        let bounds = Bounds::around(1.0, worlds.scale.equal_slack);
+        let claimed = (what.as_str(), row.achieved, bounds);
+        let outcomes = worlds.run(&experiment, claimed, &mut findings.claims)?;
         groups.push(format!("{first}:{second}"));
-        for (bars, rate) in series.iter_mut().zip(outcome.rates) {
+        let rates = outcomes.iter().flat_map(|outcome| outcome.rates);
+        for (bars, rate) in series.iter_mut().zip(rates) {
             bars.values.push(Some(rate / 1e6));
         }
     }
     let title = "Equal shares, unequal numbers of clients";
-    let chart = Chart::bars(title, "throughput (MB/s)", groups, series.into());
+    let chart = Chart::bars(title, "throughput (MB/s)", groups, series);
     findings.figures.push(Figure::new("vpfs-unequal-clients", chart));
     Ok(())
 }

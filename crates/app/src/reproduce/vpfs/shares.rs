@@ -28,7 +28,7 @@ pub(super) struct Outcome {
     pub(super) ratio: f64,
     /// Bytes per second of each.
     pub(super) rates: [f64; 2],
-    windows: [Window; 2],
+    pub(super) windows: [Window; 2],
 }
 
 /// Between which bounds a ratio has to lie.

@@ -1,0 +1,142 @@
+//! What `evenkeel plan` promises: a forecast beside the present for each tenant of a trace, a
+//! verdict, and clear refusals.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::harness::Scratch;
+use crate::harness::gate::EVENKEEL;
+use crate::harness::process::finish;
+
+const POLICY: &str = "\
+mode = \"enforce\"
+listen = [\"unix:s\"]
+[[backend]]
+name = \"disk\"
+memory = true
+depth = 4
+[[export]]
+name = \"db\"
+size = \"1 GiB\"
+[[export]]
+name = \"backup\"
+size = \"1 GiB\"
+[[tenant]]
+name = \"db\"
+match = { export = \"db\" }
+share = 4
+[[tenant]]
+name = \"backup\"
+match = { export = \"backup\" }
+";
+
+/// Two tenants, fio iolog style would do; the columns of MSR Cambridge are known everywhere:
+/// time in 100 ns, host, disk, kind, offset, size, response in 100 ns.
+fn trace(response_ms: u64) -> String {
+    let mut text = String::new();
+    for index in 0..4000u64 {
+        let at = 128_166_372_000_000_000 + index * 25_000;
+        let (disk, size) = if index % 2 == 0 { ("db", 4096) } else { ("backup", 65536) };
+        let offset = (index * 7919 % 4096) * 4096;
+        text += &format!("{at},{disk},0,Read,{offset},{size},{}\n", response_ms * 10_000);
+    }
+    text
+}
+
+fn plan(scratch: &Scratch, arguments: &[&str]) -> (Option<i32>, String) {
+    let all = [&["plan", "policy.toml", "--trace", "trace.csv"], arguments].concat();
+    let (status, output) = finish(scratch.path(), EVENKEEL, &all, Duration::from_secs(60));
+    (status.code(), output)
+}
+
+fn stage() -> Scratch {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.join("policy.toml"), POLICY).expect("write the policy");
+    std::fs::write(scratch.join("trace.csv"), trace(20)).expect("write the trace");
+    scratch
+}
+
+const MAPS: [&str; 4] = ["--map", "db_0=db", "--map", "backup_0=backup"];
+
+#[test]
+fn a_plan_sets_the_forecast_beside_what_was_recorded() {
+    let scratch = stage();
+    let (code, output) =
+        plan(&scratch, &[&["--backend", "fixed=2ms,servers=4", "--json"], &MAPS[..]].concat());
+    assert_eq!(code, Some(0), "{output}");
+    let report: Value = serde_json::from_str(&output).expect("one document");
+    assert_eq!(report["basis"], "recorded");
+    let tenants = report["tenants"].as_array().expect("a list");
+    assert_eq!(tenants.len(), 2, "{report}");
+    for tenant in tenants {
+        let present = tenant["present"]["mean_seconds"].as_f64().expect("a number");
+        let forecast = tenant["forecast"]["mean_seconds"].as_f64().expect("a number");
+        assert!((present - 0.020).abs() < 1e-6, "as recorded: {tenant}");
+        assert!((0.002..0.02).contains(&forecast), "quicker than that: {tenant}");
+        assert_eq!(tenant["change"], "better");
+    }
+}
+
+#[test]
+fn a_storage_that_cannot_carry_the_load_breaks_the_promise() {
+    let scratch = stage();
+    let (code, output) = plan(&scratch, &[&["--backend", "fixed=20ms"], &MAPS[..]].concat());
+    assert_eq!(code, Some(1), "the answer is no: {output}");
+    assert!(output.contains("BROKEN  the storage carries the load"), "{output}");
+    assert!(output.contains("worse"), "{output}");
+}
+
+#[test]
+fn the_present_policy_may_be_simulated_for_comparison() {
+    let scratch = stage();
+    std::fs::write(scratch.join("old.toml"), POLICY.replace("share = 4", "share = 1"))
+        .expect("write the policy");
+    let options = ["--backend", "fixed=9ms,servers=4", "--present", "old.toml", "--json"];
+    let (_, output) = plan(&scratch, &[&options[..], &MAPS[..]].concat());
+    let report: Value = serde_json::from_str(&output).expect("one document");
+    assert_eq!(report["basis"], "present_policy");
+    let again = plan(&scratch, &[&options[..], &MAPS[..]].concat()).1;
+    assert_eq!(output, again, "the same plan twice");
+}
+
+#[test]
+fn figures_are_drawn_on_request() {
+    let scratch = stage();
+    let options = ["--backend", "fixed=2ms,servers=4", "--plot", "figures"];
+    let (code, output) = plan(&scratch, &[&options[..], &MAPS[..]].concat());
+    assert_eq!(code, Some(0), "{output}");
+    for file in ["plan-latency.png", "plan-latency.svg", "plan-p99.png", "plan-p99.svg"] {
+        assert!(scratch.join("figures").join(file).exists(), "{file}");
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_the_remedy() {
+    let scratch = stage();
+    std::fs::write(scratch.join("junk.csv"), "this is\nno trace\n").expect("write");
+    std::fs::write(scratch.join("empty.csv"), "").expect("write");
+    std::fs::write(scratch.join("device.toml"), "constnat = {}\n").expect("write");
+    let good = ["--backend", "fixed=2ms"];
+    let cases: [(&[&str], i32, &str); 8] = [
+        (&["--backend", "fixed=fast"], 2, "write it like"),
+        (&["--backend", "no-such-file"], 2, "neither a model nor a file"),
+        (&["--backend", "device.toml"], 3, "constnat"),
+        (&["--backend", "hdd:mystery"], 3, "mystery"),
+        (&["--backend", "fixed=1ms", "--backend", "fixed=2ms"], 2, "NAME="),
+        (&[good[0], good[1], "--map", "db_0=nobody"], 2, "no tenant"),
+        (&[good[0], good[1], "--speed", "0"], 2, "--speed"),
+        (&[good[0], good[1], "--present", "nowhere.toml"], 5, "nowhere.toml"),
+    ];
+    for (arguments, exit, expected) in cases {
+        let (code, output) = plan(&scratch, arguments);
+        assert_eq!(code, Some(exit), "{arguments:?}: {output}");
+        assert!(output.contains(expected), "{arguments:?}: {output}");
+    }
+    for file in ["junk.csv", "empty.csv", "-"] {
+        let arguments = ["plan", "policy.toml", "--trace", file, "--backend", "fixed=2ms"];
+        let (status, output) =
+            finish(scratch.path(), EVENKEEL, &arguments, Duration::from_secs(60));
+        assert!(matches!(status.code(), Some(2 | 3)), "{file}: {status} {output}");
+    }
+}

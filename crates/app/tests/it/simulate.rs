@@ -1,0 +1,156 @@
+//! What `evenkeel simulate` promises: the shipped scenarios run, equal runs are equal, mistakes are
+//! shown where they were made.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::harness::Scratch;
+use crate::harness::gate::EVENKEEL;
+use crate::harness::process::finish;
+
+const LONG: Duration = Duration::from_secs(120);
+
+fn simulate(scratch: &Scratch, arguments: &[&str]) -> (Option<i32>, String) {
+    let all = [&["simulate"], arguments].concat();
+    let (status, output) = finish(scratch.path(), EVENKEEL, &all, LONG);
+    (status.code(), output)
+}
+
+fn shipped(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/scenarios");
+    folder.join(name).to_str().expect("the checkout has a readable name").to_owned()
+}
+
+fn document(output: &str) -> Value {
+    serde_json::from_str(output).unwrap_or_else(|error| panic!("{error}: {output}"))
+}
+
+fn all_shipped() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/scenarios");
+    let entries = std::fs::read_dir(folder).expect("the scenarios are part of the checkout");
+    let files = entries.map(|entry| entry.expect("a folder can be listed").path());
+    files.filter(|path| path.extension().is_some_and(|ending| ending == "toml")).collect()
+}
+
+#[test]
+fn every_shipped_scenario_serves_every_tenant_and_repeats_itself() {
+    let files = all_shipped();
+    assert!(files.len() >= 6, "{files:?}");
+    let scratch = Scratch::new();
+    for file in files {
+        let file = file.to_str().expect("a name of ours");
+        let (code, first) = simulate(&scratch, &[file, "--json"]);
+        assert_eq!(code, Some(0), "{file}: {first}");
+        let summary = document(&first);
+        for tenant in summary["tenants"].as_array().expect("a list") {
+            assert!(tenant["traffic"]["requests"].as_u64() > Some(100), "{file}: {tenant}");
+        }
+        let (_, second) = simulate(&scratch, &[file, "--json"]);
+        assert_eq!(first, second, "{file} gave two different runs");
+    }
+}
+
+#[test]
+fn another_seed_is_another_run() {
+    let scratch = Scratch::new();
+    let hash = |seed: &str| {
+        let (_, output) = simulate(&scratch, &[&shipped("bursts.toml"), "--json", "--seed", seed]);
+        document(&output)["log_hash"].as_str().expect("a hash").to_owned()
+    };
+    assert_eq!(hash("7"), hash("7"));
+    assert_ne!(hash("7"), hash("8"));
+}
+
+#[test]
+fn shares_come_out_as_the_policy_says() {
+    let scratch = Scratch::new();
+    let (_, output) = simulate(&scratch, &[&shipped("shares.toml"), "--json"]);
+    let tenants = document(&output)["tenants"].clone();
+    let delivered = tenants[0]["delivered"].as_f64().expect("a number");
+    assert!((delivered - 0.8).abs() < 0.01, "four to one: {tenants}");
+}
+
+#[test]
+fn series_and_figures_are_written_where_they_are_wanted() {
+    let scratch = Scratch::new();
+    let scenario = shipped("limits.toml");
+    let (code, output) =
+        simulate(&scratch, &[&scenario, "--series", "out.csv", "--plot", "figures"]);
+    assert_eq!(code, Some(0), "{output}");
+    let table = std::fs::read_to_string(scratch.join("out.csv")).expect("the series");
+    assert_eq!(table.lines().count(), 1 + 2 * 20, "a row per tenant and second");
+    let (code, output) = simulate(&scratch, &[&scenario, "--series", "out.parquet"]);
+    assert_eq!(code, Some(0), "{output}");
+    let packed = std::fs::read(scratch.join("out.parquet")).expect("the series");
+    assert!(packed.starts_with(b"PAR1") && packed.ends_with(b"PAR1"));
+    for name in ["throughput", "latency", "distribution", "shares"] {
+        let file = |ending: &str| scratch.join(&format!("figures/limits-{name}.{ending}"));
+        let picture = std::fs::read(file("png")).expect("the figure as PNG");
+        assert!(picture.starts_with(b"\x89PNG"), "{name}");
+        let text = std::fs::read_to_string(file("svg")).expect("the figure as SVG");
+        assert!(text.contains("</svg>"), "{name}");
+    }
+}
+
+#[test]
+fn mistakes_are_shown_where_they_were_made() {
+    let good = std::fs::read_to_string(shipped("shares.toml")).expect("a shipped scenario");
+    let cases = [
+        ("length = \"20 s\"", "lenght = \"20 s\"", "did you mean `length`"),
+        ("length = \"20 s\"", "length = 20", "expected a duration"),
+        ("length = \"20 s\"", "length = \"20 parsec\"", "is not a duration"),
+        ("share = 4", "share = 0", "does not fit"),
+        ("backend = \"array\"\nconstant", "backend = \"arry\"\nconstant", "arry"),
+        ("target = \"db\"", "target = \"dv\"", "no export or backend"),
+        ("clients = 16", "clients = 0", "zero would serve nothing"),
+        ("servers = 8 }", "servers = 8, heads = 2 }", "unknown key `heads`"),
+        ("constant = {", "magnetic = {", "unknown key `magnetic`"),
+        ("[[workload]]", "[[[workload]]", "scenario.toml:"),
+        ("[policy]", "policy = \"nowhere.toml\"\n[gone]", "nowhere.toml"),
+    ];
+    let scratch = Scratch::new();
+    for (from, to, expected) in cases {
+        assert!(good.contains(from), "{from} is not in the scenario");
+        let text = good.replacen(from, to, 1);
+        std::fs::write(scratch.join("scenario.toml"), text).expect("write the scenario");
+        let (code, output) = simulate(&scratch, &["scenario.toml"]);
+        assert!(matches!(code, Some(3 | 5)), "{to}: {code:?} {output}");
+        assert!(output.contains(expected), "{to}: no {expected:?} in\n{output}");
+    }
+}
+
+#[test]
+fn noise_is_refused_with_a_place_and_not_with_a_crash() {
+    let scratch = Scratch::new();
+    let noise: [&[u8]; 4] = [b"", b"\0\0\0", b"policy = [[[[[[[", &[0xff, 0xfe, 0x00]];
+    for bytes in noise {
+        std::fs::write(scratch.join("scenario.toml"), bytes).expect("write the scenario");
+        let (code, output) = simulate(&scratch, &["scenario.toml"]);
+        assert!(matches!(code, Some(3 | 5)), "{bytes:?}: {code:?} {output}");
+        assert!(output.contains("scenario.toml"), "{output}");
+    }
+    let (code, output) = simulate(&scratch, &["nowhere.toml"]);
+    assert!(matches!(code, Some(3 | 5)) && output.contains("nowhere.toml"), "{output}");
+}
+
+#[test]
+fn a_series_in_no_known_form_is_refused_before_anything_runs() {
+    let scratch = Scratch::new();
+    let (code, output) = simulate(&scratch, &[&shipped("shares.toml"), "--series", "out.xlsx"]);
+    assert_eq!(code, Some(2), "{output}");
+    assert!(output.contains(".parquet"), "{output}");
+}
+
+/// The scenario that the manual shows.
+#[test]
+fn the_scenario_in_the_manual_runs() {
+    let manual = include_str!("../../../../docs/simulate.md");
+    let scenario = manual.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
+    let scratch = Scratch::new();
+    let text = scenario.expect("the manual shows a scenario");
+    std::fs::write(scratch.join("manual.toml"), text).expect("write the scenario");
+    let (code, output) = simulate(&scratch, &["manual.toml"]);
+    assert_eq!(code, Some(0), "{output}");
+}
