@@ -1,11 +1,14 @@
 //! From a device's description to its model.
 
+use evenkeel_core::prng::Prng;
+
 use super::Device;
+use super::array::Array;
 use super::delay::Delay;
 use super::hdd::{Hdd, Parameters};
 use super::rate::Rate;
 use super::simple::Constant;
-use super::spec::{DeviceSpec, DriveSource, HddSpec, SsdDevice};
+use super::spec::{ArraySpec, DeviceSpec, DriveSource, HddSpec, SsdDevice};
 use super::ssd::catalogue::DRIVES;
 use super::ssd::{Ssd, SsdSpec};
 
@@ -18,6 +21,9 @@ pub enum DeviceError {
     /// The figures of a flash drive.
     #[error(transparent)]
     Ssd(#[from] super::ssd::SsdSpecError),
+    /// Members that make no array.
+    #[error(transparent)]
+    Array(#[from] super::array::ArrayError),
     /// No flash drive of this name comes with the simulator.
     #[error("no flash drive {0:?} is built in; there are {known}", known = known_flash_drives())]
     UnknownSsd(String),
@@ -34,7 +40,24 @@ pub fn build(spec: &DeviceSpec, seed: u64) -> Result<Box<dyn Device>, DeviceErro
         DeviceSpec::Delay(spec) => Box::new(Delay::from_spec(*spec)),
         DeviceSpec::Hdd(spec) => Box::new(hdd(spec)?),
         DeviceSpec::Ssd(spec) => Box::new(ssd(spec, seed)?),
+        DeviceSpec::Array(spec) => array(spec, seed)?,
     })
+}
+
+/// An array; one of hard disks alone, which is what large arrays are, knows them by their type.
+fn array(spec: &ArraySpec, seed: u64) -> Result<Box<dyn Device>, DeviceError> {
+    let as_hdd = |member: &DeviceSpec| match member {
+        DeviceSpec::Hdd(drive) => Some(hdd(drive)),
+        _ => None,
+    };
+    let disks: Option<Vec<_>> = spec.members.iter().map(as_hdd).collect();
+    if let Some(disks) = disks {
+        let disks = disks.into_iter().collect::<Result<Vec<Hdd>, _>>()?;
+        return Ok(Box::new(Array::new(spec.layout, disks)?));
+    }
+    let mut seeds = Prng::new(seed);
+    let members = spec.members.iter().map(|member| build(member, seeds.next_u64()));
+    Ok(Box::new(Array::new(spec.layout, members.collect::<Result<Vec<_>, _>>()?)?))
 }
 
 fn hdd(spec: &HddSpec) -> Result<Hdd, DeviceError> {
@@ -66,6 +89,7 @@ fn known_flash_drives() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::array::Layout;
     use crate::device::hdd::Policy;
 
     #[test]
@@ -80,6 +104,23 @@ mod tests {
             let spec = DeviceSpec::Ssd(SsdDevice { drive, precondition: None });
             assert!(build(&spec, 1).unwrap().size_bytes() > 1 << 30, "{}", file.name);
         }
+    }
+
+    #[test]
+    fn arrays_have_members_of_any_kind_and_each_of_its_own() {
+        let disk = DriveSource::BuiltIn("cheetah-9lp".to_owned());
+        let disk = DeviceSpec::Hdd(HddSpec { drive: disk, order: Policy::Sptf });
+        let constant = DeviceSpec::Constant(crate::device::spec::ConstantSpec::default());
+        let one = build(&disk, 1).unwrap().size_bytes();
+        for (members, layout, size_bytes) in [
+            (vec![disk.clone(), disk.clone()], Layout::Mirrored, one),
+            (vec![disk.clone(), constant.clone()], Layout::Linear, one + (64 << 30)),
+        ] {
+            let spec = DeviceSpec::Array(ArraySpec { layout, members });
+            assert_eq!(build(&spec, 1).unwrap().size_bytes(), size_bytes);
+        }
+        let spec = DeviceSpec::Array(ArraySpec { layout: Layout::Linear, members: Vec::new() });
+        assert!(build(&spec, 1).err().unwrap().to_string().contains("needs a member"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use evenkeel_core::time::Span;
 
+use super::array::Layout;
 use super::hdd;
 use super::ssd::{Precondition, SsdSpec};
 
@@ -18,6 +19,17 @@ pub enum DeviceSpec {
     Hdd(HddSpec),
     /// A flash drive.
     Ssd(SsdDevice),
+    /// Several devices that look like one.
+    Array(ArraySpec),
+}
+
+/// Devices that look like one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ArraySpec {
+    /// How they hold its bytes.
+    pub layout: Layout,
+    /// The devices; arrays of arrays are possible.
+    pub members: Vec<DeviceSpec>,
 }
 
 /// A hard disk, and the order in which it serves.
