@@ -270,7 +270,9 @@ mod tests {
         }
 
         #[test]
-        fn a_line_ends_where_a_plain_search_finds_it(bytes in proptest::collection::vec(8_u8..12, 0..40)) {
+        fn a_line_ends_where_a_plain_search_finds_it(
+            bytes in proptest::collection::vec(8_u8..12, 0..40),
+        ) {
             prop_assert_eq!(line_feed(&bytes), bytes.iter().position(|&byte| byte == b'\n'));
         }
 

@@ -11,8 +11,8 @@
 //!       +----------------------------------------------- seconds since the start
 //! ```
 //!
-//! There is one disk a file. A duration of zero stands for one that is not known. Files without prose
-//! and titles are read as well.
+//! There is one disk a file. A duration of zero stands for one that is not known. Files without
+//! prose and titles are read as well.
 
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};

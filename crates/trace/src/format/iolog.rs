@@ -31,6 +31,8 @@ use crate::{Record, SourceId, Sources};
 
 const HEAD_V2: &[u8] = b"fio version 2 iolog";
 const HEAD_V3: &[u8] = b"fio version 3 iolog";
+/// What fio reads of a name.
+const NAME_BYTES_MAX: usize = 255;
 const MICROSECOND_NS: u64 = 1_000;
 const MILLISECOND_NS: u64 = 1_000_000;
 
@@ -199,9 +201,7 @@ impl Encoder for IologEncoder {
             other => return Err(format!("fio's log has no {}", other.name())),
         };
         let name = sources.name(record.source);
-        if name.is_empty() || name.len() > 255 || name.contains(|c: char| c <= ' ') {
-            return Err(format!("fio's log needs file names without blanks, not {name:?}"));
-        }
+        check_name(name)?;
         self.push_head_once(out);
         self.open_once(record.at, record.source, name, out);
         self.wait_until(record.at, name, out);
@@ -216,6 +216,15 @@ impl Encoder for IologEncoder {
     fn finish(&mut self, out: &mut Vec<u8>) {
         self.push_head_once(out);
     }
+}
+
+/// A name is a word of its line; where it stands first, it must not look like a remark.
+fn check_name(name: &str) -> Result<(), String> {
+    let is_word = !name.is_empty() && !name.contains(|c: char| c == ' ' || c.is_control());
+    if is_word && name.len() <= NAME_BYTES_MAX && !name.starts_with('#') {
+        return Ok(());
+    }
+    Err(format!("fio's log needs a file name without blanks and `#`, not {name:?}"))
 }
 
 #[cfg(test)]
@@ -259,6 +268,14 @@ mod tests {
             assert!(defect.reason.starts_with(name), "{defect}");
         }
         assert_eq!(defects.len(), fields.len());
+    }
+
+    #[test]
+    fn names_are_words() {
+        assert_eq!(check_name("/dev/sda#1"), Ok(()));
+        for name in ["", "#a", "a b", "a\tb", "a\u{85}", &"a".repeat(256)] {
+            assert!(check_name(name).is_err(), "{name:?}");
+        }
     }
 
     #[test]

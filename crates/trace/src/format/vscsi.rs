@@ -7,9 +7,9 @@
 //!       0   2    4        8        12       16          24           32
 //! ```
 //!
-//! `ver` is 0x0100 or 0x0200 and decides for the whole file; `cmd` is a SCSI operation code, `length`
-//! counts bytes, `block` sectors of 512. There is one disk a file. A response of zero stands for one
-//! that is not known. The encoder writes version 2.
+//! `ver` is 0x0100 or 0x0200 and decides for the whole file; `cmd` is a SCSI operation code,
+//! `length` counts bytes, `block` sectors of 512. There is one disk a file. A response of zero
+//! stands for one that is not known. The encoder writes version 2.
 
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};

@@ -37,7 +37,11 @@ proptest! {
 
     /// A refusal appends nothing, and what was not refused is there.
     #[test]
-    fn what_is_not_refused_can_be_read(raws in raws(), wild in any::<[u64; 3]>(), at in 0_usize..60) {
+    fn what_is_not_refused_can_be_read(
+        raws in raws(),
+        wild in any::<[u64; 3]>(),
+        at in 0_usize..60,
+    ) {
         for format in Format::ALL {
             let (sources, mut records) = hold(Format::Native).records(&raws);
             if let Some(record) = records.get_mut(at) {

@@ -66,75 +66,60 @@ const TICK_100: Option<Response> = Some(Response { tick_ns: 100, is_zero_unknown
 const TICK_US: Option<Response> = Some(Response { tick_ns: 1_000, is_zero_unknown: true });
 const TICK_NS: Option<Response> = Some(Response { tick_ns: 1, is_zero_unknown: false });
 
+/// Numbered sources, sectors, reads and writes: what most formats come down to.
+const NUMBERS: Hold = Hold {
+    names: ["0", "1", "7", "419"],
+    kinds: READ_WRITE,
+    tick_ns: 1,
+    offset_unit: 512,
+    length_unit: 512,
+    response: None,
+    is_disjoint: false,
+    is_rebased: true,
+};
+
+const IN_BYTES: Hold = Hold { offset_unit: 1, length_unit: 1, ..NUMBERS };
+const ONE_DISK: Hold = Hold { names: ["trace"; 4], ..NUMBERS };
+const NAMED: Hold = Hold { names: ["db/main", "web", "hm_1", "vol/ume"], ..IN_BYTES };
+const EVERYTHING: Hold = Hold { kinds: &Kind::ALL, response: TICK_NS, ..NAMED };
+
 pub(crate) fn hold(format: Format) -> Hold {
-    let numbers = Hold {
-        names: ["0", "1", "7", "419"],
-        kinds: READ_WRITE,
-        tick_ns: 1,
-        offset_unit: 512,
-        length_unit: 512,
-        response: None,
-        is_disjoint: false,
-        is_rebased: true,
-    };
-    let names = ["db/main", "web", "hm_1", "vol/ume"];
-    let one_disk = Hold { names: ["trace"; 4], ..numbers };
     match format {
-        Format::Native => Hold {
-            names,
-            kinds: &Kind::ALL,
-            offset_unit: 1,
-            length_unit: 1,
-            response: TICK_NS,
-            is_rebased: false,
-            ..numbers
-        },
-        Format::Csv => Hold {
-            names,
-            kinds: &Kind::ALL,
-            offset_unit: 1,
-            length_unit: 1,
-            response: TICK_NS,
-            ..numbers
-        },
+        Format::Native => Hold { is_rebased: false, ..EVERYTHING },
+        Format::Csv => EVERYTHING,
         Format::Msr => Hold {
             names: ["hm_1", "hm_0", "prxy_1", "a.b_12"],
             tick_ns: 100,
-            offset_unit: 1,
-            length_unit: 1,
             response: TICK_100,
-            ..numbers
+            ..IN_BYTES
         },
-        Format::Spc => Hold { length_unit: 1, ..numbers },
+        Format::Spc => Hold { length_unit: 1, ..NUMBERS },
         Format::Vscsi => Hold {
             kinds: &Kind::ALL,
             tick_ns: 1_000,
             length_unit: 1,
             response: TICK_US,
-            ..one_disk
+            ..ONE_DISK
         },
-        Format::Alibaba => Hold { tick_ns: 1_000, offset_unit: 1, length_unit: 1, ..numbers },
-        Format::Tencent => Hold { tick_ns: 1_000_000_000, ..numbers },
+        Format::Alibaba => Hold { tick_ns: 1_000, ..IN_BYTES },
+        Format::Tencent => Hold { tick_ns: 1_000_000_000, ..NUMBERS },
         Format::Blkparse | Format::Blktrace => Hold {
             names: ["8,0", "8,16", "259,1", "253,1048575"],
             kinds: &[Kind::Read, Kind::Write, Kind::Trim],
             response: TICK_NS,
             is_disjoint: true,
-            ..numbers
+            ..NUMBERS
         },
         Format::Iolog2 | Format::Iolog3 => Hold {
-            names,
             kinds: &[Kind::Read, Kind::Write, Kind::Trim, Kind::Flush],
             tick_ns: if format == Format::Iolog2 { 1_000_000 } else { 1_000 },
-            offset_unit: 1,
-            length_unit: 1,
-            ..numbers
+            ..NAMED
         },
         Format::Blkreplay => {
-            Hold { response: Some(Response { tick_ns: 1, is_zero_unknown: true }), ..one_disk }
+            Hold { response: Some(Response { tick_ns: 1, is_zero_unknown: true }), ..ONE_DISK }
         }
-        Format::DiskSim | Format::SsdSim => numbers,
-        Format::Heimdall => Hold { offset_unit: 1, length_unit: 1, ..numbers },
+        Format::DiskSim | Format::SsdSim => NUMBERS,
+        Format::Heimdall => IN_BYTES,
     }
 }
 

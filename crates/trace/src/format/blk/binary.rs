@@ -8,7 +8,8 @@
 //!
 //! The magic is 0x65617407, the last byte being the version. The low half of the action is what
 //! happened (1 queued, 6 requeued, 7 issued, 8 completed), the high half bits of what it was. The
-//! source is the device, `8,0`. A trace is one file as `blkparse -d` joins it from those of each CPU.
+//! source is the device, `8,0`. A trace is one file, as `blkparse -d` joins it from those of each
+//! CPU.
 
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;

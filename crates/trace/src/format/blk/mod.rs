@@ -12,8 +12,8 @@
 //! C 0+16     at 100 us ---+--+
 //! ```
 //!
-//! Records leave in the order of arrival; at most [`pairing::PENDING_MAX`] wait for their completion, and
-//! the oldest leaves without one when there are more.
+//! Records leave in the order of arrival. At most 65,536 of them wait for their completion; the
+//! oldest leaves without one when there are more.
 
 pub(super) mod binary;
 mod completions;

@@ -5,12 +5,13 @@
 //!   |      |        |     |               |  |   |  |        |
 //!   device cpu sequence seconds         pid  |   |  sector   sectors
 //!                                            |   +- what: R, W, D(iscard), F(lush), flags
-//!                                            +----- action; Q, D, R and C are read, others passed over
+//!                                            +----- action: Q, D, R and C are read
 //! ```
 //!
-//! The letters before the sector are an F for a flush that goes first, the operation, and flags
-//! (S sync, M metadata, A read-ahead, F forced unit access). A flush has no sectors. The summary that
-//! blkparse prints behind the events is passed over. The source is the device, `8,0`.
+//! The letters before the sector are an F for a flush that goes first, the operation and flags
+//! (S sync, M metadata, A read-ahead, F force to medium). A flush has no sectors. Events of other
+//! kinds, and the summary that blkparse prints behind them, are passed over. The source is the
+//! device, `8,0`.
 
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
