@@ -169,7 +169,7 @@ impl Default for Blocks {
 impl Blocks {
     /// The most blocks of one request that are visited: a longer one counts by its front. What a
     /// line of a trace claims must not decide how long its reader works.
-    pub const PER_REQUEST_MAX: u64 = 1 << 16;
+    pub const PER_REQUEST_MAX: u64 = 1 << 14;
 
     /// Blocks of this size; `None` for zero.
     pub fn new(block_bytes: u64) -> Option<Self> {

@@ -43,8 +43,8 @@ use row::Row;
 pub struct StatisticsOptions {
     /// Sources that are told apart, at most 4094; the others are counted together.
     pub sources_max: usize,
-    /// Different blocks, of all sources together, up to which the footprint is exact: 25 bytes
-    /// each.
+    /// Different blocks, of all sources together, up to which the footprint is exact: 25 to
+    /// 40 bytes each.
     pub exact_blocks_max: usize,
     /// Different blocks up to which the reuse of the total is exact, and how many are followed
     /// beyond: 60 bytes each.

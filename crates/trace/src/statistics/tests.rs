@@ -145,6 +145,21 @@ fn a_step_back_in_time_is_counted_and_harms_nothing() {
 }
 
 #[test]
+fn the_largest_numbers_harm_nothing() {
+    let mut statistics = Statistics::new(StatisticsOptions::default());
+    for (at, kind) in [(0, Kind::Write), (u64::MAX, Kind::Read), (u64::MAX, Kind::Trim)] {
+        for (offset, length) in [(u64::MAX, u64::MAX), (0, u64::MAX), (u64::MAX, 0)] {
+            let response = Some(Span(u64::MAX));
+            let source = SourceId(u32::MAX);
+            statistics.add(&Record { at: Nanos(at), source, kind, offset, length, response });
+        }
+    }
+    let summary = statistics.summary().unwrap();
+    assert_eq!(summary.duration, Span(u64::MAX));
+    assert_eq!(summary.total.span_bytes, u64::MAX);
+}
+
+#[test]
 fn nothing_has_no_summary() {
     assert!(summary(&[]).is_none());
 }

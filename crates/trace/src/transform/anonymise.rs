@@ -186,9 +186,18 @@ mod tests {
 
     use super::super::testing::{records, sources_of};
     use super::*;
+    use crate::statistics::{Statistics, StatisticsOptions, Summary};
 
     fn options(key: [u8; 16]) -> AnonymiseOptions {
         AnonymiseOptions { key: Key::new(key), extent_bytes: 4096, device_bytes: 2 << 20 }
+    }
+
+    fn summary(trace: &[Record]) -> Option<Summary> {
+        let mut statistics = Statistics::new(StatisticsOptions::default());
+        for record in trace {
+            statistics.add(record);
+        }
+        statistics.summary()
     }
 
     fn anonymised(trace: &[Record], key: [u8; 16]) -> (Vec<Record>, Sources) {
@@ -221,6 +230,22 @@ mod tests {
                 prop_assert_eq!(Record { source: old.source, offset: old.offset, ..new }, *old);
                 prop_assert!(new.offset + new.length <= 2 << 20);
             }
+        }
+
+        #[test]
+        fn what_planning_needs_is_kept(trace in records(200), key: [u8; 16]) {
+            let inside: Vec<Record> = trace
+                .into_iter()
+                .filter(|record| record.offset % 4096 + record.length <= 4096)
+                .collect();
+            let (result, _) = anonymised(&inside, key);
+            let (Some(old), Some(new)) = (summary(&inside), summary(&result)) else {
+                return Ok(());
+            };
+            prop_assert_eq!(old.total.footprint_blocks, new.total.footprint_blocks);
+            prop_assert_eq!(old.total.overwrite_share, new.total.overwrite_share);
+            prop_assert_eq!(old.total.reuse, new.total.reuse);
+            prop_assert_eq!(old.total.dispersion, new.total.dispersion);
         }
 
         #[test]
