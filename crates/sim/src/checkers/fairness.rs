@@ -87,7 +87,8 @@ impl Fairness {
         }
     }
 
-    /// A unit of the tenant was dispatched; `is_last` if nothing of its request is left at the gate.
+    /// A unit of the tenant was dispatched; `is_last` if nothing of its request is left at the
+    /// gate.
     pub(crate) fn dispatched(&mut self, tenant: TenantId, cost: Cost, is_last: bool) {
         let index = tenant.index();
         let Some(row) = self.rows.get_mut(index) else { return };
@@ -108,8 +109,8 @@ impl Fairness {
         }
     }
 
-    /// The pair that came closest to its bound, or went furthest beyond; none if no two tenants ever
-    /// kept a backlog together. O(tenants^2).
+    /// The pair that came closest to its bound, or went furthest beyond; none if no two tenants
+    /// ever kept a backlog together. O(tenants^2).
     pub(crate) fn worst(&self) -> Option<Lag> {
         let count = self.rows.len();
         let pairs = (0..count).flat_map(|one| (one + 1..count).map(move |other| (one, other)));

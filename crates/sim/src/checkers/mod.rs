@@ -7,8 +7,8 @@
 //! | `fairness` | two tenants with a backlog at one server: their services stay together |
 //! | `bounds` | no server has more in service than its depth allows |
 //!
-//! Time is watched where it passes, in the world: it never goes back, and nobody asks to be woken in
-//! the past. A checker that finds something stops the run: its result would mean nothing.
+//! Time is watched where it passes, in the world: it never goes back, and nobody asks to be woken
+//! in the past. A checker that finds something stops the run: its result would mean nothing.
 
 mod bounds;
 mod conservation;

@@ -1,9 +1,9 @@
 //! What nbdkit's filters have in common: connections, threads, and requests that sleep in them.
 //!
-//! Each connection has a fixed number of threads; a thread takes the oldest request from the socket,
-//! sleeps as the filter says, once or several times, and answers. So at most `threads` requests of a
-//! connection sleep at once, and the others wait unseen in the socket. The gate fills one connection
-//! with [`CONNECTION_CALLS`] requests before it uses the next.
+//! Each connection has a fixed number of threads; a thread takes the oldest request from the
+//! socket, sleeps as the filter says, once or several times, and answers. So at most `threads`
+//! requests of a connection sleep at once, and the others wait unseen in the socket. The gate fills
+//! one connection with [`CONNECTION_CALLS`] requests before it uses the next.
 //!
 //! ```text
 //! gate --connection 0--> thread 0  zzz..|        filter: for how long, and how often

@@ -2,9 +2,10 @@
 //! server and again for each connection.
 //!
 //! A request that finds enough tokens passes. One that does not takes what there is, sleeps for the
-//! time in which the rest would drip in if nobody else drew from the bucket, and asks again for that
-//! rest. Whoever wakes first draws first, so requests that sleep at once compete, and none is sure
-//! of its turn. The clock of a bucket ticks in microseconds, and each refill rounds tokens down.
+//! time in which the rest would drip in if nobody else drew from the bucket, and asks again for
+//! that rest. Whoever wakes first draws first, so requests that sleep at once compete, and none is
+//! sure of its turn. The clock of a bucket ticks in microseconds, and each refill rounds tokens
+//! down.
 //!
 //! ```text
 //! 8 Mbit/s, empty bucket    request of 32 KiB = 262,144 bits: sleeps 32.768 ms, then finds them

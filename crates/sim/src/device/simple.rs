@@ -1,5 +1,5 @@
-//! A device of constant speed: each request takes `fixed + bytes / rate`, some are served at a time,
-//! and the others wait in the order of their arrival.
+//! A device of constant speed: each request takes `fixed + bytes / rate`, some are served at a
+//! time, and the others wait in the order of their arrival.
 //!
 //! ```text
 //! two servers, 10 us a request

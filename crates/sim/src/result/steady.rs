@@ -1,7 +1,7 @@
 //! The rate of one client from its first to its last answer.
 //!
-//! Where answers come in bunches, as behind a barrier, a count over the measured time is wrong by up
-//! to a bunch at either end; this is not.
+//! Where answers come in bunches, as behind a barrier, a count over the measured time is wrong by
+//! up to a bunch at either end; this is not.
 
 use evenkeel_core::time::Nanos;
 

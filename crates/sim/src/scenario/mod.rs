@@ -7,9 +7,9 @@
 //! 0          not counted         counted, in intervals             no new requests
 //! ```
 //!
-//! Names connect the parts: a workload names exports of the policy (or whole backends), a device the
-//! backend that it stands behind, a fault what it hits. All instants count from the start of the
-//! run, warm-up included.
+//! Names connect the parts: a workload names exports of the policy (or whole backends), a device
+//! the backend that it stands behind, a fault what it hits. All instants count from the start of
+//! the run, warm-up included.
 
 mod check;
 mod workload;

@@ -1,9 +1,9 @@
 //! Zipf-distributed ranks in constant time and memory, by rejection-inversion (Hoermann and
 //! Derflinger, ACM Transactions on Modeling and Computer Simulation 6(3), 1996).
 //!
-//! The continuous curve `h(x) = x^-theta` lies close to the bars of the discrete distribution and can
-//! be inverted. A point is drawn below the curve; if it falls outside its rank's bar, another one is
-//! drawn, which happens about once in ten draws at the most. Logarithms and exponentials are
+//! The continuous curve `h(x) = x^-theta` lies close to the bars of the discrete distribution and
+//! can be inverted. A point is drawn below the curve; if it falls outside its rank's bar, another
+//! one is drawn, which happens about once in ten draws at the most. Logarithms and exponentials are
 //! those of [`evenkeel_core::float`], so that every platform draws the same ranks.
 
 use evenkeel_core::float::{exponential, natural_log};

@@ -303,8 +303,8 @@ impl World<'_> {
 /// Bytes of a reply beside its payload, as NBD frames it.
 const REPLY_BYTES: u64 = 16;
 
-/// Whether a request stands in its tenant's queue until its last unit is dispatched. The engine cuts
-/// no further unit of a long trim while many are in service, so that one may not.
+/// Whether a request stands in its tenant's queue until its last unit is dispatched. The engine
+/// cuts no further unit of a long trim while many are in service, so that one may not.
 fn is_backlog(kind: Kind, length: u64, unit_bytes: u64) -> bool {
     matches!(kind, Kind::Read | Kind::Write | Kind::Flush) || length <= unit_bytes
 }

@@ -9,12 +9,12 @@
 //!
 //! Whatever takes time is an [`Event`]; whatever takes none happens within [`World::settle`], in a
 //! fixed order: devices answer, then engines decide, then clients hear and send again. So a client
-//! that is answered sends its next request after the gate has used the place that became free, as in
-//! the real gate, where the answer has to reach the client first.
+//! that is answered sends its next request after the gate has used the place that became free, as
+//! in the real gate, where the answer has to reach the client first.
 //!
 //! One file for each part: `build` makes it from a scenario, `clients` and `replays` make the load,
-//! `gate` drives the engines, `storage` the devices, `finish` writes the summary, `tables` holds what
-//! is under way.
+//! `gate` drives the engines, `storage` the devices, `finish` writes the summary, `tables` holds
+//! what is under way.
 
 mod build;
 mod clients;
