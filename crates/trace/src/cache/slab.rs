@@ -89,6 +89,7 @@ impl<M: Copy> Slab<M> {
     pub(super) fn insert(&mut self, list: &mut List, object: u64, mark: M) {
         let node = Node { object, newer: NONE, older: NONE, mark };
         let slot = if self.free == NONE {
+            assert!(self.nodes.len() < self.nodes.capacity(), "a slab has room from the start");
             self.nodes.push(node);
             u32::try_from(self.nodes.len() - 1).expect("bounded by SLOTS_MAX")
         } else {

@@ -16,7 +16,8 @@
 //! }
 //! let summary = statistics.summary().expect("there are records");
 //! for row in profile.compare(&summary) {
-//!     println!("{}: {:?}, published {}", row.target.figure.name(), row.achieved, row.target.value);
+//!     let (name, published) = (row.target.figure.name(), row.target.value);
+//!     println!("{name}: {:?}, published {published}", row.achieved);
 //! }
 //! # Ok::<(), evenkeel_trace::generate::ProfileError>(())
 //! ```

@@ -1,12 +1,12 @@
 //! Popularity by Zipf's law: the k-th most popular of n objects is chosen in proportion to k^-s.
 //!
-//! The first ranks have a chance of their own. Behind them the ranks of every power of two share 16
-//! buckets, a rank is equally likely within its bucket, and a bucket's chance is the integral of the
-//! law over it. So the law holds for every bucket, is off by at most s/16 at a single rank, and a
+//! The first 32 ranks have a chance of their own. Behind them the ranks of every power of two share
+//! 16 buckets, a rank is equally likely within its bucket, and a bucket's chance is the integral of
+//! the law over it. So the law holds for every bucket, is off by about s/32 at a single rank, and a
 //! draw needs no power function.
 //!
 //! ```text
-//! rank     1   2   3  ...  16 | 17 | 18 | ..  | 32-33 | 34-35 | ..  | 64-67 | ..
+//! rank     1 | 2 | 3 | .. | 32 | 33-34 | 35-36 | .. | 63-64 | 65-68 | 69-72 | ..
 //! ```
 
 use evenkeel_core::float::{exponential, natural_log};
@@ -14,7 +14,7 @@ use evenkeel_core::prng::Prng;
 
 use super::choice::Choice;
 
-/// Buckets per power of two, and ranks with a bucket of their own.
+/// Buckets per power of two.
 const BUCKETS: u64 = 16;
 
 /// Ranks from 0, the most popular first.
