@@ -18,8 +18,11 @@ use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
 
 use super::Options;
-use super::line::{Layout, OrField, Sink, Trouble, field, sectors, whole_sectors};
+use super::field::{sectors, whole_sectors};
+use super::line::Layout;
 use super::names::intern;
+use super::sink::Sink;
+use super::trouble::{OrField, Trouble, field};
 use crate::codec::Encoder;
 use crate::text::{Cursor, push_scaled, push_unsigned};
 use crate::{Record, SourceId, Sources};

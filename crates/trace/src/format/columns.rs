@@ -13,8 +13,11 @@
 
 use evenkeel_core::ticket::Kind;
 
-use super::line::{Layout, OrField, Sink, Trouble, instant};
+use super::field::instant;
+use super::line::Layout;
 use super::names::{Interner, Numbering, printable};
+use super::sink::Sink;
+use super::trouble::{OrField, Trouble};
 use crate::codec::Encoder;
 use crate::text::{Cursor, push_scaled, push_unsigned};
 use crate::{Record, Sources};

@@ -23,8 +23,11 @@
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
 
-use super::line::{Layout, OrField, Sink, Trouble, sectors};
+use super::field::sectors;
+use super::line::Layout;
 use super::names::{Interner, printable};
+use super::sink::Sink;
+use super::trouble::{OrField, Trouble};
 use super::{Options, scsi};
 use crate::codec::Encoder;
 use crate::text::{Cursor, push_unsigned};

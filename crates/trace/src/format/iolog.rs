@@ -23,8 +23,11 @@ use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
 
 use super::Options;
-use super::line::{Layout, OrField, Sink, Trouble, field, instant};
+use super::field::instant;
+use super::line::Layout;
 use super::names::{Interner, printable};
+use super::sink::Sink;
+use super::trouble::{OrField, Trouble, field};
 use crate::codec::Encoder;
 use crate::text::{Cursor, push_unsigned};
 use crate::{Record, SourceId, Sources};

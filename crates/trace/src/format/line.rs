@@ -3,56 +3,16 @@
 //! Blank lines and those that start with `#` are passed over. A line may have [`LINE_BYTES_MAX`]
 //! bytes; of a longer one nothing is kept.
 
-use evenkeel_core::time::Nanos;
-
 use super::Options;
+use super::sink::Sink;
 use super::timeline::Timeline;
+use super::trouble::Trouble;
 use crate::codec::{Decoder, Defect, DefectAt, Place};
-use crate::text::{Cursor, line_feed, quoted};
+use crate::text::{line_feed, quoted};
 use crate::{Record, Sources};
 
 /// The most bytes of a line, its end not counted.
 pub(crate) const LINE_BYTES_MAX: usize = 4096;
-
-/// Why a line is no record.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Trouble {
-    /// A field is not what it should be; the line is shown with it.
-    Field { field: &'static str, expected: &'static str },
-    /// Anything else, in full.
-    Text(String),
-}
-
-impl Trouble {
-    /// In words, for a format that has no lines to show.
-    pub(crate) fn in_binary(self) -> String {
-        match self {
-            Self::Text(text) => text,
-            Self::Field { field, expected } => format!("{field}: expected {expected}"),
-        }
-    }
-}
-
-/// As [`Trouble::Field`].
-pub(crate) const fn field(field: &'static str, expected: &'static str) -> Trouble {
-    Trouble::Field { field, expected }
-}
-
-/// Says which field is missing.
-pub(crate) trait OrField<T> {
-    /// The value, or that this field is not what is expected.
-    fn or_field(self, field: &'static str, expected: &'static str) -> Result<T, Trouble>;
-}
-
-impl<T> OrField<T> for Option<T> {
-    #[inline]
-    fn or_field(self, field: &'static str, expected: &'static str) -> Result<T, Trouble> {
-        match self {
-            Some(value) => Ok(value),
-            None => Err(Trouble::Field { field, expected }),
-        }
-    }
-}
 
 /// What one text format makes of a line.
 pub(crate) trait Layout {
@@ -62,35 +22,6 @@ pub(crate) trait Layout {
     /// Gives what was held back until the end.
     fn end(&mut self, _sink: &mut Sink<'_>) -> Result<(), Trouble> {
         Ok(())
-    }
-}
-
-/// Where a decoder puts its records.
-pub(crate) struct Sink<'a> {
-    /// The names of the trace.
-    pub(crate) sources: &'a mut Sources,
-    timeline: &'a mut Timeline,
-    records: &'a mut Vec<Record>,
-}
-
-impl<'a> Sink<'a> {
-    pub(crate) fn new(
-        sources: &'a mut Sources,
-        timeline: &'a mut Timeline,
-        records: &'a mut Vec<Record>,
-    ) -> Self {
-        Self { sources, timeline, records }
-    }
-
-    /// Takes a record whose `at` counts from the format's own epoch.
-    #[inline]
-    pub(crate) fn push(&mut self, record: Record) -> Result<(), Trouble> {
-        if record.offset.checked_add(record.length).is_none() {
-            let text =
-                format!("{} bytes from byte {} end beyond 64 bits", record.length, record.offset);
-            return Err(Trouble::Text(text));
-        }
-        self.timeline.push(record, self.records).map_err(Trouble::Text)
     }
 }
 
@@ -115,7 +46,7 @@ impl<L: Layout> LineDecoder<L> {
     }
 
     /// The next line and the bytes it takes with its end; `None` if it is not all there.
-    fn cut<'i>(&mut self, rest: &'i [u8], end: bool) -> Option<(&'i [u8], usize)> {
+    fn cut<'i>(&self, rest: &'i [u8], end: bool) -> Option<(&'i [u8], usize)> {
         match line_feed(rest) {
             Some(length) => Some((&rest[..length], length + 1)),
             // Overlong lines are dropped as they come.
@@ -176,8 +107,7 @@ impl<L: Layout> Decoder for LineDecoder<L> {
             let ended = self.layout.end(&mut sink);
             self.timeline.drain(records);
             if let Err(trouble) = ended {
-                let defect =
-                    Defect { place: Place::Line(self.line), reason: explain(&trouble, b"") };
+                let defect = Defect { place: Place::Line(self.line), reason: trouble.in_words() };
                 return Err(DefectAt { defect, used });
             }
         }
@@ -191,45 +121,6 @@ impl<L: Layout> Decoder for LineDecoder<L> {
     fn origin_ns(&self) -> Option<u64> {
         self.timeline.origin_ns()
     }
-}
-
-/// An instant of the format's clock, in units of so many nanoseconds.
-#[inline]
-pub(crate) fn instant(units: u64, unit_ns: u64) -> Result<Nanos, Trouble> {
-    let expected = "an instant within 584 years of the format's epoch";
-    units.checked_mul(unit_ns).map(Nanos).or_field("time", expected)
-}
-
-/// Takes a whole number and the comma behind it, with blanks around; at the end of the line the
-/// comma is missing, and so will be the next field.
-#[inline]
-pub(crate) fn number(fields: &mut Cursor<'_>, field: &'static str) -> Result<u64, Trouble> {
-    fields.skip_blanks();
-    let number = fields.unsigned();
-    fields.skip_blanks();
-    number.filter(|_| fields.take(b',') || fields.is_at_end()).or_field(field, "a whole number")
-}
-
-/// Nothing may follow the last field.
-#[inline]
-pub(crate) fn nothing_behind(fields: Cursor<'_>, field: &'static str) -> Result<(), Trouble> {
-    fields.is_at_end().then_some(()).or_field(field, "nothing behind it")
-}
-
-/// A number of sectors in bytes.
-#[inline]
-pub(crate) fn sectors(count: u64) -> Result<u64, Trouble> {
-    let expected = "a number of 512-byte sectors below 2^55";
-    count.checked_mul(512).or_field("sector", expected)
-}
-
-/// Offset and length in sectors, for an encoder of a format that counts so.
-pub(crate) fn whole_sectors(record: &Record) -> Result<(u64, u64), String> {
-    if record.offset.is_multiple_of(512) && record.length.is_multiple_of(512) {
-        return Ok((record.offset / 512, record.length / 512));
-    }
-    let (offset, length) = (record.offset, record.length);
-    Err(format!("{length} bytes from byte {offset} are no whole 512-byte sectors"))
 }
 
 #[cfg(test)]

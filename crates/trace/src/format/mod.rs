@@ -6,9 +6,19 @@
 //!   format, which keeps the instants it was given. Files that are slightly out of order are
 //!   sorted within a window of [`Options::window_records`]; a record behind it is a defect.
 //! - `offset + length` stays within 64 bits.
-//! - They do not panic, and keep no more than the window, the names of the sources, and
-//!   (for block layer traces) the requests under way. How the input is cut changes nothing.
+//! - They do not panic, and how the input is cut changes nothing.
 //! - What is no record is a defect with its place, and decoding goes on behind it.
+//! - They keep no more than this:
+//!
+//! | what | at most |
+//! |---|---|
+//! | a line of text | 4,096 bytes; a longer one is a defect |
+//! | a record of the native format | 8,240 bytes, 8,192 of them for a name |
+//! | a block of the native format | 73,808 bytes with its head |
+//! | a record of vscsi, blktrace | 40, 48 bytes, and 65,535 of payload that is passed over |
+//! | the window | [`Options::window_records`] records |
+//! | requests under way in a trace of the block layer | 65,536 records |
+//! | names of sources | those of [`Sources`](crate::Sources) |
 //!
 //! Encoders refuse what their format cannot hold, and round instants down to its resolution.
 
@@ -19,15 +29,18 @@ mod checked;
 mod columns;
 mod csv;
 mod detect;
+mod field;
 mod iolog;
 mod line;
 mod msr;
 mod names;
 pub mod native;
 mod scsi;
+mod sink;
 mod spc;
 mod tencent;
 mod timeline;
+mod trouble;
 mod vscsi;
 
 pub use blk::Arrival;
@@ -48,8 +61,8 @@ pub struct Options {
     pub arrival: Arrival,
     /// What `wait` lines of fio's version 2 count.
     pub wait_unit: WaitUnit,
-    /// The instant of `at = 0` that an encoder writes where its format has one, in nanoseconds
-    /// since 1970; zero if it is not known.
+    /// The instant of `at = 0` for the head of the native format, in nanoseconds since 1970; zero
+    /// if it is not known.
     pub origin_ns: u64,
 }
 

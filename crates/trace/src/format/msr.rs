@@ -16,8 +16,11 @@
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Span;
 
-use super::line::{Layout, OrField, Sink, Trouble, field, instant, nothing_behind, number};
+use super::field::{instant, nothing_behind, number};
+use super::line::Layout;
 use super::names::{Interner, printable};
+use super::sink::Sink;
+use super::trouble::{OrField, Trouble, field};
 use crate::codec::Encoder;
 use crate::text::{Cursor, push_unsigned};
 use crate::{Record, Sources};

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::line::{OrField, Trouble};
+use super::trouble::{OrField, Trouble};
 use crate::{SourceId, Sources};
 
 const SLOTS: usize = 512;

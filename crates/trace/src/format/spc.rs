@@ -15,8 +15,11 @@
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
 
-use super::line::{Layout, OrField, Sink, Trouble, field, number, sectors};
+use super::field::{number, sectors};
+use super::line::Layout;
 use super::names::{Interner, Numbering, printable};
+use super::sink::Sink;
+use super::trouble::{OrField, Trouble, field};
 use crate::codec::Encoder;
 use crate::text::{Cursor, push_scaled, push_unsigned};
 use crate::{Record, Sources};

@@ -16,10 +16,11 @@
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
 
-use super::line::{
-    Layout, OrField, Sink, Trouble, field, nothing_behind, number, sectors, whole_sectors,
-};
+use super::field::{nothing_behind, number, sectors, whole_sectors};
+use super::line::Layout;
 use super::names::{Interner, Numbering, printable};
+use super::sink::Sink;
+use super::trouble::{OrField, Trouble, field};
 use crate::codec::Encoder;
 use crate::text::{Cursor, push_unsigned};
 use crate::{Record, Sources};

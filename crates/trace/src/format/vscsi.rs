@@ -14,9 +14,11 @@
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
 
-use super::line::{Sink, Trouble, instant, sectors};
+use super::field::{instant, sectors};
 use super::names::intern;
+use super::sink::Sink;
 use super::timeline::Timeline;
+use super::trouble::Trouble;
 use super::{Options, scsi};
 use crate::codec::{Decoder, Defect, DefectAt, Encoder, Place};
 use crate::{Record, SourceId, Sources};
@@ -152,7 +154,7 @@ impl Decoder for VscsiDecoder {
             let place = Place::Byte(self.byte);
             self.byte += bytes.len() as u64;
             self.record(bytes, records).map_err(|trouble| {
-                let defect = Defect { place, reason: trouble.in_binary() };
+                let defect = Defect { place, reason: trouble.in_words() };
                 DefectAt { defect, used }
             })?;
         }

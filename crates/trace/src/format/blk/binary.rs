@@ -19,9 +19,11 @@ use super::pairing::Pairing;
 use super::{Action, Event, device_name, devices};
 use crate::codec::{Decoder, Defect, DefectAt, Encoder, Place};
 use crate::format::Options;
-use crate::format::line::{Sink, Trouble, sectors, whole_sectors};
+use crate::format::field::{sectors, whole_sectors};
 use crate::format::names::{Interner, Numbering};
+use crate::format::sink::Sink;
 use crate::format::timeline::Timeline;
+use crate::format::trouble::Trouble;
 use crate::{Record, Sources};
 
 const RECORD_BYTES: usize = 48;
@@ -100,11 +102,11 @@ impl BlktraceDecoder {
         };
         let raw = Raw::read(bytes);
         self.payload_bytes = usize::from(raw.payload_bytes);
-        let event = self.event(&raw).map_err(|trouble| (RECORD_BYTES, trouble.in_binary()))?;
+        let event = self.event(&raw).map_err(|trouble| (RECORD_BYTES, trouble.in_words()))?;
         if let Some(event) = event {
             let mut sink = Sink::new(&mut self.sources, &mut self.timeline, records);
             let taken = self.pairing.take(&event, &mut sink);
-            taken.map_err(|trouble| (RECORD_BYTES, trouble.in_binary()))?;
+            taken.map_err(|trouble| (RECORD_BYTES, trouble.in_words()))?;
         }
         Ok(RECORD_BYTES)
     }
@@ -127,7 +129,7 @@ impl BlktraceDecoder {
             self.payload_bytes = 0;
             return Err("the file ends within the payload of a record".to_owned());
         }
-        drained.map_err(Trouble::in_binary)
+        drained.map_err(Trouble::in_words)
     }
 }
 

@@ -10,7 +10,8 @@ use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
 
 use super::{Action, Arrival, Event};
-use crate::format::line::{Sink, Trouble};
+use crate::format::sink::Sink;
+use crate::format::trouble::Trouble;
 use crate::{Record, SourceId};
 
 /// The most records that wait for a completion, their own or an earlier one's.

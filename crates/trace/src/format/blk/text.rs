@@ -21,8 +21,11 @@ use super::pairing::Pairing;
 use super::{Action, Event, device, device_name, devices};
 use crate::codec::Encoder;
 use crate::format::Options;
-use crate::format::line::{Layout, OrField, Sink, Trouble, sectors, whole_sectors};
+use crate::format::field::{sectors, whole_sectors};
+use crate::format::line::Layout;
 use crate::format::names::{Interner, Numbering, printable};
+use crate::format::sink::Sink;
+use crate::format::trouble::{OrField, Trouble};
 use crate::text::{Cursor, push_scaled, push_unsigned};
 use crate::{Record, SourceId, Sources};
 

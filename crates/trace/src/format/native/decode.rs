@@ -12,7 +12,7 @@ use super::layout::{
 };
 use super::record::{Told, take};
 use crate::codec::{Decoder, Defect, DefectAt, Place};
-use crate::format::line::Trouble;
+use crate::format::trouble::Trouble;
 use crate::{Record, Sources};
 use evenkeel_core::time::Nanos;
 
@@ -146,7 +146,7 @@ impl NativeDecoder {
         self.told.restart(Nanos(head.first));
         for _ in 0..head.records {
             let record =
-                take(rest, &mut self.told, &mut self.sources).map_err(Trouble::in_binary)?;
+                take(rest, &mut self.told, &mut self.sources).map_err(Trouble::in_words)?;
             self.last = record.at;
             self.records += 1;
             records.push(record);

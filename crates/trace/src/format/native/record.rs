@@ -19,8 +19,8 @@ use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
 
 use super::layout::{NAME_BYTES_MAX, push_varint, take_varint, unzigzag, zigzag};
-use crate::format::line::Trouble;
 use crate::format::names::{intern, printable};
+use crate::format::trouble::Trouble;
 use crate::{Record, SourceId, Sources};
 
 const KIND_BITS: u8 = 0b111;
@@ -59,6 +59,15 @@ impl Told {
     fn push_source(&mut self, source: SourceId) -> usize {
         self.sources.push(Last { source, end: 0, length: 0 });
         self.sources.len() - 1
+    }
+
+    #[inline]
+    fn remember(&mut self, place: usize, record: &Record) {
+        self.at = record.at;
+        self.current = place;
+        let last = &mut self.sources[place];
+        last.end = record.offset.wrapping_add(record.length);
+        last.length = record.length;
     }
 }
 
@@ -143,7 +152,7 @@ pub(super) fn take(
 ) -> Result<Record, Trouble> {
     let (&tag, rest) = bytes.split_first().ok_or_else(cut)?;
     *bytes = rest;
-    let kind = kind_of(tag & KIND_BITS).ok_or_else(|| text("a kind that is not known"))?;
+    let kind = kind_of(tag & KIND_BITS).ok_or_else(|| text("a request of an unknown kind"))?;
     let at = told.at.0.checked_add(varint(bytes)?);
     let at = Nanos(at.ok_or_else(|| text("an instant above 64 bits"))?);
     let place =
@@ -163,17 +172,6 @@ pub(super) fn take(
     let record = Record { at, source: last.source, kind, offset, length, response };
     told.remember(place, &record);
     Ok(record)
-}
-
-impl Told {
-    #[inline]
-    fn remember(&mut self, place: usize, record: &Record) {
-        self.at = record.at;
-        self.current = place;
-        let last = &mut self.sources[place];
-        last.end = record.offset.wrapping_add(record.length);
-        last.length = record.length;
-    }
 }
 
 fn take_source(
@@ -199,11 +197,11 @@ fn varint(bytes: &mut &[u8]) -> Result<u64, Trouble> {
 }
 
 fn cut() -> Trouble {
-    text("the end of its block")
+    text("the records run over the end of their block")
 }
 
 fn text(found: &str) -> Trouble {
-    Trouble::Text(format!("a record with {found}; whoever wrote the block was wrong"))
+    Trouble::Text(format!("{found}; whoever wrote the block was wrong"))
 }
 
 fn kind_code(kind: Kind) -> u8 {
