@@ -47,7 +47,7 @@ mod top_up;
 pub mod verify;
 
 use fill::Filled;
-use rows::Rows;
+use rows::{Levels, Rows};
 use settle::Settled;
 
 pub use problem::{Client, DEVICES_MAX, Demand, DeviceId, Problem, ProblemError};
@@ -108,38 +108,73 @@ pub fn solve(problem: &Problem, discipline: Discipline, previous: &[DeviceId]) -
         previous.is_empty() || previous.len() == problem.clients().len(),
         "one previous set per client, or none at all"
     );
-    let entitled_level = drf::entitled_level(problem);
-    let fair = Promises { entitled_level, no_envy: true };
-    let (allocation, promises) = match discipline {
+    let result = match discipline {
         Discipline::FairQueuing => {
             let promises = Promises { entitled_level: 0.0, no_envy: false };
-            (Some(filled(problem, fair_queuing::fill(problem))), promises)
+            verified(problem, promises, filled(problem, fair_queuing::fill(problem)))
         }
-        Discipline::Drf => (Some(filled(problem, drf::fill(problem))), fair),
+        Discipline::Drf => {
+            verified(problem, Promises::fair(problem), filled(problem, drf::fill(problem)))
+        }
         Discipline::BottleneckAware(options) if problem.device_count() == 2 => {
-            let sets = sides::choose(problem, options.sides, options.objective, previous);
-            let closed_form = |rows: &Rows, least: &_| Some(baa::levels(rows, least));
-            let settled = settle::settle(problem, &sets, closed_form);
-            (settled.map(|settled| levelled(problem, sets, settled)), fair)
+            in_closed_form(problem, options, previous)
         }
         Discipline::BottleneckAware(BottleneckAware { objective, .. })
         | Discipline::BottleneckAwareByProgram(objective) => {
-            let sets = problem.bottlenecks().to_vec();
-            let program = |rows: &Rows, least: &_| tiers::levels(rows, least, objective);
-            let settled = settle::settle(problem, &sets, program);
-            (settled.map(|settled| levelled(problem, sets, settled)), fair)
+            let best = |rows: &Rows, least: &Levels| tiers::levels(rows, least, objective);
+            by_levels(problem, problem.bottlenecks().to_vec(), best)
         }
     };
-    let verdict = match &allocation {
-        Some(allocation) => verify::verify(problem, &allocation.rates_iops, promises),
-        None => Err(Violation::Unsolved),
-    };
-    match (allocation, verdict) {
-        (Some(allocation), Ok(())) => allocation,
-        (_, verdict) => {
-            Allocation { fallback: verdict.err(), ..filled(problem, drf::fill(problem)) }
-        }
+    result.unwrap_or_else(|violation| Allocation {
+        fallback: Some(violation),
+        ..filled(problem, drf::fill(problem))
+    })
+}
+
+/// Two tiers, first with the sets that are best by choice. Floors were not in sight when those were
+/// chosen; if fair shares beside them suffer, the plain sets serve.
+fn in_closed_form(
+    problem: &Problem,
+    BottleneckAware { objective, sides }: BottleneckAware,
+    previous: &[DeviceId],
+) -> Result<Allocation, Violation> {
+    let best = |rows: &Rows, least: &Levels| Some(baa::levels(rows, least));
+    let chosen = sides::choose(problem, sides, objective, previous);
+    let is_plain = chosen == problem.bottlenecks();
+    let allocation = by_levels(problem, chosen, best);
+    if is_plain {
+        return allocation;
     }
+    allocation.or_else(|_| by_levels(problem, problem.bottlenecks().to_vec(), best))
+}
+
+/// An allocation by levels of sets, with floors, caps and top-up.
+fn by_levels(
+    problem: &Problem,
+    sets: Vec<DeviceId>,
+    best: impl Fn(&Rows, &Levels) -> Option<Levels>,
+) -> Result<Allocation, Violation> {
+    let settled = settle::settle(problem, &sets, best).ok_or(Violation::Unsolved)?;
+    let Settled { mut rates_iops, levels, rows, guaranteed } = settled;
+    top_up::top_up(problem, &mut rates_iops);
+    let level = |set: DeviceId| rows.is_present(set.index()).then_some(levels[set.index()]);
+    let allocation = Allocation {
+        rates_iops,
+        sets,
+        levels: problem.devices().map(level).collect(),
+        binding: rows.binding(&levels, guaranteed),
+        fallback: None,
+    };
+    verified(problem, Promises::fair(problem), allocation)
+}
+
+fn verified(
+    problem: &Problem,
+    promises: Promises,
+    allocation: Allocation,
+) -> Result<Allocation, Violation> {
+    verify::verify(problem, &allocation.rates_iops, promises)?;
+    Ok(allocation)
 }
 
 /// An allocation by progressive filling. It has no levels.
@@ -152,20 +187,6 @@ fn filled(problem: &Problem, filled: Filled) -> Allocation {
         sets: problem.bottlenecks().to_vec(),
         levels: vec![None; problem.device_count()],
         binding: full.map(|(device, _)| Row::Capacity(device)).collect(),
-        fallback: None,
-    }
-}
-
-/// An allocation by levels of sets.
-fn levelled(problem: &Problem, sets: Vec<DeviceId>, settled: Settled) -> Allocation {
-    let Settled { mut rates_iops, levels, rows, guaranteed } = settled;
-    top_up::top_up(problem, &mut rates_iops);
-    let level = |set: DeviceId| rows.is_present(set.index()).then_some(levels[set.index()]);
-    Allocation {
-        rates_iops,
-        sets,
-        levels: problem.devices().map(level).collect(),
-        binding: rows.binding(&levels, guaranteed),
         fallback: None,
     }
 }

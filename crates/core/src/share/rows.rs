@@ -129,9 +129,9 @@ impl Rows {
         (0..self.devices).map(level).fold(f64::INFINITY, f64::min)
     }
 
-    /// Equal levels for the sets that have members; zero for the others.
-    pub(super) fn equal_levels(&self, level: f64) -> Levels {
-        std::array::from_fn(|set| if self.is_present(set) { level } else { 0.0 })
+    /// These levels for the sets that have members; zero for the others.
+    pub(super) fn of_present(&self, levels: Levels) -> Levels {
+        std::array::from_fn(|set| if self.is_present(set) { levels[set] } else { 0.0 })
     }
 
     /// Whether the levels fit into the room, up to rounding.

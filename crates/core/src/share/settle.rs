@@ -7,11 +7,12 @@
 //! repeat  repeat  solve for the free clients and the room they have
 //!                 hold at its floor whoever fell below it
 //!         until nobody did
-//!         hold at its cap whoever rose above it, for good; free those at floors again
+//!         hold at its cap whoever rose above it, for good; release those at floors
 //! until nobody did
 //! ```
 //!
-//! Every round but the last holds someone more, so it ends; it is bounded all the same.
+//! Every round but the last holds someone more, many at once as a rule; so it ends. It is bounded
+//! all the same.
 //!
 //! What is promised survives the rounds:
 //!
@@ -20,12 +21,15 @@
 //!   satisfied. Nobody can then envy a client at its cap.
 //! - Floors do take from others. The guarantee falls back to the greatest equal level that fits, at
 //!   most 1: the shares that [`drf`](super::drf) would promise beside the same floors.
+//!
+//! One thing is not: a client held at its floor is no longer in the envy rows, and others may pass
+//! it. Verification notices, and DRF serves instead. On random problems with floors of all sizes
+//! that take 95 % of a device, that happens about once in a thousand.
 
-use super::problem::{DeviceId, Problem};
+use super::problem::{DEVICES_MAX, DeviceId, Problem};
 use super::rows::{Levels, Rows};
 
-/// Rounds after which the other way, DRF, is taken instead. Many clients are held at once in a
-/// round; even a thousand random ones need few.
+/// Rounds after which one gives up; even a thousand random clients need few.
 const ROUNDS_MAX: usize = 64;
 
 /// Whether a client takes part in the solving.
@@ -61,8 +65,8 @@ pub(super) fn settle(
         let rows = rounds.rows();
         let equal = rows.equal_level().min(1.0);
         let guaranteed = match before {
-            Some(levels) if rows.fits(&levels) => levels,
-            _ => rows.equal_levels(equal),
+            Some(levels) if rows.fits(&levels) => rows.of_present(levels),
+            _ => rows.of_present([equal; DEVICES_MAX]),
         };
         let levels = solve(&rows, &guaranteed)?;
         rounds.set_rates(&levels);
@@ -113,11 +117,9 @@ impl<'a> Rounds<'a> {
     }
 
     fn set_rates(&mut self, levels: &Levels) {
-        for (client, rate) in self.rates_iops.iter_mut().enumerate() {
+        for client in 0..self.holds.len() {
             if self.holds[client] == Hold::Free {
-                let set = self.sets[client].index();
-                let fraction = self.problem.fractions(client)[set];
-                *rate = levels[set] * self.problem.part(client) / fraction;
+                self.rates_iops[client] = self.at_level(client, levels);
             }
         }
     }
@@ -137,6 +139,11 @@ impl<'a> Rounds<'a> {
             }
         }
         any
+    }
+
+    fn at_level(&self, client: usize, levels: &Levels) -> f64 {
+        let set = self.sets[client].index();
+        levels[set] * self.problem.part(client) / self.problem.fractions(client)[set]
     }
 
     /// Holds whoever is above its cap, and frees those at floors if there was one.

@@ -19,19 +19,27 @@
 //!   pivot y for s           z = 9 - t/2 - 3s/2            corner (1,3): nothing helps any more
 //! ```
 //!
-//! Among the variables that help, and among the rows that stop them, **Bland's rule** takes the one
-//! of least number; in exact arithmetic it never runs in a circle (Bland, 1977). Rounding voids
-//! that proof, so the number of pivots is bounded too, and reaching the bound is an outcome.
+//! Pivots that go nowhere, because several rows meet in one corner, may come around in a circle.
+//! **Bland's rule** takes, among the variables that help and among the rows that stop them, those
+//! of least number, and so never does (Bland, 1977). But it divides by whatever coefficient it
+//! meets, and at a corner of nearly equal rows that is rounding. So the row is chosen by the size
+//! of its coefficient, and by Bland's rule only after a number of pivots without progress. Rounding
+//! voids the proof all the same: pivots are bounded, and reaching the bound is an outcome.
 //!
 //! If the origin is not feasible, phase one adds a variable that loosens every row and minimises
 //! it. If it cannot reach zero there is no solution, and the dictionary holds the reason: weights
 //! of rows whose sum says `0 <= something negative` (Farkas' lemma). They are handed out, so that
 //! nobody has to take the word of a tolerance.
 
-/// Coefficients smaller than this, in rows scaled to 1, are rounding.
-const NEGLIGIBLE: f64 = 1e-12;
+/// Coefficients smaller than this part of the greatest beside them are rounding: to pivot on one is
+/// to divide by noise. Two nearly equal rows are enough to make one.
+const NEGLIGIBLE: f64 = 1e-13;
 /// A program whose rows must be loosened by more than this, scaled, has no solution.
 const INFEASIBLE: f64 = 1e-10;
+/// Rooms, in rows scaled to 1, that differ by less are the same.
+const TIED: f64 = 1e-13;
+/// Pivots without progress after which one suspects a circle.
+const STALLS_MAX: u32 = 20;
 /// Far more pivots than programs of this size take.
 const PIVOTS_MAX: usize = 1000;
 
@@ -107,11 +115,13 @@ struct Dictionary {
 impl Dictionary {
     fn new(program: &Program) -> Self {
         let variables = program.objective.len();
-        let greatest = |row: &[f64]| row.iter().fold(0.0, |most: f64, c| most.max(c.abs()));
-        let scale = |row: &Vec<f64>| if greatest(row) > 0.0 { greatest(row) } else { 1.0 };
+        let scale = |row: &Vec<f64>| match greatest(row.iter().copied()) {
+            0.0 => 1.0,
+            most => most,
+        };
         let scales: Vec<f64> = program.rows.iter().map(scale).collect();
         let divide = |(row, scale): (&Vec<f64>, &f64)| row.iter().map(|c| c / scale).collect();
-        let gain_scale = greatest(&program.objective).max(f64::MIN_POSITIVE);
+        let gain_scale = greatest(program.objective.iter().copied()).max(f64::MIN_POSITIVE);
         Self {
             basic: (variables..variables + program.rows.len()).collect(),
             nonbasic: (0..variables).collect(),
@@ -189,25 +199,41 @@ impl Dictionary {
 
     /// Pivots until nothing helps.
     fn climb(&mut self) -> Climb {
+        let mut stalls = 0;
         for _ in 0..PIVOTS_MAX {
-            let helps = (0..self.gains.len()).filter(|&column| self.gains[column] > NEGLIGIBLE);
+            let least = NEGLIGIBLE * greatest(self.gains.iter().copied()).max(1.0);
+            let helps = (0..self.gains.len()).filter(|&column| self.gains[column] > least);
             let Some(column) = helps.min_by_key(|&column| self.nonbasic[column]) else {
                 return Climb::Top;
             };
-            let Some(row) = self.first_to_stop(column) else {
+            let Some(row) = self.first_to_stop(column, stalls > STALLS_MAX) else {
                 return Climb::Endless;
             };
+            stalls = if self.room(row, column) > TIED { 0 } else { stalls + 1 };
             self.pivot(row, column);
         }
         Climb::GaveUp
     }
 
-    /// The row whose basic variable reaches zero first when the column's variable rises.
-    fn first_to_stop(&self, column: usize) -> Option<usize> {
-        let room = |row: usize| self.values[row].max(0.0) / self.coefficients[row][column];
-        (0..self.basic.len())
-            .filter(|&row| self.coefficients[row][column] > NEGLIGIBLE)
-            .min_by(|&a, &b| room(a).total_cmp(&room(b)).then(self.basic[a].cmp(&self.basic[b])))
+    /// The row whose basic variable reaches zero first when the column's variable rises. Of
+    /// several, the one with the greatest coefficient, or Bland's choice if one `is_circling`.
+    fn first_to_stop(&self, column: usize, is_circling: bool) -> Option<usize> {
+        let coefficient = |row: usize| self.coefficients[row][column];
+        let rows = 0..self.basic.len();
+        let least = NEGLIGIBLE * greatest(rows.clone().map(coefficient)).max(1.0);
+        let stops = rows.filter(|&row| coefficient(row) > least);
+        let first = stops.clone().map(|row| self.room(row, column)).min_by(f64::total_cmp)?;
+        let tied = stops.filter(|&row| self.room(row, column) <= first + TIED);
+        if is_circling {
+            return tied.min_by_key(|&row| self.basic[row]);
+        }
+        let by_size = |&a: &usize, &b: &usize| coefficient(a).total_cmp(&coefficient(b));
+        tied.max_by(by_size)
+    }
+
+    /// How far the column's variable may rise before the row's is zero.
+    fn room(&self, row: usize, column: usize) -> f64 {
+        self.values[row].max(0.0) / self.coefficients[row][column]
     }
 
     /// Exchanges the basic variable of a row for the variable of a column.
@@ -246,6 +272,11 @@ impl Dictionary {
         }
         point
     }
+}
+
+/// The greatest magnitude.
+fn greatest(values: impl Iterator<Item = f64>) -> f64 {
+    values.fold(0.0, |most: f64, value| most.max(value.abs()))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //! capacities 100, 1000, 5000 IOPS; clients need (0,.1,.9), (0,.3,.7), (.1,.9,0)
 //!
 //!                          rates               third client
-//!   without those rows     6022   2007   131   its fair share is 333
+//!   without those rows     4412   1471   131   its fair share is 333
 //!   with them              3500   1167   333
 //!   DRF                    2262   1358   407
 //! ```

@@ -16,6 +16,7 @@
 //!
 //! All comparisons are relative, with a tolerance of [`TOLERANCE`].
 
+use super::drf;
 use super::problem::{DEVICES_MAX, DeviceId, Problem};
 
 /// How far, relatively, rounding may carry an allocation beyond a promise.
@@ -28,6 +29,13 @@ pub struct Promises {
     pub entitled_level: f64,
     /// Whether nobody may envy anybody.
     pub no_envy: bool,
+}
+
+impl Promises {
+    /// Everything: fair shares, as far as floors leave them, and no envy.
+    pub fn fair(problem: &Problem) -> Self {
+        Self { entitled_level: drf::entitled_level(problem), no_envy: true }
+    }
 }
 
 /// A promise that an allocation breaks.
