@@ -23,7 +23,7 @@ pub struct Job {
     pub deadline: Nanos,
 }
 
-/// Workspace of [`give_up`]; it keeps its memory from one plan to the next.
+/// Workspace of [`Self::give_up`]; it keeps its memory from one plan to the next.
 #[derive(Clone, Debug, Default)]
 pub struct Planner {
     /// The jobs kept so far, the longest on top.
