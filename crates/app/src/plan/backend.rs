@@ -3,8 +3,10 @@
 use std::path::Path;
 
 use evenkeel_engine::policy::Policy;
+use evenkeel_sim::calibrate;
 use evenkeel_sim::device::hdd;
 use evenkeel_sim::device::spec::{ConstantSpec, DeviceSpec, DriveSource, HddSpec, SsdDevice};
+use evenkeel_sim::device::ssd::SsdSpec;
 use evenkeel_sim::link::LinkSpec;
 use evenkeel_sim::scenario::BackendDevice;
 
@@ -96,7 +98,7 @@ fn constant(written: &str) -> Result<DeviceSpec, String> {
     Ok(DeviceSpec::Constant(spec))
 }
 
-/// A device as in a scenario, or the figures of a hard disk.
+/// What `evenkeel calibrate` wrote, the figures of a drive, or a device as in a scenario.
 fn file(path: &Path) -> anyhow::Result<DeviceSpec> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         Exit::Usage.because(format!(
@@ -104,11 +106,14 @@ fn file(path: &Path) -> anyhow::Result<DeviceSpec> {
             path.display()
         ))
     })?;
+    if let Ok(model) = calibrate::Model::parse(&text) {
+        return Ok(DeviceSpec::Measured(model.device));
+    }
     if let Ok(figures) = hdd::Parameters::parse(&text) {
         let drive = DriveSource::Figures(Box::new(figures));
         return Ok(DeviceSpec::Hdd(HddSpec { drive, order: hdd::Policy::Sptf }));
     }
-    if let Ok(figures) = evenkeel_sim::device::ssd::SsdSpec::parse(&text) {
+    if let Ok(figures) = SsdSpec::parse(&text) {
         let drive = DriveSource::Figures(Box::new(figures));
         return Ok(DeviceSpec::Ssd(SsdDevice { drive, precondition: None }));
     }

@@ -35,7 +35,8 @@ use route::Routes;
 A MODEL is one of
   rate=100MB/s,fixed=1ms,servers=8   so many servers, each taking fixed + bytes / rate
   hdd:cheetah-9lp  ssd:nvme-tlc-256gib  a drive that is built in
-  FILE                               a device as in a scenario, or a drive's figures (TOML)
+  FILE                               what `evenkeel calibrate` wrote, a drive's figures, or a device
+                                     as in a scenario (TOML)
 and stands for every backend of the policy, or with NAME= before it for that one.
 
 Examples:

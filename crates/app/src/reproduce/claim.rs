@@ -62,9 +62,10 @@ pub(super) fn exit(claims: &[Claim]) -> Exit {
     if failed { Exit::Failed } else { Exit::Success }
 }
 
-/// The claims as a table, with the reasons below it.
-pub(super) fn table(claims: &[Claim], colour: bool) -> String {
-    let header = ["CLAIM", "PAPER", "MEASURED", "MUST BE", "ATTAINABLE", "VERDICT"];
+/// The claims as a table, with the reasons below it; `reference` is what the figures are held
+/// against.
+pub(super) fn table(claims: &[Claim], reference: &str, colour: bool) -> String {
+    let header = ["CLAIM", reference, "MEASURED", "MUST BE", "ATTAINABLE", "VERDICT"];
     let rows: Vec<Vec<String>> = claims
         .iter()
         .map(|claim| {
@@ -111,7 +112,7 @@ mod tests {
         assert_eq!(exit(std::slice::from_ref(&good)), Exit::Success);
         assert_eq!(exit(&[good.clone(), claim(Verdict::Attained, None)]), Exit::Success);
         assert_eq!(exit(&[good.clone(), bad.clone()]), Exit::Failed);
-        let text = table(&[good, bad], false);
+        let text = table(&[good, bad], "PAPER", false);
         assert!(text.contains("  16:1: the heavy tenant ran dry\n"), "{text}");
         assert!(text.contains("holds") && text.contains("FAILS"), "{text}");
     }

@@ -173,7 +173,8 @@ mod tests {
         let mut out = Vec::new();
         write_parquet(&mut out, &summary()).unwrap();
         let reader = SerializedFileReader::new(bytes_of(out)).unwrap();
-        let rows: Vec<String> = reader.into_iter().map(|row| row.unwrap().to_string()).collect();
+        let rows = reader.get_row_iter(None).unwrap();
+        let rows: Vec<String> = rows.map(|row| row.unwrap().to_string()).collect();
         assert_eq!(rows.len(), 4);
         assert!(rows[1].contains("tenant: \"db\"") && rows[1].contains("requests: 8"), "{rows:?}");
     }

@@ -154,3 +154,15 @@ fn the_scenario_in_the_manual_runs() {
     let (code, output) = simulate(&scratch, &["manual.toml"]);
     assert_eq!(code, Some(0), "{output}");
 }
+
+/// The paper's experiments need neither nbdkit nor minutes in virtual time.
+#[test]
+fn the_shares_of_vpfs_hold_in_virtual_time() {
+    let scratch = Scratch::new();
+    let arguments = ["reproduce", "vpfs", "--simulated", "only", "--json"];
+    let (status, output) = finish(scratch.path(), EVENKEEL, &arguments, LONG);
+    assert_eq!(status.code(), Some(0), "{output}");
+    let start = output.find('{').expect("a document after the talk");
+    let claims = document(&output[start..])["claims"].clone();
+    assert_eq!(claims.as_array().map(Vec::len), Some(12), "{claims}");
+}

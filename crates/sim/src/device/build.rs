@@ -11,6 +11,7 @@ use super::simple::Constant;
 use super::spec::{ArraySpec, DeviceSpec, DriveSource, HddSpec, SsdDevice};
 use super::ssd::catalogue::DRIVES;
 use super::ssd::{Ssd, SsdSpec};
+use crate::calibrate::Measured;
 
 /// Why a description makes no device.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +39,7 @@ pub fn build(spec: &DeviceSpec, seed: u64) -> Result<Box<dyn Device>, DeviceErro
         DeviceSpec::Constant(spec) => Box::new(Constant::new(*spec)),
         DeviceSpec::Rate(spec) => Box::new(Rate::from_spec(*spec)),
         DeviceSpec::Delay(spec) => Box::new(Delay::from_spec(*spec)),
+        DeviceSpec::Measured(spec) => Box::new(Measured::new(*spec, seed)),
         DeviceSpec::Hdd(spec) => Box::new(hdd(spec)?),
         DeviceSpec::Ssd(spec) => Box::new(ssd(spec, seed)?),
         DeviceSpec::Array(spec) => array(spec, seed)?,

@@ -5,6 +5,7 @@ use evenkeel_core::time::Span;
 use super::array::Layout;
 use super::hdd;
 use super::ssd::{Precondition, SsdSpec};
+use crate::calibrate::MeasuredSpec;
 
 /// Which device, and how quick.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +20,8 @@ pub enum DeviceSpec {
     Hdd(HddSpec),
     /// A flash drive.
     Ssd(SsdDevice),
+    /// One that is known by calibration alone.
+    Measured(MeasuredSpec),
     /// Several devices that look like one.
     Array(ArraySpec),
 }

@@ -1,15 +1,26 @@
 //! A scenario in the real world: nbdkit as its device, a gate process, the load generator.
 
 use evenkeel_core::histogram::Histogram;
+use evenkeel_core::time::Span;
 use evenkeel_engine::policy::{Address, Policy, Source};
 use evenkeel_io::load::{self, LoadPlan, LoadReport, LoadSpec};
 use evenkeel_sim::device::spec::DeviceSpec;
 use evenkeel_sim::scenario::{self, Scenario, Workload};
 use evenkeel_wire::nbd::uri::Transport;
+use serde::Serialize;
 
 use super::Outcome;
 use crate::load::measure;
 use crate::stage::{DataServer, GateProcess, Pace, Stage};
+
+/// The disk that this machine is measured on.
+const MACHINE_BYTES: u64 = 64 << 20;
+
+/// How long each of the two measurements of it takes.
+const MACHINE_RUNTIME: Span = Span::from_secs(2);
+
+/// Clients that keep its path busy.
+const MACHINE_CLIENTS: u32 = 16;
 
 /// Carries the scenario out; one outcome for each of its workloads.
 pub(super) fn run(scenario: &Scenario) -> anyhow::Result<Vec<Outcome>> {
@@ -22,6 +33,53 @@ pub(super) fn run(scenario: &Scenario) -> anyhow::Result<Vec<Outcome>> {
     let gate = GateProcess::start(&stage, "gate", &policy(&scenario.policy, &server)?)?;
     let report = measure(&plan(scenario, &gate)?)?;
     Ok(outcomes(&report))
+}
+
+/// What this machine adds to a request, whatever the scenario.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Machine {
+    /// Time of a request with nothing else under way, through the gate to memory and back.
+    pub(super) alone_ns: u64,
+    /// Time between two answers with many requests under way: what the path does one by one.
+    pub(super) serial_ns: u64,
+}
+
+impl Machine {
+    /// Measures it on a data server that is not slow.
+    pub(super) fn measure() -> anyhow::Result<Self> {
+        let stage = Stage::new()?;
+        let server = DataServer::start(&stage, "data", MACHINE_BYTES, Pace::Free)?;
+        let text = format!(
+            "mode = \"enforce\"\n[[backend]]\nname = \"data\"\nupstream = \"{}\"\n\
+             [[export]]\nname = \"disk\"\n",
+            server.uri("")?
+        );
+        let gate = GateProcess::start(&stage, "gate", &text)?;
+        let run = |clients| {
+            let targets = vec![gate.uri("disk")?];
+            let group = LoadSpec { targets, clients, ..LoadSpec::default() };
+            let runtime = Some(MACHINE_RUNTIME);
+            measure(&LoadPlan { groups: vec![group], runtime, ..LoadPlan::default() })
+        };
+        let alone_ns = run(1)?.groups[0].read.latency.histogram.mean().0;
+        let report = run(MACHINE_CLIENTS)?;
+        let serial_ns = report.measured.0 / report.groups[0].read.requests.max(1);
+        Ok(Self { alone_ns, serial_ns })
+    }
+
+    /// The scenario on this machine: the gate takes its time for each request, and the rest of a
+    /// lone request's time passes beside.
+    pub(super) fn host(&self, scenario: &mut Scenario) {
+        scenario.gate.request_time = Span(self.serial_ns);
+        let overhead = Span(self.alone_ns.saturating_sub(self.serial_ns));
+        for device in &mut scenario.devices {
+            match &mut device.device {
+                DeviceSpec::Rate(spec) => spec.service.overhead = overhead,
+                DeviceSpec::Delay(spec) => spec.service.overhead = overhead,
+                _ => {}
+            }
+        }
+    }
 }
 
 /// The data server that a device stands for.

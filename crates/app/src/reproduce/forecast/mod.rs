@@ -8,7 +8,8 @@
 //!
 //! The backends are slow on purpose (tens of milliseconds, a few MB/s): what is compared is the
 //! queueing, which the policy decides, not the speed of this machine's processors. The simulated
-//! devices know nbdkit's filters by their rules; nothing is fitted to a run.
+//! devices know nbdkit's filters by their rules; nothing is fitted to a run. What this machine itself
+//! takes for a request is measured once, before the scenarios and on none of them.
 
 mod live;
 mod rows;
@@ -23,7 +24,8 @@ use crate::exit::Exit;
 use crate::plot::{self, Chart, Figure, Line};
 use crate::simulate::{file, run::refuse};
 use crate::stage::find_nbdkit;
-use crate::terminal;
+use crate::{human, terminal};
+use live::Machine;
 use rows::Row;
 
 /// How far live and forecast may differ, as parts of the live figure.
@@ -70,6 +72,7 @@ struct Outcome {
 struct Document<'a> {
     claim: &'static str,
     data_server: &'a str,
+    machine: Machine,
     seed: u64,
     quick: bool,
     tolerance: Tolerance,
@@ -81,13 +84,20 @@ struct Document<'a> {
 pub(super) fn run(options: &Options) -> anyhow::Result<Exit> {
     let nbdkit = find_nbdkit()?;
     let tolerance = if options.quick { QUICK } else { FULL };
+    let machine = Machine::measure()?;
+    terminal::say(&format!(
+        "this machine adds {} to a request, {} of it one by one",
+        human::duration(Span(machine.alone_ns)),
+        human::duration(Span(machine.serial_ns))
+    ));
     let mut all = Vec::new();
     let mut figures = Vec::new();
     for trial in &TRIALS {
-        let scenario = trial.scenario(options)?;
+        let mut scenario = trial.scenario(options)?;
         let seconds = (scenario.warm_up + scenario.length).as_secs_f64();
         terminal::say(&format!("{}: {seconds:.0} s live, then the forecast", trial.name));
         let live = live::run(&scenario)?;
+        machine.host(&mut scenario);
         let forecast = simulated(&scenario)?;
         figures.push(figure(trial.name, &live, &forecast));
         all.extend(rows::compare(trial.name, &live, &forecast, tolerance));
@@ -102,6 +112,7 @@ pub(super) fn run(options: &Options) -> anyhow::Result<Exit> {
         terminal::json(&Document {
             claim: "the forecast tells what a live gate delivers",
             data_server: &nbdkit,
+            machine,
             seed: options.seed,
             quick: options.quick,
             tolerance,

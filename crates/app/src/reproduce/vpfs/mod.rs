@@ -216,7 +216,7 @@ pub(super) fn run(options: &VpfsOptions) -> anyhow::Result<Exit> {
             claims: &findings.claims,
         })?;
     } else {
-        terminal::data(&claim::table(&findings.claims, terminal::colour_on_stdout()))?;
+        terminal::data(&claim::table(&findings.claims, "PAPER", terminal::colour_on_stdout()))?;
     }
     Ok(exit)
 }

@@ -4,9 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use evenkeel_core::time::Span;
+use evenkeel_sim::calibrate;
+use evenkeel_sim::device::array::Layout;
 use evenkeel_sim::device::hdd;
 use evenkeel_sim::device::spec::{
-    ConstantSpec, DelaySpec, DeviceSpec, DriveSource, HddSpec, NbdkitService, RateSpec, SsdDevice,
+    ArraySpec, ConstantSpec, DelaySpec, DeviceSpec, DriveSource, HddSpec, NbdkitService, RateSpec,
+    SsdDevice,
 };
 use evenkeel_sim::device::ssd::{Precondition, SsdSpec};
 use evenkeel_sim::link::LinkSpec;
@@ -19,7 +22,13 @@ use crate::config::fields::{Fields, list};
 use crate::config::values;
 
 /// The models, by their keys.
-const MODELS: [&str; 5] = ["constant", "rate", "delay", "hdd", "ssd"];
+const MODELS: [&str; 7] = ["constant", "rate", "delay", "hdd", "ssd", "calibrated", "array"];
+
+/// Devices that one array may have, those of arrays in it included.
+const MEMBERS_MAX: u64 = 1024;
+
+/// A stripe unit of customary size.
+const STRIPE_UNIT_BYTES: u64 = 64 << 10;
 
 /// A device whose figures may still be in a file.
 #[derive(Clone, Debug)]
@@ -27,6 +36,8 @@ pub(super) enum Model {
     Ready(DeviceSpec),
     Hdd { figures: Spanned<PathBuf>, order: hdd::Policy },
     Ssd { figures: Spanned<PathBuf>, precondition: Option<Precondition> },
+    Calibrated { file: Spanned<PathBuf> },
+    Array { layout: Layout, count: u32, member: Box<Model> },
 }
 
 /// One `[[device]]` as written.
@@ -73,6 +84,24 @@ impl Model {
                     DriveSource::Figures(Box::new(figures_of(&figures, folder, parse, out)?));
                 Some(DeviceSpec::Ssd(SsdDevice { drive, precondition }))
             }
+            Self::Calibrated { file } => {
+                let parse = |text: &str| calibrate::Model::parse(text).map_err(|e| e.to_string());
+                let model = figures_of(&file, folder, parse, out)?;
+                Some(DeviceSpec::Measured(model.device))
+            }
+            Self::Array { layout, count, member } => {
+                let member = member.load(folder, out)?;
+                let members = vec![member; count as usize];
+                Some(DeviceSpec::Array(ArraySpec { layout, members }))
+            }
+        }
+    }
+
+    /// Devices that are no arrays.
+    fn leaves(&self) -> u64 {
+        match self {
+            Self::Array { count, member, .. } => u64::from(*count).saturating_mul(member.leaves()),
+            Self::Ready(_) | Self::Hdd { .. } | Self::Ssd { .. } | Self::Calibrated { .. } => 1,
         }
     }
 }
@@ -88,7 +117,7 @@ fn figures_of<P>(
     let text = fs::read_to_string(&path).map_err(|error| error.to_string());
     let refuse = |error: String| {
         let message = format!("no figures in {}: {error}", path.display());
-        out.error(file.span(), message, "name a drive that is built in with `drive = \"...\"`");
+        out.error(file.span(), message, "name a file of the form that docs/simulate.md tells");
     };
     text.and_then(|text| parse(&text)).map_err(refuse).ok()
 }
@@ -102,8 +131,13 @@ fn model(fields: &mut Fields<'_, '_>, out: &mut Diagnostics) -> Option<Model> {
     ];
     let ready = ready.into_iter().flatten();
     let ready = ready.map(|one| Spanned::new(one.span(), Model::Ready(one.into_inner())));
-    let drives = [fields.optional("hdd", hard_disk, out), fields.optional("ssd", flash, out)];
-    let mut named = ready.chain(drives.into_iter().flatten());
+    let others = [
+        fields.optional("hdd", hard_disk, out),
+        fields.optional("ssd", flash, out),
+        fields.optional("calibrated", calibrated, out),
+        fields.optional("array", array, out),
+    ];
+    let mut named = ready.chain(others.into_iter().flatten());
     match (named.next(), named.next()) {
         (Some(only), None) => Some(only.into_inner()),
         (Some(_), Some(second)) => {
@@ -166,6 +200,62 @@ fn state(value: &Value<'_>, out: &mut Diagnostics) -> Option<Precondition> {
         ("random", Precondition::Random),
     ];
     values::choice(value, "a state of a flash drive", &choices, out)
+}
+
+/// A file that `evenkeel calibrate` wrote.
+fn calibrated(value: &Value<'_>, out: &mut Diagnostics) -> Option<Model> {
+    let file = values::path(value, out)?;
+    Some(Model::Calibrated { file: Spanned::new(value.span(), file) })
+}
+
+/// `{ layout = "raid0", unit = "64 KiB", count = 8, of = { hdd = { ... } } }`
+fn array(value: &Value<'_>, out: &mut Diagnostics) -> Option<Model> {
+    let mut fields = Fields::of("`array`", value, out)?;
+    let layout = fields.required("layout", layout, out);
+    let unit = fields.optional("unit", values::size, out);
+    let count = fields.required("count", at_least_one, out);
+    let member = fields.required("of", member, out);
+    fields.finish(out);
+    let unit_bytes = or(unit, STRIPE_UNIT_BYTES);
+    let layout = match layout?.into_inner() {
+        Word::Linear => Layout::Linear,
+        Word::Striped => Layout::Striped { unit_bytes },
+        Word::Mirrored => Layout::Mirrored,
+        Word::StripedMirrors => Layout::StripedMirrors { unit_bytes },
+    };
+    let member = Box::new(member?.into_inner());
+    let model = Model::Array { layout, count: count?.into_inner(), member };
+    if model.leaves() > MEMBERS_MAX {
+        let remedy = format!("{MEMBERS_MAX} in all can be simulated");
+        out.error(value.span(), "an array of too many devices", remedy);
+        return None;
+    }
+    Some(model)
+}
+
+#[derive(Clone, Copy)]
+enum Word {
+    Linear,
+    Striped,
+    Mirrored,
+    StripedMirrors,
+}
+
+fn layout(value: &Value<'_>, out: &mut Diagnostics) -> Option<Word> {
+    let choices = [
+        ("linear", Word::Linear),
+        ("raid0", Word::Striped),
+        ("raid1", Word::Mirrored),
+        ("raid10", Word::StripedMirrors),
+    ];
+    values::choice(value, "a layout of an array", &choices, out)
+}
+
+fn member(value: &Value<'_>, out: &mut Diagnostics) -> Option<Model> {
+    let mut fields = Fields::of("a member of an array", value, out)?;
+    let model = model(&mut fields, out);
+    fields.finish(out);
+    model
 }
 
 enum Drive {
