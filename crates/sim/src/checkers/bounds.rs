@@ -28,14 +28,14 @@ impl Bounds {
     pub(crate) fn new(mode: Mode, scheduling: &Scheduling) -> Self {
         let limit = match (mode, scheduling.discipline, scheduling.depth) {
             (Mode::Observe | Mode::Shadow, ..) => Limit::None,
-            (Mode::Enforce, _, Depth::Requests(units) | Depth::Adaptive { max: units, .. }) => {
-                Limit::Units(units.max(1))
-            }
-            (Mode::Enforce, Discipline::Sfq, Depth::Bytes(bytes)) => Limit::Bytes(bytes),
             // Arrival order takes a depth in bytes for as many full units.
             (Mode::Enforce, Discipline::Fifo, Depth::Bytes(bytes)) => {
                 let units = u32::try_from(bytes / scheduling.unit_bytes.max(1));
                 Limit::Units(units.unwrap_or(u32::MAX).max(1))
+            }
+            (Mode::Enforce, _, Depth::Bytes(bytes)) => Limit::Bytes(bytes),
+            (Mode::Enforce, _, Depth::Requests(units) | Depth::Adaptive { max: units, .. }) => {
+                Limit::Units(units.max(1))
             }
         };
         Self { limit, units: 0, bytes: 0 }

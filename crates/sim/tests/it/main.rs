@@ -1,8 +1,10 @@
 //! Whole runs of the simulator.
 
 mod devices;
+mod faults;
 mod golden;
 mod hdd;
+mod hdd_oracle;
 mod load;
 mod random;
 mod scenes;
