@@ -192,3 +192,60 @@ pub(super) fn levels(rows: &Rows, guaranteed: &Levels) -> Levels {
     levels[..2].copy_from_slice(&best);
     levels
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two sides whose members are all alike.
+    fn tiers(parts: [f64; 2], steepest: [f64; 2]) -> TwoTiers {
+        let side = |own: usize| Side {
+            part: parts[own],
+            spill: parts[own] * steepest[own],
+            steepest: steepest[own],
+            rate_iops: 1.0,
+            pure: Pure::default(),
+        };
+        TwoTiers { sides: [side(0), side(1)], room: [1.0; 2] }
+    }
+
+    #[track_caller]
+    fn close(got: [f64; 2], expected: [f64; 2]) {
+        let near = (0..2).all(|side| (got[side] - expected[side]).abs() < 1e-12);
+        assert!(near, "{got:?} is not {expected:?}");
+    }
+
+    #[test]
+    fn the_three_cases_are_told_apart() {
+        // A: 0.75 x + 0.05 y = 1 and 0.15 x + 0.25 y = 1.
+        let both_full = tiers([0.75, 0.25], [0.2, 0.2]);
+        close(both_full.levels(), [10.0 / 9.0, 10.0 / 3.0]);
+        close(both_full.used(both_full.levels()), [1.0, 1.0]);
+        // B: 0.9 x + 0.08 y = 1 would leave x below 0.8 y.
+        let slow_full = tiers([0.9, 0.1], [0.0, 0.8]);
+        close(slow_full.levels(), [1.0, 1.25]);
+        // C is its mirror image.
+        let fast_full = tiers([0.1, 0.9], [0.8, 0.0]);
+        close(fast_full.levels(), [1.25, 1.0]);
+    }
+
+    #[test]
+    fn a_set_without_members_has_no_level() {
+        close(tiers([1.0, 0.0], [0.5, 0.0]).levels(), [1.0, 0.0]);
+        close(tiers([0.0, 1.0], [0.0, 0.5]).levels(), [0.0, 1.0]);
+        close(tiers([0.0, 0.0], [0.0, 0.0]).levels(), [0.0, 0.0]);
+    }
+
+    #[test]
+    fn at_the_balance_point_all_levels_are_one() {
+        close(tiers([0.3, 0.7], [1.0, 1.0]).levels(), [1.0, 1.0]);
+    }
+
+    #[test]
+    fn a_guaranteed_level_is_lifted_at_the_cost_of_the_other() {
+        let tiers = tiers([0.75, 0.25], [0.2, 0.2]);
+        // 0.75 * 1.2 + 0.05 y = 1 stops the fast set earlier now.
+        close(tiers.lifted(tiers.levels(), [1.2, 1.0]), [1.2, 2.0]);
+        close(tiers.lifted(tiers.levels(), [1.0, 3.0]), tiers.levels());
+    }
+}

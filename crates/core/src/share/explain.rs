@@ -6,9 +6,9 @@
 //!      0      100.0  100.0 %  100.0 %   1.000
 //!      1      500.0  100.0 %   77.1 %   1.800
 //! alpha 0.556 (1 is DRF)
-//! limited by: device 0 full; device 1 full; set 0 must not envy set 1 on device 0
+//! limited by: device 0 full; device 1 full; set 0 must not envy set 1 on device 0; ..
 //! client   set   fair share      given     by DRF   held by
-//!      0     1        500.0      500.0      357.1   level
+//!      0     1        277.8      500.0      357.1   level
 //!      1     0        100.0      100.0      128.6   level
 //! ```
 

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! It promises neither sharing incentive nor freedom from envy over several devices: client 0 has
-//! less than its fair share, 500.
+//! less than its fair share, half of the fast device or 277.8.
 
 use super::fill::{self, Filled, Filler};
 use super::problem::{DEVICES_MAX, Problem};

@@ -13,7 +13,7 @@
 //! fair queuing           166.7      166.7   100 %   47 %    counts requests
 //! DRF                    357.1      128.6   100 %   77 %    equal dominant shares
 //! bottleneck-aware       500.0      100.0   100 %  100 %    as much as nobody minds
-//! fair shares            500.0      100.0                   half of each device to each
+//! fair shares            277.8      100.0                   half of each device to each
 //! ```
 //!
 //! What "nobody minds" means is the same for all of them, and is checked after every solve

@@ -60,25 +60,18 @@ pub(super) fn choose(
         return sets;
     }
     let cuts = Cuts::new(problem, near);
-    let value = |tiers: &TwoTiers| value(problem, tiers, objective);
-    let plain = cuts.near.partition_point(|near| sets[near.client] == DeviceId(0));
-    let mut best = (plain, value(&cuts.at(plain)).unwrap_or(0.0));
-    for cut in 0..=cuts.near.len() {
-        if let Some(value) = value(&cuts.at(cut))
-            && value > best.1 * (1.0 + BETTER)
-        {
-            best = (cut, value);
-        }
-    }
+    let (cut, best) = cuts.best(objective);
     if !previous.is_empty() {
-        let kept = value(&cuts.as_before(problem, previous));
-        if kept.is_some_and(|kept| kept * (1.0 + options.hysteresis) >= best.1) {
-            cuts.near.iter().for_each(|near| sets[near.client] = previous[near.client]);
+        let kept = value(&cuts.as_before(problem, previous), objective);
+        if kept.is_some_and(|kept| kept * (1.0 + options.hysteresis) >= best) {
+            for near in &cuts.near {
+                sets[near.client] = previous[near.client];
+            }
             return sets;
         }
     }
     for (index, near) in cuts.near.iter().enumerate() {
-        sets[near.client] = DeviceId(u8::from(index >= best.0));
+        sets[near.client] = DeviceId(u8::from(index >= cut));
     }
     sets
 }
@@ -143,6 +136,20 @@ impl Cuts {
         Self { near, far, slow, fast }
     }
 
+    /// The best cut and its value. The plain rule is a cut too, and stands unless beaten.
+    fn best(&self, objective: Objective) -> (usize, f64) {
+        let plain = self.near.partition_point(|near| near.lean <= 1.0);
+        let mut best = (plain, value(&self.at(plain), objective).unwrap_or(0.0));
+        for cut in 0..=self.near.len() {
+            if let Some(value) = value(&self.at(cut), objective)
+                && value > best.1 * (1.0 + BETTER)
+            {
+                best = (cut, value);
+            }
+        }
+        best
+    }
+
     /// The first so many of the band on the slow side, the rest on the fast one.
     fn at(&self, cut: usize) -> TwoTiers {
         let mut sides = self.far;
@@ -164,7 +171,7 @@ impl Cuts {
 
 /// What the sides would achieve with everybody backlogged, or none if they leave no cone or break
 /// a fair share.
-fn value(problem: &Problem, tiers: &TwoTiers, objective: Objective) -> Option<f64> {
+fn value(tiers: &TwoTiers, objective: Objective) -> Option<f64> {
     let [slow, fast] = tiers.sides;
     if slow.steepest * fast.steepest > 1.0 {
         return None;
@@ -188,6 +195,5 @@ fn value(problem: &Problem, tiers: &TwoTiers, objective: Objective) -> Option<f6
             Objective::Throughput => side.rate_iops * levels[device],
         };
     }
-    debug_assert!(value.is_finite(), "{} clients", problem.clients().len());
     Some(value)
 }

@@ -1,6 +1,9 @@
 //! Floors, limits and offered rates: what is promised then, on random problems.
 
-use evenkeel_core::share::{self, Client, DeviceId, Discipline, Objective, Problem, ProblemError};
+use evenkeel_core::prng::Prng;
+use evenkeel_core::share::{
+    self, Client, Demand, DeviceId, Discipline, Objective, Problem, ProblemError,
+};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -144,6 +147,24 @@ fn floors_rarely_call_for_drf() {
     }
     println!("{fallbacks} of {solved} solves fell back to DRF");
     assert!(fallbacks * 300 < solved, "{fallbacks} of {solved}");
+}
+
+#[test]
+fn a_thousand_clients_settle_within_the_rounds() {
+    let mut prng = Prng::new(11);
+    for _ in 0..20 {
+        let client = |_| {
+            let weight = 1.0 + 8.0 * prng.unit_f64();
+            let mut client = Client::backlogged(weight, Demand::hit_ratio(prng.unit_f64()));
+            client.limit_iops = 20.0 * prng.unit_f64();
+            client.floor_iops = client.limit_iops * 0.01;
+            client
+        };
+        let problem = Problem::new(&[1_000.0, 9_000.0], (0..1_000).map(client).collect()).unwrap();
+        for discipline in disciplines() {
+            assert_eq!(share::solve(&problem, discipline, &[]).fallback, None, "{discipline:?}");
+        }
+    }
 }
 
 #[test]

@@ -73,6 +73,24 @@ proptest! {
     }
 
     #[test]
+    fn extreme_figures_are_no_exception(
+        capacities in (-6.0..9.0f64, -6.0..9.0f64),
+        clients in prop::collection::vec((-6.0..6.0f64, -15.0..0.0f64, any::<bool>()), 0..12),
+    ) {
+        let client = |(weight, miss, is_slow): &(f64, f64, bool)| {
+            let miss = 10f64.powf(*miss);
+            let hit_ratio = if *is_slow { miss } else { 1.0 - miss };
+            Client::backlogged(10f64.powf(*weight), Demand::hit_ratio(hit_ratio))
+        };
+        let capacities = [10f64.powf(capacities.0), 10f64.powf(capacities.1)];
+        let problem = Problem::new(&capacities, clients.iter().map(client).collect()).unwrap();
+        for discipline in [PUBLISHED, usual(), Discipline::Drf] {
+            let (overuse, short, envy) = breaches(&problem, &rates(&problem, discipline));
+            prop_assert!(overuse.max(short).max(envy) <= TOLERANCE, "{overuse} {short} {envy}");
+        }
+    }
+
+    #[test]
     fn whatever_the_sets_of_the_last_solve_the_promises_hold(
         problem in backlogged(),
         previous in prop::collection::vec((0..2u8).prop_map(DeviceId), 12),
