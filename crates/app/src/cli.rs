@@ -9,8 +9,8 @@ use tracing_subscriber::EnvFilter;
 
 use crate::exit::Exit;
 use crate::{
-    check, completions, ctl, demo, load, man, plan, reproduce, serve, simulate, terminal, top,
-    trace, version,
+    calibrate, check, completions, ctl, demo, load, man, plan, reproduce, serve, simulate,
+    terminal, top, trace, version,
 };
 
 /// What every `--help` ends with.
@@ -60,6 +60,8 @@ pub enum Command {
     Top(top::Args),
     /// See in a minute what shares do: a database and a backup on one slow disk.
     Demo(demo::Args),
+    /// Measure a live backend and write a model of it for the simulator.
+    Calibrate(calibrate::Args),
     /// Put load on NBD servers and measure how they bear it.
     Bench(load::Args),
     /// Read, change and replay block traces.
@@ -84,6 +86,7 @@ impl Command {
             Self::Ctl(args) => ctl::run(&args),
             Self::Top(args) => top::run(&args),
             Self::Demo(args) => demo::run(&args),
+            Self::Calibrate(args) => calibrate::run(&args),
             Self::Bench(args) => load::run(&args),
             Self::Trace(args) => trace::run(&args),
             Self::Plan(args) => plan::run(&args),

@@ -12,6 +12,7 @@
 //! | [`status`] | the accounts as JSON |
 //! | [`top`] | the accounts as a live picture |
 //! | [`demo`] | a minute that shows what shares are for |
+//! | [`calibrate`] | a model of a live backend, by measurement |
 //! | [`load`] | `bench`: load on NBD servers, and how they bear it |
 //! | [`trace`] | block traces: conversion, statistics, replay |
 //! | [`reproduce`] | a paper's experiments, claim by claim |
@@ -25,6 +26,7 @@
     reason = "texts for people are built once; `write!` would bring a Result that cannot fail"
 )]
 
+pub mod calibrate;
 pub mod check;
 pub mod cli;
 pub mod completions;
