@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::parameters::CacheParameters;
+use super::parameters::{CacheParameters, Writes};
 
 /// What of a range the buffer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,11 +30,12 @@ impl Cache {
     /// An empty buffer.
     pub fn new(parameters: &CacheParameters) -> Self {
         // A segment of their own takes writes out of the way of the reads; nothing reads it.
-        let for_reads = parameters.segments - usize::from(parameters.write_segment);
+        let own = parameters.writes == Writes::ThroughOwnSegment;
+        let for_reads = parameters.segments - usize::from(own);
         Self {
             segments: vec![0..0; for_reads],
             segment_sectors: parameters.segment_sectors,
-            keeps_writes: !parameters.write_segment,
+            keeps_writes: !own,
         }
     }
 
@@ -100,14 +101,14 @@ mod tests {
     use super::*;
     use crate::device::hdd::parameters::ReadAhead;
 
-    fn cache(segments: usize, write_segment: bool) -> Cache {
+    fn cache(segments: usize, writes: Writes) -> Cache {
         Cache::new(&CacheParameters {
             segments,
             segment_sectors: 100,
-            write_back: true,
+            writes,
             read_ahead: ReadAhead::Sectors(0),
+            read_ahead_on_hit: false,
             whole_track: false,
-            write_segment,
         })
     }
 
@@ -122,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_hit_is_whole_or_from_the_front() {
-        let mut cache = cache(2, false);
+        let mut cache = cache(2, Writes::Back);
         fill(&mut cache, 10..40);
         assert_eq!(end(&cache, 10..40), Some(40));
         assert_eq!(end(&cache, 30..50), Some(40));
@@ -132,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_segment_used_least_recently_goes_first() {
-        let mut cache = cache(2, false);
+        let mut cache = cache(2, Writes::Back);
         fill(&mut cache, 0..10);
         fill(&mut cache, 20..30);
         let hit = cache.find(&(0..10)).unwrap();
@@ -144,14 +145,14 @@ mod tests {
 
     #[test]
     fn a_full_segment_forgets_its_front() {
-        let mut cache = cache(1, false);
+        let mut cache = cache(1, Writes::Back);
         fill(&mut cache, 0..130);
         assert_eq!(cache.latest(), &(30..130));
     }
 
     #[test]
     fn a_write_voids_what_it_overlaps_and_can_be_read_back() {
-        let mut cache = cache(3, false);
+        let mut cache = cache(3, Writes::Back);
         fill(&mut cache, 0..10);
         fill(&mut cache, 20..30);
         cache.write(&(8..12));
@@ -162,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_segment_of_their_own_keeps_writes_away_from_reads() {
-        let mut cache = cache(2, true);
+        let mut cache = cache(2, Writes::ThroughOwnSegment);
         fill(&mut cache, 20..30);
         cache.write(&(0..10));
         assert_eq!(end(&cache, 0..10), None);

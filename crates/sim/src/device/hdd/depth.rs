@@ -112,8 +112,8 @@ mod tests {
     #[test]
     fn a_better_policy_makes_more_of_a_deep_queue() {
         let policies = [Policy::Fcfs, Policy::Sstf, Policy::Sptf];
-        let [fcfs, sstf, sptf] = policies.map(|policy| run(policy, 40).per_second());
-        assert!(fcfs * 1.3 < sstf && sstf * 1.1 < sptf, "{fcfs} {sstf} {sptf}");
+        let [oldest, nearest, soonest] = policies.map(|policy| run(policy, 40).per_second());
+        assert!(oldest * 1.3 < nearest && nearest * 1.1 < soonest, "{oldest} {nearest} {soonest}");
     }
 
     #[test]

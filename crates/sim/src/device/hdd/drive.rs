@@ -13,6 +13,7 @@
 //! is done once its sectors lie in the buffer; without, once they lie on the platter. After a read
 //! that moved the arm the drive reads on into the segment until the next request arrives: a request
 //! for sectors that are still to come lets it go on, any other stops it behind the present sector.
+//! A write that continues the one under way, and is next, joins it.
 //!
 //! Every instant is worked out when the arm takes a request, so that a request costs two events
 //! whatever its size. Sources: Ruemmler and Wilkes, "An introduction to disk drive modeling", IEEE
@@ -26,7 +27,9 @@ use evenkeel_core::time::{Nanos, Span};
 use super::cache::{Cache, Hit};
 use super::geometry::{Geometry, Place};
 use super::mechanics::{Mechanics, Purpose};
-use super::parameters::{InterfaceParameters, Overhead, Parameters, ReadAhead, SECTOR_BYTES};
+use super::parameters::{
+    InterfaceParameters, Overhead, Parameters, ReadAhead, SECTOR_BYTES, Writes,
+};
 use super::queue::{Policy, Queue, Waiting};
 use super::sweep::{Arm, Sweep};
 use crate::device::{Device, Op, Outcome, Step};
@@ -41,6 +44,7 @@ pub struct Hdd {
     read_ahead: ReadAhead,
     read_ahead_on_hit: bool,
     whole_track: bool,
+    segment_sectors: u64,
     cache: Cache,
     queue: Queue,
     arm: Arm,
@@ -63,6 +67,8 @@ struct Reading {
 struct Serving {
     tag: u32,
     purpose: Purpose,
+    /// The sector behind its last.
+    end: u64,
     /// When its owner hears of it.
     done: Nanos,
     told: bool,
@@ -79,10 +85,11 @@ impl Hdd {
             mechanics: Mechanics::new(&parameters.mechanics, last.cylinders[1] + 1),
             geometry,
             interface: parameters.interface.clone(),
-            write_back: parameters.cache.write_back,
+            write_back: parameters.cache.writes == Writes::Back,
             read_ahead: parameters.cache.read_ahead,
             read_ahead_on_hit: parameters.cache.read_ahead_on_hit,
             whole_track: parameters.cache.whole_track,
+            segment_sectors: parameters.cache.segment_sectors,
             cache: Cache::new(&parameters.cache),
             queue: Queue::new(policy),
             arm: Arm::default(),
@@ -92,11 +99,6 @@ impl Hdd {
         }
     }
 
-    /// Requests taken in and not yet told to be done.
-    pub fn outstanding(&self) -> usize {
-        self.queue.len() + usize::from(self.serving.is_some_and(|serving| !serving.told))
-    }
-
     fn serve(&mut self, now: Nanos, request: &Waiting) {
         let (done, free) = match request.kind {
             Kind::Read | Kind::Cache => self.read(now, request),
@@ -104,8 +106,32 @@ impl Hdd {
             // Whatever was acknowledged before is on the platter once the arm is free.
             Kind::Flush | Kind::Trim => (now, now),
         };
-        let (tag, purpose) = (request.tag, request.purpose());
-        self.serving = Some(Serving { tag, purpose, done, told: false, free });
+        let (tag, purpose, end) = (request.tag, request.purpose(), request.sectors.end);
+        self.serving = Some(Serving { tag, purpose, end, done, told: false, free });
+    }
+
+    /// The next request, if it continues the write that the arm is busy with and the buffer has
+    /// room: its sectors then follow without a turn in between.
+    fn continuing(&mut self, now: Nanos, end: u64) -> Option<Waiting> {
+        let before = self.geometry.locate(end.checked_sub(1)?);
+        let left = self.arm.ready.since(now);
+        let unwritten = self.mechanics.passed(left, before.sectors_per_track);
+        if !self.write_back || unwritten >= self.segment_sectors {
+            return None;
+        }
+        self.queue.take_continuing(end, now, self.arm, &self.mechanics)
+    }
+
+    /// Where the arm would be if the reading were broken off now.
+    fn arm_by(&mut self, now: Nanos) -> Arm {
+        match &mut self.reading {
+            None => self.arm,
+            Some(reading) => {
+                let limit = reading.limit;
+                reading.sweep.end_by(&self.geometry, &self.mechanics, now, limit);
+                reading.sweep.arm_at(&self.mechanics, now, limit)
+            }
+        }
     }
 
     /// When a read is done, and when the arm is free.
@@ -336,8 +362,13 @@ impl Device for Hdd {
                     self.last = serving.purpose;
                     return Step::Done { tag: serving.tag, outcome: Outcome::Good };
                 }
-                if serving.free > now {
-                    return Step::WaitUntil(serving.free);
+                let (end, free) = (serving.end, serving.free);
+                if free > now {
+                    let Some(request) = self.continuing(now, end) else {
+                        return Step::WaitUntil(free);
+                    };
+                    self.serve(now, &request);
+                    continue;
                 }
                 self.serving = None;
             }
@@ -354,16 +385,92 @@ impl Device for Hdd {
     }
 }
 
-impl Hdd {
-    /// Where the arm would be if the reading were broken off now.
-    fn arm_by(&mut self, now: Nanos) -> Arm {
-        match &mut self.reading {
-            None => self.arm,
-            Some(reading) => {
-                let limit = reading.limit;
-                reading.sweep.end_by(&self.geometry, &self.mechanics, now, limit);
-                reading.sweep.arm_at(&self.mechanics, now, limit)
-            }
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::testing::run;
+
+    const MS: u64 = 1_000_000;
+
+    fn cheetah() -> Hdd {
+        Hdd::new(&Parameters::built_in("cheetah-9lp").unwrap(), Policy::Fcfs)
+    }
+
+    fn op(tag: u32, kind: Kind, sector: u64, sectors: u64) -> Op {
+        Op { tag, kind, offset: sector * SECTOR_BYTES, length: sectors * SECTOR_BYTES }
+    }
+
+    /// What each request took, by tag.
+    fn took(drive: &mut Hdd, arrivals: &[(u64, Op)]) -> Vec<u64> {
+        let mut done = run(drive, arrivals);
+        done.sort_unstable_by_key(|(_, tag)| *tag);
+        done.iter().zip(arrivals).map(|((at, _), (sent, _))| at - sent).collect()
+    }
+
+    #[test]
+    fn a_read_finds_what_was_read_ahead() {
+        let requests = [
+            (0, op(0, Kind::Read, 1_000_000, 8)),
+            (50 * MS, op(1, Kind::Read, 1_000_008, 8)),
+            (100 * MS, op(2, Kind::Read, 1_000_000, 16)),
+        ];
+        let took = took(&mut cheetah(), &requests);
+        assert!(took[0] > 3 * MS);
+        // The overhead of a hit, and the bus.
+        assert_eq!(took[1..], [66_000 + 8 * 105_000, 66_000 + 16 * 105_000]);
+    }
+
+    #[test]
+    fn a_read_catches_up_with_the_reading_ahead() {
+        let mut drive = cheetah();
+        let first = took(&mut drive, &[(0, op(0, Kind::Read, 1_000_000, 8))])[0];
+        // The bus took longer than the platter, which is now 30 sectors further.
+        let next = [(first, op(1, Kind::Read, 1_000_020, 60))];
+        assert_eq!(took(&mut drive, &next)[0], 66_000 + 60 * 105_000);
+    }
+
+    #[test]
+    fn a_write_is_done_in_the_buffer_and_the_next_request_waits_for_the_platter() {
+        let requests =
+            [(0, op(0, Kind::Write, 9_000_000, 8)), (MS, op(1, Kind::Read, 9_000_000, 8))];
+        let took = took(&mut cheetah(), &requests);
+        assert_eq!(took[0], 748_000 + 8 * 105_000);
+        assert!(took[1] > 4 * MS, "{took:?}");
+    }
+
+    #[test]
+    fn a_flush_waits_for_the_platter() {
+        let requests = [(0, op(0, Kind::Write, 9_000_000, 8)), (2 * MS, op(1, Kind::Flush, 0, 0))];
+        let took = took(&mut cheetah(), &requests);
+        assert!(took[1] > 4 * MS, "{took:?}");
+    }
+
+    #[test]
+    fn without_write_back_a_write_waits_for_the_platter() {
+        let mut parameters = Parameters::built_in("cheetah-9lp").unwrap();
+        parameters.cache.writes = Writes::Through;
+        let mut drive = Hdd::new(&parameters, Policy::Fcfs);
+        assert!(took(&mut drive, &[(0, op(0, Kind::Write, 9_000_000, 8))])[0] > 6 * MS);
+    }
+
+    #[test]
+    fn queued_writes_that_continue_each_other_lose_no_turn() {
+        let writes = |step: u64| {
+            (0..40).map(move |index: u32| {
+                (0, op(index, Kind::Write, 1_000_000 + u64::from(index) * step, 8))
+            })
+        };
+        let last = |step| run(&mut cheetah(), &writes(step).collect::<Vec<_>>()).last().unwrap().0;
+        // The bus alone takes 34 ms for all; with a hole between them each waits for its turn.
+        assert!(last(8) < 60 * MS && last(9) > 200 * MS, "{} {}", last(8), last(9));
+    }
+
+    #[test]
+    fn a_request_beyond_a_sector_edge_takes_whole_sectors() {
+        let drive = cheetah();
+        let op = |offset, length| Op { tag: 0, kind: Kind::Read, offset, length };
+        assert_eq!(drive.sectors(&op(511, 2)), 0..2);
+        assert_eq!(drive.sectors(&op(512, 512)), 1..2);
+        assert_eq!(drive.sectors(&op(0, 0)), 0..1);
     }
 }

@@ -25,9 +25,9 @@ pub enum Purpose {
 /// The moving parts of a drive.
 #[derive(Clone, Debug)]
 pub struct Mechanics {
-    revolution_ns: u64,
-    head_switch_ns: u32,
-    write_settle_ns: u32,
+    revolution: Span,
+    head_switch: Span,
+    write_settle: Span,
     /// By distance in cylinders; the first entry is zero.
     seek_ns: Vec<u32>,
 }
@@ -38,22 +38,27 @@ impl Mechanics {
     pub fn new(parameters: &MechanicsParameters, cylinders: u32) -> Self {
         let seek_ns = (0..cylinders).map(|cylinders| seek_ns(&parameters.seek_ns, cylinders));
         Self {
-            revolution_ns: parameters.revolution_ns,
-            head_switch_ns: checked(parameters.head_switch_ns),
-            write_settle_ns: checked(parameters.write_settle_ns),
+            revolution: Span(parameters.revolution_ns),
+            head_switch: Span(parameters.head_switch_ns),
+            write_settle: Span(parameters.write_settle_ns),
             seek_ns: seek_ns.collect(),
         }
     }
 
     /// One turn of the platters.
     pub fn revolution(&self) -> Span {
-        Span(self.revolution_ns)
+        self.revolution
     }
 
-    /// How long `sectors` of a track with `sectors_per_track` take to pass, rounded up.
+    /// How long `sectors` of a track with `sectors_per_track` take to pass. It is rounded down like
+    /// the angles of sectors, so that the end of one sector never lies behind the start of the next.
     pub fn passing(&self, sectors: u32, sectors_per_track: u32) -> Span {
-        let turns = u64::from(sectors) * self.revolution_ns;
-        Span(turns.div_ceil(u64::from(sectors_per_track)))
+        Span(u64::from(sectors) * self.revolution.0 / u64::from(sectors_per_track))
+    }
+
+    /// How many sectors pass wholly in `time`: as many as [`Self::passing`] takes no longer for.
+    pub fn passed(&self, time: Span, sectors_per_track: u32) -> u64 {
+        ((time.0 + 1) * u64::from(sectors_per_track) - 1) / self.revolution.0
     }
 
     /// From one track to another, ready for `purpose`.
@@ -62,15 +67,15 @@ impl Mechanics {
             return Span::ZERO;
         }
         let seek = self.seek_ns[from.cylinder.abs_diff(to.cylinder) as usize];
-        let switch = if from.head == to.head { 0 } else { self.head_switch_ns };
-        let settle = if purpose == Purpose::Write { self.write_settle_ns } else { 0 };
-        Span(u64::from(seek.max(switch)) + u64::from(settle))
+        let switch = if from.head == to.head { Span::ZERO } else { self.head_switch };
+        let settle = if purpose == Purpose::Write { self.write_settle } else { Span::ZERO };
+        Span(u64::from(seek)).max(switch) + settle
     }
 
     /// From `at` until the angle passes next; zero if it does so right then.
     pub fn rotation(&self, at: Nanos, angle_ns: u64) -> Span {
-        let now_ns = at.0 % self.revolution_ns;
-        let ahead = if angle_ns >= now_ns { 0 } else { self.revolution_ns };
+        let now_ns = at.0 % self.revolution.0;
+        let ahead = if angle_ns >= now_ns { 0 } else { self.revolution.0 };
         Span(angle_ns + ahead - now_ns)
     }
 }
@@ -144,7 +149,8 @@ mod tests {
         assert_eq!(mechanics.rotation(Nanos(5_300), 300), Span(0));
         assert_eq!(mechanics.rotation(Nanos(5_300), 301), Span(1));
         assert_eq!(mechanics.rotation(Nanos(5_300), 299), Span(999));
-        assert_eq!(mechanics.passing(1, 3), Span(334));
+        assert_eq!(mechanics.passing(1, 3), Span(333));
         assert_eq!(mechanics.passing(3, 3), mechanics.revolution());
+        assert_eq!([332, 333, 665, 666].map(|time| mechanics.passed(Span(time), 3)), [0, 1, 1, 2]);
     }
 }

@@ -136,8 +136,8 @@ pub struct CacheParameters {
     pub segments: usize,
     /// Sectors in a segment.
     pub segment_sectors: u64,
-    /// Whether a write is done once it lies in the buffer.
-    pub write_back: bool,
+    /// When a write is done.
+    pub writes: Writes,
     /// How far a read runs on.
     pub read_ahead: ReadAhead,
     /// Whether a read that the buffer serves whole makes the drive read on.
@@ -145,9 +145,18 @@ pub struct CacheParameters {
     pub read_ahead_on_hit: bool,
     /// Whether a read also keeps what passes under the head before the first sector wanted.
     pub whole_track: bool,
-    /// Whether writes have a segment of their own, so that they push out no read data.
-    #[serde(default)]
-    pub write_segment: bool,
+}
+
+/// When a write is done, and where its sectors lie until then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Writes {
+    /// Once it lies in the buffer.
+    Back,
+    /// Once it lies on the platter.
+    Through,
+    /// The same; writes have one segment of the buffer for themselves, which reads do not see.
+    ThroughOwnSegment,
 }
 
 /// How far a drive reads on after a request, while nobody else wants the arm.
@@ -241,8 +250,8 @@ impl Parameters {
         if self.cache.segments == 0 || self.cache.segment_sectors == 0 {
             return wrong("cache".to_owned(), "needs a segment of at least one sector");
         }
-        if self.cache.write_segment && self.cache.segments == 1 {
-            return wrong("cache.write_segment".to_owned(), "leaves no segment for reads");
+        if self.cache.writes == Writes::ThroughOwnSegment && self.cache.segments == 1 {
+            return wrong("cache.writes".to_owned(), "leave no segment for reads");
         }
         if self.interface.read_watermark_percent > 100 {
             return wrong("interface.read_watermark_percent".to_owned(), "must not exceed 100");

@@ -31,6 +31,10 @@ pub enum Policy {
     Fcfs,
     /// Up and down by sector number.
     Elevator,
+    /// Upwards by sector number; where nothing lies above, the nearest below, and upwards again.
+    /// So do the drives of DiskSim 4.0 in place of an elevator, since they forget that they turned:
+    /// what lies far below can wait for ever.
+    ElevatorUpwards,
     /// Shortest seek time first, by sector number.
     Sstf,
     /// Shortest positioning time first.
@@ -47,6 +51,7 @@ impl Policy {
         match self {
             Self::Fcfs => "fcfs",
             Self::Elevator => "elevator",
+            Self::ElevatorUpwards => "elevator_upwards",
             Self::Sstf => "sstf",
             Self::Sptf => "sptf",
             Self::SptfLastSector => "sptf_last_sector",
@@ -107,19 +112,35 @@ impl Queue {
         self.waiting.push_back(request);
     }
 
-    /// How many wait.
-    pub fn len(&self) -> usize {
-        self.waiting.len()
-    }
-
     /// Takes out the one to serve next; linear in their number.
     pub fn take(&mut self, now: Nanos, arm: Arm, mechanics: &Mechanics) -> Option<Waiting> {
         let index = self.next(now, arm, mechanics)?;
+        Some(self.take_at(index))
+    }
+
+    /// Takes out the one to serve next if it is a write from sector `end` on.
+    pub fn take_continuing(
+        &mut self,
+        end: u64,
+        now: Nanos,
+        arm: Arm,
+        mechanics: &Mechanics,
+    ) -> Option<Waiting> {
+        let continues = |waiting: &Waiting| {
+            waiting.sectors.start == end && matches!(waiting.kind, Kind::Write | Kind::WriteZeroes)
+        };
+        // Most writes continue nothing, and then the policy need not be asked.
+        self.waiting.iter().find(|waiting| continues(waiting))?;
+        let next = self.next(now, arm, mechanics)?;
+        continues(&self.waiting[next]).then(|| self.take_at(next))
+    }
+
+    fn take_at(&mut self, index: usize) -> Waiting {
         let taken = self.waiting.remove(index).expect("an index into the queue");
         if !taken.moves_nothing() {
             self.head_lbn = taken.sectors.end;
         }
-        Some(taken)
+        taken
     }
 
     fn next(&mut self, now: Nanos, arm: Arm, mechanics: &Mechanics) -> Option<usize> {
@@ -130,6 +151,10 @@ impl Queue {
         match self.policy {
             Policy::Fcfs => (!self.waiting.is_empty()).then_some(0),
             Policy::Elevator => self.elevator(),
+            Policy::ElevatorUpwards => self.least(|waiting| match waiting.sectors.start {
+                above if above >= self.head_lbn => above - self.head_lbn,
+                below => BELOW + (self.head_lbn - below),
+            }),
             Policy::Sstf => self.least(|waiting| waiting.sectors.start.abs_diff(self.head_lbn)),
             Policy::Sptf => self.least(|waiting| {
                 let begins = now.max(arm.ready).max(waiting.arm_ready);
@@ -168,6 +193,9 @@ impl Queue {
         costs.min_by_key(|(_, cost)| *cost).map(|(index, _)| index)
     }
 }
+
+/// More than any distance upwards.
+const BELOW: u64 = 1 << 62;
 
 /// From `begins` until the first sector of a request would begin to pass.
 fn positioning(waiting: &Waiting, begins: Nanos, arm: Arm, mechanics: &Mechanics) -> Span {

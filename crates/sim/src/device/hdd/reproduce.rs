@@ -23,8 +23,8 @@ pub struct Row {
     pub ours: f64,
     /// How far they may be apart.
     pub tolerance: Tolerance,
-    /// What is known against the reference.
-    pub doubt: Option<String>,
+    /// What else is to be known of it.
+    pub note: Option<String>,
 }
 
 /// How far a figure may be from its reference.
@@ -91,7 +91,11 @@ struct DepthRow {
     read_percent: u64,
     iops: Vec<u32>,
     latency_ms: Vec<u32>,
-    doubt: Option<String>,
+    /// Requests of a run, where not every number would do.
+    requests: Option<u64>,
+    /// Runs of which the mean is taken; one unless told.
+    runs: Option<u64>,
+    note: Option<String>,
 }
 
 fn reference() -> Reference {
@@ -113,12 +117,13 @@ pub fn demerit(recording: &Recording, requests: &[Measured]) -> Row {
         reference: f64::from(recording.disksim_us),
         ours: validate::demerit(&ours, &real).0 as f64 / 1e3,
         tolerance: Tolerance::AtMost(f64::from(recording.at_most_us)),
-        doubt: None,
+        note: None,
     }
 }
 
 /// Requests per second and mean latency of the array of eight drives, by policy and depth, beside
-/// DiskSim's: two rows per cell of its table. Each cell completes `requests`.
+/// DiskSim's: two rows per cell of its table. Each cell completes `requests`, unless the reference
+/// says otherwise.
 pub fn depth_table(requests: u64, seed: u64) -> Vec<Row> {
     let depth = reference().depth;
     let cells = depth.row.iter().flat_map(|row| (0..depth.clients.len()).map(move |at| (row, at)));
@@ -128,15 +133,22 @@ pub fn depth_table(requests: u64, seed: u64) -> Vec<Row> {
 impl Depth {
     fn cell(&self, row: &DepthRow, at: usize, requests: u64, seed: u64) -> [Row; 2] {
         let clients = self.clients[at];
-        let throughput = ClosedLoop {
-            clients,
-            request_bytes: row.request_bytes,
-            read_percent: row.read_percent,
-            align_bytes: self.align_bytes,
-            requests,
-            seed,
+        let runs = row.runs.unwrap_or(1);
+        let requests = row.requests.unwrap_or(requests);
+        let (mut per_second, mut latency_ms) = (0.0, 0.0);
+        for run in 0..runs {
+            let throughput = ClosedLoop {
+                clients,
+                request_bytes: row.request_bytes,
+                read_percent: row.read_percent,
+                align_bytes: self.align_bytes,
+                requests,
+                seed: seed + run,
+            }
+            .run(&mut self.array(row.policy));
+            per_second += throughput.per_second() / runs as f64;
+            latency_ms += throughput.latency.as_secs_f64() * 1e3 / runs as f64;
         }
-        .run(&mut self.array(row.policy));
         let compared = |what: &str, reference: u32, ours| Row {
             name: format!(
                 "{} KiB, {} % reads, {}, {clients} clients: {what}",
@@ -147,11 +159,10 @@ impl Depth {
             reference: f64::from(reference),
             ours,
             tolerance: Tolerance::Within(0.05),
-            doubt: row.doubt.clone(),
+            note: row.note.clone(),
         };
-        let latency_ms = throughput.latency.as_secs_f64() * 1e3;
         [
-            compared("requests/s", row.iops[at], throughput.per_second()),
+            compared("requests/s", row.iops[at], per_second),
             compared("latency, ms", row.latency_ms[at], latency_ms),
         ]
     }
@@ -185,7 +196,7 @@ mod tests {
             reference: 100.0,
             ours,
             tolerance,
-            doubt: None,
+            note: None,
         };
         assert!(row(105.0, Tolerance::Within(0.051)).holds());
         assert!(!row(94.0, Tolerance::Within(0.05)).holds());

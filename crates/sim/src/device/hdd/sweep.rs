@@ -49,7 +49,7 @@ impl Run {
     /// How many have wholly passed by `at`.
     fn passed_by(&self, mechanics: &Mechanics, at: Nanos) -> u32 {
         let turned = at.since(self.starts).0.min(mechanics.revolution().0);
-        let passed = turned * u64::from(self.sectors_per_track) / mechanics.revolution().0;
+        let passed = mechanics.passed(Span(turned), self.sectors_per_track);
         u32::try_from(passed).expect("at most a track").min(self.sectors)
     }
 }
