@@ -9,15 +9,15 @@
 //! ```
 //!
 //! The arm serves one request at a time, and so does the bus. A read sends each sector on as soon
-//! as it is in the buffer and the bus is free; it is done with the last one. With write-back a write
-//! is done once its sectors lie in the buffer; without, once they lie on the platter. After a read
-//! that moved the arm the drive reads on into the segment until the next request arrives: a request
-//! for sectors that are still to come lets it go on, any other stops it behind the present sector.
-//! A write that continues the one under way, and is next, joins it.
+//! as it is in the buffer and the bus is free; it is done with the last one. With write-back a
+//! write is done once its sectors lie in the buffer; without, once they lie on the platter. After a
+//! read that moved the arm the drive reads on into the segment until the next request arrives: a
+//! request for sectors that are still to come lets it go on, any other stops it behind the present
+//! sector. A write that continues the one under way, and is next, joins it.
 //!
 //! Every instant is worked out when the arm takes a request, so that a request costs two events
-//! whatever its size. Sources: Ruemmler and Wilkes, "An introduction to disk drive modeling", IEEE
-//! Computer 27(3), 1994; Shriver, "Performance modeling for realistic storage devices", 1997.
+//! whatever its size. Source: Ruemmler and Wilkes, "An introduction to disk drive modeling", IEEE
+//! Computer 27(3), 1994.
 
 use std::ops::Range;
 

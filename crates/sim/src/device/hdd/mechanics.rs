@@ -6,7 +6,8 @@
 //! - The platters never stop: a sector passes when the clock, modulo one revolution, is at its
 //!   angle. Nothing is drawn at random.
 //!
-//! Source: Ruemmler and Wilkes, "An introduction to disk drive modeling", IEEE Computer 27(3), 1994.
+//! Source: Ruemmler and Wilkes, "An introduction to disk drive modeling", IEEE Computer 27(3),
+//! 1994.
 
 use evenkeel_core::time::{Nanos, Span};
 
@@ -51,7 +52,7 @@ impl Mechanics {
     }
 
     /// How long `sectors` of a track with `sectors_per_track` take to pass. It is rounded down like
-    /// the angles of sectors, so that the end of one sector never lies behind the start of the next.
+    /// the angles of sectors, so that no sector ends behind the start of the next.
     pub fn passing(&self, sectors: u32, sectors_per_track: u32) -> Span {
         Span(u64::from(sectors) * self.revolution.0 / u64::from(sectors_per_track))
     }

@@ -13,7 +13,8 @@
 //!   0 |__.'__.'__________ response
 //! ```
 //!
-//! Source: Ruemmler and Wilkes, "An introduction to disk drive modeling", IEEE Computer 27(3), 1994.
+//! Source: Ruemmler and Wilkes, "An introduction to disk drive modeling", IEEE Computer 27(3),
+//! 1994.
 
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
