@@ -85,8 +85,8 @@ pub struct BottleneckAware {
 /// Rates, and how they came about.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Allocation {
-    /// What each client gets, in requests per second. Infinite never, zero only for who asks for
-    /// nothing.
+    /// What each client gets, in requests per second; always finite. Zero for who asks for nothing,
+    /// and where the floors of others take all of a device.
     pub rates_iops: Vec<f64>,
     /// The set of each client, by the device that it is named after. To be handed to the next
     /// solve.
@@ -107,6 +107,10 @@ pub fn solve(problem: &Problem, discipline: Discipline, previous: &[DeviceId]) -
     assert!(
         previous.is_empty() || previous.len() == problem.clients().len(),
         "one previous set per client, or none at all"
+    );
+    assert!(
+        previous.iter().all(|set| set.index() < problem.device_count()),
+        "previous sets are of the same devices"
     );
     let result = match discipline {
         Discipline::FairQueuing => {

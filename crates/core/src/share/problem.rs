@@ -73,7 +73,8 @@ pub struct Client {
     pub weight: f64,
     /// What one request takes.
     pub demand: Demand,
-    /// What the client asks for at most; infinite while it is backlogged.
+    /// What the client asks for at most; infinite while it is backlogged. One that asks for nothing
+    /// still counts among those whom fair shares are reckoned for; leave it out to have it not.
     pub offered_iops: f64,
     /// What it is promised whenever it asks for it, before anybody's share is counted.
     pub floor_iops: f64,

@@ -26,7 +26,7 @@
 //! it. Verification notices, and DRF serves instead. On random problems with floors of all sizes
 //! that take 95 % of a device, that happens about once in a thousand.
 
-use super::problem::{DEVICES_MAX, DeviceId, Problem};
+use super::problem::{Client, DEVICES_MAX, DeviceId, Problem};
 use super::rows::{Levels, Rows};
 
 /// Rounds after which one gives up; even a thousand random clients need few.
@@ -124,44 +124,44 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Holds whoever is below its floor. Whether there was one.
-    fn hold_at_floors(&mut self) -> bool {
-        let mut any = false;
-        for (client, terms) in self.problem.clients().iter().enumerate() {
-            let floor_iops = terms.reserved_iops();
-            if self.has_floors
-                && self.holds[client] == Hold::Free
-                && self.rates_iops[client] < floor_iops
-            {
-                self.rates_iops[client] = floor_iops;
-                self.holds[client] = Hold::AtFloor;
-                any = true;
-            }
-        }
-        any
-    }
-
     fn at_level(&self, client: usize, levels: &Levels) -> f64 {
         let set = self.sets[client].index();
         levels[set] * self.problem.part(client) / self.problem.fractions(client)[set]
     }
 
+    /// Holds whoever is below its floor. Whether there was one.
+    fn hold_at_floors(&mut self) -> bool {
+        self.has_floors
+            && self.hold(Hold::AtFloor, |terms, rate| {
+                let floor_iops = terms.reserved_iops();
+                (rate < floor_iops).then_some(floor_iops)
+            })
+    }
+
     /// Holds whoever is above its cap, and frees those at floors if there was one.
     fn hold_at_caps(&mut self) -> bool {
-        let mut any = false;
-        for (client, terms) in self.problem.clients().iter().enumerate() {
-            let cap_iops = terms.cap_iops();
-            if self.has_caps
-                && self.holds[client] == Hold::Free
-                && self.rates_iops[client] > cap_iops
-            {
-                self.rates_iops[client] = cap_iops;
-                self.holds[client] = Hold::AtCap;
-                any = true;
-            }
-        }
+        let any = self.has_caps
+            && self.hold(Hold::AtCap, |terms, rate| {
+                let cap_iops = terms.cap_iops();
+                (rate > cap_iops).then_some(cap_iops)
+            });
         for hold in self.holds.iter_mut().filter(|hold| any && **hold == Hold::AtFloor) {
             *hold = Hold::Free;
+        }
+        any
+    }
+
+    /// Fixes the rates of those free clients for which `at` names one. Whether there was one.
+    fn hold(&mut self, hold: Hold, at: impl Fn(&Client, f64) -> Option<f64>) -> bool {
+        let mut any = false;
+        for (client, terms) in self.problem.clients().iter().enumerate() {
+            if self.holds[client] == Hold::Free
+                && let Some(rate_iops) = at(terms, self.rates_iops[client])
+            {
+                self.rates_iops[client] = rate_iops;
+                self.holds[client] = hold;
+                any = true;
+            }
         }
         any
     }

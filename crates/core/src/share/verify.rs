@@ -171,12 +171,64 @@ impl Bundles<'_> {
         let ratio = |rival: usize| {
             let served = (0..self.problem.device_count())
                 .filter(|&device| self.problem.fractions(client)[device] > 0.0)
-                .map(|device| self.held(rival, device) / self.held(client, device));
+                .map(|device| match self.held(rival, device) {
+                    0.0 => 0.0,
+                    held => held / self.held(client, device),
+                });
             served.fold(f64::INFINITY, f64::min)
         };
         (0..self.rates_iops.len())
             .filter(|&rival| rival != client && !self.is_at_floor(rival))
             .map(|rival| Violation::Envy { client, rival, ratio: ratio(rival) })
             .find(|v| matches!(v, Violation::Envy { ratio, .. } if *ratio > 1.0 + TOLERANCE))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::share::problem::{Client, Demand};
+
+    const FAIR: Promises = Promises { entitled_level: 1.0, no_envy: true };
+
+    /// Four equal clients of one device of 64 IOPS.
+    fn problem(change: impl Fn(&mut [Client])) -> Problem {
+        let mut clients = [Client::backlogged(1.0, Demand::per_request(&[1.0])); 4];
+        change(&mut clients);
+        Problem::new(&[64.0], clients.to_vec()).unwrap()
+    }
+
+    #[test]
+    fn each_broken_promise_has_its_name() {
+        let problem = problem(|_| {});
+        let verdict = |rates: [f64; 4]| verify(&problem, &rates, FAIR);
+        assert_eq!(verdict([16.0; 4]), Ok(()));
+        assert_eq!(verdict([16.0, f64::NAN, 16.0, 16.0]), Err(Violation::Rate { client: 1 }));
+        let overused = Violation::Capacity { device: DeviceId(0), utilisation: 2.0 };
+        assert_eq!(verdict([32.0; 4]), Err(overused));
+        let short = Violation::SharingIncentive { client: 3, ratio: 0.5 };
+        assert_eq!(verdict([24.0, 16.0, 16.0, 8.0]), Err(short));
+        let modest = Promises { entitled_level: 0.5, ..FAIR };
+        let envy = Violation::Envy { client: 1, rival: 0, ratio: 2.0 };
+        assert_eq!(verify(&problem, &[16.0, 8.0, 16.0, 16.0], modest), Err(envy));
+    }
+
+    #[test]
+    fn who_has_all_it_asked_for_envies_nobody() {
+        let modest = problem(|clients| clients[0].offered_iops = 4.0);
+        assert_eq!(verify(&modest, &[4.0, 20.0, 20.0, 20.0], FAIR), Ok(()));
+    }
+
+    #[test]
+    fn a_floor_is_nobodys_to_envy_and_must_be_met() {
+        let reserved = problem(|clients| clients[0].floor_iops = 40.0);
+        let promises = Promises::fair(&reserved);
+        assert_eq!(promises, Promises { entitled_level: 0.5, no_envy: true });
+        assert_eq!(verify(&reserved, &[40.0, 8.0, 8.0, 8.0], promises), Ok(()));
+        let short = Violation::SharingIncentive { client: 0, ratio: 0.5 };
+        assert_eq!(verify(&reserved, &[20.0, 8.0, 8.0, 8.0], promises), Err(short));
+        // Where floors take it all, nobody holds anything that others could envy.
+        let taken = problem(|clients| clients[0].floor_iops = 64.0);
+        assert_eq!(verify(&taken, &[64.0, 0.0, 0.0, 0.0], Promises::fair(&taken)), Ok(()));
     }
 }
