@@ -18,7 +18,9 @@
 //! more than its part of any device. The program is solved in `level - guaranteed level`, where
 //! that point is the origin and no right side is negative.
 //!
-//! For two devices this gives what [`baa`](super::baa) gives, and takes a little longer.
+//! Unlike with two devices, single devices may be used less than by DRF, and a DRF that goes on
+//! after the first full device may even serve more in all. With two devices and cost 1 per request,
+//! or by utilisation, the result is that of [`baa`](super::baa).
 
 use super::rows::{Levels, Rows};
 use super::simplex::{Outcome, Program};
