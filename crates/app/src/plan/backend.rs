@@ -75,7 +75,7 @@ fn constant(written: &str) -> Result<DeviceSpec, String> {
     let mut spec = ConstantSpec::default();
     let mut seen: Vec<&str> = Vec::new();
     for part in written.split(',') {
-        let (key, value) = part.split_once('=').ok_or(format!("`{part}` has no `=`"))?;
+        let (key, value) = part.split_once('=').ok_or_else(|| format!("`{part}` has no `=`"))?;
         if seen.contains(&key) {
             return Err(format!("`{key}` stands there twice"));
         }
@@ -90,7 +90,7 @@ fn constant(written: &str) -> Result<DeviceSpec, String> {
                     .parse()
                     .ok()
                     .filter(|servers| *servers > 0)
-                    .ok_or(format!("`{value}` is no number of servers"))?;
+                    .ok_or_else(|| format!("`{value}` is no number of servers"))?;
             }
             _ => return Err(format!("`{key}` is none of rate, fixed, servers, size")),
         }
@@ -117,7 +117,7 @@ fn file(path: &Path) -> anyhow::Result<DeviceSpec> {
         let drive = DriveSource::Figures(Box::new(figures));
         return Ok(DeviceSpec::Ssd(SsdDevice { drive, precondition: None }));
     }
-    let folder = path.parent().unwrap_or(Path::new(""));
+    let folder = path.parent().unwrap_or_else(|| Path::new(""));
     parse_device(&text, &path.display().to_string(), folder)
 }
 

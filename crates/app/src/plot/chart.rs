@@ -53,7 +53,7 @@ pub enum Body {
 /// One line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Line {
-    /// In the legend.
+    /// In the legend; empty for none, where the note says what it is.
     pub name: String,
     /// From left to right.
     pub points: Vec<(f64, f64)>,

@@ -1,4 +1,4 @@
-//! The font of every picture: DejaVu Sans, from its crate. Widths are needed for the layout of both
+//! The font of every picture, `DejaVu` Sans, from its crate. Widths are needed for the layout of both
 //! forms, outlines for the pixels.
 
 use std::sync::LazyLock;
@@ -52,7 +52,8 @@ pub(super) fn outline(id: GlyphId, is_bold: bool, builder: &mut dyn OutlineBuild
 
 /// Units of the font in one em.
 pub(super) fn units_per_em(is_bold: bool) -> f64 {
-    f64::from(if is_bold { &*BOLD } else { &*REGULAR }.units_per_em())
+    let face = if is_bold { &*BOLD } else { &*REGULAR };
+    f64::from(face.units_per_em())
 }
 
 #[cfg(test)]

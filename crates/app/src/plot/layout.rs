@@ -118,6 +118,7 @@ impl Sketch {
         let entries: Vec<(&str, usize, Option<bool>)> = match &chart.body {
             Body::Lines(lines) => lines
                 .iter()
+                .filter(|line| !line.name.is_empty())
                 .map(|line| (line.name.as_str(), line.colour, Some(line.is_dashed)))
                 .collect(),
             Body::Bars { series, .. } => {
@@ -181,7 +182,7 @@ impl Sketch {
         let points: Vec<Point> = finite.map(|&(x, y)| (frame.x_of(x), frame.y_of(y))).collect();
         let dash = line.is_dashed.then_some(5.0);
         let stroke = Stroke { paint: Paint::Series(line.colour), width: 2.0, dash };
-        self.path(thinned(points), stroke);
+        self.path(thinned(&points), stroke);
     }
 
     fn bars(&mut self, frame: &Frame, groups: &[String], series: &[Bars]) {
@@ -220,8 +221,9 @@ impl Sketch {
         self.shapes.push(Shape::Path { points, stroke });
     }
 
-    fn text(&mut self, at: Point, content: &str, style: Text) {
-        self.shapes.push(Shape::Text(Text { at, content: content.to_owned(), ..style }));
+    fn text(&mut self, at: Point, content: &str, mut text: Text) {
+        (text.at, text.content) = (at, content.to_owned());
+        self.shapes.push(Shape::Text(text));
     }
 }
 
@@ -255,7 +257,7 @@ fn shortened(content: &str, size: f64, is_bold: bool, room: f64) -> String {
 
 /// At most four points for each step to the right: the first, the extremes and the last, so that no
 /// peak is lost and a long trace gives no large file.
-fn thinned(points: Vec<Point>) -> Vec<Point> {
+fn thinned(points: &[Point]) -> Vec<Point> {
     let column = |point: &Point| (point.0 * POINTS_PER_UNIT).floor();
     let mut kept: Vec<Point> = Vec::new();
     for same in points.chunk_by(|first, second| (column(first) - column(second)).abs() < 0.5) {
@@ -319,7 +321,7 @@ mod tests {
         let mut points: Vec<Point> =
             (0..100_000).map(|index| (f64::from(index) / 1000.0, 5.0)).collect();
         points[77_777].1 = 9.0;
-        let kept = thinned(points);
+        let kept = thinned(&points);
         assert!(kept.len() < 1000, "{}", kept.len());
         assert!(kept.iter().any(|point| point.1 > 8.0), "the peak is kept");
     }

@@ -36,12 +36,15 @@ pub(super) fn render(scene: &Scene) -> String {
 /// One class for each paint, with another colour on dark pages.
 fn style() -> String {
     let rules = |pick: fn(palette::Colour) -> u32| {
-        palette::paints()
-            .map(|paint| {
-                let (class, colour) = (class(paint), pick(palette::colour(paint)));
-                format!(".{class}{{fill:#{colour:06x}}}.{class}-line{{stroke:#{colour:06x}}}")
-            })
-            .collect::<String>()
+        let mut rules = String::new();
+        for paint in palette::paints() {
+            let (class, colour) = (class(paint), pick(palette::colour(paint)));
+            let _ = write!(
+                rules,
+                ".{class}{{fill:#{colour:06x}}}.{class}-line{{stroke:#{colour:06x}}}"
+            );
+        }
+        rules
     };
     format!(
         "<style>polyline{{fill:none;stroke-linejoin:round}}{}\n\

@@ -80,10 +80,17 @@ pub(super) fn table(claims: &[Claim], reference: &str, colour: bool) -> String {
         })
         .collect();
     let table = terminal::table(&header, &rows);
-    let reasons = claims
-        .iter()
-        .filter_map(|claim| claim.why.as_ref().map(|why| format!("  {}: {why}\n", claim.what)));
-    let reasons: String = reasons.collect();
+    let mut reasons = String::new();
+    // A reason that many rows share is told once.
+    let same = |first: &Claim, second: &Claim| first.why == second.why;
+    for claims in claims.chunk_by(same) {
+        let Claim { what, why: Some(why), .. } = &claims[0] else { continue };
+        let more = match claims.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        reasons += &format!("  {what}{more}: {why}\n");
+    }
     if reasons.is_empty() { table } else { format!("{table}\n{reasons}") }
 }
 

@@ -5,6 +5,7 @@
 //! nowhere in the code that computes.
 
 mod claim;
+mod drives;
 mod forecast;
 mod vpfs;
 
@@ -21,6 +22,7 @@ Examples:
   evenkeel reproduce vpfs --plot ./figures
   evenkeel reproduce vpfs --simulated only
   evenkeel reproduce forecast --quick
+  evenkeel reproduce drives --recordings ./measured-drives
 
 Ends with 1 if a claim that should hold does not.")]
 pub struct Args {
@@ -38,6 +40,9 @@ enum Paper {
     /// The simulator against this machine: seven scenarios live, on nbdkit's rate and delay filters
     /// behind a gate, and in virtual time. Needs nbdkit.
     Forecast(Options),
+    /// The models of hard disks: against recordings of real drives, if there are any, and against
+    /// `DiskSim`'s table of eight striped drives by policy and depth.
+    Drives(drives::DrivesOptions),
 }
 
 /// How to run a paper's experiments.
@@ -65,5 +70,6 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     match &args.paper {
         Paper::Vpfs(options) => vpfs::run(options),
         Paper::Forecast(options) => forecast::run(options),
+        Paper::Drives(options) => drives::run(options),
     }
 }

@@ -41,7 +41,7 @@ pub(crate) fn run(loaded: &Loaded) -> anyhow::Result<Summary> {
 pub(crate) fn refuse(error: SimError) -> anyhow::Error {
     let exit = match error {
         SimError::Scenario(_) => Exit::Invalid,
-        _ => Exit::Runtime,
+        SimError::Violation(_) => Exit::Runtime,
     };
     exit.because(error)
 }
@@ -60,10 +60,10 @@ fn open(path: &Path) -> anyhow::Result<TraceReader> {
 }
 
 /// The records of a trace; an error ends them and is kept in `fault`.
-pub(crate) fn stream<'s>(
+pub(crate) fn stream(
     mut reader: TraceReader,
-    fault: &'s RefCell<Option<anyhow::Error>>,
-) -> Stream<'s> {
+    fault: &RefCell<Option<anyhow::Error>>,
+) -> Stream<'_> {
     let mut batch: Vec<Record> = Vec::new();
     let mut next = 0;
     Box::new(std::iter::from_fn(move || {

@@ -31,22 +31,22 @@ name = \"backup\"
 match = { export = \"backup\" }
 ";
 
-/// Two tenants, fio iolog style would do; the columns of MSR Cambridge are known everywhere:
-/// time in 100 ns, host, disk, kind, offset, size, response in 100 ns.
+/// Two tenants in the columns of MSR Cambridge: time in 100 ns, host, disk, kind, offset, size, response in 100 ns.
 fn trace(response_ms: u64) -> String {
     let mut text = String::new();
     for index in 0..4000u64 {
         let at = 128_166_372_000_000_000 + index * 25_000;
         let (disk, size) = if index % 2 == 0 { ("db", 4096) } else { ("backup", 65536) };
         let offset = (index * 7919 % 4096) * 4096;
-        text += &format!("{at},{disk},0,Read,{offset},{size},{}\n", response_ms * 10_000);
+        let line = format!("{at},{disk},0,Read,{offset},{size},{}\n", response_ms * 10_000);
+        text.push_str(&line);
     }
     text
 }
 
 fn plan(scratch: &Scratch, arguments: &[&str]) -> (Option<i32>, String) {
     let all = [&["plan", "policy.toml", "--trace", "trace.csv"], arguments].concat();
-    let (status, output) = finish(scratch.path(), EVENKEEL, &all, Duration::from_secs(60));
+    let (status, output) = finish(scratch.path(), EVENKEEL, &all, Duration::from_mins(1));
     (status.code(), output)
 }
 
@@ -135,8 +135,7 @@ fn what_makes_no_sense_is_refused_with_the_remedy() {
     }
     for file in ["junk.csv", "empty.csv", "-"] {
         let arguments = ["plan", "policy.toml", "--trace", file, "--backend", "fixed=2ms"];
-        let (status, output) =
-            finish(scratch.path(), EVENKEEL, &arguments, Duration::from_secs(60));
+        let (status, output) = finish(scratch.path(), EVENKEEL, &arguments, Duration::from_mins(1));
         assert!(matches!(status.code(), Some(2 | 3)), "{file}: {status} {output}");
     }
 }

@@ -10,7 +10,7 @@ use crate::harness::Scratch;
 use crate::harness::gate::EVENKEEL;
 use crate::harness::process::finish;
 
-const LONG: Duration = Duration::from_secs(120);
+const LONG: Duration = Duration::from_mins(2);
 
 fn simulate(scratch: &Scratch, arguments: &[&str]) -> (Option<i32>, String) {
     let all = [&["simulate"], arguments].concat();
@@ -86,7 +86,7 @@ fn series_and_figures_are_written_where_they_are_wanted() {
     let packed = std::fs::read(scratch.join("out.parquet")).expect("the series");
     assert!(packed.starts_with(b"PAR1") && packed.ends_with(b"PAR1"));
     for name in ["throughput", "latency", "distribution", "shares"] {
-        let file = |ending: &str| scratch.join(&format!("figures/limits-{name}.{ending}"));
+        let file = |ending: &str| scratch.join(format!("figures/limits-{name}.{ending}"));
         let picture = std::fs::read(file("png")).expect("the figure as PNG");
         assert!(picture.starts_with(b"\x89PNG"), "{name}");
         let text = std::fs::read_to_string(file("svg")).expect("the figure as SVG");
@@ -102,7 +102,7 @@ fn mistakes_are_shown_where_they_were_made() {
         ("length = \"20 s\"", "length = 20", "expected a duration"),
         ("length = \"20 s\"", "length = \"20 parsec\"", "is not a duration"),
         ("share = 4", "share = 0", "does not fit"),
-        ("backend = \"array\"\nconstant", "backend = \"arry\"\nconstant", "arry"),
+        ("backend = \"array\"\nconstant", "backend = \"arry\"\nconstant", "did you mean `array`"),
         ("target = \"db\"", "target = \"dv\"", "no export or backend"),
         ("clients = 16", "clients = 0", "zero would serve nothing"),
         ("servers = 8 }", "servers = 8, heads = 2 }", "unknown key `heads`"),

@@ -161,7 +161,9 @@ fn outcomes(report: &LoadReport) -> Vec<Outcome> {
     let outcome = |group: &load::GroupReport| {
         let mut latency = Histogram::default();
         let directions = [&group.read, &group.write];
-        directions.iter().for_each(|one| latency.merge(&one.latency.histogram));
+        for one in directions {
+            latency.merge(&one.latency.histogram);
+        }
         let bytes = directions.iter().map(|one| one.bytes).sum();
         Outcome { workload: group.name.clone(), bytes, latency }
     };

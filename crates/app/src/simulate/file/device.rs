@@ -37,7 +37,7 @@ pub(super) enum Model {
     Hdd { figures: Spanned<PathBuf>, order: hdd::Policy },
     Ssd { figures: Spanned<PathBuf>, precondition: Option<Precondition> },
     Calibrated { file: Spanned<PathBuf> },
-    Array { layout: Layout, count: u32, member: Box<Model> },
+    Array { layout: Layout, count: u32, member: Box<Self> },
 }
 
 /// One `[[device]]` as written.

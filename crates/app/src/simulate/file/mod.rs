@@ -25,7 +25,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::config::diagnostic::Diagnostics;
-use crate::config::fields::{Fields, mismatch};
+use crate::config::fields::{Fields, list, mismatch, nearest};
 use crate::config::{self, FILE_BYTES_MAX, values};
 use crate::exit::Exit;
 
@@ -48,7 +48,7 @@ pub(crate) fn load(path: &Path) -> anyhow::Result<Loaded> {
     let text = fs::read_to_string(path).map_err(|error| {
         Exit::Runtime.because(format!("cannot read the scenario {}: {error}", path.display()))
     })?;
-    let folder = path.parent().unwrap_or(Path::new(""));
+    let folder = path.parent().unwrap_or_else(|| Path::new(""));
     parse(&text, &path.display().to_string(), folder)
 }
 
@@ -80,6 +80,10 @@ pub(crate) fn parse(text: &str, name: &str, folder: &Path) -> anyhow::Result<Loa
         return Err(refuse(out));
     }
     let scenario = Scenario { policy, ..raw.scenario };
+    raw.places.check_backends(&scenario, &mut out);
+    if out.has_errors() {
+        return Err(refuse(out));
+    }
     if let Err(fault) = scenario.check() {
         raw.places.report(&fault, &mut out);
         return Err(refuse(out));
@@ -199,9 +203,36 @@ impl Places {
         self.spans.insert(name.into(), span);
     }
 
+    /// Refuses devices of backends that the policy does not have, and backends without a device.
+    fn check_backends(&self, scenario: &Scenario, out: &mut Diagnostics) {
+        let known: Vec<&str> =
+            scenario.policy.backends.iter().map(|backend| backend.name.as_str()).collect();
+        for device in &scenario.devices {
+            if !known.contains(&device.backend.as_str()) {
+                let message = format!("the policy has no backend `{}`", device.backend);
+                let remedy = match nearest(&device.backend, &known) {
+                    Some(name) => format!("did you mean `{name}`?"),
+                    None => format!("its backends are {}", list(&known)),
+                };
+                out.error(self.of(&format!("device {:?}", device.backend)), message, remedy);
+            }
+        }
+        for name in known {
+            if scenario.devices.iter().all(|device| device.backend != name) {
+                let message = format!("nothing stands behind backend `{name}`");
+                let remedy = format!("add a `[[device]]` with `backend = \"{name}\"`");
+                out.error(self.of("policy"), message, remedy);
+            }
+        }
+    }
+
+    fn of(&self, place: &str) -> Range<usize> {
+        self.spans.get(place).cloned().unwrap_or(0..0)
+    }
+
     /// A fault of the scenario as a whole, shown where its part stands.
     fn report(&self, fault: &ScenarioFault, out: &mut Diagnostics) {
-        let span = self.spans.get(&fault.place).cloned().unwrap_or(0..0);
+        let span = self.of(&fault.place);
         let (what, remedy) = fault.what.split_once("; ").unwrap_or((&fault.what, ""));
         out.error(span, format!("{}: {what}", fault.place), remedy);
     }

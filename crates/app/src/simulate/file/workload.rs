@@ -27,6 +27,8 @@ pub(super) fn read(
     let default = Workload::default();
     let name = fields.required("name", values::text, out);
     let target = fields.required("target", targets, out);
+    let named = name.is_some() && target.is_some();
+    // Without a name the rest is read all the same, for its own mistakes.
     let workload = Workload {
         name: or(name, String::new()),
         tenant: fields.optional("tenant", values::text, out).map(Spanned::into_inner),
@@ -48,7 +50,7 @@ pub(super) fn read(
         idle: or(fields.optional("idle", idle, out), Vec::new()),
         link: or(fields.optional("link", link, out), LinkSpec::default()),
     };
-    Some(Spanned::new(span, workload))
+    named.then(|| Spanned::new(span, workload))
 }
 
 /// A `[[replay]]` with the file of its trace.
@@ -135,13 +137,13 @@ fn arrivals(value: &Value<'_>, out: &mut Diagnostics) -> Option<Arrivals> {
 
 fn per_second(value: &Value<'_>, out: &mut Diagnostics) -> Option<f64> {
     let rates = values::rates(value, out)?;
-    match rates.iter().map(|rate| *rate.get_ref()).collect::<Vec<_>>()[..] {
-        [Amount::Requests(rate)] => Some(rate as f64),
-        _ => {
-            out.error(value.span(), "arrivals count requests", "write it like `\"500 iops\"`");
-            None
-        }
+    if let [rate] = &rates[..]
+        && let Amount::Requests(rate) = rate.get_ref()
+    {
+        return Some(*rate as f64);
     }
+    out.error(value.span(), "arrivals count requests", "write it like `\"500 iops\"`");
+    None
 }
 
 /// One size, or a list of sizes with weights.
