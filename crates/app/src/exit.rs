@@ -42,7 +42,9 @@ impl Exit {
             Self::Success => "Done.",
             Self::Failed => "The work ran and its answer is no: a claim or verification failed.",
             Self::Usage => "The command line makes no sense; `--help` says what does.",
-            Self::Invalid => "The policy is not valid. A running gate keeps the policy it has.",
+            Self::Invalid => {
+                "The policy or another input is not valid. A running gate keeps its policy."
+            }
             Self::Unreachable => "Nobody answers: no gate at the control socket, no server.",
             Self::Runtime => "Something failed while running; the message says what.",
         }

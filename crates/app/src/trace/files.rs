@@ -15,7 +15,7 @@ use super::input::{ReadOptions, TraceReader};
 use super::output::{STDOUT, TraceWriter};
 use super::progress::Bar;
 use crate::exit::Exit;
-use crate::{human, terminal};
+use crate::terminal;
 
 /// How to read traces.
 #[derive(Clone, Debug, clap::Args)]
@@ -128,6 +128,16 @@ impl InputArgs {
 }
 
 impl OutputArgs {
+    /// Where it goes.
+    pub(crate) fn output(&self) -> &Path {
+        &self.output
+    }
+
+    /// How it is written.
+    pub(crate) fn writing(&self) -> &WritingArgs {
+        &self.writing
+    }
+
     /// Starts the trace.
     ///
     /// # Errors
@@ -138,6 +148,11 @@ impl OutputArgs {
 }
 
 impl WritingArgs {
+    /// Whether the summary is to be JSON.
+    pub(crate) fn wants_json(&self) -> bool {
+        self.json
+    }
+
     /// Starts the trace at `path`.
     ///
     /// # Errors
@@ -175,7 +190,7 @@ impl WritingArgs {
         let of = if summary.read == summary.written {
             String::new()
         } else {
-            format!(" of {}", human::count(summary.read as f64))
+            format!(" of {}", summary.read)
         };
         let Summary { written, output, .. } = summary;
         terminal::say(&format!("{written}{of} requests are in {output}"));
@@ -220,17 +235,23 @@ pub(crate) fn pipe(
     transform: &mut dyn Transform,
 ) -> anyhow::Result<()> {
     let mut reader = input.open()?;
+    let (mut read, mut batch) = (0, Vec::new());
+    // Only with its first record a trace tells when it began.
+    let mut has_more = reader.next_batch(&mut batch)?;
     let mut writer = output.create(reader.origin_ns())?;
     let mut unwritable = input.reading.defects();
     let mut bar = Bar::new(vec![reader.progress()]);
-    let (mut read, mut batch) = (0, Vec::new());
-    'trace: while reader.next_batch(&mut batch)? {
+    'trace: while has_more {
         for record in &batch {
             read += 1;
             let kept = match transform.apply(reader.sources(), record)? {
                 Verdict::Keep(record) => record,
                 Verdict::Drop => continue,
-                Verdict::End => break 'trace,
+                Verdict::End => {
+                    // It was only looked at to know that there is more.
+                    read -= 1;
+                    break 'trace;
+                }
             };
             let sources = transform.sources().unwrap_or_else(|| reader.sources());
             if let Err(why) = writer.write(sources, &kept)? {
@@ -238,6 +259,7 @@ pub(crate) fn pipe(
             }
         }
         bar.tell(read);
+        has_more = reader.next_batch(&mut batch)?;
     }
     bar.finish();
     let (output_name, format) = (writer.name().to_owned(), writer.format());

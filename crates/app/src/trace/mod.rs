@@ -14,6 +14,7 @@ mod convert;
 mod cut;
 pub mod defects;
 mod files;
+mod generate;
 pub mod input;
 mod merge;
 pub mod output;
@@ -57,6 +58,8 @@ enum Action {
     Scale(scale::Args),
     /// Hide names and places, so that a trace can be given away.
     Anonymise(anonymise::Args),
+    /// Make a trace that resembles a published one.
+    Generate(generate::Args),
     /// Simulate caches and print their hit ratios.
     Cache(cache::Args),
     /// Send the requests of a trace to a server and measure how it bears them.
@@ -75,6 +78,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         Action::Merge(args) => merge::run(args)?,
         Action::Scale(args) => scale::run(args)?,
         Action::Anonymise(args) => anonymise::run(args)?,
+        Action::Generate(args) => return generate::run(args),
         Action::Cache(args) => cache::run(args)?,
         Action::Replay(args) => return replay::run(args),
     }

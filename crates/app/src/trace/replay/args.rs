@@ -8,7 +8,7 @@ use evenkeel_io::load::replay::{Fit, ReplayPace, ReplayPlan, ReplayTarget, Think
 use evenkeel_trace::transform::ratio::Ratio;
 use evenkeel_wire::nbd::uri::NbdUri;
 
-use super::route::{Router, Rule};
+use super::route::{Fallback, Router, Rule};
 use super::survey;
 use crate::exit::Exit;
 use crate::trace::files::InputArgs;
@@ -22,7 +22,7 @@ Nothing is written unless --write says so: requests that write are left out, and
 
 Examples:
   evenkeel trace replay day.ektrace nbd://127.0.0.1/copy
-  evenkeel trace replay day.ektrace nbd://127.0.0.1/copy --speed 2 --write --log day
+  evenkeel trace replay day.ektrace nbd://127.0.0.1/copy --speed 2 --write --latency-log day
   evenkeel trace replay gate.ektrace.zst nbd://127.0.0.1 --by-source --json
   evenkeel trace replay web.csv.gz nbd://array/lun7 --map web_0=lun8 --fit scale
   evenkeel trace replay web.csv.gz nbd://array/lun7 --closed 16 --no-think")]
@@ -70,7 +70,7 @@ pub(crate) struct Args {
     /// `PREFIX_slat.1.log`, and rates to `PREFIX_bw.1.log` and `PREFIX_iops.1.log`; a number for
     /// each export.
     #[arg(long, value_name = "PREFIX")]
-    pub(super) log: Option<PathBuf>,
+    pub(super) latency_log: Option<PathBuf>,
     /// Width of one entry of the time series.
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = parse_duration)]
     interval: Span,
@@ -97,10 +97,14 @@ impl Args {
     /// What is asked for, as a plan, and which source goes where.
     pub(super) fn plan(&self) -> anyhow::Result<(ReplayPlan, Router)> {
         let wants_extent = self.fit == FitName::Scale && self.span.is_none();
-        let (sources, extent_bytes) =
-            if wants_extent || self.by_source { self.survey()? } else { (Vec::new(), 0) };
-        let names = if self.by_source { &sources[..] } else { &[] };
-        let (router, exports) = Router::new(&self.address.export, &self.map, names)?;
+        let is_stdin = self.input.trace() == Path::new(STDIN);
+        // Whether all sources are mapped decides whether the address's own export is needed.
+        let is_known = wants_extent || self.by_source || !(self.map.is_empty() || is_stdin);
+        let survey = if is_known { Some(self.survey()?) } else { None };
+        let extent_bytes = survey.as_ref().map_or(0, |(_, extent_bytes)| *extent_bytes);
+        let sources = survey.as_ref().map(|(sources, _)| &sources[..]);
+        let fallback = if self.by_source { Fallback::OwnName } else { Fallback::Address };
+        let (router, exports) = Router::new(&self.address.export, &self.map, (fallback, sources))?;
         let target = |export: String| ReplayTarget {
             name: if export.is_empty() { "default".to_owned() } else { export.clone() },
             uri: NbdUri { export, ..self.address.clone() },

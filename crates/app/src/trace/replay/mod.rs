@@ -60,7 +60,7 @@ struct Outcome {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let (plan, router) = args.plan()?;
     let mut reader = args.input.open()?;
-    let log = args.log.as_deref().map(FioLog::start).transpose()?;
+    let log = args.latency_log.as_deref().map(FioLog::start).transpose()?;
     let sink = log.as_ref().map(FioLog::sink);
     let (batches, to_replay) = sync_channel(BATCHES_MAX);
     let progress = reader.progress();

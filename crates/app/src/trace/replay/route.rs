@@ -16,6 +16,15 @@ pub(super) struct Rule {
     pub(super) export: String,
 }
 
+/// Where requests of sources go that no rule names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fallback {
+    /// To the export of the address.
+    Address,
+    /// To the export of the source's own name, or of what follows its last slash.
+    OwnName,
+}
+
 /// Finds the export of a source.
 #[derive(Debug)]
 pub(super) struct Router {
@@ -28,12 +37,12 @@ pub(super) struct Router {
 }
 
 impl Router {
-    /// Sources go where a rule says, else to the export of their own name if they are among
-    /// `by_source`, else to `address_export`. Returns the exports that are needed as well.
+    /// Sources go where a rule says, else where `fallback` does. Returns the exports that are
+    /// needed as well; which are, tells the list of all `sources`, if it is known.
     pub(super) fn new(
         address_export: &str,
         rules: &[Rule],
-        by_source: &[String],
+        (fallback, sources): (Fallback, Option<&[String]>),
     ) -> anyhow::Result<(Self, Vec<String>)> {
         let mut exports: Vec<String> = Vec::new();
         let mut index_of = |export: &str| {
@@ -43,15 +52,21 @@ impl Router {
             })
         };
         let mut by_name = BTreeMap::new();
-        let other = by_source.is_empty().then(|| index_of(address_export));
         for rule in rules {
             by_name.insert(rule.source.clone(), index_of(&rule.export));
         }
-        for source in by_source {
-            let own = source.rsplit('/').next().unwrap_or(source);
-            if !by_name.contains_key(source) {
+        let is_mapped = |source: &String| rules.iter().any(|rule| rule.source == *source);
+        let mut rest = sources.unwrap_or_default().iter().filter(|source| !is_mapped(source));
+        let mut other = None;
+        match fallback {
+            Fallback::OwnName => rest.for_each(|source| {
+                let own = source.rsplit('/').next().unwrap_or(source);
                 by_name.insert(source.clone(), index_of(own));
+            }),
+            Fallback::Address if sources.is_none() || rest.next().is_some() => {
+                other = Some(index_of(address_export));
             }
+            Fallback::Address => {}
         }
         if exports.len() > TARGETS_MAX {
             let count = exports.len();
@@ -87,7 +102,9 @@ impl Router {
 mod tests {
     use super::*;
 
-    fn routed(rules: &[(&str, &str)], by_source: &[&str]) -> (Vec<usize>, Vec<String>) {
+    const ALL: [&str; 3] = ["db/a", "db/b", "web/a"];
+
+    fn routed(rules: &[(&str, &str)], fallback: Fallback) -> (Vec<usize>, Vec<String>) {
         let rules: Vec<Rule> = rules
             .iter()
             .map(|(source, export)| Rule {
@@ -95,20 +112,23 @@ mod tests {
                 export: (*export).to_owned(),
             })
             .collect();
-        let by_source: Vec<String> = by_source.iter().map(|name| (*name).to_owned()).collect();
-        let (mut router, exports) = Router::new("disk", &rules, &by_source).unwrap();
+        let known = ALL.map(str::to_owned);
+        let terms = (fallback, Some(&known[..]));
+        let (mut router, exports) = Router::new("disk", &rules, terms).unwrap();
         let mut sources = Sources::default();
-        let ids = ["db/a", "db/b", "web/a"].map(|name| sources.intern(name).unwrap());
+        let ids = ALL.map(|name| sources.intern(name).unwrap());
         (ids.map(|id| router.target(&sources, id).unwrap()).to_vec(), exports)
     }
 
     #[test]
     fn sources_go_to_one_export_to_mapped_ones_or_to_those_of_their_names() {
-        let (targets, exports) = routed(&[], &[]);
+        let (targets, exports) = routed(&[], Fallback::Address);
         assert_eq!((targets, exports), (vec![0, 0, 0], vec!["disk".to_owned()]));
-        let (targets, exports) = routed(&[("db/b", "copy")], &[]);
-        assert_eq!((targets, exports), (vec![0, 1, 0], vec!["disk".into(), "copy".into()]));
-        let (targets, exports) = routed(&[("db/b", "copy")], &["db/a", "db/b", "web/a"]);
+        let (targets, exports) = routed(&[("db/b", "copy")], Fallback::Address);
+        assert_eq!((targets, exports), (vec![1, 0, 1], vec!["copy".into(), "disk".into()]));
+        let (targets, exports) = routed(&[("db/b", "copy")], Fallback::OwnName);
         assert_eq!((targets, exports), (vec![1, 0, 1], vec!["copy".into(), "a".into()]));
+        let (_, exports) = routed(&ALL.map(|source| (source, "copy")), Fallback::Address);
+        assert_eq!(exports, ["copy"], "the address's own export is not needed");
     }
 }
