@@ -187,8 +187,12 @@ fn start_feeder<'scope>(
             for request in routed.drain(..) {
                 let batch: &mut Vec<Step> = &mut batches[request.target];
                 batch.extend(mapper.map(&request));
-                if batch.len() == BATCH_STEPS_MAX && !hand_over(&senders[request.target], batch) {
-                    return mapper.left_out();
+                if batch.len() == BATCH_STEPS_MAX {
+                    // The queue takes the first batch; only clients that run make room for all.
+                    if !hand_over(&senders[request.target], batch) {
+                        return mapper.left_out();
+                    }
+                    ready.take().map(|ready| ready.send(()));
                 }
             }
             for (sender, batch) in senders.iter().zip(&mut batches) {
