@@ -10,6 +10,8 @@
 //! | `reload` | a new policy drops no connection and loses no request |
 //! | `simulate` | scenarios run in virtual time, repeat themselves, and are refused with a place |
 //! | `plan` | a trace is forecast beside the present, with a verdict |
+//! | `trace` | traces convert, stream in bounded memory, and say what is wrong with them |
+//! | `trace_replay` | the gate records what it serves, and replays keep their times |
 //! | `cli` | what people and scripts see: diagnostics, exit codes, help |
 //!
 //! A test that misses a program it needs says `SKIPPED`; `cargo xtask setup` installs them.
@@ -24,3 +26,5 @@ mod load;
 mod plan;
 mod reload;
 mod simulate;
+mod trace;
+mod trace_replay;
