@@ -41,7 +41,8 @@ impl Change {
             Self::Better => format!("better, p99 down {:.0} %", (1.0 - ratio) * 100.0),
             Self::Same => "as now".to_owned(),
             Self::Worse if ratio < 2.0 => format!("worse, p99 up {:.0} %", (ratio - 1.0) * 100.0),
-            Self::Worse => format!("worse, p99 {ratio:.1} times as long"),
+            Self::Worse if ratio < 10.0 => format!("worse, p99 {ratio:.1} times as long"),
+            Self::Worse => format!("worse, p99 {ratio:.0} times as long"),
             Self::Unknown => "nothing to compare with".to_owned(),
         }
     }
@@ -62,6 +63,7 @@ mod tests {
         assert_eq!(words(100, 105), "as now");
         assert_eq!(words(100, 150), "worse, p99 up 50 %");
         assert_eq!(words(10, 42), "worse, p99 4.2 times as long");
+        assert_eq!(words(1, 42), "worse, p99 42 times as long");
         assert_eq!(words(0, 42), "nothing to compare with");
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! recorded trace --read once--> survey: who asked for what, and how long it took
-//!                --replayed---> the policy, on a model of the storage --> forecast
-//!                --replayed---> the present policy, or none            --> present, unless recorded
+//!                --replayed---> the policy, on a model of the storage -> forecast
+//!                --replayed---> the present policy, or none           -> present, unless recorded
 //! ```
 //!
 //! The code that plans is the code that enforces: the forecast is a run of the gate's own engine in

@@ -1,8 +1,8 @@
 //! What the policy promises, held against the forecast.
 //!
-//! A **floor** is kept if in every interval the tenant was served what it asked for or its floor,
-//! whichever is less; what it had asked for before and not yet got counts as asked. The **load** is
-//! carried if what arrived within the trace was answered with it.
+//! A **floor** is kept if the tenant was served that much in every interval in which half of its
+//! requests had waited for longer than the interval lasts: only then did it surely have work for all
+//! of it. The **load** is carried if the last answer comes soon after the last request.
 
 use evenkeel_core::sched::Floor;
 use evenkeel_core::time::Span;
@@ -16,8 +16,11 @@ use crate::units::{Amount, print_rate};
 /// A floor may be missed by this part: service comes in requests, not in a stream.
 const FLOOR_SLACK: f64 = 0.05;
 
-/// The part of requests that may be without an answer when the trace ends: those still under way.
-const CARRIED_MIN: f64 = 0.99;
+/// The last answer may come after the end of the trace by one part in so many of its length,
+const LATE_DIVISOR: u64 = 100;
+
+/// or by this much, for short ones.
+const LATE_MIN: Span = Span::from_secs(1);
 
 /// One promise.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -33,8 +36,8 @@ pub(super) struct Promise {
 }
 
 /// Every promise of a policy.
-pub(super) fn of(policy: &Policy, asked: u64, forecast: &Summary) -> Vec<Promise> {
-    let mut promises = vec![carried(asked, forecast)];
+pub(super) fn of(policy: &Policy, asked: u64, length: Span, forecast: &Summary) -> Vec<Promise> {
+    let mut promises = vec![carried(asked, length, forecast)];
     if policy.mode != Mode::Enforce {
         return promises;
     }
@@ -47,18 +50,25 @@ pub(super) fn of(policy: &Policy, asked: u64, forecast: &Summary) -> Vec<Promise
 }
 
 /// Whether the storage answers what is asked of it.
-fn carried(asked: u64, forecast: &Summary) -> Promise {
+fn carried(asked: u64, length: Span, forecast: &Summary) -> Promise {
     let answered: u64 = forecast.tenants.iter().map(|one| one.traffic.requests).sum();
-    let part = answered as f64 / asked.max(1) as f64;
+    let unanswered: u64 = forecast.groups.iter().map(|group| group.unanswered).sum();
+    let late = Span(forecast.ended.0.saturating_sub(length.0));
+    let allowed = Span(length.0 / LATE_DIVISOR).max(LATE_MIN);
     let busiest = forecast.backends.iter().max_by(|a, b| a.busy.total_cmp(&b.busy));
     let busy = busiest.map_or(String::new(), |backend| {
         format!(", {} busy {} of the time", backend.name, human::percent(backend.busy))
     });
+    let part = answered as f64 / asked.max(1) as f64 * 100.0;
+    let last = match unanswered {
+        0 => format!("the last {} after it", human::duration(late)),
+        count => format!("{count} not even long after it"),
+    };
     Promise {
         tenant: None,
         what: "the storage carries the load".to_owned(),
-        is_kept: part >= CARRIED_MIN,
-        found: format!("{:.1} % answered within the trace's time{busy}", part * 100.0),
+        is_kept: unanswered == 0 && late <= allowed,
+        found: format!("{part:.1} % answered within the trace's time, {last}{busy}"),
     }
 }
 

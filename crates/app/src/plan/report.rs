@@ -108,7 +108,7 @@ impl Report {
             basis,
             length_seconds: survey.length.as_secs_f64(),
             tenants: survey.tenants.iter().map(row).collect(),
-            promises: promise::of(policy, asked, forecast),
+            promises: promise::of(policy, asked, survey.length, forecast),
             log_hash: format!("{:016x}", forecast.log_hash),
         }
     }

@@ -24,7 +24,7 @@ const TITLE_SIZE: f64 = 17.0;
 const TEXT_SIZE: f64 = 12.0;
 const LEGEND_ROW: f64 = 20.0;
 /// Of the longest name in a legend.
-const NAME_WIDTH_MAX: f64 = 220.0;
+const NAME_WIDTH_MAX: f64 = 300.0;
 /// Between two pixels of the picture nothing could be seen.
 const POINTS_PER_UNIT: f64 = 2.0;
 

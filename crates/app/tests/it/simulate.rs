@@ -108,7 +108,6 @@ fn mistakes_are_shown_where_they_were_made() {
         ("servers = 8 }", "servers = 8, heads = 2 }", "unknown key `heads`"),
         ("constant = {", "magnetic = {", "unknown key `magnetic`"),
         ("[[workload]]", "[[[workload]]", "scenario.toml:"),
-        ("[policy]", "policy = \"nowhere.toml\"\n[gone]", "nowhere.toml"),
     ];
     let scratch = Scratch::new();
     for (from, to, expected) in cases {
@@ -119,6 +118,18 @@ fn mistakes_are_shown_where_they_were_made() {
         assert!(matches!(code, Some(3 | 5)), "{to}: {code:?} {output}");
         assert!(output.contains(expected), "{to}: no {expected:?} in\n{output}");
     }
+}
+
+#[test]
+fn a_policy_file_that_is_missing_or_wrong_is_named() {
+    let scratch = Scratch::new();
+    let scenario = "policy = \"gate.toml\"\nlength = \"1 s\"\n";
+    std::fs::write(scratch.join("scenario.toml"), scenario).expect("write the scenario");
+    let (code, output) = simulate(&scratch, &["scenario.toml"]);
+    assert!(code == Some(5) && output.contains("gate.toml"), "{code:?} {output}");
+    std::fs::write(scratch.join("gate.toml"), "moode = \"enforce\"\n").expect("write the policy");
+    let (code, output) = simulate(&scratch, &["scenario.toml"]);
+    assert!(code == Some(3) && output.contains("gate.toml:1"), "{code:?} {output}");
 }
 
 #[test]
