@@ -33,9 +33,6 @@ const ROUNDS: u64 = 3;
 /// A shorter step tells too little of a backend that takes milliseconds.
 const STEP_LEAST: Span = Span::from_millis(250);
 
-/// A lone request that takes so many times the median met a pause, not the backend.
-const PAUSE: u64 = 4;
-
 /// What to measure, and how.
 pub(super) struct Campaign {
     pub(super) target: NbdUri,
@@ -150,7 +147,7 @@ impl Session<'_> {
             load: rung.load,
             size_bytes: u64::from(rung.size_bytes),
             depth,
-            iops: if depth == 1 { 1e9 / unpaused_ns(&latency) } else { steady_iops(group) },
+            iops: steady_iops(group),
             mean: latency.mean(),
             p99: latency.quantile(0.99).unwrap_or(Span::ZERO),
         })
@@ -186,19 +183,6 @@ fn group(report: &LoadReport) -> anyhow::Result<&GroupReport> {
         return Err(Exit::Runtime.because(what));
     }
     Ok(group)
-}
-
-/// The mean latency without the requests that met a pause of this machine or of the network.
-fn unpaused_ns(latency: &Histogram) -> f64 {
-    let bound = latency.quantile(0.5).map_or(u64::MAX, |median| median.0.saturating_mul(PAUSE));
-    let kept = latency.buckets().take_while(|bucket| bucket.0.0 <= bound);
-    let (sum, count) = kept.fold((0.0, 0), |(sum, count), (upper, requests)| {
-        // A bucket is 3 % wide at most; its middle stands for its values.
-        let middle = upper.0 as f64 * (1.0 - 1.0 / 64.0);
-        (sum + middle * requests as f64, count + requests)
-    });
-    // Nothing came back at all: no rate.
-    if count == 0 { f64::INFINITY } else { sum / count as f64 }
 }
 
 /// Requests per second: the median over time, which neither a burst nor a pause moves, or, with
