@@ -1,8 +1,8 @@
 //! What the policy promises, held against the forecast.
 //!
 //! A **floor** is kept if the tenant was served that much in every interval in which half of its
-//! requests had waited for longer than the interval lasts: only then did it surely have work for all
-//! of it. The **load** is carried if the last answer comes soon after the last request.
+//! requests had waited for longer than the interval lasts: only then did it surely have work for
+//! all of it. The **load** is carried if the last answer comes soon after the last request.
 
 use evenkeel_core::sched::Floor;
 use evenkeel_core::time::Span;

@@ -1,5 +1,5 @@
-//! The font of every picture, `DejaVu` Sans, from its crate. Widths are needed for the layout of both
-//! forms, outlines for the pixels.
+//! The font of every picture, `DejaVu` Sans, from its crate. Widths are needed for the layout of
+//! both forms, outlines for the pixels.
 
 use std::sync::LazyLock;
 

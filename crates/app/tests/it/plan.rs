@@ -31,7 +31,8 @@ name = \"backup\"
 match = { export = \"backup\" }
 ";
 
-/// Two tenants in the columns of MSR Cambridge: time in 100 ns, host, disk, kind, offset, size, response in 100 ns.
+/// Two tenants in the columns of MSR Cambridge: time in 100 ns, host, disk, kind, offset, size,
+/// response in 100 ns.
 fn trace(response_ms: u64) -> String {
     let mut text = String::new();
     for index in 0..4000u64 {

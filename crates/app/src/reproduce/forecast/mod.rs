@@ -8,8 +8,8 @@
 //!
 //! The backends are slow on purpose (tens of milliseconds, a few MB/s): what is compared is the
 //! queueing, which the policy decides, not the speed of this machine's processors. The simulated
-//! devices know nbdkit's filters by their rules; nothing is fitted to a run. What this machine itself
-//! takes for a request is measured once, before the scenarios and on none of them.
+//! devices know nbdkit's filters by their rules; nothing is fitted to a run. What this machine
+//! itself takes for a request is measured once, before the scenarios and on none of them.
 
 mod live;
 mod rows;
