@@ -1,8 +1,8 @@
 //! Where an axis has its marks, and how they read.
 //!
 //! Linear axes begin at zero, step by 1, 2 or 5 times a power of ten, and end at the first mark
-//! that no value exceeds. Logarithmic ones are marked at 1, 2 and 5 of each power of ten while there
-//! are few of them, else at the powers alone.
+//! that no value exceeds. Logarithmic ones are marked at 1, 2 and 5 of each power of ten while
+//! there are few of them, else at the powers alone.
 
 use super::chart::Scale;
 
