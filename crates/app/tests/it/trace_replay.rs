@@ -1,5 +1,6 @@
 //! Recordings of the gate, and replays against real servers.
 
+use std::fmt::Write;
 use std::process::{Command, Output};
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ fn write_trace(scratch: &Scratch, requests: u64) {
     for n in 0..requests {
         let (time, offset) = (128_166_372_000_000_000 + 10_000 * n, n * 12_288);
         let kind = if n % 4 == 3 { "Write" } else { "Read" };
-        text += &format!("{time},web,{},{kind},{offset},4096,5000\n", n % 2);
+        writeln!(text, "{time},web,{},{kind},{offset},4096,5000", n % 2).expect("strings take all");
     }
     std::fs::write(scratch.join("trace.csv"), text).expect("write to scratch");
 }
