@@ -202,7 +202,7 @@ fn steady_iops(group: &GroupReport) -> f64 {
     if median > 0.0 { median } else { mean }
 }
 
-fn merged(read: &DirectionReport, write: &DirectionReport) -> evenkeel_core::histogram::Histogram {
+fn merged(read: &DirectionReport, write: &DirectionReport) -> Histogram {
     let mut latency = read.latency.histogram.clone();
     latency.merge(&write.latency.histogram);
     latency
