@@ -10,7 +10,7 @@ use std::hint::black_box;
 use criterion::{Criterion, criterion_group, criterion_main};
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::prng::Prng;
-use evenkeel_core::sched::{Limit, Share};
+use evenkeel_core::sched::Share;
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::policy::{Domain, Mode, Scheduling, Sharing};

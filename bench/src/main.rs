@@ -1,4 +1,5 @@
-//! `evenkeel-bench compare`: Evenkeel beside named peers, on the same work in one run.
+//! Evenkeel beside named peers, on the same work in one run: `evenkeel-bench compare` as a server
+//! and a relay, `evenkeel-bench offline` as a simulator and a reader of traces.
 //!
 //! ```text
 //! matrix     which cells           run       interleaved rounds      report   ratios, verdicts
@@ -11,6 +12,7 @@
 mod cpu;
 mod machine;
 mod matrix;
+mod offline;
 mod peers;
 mod report;
 mod run;
@@ -60,6 +62,8 @@ struct Arguments {
 enum Subcommands {
     /// Compare with nbdkit, qemu-nbd and haproxy on this machine
     Compare(Compare),
+    /// Compare simulator, caches and readers of traces with peers and known figures
+    Offline(offline::Offline),
 }
 
 #[derive(clap::Args)]
@@ -116,8 +120,11 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 fn main() -> ExitCode {
-    let Subcommands::Compare(arguments) = Arguments::parse().command;
-    match compare(&arguments) {
+    let outcome = match Arguments::parse().command {
+        Subcommands::Compare(arguments) => compare(&arguments),
+        Subcommands::Offline(arguments) => offline::offline(&arguments),
+    };
+    match outcome {
         Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -157,11 +164,7 @@ fn compare(arguments: &Compare) -> Result<ExitCode> {
 }
 
 fn options(arguments: &Compare, folder: &Path) -> Result<Options> {
-    let evenkeel = match &arguments.evenkeel {
-        Some(path) => fs::canonicalize(path)
-            .with_context(|| format!("there is no gate at {}", path.display()))?,
-        None => build()?,
-    };
+    let evenkeel = gate(arguments.evenkeel.as_deref())?;
     let generator = generator(arguments, &evenkeel)?;
     let smoke = arguments.smoke;
     let seconds = if smoke { SMOKE_SECONDS } else { arguments.seconds };
@@ -186,6 +189,15 @@ fn generator(arguments: &Compare, evenkeel: &Path) -> Result<Generator> {
             Ok(ours)
         }
         (LoadName::Fio, None) => bail!("fio is missing; `cargo xtask setup` installs it"),
+    }
+}
+
+/// The program under test: the one that was named, or one built from this tree.
+fn gate(named: Option<&Path>) -> Result<PathBuf> {
+    match named {
+        Some(path) => fs::canonicalize(path)
+            .with_context(|| format!("there is no gate at {}", path.display())),
+        None => build(),
     }
 }
 
@@ -317,5 +329,8 @@ mod tests {
         assert!(!parse("bench compare --smoke --rounds 7"));
         assert!(!parse("bench compare --rounds 0"));
         assert!(!parse("bench compare --seconds 0"));
+        assert!(parse("bench offline --smoke --json out.json"));
+        assert!(!parse("bench offline --smoke --count 50000"));
+        assert!(!parse("bench offline --count 10"));
     }
 }

@@ -26,13 +26,15 @@ pub(crate) fn docs() -> Result<()> {
     shell::run(documents.env(BLESS, "1"))
 }
 
-/// Runs the benchmarks of the decision path, and then the comparisons with named peers.
+/// Runs the benchmarks of single functions, and then the comparisons with named peers.
 pub(crate) fn bench(smoke: bool) -> Result<()> {
     if smoke {
         // Under `cargo test` each benchmark runs once, to see that it still works.
         shell::run(&mut shell::cargo("test --quiet -p evenkeel-bench --benches"))?;
+        shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- offline --smoke"))?;
         return shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- compare --smoke"));
     }
     shell::run(&mut shell::cargo("bench -p evenkeel-bench"))?;
+    shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- offline"))?;
     shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- compare"))
 }

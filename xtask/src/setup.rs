@@ -10,6 +10,7 @@ use crate::shell;
 /// A Debian package and the programs that we use from it.
 struct Package {
     name: &'static str,
+    /// Names to be found, or whole paths of what is no program.
     programs: &'static [&'static str],
     used_for: &'static str,
 }
@@ -29,6 +30,12 @@ const PACKAGES: &[Package] = &[
     },
     Package { name: "fuse3", programs: &["fusermount3"], used_for: "mounting what nbdfuse shows" },
     Package { name: "haproxy", programs: &["haproxy"], used_for: "the benchmark's named peer" },
+    Package { name: "time", programs: &["time"], used_for: "what processes cost in benchmarks" },
+    Package {
+        name: "python3-simpy3",
+        programs: &["/usr/lib/python3/dist-packages/simpy/__init__.py"],
+        used_for: "the simulator's named peer",
+    },
     Package { name: "e2fsprogs", programs: &["mkfs.ext4"], used_for: "a file system on the gate" },
     Package { name: "openssl", programs: &["openssl"], used_for: "looking at TLS by hand" },
     Package { name: "iproute2", programs: &["ss"], used_for: "cutting connections in tests" },

@@ -1,0 +1,200 @@
+//! `evenkeel-bench offline`: the simulator, the caches and the readers of traces beside peers.
+//!
+//! ```text
+//! inputs     traces, scenarios     process    what a whole process costs
+//! contest    who does what         report     medians, ratios, aims        table    for people
+//! ```
+//!
+//! Each round runs every contender of every contest once, in a turning order, alone. Everything is
+//! counted in processor time: what else the machine does matters less to it.
+
+mod contest;
+mod inputs;
+mod process;
+mod report;
+mod table;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::machine::Machine;
+use crate::peers;
+
+use contest::{Contender, Contest};
+use inputs::Inputs;
+use process::Meter;
+use report::{Measured, Report, Sample};
+
+/// Records and requests where figures do not count.
+const SMOKE_COUNT: u64 = 20_000;
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  evenkeel-bench offline --json figures.json
+  evenkeel-bench offline --count 8000000 --only ingest
+  evenkeel-bench offline --smoke
+
+Contests: ingest queue array cache.")]
+pub(crate) struct Offline {
+    /// Rounds over all contenders; medians of fewer than five prove little
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Records of the trace, and requests of a simulation; the array and Python get fewer
+    #[arg(long, default_value_t = 4_000_000, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u64).range(10_000..=100_000_000))]
+    count: u64,
+    /// Only the contest of this name
+    #[arg(long, value_name = "CONTEST")]
+    only: Option<String>,
+    /// Run everything once at toy size, to see that it works
+    #[arg(long, conflicts_with_all = ["rounds", "count"])]
+    smoke: bool,
+    /// Write everything that was measured to this file as well
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// The program under test [default: built from this tree]
+    #[arg(long, value_name = "PATH")]
+    evenkeel: Option<PathBuf>,
+    /// Where traces go while it runs
+    #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
+    scratch: PathBuf,
+}
+
+/// Where programs lie; peers may be missing.
+#[derive(Clone, Debug)]
+struct Programs {
+    evenkeel: PathBuf,
+    fio: Option<PathBuf>,
+    /// A Python that has `SimPy`.
+    simpy: Option<PathBuf>,
+}
+
+impl Programs {
+    fn look(evenkeel: PathBuf) -> Self {
+        // The system's own Python has the distribution's packages, whichever comes first on PATH.
+        let pythons = [Some(PathBuf::from("/usr/bin/python3")), peers::find("python3")];
+        let simpy = pythons.into_iter().flatten().find(|python| simpy_version(python).is_some());
+        Self { evenkeel, fio: peers::find("fio"), simpy }
+    }
+
+    fn versions(&self) -> Vec<String> {
+        let evenkeel = first_line(&self.evenkeel, &["--version"]);
+        let fio = self.fio.as_deref().and_then(|fio| first_line(fio, &["--version"]));
+        let simpy = self.simpy.as_deref().and_then(simpy_version);
+        [evenkeel, fio, simpy].into_iter().flatten().collect()
+    }
+
+    fn missing(&self) -> Vec<&'static str> {
+        let peers = [
+            (self.fio.is_none(), "fio (package fio)"),
+            (self.simpy.is_none(), "SimPy (package python3-simpy3)"),
+        ];
+        peers.into_iter().filter_map(|(is_missing, name)| is_missing.then_some(name)).collect()
+    }
+}
+
+/// Runs the comparison. A missed aim is a result; a contender that failed is a failure.
+pub(crate) fn offline(arguments: &Offline) -> Result<ExitCode> {
+    let machine = Machine::look();
+    let scratch = tempfile::Builder::new()
+        .prefix("evenkeel-bench-")
+        .tempdir_in(&arguments.scratch)
+        .with_context(|| format!("cannot make a folder in {}", arguments.scratch.display()))?;
+    let meter = Meter::new(scratch.path())?;
+    let evenkeel = crate::gate(arguments.evenkeel.as_deref())?;
+    let programs = Programs::look(evenkeel);
+    let (count, rounds) =
+        if arguments.smoke { (SMOKE_COUNT, 1) } else { (arguments.count, arguments.rounds) };
+    let inputs = Inputs::in_folder(scratch.path(), count);
+    let mut contests = contest::contests(&programs, &inputs);
+    if let Some(name) = &arguments.only {
+        contests.retain(|contest| contest.name == name);
+        ensure!(!contests.is_empty(), "no contest is called `{name}`; see --help");
+    }
+    warn(&machine, &programs, arguments.smoke);
+    eprintln!("making traces of {count} records");
+    inputs.make(&programs.evenkeel)?;
+    let measured = race(&meter, &contests, rounds)?;
+    let mut report = Report::new(machine, rounds, arguments.smoke, &programs, &contests, &measured);
+    report.machine.look_at_end();
+    print!("{}", table::render(&report));
+    if let Some(file) = &arguments.json {
+        let text = serde_json::to_string_pretty(&report).context("cannot write JSON")?;
+        fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(if report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn warn(machine: &Machine, programs: &Programs, is_smoke: bool) {
+    for peer in programs.missing() {
+        eprintln!("warning: {peer} is not installed, its rows will be absent; `cargo xtask setup`");
+    }
+    if let (Some(warning), false) = (machine.warning(), is_smoke) {
+        eprintln!("{warning}");
+    }
+}
+
+/// All rounds; results lie as the contests and their contenders do.
+fn race(meter: &Meter, contests: &[Contest], rounds: u32) -> Result<Vec<Vec<Measured>>> {
+    let all: usize = contests.iter().map(|contest| contest.contenders.len()).sum();
+    let runs = all as u64 * (u64::from(rounds) + 1);
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {eta_precise} left  {msg}")
+        .context("the progress bar's template is fixed")?;
+    let progress = ProgressBar::new(runs).with_style(style);
+    let mut results: Vec<Vec<Measured>> = contests
+        .iter()
+        .map(|contest| vec![Measured::default(); contest.contenders.len()])
+        .collect();
+    for (contest, results) in contests.iter().zip(&mut results) {
+        for (contender, result) in contest.contenders.iter().zip(results) {
+            progress.set_message(format!("{} {}, a quarter", contest.name, contender.name));
+            result.quarter_peak_bytes = result
+                .note(one_run(meter, contender, &contender.quarter))
+                .map(|run| run.peak_bytes);
+            progress.inc(1);
+        }
+    }
+    for round in 0..rounds as usize {
+        for (contest, results) in contests.iter().zip(&mut results) {
+            let count = contest.contenders.len();
+            for place in (0..count).map(|place| (place + round) % count) {
+                let (contender, result) = (&contest.contenders[place], &mut results[place]);
+                progress.set_message(format!("{} {}", contest.name, contender.name));
+                let sample = match result.failure {
+                    None => result.note(one_run(meter, contender, &contender.whole)),
+                    Some(_) => None,
+                };
+                result.rounds.push(sample);
+                progress.inc(1);
+            }
+        }
+    }
+    progress.finish_and_clear();
+    Ok(results)
+}
+
+fn one_run(meter: &Meter, contender: &Contender, line: &[String]) -> Result<Sample> {
+    let run = meter.run(line)?;
+    let count = contender
+        .count(&run.output)
+        .with_context(|| format!("`{}` does not tell how much it did", line.join(" ")))?;
+    ensure!(count > 0, "`{}` did nothing", line.join(" "));
+    Ok(Sample { count, cpu_seconds: run.cpu_seconds, peak_bytes: run.peak_bytes })
+}
+
+fn simpy_version(python: &Path) -> Option<String> {
+    let version = first_line(python, &["-c", "import simpy; print(simpy.__version__)"])?;
+    Some(format!("SimPy {version}"))
+}
+
+fn first_line(program: &Path, arguments: &[&str]) -> Option<String> {
+    let output =
+        Command::new(program).args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output();
+    let output = output.ok().filter(|output| output.status.success())?;
+    String::from_utf8_lossy(&output.stdout).lines().next().map(str::to_owned)
+}
