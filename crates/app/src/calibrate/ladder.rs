@@ -9,9 +9,9 @@
 //! ```
 //!
 //! From deep to shallow, so that a backend which saves up credit while idle (a token bucket) has
-//! none left while its full rate is measured. How deep is bounded by what the backend did in a first
-//! look: the queue that a load keeps must turn over several times in a step, or the step sees only
-//! how it fills.
+//! none left while its full rate is measured. How deep is bounded by what the backend did in a
+//! first look: the queue that a load keeps must turn over several times in a step, or the step sees
+//! only how it fills.
 
 use evenkeel_core::time::Span;
 use evenkeel_io::load::ExportOffer;

@@ -1,8 +1,8 @@
 //! `evenkeel calibrate`: measures a live backend with a ladder of short loads, says what it found,
 //! and writes a model of it that the simulator takes as a device.
 //!
-//! The model goes to a file, the findings to stdout as a table or JSON, talk and the progress bar to
-//! stderr. Nothing is written to the backend without `--write`.
+//! The model goes to a file, the findings to stdout as a table or JSON, talk and the progress bar
+//! to stderr. Nothing is written to the backend without `--write`.
 
 mod date;
 mod ladder;

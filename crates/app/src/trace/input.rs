@@ -1,9 +1,9 @@
 //! Reading a trace: from a file or stdin, packed or not, in memory that does not grow with it.
 //!
 //! ```text
-//! thread "trace-read": disk -> unpack --blocks of 256 KiB, at most 8--> decoder -> batch of records
-//!                          ^                                        |
-//!                          `------------ emptied blocks ------------'
+//! thread "trace-read": disk -> unpack --8 x 256 KiB at most--> decoder -> batch of records
+//!                          ^                               |
+//!                          `------- emptied blocks --------'
 //! ```
 //!
 //! Unpacking has a thread of its own, so that on two cores a trace is read as fast as the slower

@@ -11,9 +11,9 @@
 //! | [`mclock`] | floors, limits and shares by tags, over many servers | mClock, OSDI 2010 |
 //! | [`dsfq`] | total-service shares over many servers | Wang & Merchant, FAST 2007 |
 //!
-//! Private files serve them: `tag` is virtual time in integers and `key` its order, `bucket` a token
-//! bucket, `heap` the indexed heap that finds the next tenant, `queues` the queues of all tenants in
-//! one slab.
+//! Private files serve them: `tag` is virtual time in integers and `key` its order, `bucket` a
+//! token bucket, `heap` the indexed heap that finds the next tenant, `queues` the queues of all
+//! tenants in one slab.
 //!
 //! # The contract
 //!

@@ -17,7 +17,7 @@
 //!
 //! - **Given up** are the fewest that must be: a plan over all that wait, made anew after every so
 //!   many arrivals while there is more to do than time for it. It gives up long requests rather
-//!   than many short ones. What it gave up may be met after all if less arrives than did until then.
+//!   than many short ones. What it gave up may be met after all if less arrives than did before.
 //! - **Late ones last**, yet not never: one part in 1024 of the service goes to them, by weight. So
 //!   a late request waits at most for 1024 times the service of those late before it, and no tenant
 //!   starves.

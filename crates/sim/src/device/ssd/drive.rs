@@ -164,8 +164,8 @@ impl Ssd {
         Ok(drive)
     }
 
-    /// Opens blocks and leaves them at different heights in different dies. Dies that have long been
-    /// in use do not all run out of free blocks at once.
+    /// Opens blocks and leaves them at different heights in different dies. Dies that have been
+    /// in use for long do not all run out of free blocks at once.
     fn stagger(&mut self) {
         let dies = self.geometry.dies();
         let pages = self.geometry.pages_per_block;
