@@ -36,6 +36,21 @@ pub(super) struct Contest {
     pub(super) known: Option<Known>,
 }
 
+/// What is asked of a contender's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Memory {
+    /// Nothing.
+    Any,
+    /// The same for a quarter of the work and for all of it.
+    Flat,
+    /// No more than so many bytes, however long the work.
+    AtMost(u64),
+}
+
+/// What the statistics of a trace may take: their tables grow with the blocks that it touches until
+/// they are full, and then sample.
+const STATISTICS_MAX_BYTES: u64 = 96 << 20;
+
 /// A command line that does the work.
 #[derive(Clone, Debug)]
 pub(super) struct Contender {
@@ -44,8 +59,7 @@ pub(super) struct Contender {
     pub(super) is_peer: bool,
     /// What it should reach, per second of processor time.
     pub(super) aim_per_second: Option<f64>,
-    /// Whether its memory should not depend on the length of the work.
-    pub(super) is_bounded: bool,
+    pub(super) memory: Memory,
     /// Where the JSON that it prints tells how much it did: the sum of these.
     pub(super) counts: &'static [&'static str],
     /// The command line for the whole work.
@@ -87,7 +101,7 @@ fn ours(
         name,
         is_peer: false,
         aim_per_second: None,
-        is_bounded: true,
+        memory: Memory::Flat,
         counts,
         whole: line(Length::Whole),
         quarter: line(Length::Quarter),
@@ -103,7 +117,7 @@ fn peer(
         name,
         is_peer: true,
         aim_per_second: None,
-        is_bounded: false,
+        memory: Memory::Any,
         counts,
         whole: line(Length::Whole),
         quarter: line(Length::Quarter),
@@ -120,10 +134,11 @@ fn ingest(programs: &Programs, inputs: &Inputs) -> Contest {
     };
     let stat = |length| words(&["trace", "stat", &text(&inputs.trace(length, "msr.csv.gz"))]);
     let kinds = &["/kinds/read/requests", "/kinds/write/requests"];
+    let stat = ours(programs, "stat MSR gzip", kinds, stat);
     let mut contenders = vec![
         convert("convert MSR gzip", "msr.csv.gz"),
         convert("convert MSR zstd", "msr.csv.zst"),
-        ours(programs, "stat MSR gzip", kinds, stat),
+        Contender { memory: Memory::AtMost(STATISTICS_MAX_BYTES), ..stat },
     ];
     if let Some(fio) = &programs.fio {
         let line = |length| {

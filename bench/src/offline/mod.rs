@@ -139,43 +139,52 @@ fn warn(machine: &Machine, programs: &Programs, is_smoke: bool) {
     }
 }
 
-/// All rounds; results lie as the contests and their contenders do.
+/// A quarter of the work once, then all rounds; results lie as the contests and their contenders
+/// do.
 fn race(meter: &Meter, contests: &[Contest], rounds: u32) -> Result<Vec<Vec<Measured>>> {
     let all: usize = contests.iter().map(|contest| contest.contenders.len()).sum();
     let runs = all as u64 * (u64::from(rounds) + 1);
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {eta_precise} left  {msg}")
         .context("the progress bar's template is fixed")?;
     let progress = ProgressBar::new(runs).with_style(style);
-    let mut results: Vec<Vec<Measured>> = contests
-        .iter()
-        .map(|contest| vec![Measured::default(); contest.contenders.len()])
-        .collect();
-    for (contest, results) in contests.iter().zip(&mut results) {
-        for (contender, result) in contest.contenders.iter().zip(results) {
-            progress.set_message(format!("{} {}, a quarter", contest.name, contender.name));
-            result.quarter_peak_bytes = result
-                .note(one_run(meter, contender, &contender.quarter))
-                .map(|run| run.peak_bytes);
+    let mut results: Vec<Vec<Measured>> = Vec::new();
+    for contest in contests {
+        let first = contest.contenders.iter().map(|contender| {
             progress.inc(1);
-        }
+            progress.set_message(format!("{} {}, a quarter", contest.name, contender.name));
+            first_run(meter, contender)
+        });
+        results.push(first.collect());
     }
     for round in 0..rounds as usize {
         for (contest, results) in contests.iter().zip(&mut results) {
             let count = contest.contenders.len();
             for place in (0..count).map(|place| (place + round) % count) {
-                let (contender, result) = (&contest.contenders[place], &mut results[place]);
-                progress.set_message(format!("{} {}", contest.name, contender.name));
-                let sample = match result.failure {
-                    None => result.note(one_run(meter, contender, &contender.whole)),
-                    Some(_) => None,
-                };
-                result.rounds.push(sample);
+                let contender = &contest.contenders[place];
                 progress.inc(1);
+                progress.set_message(format!("{} {}", contest.name, contender.name));
+                next_run(meter, contender, &mut results[place]);
             }
         }
     }
     progress.finish_and_clear();
     Ok(results)
+}
+
+fn first_run(meter: &Meter, contender: &Contender) -> Measured {
+    let mut measured = Measured::default();
+    let sample = measured.note(one_run(meter, contender, &contender.quarter));
+    measured.quarter_peak_bytes = sample.map(|sample| sample.peak_bytes);
+    measured
+}
+
+/// Who failed once is left out; rounds stay aligned, since ratios are paired.
+fn next_run(meter: &Meter, contender: &Contender, measured: &mut Measured) {
+    let sample = match measured.failure {
+        None => measured.note(one_run(meter, contender, &contender.whole)),
+        Some(_) => None,
+    };
+    measured.rounds.push(sample);
 }
 
 fn one_run(meter: &Meter, contender: &Contender, line: &[String]) -> Result<Sample> {

@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::Programs;
-use super::contest::{Contender, Contest, Known};
+use super::contest::{Contender, Contest, Known, Memory};
 use crate::machine::Machine;
 use crate::statistics::Spread;
 
@@ -80,7 +80,7 @@ pub(super) struct Row {
     pub(super) quarter_peak_bytes: Option<u64>,
     pub(super) aim_per_second: Option<f64>,
     pub(super) reaches_aim: Option<bool>,
-    /// Whether four times the work took no more memory, where that is an aim.
+    /// Whether memory does not grow with the work, where that is an aim.
     pub(super) is_bounded: Option<bool>,
     /// Every round.
     pub(super) samples: Vec<Option<Sample>>,
@@ -91,8 +91,12 @@ impl Row {
     fn of(contender: &Contender, measured: &Measured, peer: Option<&Measured>) -> Option<Self> {
         let per_second = measured.spread_of(Sample::per_second)?;
         let peak_bytes = measured.spread_of(|sample| sample.peak_bytes as f64)?;
-        let is_bounded = |quarter: u64| peak_bytes.median <= (quarter + GROWTH_MAX_BYTES) as f64;
         let quarter = measured.quarter_peak_bytes;
+        let most_bytes = match contender.memory {
+            Memory::Any => None,
+            Memory::Flat => quarter.map(|quarter| quarter + GROWTH_MAX_BYTES),
+            Memory::AtMost(most) => Some(most),
+        };
         Some(Self {
             contender: contender.name.to_owned(),
             is_peer: contender.is_peer,
@@ -103,7 +107,7 @@ impl Row {
             quarter_peak_bytes: quarter,
             aim_per_second: contender.aim_per_second,
             reaches_aim: contender.aim_per_second.map(|aim| per_second.median >= aim),
-            is_bounded: quarter.filter(|_| contender.is_bounded).map(is_bounded),
+            is_bounded: most_bytes.map(|most| peak_bytes.median <= most as f64),
             samples: measured.rounds.clone(),
         })
     }
@@ -175,7 +179,7 @@ mod tests {
             name: "ours",
             is_peer: false,
             aim_per_second: Some(5e6),
-            is_bounded: true,
+            memory: Memory::Flat,
             counts: &[],
             whole: Vec::new(),
             quarter: Vec::new(),
@@ -196,6 +200,9 @@ mod tests {
         let row = Row::of(&contender(), &measured(2.5, 20 << 20), None).unwrap();
         assert_eq!((row.reaches_aim, row.is_bounded), (Some(false), Some(false)));
         assert_eq!(row.ratio, None);
+        let may_take_more = Contender { memory: Memory::AtMost(20 << 20), ..contender() };
+        let row = Row::of(&may_take_more, &measured(2.5, 20 << 20), None).unwrap();
+        assert_eq!(row.is_bounded, Some(true));
     }
 
     #[test]
