@@ -52,7 +52,7 @@ fn with_oversleep<T>(work: impl FnOnce() -> T) -> (T, f64) {
             while !is_over.load(Ordering::Relaxed) {
                 let start = Instant::now();
                 std::thread::sleep(asked);
-                over_ns.push((start.elapsed() - asked).as_secs_f64() * 1e9);
+                over_ns.push(start.elapsed().saturating_sub(asked).as_secs_f64() * 1e9);
             }
             over_ns.sort_by(f64::total_cmp);
             over_ns[over_ns.len() / 2]
