@@ -19,7 +19,8 @@ const RECORDS: u64 = 100_000;
 /// Small requests of skewed (Zipf) popularity, most of them writes.
 const PROFILE: &str = "financial";
 
-/// 256 MiB of 4 KiB blocks, and a size at which most accesses miss.
+/// A size that holds all blocks of the trace, so that nearly every access hits, and one at which most
+/// miss.
 const CAPACITIES: [usize; 2] = [65_536, 1_024];
 
 fn records() -> (Sources, Vec<Record>) {
