@@ -19,8 +19,7 @@ const RECORDS: u64 = 100_000;
 /// Small requests of skewed (Zipf) popularity, most of them writes.
 const PROFILE: &str = "financial";
 
-/// A size that holds all blocks of the trace, so that nearly every access hits, and one at which most
-/// miss.
+/// A size that holds all blocks of the trace, so that nearly every access hits, and a small one.
 const CAPACITIES: [usize; 2] = [65_536, 1_024];
 
 fn records() -> (Sources, Vec<Record>) {
