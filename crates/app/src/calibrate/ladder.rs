@@ -80,9 +80,10 @@ pub(super) fn mixed(sizes: &[u32], look: Look) -> Rung {
     Rung { load: Load::Mixed, size_bytes, depth: deep(size_bytes, look) }
 }
 
+/// Whether requests or bytes bound the backend, one look does not tell: the lesser counts.
 fn deep(size_bytes: u32, look: Look) -> u32 {
-    let queued = look.bytes_per_second * look.queue.as_secs_f64() / f64::from(size_bytes);
-    deepest(queued).min(DEEP)
+    let rate_iops = look.iops.min(look.bytes_per_second / f64::from(size_bytes));
+    deepest(rate_iops * look.queue.as_secs_f64()).min(DEEP)
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]

@@ -83,13 +83,13 @@ fn the_rate_of_a_limited_server_is_found_within_5_percent() {
 fn the_delay_and_the_parallelism_of_a_slow_server_are_found_within_10_percent() {
     needs!("nbdkit");
     let scratch = Scratch::new();
-    let filter = ["--threads=16", "--filter=delay", "memory", "64M", "rdelay=10ms", "wdelay=20ms"];
+    let filter = ["--threads=16", "--filter=delay", "memory", "64M", "rdelay=40ms", "wdelay=80ms"];
     let (_server, address) = nbdkit(&scratch, &filter);
     let options = ["--seconds", "30", "--write"];
     let (output, oversleep_ns) = with_oversleep(|| calibrate(scratch.path(), &address, &options));
     let model = json(&output);
-    assert_near(&model, "/device/read/service/fixed_ns", 10e6 + oversleep_ns, 10.0);
-    assert_near(&model, "/device/write/service/fixed_ns", 20e6 + oversleep_ns, 10.0);
+    assert_near(&model, "/device/read/service/fixed_ns", 40e6 + oversleep_ns, 10.0);
+    assert_near(&model, "/device/write/service/fixed_ns", 80e6 + oversleep_ns, 10.0);
     assert_near(&model, "/knee_depth", 16.0, 10.0);
     assert_eq!(model["is_write_measured"], true);
 }

@@ -63,7 +63,7 @@ pub struct MeasuredSpec {
     pub write: Direction,
 }
 
-/// The device. See the [module](self).
+/// A backend as it was measured, as a device.
 #[derive(Clone, Debug)]
 pub struct Measured {
     spec: MeasuredSpec,

@@ -84,7 +84,7 @@ pub struct FittedPoint {
     pub model_p99_ns: u64,
 }
 
-/// What calibration found. See the [module](self).
+/// What calibration found, as a file holds it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Model {

@@ -34,9 +34,10 @@ pub struct Point {
 
 impl Point {
     /// The latency that Little's law gives for the throughput; more robust than the mean of
-    /// recorded latencies where a load ends in the middle of slow requests.
+    /// recorded latencies where a load ends in the middle of slow requests. Of lone requests the
+    /// mean: they are too few for the one that the load's end cuts off not to count.
     pub(super) fn latency_ns(&self) -> f64 {
-        f64::from(self.depth) * 1e9 / self.iops
+        if self.depth == 1 { self.mean.0 as f64 } else { f64::from(self.depth) * 1e9 / self.iops }
     }
 }
 
