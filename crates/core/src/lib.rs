@@ -12,3 +12,4 @@ pub mod sched;
 pub mod share;
 pub mod ticket;
 pub mod time;
+pub mod workload;

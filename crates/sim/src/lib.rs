@@ -13,7 +13,6 @@ pub mod link;
 pub mod result;
 mod run;
 pub mod scenario;
-mod workload;
 mod world;
 
 pub use run::{SimError, Stream, run, run_observed};

@@ -20,6 +20,7 @@ use std::task::{Context, Poll};
 
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
+use evenkeel_core::workload::Draw;
 
 use super::LoadError;
 use super::alarm::Alarm;
@@ -28,7 +29,6 @@ use super::record::{Ending, Recorder, Steady};
 use super::replay::{Due, Logged, RequestLog};
 use super::verify::Ledger;
 use super::work::Work;
-use super::workload::Draw;
 use crate::buffer::Buf;
 use crate::clock::Clock;
 

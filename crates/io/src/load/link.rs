@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use evenkeel_core::ticket::Kind;
+use evenkeel_core::workload::Draw;
 use evenkeel_engine::policy::Address;
 use evenkeel_wire::nbd::client::{ClientEvent, ClientHandshake, ClientOptions, ClientSession};
 use evenkeel_wire::nbd::proto::{Command, CommandFlags};
@@ -20,7 +21,6 @@ use evenkeel_wire::nbd::uri::{NbdUri, Transport as UriTransport};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 
 use super::LoadError;
-use super::workload::Draw;
 use crate::buffer::Buf;
 use crate::outbox::Outbox;
 use crate::transport::{Socket, Transport};

@@ -6,7 +6,7 @@
 //! time is part of the report, so that a generator which was itself the bottleneck shows.
 //!
 //! ```text
-//! LoadPlan -> [ Workload: kind, offset, size ]   [ Pace: when ]      ReplayPlan -> [ Feed ]
+//! LoadPlan -> [ Drawer: kind, offset, size ]     [ Pace: when ]      ReplayPlan -> [ Feed ]
 //!                           \                     /                                  |
 //!                            Client  (slots, barrier)  <---- Work ------------------+
 //!                           /   |   \
@@ -19,7 +19,6 @@ mod alarm;
 mod client;
 mod cpu;
 mod link;
-mod pace;
 mod probe;
 mod record;
 pub mod replay;
@@ -28,19 +27,15 @@ mod session;
 mod spec;
 mod verify;
 mod work;
-mod workload;
-mod zipf;
 
+pub use evenkeel_core::workload::{DEPTH_MAX, Layout, Pattern, SIZE_BYTES_MAX, WeightedSize};
 pub use probe::{ExportOffer, probe};
 pub use report::{
     CpuTime, DirectionReport, GroupReport, IntervalReport, Latency, LoadReport, Progress,
     Verification,
 };
 pub use session::{run, run_observed};
-pub use spec::{
-    Arrivals, CLIENTS_MAX, DEPTH_MAX, Layout, LoadPlan, LoadSpec, Pattern, SIZE_BYTES_MAX,
-    WeightedSize,
-};
+pub use spec::{Arrivals, CLIENTS_MAX, LoadPlan, LoadSpec};
 
 /// Why a plan could not be carried out.
 #[derive(Debug, thiserror::Error)]

@@ -1,25 +1,23 @@
 //! One run of a plan: connects everybody, starts them together, and collects the books.
 
 use std::cell::{Cell, RefCell};
-use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_core::prng::Prng;
 use evenkeel_core::time::{Nanos, Span};
+use evenkeel_core::workload::{Drawer, Layout, part_of};
 use evenkeel_wire::nbd::proto::TransmissionFlags;
 use tokio::task::{JoinSet, LocalSet};
 
 use super::client::{Client, Group};
 use super::link::Link;
-use super::pace::Pace;
 use super::record::Recorder;
 use super::report::{LoadReport, Progress};
-use super::spec::{Arrivals, Layout, LoadPlan, LoadSpec};
+use super::spec::{Arrivals, LoadPlan, LoadSpec};
 use super::verify::{BLOCK_BYTES_MIN, Ledger, block_bytes};
 use super::work::Work;
-use super::workload::Workload;
 use super::{LoadError, cpu};
 use crate::buffer::Buf;
 use crate::clock::Clock;
@@ -166,7 +164,7 @@ fn member(
             whole.start, whole.end
         )));
     }
-    let part = part_of(&whole, index, spec.clients, u64::from(spec.size_bytes_max()));
+    let part = part_of(&whole, (index, spec.clients), u64::from(spec.size_bytes_max()));
     let block = block_bytes(spec.sizes.iter().map(|size| size.size_bytes));
     let (range, ledger) = if spec.verify {
         if block < BLOCK_BYTES_MIN {
@@ -177,21 +175,17 @@ fn member(
     } else {
         (whole, None)
     };
-    let workload = Workload::new(spec, range, part.start, seed)?;
-    let pace = Pace::new(spec.arrivals, start, (index, spec.clients), seed ^ u64::MAX);
+    let room_bytes = range.end - range.start;
+    let drawer = Drawer::new(&spec.mix(), range, part.start, seed).ok_or_else(|| {
+        let largest = spec.size_bytes_max();
+        spec.fault(format!(
+            "a request of {largest} bytes does not fit the {room_bytes} bytes of the range"
+        ))
+    })?;
+    let pace = spec.pace(start, index, seed ^ u64::MAX);
     let (group, filler) = (Rc::clone(group), Arc::clone(filler));
-    let work = Work::Drawn(Box::new(workload), pace);
+    let work = Work::Drawn(Box::new(drawer), pace);
     Ok(Client::new(group, links, work, (ledger, filler), spec.depth)?)
-}
-
-/// The part of the range that belongs to one client, in steps of `step` bytes.
-fn part_of(whole: &Range<u64>, index: u32, clients: u32, step: u64) -> Range<u64> {
-    let steps = (whole.end - whole.start) / step;
-    let edge = |index: u32| {
-        let edge = u128::from(steps) * u128::from(index) / u128::from(clients);
-        whole.start + u64::try_from(edge).expect("at most the number of steps") * step
-    };
-    edge(index)..edge(index + 1)
 }
 
 /// Random bytes for unverified writes.

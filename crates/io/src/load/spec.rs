@@ -2,16 +2,13 @@
 
 use std::ops::Range;
 
-use evenkeel_core::time::Span;
+use evenkeel_core::time::{Nanos, Span};
+use evenkeel_core::workload::{
+    DEPTH_MAX, Layout, Mix, Pace, Pattern, SIZE_BYTES_MAX, Turn, WeightedSize,
+};
 use evenkeel_wire::nbd::uri::NbdUri;
 
 use super::LoadError;
-
-/// The longest request that may be asked for, in bytes: what every NBD server must accept.
-pub const SIZE_BYTES_MAX: u32 = 32 << 20;
-
-/// Requests that one client may have under way.
-pub const DEPTH_MAX: u32 = 4096;
 
 /// Clients that one plan may have.
 pub const CLIENTS_MAX: u32 = 4096;
@@ -101,17 +98,6 @@ impl Default for LoadSpec {
     }
 }
 
-/// How the clients of a group use several targets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Layout {
-    /// Client `i` uses target `i` modulo their number.
-    #[default]
-    Spread,
-    /// Each request goes to every target, the stated size to each, and ends when the last part
-    /// ends: a parallel file system that stripes a file over its servers, as IOR sees it.
-    Striped,
-}
-
 /// When the next request starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Arrivals {
@@ -127,30 +113,6 @@ pub enum Arrivals {
     Poisson {
         /// Requests per second.
         per_second: f64,
-    },
-}
-
-/// One size of a mix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WeightedSize {
-    /// Bytes per request (and per target when striped).
-    pub size_bytes: u32,
-    /// How often, relative to the others' weights.
-    pub weight: u32,
-}
-
-/// Which offsets follow each other.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum Pattern {
-    /// One after the other; each client starts in its own part of the range.
-    Sequential,
-    /// Every offset equally likely.
-    #[default]
-    Uniform,
-    /// Few offsets are drawn often: the k-th likeliest with a probability like `1 / k^theta`.
-    Zipf {
-        /// Skew, above 0; 0.99 is customary.
-        theta: f64,
     },
 }
 
@@ -218,8 +180,24 @@ impl LoadSpec {
         self.sizes.iter().map(|size| size.size_bytes).max().unwrap_or(0)
     }
 
-    pub(super) fn size_bytes_min(&self) -> u32 {
-        self.sizes.iter().map(|size| size.size_bytes).min().unwrap_or(0)
+    pub(super) fn mix(&self) -> Mix<'_> {
+        Mix {
+            sizes: &self.sizes,
+            pattern: self.pattern,
+            read_percent: self.read_percent,
+            fua_percent: self.fua_percent,
+            flush_every: self.flush_every,
+        }
+    }
+
+    /// When client `index` starts its requests, with the load beginning at `start`.
+    pub(super) fn pace(&self, start: Nanos, index: u32, seed: u64) -> Pace {
+        let turn = Turn { start, index, clients: self.clients };
+        match self.arrivals {
+            Arrivals::Closed => Pace::closed(),
+            Arrivals::Constant { per_second } => Pace::constant(per_second, None, turn),
+            Arrivals::Poisson { per_second } => Pace::poisson(per_second, turn, seed),
+        }
     }
 }
 

@@ -3,16 +3,15 @@
 use std::task::Context;
 
 use evenkeel_core::time::Nanos;
+use evenkeel_core::workload::{Draw, Drawer, Pace};
 
-use super::pace::Pace;
 use super::replay::{Due, Feed};
-use super::workload::{Draw, Workload};
 
 /// The source of a client's requests.
 #[derive(Debug)]
 pub(super) enum Work {
     /// Drawn, at a pace.
-    Drawn(Box<Workload>, Pace),
+    Drawn(Box<Drawer>, Pace),
     /// Replayed.
     Replayed(Feed),
 }
@@ -32,7 +31,7 @@ impl Work {
     /// Takes the request that is due.
     pub(super) fn take(&mut self) -> Draw {
         match self {
-            Self::Drawn(workload, _) => workload.draw(),
+            Self::Drawn(drawer, _) => drawer.draw(),
             Self::Replayed(feed) => feed.take(),
         }
     }
@@ -47,7 +46,7 @@ impl Work {
     /// A request was answered; a write among them, and well.
     pub(super) fn answered(&mut self, now: Nanos, is_good_write: bool) {
         match self {
-            Self::Drawn(workload, _) if is_good_write => workload.write_acknowledged(),
+            Self::Drawn(drawer, _) if is_good_write => drawer.write_acknowledged(),
             Self::Drawn(..) => {}
             Self::Replayed(feed) => feed.answered(now),
         }

@@ -22,10 +22,8 @@ use crate::faults::Fault;
 use crate::link::LinkSpec;
 
 pub use check::ScenarioFault;
-pub use workload::{
-    Arrivals, CLIENTS_MAX, DEPTH_MAX, Layout, Pattern, Replay, ReplayTiming, Route, SIZE_BYTES_MAX,
-    WeightedSize, Workload,
-};
+pub use evenkeel_core::workload::{DEPTH_MAX, Layout, Pattern, SIZE_BYTES_MAX, WeightedSize};
+pub use workload::{Arrivals, CLIENTS_MAX, Replay, ReplayTiming, Route, Workload};
 
 /// Everything that determines a run.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,15 +3,10 @@
 
 use std::ops::Range;
 
-use evenkeel_core::time::Span;
+use evenkeel_core::time::{Nanos, Span};
+use evenkeel_core::workload::{Bursts, Layout, Mix, Pace, Pattern, Turn, WeightedSize};
 
 use crate::link::LinkSpec;
-
-/// The longest request, in bytes: what every NBD server must accept.
-pub const SIZE_BYTES_MAX: u32 = 32 << 20;
-
-/// Requests that one client may have under way.
-pub const DEPTH_MAX: u32 = 4096;
 
 /// Clients that one scenario may have, and records of replays under way beside them.
 pub const CLIENTS_MAX: u32 = 1 << 20;
@@ -80,15 +75,29 @@ impl Default for Workload {
     }
 }
 
-/// How the clients of a group use several targets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Layout {
-    /// Client `i` uses target `i` modulo their number.
-    #[default]
-    Spread,
-    /// Each request goes to every target, the stated size to each, and ends when the last part
-    /// ends: a parallel file system that stripes a file over its servers, as IOR sees it.
-    Striped,
+impl Workload {
+    pub(crate) fn mix(&self) -> Mix<'_> {
+        Mix {
+            sizes: &self.sizes,
+            pattern: self.pattern,
+            read_percent: self.read_percent,
+            fua_percent: 0,
+            flush_every: self.flush_every,
+        }
+    }
+
+    /// When client `index` starts its requests, with the group beginning at `start`.
+    pub(crate) fn pace(&self, start: Nanos, index: u32, seed: u64) -> Pace {
+        let turn = Turn { start, index, clients: self.clients };
+        match self.arrivals {
+            Arrivals::Closed { .. } => Pace::closed(),
+            Arrivals::Constant { per_second } => Pace::constant(per_second, None, turn),
+            Arrivals::OnOff { per_second, on, off } => {
+                Pace::constant(per_second, Some(Bursts { on, off }), turn)
+            }
+            Arrivals::Poisson { per_second } => Pace::poisson(per_second, turn, seed),
+        }
+    }
 }
 
 /// When the next request starts.
@@ -118,30 +127,6 @@ pub enum Arrivals {
         on: Span,
         /// From the end of a burst to the next.
         off: Span,
-    },
-}
-
-/// One size of a mix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WeightedSize {
-    /// Bytes per request (and per target when striped).
-    pub size_bytes: u32,
-    /// How often, relative to the others' weights.
-    pub weight: u32,
-}
-
-/// Which offsets follow each other.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum Pattern {
-    /// One after the other; each client starts in its own part of the range.
-    Sequential,
-    /// Every offset equally likely.
-    #[default]
-    Uniform,
-    /// Few offsets are drawn often: the k-th likeliest with a probability like `1 / k^theta`.
-    Zipf {
-        /// Skew, above 0; 0.99 is customary.
-        theta: f64,
     },
 }
 

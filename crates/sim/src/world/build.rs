@@ -5,12 +5,14 @@ use std::ops::Range;
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::prng::Prng;
 use evenkeel_core::time::{Nanos, Span};
+use evenkeel_core::workload::{Drawer, part_of};
 use evenkeel_engine::policy::matching::Identity;
 use evenkeel_engine::policy::{Domain as DomainPolicy, ServerTable, TenantTable};
 
 use super::clients::{Client, Group};
 use super::gate::{Domain, Gate};
 use super::replays::Replayer;
+use super::schedule::Schedule;
 use super::storage::{Medium, Server};
 use super::tables::{Slab, Target};
 use super::{TenantTimes, World};
@@ -22,7 +24,6 @@ use crate::link::{Disturbance, Link, LinkSpec};
 use crate::result::{Book, LogHash, Steady};
 use crate::run::Stream;
 use crate::scenario::{Arrivals, Layout, Route, Scenario, ScenarioFault, Workload};
-use crate::workload::{Drawer, Pace, Schedule, part_of};
 
 /// What a random stream is for, so that no two are alike.
 #[derive(Clone, Copy, Debug)]
@@ -227,11 +228,11 @@ impl<'s> World<'s> {
         let part = part_of(&whole, (index, workload.clients), u64::from(largest));
         let mixed = scenario.seed ^ (group as u64) << 32 ^ u64::from(index);
         let seed = Prng::new(mixed).next_u64();
-        let Some(drawer) = Drawer::new(workload, whole, part.start, seed) else {
+        let Some(drawer) = Drawer::new(&workload.mix(), whole, part.start, seed) else {
             return fault(format!("a request of {largest} bytes does not fit its range"));
         };
         let start = self.groups[group].schedule.active.start;
-        let pace = Pace::new(workload.arrivals, start, (index, workload.clients), seed ^ u64::MAX);
+        let pace = workload.pace(start, index, seed ^ u64::MAX);
         let own_link = LinkPlace::Workload(workload.name.clone());
         let link_seed = seed_of(scenario, Purpose::ClientLink, self.clients.len());
         self.clients.push(Client {

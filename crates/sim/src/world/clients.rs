@@ -4,15 +4,16 @@ use std::ops::Range;
 
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
+use evenkeel_core::workload::{Draw, Drawer, Pace};
 
 use super::World;
+use super::schedule::{Due, Schedule};
 use super::storage::REQUEST_BYTES;
 use super::tables::{Flight, Request, Sender, Target};
 use crate::checkers::{Custody, Rule, Verdict, broken};
 use crate::events::{Bound, Event};
 use crate::link::{Link, Way};
 use crate::result::{Mark, Steady};
-use crate::workload::{Draw, Drawer, Due, Pace, Schedule};
 
 /// What the clients of one workload share.
 #[derive(Debug)]

@@ -23,6 +23,7 @@ mod gate;
 mod replays;
 #[cfg(test)]
 mod sabotage;
+mod schedule;
 mod storage;
 mod tables;
 

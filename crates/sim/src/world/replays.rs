@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use evenkeel_core::time::{Nanos, Span};
+use evenkeel_core::workload::Draw;
 use evenkeel_trace::Record;
 
 use super::World;
@@ -13,7 +14,6 @@ use crate::link::Link;
 use crate::result::Steady;
 use crate::run::Stream;
 use crate::scenario::{Replay, ReplayTiming, SIZE_BYTES_MAX};
-use crate::workload::Draw;
 
 /// Records of one replay that may be under way; further ones wait, and their waiting counts.
 const UNDER_WAY_MAX: u32 = 1 << 20;
@@ -105,7 +105,7 @@ fn fit(record: &Record, size_bytes: u64) -> Draw {
         fits if fits <= last => fits,
         beyond => (beyond % (last + 1)) / SECTOR_BYTES * SECTOR_BYTES,
     };
-    Draw { kind: record.kind, offset, size_bytes: size }
+    Draw { kind: record.kind, offset, size_bytes: size, fua: false }
 }
 
 impl World<'_> {

@@ -1,5 +1,6 @@
 //! A scenario in the real world: nbdkit as its device, a gate process, the load generator.
 
+use anyhow::{bail, ensure};
 use evenkeel_core::histogram::Histogram;
 use evenkeel_core::time::Span;
 use evenkeel_engine::policy::{Address, Policy, Source};
@@ -26,7 +27,7 @@ const MACHINE_CLIENTS: u32 = 16;
 pub(super) fn run(scenario: &Scenario) -> anyhow::Result<Vec<Outcome>> {
     let stage = Stage::new()?;
     let [device] = &scenario.devices[..] else {
-        anyhow::bail!("a scenario to be held against reality has one device")
+        bail!("a scenario to be held against reality has one device")
     };
     let (size_bytes, pace) = pace(&device.device)?;
     let server = DataServer::start(&stage, "data", size_bytes, pace)?;
@@ -121,36 +122,43 @@ fn plan(scenario: &Scenario, gate: &GateProcess) -> anyhow::Result<LoadPlan> {
     })
 }
 
-/// The words of a workload mean the same to the load generator.
+/// The words of a workload mean the same to the load generator; what it cannot do is refused.
 fn group(workload: &Workload, gate: &GateProcess) -> anyhow::Result<LoadSpec> {
     let targets = workload.targets.iter().map(|target| gate.uri(target));
-    let size = |size: &scenario::WeightedSize| load::WeightedSize {
-        size_bytes: size.size_bytes,
-        weight: size.weight,
+    let only_simulated = Workload {
+        start: workload.start,
+        stop: workload.stop,
+        requests: workload.requests,
+        link: workload.link,
+        ..Workload::default()
     };
+    ensure!(
+        only_simulated == Workload::default(),
+        "workload {:?} has a start, a stop, a number of requests or a link of its own, which a \
+         live run has not",
+        workload.name
+    );
     Ok(LoadSpec {
         name: workload.name.clone(),
         targets: targets.collect::<anyhow::Result<_>>()?,
-        layout: match workload.layout {
-            scenario::Layout::Spread => load::Layout::Spread,
-            scenario::Layout::Striped => load::Layout::Striped,
-        },
+        layout: workload.layout,
         clients: workload.clients,
         depth: workload.depth,
         arrivals: match workload.arrivals {
             scenario::Arrivals::Constant { per_second } => load::Arrivals::Constant { per_second },
             scenario::Arrivals::Poisson { per_second } => load::Arrivals::Poisson { per_second },
+            scenario::Arrivals::Closed { think: Span::ZERO } => load::Arrivals::Closed,
             scenario::Arrivals::Closed { .. } | scenario::Arrivals::OnOff { .. } => {
-                load::Arrivals::Closed
+                bail!(
+                    "workload {:?} thinks or comes in bursts, which a live run cannot",
+                    workload.name
+                )
             }
         },
-        sizes: workload.sizes.iter().map(size).collect(),
-        pattern: match workload.pattern {
-            scenario::Pattern::Sequential => load::Pattern::Sequential,
-            scenario::Pattern::Uniform => load::Pattern::Uniform,
-            scenario::Pattern::Zipf { theta } => load::Pattern::Zipf { theta },
-        },
+        sizes: workload.sizes.clone(),
+        pattern: workload.pattern,
         read_percent: workload.read_percent,
+        flush_every: workload.flush_every,
         range: workload.range.clone(),
         idle: workload.idle.clone(),
         ..LoadSpec::default()

@@ -3,10 +3,10 @@
 use std::task::{Context, Poll};
 
 use evenkeel_core::time::{Nanos, Span};
+use evenkeel_core::workload::Draw;
 use tokio::sync::mpsc::Receiver;
 
 use super::map::Step;
-use crate::load::workload::Draw;
 
 /// When the next request may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

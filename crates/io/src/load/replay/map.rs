@@ -11,6 +11,7 @@
 
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
+use evenkeel_core::workload::Draw;
 use evenkeel_trace::Record;
 use evenkeel_trace::transform::ratio::Ratio;
 use evenkeel_trace::transform::scale::{Scale, ScaleError, ScaleOptions, Space};
@@ -18,8 +19,7 @@ use evenkeel_wire::nbd::client::ClientSession;
 use evenkeel_wire::nbd::proto::TransmissionFlags;
 
 use super::{Fit, LeftOut, ReplayPace, Routed, Think, Writes};
-use crate::load::spec::SIZE_BYTES_MAX;
-use crate::load::workload::Draw;
+use crate::load::SIZE_BYTES_MAX;
 
 const SECTOR_BYTES: u64 = 512;
 

@@ -24,9 +24,9 @@ use evenkeel_trace::Record;
 use evenkeel_trace::transform::ratio::Ratio;
 use evenkeel_wire::nbd::uri::NbdUri;
 
+use super::DEPTH_MAX;
 use super::LoadError;
 use super::report::LoadReport;
-use super::spec::DEPTH_MAX;
 
 pub(super) use feed::{Due, Feed};
 pub use log::LogEntry;

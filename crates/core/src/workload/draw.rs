@@ -2,25 +2,27 @@
 
 use std::ops::Range;
 
-use evenkeel_core::prng::Prng;
-use evenkeel_core::ticket::Kind;
-
-use super::LoadError;
-use super::spec::{LoadSpec, Pattern};
 use super::zipf::Zipf;
+use super::{Mix, Pattern};
+use crate::prng::Prng;
+use crate::ticket::Kind;
 
-/// One request, before it has a place in a connection.
+/// One request, before it has a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Draw {
-    pub(super) kind: Kind,
-    pub(super) offset: u64,
-    pub(super) size_bytes: u32,
-    pub(super) fua: bool,
+pub struct Draw {
+    /// What for.
+    pub kind: Kind,
+    /// First byte, within the target.
+    pub offset: u64,
+    /// Bytes; zero for a flush.
+    pub size_bytes: u32,
+    /// Whether a write is to be durable when it is answered.
+    pub fua: bool,
 }
 
 /// Draws the requests of one client.
-#[derive(Debug)]
-pub(super) struct Workload {
+#[derive(Clone, Debug)]
+pub struct Drawer {
     prng: Prng,
     range: Range<u64>,
     classes: Vec<Class>,
@@ -34,7 +36,7 @@ pub(super) struct Workload {
 }
 
 /// One size of the mix with the places where it may lie.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Class {
     size_bytes: u32,
     weight: u64,
@@ -43,66 +45,54 @@ struct Class {
     zipf: Option<Zipf>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Order {
-    Sequential {
-        next: u64,
-    },
-    /// At random; places are `align_bytes` apart.
-    Random {
-        align_bytes: u64,
-    },
+    Sequential { next: u64 },
+    Random { align_bytes: u64 },
 }
 
 /// A prime above 2^61: multiplying by it modulo the number of places scatters the popular ranks of
 /// a Zipf distribution over the range, each to its own place.
 const SCATTER: u64 = 2_305_843_009_213_693_967;
 
-impl Workload {
-    /// The workload of one client on `range` of its export; `start` is where a sequential one
-    /// begins.
-    pub(super) fn new(
-        spec: &LoadSpec,
-        range: Range<u64>,
-        start: u64,
-        seed: u64,
-    ) -> Result<Self, LoadError> {
+impl Drawer {
+    /// The requests of one client on `range` of its target; `start` is where a sequential one
+    /// begins. None if the largest request does not fit.
+    pub fn new(mix: &Mix<'_>, range: Range<u64>, start: u64, seed: u64) -> Option<Self> {
         let room_bytes = range.end - range.start;
-        if u64::from(spec.size_bytes_max()) > room_bytes {
-            let what = format!(
-                "a request of {} bytes does not fit the {room_bytes} bytes of the range",
-                spec.size_bytes_max()
-            );
-            return Err(spec.fault(what));
+        let sizes = mix.sizes.iter().map(|size| size.size_bytes);
+        let align_bytes = u64::from(sizes.clone().min()?);
+        if u64::from(sizes.max()?) > room_bytes {
+            return None;
         }
-        let align_bytes = u64::from(spec.size_bytes_min());
         let class = |size_bytes: u32, weight: u32| {
             let places = (room_bytes - u64::from(size_bytes)) / align_bytes + 1;
-            let zipf = match spec.pattern {
+            let zipf = match mix.pattern {
                 Pattern::Zipf { theta } => Some(Zipf::new(places, theta)),
                 Pattern::Sequential | Pattern::Uniform => None,
             };
             Class { size_bytes, weight: u64::from(weight), places, zipf }
         };
-        let order = match spec.pattern {
+        let order = match mix.pattern {
             Pattern::Sequential => Order::Sequential { next: start },
             Pattern::Uniform | Pattern::Zipf { .. } => Order::Random { align_bytes },
         };
-        Ok(Self {
+        let classes = mix.sizes.iter().map(|size| class(size.size_bytes, size.weight));
+        Some(Self {
             prng: Prng::new(seed),
             range,
-            classes: spec.sizes.iter().map(|size| class(size.size_bytes, size.weight)).collect(),
-            weight_sum: spec.sizes.iter().map(|size| u64::from(size.weight)).sum(),
+            classes: classes.collect(),
+            weight_sum: mix.sizes.iter().map(|size| u64::from(size.weight)).sum(),
             order,
-            read_percent: u64::from(spec.read_percent),
-            fua_percent: u64::from(spec.fua_percent),
-            flush_every: spec.flush_every,
+            read_percent: u64::from(mix.read_percent),
+            fua_percent: u64::from(mix.fua_percent),
+            flush_every: mix.flush_every,
             writes_unflushed: 0,
         })
     }
 
     /// The next request.
-    pub(super) fn draw(&mut self) -> Draw {
+    pub fn draw(&mut self) -> Draw {
         if self.flush_every > 0 && self.writes_unflushed >= self.flush_every {
             self.writes_unflushed = 0;
             return Draw { kind: Kind::Flush, offset: 0, size_bytes: 0, fua: false };
@@ -117,7 +107,7 @@ impl Workload {
     }
 
     /// A write was acknowledged.
-    pub(super) fn write_acknowledged(&mut self) {
+    pub fn write_acknowledged(&mut self) {
         self.writes_unflushed = self.writes_unflushed.saturating_add(1);
     }
 
@@ -172,18 +162,26 @@ fn scatter(rank: u64, places: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::spec::WeightedSize;
+    use crate::workload::WeightedSize;
 
-    fn workload(spec: &LoadSpec, range: Range<u64>) -> Workload {
+    const READS: Mix<'_> = Mix {
+        sizes: &[WeightedSize { size_bytes: 4096, weight: 1 }],
+        pattern: Pattern::Uniform,
+        read_percent: 100,
+        fua_percent: 0,
+        flush_every: 0,
+    };
+
+    fn drawer(mix: &Mix<'_>, range: Range<u64>) -> Drawer {
         let start = range.start;
-        Workload::new(spec, range, start, 9).unwrap()
+        Drawer::new(mix, range, start, 9).unwrap()
     }
 
     #[test]
     fn sequential_requests_touch_and_wrap() {
-        let spec = LoadSpec { pattern: Pattern::Sequential, ..LoadSpec::default() };
-        let mut workload = workload(&spec, 8192..20_480);
-        let offsets: Vec<u64> = (0..5).map(|_| workload.draw().offset).collect();
+        let mix = Mix { pattern: Pattern::Sequential, ..READS };
+        let mut drawer = drawer(&mix, 8192..20_480);
+        let offsets: Vec<u64> = (0..5).map(|_| drawer.draw().offset).collect();
         assert_eq!(offsets, [8192, 12_288, 16_384, 8192, 12_288]);
     }
 
@@ -191,10 +189,10 @@ mod tests {
     fn random_requests_are_aligned_and_stay_in_range() {
         let sizes = [4096, 65_536].map(|size_bytes| WeightedSize { size_bytes, weight: 1 });
         for pattern in [Pattern::Uniform, Pattern::Zipf { theta: 0.99 }] {
-            let spec = LoadSpec { pattern, sizes: sizes.to_vec(), ..LoadSpec::default() };
-            let mut workload = workload(&spec, 1 << 20..2 << 20);
+            let mix = Mix { pattern, sizes: &sizes, ..READS };
+            let mut drawer = drawer(&mix, 1 << 20..2 << 20);
             for _ in 0..10_000 {
-                let draw = workload.draw();
+                let draw = drawer.draw();
                 assert_eq!(draw.offset % 4096, 0);
                 assert!(draw.offset >= 1 << 20);
                 assert!(draw.offset + u64::from(draw.size_bytes) <= 2 << 20);
@@ -212,13 +210,13 @@ mod tests {
 
     #[test]
     fn mixes_have_their_proportions() {
-        let sizes = vec![
+        let sizes = [
             WeightedSize { size_bytes: 4096, weight: 3 },
             WeightedSize { size_bytes: 8192, weight: 1 },
         ];
-        let spec = LoadSpec { sizes, read_percent: 70, fua_percent: 50, ..LoadSpec::default() };
-        let mut workload = workload(&spec, 0..1 << 30);
-        let draws: Vec<Draw> = (0..100_000).map(|_| workload.draw()).collect();
+        let mix = Mix { sizes: &sizes, read_percent: 70, fua_percent: 50, ..READS };
+        let mut drawer = drawer(&mix, 0..1 << 30);
+        let draws: Vec<Draw> = (0..100_000).map(|_| drawer.draw()).collect();
         let part = |hit: &dyn Fn(&Draw) -> bool| {
             draws.iter().filter(|draw| hit(draw)).count() as f64 / 100_000.0
         };
@@ -229,13 +227,13 @@ mod tests {
 
     #[test]
     fn a_flush_follows_every_n_acknowledged_writes() {
-        let spec = LoadSpec { read_percent: 0, flush_every: 2, ..LoadSpec::default() };
-        let mut workload = workload(&spec, 0..1 << 20);
+        let mix = Mix { read_percent: 0, flush_every: 2, ..READS };
+        let mut drawer = drawer(&mix, 0..1 << 20);
         let kinds: Vec<Kind> = (0..6)
             .map(|_| {
-                let kind = workload.draw().kind;
+                let kind = drawer.draw().kind;
                 if kind == Kind::Write {
-                    workload.write_acknowledged();
+                    drawer.write_acknowledged();
                 }
                 kind
             })
@@ -246,7 +244,6 @@ mod tests {
 
     #[test]
     fn a_request_larger_than_the_range_is_refused() {
-        let error = Workload::new(&LoadSpec::default(), 0..4095, 0, 1).unwrap_err();
-        assert!(error.to_string().contains("does not fit"));
+        assert!(Drawer::new(&READS, 0..4095, 0, 1).is_none());
     }
 }

@@ -4,17 +4,17 @@
 //! The continuous curve `h(x) = x^-theta` lies close to the bars of the discrete distribution and
 //! can be inverted. A point is drawn below the curve; if it falls outside its rank's bar, another
 //! one is drawn, which happens about once in ten draws at the most. Logarithms and exponentials are
-//! those of [`evenkeel_core::float`], so that every platform draws the same ranks.
+//! those of [`crate::float`], so that every platform draws the same ranks.
 
-use evenkeel_core::float::{exponential, natural_log};
-use evenkeel_core::prng::Prng;
+use crate::float::{exponential, natural_log};
+use crate::prng::Prng;
 
 /// Below this the first terms of a series are more exact than a difference.
 const NEAR_ZERO: f64 = 1e-5;
 
 /// Draws ranks 1 to `ranks`, rank `k` with a probability proportional to `k^-theta`.
 #[derive(Clone, Debug)]
-pub(crate) struct Zipf {
+pub(super) struct Zipf {
     ranks: f64,
     theta: f64,
     /// The area up to the middle between the first two ranks, less the first bar.
@@ -26,7 +26,7 @@ pub(crate) struct Zipf {
 
 impl Zipf {
     /// A distribution over `ranks` ranks (at least 1) with skew `theta` above zero.
-    pub(crate) fn new(ranks: u64, theta: f64) -> Self {
+    pub(super) fn new(ranks: u64, theta: f64) -> Self {
         let ranks = ranks.max(1) as f64;
         let mut zipf = Self { ranks, theta, area_first: 0.0, area_last: 0.0, certain: 0.0 };
         zipf.area_first = zipf.area(1.5) - 1.0;
@@ -37,7 +37,7 @@ impl Zipf {
 
     /// The next rank.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to ranks")]
-    pub(crate) fn draw(&self, prng: &mut Prng) -> u64 {
+    pub(super) fn draw(&self, prng: &mut Prng) -> u64 {
         loop {
             let width = self.area_first - self.area_last;
             let area = self.area_last + prng.unit_f64() * width;
