@@ -14,7 +14,7 @@ use evenkeel_core::sched::Share;
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::policy::{Domain, Mode, Scheduling, Sharing};
-use evenkeel_engine::{Engine, Input, Output, Request};
+use evenkeel_engine::{Engine, Input, Output, Request, Target};
 
 const REQUESTS_PER_TENANT: u32 = 4;
 
@@ -40,13 +40,14 @@ impl Bench {
             sharing: Sharing::Local,
             tenants: (0..tenants).map(|tenant| (format!("t{tenant}"), share())).collect(),
             servers: vec![("server".into(), Scheduling::default())],
+            tiers: None,
         };
         let mut engine = Engine::new(Nanos::ZERO, &domain);
         let requests: Vec<Request> = (0..tenants * REQUESTS_PER_TENANT)
             .map(|slot| Request {
                 slot,
                 tenant: TenantId(slot % tenants),
-                server: ServerId(0),
+                target: Target::Server(ServerId(0)),
                 kind: if prng.below(3) == 0 { Kind::Write } else { Kind::Read },
                 offset: prng.below(1 << 20) * 4096,
                 length: 4096 * (1 + prng.below(16)),

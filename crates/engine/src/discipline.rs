@@ -1,8 +1,10 @@
 //! From the policy's words to a scheduler.
 
 use evenkeel_core::sched::Scheduler;
+use evenkeel_core::sched::edf::Edf;
 use evenkeel_core::sched::fifo::Fifo;
 use evenkeel_core::sched::limit::Limited;
+use evenkeel_core::sched::mclock::Mclock;
 use evenkeel_core::sched::sfq::{Sfq, SfqOptions};
 
 use crate::policy::{Depth, Discipline, Scheduling};
@@ -17,10 +19,13 @@ pub(crate) fn open_gate() -> Box<dyn Scheduler> {
 pub fn scheduler_for(scheduling: &Scheduling) -> Box<dyn Scheduler> {
     match scheduling.discipline {
         Discipline::Fifo => Box::new(Limited::new(Fifo::new(Some(fifo_depth(scheduling))))),
-        Discipline::Sfq => {
+        // Disciplines over the tiers of a volume are not a matter of one server.
+        Discipline::Sfq | Discipline::Fair | Discipline::Drf | Discipline::Baa => {
             let Scheduling { depth, hold, .. } = *scheduling;
             Box::new(Limited::new(Sfq::new(SfqOptions { depth, hold })))
         }
+        Discipline::Mclock => Box::new(Mclock::new(scheduling.depth)),
+        Discipline::Edf => Box::new(Limited::new(Edf::new(scheduling.depth))),
     }
 }
 

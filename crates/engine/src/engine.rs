@@ -23,7 +23,7 @@ use crate::report::{DomainReport, TenantReport};
 use crate::requests::{RequestTable, Status};
 use crate::shares::Shares;
 use crate::units::{Stage, UnitEntry, UnitTable};
-use crate::{Input, Output, Request, Unit};
+use crate::{Input, Output, Request, Target, Unit};
 
 /// The brain of one scheduling domain.
 ///
@@ -129,7 +129,10 @@ impl Engine {
     }
 
     fn arrive(&mut self, now: Nanos, request: Request) {
-        assert!(request.server.index() < self.lanes.len(), "no server {:?}", request.server);
+        let Target::Server(server) = request.target else {
+            panic!("no volume to serve {request:?}")
+        };
+        assert!(server.index() < self.lanes.len(), "no server {server:?}");
         self.accounts[request.tenant.index()].arrived(&request);
         self.shares.touch(request.tenant);
         self.requests.insert(now, request);
@@ -139,7 +142,8 @@ impl Engine {
     /// Cuts the next unit of a request, if there is one to cut, and queues it.
     fn enqueue_next(&mut self, now: Nanos, slot: u32) {
         let entry = self.requests.entry_mut(slot);
-        let Request { tenant, server, kind, .. } = entry.request;
+        let Request { tenant, target, kind, .. } = entry.request;
+        let Target::Server(server) = target else { unreachable!("refused on arrival") };
         let lane = &mut self.lanes[server.index()];
         let scheduling = lane.scheduling();
         let Some((offset, size_bytes)) = entry.cut(scheduling.unit_bytes) else { return };
@@ -154,6 +158,7 @@ impl Engine {
             request: slot,
             server,
             offset,
+            at: offset - entry.request.offset,
             queued_at: now,
             dispatched_at: now,
             generation: 0,
@@ -174,13 +179,13 @@ impl Engine {
         let account = &mut self.accounts[ticket.tenant.index()];
         account.backlog.leave(now);
         account.dispatched(now, unit);
-        let (slot, server, offset) = (unit.request, unit.server, unit.offset);
+        let UnitEntry { request: slot, server, offset, at, .. } = *unit;
         let entry = self.requests.entry_mut(slot);
         entry.queued_unit = None;
         entry.in_service += 1;
         self.enqueue_next(now, slot);
         let (kind, length) = (ticket.kind, ticket.size_bytes);
-        Unit { unit: ticket.slot, slot, server, kind, offset, length }
+        Unit { unit: ticket.slot, slot, server, kind, offset, at, length }
     }
 
     fn done(&mut self, now: Nanos, handle: u32, ok: bool) {

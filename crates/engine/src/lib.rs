@@ -32,14 +32,23 @@ pub struct Request {
     pub slot: u32,
     /// Who asks.
     pub tenant: TenantId,
-    /// Which server of the domain holds the bytes.
-    pub server: ServerId,
+    /// What holds the bytes.
+    pub target: Target,
     /// What for.
     pub kind: Kind,
-    /// First byte affected, in the server's own addressing.
+    /// First byte affected, in the target's own addressing.
     pub offset: u64,
     /// Bytes affected; zero for a flush.
     pub length: u64,
+}
+
+/// What holds the bytes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A server of the domain.
+    Server(ServerId),
+    /// The tiered volume whose tiers the domain's servers are.
+    Volume,
 }
 
 /// What the driver tells the engine.
@@ -95,8 +104,10 @@ pub struct Unit {
     pub server: ServerId,
     /// What for.
     pub kind: Kind,
-    /// First byte.
+    /// First byte, in the server's own addressing.
     pub offset: u64,
+    /// Where in its request the unit begins, in bytes.
+    pub at: u64,
     /// Bytes; the whole of the request if it fits one unit.
     pub length: u64,
 }

@@ -144,10 +144,11 @@ mod tests {
     use evenkeel_core::id::{ServerId, TenantId};
 
     use super::*;
+    use crate::Target;
 
     fn pieces(kind: Kind, offset: u64, length: u64, unit_bytes: u64) -> Vec<(u64, u64)> {
-        let request =
-            Request { slot: 0, tenant: TenantId(0), server: ServerId(0), kind, offset, length };
+        let target = Target::Server(ServerId(0));
+        let request = Request { slot: 0, tenant: TenantId(0), target, kind, offset, length };
         let mut table = RequestTable::default();
         table.insert(Nanos::ZERO, request);
         std::iter::from_fn(|| table.entry_mut(0).cut(unit_bytes)).collect()

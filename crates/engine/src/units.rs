@@ -27,8 +27,10 @@ pub(crate) struct UnitEntry {
     pub(crate) request: u32,
     /// Its server.
     pub(crate) server: ServerId,
-    /// First byte.
+    /// First byte, in the server's own addressing.
     pub(crate) offset: u64,
+    /// Where in the request it begins, in bytes.
+    pub(crate) at: u64,
     /// When it entered the scheduler.
     pub(crate) queued_at: Nanos,
     /// When it went to the backend.

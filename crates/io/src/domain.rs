@@ -26,7 +26,7 @@ use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
 use evenkeel_engine::report::DomainReport;
-use evenkeel_engine::{Engine, Input, Output, Unit, policy};
+use evenkeel_engine::{Engine, Input, Output, Target, Unit, policy};
 use evenkeel_wire::nbd::proto::{Command, Errno};
 use evenkeel_wire::nbd::request::Request;
 use slab::Slab;
@@ -137,7 +137,8 @@ impl Domain {
         let length = if kind == Kind::Flush { 0 } else { request.length };
         let slot = u32::try_from(state.ops.insert(op)).expect("windows bound the requests");
         let tenant = client.tenant.get();
-        let request = evenkeel_engine::Request { slot, tenant, server, kind, offset, length };
+        let target = Target::Server(server);
+        let request = evenkeel_engine::Request { slot, tenant, target, kind, offset, length };
         state.engine.handle(now, Input::Arrive(request));
     }
 

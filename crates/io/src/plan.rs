@@ -163,7 +163,7 @@ impl Plan {
     fn declared(&self, export: &Export) -> Option<Target> {
         let backend = self.backend(&export.backend)?;
         let device = match &backend.source {
-            Source::File { .. } => String::new(),
+            Source::File { .. } | Source::Tiered(_) => String::new(),
             Source::Memory => export.name.clone(),
             Source::Upstream(_) | Source::Directory { .. } => {
                 export.source.clone().unwrap_or_else(|| export.name.clone())

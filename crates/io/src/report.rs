@@ -106,6 +106,10 @@ fn backends(plan: &Plan, workers: &[WorkerReport]) -> Vec<BackendReport> {
 fn source_name(source: &Source) -> String {
     match source {
         Source::Memory => "memory".to_owned(),
+        Source::Tiered(volume) => {
+            let tiers: Vec<_> = volume.tiers.iter().map(|tier| tier.backend.as_str()).collect();
+            format!("tiers {}", tiers.join(", "))
+        }
         Source::File { path, .. } => format!("file {}", path.display()),
         Source::Directory { path, .. } => format!("directory {}", path.display()),
         Source::Upstream(upstream) => {

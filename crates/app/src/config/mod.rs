@@ -191,7 +191,7 @@ fn each_path(policy: &mut Policy, fix: impl Fn(&mut PathBuf)) {
     for backend in &mut policy.backends {
         match &mut backend.source {
             Source::File { path, .. } | Source::Directory { path, .. } => fix(path),
-            Source::Memory => {}
+            Source::Memory | Source::Tiered(_) => {}
             Source::Upstream(upstream) => {
                 if let Address::Unix(path) = &mut upstream.address {
                     fix(path);

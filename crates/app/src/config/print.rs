@@ -102,6 +102,10 @@ fn backend(backend: &Backend, text: &mut Text) {
             text.key("direct", direct.to_string());
         }
         Source::Memory => text.key("memory", "true"),
+        Source::Tiered(volume) => {
+            let tiers: Vec<_> = volume.tiers.iter().map(|tier| quoted(&tier.backend)).collect();
+            text.key("tiers", format!("[{}]", tiers.join(", ")));
+        }
     }
     scheduling(&backend.scheduling, text);
 }
@@ -127,6 +131,11 @@ fn scheduling(scheduling: &Scheduling, text: &mut Text) {
     let discipline = match scheduling.discipline {
         Discipline::Fifo => "fifo",
         Discipline::Sfq => "sfq",
+        Discipline::Mclock => "mclock",
+        Discipline::Edf => "edf",
+        Discipline::Fair => "fair",
+        Discipline::Drf => "drf",
+        Discipline::Baa => "baa",
     };
     text.key("discipline", quoted(discipline));
     text.key("depth", depth(scheduling.depth));

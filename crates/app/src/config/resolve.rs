@@ -135,6 +135,7 @@ fn scheduling(raw: &mut RawBackend) -> Scheduling {
         hold: or(raw.hold.take(), default.hold),
         cost: raw.cost.take().map_or(default.cost, |cost| cost_model(cost.into_inner())),
         unit_bytes: or(raw.unit.take(), default.unit_bytes),
+        capacity_iops: None,
     }
 }
 

@@ -11,7 +11,10 @@ use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::sched::Share;
 
 use super::matching::{Identity, identify};
-use super::{DEFAULT_TENANT, Domain, Policy, Scheduling, Sharing, Tenant};
+use super::{
+    Backend, DEFAULT_TENANT, Domain, MOVER_TENANT, Policy, Scheduling, Sharing, Source, Tenant,
+    TierPlan, Tiered,
+};
 
 /// Rows by name that never move.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,8 +61,12 @@ impl TenantTable {
         for tenant in &policy.tenants {
             self.table.put(&tenant.name, tenant.share);
         }
-        if policy.tenants.iter().all(|tenant| tenant.name != DEFAULT_TENANT) {
-            self.table.put(DEFAULT_TENANT, Share::default());
+        let is_tiered = |backend: &Backend| matches!(backend.source, Source::Tiered(_));
+        let mover = policy.backends.iter().any(is_tiered).then_some(MOVER_TENANT);
+        for name in [DEFAULT_TENANT].into_iter().chain(mover) {
+            if policy.tenants.iter().all(|tenant| tenant.name != name) {
+                self.table.put(name, Share::default());
+            }
         }
     }
 
@@ -114,18 +121,35 @@ impl Default for ServerTable {
 }
 
 impl Policy {
-    /// The scheduling domains: each group under its name, each backend in no group under its own;
-    /// with the indexes of their backends. References that dangle are left out; [`Policy::check`]
-    /// reports them.
+    /// The scheduling domains: each group under its name, each tiered volume and each backend in
+    /// neither under its own; with the indexes of their backends, for a volume those of its tiers.
+    /// References that dangle are left out; [`Policy::check`] reports them.
     pub fn domains(&self) -> Vec<(String, Vec<usize>)> {
         let index_of = |name: &String| self.backends.iter().position(|one| one.name == *name);
         let groups = self.groups.iter().map(|group| {
             (group.name.clone(), group.backends.iter().filter_map(index_of).collect())
         });
-        let is_alone =
-            |name: &String| !self.groups.iter().any(|group| group.backends.contains(name));
-        let alone = self.backends.iter().enumerate().filter(|(_, backend)| is_alone(&backend.name));
-        groups.chain(alone.map(|(index, backend)| (backend.name.clone(), vec![index]))).collect()
+        let volumes = self.volumes().map(|(backend, volume)| {
+            let tiers = volume.tiers.iter().filter_map(|tier| index_of(&tier.backend));
+            (backend.name.clone(), tiers.collect())
+        });
+        let is_alone = |backend: &Backend| {
+            let is_tier = |(_, volume): (_, &Tiered)| volume.has_tier(&backend.name);
+            !self.groups.iter().any(|group| group.backends.contains(&backend.name))
+                && !matches!(backend.source, Source::Tiered(_))
+                && !self.volumes().any(is_tier)
+        };
+        let alone = self.backends.iter().enumerate().filter(|(_, backend)| is_alone(backend));
+        let alone = alone.map(|(index, backend)| (backend.name.clone(), vec![index]));
+        groups.chain(volumes).chain(alone).collect()
+    }
+
+    /// The tiered volumes with their backends.
+    pub fn volumes(&self) -> impl Iterator<Item = (&Backend, &Tiered)> {
+        self.backends.iter().filter_map(|backend| match &backend.source {
+            Source::Tiered(volume) => Some((backend, volume)),
+            _ => None,
+        })
     }
 
     /// What the engine of one domain needs. `domain` is an element of [`Policy::domains`];
@@ -141,18 +165,33 @@ impl Policy {
             servers.table.put(&backend.name, backend.scheduling.clone());
         }
         let group = self.groups.iter().find(|group| group.name == *name);
+        let volume = self.volumes().find(|(backend, _)| backend.name == *name);
         Domain {
             mode: self.mode,
             sharing: group.map_or(Sharing::Local, |group| group.sharing),
             tenants: tenants.rows().to_vec(),
             servers: servers.table.rows.clone(),
+            tiers: volume.map(|(backend, volume)| TierPlan {
+                discipline: backend.scheduling.discipline,
+                servers: volume.tiers.iter().filter_map(|tier| servers.id(&tier.backend)).collect(),
+                extent_bytes: volume.extent_bytes,
+                moves: volume.moves,
+                mover: tenants.id(MOVER_TENANT).expect("the table has it where there is a volume"),
+            }),
         }
+    }
+}
+
+impl Tiered {
+    /// Whether this backend is one of the tiers.
+    pub fn has_tier(&self, backend: &str) -> bool {
+        self.tiers.iter().any(|tier| tier.backend == backend)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Backend, Group, Source};
+    use super::super::Group;
     use super::*;
 
     fn policy(tenants: &[&str], backends: &[&str], group: &[&str]) -> Policy {

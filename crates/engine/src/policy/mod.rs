@@ -11,6 +11,7 @@ pub mod matching;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::sched::Share;
 use evenkeel_core::time::Span;
 
@@ -116,7 +117,46 @@ pub enum Source {
     },
     /// Memory; gone when the gate stops.
     Memory,
+    /// Other backends, as one volume of which every part lies where it is served best.
+    Tiered(Tiered),
 }
+
+/// A volume over several backends of different speed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tiered {
+    /// What it is made of, the slowest first; 2 to [`TIERS_MAX`]. A backend is part of one volume
+    /// at most, and of no group then.
+    pub tiers: Vec<Tier>,
+    /// The volume is placed and moved in extents of this many bytes; a power of two, 64 KiB to
+    /// 16 MiB.
+    pub extent_bytes: u64,
+    /// What decides where an extent lies.
+    pub moves: Moves,
+}
+
+/// One tier of a volume.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tier {
+    /// The backend, whose scheduling says how much the tier can do.
+    pub backend: String,
+    /// Its export at an upstream, or its file in a directory; empty for what has one only.
+    pub device: String,
+    /// How much of it to use; all of it if none. Memory and new files in a directory need one.
+    pub size_bytes: Option<u64>,
+}
+
+/// What decides where an extent of a tiered volume lies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Moves {
+    /// It stays where it was put first.
+    Off,
+    /// Extents that are often asked for move to faster tiers, in exchange for others.
+    #[default]
+    ByHeat,
+}
+
+/// Most tiers of one volume.
+pub const TIERS_MAX: usize = evenkeel_core::share::DEVICES_MAX;
 
 /// An NBD server behind the gate.
 #[derive(Clone, Debug, PartialEq)]
@@ -161,6 +201,10 @@ pub struct Scheduling {
     pub cost: CostModel,
     /// Larger requests are cut into units of this many bytes; a power of two, 4 KiB to 32 MiB.
     pub unit_bytes: u64,
+    /// Requests that the device serves in a second, where each costs the same
+    /// ([`CostModel::PerRequest`]); promises are held against it. A linear model needs none: its
+    /// device gives one second of service per second.
+    pub capacity_iops: Option<u64>,
 }
 
 impl Default for Scheduling {
@@ -171,6 +215,7 @@ impl Default for Scheduling {
             hold: Span::ZERO,
             cost: CostModel::default(),
             unit_bytes: 1 << 20,
+            capacity_iops: None,
         }
     }
 }
@@ -182,6 +227,24 @@ pub enum Discipline {
     Fifo,
     /// Start-time fair queuing.
     Sfq,
+    /// Floors first, then shares, below limits.
+    Mclock,
+    /// Response times: earliest deadline first.
+    Edf,
+    /// Over the tiers of a volume: equal requests per share, wherever they go.
+    Fair,
+    /// Over the tiers of a volume: equal dominant shares.
+    Drf,
+    /// Over the tiers of a volume: bottleneck-aware, as much of every tier as nobody minds.
+    Baa,
+}
+
+impl Discipline {
+    /// Whether it orders the requests of all tiers of a volume together, rather than those of each
+    /// backend by themselves.
+    pub fn spans_tiers(self) -> bool {
+        matches!(self, Self::Fair | Self::Drf | Self::Baa)
+    }
 }
 
 /// Backends whose shares count together.
@@ -281,16 +344,39 @@ impl Default for Memory {
 /// unless the file declares it.
 pub const DEFAULT_TENANT: &str = "default";
 
-/// The part of a policy that one engine needs: one group of servers, or one server.
+/// The name of the tenant on whose account the extents of tiered volumes are moved; present in every
+/// policy with such a volume, at share 1 unless the file declares it.
+pub const MOVER_TENANT: &str = "moves";
+
+/// The part of a policy that one engine needs: one group of servers, one tiered volume, or one
+/// server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Domain {
     /// How far the gate may go.
     pub mode: Mode,
     /// How shares count over the servers.
     pub sharing: Sharing,
-    /// By [`evenkeel_core::id::TenantId`]; ids are never reused while the gate runs, removed
+    /// By [`TenantId`]; ids are never reused while the gate runs, removed
     /// tenants keep their row.
     pub tenants: Vec<(String, Share)>,
-    /// By [`evenkeel_core::id::ServerId`].
+    /// By [`ServerId`].
     pub servers: Vec<(String, Scheduling)>,
+    /// Set if the servers are the tiers of one volume.
+    pub tiers: Option<TierPlan>,
+}
+
+/// What an engine needs to know of the tiered volume that it serves.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TierPlan {
+    /// How requests are ordered; over all tiers if [`Discipline::spans_tiers`], else by each tier's
+    /// own discipline.
+    pub discipline: Discipline,
+    /// The tiers, the slowest first.
+    pub servers: Vec<ServerId>,
+    /// See [`Tiered::extent_bytes`].
+    pub extent_bytes: u64,
+    /// See [`Tiered::moves`].
+    pub moves: Moves,
+    /// Who pays for moves.
+    pub mover: TenantId,
 }

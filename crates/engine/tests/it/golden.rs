@@ -21,7 +21,7 @@ use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::cost::{CostModel, Line};
 use evenkeel_engine::policy::{Depth, Discipline, Domain, Mode, Scheduling, Sharing};
-use evenkeel_engine::{Engine, Input, Output, Request, Unit};
+use evenkeel_engine::{Engine, Input, Output, Request, Target, Unit};
 
 #[test]
 fn scripts_answer_as_recorded() {
@@ -161,7 +161,7 @@ fn request(words: &[&str]) -> Request {
     Request {
         slot: words[0].parse().unwrap(),
         tenant: TenantId(u32::from(words[1].as_bytes()[0] - b'a')),
-        server: ServerId(server),
+        target: Target::Server(ServerId(server)),
         kind: Kind::ALL.into_iter().find(|kind| kind.name() == words[2]).unwrap(),
         offset: offset.parse().unwrap(),
         length: length.parse().unwrap(),
@@ -182,6 +182,7 @@ fn domain(words: &[&str]) -> Domain {
         hold: Span::ZERO,
         cost: CostModel::Linear { read: line, write: line, flush: Span::from_micros(10) },
         unit_bytes: number("unit", 4096),
+        capacity_iops: None,
     };
     Domain {
         mode: match words[0] {
@@ -196,5 +197,6 @@ fn domain(words: &[&str]) -> Domain {
             ("b".into(), Share { limit, ..Share::default() }),
         ],
         servers: vec![("s0".into(), scheduling.clone()), ("s1".into(), scheduling)],
+        tiers: None,
     }
 }

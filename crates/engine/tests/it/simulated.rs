@@ -11,7 +11,7 @@ use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::cost::{CostModel, Line};
 use evenkeel_engine::policy::{Depth, Domain, Mode, Scheduling, Sharing};
 use evenkeel_engine::report::DomainReport;
-use evenkeel_engine::{Engine, Input, Output, Request, Unit};
+use evenkeel_engine::{Engine, Input, Output, Request, Target, Unit};
 
 /// A client that always has one request outstanding.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +38,7 @@ pub(crate) fn domain(mode: Mode, weights: &[u32], servers: u32, depth: u32) -> D
         sharing: Sharing::Local,
         tenants: weights.iter().map(|weight| (format!("w{weight}"), share(weight))).collect(),
         servers: (0..servers).map(|server| (format!("s{server}"), scheduling.clone())).collect(),
+        tiers: None,
     }
 }
 
@@ -105,8 +106,8 @@ impl Simulation {
     fn send(&mut self, slot: u32) {
         let Client { tenant, server, kind, length } = self.clients[slot as usize];
         let offset = self.random.below(1 << 20) * 4096;
-        let (tenant, server) = (TenantId(tenant), ServerId(server));
-        let request = Request { slot, tenant, server, kind, offset, length };
+        let (tenant, target) = (TenantId(tenant), Target::Server(ServerId(server)));
+        let request = Request { slot, tenant, target, kind, offset, length };
         self.engine.handle(self.now, Input::Arrive(request));
     }
 

@@ -11,7 +11,7 @@ use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::cost::CostModel;
 use evenkeel_engine::policy::{Depth, Discipline, Domain, Mode, Scheduling, Sharing};
 use evenkeel_engine::report::DomainReport;
-use evenkeel_engine::{Engine, Input, Output, Request, Unit};
+use evenkeel_engine::{Engine, Input, Output, Request, Target, Unit};
 
 const TENANTS: u32 = 4;
 const SERVERS: u32 = 3;
@@ -101,8 +101,8 @@ impl World {
             _ => (u64::from(b) % (1 << 30), u64::from(a) % 40_000),
         };
         let tenant = TenantId(u32::from(choice / 8) % TENANTS);
-        let server = ServerId(b % SERVERS);
-        let request = Request { slot, tenant, server, kind, offset, length };
+        let target = Target::Server(ServerId(b % SERVERS));
+        let request = Request { slot, tenant, target, kind, offset, length };
         let known = Known {
             request,
             next_offset: offset,
@@ -158,9 +158,10 @@ impl World {
     fn submitted(&mut self, unit: Unit) {
         let known = self.requests.get_mut(&unit.slot).expect("units are of live requests");
         let request = known.request;
-        assert_eq!((unit.server, unit.kind), (request.server, request.kind));
+        assert_eq!((Target::Server(unit.server), unit.kind), (request.target, request.kind));
         assert!(!known.has_failed && !known.is_abandoned, "no unit after a failure or farewell");
         assert_eq!(unit.offset, known.next_offset, "units follow each other");
+        assert_eq!(unit.at, unit.offset - request.offset);
         known.next_offset += unit.length;
         assert!(known.next_offset <= request.offset + request.length, "units stay in the request");
         known.in_service += 1;
@@ -224,6 +225,7 @@ fn domain(choice: u32) -> Domain {
         hold: Span::from_millis(u64::from(pick(2))),
         cost: if pick(2) == 0 { CostModel::PerRequest } else { CostModel::default() },
         unit_bytes: 4096 << pick(3),
+        capacity_iops: None,
     };
     let limit = match pick(3) {
         0 => Limit { rate_iops: 1000, burst_requests: 2, ..Limit::default() },
@@ -240,5 +242,6 @@ fn domain(choice: u32) -> Domain {
         sharing,
         tenants: (0..TENANTS).map(|tenant| (format!("t{tenant}"), share(tenant))).collect(),
         servers: (0..SERVERS).map(|server| (format!("s{server}"), scheduling.clone())).collect(),
+        tiers: None,
     }
 }

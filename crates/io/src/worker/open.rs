@@ -157,6 +157,7 @@ impl Worker {
                 let how = OpenFile { direct: *direct, create_bytes };
                 Medium::File(FileDisk::open(&path.join(&target.device), how)?)
             }
+            Source::Tiered(_) => return Err(io::ErrorKind::Unsupported.into()),
             Source::Upstream(_) => {
                 let terms = plan.terms(&backend.name).expect("the plan has terms for upstreams");
                 let mut health = self.health.borrow_mut();

@@ -2,7 +2,7 @@
 
 use evenkeel_core::ticket::{Cost, Kind};
 use evenkeel_core::time::{Nanos, Span};
-use evenkeel_engine::{Engine, Input, Output, Request as EngineRequest, Unit, policy};
+use evenkeel_engine::{Engine, Input, Output, Request as EngineRequest, Target, Unit, policy};
 
 use super::World;
 use super::tables::{Call, Place};
@@ -125,7 +125,7 @@ impl World<'_> {
         let arrival = EngineRequest {
             slot,
             tenant: request.tenant,
-            server: server.id,
+            target: Target::Server(server.id),
             kind: request.kind,
             offset: request.offset,
             length: request.length,

@@ -69,6 +69,7 @@ fn scheduling() -> impl Strategy<Value = Scheduling> {
             hold: Span::from_millis(hold),
             cost: if per_request { CostModel::PerRequest } else { COST },
             unit_bytes: 4096 << unit,
+            capacity_iops: None,
         }
     })
 }

@@ -53,7 +53,7 @@ fn check_source(policy: &Policy, index: usize, found: &mut Findings) {
                 found.error(place("source.path"), "an empty path", "name the file or folder");
             }
         }
-        Source::Memory => {}
+        Source::Memory | Source::Tiered(_) => {}
     }
     let is_same = |other: &&Backend| same_place(&other.source, &backend.source);
     if let Some(other) = policy.backends[..index].iter().find(is_same) {

@@ -77,7 +77,7 @@ fn check_source(index: usize, export: &Export, source: &Source, found: &mut Find
             }
         }
         Source::Directory { .. } => check_file_name(index, export, found),
-        Source::Upstream(_) | Source::File { .. } | Source::Memory => {}
+        Source::Upstream(_) | Source::File { .. } | Source::Memory | Source::Tiered(_) => {}
     }
     let is_named = matches!(source, Source::Upstream(_) | Source::Directory { .. });
     if export.source.is_some() && !is_named {
