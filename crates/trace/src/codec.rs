@@ -103,7 +103,7 @@ pub trait Encoder {
     fn flush(&mut self, _out: &mut Vec<u8>) {}
 
     /// Appends what a complete file ends with, and its head if there was no record.
-    fn finish(&mut self, out: &mut Vec<u8>);
+    fn finish(&mut self, _out: &mut Vec<u8>) {}
 }
 
 /// Decodes all of an input that is in memory, going on behind every defect.

@@ -17,9 +17,9 @@ use evenkeel_core::ticket::Kind;
 
 use super::field::{instant, nothing_behind, number};
 use super::line::Layout;
-use super::names::{Interner, Numbering, printable};
+use super::names::{Interner, Numbering, numbered};
 use super::sink::Sink;
-use super::trouble::{OrField, Trouble, field};
+use super::trouble::{Trouble, field};
 use crate::codec::Encoder;
 use crate::text::{Cursor, push_unsigned};
 use crate::{Record, Sources};
@@ -43,11 +43,7 @@ impl Layout for Alibaba {
         }
         let mut fields = Cursor::new(line);
         let device = fields.until(b',').trim_ascii();
-        let source = self.interner.source(sink.sources, device, |device| {
-            let is_number = device.iter().all(u8::is_ascii_digit);
-            is_number.then_some(()).or_field("device_id", "a whole number")?;
-            printable("device_id", device)
-        })?;
+        let source = self.interner.source(sink.sources, device, |it| numbered("device_id", it))?;
         let kind = match fields.until(b',').trim_ascii() {
             b"R" | b"r" => Kind::Read,
             b"W" | b"w" => Kind::Write,
@@ -89,8 +85,6 @@ impl Encoder for AlibabaEncoder {
         out.push(b'\n');
         Ok(())
     }
-
-    fn finish(&mut self, _out: &mut Vec<u8>) {}
 }
 
 #[cfg(test)]

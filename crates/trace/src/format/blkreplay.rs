@@ -18,7 +18,7 @@ use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
 
 use super::Options;
-use super::field::{sectors, whole_sectors};
+use super::field::{sectors, whole, whole_sectors};
 use super::line::Layout;
 use super::names::intern;
 use super::sink::Sink;
@@ -56,8 +56,8 @@ impl Layout for Blkreplay {
         }
         let mut fields = Cursor::new(line);
         let at = Nanos(seconds(&mut fields, "start")?.or_field("start", "seconds")?);
-        let offset = sectors(whole(&mut fields, "sector")?)?;
-        let length = sectors(whole(&mut fields, "length")?)?;
+        let offset = sectors(whole(fields.until(b';').trim_ascii(), "sector")?)?;
+        let length = sectors(whole(fields.until(b';').trim_ascii(), "length")?)?;
         let kind = match fields.until(b';').trim_ascii() {
             [b'R' | b'r', ..] => Kind::Read,
             [b'W' | b'w', ..] => Kind::Write,
@@ -80,11 +80,6 @@ fn seconds(fields: &mut Cursor<'_>, name: &'static str) -> Result<Option<u64>, T
     let mut field = Cursor::new(text);
     let value = field.scaled(9).filter(|_| field.is_at_end());
     Ok(Some(value.or_field(name, "seconds")?))
-}
-
-fn whole(fields: &mut Cursor<'_>, name: &'static str) -> Result<u64, Trouble> {
-    let mut field = Cursor::new(fields.until(b';').trim_ascii());
-    field.unsigned().filter(|_| field.is_at_end()).or_field(name, "a whole number")
 }
 
 /// Writes titles and requests, without prose.

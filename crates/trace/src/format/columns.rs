@@ -13,9 +13,9 @@
 
 use evenkeel_core::ticket::Kind;
 
-use super::field::instant;
+use super::field::{instant, whole};
 use super::line::Layout;
-use super::names::{Interner, Numbering, printable};
+use super::names::{Interner, Numbering, numbered};
 use super::sink::Sink;
 use super::trouble::{OrField, Trouble};
 use crate::codec::Encoder;
@@ -45,7 +45,7 @@ impl Columns {
     }
 
     fn bytes(&self, words: &mut Cursor<'_>, name: &'static str) -> Result<u64, Trouble> {
-        let count = whole(words, name)?;
+        let count = whole(words.word(), name)?;
         count.checked_mul(self.units.range_bytes).or_field(name, "a number below 2^64 bytes")
     }
 }
@@ -57,23 +57,14 @@ impl Layout for Columns {
         let time = time.scaled(self.units.time_digits).filter(|_| time.is_at_end());
         let at = instant(time.or_field("time", "a number")?, 1)?;
         let device = words.word();
-        let source = self.interner.source(sink.sources, device, |device| {
-            let is_number = device.iter().all(u8::is_ascii_digit);
-            is_number.then_some(()).or_field("device", "a whole number")?;
-            printable("device", device)
-        })?;
+        let source = self.interner.source(sink.sources, device, |it| numbered("device", it))?;
         let offset = self.bytes(&mut words, "start")?;
         let length = self.bytes(&mut words, "length")?;
-        let flags = whole(&mut words, "direction")?;
+        let flags = whole(words.word(), "direction")?;
         words.word().is_empty().then_some(()).or_field("direction", "nothing behind it")?;
         let kind = if flags & 1 == 1 { Kind::Read } else { Kind::Write };
         sink.push(Record { at, source, kind, offset, length, response: None })
     }
-}
-
-fn whole(words: &mut Cursor<'_>, name: &'static str) -> Result<u64, Trouble> {
-    let mut word = Cursor::new(words.word());
-    word.unsigned().filter(|_| word.is_at_end()).or_field(name, "a whole number")
 }
 
 /// Writes instants with all digits that a nanosecond needs.
@@ -114,8 +105,6 @@ impl Encoder for ColumnsEncoder {
         out.push(b'\n');
         Ok(())
     }
-
-    fn finish(&mut self, _out: &mut Vec<u8>) {}
 }
 
 #[cfg(test)]

@@ -23,6 +23,13 @@ pub(crate) fn number(fields: &mut Cursor<'_>, field: &'static str) -> Result<u64
     number.filter(|_| fields.take(b',') || fields.is_at_end()).or_field(field, "a whole number")
 }
 
+/// A field that is a whole number and nothing else.
+#[inline]
+pub(crate) fn whole(field: &[u8], name: &'static str) -> Result<u64, Trouble> {
+    let mut field = Cursor::new(field);
+    field.unsigned().filter(|_| field.is_at_end()).or_field(name, "a whole number")
+}
+
 /// Nothing may follow the last field.
 #[inline]
 pub(crate) fn nothing_behind(fields: Cursor<'_>, field: &'static str) -> Result<(), Trouble> {

@@ -23,7 +23,7 @@ use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
 
 use super::Options;
-use super::field::instant;
+use super::field::{instant, whole};
 use super::line::Layout;
 use super::names::{Interner, printable};
 use super::sink::Sink;
@@ -123,11 +123,6 @@ impl Layout for Iolog {
         };
         sink.push(Record { at: self.now, source, kind, offset, length, response: None })
     }
-}
-
-fn whole(word: &[u8], name: &'static str) -> Result<u64, Trouble> {
-    let mut word = Cursor::new(word);
-    word.unsigned().filter(|_| word.is_at_end()).or_field(name, "a whole number")
 }
 
 /// Cuts instants to microseconds (version 3) or milliseconds (version 2).

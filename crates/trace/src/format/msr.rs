@@ -111,8 +111,6 @@ impl Encoder for MsrEncoder {
         }
         Ok(())
     }
-
-    fn finish(&mut self, _out: &mut Vec<u8>) {}
 }
 
 fn host_and_disk(name: &str) -> Result<(&str, &str), String> {

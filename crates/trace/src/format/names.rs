@@ -72,6 +72,13 @@ pub(crate) fn printable(field: &'static str, bytes: &[u8]) -> Result<String, Tro
         .or_field(field, "a name in printable UTF-8")
 }
 
+/// The name of a source that is a number, of whatever length.
+pub(crate) fn numbered(name: &'static str, source: &[u8]) -> Result<String, Trouble> {
+    let is_number = source.iter().all(u8::is_ascii_digit);
+    is_number.then_some(()).or_field(name, "a whole number")?;
+    printable(name, source)
+}
+
 /// Numbers for the sources of a format that has no names: a name that is a number keeps it, as
 /// long as it is free; any other gets the smallest free one.
 #[derive(Debug)]

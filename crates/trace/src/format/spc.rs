@@ -93,8 +93,6 @@ impl Encoder for SpcEncoder {
         out.push(b'\n');
         Ok(())
     }
-
-    fn finish(&mut self, _out: &mut Vec<u8>) {}
 }
 
 #[cfg(test)]

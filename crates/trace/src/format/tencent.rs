@@ -18,7 +18,7 @@ use evenkeel_core::time::Nanos;
 
 use super::field::{nothing_behind, number, sectors, whole_sectors};
 use super::line::Layout;
-use super::names::{Interner, Numbering, printable};
+use super::names::{Interner, Numbering, numbered};
 use super::sink::Sink;
 use super::trouble::{OrField, Trouble, field};
 use crate::codec::Encoder;
@@ -54,11 +54,7 @@ impl Layout for Tencent {
             _ => return Err(field("IOType", "0 (read) or 1 (write)")),
         };
         let volume = fields.until(b',').trim_ascii();
-        let source = self.interner.source(sink.sources, volume, |volume| {
-            let is_number = volume.iter().all(u8::is_ascii_digit);
-            is_number.then_some(()).or_field("VolumeID", "a whole number")?;
-            printable("VolumeID", volume)
-        })?;
+        let source = self.interner.source(sink.sources, volume, |it| numbered("VolumeID", it))?;
         nothing_behind(fields, "VolumeID")?;
         sink.push(Record { at, source, kind, offset, length, response: None })
     }
@@ -93,8 +89,6 @@ impl Encoder for TencentEncoder {
         out.push(b'\n');
         Ok(())
     }
-
-    fn finish(&mut self, _out: &mut Vec<u8>) {}
 }
 
 #[cfg(test)]

@@ -210,8 +210,6 @@ impl Encoder for VscsiEncoder {
         self.serial = self.serial.wrapping_add(1);
         Ok(())
     }
-
-    fn finish(&mut self, _out: &mut Vec<u8>) {}
 }
 
 #[cfg(test)]
