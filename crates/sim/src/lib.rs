@@ -7,6 +7,7 @@
 pub mod calibrate;
 pub mod checkers;
 pub mod device;
+pub mod disk;
 mod events;
 pub mod faults;
 pub mod link;

@@ -1,0 +1,45 @@
+//! Drives that hold bytes: what is on the medium, what only in the cache, and what is left of both
+//! after a power cut.
+//!
+//! The device models of [`crate::device`] say how long a request takes and know no content; a
+//! [`CrashDisk`] knows content and no time. It is plain and synchronous:
+//!
+//! ```text
+//!   submit(command) -> number        the drive has it; nothing is promised yet
+//!   complete(number) -> answer       its effect; an acknowledged write is in the volatile cache
+//!   power_cut(fate of each write)    what was not flushed is kept, lost or torn, as chosen
+//! ```
+//!
+//! Whoever owns the disk decides when which command completes, hence their order. Example: a
+//! journal's commit that is cut with every subset of its unflushed writes.
+//!
+//! ```
+//! use evenkeel_sim::disk::{CrashDisk, every_cut};
+//!
+//! let mut disk = CrashDisk::new(1 << 20);
+//! disk.write(0, &[1; 4096])?;
+//! disk.flush()?;
+//! disk.write(0, &[2; 4096])?;
+//! disk.write(4096, &[3; 4096])?;
+//! let seen: Vec<_> = every_cut(&disk, 8)
+//!     .expect("two units make four subsets")
+//!     .map(|mut after| (after.read(0, 1).map(|b| b[0]), after.read(4096, 1).map(|b| b[0])))
+//!     .collect();
+//! assert_eq!(seen, [(Ok(1), Ok(0)), (Ok(2), Ok(0)), (Ok(1), Ok(3)), (Ok(2), Ok(3))]);
+//! # Ok::<(), evenkeel_sim::disk::DiskError>(())
+//! ```
+
+mod command;
+mod crash_disk;
+mod cut;
+mod extent;
+mod fault;
+mod platter;
+#[cfg(test)]
+mod tests;
+
+pub use command::{Answer, Command, CommandId, DiskError};
+pub use crash_disk::{CrashDisk, Unflushed};
+pub use cut::{CutOptions, Fate, SeededCut, Tearing, UnitFate, every_cut};
+pub use fault::{Fault, FaultPlan, FaultRates, Stall};
+pub use platter::{BLOCK_BYTES, Platter, SECTOR_BYTES};
