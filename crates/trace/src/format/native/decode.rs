@@ -6,7 +6,6 @@
 //!                  `------> end block -> Ended: anything behind it is a defect
 //! ```
 
-use super::crc32c::crc32c;
 use super::layout::{
     BLOCK_HEAD_BYTES, BLOCK_MARK, BlockHead, END_MARK, FILE_HEAD_BYTES, HeadError, read_file_head,
 };
@@ -14,6 +13,7 @@ use super::record::{Told, take};
 use crate::codec::{Decoder, Defect, DefectAt, Place};
 use crate::format::trouble::Trouble;
 use crate::{Record, Sources};
+use evenkeel_core::crc32c::crc32c;
 use evenkeel_core::time::Nanos;
 
 /// The decoder of the native format.

@@ -9,9 +9,8 @@ use crate::codec::Encoder;
 use crate::format::checked::check;
 use crate::format::names::printable;
 use crate::{Record, Sources};
+use evenkeel_core::crc32c::crc32c;
 use evenkeel_core::time::Nanos;
-
-use super::crc32c::crc32c;
 
 /// The encoder of the native format.
 ///

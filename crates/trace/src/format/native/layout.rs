@@ -1,7 +1,7 @@
 //! The fixed parts of the format: the head of a file, the heads of blocks, and varints.
 //! `docs/trace-format.md` has the drawing.
 
-use super::crc32c::crc32c;
+use evenkeel_core::crc32c::crc32c;
 
 /// The first bytes of a file. The high bit, the carriage return and the control-Z show what text
 /// tools do to binary files, before anything else does.

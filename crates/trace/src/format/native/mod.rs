@@ -12,7 +12,6 @@
 //! names the damaged byte and goes on with the next head that is whole. A file without its end
 //! was cut, or is still being written; the reader says so behind the last record.
 
-mod crc32c;
 mod decode;
 mod encode;
 mod layout;

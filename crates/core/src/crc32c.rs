@@ -33,7 +33,7 @@ const fn tables() -> [[u32; 256]; 8] {
 }
 
 /// The checksum of these bytes.
-pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
+pub fn crc32c(bytes: &[u8]) -> u32 {
     let mut state = u32::MAX;
     let mut words = bytes.chunks_exact(8);
     for word in &mut words {
