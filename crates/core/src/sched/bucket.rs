@@ -13,6 +13,8 @@
 
 use std::num::NonZeroU64;
 
+use super::Limit;
+use crate::ticket::Ticket;
 use crate::time::Nanos;
 
 const UNIT: i128 = 1_000_000_000;
@@ -69,6 +71,52 @@ impl Bucket {
         let gained = i128::try_from(gained).unwrap_or(i128::MAX);
         self.level = self.level.saturating_add(gained).min(i128::from(self.burst) * UNIT);
         self.updated = now;
+    }
+}
+
+/// The buckets of one tenant's limit: requests, bytes, or both.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Buckets {
+    requests: Option<Bucket>,
+    bytes: Option<Bucket>,
+}
+
+impl Buckets {
+    /// Full buckets; none for a limit that bounds nothing.
+    pub(crate) fn new(now: Nanos, limit: Limit) -> Option<Self> {
+        let requests = Bucket::new(now, limit.rate_iops, limit.burst_requests);
+        let bytes = Bucket::new(now, limit.rate_bytes, limit.burst_bytes);
+        (requests.is_some() || bytes.is_some()).then_some(Self { requests, bytes })
+    }
+
+    /// Changes the limit from `now` on; debts stay where a bound stays.
+    pub(crate) fn change(&mut self, now: Nanos, limit: Limit) {
+        change_bucket(&mut self.requests, now, limit.rate_iops, limit.burst_requests);
+        change_bucket(&mut self.bytes, now, limit.rate_bytes, limit.burst_bytes);
+    }
+
+    /// When the ticket may pass; `now` if at once.
+    pub(crate) fn ready_at(&mut self, now: Nanos, ticket: &Ticket) -> Nanos {
+        let requests = self.requests.as_mut().map_or(now, |bucket| bucket.ready_at(now, 1));
+        let bytes = self.bytes.as_mut().map_or(now, |b| b.ready_at(now, ticket.size_bytes));
+        requests.max(bytes)
+    }
+
+    /// Takes what the ticket needs, when `ready_at` says so.
+    pub(crate) fn take(&mut self, now: Nanos, ticket: &Ticket) {
+        if let Some(bucket) = &mut self.requests {
+            bucket.take(now, 1);
+        }
+        if let Some(bucket) = &mut self.bytes {
+            bucket.take(now, ticket.size_bytes);
+        }
+    }
+}
+
+fn change_bucket(bucket: &mut Option<Bucket>, now: Nanos, rate: u64, burst: u64) {
+    match (bucket, NonZeroU64::new(rate)) {
+        (Some(bucket), Some(rate)) => bucket.change(now, rate, burst),
+        (bucket, _) => *bucket = Bucket::new(now, rate, burst),
     }
 }
 

@@ -13,9 +13,7 @@
 //! `rate * t + burst` (and one request larger than the burst). Tokens taken are not given back when
 //! a ticket is withdrawn from the inner policy.
 
-use std::num::NonZeroU64;
-
-use super::bucket::Bucket;
+use super::bucket::Buckets;
 use super::heap::IndexedHeap;
 use super::queues::Queues;
 use super::{Limit, Next, Scheduler, Share};
@@ -37,8 +35,7 @@ pub struct Limited<S> {
 /// One limited tenant.
 #[derive(Clone, Debug)]
 struct Meter {
-    requests: Option<Bucket>,
-    bytes: Option<Bucket>,
+    buckets: Buckets,
     /// Request-time held here until `changed`.
     throttled: Span,
     changed: Nanos,
@@ -78,7 +75,7 @@ impl<S: Scheduler> Limited<S> {
             let index = tenant as usize;
             self.account(now, index);
             let ticket = self.waiting.pop(index).expect("a tenant that waits has a ticket");
-            self.meter(index).take(now, &ticket);
+            self.meter(index).buckets.take(now, &ticket);
             self.inner.enqueue(now, ticket);
             self.place_head(now, index);
         }
@@ -89,7 +86,7 @@ impl<S: Scheduler> Limited<S> {
         let tenant = u32::try_from(index).expect("tenants are u32");
         match self.waiting.front(index).copied() {
             Some(head) => {
-                let ready_at = self.meter(index).ready_at(now, &head);
+                let ready_at = self.meter(index).buckets.ready_at(now, &head);
                 self.ready.set(tenant, (ready_at, tenant));
             }
             None => self.ready.remove(tenant),
@@ -114,8 +111,8 @@ impl<S: Scheduler> Scheduler for Limited<S> {
         let index = ticket.tenant.index();
         let meter = self.meters.get_mut(index).expect("a tenant is configured before it sends");
         let Some(meter) = meter else { return self.inner.enqueue(now, ticket) };
-        if self.waiting.len_of(index) == 0 && meter.ready_at(now, &ticket) <= now {
-            meter.take(now, &ticket);
+        if self.waiting.len_of(index) == 0 && meter.buckets.ready_at(now, &ticket) <= now {
+            meter.buckets.take(now, &ticket);
             return self.inner.enqueue(now, ticket);
         }
         self.account(now, index);
@@ -150,7 +147,7 @@ impl<S: Scheduler> Scheduler for Limited<S> {
         self.ready.reserve_ids(tenants);
         match &mut self.meters[index] {
             Some(meter) => {
-                meter.change(now, share.limit);
+                meter.buckets.change(now, share.limit);
                 self.place_head(now, index);
             }
             none => *none = Meter::new(now, share.limit),
@@ -203,37 +200,8 @@ impl<S: Scheduler> Scheduler for Limited<S> {
 impl Meter {
     /// A meter of full buckets; none for no limit.
     fn new(now: Nanos, limit: Limit) -> Option<Box<Self>> {
-        let requests = Bucket::new(now, limit.rate_iops, limit.burst_requests);
-        let bytes = Bucket::new(now, limit.rate_bytes, limit.burst_bytes);
-        let limited = requests.is_some() || bytes.is_some();
-        limited.then(|| Box::new(Self { requests, bytes, throttled: Span::ZERO, changed: now }))
-    }
-
-    fn change(&mut self, now: Nanos, limit: Limit) {
-        change_bucket(&mut self.requests, now, limit.rate_iops, limit.burst_requests);
-        change_bucket(&mut self.bytes, now, limit.rate_bytes, limit.burst_bytes);
-    }
-
-    fn ready_at(&mut self, now: Nanos, ticket: &Ticket) -> Nanos {
-        let requests = self.requests.as_mut().map_or(now, |bucket| bucket.ready_at(now, 1));
-        let bytes = self.bytes.as_mut().map_or(now, |b| b.ready_at(now, ticket.size_bytes));
-        requests.max(bytes)
-    }
-
-    fn take(&mut self, now: Nanos, ticket: &Ticket) {
-        if let Some(bucket) = &mut self.requests {
-            bucket.take(now, 1);
-        }
-        if let Some(bucket) = &mut self.bytes {
-            bucket.take(now, ticket.size_bytes);
-        }
-    }
-}
-
-fn change_bucket(bucket: &mut Option<Bucket>, now: Nanos, rate: u64, burst: u64) {
-    match (bucket, NonZeroU64::new(rate)) {
-        (Some(bucket), Some(rate)) => bucket.change(now, rate, burst),
-        (bucket, _) => *bucket = Bucket::new(now, rate, burst),
+        let buckets = Buckets::new(now, limit)?;
+        Some(Box::new(Self { buckets, throttled: Span::ZERO, changed: now }))
     }
 }
 

@@ -10,6 +10,7 @@
 //! | [`edf`] | earliest deadline first, late ones last | Liu and Layland 1973; Moore 1968 |
 //! | [`mclock`] | floors, limits and shares by tags, over many servers | mClock, OSDI 2010 |
 //! | [`dsfq`] | total-service shares over many servers | Wang & Merchant, FAST 2007 |
+//! | [`tiered`] | shares over the devices of tiered storage together | BAA, FAST 2014 |
 //!
 //! Private files serve them: `tag` is virtual time in integers and `key` its order, `bucket` a
 //! token bucket, `heap` the indexed heap that finds the next tenant, `queues` the queues of all
@@ -39,6 +40,7 @@ pub mod mclock;
 mod queues;
 pub mod sfq;
 mod tag;
+pub mod tiered;
 #[cfg(test)]
 mod testing;
 

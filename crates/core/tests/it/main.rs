@@ -15,3 +15,4 @@ mod paper_sfq_d2;
 mod scripts;
 mod share;
 mod support;
+mod tiered;

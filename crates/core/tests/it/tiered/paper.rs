@@ -1,0 +1,46 @@
+//! The figures of the paper's talk, from a dispatcher that has to estimate the hit ratios itself.
+
+use evenkeel_core::share::{BottleneckAware, Discipline};
+use evenkeel_core::time::Span;
+
+use super::world::{Client, Service, World};
+
+/// As people would use it.
+fn usual() -> Discipline {
+    Discipline::BottleneckAware(BottleneckAware::default())
+}
+
+/// How busy a slow device of 100 and a fast one of 5000 requests per second are.
+fn utilisation(discipline: Discipline, hits: &[f64], service: Service) -> [f64; 2] {
+    let clients = hits.iter().map(|&h| Client::new(h)).collect();
+    let mut world = World::new(&[100, 5000], discipline, clients).service(service);
+    world.run(Span::from_secs(20));
+    let rates = world.run(Span::from_secs(100));
+    let used = world.utilisation(&rates);
+    [used[0], used[1]]
+}
+
+#[track_caller]
+fn assert_fast(hits: &[f64], discipline: Discipline, expected: f64, tolerance: f64) {
+    for service in [Service::Constant, Service::Exponential] {
+        let [slow, fast] = utilisation(discipline, hits, service);
+        assert!((slow - 1.0).abs() < 0.03, "{service:?}: slow device {slow:.3}");
+        assert!((fast - expected).abs() < tolerance, "{service:?}: {fast:.3}, not {expected}");
+    }
+}
+
+#[test]
+fn two_clients_fill_the_fast_device_to_what_each_discipline_allows() {
+    let hits = [0.5, 0.99];
+    assert_fast(&hits, Discipline::FairQueuing, 0.058, 0.01);
+    assert_fast(&hits, Discipline::Drf, 0.678, 0.02);
+    assert_fast(&hits, usual(), 1.0, 0.03);
+}
+
+#[test]
+fn a_third_client_bounds_the_fast_device_by_fairness() {
+    let hits = [0.5, 0.99, 0.8];
+    assert_fast(&hits, Discipline::FairQueuing, 0.065, 0.03);
+    assert_fast(&hits, Discipline::Drf, 0.439, 0.03);
+    assert_fast(&hits, usual(), 0.693, 0.03);
+}
