@@ -172,7 +172,10 @@ mod tests {
             assert!(matches!(outcome, Err(DriveError::Misuse(_))), "{offset} {length}");
         }
         let aligned = Buffer::zeroed(8192);
-        assert!(geometry.check_write(4096, &[aligned.clone()]).is_err(), "past the end");
+        assert!(
+            geometry.check_write(4096, std::slice::from_ref(&aligned)).is_err(),
+            "past the end"
+        );
         assert_eq!(geometry.check_write(0, &[aligned.slice(0..512)]), Ok(()));
         assert!(geometry.check_write(0, &[aligned.slice(512..1024)]).is_err(), "unaligned memory");
         assert!(geometry.check_write(0, &[aligned.slice(0..100)]).is_err(), "no whole block");

@@ -6,6 +6,11 @@
 
 pub mod buffer;
 pub mod drive;
+pub mod format;
+mod map;
+mod sync;
+pub mod units;
 
 pub use buffer::{Buffer, BufferMut};
 pub use drive::{Drive, DriveError, Durability, Geometry};
+pub use units::{BLOCK_BYTES, DriveIndex, Lsn, Uuid, VolumeId};

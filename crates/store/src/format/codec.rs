@@ -1,0 +1,199 @@
+//! Little-endian fields in fixed order, and the seal that a block of metadata carries.
+//!
+//! A [`Writer`] appends fields; a [`Reader`] takes them in the same order and never reads past its
+//! end, so that a decoder over it cannot panic, whatever the bytes.
+//!
+//! A *sealed* block has a CRC-32C of all its other bytes in its last four.
+
+use std::fmt;
+
+use evenkeel_core::crc32c::crc32c;
+
+use crate::units::{BLOCK_BYTES, Uuid};
+
+/// Bytes of the checksum at the end of a sealed block.
+pub(crate) const SEAL_BYTES: usize = 4;
+
+/// What is wrong with bytes that should be a structure of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Defect {
+    /// The structure ends before its last field.
+    Truncated,
+    /// It does not begin as such a structure does.
+    Magic,
+    /// The bytes are not those that were written.
+    Checksum,
+    /// It is of a later version of the format, this one.
+    Version(u16),
+    /// It uses features that this version does not know, these bits.
+    Features(u64),
+    /// A field has a value that nobody writes.
+    Field(&'static str),
+    /// It is whole, but belongs elsewhere or to another time.
+    Identity(&'static str),
+}
+
+impl fmt::Display for Defect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truncated => f.write_str("it ends too early"),
+            Self::Magic => f.write_str("it does not begin as one"),
+            Self::Checksum => f.write_str("its checksum does not match"),
+            Self::Version(version) => write!(f, "it is of version {version}, which is newer"),
+            Self::Features(bits) => write!(f, "it uses unknown features, bits {bits:#x}"),
+            Self::Field(name) => write!(f, "its field `{name}` has an impossible value"),
+            Self::Identity(name) => write!(f, "its {name} is another's"),
+        }
+    }
+}
+
+impl std::error::Error for Defect {}
+
+/// Appends fields to a block or to a longer run of bytes.
+#[derive(Debug, Default)]
+pub(crate) struct Writer {
+    bytes: Vec<u8>,
+}
+
+/// Takes fields from the front.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl Writer {
+    pub(crate) fn u8(&mut self, value: u8) {
+        self.bytes.push(value);
+    }
+
+    pub(crate) fn u16(&mut self, value: u16) {
+        self.bytes.extend(value.to_le_bytes());
+    }
+
+    pub(crate) fn u32(&mut self, value: u32) {
+        self.bytes.extend(value.to_le_bytes());
+    }
+
+    pub(crate) fn u64(&mut self, value: u64) {
+        self.bytes.extend(value.to_le_bytes());
+    }
+
+    pub(crate) fn uuid(&mut self, uuid: Uuid) {
+        self.bytes.extend(uuid.0);
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        self.bytes.extend(bytes);
+    }
+
+    /// Zeroes up to byte `offset`.
+    pub(crate) fn pad_to(&mut self, offset: usize) {
+        assert!(self.bytes.len() <= offset, "the fields before {offset} fit");
+        self.bytes.resize(offset, 0);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// The fields as one sealed block.
+    pub(crate) fn into_sealed_block(mut self) -> Vec<u8> {
+        self.pad_to(BLOCK_BYTES - SEAL_BYTES);
+        let checksum = crc32c(&self.bytes);
+        self.u32(checksum);
+        self.bytes
+    }
+}
+
+/// The fields of a sealed block.
+///
+/// # Errors
+/// `Truncated` if it is not one block, `Checksum` if its seal is broken.
+pub(crate) fn unseal(block: &[u8]) -> Result<Reader<'_>, Defect> {
+    if block.len() != BLOCK_BYTES {
+        return Err(Defect::Truncated);
+    }
+    let (fields, seal) = block.split_at(BLOCK_BYTES - SEAL_BYTES);
+    if seal != crc32c(fields).to_le_bytes() {
+        return Err(Defect::Checksum);
+    }
+    Ok(Reader::new(fields))
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    pub(crate) fn take(&mut self, length: usize) -> Result<&'a [u8], Defect> {
+        let (taken, rest) = self.rest.split_at_checked(length).ok_or(Defect::Truncated)?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Defect> {
+        let (taken, rest) = self.rest.split_first_chunk().ok_or(Defect::Truncated)?;
+        self.rest = rest;
+        Ok(*taken)
+    }
+
+    pub(crate) fn u8(&mut self) -> Result<u8, Defect> {
+        self.array().map(u8::from_le_bytes)
+    }
+
+    pub(crate) fn u16(&mut self) -> Result<u16, Defect> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32, Defect> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    pub(crate) fn u64(&mut self) -> Result<u64, Defect> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    pub(crate) fn uuid(&mut self) -> Result<Uuid, Defect> {
+        self.array().map(Uuid)
+    }
+
+    pub(crate) fn magic(&mut self, magic: [u8; 4]) -> Result<(), Defect> {
+        if self.array()? == magic { Ok(()) } else { Err(Defect::Magic) }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broken_seal_is_noticed_wherever_it_breaks() {
+        let mut writer = Writer::default();
+        writer.u64(42);
+        let block = writer.into_sealed_block();
+        assert_eq!(unseal(&block).unwrap().u64(), Ok(42));
+        for byte in [0, 7, 2000, 4095] {
+            let mut rotten = block.clone();
+            rotten[byte] ^= 0x10;
+            assert_eq!(unseal(&rotten).unwrap_err(), Defect::Checksum);
+        }
+        assert_eq!(unseal(&block[1..]).unwrap_err(), Defect::Truncated);
+    }
+
+    #[test]
+    fn a_reader_stops_at_its_end() {
+        let mut reader = Reader::new(&[1, 2, 3]);
+        assert_eq!(reader.u16(), Ok(0x0201));
+        assert_eq!(reader.u32(), Err(Defect::Truncated));
+        assert_eq!(reader.u8(), Ok(3));
+        assert!(reader.is_empty());
+    }
+}

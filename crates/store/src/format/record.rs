@@ -1,0 +1,293 @@
+//! A record, the atomic unit of the log: one header block, and the data blocks behind it.
+//!
+//! ```text
+//! header (4096 bytes)                                            data blocks
+//! | fixed fields 72 | extent | extent | .. | checksum * n | 0 | seal |  block 0 | .. | block n-1 |
+//! ```
+//!
+//! The header says for each run of blocks where it belongs, and has a CRC-32C for each data block.
+//! A record is whole if its header is, and each data block matches its checksum on some copy. All
+//! of it counts or nothing: that makes a write of up to 1 MiB atomic, and several small writes
+//! that share a record one write.
+//!
+//! | kind | sequence | extents |
+//! |---|---|---|
+//! | user | LSN, without gaps | 16 bytes: volume, blocks, logical block; unmapped ones have no data |
+//! | moved | GC sequence | 24 bytes: the same and the address that the data was moved from |
+
+use super::codec::{Defect, Reader, SEAL_BYTES, Writer, unseal};
+use super::{VERSION, magic};
+use crate::units::{Address, BLOCK_BYTES, Lsn, Uuid, VolumeId};
+
+/// Data blocks of one record at most: 1 MiB.
+pub const DATA_BLOCKS_MAX: usize = 256;
+
+/// Blocks that a volume may have: 4 EiB.
+pub const VOLUME_BLOCKS_MAX: u64 = 1 << 50;
+
+const FIXED_BYTES: usize = 72;
+const CHECKSUM_BYTES: usize = 4;
+const UNMAPPED: u32 = 1 << 31;
+
+/// Whose record it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Written by clients; its sequence is an [`Lsn`].
+    User,
+    /// Copied by the cleaner; its sequence is the cleaner's own.
+    Moved,
+}
+
+/// What an extent does to its blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// They get the next data blocks of the record.
+    Written,
+    /// They read as zeroes from now on; there is no data.
+    Unmapped,
+    /// They get the next data blocks, those that are still at this address and behind it.
+    Moved {
+        /// Where the first of them was.
+        from: Address,
+    },
+}
+
+/// A run of blocks of a volume, and what becomes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// The volume.
+    pub volume: VolumeId,
+    /// Its first block within the volume.
+    pub block: u64,
+    /// How many; at least 1.
+    pub blocks: u32,
+    /// What becomes of them.
+    pub change: Change,
+}
+
+/// The header of a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordHeader {
+    /// Whose record it is, which says what the sequence counts and which extents it has.
+    pub kind: Kind,
+    /// The place and time that it belongs to.
+    pub identity: Identity,
+    /// [`Lsn`] of a user record, the cleaner's count of a moved one.
+    pub sequence: u64,
+    /// All user records up to here were durable when this record was written.
+    pub durable: Lsn,
+    /// What it does, in order.
+    pub extents: Vec<Extent>,
+    /// CRC-32C of each data block.
+    pub checksums: Vec<u32>,
+}
+
+/// Where and when a record was written; a header elsewhere or from another time is not it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The store.
+    pub store: Uuid,
+    /// The mount.
+    pub epoch: u64,
+    /// The use of the segment.
+    pub generation: u64,
+    /// The header's own place.
+    pub address: Address,
+}
+
+impl Extent {
+    /// Data blocks that it has in the record.
+    pub fn data_blocks(&self) -> u32 {
+        if self.change == Change::Unmapped { 0 } else { self.blocks }
+    }
+
+    fn kind(&self) -> Kind {
+        if matches!(self.change, Change::Moved { .. }) { Kind::Moved } else { Kind::User }
+    }
+
+    /// Bytes that it takes of a header, its checksums included.
+    pub fn header_bytes(&self) -> usize {
+        extent_bytes(self.kind()) + self.data_blocks() as usize * CHECKSUM_BYTES
+    }
+}
+
+fn extent_bytes(kind: Kind) -> usize {
+    match kind {
+        Kind::User => 16,
+        Kind::Moved => 24,
+    }
+}
+
+impl RecordHeader {
+    /// Bytes of a header that extents and checksums share.
+    pub const ROOM_BYTES: usize = BLOCK_BYTES - SEAL_BYTES - FIXED_BYTES;
+
+    /// Blocks of the whole record.
+    pub fn record_blocks(&self) -> u64 {
+        1 + self.checksums.len() as u64
+    }
+
+    /// One sealed block. The extents fit, see [`Extent::header_bytes`], and are of the kind.
+    pub fn encode(&self) -> Vec<u8> {
+        assert!(self.checksums.len() <= DATA_BLOCKS_MAX, "a record has a bound");
+        let mut writer = Writer::default();
+        writer.bytes(&magic::RECORD);
+        writer.u16(VERSION);
+        writer.u16(match self.kind {
+            Kind::User => 0,
+            Kind::Moved => 1,
+        });
+        writer.uuid(self.identity.store);
+        writer.u64(self.identity.epoch);
+        writer.u64(self.identity.generation);
+        writer.u64(self.identity.address.0);
+        writer.u64(self.sequence);
+        writer.u64(self.durable.0);
+        writer.u16(u16::try_from(self.extents.len()).expect("the extents fit a block"));
+        writer.u16(u16::try_from(self.checksums.len()).expect("at most DATA_BLOCKS_MAX"));
+        writer.pad_to(FIXED_BYTES);
+        for extent in &self.extents {
+            encode_extent(&mut writer, extent);
+        }
+        for &checksum in &self.checksums {
+            writer.u32(checksum);
+        }
+        writer.into_sealed_block()
+    }
+
+    /// Reads one block.
+    ///
+    /// # Errors
+    /// The first [`Defect`] found. Whether it is the record that belongs here is for
+    /// [`Self::identity`] to say.
+    pub fn decode(block: &[u8]) -> Result<Self, Defect> {
+        let mut reader = unseal(block)?;
+        reader.magic(magic::RECORD)?;
+        let version = reader.u16()?;
+        if version != VERSION {
+            return Err(Defect::Version(version));
+        }
+        let kind = match reader.u16()? {
+            0 => Kind::User,
+            1 => Kind::Moved,
+            _ => return Err(Defect::Field("kind")),
+        };
+        let identity = Identity {
+            store: reader.uuid()?,
+            epoch: reader.u64()?,
+            generation: reader.u64()?,
+            address: Address(reader.u64()?),
+        };
+        let (sequence, durable) = (reader.u64()?, Lsn(reader.u64()?));
+        let (extent_count, data_blocks) = (reader.u16()?, usize::from(reader.u16()?));
+        reader.u32()?;
+        if data_blocks > DATA_BLOCKS_MAX {
+            return Err(Defect::Field("data blocks"));
+        }
+        let extents = (0..extent_count)
+            .map(|_| decode_extent(&mut reader, kind))
+            .collect::<Result<Vec<_>, _>>()?;
+        let named: u64 = extents.iter().map(|extent| u64::from(extent.data_blocks())).sum();
+        if named != data_blocks as u64 {
+            return Err(Defect::Field("data blocks"));
+        }
+        let checksums = (0..data_blocks).map(|_| reader.u32()).collect::<Result<_, _>>()?;
+        Ok(Self { kind, identity, sequence, durable, extents, checksums })
+    }
+}
+
+fn encode_extent(writer: &mut Writer, extent: &Extent) {
+    assert!(extent.blocks > 0 && extent.blocks < UNMAPPED, "an extent has a bound");
+    let flag = if extent.change == Change::Unmapped { UNMAPPED } else { 0 };
+    writer.u32(extent.volume.0);
+    writer.u32(extent.blocks | flag);
+    writer.u64(extent.block);
+    if let Change::Moved { from } = extent.change {
+        writer.u64(from.0);
+    }
+}
+
+fn decode_extent(reader: &mut Reader<'_>, kind: Kind) -> Result<Extent, Defect> {
+    let volume = VolumeId(reader.u32()?);
+    let flagged_blocks = reader.u32()?;
+    let block = reader.u64()?;
+    let blocks = flagged_blocks & !UNMAPPED;
+    let change = match (kind, flagged_blocks & UNMAPPED != 0) {
+        (Kind::User, false) => Change::Written,
+        (Kind::User, true) => Change::Unmapped,
+        (Kind::Moved, false) => Change::Moved { from: Address(reader.u64()?) },
+        (Kind::Moved, true) => return Err(Defect::Field("extent")),
+    };
+    let is_within = block <= VOLUME_BLOCKS_MAX && block + u64::from(blocks) <= VOLUME_BLOCKS_MAX;
+    if blocks == 0 || !is_within {
+        return Err(Defect::Field("extent"));
+    }
+    Ok(Extent { volume, block, blocks, change })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(kind: Kind, extents: Vec<Extent>) -> RecordHeader {
+        let blocks = extents.iter().map(Extent::data_blocks).sum::<u32>();
+        RecordHeader {
+            kind,
+            identity: Identity {
+                store: Uuid([1; 16]),
+                epoch: 3,
+                generation: 4,
+                address: Address(77),
+            },
+            sequence: 12,
+            durable: Lsn(9),
+            extents,
+            checksums: (0..blocks).map(|block| block.wrapping_mul(0x9e37_79b9)).collect(),
+        }
+    }
+
+    fn extent(block: u64, blocks: u32, change: Change) -> Extent {
+        Extent { volume: VolumeId(0), block, blocks, change }
+    }
+
+    #[test]
+    fn headers_of_both_kinds_come_back_as_they_were() {
+        let user = vec![
+            extent(5, 200, Change::Written),
+            extent(1 << 40, 1 << 30, Change::Unmapped),
+            extent(0, 1, Change::Written),
+        ];
+        let moved = vec![extent(5, 2, Change::Moved { from: Address(9) })];
+        for header in [header(Kind::User, user), header(Kind::Moved, moved)] {
+            assert_eq!(RecordHeader::decode(&header.encode()), Ok(header));
+        }
+    }
+
+    #[test]
+    fn a_header_has_room_for_201_single_blocks_or_a_whole_mebibyte() {
+        let single = extent(0, 1, Change::Written).header_bytes();
+        assert_eq!(RecordHeader::ROOM_BYTES / single, 201);
+        let moved = extent(0, 1, Change::Moved { from: Address(0) }).header_bytes();
+        assert_eq!(RecordHeader::ROOM_BYTES / moved, 143);
+        assert!(extent(0, 256, Change::Written).header_bytes() < RecordHeader::ROOM_BYTES);
+        let full = (0..201).map(|block| extent(block, 1, Change::Written)).collect();
+        let header = header(Kind::User, full);
+        assert_eq!(RecordHeader::decode(&header.encode()), Ok(header));
+    }
+
+    #[test]
+    fn extents_that_nobody_writes_are_refused() {
+        let bad = [(1, 0, 0), (u64::MAX, 1, 0), (VOLUME_BLOCKS_MAX, 1, 0), (0, 1, 2)];
+        for (block, blocks, data_blocks) in bad {
+            let good = header(Kind::User, vec![extent(block.min(9), 1, Change::Written)]).encode();
+            let mut fields = good[..BLOCK_BYTES - SEAL_BYTES].to_vec();
+            fields[66] = data_blocks.max(u8::from(blocks > 0));
+            fields[76..80].copy_from_slice(&u32::to_le_bytes(blocks));
+            fields[80..88].copy_from_slice(&u64::to_le_bytes(block));
+            let mut writer = Writer::default();
+            writer.bytes(&fields);
+            let outcome = RecordHeader::decode(&writer.into_sealed_block());
+            assert!(matches!(outcome, Err(Defect::Field(_))), "{block} {blocks} {outcome:?}");
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! The superblock: one block that says whose drive this is and where its newest checkpoint lies.
+//!
+//! It exists on every drive in two slots, A and B, each in two places ([`super::layout`]). A new
+//! superblock has the next sequence number and goes to the slot of its parity, so that the newest
+//! one is never overwritten. At mount the valid one with the highest sequence counts.
+
+use super::codec::{Defect, Reader, Writer, unseal};
+use super::{VERSION, magic};
+use crate::units::{DriveIndex, Lsn, Uuid};
+
+/// Drives of a store at most.
+pub const DRIVES_MAX: usize = 32;
+
+/// Blocks of a segment at least and at most: 64 KiB to 1 GiB.
+pub const SEGMENT_BLOCKS: std::ops::RangeInclusive<u32> = 16..=1 << 18;
+
+/// A feature that a reader must know to read or write: none yet.
+const INCOMPATIBLE_KNOWN: u64 = 0;
+/// A feature that a reader must know to write: none yet.
+const READ_ONLY_COMPATIBLE_KNOWN: u64 = 0;
+
+/// What a superblock says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// The store.
+    pub store: Uuid,
+    /// The drive that this copy lies on, as an index into `drives`.
+    pub drive: DriveIndex,
+    /// Counts the superblocks of the store; the highest valid one counts.
+    pub sequence: u64,
+    /// Counts the mounts.
+    pub epoch: u64,
+    /// Features in use.
+    pub features: Features,
+    /// Copies of each segment: 1 or 2.
+    pub copies: u8,
+    /// Blocks of a segment, within [`SEGMENT_BLOCKS`].
+    pub segment_blocks: u32,
+    /// Blocks of a checkpoint area.
+    pub area_blocks: u64,
+    /// Blocks that all volumes may have together.
+    pub provisioned_blocks: u64,
+    /// The newest checkpoint.
+    pub checkpoint: CheckpointPlace,
+    /// All drives of the store.
+    pub drives: Vec<DriveRow>,
+}
+
+/// Feature bits, by what a reader that does not know one may still do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Features {
+    /// Nothing.
+    pub incompatible: u64,
+    /// Read.
+    pub read_only_compatible: u64,
+    /// Everything.
+    pub compatible: u64,
+}
+
+/// Where a checkpoint lies, on each drive alike.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckpointPlace {
+    /// Counts the checkpoints of the store; 0 is none.
+    pub number: u64,
+    /// The area, 0 or 1.
+    pub area: u8,
+    /// Chunks of it.
+    pub chunks: u32,
+    /// Blocks of it, at most the area's.
+    pub blocks: u64,
+}
+
+/// What the store knows of a drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DriveRow {
+    /// Its name.
+    pub uuid: Uuid,
+    /// Slots that it has.
+    pub slots: u32,
+    /// Whether it has all that was acknowledged.
+    pub state: DriveState,
+}
+
+/// Whether a drive has all that was acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DriveState {
+    /// It has.
+    InSync,
+    /// It may lack records from this LSN on, and what the cleaner moved since.
+    Stale {
+        /// The first record that it may lack.
+        since: Lsn,
+    },
+}
+
+impl Superblock {
+    /// The slot that it belongs to: 0 (A) or 1 (B).
+    pub fn slot(&self) -> u8 {
+        u8::from(self.sequence % 2 == 1)
+    }
+
+    /// One sealed block.
+    pub fn encode(&self) -> Vec<u8> {
+        assert!(self.drives.len() <= DRIVES_MAX, "a store has a bounded number of drives");
+        let mut writer = Writer::default();
+        writer.bytes(&magic::SUPERBLOCK);
+        writer.u16(VERSION);
+        writer.u8(self.copies);
+        writer.u8(self.drive.0);
+        writer.u64(self.features.incompatible);
+        writer.u64(self.features.read_only_compatible);
+        writer.u64(self.features.compatible);
+        writer.uuid(self.store);
+        writer.u64(self.sequence);
+        writer.u64(self.epoch);
+        writer.u32(self.segment_blocks);
+        writer.u32(u32::try_from(self.drives.len()).expect("at most DRIVES_MAX"));
+        writer.u64(self.area_blocks);
+        writer.u64(self.provisioned_blocks);
+        writer.u64(self.checkpoint.number);
+        writer.u64(self.checkpoint.blocks);
+        writer.u32(self.checkpoint.chunks);
+        writer.u32(u32::from(self.checkpoint.area));
+        writer.pad_to(DRIVES_OFFSET_BYTES);
+        for row in &self.drives {
+            encode_drive(&mut writer, row);
+        }
+        writer.into_sealed_block()
+    }
+
+    /// Reads one block.
+    ///
+    /// # Errors
+    /// The first [`Defect`] found; a newer version and unknown features are told apart from damage.
+    pub fn decode(block: &[u8]) -> Result<Self, Defect> {
+        let mut reader = unseal(block)?;
+        reader.magic(magic::SUPERBLOCK)?;
+        let version = reader.u16()?;
+        if version != VERSION {
+            return Err(Defect::Version(version));
+        }
+        let (copies, drive) = (reader.u8()?, DriveIndex(reader.u8()?));
+        let features = decode_features(&mut reader)?;
+        let store = reader.uuid()?;
+        let (sequence, epoch) = (reader.u64()?, reader.u64()?);
+        let (segment_blocks, drive_count) = (reader.u32()?, reader.u32()? as usize);
+        let (area_blocks, provisioned_blocks) = (reader.u64()?, reader.u64()?);
+        let checkpoint = decode_place(&mut reader)?;
+        reader.take(DRIVES_OFFSET_BYTES - FIXED_BYTES)?;
+        if drive_count > DRIVES_MAX {
+            return Err(Defect::Field("drives"));
+        }
+        let drives =
+            (0..drive_count).map(|_| decode_drive(&mut reader)).collect::<Result<Vec<_>, _>>()?;
+        let superblock = Self {
+            store,
+            drive,
+            sequence,
+            epoch,
+            features,
+            copies,
+            segment_blocks,
+            area_blocks,
+            provisioned_blocks,
+            checkpoint,
+            drives,
+        };
+        superblock.check()?;
+        Ok(superblock)
+    }
+
+    fn check(&self) -> Result<(), Defect> {
+        let checks = [
+            (matches!(self.copies, 1 | 2), "copies"),
+            (usize::from(self.copies) <= self.drives.len(), "drives"),
+            (self.drive.index() < self.drives.len(), "drive"),
+            (SEGMENT_BLOCKS.contains(&self.segment_blocks), "segment blocks"),
+            (self.checkpoint.area < 2, "checkpoint area"),
+            (self.checkpoint.blocks <= self.area_blocks, "checkpoint blocks"),
+            (self.area_blocks < 1 << 48, "area blocks"),
+        ];
+        match checks.iter().find(|(holds, _)| !holds) {
+            None => Ok(()),
+            Some((_, name)) => Err(Defect::Field(name)),
+        }
+    }
+}
+
+const FIXED_BYTES: usize = 112;
+const DRIVES_OFFSET_BYTES: usize = 256;
+const IN_SYNC: u32 = 0;
+const STALE: u32 = 1;
+
+fn decode_features(reader: &mut Reader<'_>) -> Result<Features, Defect> {
+    let features = Features {
+        incompatible: reader.u64()?,
+        read_only_compatible: reader.u64()?,
+        compatible: reader.u64()?,
+    };
+    // A store is always mounted for writing, so that both kinds of unknown features stop it.
+    let unknown = (features.incompatible & !INCOMPATIBLE_KNOWN)
+        | (features.read_only_compatible & !READ_ONLY_COMPATIBLE_KNOWN);
+    if unknown == 0 { Ok(features) } else { Err(Defect::Features(unknown)) }
+}
+
+fn decode_place(reader: &mut Reader<'_>) -> Result<CheckpointPlace, Defect> {
+    let (number, blocks) = (reader.u64()?, reader.u64()?);
+    let chunks = reader.u32()?;
+    let area = u8::try_from(reader.u32()?).map_err(|_| Defect::Field("checkpoint area"))?;
+    Ok(CheckpointPlace { number, area, chunks, blocks })
+}
+
+fn encode_drive(writer: &mut Writer, row: &DriveRow) {
+    let (state, since) = match row.state {
+        DriveState::InSync => (IN_SYNC, Lsn(0)),
+        DriveState::Stale { since } => (STALE, since),
+    };
+    writer.uuid(row.uuid);
+    writer.u32(row.slots);
+    writer.u32(state);
+    writer.u64(since.0);
+}
+
+fn decode_drive(reader: &mut Reader<'_>) -> Result<DriveRow, Defect> {
+    let (uuid, slots) = (reader.uuid()?, reader.u32()?);
+    let (state, since) = (reader.u32()?, Lsn(reader.u64()?));
+    let state = match state {
+        IN_SYNC => DriveState::InSync,
+        STALE => DriveState::Stale { since },
+        _ => return Err(Defect::Field("drive state")),
+    };
+    Ok(DriveRow { uuid, slots, state })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn superblock() -> Superblock {
+        let row = |byte, state| DriveRow { uuid: Uuid([byte; 16]), slots: 40, state };
+        Superblock {
+            store: Uuid([9; 16]),
+            drive: DriveIndex(1),
+            sequence: 7,
+            epoch: 3,
+            features: Features { compatible: 1 << 40, ..Features::default() },
+            copies: 2,
+            segment_blocks: 64,
+            area_blocks: 100,
+            provisioned_blocks: 1000,
+            checkpoint: CheckpointPlace { number: 5, area: 1, chunks: 2, blocks: 70 },
+            drives: vec![row(1, DriveState::InSync), row(2, DriveState::Stale { since: Lsn(44) })],
+        }
+    }
+
+    #[test]
+    fn a_superblock_comes_back_as_it_was() {
+        let superblock = superblock();
+        assert_eq!(Superblock::decode(&superblock.encode()), Ok(superblock.clone()));
+        let full = Superblock { drives: vec![superblock.drives[0]; DRIVES_MAX], ..superblock };
+        assert_eq!(Superblock::decode(&full.encode()), Ok(full));
+    }
+
+    #[test]
+    fn unknown_features_stop_a_reader_unless_they_are_compatible() {
+        for features in [
+            Features { incompatible: 4, ..Features::default() },
+            Features { read_only_compatible: 4, ..Features::default() },
+        ] {
+            let block = Superblock { features, ..superblock() }.encode();
+            assert_eq!(Superblock::decode(&block), Err(Defect::Features(4)));
+        }
+    }
+
+    #[test]
+    fn shapes_that_nobody_makes_are_refused() {
+        let good = superblock();
+        let bad = [
+            Superblock { copies: 0, ..good.clone() },
+            Superblock { copies: 3, ..good.clone() },
+            Superblock { drive: DriveIndex(2), ..good.clone() },
+            Superblock { segment_blocks: 8, ..good.clone() },
+            Superblock { area_blocks: 69, ..good.clone() },
+            Superblock { drives: good.drives[..1].to_vec(), ..good },
+        ];
+        for superblock in bad {
+            let outcome = Superblock::decode(&superblock.encode());
+            assert!(matches!(outcome, Err(Defect::Field(_))), "{superblock:?}");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! One leaf of the map: where 1,024 blocks are, and 24 bits of each one's checksum.
+//!
+//! The tag is not a luxury. A drive that lost a write without noticing still holds what was there
+//! before, and that may be an older version of the very same block; only a checksum that is kept
+//! elsewhere tells them apart.
+
+use super::addresses::Addresses;
+use super::{Entry, Tag};
+use crate::format::checkpoint::{LEAF_BLOCKS, LeafRow};
+use crate::units::{Address, VolumeId};
+
+/// 24 bits of a block's checksum, little-endian.
+type Packed = [u8; 3];
+
+/// A leaf. See the [module](self).
+#[derive(Clone, Debug)]
+pub(super) struct Leaf {
+    addresses: Addresses,
+    /// As long as up to the last block that ever was mapped.
+    tags: Vec<Packed>,
+}
+
+impl Leaf {
+    pub(super) fn new() -> Self {
+        Self { addresses: Addresses::default(), tags: Vec::new() }
+    }
+
+    /// Where a block is, if it is mapped.
+    pub(super) fn at(&self, block: usize) -> Option<Entry> {
+        let address = self.addresses.at(block)?;
+        let [low, middle, high] = self.tags[block];
+        Some(Entry { address, tag: Tag(u32::from_le_bytes([low, middle, high, 0])) })
+    }
+
+    /// Maps blocks in a row to addresses in a row.
+    pub(super) fn map(&mut self, block: usize, first: Address, tags: &[Tag]) {
+        self.addresses.set(block, tags.len(), Some(first));
+        let end = block + tags.len();
+        if self.tags.len() < end {
+            self.tags.resize(end, [0; 3]);
+        }
+        for (packed, tag) in self.tags[block..end].iter_mut().zip(tags) {
+            let [low, middle, high, _] = tag.0.to_le_bytes();
+            *packed = [low, middle, high];
+        }
+    }
+
+    pub(super) fn unmap(&mut self, block: usize, blocks: usize) {
+        self.addresses.set(block, blocks, None);
+    }
+
+    /// The leaf as a checkpoint keeps it.
+    pub(super) fn row(&self, volume: VolumeId, index: u64) -> LeafRow {
+        let tags = (0..LEAF_BLOCKS).filter_map(|block| Some(self.at(block)?.tag.0)).collect();
+        LeafRow { volume, index, runs: self.addresses.runs(), tags }
+    }
+
+    /// Bytes of memory behind it.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.addresses.memory_bytes() + self.tags.capacity() * size_of::<Packed>()
+    }
+}
