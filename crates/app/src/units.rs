@@ -65,6 +65,13 @@ pub enum Amount {
     Requests(u64),
 }
 
+/// The amounts that are set, of two of which zero stands for none.
+pub fn amounts(bytes: u64, requests: u64) -> Vec<Amount> {
+    let bytes = (bytes > 0).then_some(Amount::Bytes(bytes));
+    let requests = (requests > 0).then_some(Amount::Requests(requests));
+    bytes.into_iter().chain(requests).collect()
+}
+
 /// One kind of amount: what it is called, how it is written.
 struct Form {
     expected: &'static str,
@@ -164,6 +171,16 @@ pub fn parse_byte_rate(text: &str) -> Result<u64, UnitError> {
     }
 }
 
+/// Parses a rate in requests per second.
+///
+/// # Errors
+/// As [`parse_rate`]; a rate in bytes has no place here.
+pub fn parse_request_rate(text: &str) -> Result<u64, UnitError> {
+    let form =
+        Form { expected: "a rate in requests", examples: "`500 iops`, `2k iops`", units: IOPS };
+    parse(text, &form, IOPS, text)
+}
+
 impl Form {
     fn error(&self, text: &str, reason: String) -> UnitError {
         let shown: String = text.chars().take(40).collect();
@@ -256,6 +273,8 @@ mod tests {
         assert!(reason("4 mib").starts_with("`mib` is no unit here; known are B, kB, KiB"));
         assert!(parse_rate("200 MiB").is_err());
         assert!(parse_byte_rate("200 iops").is_err());
+        assert_eq!(parse_request_rate("1.5k iops"), Ok(1_500));
+        assert!(parse_request_rate("200 MiB/s").is_err());
     }
 
     proptest! {
@@ -275,7 +294,8 @@ mod tests {
         ) {
             for text in [&text, &number] {
                 let _ = (parse_size(text), parse_duration(text));
-                let _ = (parse_rate(text), parse_burst(text), parse_byte_rate(text));
+                let _ = (parse_rate(text), parse_byte_rate(text), parse_request_rate(text));
+                let _ = parse_burst(text);
             }
         }
     }

@@ -37,6 +37,8 @@ pub struct Diagnostic {
     pub severity: Severity,
     /// Bytes of the file, if the finding has a place.
     pub span: Option<Range<usize>>,
+    /// The other place, of two that contradict each other.
+    pub also: Option<Range<usize>>,
     /// What is wrong.
     pub message: String,
     /// What to do; may be empty.
@@ -68,6 +70,8 @@ struct Finding<'a> {
     file: &'a str,
     #[serde(flatten)]
     position: Option<Position>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    also: Option<Position>,
     message: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     remedy: &'a str,
@@ -87,7 +91,8 @@ impl Diagnostics {
         remedy: impl Into<String>,
     ) {
         let (message, remedy) = (message.into(), remedy.into());
-        self.push(Diagnostic { severity: Severity::Error, span: Some(span), message, remedy });
+        let (severity, span) = (Severity::Error, Some(span));
+        self.push(Diagnostic { severity, span, also: None, message, remedy });
     }
 
     /// Adds a finding.
@@ -117,11 +122,13 @@ impl Diagnostics {
 
     /// The place of a finding, if it has one.
     pub fn position(&self, finding: &Diagnostic) -> Option<Position> {
-        finding.span.as_ref().map(|span| {
-            let (before, line) = self.line_at(span.start);
-            let column = self.text[line.start..before].chars().count() + 1;
-            Position { line: self.text[..line.start].matches('\n').count() + 1, column }
-        })
+        finding.span.as_ref().map(|span| self.position_of(span))
+    }
+
+    fn position_of(&self, span: &Range<usize>) -> Position {
+        let (before, line) = self.line_at(span.start);
+        let column = self.text[line.start..before].chars().count() + 1;
+        Position { line: self.text[..line.start].matches('\n').count() + 1, column }
     }
 
     /// The findings for programs.
@@ -130,6 +137,7 @@ impl Diagnostics {
             severity: finding.severity,
             file: &self.name,
             position: self.position(finding),
+            also: finding.also.as_ref().map(|span| self.position_of(span)),
             message: &finding.message,
             remedy: &finding.remedy,
         });
@@ -161,19 +169,13 @@ impl Diagnostics {
         };
         let message = printable(&finding.message);
         *text += &format!("{}: {}\n", paint.with(code, word), paint.with("1", &message));
-        let mut margin = 1;
-        if let (Some(position), Some(span)) = (self.position(finding), &finding.span) {
-            let number = position.line.to_string();
-            margin = number.len();
-            let rule = paint.with("1;34", "|");
-            let arrow = paint.with("1;34", "-->");
-            let (name, Position { line, column }) = (printable(&self.name), position);
-            *text += &format!("{:margin$}{arrow} {name}:{line}:{column}\n", "");
-            let (shown, carets) = self.excerpt(span);
-            *text += &format!("{:margin$} {rule}\n", "");
-            *text += &format!("{} {rule} {shown}\n", paint.with("1;34", &number));
-            *text += &format!("{:margin$} {rule} {}\n", "", paint.with(code, &carets));
-        } else {
+        let spans: Vec<&Range<usize>> = finding.span.iter().chain(&finding.also).collect();
+        let numbers = spans.iter().map(|span| self.position_of(span).line.to_string().len());
+        let margin = numbers.max().unwrap_or(1);
+        for span in &spans {
+            self.render_place(span, margin, paint, code, text);
+        }
+        if spans.is_empty() {
             *text += &format!(" {} {}\n", paint.with("1;34", "-->"), printable(&self.name));
         }
         if !finding.remedy.is_empty() {
@@ -181,6 +183,26 @@ impl Diagnostics {
             let sign = paint.with("1;34", "=");
             *text += &format!("{:margin$} {sign} {}: {remedy}\n", "", paint.with("1", "help"));
         }
+    }
+
+    /// A place with its line.
+    fn render_place(
+        &self,
+        span: &Range<usize>,
+        margin: usize,
+        paint: Paint,
+        code: &str,
+        text: &mut String,
+    ) {
+        let Position { line, column } = self.position_of(span);
+        let rule = paint.with("1;34", "|");
+        let (arrow, name) = (paint.with("1;34", "-->"), printable(&self.name));
+        *text += &format!("{:margin$}{arrow} {name}:{line}:{column}\n", "");
+        let (shown, carets) = self.excerpt(span);
+        let number = paint.with("1;34", &format!("{line:>margin$}"));
+        *text += &format!("{:margin$} {rule}\n", "");
+        *text += &format!("{number} {rule} {shown}\n");
+        *text += &format!("{:margin$} {rule} {}\n", "", paint.with(code, &carets));
     }
 
     /// The line of `span`, and carets to put under it. Long lines are cut around the span.
@@ -262,6 +284,23 @@ mod tests {
     fn the_caret_stands_under_the_place() {
         let expected = "error: no\n --> p.toml:2:3\n  |\n2 | b cd e\n  |   ^^\n  = help: do\n\n";
         assert_eq!(one("a\nb cd e\nf", 4..6), expected);
+    }
+
+    #[test]
+    fn of_two_places_that_contradict_each_other_both_are_shown() {
+        let text = "a\nb\nc\nd\ne\nf\ng\nh\ni\njj\n";
+        let mut diagnostics = Diagnostics::new("p.toml", text);
+        diagnostics.push(Diagnostic {
+            severity: Severity::Warning,
+            span: Some(2..3),
+            also: Some(18..20),
+            message: "no".to_owned(),
+            remedy: String::new(),
+        });
+        let expected = "warning: no\n  --> p.toml:2:1\n   |\n 2 | b\n   | ^\n  --> p.toml:10:1\n   \
+                        |\n10 | jj\n   | ^^\n\n";
+        assert_eq!(diagnostics.render(false), expected);
+        assert_eq!(diagnostics.to_json()["findings"][0]["also"]["line"], 10);
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod raw;
 mod resolve;
 mod uri;
 pub(crate) mod values;
+mod volume;
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -23,6 +23,8 @@ pub(super) enum Part {
     Tenant,
     /// The matches of the tenant at this position.
     Match(usize),
+    /// The tiers of the backend at this position.
+    Tier(usize),
     Memory,
 }
 
@@ -60,7 +62,8 @@ impl Places {
 
     /// A problem of the policy as a finding in its file.
     pub(super) fn locate(&self, problem: &Problem) -> Diagnostic {
-        Diagnostic { span: self.find(problem.place), ..unlocated(problem) }
+        let also = problem.also.and_then(|place| self.find(place));
+        Diagnostic { span: self.find(problem.place), also, ..unlocated(problem) }
     }
 
     fn find(&self, place: Place) -> Option<Range<usize>> {
@@ -72,6 +75,7 @@ impl Places {
             Place::Export { index, field } => (Part::Export, index, field),
             Place::Tenant { index, field } => (Part::Tenant, index, field),
             Place::Match { tenant, index } => (Part::Match(tenant), index, ""),
+            Place::Tier { backend, index } => (Part::Tier(backend), index, ""),
             Place::Memory { field } => (Part::Memory, 0, field),
         };
         loop {
@@ -93,7 +97,7 @@ pub(crate) fn unlocated(problem: &Problem) -> Diagnostic {
         check::Severity::Error => Severity::Error,
     };
     let (message, remedy) = (problem.message.clone(), problem.remedy.clone());
-    Diagnostic { severity, span: None, message, remedy }
+    Diagnostic { severity, span: None, also: None, message, remedy }
 }
 
 #[cfg(test)]

@@ -4,14 +4,17 @@
 use std::path::Path;
 
 use evenkeel_core::sched::Share;
+use evenkeel_core::time::Span;
 use evenkeel_engine::cost::{CostModel, Line};
 use evenkeel_engine::policy::{
-    Backend, Depth, Discipline, Export, Group, Listener, Match, Memory, Mode, Policy, Scheduling,
-    Sharing, Source, Tenant, Upstream,
+    Backend, Depth, Export, Group, Listener, Match, Memory, Mode, Policy, Scheduling, Sharing,
+    Source, Tenant, Tier, Tiered, Upstream,
 };
 
+use super::raw::discipline_name;
 use super::resolve::address_text;
 use super::uri::ServerUri;
+use super::volume::moves_name;
 use crate::units::{self, Amount};
 
 /// The word for a mode.
@@ -28,7 +31,7 @@ pub fn print(policy: &Policy) -> String {
     let mut text = Text::default();
     text.key("mode", quoted(mode_name(policy.mode)));
     policy.listeners.iter().for_each(|part| listener(part, &mut text));
-    policy.backends.iter().for_each(|part| backend(part, &mut text));
+    policy.backends.iter().for_each(|part| backend(part, policy, &mut text));
     policy.groups.iter().for_each(|part| group(part, &mut text));
     policy.exports.iter().for_each(|part| export(part, &mut text));
     policy.tenants.iter().for_each(|part| tenant(part, &mut text));
@@ -88,7 +91,7 @@ fn listener(listener: &Listener, text: &mut Text) {
     }
 }
 
-fn backend(backend: &Backend, text: &mut Text) {
+fn backend(backend: &Backend, policy: &Policy, text: &mut Text) {
     text.section("[[backend]]");
     text.key("name", quoted(&backend.name));
     match &backend.source {
@@ -103,11 +106,35 @@ fn backend(backend: &Backend, text: &mut Text) {
         }
         Source::Memory => text.key("memory", "true"),
         Source::Tiered(volume) => {
-            let tiers: Vec<_> = volume.tiers.iter().map(|tier| quoted(&tier.backend)).collect();
-            text.key("tiers", format!("[{}]", tiers.join(", ")));
+            self::volume(volume, text);
+            discipline(&backend.scheduling, text);
+            return;
         }
     }
+    if !policy.volumes().any(|(_, volume)| volume.has_tier(&backend.name)) {
+        discipline(&backend.scheduling, text);
+    }
     scheduling(&backend.scheduling, text);
+}
+
+fn volume(volume: &Tiered, text: &mut Text) {
+    let tiers: Vec<_> = volume.tiers.iter().map(tier).collect();
+    text.key("tiers", format!("[{}]", tiers.join(", ")));
+    text.key("extent", size(volume.extent_bytes));
+    text.key("moves", quoted(moves_name(volume.moves)));
+}
+
+/// A tier that is all of its backend is the backend's name.
+fn tier(tier: &Tier) -> String {
+    if tier.device.is_empty() && tier.size_bytes.is_none() {
+        return quoted(&tier.backend);
+    }
+    let mut keys = vec![format!("backend = {}", quoted(&tier.backend))];
+    if !tier.device.is_empty() {
+        keys.push(format!("device = {}", quoted(&tier.device)));
+    }
+    keys.extend(tier.size_bytes.map(|bytes| format!("size = {}", size(bytes))));
+    format!("{{ {} }}", keys.join(", "))
 }
 
 fn upstream(upstream: &Upstream, text: &mut Text) {
@@ -127,17 +154,11 @@ fn upstream(upstream: &Upstream, text: &mut Text) {
     }
 }
 
+fn discipline(scheduling: &Scheduling, text: &mut Text) {
+    text.key("discipline", quoted(discipline_name(scheduling.discipline)));
+}
+
 fn scheduling(scheduling: &Scheduling, text: &mut Text) {
-    let discipline = match scheduling.discipline {
-        Discipline::Fifo => "fifo",
-        Discipline::Sfq => "sfq",
-        Discipline::Mclock => "mclock",
-        Discipline::Edf => "edf",
-        Discipline::Fair => "fair",
-        Discipline::Drf => "drf",
-        Discipline::Baa => "baa",
-    };
-    text.key("discipline", quoted(discipline));
     text.key("depth", depth(scheduling.depth));
     text.key("hold", quoted(&units::print_duration(scheduling.hold)));
     text.key("unit", size(scheduling.unit_bytes));
@@ -148,6 +169,9 @@ fn scheduling(scheduling: &Scheduling, text: &mut Text) {
             text.key("cost.write", line(write));
             text.key("cost.flush", quoted(&units::print_duration(flush)));
         }
+    }
+    if let Some(iops) = scheduling.capacity_iops {
+        text.key("capacity", quoted(&units::print_rate(Amount::Requests(iops))));
     }
 }
 
@@ -206,33 +230,29 @@ fn tenant(tenant: &Tenant, text: &mut Text) {
         [only] => text.key("match", only),
         several => text.key("match", format!("[{}]", several.join(", "))),
     }
-    let (limit, burst) = limit_texts(tenant.share);
-    text.key("share", thousandths(tenant.share.weight_milli));
-    for (key, values) in [("limit", limit), ("burst", burst)] {
-        let values: Vec<_> = values.iter().map(|value| quoted(value)).collect();
-        match values.as_slice() {
-            [] => {}
-            [only] => text.key(key, only),
-            several => text.key(key, format!("[{}]", several.join(", "))),
-        }
-    }
+    share(&tenant.share, text);
 }
 
-/// The limits and bursts of a share as people write them.
-fn limit_texts(share: Share) -> (Vec<String>, Vec<String>) {
-    let limit = share.limit;
-    let texts = |bytes: u64, requests: u64, print: fn(Amount) -> String| {
-        let amounts = [Amount::Bytes(bytes), Amount::Requests(requests)];
-        let set = amounts.into_iter().filter(|amount| {
-            let (Amount::Bytes(value) | Amount::Requests(value)) = *amount;
-            value > 0
-        });
-        set.map(print).collect::<Vec<_>>()
-    };
-    (
-        texts(limit.rate_bytes, limit.rate_iops, units::print_rate),
-        texts(limit.burst_bytes, limit.burst_requests, units::print_burst),
-    )
+fn share(share: &Share, text: &mut Text) {
+    text.key("share", thousandths(share.weight_milli));
+    let Share { floor, limit, .. } = share;
+    amounts("floor", units::amounts(floor.rate_bytes, floor.rate_iops), units::print_rate, text);
+    if share.latency_goal > Span::ZERO {
+        text.key("latency", quoted(&units::print_duration(share.latency_goal)));
+    }
+    amounts("limit", units::amounts(limit.rate_bytes, limit.rate_iops), units::print_rate, text);
+    let burst = units::amounts(limit.burst_bytes, limit.burst_requests);
+    amounts("burst", burst, units::print_burst, text);
+}
+
+/// None, one, or a list of amounts.
+fn amounts(key: &str, amounts: Vec<Amount>, print: fn(Amount) -> String, text: &mut Text) {
+    let values: Vec<_> = amounts.into_iter().map(|amount| quoted(&print(amount))).collect();
+    match values.as_slice() {
+        [] => {}
+        [only] => text.key(key, only),
+        several => text.key(key, format!("[{}]", several.join(", "))),
+    }
 }
 
 fn one_match(way: &Match) -> String {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use evenkeel_core::time::Span;
 use evenkeel_engine::cost::Line;
-use evenkeel_engine::policy::{Address, Depth, Discipline, Match, Mode};
+use evenkeel_engine::policy::{Address, Depth, Discipline, Match, Mode, Moves, Tier};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -14,10 +14,11 @@ use super::diagnostic::Diagnostics;
 use super::fields::{Fields, mismatch};
 use super::uri::ServerUri;
 use super::values;
+use super::volume;
 use crate::units::Amount;
 
 type Value<'i> = Spanned<DeValue<'i>>;
-type Written<T> = Option<Spanned<T>>;
+pub(super) type Written<T> = Option<Spanned<T>>;
 
 pub(super) struct RawPolicy {
     pub(super) mode: Written<Mode>,
@@ -50,6 +51,9 @@ pub(super) struct RawBackend {
     pub(super) file: Written<PathBuf>,
     pub(super) directory: Written<PathBuf>,
     pub(super) memory: Written<bool>,
+    pub(super) tiers: Written<Vec<Spanned<Tier>>>,
+    pub(super) extent: Written<u64>,
+    pub(super) moves: Written<Moves>,
     pub(super) direct: Written<bool>,
     pub(super) connections: Written<u32>,
     pub(super) passthrough: Written<bool>,
@@ -61,6 +65,7 @@ pub(super) struct RawBackend {
     pub(super) hold: Written<Span>,
     pub(super) unit: Written<u64>,
     pub(super) cost: Written<RawCost>,
+    pub(super) capacity: Written<u64>,
 }
 
 pub(super) struct RawUpstreamTls {
@@ -104,6 +109,8 @@ pub(super) struct RawTenant {
     pub(super) name: Spanned<String>,
     pub(super) matches: Written<Vec<Spanned<Match>>>,
     pub(super) share: Written<u32>,
+    pub(super) floor: Written<Vec<Spanned<Amount>>>,
+    pub(super) latency: Written<Span>,
     pub(super) limit: Written<Vec<Spanned<Amount>>>,
     pub(super) burst: Written<Vec<Spanned<Amount>>>,
 }
@@ -141,6 +148,7 @@ impl RawPolicy {
                 backend.file.is_some(),
                 backend.directory.is_some(),
                 backend.memory.is_some(),
+                backend.tiers.is_some(),
             ];
             if !named.contains(&true) {
                 let server = ServerUri { address: Address::Unix("simulated".into()), tls: false };
@@ -182,6 +190,9 @@ impl RawBackend {
             file: fields.optional("file", values::path, out),
             directory: fields.optional("directory", values::path, out),
             memory: fields.optional("memory", values::truth, out),
+            tiers: fields.optional("tiers", volume::tiers, out),
+            extent: fields.optional("extent", values::size, out),
+            moves: fields.optional("moves", volume::moves, out),
             direct: fields.optional("direct", values::truth, out),
             connections: fields.optional("connections", values::whole, out),
             passthrough: fields.optional("passthrough", values::truth, out),
@@ -193,6 +204,7 @@ impl RawBackend {
             hold: fields.optional("hold", values::duration, out),
             unit: fields.optional("unit", values::size, out),
             cost: fields.optional("cost", RawCost::read, out),
+            capacity: fields.optional("capacity", values::request_rate, out),
         };
         // Without a name the rest is read all the same, for its own mistakes.
         let named = name.is_some();
@@ -259,9 +271,11 @@ impl RawTenant {
         let name = fields.required("name", values::text, out);
         let matches = fields.optional("match", matches, out);
         let share = fields.optional("share", values::thousandths, out);
+        let floor = fields.optional("floor", values::rates, out);
+        let latency = fields.optional("latency", values::duration, out);
         let limit = fields.optional("limit", values::rates, out);
         let burst = fields.optional("burst", values::bursts, out);
-        Some(Self { name: name?, matches, share, limit, burst })
+        Some(Self { name: name?, matches, share, floor, latency, limit, burst })
     }
 }
 
@@ -288,8 +302,32 @@ fn upstream(value: &Value<'_>, out: &mut Diagnostics) -> Option<ServerUri> {
 }
 
 fn discipline(value: &Value<'_>, out: &mut Diagnostics) -> Option<Discipline> {
-    let choices = [("sfq", Discipline::Sfq), ("fifo", Discipline::Fifo)];
+    let choices = DISCIPLINES.map(|discipline| (discipline_name(discipline), discipline));
     values::choice(value, "a discipline", &choices, out)
+}
+
+/// Every discipline, in the order in which help lists them.
+const DISCIPLINES: [Discipline; 7] = [
+    Discipline::Sfq,
+    Discipline::Fifo,
+    Discipline::Mclock,
+    Discipline::Edf,
+    Discipline::Fair,
+    Discipline::Drf,
+    Discipline::Baa,
+];
+
+/// The word for a discipline.
+pub(crate) fn discipline_name(discipline: Discipline) -> &'static str {
+    match discipline {
+        Discipline::Fifo => "fifo",
+        Discipline::Sfq => "sfq",
+        Discipline::Mclock => "mclock",
+        Discipline::Edf => "edf",
+        Discipline::Fair => "fair",
+        Discipline::Drf => "drf",
+        Discipline::Baa => "baa",
+    }
 }
 
 fn sharing(value: &Value<'_>, out: &mut Diagnostics) -> Option<RawSharing> {

@@ -3,12 +3,12 @@
 
 use std::ops::Range;
 
-use evenkeel_core::sched::{Limit, Share};
+use evenkeel_core::sched::{Floor, Limit, Share};
 use evenkeel_core::time::Span;
 use evenkeel_engine::cost::CostModel;
 use evenkeel_engine::policy::{
     Address, Backend, Export, Group, Listener, ListenerTls, Memory, Mode, Policy, Scheduling,
-    Sharing, Source, Tenant, Upstream, UpstreamTls,
+    Sharing, Source, Tenant, Tiered, Upstream, UpstreamTls,
 };
 use toml::Spanned;
 
@@ -16,8 +16,9 @@ use super::diagnostic::Diagnostics;
 use super::places::{Part, Places};
 use super::raw::{
     RawBackend, RawCost, RawExport, RawGroup, RawListener, RawListenerTls, RawMemory, RawPolicy,
-    RawSharing, RawTenant, RawUpstreamTls,
+    RawSharing, RawTenant, RawUpstreamTls, Written,
 };
+use super::volume;
 use crate::units::Amount;
 
 /// Connections per export towards an upstream that allows several.
@@ -49,10 +50,15 @@ pub(super) fn resolve(raw: RawPolicy, out: &mut Diagnostics) -> (Policy, Places)
         listeners.push(listener(written, listeners.len(), &mut places));
     }
     let mut backends: Vec<Backend> = Vec::new();
+    let mut disciplines: Vec<Option<Range<usize>>> = Vec::new();
     for written in raw.backends {
-        backends.extend(backend(written, backends.len(), out, &mut places));
+        let discipline = at(written.discipline.as_ref());
+        if let Some(backend) = backend(written, backends.len(), out, &mut places) {
+            backends.push(backend);
+            disciplines.push(discipline);
+        }
     }
-    let only_backend = if let [only] = &backends[..] { Some(only.name.clone()) } else { None };
+    let only_backend = only_backend(&backends);
     let mut exports: Vec<Export> = Vec::new();
     for written in raw.exports {
         let index = exports.len();
@@ -64,7 +70,18 @@ pub(super) fn resolve(raw: RawPolicy, out: &mut Diagnostics) -> (Policy, Places)
     let tenants = tenants.map(|(index, raw)| tenant(raw, index, out, &mut places)).collect();
     let memory = memory(raw.memory, &mut places);
     let mode = or(raw.mode, Mode::default());
-    (Policy { mode, listeners, backends, groups, exports, tenants, memory }, places)
+    let mut policy = Policy { mode, listeners, backends, groups, exports, tenants, memory };
+    volume::settle_disciplines(&mut policy, &disciplines, out);
+    (policy, places)
+}
+
+/// The backend that holds an export that names none: the only one, tiers aside.
+fn only_backend(backends: &[Backend]) -> Option<String> {
+    let volumes: Vec<&Tiered> = backends.iter().filter_map(Backend::volume).collect();
+    let is_tier = |backend: &Backend| volumes.iter().any(|volume| volume.has_tier(&backend.name));
+    let mut others = backends.iter().filter(|backend| !is_tier(backend));
+    let only = others.next()?;
+    others.next().is_none().then(|| only.name.clone())
 }
 
 /// The name of a listener in the short form: its address as written.
@@ -111,6 +128,7 @@ fn backend(
     places.note(Part::Backend, index, "", raw.name.span());
     let source = at(raw.upstream.as_ref());
     let source = source.or_else(|| at(raw.file.as_ref())).or_else(|| at(raw.directory.as_ref()));
+    let source = source.or_else(|| at(raw.tiers.as_ref()));
     let spans = [
         ("source.connections", at(raw.connections.as_ref())),
         ("source.patience", at(raw.patience.as_ref())),
@@ -118,12 +136,20 @@ fn backend(
         ("scheduling.hold", at(raw.hold.as_ref())),
         ("scheduling.unit_bytes", at(raw.unit.as_ref())),
         ("scheduling.cost", at(raw.cost.as_ref())),
+        ("scheduling.capacity_iops", at(raw.capacity.as_ref())),
+        ("scheduling.discipline", at(raw.discipline.as_ref())),
         ("source", source),
+        ("source.tiers", at(raw.tiers.as_ref())),
+        ("source.extent_bytes", at(raw.extent.as_ref())),
+        ("source.moves", at(raw.moves.as_ref())),
         ("source.tls", at(raw.tls.as_ref())),
     ];
     places.note_all(Part::Backend, index, spans);
+    if raw.tiers.is_some() {
+        volume::misplaced_keys(&raw, out);
+    }
     let scheduling = scheduling(&mut raw);
-    let source = self::source(raw, out)?;
+    let source = self::source(raw, index, out, places)?;
     Some(Backend { name, source, scheduling })
 }
 
@@ -135,7 +161,7 @@ fn scheduling(raw: &mut RawBackend) -> Scheduling {
         hold: or(raw.hold.take(), default.hold),
         cost: raw.cost.take().map_or(default.cost, |cost| cost_model(cost.into_inner())),
         unit_bytes: or(raw.unit.take(), default.unit_bytes),
-        capacity_iops: None,
+        capacity_iops: raw.capacity.take().map(Spanned::into_inner),
     }
 }
 
@@ -157,16 +183,22 @@ fn cost_model(raw: RawCost) -> CostModel {
 }
 
 /// The one source that a backend must name.
-fn source(mut raw: RawBackend, out: &mut Diagnostics) -> Option<Source> {
+fn source(
+    mut raw: RawBackend,
+    index: usize,
+    out: &mut Diagnostics,
+    places: &mut Places,
+) -> Option<Source> {
     let memory = raw.memory.take().filter(|memory| *memory.get_ref());
     let named = [
         at(raw.upstream.as_ref()),
         at(raw.file.as_ref()),
         at(raw.directory.as_ref()),
         at(memory.as_ref()),
+        at(raw.tiers.as_ref()),
     ];
     let mut spans: Vec<_> = named.into_iter().flatten().collect();
-    let remedy = "give one of `upstream`, `file`, `directory`, `memory = true`";
+    let remedy = "give one of `upstream`, `file`, `directory`, `memory = true`, `tiers`";
     if spans.len() != 1 {
         let name = raw.name.get_ref();
         let message = match spans.len() {
@@ -187,6 +219,9 @@ fn source(mut raw: RawBackend, out: &mut Diagnostics) -> Option<Source> {
     if memory.is_some() {
         return Some(Source::Memory);
     }
+    if let Some(volume) = volume::volume(&mut raw, index, places) {
+        return Some(Source::Tiered(volume));
+    }
     upstream(raw, out).map(Source::Upstream)
 }
 
@@ -200,14 +235,18 @@ fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
         ("patience", at(raw.patience.as_ref())),
         ("tls", at(raw.tls.as_ref())),
     ];
+    let tiered = [("extent", at(raw.extent.as_ref())), ("moves", at(raw.moves.as_ref()))];
     let on_disk = raw.file.is_some() || raw.directory.is_some();
-    let wrong =
-        local.into_iter().filter(|_| !on_disk).map(|key| (key, "a `file` or `directory`")).chain(
-            remote.into_iter().filter(|_| raw.upstream.is_none()).map(|key| (key, "an `upstream`")),
-        );
-    for ((key, span), wanted) in wrong {
-        if let Some(span) = span {
-            out.error(span, format!("`{key}` needs {wanted}"), "remove it");
+    let kinds = [
+        (on_disk, "a `file` or `directory`", &local[..]),
+        (raw.upstream.is_some(), "an `upstream`", &remote[..]),
+        (raw.tiers.is_some(), "`tiers`", &tiered[..]),
+    ];
+    for (_, wanted, keys) in kinds.into_iter().filter(|(is_kind, ..)| !is_kind) {
+        for (key, span) in keys {
+            if let Some(span) = span.clone() {
+                out.error(span, format!("`{key}` needs {wanted}"), "remove it");
+            }
         }
     }
 }
@@ -321,26 +360,45 @@ fn tenant(raw: RawTenant, index: usize, out: &mut Diagnostics, places: &mut Plac
     let spans = [
         ("matches", at(raw.matches.as_ref())),
         ("share.weight_milli", at(raw.share.as_ref())),
+        ("share.floor", at(raw.floor.as_ref())),
+        ("share.latency_goal", at(raw.latency.as_ref())),
         ("share.limit", at(raw.limit.as_ref())),
         ("share.limit.burst_bytes", at(raw.burst.as_ref())),
         ("share.limit.burst_requests", at(raw.burst.as_ref())),
     ];
     places.note_all(Part::Tenant, index, spans);
-    let limit = limit(
-        raw.limit.map_or_else(Vec::new, Spanned::into_inner),
-        raw.burst.map_or_else(Vec::new, Spanned::into_inner),
-        out,
-    );
+    let amounts = |written: Written<Vec<_>>| written.map_or_else(Vec::new, Spanned::into_inner);
+    let floor = floor(amounts(raw.floor), out);
+    let latency_goal = raw.latency.map_or(Span::ZERO, |goal| latency_goal(&goal, out));
+    let limit = limit(amounts(raw.limit), amounts(raw.burst), out);
     let matches = raw.matches.map_or_else(Vec::new, Spanned::into_inner);
     for (position, way) in matches.iter().enumerate() {
         places.note(Part::Match(index), position, "", way.span());
     }
     let matches = matches.into_iter().map(Spanned::into_inner).collect();
-    Tenant {
-        name,
-        matches,
-        share: Share { weight_milli: or(raw.share, 1000), limit, ..Share::default() },
+    let weight_milli = or(raw.share, 1000);
+    Tenant { name, matches, share: Share { weight_milli, limit, floor, latency_goal } }
+}
+
+/// Rates, each in bytes and in requests at most once.
+fn floor(rates: Vec<Spanned<Amount>>, out: &mut Diagnostics) -> Floor {
+    let mut floor = Floor::default();
+    for rate in rates {
+        let slot = match rate.get_ref() {
+            Amount::Bytes(_) => &mut floor.rate_bytes,
+            Amount::Requests(_) => &mut floor.rate_iops,
+        };
+        set_once(slot, &rate, "floor", "promises nothing", out);
     }
+    floor
+}
+
+fn latency_goal(goal: &Spanned<Span>, out: &mut Diagnostics) -> Span {
+    if *goal.get_ref() == Span::ZERO {
+        let remedy = "write the time that a request may take, or remove it for no goal";
+        out.error(goal.span(), "a latency goal of zero can never be met", remedy);
+    }
+    *goal.get_ref()
 }
 
 /// Rates and bursts, each in bytes and in requests at most once.
@@ -355,14 +413,14 @@ fn limit(
             Amount::Bytes(_) => &mut limit.rate_bytes,
             Amount::Requests(_) => &mut limit.rate_iops,
         };
-        set_once(slot, &rate, "limit", out);
+        set_once(slot, &rate, "limit", "would let nothing pass", out);
     }
     for burst in bursts {
         let slot = match burst.get_ref() {
             Amount::Bytes(_) => &mut limit.burst_bytes,
             Amount::Requests(_) => &mut limit.burst_requests,
         };
-        set_once(slot, &burst, "burst", out);
+        set_once(slot, &burst, "burst", "would let nothing pass", out);
     }
     default_bursts(&mut limit);
     limit
@@ -379,13 +437,20 @@ pub(crate) fn default_bursts(limit: &mut Limit) {
     }
 }
 
-fn set_once(slot: &mut u64, amount: &Spanned<Amount>, what: &str, out: &mut Diagnostics) {
+/// Sets an amount of a kind; `zero` says what is wrong with none of it.
+fn set_once(
+    slot: &mut u64,
+    amount: &Spanned<Amount>,
+    what: &str,
+    zero: &str,
+    out: &mut Diagnostics,
+) {
     let (Amount::Bytes(value) | Amount::Requests(value)) = *amount.get_ref();
     if *slot != 0 {
         let message = format!("a second {what} in the same unit");
         out.error(amount.span(), message, "keep one in bytes and one in requests at most");
     } else if value == 0 {
-        let message = format!("a {what} of zero would let nothing pass");
+        let message = format!("a {what} of zero {zero}");
         out.error(amount.span(), message, format!("remove it for no {what}"));
     }
     *slot = value;

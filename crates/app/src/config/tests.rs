@@ -1,8 +1,8 @@
 //! The policy file as operators meet it: what is read, what is refused, and how that is said.
 
-use evenkeel_core::sched::{Limit, Share};
+use evenkeel_core::sched::{Floor, Limit, Share};
 use evenkeel_core::time::Span;
-use evenkeel_engine::policy::{Depth, Match, Mode, Sharing};
+use evenkeel_engine::policy::{Depth, Discipline, Match, Mode, Moves, Sharing, Tier};
 use proptest::prelude::*;
 
 use super::*;
@@ -38,6 +38,87 @@ fn the_manual_s_example_is_valid_and_means_what_its_comments_say() {
     let matches: Vec<_> = policy.tenants.iter().flat_map(|tenant| &tenant.matches).collect();
     assert!(matches.iter().any(|way| matches!(way, Match::TlsName(_))));
     assert!(matches.iter().any(|way| matches!(way, Match::Peer { .. })));
+    let of = |name: &str| {
+        policy.backends.iter().find(|one| one.name == name).unwrap().scheduling.discipline
+    };
+    use Discipline::{Baa, Edf, Mclock, Sfq};
+    assert_eq!(["scratch", "mail", "shelf", "drive"].map(of), [Mclock, Edf, Baa, Sfq]);
+}
+
+/// A volume over two backends of memory, and what `extra` adds.
+fn tiered(volume: &str, extra: &str) -> String {
+    format!(
+        "listen = [\"127.0.0.1:10809\"]\n[[backend]]\nname = \"hdd\"\nmemory = true\n\
+         [[backend]]\nname = \"ssd\"\nmemory = true\n[[backend]]\nname = \"v\"\n{volume}\
+         [[export]]\nname = \"a\"\n{extra}"
+    )
+}
+
+const TIERS: &str = "tiers = [{ backend = \"hdd\", size = \"2 GiB\" }, \
+                     { backend = \"ssd\", size = \"1 GiB\" }]\n";
+
+#[test]
+fn a_volume_names_its_tiers_and_holds_the_exports_that_name_no_backend() {
+    let policy = parse(&tiered(TIERS, ""), "p").unwrap_or_else(|found| panic!("{found}"));
+    let (backend, volume) = policy.volumes().next().unwrap();
+    assert_eq!((backend.scheduling.discipline, volume.moves), (Discipline::Baa, Moves::ByHeat));
+    let fast = Tier { backend: "ssd".into(), device: String::new(), size_bytes: Some(1 << 30) };
+    assert_eq!((volume.extent_bytes, &volume.tiers[1]), (1 << 20, &fast));
+    assert_eq!(policy.exports[0].backend, "v");
+}
+
+#[test]
+fn what_a_volume_cannot_be_is_shown_at_the_tier() {
+    let with_tiers = |tiers: &str| tiered(&format!("tiers = [{tiers}]\n"), "");
+    let hdd = "{ backend = \"hdd\", size = \"1 GiB\" }";
+    let cases = [
+        (with_tiers(&format!("{hdd}, \"sdd\"")), "no backend \"sdd\"", "policy.toml:10:"),
+        (with_tiers(&format!("{hdd}, {hdd}")), "a tier already", "policy.toml:10:"),
+        (with_tiers(&format!("{hdd}, \"ssd\"")), "memory without a size", "policy.toml:10:"),
+        (with_tiers(&format!("{hdd}, \"v\"")), "a tiered volume itself", "policy.toml:10:"),
+        (with_tiers(hdd), "a volume of one tier", "policy.toml:10:1"),
+        (tiered(&format!("{TIERS}extent = \"3 MiB\"\n"), ""), "extents of", "policy.toml:11:"),
+        (tiered(&format!("{TIERS}depth = 4\n"), ""), "`depth` on a tiered", "policy.toml:11:"),
+        (tiered(TIERS, "backend = \"hdd\"\n"), "is a tier of \"v\"", "policy.toml:13:"),
+        (
+            tiered(TIERS, "").replace(
+                "[[export]]",
+                "[[backend]]\nname = \"x\"\nmemory = true\n\
+         discipline = \"baa\"\n[[export]]\nbackend = \"v\"",
+            ),
+            "over the tiers",
+            "policy.toml:14:",
+        ),
+        (
+            tiered(TIERS, "").replacen("memory = true", "memory = true\ndiscipline = \"edf\"", 1),
+            "which is a tier of `v`",
+            "policy.toml:5:",
+        ),
+        (with("").replace("memory = true", "memory = true\nmoves = \"off\""), "needs `tiers`", ""),
+    ];
+    for (text, expected, place) in cases {
+        let shown = findings(&text);
+        let is_shown = shown.contains(expected) && shown.contains(place);
+        assert!(is_shown && shown.contains("= help: "), "{text}\n{shown}");
+    }
+}
+
+#[test]
+fn floors_and_goals_choose_the_discipline_that_keeps_them() {
+    let policy = |tenant: &str, backend: &str| {
+        let tenant = "[[tenant]]\nname = \"t\"\nmatch = { export = \"a\" }\n".to_owned() + tenant;
+        let memory = format!("memory = true\n{backend}");
+        parse(&with(&tenant).replace("memory = true\n", &memory), "p")
+            .unwrap_or_else(|found| panic!("{found}"))
+    };
+    let floor = policy("floor = [\"5 MiB/s\", \"100 iops\"]\n", "");
+    let expected = Floor { rate_iops: 100, rate_bytes: 5 << 20 };
+    assert_eq!(floor.tenants[0].share.floor, expected);
+    assert_eq!(floor.backends[0].scheduling.discipline, Discipline::Mclock);
+    let goal = policy("latency = \"10 ms\"\n", "cost = \"request\"\ncapacity = \"2k iops\"\n");
+    assert_eq!(goal.tenants[0].share.latency_goal, Span::from_millis(10));
+    let scheduling = &goal.backends[0].scheduling;
+    assert_eq!((scheduling.discipline, scheduling.capacity_iops), (Discipline::Edf, Some(2000)));
 }
 
 #[test]
@@ -51,7 +132,7 @@ fn the_default_policy_is_valid_without_a_warning() {
 
 #[test]
 fn a_printed_policy_reads_back_the_same() {
-    for text in [manual(), DEFAULT.to_owned()] {
+    for text in [manual(), DEFAULT.to_owned(), tiered(TIERS, "")] {
         let policy = parse(&text, "p").unwrap();
         let printed = print(&policy);
         let again = parse(&printed, "printed").unwrap_or_else(|found| panic!("{found}"));
@@ -117,6 +198,9 @@ fn what_contradicts_itself_is_refused_with_a_remedy() {
         ("[[tenant]]\nname = \"t\"\nlimit = [\"1 iops\", \"2 iops\"]\n", "a second limit"),
         ("[[tenant]]\nname = \"t\"\nlimit = \"0 iops\"\n", "would let nothing pass"),
         ("[[tenant]]\nname = \"t\"\nshare = 1.0001\n", "does not fit"),
+        ("[[tenant]]\nname = \"t\"\nfloor = \"0 iops\"\n", "promises nothing"),
+        ("[[tenant]]\nname = \"t\"\nfloor = [\"1 iops\", \"2 iops\"]\n", "a second floor"),
+        ("[[tenant]]\nname = \"t\"\nlatency = \"0 s\"\n", "can never be met"),
     ];
     for (extra, expected) in cases {
         let shown = findings(&with(extra));
@@ -182,6 +266,10 @@ const PIECES: &[&str] = &[
     "=",
     "match",
     "share",
+    "floor",
+    "latency",
+    "tiers",
+    "\"5 iops\"",
     "limit",
     "depth",
     "cost",

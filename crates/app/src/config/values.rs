@@ -80,6 +80,10 @@ pub(crate) fn byte_rate(value: &Value<'_>, out: &mut Diagnostics) -> Option<u64>
     amount(value, "a rate", "such as `\"200 MiB/s\"`", units::parse_byte_rate, out)
 }
 
+pub(crate) fn request_rate(value: &Value<'_>, out: &mut Diagnostics) -> Option<u64> {
+    amount(value, "a rate", "such as `\"500 iops\"`", units::parse_request_rate, out)
+}
+
 /// One rate, or a list of them.
 pub(crate) fn rates(value: &Value<'_>, out: &mut Diagnostics) -> Option<Vec<Spanned<Amount>>> {
     one_or_more(value, out, |item, out| {

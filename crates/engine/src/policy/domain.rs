@@ -146,10 +146,7 @@ impl Policy {
 
     /// The tiered volumes with their backends.
     pub fn volumes(&self) -> impl Iterator<Item = (&Backend, &Tiered)> {
-        self.backends.iter().filter_map(|backend| match &backend.source {
-            Source::Tiered(volume) => Some((backend, volume)),
-            _ => None,
-        })
+        self.backends.iter().filter_map(|backend| Some((backend, backend.volume()?)))
     }
 
     /// What the engine of one domain needs. `domain` is an element of [`Policy::domains`];

@@ -5,14 +5,16 @@
 //! here and by dense index in [`Domain`].
 
 pub mod check;
+mod disciplines;
 mod domain;
 pub mod matching;
+mod reach;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
 
 use evenkeel_core::id::{ServerId, TenantId};
-use evenkeel_core::sched::Share;
+use evenkeel_core::sched::{Floor, Share};
 use evenkeel_core::time::Span;
 
 use crate::cost::CostModel;
@@ -20,6 +22,7 @@ use crate::cost::CostModel;
 pub use domain::{ServerTable, TenantTable};
 /// How much may be with the device at once; requests are counted in units here.
 pub use evenkeel_core::sched::depth::DepthPolicy as Depth;
+pub use reach::Reach;
 
 /// Everything the operator decided.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -94,6 +97,16 @@ pub struct Backend {
     pub source: Source,
     /// How its requests are queued.
     pub scheduling: Scheduling,
+}
+
+impl Backend {
+    /// The tiered volume that it is, if it is one.
+    pub fn volume(&self) -> Option<&Tiered> {
+        match &self.source {
+            Source::Tiered(volume) => Some(volume),
+            _ => None,
+        }
+    }
 }
 
 /// What stands behind a backend.
@@ -299,8 +312,21 @@ pub struct Tenant {
     pub name: String,
     /// Which connections are its own: any of these.
     pub matches: Vec<Match>,
-    /// Its weight and limits. A limit holds on each backend by itself.
+    /// Its weight, floor, limits and latency goal. Floors and limits hold on each backend by
+    /// itself.
     pub share: Share,
+}
+
+impl Tenant {
+    /// Whether it is promised a rate.
+    pub fn has_floor(&self) -> bool {
+        self.share.floor != Floor::default()
+    }
+
+    /// Whether it has a goal for its response time.
+    pub fn has_goal(&self) -> bool {
+        self.share.latency_goal > Span::ZERO
+    }
 }
 
 /// One way to know a tenant. Of several tenants that match, the strongest kind of identity wins,

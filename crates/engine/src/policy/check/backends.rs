@@ -64,7 +64,9 @@ fn check_source(policy: &Policy, index: usize, found: &mut Findings) {
         );
     }
     let is_offered = matches!(&backend.source, Source::Upstream(upstream) if upstream.passthrough);
-    if !is_offered && !policy.exports.iter().any(|export| export.backend == backend.name) {
+    let is_tier = policy.volumes().any(|(_, volume)| volume.has_tier(&backend.name));
+    let is_used = policy.exports.iter().any(|export| export.backend == backend.name);
+    if !is_offered && !is_tier && !is_used {
         found.warning(
             place("name"),
             format!("no export uses backend {:?}", backend.name),

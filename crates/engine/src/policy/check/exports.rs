@@ -122,7 +122,8 @@ fn check_overlap(policy: &Policy, index: usize, source: &Source, found: &mut Fin
     let shares_bytes = |other: &&Export| {
         other.backend == export.backend
             && !other.read_only
-            && (matches!(source, Source::File { .. }) || file_name(other) == file_name(export))
+            && (matches!(source, Source::File { .. } | Source::Tiered(_))
+                || file_name(other) == file_name(export))
             && overlap(&range(other), &range(export))
     };
     if let Some(other) = policy.exports[..index].iter().find(shares_bytes) {

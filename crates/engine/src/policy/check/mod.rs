@@ -6,13 +6,14 @@
 //! the remedy. Nothing outside the policy is looked at: whether a file exists or a server answers
 //! shows when the gate starts.
 //!
-//! One file for each kind of item: `listeners`, `backends` (with groups), `exports`,
-//! `tenants`; the bounds on memory are here.
+//! One file for each kind of item: `listeners`, `backends` (with groups), `volumes` (of tiers),
+//! `exports`, `tenants`; the bounds on memory are here.
 
 mod backends;
 mod exports;
 mod listeners;
 mod tenants;
+mod volumes;
 
 use super::{Memory, Mode, Policy};
 
@@ -24,6 +25,8 @@ pub const MAXIMAL_REQUEST_BYTES: u64 = 32 << 20;
 pub struct Problem {
     /// Where.
     pub place: Place,
+    /// The other place, of two that contradict each other.
+    pub also: Option<Place>,
     /// Whether the policy can be put in force all the same.
     pub severity: Severity,
     /// What is wrong, with the offending value.
@@ -93,6 +96,13 @@ pub enum Place {
         /// The position in its list of matches.
         index: usize,
     },
+    /// One of the tiers of a volume.
+    Tier {
+        /// The position of the volume among the backends.
+        backend: usize,
+        /// The position in its list of tiers.
+        index: usize,
+    },
     /// [`Policy::memory`].
     Memory {
         /// Its field.
@@ -109,6 +119,7 @@ impl Policy {
         check_whole(self, &mut found);
         listeners::check(self, &mut found);
         backends::check(self, &mut found);
+        volumes::check(self, &mut found);
         exports::check(self, &mut found);
         tenants::check(self, &mut found);
         check_memory(&self.memory, &mut found);
@@ -124,13 +135,32 @@ struct Findings {
 
 impl Findings {
     fn error(&mut self, place: Place, message: impl Into<String>, remedy: impl Into<String>) {
-        let (message, remedy) = (message.into(), remedy.into());
-        self.problems.push(Problem { place, severity: Severity::Error, message, remedy });
+        self.push(Severity::Error, place, None, message.into(), remedy.into());
+    }
+
+    fn error_at_both(
+        &mut self,
+        place: Place,
+        also: Place,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
+        self.push(Severity::Error, place, Some(also), message.into(), remedy.into());
     }
 
     fn warning(&mut self, place: Place, message: impl Into<String>, remedy: impl Into<String>) {
-        let (message, remedy) = (message.into(), remedy.into());
-        self.problems.push(Problem { place, severity: Severity::Warning, message, remedy });
+        self.push(Severity::Warning, place, None, message.into(), remedy.into());
+    }
+
+    fn push(
+        &mut self,
+        severity: Severity,
+        place: Place,
+        also: Option<Place>,
+        message: String,
+        remedy: String,
+    ) {
+        self.problems.push(Problem { place, also, severity, message, remedy });
     }
 }
 
