@@ -9,6 +9,7 @@ pub mod checkers;
 pub mod device;
 pub mod disk;
 mod events;
+pub mod executor;
 pub mod faults;
 pub mod link;
 pub mod result;

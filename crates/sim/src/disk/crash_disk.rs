@@ -123,6 +123,22 @@ impl CrashDisk {
         id
     }
 
+    /// The commands that were submitted and not yet completed, oldest first.
+    pub fn under_way(&self) -> impl Iterator<Item = CommandId> {
+        self.in_flight.keys().copied()
+    }
+
+    /// Whether a command under way touches a byte that this one touches, and one of the two
+    /// changes it: then their order would be anybody's guess.
+    pub fn conflicts(&self, command: &Command) -> bool {
+        let (offset, length_bytes) = command.range();
+        self.in_flight.values().any(|flight| {
+            let (other, other_bytes) = flight.command.range();
+            let changes = command.changes_content() || flight.command.changes_content();
+            changes && offset < other + other_bytes && other < offset + length_bytes
+        })
+    }
+
     /// How long the drive holds a command back beyond its usual time, by its faults.
     pub fn stall(&self, id: CommandId) -> Option<Stall> {
         match self.in_flight.get(&id)?.fault {

@@ -28,18 +28,27 @@
 //! assert_eq!(seen, [(Ok(1), Ok(0)), (Ok(2), Ok(0)), (Ok(1), Ok(3)), (Ok(2), Ok(3))]);
 //! # Ok::<(), evenkeel_sim::disk::DiskError>(())
 //! ```
+//!
+//! A [`Rack`] adds time and [`SimDrive`] the face that the store knows; the store's futures then run
+//! on [`crate::executor`], and the fuse of the rack cuts the power at any command.
 
 mod command;
 mod crash_disk;
 mod cut;
+mod drive;
 mod extent;
 mod fault;
+mod jitter;
 mod platter;
+mod rack;
 #[cfg(test)]
 mod tests;
 
 pub use command::{Answer, Command, CommandId, DiskError};
 pub use crash_disk::{CrashDisk, Unflushed};
 pub use cut::{CutOptions, Fate, SeededCut, Tearing, UnitFate, every_cut};
+pub use drive::{SimDrive, SimDriveOptions};
 pub use fault::{Fault, FaultPlan, FaultRates, Stall};
+pub use jitter::{Jitter, JitterOptions};
 pub use platter::{BLOCK_BYTES, Platter, SECTOR_BYTES};
+pub use rack::{BayId, Rack};
