@@ -30,8 +30,9 @@ pub struct Args {
     /// Request size, or sizes with weights: 4KiB, or 4KiB:3,64KiB:1.
     #[arg(long, default_value = "4KiB", value_name = "SIZES", value_parser = sizes)]
     size: Sizes,
-    /// Offsets: seq, random, or zipf with an optional skew, as in zipf:0.99.
-    #[arg(long, default_value = "random", value_parser = pattern)]
+    /// Offsets: seq, random, zipf with an optional skew, as in zipf:0.99, or hot:90%:1GiB, where
+    /// 90 % of the requests lie within the first GiB and the others behind it.
+    #[arg(long, default_value = "random", value_name = "PATTERN", value_parser = pattern)]
     pattern: Pattern,
     /// Part of the requests that read; the others write.
     #[arg(long, default_value_t = 100, value_name = "PERCENT")]
@@ -150,16 +151,29 @@ fn sizes(text: &str) -> Result<Sizes, String> {
 }
 
 fn pattern(text: &str) -> Result<Pattern, String> {
-    let (name, skew) = text.split_once(':').unwrap_or((text, "0.99"));
-    match name {
-        "seq" => Ok(Pattern::Sequential),
-        "random" => Ok(Pattern::Uniform),
-        "zipf" => match skew.parse() {
+    let (name, figures) = text.split_once(':').unwrap_or((text, ""));
+    match (name, figures) {
+        ("seq", "") => Ok(Pattern::Sequential),
+        ("random", "") => Ok(Pattern::Uniform),
+        ("zipf", "") => Ok(Pattern::Zipf { theta: 0.99 }),
+        ("zipf", skew) => match skew.parse() {
             Ok(theta) => Ok(Pattern::Zipf { theta }),
             Err(_) => Err(format!("`{skew}` is no skew; 0.99 is customary")),
         },
-        _ => Err("known are seq, random and zipf".to_owned()),
+        ("hot", figures) => hot(figures),
+        _ => Err("known are seq, random, zipf and hot".to_owned()),
     }
+}
+
+/// `90%:1GiB`.
+fn hot(figures: &str) -> Result<Pattern, String> {
+    let (percent, size) = figures.split_once("%:").ok_or("write it as hot:90%:1GiB")?;
+    let hot_bytes = parse_size(size).map_err(|error| error.to_string())?;
+    let parsed = percent.parse::<f64>().ok().filter(|percent| (0.0..=100.0).contains(percent));
+    let percent = parsed.ok_or_else(|| format!("`{percent}` is no part; write 0 to 100"))?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
+    let requests_ppm = (percent * 10_000.0).round() as u32;
+    Ok(Pattern::Hot { hot_bytes, requests_ppm })
 }
 
 fn range(text: &str) -> Result<Range<u64>, String> {
@@ -208,10 +222,18 @@ mod tests {
     }
 
     #[test]
+    fn a_hot_part_has_its_percentage_and_its_size() {
+        let group = &plan("nbd://a --pattern hot:99.95%:64MiB").unwrap().groups[0];
+        assert_eq!(group.pattern, Pattern::Hot { hot_bytes: 64 << 20, requests_ppm: 999_500 });
+    }
+
+    #[test]
     fn a_command_line_that_makes_no_sense_says_why() {
         let refusal = |line: &str| plan(line).unwrap_err().to_string();
         assert!(refusal("nbd://a --size 4096").contains("no unit"));
-        assert!(refusal("nbd://a --pattern spiral").contains("seq, random and zipf"));
+        assert!(refusal("nbd://a --pattern spiral").contains("seq, random, zipf and hot"));
+        assert!(refusal("nbd://a --pattern hot:90").contains("hot:90%:1GiB"));
+        assert!(refusal("nbd://a --pattern hot:101%:1GiB").contains("0 to 100"));
         assert!(refusal("nbd://a --range 2MiB..1MiB").contains("empty"));
         assert!(refusal("nbd://a --rate 3MiB/s").contains("in requests"));
         assert!(refusal("nbd://a --verify").contains("--read below 100"));

@@ -38,6 +38,8 @@ pub(super) enum Verdict {
     Attained,
     /// It does not.
     Fails,
+    /// A figure that nothing is demanded of here.
+    Shown,
 }
 
 impl Verdict {
@@ -51,6 +53,7 @@ impl Verdict {
             Self::Holds => ("holds", "32"),
             Self::Attained => ("attained", "33"),
             Self::Fails => ("FAILS", "31;1"),
+            Self::Shown => ("shown", "2"),
         };
         if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }

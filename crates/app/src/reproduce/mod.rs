@@ -4,6 +4,7 @@
 //! the claim holds, and why where it does not. The papers' figures are in one data file each and
 //! nowhere in the code that computes.
 
+mod baa;
 mod claim;
 mod drives;
 mod forecast;
@@ -21,6 +22,8 @@ Examples:
   evenkeel reproduce vpfs --quick --json
   evenkeel reproduce vpfs --plot ./figures
   evenkeel reproduce vpfs --simulated only
+  evenkeel reproduce baa
+  evenkeel reproduce baa --only fluid
   evenkeel reproduce forecast --quick
   evenkeel reproduce drives --recordings ./measured-drives
 
@@ -37,6 +40,9 @@ enum Paper {
     /// Virtualization-based bandwidth management for parallel storage (PDSW 2010): a gate before
     /// each data server of a striped file system. Needs nbdkit for the data servers.
     Vpfs(vpfs::VpfsOptions),
+    /// Balancing fairness and efficiency in tiered storage systems with bottleneck-aware allocation
+    /// (FAST 2014): a slow and a fast device shared by clients of unequal hit ratios.
+    Baa(baa::BaaOptions),
     /// The simulator against this machine: seven scenarios live, on nbdkit's rate and delay filters
     /// behind a gate, and in virtual time. Needs nbdkit.
     Forecast(Options),
@@ -69,6 +75,7 @@ struct Options {
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     match &args.paper {
         Paper::Vpfs(options) => vpfs::run(options),
+        Paper::Baa(options) => baa::run(options),
         Paper::Forecast(options) => forecast::run(options),
         Paper::Drives(options) => drives::run(options),
     }

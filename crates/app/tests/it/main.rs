@@ -12,11 +12,13 @@
 //! | `plan` | a trace is forecast beside the present, with a verdict |
 //! | `trace` | traces convert, stream in bounded memory, and say what is wrong with them |
 //! | `trace_replay` | the gate records what it serves, and replays keep their times |
+//! | `baa` | the figures of bottleneck-aware allocation come out |
 //! | `calibrate` | the rate and the delay of a known server are found, and nothing is harmed |
 //! | `cli` | what people and scripts see: diagnostics, exit codes, help |
 //!
 //! A test that misses a program it needs says `SKIPPED`; `cargo xtask setup` installs them.
 
+mod baa;
 mod calibrate;
 mod cli;
 mod clients;

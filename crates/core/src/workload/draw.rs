@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::hot::Hot;
 use super::zipf::Zipf;
 use super::{Mix, Pattern};
 use crate::prng::Prng;
@@ -42,7 +43,15 @@ struct Class {
     weight: u64,
     /// Places within the range, `align_bytes` apart.
     places: u64,
-    zipf: Option<Zipf>,
+    preference: Preference,
+}
+
+/// Which places are drawn more often than others.
+#[derive(Clone, Debug)]
+enum Preference {
+    None,
+    Zipf(Zipf),
+    Hot(Hot),
 }
 
 #[derive(Clone, Debug)]
@@ -57,7 +66,7 @@ const SCATTER: u64 = 2_305_843_009_213_693_967;
 
 impl Drawer {
     /// The requests of one client on `range` of its target; `start` is where a sequential one
-    /// begins. None if the largest request does not fit.
+    /// begins. None if the largest request does not fit, into the range or a part of it.
     pub fn new(mix: &Mix<'_>, range: Range<u64>, start: u64, seed: u64) -> Option<Self> {
         let room_bytes = range.end - range.start;
         let sizes = mix.sizes.iter().map(|size| size.size_bytes);
@@ -67,21 +76,28 @@ impl Drawer {
         }
         let class = |size_bytes: u32, weight: u32| {
             let places = (room_bytes - u64::from(size_bytes)) / align_bytes + 1;
-            let zipf = match mix.pattern {
-                Pattern::Zipf { theta } => Some(Zipf::new(places, theta)),
-                Pattern::Sequential | Pattern::Uniform => None,
+            let preference = match mix.pattern {
+                Pattern::Sequential | Pattern::Uniform => Preference::None,
+                Pattern::Zipf { theta } => Preference::Zipf(Zipf::new(places, theta)),
+                Pattern::Hot { hot_bytes, requests_ppm } => Preference::Hot(Hot::new(
+                    (hot_bytes, requests_ppm),
+                    room_bytes,
+                    (u64::from(size_bytes), align_bytes),
+                )?),
             };
-            Class { size_bytes, weight: u64::from(weight), places, zipf }
+            Some(Class { size_bytes, weight: u64::from(weight), places, preference })
         };
         let order = match mix.pattern {
             Pattern::Sequential => Order::Sequential { next: start },
-            Pattern::Uniform | Pattern::Zipf { .. } => Order::Random { align_bytes },
+            Pattern::Uniform | Pattern::Zipf { .. } | Pattern::Hot { .. } => {
+                Order::Random { align_bytes }
+            }
         };
         let classes = mix.sizes.iter().map(|size| class(size.size_bytes, size.weight));
         Some(Self {
             prng: Prng::new(seed),
             range,
-            classes: classes.collect(),
+            classes: classes.collect::<Option<_>>()?,
             weight_sum: mix.sizes.iter().map(|size| u64::from(size.weight)).sum(),
             order,
             read_percent: u64::from(mix.read_percent),
@@ -144,9 +160,10 @@ impl Drawer {
                 offset
             }
             Order::Random { align_bytes } => {
-                let place = match &class.zipf {
-                    Some(zipf) => scatter(zipf.draw(&mut self.prng), class.places),
-                    None => self.prng.below(class.places),
+                let place = match &class.preference {
+                    Preference::None => self.prng.below(class.places),
+                    Preference::Zipf(zipf) => scatter(zipf.draw(&mut self.prng), class.places),
+                    Preference::Hot(hot) => hot.draw(&mut self.prng),
                 };
                 self.range.start + place * *align_bytes
             }
@@ -188,7 +205,8 @@ mod tests {
     #[test]
     fn random_requests_are_aligned_and_stay_in_range() {
         let sizes = [4096, 65_536].map(|size_bytes| WeightedSize { size_bytes, weight: 1 });
-        for pattern in [Pattern::Uniform, Pattern::Zipf { theta: 0.99 }] {
+        let hot = Pattern::Hot { hot_bytes: 100_000, requests_ppm: 300_000 };
+        for pattern in [Pattern::Uniform, Pattern::Zipf { theta: 0.99 }, hot] {
             let mix = Mix { pattern, sizes: &sizes, ..READS };
             let mut drawer = drawer(&mix, 1 << 20..2 << 20);
             for _ in 0..10_000 {
@@ -243,7 +261,10 @@ mod tests {
     }
 
     #[test]
-    fn a_request_larger_than_the_range_is_refused() {
+    fn a_request_larger_than_the_range_or_its_part_is_refused() {
         assert!(Drawer::new(&READS, 0..4095, 0, 1).is_none());
+        let pattern = Pattern::Hot { hot_bytes: 4096, requests_ppm: 500_000 };
+        assert!(Drawer::new(&Mix { pattern, ..READS }, 0..4096, 0, 1).is_none());
+        assert!(Drawer::new(&Mix { pattern, ..READS }, 0..8192, 0, 1).is_some());
     }
 }

@@ -4,6 +4,7 @@
 //! the same seed asks for the same offsets and sizes at the same instants in both worlds.
 
 mod draw;
+mod hot;
 mod pace;
 mod zipf;
 
@@ -51,6 +52,29 @@ pub enum Pattern {
         /// Skew, above 0; 0.99 is customary.
         theta: f64,
     },
+    /// The first bytes of the range get so many of the requests, the rest the others; within
+    /// either every offset is equally likely.
+    Hot {
+        /// Length of the first part.
+        hot_bytes: u64,
+        /// How many of a million requests fall into it.
+        requests_ppm: u32,
+    },
+}
+
+impl Pattern {
+    /// What is wrong with its figures, if anything.
+    pub fn fault(&self) -> Option<&'static str> {
+        match *self {
+            Self::Zipf { theta } if !(theta.is_finite() && theta > 0.0) => {
+                Some("its skew is not above zero")
+            }
+            Self::Hot { requests_ppm, .. } if requests_ppm > hot::ALL_PPM => {
+                Some("more than all of its requests are in the hot part")
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Of what the requests of a client are made up.

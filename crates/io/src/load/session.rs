@@ -179,7 +179,8 @@ fn member(
     let drawer = Drawer::new(&spec.mix(), range, part.start, seed).ok_or_else(|| {
         let largest = spec.size_bytes_max();
         spec.fault(format!(
-            "a request of {largest} bytes does not fit the {room_bytes} bytes of the range"
+            "a request of {largest} bytes does not fit the {room_bytes} bytes of the range, or \
+             its hot part or the rest"
         ))
     })?;
     let pace = spec.pace(start, index, seed ^ u64::MAX);

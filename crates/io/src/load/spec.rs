@@ -138,6 +138,7 @@ impl LoadSpec {
     fn check(&self, runtime: Option<Span>) -> Result<(), LoadError> {
         let sizes_ok =
             self.sizes.iter().all(|size| (1..=SIZE_BYTES_MAX).contains(&size.size_bytes));
+        let pattern = self.pattern.fault();
         let rate_ok = |rate: f64| rate.is_finite() && rate > 0.0;
         let faults = [
             (self.targets.is_empty(), "it has no address to send to"),
@@ -151,10 +152,7 @@ impl LoadSpec {
                 runtime.is_none() && self.requests.is_none(),
                 "nothing ends it: give a runtime or a number of requests",
             ),
-            (
-                matches!(self.pattern, Pattern::Zipf { theta } if !rate_ok(theta)),
-                "its skew is not above zero",
-            ),
+            (pattern.is_some(), pattern.unwrap_or_default()),
             (
                 matches!(self.arrivals, Arrivals::Constant { per_second: rate }
                     | Arrivals::Poisson { per_second: rate } if !rate_ok(rate)),

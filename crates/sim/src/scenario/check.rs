@@ -6,8 +6,8 @@ use evenkeel_core::time::Span;
 use evenkeel_engine::policy::check::{Place, Severity};
 
 use super::{
-    Arrivals, CLIENTS_MAX, DEPTH_MAX, Pattern, Replay, ReplayTiming, Route, SIZE_BYTES_MAX,
-    Scenario, Workload,
+    Arrivals, CLIENTS_MAX, DEPTH_MAX, Replay, ReplayTiming, Route, SIZE_BYTES_MAX, Scenario,
+    Workload,
 };
 use crate::faults::{FaultKind, LinkPlace};
 use crate::link::LinkSpec;
@@ -136,6 +136,7 @@ impl Scenario {
         }
         check_link(&place, &workload.link)?;
         let in_bounds = |size: u32| (1..=SIZE_BYTES_MAX).contains(&size);
+        let pattern = workload.pattern.fault();
         let positive = |rate: f64| rate.is_finite() && rate > 0.0;
         let faults = [
             (workload.targets.is_empty(), "it has no target"),
@@ -148,10 +149,7 @@ impl Scenario {
             ),
             (workload.sizes.iter().all(|size| size.weight == 0), "its sizes all have weight zero"),
             (workload.read_percent > 100, "more than 100 percent of its requests read"),
-            (
-                matches!(workload.pattern, Pattern::Zipf { theta } if !positive(theta)),
-                "its skew is not above zero",
-            ),
+            (pattern.is_some(), pattern.unwrap_or_default()),
             (
                 rate_of(workload.arrivals).is_some_and(|rate| !positive(rate)),
                 "its rate is not above zero",

@@ -229,7 +229,9 @@ impl<'s> World<'s> {
         let mixed = scenario.seed ^ (group as u64) << 32 ^ u64::from(index);
         let seed = Prng::new(mixed).next_u64();
         let Some(drawer) = Drawer::new(&workload.mix(), whole, part.start, seed) else {
-            return fault(format!("a request of {largest} bytes does not fit its range"));
+            return fault(format!(
+                "a request of {largest} bytes does not fit its range, or the hot part or the rest"
+            ));
         };
         let start = self.groups[group].schedule.active.start;
         let pace = workload.pace(start, index, seed ^ u64::MAX);

@@ -107,7 +107,7 @@ impl Outcome {
             attainable: is_dry.then(|| format!("{attainable:.2}")),
             verdict,
             why: match verdict {
-                Verdict::Holds => None,
+                Verdict::Holds | Verdict::Shown => None,
                 Verdict::Attained => Some(dry),
                 Verdict::Fails if is_dry => Some(dry),
                 Verdict::Fails => Some(

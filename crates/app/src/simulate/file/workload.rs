@@ -171,25 +171,48 @@ fn size(value: &Value<'_>, out: &mut Diagnostics) -> Option<u32> {
     fits
 }
 
-/// `"uniform"`, `"sequential"`, or `{ zipf = 0.99 }`.
+/// `"uniform"`, `"sequential"`, `{ zipf = 0.99 }`, or `{ hot = 90, bytes = "1 GiB" }`.
 fn pattern(value: &Value<'_>, out: &mut Diagnostics) -> Option<Pattern> {
+    const EXAMPLES: &str =
+        "`\"uniform\"`, `\"sequential\"`, `{ zipf = 0.99 }` or `{ hot = 90, bytes = \"1 GiB\" }`";
     match value.get_ref() {
         DeValue::Table(_) => {
             let mut fields = Fields::of("`pattern`", value, out)?;
-            let skew = fields.required("zipf", values::thousandths, out);
+            let skew = fields.optional("zipf", values::thousandths, out);
+            let hot = fields.optional("hot", values::thousandths, out);
+            let bytes = fields.optional("bytes", values::size, out);
             fields.finish(out);
-            Some(Pattern::Zipf { theta: f64::from(skew?.into_inner()) / 1000.0 })
+            match (skew, hot, bytes) {
+                (Some(skew), None, None) => {
+                    Some(Pattern::Zipf { theta: f64::from(skew.into_inner()) / 1000.0 })
+                }
+                (None, Some(percent), Some(bytes)) => hot_part(&percent, bytes.into_inner(), out),
+                _ => {
+                    out.error(value.span(), "this pattern is none", format!("write {EXAMPLES}"));
+                    None
+                }
+            }
         }
         DeValue::String(_) => {
             let choices = [("uniform", Pattern::Uniform), ("sequential", Pattern::Sequential)];
             values::choice(value, "a pattern", &choices, out)
         }
         _ => {
-            let examples = "`\"uniform\"`, `\"sequential\"` or `{ zipf = 0.99 }`";
-            mismatch(value, "a pattern", examples, out);
+            mismatch(value, "a pattern", EXAMPLES, out);
             None
         }
     }
+}
+
+/// So many percent, in thousandths, of the requests within the first bytes.
+fn hot_part(percent: &Spanned<u32>, hot_bytes: u64, out: &mut Diagnostics) -> Option<Pattern> {
+    let requests_ppm = percent.get_ref() * 10;
+    let pattern = Pattern::Hot { hot_bytes, requests_ppm };
+    if pattern.fault().is_some() {
+        out.error(percent.span(), "more than all of them", "write at most 100");
+        return None;
+    }
+    Some(pattern)
 }
 
 fn percent(value: &Value<'_>, out: &mut Diagnostics) -> Option<u8> {
