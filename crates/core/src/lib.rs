@@ -8,6 +8,7 @@ pub mod fair;
 pub mod float;
 pub mod histogram;
 pub mod id;
+pub mod place;
 pub mod prng;
 pub mod sched;
 pub mod share;
