@@ -8,6 +8,7 @@ use evenkeel_core::sched::fifo::Fifo;
 use evenkeel_core::sched::limit::Limited;
 use evenkeel_core::sched::mclock::Mclock;
 use evenkeel_core::sched::sfq::{Sfq, SfqOptions};
+use evenkeel_core::sched::tiered::{DeviceOptions, TieredOptions, lanes};
 use evenkeel_core::sched::{Limit, Next, Scheduler, Share};
 use evenkeel_core::time::{Nanos, Span};
 
@@ -56,6 +57,14 @@ fn no_policy_allocates_in_steady_state() {
     assert_eq!(allocations(Limited::new(sfq(Span::ZERO))), 0);
     assert_eq!(allocations(Edf::new(DepthPolicy::Requests(32))), 0);
     assert_eq!(allocations(Mclock::new(DepthPolicy::Requests(32))), 0);
+}
+
+#[test]
+fn a_dispatcher_over_devices_allocates_between_solves_nothing() {
+    let device =
+        DeviceOptions { depth: DepthPolicy::Requests(32), capacity_cost_per_second: 1_000_000_000 };
+    let options = TieredOptions { epoch: Span(u64::MAX), ..TieredOptions::usual(vec![device]) };
+    assert_eq!(allocations(lanes(&options).remove(0)), 0);
 }
 
 #[test]

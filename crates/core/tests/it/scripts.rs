@@ -9,11 +9,13 @@
 //! | `fifo [depth=N]` | a new scheduler, clock at 0 |
 //! | `sfq depth=N [hold=MS]`, `sfq bytes=N [hold=MS]` | likewise |
 //! | `mclock depth=N`, `edf depth=N` | likewise |
+//! | `tiered slow=IOPS fast=IOPS depth=N window=N` | likewise, over two devices |
 //! | `tenant N [weight=N] [floor=N] [goal=MS] [iops=N burst=N]` | adds or changes a tenant |
 //! | `at MS` | sets the clock |
-//! | `send TENANT COUNT [cost=US] [size=BYTES]` | tickets arrive, named by a running number |
-//! | `poll` | dispatches whatever may go: `tenant:ticket` in order, then why it stops |
+//! | `send TENANT COUNT [cost=US] [size=BYTES] [device=N]` | tickets arrive, named by a number |
+//! | `poll` | dispatches whatever may go: `tenant:ticket` in order, then why it stops; by device |
 //! | `done TICKET...` / `withdraw TICKET...` / `drain` | what they say |
+//! | `status` | the last solve over several devices, in words |
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,16 +28,20 @@ use evenkeel_core::sched::fifo::Fifo;
 use evenkeel_core::sched::limit::Limited;
 use evenkeel_core::sched::mclock::Mclock;
 use evenkeel_core::sched::sfq::{Sfq, SfqOptions};
+use evenkeel_core::sched::tiered::{DeviceOptions, TieredLane, TieredOptions, lanes};
 use evenkeel_core::sched::{Floor, Limit, Next, Scheduler, Share};
-use evenkeel_core::ticket::Ticket;
+use evenkeel_core::ticket::{Cost, Ticket};
 use evenkeel_core::time::{Nanos, Span};
 
 use crate::support::ticket;
 
 struct Stage {
-    scheduler: Box<dyn Scheduler>,
+    /// One scheduler per device.
+    schedulers: Vec<Box<dyn Scheduler>>,
+    tiered: Option<TieredLane>,
     now: Nanos,
-    tickets: Vec<Ticket>,
+    /// With the device that each is for.
+    tickets: Vec<(usize, Ticket)>,
 }
 
 /// The words of a command that are not `name=value`, and the values by name.
@@ -69,7 +75,21 @@ impl<'a> Words<'a> {
 
 impl Stage {
     fn new(scheduler: Box<dyn Scheduler>) -> Self {
-        Self { scheduler, now: Nanos(0), tickets: Vec::new() }
+        Self { schedulers: vec![scheduler], tiered: None, now: Nanos(0), tickets: Vec::new() }
+    }
+
+    fn tiered(words: &Words<'_>) -> Self {
+        let device = |name| DeviceOptions {
+            depth: depth(words),
+            capacity_cost_per_second: words.value(name) * Cost::ONE.0,
+        };
+        let window = u32::try_from(words.value("window")).unwrap();
+        let usual = TieredOptions::usual(["slow", "fast"].map(device).to_vec());
+        let lanes = lanes(&TieredOptions { window, ..usual });
+        let tiered = lanes.first().cloned();
+        let boxed = |lane| -> Box<dyn Scheduler> { Box::new(lane) };
+        let schedulers = lanes.into_iter().map(boxed).collect();
+        Self { schedulers, tiered, now: Nanos(0), tickets: Vec::new() }
     }
 
     fn run(&mut self, line: &str, output: &mut String) {
@@ -82,21 +102,30 @@ impl Stage {
             "sfq" => *self = Self::new(Box::new(Limited::new(new_sfq(&words)))),
             "edf" => *self = Self::new(Box::new(Edf::new(depth(&words)))),
             "mclock" => *self = Self::new(Box::new(Mclock::new(depth(&words)))),
+            "tiered" => *self = Self::tiered(&words),
             "tenant" => self.tenant(&words),
             "at" => self.now = Nanos(u64::from(words.number(1)) * 1_000_000),
             "send" => self.send(&words),
             "poll" => self.poll(output),
-            "done" => self.named_tickets(&words).iter().for_each(|ticket| {
-                self.scheduler.complete(self.now, *ticket);
+            "done" => self.named_tickets(&words).iter().for_each(|&(device, ticket)| {
+                self.schedulers[device].complete(self.now, ticket);
             }),
             "withdraw" => {
-                for ticket in self.named_tickets(&words) {
-                    let found = self.scheduler.withdraw(self.now, ticket);
+                for (device, ticket) in self.named_tickets(&words) {
+                    let found = self.schedulers[device].withdraw(self.now, ticket);
                     let said = if found { "withdrawn" } else { "not queued" };
                     writeln!(output, "{} {said}", name(&ticket)).unwrap();
                 }
             }
-            "drain" => writeln!(output, "{}", names(&self.scheduler.drain())).unwrap(),
+            "drain" => {
+                for scheduler in &mut self.schedulers {
+                    writeln!(output, "{}", names(&scheduler.drain())).unwrap();
+                }
+            }
+            "status" => {
+                let status = self.tiered.as_ref().and_then(TieredLane::status);
+                write!(output, "{}", status.expect("a solve before").explanation).unwrap();
+            }
             other => panic!("unknown command {other}"),
         }
     }
@@ -112,11 +141,10 @@ impl Stage {
         let latency_goal = Span::from_millis(words.value("goal"));
         let tenant = TenantId(words.number(1));
         let floor = Floor { rate_iops: words.value("floor"), ..Floor::default() };
-        self.scheduler.configure(
-            self.now,
-            tenant,
-            Share { weight_milli, limit, floor, latency_goal },
-        );
+        let share = Share { weight_milli, limit, floor, latency_goal };
+        for scheduler in &mut self.schedulers {
+            scheduler.configure(self.now, tenant, share);
+        }
     }
 
     fn send(&mut self, words: &Words<'_>) {
@@ -126,27 +154,32 @@ impl Stage {
             let slot = u32::try_from(self.tickets.len()).unwrap();
             let sent = ticket(words.number(1) as usize, slot, cost_us * 1000);
             let sent = Ticket { size_bytes, ..sent };
-            self.tickets.push(sent);
-            self.scheduler.enqueue(self.now, sent);
+            let device = usize::try_from(words.value("device")).unwrap();
+            self.tickets.push((device, sent));
+            self.schedulers[device].enqueue(self.now, sent);
         }
     }
 
     fn poll(&mut self, output: &mut String) {
-        let mut dispatched = Vec::new();
-        let stop = loop {
-            match self.scheduler.poll(self.now) {
-                Next::Dispatch(ticket) => dispatched.push(ticket),
-                Next::WaitUntil(at) => break format!("wait {}", at.since(self.now)),
-                Next::Idle => break "idle".to_owned(),
+        let devices = self.schedulers.len();
+        for (device, scheduler) in self.schedulers.iter_mut().enumerate() {
+            let mut dispatched = Vec::new();
+            let stop = loop {
+                match scheduler.poll(self.now) {
+                    Next::Dispatch(ticket) => dispatched.push(ticket),
+                    Next::WaitUntil(at) => break format!("wait {}", at.since(self.now)),
+                    Next::Idle => break "idle".to_owned(),
+                }
+            };
+            let prefix = if devices > 1 { format!("device {device}: ") } else { String::new() };
+            if !dispatched.is_empty() {
+                writeln!(output, "{prefix}{}", names(&dispatched)).unwrap();
             }
-        };
-        if !dispatched.is_empty() {
-            writeln!(output, "{}", names(&dispatched)).unwrap();
+            writeln!(output, "{prefix}{stop}, {} queued", scheduler.queued()).unwrap();
         }
-        writeln!(output, "{stop}, {} queued", self.scheduler.queued()).unwrap();
     }
 
-    fn named_tickets(&self, words: &Words<'_>) -> Vec<Ticket> {
+    fn named_tickets(&self, words: &Words<'_>) -> Vec<(usize, Ticket)> {
         (1..words.plain.len()).map(|i| self.tickets[words.number(i) as usize]).collect()
     }
 }

@@ -36,8 +36,8 @@ use crate::ticket::Cost;
 /// What a request of mean cost counts as.
 const REQUEST: u64 = 1 << 20;
 
-/// The greatest weight, that of the tenant with the greatest rate.
-pub(super) const WEIGHT_MAX: u32 = 1_000_000_000;
+/// The weight of the tenant with the greatest rate. One that comes later may have more.
+pub(super) const WEIGHT_TOP: u32 = 1 << 26;
 
 /// Virtual times and weights of all tenants.
 #[derive(Clone, Debug, Default)]
@@ -59,7 +59,7 @@ struct Account {
 /// What a solve says of one tenant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
-    /// Relative weight, 1 to [`WEIGHT_MAX`].
+    /// Relative weight, at least 1.
     pub(super) weight: u32,
     /// Cost of a request, by device.
     pub(super) mean_costs: [u64; DEVICES_MAX],
@@ -136,9 +136,9 @@ fn in_requests(cost: Cost, mean: u64) -> u64 {
     amount.max(1)
 }
 
-/// The virtual time in which a tenant of [`WEIGHT_MAX`] is served that many requests of mean cost.
+/// The virtual time in which a tenant of [`WEIGHT_TOP`] is served that many requests of mean cost.
 pub(super) fn time_of(requests: u64) -> Tag {
-    let one = Scale::new(WEIGHT_MAX).advance(Cost(REQUEST));
+    let one = Scale::new(WEIGHT_TOP).advance(Cost(REQUEST));
     Tag(one.0 * u128::from(requests))
 }
 

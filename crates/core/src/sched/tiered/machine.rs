@@ -9,7 +9,7 @@ use super::super::{Next, Share};
 use super::change::ChangeDetector;
 use super::estimate::{Estimate, Mean};
 use super::front::{Bound, Front};
-use super::ledger::{Ledger, Terms, WEIGHT_MAX, time_of};
+use super::ledger::{Ledger, Terms, WEIGHT_TOP, time_of};
 use super::offer::Offer;
 use super::solve::{Asked, Counters, Outcome, Solver, Status};
 use super::{DeviceOptions, TieredOptions};
@@ -368,7 +368,7 @@ impl Tiered {
         let seconds = |(asked, terms): (&Asked, &Terms)| {
             let parts = asked.parts.iter().copied().filter(|&part| part > RARE_PART);
             let least_part = parts.fold(1.0, f64::min);
-            let rate_iops = f64::from(terms.weight) / f64::from(WEIGHT_MAX) * outcome.rate_max_iops;
+            let rate_iops = f64::from(terms.weight) / f64::from(WEIGHT_TOP) * outcome.rate_max_iops;
             f64::from(self.window) / (rate_iops * least_part)
         };
         let longest = asked.iter().zip(&outcome.terms).map(seconds).fold(least, f64::max);

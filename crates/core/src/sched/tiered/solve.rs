@@ -9,19 +9,21 @@
 //! floor, limit         the greater floor, the lesser limit of requests and bytes / mean size
 //! ```
 //!
-//! The rates of the solution become weights, relative to the greatest. Two kinds of tenants get a
-//! weight that is not their rate:
+//! The rates of the solution become weights, relative to the greatest. Three kinds of tenants get
+//! a weight that is not their rate:
 //!
 //! - **Who asks for little** is allotted no more than that, so that others have the rest; yet its
 //!   weight is what it is entitled to. A burst is then served at once, not at the pace of the calm
 //!   before it.
 //! - **Who came after the solve** starts with the least that others have per share, until the next
 //!   one, which is due soon.
+//! - **Whom the floors of others leave nothing** gets a thousandth of its fair share: nobody is to
+//!   wait for ever.
 //!
 //! Floors were admitted for the hit ratios of their day. If those have changed so that the floors
 //! no longer fit a device, all are scaled by what does, and it is counted.
 
-use super::ledger::{Terms, WEIGHT_MAX};
+use super::ledger::{Terms, WEIGHT_TOP};
 use crate::id::TenantId;
 use crate::sched::Share;
 use crate::share::explain::{Explanation, explain};
@@ -33,6 +35,9 @@ use crate::share::{
 
 /// How far below its cap a rate counts as held by it: rounding.
 const AT_CAP: f64 = 1.0 - 1e-9;
+
+/// Part of its fair share that nobody's weight is below.
+const LEAST_PART: f64 = 1e-3;
 
 /// Floors that are scaled end this far below what fits, for rounding.
 const FLOORS_FIT: f64 = 1.0 - 1e-9;
@@ -163,7 +168,7 @@ impl Solver {
     pub(super) fn newcomer(&self, share: &Share) -> u32 {
         let (weight, of) = self.last.as_ref().map_or((1, 1), |last| last.newcomers);
         let scaled = u128::from(weight) * u128::from(share.weight_milli) / u128::from(of.max(1));
-        u32::try_from(scaled).unwrap_or(WEIGHT_MAX).clamp(1, WEIGHT_MAX)
+        u32::try_from(scaled).unwrap_or(u32::MAX).max(1)
     }
 
     /// The last solve, if there was one.
@@ -212,7 +217,7 @@ impl Solver {
                 Some(level) => level * problem.fair_share_iops(client),
                 None => per_weight * terms.weight,
             };
-            rate.max(share)
+            rate.max(share).max(problem.fair_share_iops(client) * LEAST_PART)
         };
         allocation.rates_iops.iter().enumerate().map(entitled).collect()
     }
@@ -239,10 +244,10 @@ fn least_per_share(terms: &[Terms], asked: &[Asked]) -> (u32, u32) {
 
 /// A part of the greatest rate as a weight.
 fn weight(part: f64) -> u32 {
-    let scaled = part * f64::from(WEIGHT_MAX);
+    let scaled = part * f64::from(WEIGHT_TOP);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
     let rounded = scaled.round() as u32;
-    rounded.clamp(1, WEIGHT_MAX)
+    rounded.clamp(1, WEIGHT_TOP)
 }
 
 fn unreachable_problem(error: ProblemError) -> ! {

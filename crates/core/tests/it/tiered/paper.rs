@@ -1,14 +1,9 @@
 //! The figures of the paper's talk, from a dispatcher that has to estimate the hit ratios itself.
 
-use evenkeel_core::share::{BottleneckAware, Discipline};
+use evenkeel_core::share::Discipline;
 use evenkeel_core::time::Span;
 
-use super::world::{Client, Service, World};
-
-/// As people would use it.
-fn usual() -> Discipline {
-    Discipline::BottleneckAware(BottleneckAware::default())
-}
+use super::world::{Client, Service, World, usual};
 
 /// How busy a slow device of 100 and a fast one of 5000 requests per second are.
 fn utilisation(discipline: Discipline, hits: &[f64], service: Service) -> [f64; 2] {
@@ -43,4 +38,32 @@ fn a_third_client_bounds_the_fast_device_by_fairness() {
     assert_fast(&hits, Discipline::FairQueuing, 0.065, 0.03);
     assert_fast(&hits, Discipline::Drf, 0.439, 0.03);
     assert_fast(&hits, usual(), 0.693, 0.03);
+}
+
+#[test]
+fn a_change_of_a_hit_ratio_is_made_good_within_ten_seconds() {
+    let clients = [0.45, 0.95].map(Client::new).to_vec();
+    let mut world = World::new(&[200, 3000], usual(), clients);
+    world.run(Span::from_secs(60));
+    let before = world.run(Span::from_secs(60));
+    assert!((world.utilisation(&before)[1] - 0.6606).abs() < 0.03, "{before:?}");
+    world.clients[0].hits = vec![0.2];
+    world.run(Span::from_secs(10));
+    assert_eq!(world.lanes[0].counters().changes, 1);
+    let after = world.run(Span::from_secs(60));
+    assert!((world.utilisation(&after)[1] - 0.6417).abs() < 0.03, "stale weights give 0.526");
+}
+
+#[test]
+fn three_tiers_are_shared_by_the_linear_program() {
+    // Slow, middle, fast; the allocation is 3500, 1166.7 and 333.3 requests per second.
+    let hits = [[0.1, 0.9], [0.3, 0.7], [0.9, 0.0]];
+    let clients = hits.map(|hits| Client { hits: hits.to_vec(), ..Client::new(0.0) }).to_vec();
+    let mut world = World::new(&[100, 1000, 5000], usual(), clients);
+    world.run(Span::from_secs(30));
+    let rates = world.run(Span::from_secs(60));
+    let totals: Vec<f64> = rates.iter().map(|of| of.iter().sum()).collect();
+    for (total, expected) in totals.iter().zip([3500.0, 1166.7, 333.3]) {
+        assert!((total / expected - 1.0).abs() < 0.1, "{totals:.0?}");
+    }
 }

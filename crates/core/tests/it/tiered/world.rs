@@ -8,11 +8,16 @@ use evenkeel_core::prng::Prng;
 use evenkeel_core::sched::depth::DepthPolicy;
 use evenkeel_core::sched::tiered::{DeviceOptions, TieredLane, TieredOptions, lanes};
 use evenkeel_core::sched::{Next, Scheduler, Share};
-use evenkeel_core::share::Discipline;
+use evenkeel_core::share::{BottleneckAware, Discipline};
 use evenkeel_core::ticket::{Cost, Ticket};
 use evenkeel_core::time::{Nanos, Span};
 
 use crate::support::ticket;
+
+/// As people would use it.
+pub(crate) fn usual() -> Discipline {
+    Discipline::BottleneckAware(BottleneckAware::default())
+}
 
 /// How long a request takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +111,19 @@ impl World {
     pub(crate) fn service(mut self, service: Service) -> Self {
         self.service = service;
         self
+    }
+
+    /// Devices serve at these rates, whatever the options say.
+    pub(crate) fn really(mut self, capacities: &[u64]) -> Self {
+        self.capacities = capacities.to_vec();
+        self
+    }
+
+    /// A client begins to keep that many requests outstanding.
+    pub(crate) fn join(&mut self, client: usize, outstanding: u32) {
+        for _ in 0..outstanding {
+            self.after(Span::ZERO, Event::Issue { client });
+        }
     }
 
     /// Runs for this long; what was served meanwhile, in requests per second by client and device.
