@@ -11,11 +11,13 @@
 //! ```
 
 mod drive;
+pub(crate) mod errand;
 mod keep;
 mod perform;
 mod recording;
 mod status;
 mod timer;
+pub(crate) mod volume;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -26,7 +28,7 @@ use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
 use evenkeel_engine::report::DomainReport;
-use evenkeel_engine::{Engine, Input, Output, Target, Unit, policy};
+use evenkeel_engine::{Engine, Input, Output, Unit, policy};
 use evenkeel_wire::nbd::proto::{Command, Errno};
 use evenkeel_wire::nbd::request::Request;
 use slab::Slab;
@@ -35,12 +37,13 @@ use crate::buffer::Buf;
 use crate::client::{Client, Standing};
 use crate::clock::Clock;
 use crate::device::remote::link::Link;
-use crate::op::{Data, Op};
+use crate::op::{Data, Op, Origin};
 use crate::record::Lane;
 use crate::worker::Worker;
 use drive::DomainDrive;
 use keep::Kept;
 use timer::Timer;
+use volume::Volume;
 
 /// No upstream can make units smaller than this.
 const UNIT_BYTES_MIN: u32 = 4096;
@@ -51,6 +54,8 @@ pub(crate) struct Domain {
     pub(crate) worker: Rc<Worker>,
     pub(crate) clients: RefCell<Vec<Rc<Client>>>,
     devices: RefCell<BTreeMap<(ServerId, String), Kept>>,
+    /// Present if the servers are the tiers of a volume.
+    volume: Option<Volume>,
     policy: RefCell<policy::Domain>,
     /// What the largest payload of an upstream leaves of a server's units.
     unit_bytes_max: RefCell<BTreeMap<ServerId, u64>>,
@@ -108,6 +113,7 @@ impl Domain {
             worker,
             clients: RefCell::default(),
             devices: RefCell::default(),
+            volume: policy.tiers.as_ref().map(|_| Volume::new()),
             policy: RefCell::new(policy),
             unit_bytes_max: RefCell::default(),
             state: RefCell::new(state),
@@ -130,22 +136,17 @@ impl Domain {
         };
         let state = &mut *self.state.borrow_mut();
         let device = Rc::clone(&client.export.device);
-        let server = device.server;
-        let mut op = Op::new(Rc::clone(client), device, request, kind, payload);
+        let origin = Origin::Client(Rc::clone(client));
+        let mut op = Op::new(origin, device, request, kind, payload);
         op.recorded = self.recorded(state.lane.as_mut(), client, now);
-        let offset = op.device_offset;
-        let length = if kind == Kind::Flush { 0 } else { request.length };
-        let slot = u32::try_from(state.ops.insert(op)).expect("windows bound the requests");
-        let tenant = client.tenant.get();
-        let target = Target::Server(server);
-        let request = evenkeel_engine::Request { slot, tenant, target, kind, offset, length };
-        state.engine.handle(now, Input::Arrive(request));
+        state.arrive(now, op, client.tenant.get(), client.export.base_bytes);
     }
 
-    /// Takes data of a read from a device. `last` if nothing more comes for this unit.
+    /// Takes data of a read from a device, where it begins at `offset`. `last` if nothing more
+    /// comes for this unit.
     pub(crate) fn data(&self, unit: &Unit, offset: u64, data: Data<'_>, last: bool) {
         let state = &mut *self.state.borrow_mut();
-        state.ops[unit.slot as usize].take(offset, data, last);
+        state.ops[unit.slot as usize].take(unit.at + (offset - unit.offset), data, last);
     }
 
     /// A device is done with a unit. Call [`Domain::pump`] after the batch.
@@ -170,6 +171,7 @@ impl Domain {
                     op.finish(ok);
                     continue;
                 }
+                Output::Move(step) => unreachable!("no volume was opened, yet {step:?}"),
                 Output::WaitUntil(at) => Some(at),
                 Output::Idle => None,
             };
@@ -211,14 +213,19 @@ impl Domain {
         self.pump();
     }
 
+    /// The volume, if the servers are the tiers of one.
+    pub(crate) fn volume(&self) -> Option<&Volume> {
+        self.volume.as_ref()
+    }
+
     /// The accounts at this instant.
     pub(crate) fn report(&self) -> DomainReport {
         self.state.borrow_mut().engine.report(self.worker.clock.now())
     }
 
-    /// The client of a flush hears with its answer of all losses up to now.
+    /// Whoever asked for a flush hears with its answer of all losses up to now.
     pub(crate) fn report_losses(&self, unit: &Unit, losses: u64) {
-        self.state.borrow().ops[unit.slot as usize].client.losses_reported.set(losses);
+        self.state.borrow().ops[unit.slot as usize].origin.heard().hear(unit.server, losses);
     }
 
     /// A unit is asked for again: what came of it before does not count.
@@ -241,9 +248,9 @@ impl Domain {
         !self.clients.borrow().is_empty()
     }
 
-    /// Requests under way.
-    pub(crate) fn requests(&self) -> usize {
-        self.state.borrow().ops.len()
+    /// Whether a client's request is under way.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.state.borrow().ops.iter().any(|(_, op)| op.origin.client().is_some())
     }
 
     /// A client has left: what is queued for it will not be sent.
@@ -254,7 +261,7 @@ impl Domain {
         let slots: Vec<usize> = state
             .ops
             .iter()
-            .filter(|(_, op)| Rc::ptr_eq(&op.client, client))
+            .filter(|(_, op)| op.origin.client().is_some_and(|own| Rc::ptr_eq(own, client)))
             .map(|(slot, _)| slot)
             .collect();
         for slot in slots {
@@ -278,6 +285,17 @@ impl Domain {
 }
 
 impl State {
+    /// Gives a request to the engine; the addressing of whoever asks begins at `base_bytes` of the
+    /// device.
+    fn arrive(&mut self, now: Nanos, op: Op, tenant: TenantId, base_bytes: u64) {
+        let Op { ref device, ref request, kind, .. } = op;
+        let (target, offset) = (device.target, base_bytes + request.offset);
+        let length = if kind == Kind::Flush { 0 } else { request.length };
+        let slot = u32::try_from(self.ops.insert(op)).expect("windows bound the requests");
+        let request = evenkeel_engine::Request { slot, tenant, target, kind, offset, length };
+        self.engine.handle(now, Input::Arrive(request));
+    }
+
     fn submit(&mut self, domain: &Rc<Domain>, unit: Unit) {
         let index = unit.unit as usize;
         if self.units.len() <= index {

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
 use evenkeel_core::time::Span;
-use evenkeel_engine::policy::{Address, Policy, Source};
+use evenkeel_engine::policy::{Address, Policy, Source, Tiered};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Mutex, oneshot, watch};
 
@@ -372,7 +372,13 @@ fn keeps_sources(before: &Policy, after: &Policy) -> Result<(), GateError> {
     Ok(())
 }
 
-/// Whether two sources are the same storage. Whether an upstream's exports pass through may change.
+/// Whether two volumes are made of the same tiers in the same way.
+pub(crate) fn is_same_volume(before: &Tiered, after: &Tiered) -> bool {
+    Tiered { moves: after.moves, ..before.clone() } == *after
+}
+
+/// Whether two sources are the same storage. Whether an upstream's exports pass through may change,
+/// and what moves the extents of a volume.
 fn same_source(before: &Source, after: &Source) -> bool {
     match (before, after) {
         (Source::Upstream(before), Source::Upstream(after)) => {
@@ -380,6 +386,7 @@ fn same_source(before: &Source, after: &Source) -> bool {
             before.passthrough = after.passthrough;
             before == *after
         }
+        (Source::Tiered(before), Source::Tiered(after)) => is_same_volume(before, after),
         (before, after) => before == after,
     }
 }

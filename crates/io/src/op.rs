@@ -1,4 +1,10 @@
-//! One client request on its way through the gate, with its payload and what came back.
+//! One request on its way through the gate, with its payload and what came back.
+//!
+//! Most are clients' requests. The gate's own, for the volumes that it keeps, are made alike and
+//! differ in their [`Origin`] alone.
+
+mod losses;
+mod origin;
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -7,23 +13,23 @@ use std::sync::Arc;
 use evenkeel_core::ticket::Kind;
 use evenkeel_engine::Unit;
 use evenkeel_wire::nbd::proto::{CommandFlags, Errno};
-use evenkeel_wire::nbd::reply::ReplyTo;
 use evenkeel_wire::nbd::request::Request;
 
 use crate::buffer::Buf;
-use crate::client::Client;
 use crate::device::Device;
 use crate::record::Started;
+pub(crate) use losses::LossesHeard;
+pub(crate) use origin::{Answer, Errand, Origin};
 
 /// A request under way. The engine knows it by its slot.
 #[derive(Debug)]
 pub(crate) struct Op {
-    pub(crate) client: Rc<Client>,
+    pub(crate) origin: Origin,
+    /// What holds the bytes; of a tiered volume, every unit has its own part.
     pub(crate) device: Rc<Device>,
+    /// In the addressing of whoever asked.
     pub(crate) request: Request,
     pub(crate) kind: Kind,
-    /// First byte on the device; the client's own addressing starts where its export does.
-    pub(crate) device_offset: u64,
     /// What a write brought.
     pub(crate) payload: Option<Arc<Buf>>,
     /// Set if its end is to be recorded.
@@ -74,19 +80,17 @@ impl Data<'_> {
 
 impl Op {
     pub(crate) fn new(
-        client: Rc<Client>,
+        origin: Origin,
         device: Rc<Device>,
         request: Request,
         kind: Kind,
         payload: Option<Arc<Buf>>,
     ) -> Self {
-        let device_offset = client.export.base_bytes + request.offset;
         Self {
-            client,
+            origin,
             device,
             request,
             kind,
-            device_offset,
             payload,
             recorded: None,
             gather: None,
@@ -103,21 +107,22 @@ impl Op {
     /// The part of the payload that a unit writes.
     pub(crate) fn payload_of(&self, unit: &Unit) -> (Arc<Buf>, Range<usize>) {
         let payload = self.payload.as_ref().expect("a write has a payload");
-        let start = usize::try_from(unit.offset - self.device_offset).expect("payloads fit memory");
+        let start = usize::try_from(unit.at).expect("payloads fit memory");
         let length = usize::try_from(unit.length).expect("payloads fit memory");
         (Arc::clone(payload), start..start + length)
     }
 
-    /// Notes that a unit failed; the first error is the one that the client sees.
+    /// Notes that a unit failed; the first error is the one that is told.
     pub(crate) fn fail(&mut self, errno: Errno) {
         self.error.get_or_insert(errno);
     }
 
-    /// Takes data of a read that starts at `device_offset`. If it is all that was asked for, and
-    /// `last`, the client is answered at once.
-    pub(crate) fn take(&mut self, device_offset: u64, data: Data<'_>, last: bool) {
-        if last && self.gather.is_none() && data.len() == self.request.length {
-            self.client.answer_read(&self.request, data);
+    /// Takes data of a read that begins `from` bytes into it. If it is all that a client asked
+    /// for, and `last`, the answer goes out at once.
+    pub(crate) fn take(&mut self, from: u64, data: Data<'_>, last: bool) {
+        let is_whole = last && self.gather.is_none() && data.len() == self.request.length;
+        if is_whole && let Some(client) = self.origin.client() {
+            client.answer_read(&self.request, data);
             self.answered = true;
             return;
         }
@@ -125,7 +130,6 @@ impl Op {
             buf: Buf::take(usize::try_from(self.request.length).expect("reads fit memory")),
             holes: Vec::new(),
         });
-        let from = device_offset - self.device_offset;
         let to = from + data.len();
         let range =
             usize::try_from(from).expect("in the read")..usize::try_from(to).expect("in it");
@@ -144,23 +148,20 @@ impl Op {
     /// Forgets what came of a unit that is asked for again.
     pub(crate) fn forget(&mut self, unit: &Unit) {
         if let Some(gather) = &mut self.gather {
-            let from = unit.offset - self.device_offset;
+            let from = unit.at;
             gather.holes.retain(|hole| hole.end <= from || hole.start >= from + unit.length);
         }
     }
 
-    /// Everything is done: answers the client, unless data has done so already.
-    pub(crate) fn finish(mut self, ok: bool) {
-        let client = Rc::clone(&self.client);
+    /// Everything is done: answers, unless data has done so already.
+    pub(crate) fn finish(self, ok: bool) {
         let error = if ok { self.error } else { self.error.or(Some(Errno::Io)) };
-        match (error, self.gather.take()) {
-            _ if self.answered => {}
-            (Some(errno), _) => client.answer_error(ReplyTo::from(&self.request), errno),
-            (None, Some(gather)) => {
-                client.answer_gathered(&self.request, gather.buf, gather.holes);
-            }
-            (None, None) => client.answer_done(ReplyTo::from(&self.request)),
-        }
-        client.released(&self.request);
+        let answer = match (error, self.gather) {
+            _ if self.answered => Answer::Given,
+            (Some(errno), _) => Answer::Error(errno),
+            (None, Some(Gather { buf, holes })) => Answer::Data(buf, holes),
+            (None, None) => Answer::Done,
+        };
+        self.origin.finish(&self.request, answer);
     }
 }

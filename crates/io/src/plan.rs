@@ -7,15 +7,16 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use evenkeel_core::id::{ServerId, TenantId};
+use evenkeel_engine::Target as Holder;
 use evenkeel_engine::policy::matching::Identity;
 use evenkeel_engine::policy::{
-    self, Address, Backend, Export, Policy, ServerTable, Source, TenantTable,
+    self, Address, Backend, Export, Moves, Policy, ServerTable, Source, TenantTable, Tiered,
 };
 use tokio_rustls::TlsAcceptor;
 
 use crate::device::remote::Terms;
 use crate::device::remote::connect::Route;
-use crate::gate::GateError;
+use crate::gate::{GateError, is_same_volume};
 use crate::tls;
 
 /// A policy in force.
@@ -52,6 +53,9 @@ pub(crate) struct PlannedDomain {
     pub(crate) domain: policy::Domain,
     servers: ServerTable,
     backends: Vec<String>,
+    /// The volume that the servers are the tiers of, if they are. It outlives its place in the
+    /// policy, as the domain does.
+    volume: Option<Tiered>,
 }
 
 /// What an export's name leads to.
@@ -62,7 +66,8 @@ pub(crate) struct Target {
     pub(crate) backend: String,
     pub(crate) domain: String,
     pub(crate) worker: usize,
-    pub(crate) server: ServerId,
+    /// What holds the bytes, for the domain's engine.
+    pub(crate) holder: Holder,
     /// Which device of the backend.
     pub(crate) device: String,
     pub(crate) base_bytes: u64,
@@ -82,6 +87,39 @@ pub(crate) struct Peer {
 impl std::fmt::Debug for PlannedListener {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "PlannedListener({}, {:?})", self.name, self.address)
+    }
+}
+
+impl PlannedDomain {
+    /// The server of this backend's name, if it has one.
+    pub(crate) fn server(&self, backend: &str) -> Option<ServerId> {
+        self.servers.id(backend)
+    }
+
+    fn has(&self, backend: &str) -> bool {
+        self.backends.iter().any(|own| own == backend)
+    }
+
+    /// Notes what volume this is, if it is one. That cannot change once it has been open, even if
+    /// it was out of the policy meanwhile: clients may still be using it.
+    fn remember_volume(&mut self, policy: &Policy) -> Result<(), GateError> {
+        let named = policy.volumes().find(|(backend, _)| backend.name == self.name);
+        let volume = named.map(|(_, volume)| volume);
+        let is_new = self.backends.is_empty();
+        let is_same = match (&self.volume, volume) {
+            (Some(known), Some(volume)) => is_same_volume(known, volume),
+            (known, volume) => known.is_none() && volume.is_none(),
+        };
+        if !is_new && !is_same {
+            return Err(GateError {
+                what: format!("backend {:?}", self.name),
+                why: "what a volume is made of cannot change while the gate runs; add it under \
+                      another name, or restart"
+                    .to_owned(),
+            });
+        }
+        self.volume = volume.cloned();
+        Ok(())
     }
 }
 
@@ -179,13 +217,19 @@ impl Plan {
     }
 
     fn target(&self, backend: &Backend, export: &str, device: String) -> Option<Target> {
-        let domain = self.domains.iter().find(|domain| domain.backends.contains(&backend.name))?;
+        let is_volume = matches!(backend.source, Source::Tiered(_));
+        let is_its_own = |domain: &&PlannedDomain| {
+            if is_volume { domain.name == backend.name } else { domain.has(&backend.name) }
+        };
+        let domain = self.domains.iter().find(is_its_own)?;
+        let holder =
+            if is_volume { Holder::Volume } else { Holder::Server(domain.server(&backend.name)?) };
         Some(Target {
             export: export.to_owned(),
             backend: backend.name.clone(),
             domain: domain.name.clone(),
             worker: domain.worker,
-            server: domain.servers.id(&backend.name)?,
+            holder,
             device,
             base_bytes: 0,
             size_bytes: None,
@@ -217,10 +261,12 @@ fn deal(
                 domain: policy::Domain::default(),
                 servers: ServerTable::new(),
                 backends: Vec::new(),
+                volume: None,
             });
             domains.len() - 1
         });
         let planned = &mut domains[position];
+        planned.remember_volume(policy)?;
         planned.domain = policy.domain(&entry, tenants, &mut planned.servers);
         planned.backends = backends;
     }
@@ -228,6 +274,11 @@ fn deal(
         // Domains that the policy no longer names still serve the clients they have.
         domain.domain.mode = policy.mode;
         domain.domain.tenants = tenants.rows().to_vec();
+        if let Some(tiers) = &mut domain.domain.tiers
+            && !policy.volumes().any(|(backend, _)| backend.name == domain.name)
+        {
+            tiers.moves = Moves::Off;
+        }
     }
     Ok(domains)
 }

@@ -18,8 +18,9 @@ use evenkeel_wire::nbd::check::Promise;
 use evenkeel_wire::nbd::proto::{Command, Context, TransmissionFlags};
 use evenkeel_wire::nbd::request::Request;
 
-use crate::device::{Device, Medium};
+use crate::device::Device;
 use crate::domain::Domain;
+use crate::op::LossesHeard;
 use crate::outbox::Outbox;
 use crate::plan::Peer;
 use crate::record::RecordedAs;
@@ -62,7 +63,7 @@ pub(crate) struct Client {
     pub(crate) recorded_as: Cell<Option<RecordedAs>>,
     pub(crate) standing: Cell<Standing>,
     /// Losses of acknowledged writes that this client's flushes have reported.
-    pub(crate) losses_reported: Cell<u64>,
+    pub(crate) losses_heard: LossesHeard,
     pub(crate) promise: Promise,
     pub(crate) contexts: Vec<Context>,
     outbox: RefCell<Outbox>,
@@ -98,11 +99,7 @@ impl Client {
         promise: Promise,
         contexts: Vec<Context>,
     ) -> Rc<Self> {
-        let losses = match &export.device.medium {
-            Medium::Remote(remote) => remote.losses(),
-            Medium::File(disk) => disk.losses(),
-            Medium::Memory(_) => 0,
-        };
+        let losses_heard = LossesHeard::new(export.device.losses());
         Rc::new(Self {
             moved_at: Cell::new(domain.worker.clock.now()),
             domain,
@@ -111,7 +108,7 @@ impl Client {
             tenant: Cell::new(tenant),
             recorded_as: Cell::new(None),
             standing: Cell::new(Standing::Open),
-            losses_reported: Cell::new(losses),
+            losses_heard,
             promise,
             contexts,
             outbox: RefCell::default(),

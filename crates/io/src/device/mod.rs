@@ -1,4 +1,5 @@
-//! What holds the bytes: memory, a file or block device, an export of an upstream server.
+//! What holds the bytes: memory, a file or block device, an export of an upstream server, or a
+//! volume over several of these.
 //!
 //! A device belongs to one domain and lives on its worker. It is made when the first client looks
 //! up an export on it and is kept while the policy or a client names it.
@@ -6,22 +7,25 @@
 pub(crate) mod file;
 pub(crate) mod memory;
 pub(crate) mod remote;
+pub(crate) mod tiered;
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use evenkeel_core::id::ServerId;
+use evenkeel_engine::Target;
 use evenkeel_wire::nbd::proto::{BlockSize, TransmissionFlags};
 
 use file::FileDisk;
 use memory::MemoryDisk;
 use remote::Remote;
+use tiered::TieredDisk;
 
 /// A device of a domain.
 #[derive(Debug)]
 pub(crate) struct Device {
-    /// The server whose scheduler its requests pass.
-    pub(crate) server: ServerId,
+    /// What the engine knows it as: the server whose scheduler its requests pass, or the volume.
+    pub(crate) target: Target,
     pub(crate) medium: Medium,
 }
 
@@ -31,6 +35,7 @@ pub(crate) enum Medium {
     Memory(RefCell<MemoryDisk>),
     File(FileDisk),
     Remote(Rc<Remote>),
+    Tiered(TieredDisk),
 }
 
 /// What a device can do, in the protocol's terms.
@@ -69,11 +74,37 @@ impl Features {
 }
 
 impl Device {
+    /// The device that serves units for `server`: one of the tiers, or this one itself.
+    pub(crate) fn part(&self, server: ServerId) -> &Self {
+        match &self.medium {
+            Medium::Tiered(disk) => disk.tier(server),
+            _ => self,
+        }
+    }
+
+    /// The devices that it is a volume over, in the order of the policy.
+    pub(crate) fn tiers(&self) -> &[Rc<Self>] {
+        if let Medium::Tiered(disk) = &self.medium { disk.tiers() } else { &[] }
+    }
+
+    /// How often acknowledged writes may have been lost so far, by server.
+    pub(crate) fn losses(&self) -> Vec<(ServerId, u64)> {
+        let losses = match &self.medium {
+            Medium::Memory(_) => 0,
+            Medium::File(disk) => disk.losses(),
+            Medium::Remote(remote) => remote.losses(),
+            Medium::Tiered(disk) => return disk.losses(),
+        };
+        let Target::Server(server) = self.target else { unreachable!("volumes are tiered") };
+        vec![(server, losses)]
+    }
+
     /// Why it cannot be used now, if it cannot.
     pub(crate) fn trouble(&self) -> Option<String> {
         match &self.medium {
             Medium::Remote(remote) => remote.trouble_now().map(|trouble| trouble.why),
-            _ => None,
+            Medium::Tiered(disk) => disk.trouble(),
+            Medium::Memory(_) | Medium::File(_) => None,
         }
     }
 
@@ -93,6 +124,7 @@ impl Device {
                 Some(features)
             }
             Medium::Remote(remote) => remote.features(),
+            Medium::Tiered(disk) => Some(disk.features().clone()),
         }
     }
 }

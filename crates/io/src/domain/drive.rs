@@ -38,8 +38,7 @@ pub(super) fn start(state: &mut State, domain: &Rc<Domain>, disk: &FileDisk, uni
         }
     }
     let op = &mut state.ops[unit.slot as usize];
-    let losses = disk.losses();
-    if unit.kind == Kind::Flush && op.client.losses_reported.replace(losses) < losses {
+    if unit.kind == Kind::Flush && op.origin.heard().hear(unit.server, disk.losses()) {
         return state.done(unit, Err(Errno::Io));
     }
     let length = usize::try_from(unit.length).expect("units fit memory");
@@ -91,14 +90,16 @@ fn over(state: &mut State, job: Finished) {
     let unit = state.units[usize::try_from(mark).expect("marks are unit handles")];
     let op = &mut state.ops[unit.slot as usize];
     let device = Rc::clone(&op.device);
-    let Medium::File(disk) = &device.medium else { unreachable!("drives serve files") };
+    let Medium::File(disk) = &device.part(unit.server).medium else {
+        unreachable!("drives serve files")
+    };
     let again = |state: &mut State, file: &Arc<std::fs::File>, action| {
         let job = Job { file: Arc::clone(file), offset: unit.offset, action, mark };
         state.drive.as_mut().expect("it finished a job").drive.push(job);
     };
     match (result, action) {
         (Ok(()), Action::Read(buf)) => {
-            op.take(unit.offset, buf.into(), true);
+            op.take(unit.at, buf.into(), true);
             state.done(&unit, Ok(()));
         }
         (Ok(()), Action::Zero { .. }) if op.is_durable() => {
@@ -124,7 +125,7 @@ fn over(state: &mut State, job: Finished) {
             tracing::warn!(%error, kind = unit.kind.name(), offset = unit.offset, "drive error");
             if unit.kind == Kind::Flush || (op.is_durable() && unit.kind != Kind::Read) {
                 disk.note_loss();
-                op.client.losses_reported.set(disk.losses());
+                op.origin.heard().hear(unit.server, disk.losses());
             }
             let errno = error.raw_os_error().map_or(Errno::Io, Errno::from_linux);
             state.done(&unit, Err(errno));

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use evenkeel_core::id::ServerId;
 use evenkeel_core::time::{Nanos, Span};
+use evenkeel_engine::Target;
 
 use super::Domain;
 use crate::device::Device;
@@ -31,8 +32,8 @@ impl Domain {
     }
 
     /// Keeps a device that was just opened.
-    pub(crate) fn keep(&self, backend: &str, name: &str, device: Rc<Device>) {
-        let key = (device.server, name.to_owned());
+    pub(crate) fn keep(&self, backend: &str, key: (ServerId, &str), device: Rc<Device>) {
+        let key = (key.0, key.1.to_owned());
         let kept = Kept { device, backend: backend.to_owned(), used_at: self.worker.clock.now() };
         let mut devices = self.devices.borrow_mut();
         devices.insert(key, kept);
@@ -70,6 +71,15 @@ impl Domain {
     pub(crate) fn trouble(&self, backend: &str) -> Option<String> {
         let devices = self.devices.borrow();
         let mut of_backend = devices.values().filter(|kept| kept.backend == backend);
-        of_backend.find_map(|kept| kept.device.trouble())
+        of_backend.find_map(|kept| kept.device.trouble()).or_else(|| self.tier(backend)?.trouble())
+    }
+
+    /// The tier of the open volume that stands on this backend.
+    fn tier(&self, backend: &str) -> Option<Rc<Device>> {
+        let volume = self.volume()?.device()?;
+        let policy = self.policy.borrow();
+        let (server, _) =
+            (0..).map(ServerId).zip(&policy.servers).find(|(_, it)| it.0 == backend)?;
+        volume.tiers().iter().find(|tier| tier.target == Target::Server(server)).cloned()
     }
 }

@@ -9,7 +9,6 @@ use evenkeel_wire::nbd::proto::{CommandFlags, Errno};
 
 use super::{Domain, State, drive};
 use crate::buffer::Buf;
-use crate::client::Standing;
 use crate::device::Medium;
 use crate::device::memory::{MemoryDisk, is_contiguous};
 use crate::op::{Data, Op};
@@ -17,16 +16,20 @@ use crate::op::{Data, Op};
 /// Starts a unit; local memory is done with it at once.
 pub(super) fn perform(state: &mut State, domain: &Rc<Domain>, unit: &Unit) {
     let op = &mut state.ops[unit.slot as usize];
-    if op.client.standing.get() == Standing::Lost && unit.kind == Kind::Read {
+    if unit.kind == Kind::Read && !op.origin.is_there() {
         return state.done(unit, Err(Errno::Shutdown));
     }
     let device = Rc::clone(&op.device);
-    match &device.medium {
+    match &device.part(unit.server).medium {
         Medium::Memory(disk) => {
             in_memory(&mut disk.borrow_mut(), op, unit);
             state.done(unit, Ok(()));
         }
         Medium::File(disk) => drive::start(state, domain, disk, unit),
+        // A server that offers none needs none.
+        Medium::Remote(remote) if unit.kind == Kind::Flush && !remote.can_flush() => {
+            state.done(unit, Ok(()));
+        }
         Medium::Remote(remote) => match remote.call(op, unit) {
             Ok(link) => {
                 if !state.links.iter().any(|known| Rc::ptr_eq(known, &link)) {
@@ -35,6 +38,7 @@ pub(super) fn perform(state: &mut State, domain: &Rc<Domain>, unit: &Unit) {
             }
             Err(errno) => state.done(unit, Err(errno)),
         },
+        Medium::Tiered(_) => unreachable!("a tier is no volume"),
     }
 }
 
@@ -57,7 +61,7 @@ fn read_memory(disk: &MemoryDisk, op: &mut Op, unit: &Unit) {
                 None => Data::Zeroes(unit.length),
                 Some(chunk) => Data::Shared(Arc::clone(chunk), range),
             };
-            op.take(unit.offset, data, true);
+            op.take(unit.at, data, true);
         });
         return;
     }
@@ -71,7 +75,7 @@ fn read_memory(disk: &MemoryDisk, op: &mut Op, unit: &Unit) {
             None => part.fill(0),
         }
     });
-    op.take(unit.offset, buf.into(), true);
+    op.take(unit.at, buf.into(), true);
 }
 
 /// Whether zeroed space is to be given back.

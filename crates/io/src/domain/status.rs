@@ -43,6 +43,8 @@ pub(super) fn ask(client: &Rc<Client>, request: Request, query: Option<&crate::b
             });
         }
         Medium::Remote(remote) => remote.ask(client, request, length, wanted),
+        // Volumes offer no context, so that nobody can ask in earnest.
+        Medium::Tiered(_) => refuse(client, &request, Errno::NotSupported),
     }
 }
 

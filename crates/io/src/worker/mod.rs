@@ -146,7 +146,7 @@ impl Worker {
     async fn stop(&self, grace: Span) {
         self.stopping.set(true);
         let until = tokio::time::Instant::now() + duration(grace);
-        let busy = || self.domains.borrow().values().any(|domain| domain.requests() > 0);
+        let busy = || self.domains.borrow().values().any(|domain| domain.is_busy());
         while busy() && tokio::time::Instant::now() < until {
             tokio::time::sleep(STOP_POLL).await;
         }

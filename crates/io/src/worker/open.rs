@@ -4,6 +4,8 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
+use evenkeel_core::id::ServerId;
+use evenkeel_engine::Target as Holder;
 use evenkeel_engine::policy::{Backend, Source};
 use evenkeel_wire::nbd::check::Promise;
 use evenkeel_wire::nbd::proto::{BlockSize, TransmissionFlags};
@@ -19,6 +21,7 @@ use crate::device::memory::MemoryDisk;
 use crate::device::remote::Remote;
 use crate::device::{Device, Features, Medium};
 use crate::domain::Domain;
+use crate::domain::volume::Volume;
 use crate::plan::{Plan, Target};
 
 /// How long a client that asks for an export waits for an upstream that does not answer.
@@ -31,6 +34,15 @@ const WRITE_FLAGS: TransmissionFlags = TransmissionFlags(
         | TransmissionFlags::SEND_FAST_ZERO.0,
 );
 
+/// Which device of a backend to open.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted<'a> {
+    /// Its name there, if there are several.
+    pub(super) name: &'a str,
+    /// What it is made with if it does not exist.
+    pub(super) size_bytes: Option<u64>,
+}
+
 impl Worker {
     /// Describes an export for a handshake.
     pub(super) async fn describe(
@@ -41,24 +53,35 @@ impl Worker {
         if self.stopping.get() {
             return Err(Refusal::Shutdown);
         }
-        let (_, device) = self.open(plan, target)?;
+        let features = match target.holder {
+            Holder::Server(server) => self.describe_device(plan, target, server).await,
+            Holder::Volume => self.describe_volume(target).await,
+        };
+        slice(target, features?)
+    }
+
+    async fn describe_device(
+        self: &Rc<Self>,
+        plan: &Plan,
+        target: &Target,
+        server: ServerId,
+    ) -> Result<Features, Refusal> {
+        let (domain, device) = self.open(plan, target)?;
         let features = match &device.medium {
             Medium::Remote(remote) => match described(remote).await {
                 Ok(features) => features,
                 Err(refusal) => {
                     if !plan.declares(&target.backend, &target.device) {
                         // Names that clients make up must not leave anything behind.
-                        self.forget(target);
+                        domain.forget_device(server, &target.device);
                     }
                     return Err(refusal);
                 }
             },
             _ => device.features().expect("local devices know what they can do"),
         };
-        if let Some(domain) = self.domain(&target.domain) {
-            domain.bound_unit(target.server, features.block_size.maximum_payload);
-        }
-        slice(target, features)
+        domain.bound_unit(server, features.block_size.maximum_payload);
+        Ok(features)
     }
 
     /// Lets in a client that has shaken hands.
@@ -99,10 +122,15 @@ impl Worker {
         self.shared.disconnected();
     }
 
-    fn forget(&self, target: &Target) {
-        if let Some(domain) = self.domain(&target.domain) {
-            domain.forget_device(target.server, &target.device);
-        }
+    async fn describe_volume(&self, target: &Target) -> Result<Features, Refusal> {
+        let domain = self.domain(&target.domain).ok_or(Refusal::Unknown)?;
+        let volume = domain.volume().ok_or(Refusal::Unknown)?;
+        let why = match tokio::time::timeout(DESCRIBE_TIME, volume.opened()).await {
+            Ok(Ok(device)) => return Ok(device.features().expect("an open volume knows")),
+            Ok(Err(why)) => why,
+            Err(_) => "its tiers do not answer".to_owned(),
+        };
+        Err(Refusal::Policy(format!("the volume is not open: {why}")))
     }
 
     fn domain(&self, name: &str) -> Option<Rc<Domain>> {
@@ -116,54 +144,64 @@ impl Worker {
         target: &Target,
     ) -> Result<(Rc<Domain>, Rc<Device>), Refusal> {
         let domain = self.domain(&target.domain).ok_or(Refusal::Unknown)?;
-        if let Some(device) = domain.device(target.server, &target.device) {
+        let server = match target.holder {
+            Holder::Server(server) => server,
+            Holder::Volume => {
+                let device = domain.volume().and_then(Volume::device).ok_or(Refusal::Unknown)?;
+                return Ok((domain, device));
+            }
+        };
+        if let Some(device) = domain.device(server, &target.device) {
             return Ok((domain, device));
         }
         let backend = plan.backend(&target.backend).ok_or(Refusal::Unknown)?;
-        let medium = self.make(&domain, plan, backend, target).map_err(|error| {
+        let size_bytes = target.size_bytes.map(|bytes| target.base_bytes + bytes);
+        let wanted = Wanted { name: &target.device, size_bytes };
+        let medium = self.make(&domain, plan, backend, wanted).map_err(|error| {
             let device = Escaped(target.device.as_bytes());
             tracing::warn!(backend = backend.name, %device, %error, "export cannot be opened");
             Refusal::Policy(format!("the gate cannot open this export: {error}"))
         })?;
-        let device = Rc::new(Device { server: target.server, medium });
-        domain.keep(&target.backend, &target.device, Rc::clone(&device));
+        let device = Rc::new(Device { target: target.holder, medium });
+        domain.keep(&target.backend, (server, &target.device), Rc::clone(&device));
         Ok((domain, device))
     }
 
-    fn make(
+    /// Opens or makes what a device is made of.
+    pub(super) fn make(
         &self,
         domain: &Rc<Domain>,
         plan: &Plan,
         backend: &Backend,
-        target: &Target,
+        wanted: Wanted<'_>,
     ) -> io::Result<Medium> {
         Ok(match &backend.source {
             Source::Memory => {
-                let bytes = target.size_bytes.ok_or(io::ErrorKind::InvalidInput)?;
-                Medium::Memory(MemoryDisk::new(target.base_bytes + bytes).into())
+                let bytes = wanted.size_bytes.ok_or(io::ErrorKind::InvalidInput)?;
+                Medium::Memory(MemoryDisk::new(bytes).into())
             }
             Source::File { path, direct } => Medium::File(FileDisk::open(
                 path,
                 OpenFile { direct: *direct, create_bytes: None },
             )?),
             Source::Directory { path, direct } => {
-                if target.device.contains('/') || target.device.starts_with('.') {
+                let name = wanted.name;
+                if name.is_empty() || name.contains('/') || name.starts_with('.') {
                     return Err(io::Error::other(
-                        "a file's name cannot have / or start with a dot",
+                        "a file's name cannot be empty, have / or start with a dot",
                     ));
                 }
                 std::fs::create_dir_all(path)?;
-                let create_bytes = target.size_bytes.map(|bytes| target.base_bytes + bytes);
-                let how = OpenFile { direct: *direct, create_bytes };
-                Medium::File(FileDisk::open(&path.join(&target.device), how)?)
+                let how = OpenFile { direct: *direct, create_bytes: wanted.size_bytes };
+                Medium::File(FileDisk::open(&path.join(name), how)?)
             }
-            Source::Tiered(_) => return Err(io::ErrorKind::Unsupported.into()),
+            Source::Tiered(_) => return Err(io::Error::other("a volume is no device")),
             Source::Upstream(_) => {
                 let terms = plan.terms(&backend.name).expect("the plan has terms for upstreams");
                 let mut health = self.health.borrow_mut();
                 let health = health.entry(backend.name.clone()).or_default();
-                let device = target.device.clone();
-                Medium::Remote(Remote::new(domain, device, terms.clone(), Rc::clone(health)))
+                let export = wanted.name.to_owned();
+                Medium::Remote(Remote::new(domain, export, terms.clone(), Rc::clone(health)))
             }
         })
     }

@@ -166,6 +166,12 @@ impl Remote {
         }
     }
 
+    /// Whether the server takes flushes; not while it has not told yet.
+    pub(crate) fn can_flush(&self) -> bool {
+        let session = self.session.borrow();
+        session.as_ref().is_some_and(|it| it.flags.contains(TransmissionFlags::SEND_FLUSH))
+    }
+
     /// How often acknowledged writes may have been lost so far.
     pub(crate) fn losses(&self) -> u64 {
         self.losses.get()
@@ -173,8 +179,7 @@ impl Remote {
 
     /// Passes a unit on; the link that carries it is to be woken after the batch.
     pub(crate) fn call(&self, op: &Op, unit: &Unit) -> Result<Rc<Link>, Errno> {
-        let losses = self.losses.get();
-        if unit.kind == Kind::Flush && op.client.losses_reported.replace(losses) < losses {
+        if unit.kind == Kind::Flush && op.origin.heard().hear(unit.server, self.losses.get()) {
             return Err(Errno::Io);
         }
         let payload = (unit.kind == Kind::Write).then(|| op.payload_of(unit));

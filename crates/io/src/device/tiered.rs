@@ -1,0 +1,126 @@
+//! A volume over several devices, its tiers: what it can do is what all of them can.
+//!
+//! ```text
+//!               smallest request   largest payload   flush   FUA   trim   -> volume
+//! slow, file           1                32 MiB        yes    yes    yes      512, 1 MiB,
+//! fast, server       512                 1 MiB        yes    no     yes      flush, trim
+//! ```
+//!
+//! Where a byte lies is the engine's knowledge: units come here with their server and an offset on
+//! its device.
+
+use std::rc::Rc;
+
+use evenkeel_core::id::ServerId;
+use evenkeel_engine::Target;
+use evenkeel_wire::nbd::proto::{BlockSize, TransmissionFlags};
+
+use super::{Device, Features};
+
+/// The tiers of a volume, with what they can do together.
+#[derive(Debug)]
+pub(crate) struct TieredDisk {
+    tiers: Vec<Rc<Device>>,
+    features: Features,
+}
+
+/// What a volume can do only if each of its tiers can.
+const OF_ALL: TransmissionFlags = TransmissionFlags(
+    TransmissionFlags::SEND_FUA.0
+        | TransmissionFlags::SEND_TRIM.0
+        | TransmissionFlags::SEND_WRITE_ZEROES.0
+        | TransmissionFlags::SEND_FAST_ZERO.0
+        | TransmissionFlags::SEND_CACHE.0,
+);
+
+/// What a volume does or is if one of its tiers does or is. A flush of the volume is one of every
+/// tier that offers it.
+const OF_ANY: TransmissionFlags =
+    TransmissionFlags(TransmissionFlags::SEND_FLUSH.0 | TransmissionFlags::ROTATIONAL.0);
+
+impl TieredDisk {
+    /// A volume of `size_bytes` over devices and what each of them can do, in the order of the
+    /// policy. None if there is no size of request that all of them take.
+    pub(crate) fn new(size_bytes: u64, tiers: Vec<(Rc<Device>, Features)>) -> Option<Self> {
+        let (tiers, features): (Vec<_>, Vec<_>) = tiers.into_iter().unzip();
+        Some(Self { tiers, features: together(size_bytes, &features)? })
+    }
+
+    /// The device that is the tier of this server.
+    pub(super) fn tier(&self, server: ServerId) -> &Device {
+        let tier = self.tiers.iter().find(|tier| tier.target == Target::Server(server));
+        tier.expect("the engine names servers of its plan, and each has its tier")
+    }
+
+    pub(super) fn tiers(&self) -> &[Rc<Device>] {
+        &self.tiers
+    }
+
+    pub(super) fn losses(&self) -> Vec<(ServerId, u64)> {
+        self.tiers.iter().flat_map(|tier| tier.losses()).collect()
+    }
+
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.tiers.iter().find_map(|tier| tier.trouble())
+    }
+
+    pub(super) fn features(&self) -> &Features {
+        &self.features
+    }
+}
+
+/// What devices can do together.
+fn together(size_bytes: u64, tiers: &[Features]) -> Option<Features> {
+    let in_any = tiers.iter().fold(TransmissionFlags::NONE, |flags, tier| flags | tier.flags);
+    let in_all = tiers.iter().fold(OF_ALL, |flags, tier| flags & tier.flags);
+    let flags = TransmissionFlags::HAS_FLAGS
+        | TransmissionFlags::SEND_DF
+        | TransmissionFlags::CAN_MULTI_CONN
+        | (in_any & OF_ANY)
+        | in_all;
+    let sizes = |of: fn(&BlockSize) -> u32| tiers.iter().map(move |tier| of(&tier.block_size));
+    let maximum_payload = sizes(|size| size.maximum_payload).min()?;
+    let preferred = sizes(|size| size.preferred).max()?;
+    let block_size = BlockSize {
+        minimum: sizes(|size| size.minimum).max()?,
+        preferred: preferred.min(1 << maximum_payload.ilog2()),
+        maximum_payload,
+    };
+    let features =
+        Features { size_bytes, flags, block_size, contexts: Vec::new(), description: None };
+    block_size.is_valid().then_some(features)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tier(minimum: u32, preferred: u32, maximum_payload: u32) -> Features {
+        let block_size = BlockSize { minimum, preferred, maximum_payload };
+        Features { block_size, ..Features::local(1 << 20) }
+    }
+
+    #[test]
+    fn a_volume_takes_what_every_tier_takes() {
+        let volume = together(1 << 30, &[tier(1, 4096, 32 << 20), tier(512, 65_536, 1 << 20)]);
+        let expected = BlockSize { minimum: 512, preferred: 65_536, maximum_payload: 1 << 20 };
+        let volume = volume.expect("such requests exist");
+        assert_eq!((volume.block_size, volume.size_bytes), (expected, 1 << 30));
+        let volume = together(1 << 30, &[tier(1, 4096, 9000), tier(512, 65_536, 1 << 20)]);
+        assert_eq!(volume.expect("such requests exist").block_size.preferred, 8192);
+        assert!(together(1 << 30, &[tier(1, 4096, 4096), tier(8192, 8192, 1 << 20)]).is_none());
+    }
+
+    #[test]
+    fn a_volume_can_do_what_every_tier_can_and_flushes_if_one_must() {
+        let all = Features::local(1 << 20);
+        let less = TransmissionFlags::SEND_FLUSH | TransmissionFlags::SEND_TRIM;
+        let without = Features { flags: all.flags.without(less), ..all.clone() };
+        let volume = together(1 << 30, &[all.clone(), without]).expect("sizes are alike");
+        assert!(volume.flags.contains(TransmissionFlags::SEND_FLUSH));
+        assert!(volume.flags.contains(TransmissionFlags::SEND_FUA));
+        assert!(!volume.flags.contains(TransmissionFlags::SEND_TRIM));
+        assert!(!volume.flags.contains(TransmissionFlags::BLOCK_STATUS_PAYLOAD));
+        assert!(volume.contexts.is_empty());
+    }
+}
