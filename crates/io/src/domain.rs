@@ -171,7 +171,6 @@ impl Domain {
                     op.finish(ok);
                     continue;
                 }
-                Output::Move(step) => unreachable!("no volume was opened, yet {step:?}"),
                 Output::WaitUntil(at) => Some(at),
                 Output::Idle => None,
             };
