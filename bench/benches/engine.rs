@@ -84,6 +84,7 @@ impl Bench {
                     self.in_service[self.oldest] = unit.unit;
                     self.oldest = (self.oldest + 1) % self.in_service.len();
                 }
+                Output::Move(step) => panic!("no volume, yet {step:?}"),
                 Output::WaitUntil(_) | Output::Idle => return,
             }
         }

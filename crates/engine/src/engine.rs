@@ -18,10 +18,12 @@ use evenkeel_core::time::{Nanos, Span};
 use crate::account::Account;
 use crate::attribution::{PairTable, TICK};
 use crate::lane::Lane;
-use crate::policy::{Domain, Sharing};
+use crate::placement::{Direct, Piece};
+use crate::policy::{Domain, Sharing, TierPlan};
 use crate::report::{DomainReport, TenantReport};
 use crate::requests::{RequestTable, Status};
 use crate::shares::Shares;
+use crate::tiers::{Serving, Volume};
 use crate::units::{Stage, UnitEntry, UnitTable};
 use crate::{Input, Output, Request, Target, Unit};
 
@@ -42,6 +44,10 @@ pub struct Engine {
     finished: VecDeque<(u32, bool)>,
     /// Present where shares count over several servers.
     coordinator: Option<Coordinator>,
+    /// How the servers make up a volume, if they do.
+    plan: Option<TierPlan>,
+    /// The volume, once it is open.
+    volume: Option<Box<Serving>>,
     shares: Shares,
     pairs: PairTable,
     next_tick: Nanos,
@@ -58,6 +64,8 @@ impl Engine {
             units: UnitTable::default(),
             finished: VecDeque::new(),
             coordinator: None,
+            plan: None,
+            volume: None,
             shares: Shares::new(now),
             pairs: PairTable::default(),
             next_tick: now + TICK,
@@ -78,6 +86,8 @@ impl Engine {
             Input::Done { unit, ok } => self.done(now, unit, ok),
             Input::Abandon { slot } => self.abandon(now, slot),
             Input::Policy(domain) => self.apply(now, domain),
+            Input::Volume(volume) => self.mount(*volume),
+            Input::Moved { ok } => panic!("no step is under way that could end with {ok}"),
         }
         if now >= self.next_tick {
             self.tick(now);
@@ -98,6 +108,12 @@ impl Engine {
         }
         let earliest = self.lanes.iter().filter_map(Lane::wake_at).min();
         earliest.map_or(Output::Idle, Output::WaitUntil)
+    }
+
+    /// What a step of the kind [`StepKind::Note`](crate::tiers::StepKind::Note) writes; good until
+    /// the step is finished.
+    pub fn note_bytes(&self) -> &[u8] {
+        self.volume.as_ref().map_or(&[], |volume| volume.note_bytes())
     }
 
     /// The accounts at this instant. O(tenants * servers).
@@ -129,10 +145,12 @@ impl Engine {
     }
 
     fn arrive(&mut self, now: Nanos, request: Request) {
-        let Target::Server(server) = request.target else {
-            panic!("no volume to serve {request:?}")
-        };
-        assert!(server.index() < self.lanes.len(), "no server {server:?}");
+        match request.target {
+            Target::Server(server) => {
+                assert!(server.index() < self.lanes.len(), "no server {server:?}");
+            }
+            Target::Volume => assert!(self.volume.is_some(), "no volume to serve {request:?}"),
+        }
         self.accounts[request.tenant.index()].arrived(&request);
         self.shares.touch(request.tenant);
         self.requests.insert(now, request);
@@ -143,10 +161,19 @@ impl Engine {
     fn enqueue_next(&mut self, now: Nanos, slot: u32) {
         let entry = self.requests.entry_mut(slot);
         let Request { tenant, target, kind, .. } = entry.request;
-        let Target::Server(server) = target else { unreachable!("refused on arrival") };
+        let at = entry.cut_bytes;
+        let lanes = &self.lanes;
+        let unit_bytes = |piece: &Piece| Some(lanes[piece.server.index()].scheduling().unit_bytes);
+        let piece = match target {
+            Target::Server(server) => entry.cut(&Direct(server), unit_bytes),
+            Target::Volume => {
+                let volume = self.volume.as_deref().expect("there is one on arrival");
+                entry.cut(volume, unit_bytes)
+            }
+        };
+        let Some(Piece { server, offset, length: size_bytes }) = piece else { return };
         let lane = &mut self.lanes[server.index()];
         let scheduling = lane.scheduling();
-        let Some((offset, size_bytes)) = entry.cut(scheduling.unit_bytes) else { return };
         let cost = scheduling.cost.cost(kind, size_bytes);
         let cost_elsewhere = Cost::default();
         let mut ticket = Ticket { tenant, kind, slot: 0, size_bytes, cost, cost_elsewhere };
@@ -158,7 +185,7 @@ impl Engine {
             request: slot,
             server,
             offset,
-            at: offset - entry.request.offset,
+            at,
             queued_at: now,
             dispatched_at: now,
             generation: 0,
@@ -168,6 +195,12 @@ impl Engine {
         self.accounts[tenant.index()].backlog.enter(now);
         lane.enqueue(now, ticket);
         self.make_ready(server);
+    }
+
+    fn mount(&mut self, volume: Volume) {
+        let plan = self.plan.as_ref().expect("the policy has a volume");
+        assert!(self.volume.is_none(), "a volume is opened once");
+        self.volume = Some(Box::new(Serving::new(volume, plan)));
     }
 
     fn dispatch(&mut self, now: Nanos, ticket: Ticket) -> Unit {
@@ -285,6 +318,7 @@ impl Engine {
             self.lanes[index].configure(now, domain.mode, scheduling, shares);
         }
         self.coordinate(domain, is_wider);
+        self.plan.clone_from(&domain.tiers);
         self.ready.clear();
         for (server, lane) in (0..).map(ServerId).zip(&mut self.lanes) {
             let _ = lane.make_ready();

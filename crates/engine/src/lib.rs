@@ -10,12 +10,14 @@ pub mod cost;
 mod discipline;
 mod engine;
 mod lane;
+pub mod placement;
 pub mod policy;
 pub mod report;
 mod requests;
 mod shadow;
 pub mod shares;
 mod stopwatch;
+pub mod tiers;
 mod units;
 
 pub use discipline::scheduler_for;
@@ -47,12 +49,13 @@ pub struct Request {
 pub enum Target {
     /// A server of the domain.
     Server(ServerId),
-    /// The tiered volume whose tiers the domain's servers are.
+    /// The tiered volume whose tiers the domain's servers are. Its offsets and lengths lie within
+    /// [`tiers::Volume::size_bytes`].
     Volume,
 }
 
 /// What the driver tells the engine.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub enum Input<'a> {
     /// A request has arrived in full.
     Arrive(Request),
@@ -71,6 +74,14 @@ pub enum Input<'a> {
     },
     /// The policy changed.
     Policy(&'a policy::Domain),
+    /// The tiers of the domain were opened as this volume; once, before the first request for
+    /// [`Target::Volume`].
+    Volume(Box<tiers::Volume>),
+    /// The step that [`Output::Move`] asked for is finished.
+    Moved {
+        /// False if the backend reported an error.
+        ok: bool,
+    },
 }
 
 /// What the engine tells the driver.
@@ -87,6 +98,9 @@ pub enum Output {
         /// False if a unit failed or the request was abandoned.
         ok: bool,
     },
+    /// Turn this into a request to its server, which arrives like any other, then poll again; with
+    /// its finish comes [`Input::Moved`]. At most one is under way.
+    Move(tiers::Step),
     /// Nothing to do before this instant or the next input.
     WaitUntil(Nanos),
     /// Nothing to do before the next input.

@@ -13,11 +13,15 @@
 //! unit of a request waits in the scheduler; the next one is cut when that one is dispatched. A
 //! `WRITE_ZEROES` of 4 TiB is thus one entry here, however many units it will have, and stands in
 //! the queue as one small request after another.
+//!
+//! Of a request whose bytes lie in several places, each piece ([`Placement`]) is cut like a request
+//! of its own. A flush is one unit for each server that holds something.
 
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
 
 use crate::Request;
+use crate::placement::{Piece, Placement};
 
 /// Units of one TRIM, `WRITE_ZEROES` or CACHE that may be with the backend at once. Such a request
 /// carries no payload that would bound it, and where nothing is delayed it would otherwise be cut
@@ -33,6 +37,8 @@ pub(crate) struct RequestEntry {
     pub(crate) arrived: Nanos,
     /// Bytes of it that have become units.
     pub(crate) cut_bytes: u64,
+    /// Servers to which a unit of it went, if it is a flush.
+    flushed: usize,
     /// The unit that waits in the scheduler.
     pub(crate) queued_unit: Option<u32>,
     /// Units with the backend.
@@ -68,28 +74,47 @@ impl RequestEntry {
             request,
             arrived: Nanos::ZERO,
             cut_bytes: 0,
+            flushed: 0,
             queued_unit: None,
             in_service: 0,
             status: Status::Free,
         }
     }
 
-    /// Cuts the next unit and returns its offset and length; none if there is nothing to cut, or
-    /// not yet.
-    pub(crate) fn cut(&mut self, unit_bytes: u64) -> Option<(u64, u64)> {
+    /// Cuts the next unit and returns where it goes; none if there is nothing to cut, or not yet.
+    /// `unit_bytes` tells the largest unit for a piece, or none if the piece has to wait.
+    pub(crate) fn cut(
+        &mut self,
+        placement: &impl Placement,
+        unit_bytes: impl FnOnce(&Piece) -> Option<u64>,
+    ) -> Option<Piece> {
         if self.status != Status::Cutting || self.queued_unit.is_some() || self.is_full() {
             return None;
         }
+        if self.request.kind == Kind::Flush {
+            return self.cut_flush(placement);
+        }
         let left_bytes = self.request.length - self.cut_bytes;
         let offset = self.request.offset.saturating_add(self.cut_bytes);
-        let fits = self.request.length <= unit_bytes;
-        let room_bytes = if fits { unit_bytes } else { unit_bytes - offset % unit_bytes };
-        let length = left_bytes.min(room_bytes);
+        let piece = placement.piece(self.request.kind, offset, left_bytes);
+        let unit_bytes = unit_bytes(&piece)?;
+        let fits = piece.length <= unit_bytes;
+        let room_bytes = if fits { unit_bytes } else { unit_bytes - piece.offset % unit_bytes };
+        let length = piece.length.min(room_bytes);
         if length == left_bytes {
             self.status = Status::Cut;
         }
         self.cut_bytes += length;
-        Some((offset, length))
+        Some(Piece { length, ..piece })
+    }
+
+    fn cut_flush(&mut self, placement: &impl Placement) -> Option<Piece> {
+        let server = placement.flushed(self.flushed)?;
+        self.flushed += 1;
+        if placement.flushed(self.flushed).is_none() {
+            self.status = Status::Cut;
+        }
+        Some(Piece { server, offset: 0, length: 0 })
     }
 
     /// Whether as many units are with the backend as may be.
@@ -145,13 +170,15 @@ mod tests {
 
     use super::*;
     use crate::Target;
+    use crate::placement::Direct;
 
     fn pieces(kind: Kind, offset: u64, length: u64, unit_bytes: u64) -> Vec<(u64, u64)> {
         let target = Target::Server(ServerId(0));
         let request = Request { slot: 0, tenant: TenantId(0), target, kind, offset, length };
         let mut table = RequestTable::default();
         table.insert(Nanos::ZERO, request);
-        std::iter::from_fn(|| table.entry_mut(0).cut(unit_bytes)).collect()
+        let cut = || table.entry_mut(0).cut(&Direct(ServerId(0)), |_| Some(unit_bytes));
+        std::iter::from_fn(cut).map(|piece| (piece.offset, piece.length)).collect()
     }
 
     #[test]

@@ -115,6 +115,7 @@ impl Session {
                     let _ = writeln!(text, "wait until {} us", at.0 as f64 / 1e3);
                     return text;
                 }
+                Output::Move(step) => panic!("no volume, yet {step:?}"),
                 Output::Idle => return text,
             };
         }

@@ -145,6 +145,7 @@ impl Simulation {
                     self.wake_at = Some(at);
                     return;
                 }
+                Output::Move(step) => panic!("no volume, yet {step:?}"),
                 Output::Idle => {
                     self.wake_at = None;
                     return;

@@ -146,6 +146,7 @@ impl World {
                 Output::Submit(unit) => self.submitted(unit),
                 Output::Finish { slot, ok } => self.finished(slot, ok),
                 Output::WaitUntil(at) => return assert!(at > self.now, "a wake-up lies ahead"),
+                Output::Move(step) => panic!("no volume, yet {step:?}"),
                 Output::Idle => {
                     assert!(!self.in_service.is_empty() || self.requests.is_empty(), "stuck");
                     return;

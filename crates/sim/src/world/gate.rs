@@ -143,6 +143,7 @@ impl World<'_> {
             match self.gate.domains[domain as usize].engine.poll(now) {
                 Output::Submit(unit) => self.dispatch(domain, &unit)?,
                 Output::Finish { slot, ok } => self.finish(slot, ok)?,
+                Output::Move(step) => unreachable!("no volume was opened, yet {step:?}"),
                 Output::Idle => {
                     self.gate.domains[domain as usize].wake_at = None;
                     return Ok(());

@@ -1,0 +1,140 @@
+//! The first 48 bytes that every block has, and the checksum over all of it.
+//!
+//! | byte | size | what |
+//! |---|---|---|
+//! | 0 | 8 | what it is: `e9 6b 54`, one of `H` (head), `C` (map), `J` (journal), `0d 0a 1a 0a` |
+//! | 8 | 4 | CRC-32C of bytes 12 to 4095 |
+//! | 12 | 4 | version of the format |
+//! | 16 | 16 | the volume |
+//! | 32 | 8 | generation of a head, number of a map, sequence number of a record |
+//! | 40 | 8 | where on its tier the block belongs, in bytes |
+
+use std::fmt;
+
+use evenkeel_core::crc32c::crc32c;
+
+use super::Block;
+
+/// Version of the format that this code reads and writes.
+pub(in crate::tiers) const VERSION: u32 = 1;
+
+/// What a volume is known by; whoever makes one draws it at random.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct VolumeId(
+    /// 16 random bytes.
+    pub [u8; 16],
+);
+
+impl fmt::Display for VolumeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// What a block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::tiers) enum BlockKind {
+    /// The head of a tier.
+    Head,
+    /// A part of the map.
+    Checkpoint,
+    /// A record of the journal.
+    Journal,
+}
+
+impl BlockKind {
+    fn magic(self) -> [u8; 8] {
+        match self {
+            Self::Head => *b"\xe9kTH\r\n\x1a\n",
+            Self::Checkpoint => *b"\xe9kTC\r\n\x1a\n",
+            Self::Journal => *b"\xe9kTJ\r\n\x1a\n",
+        }
+    }
+}
+
+/// The fields that every block has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::tiers) struct Label {
+    pub(in crate::tiers) volume: VolumeId,
+    pub(in crate::tiers) number: u64,
+    pub(in crate::tiers) offset: u64,
+}
+
+/// Why bytes are no block of this kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::tiers) enum Unlabelled {
+    /// They are something else.
+    Foreign,
+    /// They are such a block of a version that this code does not know.
+    Newer(u32),
+    /// The checksum does not fit.
+    Damaged,
+}
+
+/// Writes label and checksum over a block whose body is written, and whose first bytes are not.
+pub(in crate::tiers) fn seal(kind: BlockKind, label: &Label, block: &mut Block) {
+    block[..8].copy_from_slice(&kind.magic());
+    put_u32(block, 12, VERSION);
+    block[16..32].copy_from_slice(&label.volume.0);
+    put_u64(block, 32, label.number);
+    put_u64(block, 40, label.offset);
+    let checksum = crc32c(&block[12..]);
+    put_u32(block, 8, checksum);
+}
+
+/// The label of a block of this kind.
+pub(in crate::tiers) fn label(kind: BlockKind, block: &Block) -> Result<Label, Unlabelled> {
+    if block[..8] != kind.magic() {
+        return Err(Unlabelled::Foreign);
+    }
+    let version = u32_at(block, 12);
+    if u32_at(block, 8) != crc32c(&block[12..]) {
+        // Another version may place its checksum elsewhere.
+        return Err(if version > VERSION {
+            Unlabelled::Newer(version)
+        } else {
+            Unlabelled::Damaged
+        });
+    }
+    if version != VERSION {
+        return Err(Unlabelled::Newer(version));
+    }
+    let volume = VolumeId(std::array::from_fn(|index| block[16 + index]));
+    Ok(Label { volume, number: u64_at(block, 32), offset: u64_at(block, 40) })
+}
+
+pub(in crate::tiers) fn u32_at(block: &Block, at: usize) -> u32 {
+    u32::from_le_bytes(std::array::from_fn(|index| block[at + index]))
+}
+
+pub(in crate::tiers) fn u64_at(block: &Block, at: usize) -> u64 {
+    u64::from_le_bytes(std::array::from_fn(|index| block[at + index]))
+}
+
+pub(in crate::tiers) fn put_u32(block: &mut Block, at: usize, value: u32) {
+    block[at..at + 4].copy_from_slice(&value.to_le_bytes());
+}
+
+pub(in crate::tiers) fn put_u64(block: &mut Block, at: usize, value: u64) {
+    block[at..at + 8].copy_from_slice(&value.to_le_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_flipped_bit_is_noticed(bit in 0..4096 * 8_usize, number in any::<u64>()) {
+            let label_ = Label { volume: VolumeId([7; 16]), number, offset: 4096 };
+            let mut block: Block = [0x5a; 4096];
+            seal(BlockKind::Journal, &label_, &mut block);
+            prop_assert_eq!(label(BlockKind::Journal, &block), Ok(label_));
+            prop_assert_eq!(label(BlockKind::Head, &block), Err(Unlabelled::Foreign));
+            block[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(label(BlockKind::Journal, &block).is_err());
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! A block of the map: where some extents lay after so many moves.
+//!
+//! | byte | size | what |
+//! |---|---|---|
+//! | 48 | 8 | sequence number of the last move that the map has in it |
+//! | 56 | 4 | which block of the map, from 0 |
+//! | 60 | 4 | places in it, at most 1008; every block but the last is full |
+//! | 64 | 4032 | the places, 4 bytes each: tier in the upper 3 bits, slot in the others; then zeroes |
+//!
+//! There are two areas, written in turn. A map is whole when all its blocks are, with the same
+//! number.
+
+use super::block::{BlockKind, Label, VolumeId, label, put_u32, put_u64, seal, u32_at, u64_at};
+use super::{Block, PLACES_PER_BLOCK};
+use crate::tiers::map::Place;
+
+/// Where the places begin.
+const PLACES: usize = 64;
+
+/// What a block of the map says beside the places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::tiers) struct CheckpointHead {
+    /// Counts the maps that were written, from 1.
+    pub(in crate::tiers) number: u64,
+    /// The last move in it.
+    pub(in crate::tiers) sequence: u64,
+    /// Which block.
+    pub(in crate::tiers) index: u32,
+}
+
+/// The places in a block that was read at this offset; none if it is no such block of this volume,
+/// or belongs elsewhere.
+pub(in crate::tiers) fn decode(
+    volume: VolumeId,
+    offset: u64,
+    block: &Block,
+) -> Option<(CheckpointHead, impl Iterator<Item = Place> + use<'_>)> {
+    let label = label(BlockKind::Checkpoint, block).ok()?;
+    let count = u32_at(block, 60);
+    if label.volume != volume || label.offset != offset || count > PLACES_PER_BLOCK {
+        return None;
+    }
+    let (number, sequence, index) = (label.number, u64_at(block, 48), u32_at(block, 56));
+    let places = (0..count as usize).map(|at| Place::from_bits(u32_at(block, PLACES + 4 * at)));
+    Some((CheckpointHead { number, sequence, index }, places))
+}
+
+/// Makes the block for this offset with these places.
+pub(in crate::tiers) fn encode(
+    volume: VolumeId,
+    offset: u64,
+    head: &CheckpointHead,
+    places: &[Place],
+    block: &mut Block,
+) {
+    block.fill(0);
+    put_u64(block, 48, head.sequence);
+    put_u32(block, 56, head.index);
+    let count = u32::try_from(places.len()).ok().filter(|count| *count <= PLACES_PER_BLOCK);
+    put_u32(block, 60, count.expect("a block has room for them"));
+    for (index, place) in places.iter().enumerate() {
+        put_u32(block, PLACES + 4 * index, place.to_bits());
+    }
+    seal(BlockKind::Checkpoint, &Label { volume, number: head.number, offset }, block);
+}

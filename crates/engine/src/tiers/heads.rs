@@ -1,0 +1,171 @@
+//! What the heads of all tiers say together: a new volume, one whose making was cut short, one that
+//! is in use, or none that may be touched.
+//!
+//! | heads | verdict |
+//! |---|---|
+//! | all blank or of generation 0 | make a volume |
+//! | all of one volume, some of generation 0, none above 1 | its making was cut short: go on |
+//! | all of one volume, generations g and g - 1 | in use; an opening may have been cut short |
+//! | anything else | refused |
+
+use super::format::head::{Head, HeadError};
+use super::format::{Block, VolumeId};
+use super::layout::{EXTENT_BYTES, Layout, RESERVE_SLOTS, TierLayout};
+use super::map::SLOTS_MAX;
+use super::opening::TierDevice;
+use super::refusal::{Refusal, RefusalReason};
+
+/// What a copy of a head turned out to be; none if it could not be read.
+pub(super) type Copy = Option<Result<Head, HeadError>>;
+
+/// What to do with the tiers.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Make a volume of this name.
+    Make(VolumeId),
+    /// Use the volume.
+    Use {
+        volume: VolumeId,
+        layout: Layout,
+        /// Each tier's generation.
+        generations: Vec<u64>,
+    },
+}
+
+/// What a copy of a head is.
+pub(super) fn copy(bytes: Option<&Block>) -> Copy {
+    bytes.map(Head::decode)
+}
+
+/// Judges all heads, by tier. `fresh` is the name for a new volume.
+pub(super) fn judge(
+    fresh: VolumeId,
+    extent_bytes: u64,
+    devices: &[TierDevice],
+    copies: &[[Copy; 2]],
+) -> Result<Verdict, Refusal> {
+    let refuse = |tier: usize, reason| Refusal { tier: devices[tier].name.clone(), reason };
+    let mut heads = Vec::new();
+    for (tier, copies) in copies.iter().enumerate() {
+        heads.push(best(copies).map_err(|reason| refuse(tier, reason))?);
+    }
+    let newest = heads.iter().flatten().map(|head| head.generation).max().unwrap_or(0);
+    if newest == 0 {
+        return Ok(Verdict::Make(fresh));
+    }
+    let mut found = Vec::new();
+    for (tier, head) in heads.into_iter().enumerate() {
+        let head = head.ok_or(RefusalReason::Blank).map_err(|reason| refuse(tier, reason))?;
+        let first = found.first().unwrap_or(&head);
+        belongs(tier, &head, first, devices).map_err(|reason| refuse(tier, reason))?;
+        found.push(head);
+    }
+    let volume = found[0].volume;
+    if newest == 1 && found.iter().any(|head| head.generation == 0) {
+        return Ok(Verdict::Make(volume));
+    }
+    for (tier, head) in found.iter().enumerate() {
+        fits(head, newest, extent_bytes, &devices[tier]).map_err(|reason| refuse(tier, reason))?;
+    }
+    let layout = layout(&found).ok_or_else(|| refuse(0, RefusalReason::HeadDamaged))?;
+    let generations = found.iter().map(|head| head.generation).collect();
+    Ok(Verdict::Use { volume, layout, generations })
+}
+
+/// The newer of a tier's copies that are whole; none if the tier is blank.
+fn best(copies: &[Copy; 2]) -> Result<Option<Head>, RefusalReason> {
+    let mut errors = Vec::new();
+    let mut best: Option<Head> = None;
+    for copy in copies {
+        match copy {
+            Some(Ok(head)) if best.is_none_or(|best| best.generation < head.generation) => {
+                best = Some(*head);
+            }
+            Some(Ok(_)) => {}
+            // Whatever the other copy says, a newer program was here since.
+            Some(Err(HeadError::Newer(version))) => return Err(RefusalReason::Newer(*version)),
+            Some(Err(HeadError::Features(bits))) => return Err(RefusalReason::Features(*bits)),
+            Some(Err(error)) => errors.push(Some(*error)),
+            None => errors.push(None),
+        }
+    }
+    match (best, &errors[..]) {
+        (None, [Some(HeadError::Blank), Some(HeadError::Blank)]) => Ok(None),
+        (None, errors) if errors.contains(&Some(HeadError::Damaged)) => {
+            Err(RefusalReason::HeadDamaged)
+        }
+        (None, errors) if errors.contains(&None) => Err(RefusalReason::Failed),
+        (None, _) => Err(RefusalReason::Foreign),
+        (Some(head), _) => Ok(Some(head)),
+    }
+}
+
+/// Whether a head is that of this tier of the first tier's volume.
+fn belongs(
+    tier: usize,
+    head: &Head,
+    first: &Head,
+    devices: &[TierDevice],
+) -> Result<(), RefusalReason> {
+    let expected = u32::try_from(tier).expect("few tiers");
+    let count = u32::try_from(devices.len()).expect("few tiers");
+    if head.volume != first.volume {
+        return Err(RefusalReason::OtherVolume { found: head.volume, expected: first.volume });
+    }
+    if head.tiers != count {
+        return Err(RefusalReason::TierCount { found: head.tiers, expected: count });
+    }
+    if head.tier != expected {
+        return Err(RefusalReason::OtherTier { found: head.tier, expected });
+    }
+    Ok(())
+}
+
+/// Whether a tier is as it was left, and as the policy has it.
+fn fits(
+    head: &Head,
+    newest: u64,
+    extent_bytes: u64,
+    device: &TierDevice,
+) -> Result<(), RefusalReason> {
+    if head.generation + 1 < newest {
+        return Err(RefusalReason::Stale { found: head.generation, expected: newest });
+    }
+    if !head.extent_bytes.is_power_of_two() || !EXTENT_BYTES.contains(&head.extent_bytes) {
+        return Err(RefusalReason::HeadDamaged);
+    }
+    if head.extent_bytes != extent_bytes {
+        let found = head.extent_bytes;
+        return Err(RefusalReason::ExtentBytes { found, expected: extent_bytes });
+    }
+    let used = u64::from(head.slots) * head.extent_bytes;
+    let needed_bytes = head.data_offset.saturating_add(used);
+    if needed_bytes > device.size_bytes {
+        return Err(RefusalReason::Shrunk { needed_bytes, found_bytes: device.size_bytes });
+    }
+    Ok(())
+}
+
+/// What lies where, if the heads agree on something that can be.
+fn layout(heads: &[Head]) -> Option<Layout> {
+    let first = heads[0];
+    let common = |head: &Head| (head.extents, head.checkpoint_blocks, head.journal_records);
+    let layout = Layout {
+        extent_bytes: first.extent_bytes,
+        tiers: heads
+            .iter()
+            .map(|head| TierLayout { data_offset: head.data_offset, slots: head.slots })
+            .collect(),
+        extents: first.extents,
+        checkpoint_blocks: first.checkpoint_blocks,
+        journal_records: first.journal_records,
+    };
+    let slots: u64 = heads.iter().map(|head| u64::from(head.slots)).sum();
+    let reserve = u64::from(RESERVE_SLOTS) * heads.len() as u64;
+    let holds = heads.iter().all(|head| common(head) == common(&first) && head.slots > 0)
+        && slots <= u64::from(SLOTS_MAX)
+        && slots.checked_sub(reserve) == Some(u64::from(first.extents))
+        && first.extents > 0
+        && layout.is_sound();
+    holds.then_some(layout)
+}

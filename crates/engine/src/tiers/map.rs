@@ -1,0 +1,267 @@
+//! Which extent of the volume lies in which slot of which tier: each in exactly one.
+//!
+//! At first the volume's first extents lie on the fastest tier until it is full but for its
+//! reserve, the next ones on the next slower tier, and so on; in order of their slots. So it is
+//! plain what a test that reads the first gigabyte reads from.
+//!
+//! ```text
+//! tiers slow (4 slots) and fast (3 slots), one of each in reserve:
+//!
+//!   extent   0  1  2  3  4            fast  | 0 | 1 | . |
+//!   place   f0 f1 s0 s1 s2            slow  | 2 | 3 | 4 | . |
+//! ```
+//!
+//! Memory: 4 bytes per extent, and 4 per slot of the tiers that have a slower one below them.
+
+use std::fmt;
+
+use super::layout::{Layout, RESERVE_SLOTS};
+
+/// Bits of a packed place that are its slot.
+const SLOT_BITS: u32 = 29;
+/// Most slots of a tier, and most extents of a volume.
+pub const SLOTS_MAX: u32 = 1 << SLOT_BITS;
+/// Stands for no extent.
+const NOBODY: u32 = u32::MAX;
+
+/// A slot of a tier.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place(u32);
+
+impl Place {
+    /// The place of this slot.
+    pub fn new(tier: usize, slot: u32) -> Self {
+        assert!(tier < crate::policy::TIERS_MAX && slot < SLOTS_MAX, "a place has 32 bits");
+        Self((tier as u32) << SLOT_BITS | slot)
+    }
+
+    /// The tier, counted from the slowest.
+    pub fn tier(self) -> usize {
+        (self.0 >> SLOT_BITS) as usize
+    }
+
+    /// The slot.
+    pub fn slot(self) -> u32 {
+        self.0 & (SLOTS_MAX - 1)
+    }
+
+    /// The place in four bytes: three bits of tier above 29 of slot.
+    pub fn to_bits(self) -> u32 {
+        self.0
+    }
+
+    /// What [`Self::to_bits`] gave. Any bits are a place, though perhaps none of the volume's.
+    pub fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.tier(), self.slot())
+    }
+}
+
+/// The map. See the [module](self).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TierMap {
+    /// By extent.
+    places: Vec<Place>,
+    tiers: Vec<TierSlots>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct TierSlots {
+    slots: u32,
+    free: Vec<u32>,
+    /// By slot; left empty for the slowest tier, which nobody leaves for a slower one.
+    occupants: Vec<u32>,
+}
+
+/// Why places are no map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapError {
+    /// This extent is said to lie where the volume has no slot.
+    OutOfBounds {
+        /// The extent.
+        extent: u32,
+    },
+    /// This extent is said to lie where another one does.
+    Shared {
+        /// The extent.
+        extent: u32,
+    },
+}
+
+impl TierMap {
+    /// The map of a new volume.
+    pub fn initial(layout: &Layout) -> Self {
+        let mut places = Vec::with_capacity(layout.extents as usize);
+        for (tier, slots) in layout.tiers.iter().map(|tier| tier.slots).enumerate().rev() {
+            places.extend((0..slots - RESERVE_SLOTS).map(|slot| Place::new(tier, slot)));
+        }
+        Self::from_places(layout, places).expect("every extent has a slot of its own")
+    }
+
+    /// The map with these places, by extent.
+    ///
+    /// # Errors
+    /// If an extent lies nowhere, or where another one does.
+    pub fn from_places(layout: &Layout, places: Vec<Place>) -> Result<Self, MapError> {
+        let mut occupants: Vec<Vec<u32>> =
+            layout.tiers.iter().map(|tier| vec![NOBODY; tier.slots as usize]).collect();
+        for (extent, place) in (0..).zip(&places) {
+            let tier = occupants.get_mut(place.tier());
+            let slot = tier.and_then(|tier| tier.get_mut(place.slot() as usize));
+            let slot = slot.ok_or(MapError::OutOfBounds { extent })?;
+            if *slot != NOBODY {
+                return Err(MapError::Shared { extent });
+            }
+            *slot = extent;
+        }
+        let is_free = |(slot, extent): (u32, &u32)| (*extent == NOBODY).then_some(slot);
+        let tiers = occupants.into_iter().enumerate().map(|(tier, occupants)| TierSlots {
+            slots: layout.tiers[tier].slots,
+            free: (0..).zip(&occupants).filter_map(is_free).collect(),
+            occupants: if tier == 0 { Vec::new() } else { occupants },
+        });
+        Ok(Self { tiers: tiers.collect(), places })
+    }
+
+    /// Extents of the volume.
+    pub fn extents(&self) -> u32 {
+        u32::try_from(self.places.len()).expect("extents are numbered by u32")
+    }
+
+    /// Where an extent lies. O(1).
+    pub fn place(&self, extent: u32) -> Place {
+        self.places[extent as usize]
+    }
+
+    /// Where every extent lies, by extent.
+    pub fn places(&self) -> &[Place] {
+        &self.places
+    }
+
+    /// Slots of a tier.
+    pub fn slots(&self, tier: usize) -> u32 {
+        self.tiers[tier].slots
+    }
+
+    /// Slots of a tier that hold nothing and may be taken.
+    pub fn free_slots(&self, tier: usize) -> u32 {
+        u32::try_from(self.tiers[tier].free.len()).expect("slots are numbered by u32")
+    }
+
+    /// The extent in this slot, if there is one. O(1). The slowest tier does not know.
+    pub fn occupant(&self, place: Place) -> Option<u32> {
+        let extent = *self.tiers[place.tier()].occupants.get(place.slot() as usize)?;
+        (extent != NOBODY).then_some(extent)
+    }
+
+    /// Takes a free slot of a tier out of the free ones.
+    pub fn take_free(&mut self, tier: usize) -> Option<Place> {
+        self.tiers[tier].free.pop().map(|slot| Place::new(tier, slot))
+    }
+
+    /// Puts a slot back that [`Self::take_free`] gave or [`Self::switch`] vacated.
+    pub fn release(&mut self, place: Place) {
+        debug_assert!(self.occupant(place).is_none(), "{place:?} is in use");
+        self.tiers[place.tier()].free.push(place.slot());
+    }
+
+    /// From now on the extent lies in this slot, which [`Self::take_free`] gave. Returns where it
+    /// was; that slot is not free before [`Self::release`].
+    pub fn switch(&mut self, extent: u32, to: Place) -> Place {
+        let from = std::mem::replace(&mut self.places[extent as usize], to);
+        self.set_occupant(from, NOBODY);
+        self.set_occupant(to, extent);
+        from
+    }
+
+    /// Follows a move that the journal tells of.
+    ///
+    /// # Errors
+    /// If the extent was not there, or the slot not free.
+    pub(super) fn replay(&mut self, extent: u32, from: Place, to: Place) -> Result<(), MapError> {
+        if self.places.get(extent as usize) != Some(&from) || to.tier() >= self.tiers.len() {
+            return Err(MapError::OutOfBounds { extent });
+        }
+        let free = &mut self.tiers[to.tier()].free;
+        let index = free.iter().position(|slot| *slot == to.slot());
+        free.swap_remove(index.ok_or(MapError::Shared { extent })?);
+        let from = self.switch(extent, to);
+        self.release(from);
+        Ok(())
+    }
+
+    fn set_occupant(&mut self, place: Place, extent: u32) {
+        let occupants = &mut self.tiers[place.tier()].occupants;
+        if let Some(occupant) = occupants.get_mut(place.slot() as usize) {
+            *occupant = extent;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::layout::TierLayout;
+    use super::*;
+
+    pub(super) fn layout(slots: &[u32]) -> Layout {
+        Layout {
+            extent_bytes: 64 << 10,
+            tiers: slots.iter().map(|&slots| TierLayout { data_offset: 0, slots }).collect(),
+            extents: slots.iter().map(|slots| slots - 1).sum(),
+            checkpoint_blocks: 1,
+            journal_records: 64,
+        }
+    }
+
+    #[test]
+    fn the_first_extents_lie_on_the_fastest_tier() {
+        let map = TierMap::initial(&layout(&[4, 3]));
+        let places: Vec<_> = map.places().iter().map(|place| format!("{place:?}")).collect();
+        assert_eq!(places, ["1:0", "1:1", "0:0", "0:1", "0:2"]);
+        assert_eq!((map.free_slots(0), map.free_slots(1)), (1, 1));
+        assert_eq!(map.occupant(Place::new(1, 1)), Some(1));
+    }
+
+    #[test]
+    fn a_vacated_slot_is_free_only_when_it_is_released() {
+        let mut map = TierMap::initial(&layout(&[3, 2]));
+        let to = map.take_free(1).unwrap();
+        let from = map.switch(2, to);
+        assert_eq!((map.place(2), from), (to, Place::new(0, 1)));
+        assert_eq!((map.free_slots(0), map.free_slots(1)), (1, 0));
+        map.release(from);
+        assert_eq!(map.free_slots(0), 2);
+        assert_eq!(map.occupant(to), Some(2));
+    }
+
+    #[test]
+    fn places_that_are_shared_or_do_not_exist_are_no_map() {
+        let layout = layout(&[3, 2]);
+        let place = Place::new;
+        let made = |places: &[Place]| TierMap::from_places(&layout, places.to_vec()).unwrap_err();
+        let shared = made(&[place(0, 1), place(1, 1), place(0, 1)]);
+        assert_eq!(shared, MapError::Shared { extent: 2 });
+        for outside in [place(0, 3), place(2, 0)] {
+            assert_eq!(made(&[place(0, 0), outside]), MapError::OutOfBounds { extent: 1 });
+        }
+    }
+
+    #[test]
+    fn a_replayed_move_must_fit_the_map() {
+        let mut map = TierMap::initial(&layout(&[3, 2]));
+        let place = Place::new;
+        assert_eq!(map.replay(0, place(1, 0), place(0, 2)), Ok(()));
+        assert_eq!((map.place(0), map.free_slots(0), map.free_slots(1)), (place(0, 2), 0, 2));
+        let again = map.replay(0, place(1, 0), place(1, 1));
+        assert_eq!(again, Err(MapError::OutOfBounds { extent: 0 }), "it is not there any more");
+        let taken = map.replay(0, place(0, 2), place(0, 0));
+        assert_eq!(taken, Err(MapError::Shared { extent: 0 }));
+        let beyond = map.replay(0, place(0, 2), place(7, 0));
+        assert_eq!(beyond, Err(MapError::OutOfBounds { extent: 0 }));
+    }
+}
