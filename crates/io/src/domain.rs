@@ -13,6 +13,7 @@
 mod drive;
 pub(crate) mod errand;
 mod keep;
+pub(crate) mod moves;
 mod perform;
 mod recording;
 mod status;
@@ -42,6 +43,7 @@ use crate::record::Lane;
 use crate::worker::Worker;
 use drive::DomainDrive;
 use keep::Kept;
+use moves::Steps;
 use timer::Timer;
 use volume::Volume;
 
@@ -56,6 +58,8 @@ pub(crate) struct Domain {
     devices: RefCell<BTreeMap<(ServerId, String), Kept>>,
     /// Present if the servers are the tiers of a volume.
     volume: Option<Volume>,
+    /// What the engine asks for to move the volume's extents.
+    steps: Steps,
     policy: RefCell<policy::Domain>,
     /// What the largest payload of an upstream leaves of a server's units.
     unit_bytes_max: RefCell<BTreeMap<ServerId, u64>>,
@@ -114,6 +118,7 @@ impl Domain {
             clients: RefCell::default(),
             devices: RefCell::default(),
             volume: policy.tiers.as_ref().map(|_| Volume::new()),
+            steps: Steps::default(),
             policy: RefCell::new(policy),
             unit_bytes_max: RefCell::default(),
             state: RefCell::new(state),
@@ -169,6 +174,10 @@ impl Domain {
                     let op = state.ops.remove(slot as usize);
                     state.record(now, &op, ok);
                     op.finish(ok);
+                    continue;
+                }
+                Output::Move(step) => {
+                    self.steps.ask(step);
                     continue;
                 }
                 Output::WaitUntil(at) => Some(at),

@@ -182,6 +182,11 @@ impl Plan {
         self.policy.backends.iter().find(|backend| backend.name == name)
     }
 
+    /// The scheduling domain of this name.
+    pub(crate) fn domain(&self, name: &str) -> Option<&PlannedDomain> {
+        self.domains.iter().find(|domain| domain.name == name)
+    }
+
     /// The tenant that a connection belongs to.
     pub(crate) fn tenant_of(&self, peer: &Peer, export: &str) -> TenantId {
         let identity = Identity {

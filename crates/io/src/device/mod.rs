@@ -74,10 +74,17 @@ impl Features {
 }
 
 impl Device {
+    /// The tier of this server in a volume.
+    pub(crate) fn tier(&self, server: ServerId) -> &Rc<Self> {
+        let mut tiers = self.tiers().iter();
+        let tier = tiers.find(|tier| tier.target == Target::Server(server));
+        tier.expect("the engine names servers of its plan, and each has its tier")
+    }
+
     /// The device that serves units for `server`: one of the tiers, or this one itself.
     pub(crate) fn part(&self, server: ServerId) -> &Self {
         match &self.medium {
-            Medium::Tiered(disk) => disk.tier(server),
+            Medium::Tiered(_) => self.tier(server),
             _ => self,
         }
     }

@@ -12,7 +12,6 @@
 use std::rc::Rc;
 
 use evenkeel_core::id::ServerId;
-use evenkeel_engine::Target;
 use evenkeel_wire::nbd::proto::{BlockSize, TransmissionFlags};
 
 use super::{Device, Features};
@@ -44,12 +43,6 @@ impl TieredDisk {
     pub(crate) fn new(size_bytes: u64, tiers: Vec<(Rc<Device>, Features)>) -> Option<Self> {
         let (tiers, features): (Vec<_>, Vec<_>) = tiers.into_iter().unzip();
         Some(Self { tiers, features: together(size_bytes, &features)? })
-    }
-
-    /// The device that is the tier of this server.
-    pub(super) fn tier(&self, server: ServerId) -> &Device {
-        let tier = self.tiers.iter().find(|tier| tier.target == Target::Server(server));
-        tier.expect("the engine names servers of its plan, and each has its tier")
     }
 
     pub(super) fn tiers(&self) -> &[Rc<Device>] {

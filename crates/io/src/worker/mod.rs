@@ -6,6 +6,7 @@
 pub(crate) mod message;
 mod open;
 mod sweep;
+mod volume;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -92,6 +93,9 @@ impl Worker {
             } else {
                 let domain = Domain::new(Rc::clone(self), planned.domain.clone());
                 domain.record_to(self.recorder.borrow().as_deref());
+                if domain.volume().is_some() {
+                    self.keep_volume(&domain, &planned.name);
+                }
                 self.domains.borrow_mut().insert(planned.name.clone(), domain);
             }
         }
@@ -128,6 +132,16 @@ impl Worker {
                 });
             }
         }
+        let volumes = domains.iter().filter_map(|(name, domain)| Some((name, domain.volume()?)));
+        report.backends.extend(volumes.map(|(name, volume)| {
+            let trouble = volume.trouble();
+            BackendReport {
+                name: name.clone(),
+                up: trouble.is_none(),
+                trouble,
+                ..BackendReport::default()
+            }
+        }));
         for (name, health) in self.health.borrow().iter() {
             report.backends.push(BackendReport {
                 name: name.clone(),

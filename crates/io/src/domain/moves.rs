@@ -1,0 +1,111 @@
+//! Moves of a volume's extents, as the engine asks for them: one step after the other.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use evenkeel_engine::Input;
+use evenkeel_engine::tiers::{Step, StepKind, Volume};
+use evenkeel_wire::nbd::proto::Errno;
+use tokio::sync::Notify;
+
+use super::Domain;
+use super::errand::Task;
+use crate::buffer::Buf;
+use crate::device::Device;
+use crate::op::LossesHeard;
+
+/// What the engine asked for, until somebody takes it on.
+#[derive(Debug, Default)]
+pub(super) struct Steps {
+    next: Cell<Option<Step>>,
+    asked: Notify,
+}
+
+impl Steps {
+    /// Hands a step to whoever makes them.
+    pub(super) fn ask(&self, step: Step) {
+        let before = self.next.replace(Some(step));
+        assert!(before.is_none(), "the engine asks for one step at a time");
+        self.asked.notify_one();
+    }
+
+    async fn next(&self) -> Step {
+        loop {
+            if let Some(step) = self.next.take() {
+                return step;
+            }
+            self.asked.notified().await;
+        }
+    }
+}
+
+/// Carries out moves: one step after the other.
+pub(crate) struct Mover {
+    pub(crate) domain: Rc<Domain>,
+    /// The open volume.
+    pub(crate) device: Rc<Device>,
+    /// Losses of acknowledged writes that the mover's flushes have met.
+    pub(crate) heard: Rc<LossesHeard>,
+    /// What was read last; at most [`STEP_BYTES_MAX`](evenkeel_engine::tiers::STEP_BYTES_MAX).
+    pub(crate) data: Option<Arc<Buf>>,
+}
+
+impl Mover {
+    /// Makes the moves that the engine asks for, for as long as the gate runs.
+    pub(crate) async fn run(mut self) {
+        let domain = Rc::clone(&self.domain);
+        loop {
+            let step = domain.steps.next().await;
+            let result = self.make(&step).await;
+            if let Err(errno) = result {
+                tracing::warn!(?step, ?errno, "a move is given up");
+            }
+            domain.moved(result.is_ok());
+        }
+    }
+
+    async fn make(&mut self, step: &Step) -> Result<(), Errno> {
+        let offset = step.offset;
+        let task = match step.kind {
+            StepKind::Read => {
+                self.data = None;
+                Task::Read { offset, length: step.length }
+            }
+            StepKind::Write => {
+                let data = self.data.clone().expect("what is written was read before");
+                Task::Write { offset, data }
+            }
+            StepKind::Note => Task::Write { offset, data: Arc::new(self.domain.note()) },
+            StepKind::Flush => Task::Flush,
+        };
+        let tier = self.device.tier(step.server);
+        let data = self.domain.run_errand(tier, (step.tenant, &self.heard), task).await?;
+        if let Some(data) = data {
+            self.data = Some(Arc::new(data));
+        }
+        Ok(())
+    }
+}
+
+impl Domain {
+    /// Serves the volume that the tiers turned out to be.
+    pub(crate) fn serve_volume(self: &Rc<Self>, volume: Box<Volume>, device: Rc<Device>) {
+        let now = self.worker.clock.now();
+        self.state.borrow_mut().engine.handle(now, Input::Volume(volume));
+        self.volume().expect("its domain has a volume").open(device);
+        self.pump();
+    }
+
+    /// What the engine wants noted.
+    fn note(&self) -> Buf {
+        Buf::copy_of(self.state.borrow().engine.note_bytes())
+    }
+
+    /// Tells the engine how its step ended.
+    fn moved(self: &Rc<Self>, ok: bool) {
+        let now = self.worker.clock.now();
+        self.state.borrow_mut().engine.handle(now, Input::Moved { ok });
+        self.pump();
+    }
+}
