@@ -11,6 +11,7 @@ pub mod disk;
 mod events;
 pub mod executor;
 pub mod faults;
+pub mod fill;
 pub mod link;
 pub mod result;
 mod run;

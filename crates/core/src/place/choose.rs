@@ -87,7 +87,7 @@ mod tests {
         let loads = loads(&used.map(report));
         let view = View { loads: &loads, size_bytes: 10 };
         let sets: Vec<Vec<ServerId>> = (0..3).map(|server| vec![ServerId(server)]).collect();
-        choose(&Space { margin: 0.01 }, &view, sets.iter().map(Vec::as_slice), ceiling)
+        choose(&Space::with_margin(0.01), &view, sets.iter().map(Vec::as_slice), ceiling)
     }
 
     #[test]

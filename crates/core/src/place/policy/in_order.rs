@@ -6,9 +6,9 @@
 //! # use evenkeel_core::place::cluster::DomainId;
 //! # use evenkeel_core::place::policy::{in_order::InOrder, local::Local, space::Space};
 //! let policy = InOrder(vec![
-//!     Box::new(Space { margin: 0.05 }),
+//!     Box::new(Space::with_margin(0.05)),
 //!     Box::new(Local::new(&[], DomainId(0))),
-//!     Box::new(Space { margin: 0.01 }),
+//!     Box::new(Space::with_margin(0.01)),
 //! ]);
 //! ```
 
@@ -46,7 +46,8 @@ mod tests {
             capacity_bytes: 100,
             ..Metrics::default()
         };
-        let policy = InOrder(vec![Box::new(Space { margin: 0.1 }), Box::new(Cpu { margin: 0.0 })]);
+        let policy =
+            InOrder(vec![Box::new(Space::with_margin(0.1)), Box::new(Cpu { margin: 0.0 })]);
         let outcome = |reports: [Metrics; 2]| zero_or_one(&policy, &loads(&reports));
         assert_eq!(outcome([report(50, 100), report(30, 900)]), Better::Other);
         assert_eq!(outcome([report(35, 100), report(30, 900)]), Better::Kept);
