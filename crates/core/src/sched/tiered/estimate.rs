@@ -85,7 +85,8 @@ impl Estimate {
         self.met_at[device] = self.seen;
         self.costs[device].add(ticket.cost.0);
         self.size_bytes.add(ticket.size_bytes);
-        if self.total >= 2 * WINDOW || self.rarest(devices) >= 2 * EVENTS {
+        let is_full = self.counts[device] >= 2 * EVENTS && self.rarest(devices) >= 2 * EVENTS;
+        if is_full || self.total >= 2 * WINDOW {
             self.counts.iter_mut().for_each(|count| *count /= 2);
             self.total = self.counts.iter().sum();
         }

@@ -219,6 +219,8 @@ proptest! {
         ops in ops(),
     ) {
         let mut pair = Pair::new(depth, window, weights);
-        ops.iter().for_each(|op| pair.perform(op));
+        for op in &ops {
+            pair.perform(op);
+        }
     }
 }
