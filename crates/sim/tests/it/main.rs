@@ -10,3 +10,4 @@ mod random;
 mod scenes;
 mod script;
 mod shares;
+mod store;

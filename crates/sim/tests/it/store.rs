@@ -1,0 +1,15 @@
+//! The chained log on drives that lose power, lie and break.
+//!
+//! Clients are modelled twice: those who wait for each answer have an exact oracle ([`history`]),
+//! many at once a weaker one ([`order`] across crashes, [`register`] between them). All that is
+//! written says who wrote it ([`stamp`]).
+
+mod crash;
+mod history;
+mod order;
+mod proof;
+mod random;
+mod register;
+mod stamp;
+mod subject;
+mod toy;

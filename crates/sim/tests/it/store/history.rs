@@ -1,0 +1,188 @@
+//! The oracle for clients who wait for each answer: after a crash the store is as it was after some
+//! prefix of what they asked.
+//!
+//! ```text
+//!   asked      1   2   3   F   4   5   (6, no answer yet)
+//!   image   0  |   |   |       |   |   |
+//!                      +---- allowed --+      F was answered: not before 3
+//! ```
+//!
+//! All volumes and snapshots count together, since they share one log: they are all at the same
+//! point. What is not in the allowed part of the history is a violation, whatever it may be.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use super::stamp::Author;
+
+/// A volume or a snapshot, by a number of the test's own.
+pub(crate) type Space = u32;
+
+/// What a space holds, cell by cell.
+pub(crate) type Image = Rc<Vec<Author>>;
+
+/// Everything that clients can see.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct World {
+    pub(crate) spaces: BTreeMap<Space, Image>,
+}
+
+/// A change to the world, which happens wholly or not at all.
+#[derive(Clone, Debug)]
+pub(crate) enum Change {
+    /// These cells get this author, or zeroes.
+    Paint { space: Space, first: u32, cells: u32, author: Author },
+    /// A new space is what this one is now.
+    Copy { from: Space, to: Space },
+    /// A space is no more.
+    Remove { space: Space },
+}
+
+impl World {
+    /// A world of one volume of zeroes.
+    pub(crate) fn of(volumes: &[(Space, u32)]) -> Self {
+        let blank = |&(space, cells): &(Space, u32)| (space, Rc::new(vec![0; cells as usize]));
+        Self { spaces: volumes.iter().map(blank).collect() }
+    }
+
+    fn change(&mut self, change: &Change) {
+        match change {
+            Change::Paint { space, first, cells, author } => {
+                let image = self.spaces.get_mut(space).expect("clients know their volumes");
+                Rc::make_mut(image)[*first as usize..][..*cells as usize].fill(*author);
+            }
+            Change::Copy { from, to } => {
+                let image = Rc::clone(&self.spaces[from]);
+                self.spaces.insert(*to, image);
+            }
+            Change::Remove { space } => drop(self.spaces.remove(space)),
+        }
+    }
+}
+
+/// The worlds that a crash may leave. See the [module](self).
+#[derive(Clone, Debug)]
+pub(crate) struct History {
+    /// From the last durable one to the last asked for.
+    worlds: VecDeque<World>,
+    /// How many of them came before the first of `worlds`.
+    forgotten: u64,
+}
+
+impl History {
+    /// A history that begins with a durable world.
+    pub(crate) fn new(world: World) -> Self {
+        Self { worlds: [world].into(), forgotten: 0 }
+    }
+
+    /// A client asks for a change.
+    pub(crate) fn ask(&mut self, change: &Change) {
+        let mut world = self.now().clone();
+        world.change(change);
+        self.worlds.push_back(world);
+    }
+
+    /// What clients see who have an answer to everything.
+    pub(crate) fn now(&self) -> &World {
+        self.worlds.back().expect("a history is never empty")
+    }
+
+    /// Everything asked for so far, and answered, is durable from now on.
+    pub(crate) fn flushed(&mut self) {
+        self.forgotten += self.worlds.len() as u64 - 1;
+        self.worlds.drain(..self.worlds.len() - 1);
+    }
+
+    /// Whether a crash may leave this world; a new history then begins with it.
+    ///
+    /// # Errors
+    /// If it is no prefix; says which is the nearest.
+    pub(crate) fn recover(&mut self, found: World) -> Result<(), String> {
+        if !self.worlds.contains(&found) {
+            return Err(self.explain(&found));
+        }
+        *self = Self::new(found);
+        Ok(())
+    }
+
+    fn explain(&self, found: &World) -> String {
+        let differences = |world: &World| {
+            let lost = world.spaces.keys().filter(|space| !found.spaces.contains_key(space));
+            let more = found.spaces.keys().filter(|space| !world.spaces.contains_key(space));
+            let cells = found.spaces.iter().flat_map(|(space, image)| {
+                let expected = world.spaces.get(space).into_iter().flat_map(|image| image.iter());
+                (0..)
+                    .zip(image.iter().zip(expected))
+                    .filter(|(_, (found, other))| found != other)
+                    .map(move |(cell, (found, other)): (u32, _)| {
+                        format!("space {space} cell {cell}: {found} and not {other}")
+                    })
+            });
+            let lost = lost.map(|space| format!("space {space} is missing"));
+            let more = more.map(|space| format!("space {space} is there"));
+            lost.chain(more).chain(cells).collect::<Vec<_>>()
+        };
+        let nearest =
+            (self.forgotten..).zip(&self.worlds).map(|(at, world)| (at, differences(world)));
+        let (at, differences) =
+            nearest.min_by_key(|(_, list)| list.len()).expect("a history is never empty");
+        let last = self.forgotten + self.worlds.len() as u64 - 1;
+        let shown = &differences[..differences.len().min(6)];
+        format!(
+            "no world from {} to {last} is what was found; nearest is {at}, but {}",
+            self.forgotten,
+            shown.join("; ")
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paint(first: u32, cells: u32, author: Author) -> Change {
+        Change::Paint { space: 0, first, cells, author }
+    }
+
+    fn found(cells: &[Author]) -> World {
+        World { spaces: [(0, Rc::new(cells.to_vec()))].into() }
+    }
+
+    fn history() -> History {
+        let mut history = History::new(World::of(&[(0, 3)]));
+        history.ask(&paint(0, 1, 1));
+        history.flushed();
+        history.ask(&paint(0, 2, 2));
+        history.ask(&paint(2, 1, 3));
+        history
+    }
+
+    #[test]
+    fn prefixes_since_the_last_flush_are_allowed() {
+        for cells in [[1, 0, 0], [2, 2, 0], [2, 2, 3]] {
+            assert_eq!(history().recover(found(&cells)), Ok(()));
+        }
+    }
+
+    #[test]
+    fn lost_torn_reordered_and_foreign_worlds_are_not() {
+        for cells in [[0, 0, 0], [2, 0, 0], [1, 0, 3], [2, 2, 9]] {
+            assert!(history().recover(found(&cells)).is_err(), "{cells:?}");
+        }
+    }
+
+    #[test]
+    fn a_snapshot_is_at_one_point_with_its_volume() {
+        let mut history = history();
+        history.ask(&Change::Copy { from: 0, to: 1 });
+        history.ask(&paint(0, 3, 4));
+        let both = |volume: [Author; 3], snapshot: [Author; 3]| World {
+            spaces: [(0, Rc::new(volume.to_vec())), (1, Rc::new(snapshot.to_vec()))].into(),
+        };
+        assert_eq!(history.clone().recover(both([4, 4, 4], [2, 2, 3])), Ok(()));
+        assert_eq!(history.clone().recover(found(&[2, 2, 3])), Ok(()), "before the snapshot");
+        assert!(history.clone().recover(found(&[4, 4, 4])).is_err(), "without it");
+        let error = history.recover(both([4, 4, 4], [4, 2, 3])).unwrap_err();
+        assert!(error.contains("space 1 cell 0: 4 and not 2"), "{error}");
+    }
+}

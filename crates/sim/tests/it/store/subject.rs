@@ -1,0 +1,155 @@
+//! What the crash tests ask of a store, be it the real one or the toy that proves the tests.
+
+use std::rc::Rc;
+
+use evenkeel_core::prng::Prng;
+use evenkeel_sim::disk::SimDrive;
+use evenkeel_sim::executor::Clock;
+
+use super::history::{Change, Space, World};
+use super::stamp::Author;
+
+/// Something that a client asks for.
+#[derive(Clone, Debug)]
+pub(crate) enum Act {
+    /// Writes cells, or with author 0 zeroes; if `is_forced`, durably.
+    Paint { space: Space, first: u32, cells: u32, author: Author, is_forced: bool },
+    /// Discards cells, which read as zeroes from then on.
+    Discard { space: Space, first: u32, cells: u32 },
+    /// Makes all that was answered durable.
+    Flush,
+    /// Makes a snapshot, a space of its own that stays as it is.
+    Snapshot { of: Space, to: Space },
+    /// Deletes a snapshot.
+    Delete { space: Space },
+    /// Has the store tidy up by itself: cleaning, a checkpoint.
+    Tidy,
+}
+
+impl Act {
+    /// What it changes.
+    pub(crate) fn change(&self) -> Option<Change> {
+        Some(match *self {
+            Self::Paint { space, first, cells, author, .. } => {
+                Change::Paint { space, first, cells, author }
+            }
+            Self::Discard { space, first, cells } => {
+                Change::Paint { space, first, cells, author: 0 }
+            }
+            Self::Snapshot { of, to } => Change::Copy { from: of, to },
+            Self::Delete { space } => Change::Remove { space },
+            Self::Flush | Self::Tidy => return None,
+        })
+    }
+
+    /// Whether everything before it, and itself, is durable once it is answered.
+    pub(crate) fn is_barrier(&self) -> bool {
+        matches!(self, Self::Flush | Self::Paint { is_forced: true, .. })
+    }
+}
+
+/// A store under test. Errors are texts: without faults of the drives, each is a violation.
+pub(crate) trait Subject: Sized + 'static {
+    /// What a store is made and opened with.
+    type Setup: Clone + 'static;
+
+    /// Makes a store of the volumes of [`Self::blank`].
+    async fn format(setup: Self::Setup, drives: Vec<SimDrive>) -> Result<(), String>;
+
+    /// Opens a store and recovers it.
+    async fn open(
+        setup: Self::Setup,
+        drives: Vec<SimDrive>,
+        clock: Clock,
+    ) -> Result<Rc<Self>, String>;
+
+    /// Does what a client asks.
+    async fn perform(&self, act: &Act) -> Result<(), String>;
+
+    /// All that clients can see.
+    async fn contents(&self) -> Result<World, String>;
+
+    /// What clients see of a new store.
+    fn blank(setup: &Self::Setup) -> World;
+
+    /// Sizes of the drives.
+    fn drives(setup: &Self::Setup) -> Vec<u64>;
+}
+
+/// Draws what a client asks for, one after the other.
+#[derive(Clone, Debug)]
+pub(crate) struct Acts {
+    prng: Prng,
+    author: Author,
+    snapshots: SnapshotUse,
+}
+
+/// Whether clients make snapshots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SnapshotUse {
+    Never,
+    Often,
+}
+
+/// The cells of the largest atomic record: 1 MiB.
+const CELLS_MAX: u32 = 2048;
+const SNAPSHOTS_MAX: u32 = 3;
+
+impl Acts {
+    pub(crate) fn new(seed: u64, snapshots: SnapshotUse) -> Self {
+        Self { prng: Prng::new(seed), author: 0, snapshots }
+    }
+
+    /// A number below this.
+    pub(crate) fn below(&mut self, bound: u32) -> u32 {
+        u32::try_from(self.prng.below(u64::from(bound))).expect("below 32 bits")
+    }
+
+    /// An author that was never there before.
+    pub(crate) fn author(&mut self) -> Author {
+        self.author += 1;
+        self.author
+    }
+
+    /// The next act in this world, whose space 0 is a volume.
+    pub(crate) fn draw(&mut self, world: &World) -> Act {
+        match self.below(100) {
+            0..70 => self.paint(world),
+            70..78 => {
+                let (first, cells) = self.range(world);
+                Act::Discard { space: 0, first, cells }
+            }
+            78..90 => Act::Flush,
+            90..95 if self.snapshots == SnapshotUse::Often => self.snapshot(world),
+            _ => Act::Tidy,
+        }
+    }
+
+    fn paint(&mut self, world: &World) -> Act {
+        let (first, cells) = self.range(world);
+        let is_forced = self.below(12) == 0;
+        let author = self.author();
+        let author = if self.below(20) == 0 { 0 } else { author };
+        Act::Paint { space: 0, first, cells, author, is_forced }
+    }
+
+    /// Mostly whole blocks, sometimes parts of them, seldom a great deal.
+    fn range(&mut self, world: &World) -> (u32, u32) {
+        let all = u32::try_from(world.spaces[&0].len()).expect("a small volume");
+        let (first, cells) = match self.below(10) {
+            0..6 => (self.below(all / 8) * 8, 8),
+            6..8 => (self.below(all / 8) * 8, 8 * (1 + self.below(6))),
+            8 => (self.below(all), 1 + self.below(20)),
+            _ => (self.below(all), 1 + self.below(CELLS_MAX)),
+        };
+        (first, cells.min(all - first).min(CELLS_MAX))
+    }
+
+    fn snapshot(&mut self, world: &World) -> Act {
+        let taken = world.spaces.keys().copied().filter(|space| *space != 0).collect::<Vec<_>>();
+        match taken.first() {
+            Some(oldest) if taken.len() as u32 >= SNAPSHOTS_MAX => Act::Delete { space: *oldest },
+            _ => Act::Snapshot { of: 0, to: taken.last().map_or(1, |last| last + 1) },
+        }
+    }
+}
