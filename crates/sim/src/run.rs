@@ -46,7 +46,7 @@ pub fn run_observed(
     run_on(scenario, devices, streams, observe)
 }
 
-/// Runs a checked scenario on devices of the caller's, one for each backend in the policy's order.
+/// Runs a checked scenario on devices of the caller's, one for each of [`world::stores`].
 pub(crate) fn run_on(
     scenario: &Scenario,
     devices: Vec<Box<dyn Device>>,
@@ -61,12 +61,12 @@ pub(crate) fn run_on(
     world.run(observe).map_err(|violation| SimError::Violation(*violation))
 }
 
-/// The devices behind the backends, in the policy's order.
+/// The devices behind the stores.
 fn devices(scenario: &Scenario) -> Result<Vec<Box<dyn Device>>, ScenarioFault> {
-    let backends = scenario.policy.backends.iter().enumerate();
+    let backends = world::stores(&scenario.policy).enumerate();
     let device = |(index, backend): (usize, &evenkeel_engine::policy::Backend)| {
         let found = scenario.devices.iter().find(|one| one.backend == backend.name);
-        let entry = found.expect("the check wants a device for each backend");
+        let entry = found.expect("the check wants a device for each store");
         let seed = world::seed_of(scenario, world::Purpose::Device, index);
         let place = format!("device {:?}", backend.name);
         let fault = |error: DeviceError| ScenarioFault { place, what: error.to_string() };

@@ -10,7 +10,8 @@
 //!
 //! (Goyal, Vin and Cheng, IEEE/ACM Transactions on Networking, 1997.) The bound holds for tenants
 //! without limits of their own, at a server whose shares count by themselves, under a depth in
-//! requests; back-fill under a depth in bytes gives it up on purpose. Elsewhere nothing is watched.
+//! requests; back-fill under a depth in bytes gives it up on purpose. On the tiers of a volume nobody
+//! knows from outside for which of them a request waits. Elsewhere nothing is watched.
 //! The pairs of the first [`TENANTS_MAX`] tenants are: a pair costs some nanoseconds at every
 //! dispatch.
 
@@ -66,9 +67,10 @@ impl Fairness {
     /// Watches a server of a domain; none if the policy bounds no lag there.
     pub(crate) fn new(domain: &Domain, scheduling: &Scheduling) -> Option<Self> {
         let by_itself = domain.servers.len() == 1 || domain.sharing == Sharing::Local;
+        let is_tier = domain.tiers.is_some();
         let in_requests = !matches!(scheduling.depth, Depth::Bytes(_));
         let is_fair = domain.mode == Mode::Enforce && scheduling.discipline == Discipline::Sfq;
-        if !(by_itself && in_requests && is_fair) {
+        if is_tier || !(by_itself && in_requests && is_fair) {
             return None;
         }
         let rows: Vec<Row> =

@@ -21,7 +21,8 @@ use super::{IntervalSummary, Latency, Traffic};
 /// What one group got as one tenant, since the interval began.
 #[derive(Clone, Debug)]
 struct Row {
-    group: u32,
+    /// None for what the gate does by itself.
+    group: Option<u32>,
     tenant: TenantId,
     tally: Tally,
 }
@@ -85,8 +86,8 @@ impl Book {
         }
     }
 
-    /// The row of a group and a tenant.
-    pub(crate) fn row(&mut self, group: u32, tenant: TenantId) -> RowId {
+    /// The row of a group and a tenant; of no group, what the gate does by itself.
+    pub(crate) fn row(&mut self, group: Option<u32>, tenant: TenantId) -> RowId {
         let known = self.rows.iter().position(|row| (row.group, row.tenant) == (group, tenant));
         let index = known.unwrap_or_else(|| {
             self.rows.push(Row { group, tenant, tally: Tally::default() });
@@ -108,6 +109,11 @@ impl Book {
     /// When [`Self::turn`] is due.
     pub(crate) fn edge(&self) -> Nanos {
         self.edge
+    }
+
+    /// How long the open interval will have been so at its edge.
+    pub(crate) fn open_for(&self, edge: Nanos) -> Span {
+        edge.since(self.interval_start)
     }
 
     /// Opens and closes intervals up to now.
@@ -169,7 +175,9 @@ impl Book {
 
     fn close_interval(&mut self, end: Nanos) {
         for row in self.rows.iter_mut().filter(|row| !row.tally.is_empty()) {
-            self.groups[row.group as usize].open.add(&row.tally);
+            if let Some(group) = row.group {
+                self.groups[group as usize].open.add(&row.tally);
+            }
             self.tenants[row.tenant.index()].open.add(&row.tally);
             row.tally = Tally::default();
         }
@@ -289,7 +297,7 @@ mod tests {
     #[test]
     fn warm_up_and_drain_are_not_measured_and_every_interval_has_its_entry() {
         let mut book = Book::new(at(1_000)..at(3_500), Span::from_secs(1), (1, 1));
-        let row = book.row(0, TenantId(0));
+        let row = book.row(Some(0), TenantId(0));
         for ms in [999, 1_000, 1_200, 3_499, 3_500] {
             read(&mut book, row, ms);
         }
@@ -308,11 +316,11 @@ mod tests {
     fn groups_and_tenants_add_up_the_same_rows() {
         let mut book = Book::new(at(0)..at(10), Span::from_millis(10), (2, 2));
         let rows =
-            [(0, 0), (1, 0), (1, 1)].map(|(group, tenant)| book.row(group, TenantId(tenant)));
+            [(0, 0), (1, 0), (1, 1)].map(|(group, tenant)| book.row(Some(group), TenantId(tenant)));
         for (row, count) in rows.into_iter().zip([1, 2, 4]) {
             (0..count).for_each(|_| read(&mut book, row, 5));
         }
-        assert_eq!(book.row(1, TenantId(0)), rows[1]);
+        assert_eq!(book.row(Some(1), TenantId(0)), rows[1]);
         book.failed(rows[0]);
         book.turn(at(10));
         let (groups, tenants) = book.close();

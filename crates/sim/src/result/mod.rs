@@ -9,6 +9,6 @@ pub(crate) use book::{Book, RowId};
 pub(crate) use hash::{LogHash, Mark};
 pub(crate) use steady::Steady;
 pub use summary::{
-    BackendSummary, FairnessLag, GroupSummary, IntervalSummary, Latency, Progress, Summary,
-    TenantSummary, Traffic,
+    BackendInterval, BackendSummary, FairnessLag, GroupSummary, IntervalSummary, Latency, Progress,
+    Summary, TenantSummary, Traffic,
 };

@@ -12,7 +12,7 @@ pub struct Summary {
     pub tenants: Vec<TenantSummary>,
     /// Workloads, then replays, in the order of the scenario.
     pub groups: Vec<GroupSummary>,
-    /// The backends, in the order of the policy.
+    /// The backends with a device, in the order of the policy.
     pub backends: Vec<BackendSummary>,
     /// The gate's own accounts at the end, by scheduling domain, warm-up included; of the last
     /// start if it was restarted.
@@ -175,6 +175,17 @@ pub struct BackendSummary {
     pub in_service_max: u32,
     /// The depth in force at the end, in requests or bytes as the policy says; zero for none.
     pub depth_at_end: u64,
+    /// Over time, from the start of the measured time on.
+    pub series: Vec<BackendInterval>,
+}
+
+/// What one backend did in one entry of a time series.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct BackendInterval {
+    /// Units that it answered.
+    pub units: u64,
+    /// Part of the interval in which anything was with it, 0 to 1.
+    pub busy: f64,
 }
 
 /// How far two tenants' services came apart while both kept a backlog.

@@ -4,6 +4,7 @@ use std::fmt;
 
 use evenkeel_core::time::Span;
 use evenkeel_engine::policy::check::{Place, Severity};
+use evenkeel_engine::policy::{Policy, Source};
 
 use super::{
     Arrivals, CLIENTS_MAX, DEPTH_MAX, Replay, ReplayTiming, Route, SIZE_BYTES_MAX, Scenario,
@@ -11,6 +12,7 @@ use super::{
 };
 use crate::faults::{FaultKind, LinkPlace};
 use crate::link::LinkSpec;
+use crate::world::stores;
 
 /// The shortest interval of the time series.
 const INTERVAL_MIN: Span = Span::from_millis(1);
@@ -76,7 +78,7 @@ impl Scenario {
             Place::Policy { field } => *field != "listeners" && *field != "exports",
             _ => true,
         };
-        let mut problems = self.policy.check().into_iter();
+        let mut problems = self.sized_policy().check().into_iter();
         let found = problems.find(|one| one.severity == Severity::Error && counts(&one.place));
         match found {
             Some(problem) => fault("policy", format!("{}; {}", problem.message, problem.remedy)),
@@ -84,8 +86,21 @@ impl Scenario {
         }
     }
 
+    /// The policy with a size for each tier: here devices tell how large they are.
+    fn sized_policy(&self) -> Policy {
+        let mut policy = self.policy.clone();
+        for backend in &mut policy.backends {
+            if let Source::Tiered(volume) = &mut backend.source {
+                volume.tiers.iter_mut().for_each(|tier| {
+                    tier.size_bytes.get_or_insert(u64::MAX);
+                });
+            }
+        }
+        policy
+    }
+
     fn check_devices(&self) -> Result<(), ScenarioFault> {
-        for backend in &self.policy.backends {
+        for backend in stores(&self.policy) {
             let count = self.devices.iter().filter(|one| one.backend == backend.name).count();
             if count != 1 {
                 let what = format!("backend {:?} has {count} devices; give it one", backend.name);
@@ -97,6 +112,9 @@ impl Scenario {
             if !self.has_backend(&device.backend) {
                 return fault(place, "the policy has no backend of this name");
             }
+            if !self.has_store(&device.backend) {
+                return fault(place, "the backend is a tiered volume; its tiers have devices");
+            }
             check_link(&place, &device.link)?;
         }
         Ok(())
@@ -104,6 +122,10 @@ impl Scenario {
 
     fn has_backend(&self, name: &str) -> bool {
         self.policy.backends.iter().any(|backend| backend.name == name)
+    }
+
+    fn has_store(&self, name: &str) -> bool {
+        stores(&self.policy).any(|backend| backend.name == name)
     }
 
     fn has_target(&self, name: &str) -> bool {
@@ -212,8 +234,9 @@ impl Scenario {
             }
             FaultKind::GateRestart => return Ok(()),
         };
-        if !self.has_backend(backend) {
-            return fault(place, format!("the policy has no backend {backend:?}"));
+        if !self.has_store(backend) {
+            let what = format!("the policy has no backend {backend:?} with a device");
+            return fault(place, what);
         }
         Ok(())
     }

@@ -6,15 +6,20 @@ use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::prng::Prng;
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_core::workload::{Drawer, part_of};
+use evenkeel_engine::Input;
 use evenkeel_engine::policy::matching::Identity;
-use evenkeel_engine::policy::{Domain as DomainPolicy, ServerTable, TenantTable};
+use evenkeel_engine::policy::{
+    Backend, Domain as DomainPolicy, Policy, ServerTable, Source, TenantTable, Tier,
+};
+use evenkeel_engine::tiers::TierDevice;
 
 use super::clients::{Client, Group};
 use super::gate::{Domain, Gate};
 use super::replays::Replayer;
 use super::schedule::Schedule;
 use super::storage::{Medium, Server};
-use super::tables::{Slab, Target};
+use super::tables::{Home, Slab, Target};
+use super::volume::Tiers;
 use super::{TenantTimes, World};
 use crate::checkers::Conservation;
 use crate::device::Device;
@@ -40,7 +45,7 @@ pub(crate) fn seed_of(scenario: &Scenario, purpose: Purpose, index: usize) -> u6
     Prng::new(scenario.seed ^ ((purpose as u64) << 56) ^ index as u64).next_u64()
 }
 
-/// The world of a checked scenario. `devices` stand behind the backends, in the policy's order, and
+/// The world of a checked scenario. `devices` stand behind the [`stores`], in their order, and
 /// `streams` are the records of the replays.
 ///
 /// # Errors
@@ -79,6 +84,7 @@ pub(crate) fn build<'s>(
         tenants: vec![TenantTimes::default(); count],
         requests_in_all: 0,
     };
+    world.open_volumes(scenario)?;
     for index in 0..scenario.workloads.len() {
         world.add_workload(scenario, &tenants, index)?;
     }
@@ -92,7 +98,7 @@ pub(crate) fn build<'s>(
     Ok(world)
 }
 
-/// Engines and servers, the latter in the order of the policy's backends.
+/// Engines and servers, the latter in the order of [`stores`].
 fn storage(
     scenario: &Scenario,
     devices: Vec<Box<dyn Device>>,
@@ -101,16 +107,22 @@ fn storage(
 ) -> (Vec<Domain>, Vec<Server>) {
     let policy = &scenario.policy;
     let mut domains = Vec::new();
-    let mut seats: Vec<Option<(u32, ServerId)>> = vec![None; policy.backends.len()];
+    let names: Vec<&str> = stores(policy).map(|backend| backend.name.as_str()).collect();
+    let mut seats: Vec<Option<(u32, ServerId)>> = vec![None; names.len()];
     for (index, domain) in (0..).zip(policy.domains()) {
-        for (id, &backend) in (0..).map(ServerId).zip(&domain.1) {
-            seats[backend] = Some((index, id));
+        let of = |&backend: &usize| {
+            let name = policy.backends[backend].name.as_str();
+            names.iter().position(|one| *one == name).expect("domains are made of stores")
+        };
+        let members: Vec<usize> = domain.1.iter().map(of).collect();
+        for (id, &server) in (0..).map(ServerId).zip(&members) {
+            seats[server] = Some((index, id));
         }
-        let servers = domain.1.iter().map(|&backend| small(backend)).collect();
+        let servers = members.into_iter().map(small).collect();
         let part: DomainPolicy = policy.domain(&domain, tenants, &mut ServerTable::new());
         domains.push(Domain::new(part, servers));
     }
-    let seated = policy.backends.iter().zip(seats).zip(devices).enumerate();
+    let seated = stores(policy).zip(seats).zip(devices).enumerate();
     let servers = seated.map(|(index, ((backend, seat), device))| {
         let (domain, id) = seat.expect("every backend is in exactly one domain");
         let seed = seed_of(scenario, Purpose::Faults, index);
@@ -119,7 +131,7 @@ fn storage(
             Err(sound) => Medium::Sound(sound),
         };
         let spec = scenario.devices.iter().find(|one| one.backend == backend.name);
-        let spec = spec.expect("the check wants a device for each backend").link;
+        let spec = spec.expect("the check wants a device for each store").link;
         let place = LinkPlace::Backend(backend.name.clone());
         let link = link(scenario, spec, &place, seed_of(scenario, Purpose::DeviceLink, index));
         let seat = (domain, id, &domains[domain as usize].policy);
@@ -144,6 +156,11 @@ fn small(index: usize) -> u32 {
     u32::try_from(index).expect("the scenario bounds what there is")
 }
 
+/// The backends that devices stand behind: all but tiered volumes, which are made of others.
+pub(crate) fn stores(policy: &Policy) -> impl Iterator<Item = &Backend> {
+    policy.backends.iter().filter(|backend| !matches!(backend.source, Source::Tiered(_)))
+}
+
 impl<'s> World<'s> {
     /// Adds the target of a route, used by a group.
     fn add_target(
@@ -156,9 +173,7 @@ impl<'s> World<'s> {
         let policy = &scenario.policy;
         let export = policy.exports.iter().find(|export| export.name == route.target);
         let backend = export.map_or(&route.target, |export| &export.backend);
-        let server = policy.backends.iter().position(|one| one.name == *backend);
-        let server = server.expect("the check knows every target");
-        let device_bytes = self.servers[server].size_bytes();
+        let (domain, home, device_bytes) = self.home_of(policy, backend);
         let base_bytes = export.map_or(0, |export| export.offset_bytes);
         let wanted_bytes = export.and_then(|export| export.size_bytes);
         let room_bytes = device_bytes.saturating_sub(base_bytes);
@@ -175,10 +190,52 @@ impl<'s> World<'s> {
             let identity = Identity { export: &route.target, ..Identity::default() };
             tenants.identify(&policy.tenants, &identity)
         };
-        let row = self.book.row(small(group), tenant);
-        let server = small(server);
-        self.targets.push(Target { server, tenant, row, base_bytes, size_bytes });
+        let row = self.book.row(Some(small(group)), tenant);
+        self.targets.push(Target { domain, home, tenant, row, base_bytes, size_bytes });
         Ok(small(self.targets.len() - 1))
+    }
+
+    /// Domain, home and size of a backend.
+    fn home_of(&self, policy: &Policy, backend: &str) -> (u32, Home, u64) {
+        if policy.volumes().any(|(one, _)| one.name == backend) {
+            let mut domains = policy.domains().into_iter();
+            let domain = domains.position(|(name, _)| name == backend).expect("a volume has one");
+            let tiers = self.gate.domains[domain].tiers.as_ref().expect("volumes are opened first");
+            return (small(domain), Home::Volume, tiers.size_bytes());
+        }
+        let server = stores(policy).position(|one| one.name == backend);
+        let server = server.expect("the check knows every target");
+        let one = &self.servers[server];
+        (one.domain, Home::Server(small(server)), one.size_bytes())
+    }
+
+    /// Makes the tiered volumes of the policy, on blank devices.
+    fn open_volumes(&mut self, scenario: &Scenario) -> Result<(), ScenarioFault> {
+        let policy = &scenario.policy;
+        for (domain, (name, _)) in policy.domains().iter().enumerate() {
+            let Some((_, volume)) = policy.volumes().find(|(one, _)| one.name == *name) else {
+                continue;
+            };
+            let one = &mut self.gate.domains[domain];
+            let plan = one.policy.tiers.as_ref().expect("the domain of a volume has a plan");
+            let row = self.book.row(None, plan.mover);
+            let device = |(tier, server): (&Tier, &u32)| TierDevice {
+                name: tier.backend.clone(),
+                size_bytes: tier
+                    .size_bytes
+                    .unwrap_or(u64::MAX)
+                    .min(self.servers[*server as usize].size_bytes()),
+            };
+            let devices = volume.tiers.iter().zip(&one.servers).map(device).collect();
+            let mut tiers = Tiers::new(volume.extent_bytes, devices, row);
+            let opened = tiers.open().map_err(|refusal| ScenarioFault {
+                place: format!("volume {name:?}"),
+                what: refusal.to_string(),
+            })?;
+            one.engine.handle(Nanos::ZERO, Input::Volume(opened));
+            one.tiers = Some(tiers);
+        }
+        Ok(())
     }
 
     fn add_workload(

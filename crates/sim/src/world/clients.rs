@@ -9,7 +9,7 @@ use evenkeel_core::workload::{Draw, Drawer, Pace};
 use super::World;
 use super::schedule::{Due, Schedule};
 use super::storage::REQUEST_BYTES;
-use super::tables::{Flight, Request, Sender, Target};
+use super::tables::{Flight, Origin, Request, Sender, Target};
 use crate::checkers::{Custody, Rule, Verdict, broken};
 use crate::events::{Bound, Event};
 use crate::link::{Link, Way};
@@ -127,18 +127,19 @@ impl World<'_> {
             ok: true,
         });
         for target in targets {
-            let Target { server, tenant, row, base_bytes, .. } = self.targets[target as usize];
+            let Target { domain, home, tenant, row, base_bytes, .. } =
+                self.targets[target as usize];
             self.sequence += 1;
             let slot = self.requests.insert(Request {
                 custody: Custody::send(length),
-                flight,
-                server,
+                origin: Origin::Flight(flight),
+                domain,
+                home,
                 tenant,
                 row,
                 kind: draw.kind,
                 offset: base_bytes + draw.offset,
                 length,
-                sender,
                 sequence: self.sequence,
                 reached_at: self.now,
                 is_backlog: false,
@@ -155,24 +156,25 @@ impl World<'_> {
         if !self.gate.is_up() {
             return Ok(());
         }
-        let Request { sender, kind, length, .. } = self.requests[slot];
+        let Request { origin, kind, length, .. } = self.requests[slot];
         let bound = Bound { slot, epoch: self.gate.epoch };
         let now = self.now;
-        let link = self.link_of(sender);
-        if link.is_instant() {
+        let Some(link) = self.link_of(origin).filter(|link| !link.is_instant()) else {
             return self.reach(bound);
-        }
+        };
         let payload = if kind == Kind::Write { length } else { 0 };
         let at = link.carry(now, Way::Out, REQUEST_BYTES + payload);
         self.events.push(at, Event::Reach(bound));
         Ok(())
     }
 
-    pub(super) fn link_of(&mut self, sender: Sender) -> &mut Link {
-        match sender {
+    /// The way to whoever waits for a request; none if that is the gate itself.
+    pub(super) fn link_of(&mut self, origin: Origin) -> Option<&mut Link> {
+        let Origin::Flight(flight) = origin else { return None };
+        Some(match self.flights[flight].sender {
             Sender::Client(index) => &mut self.clients[index as usize].link,
             Sender::Replay(index) => &mut self.replays[index as usize].link,
-        }
+        })
     }
 
     /// A client hears of a request.
@@ -180,13 +182,14 @@ impl World<'_> {
         let now = self.now;
         let request = &mut self.requests[slot];
         request.custody.reply(now)?;
-        let Request { flight, row, kind, length, tenant, ok, .. } = *request;
+        let Request { origin, row, kind, length, tenant, ok, .. } = *request;
         self.requests.release(slot);
         self.conservation.answered(tenant, length);
         self.hash.note(now, Mark::Reply, slot, length);
         if ok {
             self.book.delivered(row, kind, length);
         }
+        let Origin::Flight(flight) = origin else { unreachable!("a move has no client") };
         let flying = &mut self.flights[flight];
         flying.ok &= ok;
         flying.parts_left -= 1;

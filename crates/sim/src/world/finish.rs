@@ -5,7 +5,7 @@ use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::report::DomainReport;
 
 use super::World;
-use super::tables::Sender;
+use super::tables::{Origin, Sender};
 use crate::checkers::{Rule, Verdict, Violation, broken};
 use crate::result::{
     BackendSummary, FairnessLag, GroupSummary, Latency, Summary, TenantSummary, Traffic,
@@ -59,8 +59,9 @@ impl World<'_> {
         let mut counts = vec![0; self.groups.len() + self.replays.len()];
         let mut seen = vec![false; self.flights.entries().len()];
         for request in self.requests.entries().iter().filter(|one| one.custody.is_under_way()) {
-            if !std::mem::replace(&mut seen[request.flight as usize], true) {
-                let group = match request.sender {
+            let Origin::Flight(flight) = request.origin else { continue };
+            if !std::mem::replace(&mut seen[flight as usize], true) {
+                let group = match self.flights[flight].sender {
                     Sender::Client(client) => self.clients[client as usize].group as usize,
                     Sender::Replay(replay) => self.groups.len() + replay as usize,
                 };
@@ -74,7 +75,7 @@ impl World<'_> {
     fn reports(&mut self) -> Result<Vec<DomainReport>, Box<Violation>> {
         let mut at_gate = vec![0u64; self.gate.domains.len()];
         for request in self.requests.entries().iter().filter(|one| one.custody.is_at_gate()) {
-            at_gate[self.servers[request.server as usize].domain as usize] += 1;
+            at_gate[request.domain as usize] += 1;
         }
         let now = self.now;
         let is_up = self.gate.is_up();
@@ -119,6 +120,7 @@ impl World<'_> {
                 in_service_mean: server.tally.unit_ns as f64 / length_ns,
                 in_service_max: server.tally.in_service_max,
                 depth_at_end: report.depth,
+                series: std::mem::take(&mut server.tally.series),
             }
         };
         self.servers.iter_mut().map(summary).collect()

@@ -5,7 +5,8 @@ use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::{Engine, Input, Output, Request as EngineRequest, Target, Unit, policy};
 
 use super::World;
-use super::tables::{Call, Place};
+use super::tables::{Call, Home, Origin, Place};
+use super::volume::Tiers;
 use crate::checkers::{Rule, Verdict, broken};
 use crate::events::{Bound, Event};
 use crate::link::Way;
@@ -30,6 +31,8 @@ pub(super) struct Domain {
     pub(super) policy: policy::Domain,
     /// Indexes of its servers, by [`evenkeel_core::id::ServerId`].
     pub(super) servers: Vec<u32>,
+    /// The volume whose tiers the servers are, if they are.
+    pub(super) tiers: Option<Tiers>,
     /// When its engine asked to be polled.
     wake_at: Option<Nanos>,
     is_stirred: bool,
@@ -80,15 +83,23 @@ impl Domain {
             engine: Engine::new(Nanos::ZERO, &policy),
             policy,
             servers,
+            tiers: None,
             wake_at: None,
             is_stirred: false,
             busy_until: Nanos::ZERO,
         }
     }
 
-    fn restart(&mut self, now: Nanos) {
+    fn restart(&mut self, now: Nanos) -> Verdict {
         self.engine = Engine::new(now, &self.policy);
         self.busy_until = now;
+        let Some(tiers) = &mut self.tiers else { return Ok(()) };
+        let opened = tiers.open();
+        let volume = opened.map_err(|refusal| {
+            broken(now, Rule::BytesAreConserved, format!("a volume was lost: {refusal}"))
+        })?;
+        self.engine.handle(now, Input::Volume(volume));
+        Ok(())
     }
 }
 
@@ -102,8 +113,8 @@ impl World<'_> {
         if self.gate.request_time == Span::ZERO {
             return self.admit(bound);
         }
-        let server = &self.servers[self.requests[bound.slot].server as usize];
-        let domain = &mut self.gate.domains[server.domain as usize];
+        let domain = self.requests[bound.slot].domain;
+        let domain = &mut self.gate.domains[domain as usize];
         domain.busy_until = domain.busy_until.max(self.now) + self.gate.request_time;
         self.events.push(domain.busy_until, Event::Admit(bound));
         Ok(())
@@ -117,20 +128,26 @@ impl World<'_> {
         let request = &mut self.requests[slot];
         request.custody.reach(self.now)?;
         self.hash.note(self.now, Mark::Reach, slot, request.offset ^ request.length);
-        let server = &mut self.servers[request.server as usize];
-        request.is_backlog = is_backlog(request.kind, request.length, server.unit_bytes);
-        if let Some(fairness) = server.fairness.as_mut().filter(|_| request.is_backlog) {
-            fairness.arrived(request.tenant);
-        }
+        let target = match request.home {
+            Home::Volume => Target::Volume,
+            Home::Server(index) => {
+                let server = &mut self.servers[index as usize];
+                request.is_backlog = is_backlog(request.kind, request.length, server.unit_bytes);
+                if let Some(fairness) = server.fairness.as_mut().filter(|_| request.is_backlog) {
+                    fairness.arrived(request.tenant);
+                }
+                Target::Server(server.id)
+            }
+        };
         let arrival = EngineRequest {
             slot,
             tenant: request.tenant,
-            target: Target::Server(server.id),
+            target,
             kind: request.kind,
             offset: request.offset,
             length: request.length,
         };
-        let domain = server.domain;
+        let domain = request.domain;
         self.gate.domains[domain as usize].engine.handle(self.now, Input::Arrive(arrival));
         self.gate.stir(domain);
         Ok(())
@@ -142,8 +159,8 @@ impl World<'_> {
             let now = self.now;
             match self.gate.domains[domain as usize].engine.poll(now) {
                 Output::Submit(unit) => self.dispatch(domain, &unit)?,
+                Output::Move(step) => self.begin_step(domain, &step)?,
                 Output::Finish { slot, ok } => self.finish(slot, ok)?,
-                Output::Move(step) => unreachable!("no volume was opened, yet {step:?}"),
                 Output::Idle => {
                     self.gate.domains[domain as usize].wake_at = None;
                     return Ok(());
@@ -171,11 +188,7 @@ impl World<'_> {
         request.custody.submit(now, unit.length)?;
         let index = self.gate.domains[domain as usize].servers[unit.server.index()];
         let server = &mut self.servers[index as usize];
-        let end = request.offset.saturating_add(request.length);
-        if index != request.server
-            || unit.offset < request.offset
-            || unit.offset + unit.length > end
-        {
+        if !request.has_part(index, unit, server.size_bytes()) {
             let what = format!("{unit:?} is no part of {request:?}");
             return Err(broken(now, Rule::BytesAreConserved, what));
         }
@@ -252,13 +265,16 @@ impl World<'_> {
         request.ok = ok;
         self.hash.note(now, Mark::Finish, slot, u64::from(ok));
         let payload = if request.kind == Kind::Read && ok { request.length } else { 0 };
-        let sender = request.sender;
-        let link = self.link_of(sender);
-        if link.is_instant() {
-            self.replies.push_back(slot);
-        } else {
-            let at = link.carry(now, Way::Back, REPLY_BYTES + payload);
-            self.events.push(at, Event::Reply(slot));
+        let origin = request.origin;
+        if origin == Origin::Move {
+            return self.end_step(slot);
+        }
+        match self.link_of(origin).filter(|link| !link.is_instant()) {
+            None => self.replies.push_back(slot),
+            Some(link) => {
+                let at = link.carry(now, Way::Back, REPLY_BYTES + payload);
+                self.events.push(at, Event::Reply(slot));
+            }
         }
         Ok(())
     }
@@ -274,6 +290,7 @@ impl World<'_> {
         for server in &mut self.servers {
             server.forget(self.now);
         }
+        self.forget_steps();
     }
 
     /// The gate is back, knowing nothing; clients send again what it has not answered.
@@ -284,7 +301,7 @@ impl World<'_> {
         }
         self.hash.note(self.now, Mark::GateUp, self.gate.epoch, 0);
         for domain in &mut self.gate.domains {
-            domain.restart(self.now);
+            domain.restart(self.now)?;
             for &server in &domain.servers {
                 self.servers[server as usize].watch(&domain.policy);
             }

@@ -14,7 +14,7 @@
 //!
 //! One file for each part: `build` makes it from a scenario, `clients` and `replays` make the load,
 //! `gate` drives the engines, `storage` the devices, `finish` writes the summary, `tables` holds
-//! what is under way.
+//! what is under way, `volume` opens and moves tiered volumes.
 
 mod build;
 mod clients;
@@ -26,6 +26,7 @@ mod sabotage;
 mod schedule;
 mod storage;
 mod tables;
+mod volume;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -43,7 +44,7 @@ use replays::Replayer;
 use storage::Server;
 use tables::{Call, Flight, Request, Slab, Target};
 
-pub(crate) use build::{Purpose, build, seed_of};
+pub(crate) use build::{Purpose, build, seed_of, stores};
 
 /// How long after the end answers are still waited for.
 const DRAIN: Span = Span::from_secs(20);
@@ -143,7 +144,16 @@ impl World<'_> {
 
     /// An interval of the books begins or ends: time to look whether all is in order.
     fn turn(&mut self, at: Nanos) -> Verdict {
-        self.book.turn(at);
+        while at >= self.book.edge() && self.book.edge() < Nanos(u64::MAX) {
+            let edge = self.book.edge();
+            if self.book.is_open() {
+                let length = self.book.open_for(edge);
+                for server in &mut self.servers {
+                    server.tally.close_interval(edge, &self.measured, length);
+                }
+            }
+            self.book.turn(edge);
+        }
         self.check_sums()?;
         self.servers.iter().try_for_each(|server| server.check_lag(at))
     }

@@ -2,7 +2,7 @@
 
 use evenkeel_core::id::ServerId;
 use evenkeel_core::ticket::{Cost, Kind};
-use evenkeel_core::time::Nanos;
+use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::cost::CostModel;
 use evenkeel_engine::policy;
 
@@ -13,6 +13,7 @@ use crate::device::{Device, Op, Outcome, Step};
 use crate::events::Event;
 use crate::faults::Faulty;
 use crate::link::{Link, Way};
+use crate::result::BackendInterval;
 
 /// Bytes of a request beside its payload, as NBD frames it.
 pub(super) const REQUEST_BYTES: u64 = 28;
@@ -50,7 +51,7 @@ pub(super) enum Medium {
 }
 
 /// What a server did in the measured time.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     pub(super) units: u64,
     pub(super) bytes: u64,
@@ -61,6 +62,9 @@ pub(super) struct Tally {
     pub(super) busy_ns: u64,
     /// Integral of the units in service.
     pub(super) unit_ns: u128,
+    pub(super) series: Vec<BackendInterval>,
+    /// Units and busy time up to the last entry of the series.
+    closed: (u64, u64),
 }
 
 impl Medium {
@@ -189,6 +193,20 @@ impl Server {
 }
 
 impl Tally {
+    /// An interval of this length ends now.
+    pub(super) fn close_interval(
+        &mut self,
+        now: Nanos,
+        measured: &std::ops::Range<Nanos>,
+        length: Span,
+    ) {
+        self.advance(now, measured);
+        let (units, busy_ns) = self.closed;
+        let busy = (self.busy_ns - busy_ns) as f64 / length.0.max(1) as f64;
+        self.series.push(BackendInterval { units: self.units - units, busy });
+        self.closed = (self.units, self.busy_ns);
+    }
+
     /// Brings the integrals up to now.
     pub(super) fn advance(&mut self, now: Nanos, measured: &std::ops::Range<Nanos>) {
         let from = self.changed.max(measured.start);

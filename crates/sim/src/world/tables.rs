@@ -10,6 +10,7 @@
 use evenkeel_core::id::TenantId;
 use evenkeel_core::ticket::{Cost, Kind};
 use evenkeel_core::time::Nanos;
+use evenkeel_engine::Unit;
 
 use crate::checkers::Custody;
 use crate::result::RowId;
@@ -62,7 +63,16 @@ impl<T> std::ops::IndexMut<u32> for Slab<T> {
     }
 }
 
-/// Who sent a request.
+/// On whose behalf a request is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A client's or replay's, as this flight or a part of it.
+    Flight(u32),
+    /// The engine's, to move an extent of a tiered volume.
+    Move,
+}
+
+/// Who sent a flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sender {
     /// A client, by its index.
@@ -71,16 +81,26 @@ pub(super) enum Sender {
     Replay(u32),
 }
 
+/// What holds the bytes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Home {
+    /// A server, by its index among all.
+    Server(u32),
+    /// The tiered volume of the domain: each part is wherever the engine says.
+    Volume,
+}
+
 /// Where requests can go: an export of the policy, or a whole backend, used by one group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target {
-    /// Index of the server among all backends.
-    pub(super) server: u32,
+    /// Index of the scheduling domain.
+    pub(super) domain: u32,
+    pub(super) home: Home,
     /// Whose requests they are.
     pub(super) tenant: TenantId,
     /// Where they are booked.
     pub(super) row: RowId,
-    /// First byte of the export on the device.
+    /// First byte of the export on the device or volume.
     pub(super) base_bytes: u64,
     /// Its size.
     pub(super) size_bytes: u64,
@@ -90,21 +110,37 @@ pub(super) struct Target {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     pub(super) custody: Custody,
-    pub(super) flight: u32,
-    pub(super) server: u32,
+    pub(super) origin: Origin,
+    pub(super) domain: u32,
+    pub(super) home: Home,
     pub(super) tenant: TenantId,
     pub(super) row: RowId,
     pub(super) kind: Kind,
-    /// On the device.
+    /// On the device or volume.
     pub(super) offset: u64,
     pub(super) length: u64,
-    pub(super) sender: Sender,
     /// Numbers requests in the order in which they were first sent.
     pub(super) sequence: u64,
     pub(super) reached_at: Nanos,
     /// Whether it counts among its tenant's backlog until its last unit is dispatched.
     pub(super) is_backlog: bool,
     pub(super) ok: bool,
+}
+
+impl Request {
+    /// Whether a unit is a part of it, on a server of so many bytes that may hold such a part.
+    pub(super) fn has_part(&self, server: u32, unit: &Unit, server_bytes: u64) -> bool {
+        let ends_within = |length: u64, start: u64| {
+            start.checked_add(unit.length).is_some_and(|end| end <= length)
+        };
+        let is_there = match self.home {
+            Home::Server(home) => {
+                home == server && self.offset.checked_add(unit.at) == Some(unit.offset)
+            }
+            Home::Volume => ends_within(server_bytes, unit.offset),
+        };
+        is_there && ends_within(self.length, unit.at)
+    }
 }
 
 /// What a client waits for.

@@ -11,3 +11,4 @@ mod scenes;
 mod script;
 mod shares;
 mod store;
+mod tiers;

@@ -4,7 +4,8 @@ use evenkeel_core::sched::{Limit, Share};
 use evenkeel_core::time::Span;
 use evenkeel_engine::cost::CostModel;
 use evenkeel_engine::policy::{
-    Depth, Discipline, Group, Mode, Policy, Scheduling, Sharing, Tenant,
+    Backend, Depth, Discipline, Group, MOVER_TENANT, Mode, Moves, Policy, Scheduling, Sharing,
+    Source, Tenant, Tier, Tiered,
 };
 use evenkeel_sim::device::spec::{ConstantSpec, DelaySpec, DeviceSpec, RateSpec};
 use evenkeel_sim::faults::{Fault, FaultKind, LinkPlace};
@@ -161,6 +162,40 @@ fn fault() -> impl Strategy<Value = Fault> {
     })
 }
 
+/// The same on a volume of which both backends are tiers.
+fn tiered() -> impl Strategy<Value = Scenario> {
+    let disciplines = vec![Discipline::Sfq, Discipline::Fair, Discipline::Drf, Discipline::Baa];
+    let moves = select(vec![Moves::Off, Moves::ByHeat]);
+    (scenario(), select(disciplines), moves, 16..20u32).prop_map(
+        |(mut scenario, discipline, moves, extent_bits)| {
+            scenario.policy.groups.clear();
+            for backend in &mut scenario.policy.backends {
+                backend.scheduling.discipline = Discipline::Sfq;
+                backend.scheduling.cost = COST;
+            }
+            let tier = |name: &str| Tier {
+                backend: name.to_owned(),
+                device: String::new(),
+                size_bytes: Some(32 << extent_bits),
+            };
+            let volume = Tiered {
+                tiers: BACKENDS.map(tier).to_vec(),
+                extent_bytes: 1 << extent_bits,
+                moves,
+            };
+            scenario.policy.backends.push(Backend {
+                name: "volume".to_owned(),
+                source: Source::Tiered(volume),
+                scheduling: Scheduling { discipline, ..Scheduling::default() },
+            });
+            for workload in &mut scenario.workloads {
+                workload.targets = vec!["volume".to_owned()];
+            }
+            scenario
+        },
+    )
+}
+
 fn scenario() -> impl Strategy<Value = Scenario> {
     let mode =
         select(vec![Mode::Enforce, Mode::Enforce, Mode::Enforce, Mode::Observe, Mode::Shadow]);
@@ -227,9 +262,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_random_scenario_breaks_no_rule_and_repeats_itself(scenario in scenario()) {
+    fn a_random_scenario_breaks_no_rule_and_repeats_itself(
+        scenario in prop_oneof![2 => scenario().boxed(), 1 => tiered().boxed()],
+    ) {
         let summary = run(&scenario);
-        let by_tenant: u64 = summary.tenants.iter().map(|tenant| tenant.traffic.bytes).sum();
+        let clients = summary.tenants.iter().filter(|tenant| tenant.name != MOVER_TENANT);
+        let by_tenant: u64 = clients.map(|tenant| tenant.traffic.bytes).sum();
         let by_group: u64 = summary.groups.iter().map(|group| group.traffic.bytes).sum();
         prop_assert_eq!(by_tenant, by_group);
         let errors: u64 = summary.groups.iter().map(|group| group.traffic.errors).sum();

@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use evenkeel_core::time::Span;
-use evenkeel_engine::policy::Policy;
+use evenkeel_engine::policy::{Policy, Source};
 use evenkeel_sim::device::spec::DeviceSpec;
 use evenkeel_sim::scenario::{BackendDevice, GateSpec, Scenario, ScenarioFault};
 use toml::Spanned;
@@ -203,10 +203,12 @@ impl Places {
         self.spans.insert(name.into(), span);
     }
 
-    /// Refuses devices of backends that the policy does not have, and backends without a device.
+    /// Refuses devices of backends that the policy does not have, and backends without a device;
+    /// a tiered volume has those of its tiers.
     fn check_backends(&self, scenario: &Scenario, out: &mut Diagnostics) {
-        let known: Vec<&str> =
-            scenario.policy.backends.iter().map(|backend| backend.name.as_str()).collect();
+        let backends = scenario.policy.backends.iter();
+        let stores = backends.filter(|backend| !matches!(backend.source, Source::Tiered(_)));
+        let known: Vec<&str> = stores.map(|backend| backend.name.as_str()).collect();
         for device in &scenario.devices {
             if !known.contains(&device.backend.as_str()) {
                 let message = format!("the policy has no backend `{}`", device.backend);

@@ -1,0 +1,181 @@
+//! Tiered volumes: opened on the models of their tiers, and moved step by step as the engine asks.
+//!
+//! Models hold no bytes, but a volume's own notes (heads, map, journal) are kept here as they are
+//! written: a gate that comes back opens the volume from them, as the real one does.
+//!
+//! ```text
+//! Opening <--- blank, or the notes ---+
+//!    | Volume                         | kept when a step that notes is done
+//!    v                                |
+//! Engine -- Output::Move(step) --> a request of the mover's, to one server --> Input::Moved
+//! ```
+
+use std::collections::BTreeMap;
+
+use evenkeel_core::ticket::Kind;
+use evenkeel_engine::Input;
+use evenkeel_engine::tiers::{
+    Answer, Ask, Opening, Refusal, Step, StepKind, TierDevice, Volume, VolumeId,
+};
+
+use super::World;
+use super::tables::{Home, Origin, Request};
+use crate::checkers::{Custody, Rule, Verdict, broken};
+use crate::events::Bound;
+use crate::result::RowId;
+
+/// What every volume is called: a scenario has each of its volumes to itself.
+const NAME: VolumeId = VolumeId([0x5e; 16]);
+
+/// A volume reads and writes its notes in blocks of so many bytes.
+const BLOCK_BYTES: usize = 4096;
+
+/// A tiered volume of a domain.
+#[derive(Debug)]
+pub(super) struct Tiers {
+    extent_bytes: u64,
+    /// The tiers, the slowest first.
+    devices: Vec<TierDevice>,
+    notes: Notes,
+    size_bytes: u64,
+    /// Where moves are booked.
+    row: RowId,
+    /// What a step that is under way will have noted.
+    noting: Vec<u8>,
+}
+
+/// The blocks that a volume has written about itself, by tier and offset. Others are blank.
+#[derive(Debug, Default)]
+struct Notes(BTreeMap<(usize, u64), [u8; BLOCK_BYTES]>);
+
+impl Notes {
+    fn write(&mut self, tier: usize, offset: u64, bytes: &[u8]) {
+        for (at, block) in (offset..).step_by(BLOCK_BYTES).zip(bytes.as_chunks().0) {
+            self.0.insert((tier, at), *block);
+        }
+    }
+
+    fn read(&self, tier: usize, offset: u64, length: u64) -> Vec<u8> {
+        let blocks = (offset..offset + length).step_by(BLOCK_BYTES);
+        let blank = [0; BLOCK_BYTES];
+        blocks.flat_map(|at| *self.0.get(&(tier, at)).unwrap_or(&blank)).collect()
+    }
+}
+
+impl Tiers {
+    /// A volume to be made on blank devices, the slowest first.
+    pub(super) fn new(extent_bytes: u64, devices: Vec<TierDevice>, row: RowId) -> Self {
+        let (notes, noting) = (Notes::default(), Vec::new());
+        Self { extent_bytes, devices, notes, size_bytes: 0, row, noting }
+    }
+
+    /// The volume's size, once it has been opened.
+    pub(super) fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// Opens the volume, in no time.
+    pub(super) fn open(&mut self) -> Result<Box<Volume>, Refusal> {
+        let mut opening = Opening::new(NAME, self.extent_bytes, self.devices.clone());
+        loop {
+            match opening.poll() {
+                Ask::Read { tier, offset, length } => {
+                    let bytes = self.notes.read(tier, offset, length);
+                    opening.answer(Answer::Read(&bytes));
+                }
+                Ask::Write { tier, offset, bytes } => {
+                    self.notes.write(tier, offset, bytes);
+                    opening.answer(Answer::Done);
+                }
+                Ask::Flush { .. } => opening.answer(Answer::Done),
+                Ask::Ready(volume) => {
+                    self.size_bytes = volume.size_bytes();
+                    return Ok(volume);
+                }
+                Ask::Refused(refusal) => return Err(refusal),
+            }
+        }
+    }
+}
+
+impl World<'_> {
+    /// The engine wants a step of a move made.
+    pub(super) fn begin_step(&mut self, domain: u32, step: &Step) -> Verdict {
+        let now = self.now;
+        let one = &mut self.gate.domains[domain as usize];
+        let Some(tiers) = &mut one.tiers else {
+            let what = format!("{step:?} without a volume");
+            return Err(broken(now, Rule::BytesAreConserved, what));
+        };
+        tiers.noting.clear();
+        if step.kind == StepKind::Note {
+            tiers.noting.extend_from_slice(one.engine.note_bytes());
+        }
+        let row = tiers.row;
+        let server = one.servers[step.server.index()];
+        self.sequence += 1;
+        let slot = self.requests.insert(Request {
+            custody: Custody::send(step.length),
+            origin: Origin::Move,
+            domain,
+            home: Home::Server(server),
+            tenant: step.tenant,
+            row,
+            kind: match step.kind {
+                StepKind::Read => Kind::Read,
+                StepKind::Write | StepKind::Note => Kind::Write,
+                StepKind::Flush => Kind::Flush,
+            },
+            offset: step.offset,
+            length: step.length,
+            sequence: self.sequence,
+            reached_at: now,
+            is_backlog: false,
+            ok: true,
+        });
+        self.conservation.sent(step.tenant, step.length);
+        self.admit(Bound { slot, epoch: self.gate.epoch })
+    }
+
+    /// The gate is done with a step: its engine hears of it at once.
+    pub(super) fn end_step(&mut self, slot: u32) -> Verdict {
+        let now = self.now;
+        let request = &mut self.requests[slot];
+        request.custody.reply(now)?;
+        let Request { domain, row, kind, offset, length, tenant, ok, reached_at, .. } = *request;
+        self.requests.release(slot);
+        self.conservation.answered(tenant, length);
+        if ok {
+            self.book.delivered(row, kind, length);
+            self.book.ended(row, kind, now.since(reached_at));
+        } else {
+            self.book.failed(row);
+        }
+        let one = &mut self.gate.domains[domain as usize];
+        if let Some(tiers) = one.tiers.as_mut().filter(|_| ok) {
+            let noted = std::mem::take(&mut tiers.noting);
+            let fastest = tiers.devices.len() - 1;
+            tiers.notes.write(fastest, offset, &noted);
+        }
+        one.engine.handle(now, Input::Moved { ok });
+        Ok(())
+    }
+
+    /// Steps under way die with the gate.
+    pub(super) fn forget_steps(&mut self) {
+        for slot in 0..u32::try_from(self.requests.entries().len()).expect("slots are small") {
+            let request = &mut self.requests[slot];
+            if request.origin == Origin::Move && request.custody.is_under_way() {
+                let Request { tenant, length, .. } = *request;
+                request.custody = Custody::default();
+                self.requests.release(slot);
+                self.conservation.answered(tenant, length);
+            }
+        }
+        for domain in &mut self.gate.domains {
+            if let Some(tiers) = &mut domain.tiers {
+                tiers.noting.clear();
+            }
+        }
+    }
+}
