@@ -1,21 +1,156 @@
-//! From the policy's words to a scheduler.
+//! From the policy's words to schedulers.
+//!
+//! The servers of a domain are ordered each by itself, or together: the tiers of a volume under one
+//! dispatcher, the servers of a group whose floors and limits count in all under mClocks that tell
+//! each other. An [`Order`] says which, with all that it depends on; when a server's order changes,
+//! it needs a new scheduler. What is ordered together has equal orders but for the place in it, so
+//! it changes together.
 
+use std::rc::Rc;
+
+use evenkeel_core::id::ServerId;
 use evenkeel_core::sched::Scheduler;
 use evenkeel_core::sched::edf::Edf;
 use evenkeel_core::sched::fifo::Fifo;
 use evenkeel_core::sched::limit::Limited;
 use evenkeel_core::sched::mclock::Mclock;
 use evenkeel_core::sched::sfq::{Sfq, SfqOptions};
+use evenkeel_core::sched::tiered::{DeviceOptions, TieredLane, TieredOptions, lanes};
+use evenkeel_core::share;
+use evenkeel_core::ticket::Cost;
+use evenkeel_core::time::Span;
 
-use crate::policy::{Depth, Discipline, Scheduling};
+use crate::cost::CostModel;
+use crate::dmclock::{GroupMclock, SharedTracker};
+use crate::policy::{Depth, Discipline, Domain, Scheduling, Sharing, TierPlan};
+
+/// How the requests of one server are ordered.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Order {
+    /// By itself.
+    Alone {
+        /// Which discipline; not one that spans tiers.
+        discipline: Discipline,
+        /// How much may be with the backend.
+        depth: Depth,
+        /// The longest hold.
+        hold: Span,
+    },
+    /// As a device of one dispatcher over several.
+    Tier {
+        /// Its options.
+        options: Rc<TieredOptions>,
+        /// Which of its devices.
+        device: usize,
+    },
+    /// By floors and limits that count over several servers.
+    InAll {
+        /// The depths of those that take part, none for others, by server.
+        depths: Rc<[Option<Depth>]>,
+        /// Which of the servers.
+        server: ServerId,
+    },
+}
+
+/// The order of every server of a domain.
+pub(crate) fn orders(domain: &Domain) -> Vec<Order> {
+    let mut orders: Vec<Order> =
+        domain.servers.iter().map(|(_, scheduling)| Order::alone(scheduling)).collect();
+    if let Some(plan) = domain.tiers.as_ref().filter(|plan| plan.discipline.spans_tiers()) {
+        let options = Rc::new(tiered_options(domain, plan));
+        for (device, server) in plan.servers.iter().enumerate() {
+            orders[server.index()] = Order::Tier { options: Rc::clone(&options), device };
+        }
+    }
+    if domain.sharing != Sharing::Local && domain.servers.len() > 1 {
+        let depths: Rc<[_]> = orders.iter().map(Order::depth_of_mclock).collect();
+        for (server, order) in (0..).map(ServerId).zip(&mut orders) {
+            if depths[server.index()].is_some() {
+                *order = Order::InAll { depths: Rc::clone(&depths), server };
+            }
+        }
+    }
+    orders
+}
+
+fn tiered_options(domain: &Domain, plan: &TierPlan) -> TieredOptions {
+    let device = |server: &ServerId| {
+        let (_, scheduling) = &domain.servers[server.index()];
+        let capacity_cost_per_second = capacity_cost_per_second(scheduling);
+        DeviceOptions { depth: scheduling.depth, capacity_cost_per_second }
+    };
+    let usual = TieredOptions::usual(plan.servers.iter().map(device).collect());
+    let discipline = match plan.discipline {
+        Discipline::Fair => share::Discipline::FairQueuing,
+        Discipline::Drf => share::Discipline::Drf,
+        _ => usual.discipline,
+    };
+    TieredOptions { discipline, ..usual }
+}
+
+/// What a server can do in a second, in the unit of its costs.
+fn capacity_cost_per_second(scheduling: &Scheduling) -> u64 {
+    match scheduling.cost {
+        CostModel::Linear { .. } => Span::from_secs(1).0,
+        CostModel::PerRequest => {
+            let rate_iops = scheduling.capacity_iops.expect("the policy's check asks for it");
+            rate_iops.saturating_mul(Cost::ONE.0)
+        }
+    }
+}
+
+impl Order {
+    fn alone(scheduling: &Scheduling) -> Self {
+        let Scheduling { discipline, depth, hold, .. } = *scheduling;
+        Self::Alone { discipline, depth, hold }
+    }
+
+    fn depth_of_mclock(&self) -> Option<Depth> {
+        match *self {
+            Self::Alone { discipline: Discipline::Mclock, depth, .. } => Some(depth),
+            _ => None,
+        }
+    }
+}
 
 /// The scheduler that delays nothing: arrival order, no depth, no limits.
 pub(crate) fn open_gate() -> Box<dyn Scheduler> {
     Box::new(Fifo::new(None))
 }
 
-/// The scheduler that enforces a backend's policy: its discipline below, the tenants' limits above.
-/// It knows no tenant yet.
+/// Makes the schedulers of a domain, each once; those of servers that are ordered together belong
+/// together if the same maker made them.
+#[derive(Default)]
+pub(crate) struct Maker {
+    tiers: Vec<Option<TieredLane>>,
+    tracker: Option<SharedTracker>,
+}
+
+impl Maker {
+    /// The scheduler that enforces this order at a server with this policy. It knows no tenant yet.
+    pub(crate) fn scheduler(
+        &mut self,
+        order: &Order,
+        scheduling: &Scheduling,
+    ) -> Box<dyn Scheduler> {
+        match order {
+            Order::Alone { .. } => scheduler_for(scheduling),
+            Order::Tier { options, device } => {
+                if self.tiers.is_empty() {
+                    self.tiers = lanes(options).into_iter().map(Some).collect();
+                }
+                Box::new(self.tiers[*device].take().expect("a device has one server"))
+            }
+            Order::InAll { depths, server } => {
+                let tracker = self.tracker.get_or_insert_with(|| SharedTracker::new(depths.len()));
+                Box::new(GroupMclock::new(scheduling.depth, *server, tracker))
+            }
+        }
+    }
+}
+
+/// The scheduler that enforces the policy of a backend that is ordered by itself: its discipline
+/// below, the tenants' limits above, unless the discipline keeps them. It knows no tenant yet.
 pub fn scheduler_for(scheduling: &Scheduling) -> Box<dyn Scheduler> {
     match scheduling.discipline {
         Discipline::Fifo => Box::new(Limited::new(Fifo::new(Some(fifo_depth(scheduling))))),

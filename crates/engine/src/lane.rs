@@ -5,10 +5,13 @@
 //!
 //! # Changes while running
 //!
-//! Weights and limits are configured in place. Another mode, discipline, depth or hold puts a new
-//! scheduler in force: what the old one queued is enqueued into the new one, in order. Units that
-//! are with the backend belong to the old generation, and the new scheduler never hears of them; so
-//! right after such a change the backend may have up to two depths of work.
+//! Weights, floors and limits are configured in place. Another mode, discipline, depth or hold puts
+//! a new scheduler in force: what the old one queued is enqueued into the new one, in order. Units
+//! that are with the backend belong to the old generation, and the new scheduler never hears of
+//! them; so right after such a change the backend may have up to two depths of work.
+//!
+//! Servers that are ordered together get new schedulers together: all are drained first, and what
+//! was queued is enqueued server by server when all have been replaced.
 
 use evenkeel_core::id::TenantId;
 use evenkeel_core::sched::{Next, Scheduler, Share};
@@ -16,8 +19,8 @@ use evenkeel_core::ticket::{Cost, Ticket};
 use evenkeel_core::time::{Nanos, Span};
 
 use crate::attribution::{Ledger, PairTable};
-use crate::discipline::{open_gate, scheduler_for};
-use crate::policy::{Mode, Scheduling};
+use crate::discipline::{Maker, Order, open_gate, orders};
+use crate::policy::{Domain, Mode, Scheduling};
 use crate::report::ServerReport;
 use crate::shadow::{Held, Shadow};
 use crate::stopwatch::Stopwatch;
@@ -27,6 +30,8 @@ use crate::units::UnitEntry;
 pub(crate) struct Lane {
     name: String,
     mode: Mode,
+    /// What its schedulers were made for.
+    order: Option<Order>,
     scheduling: Scheduling,
     scheduler: Box<dyn Scheduler>,
     /// Counts the schedulers that were in force; units remember which one dispatched them.
@@ -49,17 +54,45 @@ struct Past {
     held: Held,
 }
 
+/// Puts a policy in force at all servers of a domain. Adds lanes for new ones.
+pub(crate) fn configure(lanes: &mut Vec<Lane>, now: Nanos, domain: &Domain) {
+    for (name, scheduling) in &domain.servers[lanes.len()..] {
+        lanes.push(Lane::new(name.clone(), scheduling.clone()));
+    }
+    let orders = orders(domain);
+    let is_new = |(lane, order): (&Lane, &Order)| lane.is_new_order(domain.mode, order);
+    let new: Vec<bool> = lanes.iter().zip(&orders).map(is_new).collect();
+    let mut maker = Maker::default();
+    let mut queued = Vec::new();
+    for (lane, _) in lanes.iter_mut().zip(&new).filter(|(_, new)| **new) {
+        queued.push(lane.retire(now));
+    }
+    for (index, (lane, order)) in lanes.iter_mut().zip(orders).enumerate() {
+        let (_, scheduling) = &domain.servers[index];
+        assert!(scheduling.unit_bytes > 0, "units have a size");
+        lane.scheduling = scheduling.clone();
+        if new[index] {
+            lane.replace_schedulers(domain.mode, order, &mut maker);
+        }
+        lane.configure_tenants(now, domain.tenants.iter().map(|(_, share)| *share));
+    }
+    let replaced = lanes.iter_mut().zip(new).filter(|(_, new)| *new);
+    for ((lane, _), queued) in replaced.zip(queued) {
+        lane.take_over(now, queued);
+    }
+}
+
 impl Lane {
-    /// A server that has done nothing yet, and knows no tenant.
-    pub(crate) fn new(name: String, mode: Mode, scheduling: Scheduling) -> Self {
-        let (scheduler, shadow) = schedulers(mode, &scheduling);
+    /// A server that has done nothing yet, knows no tenant and delays nothing.
+    fn new(name: String, scheduling: Scheduling) -> Self {
         Self {
             name,
-            mode,
+            mode: Mode::Observe,
+            order: None,
             scheduling,
-            scheduler,
+            scheduler: open_gate(),
             generation: 0,
-            shadow,
+            shadow: None,
             is_ready: false,
             wake_at: None,
             in_service: Stopwatch::default(),
@@ -129,6 +162,11 @@ impl Lane {
         }
     }
 
+    /// Whether what happens here may let requests to other servers go.
+    pub(crate) fn is_together(&self) -> bool {
+        matches!(self.order, Some(Order::Tier { .. }))
+    }
+
     /// Marks the lane as worth polling; true if it was not yet.
     pub(crate) fn make_ready(&mut self) -> bool {
         !std::mem::replace(&mut self.is_ready, true)
@@ -157,23 +195,6 @@ impl Lane {
         self.ledger.tick(now, throttled, waited, pairs);
     }
 
-    /// Puts a policy in force. `shares` are those of all tenants, by id.
-    pub(crate) fn configure(
-        &mut self,
-        now: Nanos,
-        mode: Mode,
-        scheduling: &Scheduling,
-        shares: impl Iterator<Item = Share> + Clone,
-    ) {
-        if self.is_new_order(mode, scheduling) {
-            self.replace_schedulers(now, mode, scheduling, shares);
-        } else {
-            self.configure_tenants(now, shares);
-        }
-        self.mode = mode;
-        self.scheduling = scheduling.clone();
-    }
-
     /// Request-time that the tenant's own limit held here.
     pub(crate) fn throttled(&self, now: Nanos, tenant: TenantId) -> Span {
         self.past[tenant.index()].throttled + self.scheduler.throttled(now, tenant)
@@ -197,9 +218,8 @@ impl Lane {
         }
     }
 
-    fn is_new_order(&self, mode: Mode, scheduling: &Scheduling) -> bool {
-        let order = |s: &Scheduling| (s.discipline, s.depth, s.hold);
-        self.mode != mode || mode != Mode::Observe && order(&self.scheduling) != order(scheduling)
+    fn is_new_order(&self, mode: Mode, order: &Order) -> bool {
+        self.mode != mode || mode != Mode::Observe && self.order.as_ref() != Some(order)
     }
 
     fn configure_tenants(&mut self, now: Nanos, shares: impl Iterator<Item = Share>) {
@@ -214,13 +234,8 @@ impl Lane {
         }
     }
 
-    fn replace_schedulers(
-        &mut self,
-        now: Nanos,
-        mode: Mode,
-        scheduling: &Scheduling,
-        shares: impl Iterator<Item = Share>,
-    ) {
+    /// Ends the schedulers in force, and returns what they queued.
+    fn retire(&mut self, now: Nanos) -> Vec<Ticket> {
         for (tenant, past) in (0..).map(TenantId).zip(&mut self.past) {
             past.throttled += self.scheduler.throttled(now, tenant);
         }
@@ -229,24 +244,29 @@ impl Lane {
                 past.held = past.held.and(held);
             }
         }
-        let queued = self.scheduler.drain();
-        (self.scheduler, self.shadow) = schedulers(mode, scheduling);
+        self.scheduler.drain()
+    }
+
+    /// Puts new schedulers in force, which know no tenant yet.
+    fn replace_schedulers(&mut self, mode: Mode, order: Order, maker: &mut Maker) {
+        let mut policys_own = || maker.scheduler(&order, &self.scheduling);
+        (self.scheduler, self.shadow) = match mode {
+            Mode::Observe => (open_gate(), None),
+            Mode::Shadow => (open_gate(), Some(Shadow::new(policys_own()))),
+            Mode::Enforce => (policys_own(), None),
+        };
         self.generation += 1;
-        self.configure_tenants(now, shares);
+        self.mode = mode;
+        self.order = Some(order);
+    }
+
+    /// Queues what the schedulers before had queued.
+    fn take_over(&mut self, now: Nanos, queued: Vec<Ticket>) {
         for ticket in queued {
             if let Some(shadow) = &mut self.shadow {
                 shadow.enqueue(now, ticket);
             }
             self.scheduler.enqueue(now, ticket);
         }
-    }
-}
-
-/// The scheduler in force, and the one that runs beside it.
-fn schedulers(mode: Mode, scheduling: &Scheduling) -> (Box<dyn Scheduler>, Option<Shadow>) {
-    match mode {
-        Mode::Observe => (open_gate(), None),
-        Mode::Shadow => (open_gate(), Some(Shadow::new(scheduler_for(scheduling)))),
-        Mode::Enforce => (scheduler_for(scheduling), None),
     }
 }

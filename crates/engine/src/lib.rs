@@ -8,6 +8,7 @@ mod account;
 pub mod attribution;
 pub mod cost;
 mod discipline;
+mod dmclock;
 mod engine;
 mod lane;
 pub mod placement;
