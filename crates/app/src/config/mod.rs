@@ -63,6 +63,8 @@ pub enum LoadError {
 pub struct Parsed {
     /// The policy, if it can be put in force.
     pub policy: Option<Policy>,
+    /// The same even if it cannot be put in force; none if a part of it could not be read.
+    pub draft: Option<Policy>,
     /// Errors and warnings.
     pub diagnostics: Diagnostics,
 }
@@ -82,28 +84,27 @@ pub fn parse_all(text: &str, name: &str) -> Parsed {
     if text.len() > FILE_BYTES_MAX {
         let message = format!("the file is larger than {FILE_BYTES_MAX} bytes");
         out.error(0..0, message, "a policy is far smaller; is this the right file?");
-        return Parsed { policy: None, diagnostics: out };
+        return Parsed { policy: None, draft: None, diagnostics: out };
     }
     let (table, errors) = DeTable::parse_recoverable(text);
     for error in &errors {
         out.error(error.span().unwrap_or(0..0), sentence(error.message()), "");
     }
     if !errors.is_empty() {
-        return Parsed { policy: None, diagnostics: out };
+        return Parsed { policy: None, draft: None, diagnostics: out };
     }
     let raw = RawPolicy::read(table.get_ref(), &mut out);
     // A part that could not be read is missing from the policy: checking what is left would blame
     // the parts that refer to it.
-    let readable = !out.has_errors();
+    let was_readable = !out.has_errors();
     let (policy, places) = resolve::resolve(raw, &mut out);
-    if readable && !out.has_errors() {
-        for problem in policy.check() {
-            out.push(places.locate(&problem));
-        }
+    let draft = (was_readable && !out.has_errors()).then_some(policy);
+    for problem in draft.iter().flat_map(Policy::check) {
+        out.push(places.locate(&problem));
     }
     out.sort();
-    let policy = (!out.has_errors()).then_some(policy);
-    Parsed { policy, diagnostics: out }
+    let policy = draft.clone().filter(|_| !out.has_errors());
+    Parsed { policy, draft, diagnostics: out }
 }
 
 /// Reads a policy that is a part of another document, for a gate that is not real: what only a real

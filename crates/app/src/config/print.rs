@@ -11,7 +11,6 @@ use evenkeel_engine::policy::{
     Source, Tenant, Tier, Tiered, Upstream,
 };
 
-use super::raw::discipline_name;
 use super::resolve::address_text;
 use super::uri::ServerUri;
 use super::volume::moves_name;
@@ -155,7 +154,7 @@ fn upstream(upstream: &Upstream, text: &mut Text) {
 }
 
 fn discipline(scheduling: &Scheduling, text: &mut Text) {
-    text.key("discipline", quoted(discipline_name(scheduling.discipline)));
+    text.key("discipline", quoted(scheduling.discipline.name()));
 }
 
 fn scheduling(scheduling: &Scheduling, text: &mut Text) {

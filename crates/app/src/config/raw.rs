@@ -302,32 +302,8 @@ fn upstream(value: &Value<'_>, out: &mut Diagnostics) -> Option<ServerUri> {
 }
 
 fn discipline(value: &Value<'_>, out: &mut Diagnostics) -> Option<Discipline> {
-    let choices = DISCIPLINES.map(|discipline| (discipline_name(discipline), discipline));
+    let choices = Discipline::ALL.map(|discipline| (discipline.name(), discipline));
     values::choice(value, "a discipline", &choices, out)
-}
-
-/// Every discipline, in the order in which help lists them.
-const DISCIPLINES: [Discipline; 7] = [
-    Discipline::Sfq,
-    Discipline::Fifo,
-    Discipline::Mclock,
-    Discipline::Edf,
-    Discipline::Fair,
-    Discipline::Drf,
-    Discipline::Baa,
-];
-
-/// The word for a discipline.
-pub(crate) fn discipline_name(discipline: Discipline) -> &'static str {
-    match discipline {
-        Discipline::Fifo => "fifo",
-        Discipline::Sfq => "sfq",
-        Discipline::Mclock => "mclock",
-        Discipline::Edf => "edf",
-        Discipline::Fair => "fair",
-        Discipline::Drf => "drf",
-        Discipline::Baa => "baa",
-    }
 }
 
 fn sharing(value: &Value<'_>, out: &mut Diagnostics) -> Option<RawSharing> {

@@ -68,38 +68,43 @@ fn a_volume_names_its_tiers_and_holds_the_exports_that_name_no_backend() {
 }
 
 #[test]
-fn what_a_volume_cannot_be_is_shown_at_the_tier() {
-    let with_tiers = |tiers: &str| tiered(&format!("tiers = [{tiers}]\n"), "");
+fn what_a_volume_cannot_be_is_shown_where_it_is_written() {
     let hdd = "{ backend = \"hdd\", size = \"1 GiB\" }";
-    let cases = [
-        (with_tiers(&format!("{hdd}, \"sdd\"")), "no backend \"sdd\"", "policy.toml:10:"),
-        (with_tiers(&format!("{hdd}, {hdd}")), "a tier already", "policy.toml:10:"),
-        (with_tiers(&format!("{hdd}, \"ssd\"")), "memory without a size", "policy.toml:10:"),
-        (with_tiers(&format!("{hdd}, \"v\"")), "a tiered volume itself", "policy.toml:10:"),
-        (with_tiers(hdd), "a volume of one tier", "policy.toml:10:1"),
-        (tiered(&format!("{TIERS}extent = \"3 MiB\"\n"), ""), "extents of", "policy.toml:11:"),
-        (tiered(&format!("{TIERS}depth = 4\n"), ""), "`depth` on a tiered", "policy.toml:11:"),
-        (tiered(TIERS, "backend = \"hdd\"\n"), "is a tier of \"v\"", "policy.toml:13:"),
-        (
-            tiered(TIERS, "").replace(
-                "[[export]]",
-                "[[backend]]\nname = \"x\"\nmemory = true\n\
-         discipline = \"baa\"\n[[export]]\nbackend = \"v\"",
-            ),
-            "over the tiers",
-            "policy.toml:14:",
-        ),
-        (
-            tiered(TIERS, "").replacen("memory = true", "memory = true\ndiscipline = \"edf\"", 1),
-            "which is a tier of `v`",
-            "policy.toml:5:",
-        ),
-        (with("").replace("memory = true", "memory = true\nmoves = \"off\""), "needs `tiers`", ""),
+    let tiers = [
+        (format!("{hdd}, \"sdd\""), "there is no backend \"sdd\""),
+        (format!("{hdd}, {hdd}"), "a tier already"),
+        (format!("{hdd}, \"ssd\""), "memory without a size"),
+        (format!("{hdd}, \"v\""), "a tiered volume itself"),
+        (format!("{hdd}, 7"), "expected a tier, found an integer"),
+        (format!("{hdd}, {{ backend = \"ssd\", sise = \"1 GiB\" }}"), "unknown key `sise`"),
+        (hdd.to_owned(), "a volume of one tier"),
     ];
-    for (text, expected, place) in cases {
-        let shown = findings(&text);
-        let is_shown = shown.contains(expected) && shown.contains(place);
-        assert!(is_shown && shown.contains("= help: "), "{text}\n{shown}");
+    let tiers = tiers
+        .map(|(tiers, found)| (format!("tiers = [{tiers}]\n"), "backend = \"v\"\n", found, 10));
+    let others = [
+        (format!("{TIERS}extent = \"3 MiB\"\n"), "", "extents of 3145728 bytes", 11),
+        (format!("{TIERS}moves = \"haet\"\n"), "", "is not a way of moving", 11),
+        (format!("{TIERS}depth = 4\n"), "", "`depth` on a tiered volume", 11),
+        (TIERS.to_owned(), "backend = \"hdd\"\n", "is a tier of \"v\"", 13),
+    ];
+    for (volume, export, found, line) in tiers.into_iter().chain(others) {
+        let shown = findings(&tiered(&volume, export));
+        let is_shown = shown.contains(found) && shown.contains(&format!("policy.toml:{line}:"));
+        assert!(is_shown && shown.contains("= help: "), "{volume}{export}\n{shown}");
+    }
+}
+
+#[test]
+fn a_tier_has_no_discipline_of_its_own_and_a_device_has_no_moves() {
+    let of_a_tier =
+        tiered(TIERS, "").replacen("memory = true", "discipline = \"edf\"\nmemory = true", 1);
+    let shown = findings(&of_a_tier);
+    assert!(shown.contains("a tier of `v`") && shown.contains("policy.toml:4:"), "{shown}");
+    for (key, found) in
+        [("moves = \"off\"", "needs `tiers`"), ("discipline = \"baa\"", "the tiers of")]
+    {
+        let shown = findings(&with("").replace("memory = true", &format!("memory = true\n{key}")));
+        assert!(shown.contains(found) && shown.contains("policy.toml:5:"), "{shown}");
     }
 }
 

@@ -95,7 +95,7 @@ impl Control {
         let file = self.file.clone();
         let loaded = tokio::task::spawn_blocking(move || config::load(&file)).await;
         let parsed = loaded.expect("reading a policy does not panic")?;
-        let Parsed { policy, diagnostics } = parsed;
+        let Parsed { policy, diagnostics, .. } = parsed;
         let Some(mut policy) = policy else {
             return Err(LoadError::Invalid(diagnostics).into());
         };

@@ -4,6 +4,7 @@
 //! the planner will read the same. Names are unique per kind; references between parts are by name
 //! here and by dense index in [`Domain`].
 
+pub mod admission;
 pub mod check;
 mod disciplines;
 mod domain;
@@ -253,6 +254,23 @@ pub enum Discipline {
 }
 
 impl Discipline {
+    /// Every discipline, those for any backend first.
+    pub const ALL: [Self; 7] =
+        [Self::Sfq, Self::Fifo, Self::Mclock, Self::Edf, Self::Fair, Self::Drf, Self::Baa];
+
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fifo => "fifo",
+            Self::Sfq => "sfq",
+            Self::Mclock => "mclock",
+            Self::Edf => "edf",
+            Self::Fair => "fair",
+            Self::Drf => "drf",
+            Self::Baa => "baa",
+        }
+    }
+
     /// Whether it orders the requests of all tiers of a volume together, rather than those of each
     /// backend by themselves.
     pub fn spans_tiers(self) -> bool {

@@ -158,13 +158,13 @@ mod tests {
         }
     }
 
-    fn tenant(name: &str, one: Option<Match>) -> Tenant {
-        let matches = one.into_iter().collect();
+    fn tenant(name: &str, one: impl Into<Option<Match>>) -> Tenant {
+        let matches = one.into().into_iter().collect();
         Tenant { name: name.into(), matches, share: Share::default() }
     }
 
-    fn by_export(pattern: &str) -> Option<Match> {
-        Some(Match::Export(pattern.into()))
+    fn by_export(pattern: &str) -> Match {
+        Match::Export(pattern.into())
     }
 
     /// Two backends, `db-1` on the first and `logs` on the second.
@@ -191,12 +191,12 @@ mod tests {
 
     #[test]
     fn whoever_is_known_by_less_comes_to_what_nobody_is_known_by() {
-        let lan = Some(Match::Listener("lan".into()));
+        let lan = Match::Listener("lan".into());
         let peer = Match::Peer { network: "10.0.0.0".parse().unwrap(), prefix: 8 };
         let tenants = vec![
             tenant("db", by_export("db-*")),
             tenant("lan", lan),
-            tenant("ten", Some(peer)),
+            tenant("ten", peer),
             tenant(DEFAULT_TENANT, None),
         ];
         let mut some = policy(tenants);

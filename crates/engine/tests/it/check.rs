@@ -1,12 +1,12 @@
 //! What operators get wrong, one mistake at a time on a policy that is right.
 
-use evenkeel_core::sched::{Limit, Share};
+use evenkeel_core::sched::{Floor, Limit, Share};
 use evenkeel_core::time::Span;
 use evenkeel_engine::cost::{CostModel, Line};
 use evenkeel_engine::policy::check::{Place, Severity};
 use evenkeel_engine::policy::{
-    Address, Backend, Depth, Discipline, Export, Group, Listener, ListenerTls, Match, Mode, Policy,
-    Scheduling, Sharing, Source, Tenant, Upstream,
+    Address, Backend, Depth, Discipline, Export, Group, Listener, ListenerTls, MOVER_TENANT, Match,
+    Mode, Moves, Policy, Scheduling, Sharing, Source, Tenant, Tier, Tiered, Upstream,
 };
 
 fn listener(name: &str, port: u16) -> Listener {
@@ -303,4 +303,242 @@ fn memory_holds_what_it_must() {
     refuses(place("per_tenant_bytes"), |p| p.memory.per_tenant_bytes = 1 << 20);
     refuses(place("total_bytes"), |p| p.memory.total_bytes = 33 << 20);
     refuses(place("connections"), |p| p.memory.connections = 0);
+}
+
+/// Tenant 0 comes to backend 0 alone, by its exports; tenant 1 to backend 1, by its address.
+fn floor(tenant: usize, rate_iops: u64) -> impl Fn(&mut Policy) {
+    move |p: &mut Policy| {
+        p.groups.clear();
+        p.tenants[tenant].share.floor = Floor { rate_iops, rate_bytes: 0 };
+        p.settle_disciplines(|_| true);
+    }
+}
+
+fn goal(tenant: usize, goal: Span) -> impl Fn(&mut Policy) {
+    move |p: &mut Policy| {
+        p.groups.clear();
+        p.tenants[tenant].share.latency_goal = goal;
+        p.settle_disciplines(|_| true);
+    }
+}
+
+#[test]
+fn floors_fit_the_devices_that_their_tenants_come_to() {
+    // 100 us and 4 KiB at 500 MiB/s make 107.8 us: 9275 requests in a second.
+    assert_eq!(problems(floor(1, 9_000)), []);
+    refuses(at_tenant("share.floor"), floor(1, 9_500));
+    assert_eq!(
+        problems(|p| {
+            floor(0, 9_000)(p);
+            floor(1, 9_000)(p);
+        }),
+        [],
+        "each on a backend of its own"
+    );
+    refuses(at_tenant("share.floor"), |p| {
+        p.tenants[0].share.floor.rate_iops = 4_000;
+        p.exports[0].backend = "slow".into();
+        p.exports[0].offset_bytes = 1 << 30;
+        floor(1, 6_000)(p);
+    });
+}
+
+#[test]
+fn a_floor_that_only_one_direction_can_carry_is_a_warning() {
+    warns(at_tenant("share.floor"), |p| {
+        let read = Line { fixed: Span::from_micros(50), rate_bytes: 500 << 20 };
+        let write = Line { fixed: Span::from_millis(1), rate_bytes: 500 << 20 };
+        p.backends[1].scheduling.cost = CostModel::Linear { read, write, flush: Span::ZERO };
+        floor(1, 2_000)(p);
+    });
+}
+
+#[test]
+fn a_floor_stays_below_its_limit() {
+    let with_limit = |limit| {
+        move |p: &mut Policy| {
+            p.tenants[1].share.limit =
+                Limit { rate_iops: limit, burst_requests: 1, ..Limit::default() };
+            floor(1, 500)(p);
+        }
+    };
+    assert_eq!(problems(with_limit(500)), []);
+    refuses(at_tenant("share.floor"), with_limit(499));
+}
+
+#[test]
+fn requests_that_cost_the_same_need_a_capacity_to_promise_from() {
+    let with = |capacity| {
+        move |p: &mut Policy| {
+            p.backends[1].scheduling.cost = CostModel::PerRequest;
+            p.backends[1].scheduling.capacity_iops = capacity;
+            floor(1, 500)(p);
+        }
+    };
+    assert_eq!(problems(with(Some(500))), []);
+    refuses(at_backend("scheduling.cost"), with(None));
+    refuses(at_backend("scheduling.capacity_iops"), with(Some(0)));
+    refuses(at_tenant("share.floor"), with(Some(499)));
+    warns(at_backend("scheduling.capacity_iops"), |p| {
+        p.backends[1].scheduling.capacity_iops = Some(5);
+    });
+}
+
+#[test]
+fn a_discipline_that_was_chosen_must_keep_the_promises() {
+    let place = at_backend("scheduling.discipline");
+    let chosen = |promise: fn(&mut Policy), discipline| {
+        move |p: &mut Policy| {
+            promise(p);
+            p.backends[1].scheduling.discipline = discipline;
+        }
+    };
+    for wrong in [Discipline::Sfq, Discipline::Fifo, Discipline::Edf] {
+        refuses(place, chosen(|p| floor(1, 500)(p), wrong));
+    }
+    for wrong in [Discipline::Sfq, Discipline::Fifo, Discipline::Mclock] {
+        refuses(place, chosen(|p| goal(1, Span::from_millis(9))(p), wrong));
+    }
+    refuses(at_tenant("share.latency_goal"), |p| {
+        floor(1, 500)(p);
+        goal(1, Span::from_millis(9))(p);
+    });
+    refuses(place, |p| p.backends[1].scheduling.discipline = Discipline::Baa);
+    warns(at_backend("scheduling.hold"), |p| {
+        p.backends[1].scheduling.hold = Span::from_millis(5);
+        floor(1, 500)(p);
+    });
+}
+
+#[test]
+fn a_latency_goal_leaves_the_device_its_idle_time() {
+    assert_eq!(problems(goal(1, Span::from_millis(1))), []);
+    refuses(at_tenant("share.latency_goal"), goal(1, Span::from_micros(90)));
+    warns(at_tenant("share.latency_goal"), |p| {
+        let CostModel::Linear { write, .. } = &mut p.backends[1].scheduling.cost else { panic!() };
+        write.fixed = Span::from_millis(2);
+        goal(1, Span::from_millis(1))(p);
+    });
+    warns(Place::Group { index: 0, field: "sharing" }, |p| {
+        p.tenants[1].share.latency_goal = Span::from_millis(9);
+        p.settle_disciplines(|_| true);
+    });
+}
+
+/// A volume over both backends, with all exports on it.
+fn tiered(change: impl Fn(&mut Policy)) -> impl Fn(&mut Policy) {
+    let tier = |name: &str| Tier { backend: name.into(), device: String::new(), size_bytes: None };
+    let tiers = vec![tier("slow"), tier("fast")];
+    move |p: &mut Policy| {
+        p.groups.clear();
+        let volume = Tiered { tiers: tiers.clone(), extent_bytes: 1 << 20, moves: Moves::ByHeat };
+        let scheduling = Scheduling::default();
+        p.backends.push(Backend { name: "v".into(), source: Source::Tiered(volume), scheduling });
+        for (export, offset_mib) in p.exports.iter_mut().zip([0, 100]) {
+            (export.backend, export.offset_bytes) = ("v".into(), offset_mib << 20);
+        }
+        change(p);
+        p.settle_disciplines(|_| true);
+    }
+}
+
+fn volume(p: &mut Policy) -> &mut Tiered {
+    let Source::Tiered(volume) = &mut p.backends[2].source else { panic!("a volume") };
+    volume
+}
+
+#[test]
+fn a_volume_owns_its_tiers() {
+    assert_eq!(problems(tiered(|_| {})), []);
+    let tier = Place::Tier { backend: 2, index: 1 };
+    for name in ["nowhere", "v", "slow"] {
+        refuses(tier, tiered(move |p| volume(p).tiers[1].backend = name.into()));
+    }
+    refuses(tier, tiered(|p| volume(p).tiers[1].device = "lun1".into()));
+    refuses(tier, tiered(|p| volume(p).tiers[1].size_bytes = Some(0)));
+    refuses(tier, tiered(|p| p.backends[0].source = Source::Memory));
+    refuses(
+        tier,
+        tiered(|p| {
+            p.backends[0].source = Source::Directory { path: "/srv".into(), direct: false };
+        }),
+    );
+    refuses(
+        tier,
+        tiered(|p| {
+            p.backends[0].source = upstream(Address::Tcp("nas:1".into()));
+            let Source::Upstream(upstream) = &mut p.backends[0].source else { panic!() };
+            upstream.passthrough = true;
+        }),
+    );
+    refuses(
+        tier,
+        tiered(|p| {
+            p.groups = vec![Group {
+                name: "all".into(),
+                backends: vec!["fast".into()],
+                sharing: Sharing::Local,
+            }];
+        }),
+    );
+    let export = Place::Export { index: 1, field: "backend" };
+    refuses(export, tiered(|p| p.exports[1].backend = "slow".into()));
+    let at = |field| Place::Backend { index: 2, field };
+    refuses(at("source.tiers"), tiered(|p| volume(p).tiers.truncate(1)));
+    refuses(at("source.extent_bytes"), tiered(|p| volume(p).extent_bytes = 3 << 20));
+    warns(
+        Place::Export { index: 1, field: "offset_bytes" },
+        tiered(|p| {
+            p.exports[1].offset_bytes = 0;
+        }),
+    );
+}
+
+#[test]
+fn tiers_are_ordered_together_by_costs_that_can_be_compared() {
+    let plain = |tier: usize, capacity_iops| {
+        tiered(move |p| {
+            p.backends[tier].scheduling.cost = CostModel::PerRequest;
+            p.backends[tier].scheduling.capacity_iops = capacity_iops;
+        })
+    };
+    refuses(Place::Backend { index: 2, field: "source.tiers" }, plain(0, Some(100)));
+    refuses(at_backend("scheduling.cost"), plain(1, None));
+    refuses(at_backend("scheduling.discipline"), |p| {
+        tiered(|_| {})(p);
+        p.backends[1].scheduling.discipline = Discipline::Edf;
+    });
+}
+
+#[test]
+fn the_tenant_of_moves_has_no_clients() {
+    let mover = |matches: fn(&mut Tenant)| {
+        tiered(move |p| {
+            let mut mover = tenant(MOVER_TENANT, Match::Export("moves".into()));
+            matches(&mut mover);
+            p.tenants.push(mover);
+        })
+    };
+    assert_eq!(problems(mover(|tenant| tenant.matches.clear())), []);
+    refuses(Place::Match { tenant: 2, index: 0 }, mover(|_| {}));
+}
+
+#[test]
+fn the_floors_of_a_volume_hold_or_depend_on_where_requests_fall_or_fail() {
+    let with_floor = |rate_iops| {
+        tiered(move |p| {
+            let slow = Line { fixed: Span::from_millis(10), rate_bytes: 200 << 20 };
+            let cost = CostModel::Linear { read: slow, write: slow, flush: Span::ZERO };
+            p.backends[1].scheduling.cost = cost;
+            p.tenants[1].share.floor.rate_iops = rate_iops;
+        })
+    };
+    assert_eq!(problems(with_floor(90)), []);
+    let found = problems(with_floor(200));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!((found[0].0, found[0].1), (at_tenant("share.floor"), Severity::Warning));
+    assert!(found[0].2.contains("at most 49.0 % of their requests fall on its tier \"slow\""));
+    // 9275 on one tier and 99 on the other are all there is.
+    warns(at_tenant("share.floor"), with_floor(9_370));
+    refuses(at_tenant("share.floor"), with_floor(9_380));
 }

@@ -124,10 +124,10 @@ fn check_scheduling(scheduling: &Scheduling, index: usize, found: &mut Findings)
             "a hold bridges the moment between two requests of a client: some milliseconds",
         );
     }
-    if scheduling.hold > Span::ZERO && scheduling.discipline == Discipline::Fifo {
+    if scheduling.hold > Span::ZERO && scheduling.discipline != Discipline::Sfq {
         found.warning(
             place("scheduling.hold"),
-            "a hold has no effect under the fifo discipline",
+            format!("a hold has no effect under the {} discipline", scheduling.discipline.name()),
             "use the sfq discipline, or drop the hold",
         );
     }

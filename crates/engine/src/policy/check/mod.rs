@@ -7,11 +7,12 @@
 //! shows when the gate starts.
 //!
 //! One file for each kind of item: `listeners`, `backends` (with groups), `volumes` (of tiers),
-//! `exports`, `tenants`; the bounds on memory are here.
+//! `exports`, `tenants`, and `promises` over all of them; the bounds on memory are here.
 
 mod backends;
 mod exports;
 mod listeners;
+mod promises;
 mod tenants;
 mod volumes;
 
@@ -122,6 +123,7 @@ impl Policy {
         volumes::check(self, &mut found);
         exports::check(self, &mut found);
         tenants::check(self, &mut found);
+        promises::check(self, &mut found);
         check_memory(&self.memory, &mut found);
         found.problems
     }
@@ -150,6 +152,16 @@ impl Findings {
 
     fn warning(&mut self, place: Place, message: impl Into<String>, remedy: impl Into<String>) {
         self.push(Severity::Warning, place, None, message.into(), remedy.into());
+    }
+
+    fn warning_at_both(
+        &mut self,
+        place: Place,
+        also: Place,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
+        self.push(Severity::Warning, place, Some(also), message.into(), remedy.into());
     }
 
     fn push(

@@ -177,9 +177,26 @@ fn check_disciplines(policy: &Policy, index: usize, volume: &Tiered, found: &mut
             );
         }
     }
+    if !discipline.spans_tiers() {
+        return;
+    }
     let is_plain = |tier: &&usize| policy.backends[**tier].scheduling.cost == CostModel::PerRequest;
-    let plain = tiers.iter().filter(is_plain).count();
-    if discipline.spans_tiers() && plain > 0 && plain < tiers.len() {
+    let plain: Vec<usize> = tiers.iter().filter(is_plain).copied().collect();
+    for &tier in &plain {
+        if policy.backends[tier].scheduling.capacity_iops.is_none() {
+            found.error_at_both(
+                Place::Backend { index: tier, field: "scheduling.cost" },
+                place,
+                format!(
+                    "{:?} serves requests that cost the same, and nothing says how many there may \
+                     be",
+                    policy.backends[tier].name
+                ),
+                "add `capacity = \"... iops\"`: tiers are shared by what each can do",
+            );
+        }
+    }
+    if !plain.is_empty() && plain.len() < tiers.len() {
         found.error(
             Place::Backend { index, field: "source.tiers" },
             "some of its tiers cost requests alike and others by device time",

@@ -1,0 +1,290 @@
+//! Whether the floors fit, device by device, for people and for programs.
+//!
+//! ```text
+//! DEVICE      CAPACITY     RESERVED    LEFT  FLOORS
+//! scratch      3k iops       16.7 %  83.3 %  hold                            build 16.7 %
+//! ssd      device time    1 to 4 %     96 %  hold                            db 1 to 4 %
+//! hdd      device time  up to 204 %       -  hold while at most 49 % of ..   db up to 204 %
+//! ```
+
+use evenkeel_engine::policy::Policy;
+use evenkeel_engine::policy::admission::{Admission, Capacity, Device, Outcome, Range, Volume};
+use serde::Serialize;
+
+use crate::terminal;
+use crate::units::{Amount, print_rate};
+
+/// Most tenants that a row names.
+const SHOWN_MAX: usize = 4;
+
+/// The verdict on all floors of a policy.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Verdict {
+    outcome: Word,
+    devices: Vec<DeviceRow>,
+    volumes: Vec<VolumeRow>,
+}
+
+/// One device.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct DeviceRow {
+    backend: String,
+    /// The volume that it is a tier of.
+    volume: Option<String>,
+    /// Requests per second; absent where the capacity is one second of service per second.
+    capacity_iops: Option<u64>,
+    reserved: Part,
+    /// What no floor takes at the most.
+    left: f64,
+    outcome: Word,
+    tenants: Vec<TenantPart>,
+}
+
+/// One tiered volume as a whole.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct VolumeRow {
+    backend: String,
+    /// How busy the floors make its busiest tier at least.
+    least: f64,
+    outcome: Word,
+}
+
+/// What one tenant's floor takes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct TenantPart {
+    tenant: String,
+    #[serde(flatten)]
+    part: Part,
+}
+
+/// Parts of a device: 1 is all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+struct Part {
+    least: f64,
+    most: f64,
+}
+
+/// An [`Outcome`] as documents spell it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Word {
+    Holds,
+    Depends,
+    Unknown,
+    Fails,
+}
+
+impl Verdict {
+    /// The verdict for people and programs; none if the policy promises no floor.
+    pub(crate) fn new(policy: &Policy, admission: &Admission) -> Option<Self> {
+        if !policy.tenants.iter().any(evenkeel_engine::policy::Tenant::has_floor) {
+            return None;
+        }
+        Some(Self {
+            outcome: admission.outcome().into(),
+            devices: admission.devices.iter().map(|one| DeviceRow::new(policy, one)).collect(),
+            volumes: admission.volumes.iter().map(|one| VolumeRow::new(policy, one)).collect(),
+        })
+    }
+
+    /// Whether no floor is sure to be broken.
+    pub(crate) fn may_hold(&self) -> bool {
+        self.outcome != Word::Fails
+    }
+
+    /// The verdict as a table.
+    pub(crate) fn render(&self) -> String {
+        let header = ["DEVICE", "CAPACITY", "RESERVED", "LEFT", "<FLOORS", "<WHOSE"];
+        let mut rows: Vec<Vec<String>> = Vec::new();
+        for device in self.devices.iter().filter(|device| device.volume.is_none()) {
+            rows.push(device.cells(&device.backend));
+        }
+        for volume in &self.volumes {
+            rows.push(volume.cells());
+            let is_tier = |device: &&DeviceRow| device.volume.as_ref() == Some(&volume.backend);
+            for tier in self.devices.iter().filter(is_tier) {
+                rows.push(tier.cells(&format!("  {}", tier.backend)));
+            }
+        }
+        terminal::table(&header, &rows)
+    }
+}
+
+impl DeviceRow {
+    fn new(policy: &Policy, device: &Device) -> Self {
+        let name = |backend: usize| policy.backends[backend].name.clone();
+        let capacity_iops = match device.capacity {
+            Capacity::Requests(iops) => Some(iops),
+            Capacity::DeviceTime | Capacity::Unknown => None,
+        };
+        let tenants = device.reservations.iter().map(|one| TenantPart {
+            tenant: policy.tenants[one.tenant].name.clone(),
+            part: one.part.into(),
+        });
+        let reserved = Part::from(device.reserved());
+        Self {
+            backend: name(device.backend),
+            volume: device.volume.map(name),
+            capacity_iops,
+            reserved,
+            left: (1.0 - reserved.most).max(0.0),
+            outcome: device.outcome().into(),
+            tenants: tenants.collect(),
+        }
+    }
+
+    fn cells(&self, name: &str) -> Vec<String> {
+        let capacity = match (self.capacity_iops, self.outcome) {
+            (Some(iops), _) => print_rate(Amount::Requests(iops)),
+            (None, Word::Unknown) => "unknown".to_owned(),
+            (None, _) => "device time".to_owned(),
+        };
+        let floors = match (self.outcome, &self.volume) {
+            _ if self.tenants.is_empty() => "none".to_owned(),
+            (Word::Depends, Some(_)) => {
+                let part = percent((100.0 / self.reserved.most).floor() / 100.0);
+                format!("hold while at most {part} of the requests fall here")
+            }
+            (Word::Depends, None) => "hold in the cheaper direction only".to_owned(),
+            (outcome, _) => outcome.words().to_owned(),
+        };
+        let left = if self.left > 0.0 { percent(self.left) } else { "-".to_owned() };
+        vec![name.to_owned(), capacity, self.reserved.words(), left, floors, self.whose()]
+    }
+
+    fn whose(&self) -> String {
+        let shown = self.tenants.iter().take(SHOWN_MAX);
+        let mut shown: Vec<String> =
+            shown.map(|one| format!("{} {}", one.tenant, one.part.words())).collect();
+        if self.tenants.len() > SHOWN_MAX {
+            shown.push(format!("and {} more", self.tenants.len() - SHOWN_MAX));
+        }
+        shown.join(", ")
+    }
+}
+
+impl VolumeRow {
+    fn new(policy: &Policy, volume: &Volume) -> Self {
+        Self {
+            backend: policy.backends[volume.backend].name.clone(),
+            least: volume.least,
+            outcome: volume.outcome().into(),
+        }
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let (capacity, least) = ("its tiers", format!("at least {}", percent(self.least)));
+        let floors = match self.outcome {
+            Word::Fails => "do not hold, wherever the requests fall",
+            _ => "can hold",
+        };
+        let left = String::new();
+        vec![self.backend.clone(), capacity.into(), least, left, floors.into(), String::new()]
+    }
+}
+
+impl Part {
+    fn words(self) -> String {
+        let (least, most) = (percent(self.least), percent(self.most));
+        match () {
+            () if least == most => most,
+            () if self.least == 0.0 => format!("up to {most}"),
+            () => format!("{} to {most}", least.trim_end_matches(" %")),
+        }
+    }
+}
+
+impl From<Range> for Part {
+    fn from(range: Range) -> Self {
+        Self { least: range.least, most: range.most }
+    }
+}
+
+impl Word {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Holds => "hold",
+            Self::Depends => "depend on the requests",
+            Self::Unknown => "cannot be told",
+            Self::Fails => "do not hold",
+        }
+    }
+}
+
+impl From<Outcome> for Word {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Holds => Self::Holds,
+            Outcome::Depends => Self::Depends,
+            Outcome::Unknown => Self::Unknown,
+            Outcome::Fails => Self::Fails,
+        }
+    }
+}
+
+/// `12.3 %`; no fraction where it would be zero or the number is large.
+fn percent(part: f64) -> String {
+    let hundredths = part * 100.0;
+    let text =
+        if hundredths < 99.95 { format!("{hundredths:.1}") } else { format!("{hundredths:.0}") };
+    format!("{} %", text.strip_suffix(".0").unwrap_or(&text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(floor: &str) -> Verdict {
+        let text = format!(
+            "[[backend]]\nname = \"hdd\"\nfile = \"a\"\ncost = \"request\"\ncapacity = \"100 iops\"\n\
+             [[backend]]\nname = \"ssd\"\nfile = \"b\"\ncost = \"request\"\ncapacity = \"5k iops\"\n\
+             [[backend]]\nname = \"v\"\ntiers = [\"hdd\", \"ssd\"]\n\
+             [[backend]]\nname = \"scratch\"\nfile = \"c\"\n\
+             cost.read = {{ fixed = \"100 us\", rate = \"400 MiB/s\" }}\n\
+             cost.write = {{ fixed = \"200 us\", rate = \"400 MiB/s\" }}\n\
+             [[backend]]\nname = \"idle\"\nfile = \"d\"\n\
+             [[export]]\nname = \"db\"\nbackend = \"v\"\n\
+             [[export]]\nname = \"build\"\nbackend = \"scratch\"\n\
+             [[export]]\nname = \"rest\"\nbackend = \"idle\"\n\
+             [[tenant]]\nname = \"db\"\nmatch = {{ export = \"db\" }}\nfloor = \"{floor}\"\n\
+             [[tenant]]\nname = \"build\"\nmatch = {{ export = \"build\" }}\nfloor = \"1k iops\"\n"
+        );
+        let text = format!("listen = [\"unix:s\"]\n{text}");
+        let policy = crate::config::parse_all(&text, "p").draft.unwrap();
+        Verdict::new(&policy, &policy.admission(&[])).unwrap()
+    }
+
+    #[test]
+    fn every_device_has_its_row_and_tiers_stand_below_their_volume() {
+        let expected = [
+            "DEVICE      CAPACITY      RESERVED   LEFT  FLOORS                                     \
+             \x20       WHOSE",
+            "scratch  device time    11 to 21 %   79 %  hold                                       \
+             \x20       build 11 to 21 %",
+            "idle     device time           0 %  100 %  none",
+            "v          its tiers  at least 2 %         can hold",
+            "  hdd       100 iops   up to 102 %      -  hold while at most 98 % of the requests \
+             fall here  db up to 102 %",
+            "  ssd        5k iops     up to 2 %   98 %  hold                                       \
+             \x20       db up to 2 %",
+        ];
+        assert_eq!(verdict("102 iops").render().lines().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn what_cannot_hold_wherever_requests_fall_is_said_of_the_volume() {
+        let text = verdict("6k iops").render();
+        assert!(text.contains("do not hold, wherever the requests fall"), "{text}");
+        assert!(!verdict("6k iops").may_hold() && verdict("5k iops").may_hold());
+    }
+
+    #[test]
+    fn programs_read_the_same_in_numbers() {
+        let document = serde_json::to_value(verdict("50 iops")).unwrap();
+        assert_eq!(document["outcome"], "holds");
+        let hdd = &document["devices"][0];
+        assert_eq!((&hdd["backend"], &hdd["volume"]), (&"hdd".into(), &"v".into()));
+        assert_eq!((&hdd["capacity_iops"], &hdd["left"]), (&100.into(), &0.5.into()));
+        assert_eq!(hdd["tenants"][0]["most"], 0.5);
+    }
+}

@@ -1,0 +1,418 @@
+//! Whether the floors fit: what is promised at a device, in its time, against what it has.
+//!
+//! A floor binds every device that its tenant can come to ([`Policy::reach`]), for nobody knows
+//! where the tenant will ask for it. What it takes there follows from the cost model:
+//!
+//! ```text
+//! floor "500 iops", requests of 16 KiB that take 100 us + 16 KiB / (500 MiB/s) = 131 us
+//! 500/s * 131 us = 6.6 % of the device
+//! ```
+//!
+//! The policy alone does not tell how large requests are, whether they read or write, and on which
+//! tier of a volume they fall. Whoever knows ([`Load`], as from a recorded trace) says so; what
+//! nobody knows makes a range, from the least that the floor can take to the most:
+//!
+//! | not known | least | most |
+//! |---|---|---|
+//! | the size | 4 KiB if requests are promised, whole units if bytes are, their ratio if both | the same |
+//! | the direction | the cheaper one | the dearer one |
+//! | the tier | nothing falls on it | everything does |
+//!
+//! A device **holds** if the most of all its tenants fits, **fails** if not even the least does,
+//! and else it **depends**. For a volume the least on each tier says nothing, since what does not
+//! fall on one falls on another. Whatever parts the requests fall into, its busiest tier is busy for
+//! at least
+//!
+//! ```text
+//! sum over tenants of the least over tiers j of y_j * (time that the floor takes if all is on j)
+//! ```
+//!
+//! for any y >= 0 with a sum of 1 (the dual of the best placement). With `y_j` in inverse proportion
+//! to what all floors would take on j this is exact if tiers rank the tenants alike.
+
+use super::{Backend, Policy, Tenant, Tiered};
+use crate::cost::{CostModel, Line};
+
+/// The request size for which a floor in requests is reckoned if none is known: the smallest that
+/// is common.
+pub const FLOOR_REQUEST_BYTES: u64 = 4 << 10;
+
+/// Floors may exceed a device by this part: rounding, not policy.
+const TOLERANCE: f64 = 1e-9;
+
+/// What is known of a tenant's requests.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Load {
+    /// Their mean size.
+    pub size_bytes: Option<u64>,
+    /// The part of them that reads, 0 to 1.
+    pub reads: Option<f64>,
+    /// The part of them that falls on each tier of the volume that they go to, each 0 to 1.
+    pub tiers: Option<Vec<f64>>,
+}
+
+/// Parts of a device: 1 is all of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Range {
+    /// The least that it can be.
+    pub least: f64,
+    /// The most that it can be.
+    pub most: f64,
+}
+
+/// What one tenant's floor takes of one device.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reservation {
+    /// The tenant's position in the policy.
+    pub tenant: usize,
+    /// What it takes.
+    pub part: Range,
+}
+
+/// The verdict for one device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Device {
+    /// The backend's position in the policy.
+    pub backend: usize,
+    /// The position of the volume that it is a tier of.
+    pub volume: Option<usize>,
+    /// What it has.
+    pub capacity: Capacity,
+    /// What is promised of it, most first; only tenants with a floor.
+    pub reservations: Vec<Reservation>,
+}
+
+/// The verdict for a tiered volume as a whole.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Volume {
+    /// The backend's position in the policy.
+    pub backend: usize,
+    /// How busy the floors make its busiest tier at least, wherever the requests fall.
+    pub least: f64,
+}
+
+/// What a device has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Capacity {
+    /// A second of service per second.
+    DeviceTime,
+    /// So many requests per second, which cost alike.
+    Requests(u64),
+    /// Requests cost alike, and nobody says how many there may be.
+    Unknown,
+}
+
+/// Whether floors fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome {
+    /// Whatever the requests are like.
+    Holds,
+    /// It depends on what the requests are like.
+    Depends,
+    /// Nobody can tell: the capacity is not known.
+    Unknown,
+    /// In no case.
+    Fails,
+}
+
+/// The verdict on all promises of rates.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Admission {
+    /// One for each backend that is no volume, in the policy's order.
+    pub devices: Vec<Device>,
+    /// One for each tiered volume, in the policy's order.
+    pub volumes: Vec<Volume>,
+}
+
+impl Range {
+    fn plus(self, other: Self) -> Self {
+        Self { least: self.least + other.least, most: self.most + other.most }
+    }
+
+    fn outcome(self) -> Outcome {
+        match self {
+            Self { most, .. } if most <= 1.0 + TOLERANCE => Outcome::Holds,
+            Self { least, .. } if least <= 1.0 + TOLERANCE => Outcome::Depends,
+            _ => Outcome::Fails,
+        }
+    }
+}
+
+impl Device {
+    /// What all floors take together.
+    pub fn reserved(&self) -> Range {
+        self.reservations.iter().fold(Range::default(), |sum, one| sum.plus(one.part))
+    }
+
+    /// Whether the floors fit.
+    pub fn outcome(&self) -> Outcome {
+        if self.capacity == Capacity::Unknown && !self.reservations.is_empty() {
+            return Outcome::Unknown;
+        }
+        self.reserved().outcome()
+    }
+}
+
+impl Volume {
+    /// Whether there is any way for the floors to fit its tiers.
+    pub fn outcome(&self) -> Outcome {
+        if self.least <= 1.0 + TOLERANCE { Outcome::Holds } else { Outcome::Fails }
+    }
+}
+
+impl Admission {
+    /// The worst of all devices and volumes.
+    pub fn outcome(&self) -> Outcome {
+        let devices = self.devices.iter().map(Device::outcome);
+        let volumes = self.volumes.iter().map(Volume::outcome);
+        devices.chain(volumes).max().unwrap_or(Outcome::Holds)
+    }
+}
+
+impl Policy {
+    /// Holds the floors against the devices. `loads` says what is known of the requests of each
+    /// tenant, by position; nothing is known of those beyond its end. O(backends * tenants), and
+    /// what [`Policy::reach`] takes.
+    pub fn admission(&self, loads: &[Load]) -> Admission {
+        let reach = self.reach();
+        let is_device = |(_, backend): &(usize, &Backend)| backend.volume().is_none();
+        let devices = self.backends.iter().enumerate().filter(is_device);
+        let devices = devices.map(|(index, backend)| {
+            let volume = self.volume_of(&backend.name);
+            let tier = volume.map(|(_, tier)| tier);
+            let reserve = |&tenant: &usize| {
+                let load = loads.get(tenant).cloned().unwrap_or_default();
+                let part = reserved(&self.tenants[tenant], backend, tier, &load);
+                Reservation { tenant, part }
+            };
+            let promised = reach.tenants(index).iter().filter(|&&t| self.tenants[t].has_floor());
+            let mut reservations: Vec<Reservation> = promised.map(reserve).collect();
+            reservations.sort_by(|a, b| b.part.most.total_cmp(&a.part.most));
+            let capacity = Capacity::of(backend);
+            Device { backend: index, volume: volume.map(|(v, _)| v), capacity, reservations }
+        });
+        let devices: Vec<Device> = devices.collect();
+        let volumes = self.backends.iter().enumerate().filter_map(|(index, backend)| {
+            let tiers = devices.iter().filter(|device| device.volume == Some(index));
+            backend
+                .volume()
+                .map(|_| Volume { backend: index, least: best(&tiers.collect::<Vec<_>>()) })
+        });
+        let volumes = volumes.collect();
+        Admission { devices, volumes }
+    }
+
+    /// The position of the volume that a backend is a tier of, and which tier it is.
+    fn volume_of(&self, backend: &str) -> Option<(usize, usize)> {
+        let position =
+            |volume: &Tiered| volume.tiers.iter().position(|tier| tier.backend == backend);
+        let mut volumes = self.backends.iter().enumerate();
+        volumes.find_map(|(index, one)| Some((index, position(one.volume()?)?)))
+    }
+}
+
+impl Capacity {
+    /// What the backend has.
+    pub(crate) fn of(backend: &Backend) -> Self {
+        match (backend.scheduling.cost, backend.scheduling.capacity_iops) {
+            (CostModel::Linear { .. }, _) => Self::DeviceTime,
+            (CostModel::PerRequest, Some(iops)) if iops > 0 => Self::Requests(iops),
+            (CostModel::PerRequest, _) => Self::Unknown,
+        }
+    }
+}
+
+/// What a tenant's floor takes of a device.
+fn reserved(tenant: &Tenant, backend: &Backend, tier: Option<usize>, load: &Load) -> Range {
+    let unit_bytes = backend.scheduling.unit_bytes;
+    let floor = tenant.share.floor;
+    let (iops, bytes) = (floor.rate_iops as f64, floor.rate_bytes as f64);
+    let unknown_size = match (floor.rate_iops, floor.rate_bytes) {
+        (_, 0) => FLOOR_REQUEST_BYTES,
+        (0, _) => unit_bytes,
+        (iops, bytes) => bytes / iops,
+    };
+    // Larger requests are scheduled, and counted, unit by unit.
+    let size_bytes = load.size_bytes.unwrap_or(unknown_size).clamp(1, unit_bytes.max(1)) as f64;
+    let requests = iops.max(bytes / size_bytes);
+    let moved = bytes.max(iops * size_bytes);
+    let time =
+        |line: Line| requests * line.fixed.as_secs_f64() + moved / line.rate_bytes.max(1) as f64;
+    let all = match (backend.scheduling.cost, Capacity::of(backend)) {
+        (CostModel::Linear { read, write, .. }, _) => mixed(time(read), time(write), load.reads),
+        (CostModel::PerRequest, Capacity::Requests(capacity)) => {
+            let part = requests / capacity as f64;
+            Range { least: part, most: part }
+        }
+        (CostModel::PerRequest, _) => Range::default(),
+    };
+    match (tier, &load.tiers) {
+        (None, _) => all,
+        (Some(_), None) => Range { least: 0.0, ..all },
+        (Some(tier), Some(parts)) => {
+            let part = parts.get(tier).copied().unwrap_or(0.0);
+            Range { least: all.least * part, most: all.most * part }
+        }
+    }
+}
+
+fn mixed(read: f64, write: f64, reads: Option<f64>) -> Range {
+    match reads {
+        Some(part) => {
+            let mean = read * part + write * (1.0 - part);
+            Range { least: mean, most: mean }
+        }
+        None => Range { least: read.min(write), most: read.max(write) },
+    }
+}
+
+/// A bound from below on how busy the busiest tier is; see the [module](self). It is by the dearer
+/// direction where the direction is not known, as the tiers' own verdicts are.
+fn best(tiers: &[&Device]) -> f64 {
+    let totals: Vec<f64> = tiers.iter().map(|tier| tier.reserved().most).collect();
+    if tiers.is_empty() || totals.contains(&0.0) {
+        return 0.0;
+    }
+    let scale: f64 = totals.iter().map(|total| 1.0 / total).sum();
+    let on = |tier: &Device, tenant: usize| {
+        let own = tier.reservations.iter().find(|one| one.tenant == tenant);
+        own.map_or(0.0, |one| one.part.most)
+    };
+    let least = |tenant: usize| {
+        let weighted = tiers.iter().zip(&totals).map(|(tier, total)| on(tier, tenant) / total);
+        weighted.fold(f64::INFINITY, f64::min) / scale
+    };
+    tiers[0].reservations.iter().map(|one| least(one.tenant)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_core::sched::{Floor, Share};
+    use evenkeel_core::time::Span;
+
+    use super::super::{Moves, Scheduling, Source, Tier};
+    use super::*;
+
+    /// Reads of 100 us and writes of 200 us, at 100 MB/s either way.
+    fn cost() -> CostModel {
+        let line = |micros| Line { fixed: Span::from_micros(micros), rate_bytes: 100_000_000 };
+        CostModel::Linear { read: line(100), write: line(200), flush: Span::ZERO }
+    }
+
+    fn backend(name: &str, cost: CostModel, capacity_iops: Option<u64>) -> Backend {
+        let scheduling = Scheduling { cost, capacity_iops, ..Scheduling::default() };
+        Backend { name: name.into(), source: Source::Memory, scheduling }
+    }
+
+    fn plain(name: &str, capacity: u64) -> Backend {
+        backend(name, CostModel::PerRequest, Some(capacity))
+    }
+
+    fn tenant(rate_iops: u64, rate_bytes: u64) -> Tenant {
+        let share = Share { floor: Floor { rate_iops, rate_bytes }, ..Share::default() };
+        Tenant { name: format!("{rate_iops}/{rate_bytes}"), matches: vec![], share }
+    }
+
+    /// Without listeners, so that everybody comes everywhere.
+    fn policy(backends: Vec<Backend>, tenants: Vec<Tenant>) -> Policy {
+        Policy { backends, tenants, ..Policy::default() }
+    }
+
+    fn tiered(slow: u64, fast: u64, tenants: Vec<Tenant>) -> Policy {
+        let tier =
+            |name: &str| Tier { backend: name.into(), device: String::new(), size_bytes: None };
+        let volume = Tiered {
+            tiers: vec![tier("hdd"), tier("ssd")],
+            extent_bytes: 1 << 20,
+            moves: Moves::Off,
+        };
+        let mut volume_backend = backend("v", CostModel::default(), None);
+        volume_backend.source = Source::Tiered(volume);
+        policy(vec![plain("hdd", slow), plain("ssd", fast), volume_backend], tenants)
+    }
+
+    #[track_caller]
+    fn assert_near(found: Range, least: f64, most: f64) {
+        let is_near = |a: f64, b: f64| (a - b).abs() < 1e-9;
+        assert!(is_near(found.least, least) && is_near(found.most, most), "{found:?}");
+    }
+
+    fn reserved_by(floor: Tenant, load: Load) -> Range {
+        policy(vec![backend("a", cost(), None)], vec![floor]).admission(&[load]).devices[0]
+            .reserved()
+    }
+
+    #[test]
+    fn what_is_not_known_makes_a_range() {
+        let nothing = Load::default;
+        assert_near(reserved_by(tenant(1000, 0), nothing()), 0.140_96, 0.240_96);
+        let size = |size_bytes| Load { size_bytes: Some(size_bytes), ..Load::default() };
+        assert_near(reserved_by(tenant(1000, 0), size(50_000)), 0.6, 0.7);
+        let reads = |reads| Load { reads: Some(reads), ..size(50_000) };
+        assert_near(reserved_by(tenant(1000, 0), reads(1.0)), 0.6, 0.6);
+        assert_near(reserved_by(tenant(1000, 0), reads(0.5)), 0.65, 0.65);
+    }
+
+    #[test]
+    fn bytes_are_reckoned_in_units_and_beside_requests_in_their_ratio() {
+        let unit = f64::from(1 << 20);
+        let fixed = 50_000_000.0 / unit * 100e-6;
+        let nothing = Load::default;
+        assert_near(reserved_by(tenant(0, 50_000_000), nothing()), 0.5 + fixed, 0.5 + 2.0 * fixed);
+        assert_near(reserved_by(tenant(1000, 50_000_000), nothing()), 0.6, 0.7);
+        // Requests of 10 kB: 5000 of them make the bytes, more than the 1000 that are promised.
+        let small = Load { size_bytes: Some(10_000), ..Load::default() };
+        assert_near(reserved_by(tenant(1000, 50_000_000), small), 1.0, 1.5);
+    }
+
+    #[test]
+    fn floors_add_up_and_the_greatest_comes_first() {
+        let tenants = vec![tenant(200, 0), tenant(0, 0), tenant(500, 0)];
+        let admission = policy(vec![plain("a", 1000)], tenants).admission(&[]);
+        let device = &admission.devices[0];
+        assert_eq!(device.capacity, Capacity::Requests(1000));
+        let order: Vec<usize> = device.reservations.iter().map(|one| one.tenant).collect();
+        assert_eq!(order, [2, 0], "who is promised nothing takes nothing");
+        assert_near(device.reserved(), 0.7, 0.7);
+        assert_eq!(admission.outcome(), Outcome::Holds);
+    }
+
+    #[test]
+    fn an_outcome_is_as_good_as_what_is_known() {
+        let outcome = |iops, capacity| {
+            let backend = backend("a", CostModel::PerRequest, capacity);
+            policy(vec![backend], vec![tenant(iops, 0)]).admission(&[]).outcome()
+        };
+        assert_eq!(outcome(1000, Some(1000)), Outcome::Holds);
+        assert_eq!(outcome(1001, Some(1000)), Outcome::Fails);
+        assert_eq!(outcome(1, None), Outcome::Unknown);
+        assert_eq!(outcome(0, None), Outcome::Holds, "nothing is promised");
+        let directions = |iops| {
+            policy(vec![backend("a", cost(), None)], vec![tenant(iops, 0)]).admission(&[]).outcome()
+        };
+        assert_eq!(
+            [4000, 5000, 8000].map(directions),
+            [Outcome::Holds, Outcome::Depends, Outcome::Fails]
+        );
+    }
+
+    #[test]
+    fn a_volume_holds_what_its_tiers_can_do_together() {
+        let of = |iops| tiered(100, 900, vec![tenant(iops, 0)]).admission(&[]);
+        let outcomes = |iops| {
+            let admission = of(iops);
+            let of_tiers = [0, 1].map(|tier| admission.devices[tier].outcome());
+            (of_tiers, admission.volumes[0].outcome())
+        };
+        use Outcome::{Depends, Fails, Holds};
+        assert_eq!(outcomes(100), ([Holds, Holds], Holds));
+        assert_eq!(outcomes(900), ([Depends, Holds], Holds));
+        assert_eq!(outcomes(1000), ([Depends, Depends], Holds));
+        assert_eq!(outcomes(1001), ([Depends, Depends], Fails));
+        let known = Load { tiers: Some(vec![0.25, 0.75]), ..Load::default() };
+        let admission = tiered(100, 900, vec![tenant(600, 0)]).admission(&[known]);
+        assert_near(admission.devices[0].reserved(), 1.5, 1.5);
+        assert_eq!(admission.devices[0].outcome(), Fails);
+        assert_near(admission.devices[1].reserved(), 0.5, 0.5);
+    }
+}
