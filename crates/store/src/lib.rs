@@ -2,15 +2,34 @@
 //!
 //! The store is straight-line async code over the [`Drive`] trait. It has no clock, no thread and
 //! no runtime of its own: the machine's driver and the simulator each bring drives and an executor,
-//! and run this very code.
+//! and run this very code. What lies on the drives, and why that survives a power cut, is written
+//! down in `docs/store-format.md`.
 
 pub mod buffer;
+mod chain;
+mod checkpoint;
+mod clean;
+mod create;
 pub mod drive;
+mod error;
 pub mod format;
+mod log;
 mod map;
+mod read;
+mod recover;
+mod rules;
+mod space;
+mod state;
+mod store;
 mod sync;
 pub mod units;
 
 pub use buffer::{Buffer, BufferMut};
+pub use create::{CreateOptions, create, possible_bytes};
 pub use drive::{Drive, DriveError, Durability, Geometry};
+pub use error::{FormatError, Halt, OpenError, StoreError};
+pub use recover::OpenOptions;
+pub use rules::{Rule, Rules};
+pub use state::Counters;
+pub use store::{Cleaning, Status, Store, Tuning};
 pub use units::{BLOCK_BYTES, DriveIndex, Lsn, Uuid, VolumeId};

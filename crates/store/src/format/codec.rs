@@ -9,10 +9,14 @@ use std::fmt;
 
 use evenkeel_core::crc32c::crc32c;
 
+use super::VERSION;
 use crate::units::{BLOCK_BYTES, Uuid};
 
 /// Bytes of the checksum at the end of a sealed block.
 pub(crate) const SEAL_BYTES: usize = 4;
+
+/// Bytes of magic and version.
+const HEAD_BYTES: usize = 6;
 
 /// What is wrong with bytes that should be a structure of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,11 +113,19 @@ impl Writer {
     }
 }
 
-/// The fields of a sealed block.
+/// The fields of a sealed block of this kind, behind its magic and version.
+///
+/// The version is looked at before the seal: a later version may keep its seal elsewhere.
 ///
 /// # Errors
-/// `Truncated` if it is not one block, `Checksum` if its seal is broken.
-pub(crate) fn unseal(block: &[u8]) -> Result<Reader<'_>, Defect> {
+/// The first [`Defect`] found.
+pub(crate) fn unseal(block: &[u8], magic: [u8; 4]) -> Result<Reader<'_>, Defect> {
+    let mut reader = Reader::new(block);
+    reader.magic(magic)?;
+    match reader.u16()? {
+        VERSION => {}
+        later => return Err(Defect::Version(later)),
+    }
     if block.len() != BLOCK_BYTES {
         return Err(Defect::Truncated);
     }
@@ -121,7 +133,7 @@ pub(crate) fn unseal(block: &[u8]) -> Result<Reader<'_>, Defect> {
     if seal != crc32c(fields).to_le_bytes() {
         return Err(Defect::Checksum);
     }
-    Ok(Reader::new(fields))
+    Ok(Reader::new(&fields[HEAD_BYTES..]))
 }
 
 impl<'a> Reader<'a> {
@@ -177,15 +189,23 @@ mod tests {
     #[test]
     fn a_broken_seal_is_noticed_wherever_it_breaks() {
         let mut writer = Writer::default();
+        writer.bytes(b"test");
+        writer.u16(VERSION);
         writer.u64(42);
         let block = writer.into_sealed_block();
-        assert_eq!(unseal(&block).unwrap().u64(), Ok(42));
-        for byte in [0, 7, 2000, 4095] {
+        let outcome = |block: &[u8]| unseal(block, *b"test").and_then(|mut reader| reader.u64());
+        assert_eq!(outcome(&block), Ok(42));
+        for (byte, defect) in [
+            (0, Defect::Magic),
+            (4, Defect::Version(VERSION ^ 0x10)),
+            (7, Defect::Checksum),
+            (4095, Defect::Checksum),
+        ] {
             let mut rotten = block.clone();
             rotten[byte] ^= 0x10;
-            assert_eq!(unseal(&rotten).unwrap_err(), Defect::Checksum);
+            assert_eq!(outcome(&rotten), Err(defect));
         }
-        assert_eq!(unseal(&block[1..]).unwrap_err(), Defect::Truncated);
+        assert_eq!(outcome(&block[..100]), Err(Defect::Truncated));
     }
 
     #[test]

@@ -161,12 +161,7 @@ impl RecordHeader {
     /// The first [`Defect`] found. Whether it is the record that belongs here is for
     /// [`Self::identity`] to say.
     pub fn decode(block: &[u8]) -> Result<Self, Defect> {
-        let mut reader = unseal(block)?;
-        reader.magic(magic::RECORD)?;
-        let version = reader.u16()?;
-        if version != VERSION {
-            return Err(Defect::Version(version));
-        }
+        let mut reader = unseal(block, magic::RECORD)?;
         let kind = match reader.u16()? {
             0 => Kind::User,
             1 => Kind::Moved,

@@ -45,12 +45,7 @@ impl SegmentHeader {
     /// # Errors
     /// The first [`Defect`] found.
     pub fn decode(block: &[u8]) -> Result<Self, Defect> {
-        let mut reader = unseal(block)?;
-        reader.magic(magic::SEGMENT)?;
-        let version = reader.u16()?;
-        if version != VERSION {
-            return Err(Defect::Version(version));
-        }
+        let mut reader = unseal(block, magic::SEGMENT)?;
         reader.u16()?;
         Ok(Self {
             store: reader.uuid()?,

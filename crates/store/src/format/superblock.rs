@@ -133,12 +133,7 @@ impl Superblock {
     /// # Errors
     /// The first [`Defect`] found; a newer version and unknown features are told apart from damage.
     pub fn decode(block: &[u8]) -> Result<Self, Defect> {
-        let mut reader = unseal(block)?;
-        reader.magic(magic::SUPERBLOCK)?;
-        let version = reader.u16()?;
-        if version != VERSION {
-            return Err(Defect::Version(version));
-        }
+        let mut reader = unseal(block, magic::SUPERBLOCK)?;
         let (copies, drive) = (reader.u8()?, DriveIndex(reader.u8()?));
         let features = decode_features(&mut reader)?;
         let store = reader.uuid()?;

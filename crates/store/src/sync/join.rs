@@ -23,8 +23,8 @@ pub(crate) async fn join_all<F: Future>(futures: impl IntoIterator<Item = F>) ->
     .await
 }
 
-/// Drives two futures that do not end by themselves, until one does; gives its outcome.
-pub(crate) async fn race_never<T>(
+/// Drives two futures until one ends; gives its outcome and drops the other.
+pub(crate) async fn first_of<T>(
     first: impl Future<Output = T>,
     second: impl Future<Output = T>,
 ) -> T {

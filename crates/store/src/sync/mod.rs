@@ -1,13 +1,17 @@
 //! What straight-line async code on one thread needs, for any executor: no timers, no spawning.
 
 mod join;
+mod lock;
 mod once;
 mod pipeline;
+mod ranges;
 mod signal;
 
-pub(crate) use join::{join_all, race_never};
+pub(crate) use join::{first_of, join_all};
+pub(crate) use lock::Lock;
 pub(crate) use once::Once;
-pub(crate) use pipeline::Pipeline;
+pub(crate) use pipeline::{Order, Pipeline};
+pub(crate) use ranges::{RangeHeld, Ranges};
 pub(crate) use signal::Signal;
 
 /// Lets everybody else run once.

@@ -33,8 +33,8 @@ impl Signal {
         .await
     }
 
-    /// A future that is polled again and again registers once.
-    fn register(&self, waker: &Waker) {
+    /// Has this task look again at the next change; a task that asks twice is woken once.
+    pub(crate) fn register(&self, waker: &Waker) {
         let mut wakers = self.wakers.borrow_mut();
         if !wakers.iter().any(|known| known.will_wake(waker)) {
             wakers.push(waker.clone());

@@ -1,0 +1,113 @@
+//! One drive of the store, with what the store knows of it: whether it has all that was
+//! acknowledged, and whether it holds writes that no flush has made durable yet.
+
+use std::cell::Cell;
+
+use crate::buffer::Buffer;
+use crate::drive::{Drive, DriveError, Durability};
+use crate::format::layout::Layout;
+use crate::format::superblock::DriveState;
+use crate::sync::Lock;
+use crate::units::{BLOCK_BYTES_U64, DriveIndex, Slot, Uuid};
+
+/// A drive of the store. See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Member<D> {
+    pub(crate) index: DriveIndex,
+    pub(crate) uuid: Uuid,
+    pub(crate) slots: u32,
+    pub(crate) layout: Layout,
+    pub(crate) state: Cell<DriveState>,
+    /// Whether it failed since the store was opened.
+    pub(crate) has_failed: Cell<bool>,
+    /// `None` if the drive is missing.
+    drive: Option<D>,
+    writes_done: Cell<u64>,
+    /// How many of `writes_done` are durable.
+    writes_flushed: Cell<u64>,
+    flushing: Lock,
+}
+
+impl<D: Drive> Member<D> {
+    pub(crate) fn new(
+        index: DriveIndex,
+        uuid: Uuid,
+        slots: u32,
+        layout: Layout,
+        drive: Option<D>,
+    ) -> Self {
+        Self {
+            index,
+            uuid,
+            slots,
+            layout,
+            state: Cell::new(DriveState::InSync),
+            has_failed: Cell::new(false),
+            drive,
+            writes_done: Cell::new(0),
+            writes_flushed: Cell::new(0),
+            flushing: Lock::default(),
+        }
+    }
+
+    /// Whether it takes part: records are written to it and count on it.
+    pub(crate) fn is_active(&self) -> bool {
+        self.drive.is_some() && self.state.get() == DriveState::InSync
+    }
+
+    pub(crate) fn is_present(&self) -> bool {
+        self.drive.is_some()
+    }
+
+    pub(crate) async fn read(&self, offset: u64, length: usize) -> Result<Buffer, DriveError> {
+        match &self.drive {
+            Some(drive) => drive.read(offset, length).await,
+            None => Err(DriveError::Gone),
+        }
+    }
+
+    /// Blocks of a slot.
+    pub(crate) async fn read_slot(
+        &self,
+        slot: Slot,
+        block: u64,
+        length: usize,
+    ) -> Result<Buffer, DriveError> {
+        self.read(self.layout.block_offset_bytes(slot.slot, block), length).await
+    }
+
+    pub(crate) async fn write(&self, offset: u64, data: Vec<Buffer>) -> Result<(), DriveError> {
+        let Some(drive) = &self.drive else { return Err(DriveError::Gone) };
+        let outcome = drive.write(offset, data, Durability::Volatile).await;
+        // A failed write may still have changed something; it counts for the next flush as well.
+        self.writes_done.set(self.writes_done.get() + 1);
+        outcome
+    }
+
+    /// Makes durable all that was written before. Flushes that are wanted while one is under way
+    /// share the next one.
+    pub(crate) async fn flush(&self) -> Result<(), DriveError> {
+        let Some(drive) = &self.drive else { return Err(DriveError::Gone) };
+        let needed = self.writes_done.get();
+        if self.writes_flushed.get() >= needed {
+            return Ok(());
+        }
+        let _held = self.flushing.acquire().await;
+        if self.writes_flushed.get() >= needed {
+            return Ok(());
+        }
+        let covered = self.writes_done.get();
+        drive.flush().await?;
+        self.writes_flushed.set(covered);
+        Ok(())
+    }
+
+    /// Tells the drive that a slot is not needed. Whether it can do something with that is its own
+    /// affair, and so is a failure.
+    pub(crate) async fn discard_slot(&self, slot: Slot) {
+        if let Some(drive) = &self.drive {
+            let length = u64::from(self.layout.segment_blocks) * BLOCK_BYTES_U64;
+            let _ = drive.discard(self.layout.block_offset_bytes(slot.slot, 0), length).await;
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Making a checkpoint: the state at one LSN, durable on every drive, while clients go on.
+//!
+//! ```text
+//! snapshot -> flush -> body -> flush -> superblock -> flush -> publish the new runway
+//!    |          |                 |                     |
+//!    |          |                 |                     +- from here on the old one is not needed
+//!    |          |                 +- the superblock never names a body that is not there
+//!    |          +- all that the snapshot refers to is durable
+//!    +- the map is shared, not copied
+//! ```
+//!
+//! The order is a commit rule. Recovery finds either the old checkpoint, with all that it refers to
+//! untouched, or the new one.
+
+use crate::buffer::Buffer;
+use crate::chain::Failure;
+use crate::drive::Drive;
+use crate::format::checkpoint::{ChunkWriter, Item, Root, SegmentRow, VolumeRow};
+use crate::format::record::Kind;
+use crate::format::superblock::CheckpointPlace;
+use crate::map::Map;
+use crate::rules::Rule;
+use crate::state::State;
+use crate::store::Store;
+use crate::units::{BLOCK_BYTES_U64, Slot};
+
+/// What a checkpoint says, as of one instant.
+struct Snapshot {
+    map: Map,
+    root: Root,
+    segments: Vec<SegmentRow>,
+    volumes: Vec<VolumeRow>,
+    number: u64,
+    area: u8,
+    /// Slots that were freed, and are not in use again.
+    released: Vec<Slot>,
+    drops: u64,
+}
+
+/// Segments that a checkpoint provides for writing until the next one.
+///
+/// The more there are, the rarer checkpoints need to be, and the longer a replay takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Runway {
+    pub(crate) user: usize,
+    pub(crate) moved: usize,
+}
+
+impl Runway {
+    /// Segments of the cleaner that every checkpoint provides before clients get any.
+    const MOVED_MIN: usize = 2;
+
+    /// For a store of so many segments.
+    pub(crate) fn of(segments: usize) -> Self {
+        Self {
+            user: (segments / 16).clamp(1, 128),
+            moved: (segments / 32).clamp(Self::MOVED_MIN, 64),
+        }
+    }
+}
+
+impl<D: Drive> Store<D> {
+    /// Makes a checkpoint. If a drive drops out meanwhile, begins anew; if the store stops, gives
+    /// up.
+    pub(crate) async fn make_checkpoint(&self) {
+        while self.check_running().is_ok() {
+            let snapshot = self.snapshot();
+            if self.write_checkpoint(&snapshot).await {
+                self.discard(&snapshot.released).await;
+                let mut state = self.state.borrow_mut();
+                state.space.publish();
+                state.space.cover(&snapshot.segments);
+                state.durable = state.durable.max(snapshot.root.lsn);
+                state.counters.checkpoints += 1;
+                return;
+            }
+        }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let state = &mut *self.state.borrow_mut();
+        let freed = state.space.release();
+        state.stage_runway();
+        if !state.rules.hold(Rule::DeferReuse) {
+            state.space.publish();
+        }
+        let segments = state.space.rows();
+        let in_use = |slot: &Slot| segments.iter().any(|row| row.copies.contains(&Some(*slot)));
+        let volumes: Vec<VolumeRow> =
+            state.volumes.iter().map(|(&volume, &blocks)| VolumeRow { volume, blocks }).collect();
+        let root = Root {
+            lsn: state.applied,
+            moved_sequence: state.moved_sequence,
+            next_generation: state.next_generation,
+            segments: u32::try_from(segments.len()).expect("segments are bounded"),
+            volumes: u32::try_from(volumes.len()).expect("volumes are bounded"),
+            leaves: state.map.leaf_count(),
+        };
+        Snapshot {
+            map: state.map.clone(),
+            root,
+            volumes,
+            number: state.superblock.checkpoint.number + 1,
+            area: 1 - state.superblock.checkpoint.area,
+            released: freed.into_iter().filter(|slot| !in_use(slot)).collect(),
+            segments,
+            drops: state.drops,
+        }
+    }
+
+    /// Whether the checkpoint is durable.
+    async fn write_checkpoint(&self, snapshot: &Snapshot) -> bool {
+        if !self.is_done(snapshot, self.chain.flush(|_| true).await).await {
+            return false;
+        }
+        let (place, failures) = self.write_body(snapshot).await;
+        if !self.is_done(snapshot, failures).await {
+            return false;
+        }
+        if self.state.borrow().rules.hold(Rule::CheckpointBarrier)
+            && !self.is_done(snapshot, self.chain.flush(|_| true).await).await
+        {
+            return false;
+        }
+        let held = self.superblock.acquire().await;
+        if self.state.borrow().drops != snapshot.drops {
+            return false;
+        }
+        let failures = self.write_next_superblock(|next| next.checkpoint = place).await;
+        drop(held);
+        // The superblock is durable on the drives that are left, or the store has stopped.
+        self.fail_drives(failures).await;
+        self.check_running().is_ok()
+    }
+
+    /// Whether a step was done by all drives that took part in the snapshot.
+    async fn is_done(&self, snapshot: &Snapshot, failures: Vec<Failure>) -> bool {
+        self.fail_drives(failures).await;
+        self.check_running().is_ok() && self.state.borrow().drops == snapshot.drops
+    }
+
+    async fn write_body(&self, snapshot: &Snapshot) -> (CheckpointPlace, Vec<Failure>) {
+        let store = self.state.borrow().superblock.store;
+        let area_blocks = self.state.borrow().superblock.area_blocks;
+        let mut writer = ChunkWriter::new(store, snapshot.number);
+        let mut place =
+            CheckpointPlace { number: snapshot.number, area: snapshot.area, chunks: 0, blocks: 0 };
+        let mut failures = Vec::new();
+        for item in snapshot.items() {
+            if let Some(chunk) = writer.push(&item) {
+                failures.extend(self.write_chunk(&mut place, &chunk).await);
+            }
+        }
+        let (chunk, chunks) = writer.finish();
+        failures.extend(self.write_chunk(&mut place, &chunk).await);
+        assert!(place.blocks <= area_blocks, "an area holds the worst checkpoint");
+        place.chunks = chunks;
+        (place, failures)
+    }
+
+    async fn write_chunk(&self, place: &mut CheckpointPlace, chunk: &[u8]) -> Vec<Failure> {
+        let start_bytes = place.blocks * BLOCK_BYTES_U64;
+        place.blocks += chunk.len() as u64 / BLOCK_BYTES_U64;
+        let chunk = Buffer::copy_of(chunk);
+        let area = place.area;
+        self.chain
+            .write_everywhere(|member| member.layout.area_offset_bytes(area) + start_bytes, &chunk)
+            .await
+    }
+
+    /// Gives the room of freed slots back. That a drive cannot is no harm.
+    async fn discard(&self, slots: &[Slot]) {
+        for slot in slots {
+            let member = &self.chain.members[slot.drive.index()];
+            if member.is_active() {
+                member.discard_slot(*slot).await;
+            }
+        }
+    }
+}
+
+impl Snapshot {
+    fn items(&self) -> impl Iterator<Item = Item> {
+        let root = std::iter::once(Item::Root(self.root));
+        let segments = self.segments.iter().copied().map(Item::Segment);
+        let volumes = self.volumes.iter().copied().map(Item::Volume);
+        root.chain(segments).chain(volumes).chain(self.map.rows().map(Item::Leaf))
+    }
+}
+
+impl State {
+    /// Stages what the runway lacks: a minimum for the cleaner first, which makes room for all.
+    fn stage_runway(&mut self) {
+        let runway = Runway::of(self.space.segment_count());
+        for (kind, wanted) in [
+            (Kind::Moved, Runway::MOVED_MIN),
+            (Kind::User, runway.user),
+            (Kind::Moved, runway.moved),
+        ] {
+            while self.space.runway_segments(kind) < wanted {
+                let generation = self.fresh_generation();
+                if !self.space.stage(kind, generation) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Whether a checkpoint made now would provide segments that are needed.
+    pub(crate) fn is_checkpoint_due(&self) -> bool {
+        let runway = Runway::of(self.space.segment_count());
+        let lacking = |kind, wanted: usize| wanted.saturating_sub(self.space.runway_segments(kind));
+        let supply = self.space.supply_segments();
+        // The cleaner's minimum is provided first; one more is for clients.
+        let is_for_clients = self.space.runway_segments(Kind::User) <= runway.user / 2
+            && supply > lacking(Kind::Moved, Runway::MOVED_MIN);
+        let is_for_cleaner = self.space.runway_segments(Kind::Moved) == 0 && supply > 0;
+        is_for_clients || is_for_cleaner
+    }
+
+    /// Whether the next segments are not provided for yet, so that cleaning should make some.
+    pub(crate) fn is_cleaning_due(&self) -> bool {
+        let runway = Runway::of(self.space.segment_count());
+        let ahead = self.space.supply_segments() + self.space.runway_segments(Kind::User);
+        ahead < runway.user + runway.moved + 2
+    }
+}

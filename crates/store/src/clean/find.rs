@@ -1,0 +1,94 @@
+//! What is alive in a segment: its record headers say what was written, the map says what still
+//! counts.
+
+use crate::drive::Drive;
+use crate::format::record::{Change, Identity, RecordHeader};
+use crate::read::Run;
+use crate::store::Store;
+use crate::units::{Address, BLOCK_BYTES, SegmentId, VolumeId};
+
+impl<D: Drive> Store<D> {
+    /// The live blocks of a segment, in the order of their addresses.
+    pub(super) async fn live_blocks(&self, segment: SegmentId) -> Vec<Run> {
+        let mut written = self.written_blocks(segment).await;
+        let mut live = self.still_there(&written);
+        let expected = self.state.borrow().space.live(segment) as usize;
+        if live.iter().map(|run| run.tags.len()).sum::<usize>() < expected {
+            // A header is lost on all copies. The map knows as well, only not as fast.
+            written = self.mapped_blocks(segment);
+            live = self.still_there(&written);
+        }
+        live
+    }
+
+    /// What the records of a segment wrote: volume, block and address.
+    async fn written_blocks(&self, segment: SegmentId) -> Vec<(VolumeId, u64, Address)> {
+        let end = u64::from(self.state.borrow().space.segment_blocks());
+        let mut written = Vec::new();
+        let mut block = 1;
+        while block < end
+            && let Some(header) = self.header_at(segment, block).await
+        {
+            let mut address = header.identity.address.plus(1);
+            for extent in header.extents.iter().filter(|extent| extent.change != Change::Unmapped) {
+                for offset in 0..u64::from(extent.blocks) {
+                    written.push((extent.volume, extent.block + offset, address));
+                    address = address.plus(1);
+                }
+            }
+            block += header.record_blocks();
+        }
+        written
+    }
+
+    /// The record header at a place, from whichever copy has it.
+    async fn header_at(&self, segment: SegmentId, block: u64) -> Option<RecordHeader> {
+        let (address, generation) = {
+            let state = self.state.borrow();
+            (state.space.address(segment, block), state.space.generation(segment))
+        };
+        for slot in self.by_preference(segment) {
+            let member = &self.chain.members[slot.drive.index()];
+            let Ok(bytes) = member.read_slot(slot, block, BLOCK_BYTES).await else { continue };
+            let header = RecordHeader::decode(&bytes).ok();
+            let belongs = |identity: &Identity| {
+                identity.address == address && identity.generation == generation
+            };
+            if let Some(header) = header.filter(|header| belongs(&header.identity)) {
+                return Some(header);
+            }
+        }
+        None
+    }
+
+    fn mapped_blocks(&self, segment: SegmentId) -> Vec<(VolumeId, u64, Address)> {
+        let state = self.state.borrow();
+        let entries =
+            state.map.entries().map(|(volume, block, entry)| (volume, block, entry.address));
+        let mut mapped: Vec<_> =
+            entries.filter(|&(_, _, address)| state.space.locate(address).0 == segment).collect();
+        mapped.sort_unstable_by_key(|&(_, _, address)| address);
+        mapped
+    }
+
+    /// Those blocks that are still where they were written, neighbours together.
+    fn still_there(&self, written: &[(VolumeId, u64, Address)]) -> Vec<Run> {
+        let state = self.state.borrow();
+        let mut runs: Vec<Run> = Vec::new();
+        for &(volume, block, address) in written {
+            let Some(entry) = state.map.at(volume, block) else { continue };
+            if entry.address != address {
+                continue;
+            }
+            match runs.last_mut() {
+                Some(run)
+                    if run.volume == volume && run.is_continued(block, address, &state.space) =>
+                {
+                    run.tags.push(entry.tag);
+                }
+                _ => runs.push(Run { volume, block, address, tags: vec![entry.tag] }),
+            }
+        }
+        runs
+    }
+}

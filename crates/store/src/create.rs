@@ -1,0 +1,217 @@
+//! Making drives into a store.
+//!
+//! The promise that a store never runs out of space inside its volumes is made here, by not
+//! promising too much: volumes get what is left after the cleaner's reserve, the headers and the
+//! over-provisioning that keeps cleaning cheap.
+
+use crate::buffer::Buffer;
+use crate::drive::{Drive, DriveError, Durability};
+use crate::error::FormatError;
+use crate::format::checkpoint::{
+    CHUNK_BYTES_MAX, ChunkWriter, ITEM_BYTES_MAX, Item, LEAF_BLOCKS, Root, VolumeRow,
+};
+use crate::format::layout::Layout;
+use crate::format::superblock::{
+    CheckpointPlace, DRIVES_MAX, DriveRow, DriveState, Features, SEGMENT_BLOCKS, Superblock,
+};
+use crate::space::live_max;
+use crate::units::{BLOCK_BYTES, BLOCK_BYTES_U64, DriveIndex, Uuid, VolumeId};
+
+/// How a store is made.
+#[derive(Clone, Debug)]
+pub struct CreateOptions {
+    /// Its name, drawn at random by the caller.
+    pub store: Uuid,
+    /// The drives' names, one for each drive, likewise.
+    pub drives: Vec<Uuid>,
+    /// Copies of everything: 1, or 2 on different drives.
+    pub copies: u8,
+    /// Bytes of a segment: 64 KiB to 1 GiB, of whole blocks. 64 MiB suits disks.
+    pub segment_bytes: u64,
+    /// Percent of the room that volumes never get, 10 to 90: the less, the more cleaning.
+    pub over_provisioning_percent: u8,
+    /// Bytes of each volume, of whole blocks; volume 0 is the first.
+    pub volume_bytes: Vec<u64>,
+}
+
+/// Segments that hold no data for clients: the open one of clients, and one before it; the
+/// cleaner's open one, and two before that; one that a reader keeps from being freed.
+const RESERVE_SEGMENTS: u64 = 6;
+
+/// Bytes of a segment's item in a checkpoint, rounded up.
+const SEGMENT_ITEM_BYTES: u64 = 40;
+
+/// Makes the drives into a store. Whatever is on them is lost.
+///
+/// # Errors
+/// [`FormatError`]; unless it is [`FormatError::Drive`], nothing was written.
+pub async fn create<D: Drive>(drives: &[D], options: &CreateOptions) -> Result<(), FormatError> {
+    let plan = Plan::new(drives, options)?;
+    for (index, drive) in (0..).map(DriveIndex).zip(drives) {
+        plan.write(index, drive).await.map_err(|error| FormatError::Drive(index, error))?;
+    }
+    Ok(())
+}
+
+/// Bytes that volumes can have together on drives of these sizes.
+///
+/// # Errors
+/// [`FormatError::Option`] for options out of their range.
+pub fn possible_bytes(sizes_bytes: &[u64], options: &CreateOptions) -> Result<u64, FormatError> {
+    check(sizes_bytes, options)?;
+    // The more volumes may hold, the larger the checkpoint areas, the less the volumes.
+    let (mut low, mut high) = (0, sizes_bytes.iter().sum::<u64>() / BLOCK_BYTES_U64);
+    while low < high {
+        let middle = low + (high - low).div_ceil(2);
+        let layouts = layouts(sizes_bytes, options, area_blocks(sizes_bytes, options, middle));
+        if middle <= capacity_blocks(&layouts, options) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    Ok(low * BLOCK_BYTES_U64)
+}
+
+/// What is to be written.
+struct Plan {
+    layouts: Vec<Layout>,
+    superblock: Superblock,
+    checkpoint: Buffer,
+}
+
+impl Plan {
+    fn new<D: Drive>(drives: &[D], options: &CreateOptions) -> Result<Self, FormatError> {
+        let sizes: Vec<u64> = drives.iter().map(|drive| drive.geometry().size_bytes).collect();
+        let possible_bytes = possible_bytes(&sizes, options)?;
+        let wanted_bytes =
+            options.volume_bytes.iter().fold(0, |sum: u64, &bytes| sum.saturating_add(bytes));
+        if wanted_bytes > possible_bytes {
+            return Err(FormatError::TooSmall { wanted_bytes, possible_bytes });
+        }
+        let provisioned_blocks = wanted_bytes / BLOCK_BYTES_U64;
+        let area_blocks = area_blocks(&sizes, options, provisioned_blocks);
+        let layouts = layouts(&sizes, options, area_blocks);
+        let (checkpoint, place) = first_checkpoint(options);
+        let rows = options.drives.iter().zip(&layouts).map(|(&uuid, layout)| DriveRow {
+            uuid,
+            slots: layout.slots(),
+            state: DriveState::InSync,
+        });
+        let superblock = Superblock {
+            store: options.store,
+            drive: DriveIndex(0),
+            sequence: 1,
+            epoch: 0,
+            features: Features::default(),
+            copies: options.copies,
+            segment_blocks: segment_blocks(options),
+            area_blocks,
+            provisioned_blocks,
+            checkpoint: place,
+            drives: rows.collect(),
+        };
+        Ok(Self { layouts, superblock, checkpoint })
+    }
+
+    /// Old superblocks go first, and the new one comes last: a drive is half made at no time.
+    async fn write<D: Drive>(&self, index: DriveIndex, drive: &D) -> Result<(), DriveError> {
+        let layout = &self.layouts[index.index()];
+        let zeroes = Buffer::zeroed(BLOCK_BYTES);
+        for offset in (0..2).flat_map(|slot| layout.superblock_offsets_bytes(slot)) {
+            drive.write(offset, vec![zeroes.clone()], Durability::Volatile).await?;
+        }
+        let area = layout.area_offset_bytes(self.superblock.checkpoint.area);
+        drive.write(area, vec![self.checkpoint.clone()], Durability::Volatile).await?;
+        drive.flush().await?;
+        let superblock = Superblock { drive: index, ..self.superblock.clone() };
+        let block = Buffer::copy_of(&superblock.encode());
+        for offset in layout.superblock_offsets_bytes(superblock.slot()) {
+            drive.write(offset, vec![block.clone()], Durability::Volatile).await?;
+        }
+        drive.flush().await
+    }
+}
+
+fn check(sizes_bytes: &[u64], options: &CreateOptions) -> Result<(), FormatError> {
+    let is_whole = |bytes: &u64| bytes.is_multiple_of(BLOCK_BYTES_U64);
+    let checks = [
+        ((1..=DRIVES_MAX).contains(&sizes_bytes.len()), "a store has 1 to 32 drives; give as many"),
+        (options.drives.len() == sizes_bytes.len(), "every drive needs a uuid; give as many"),
+        (matches!(options.copies, 1 | 2), "copies are 1 or 2; choose one of them"),
+        (
+            usize::from(options.copies) <= sizes_bytes.len(),
+            "two copies need two drives; give another drive, or choose one copy",
+        ),
+        (
+            is_whole(&options.segment_bytes) && SEGMENT_BLOCKS.contains(&segment_blocks(options)),
+            "a segment has 64 KiB to 1 GiB in multiples of 4 KiB; choose such a size",
+        ),
+        (
+            (10..=90).contains(&options.over_provisioning_percent),
+            "over-provisioning is 10 to 90 percent; choose within",
+        ),
+        (
+            !options.volume_bytes.is_empty() && options.volume_bytes.iter().all(is_whole),
+            "a volume has a size in multiples of 4 KiB; choose such sizes",
+        ),
+    ];
+    match checks.iter().find(|(holds, _)| !holds) {
+        None => Ok(()),
+        Some((_, remedy)) => Err(FormatError::Option(remedy)),
+    }
+}
+
+fn segment_blocks(options: &CreateOptions) -> u32 {
+    u32::try_from(options.segment_bytes / BLOCK_BYTES_U64).unwrap_or(u32::MAX)
+}
+
+/// Blocks of the largest checkpoint: no two neighbours of any volume are neighbours in the log.
+fn area_blocks(sizes_bytes: &[u64], options: &CreateOptions, provisioned_blocks: u64) -> u64 {
+    let segments = sizes_bytes.iter().sum::<u64>() / options.segment_bytes;
+    let volumes = options.volume_bytes.len() as u64;
+    let leaves = provisioned_blocks.div_ceil(LEAF_BLOCKS as u64) + volumes;
+    let item_bytes = ITEM_BYTES_MAX as u64;
+    let items_bytes = (segments + volumes + 1) * SEGMENT_ITEM_BYTES + leaves * item_bytes;
+    // An item that does not fit leaves its chunk less than full, by less than two items.
+    let chunks = items_bytes / (CHUNK_BYTES_MAX as u64 - 2 * item_bytes) + 1;
+    items_bytes.div_ceil(BLOCK_BYTES_U64) + chunks * (2 * item_bytes).div_ceil(BLOCK_BYTES_U64)
+}
+
+fn layouts(sizes_bytes: &[u64], options: &CreateOptions, area_blocks: u64) -> Vec<Layout> {
+    let layout = |&size_bytes: &u64| Layout {
+        drive_blocks: size_bytes / BLOCK_BYTES_U64,
+        area_blocks,
+        segment_blocks: segment_blocks(options),
+    };
+    sizes_bytes.iter().map(layout).collect()
+}
+
+/// Blocks that can be promised on drives divided like this.
+fn capacity_blocks(layouts: &[Layout], options: &CreateOptions) -> u64 {
+    let slots: Vec<u64> = layouts.iter().map(|layout| u64::from(layout.slots())).collect();
+    let (sum, largest) = (slots.iter().sum::<u64>(), slots.iter().copied().max().unwrap_or(0));
+    let segments = if options.copies == 1 { sum } else { (sum / 2).min(sum - largest) };
+    let usable = u64::from(live_max(segment_blocks(options)));
+    let blocks = segments.saturating_sub(RESERVE_SEGMENTS) * usable;
+    blocks * u64::from(100 - options.over_provisioning_percent) / 100
+}
+
+fn first_checkpoint(options: &CreateOptions) -> (Buffer, CheckpointPlace) {
+    let volumes: Vec<VolumeRow> = (0..)
+        .map(VolumeId)
+        .zip(&options.volume_bytes)
+        .map(|(volume, bytes)| VolumeRow { volume, blocks: bytes / BLOCK_BYTES_U64 })
+        .collect();
+    let count = u32::try_from(volumes.len()).expect("volumes fit memory");
+    let mut writer = ChunkWriter::new(options.store, 1);
+    let root = Item::Root(Root { volumes: count, ..Root::default() });
+    let mut bytes = Vec::new();
+    for item in std::iter::once(root).chain(volumes.into_iter().map(Item::Volume)) {
+        bytes.extend(writer.push(&item).unwrap_or_default());
+    }
+    let (last, chunks) = writer.finish();
+    bytes.extend(last);
+    let blocks = bytes.len() as u64 / BLOCK_BYTES_U64;
+    (Buffer::copy_of(&bytes), CheckpointPlace { number: 1, area: 0, chunks, blocks })
+}

@@ -1,0 +1,196 @@
+//! What can go wrong, by who can do something about it.
+
+use std::fmt;
+
+use crate::drive::DriveError;
+use crate::format::Defect;
+use crate::units::{DriveIndex, Uuid, VolumeId};
+
+/// Why a request to a running store failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreError {
+    /// There is no such volume.
+    UnknownVolume(VolumeId),
+    /// The range does not lie within the volume, whose size this is.
+    OutOfRange {
+        /// Bytes of the volume.
+        size_bytes: u64,
+    },
+    /// No copy of this block can be read; others can.
+    Unreadable {
+        /// The volume.
+        volume: VolumeId,
+        /// The block within it.
+        block: u64,
+    },
+    /// The store has stopped: it could not keep what it promises. Opening it anew recovers what is
+    /// on the drives.
+    Halted(Halt),
+}
+
+/// Why a store stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Halt {
+    /// This drive failed, and there is none left to take its place.
+    Drive(DriveIndex, DriveError),
+    /// The store was closed.
+    Closed,
+}
+
+/// Why drives cannot be opened as a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// This one of the given drives is not part of a store, or its superblocks are damaged.
+    NotAMember {
+        /// Its place among the drives given.
+        position: usize,
+        /// What is wrong with its superblocks.
+        defect: Defect,
+    },
+    /// No drive was given.
+    NoDrive,
+    /// Two of the given drives belong to different stores.
+    Foreign {
+        /// The place of the second.
+        position: usize,
+        /// The store that it belongs to.
+        store: Uuid,
+        /// The store of the first drive.
+        expected: Uuid,
+    },
+    /// The same drive was given twice.
+    Duplicate {
+        /// The place of the second.
+        position: usize,
+    },
+    /// Drives that have data that the others lack are not there.
+    Missing(Vec<DriveIndex>),
+    /// Too few drives are there for a whole copy of the data.
+    Insufficient(Vec<DriveIndex>),
+    /// A drive cannot be read at all.
+    Unreadable {
+        /// Its place among the drives given.
+        position: usize,
+        /// What it says.
+        error: DriveError,
+    },
+    /// The drive is smaller than when it was formatted.
+    Shrunk {
+        /// Its place among the drives given.
+        position: usize,
+    },
+    /// No drive has the newest checkpoint whole.
+    Checkpoint(Defect),
+    /// Recovery found records that contradict the checkpoint.
+    Inconsistent(&'static str),
+    /// A drive failed while the store was opened.
+    Drive(DriveIndex, DriveError),
+}
+
+/// Why drives cannot become a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FormatError {
+    /// An option is out of its range; the text says which and what is possible.
+    Option(&'static str),
+    /// The volumes need more room than the drives have.
+    TooSmall {
+        /// Bytes of all volumes.
+        wanted_bytes: u64,
+        /// Bytes that these drives can promise.
+        possible_bytes: u64,
+    },
+    /// A drive failed.
+    Drive(DriveIndex, DriveError),
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownVolume(volume) => write!(f, "there is no volume {}", volume.0),
+            Self::OutOfRange { size_bytes } => {
+                write!(f, "the range is not within the volume of {size_bytes} bytes")
+            }
+            Self::Unreadable { volume, block } => {
+                write!(f, "no copy of block {block} of volume {} can be read", volume.0)
+            }
+            Self::Halted(Halt::Drive(drive, error)) => {
+                write!(f, "the store has stopped: drive {drive}: {error}; mend it and open again")
+            }
+            Self::Halted(Halt::Closed) => f.write_str("the store was closed"),
+        }
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAMember { position, defect: Defect::Version(version) } => write!(
+                f,
+                "drive {position} was written by a newer evenkeel (format {version}); use that one"
+            ),
+            Self::NotAMember { position, defect: Defect::Features(bits) } => write!(
+                f,
+                "drive {position} uses features of a newer evenkeel (bits {bits:#x}); use that one"
+            ),
+            Self::NotAMember { position, defect } => write!(
+                f,
+                "drive {position} has no superblock of a store ({defect}); leave it out, or replace it"
+            ),
+            Self::NoDrive => f.write_str("no drive was given; name all drives of the store"),
+            Self::Foreign { position, store, expected } => write!(
+                f,
+                "drive {position} belongs to store {store}, the first one to {expected}; leave one out"
+            ),
+            Self::Duplicate { position } => {
+                write!(f, "drive {position} was given before; leave it out")
+            }
+            Self::Missing(drives) => write!(
+                f,
+                "drives {} are missing; bring them, or allow to go on without them",
+                list(drives)
+            ),
+            Self::Insufficient(drives) => write!(
+                f,
+                "without drives {} there is no whole copy of the data; bring them",
+                list(drives)
+            ),
+            Self::Unreadable { position, error } => {
+                write!(f, "drive {position} cannot be read: {error}; mend it, or leave it out")
+            }
+            Self::Shrunk { position } => write!(
+                f,
+                "drive {position} is smaller than when it was formatted; restore its size"
+            ),
+            Self::Checkpoint(defect) => {
+                write!(f, "no drive has the newest checkpoint whole: {defect}")
+            }
+            Self::Inconsistent(what) => {
+                write!(f, "the log contradicts its checkpoint ({what}); this store is damaged")
+            }
+            Self::Drive(drive, error) => write!(f, "drive {drive}: {error}"),
+        }
+    }
+}
+
+impl fmt::Display for FormatError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Option(what) => f.write_str(what),
+            Self::TooSmall { wanted_bytes, possible_bytes } => write!(
+                f,
+                "volumes of {wanted_bytes} bytes do not fit: these drives can promise \
+                 {possible_bytes}; give larger drives or smaller volumes"
+            ),
+            Self::Drive(drive, error) => write!(f, "drive {drive}: {error}"),
+        }
+    }
+}
+
+fn list(drives: &[DriveIndex]) -> String {
+    let names: Vec<String> = drives.iter().map(ToString::to_string).collect();
+    names.join(", ")
+}
+
+impl std::error::Error for StoreError {}
+impl std::error::Error for OpenError {}
+impl std::error::Error for FormatError {}

@@ -1,0 +1,177 @@
+//! Group commit: changes that wait share a record, several records are under way at once, and
+//! they take effect and are acknowledged in the order of their LSNs.
+//!
+//! The order is a commit rule. Replay goes by LSN and stops at the first gap; if the live map went
+//! by completion instead, two writes of a block could end up in one order before a power cut and
+//! in the other behind it.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use super::Pending;
+use crate::buffer::Buffer;
+use crate::chain::Failure;
+use crate::drive::Drive;
+use crate::format::record::{Change, Extent, Identity, Kind, RecordHeader};
+use crate::format::segment::SegmentHeader;
+use crate::rules::Rule;
+use crate::space::Claim;
+use crate::state::State;
+use crate::store::Store;
+use crate::sync::{Order, Pipeline};
+
+/// A record on its way.
+#[derive(Debug)]
+struct Record {
+    header: RecordHeader,
+    claim: Claim,
+    pending: Vec<Pending>,
+}
+
+impl<D: Drive> Store<D> {
+    /// Writes records until the store stops and none is under way.
+    pub(crate) async fn commit(&self) {
+        let mut pipeline = Pipeline::new();
+        let is_in_order = self.state.borrow().rules.hold(Rule::LogOrder);
+        let order = if is_in_order { Order::Begun } else { Order::Ended };
+        loop {
+            let landed = poll_fn(|context| {
+                while pipeline.len() < self.tuning.commit_depth
+                    && let Some(record) = self.next_record()
+                {
+                    pipeline.push(self.write_record(record));
+                }
+                if pipeline.len() == 0 && self.check_running().is_err() {
+                    return Poll::Ready(None);
+                }
+                let landed = pipeline.poll_next(context, order).map(Some);
+                if landed.is_pending() {
+                    self.changed.register(context.waker());
+                }
+                landed
+            });
+            let Some((record, failures)) = landed.await else { return };
+            self.land(record, failures).await;
+        }
+    }
+
+    /// Takes as many waiting changes as fit one record, and room for it in the log.
+    fn next_record(&self) -> Option<Record> {
+        let mut queue = self.queue.borrow_mut();
+        let mut state = self.state.borrow_mut();
+        if queue.is_empty() || state.halted.is_some() {
+            return None;
+        }
+        let (count, blocks) = fitting(queue.iter(), state.space.segment_blocks());
+        let now = state.applied;
+        let claim = state.space.claim(Kind::User, 1 + blocks as u64, now)?;
+        let pending: Vec<Pending> = queue.drain(..count).collect();
+        self.queued_blocks.set(self.queued_blocks.get() - blocks);
+        self.room.notify();
+        state.claimed = state.claimed.next();
+        let header = RecordHeader {
+            kind: Kind::User,
+            identity: state.identity(&claim),
+            sequence: state.claimed.0,
+            durable: state.durable,
+            extents: merged(pending.iter().flat_map(|change| &change.extents)),
+            checksums: pending.iter().flat_map(|change| &change.checksums).copied().collect(),
+        };
+        Some(Record { header, claim, pending })
+    }
+
+    async fn write_record(&self, record: Record) -> (Record, Vec<Failure>) {
+        let data = record.pending.iter().flat_map(|change| &change.data).cloned();
+        let failures = self.write_claimed(&record.header, &record.claim, data).await;
+        (record, failures)
+    }
+
+    /// Writes a record to all copies of its segment.
+    pub(crate) async fn write_claimed(
+        &self,
+        header: &RecordHeader,
+        claim: &Claim,
+        data: impl Iterator<Item = Buffer>,
+    ) -> Vec<Failure> {
+        let mut blocks = Vec::new();
+        if claim.is_first {
+            let segment = SegmentHeader {
+                store: header.identity.store,
+                segment: claim.segment,
+                generation: claim.generation,
+                epoch: header.identity.epoch,
+                copies: claim.copies,
+            };
+            blocks.push(Buffer::copy_of(&segment.encode()));
+        }
+        let (_, block) = self.state.borrow().space.locate(claim.address);
+        let first_block = block - blocks.len() as u64;
+        blocks.push(Buffer::copy_of(&header.encode()));
+        blocks.extend(data);
+        self.chain.write_copies(claim.copies, first_block, &blocks).await
+    }
+
+    /// Puts a written record into effect, and acknowledges its changes.
+    async fn land(&self, record: Record, failures: Vec<Failure>) {
+        self.fail_drives(failures).await;
+        let outcome = self.check_running();
+        if outcome.is_ok() {
+            let mut state = self.state.borrow_mut();
+            state.apply(&record.header, record.claim.address.plus(1));
+            state.space.landed(record.claim.segment);
+            state.counters.records += 1;
+            state.counters.written_blocks += record.header.checksums.len() as u64;
+        }
+        for change in record.pending {
+            change.done.set(outcome);
+        }
+        self.changed.notify();
+    }
+}
+
+impl State {
+    pub(crate) fn identity(&self, claim: &Claim) -> Identity {
+        Identity {
+            store: self.superblock.store,
+            epoch: self.superblock.epoch,
+            generation: claim.generation,
+            address: claim.address,
+        }
+    }
+}
+
+/// How many of the changes fit one record, and their data blocks.
+fn fitting<'a>(changes: impl Iterator<Item = &'a Pending>, segment_blocks: u32) -> (usize, usize) {
+    let blocks_max = crate::format::record::DATA_BLOCKS_MAX.min(segment_blocks as usize - 2);
+    let (mut count, mut blocks, mut header_bytes) = (0, 0, 0);
+    for change in changes {
+        header_bytes += change.header_bytes();
+        let is_full =
+            blocks + change.data_blocks() > blocks_max || header_bytes > RecordHeader::ROOM_BYTES;
+        if is_full {
+            break;
+        }
+        count += 1;
+        blocks += change.data_blocks();
+    }
+    (count, blocks)
+}
+
+/// The extents, with those that continue each other as one.
+fn merged<'a>(extents: impl Iterator<Item = &'a Extent>) -> Vec<Extent> {
+    let mut merged: Vec<Extent> = Vec::new();
+    for extent in extents {
+        match merged.last_mut() {
+            Some(last) if continues(last, extent) => last.blocks += extent.blocks,
+            _ => merged.push(*extent),
+        }
+    }
+    merged
+}
+
+fn continues(last: &Extent, next: &Extent) -> bool {
+    last.change == Change::Written
+        && next.change == Change::Written
+        && last.volume == next.volume
+        && last.block + u64::from(last.blocks) == next.block
+}

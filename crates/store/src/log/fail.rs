@@ -1,0 +1,77 @@
+//! A drive that failed a write or a flush takes no part any more, and every other drive says so
+//! before anything is acknowledged without it.
+//!
+//! Otherwise a power cut right after the acknowledgement could bring the failed drive back as if it
+//! had everything. A failed flush is never tried again: what the drive dropped, it will not write
+//! because it is asked twice.
+
+use crate::chain::Failure;
+use crate::drive::{Drive, DriveError};
+use crate::error::Halt;
+use crate::format::superblock::{DriveState, Superblock};
+use crate::rules::Rule;
+use crate::store::Store;
+
+impl<D: Drive> Store<D> {
+    /// Goes on without these drives, or stops if that cannot be. Returns when the others know.
+    pub(crate) async fn fail_drives(&self, failures: Vec<Failure>) {
+        if failures.is_empty() {
+            return;
+        }
+        let _held = self.superblock.acquire().await;
+        let mut failures = failures;
+        while let Some((drive, error)) = self.drop_drives(&failures) {
+            if !self
+                .state
+                .borrow()
+                .space
+                .is_whole_on(|index| self.chain.members[index.index()].is_active())
+            {
+                self.halt(Halt::Drive(drive, error));
+                return;
+            }
+            if !self.state.borrow().rules.hold(Rule::StaleBeforeAck) {
+                return;
+            }
+            failures = self.write_next_superblock(|_| {}).await;
+        }
+    }
+
+    /// Takes the drives out; gives one of those that took part until now.
+    fn drop_drives(&self, failures: &[Failure]) -> Option<Failure> {
+        let mut state = self.state.borrow_mut();
+        let mut dropped = None;
+        for &(drive, error) in failures {
+            let member = &self.chain.members[drive.index()];
+            if !member.is_active() {
+                continue;
+            }
+            assert!(!matches!(error, DriveError::Misuse(_)), "drive {drive}: {error}");
+            let stale = DriveState::Stale { since: state.durable.next() };
+            member.state.set(stale);
+            member.has_failed.set(true);
+            state.superblock.drives[drive.index()].state = stale;
+            state.space.drop_drive(drive);
+            state.drops += 1;
+            dropped = Some((drive, error));
+        }
+        dropped
+    }
+
+    /// Writes the superblock, changed like this and with the next sequence number, to all drives
+    /// that take part, and makes it durable; tells which failed. The caller holds the lock.
+    pub(crate) async fn write_next_superblock(
+        &self,
+        change: impl FnOnce(&mut Superblock),
+    ) -> Vec<Failure> {
+        let next = {
+            let mut state = self.state.borrow_mut();
+            state.superblock.sequence += 1;
+            change(&mut state.superblock);
+            state.superblock.clone()
+        };
+        let mut failures = self.chain.write_superblock(&next).await;
+        failures.extend(self.chain.flush(|_| true).await);
+        failures
+    }
+}

@@ -1,0 +1,40 @@
+//! The log: how changes become records, and records become durable.
+//!
+//! ```text
+//! write --> change --+
+//! write --> change --+--> record LSN 7 --> both copies --> map, acknowledge 7
+//! trim  --> change --+
+//! write --> change -----> record LSN 8 --> both copies --> (waits for 7) map, acknowledge 8
+//! ```
+
+mod commit;
+mod fail;
+mod flush;
+mod write;
+
+use crate::buffer::Buffer;
+use crate::error::StoreError;
+use crate::format::record::Extent;
+use crate::sync::{Once, RangeHeld};
+
+/// A change that waits for its record, and holds its blocks until it is in the map.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    pub(crate) extents: Vec<Extent>,
+    /// Whole blocks, aligned.
+    pub(crate) data: Vec<Buffer>,
+    /// Of each data block.
+    pub(crate) checksums: Vec<u32>,
+    pub(crate) done: Once<Result<(), StoreError>>,
+    pub(crate) _held: RangeHeld,
+}
+
+impl Pending {
+    fn data_blocks(&self) -> usize {
+        self.checksums.len()
+    }
+
+    fn header_bytes(&self) -> usize {
+        self.extents.iter().map(Extent::header_bytes).sum()
+    }
+}

@@ -1,0 +1,206 @@
+//! Reading: look up, read from the better copy, compare with the tags, fall back to the other.
+//!
+//! A block whose copy is bad is not written over: nothing in the log ever is. It is moved, like a
+//! block that is cleaned, and the bad copy dies with its segment.
+
+use evenkeel_core::crc32c::crc32c;
+
+use crate::buffer::{Buffer, BufferMut};
+use crate::drive::{Drive, DriveError};
+use crate::error::StoreError;
+use crate::format::record::DATA_BLOCKS_MAX;
+use crate::map::Tag;
+use crate::rules::Rule;
+use crate::store::Store;
+use crate::sync::join_all;
+use crate::units::{Address, BLOCK_BYTES, BLOCK_BYTES_U64, SegmentId, Slot, VolumeId};
+
+/// Blocks in a row of a volume that are neighbours in one segment.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) volume: VolumeId,
+    pub(crate) block: u64,
+    pub(crate) address: Address,
+    pub(crate) tags: Vec<Tag>,
+}
+
+/// Keeps a segment from being used anew while it is read.
+struct Pin<'a, D: Drive> {
+    store: &'a Store<D>,
+    segment: SegmentId,
+}
+
+impl<D: Drive> Store<D> {
+    /// The bytes of a range. A block that is being written meanwhile comes as it was or as it
+    /// will be.
+    ///
+    /// # Errors
+    /// [`StoreError`]; none of the bytes are given if one block cannot be read.
+    pub async fn read(
+        &self,
+        volume: VolumeId,
+        offset_bytes: u64,
+        length_bytes: usize,
+    ) -> Result<Buffer, StoreError> {
+        self.check_range(volume, offset_bytes, length_bytes as u64)?;
+        let first = offset_bytes / BLOCK_BYTES_U64;
+        let end = (offset_bytes + length_bytes as u64).div_ceil(BLOCK_BYTES_U64);
+        let within = usize::try_from(offset_bytes % BLOCK_BYTES_U64).expect("less than a block");
+        let runs = self.runs(volume, first, end);
+        let places: Vec<usize> = runs.iter().map(|run| index_of(run.block - first)).collect();
+        let outcomes = join_all(runs.iter().map(|run| self.read_run(run))).await;
+        let blocks = index_of(end - first);
+        let mut whole = BufferMut::zeroed(blocks);
+        for (place, outcome) in places.into_iter().zip(outcomes) {
+            let data = outcome?;
+            if data.len() == blocks {
+                return Ok(data.slice(within..within + length_bytes));
+            }
+            whole[place..place + data.len()].copy_from_slice(&data);
+        }
+        Ok(whole.freeze().slice(within..within + length_bytes))
+    }
+
+    /// The mapped blocks of a range.
+    fn runs(&self, volume: VolumeId, first: u64, end: u64) -> Vec<Run> {
+        let state = self.state.borrow();
+        let mut runs: Vec<Run> = Vec::new();
+        for block in first..end {
+            let Some(entry) = state.map.at(volume, block) else { continue };
+            match runs.last_mut() {
+                Some(run) if run.is_continued(block, entry.address, &state.space) => {
+                    run.tags.push(entry.tag);
+                }
+                _ => {
+                    let tags = vec![entry.tag];
+                    runs.push(Run { volume, block, address: entry.address, tags });
+                }
+            }
+        }
+        runs
+    }
+
+    /// The data of a run, each block from a copy that matches its tag.
+    pub(crate) async fn read_run(&self, run: &Run) -> Result<Buffer, StoreError> {
+        let (segment, block) = self.state.borrow().space.locate(run.address);
+        let _pin = Pin::new(self, segment);
+        let length = run.tags.len() * BLOCK_BYTES;
+        let mut found: Option<(BufferMut, Vec<bool>)> = None;
+        for slot in self.by_preference(segment) {
+            let (data, good) = match self.read_copy(slot, block, length).await {
+                Ok(data) => {
+                    let good = self.matching(&data, &run.tags);
+                    (data, good)
+                }
+                Err(_) => (Buffer::zeroed(length), vec![false; run.tags.len()]),
+            };
+            if found.is_none() && good.iter().all(|&good| good) {
+                return Ok(data);
+            }
+            let (whole, known) =
+                found.get_or_insert_with(|| (BufferMut::zeroed(length), vec![false; good.len()]));
+            for index in (0..good.len()).filter(|&index| good[index] && !known[index]) {
+                let range = index * BLOCK_BYTES..(index + 1) * BLOCK_BYTES;
+                whole[range.clone()].copy_from_slice(&data[range]);
+            }
+            self.note_bad_copies(run, &good);
+            known.iter_mut().zip(good).for_each(|(known, good)| *known |= good);
+            if known.iter().all(|&known| known) {
+                break;
+            }
+        }
+        let (whole, known) = found.unwrap_or_else(|| (BufferMut::zeroed(0), vec![false]));
+        match known.iter().position(|&known| !known) {
+            None => Ok(whole.freeze()),
+            Some(index) => {
+                Err(StoreError::Unreadable { volume: run.volume, block: run.block + index as u64 })
+            }
+        }
+    }
+
+    /// The copies of a segment: those that are not on the tail first.
+    pub(crate) fn by_preference(&self, segment: SegmentId) -> Vec<Slot> {
+        let state = self.state.borrow();
+        let copies = state.space.copies(segment);
+        let present = |slot: &Slot| self.chain.members[slot.drive.index()].is_present();
+        let mut slots: Vec<Slot> = copies.into_iter().flatten().filter(present).collect();
+        slots.sort_by_key(|slot| {
+            let is_active = self.chain.members[slot.drive.index()].is_active();
+            (!is_active, state.space.is_tail(slot.drive))
+        });
+        slots
+    }
+
+    /// Blocks of a copy. Where the medium fails in the middle, the rest is read block by block.
+    pub(crate) async fn read_copy(
+        &self,
+        slot: Slot,
+        block: u64,
+        length: usize,
+    ) -> Result<Buffer, DriveError> {
+        let member = &self.chain.members[slot.drive.index()];
+        match member.read_slot(slot, block, length).await {
+            Err(DriveError::Medium) if length > BLOCK_BYTES => {}
+            outcome => return outcome,
+        }
+        let mut whole = BufferMut::zeroed(length);
+        for (index, target) in (0..).zip(whole.chunks_exact_mut(BLOCK_BYTES)) {
+            match member.read_slot(slot, block + index, BLOCK_BYTES).await {
+                Ok(data) => target.copy_from_slice(&data),
+                Err(DriveError::Medium) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(whole.freeze())
+    }
+
+    fn matching(&self, data: &[u8], tags: &[Tag]) -> Vec<bool> {
+        let is_checked = self.state.borrow().rules.hold(Rule::VerifyTags);
+        let blocks = data.chunks_exact(BLOCK_BYTES).zip(tags);
+        blocks.map(|(block, &tag)| !is_checked || Tag::of(crc32c(block)) == tag).collect()
+    }
+
+    fn note_bad_copies(&self, run: &Run, good: &[bool]) {
+        let mut state = self.state.borrow_mut();
+        for (block, _) in (run.block..).zip(good).filter(|(_, good)| !**good) {
+            state.counters.bad_copies += 1;
+            state.mending.insert((run.volume, block));
+        }
+        drop(state);
+        self.changed.notify();
+    }
+}
+
+impl Run {
+    pub(crate) fn is_continued(
+        &self,
+        block: u64,
+        address: Address,
+        space: &crate::space::Space,
+    ) -> bool {
+        let length = self.tags.len() as u64;
+        self.block + length == block
+            && self.address.plus(length) == address
+            && self.tags.len() < DATA_BLOCKS_MAX
+            && space.locate(self.address).0 == space.locate(address).0
+    }
+}
+
+impl<'a, D: Drive> Pin<'a, D> {
+    fn new(store: &'a Store<D>, segment: SegmentId) -> Self {
+        store.state.borrow_mut().space.pin(segment);
+        Self { store, segment }
+    }
+}
+
+impl<D: Drive> Drop for Pin<'_, D> {
+    fn drop(&mut self) {
+        self.store.state.borrow_mut().space.unpin(self.segment);
+        self.store.changed.notify();
+    }
+}
+
+/// So many blocks in bytes of memory.
+fn index_of(blocks: u64) -> usize {
+    usize::try_from(blocks).expect("a read fits memory") * BLOCK_BYTES
+}

@@ -1,0 +1,184 @@
+//! Loading a checkpoint: its chunks from whichever drive has each whole, its items checked against
+//! each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::members::Found;
+use crate::buffer::Buffer;
+use crate::chain::Chain;
+use crate::drive::Drive;
+use crate::error::OpenError;
+use crate::format::Defect;
+use crate::format::checkpoint::{
+    CHUNK_BYTES_MAX, ChunkIdentity, Item, LEAF_BLOCKS, LeafRow, Phase, Root, SegmentRow,
+    decode_chunk,
+};
+use crate::format::superblock::{CheckpointPlace, Superblock};
+use crate::map::Map;
+use crate::rules::Rules;
+use crate::space::{Measures, Space};
+use crate::state::{Counters, State};
+use crate::units::{BLOCK_BYTES, BLOCK_BYTES_U64, DriveIndex, SegmentId, VolumeId};
+
+/// The state at the checkpoint, and the segments that may hold records behind it.
+pub(super) async fn load<D: Drive>(
+    found: &Found<D>,
+    rules: Rules,
+) -> Result<(State, Vec<SegmentId>), OpenError> {
+    let superblock = &found.superblock;
+    let mut loader = Loader::new(found, rules);
+    let place = superblock.checkpoint;
+    let mut at_block = 0;
+    for index in 0..place.chunks {
+        let expected = ChunkIdentity { store: superblock.store, checkpoint: place.number, index };
+        let (items, blocks) = read_chunk(&found.chain, &place, at_block, expected).await?;
+        for item in items {
+            loader.take(item, &found.chain)?;
+        }
+        at_block += blocks;
+    }
+    loader.finish(superblock)
+}
+
+/// One chunk, from the first drive that has it whole.
+async fn read_chunk<D: Drive>(
+    chain: &Chain<D>,
+    place: &CheckpointPlace,
+    at_block: u64,
+    expected: ChunkIdentity,
+) -> Result<(Vec<Item>, u64), OpenError> {
+    let rest_bytes = place.blocks.saturating_sub(at_block) * BLOCK_BYTES_U64;
+    let length = usize::try_from(rest_bytes).unwrap_or(usize::MAX).min(CHUNK_BYTES_MAX);
+    let mut outcome = Err(Defect::Truncated);
+    if length == 0 {
+        return Err(OpenError::Checkpoint(Defect::Truncated));
+    }
+    for member in chain.active() {
+        let offset = member.layout.area_offset_bytes(place.area) + at_block * BLOCK_BYTES_U64;
+        let bytes: Result<Buffer, _> = member.read(offset, length).await;
+        let Ok(bytes) = bytes else { continue };
+        outcome = decode_chunk(&bytes, expected);
+        if outcome.is_ok() {
+            break;
+        }
+    }
+    let (items, length) = outcome.map_err(OpenError::Checkpoint)?;
+    Ok((items, (length / BLOCK_BYTES) as u64))
+}
+
+/// Puts the items together.
+struct Loader {
+    rules: Rules,
+    root: Option<Root>,
+    space: Space,
+    map: Map,
+    volumes: BTreeMap<VolumeId, u64>,
+    replayed: Vec<SegmentId>,
+    segments: u32,
+    leaves: BTreeSet<(VolumeId, u64)>,
+}
+
+impl Loader {
+    fn new<D: Drive>(found: &Found<D>, rules: Rules) -> Self {
+        let superblock = &found.superblock;
+        let mut space = Space::new(&Measures {
+            segment_blocks: superblock.segment_blocks,
+            copies: superblock.copies,
+            slots: superblock.drives.iter().map(|row| row.slots).collect(),
+        });
+        for member in found.chain.members.iter().filter(|member| !member.is_present()) {
+            space.drop_drive(member.index);
+        }
+        Self {
+            rules,
+            root: None,
+            space,
+            map: Map::default(),
+            volumes: BTreeMap::new(),
+            replayed: Vec::new(),
+            segments: 0,
+            leaves: BTreeSet::new(),
+        }
+    }
+
+    fn take<D: Drive>(&mut self, item: Item, chain: &Chain<D>) -> Result<(), OpenError> {
+        match item {
+            Item::Root(root) if self.root.is_none() => self.root = Some(root),
+            Item::Root(_) => return Err(OpenError::Inconsistent("two roots")),
+            Item::Segment(row) => self.take_segment(row, chain)?,
+            Item::Volume(row) => {
+                self.volumes.insert(row.volume, row.blocks);
+            }
+            Item::Leaf(row) => self.take_leaf(&row)?,
+        }
+        Ok(())
+    }
+
+    fn take_segment<D: Drive>(
+        &mut self,
+        mut row: SegmentRow,
+        chain: &Chain<D>,
+    ) -> Result<(), OpenError> {
+        let drives: Vec<DriveIndex> = row.copies.iter().flatten().map(|slot| slot.drive).collect();
+        if drives.iter().any(|drive| drive.index() >= chain.members.len()) {
+            return Err(OpenError::Inconsistent("a segment on a drive that is not there"));
+        }
+        let member = |drive: DriveIndex| &chain.members[drive.index()];
+        if row.phase == Phase::Replay {
+            // A drive that dropped out may lack what was written behind the checkpoint.
+            for copy in &mut row.copies {
+                *copy = copy.filter(|slot| member(slot.drive).is_active());
+            }
+            self.replayed.push(row.segment);
+        }
+        let mut copies = row.copies.iter().flatten();
+        if !copies.any(|slot| member(slot.drive).is_present()) {
+            return Err(OpenError::Insufficient(drives));
+        }
+        self.segments += 1;
+        if self.space.load(&row) { Ok(()) } else { Err(OpenError::Inconsistent("a segment twice")) }
+    }
+
+    fn take_leaf(&mut self, row: &LeafRow) -> Result<(), OpenError> {
+        let blocks = self.volumes.get(&row.volume).copied();
+        let is_within =
+            blocks.is_some_and(|blocks| row.index < blocks.div_ceil(LEAF_BLOCKS as u64));
+        if !is_within || !self.leaves.insert((row.volume, row.index)) {
+            return Err(OpenError::Inconsistent("a leaf outside its volume, or twice"));
+        }
+        for run in &row.runs {
+            let Some(address) = run.address else { continue };
+            if !self.space.is_in_use(address, u64::from(run.blocks)) {
+                return Err(OpenError::Inconsistent("a block in a segment that is not in use"));
+            }
+            self.space.gain(address, u32::from(run.blocks));
+        }
+        self.map.load(row);
+        Ok(())
+    }
+
+    fn finish(self, superblock: &Superblock) -> Result<(State, Vec<SegmentId>), OpenError> {
+        let root = self.root.ok_or(OpenError::Inconsistent("no root"))?;
+        let counts = (self.segments, self.volumes.len() as u64, self.leaves.len() as u64);
+        if counts != (root.segments, u64::from(root.volumes), root.leaves) {
+            return Err(OpenError::Inconsistent("items are missing"));
+        }
+        let state = State {
+            rules: self.rules,
+            map: self.map,
+            space: self.space,
+            volumes: self.volumes,
+            claimed: root.lsn,
+            applied: root.lsn,
+            durable: root.lsn,
+            moved_sequence: root.moved_sequence,
+            next_generation: root.next_generation,
+            superblock: superblock.clone(),
+            drops: 0,
+            halted: None,
+            mending: BTreeSet::new(),
+            counters: Counters::default(),
+        };
+        Ok((state, self.replayed))
+    }
+}

@@ -1,0 +1,99 @@
+//! Which of the drives given are the store's, and which of the store's are missing.
+
+use super::OpenOptions;
+use crate::chain::{Chain, Member, read_superblock};
+use crate::drive::Drive;
+use crate::error::OpenError;
+use crate::format::layout::Layout;
+use crate::format::superblock::{DriveRow, DriveState, Superblock};
+use crate::units::{BLOCK_BYTES_U64, DriveIndex};
+
+/// The drives of a store in their places, and its newest superblock.
+pub(super) struct Found<D> {
+    pub(super) chain: Chain<D>,
+    pub(super) superblock: Superblock,
+}
+
+/// Sorts the drives.
+pub(super) async fn find<D: Drive>(
+    drives: Vec<D>,
+    options: &OpenOptions,
+) -> Result<Found<D>, OpenError> {
+    let mut known: Vec<(Superblock, D)> = Vec::new();
+    for (position, drive) in drives.into_iter().enumerate() {
+        let superblock = match read_superblock(&drive).await {
+            Ok(Ok(superblock)) => superblock,
+            Ok(Err(defect)) => return Err(OpenError::NotAMember { position, defect }),
+            Err(error) => return Err(OpenError::Unreadable { position, error }),
+        };
+        known.push((superblock, drive));
+    }
+    let newest = known.iter().map(|(superblock, _)| superblock).max_by_key(|it| it.sequence);
+    let newest = newest.ok_or(OpenError::NoDrive)?.clone();
+    let mut places: Vec<Option<D>> = newest.drives.iter().map(|_| None).collect();
+    for (position, (own, drive)) in known.into_iter().enumerate() {
+        let row = row_of(&own, &newest, position)?;
+        let place = &mut places[own.drive.index()];
+        if place.is_some() {
+            return Err(OpenError::Duplicate { position });
+        }
+        if layout(&newest, &drive).slots() < row.slots {
+            return Err(OpenError::Shrunk { position });
+        }
+        *place = Some(drive);
+    }
+    let rows = newest.drives.iter().zip(places).zip((0..).map(DriveIndex));
+    let members = rows.map(|((row, drive), index)| member(&newest, row, drive, index)).collect();
+    let chain = Chain { members };
+    check_missing(&chain, options)?;
+    Ok(Found { chain, superblock: newest })
+}
+
+/// The row of the newest superblock that a drive's own superblock points at.
+fn row_of(own: &Superblock, newest: &Superblock, position: usize) -> Result<DriveRow, OpenError> {
+    let row = newest.drives.get(own.drive.index());
+    let is_same =
+        |row: &&DriveRow| Some(row.uuid) == own.drives.get(own.drive.index()).map(|own| own.uuid);
+    match row.filter(is_same) {
+        Some(row) if own.store == newest.store => Ok(*row),
+        _ => Err(OpenError::Foreign { position, store: own.store, expected: newest.store }),
+    }
+}
+
+fn layout<D: Drive>(superblock: &Superblock, drive: &D) -> Layout {
+    Layout {
+        drive_blocks: drive.geometry().size_bytes / BLOCK_BYTES_U64,
+        area_blocks: superblock.area_blocks,
+        segment_blocks: superblock.segment_blocks,
+    }
+}
+
+fn member<D: Drive>(
+    newest: &Superblock,
+    row: &DriveRow,
+    drive: Option<D>,
+    index: DriveIndex,
+) -> Member<D> {
+    let absent = Layout {
+        drive_blocks: 0,
+        area_blocks: newest.area_blocks,
+        segment_blocks: newest.segment_blocks,
+    };
+    let layout = drive.as_ref().map_or(absent, |drive| layout(newest, drive));
+    let member = Member::new(index, row.uuid, row.slots, layout, drive);
+    member.state.set(row.state);
+    member
+}
+
+/// Refuses to go on without drives that have everything, unless that is wanted.
+fn check_missing<D: Drive>(chain: &Chain<D>, options: &OpenOptions) -> Result<(), OpenError> {
+    let is_missing =
+        |member: &&Member<D>| !member.is_present() && member.state.get() == DriveState::InSync;
+    let missing: Vec<DriveIndex> =
+        chain.members.iter().filter(is_missing).map(|member| member.index).collect();
+    if missing.is_empty() || options.allow_missing {
+        Ok(())
+    } else {
+        Err(OpenError::Missing(missing))
+    }
+}

@@ -1,0 +1,81 @@
+//! Opening a store: the newest checkpoint, what the log has behind it, and a new checkpoint.
+//!
+//! ```text
+//! superblocks -> newest -> checkpoint -> scan its runway -> replay -> both copies alike
+//!   -> epoch + 1, checkpoint -> open
+//! ```
+//!
+//! Nothing of the log is changed, but to write a whole record over the torn copy of itself, until
+//! the last step, which makes the recovered state durable at once. So recovery may be cut at any
+//! point, and begun again.
+
+mod load;
+mod members;
+mod replay;
+mod scan;
+
+use crate::drive::Drive;
+use crate::error::{Halt, OpenError};
+use crate::format::superblock::DriveState;
+use crate::rules::{Rule, Rules};
+use crate::store::{Store, Tuning};
+
+/// How a store is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// Whether to go on without drives that are missing. They are marked, so that they can come
+    /// back later but do not count until then.
+    pub allow_missing: bool,
+    /// What may differ from mount to mount.
+    pub tuning: Tuning,
+    /// Which commit rules hold: all, but in tests of mutants.
+    pub rules: Rules,
+}
+
+impl<D: Drive> Store<D> {
+    /// Opens the store on these drives, given in any order, and recovers it.
+    ///
+    /// # Errors
+    /// [`OpenError`]; the drives are as they were, or recovered in part, which does no harm.
+    pub async fn open(drives: Vec<D>, options: OpenOptions) -> Result<Self, OpenError> {
+        let found = members::find(drives, &options).await?;
+        let (state, replayed) = load::load(&found, options.rules).await?;
+        let store = Self::new(found.chain, state, options.tuning);
+        let candidates = store.scan(&replayed).await;
+        store.replay(candidates).await.map_err(|halt| store.stopped(halt))?;
+        store.begin_epoch();
+        store.make_checkpoint().await;
+        let halted = store.state.borrow().halted;
+        match halted {
+            None => Ok(store),
+            Some(halt) => Err(store.stopped(halt)),
+        }
+    }
+
+    /// Gives the mount its epoch, and every drive that is here its part in it.
+    fn begin_epoch(&self) {
+        let state = &mut *self.state.borrow_mut();
+        state.space.loaded();
+        if state.rules.hold(Rule::FreshEpoch) {
+            state.superblock.epoch += 1;
+        }
+        for member in &self.chain.members {
+            // A drive that was stale and is here is back: what it may lack was taken off the
+            // segment table. One that failed while the store was opened is out.
+            let row = &mut state.superblock.drives[member.index.index()];
+            row.state = match row.state {
+                _ if member.is_present() && !member.has_failed.get() => DriveState::InSync,
+                DriveState::InSync => DriveState::Stale { since: state.applied.next() },
+                stale @ DriveState::Stale { .. } => stale,
+            };
+            member.state.set(row.state);
+        }
+    }
+
+    fn stopped(&self, halt: Halt) -> OpenError {
+        match halt {
+            Halt::Drive(drive, error) => OpenError::Drive(drive, error),
+            Halt::Closed => OpenError::Inconsistent("the store was closed while it was opened"),
+        }
+    }
+}

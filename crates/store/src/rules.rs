@@ -1,0 +1,75 @@
+//! The commit rules by name, so that each can be broken on purpose.
+//!
+//! A rule is one piece of code that asks [`Rules::hold`]. In a normal build the answer is a
+//! constant and costs nothing. With the feature `mutants`, a crash test breaks one rule and must
+//! find the damage: what no test can miss is not proven to be needed.
+
+/// A rule of `docs/store-format.md`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rule {
+    /// A record counts only in its own place, generation and epoch.
+    RecordIdentity,
+    /// A record counts only if its data blocks match their checksums.
+    RecordData,
+    /// Clients' records take effect and are acknowledged in the order of their LSNs.
+    LogOrder,
+    /// Replay of clients' records stops at the first gap.
+    StopAtGap,
+    /// A flush reaches every drive that was written to, not only where the tail is now.
+    FlushAllTouched,
+    /// A moved block counts only if the block is still where it was moved from.
+    CompareAndSwap,
+    /// A segment is used again only after a checkpoint that does not need it is durable.
+    DeferReuse,
+    /// The body of a checkpoint is durable before the superblock that names it.
+    CheckpointBarrier,
+    /// Every mount has an epoch, and every use of a segment a generation, of its own.
+    FreshEpoch,
+    /// A drive that failed a write or flush is marked before anything is acknowledged without it.
+    StaleBeforeAck,
+    /// A block that is read matches the tag in the map.
+    VerifyTags,
+}
+
+impl Rule {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::RecordIdentity,
+        Self::RecordData,
+        Self::LogOrder,
+        Self::StopAtGap,
+        Self::FlushAllTouched,
+        Self::CompareAndSwap,
+        Self::DeferReuse,
+        Self::CheckpointBarrier,
+        Self::FreshEpoch,
+        Self::StaleBeforeAck,
+        Self::VerifyTags,
+    ];
+}
+
+/// Which rules hold: all, but in the crash tests of mutants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    #[cfg(feature = "mutants")]
+    broken: Option<Rule>,
+}
+
+impl Rules {
+    /// All rules but this one.
+    #[cfg(feature = "mutants")]
+    pub fn without(rule: Rule) -> Self {
+        Self { broken: Some(rule) }
+    }
+
+    #[cfg(feature = "mutants")]
+    pub(crate) fn hold(self, rule: Rule) -> bool {
+        self.broken != Some(rule)
+    }
+
+    #[cfg(not(feature = "mutants"))]
+    #[expect(clippy::unused_self, reason = "with mutants, the answer depends on it")]
+    pub(crate) const fn hold(self, _rule: Rule) -> bool {
+        true
+    }
+}

@@ -1,0 +1,507 @@
+//! The segment table: what each segment is for, how much of it is alive, and where the next record
+//! goes.
+//!
+//! ```text
+//!          stage                publish           claim            full
+//! free ----------------> staged ---------> runway -------> open ----------> sealed
+//!   ^   (a checkpoint            (it is durable)                              |
+//!   |    is being made)                                                       | nothing alive
+//!   +--------------------------------- release <------------------------------+
+//!                          (a checkpoint is being made)
+//! ```
+//!
+//! Segments are released and staged only while a checkpoint is made, and what was staged may be
+//! written to only when that checkpoint is durable. So whatever the last durable checkpoint needs
+//! stays untouched, and the segments that may hold records behind it, its *runway*, are named in
+//! it: recovery looks into these and no others, which bounds it.
+
+mod placement;
+mod victims;
+
+use std::collections::{BTreeSet, VecDeque};
+
+use crate::format::checkpoint::{Phase, SegmentRow};
+use crate::format::record::{DATA_BLOCKS_MAX, Kind};
+use crate::units::{Address, Copies, DriveIndex, Lsn, SegmentId, Slot};
+use placement::Placement;
+use victims::Victims;
+
+/// The measures of the segment table.
+#[derive(Clone, Debug)]
+pub(crate) struct Measures {
+    pub(crate) segment_blocks: u32,
+    pub(crate) copies: u8,
+    /// Slots of each drive.
+    pub(crate) slots: Vec<u32>,
+}
+
+/// The segment table. See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Space {
+    segment_blocks: u32,
+    copies: u8,
+    segments: Vec<Segment>,
+    free_segments: BTreeSet<SegmentId>,
+    /// Of each drive; `None` if the drive takes no part.
+    free_slots: Vec<Option<BTreeSet<u32>>>,
+    placement: Placement,
+    victims: Victims,
+    /// Sealed segments with nothing alive.
+    dead: BTreeSet<SegmentId>,
+    /// Sealed segments that lack a copy.
+    thin: BTreeSet<SegmentId>,
+    staged: [VecDeque<SegmentId>; 2],
+    runway: [VecDeque<SegmentId>; 2],
+    open: [Option<Open>; 2],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    state: State,
+    generation: u64,
+    kind: Kind,
+    copies: Copies,
+    born: Lsn,
+    /// Blocks that the map refers to.
+    live: u32,
+    /// Records that are being written to it.
+    landing: u32,
+    /// Reads under way from it.
+    readers: u32,
+    /// Whether the last durable checkpoint knows it as sealed, so that no drive that was well then
+    /// can lack a part of it.
+    is_covered: bool,
+    /// Whether a live block of it cannot be read, so that cleaning it is of no use.
+    is_stuck: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Free,
+    Staged,
+    Runway,
+    Open,
+    Sealed,
+}
+
+/// Where a stream of records goes on.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    segment: SegmentId,
+    next_block: u32,
+}
+
+/// Room for one record.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Claim {
+    pub(crate) segment: SegmentId,
+    pub(crate) generation: u64,
+    /// Of the record's header.
+    pub(crate) address: Address,
+    pub(crate) copies: Copies,
+    /// Whether the record is the first, and the segment's header is written with it.
+    pub(crate) is_first: bool,
+}
+
+const UNUSED: Segment = Segment {
+    state: State::Free,
+    generation: 0,
+    kind: Kind::User,
+    copies: [None, None],
+    born: Lsn(0),
+    live: 0,
+    landing: 0,
+    readers: 0,
+    is_covered: false,
+    is_stuck: false,
+};
+
+impl Space {
+    pub(crate) fn new(measures: &Measures) -> Self {
+        let slots: u64 = measures.slots.iter().copied().map(u64::from).sum();
+        let count = u32::try_from(slots / u64::from(measures.copies)).expect("slots are bounded");
+        Self {
+            segment_blocks: measures.segment_blocks,
+            copies: measures.copies,
+            segments: vec![UNUSED; count as usize],
+            free_segments: (0..count).map(SegmentId).collect(),
+            free_slots: measures.slots.iter().map(|&slots| Some((0..slots).collect())).collect(),
+            placement: Placement::new(measures.copies),
+            victims: Victims::new(measures.segment_blocks),
+            dead: BTreeSet::new(),
+            thin: BTreeSet::new(),
+            staged: [VecDeque::new(), VecDeque::new()],
+            runway: [VecDeque::new(), VecDeque::new()],
+            open: [None, None],
+        }
+    }
+
+    /// The segment of an address, and the block within.
+    pub(crate) fn locate(&self, address: Address) -> (SegmentId, u64) {
+        let blocks = u64::from(self.segment_blocks);
+        let segment = u32::try_from(address.0 / blocks).expect("addresses in use were checked");
+        (SegmentId(segment), address.0 % blocks)
+    }
+
+    /// Whether an address from outside lies in a segment that is in use, so many blocks from it on
+    /// included.
+    pub(crate) fn is_in_use(&self, address: Address, blocks: u64) -> bool {
+        let segment = address.0 / u64::from(self.segment_blocks);
+        let last = (address.0 + blocks - 1) / u64::from(self.segment_blocks);
+        let row = usize::try_from(segment).ok().and_then(|index| self.segments.get(index));
+        segment == last && row.is_some_and(|row| row.state != State::Free)
+    }
+
+    pub(crate) fn address(&self, segment: SegmentId, block: u64) -> Address {
+        Address(u64::from(segment.0) * u64::from(self.segment_blocks) + block)
+    }
+
+    pub(crate) fn segment_blocks(&self) -> u32 {
+        self.segment_blocks
+    }
+
+    pub(crate) fn copies(&self, segment: SegmentId) -> Copies {
+        self.segments[segment.index()].copies
+    }
+
+    pub(crate) fn generation(&self, segment: SegmentId) -> u64 {
+        self.segments[segment.index()].generation
+    }
+
+    pub(crate) fn live(&self, segment: SegmentId) -> u32 {
+        self.segments[segment.index()].live
+    }
+
+    /// Whether clients' records are being written to this drive now.
+    pub(crate) fn is_tail(&self, drive: DriveIndex) -> bool {
+        self.open[0].is_some_and(|open| {
+            self.copies(open.segment).iter().flatten().any(|slot| slot.drive == drive)
+        })
+    }
+
+    /// Room for a record of so many blocks, header included; none if the runway is used up.
+    pub(crate) fn claim(&mut self, kind: Kind, blocks: u64, now: Lsn) -> Option<Claim> {
+        let blocks = u32::try_from(blocks).expect("a record is bounded");
+        assert!(blocks < self.segment_blocks, "a record fits into a segment");
+        let fits = |open: &Open| open.next_block + blocks <= self.segment_blocks;
+        let open = match self.open[stream(kind)].filter(fits) {
+            Some(open) => open,
+            None => self.open_next(kind, now)?,
+        };
+        let next_block = open.next_block + blocks;
+        self.open[stream(kind)] = Some(Open { next_block, ..open });
+        let row = &mut self.segments[open.segment.index()];
+        row.landing += 1;
+        Some(Claim {
+            segment: open.segment,
+            generation: row.generation,
+            copies: row.copies,
+            address: self.address(open.segment, u64::from(open.next_block)),
+            is_first: open.next_block == 1,
+        })
+    }
+
+    fn open_next(&mut self, kind: Kind, now: Lsn) -> Option<Open> {
+        if self.runway[stream(kind)].is_empty() {
+            return None;
+        }
+        self.seal(kind);
+        let segment = self.take_from_runway(kind);
+        let row = &mut self.segments[segment.index()];
+        (row.state, row.born) = (State::Open, now);
+        Some(Open { segment, next_block: 1 })
+    }
+
+    /// The first segment of the runway for clients; for the cleaner, one that shares as few drives
+    /// with the tail as possible.
+    fn take_from_runway(&mut self, kind: Kind) -> SegmentId {
+        let shared = |&segment: &SegmentId| {
+            let copies = self.copies(segment);
+            copies.iter().flatten().filter(|slot| self.is_tail(slot.drive)).count()
+        };
+        let runway = &self.runway[stream(kind)];
+        let index = match kind {
+            Kind::User => 0,
+            Kind::Moved => {
+                (0..runway.len()).min_by_key(|&index| shared(&runway[index])).unwrap_or(0)
+            }
+        };
+        self.runway[stream(kind)].remove(index).expect("the caller looked")
+    }
+
+    /// Ends the open segment of a stream, if there is one.
+    pub(crate) fn seal(&mut self, kind: Kind) {
+        if let Some(open) = self.open[stream(kind)].take() {
+            self.segments[open.segment.index()].state = State::Sealed;
+            self.settle(open.segment);
+        }
+    }
+
+    /// A record that was claimed is in the map.
+    pub(crate) fn landed(&mut self, segment: SegmentId) {
+        self.segments[segment.index()].landing -= 1;
+        self.settle(segment);
+    }
+
+    /// Sorts a sealed segment whose records have all landed in with the others.
+    fn settle(&mut self, segment: SegmentId) {
+        let row = &self.segments[segment.index()];
+        if row.state != State::Sealed || row.landing > 0 {
+            return;
+        }
+        if row.live == 0 {
+            self.dead.insert(segment);
+        } else if !row.is_stuck {
+            self.victims.insert(segment, row.born, row.live);
+            if row.copies.iter().flatten().count() < usize::from(self.copies) {
+                self.thin.insert(segment);
+            }
+        }
+    }
+
+    fn is_settled(row: &Segment) -> bool {
+        row.state == State::Sealed && row.landing == 0
+    }
+
+    /// The map refers to so many blocks of a segment more.
+    pub(crate) fn gain(&mut self, address: Address, blocks: u32) {
+        let (segment, _) = self.locate(address);
+        let row = &mut self.segments[segment.index()];
+        assert!(!Self::is_settled(row), "a settled segment never gets new data");
+        row.live += blocks;
+    }
+
+    /// The map refers to one block less.
+    pub(crate) fn lose(&mut self, address: Address) {
+        let (segment, _) = self.locate(address);
+        let row = &mut self.segments[segment.index()];
+        let before = row.live;
+        row.live = before.checked_sub(1).expect("only live blocks die");
+        let row = *row;
+        if !Self::is_settled(&row) || row.is_stuck && row.live > 0 {
+            return;
+        }
+        if row.live == 0 || self.victims.is_apart(before, row.live) {
+            self.victims.remove(segment, row.born, before);
+            self.thin.remove(&segment);
+            self.settle(segment);
+        }
+    }
+
+    pub(crate) fn pin(&mut self, segment: SegmentId) {
+        self.segments[segment.index()].readers += 1;
+    }
+
+    pub(crate) fn unpin(&mut self, segment: SegmentId) {
+        self.segments[segment.index()].readers -= 1;
+    }
+
+    /// The best segment to clean: one that lacks a copy, else by cost and benefit.
+    pub(crate) fn victim(&self, now: Lsn) -> Option<SegmentId> {
+        let can_mend = self.copies == 1 || self.free_slots.iter().flatten().count() > 1;
+        let thin = self.thin.first().copied().filter(|_| can_mend);
+        thin.or_else(|| self.victims.best(now, self.live_max(), |segment| self.live(segment)))
+    }
+
+    /// Whether segments lack a copy that they could have.
+    pub(crate) fn is_thin(&self) -> bool {
+        !self.thin.is_empty() && self.free_slots.iter().flatten().count() > 1
+    }
+
+    /// Live blocks of a segment up to which cleaning it gains room; see [`live_max`].
+    fn live_max(&self) -> u32 {
+        live_max(self.segment_blocks)
+    }
+
+    /// Takes a segment out of the cleaner's sight: a live block of it cannot be read.
+    pub(crate) fn give_up(&mut self, segment: SegmentId) {
+        let row = &mut self.segments[segment.index()];
+        row.is_stuck = true;
+        let row = *row;
+        self.victims.remove(segment, row.born, row.live);
+        self.thin.remove(&segment);
+    }
+
+    /// Whether every segment in use has a copy on a drive that `counts`.
+    pub(crate) fn is_whole_on(&self, counts: impl Fn(DriveIndex) -> bool) -> bool {
+        let in_use = self.segments.iter().filter(|row| row.state != State::Free);
+        in_use
+            .map(|row| row.copies)
+            .all(|copies| copies.iter().flatten().any(|slot| counts(slot.drive)))
+    }
+
+    /// Segments that this stream has before it, staged ones included, the open one not.
+    pub(crate) fn runway_segments(&self, kind: Kind) -> usize {
+        self.runway[stream(kind)].len() + self.staged[stream(kind)].len()
+    }
+
+    /// Data blocks that the next record of the cleaner can have.
+    pub(crate) fn room_to_move_blocks(&self) -> usize {
+        let moved = stream(Kind::Moved);
+        let rest = self.open[moved].map_or(0, |open| self.segment_blocks - open.next_block);
+        let blocks = match rest {
+            // Not even a header and one block.
+            0..2 if self.runway[moved].is_empty() => 0,
+            0..2 => self.segment_blocks - 2,
+            rest => rest - 1,
+        };
+        DATA_BLOCKS_MAX.min(blocks as usize)
+    }
+
+    /// Segments in all.
+    pub(crate) fn segment_count(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// Segments that a checkpoint made now could stage.
+    pub(crate) fn supply_segments(&self) -> usize {
+        let is_unread = |segment: &&SegmentId| self.segments[segment.index()].readers == 0;
+        self.placement.capacity(&self.free_by_drive()) + self.dead.iter().filter(is_unread).count()
+    }
+
+    fn free_by_drive(&self) -> Vec<(DriveIndex, usize)> {
+        let drives = (0..).map(DriveIndex).zip(&self.free_slots);
+        drives.filter_map(|(drive, slots)| Some((drive, slots.as_ref()?.len()))).collect()
+    }
+
+    /// Frees the segments with nothing alive and nobody reading.
+    pub(crate) fn release(&mut self) -> Vec<Slot> {
+        let is_unread = |segment: &SegmentId| self.segments[segment.index()].readers == 0;
+        let dead: Vec<SegmentId> = self.dead.iter().copied().filter(is_unread).collect();
+        dead.into_iter().flat_map(|segment| self.free(segment)).flatten().collect()
+    }
+
+    fn free(&mut self, segment: SegmentId) -> Copies {
+        let copies = std::mem::replace(&mut self.segments[segment.index()], UNUSED).copies;
+        self.dead.remove(&segment);
+        self.free_segments.insert(segment);
+        for slot in copies.iter().flatten() {
+            if let Some(slots) = &mut self.free_slots[slot.drive.index()] {
+                slots.insert(slot.slot);
+            }
+        }
+        copies
+    }
+
+    /// Prepares a free segment for a stream; whether there was one.
+    pub(crate) fn stage(&mut self, kind: Kind, generation: u64) -> bool {
+        let free = self.free_by_drive();
+        let Some(&segment) = self.free_segments.first() else { return false };
+        let Some(drives) = self.placement.next(&free) else { return false };
+        self.free_segments.remove(&segment);
+        let copies = drives.map(|drive| {
+            let drive = drive?;
+            let slots = self.free_slots[drive.index()].as_mut();
+            let slot = slots.and_then(BTreeSet::pop_first).expect("the drive has a free slot");
+            Some(Slot { drive, slot })
+        });
+        self.segments[segment.index()] =
+            Segment { state: State::Staged, generation, kind, copies, ..UNUSED };
+        self.staged[stream(kind)].push_back(segment);
+        true
+    }
+
+    /// Lets the staged segments be written to.
+    pub(crate) fn publish(&mut self) {
+        for (staged, runway) in self.staged.iter_mut().zip(&mut self.runway) {
+            for segment in staged.drain(..) {
+                self.segments[segment.index()].state = State::Runway;
+                runway.push_back(segment);
+            }
+        }
+    }
+
+    /// The table as a checkpoint keeps it.
+    pub(crate) fn rows(&self) -> Vec<SegmentRow> {
+        let rows = (0..).map(SegmentId).zip(&self.segments);
+        rows.filter(|(_, row)| row.state != State::Free)
+            .map(|(segment, row)| SegmentRow {
+                segment,
+                generation: row.generation,
+                phase: if Self::is_settled(row) { Phase::Sealed } else { Phase::Replay },
+                kind: row.kind,
+                copies: row.copies,
+                born: row.born,
+            })
+            .collect()
+    }
+
+    /// A checkpoint with these rows is durable on all drives that take part.
+    pub(crate) fn cover(&mut self, rows: &[SegmentRow]) {
+        for row in rows.iter().filter(|row| row.phase == Phase::Sealed) {
+            self.segments[row.segment.index()].is_covered = true;
+        }
+    }
+
+    /// A drive takes no part any more. What it has of covered segments is still good; what was
+    /// written since may be missing on it.
+    pub(crate) fn drop_drive(&mut self, drive: DriveIndex) {
+        self.free_slots[drive.index()] = None;
+        for index in 0..self.segments.len() {
+            let row = &mut self.segments[index];
+            if row.is_covered {
+                continue;
+            }
+            let is_there = |copy: &Option<Slot>| copy.is_some_and(|slot| slot.drive == drive);
+            if let Some(copy) = row.copies.iter_mut().find(|copy| is_there(copy)) {
+                *copy = None;
+                let segment = SegmentId(u32::try_from(index).expect("segments are bounded"));
+                self.settle(segment);
+            }
+        }
+    }
+
+    /// Takes in a segment of a checkpoint; whether it is possible.
+    pub(crate) fn load(&mut self, row: &SegmentRow) -> bool {
+        if !self.free_segments.remove(&row.segment) {
+            return false;
+        }
+        for slot in row.copies.iter().flatten() {
+            let Some(slots) = self.free_slots.get_mut(slot.drive.index()) else { return false };
+            if let Some(slots) = slots
+                && !slots.remove(&slot.slot)
+            {
+                return false;
+            }
+        }
+        // Until replay is over, every segment may still get data.
+        self.segments[row.segment.index()] = Segment {
+            state: State::Open,
+            generation: row.generation,
+            kind: row.kind,
+            copies: row.copies,
+            born: row.born,
+            is_covered: row.phase == Phase::Sealed,
+            ..UNUSED
+        };
+        true
+    }
+
+    /// Replay is over: seals what was loaded.
+    pub(crate) fn loaded(&mut self) {
+        for index in 0..self.segments.len() {
+            if self.segments[index].state == State::Open {
+                self.segments[index].state = State::Sealed;
+                self.settle(SegmentId(u32::try_from(index).expect("segments are bounded")));
+            }
+        }
+    }
+}
+
+/// Live blocks of a segment up to which cleaning it gains room.
+///
+/// Moving L blocks takes their headers (one per record, and one more where a segment ends in
+/// between), and a segment loses its header and at most one block at its end.
+pub(crate) fn live_max(segment_blocks: u32) -> u32 {
+    segment_blocks.saturating_sub(5 + segment_blocks.div_ceil(MOVED_BLOCKS_MAX))
+}
+
+/// Single blocks that one record of the cleaner can move.
+pub(crate) const MOVED_BLOCKS_MAX: u32 = 143;
+
+fn stream(kind: Kind) -> usize {
+    match kind {
+        Kind::User => 0,
+        Kind::Moved => 1,
+    }
+}

@@ -1,0 +1,198 @@
+//! A store that is open: what clients call, and the one task that does the work behind it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use crate::chain::Chain;
+use crate::drive::Drive;
+use crate::error::{Halt, StoreError};
+use crate::log::Pending;
+use crate::state::{Counters, State};
+use crate::sync::{Lock, Ranges, Signal, first_of};
+use crate::units::{BLOCK_BYTES_U64, Lsn, VolumeId};
+
+/// An open store over drives of type `D`.
+///
+/// Its methods take `&self` and may be called at once by many tasks of one thread. They make
+/// progress only while [`Store::run`] is polled. Dropping the future of a write does not take the
+/// write back: it may or may not happen.
+#[derive(Debug)]
+pub struct Store<D> {
+    pub(crate) chain: Chain<D>,
+    pub(crate) state: RefCell<State>,
+    pub(crate) tuning: Tuning,
+    /// Changes that wait for a record.
+    pub(crate) queue: RefCell<VecDeque<Pending>>,
+    pub(crate) queued_blocks: Cell<usize>,
+    /// The queue has room again.
+    pub(crate) room: Signal,
+    /// Anything else has changed.
+    pub(crate) changed: Signal,
+    pub(crate) ranges: Rc<Ranges>,
+    /// Held while a superblock is written.
+    pub(crate) superblock: Lock,
+    /// Checkpoints that were asked for and completed.
+    pub(crate) wanted_checkpoints: Cell<u64>,
+    pub(crate) made_checkpoints: Cell<u64>,
+}
+
+/// What may differ from mount to mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tuning {
+    /// Records that are written at once at most; more clients than that share records.
+    pub commit_depth: usize,
+    /// Where the cleaner writes what it moves.
+    pub cleaning: Cleaning,
+}
+
+/// Where the cleaner writes what it moves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cleaning {
+    /// To segments of its own, on other drives than the tail if there are any.
+    #[default]
+    CompactInBody,
+    /// To the tail, between the clients' records.
+    MoveToTail,
+}
+
+/// How a store is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The last record that was acknowledged.
+    pub lsn: Lsn,
+    /// The last record that is known to be durable.
+    pub durable: Lsn,
+    /// Segments that can be staged for writing at the next checkpoint.
+    pub free_segments: usize,
+    /// Segments that clients' records may go to before it.
+    pub runway_segments: usize,
+    /// Whether segments lack a copy that is being made.
+    pub is_mending: bool,
+    /// Bytes of memory that the map takes.
+    pub map_bytes: usize,
+    /// Why the store stopped, if it did.
+    pub halted: Option<Halt>,
+    /// What was done since it was opened.
+    pub counters: Counters,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self { commit_depth: 2, cleaning: Cleaning::default() }
+    }
+}
+
+impl<D: Drive> Store<D> {
+    pub(crate) fn new(chain: Chain<D>, state: State, tuning: Tuning) -> Self {
+        Self {
+            chain,
+            state: RefCell::new(state),
+            tuning,
+            queue: RefCell::new(VecDeque::new()),
+            queued_blocks: Cell::new(0),
+            room: Signal::default(),
+            changed: Signal::default(),
+            ranges: Rc::new(Ranges::default()),
+            superblock: Lock::default(),
+            wanted_checkpoints: Cell::new(0),
+            made_checkpoints: Cell::new(0),
+        }
+    }
+
+    /// Writes the clients' records, cleans, and makes checkpoints, until the store stops; gives the
+    /// reason. It is polled by one task for as long as the store is open.
+    pub async fn run(&self) -> Halt {
+        first_of(self.commit(), self.maintain()).await;
+        self.drain();
+        self.state.borrow().halted.expect("both end only when the store has stopped")
+    }
+
+    /// Makes everything durable, with nothing to replay at the next mount, and stops the store.
+    ///
+    /// # Errors
+    /// [`StoreError::Halted`] if the store has stopped before.
+    pub async fn close(&self) -> Result<(), StoreError> {
+        self.checkpoint().await?;
+        self.halt(Halt::Closed);
+        Ok(())
+    }
+
+    /// Makes everything durable that was acknowledged, with little to replay at the next mount.
+    ///
+    /// # Errors
+    /// [`StoreError::Halted`] if the store has stopped.
+    pub async fn checkpoint(&self) -> Result<(), StoreError> {
+        let wanted = self.wanted_checkpoints.get() + 1;
+        self.wanted_checkpoints.set(wanted);
+        self.changed.notify();
+        self.changed
+            .until(|| match self.state.borrow().halted {
+                Some(halt) => Some(Err(StoreError::Halted(halt))),
+                None => (self.made_checkpoints.get() >= wanted).then_some(Ok(())),
+            })
+            .await
+    }
+
+    /// The volumes, with their sizes in bytes.
+    pub fn volumes(&self) -> Vec<(VolumeId, u64)> {
+        let state = self.state.borrow();
+        state.volumes.iter().map(|(&id, &blocks)| (id, blocks * BLOCK_BYTES_U64)).collect()
+    }
+
+    /// How the store is doing.
+    pub fn status(&self) -> Status {
+        let state = self.state.borrow();
+        Status {
+            lsn: state.applied,
+            durable: state.durable,
+            free_segments: state.space.supply_segments(),
+            runway_segments: state.space.runway_segments(crate::format::record::Kind::User),
+            is_mending: state.space.is_thin() || !state.mending.is_empty(),
+            map_bytes: state.map.memory_bytes(),
+            halted: state.halted,
+            counters: state.counters,
+        }
+    }
+
+    /// Stops the store for good; everyone who waits is told.
+    pub(crate) fn halt(&self, halt: Halt) {
+        self.state.borrow_mut().halted.get_or_insert(halt);
+        self.drain();
+        self.room.notify();
+        self.changed.notify();
+    }
+
+    /// Tells those whose changes wait for a record that the store has stopped.
+    fn drain(&self) {
+        let Some(halt) = self.state.borrow().halted else { return };
+        for pending in self.queue.take() {
+            pending.done.set(Err(StoreError::Halted(halt)));
+        }
+        self.queued_blocks.set(0);
+    }
+
+    pub(crate) fn check_running(&self) -> Result<(), StoreError> {
+        match self.state.borrow().halted {
+            Some(halt) => Err(StoreError::Halted(halt)),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses a range that is not within its volume.
+    pub(crate) fn check_range(
+        &self,
+        volume: VolumeId,
+        offset_bytes: u64,
+        length_bytes: u64,
+    ) -> Result<(), StoreError> {
+        self.check_running()?;
+        let state = self.state.borrow();
+        let blocks = state.volumes.get(&volume).ok_or(StoreError::UnknownVolume(volume))?;
+        let size_bytes = blocks * BLOCK_BYTES_U64;
+        match offset_bytes.checked_add(length_bytes) {
+            Some(end) if end <= size_bytes => Ok(()),
+            _ => Err(StoreError::OutOfRange { size_bytes }),
+        }
+    }
+}

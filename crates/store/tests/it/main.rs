@@ -1,0 +1,7 @@
+//! Tests of the store from outside: what is written is read, and what was acknowledged survives.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, helpers included")]
+
+mod crash;
+mod everyday;
+mod support;

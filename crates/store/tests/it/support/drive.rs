@@ -1,0 +1,194 @@
+//! A drive with a volatile cache, and a power switch that several drives share.
+//!
+//! Each operation takes a few turns of the executor, so that operations overtake each other. The
+//! power fails at a chosen operation; of the writes since the last flush, an arbitrary subset then
+//! survives, some of it torn.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::future::{pending, poll_fn};
+use std::rc::Rc;
+use std::task::Poll;
+
+use evenkeel_core::prng::Prng;
+use evenkeel_store::{Buffer, BufferMut, Drive, DriveError, Durability, Geometry};
+
+const BLOCK: u64 = 4096;
+
+/// Counts operations down to the power cut.
+#[derive(Clone)]
+pub(crate) struct Power {
+    left: Rc<Cell<u64>>,
+    prng: Rc<RefCell<Prng>>,
+}
+
+impl Power {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { left: Rc::new(Cell::new(u64::MAX)), prng: Rc::new(RefCell::new(Prng::new(seed))) }
+    }
+
+    /// Cuts the power at the operation after so many.
+    pub(crate) fn cut_after(&self, operations: u64) {
+        self.left.set(operations);
+    }
+
+    pub(crate) fn is_off(&self) -> bool {
+        self.left.get() == 0
+    }
+
+    pub(crate) fn below(&self, bound: u64) -> u64 {
+        self.prng.borrow_mut().below(bound)
+    }
+
+    /// Passes some turns; never returns when the power is off.
+    async fn work(&self) {
+        let mut turns = self.below(6);
+        poll_fn(|context| {
+            if turns == 0 {
+                return Poll::Ready(());
+            }
+            turns -= 1;
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+        self.left.set(self.left.get().saturating_sub(1));
+        if self.is_off() {
+            pending().await
+        }
+    }
+}
+
+/// What survives the process: the medium, and what the cache holds.
+#[derive(Default)]
+struct Content {
+    medium: BTreeMap<u64, Vec<u8>>,
+    /// Writes of whole blocks since the last flush, in the order of their completion.
+    cached: Vec<(u64, Vec<u8>)>,
+}
+
+/// A drive that forgets. See the [module](self). Clones are the same drive.
+#[derive(Clone)]
+pub(crate) struct CrashDrive {
+    geometry: Geometry,
+    content: Rc<RefCell<Content>>,
+    pub(crate) power: Power,
+    /// Every operation fails from now on.
+    pub(crate) is_gone: Rc<Cell<bool>>,
+    /// Operations done, for tests of how much work something is.
+    pub(crate) reads: Rc<Cell<u64>>,
+}
+
+impl CrashDrive {
+    pub(crate) fn new(blocks: u64, power: &Power) -> Self {
+        let size_bytes = blocks * BLOCK;
+        Self {
+            geometry: Geometry { size_bytes, block_bytes: 512, atomic_bytes: 512 },
+            content: Rc::default(),
+            power: power.clone(),
+            is_gone: Rc::default(),
+            reads: Rc::default(),
+        }
+    }
+
+    /// The power fails now: of the cached writes, each survives with this probability.
+    pub(crate) fn lose_cache(&self, survivors_percent: u64) {
+        let mut content = self.content.borrow_mut();
+        let cached = std::mem::take(&mut content.cached);
+        for (block, bytes) in cached {
+            if self.power.below(100) >= survivors_percent {
+                continue;
+            }
+            let old = content.medium.entry(block).or_insert_with(|| vec![0; 4096]);
+            let sectors = if self.power.below(100) < 5 { self.power.below(9) } else { 8 };
+            let torn = usize::try_from(sectors * 512).unwrap();
+            old[..torn].copy_from_slice(&bytes[..torn]);
+        }
+    }
+
+    /// Changes a block behind everybody's back.
+    pub(crate) fn tamper(&self, block: u64, change: impl FnOnce(&mut [u8])) {
+        let mut content = self.content.borrow_mut();
+        change(content.medium.entry(block).or_insert_with(|| vec![0; 4096]));
+        let content = &mut *content;
+        content.cached.retain(|(cached, _)| *cached != block);
+    }
+
+    /// The blocks that hold these bytes somewhere.
+    pub(crate) fn blocks_with(&self, needle: &[u8]) -> Vec<u64> {
+        let content = self.content.borrow();
+        let mut latest: BTreeMap<u64, &[u8]> =
+            content.medium.iter().map(|(&block, bytes)| (block, bytes.as_slice())).collect();
+        latest.extend(content.cached.iter().map(|(block, bytes)| (*block, bytes.as_slice())));
+        latest.into_iter().filter(|(_, bytes)| bytes.starts_with(needle)).map(|it| it.0).collect()
+    }
+
+    async fn begin(&self) -> Result<(), DriveError> {
+        self.power.work().await;
+        if self.is_gone.get() { Err(DriveError::Gone) } else { Ok(()) }
+    }
+
+    fn put(&self, offset_bytes: u64, data: &[Buffer]) {
+        let bytes: Vec<u8> = data.iter().flat_map(|buffer| buffer.iter().copied()).collect();
+        let blocks = (offset_bytes / BLOCK..).zip(bytes.chunks_exact(4096));
+        let mut content = self.content.borrow_mut();
+        content.cached.extend(blocks.map(|(block, bytes)| (block, bytes.to_vec())));
+    }
+}
+
+impl Drive for CrashDrive {
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    async fn read(&self, offset_bytes: u64, length_bytes: usize) -> Result<Buffer, DriveError> {
+        self.geometry.check_range(offset_bytes, length_bytes as u64)?;
+        self.begin().await?;
+        self.reads.set(self.reads.get() + 1);
+        let content = self.content.borrow();
+        let mut buffer = BufferMut::zeroed(length_bytes);
+        let first = offset_bytes / BLOCK;
+        for (block, target) in (first..).zip(buffer.chunks_exact_mut(4096)) {
+            let cached = content.cached.iter().rev().find(|(cached, _)| *cached == block);
+            match cached.map(|(_, bytes)| bytes).or_else(|| content.medium.get(&block)) {
+                Some(bytes) => target.copy_from_slice(bytes),
+                None => target.fill(0xbd),
+            }
+        }
+        Ok(buffer.freeze())
+    }
+
+    async fn write(
+        &self,
+        offset_bytes: u64,
+        data: Vec<Buffer>,
+        durability: Durability,
+    ) -> Result<(), DriveError> {
+        self.geometry.check_write(offset_bytes, &data)?;
+        assert_eq!(durability, Durability::Volatile);
+        // The power may fail before or after the cache has it.
+        if self.power.below(2) == 0 {
+            self.put(offset_bytes, &data);
+            self.begin().await
+        } else {
+            self.begin().await?;
+            self.put(offset_bytes, &data);
+            Ok(())
+        }
+    }
+
+    async fn flush(&self) -> Result<(), DriveError> {
+        let covered = self.content.borrow().cached.len();
+        self.begin().await?;
+        let content = &mut *self.content.borrow_mut();
+        for (block, bytes) in content.cached.drain(..covered) {
+            content.medium.insert(block, bytes);
+        }
+        Ok(())
+    }
+
+    async fn discard(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), DriveError> {
+        self.geometry.check_range(offset_bytes, length_bytes)?;
+        self.begin().await
+    }
+}
