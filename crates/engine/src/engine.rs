@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::sched::dsfq::{Coordinator, Form};
-use evenkeel_core::ticket::{Cost, Ticket};
+use evenkeel_core::ticket::{Cost, Kind, Ticket};
 use evenkeel_core::time::{Nanos, Span};
 
 use crate::account::Account;
@@ -23,7 +23,7 @@ use crate::policy::{Domain, Sharing, TierPlan};
 use crate::report::{DomainReport, TenantReport};
 use crate::requests::{RequestTable, Status};
 use crate::shares::Shares;
-use crate::tiers::{Serving, Volume};
+use crate::tiers::{Admission, Serving, Step, Volume};
 use crate::units::{Stage, UnitEntry, UnitTable};
 use crate::{Input, Output, Request, Target, Unit};
 
@@ -87,7 +87,7 @@ impl Engine {
             Input::Abandon { slot } => self.abandon(now, slot),
             Input::Policy(domain) => self.apply(now, domain),
             Input::Volume(volume) => self.mount(*volume),
-            Input::Moved { ok } => panic!("no step is under way that could end with {ok}"),
+            Input::Moved { ok } => self.moved(now, ok),
         }
         if now >= self.next_tick {
             self.tick(now);
@@ -99,6 +99,9 @@ impl Engine {
         if let Some((slot, ok)) = self.finished.pop_front() {
             return Output::Finish { slot, ok };
         }
+        if let Some(step) = self.poll_moves(now) {
+            return Output::Move(step);
+        }
         self.wake_lanes(now);
         while let Some(&server) = self.ready.front() {
             if let Some(ticket) = self.lanes[server.index()].poll(now) {
@@ -106,7 +109,8 @@ impl Engine {
             }
             self.ready.pop_front();
         }
-        let earliest = self.lanes.iter().filter_map(Lane::wake_at).min();
+        let hold = self.volume.as_ref().and_then(|volume| volume.deadline());
+        let earliest = self.lanes.iter().filter_map(Lane::wake_at).chain(hold).min();
         earliest.map_or(Output::Idle, Output::WaitUntil)
     }
 
@@ -127,6 +131,7 @@ impl Engine {
                 .map(|(tenant, account)| self.report_of(now, tenant, account))
                 .collect(),
             servers: self.lanes.iter().map(|lane| lane.report(now)).collect(),
+            volume: self.volume.as_ref().map(|volume| volume.report()),
             interference,
             interference_other,
         }
@@ -145,33 +150,55 @@ impl Engine {
     }
 
     fn arrive(&mut self, now: Nanos, request: Request) {
-        match request.target {
-            Target::Server(server) => {
+        match (request.target, &mut self.volume) {
+            (Target::Server(server), volume) => {
                 assert!(server.index() < self.lanes.len(), "no server {server:?}");
+                if let Some(volume) = volume {
+                    volume.step_arrived(request.slot);
+                }
             }
-            Target::Volume => assert!(self.volume.is_some(), "no volume to serve {request:?}"),
+            (Target::Volume, volume) => assert!(volume.is_some(), "no volume for {request:?}"),
         }
         self.accounts[request.tenant.index()].arrived(&request);
         self.shares.touch(request.tenant);
         self.requests.insert(now, request);
         self.enqueue_next(now, request.slot);
+        self.finish_if_over(now, request.slot);
     }
 
     /// Cuts the next unit of a request, if there is one to cut, and queues it.
     fn enqueue_next(&mut self, now: Nanos, slot: u32) {
         let entry = self.requests.entry_mut(slot);
-        let Request { tenant, target, kind, .. } = entry.request;
         let at = entry.cut_bytes;
-        let lanes = &self.lanes;
-        let unit_bytes = |piece: &Piece| Some(lanes[piece.server.index()].scheduling().unit_bytes);
-        let piece = match target {
-            Target::Server(server) => entry.cut(&Direct(server), unit_bytes),
+        let unit_bytes = |server: ServerId| self.lanes[server.index()].scheduling().unit_bytes;
+        let piece = match entry.request.target {
+            Target::Server(server) => entry.cut(&Direct(server), |_| Some(unit_bytes(server))),
             Target::Volume => {
-                let volume = self.volume.as_deref().expect("there is one on arrival");
-                entry.cut(volume, unit_bytes)
+                let volume = self.volume.as_deref_mut().expect("there was one on arrival");
+                let (mut admission, kind) = (Admission::Go, entry.request.kind);
+                let piece = entry.cut(volume, |piece| {
+                    admission = volume.admission(kind, piece);
+                    (admission == Admission::Go).then(|| unit_bytes(piece.server))
+                });
+                if admission != Admission::Go {
+                    return self.keep_back(now, slot, admission);
+                }
+                if piece.is_some() {
+                    volume.queued(now, &entry.request, at);
+                }
+                piece
             }
         };
-        let Some(Piece { server, offset, length: size_bytes }) = piece else { return };
+        if let Some(piece) = piece {
+            self.enqueue(now, slot, at, piece);
+        }
+    }
+
+    /// Queues a unit of a request.
+    fn enqueue(&mut self, now: Nanos, slot: u32, at: u64, piece: Piece) {
+        let Piece { server, offset, length: size_bytes } = piece;
+        let entry = self.requests.entry_mut(slot);
+        let (tenant, kind) = (entry.payer, entry.request.kind);
         let lane = &mut self.lanes[server.index()];
         let scheduling = lane.scheduling();
         let cost = scheduling.cost.cost(kind, size_bytes);
@@ -200,7 +227,55 @@ impl Engine {
     fn mount(&mut self, volume: Volume) {
         let plan = self.plan.as_ref().expect("the policy has a volume");
         assert!(self.volume.is_none(), "a volume is opened once");
-        self.volume = Some(Box::new(Serving::new(volume, plan)));
+        let tiers = plan.servers.iter().map(|server| self.lanes[server.index()].scheduling());
+        let serving = Serving::new(volume, plan, self.accounts.len(), tiers);
+        self.volume = Some(Box::new(serving));
+    }
+
+    /// A piece of a request may not go to its place: it waits for the end of a move, at whose cost
+    /// the move goes on meanwhile, or the request fails.
+    fn keep_back(&mut self, now: Nanos, slot: u32, admission: Admission) {
+        if admission == Admission::Refuse {
+            return self.stop(now, slot, Status::Failed);
+        }
+        let tenant = self.requests.entry_mut(slot).payer;
+        let volume = self.volume.as_mut().expect("it has kept the piece back");
+        if let Some(step) = volume.hold(slot, tenant) {
+            self.charge(now, step, tenant);
+        }
+    }
+
+    /// From now on a request is paid by this tenant; what of it is queued stands in line again.
+    fn charge(&mut self, now: Nanos, slot: u32, tenant: TenantId) {
+        let entry = self.requests.entry_mut(slot);
+        entry.payer = tenant;
+        if let Some(handle) = entry.queued_unit.take() {
+            let UnitEntry { server, offset, at, ticket, .. } = self.take_back(now, handle);
+            let piece = Piece { server, offset, length: ticket.size_bytes };
+            self.enqueue(now, slot, at, piece);
+        }
+    }
+
+    /// The next step of a move, if it is time for one.
+    fn poll_moves(&mut self, now: Nanos) -> Option<Step> {
+        let volume = self.volume.as_deref_mut().filter(|volume| volume.is_due(now))?;
+        let step = volume.poll(now, &self.units);
+        self.release(now);
+        step
+    }
+
+    fn moved(&mut self, now: Nanos, ok: bool) {
+        let volume = self.volume.as_deref_mut().expect("steps are of a volume");
+        volume.moved(now, ok, &self.units);
+        self.release(now);
+    }
+
+    /// Requests that waited for a move go on.
+    fn release(&mut self, now: Nanos) {
+        while let Some(slot) = self.volume.as_mut().and_then(|volume| volume.take_released()) {
+            self.enqueue_next(now, slot);
+            self.finish_if_over(now, slot);
+        }
     }
 
     fn dispatch(&mut self, now: Nanos, ticket: Ticket) -> Unit {
@@ -221,9 +296,16 @@ impl Engine {
         Unit { unit: ticket.slot, slot, server, kind, offset, at, length }
     }
 
-    fn done(&mut self, now: Nanos, handle: u32, ok: bool) {
+    fn done(&mut self, now: Nanos, handle: u32, mut ok: bool) {
         let unit = self.units.remove(handle);
         assert!(unit.stage == Stage::InService, "unit {handle} is not with the backend");
+        if let Some(volume) = &mut self.volume {
+            volume.ended(&unit);
+            let target = self.requests.entry_mut(unit.request).request.target;
+            if unit.ticket.kind == Kind::Flush && target == Target::Volume {
+                ok &= volume.is_flush_honest(unit.ticket.tenant, unit.server);
+            }
+        }
         self.accounts[unit.ticket.tenant.index()].served(now, &unit);
         self.shares.touch(unit.ticket.tenant);
         self.lanes[unit.server.index()].served(now, &unit);
@@ -252,19 +334,33 @@ impl Engine {
             entry.status = status;
         }
         if let Some(handle) = entry.queued_unit.take() {
-            let unit = self.units.remove(handle);
-            self.lanes[unit.server.index()].withdraw(now, unit.ticket);
-            self.accounts[unit.ticket.tenant.index()].backlog.leave(now);
-            if let Some(coordinator) = &mut self.coordinator {
-                coordinator.forget(unit.server, &unit.ticket);
+            let unit = self.take_back(now, handle);
+            if let Some(volume) = &mut self.volume {
+                volume.ended(&unit);
             }
-            self.make_ready(unit.server);
+        } else if let Some(volume) = &mut self.volume {
+            volume.withdraw(slot);
         }
+    }
+
+    /// Takes a queued unit out of its queue.
+    fn take_back(&mut self, now: Nanos, handle: u32) -> UnitEntry {
+        let unit = self.units.remove(handle);
+        self.lanes[unit.server.index()].withdraw(now, unit.ticket);
+        self.accounts[unit.ticket.tenant.index()].backlog.leave(now);
+        if let Some(coordinator) = &mut self.coordinator {
+            coordinator.forget(unit.server, &unit.ticket);
+        }
+        self.make_ready(unit.server);
+        unit
     }
 
     fn finish_if_over(&mut self, now: Nanos, slot: u32) {
         if self.requests.entry_mut(slot).is_over() {
             let entry = self.requests.remove(slot);
+            if let Some(volume) = &mut self.volume {
+                volume.finished(slot);
+            }
             self.accounts[entry.request.tenant.index()].finished(now, &entry);
             self.finished.push_back((slot, entry.status == Status::Cut));
         }
@@ -317,6 +413,10 @@ impl Engine {
         lane::configure(&mut self.lanes, now, domain);
         self.coordinate(domain, is_wider);
         self.plan.clone_from(&domain.tiers);
+        if let (Some(volume), Some(plan)) = (&mut self.volume, &self.plan) {
+            let tiers = plan.servers.iter().map(|server| self.lanes[server.index()].scheduling());
+            volume.configure(plan, self.accounts.len(), tiers);
+        }
         self.ready.clear();
         for (server, lane) in (0..).map(ServerId).zip(&mut self.lanes) {
             let _ = lane.make_ready();

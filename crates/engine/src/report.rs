@@ -7,6 +7,8 @@ use evenkeel_core::histogram::Histogram;
 use evenkeel_core::id::TenantId;
 use evenkeel_core::time::{Nanos, Span};
 
+pub use crate::tiers::{MovesReport, Stopped, TierReport, VolumeReport};
+
 /// The accounts of one scheduling domain.
 #[derive(Clone, Debug, Default)]
 pub struct DomainReport {
@@ -16,6 +18,8 @@ pub struct DomainReport {
     pub tenants: Vec<TenantReport>,
     /// By server.
     pub servers: Vec<ServerReport>,
+    /// The tiered volume, if the domain serves one and it is open.
+    pub volume: Option<VolumeReport>,
     /// Who waited because of whom, most first; at most [`crate::attribution::TOP_PAIRS`] pairs.
     pub interference: Vec<Interference>,
     /// Wait in all that went to pairs which the bounded table no longer holds.

@@ -17,6 +17,7 @@
 //! Of a request whose bytes lie in several places, each piece ([`Placement`]) is cut like a request
 //! of its own. A flush is one unit for each server that holds something.
 
+use evenkeel_core::id::TenantId;
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
 
@@ -33,6 +34,8 @@ pub(crate) const EFFECT_UNITS_IN_SERVICE: u32 = 32;
 pub(crate) struct RequestEntry {
     /// As it arrived.
     pub(crate) request: Request,
+    /// Who pays for its units: whoever asks, unless somebody waits for it.
+    pub(crate) payer: TenantId,
     /// When it arrived.
     pub(crate) arrived: Nanos,
     /// Bytes of it that have become units.
@@ -72,6 +75,7 @@ impl RequestEntry {
     fn free(request: Request) -> Self {
         Self {
             request,
+            payer: request.tenant,
             arrived: Nanos::ZERO,
             cut_bytes: 0,
             flushed: 0,

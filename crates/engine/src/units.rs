@@ -72,6 +72,11 @@ impl UnitTable {
         gone
     }
 
+    /// The units that are queued or with a backend.
+    pub(crate) fn live(&self) -> impl Iterator<Item = &UnitEntry> {
+        self.entries.iter().filter(|unit| unit.stage != Stage::Free)
+    }
+
     /// The unit of this handle.
     pub(crate) fn entry_mut(&mut self, handle: u32) -> &mut UnitEntry {
         &mut self.entries[handle as usize]

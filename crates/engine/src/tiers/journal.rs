@@ -12,7 +12,7 @@
 use super::format::checkpoint::{self, CheckpointHead};
 use super::format::journal::Record;
 use super::format::{BLOCK, BLOCK_BYTES, Block, PLACES_PER_BLOCK, VolumeId};
-use super::layout::{JOURNAL_COPIES, Layout};
+use super::layout::{COPIES, Layout};
 use super::map::{Place, TierMap};
 
 /// Where the notes stand.
@@ -46,11 +46,6 @@ impl Journal {
         self.volume
     }
 
-    /// The sequence number of the next record.
-    pub(crate) fn next(&self) -> u64 {
-        self.next
-    }
-
     /// Whether a map must be written before the next record.
     pub(crate) fn needs_checkpoint(&self, layout: &Layout) -> bool {
         self.next - 1 - self.checkpoint.sequence >= u64::from(layout.journal_records / 2)
@@ -67,7 +62,7 @@ impl Journal {
         let record = Record { sequence: self.next, extent, from, to };
         let start = layout.record_offset(self.next);
         bytes.clear();
-        for copy in 0..JOURNAL_COPIES {
+        for copy in 0..COPIES as u64 {
             push_block(bytes, |block| {
                 record.encode(self.volume, start + copy * BLOCK_BYTES, block);
             });

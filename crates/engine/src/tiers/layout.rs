@@ -25,7 +25,8 @@ const JOURNAL_RECORDS_MIN: u32 = 64;
 /// Bytes of the two heads of a tier.
 const HEADS_BYTES: u64 = 2 * BLOCK_BYTES;
 /// A record stands in the journal twice, side by side.
-pub(super) const JOURNAL_COPIES: u64 = 2;
+pub(super) const COPIES: usize = 2;
+const JOURNAL_COPIES: u64 = COPIES as u64;
 
 /// What lies where. Offsets and sizes are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]

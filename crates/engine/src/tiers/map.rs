@@ -32,7 +32,7 @@ impl Place {
     /// The place of this slot.
     pub fn new(tier: usize, slot: u32) -> Self {
         assert!(tier < crate::policy::TIERS_MAX && slot < SLOTS_MAX, "a place has 32 bits");
-        Self((tier as u32) << SLOT_BITS | slot)
+        Self(u32::try_from(tier).expect("below the bound") << SLOT_BITS | slot)
     }
 
     /// The tier, counted from the slowest.

@@ -25,20 +25,26 @@
 //!
 //! Format, rules and recovery are told in `docs/tiered-volumes.md`.
 
+mod choice;
 pub mod format;
 mod heads;
+mod heat;
 mod journal;
 pub mod layout;
 pub mod map;
+mod moves;
 mod opening;
 mod refusal;
+mod report;
 mod serving;
 mod step;
 mod volume;
 
 pub use format::VolumeId;
+pub use moves::{HOLD_MAX, MovesReport, NOTE_ATTEMPTS, PASSES_MAX, Stopped};
 pub use opening::{Answer, Ask, Opening, TierDevice};
 pub use refusal::{Refusal, RefusalReason};
-pub(crate) use serving::Serving;
+pub use report::{TierReport, VolumeReport};
+pub(crate) use serving::{Admission, Serving};
 pub use step::{STEP_BYTES_MAX, Step, StepKind};
 pub use volume::Volume;

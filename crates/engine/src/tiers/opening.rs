@@ -21,7 +21,7 @@ use super::format::journal::Record;
 use super::format::{BLOCK, BLOCK_BYTES, Block, VolumeId};
 use super::heads::{self, Verdict};
 use super::journal::{Checkpoint, Journal};
-use super::layout::{JOURNAL_COPIES, Layout};
+use super::layout::{COPIES, Layout};
 use super::map::{Place, TierMap};
 use super::refusal::{Refusal, RefusalReason};
 use super::step::STEP_BYTES_MAX;
@@ -135,10 +135,11 @@ enum Task {
 
 /// Both copies of a record, as far as they are whole.
 #[derive(Clone, Copy, Debug, Default)]
-struct Pair([Option<Record>; JOURNAL_COPIES as usize]);
+struct Pair([Option<Record>; COPIES]);
 
 /// Blocks that are read or written at once.
-const BLOCKS_AT_ONCE: u32 = (STEP_BYTES_MAX / BLOCK_BYTES) as u32;
+const BLOCKS_AT_ONCE: u32 = 256;
+const _: () = assert!(BLOCKS_AT_ONCE as u64 * BLOCK_BYTES == STEP_BYTES_MAX);
 
 impl Opening {
     /// Begins to open these devices, the slowest first. If they are blank, a volume of the name
@@ -402,10 +403,11 @@ impl Opening {
         let records = u64::from(self.layout().journal_records);
         for (offset, block) in offsets(start).zip(blocks.unwrap_or_default()) {
             let index = (offset - journal_offset) / BLOCK_BYTES;
-            let (pair, copy) = (index / JOURNAL_COPIES, index % JOURNAL_COPIES);
+            let index = usize::try_from(index).expect("the journal is in memory");
+            let (pair, copy) = (index / COPIES, index % COPIES);
             let record = Record::decode(self.volume, offset, block);
-            let record = record.filter(|record| record.sequence % records == pair);
-            self.pairs[pair as usize].0[copy as usize] = record;
+            let fits = |record: &Record| record.sequence % records == pair as u64;
+            self.pairs[pair].0[copy] = record.filter(fits);
         }
     }
 
@@ -435,8 +437,13 @@ impl Opening {
     }
 
     fn record(&self, layout: &Layout, sequence: u64) -> Option<Record> {
+        let pair = self.pair(layout, sequence);
+        pair.newest().filter(|record| record.sequence == sequence)
+    }
+
+    fn pair(&self, layout: &Layout, sequence: u64) -> &Pair {
         let index = sequence % u64::from(layout.journal_records);
-        self.pairs[index as usize].newest().filter(|record| record.sequence == sequence)
+        &self.pairs[usize::try_from(index).expect("the journal is in memory")]
     }
 
     /// Where one copy of a record in force is not whole, it is written again.
@@ -444,8 +451,7 @@ impl Opening {
         let in_force: Vec<_> =
             before.filter_map(|before| self.record(layout, before + 1)).collect();
         for record in in_force {
-            let index = record.sequence % u64::from(layout.journal_records);
-            let copies = self.pairs[index as usize].0;
+            let copies = self.pair(layout, record.sequence).0;
             for (offset, copy) in offsets(layout.record_offset(record.sequence)).zip(copies) {
                 if copy != Some(record) {
                     self.tasks.push_back(Task::WriteRecord { offset, record });

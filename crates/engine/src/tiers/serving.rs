@@ -1,53 +1,368 @@
 //! A volume in service: what the engine asks it on the way of every request.
+//!
+//! It knows where bytes lie, counts who asks for what, lets writes wait for a move that is nearly
+//! done, and decides when the mover takes its next step and on whose account: that of the tenant
+//! whose write has waited longest, so that nobody waits for a share that is not his own; else the
+//! mover's.
 
-use evenkeel_core::id::ServerId;
+use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::ticket::Kind;
+use evenkeel_core::time::Nanos;
 
+use super::choice::Chooser;
+use super::heat::{Access, Heat};
+use super::map::Place;
+use super::moves::{Change, Mover, Mutant};
+use super::report::{TierReport, VolumeReport};
+use super::step::{Step, StepKind};
 use super::volume::Volume;
 use crate::placement::{Piece, Placement};
-use crate::policy::TierPlan;
+use crate::policy::{Moves, Scheduling, TIERS_MAX, TierPlan};
+use crate::units::{Stage, UnitEntry, UnitTable};
 
 /// The volume of a domain, with the servers that its tiers are.
 pub(crate) struct Serving {
     volume: Volume,
-    /// By tier.
-    servers: Vec<ServerId>,
+    plan: TierPlan,
     /// Bits of a volume's offset that lie within an extent.
     extent_bits: u32,
+    heat: Heat,
+    chooser: Chooser,
+    pub(super) mover: Mover,
     /// What the step that writes notes has to write.
     note: Vec<u8>,
+    /// The step under way.
+    step: Option<Step>,
+    /// The request that it has become.
+    step_slot: Option<u32>,
+    /// Requests whose next piece has to wait, oldest first.
+    held: Vec<(u32, TenantId)>,
+    /// Requests that may go on.
+    released: Vec<u32>,
+    /// A slot that was left, and the units that still refer to it.
+    vacating: Option<(Place, u32)>,
+    /// Something has happened that the mover may go on after.
+    is_due: bool,
+    /// By tenant: units that went to each tier.
+    hits: Vec<[u64; TIERS_MAX]>,
+    /// By tenant, a bit per tier: a flush of the mover failed there, and the drive may have told
+    /// nobody else that it lost something.
+    unheard: Vec<u8>,
+}
+
+/// Whether a piece may go to its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// It may.
+    Go,
+    /// It has to wait for a move.
+    Wait,
+    /// It is a write to an extent that can only be read.
+    Refuse,
 }
 
 impl Serving {
     /// Begins to serve.
-    pub(crate) fn new(volume: Volume, plan: &TierPlan) -> Self {
-        assert!(plan.servers.len() == volume.layout.tiers.len(), "a server for each tier");
-        let extent_bits = volume.layout.extent_bytes.trailing_zeros();
-        Self { volume, servers: plan.servers.clone(), extent_bits, note: Vec::new() }
+    pub(crate) fn new<'a>(
+        volume: Volume,
+        plan: &TierPlan,
+        tenants: usize,
+        tiers: impl Iterator<Item = &'a Scheduling>,
+    ) -> Self {
+        let extent_bytes = volume.layout.extent_bytes;
+        let mut serving = Self {
+            plan: plan.clone(),
+            extent_bits: extent_bytes.trailing_zeros(),
+            heat: Heat::new(volume.map.extents()),
+            chooser: Chooser::new(volume.layout.tiers.len()),
+            mover: Mover::default(),
+            note: Vec::new(),
+            step: None,
+            step_slot: None,
+            held: Vec::new(),
+            released: Vec::new(),
+            vacating: None,
+            is_due: true,
+            hits: Vec::new(),
+            unheard: Vec::new(),
+            volume,
+        };
+        serving.configure(plan, tenants, tiers);
+        serving
+    }
+
+    /// Puts a policy in force. A move under way goes on.
+    pub(crate) fn configure<'a>(
+        &mut self,
+        plan: &TierPlan,
+        tenants: usize,
+        tiers: impl Iterator<Item = &'a Scheduling>,
+    ) {
+        assert!(plan.servers.len() == self.volume.layout.tiers.len(), "a server for each tier");
+        assert!(plan.servers == self.plan.servers, "tiers keep their servers");
+        self.plan = plan.clone();
+        self.unheard.resize(tenants.max(self.unheard.len()), 0);
+        self.chooser.configure(self.volume.layout.extent_bytes, tiers);
     }
 
     /// What the step that writes notes has to write.
     pub(crate) fn note_bytes(&self) -> &[u8] {
         &self.note
     }
+
+    /// Whether a piece of such a request may go to its place.
+    pub(crate) fn admission(&self, kind: Kind, piece: &Piece) -> Admission {
+        if !changes_content(kind) || !self.is_at(self.mover.source(), piece.server, piece.offset) {
+            Admission::Go
+        } else if self.mover.is_in_doubt() {
+            Admission::Refuse
+        } else if self.mover.is_holding() {
+            Admission::Wait
+        } else {
+            Admission::Go
+        }
+    }
+
+    /// A unit of a request is about to be queued; `at` is where in the request it begins.
+    pub(crate) fn queued(&mut self, now: Nanos, request: &crate::Request, at: u64) {
+        if !matches!(request.kind, Kind::Read | Kind::Write) || request.length == 0 {
+            return;
+        }
+        let (tenant, offset) = (request.tenant, request.offset + at);
+        let extent = self.extent_of(offset);
+        let place = self.volume.map.place(extent);
+        if tenant.index() >= self.hits.len() {
+            self.hits.resize(tenant.index() + 1, [0; TIERS_MAX]);
+        }
+        self.hits[tenant.index()][place.tier()] += 1;
+        if self.plan.moves == Moves::Off {
+            return;
+        }
+        let access = Access {
+            tenant,
+            extent,
+            offset,
+            request_end: request.offset + request.length,
+            is_first: at == 0,
+            at_start: offset & ((1 << self.extent_bits) - 1) == 0,
+        };
+        if let Some(heat) = self.heat.touch(now, &access) {
+            let fastest = self.volume.layout.fastest();
+            self.is_due |= self.chooser.touched(extent, heat, place, fastest);
+        }
+    }
+
+    /// A unit is over, be it that the backend has answered or that it was taken back.
+    pub(crate) fn ended(&mut self, unit: &UnitEntry) {
+        let (server, offset) = (unit.server, unit.offset);
+        if changes_content(unit.ticket.kind) && self.is_at(self.mover.source(), server, offset) {
+            let into = offset & ((1 << self.extent_bits) - 1);
+            let was_sent = unit.stage == Stage::InService;
+            self.is_due |= self.mover.write_ended(into, unit.ticket.size_bytes, was_sent);
+        }
+        if let Some((place, units)) = self.vacating
+            && self.is_at(Some(place), server, offset)
+        {
+            self.vacate(place, units - 1);
+        }
+    }
+
+    /// A client's request has to wait. If it is the first, the request that the step under way has
+    /// become is returned: it is the client's to pay from now on.
+    pub(crate) fn hold(&mut self, slot: u32, tenant: TenantId) -> Option<u32> {
+        if self.held.iter().any(|(held, _)| *held == slot) {
+            return None;
+        }
+        self.held.push((slot, tenant));
+        self.step_slot.filter(|_| self.held.len() == 1)
+    }
+
+    /// A request waits no longer, since its client is gone.
+    pub(crate) fn withdraw(&mut self, slot: u32) {
+        self.held.retain(|(held, _)| *held != slot);
+        self.released.retain(|released| *released != slot);
+    }
+
+    /// A request that may go on.
+    pub(crate) fn take_released(&mut self) -> Option<u32> {
+        self.released.pop()
+    }
+
+    /// The step under way has become this request.
+    pub(crate) fn step_arrived(&mut self, slot: u32) {
+        assert!(self.mover.is_step_under_way() && self.step_slot.is_none(), "one step at a time");
+        self.step_slot = Some(slot);
+    }
+
+    /// This request is over.
+    pub(crate) fn finished(&mut self, slot: u32) {
+        self.step_slot.take_if(|step| *step == slot);
+    }
+
+    /// Whether [`Self::poll`] has something to decide.
+    pub(crate) fn is_due(&self, now: Nanos) -> bool {
+        self.is_due || self.deadline().is_some_and(|at| at <= now)
+    }
+
+    /// When the mover wants to be polled although nothing happens.
+    pub(crate) fn deadline(&self) -> Option<Nanos> {
+        self.mover.deadline()
+    }
+
+    /// Decides what the mover does next.
+    pub(crate) fn poll(&mut self, now: Nanos, units: &UnitTable) -> Option<Step> {
+        self.is_due = false;
+        if self.mover.is_idle(now) && self.vacating.is_none() {
+            self.begin(now);
+        }
+        let (mut change, mut wanted) = self.mover.poll(now, &mut self.volume, &mut self.note);
+        self.take_change(change, units);
+        if change == Change::Held {
+            (change, wanted) = self.mover.poll(now, &mut self.volume, &mut self.note);
+            self.take_change(change, units);
+        }
+        let wanted = wanted?;
+        self.step = Some(Step {
+            kind: wanted.kind,
+            server: self.plan.servers[wanted.tier],
+            offset: wanted.offset,
+            length: wanted.length,
+            tenant: self.held.first().map_or(self.plan.mover, |(_, tenant)| *tenant),
+        });
+        self.step
+    }
+
+    /// The step under way is over.
+    pub(crate) fn moved(&mut self, now: Nanos, ok: bool, units: &UnitTable) {
+        let step = self.step.take().expect("no step is under way");
+        self.step_slot = None;
+        self.is_due = true;
+        let hides = self.mover.is_mutated(Mutant::ForgetFlush);
+        if !ok && step.kind == StepKind::Flush && !hides {
+            let tier = self.plan.servers.iter().position(|server| *server == step.server);
+            let tier = tier.expect("steps go to tiers");
+            self.unheard.iter_mut().for_each(|tiers| *tiers |= 1 << tier);
+        }
+        let change = self.mover.step_ended(now, ok, &mut self.volume);
+        self.take_change(change, units);
+    }
+
+    /// A flush of a tenant went well at this server. False if it has to fail all the same, since a
+    /// flush of the mover has failed there, and drives report a loss only once.
+    pub(crate) fn is_flush_honest(&mut self, tenant: TenantId, server: ServerId) -> bool {
+        let Some(unheard) = self.unheard.get_mut(tenant.index()).filter(|tiers| **tiers > 0) else {
+            return true;
+        };
+        let tier = self.plan.servers.iter().position(|one| *one == server);
+        let bit = tier.map_or(0, |tier| 1 << tier);
+        let is_honest = *unheard & bit == 0;
+        *unheard &= !bit;
+        is_honest
+    }
+
+    /// The accounts.
+    pub(crate) fn report(&self) -> VolumeReport {
+        let map = &self.volume.map;
+        let mut used = [0_u32; TIERS_MAX];
+        map.places().iter().for_each(|place| used[place.tier()] += 1);
+        let tiers = self.plan.servers.iter().zip(used).enumerate();
+        VolumeReport {
+            tiers: tiers
+                .map(|(tier, (&server, used_slots))| TierReport {
+                    server,
+                    slots: map.slots(tier),
+                    free_slots: map.free_slots(tier),
+                    used_slots,
+                })
+                .collect(),
+            hits: self.hits.clone(),
+            moves: self.mover.report(),
+        }
+    }
+
+    /// Begins what is worth doing, if anything is.
+    fn begin(&mut self, now: Nanos) {
+        if self.plan.moves == Moves::Off {
+            return;
+        }
+        if self.volume.journal.needs_checkpoint(&self.volume.layout) {
+            self.mover.begin_map();
+        } else if let Some(choice) = self.chooser.look(now, &self.volume.map, &self.heat) {
+            self.mover.begin(choice, &mut self.volume);
+        }
+    }
+
+    fn take_change(&mut self, change: Change, units: &UnitTable) {
+        match change {
+            Change::None => {}
+            Change::Held => {
+                let source = self.mover.source();
+                let is_write = |unit: &&UnitEntry| {
+                    changes_content(unit.ticket.kind)
+                        && self.is_at(source, unit.server, unit.offset)
+                };
+                let under_way = units.live().filter(is_write).count();
+                self.mover.drain(u32::try_from(under_way).expect("units are numbered by u32"));
+            }
+            Change::Released => self.release_held(),
+            Change::Switched { from } => {
+                let refer = |unit: &&UnitEntry| self.is_at(Some(from), unit.server, unit.offset);
+                let left = u32::try_from(units.live().filter(refer).count());
+                let left = left.expect("units are numbered by u32");
+                let frees_early = self.mover.is_mutated(Mutant::FreeEarly);
+                self.vacate(from, if frees_early { 0 } else { left });
+                self.release_held();
+            }
+        }
+    }
+
+    fn release_held(&mut self) {
+        self.released.extend(self.held.drain(..).rev().map(|(slot, _)| slot));
+    }
+
+    /// So many units still refer to a slot that was left.
+    fn vacate(&mut self, place: Place, units: u32) {
+        self.vacating = (units > 0).then_some((place, units));
+        if units == 0 {
+            self.volume.map.release(place);
+            self.is_due = true;
+        }
+    }
+
+    fn extent_of(&self, offset: u64) -> u32 {
+        // An empty request may stand at the very end.
+        let last = self.volume.map.extents() - 1;
+        u32::try_from(offset >> self.extent_bits).map_or(last, |extent| extent.min(last))
+    }
+
+    /// Whether an offset of a server lies in this place.
+    fn is_at(&self, place: Option<Place>, server: ServerId, offset: u64) -> bool {
+        place.is_some_and(|place| {
+            let start = self.volume.layout.slot_offset(place.tier(), place.slot());
+            self.plan.servers[place.tier()] == server
+                && (start..start + self.volume.layout.extent_bytes).contains(&offset)
+        })
+    }
 }
 
 impl Placement for Serving {
     fn piece(&self, _: Kind, offset: u64, length: u64) -> Piece {
-        // An empty request may stand at the very end.
-        let last = self.volume.map.extents() - 1;
-        let extent = u32::try_from(offset >> self.extent_bits).map_or(last, |one| one.min(last));
+        let extent = self.extent_of(offset);
         let place = self.volume.map.place(extent);
         let into = offset - (u64::from(extent) << self.extent_bits);
         let left = (1 << self.extent_bits) - into;
         Piece {
-            server: self.servers[place.tier()],
+            server: self.plan.servers[place.tier()],
             offset: self.volume.layout.slot_offset(place.tier(), place.slot()) + into,
             length: length.min(left),
         }
     }
 
     fn flushed(&self, index: usize) -> Option<ServerId> {
-        self.servers.get(index).copied()
+        self.plan.servers.get(index).copied()
     }
+}
+
+fn changes_content(kind: Kind) -> bool {
+    matches!(kind, Kind::Write | Kind::Trim | Kind::WriteZeroes)
 }

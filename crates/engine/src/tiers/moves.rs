@@ -1,0 +1,499 @@
+//! One extent on its way to another slot, step by step, so that a power cut at any point leaves
+//! either place with all that was ever acknowledged.
+//!
+//! ```text
+//!          clients write: what they wrote is copied again      clients' writes are held
+//!        |---------------------------------------------|------------------------------------|
+//!  begin: read, write, read, write, ..   little is left: drain, read, write the rest,
+//!                                                        flush target, record, flush record
+//!                                                                        switch, release -->
+//!                                                  slot free once nobody reads there any more
+//! ```
+//!
+//! - The **drain** waits for writes that are with the old place's server or its queue. From then on
+//!   the extent does not change, so that old and new place are alike when the record becomes durable
+//!   at an instant that nobody knows: whichever place a reopened volume finds in force, it is right.
+//! - The **target is flushed before the record is written**. So the record never points to bytes
+//!   that a power cut takes back, whatever was forced or flushed at the old place.
+//! - The **switch comes after the record's flush**. So no write that is acknowledged at the new
+//!   place can be lost with the record.
+//! - The **old slot is taken again only when no unit refers to it**: reads that were queued before
+//!   the switch still go there.
+//!
+//! # When a step fails
+//!
+//! Before the record, the move ends and the old place stays in force. The new slot is left alone
+//! until the volume is opened anew, since a write that was answered with an error may still come
+//! through. If the record or its flush fails, nobody knows which place a reopened volume would find
+//! in force; the same bytes are written and flushed again, which settles it. If that fails
+//! [`NOTE_ATTEMPTS`] times, moving stops and the extent becomes **read-only**: reads are right in
+//! both places, a write would be in one place only, and is answered with an error.
+//!
+//! # When it takes too long
+//!
+//! Where clients write faster than the mover copies, the move is given up after copying the extent
+//! [`PASSES_MAX`] times over, or when writes would be held for longer than [`HOLD_MAX`].
+
+use evenkeel_core::time::{Nanos, Span};
+
+use super::choice::Choice;
+use super::map::Place;
+use super::step::{STEP_BYTES_MAX, StepKind};
+use super::volume::Volume;
+
+/// The longest that writes are held before the record is written.
+pub const HOLD_MAX: Span = Span::from_millis(500);
+/// How often the record is written before moving stops.
+pub const NOTE_ATTEMPTS: u32 = 3;
+/// How many times an extent may be copied before the move is given up.
+pub const PASSES_MAX: u64 = 4;
+/// After a move that came to nothing, the next one begins no earlier than so much later.
+const REST: Span = Span::from_secs(10);
+/// Most parts of an extent whose copying is kept apart, and the least bytes of one.
+const PARTS_MAX: u64 = 64;
+const PART_BYTES_MIN: u64 = 4096;
+/// Blocks of the map that one step writes.
+const MAP_BLOCKS: u32 = 256;
+
+/// Why moving has stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// The journal cannot be written, and of this extent nobody knows where a reopened volume would
+    /// find it; it can be read, but not written.
+    InDoubt {
+        /// The extent.
+        extent: u32,
+    },
+    /// The map cannot be written anew, and the journal is full.
+    MapNotWritten,
+}
+
+/// What moving has come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MovesReport {
+    /// Moves that were completed.
+    pub done: u64,
+    /// Moves that were given up, since clients wrote too much or waited too long.
+    pub given_up: u64,
+    /// Moves that ended with an error of a tier.
+    pub failed: u64,
+    /// Bytes that were copied.
+    pub copied_bytes: u64,
+    /// Why moving has stopped, if it has.
+    pub stopped: Option<Stopped>,
+}
+
+/// A step of a move, before it is known who pays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Wanted {
+    pub(super) kind: StepKind,
+    pub(super) tier: usize,
+    pub(super) offset: u64,
+    pub(super) length: u64,
+}
+
+/// What a decision of the mover changes for the clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// Nothing.
+    None,
+    /// Writes to the extent are held from now on; those under way have to be counted.
+    Held,
+    /// Writes to the extent are held no longer.
+    Released,
+    /// As before, and the extent is in its new place; units that refer to this one have to be
+    /// counted.
+    Switched {
+        /// The old place.
+        from: Place,
+    },
+}
+
+/// Moves extents, one at a time. See the [module](self).
+#[derive(Debug, Default)]
+pub(super) struct Mover {
+    phase: Phase,
+    is_step_under_way: bool,
+    job: Option<Job>,
+    /// No move begins before this instant.
+    rest_until: Nanos,
+    report: MovesReport,
+    #[cfg(test)]
+    pub(super) mutant: Option<Mutant>,
+}
+
+/// What the mover does next, or does now if a step is under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Idle,
+    /// Choose what to copy next.
+    Copy,
+    Read(Run),
+    Write(Run),
+    /// Wait for the writes under way.
+    Drain,
+    FlushTarget,
+    Note {
+        attempt: u32,
+    },
+    FlushNote {
+        attempt: u32,
+    },
+    /// Write the map anew, from this block on.
+    WriteMap {
+        first: u32,
+    },
+    FlushMap,
+}
+
+/// Parts of an extent that follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    offset: u64,
+    length: u64,
+}
+
+#[derive(Debug)]
+struct Job {
+    extent: u32,
+    from: Place,
+    to: Place,
+    /// Bytes of a part.
+    part_bytes: u64,
+    /// A bit for each part that is not yet copied as it is.
+    dirty: u64,
+    copied_bytes: u64,
+    /// Since when writes are held.
+    held_since: Option<Nanos>,
+    /// Writes under way, counted once they are held.
+    writers: u32,
+}
+
+/// Rules that tests break, one at a time, to see that they would notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mutant {
+    /// What was written meanwhile is not copied again.
+    CopyOnce,
+    /// Writes are not held.
+    SkipHold,
+    /// Nobody waits for the writes under way.
+    SkipDrain,
+    /// The target is not flushed.
+    SkipTargetFlush,
+    /// The switch does not wait for the record.
+    SkipNote,
+    /// The switch does not wait for the record's flush.
+    SkipNoteFlush,
+    /// A record that may be there or not counts as not there.
+    IgnoreDoubt,
+    /// The old slot is free at once.
+    FreeEarly,
+    /// A flush that failed for the mover is of no concern to the clients.
+    ForgetFlush,
+}
+
+impl Mover {
+    /// What was moved so far.
+    pub(super) fn report(&self) -> MovesReport {
+        self.report
+    }
+
+    /// Whether something new could begin.
+    pub(super) fn is_idle(&self, now: Nanos) -> bool {
+        self.phase == Phase::Idle && self.report.stopped.is_none() && now >= self.rest_until
+    }
+
+    /// Whether a step is under way.
+    pub(super) fn is_step_under_way(&self) -> bool {
+        self.is_step_under_way
+    }
+
+    /// The place whose writes matter, that of the extent under way.
+    pub(super) fn source(&self) -> Option<Place> {
+        self.job.as_ref().map(|job| job.from)
+    }
+
+    /// Whether writes to the extent under way are held.
+    pub(super) fn is_holding(&self) -> bool {
+        self.job.as_ref().is_some_and(|job| job.held_since.is_some())
+            && !self.is_mutated(Mutant::SkipHold)
+    }
+
+    /// Whether writes to the extent under way are refused for good.
+    pub(super) fn is_in_doubt(&self) -> bool {
+        matches!(self.report.stopped, Some(Stopped::InDoubt { .. }))
+    }
+
+    /// When the mover wants to be polled although nothing happens.
+    pub(super) fn deadline(&self) -> Option<Nanos> {
+        let job = self.job.as_ref().filter(|_| self.phase == Phase::Drain)?;
+        job.held_since.map(|since| since + HOLD_MAX)
+    }
+
+    /// Begins a move, if there is a slot for it.
+    pub(super) fn begin(&mut self, choice: Choice, volume: &mut Volume) {
+        assert!(self.job.is_none(), "one move at a time");
+        let Some(to) = volume.map.take_free(choice.tier) else { return };
+        let extent_bytes = volume.layout.extent_bytes;
+        let part_bytes = (extent_bytes / PARTS_MAX).max(PART_BYTES_MIN);
+        self.job = Some(Job {
+            extent: choice.extent,
+            from: volume.map.place(choice.extent),
+            to,
+            part_bytes,
+            dirty: u64::MAX >> (PARTS_MAX - extent_bytes / part_bytes),
+            copied_bytes: 0,
+            held_since: None,
+            writers: 0,
+        });
+        self.phase = Phase::Copy;
+    }
+
+    /// Begins to write the map anew.
+    pub(super) fn begin_map(&mut self) {
+        assert!(self.job.is_none(), "one thing at a time");
+        self.phase = Phase::WriteMap { first: 0 };
+    }
+
+    /// So many writes were under way when writes began to be held.
+    pub(super) fn drain(&mut self, writers: u32) {
+        let writers = if self.is_mutated(Mutant::SkipDrain) { 0 } else { writers };
+        self.job.as_mut().expect("writes are held for a move").writers = writers;
+    }
+
+    /// A write to the place of the extent under way is over, well or not: what it touched has to be
+    /// copied again. `offset` counts from the extent's start. True if it was the last to wait for.
+    pub(super) fn write_ended(&mut self, offset: u64, length: u64, was_sent: bool) -> bool {
+        let copies_once = self.is_mutated(Mutant::CopyOnce);
+        let Some(job) = &mut self.job else { return false };
+        if was_sent && length > 0 && !copies_once {
+            job.mark(offset, length);
+        }
+        job.held_since.is_some() && job.writers > 0 && {
+            job.writers -= 1;
+            job.writers == 0
+        }
+    }
+
+    /// Decides what to do next, if no step is under way; at most one change or step at a time.
+    pub(super) fn poll(
+        &mut self,
+        now: Nanos,
+        volume: &mut Volume,
+        note: &mut Vec<u8>,
+    ) -> (Change, Option<Wanted>) {
+        if self.is_step_under_way {
+            return (Change::None, None);
+        }
+        let is_late = |job: &Job| job.held_since.is_some_and(|since| now >= since + HOLD_MAX);
+        let may_end = matches!(self.phase, Phase::Copy | Phase::Drain | Phase::FlushTarget);
+        if may_end && self.job.as_ref().is_some_and(is_late) {
+            return (self.give_up(now, volume), None);
+        }
+        if self.phase == Phase::Drain && self.job.as_ref().is_some_and(|job| job.writers == 0) {
+            self.phase = Phase::Copy;
+        }
+        if self.phase == Phase::Copy {
+            let change = self.choose_copy(now, volume);
+            if change != Change::None {
+                return (change, None);
+            }
+        }
+        let wanted = self.wanted(volume, note);
+        self.is_step_under_way = wanted.is_some();
+        (Change::None, wanted)
+    }
+
+    /// The step that was asked for is over.
+    pub(super) fn step_ended(&mut self, now: Nanos, ok: bool, volume: &mut Volume) -> Change {
+        assert!(std::mem::take(&mut self.is_step_under_way), "no step is under way");
+        self.phase = match (self.phase, ok) {
+            (Phase::Read(run), true) => Phase::Write(run),
+            (Phase::Write(run), true) => {
+                self.copied(run);
+                Phase::Copy
+            }
+            (Phase::FlushTarget, true) if self.is_mutated(Mutant::SkipNote) => {
+                return self.switch(volume);
+            }
+            (Phase::Note { .. }, true) if self.is_mutated(Mutant::SkipNoteFlush) => {
+                return self.switch(volume);
+            }
+            (Phase::FlushTarget, true) => Phase::Note { attempt: 1 },
+            (Phase::Note { attempt }, true) => Phase::FlushNote { attempt },
+            (Phase::FlushNote { .. }, true) => return self.switch(volume),
+            (Phase::WriteMap { first }, true) => Phase::WriteMap { first: first + MAP_BLOCKS },
+            (Phase::FlushMap, true) => {
+                volume.journal.checkpoint_is_durable();
+                Phase::Idle
+            }
+            (Phase::Read(_), false) => return self.fail(now, volume, true),
+            (Phase::Write(_) | Phase::FlushTarget, false) => return self.fail(now, volume, false),
+            (Phase::Note { attempt } | Phase::FlushNote { attempt }, false) => {
+                if self.is_mutated(Mutant::IgnoreDoubt) {
+                    return self.fail(now, volume, false);
+                } else if attempt == NOTE_ATTEMPTS {
+                    return self.doubt();
+                }
+                Phase::Note { attempt: attempt + 1 }
+            }
+            (Phase::WriteMap { .. } | Phase::FlushMap, false) => {
+                self.report.stopped = Some(Stopped::MapNotWritten);
+                Phase::Idle
+            }
+            (Phase::Idle | Phase::Copy | Phase::Drain, _) => unreachable!("they ask for no step"),
+        };
+        Change::None
+    }
+
+    /// Says what is copied next, if anything is, or begins to hold writes, or gives up.
+    fn choose_copy(&mut self, now: Nanos, volume: &mut Volume) -> Change {
+        let skips_flush = self.is_mutated(Mutant::SkipTargetFlush);
+        let extent_bytes = volume.layout.extent_bytes;
+        let job = self.job.as_mut().expect("something is copied");
+        if job.held_since.is_none() {
+            if job.is_nearly_copied(extent_bytes) {
+                job.held_since = Some(now);
+                self.phase = Phase::Drain;
+                return Change::Held;
+            }
+            if job.copied_bytes >= PASSES_MAX * extent_bytes {
+                return self.give_up(now, volume);
+            }
+        }
+        self.phase = match job.take_run() {
+            Some(run) => Phase::Read(run),
+            None if skips_flush => Phase::Note { attempt: 1 },
+            None => Phase::FlushTarget,
+        };
+        Change::None
+    }
+
+    /// The step of this phase. The map's blocks end with a flush.
+    fn wanted(&mut self, volume: &Volume, note: &mut Vec<u8>) -> Option<Wanted> {
+        let layout = &volume.layout;
+        let fastest = layout.fastest();
+        if let Phase::WriteMap { first } = self.phase {
+            let blocks = (first, MAP_BLOCKS);
+            let offset = volume.journal.write_checkpoint(layout, &volume.map, blocks, note);
+            if !note.is_empty() {
+                let length = note.len() as u64;
+                return Some(Wanted { kind: StepKind::Note, tier: fastest, offset, length });
+            }
+            self.phase = Phase::FlushMap;
+        }
+        let flush = |tier| Wanted { kind: StepKind::Flush, tier, offset: 0, length: 0 };
+        if matches!(self.phase, Phase::FlushMap | Phase::FlushNote { .. }) {
+            return Some(flush(fastest));
+        }
+        let job = self.job.as_ref()?;
+        let copy = |kind, place: Place, run: Run| {
+            let offset = layout.slot_offset(place.tier(), place.slot()) + run.offset;
+            Wanted { kind, tier: place.tier(), offset, length: run.length }
+        };
+        match self.phase {
+            Phase::Read(run) => Some(copy(StepKind::Read, job.from, run)),
+            Phase::Write(run) => Some(copy(StepKind::Write, job.to, run)),
+            Phase::FlushTarget => Some(flush(job.to.tier())),
+            Phase::Note { .. } => {
+                let places = [job.from, job.to];
+                let offset = volume.journal.write_record(layout, job.extent, places, note);
+                let length = note.len() as u64;
+                Some(Wanted { kind: StepKind::Note, tier: fastest, offset, length })
+            }
+            _ => None,
+        }
+    }
+
+    fn copied(&mut self, run: Run) {
+        let job = self.job.as_mut().expect("something is copied");
+        job.copied_bytes += run.length;
+        self.report.copied_bytes += run.length;
+    }
+
+    /// The record is durable: the new place is in force.
+    fn switch(&mut self, volume: &mut Volume) -> Change {
+        let job = self.end();
+        volume.journal.record_is_durable();
+        let from = volume.map.switch(job.extent, job.to);
+        self.report.done += 1;
+        Change::Switched { from }
+    }
+
+    fn give_up(&mut self, now: Nanos, volume: &mut Volume) -> Change {
+        let job = self.end();
+        volume.map.release(job.to);
+        self.report.given_up += 1;
+        self.rest_until = now + REST;
+        Change::Released
+    }
+
+    /// A step failed before the record was written.
+    fn fail(&mut self, now: Nanos, volume: &mut Volume, is_slot_untouched: bool) -> Change {
+        let job = self.end();
+        if is_slot_untouched && job.copied_bytes == 0 {
+            volume.map.release(job.to);
+        }
+        self.report.failed += 1;
+        self.rest_until = now + REST;
+        Change::Released
+    }
+
+    /// Nobody knows whether the record will be found. The job stays, for its place.
+    fn doubt(&mut self) -> Change {
+        let extent = self.job.as_ref().expect("a record is of a move").extent;
+        self.phase = Phase::Idle;
+        self.report.failed += 1;
+        self.report.stopped = Some(Stopped::InDoubt { extent });
+        Change::Released
+    }
+
+    /// Whether a test has broken this rule.
+    #[cfg(test)]
+    pub(super) fn is_mutated(&self, rule: Mutant) -> bool {
+        self.mutant == Some(rule)
+    }
+
+    /// Whether a test has broken this rule.
+    #[cfg(not(test))]
+    #[expect(clippy::unused_self, reason = "the tests' version looks")]
+    pub(super) fn is_mutated(&self, _: Mutant) -> bool {
+        false
+    }
+
+    fn end(&mut self) -> Job {
+        self.phase = Phase::Idle;
+        self.job.take().expect("a move is under way")
+    }
+}
+
+impl Job {
+    /// Whether so little is left that writes may be held for it: an eighth, after all was copied
+    /// once.
+    fn is_nearly_copied(&self, extent_bytes: u64) -> bool {
+        let little = (extent_bytes / self.part_bytes / 8).max(1);
+        let left = u64::from(self.dirty.count_ones());
+        left == 0 || self.copied_bytes >= extent_bytes && left <= little
+    }
+
+    /// These bytes have to be copied again.
+    fn mark(&mut self, offset: u64, length: u64) {
+        let first = offset / self.part_bytes;
+        let last = (offset + length - 1) / self.part_bytes;
+        self.dirty |= u64::MAX >> (PARTS_MAX - 1 - (last - first)) << first;
+    }
+
+    /// The next parts to copy, which count as copied from now on.
+    fn take_run(&mut self) -> Option<Run> {
+        if self.dirty == 0 {
+            return None;
+        }
+        let first = self.dirty.trailing_zeros();
+        let following = u64::from((self.dirty >> first).trailing_ones());
+        let parts = following.min(STEP_BYTES_MAX / self.part_bytes);
+        self.dirty &= !(u64::MAX >> (PARTS_MAX - parts) << first);
+        let offset = u64::from(first) * self.part_bytes;
+        Some(Run { offset, length: parts * self.part_bytes })
+    }
+}
