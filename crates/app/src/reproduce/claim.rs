@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::Options;
 use crate::exit::Exit;
 use crate::terminal;
 
@@ -63,6 +64,34 @@ impl Verdict {
 pub(super) fn exit(claims: &[Claim]) -> Exit {
     let failed = claims.iter().any(|claim| claim.verdict == Verdict::Fails);
     if failed { Exit::Failed } else { Exit::Success }
+}
+
+/// What `--json` prints of a paper's claims.
+#[derive(Debug, Serialize)]
+struct Document<'a> {
+    paper: &'a str,
+    seed: u64,
+    quick: bool,
+    holds: bool,
+    claims: &'a [Claim],
+}
+
+/// Shows the claims as the options ask for it, and says how they came out. `reference` is what the
+/// figures are held against.
+pub(super) fn show(
+    paper: &str,
+    options: &Options,
+    claims: &[Claim],
+    reference: &str,
+) -> anyhow::Result<Exit> {
+    let exit = exit(claims);
+    if options.json {
+        let Options { seed, quick, .. } = *options;
+        terminal::json(&Document { paper, seed, quick, holds: exit == Exit::Success, claims })?;
+    } else {
+        terminal::data(&table(claims, reference, terminal::colour_on_stdout()))?;
+    }
+    Ok(exit)
 }
 
 /// The claims as a table, with the reasons below it; `reference` is what the figures are held

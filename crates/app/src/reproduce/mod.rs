@@ -5,6 +5,7 @@
 //! nowhere in the code that computes.
 
 mod baa;
+mod choices;
 mod claim;
 mod drives;
 mod forecast;
@@ -24,6 +25,7 @@ Examples:
   evenkeel reproduce vpfs --simulated only
   evenkeel reproduce baa
   evenkeel reproduce baa --only fluid
+  evenkeel reproduce choices
   evenkeel reproduce forecast --quick
   evenkeel reproduce drives --recordings ./measured-drives
 
@@ -43,6 +45,9 @@ enum Paper {
     /// Balancing fairness and efficiency in tiered storage systems with bottleneck-aware allocation
     /// (FAST 2014): a slow and a fast device shared by clients of unequal hit ratios.
     Baa(baa::BaaOptions),
+    /// Client choices for hash placement in storage systems (`APSys` 2016), what it says of space:
+    /// how full a cluster is when its first disk is, by hashing and with two choices.
+    Choices(Options),
     /// The simulator against this machine: seven scenarios live, on nbdkit's rate and delay filters
     /// behind a gate, and in virtual time. Needs nbdkit.
     Forecast(Options),
@@ -76,6 +81,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     match &args.paper {
         Paper::Vpfs(options) => vpfs::run(options),
         Paper::Baa(options) => baa::run(options),
+        Paper::Choices(options) => choices::run(options),
         Paper::Forecast(options) => forecast::run(options),
         Paper::Drives(options) => drives::run(options),
     }

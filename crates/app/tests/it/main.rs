@@ -13,6 +13,7 @@
 //! | `trace` | traces convert, stream in bounded memory, and say what is wrong with them |
 //! | `trace_replay` | the gate records what it serves, and replays keep their times |
 //! | `baa` | the figures of bottleneck-aware allocation come out |
+//! | `choices` | two choices fill virtual clusters where hashing does not |
 //! | `calibrate` | the rate and the delay of a known server are found, and nothing is harmed |
 //! | `cli` | what people and scripts see: diagnostics, exit codes, help |
 //!
@@ -20,6 +21,7 @@
 
 mod baa;
 mod calibrate;
+mod choices;
 mod cli;
 mod clients;
 mod experiments;

@@ -1,0 +1,76 @@
+//! CHOICE: "Client choices for hash placement in storage systems" (`APSys` 2016), its experiments
+//! about space, in virtual clusters.
+//!
+//! ```text
+//! object --hash--> two candidate sets of servers --policy--> the emptier one
+//! ```
+//!
+//! `space` fills clusters until their first disk is full; `change` lets servers come and go.
+
+mod change;
+mod reference;
+mod space;
+
+use super::Options;
+use super::claim;
+use crate::exit::Exit;
+use crate::plot::{self, Axis, Bars, Body, Chart, Figure};
+use crate::terminal;
+use reference::Reference;
+use space::Outcome;
+
+/// Objects that fill the average disk, and if it has to be quick.
+const OBJECTS_EACH: u64 = 20_000;
+const QUICK_OBJECTS_EACH: u64 = 3_000;
+
+/// Runs the experiments and shows what came of them.
+pub(super) fn run(options: &Options) -> anyhow::Result<Exit> {
+    let reference = Reference::load();
+    let each = if options.quick { QUICK_OBJECTS_EACH } else { OBJECTS_EACH };
+    let mut claims = Vec::new();
+    let mut outcomes = Vec::new();
+    for row in &reference.cluster {
+        terminal::say(&row.name);
+        let outcome = space::run(row, each, options.seed);
+        claims.extend(space::claims(row, &outcome));
+        outcomes.push((row.label.clone(), outcome));
+    }
+    let many = reference.cluster.iter().find(|row| row.servers == 44).expect("in the data file");
+    for writers in &reference.writers {
+        claims.push(space::of_writers(many, *writers, each, options.seed));
+    }
+    for row in &reference.change {
+        claims.extend(change::claims(row, reference.moved_at_most, each, options.seed));
+    }
+    if let Some(folder) = &options.plot {
+        for file in plot::write(folder, &[figure(&outcomes)])? {
+            terminal::say(&format!("wrote {}", file.display()));
+        }
+    }
+    claim::show("choices", options, &claims, "PAPER")
+}
+
+/// How full each cluster gets, by way of placing.
+fn figure(outcomes: &[(String, Outcome)]) -> Figure {
+    let bars = |name: &str, of: &dyn Fn(&Outcome) -> f64| Bars {
+        name: name.to_owned(),
+        values: outcomes.iter().map(|(_, outcome)| Some(of(outcome) * 100.0)).collect(),
+    };
+    let chart = Chart {
+        title: "Use of a cluster when its first disk is full".to_owned(),
+        note: "three copies (15 x 1: one copy); by hashing, and by the better of two candidates"
+            .to_owned(),
+        x: Axis::linear("disks"),
+        y: Axis::linear("part in use (%)"),
+        body: Body::Bars {
+            groups: outcomes.iter().map(|(name, _)| name.clone()).collect(),
+            series: vec![
+                bars("hashing", &|it| it.hashing.used_part),
+                bars("fullest disk", &|it| it.published.used_part),
+                bars("all disks", &|it| it.sum.used_part),
+                bars("odds", &|it| it.odds.used_part),
+            ],
+        },
+    };
+    Figure::new("choices-space", chart)
+}

@@ -1,0 +1,94 @@
+//! The paper's figures and the clusters, from `reference.toml`.
+
+use evenkeel_core::place::cluster::{GroupMap, GroupOptions, Member};
+use evenkeel_sim::fill::cluster;
+use serde::Deserialize;
+
+/// All of them.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Reference {
+    pub(super) moved_at_most: f64,
+    pub(super) cluster: Vec<ClusterRow>,
+    pub(super) writers: Vec<WritersRow>,
+    pub(super) change: Vec<ChangeRow>,
+}
+
+/// A cluster that is filled.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ClusterRow {
+    pub(super) name: String,
+    /// Its name in the figure.
+    pub(super) label: String,
+    pub(super) servers: u32,
+    pub(super) per_domain: u32,
+    /// Relative capacities, in turn.
+    pub(super) sizes: Vec<u64>,
+    pub(super) replicas: usize,
+    pub(super) group_bits: u32,
+    /// What two choices must reach.
+    pub(super) at_least: f64,
+    pub(super) paper: Option<Paper>,
+}
+
+/// What the paper reports of a cluster.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Paper {
+    pub(super) hashing: f64,
+    pub(super) two_choices: f64,
+}
+
+/// Clients that do not know all.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WritersRow {
+    pub(super) clients: u32,
+    pub(super) report_every: f64,
+    pub(super) at_least: f64,
+}
+
+/// A change of a cluster of equal servers.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ChangeRow {
+    pub(super) name: String,
+    pub(super) servers: u32,
+    pub(super) come: u32,
+    pub(super) go: u32,
+}
+
+impl Reference {
+    /// The figures of the data file.
+    pub(super) fn load() -> Self {
+        toml::from_str(include_str!("reference.toml")).expect("the data file is part of the build")
+    }
+}
+
+impl ClusterRow {
+    /// Its servers, which hold so many objects on average, and its groups.
+    pub(super) fn build(&self, objects_each: u64, seed: u64) -> (Vec<Member>, GroupMap) {
+        let mean = self.sizes.iter().sum::<u64>() as f64 / self.sizes.len() as f64;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
+        let objects = |&size: &u64| (size as f64 / mean * objects_each as f64) as u64;
+        let capacities: Vec<u64> = self.sizes.iter().map(objects).collect();
+        let members = cluster::mixed(self.servers, self.per_domain, &capacities);
+        let options = GroupOptions { group_bits: self.group_bits, replicas: self.replicas, seed };
+        let map = GroupMap::new(&members, options).expect("the data file is part of the build");
+        (members, map)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cluster_can_be_built() {
+        for row in Reference::load().cluster {
+            let (members, map) = row.build(1_000, 1);
+            assert!(members.len() == map.server_rows(), "{row:?}");
+        }
+    }
+}
