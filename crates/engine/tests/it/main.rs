@@ -4,6 +4,8 @@
 mod allocation;
 mod attribution;
 mod check;
+mod closed;
+mod disciplines;
 mod golden;
 mod matching;
 mod properties;

@@ -5,11 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::id::{ServerId, TenantId};
-use evenkeel_core::sched::{Limit, Share};
+use evenkeel_core::sched::{Floor, Limit, Share};
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::cost::CostModel;
-use evenkeel_engine::policy::{Depth, Discipline, Domain, Mode, Scheduling, Sharing};
+use evenkeel_engine::policy::{
+    Depth, Discipline, Domain, Mode, Moves, Scheduling, Sharing, TierPlan,
+};
 use evenkeel_engine::report::DomainReport;
 use evenkeel_engine::{Engine, Input, Output, Request, Target, Unit};
 
@@ -216,8 +218,10 @@ fn domain(choice: u32) -> Domain {
     let sharing = [Sharing::Local, Sharing::Total, Sharing::Hybrid { min_share_milli }];
     let sharing = sharing[pick(3) as usize];
     let goal = Span::from_micros(300);
+    let discipline = Discipline::ALL[pick(7) as usize];
+    let spans_tiers = discipline.spans_tiers();
     let scheduling = Scheduling {
-        discipline: if pick(4) == 0 { Discipline::Fifo } else { Discipline::Sfq },
+        discipline: if spans_tiers { Discipline::Sfq } else { discipline },
         depth: match pick(3) {
             0 => Depth::Requests(1 + pick(4)),
             1 => Depth::Bytes(16 << 10),
@@ -226,7 +230,14 @@ fn domain(choice: u32) -> Domain {
         hold: Span::from_millis(u64::from(pick(2))),
         cost: if pick(2) == 0 { CostModel::PerRequest } else { CostModel::default() },
         unit_bytes: 4096 << pick(3),
-        capacity_iops: None,
+        capacity_iops: Some(100 << pick(6)),
+    };
+    let plan = TierPlan {
+        discipline,
+        servers: (0..2 + pick(2)).rev().map(ServerId).collect(),
+        extent_bytes: 1 << 20,
+        moves: Moves::Off,
+        mover: TenantId(0),
     };
     let limit = match pick(3) {
         0 => Limit { rate_iops: 1000, burst_requests: 2, ..Limit::default() },
@@ -236,13 +247,14 @@ fn domain(choice: u32) -> Domain {
     let share = |tenant: u32| Share {
         weight_milli: 1000 * (tenant + 1),
         limit: if tenant == 1 { limit } else { Limit::default() },
-        ..Share::default()
+        floor: Floor { rate_iops: if tenant == 2 { 50 } else { 0 }, ..Floor::default() },
+        latency_goal: if tenant == 3 { Span::from_millis(2) } else { Span::ZERO },
     };
     Domain {
         mode,
         sharing,
         tenants: (0..TENANTS).map(|tenant| (format!("t{tenant}"), share(tenant))).collect(),
         servers: (0..SERVERS).map(|server| (format!("s{server}"), scheduling.clone())).collect(),
-        tiers: None,
+        tiers: spans_tiers.then_some(plan),
     }
 }

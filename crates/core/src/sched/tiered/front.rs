@@ -157,10 +157,11 @@ impl Front {
         }
     }
 
-    /// Takes back a ticket that waits here; false if it does not. O(tickets of that tenant).
-    pub(super) fn remove(&mut self, now: Nanos, ticket: &Ticket) -> bool {
-        let same_slot = |(queued, _): &Bound| queued.slot == ticket.slot;
-        let removed = self.waiting.remove(ticket.tenant.index(), same_slot, |_, _| ());
+    /// Takes back a ticket that waits here for a device; false if it does not. Slots are unique by
+    /// device. O(tickets of that tenant).
+    pub(super) fn remove(&mut self, now: Nanos, (ticket, device): Bound) -> bool {
+        let same = |(queued, to): &Bound| queued.slot == ticket.slot && *to == device;
+        let removed = self.waiting.remove(ticket.tenant.index(), same, |_, _| ());
         let Some(bound) = removed else { return false };
         self.forget(now, &bound);
         self.place_head(now, ticket.tenant);
@@ -287,8 +288,9 @@ mod tests {
         for slot in 0..6 {
             front.pass(Nanos(0), bound(slot, u8::from(slot % 2 == 0)));
         }
-        assert!(front.remove(Nanos(0), &ticket(0, 1)));
-        assert!(!front.remove(Nanos(0), &ticket(0, 0)), "passed already");
+        assert!(front.remove(Nanos(0), bound(1, 0)));
+        assert!(!front.remove(Nanos(0), bound(2, 0)), "that slot waits for the other device");
+        assert!(!front.remove(Nanos(0), bound(0, 1)), "passed already");
         assert_eq!(front.drain(Nanos(0), TenantId(0), DeviceId(1)), [ticket(0, 2), ticket(0, 4)]);
         front.leave(Nanos(0), TenantId(0));
         assert_eq!(front.release(Nanos(0)), Some(bound(3, 0)));

@@ -171,7 +171,7 @@ impl Tiered {
             self.tenants[index].queued -= 1;
             self.place(device.index(), ticket.tenant.0);
             self.front.leave(now, ticket.tenant);
-        } else if !self.front.remove(now, &ticket) {
+        } else if !self.front.remove(now, (ticket, device)) {
             return false;
         }
         self.tenants[index].offer.depart(now);

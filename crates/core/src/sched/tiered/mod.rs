@@ -37,7 +37,7 @@
 //! input to one lane may make any lane ready**: a completion opens the window for requests to other
 //! devices. So after every `enqueue`, `complete`, `withdraw` and `configure` the driver polls all
 //! lanes of the domain; a poll without result is O(1). Every tenant must be configured on one lane
-//! at least; configuring it on all does no harm.
+//! at least; configuring it on all does no harm. Slots of tickets need to be unique by lane only.
 //!
 //! # Choices
 //!
