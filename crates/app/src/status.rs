@@ -5,11 +5,14 @@
 //! in seconds. Queue time and device time are apart: the first is the gate's doing, the second the
 //! storage's.
 
+mod promise;
+mod volume;
+
 use std::collections::BTreeMap;
 
 use evenkeel_core::histogram::Histogram;
 use evenkeel_core::ticket::Kind;
-use evenkeel_engine::policy::{Group, Policy};
+use evenkeel_engine::policy::Policy;
 use evenkeel_engine::report::{DomainReport, ServerReport, TenantReport};
 use evenkeel_io::gate::{BackendReport, ExportReport, GateReport};
 use evenkeel_io::record::RecordingReport;
@@ -17,6 +20,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::mode_name;
 use crate::version;
+pub use promise::Promise;
+pub use volume::{Moves, Tier, Volume};
 
 /// The whole document.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -34,7 +39,7 @@ pub struct Status {
     /// The recording under way, if there is one.
     #[serde(default)]
     pub recording: Option<Recording>,
-    /// One for each group of backends, and for each backend in no group.
+    /// One for each group of backends, each tiered volume, and each backend in neither.
     pub domains: Vec<Domain>,
     /// The state of each backend.
     pub backends: Vec<Backend>,
@@ -82,12 +87,15 @@ pub struct Recording {
 /// One scheduling domain: servers whose shares count together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Domain {
-    /// The group's name, or the backend's.
+    /// The group's name, the volume's, or the backend's.
     pub name: String,
     /// Who shares.
     pub tenants: Vec<Tenant>,
     /// What is shared.
     pub servers: Vec<Server>,
+    /// The tiered volume that the servers are the tiers of, if they are and it is open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume: Option<Volume>,
     /// Who waited because of whom, most first.
     pub interference: Vec<Interference>,
     /// Wait of pairs that are not listed.
@@ -101,6 +109,9 @@ pub struct Tenant {
     pub name: String,
     /// Its weight.
     pub share: f64,
+    /// What it is promised beside its share.
+    #[serde(default)]
+    pub promise: Promise,
     /// Requests queued or with a backend now.
     pub in_flight: u64,
     /// What arrived.
@@ -194,6 +205,9 @@ pub struct Times {
 pub struct Server {
     /// The backend's name.
     pub name: String,
+    /// Which request goes next, in mode enforce: the word of the policy file.
+    #[serde(default)]
+    pub discipline: String,
     /// Units with the backend now.
     pub in_service: u64,
     /// Units queued now.
@@ -263,7 +277,7 @@ pub enum Detail {
 }
 
 impl Status {
-    /// The document of a report. The policy tells the names of groups.
+    /// The document of a report. The policy tells the names of groups and volumes.
     pub fn new(report: &GateReport, policy: &Policy, detail: Detail) -> Self {
         let domains = report.domains.iter().map(|domain| self::domain(domain, policy, detail));
         Self {
@@ -284,11 +298,13 @@ impl Status {
     }
 }
 
-/// The name of a domain: its group's, or that of its only server.
-pub fn domain_name<'a>(domain: &'a DomainReport, groups: &'a [Group]) -> &'a str {
+/// The name of a domain: its group's, its volume's, or that of its only server.
+pub fn domain_name<'a>(domain: &'a DomainReport, policy: &'a Policy) -> &'a str {
     let Some(first) = domain.servers.first() else { return "" };
-    let group = groups.iter().find(|group| group.backends.contains(&first.name));
-    group.map_or(&first.name, |group| &group.name)
+    let group = policy.groups.iter().find(|group| group.backends.contains(&first.name));
+    let volume = || policy.volumes().find(|(_, volume)| volume.has_tier(&first.name));
+    let volume = || volume().map(|(backend, _)| &backend.name);
+    group.map(|group| &group.name).or_else(volume).unwrap_or(&first.name)
 }
 
 /// The name of a tenant by its row; the empty name for a row that is not there.
@@ -303,15 +319,16 @@ fn domain(domain: &DomainReport, policy: &Policy, detail: Detail) -> Domain {
         waited_seconds: pair.waited.as_secs_f64(),
     });
     Domain {
-        name: domain_name(domain, &policy.groups).to_owned(),
-        tenants: domain.tenants.iter().map(|tenant| self::tenant(tenant, detail)).collect(),
-        servers: domain.servers.iter().map(server).collect(),
+        name: domain_name(domain, policy).to_owned(),
+        tenants: domain.tenants.iter().map(|one| tenant(one, policy, detail)).collect(),
+        servers: domain.servers.iter().map(|one| server(one, policy)).collect(),
+        volume: volume::volume(domain),
         interference: interference.collect(),
         interference_other_seconds: domain.interference_other.as_secs_f64(),
     }
 }
 
-fn tenant(tenant: &TenantReport, detail: Detail) -> Tenant {
+fn tenant(tenant: &TenantReport, policy: &Policy, detail: Detail) -> Tenant {
     let window = tenant.window;
     let mut sum = Operation::default();
     let mut by_op = BTreeMap::new();
@@ -334,6 +351,7 @@ fn tenant(tenant: &TenantReport, detail: Detail) -> Tenant {
     Tenant {
         name: tenant.name.clone(),
         share: f64::from(tenant.weight_milli) / 1000.0,
+        promise: Promise::of(&tenant.name, policy),
         in_flight: tenant.in_flight,
         offered: sum.offered,
         delivered: sum.delivered,
@@ -407,9 +425,10 @@ fn times(histogram: &Histogram, detail: Detail) -> Times {
     }
 }
 
-fn server(server: &ServerReport) -> Server {
+fn server(server: &ServerReport, policy: &Policy) -> Server {
     Server {
         name: server.name.clone(),
+        discipline: promise::discipline(&server.name, policy).to_owned(),
         in_service: server.in_service,
         queued: server.queued,
         depth: server.depth,
@@ -457,7 +476,7 @@ mod tests {
 
     #[test]
     fn an_idle_tenant_has_no_times_rather_than_zero() {
-        let idle = tenant(&TenantReport::default(), Detail::Buckets);
+        let idle = tenant(&TenantReport::default(), &sample_policy(), Detail::Buckets);
         assert_eq!(idle.queue_time, Times::default());
         assert!(idle.by_op.is_empty());
     }

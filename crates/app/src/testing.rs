@@ -62,6 +62,7 @@ pub(crate) fn later_report(steps: u64) -> GateReport {
         }],
         interference: vec![pair(1, 2, 42_000), pair(2, 1, 31_000)],
         interference_other: Span::from_millis(10 * steps),
+        ..DomainReport::default()
     };
     GateReport {
         uptime: Span::from_secs(60 * steps),

@@ -3,7 +3,7 @@
 //! A connection asks before it takes a request in, and stops reading its socket while the answer
 //! is no; the pressure reaches the client through TCP. A tenant that holds nothing is always let
 //! in with one request, so no tenant can keep another out; the bound is therefore the total plus
-//! one largest request per tenant.
+//! one largest request per tenant, and one step of a move per tiered volume.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -7,7 +7,10 @@
 use std::path::{Path, PathBuf};
 
 use crate::harness::client::{self, Fuse};
-use crate::harness::gate::{Gate, directory_policy, upstream_backend, upstream_policy};
+use crate::harness::gate::{
+    Gate, directory_policy, upstream_backend, upstream_policy, volume_policy,
+};
+use crate::harness::mount::{LoopDevice, Mount};
 use crate::harness::process::run;
 use crate::harness::skip::{self, needs};
 use crate::harness::storage::{Server, Wire, log_of, text};
@@ -24,6 +27,8 @@ enum Storage {
     NbdkitFile,
     QemuNbd,
     EmbeddedDisk,
+    /// Two files of the gate's own as the tiers of a volume.
+    TieredVolume,
     /// nbdkit, and no gate before it.
     Bare,
 }
@@ -41,7 +46,7 @@ impl Storage {
         match self {
             Self::NbdkitMemory | Self::NbdkitFile | Self::Bare => "nbdkit",
             Self::QemuNbd => "qemu-nbd",
-            Self::EmbeddedDisk => "sh",
+            Self::EmbeddedDisk | Self::TieredVolume => "sh",
         }
     }
 
@@ -52,7 +57,11 @@ impl Storage {
             let target = server.as_ref().expect("a server of its own").target.clone();
             return Setting { target, _gate: None, _server: server, scratch };
         }
-        let policy = server.as_ref().map_or_else(|| directory_policy("64 MiB"), upstream_policy);
+        let policy = match &server {
+            Some(server) => upstream_policy(server),
+            None if self == Self::TieredVolume => volume_policy("64 MiB"),
+            None => directory_policy("64 MiB"),
+        };
         let (gate, target) = match wire {
             Wire::Plain => {
                 let gate = Gate::start(&scratch, &policy);
@@ -78,7 +87,7 @@ impl Storage {
                 Some(Server::nbdkit(scratch, wire, &["file", &file]))
             }
             Self::QemuNbd => Some(Server::qemu_nbd(scratch, wire, &empty_file(scratch))),
-            Self::EmbeddedDisk => None,
+            Self::EmbeddedDisk | Self::TieredVolume => None,
         }
     }
 }
@@ -238,6 +247,7 @@ each_storage! {
     qemu_nbd_tls: Storage::QemuNbd, Wire::Tls;
     embedded_disk: Storage::EmbeddedDisk, Wire::Plain;
     embedded_disk_tls: Storage::EmbeddedDisk, Wire::Tls;
+    tiered_volume: Storage::TieredVolume, Wire::Plain;
 }
 
 mod fio_verifies_random_writes {
@@ -266,6 +276,11 @@ mod fio_verifies_random_writes {
     #[test]
     fn embedded_disk() {
         fio(Storage::EmbeddedDisk);
+    }
+
+    #[test]
+    fn tiered_volume() {
+        fio(Storage::TieredVolume);
     }
 }
 
@@ -324,63 +339,4 @@ fn half_empty_file(scratch: &Scratch) -> PathBuf {
 fn assert_same(original: &Path, copy: &Path) {
     let read = |path: &Path| std::fs::read(path).expect("read a file in scratch");
     assert!(read(original) == read(copy), "the copy differs from the original");
-}
-
-/// A loop device; detached when it drops.
-struct LoopDevice(String);
-
-impl LoopDevice {
-    fn attach(folder: &Path, file: &str) -> Self {
-        let path = run(folder, "losetup", &["--find", "--show", file]);
-        Self(path.trim().to_owned())
-    }
-
-    fn path(&self) -> &str {
-        &self.0
-    }
-}
-
-impl Drop for LoopDevice {
-    fn drop(&mut self) {
-        let status = std::process::Command::new("losetup").args(["-d", &self.0]).status();
-        let in_use = || {
-            let name = self.0.trim_start_matches("/dev/");
-            Path::new(&format!("/sys/block/{name}/loop/backing_file")).exists()
-        };
-        if status.is_ok_and(|status| status.success()) && !std::thread::panicking() {
-            crate::harness::wait_for("the loop device to let go", || (!in_use()).then_some(()));
-        }
-    }
-}
-
-/// A mounted file system; unmounted when it drops.
-struct Mount(PathBuf);
-
-impl Mount {
-    fn new(folder: &Path, device: &str) -> Self {
-        let point = folder.join("mount");
-        std::fs::create_dir_all(&point).expect("a folder in scratch");
-        run(folder, "mount", &[device, &text(&point)]);
-        Self(point)
-    }
-
-    fn join(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        let unmount = |how: &[&str]| {
-            let status = std::process::Command::new("umount").args(how).arg(&self.0).status();
-            status.is_ok_and(|status| status.success()).then_some(())
-        };
-        if std::thread::panicking() {
-            // The test has failed already; all that is left to do is to leave no mount behind.
-            unmount(&["--lazy"]);
-            return;
-        }
-        // Somebody who looks at all mounts may be in the way for a moment.
-        crate::harness::wait_for("umount", || unmount(&[]));
-    }
 }

@@ -123,7 +123,7 @@ fn a_gate_killed_on_its_embedded_disk_loses_nothing_acknowledged() {
 }
 
 /// Writes on a connection until it breaks, again and again, and then checks every block.
-fn kill_the_gate_under_writes(mut gate: Gate) {
+pub(crate) fn kill_the_gate_under_writes(mut gate: Gate) {
     let target = gate.plain("disk");
     let writer = std::thread::spawn(move || {
         let mut book = Book::default();
@@ -199,7 +199,7 @@ impl Book {
     }
 }
 
-fn reconnect(target: &Target) -> Option<Client> {
+pub(crate) fn reconnect(target: &Target) -> Option<Client> {
     target.address.answers().then(|| Client::try_open(target)).flatten()
 }
 

@@ -7,6 +7,7 @@
 //! | `load` | many connections and greedy ones leave memory and neighbours alone |
 //! | `experiments` | the load generator tells the truth, the demo shows it and cleans up |
 //! | `faults` | nothing acknowledged is lost when the server or the gate is killed |
+//! | `tiers` | a volume over tiers stays one disk while its extents move and its parts fail |
 //! | `reload` | a new policy drops no connection and loses no request |
 //! | `simulate` | scenarios run in virtual time, repeat themselves, and are refused with a place |
 //! | `plan` | a trace is forecast beside the present, with a verdict |
@@ -32,5 +33,6 @@ mod load;
 mod plan;
 mod reload;
 mod simulate;
+mod tiers;
 mod trace;
 mod trace_replay;

@@ -59,7 +59,7 @@ impl Mover {
             let step = domain.steps.next().await;
             let result = self.make(&step).await;
             if let Err(errno) = result {
-                tracing::warn!(?step, ?errno, "a move is given up");
+                tracing::warn!(?step, ?errno, "a step of a move failed");
             }
             domain.moved(result.is_ok());
         }

@@ -158,6 +158,21 @@ pub(crate) fn directory_policy(size: &str) -> String {
     )
 }
 
+/// A policy with one export `disk` on a volume over two files of small extents.
+pub(crate) fn volume_policy(size: &str) -> String {
+    let backend = |name| format!("[[backend]]\nname = \"{name}\"\ndirectory = \"disks\"\n");
+    let tier =
+        |name, size| format!("{{ backend = \"{name}\", device = \"{name}\", size = \"{size}\" }}");
+    format!(
+        "{}{}[[backend]]\nname = \"shelf\"\ntiers = [{}, {}]\nextent = \"64 KiB\"\n\
+         [[export]]\nname = \"disk\"\nbackend = \"shelf\"\nsize = \"{size}\"\n",
+        backend("slow"),
+        backend("fast"),
+        tier("slow", "64 MiB"),
+        tier("fast", "4 MiB"),
+    )
+}
+
 /// A policy with one export `disk` that another server holds.
 pub(crate) fn upstream_policy(server: &Server) -> String {
     let export = &server.target.export;

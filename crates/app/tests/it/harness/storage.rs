@@ -26,6 +26,16 @@ impl Server {
     /// nbdkit with a source such as `["memory", "64M"]`, logging what it is asked to `nbdkit.txt`.
     pub(crate) fn nbdkit(scratch: &Scratch, wire: Wire, source: &[&str]) -> Self {
         let target = target(scratch, wire, "nbdkit.sock", "");
+        Self::nbdkit_at(scratch, target, &log_of(scratch), source)
+    }
+
+    /// One of several: nbdkit on the unix socket `NAME.sock`, with its log in `NAME.txt`.
+    pub(crate) fn nbdkit_named(scratch: &Scratch, name: &str, source: &[&str]) -> Self {
+        let target = target(scratch, Wire::Plain, &format!("{name}.sock"), "");
+        Self::nbdkit_at(scratch, target, &scratch.join(format!("{name}.txt")), source)
+    }
+
+    fn nbdkit_at(scratch: &Scratch, target: Target, log: &Path, source: &[&str]) -> Self {
         let mut arguments = words(&["--foreground", "--threads=4", "--filter=log"]);
         match (&target.address, &target.certificates) {
             (Address::Unix(path), _) => arguments.extend(["--unix".into(), text(path)]),
@@ -39,7 +49,7 @@ impl Server {
             ]),
         }
         arguments.extend(words(source));
-        arguments.push(format!("logfile={}", text(&log_of(scratch))));
+        arguments.push(format!("logfile={}", text(log)));
         Self::start(scratch, "nbdkit", &arguments, target)
     }
 
