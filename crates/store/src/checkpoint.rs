@@ -53,8 +53,8 @@ impl Runway {
     /// For a store of so many segments.
     pub(crate) fn of(segments: usize) -> Self {
         Self {
-            user: (segments / 16).clamp(1, 128),
-            moved: (segments / 32).clamp(Self::MOVED_MIN, 64),
+            user: (segments / 8).clamp(1, 128),
+            moved: (segments / 16).clamp(Self::MOVED_MIN, 64),
         }
     }
 }
@@ -220,8 +220,7 @@ impl State {
 
     /// Whether the next segments are not provided for yet, so that cleaning should make some.
     pub(crate) fn is_cleaning_due(&self) -> bool {
-        let runway = Runway::of(self.space.segment_count());
         let ahead = self.space.supply_segments() + self.space.runway_segments(Kind::User);
-        ahead < runway.user + runway.moved + 2
+        ahead < Runway::MOVED_MIN + 1 + (self.space.segment_count() / 32).max(2)
     }
 }

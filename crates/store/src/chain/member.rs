@@ -8,14 +8,12 @@ use crate::drive::{Drive, DriveError, Durability};
 use crate::format::layout::Layout;
 use crate::format::superblock::DriveState;
 use crate::sync::Lock;
-use crate::units::{BLOCK_BYTES_U64, DriveIndex, Slot, Uuid};
+use crate::units::{BLOCK_BYTES_U64, DriveIndex, Slot};
 
 /// A drive of the store. See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Member<D> {
     pub(crate) index: DriveIndex,
-    pub(crate) uuid: Uuid,
-    pub(crate) slots: u32,
     pub(crate) layout: Layout,
     pub(crate) state: Cell<DriveState>,
     /// Whether it failed since the store was opened.
@@ -29,17 +27,9 @@ pub(crate) struct Member<D> {
 }
 
 impl<D: Drive> Member<D> {
-    pub(crate) fn new(
-        index: DriveIndex,
-        uuid: Uuid,
-        slots: u32,
-        layout: Layout,
-        drive: Option<D>,
-    ) -> Self {
+    pub(crate) fn new(index: DriveIndex, layout: Layout, drive: Option<D>) -> Self {
         Self {
             index,
-            uuid,
-            slots,
             layout,
             state: Cell::new(DriveState::InSync),
             has_failed: Cell::new(false),

@@ -41,7 +41,7 @@ impl<D: Drive> Chain<D> {
         let writes = slots.filter_map(|slot| {
             let member = &self.members[slot.drive.index()];
             let offset = member.layout.block_offset_bytes(slot.slot, block);
-            member.is_active().then(|| async move {
+            member.is_active().then_some(async move {
                 member.write(offset, data.to_vec()).await.map_err(|error| (member.index, error))
             })
         });
@@ -133,7 +133,7 @@ fn better(
                 known
             }
         }
-        (Ok(_), Err(_)) | (Err(Defect::Version(_) | Defect::Features(_)), Err(_)) => known,
+        (Ok(_) | Err(Defect::Version(_) | Defect::Features(_)), Err(_)) => known,
         (Err(_), _) => found,
     }
 }

@@ -8,6 +8,7 @@ mod find;
 mod relocate;
 
 use crate::drive::Drive;
+use crate::state::State;
 use crate::store::Store;
 use crate::sync::yield_now;
 use crate::units::{SegmentId, VolumeId};
@@ -27,8 +28,11 @@ const MEND_BLOCKS_MAX: usize = 64;
 impl<D: Drive> Store<D> {
     /// Does what is due until the store stops.
     pub(crate) async fn maintain(&self) {
+        let mut is_after_checkpoint = false;
         loop {
-            match self.changed.until(|| self.next_task()).await {
+            let task = self.changed.until(|| self.next_task(is_after_checkpoint)).await;
+            is_after_checkpoint = matches!(task, Task::Checkpoint { .. });
+            match task {
                 Task::Stop => return std::future::pending().await,
                 Task::Checkpoint { wanted } => {
                     self.make_checkpoint().await;
@@ -42,7 +46,8 @@ impl<D: Drive> Store<D> {
         }
     }
 
-    fn next_task(&self) -> Option<Task> {
+    /// What is due, the most urgent first. Cleaning and checkpoints that were asked for take turns.
+    fn next_task(&self, is_after_checkpoint: bool) -> Option<Task> {
         let wanted = self.wanted_checkpoints.get();
         let state = self.state.borrow();
         if state.halted.is_some() {
@@ -51,16 +56,27 @@ impl<D: Drive> Store<D> {
         if state.is_checkpoint_due() {
             return Some(Task::Checkpoint { wanted });
         }
-        let has_room = state.space.room_to_move_blocks() > 0;
+        let checkpoint =
+            (wanted > self.made_checkpoints.get()).then_some(Task::Checkpoint { wanted });
+        if is_after_checkpoint {
+            state.next_chore().or(checkpoint)
+        } else {
+            checkpoint.or_else(|| state.next_chore())
+        }
+    }
+}
+
+impl State {
+    /// What should be mended or cleaned.
+    fn next_chore(&self) -> Option<Task> {
+        if self.space.room_to_move_blocks() == 0 {
+            return None;
+        }
         // Mending takes room and gives none back at once.
-        if has_room && !state.mending.is_empty() && state.space.supply_segments() > 0 {
-            return Some(Task::Mend(state.mending.iter().copied().take(MEND_BLOCKS_MAX).collect()));
+        if !self.mending.is_empty() && self.space.supply_segments() > 0 {
+            return Some(Task::Mend(self.mending.iter().copied().take(MEND_BLOCKS_MAX).collect()));
         }
-        if wanted > self.made_checkpoints.get() {
-            return Some(Task::Checkpoint { wanted });
-        }
-        let is_due = state.is_cleaning_due() || state.space.is_thin();
-        let victim = || state.space.victim(state.applied);
-        if has_room && is_due { victim().map(Task::Clean) } else { None }
+        let is_due = self.is_cleaning_due() || self.space.is_thin();
+        if is_due { self.space.victim(self.applied).map(Task::Clean) } else { None }
     }
 }

@@ -47,10 +47,10 @@ impl<D: Drive> Store<D> {
                 continue;
             }
             assert!(!matches!(error, DriveError::Misuse(_)), "drive {drive}: {error}");
-            let stale = DriveState::Stale { since: state.durable.next() };
-            member.state.set(stale);
+            let marked = DriveState::Stale { since: state.durable.next() };
+            member.state.set(marked);
             member.has_failed.set(true);
-            state.superblock.drives[drive.index()].state = stale;
+            state.superblock.drives[drive.index()].state = marked;
             state.space.drop_drive(drive);
             state.drops += 1;
             dropped = Some((drive, error));

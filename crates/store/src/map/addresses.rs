@@ -127,7 +127,7 @@ impl Addresses {
                 let mut runs: Vec<LeafRun> = Vec::new();
                 for address in list.iter().map(|&listed| unpacked(listed)) {
                     match runs.last_mut() {
-                        Some(last) if continues(last, address) => last.blocks += 1,
+                        Some(run) if continues(run, address) => run.blocks += 1,
                         _ => runs.push(LeafRun { blocks: 1, address }),
                     }
                 }

@@ -80,7 +80,7 @@ fn member<D: Drive>(
         segment_blocks: newest.segment_blocks,
     };
     let layout = drive.as_ref().map_or(absent, |drive| layout(newest, drive));
-    let member = Member::new(index, row.uuid, row.slots, layout, drive);
+    let member = Member::new(index, layout, drive);
     member.state.set(row.state);
     member
 }

@@ -42,13 +42,13 @@ impl<D: Drive> Store<D> {
         let (state, replayed) = load::load(&found, options.rules).await?;
         let store = Self::new(found.chain, state, options.tuning);
         let candidates = store.scan(&replayed).await;
-        store.replay(candidates).await.map_err(|halt| store.stopped(halt))?;
+        store.replay(candidates).await.map_err(stopped)?;
         store.begin_epoch();
         store.make_checkpoint().await;
         let halted = store.state.borrow().halted;
         match halted {
             None => Ok(store),
-            Some(halt) => Err(store.stopped(halt)),
+            Some(halt) => Err(stopped(halt)),
         }
     }
 
@@ -66,16 +66,16 @@ impl<D: Drive> Store<D> {
             row.state = match row.state {
                 _ if member.is_present() && !member.has_failed.get() => DriveState::InSync,
                 DriveState::InSync => DriveState::Stale { since: state.applied.next() },
-                stale @ DriveState::Stale { .. } => stale,
+                known @ DriveState::Stale { .. } => known,
             };
             member.state.set(row.state);
         }
     }
+}
 
-    fn stopped(&self, halt: Halt) -> OpenError {
-        match halt {
-            Halt::Drive(drive, error) => OpenError::Drive(drive, error),
-            Halt::Closed => OpenError::Inconsistent("the store was closed while it was opened"),
-        }
+fn stopped(halt: Halt) -> OpenError {
+    match halt {
+        Halt::Drive(drive, error) => OpenError::Drive(drive, error),
+        Halt::Closed => OpenError::Inconsistent("the store was closed while it was opened"),
     }
 }

@@ -1,13 +1,12 @@
 //! Several futures in one task.
 
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::task::Poll;
 
 /// Drives all of them at once; gives their outcomes in their order.
 pub(crate) async fn join_all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
-    let mut slots: Vec<(Pin<Box<F>>, Option<F::Output>)> =
-        futures.into_iter().map(|future| (Box::pin(future), None)).collect();
+    let mut slots: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
     poll_fn(|context| {
         for (future, outcome) in slots.iter_mut().filter(|(_, outcome)| outcome.is_none()) {
             if let Poll::Ready(value) = future.as_mut().poll(context) {
@@ -31,7 +30,7 @@ pub(crate) async fn first_of<T>(
     let (mut first, mut second) = (pin!(first), pin!(second));
     poll_fn(|context| match first.as_mut().poll(context) {
         Poll::Pending => second.as_mut().poll(context),
-        ready => ready,
+        ready @ Poll::Ready(_) => ready,
     })
     .await
 }

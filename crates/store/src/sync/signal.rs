@@ -23,12 +23,12 @@ impl Signal {
 
     /// Waits until the condition gives a value.
     pub(crate) async fn until<T>(&self, mut condition: impl FnMut() -> Option<T>) -> T {
-        poll_fn(|context| match condition() {
-            Some(value) => Poll::Ready(value),
-            None => {
-                self.register(context.waker());
-                Poll::Pending
+        poll_fn(|context| {
+            if let Some(value) = condition() {
+                return Poll::Ready(value);
             }
+            self.register(context.waker());
+            Poll::Pending
         })
         .await
     }

@@ -128,10 +128,10 @@ impl Case {
     }
 
     fn change(&self) -> Change {
-        let lengths = [1, 1, 1, 2, 4, 9];
+        let lengths: [u64; 6] = [1, 1, 1, 2, 4, 9];
         let index = usize::try_from(self.power.below(6)).unwrap();
         let block = self.power.below(BLOCKS);
-        let length = u64::from(lengths[index] as u32).min(BLOCKS - block);
+        let length = lengths[index].min(BLOCKS - block);
         let is_trim = self.power.below(100) < 12;
         let first = self.next_value.get();
         self.next_value.set(first + length);
@@ -178,7 +178,7 @@ impl Case {
             is_prefix |= index + 1 >= self.flushed.get() && image == *found;
         }
         self.flushed.set(0);
-        self.before = found.clone();
+        self.before.clone_from(found);
         if is_prefix { Ok(()) } else { Err(Violation::Lost) }
     }
 }
@@ -246,4 +246,30 @@ fn nothing_flushed_is_lost_on_a_pair() {
 #[test]
 fn nothing_flushed_is_lost_on_rotating_pairs() {
     no_violation(3, 2);
+}
+
+/// Whether breaking the rule is noticed within so many seeds.
+#[cfg(feature = "mutants")]
+fn first_seed_that_notices(rule: evenkeel_store::Rule, seeds: u64) -> Option<(u64, String)> {
+    (0..seeds).find_map(|seed| {
+        let outcome = std::panic::catch_unwind(|| {
+            [(2, 2), (3, 1), (3, 2)].iter().find_map(|&(drives, copies)| {
+                five_cuts(seed, drives, copies, Rules::without(rule)).err()
+            })
+        });
+        match outcome {
+            Ok(None) => None,
+            Ok(Some(violation)) => Some((seed, format!("{violation:?}"))),
+            Err(_) => Some((seed, "an assertion of the store".to_owned())),
+        }
+    })
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn every_rule_is_needed() {
+    for rule in evenkeel_store::Rule::ALL {
+        let noticed = first_seed_that_notices(rule, 150);
+        eprintln!("{rule:?}: {noticed:?}");
+    }
 }

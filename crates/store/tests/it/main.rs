@@ -3,5 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, helpers included")]
 
 mod crash;
+mod drives;
 mod everyday;
 mod support;

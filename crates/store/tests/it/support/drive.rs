@@ -54,17 +54,21 @@ impl Power {
         .await;
         self.left.set(self.left.get().saturating_sub(1));
         if self.is_off() {
-            pending().await
+            pending::<()>().await;
         }
     }
 }
 
+type Block = Rc<[u8]>;
+
 /// What survives the process: the medium, and what the cache holds.
 #[derive(Default)]
 struct Content {
-    medium: BTreeMap<u64, Vec<u8>>,
+    medium: BTreeMap<u64, Block>,
     /// Writes of whole blocks since the last flush, in the order of their completion.
-    cached: Vec<(u64, Vec<u8>)>,
+    cached: Vec<(u64, Block)>,
+    /// What is read: the medium under the cache.
+    visible: BTreeMap<u64, Block>,
 }
 
 /// A drive that forgets. See the [module](self). Clones are the same drive.
@@ -75,8 +79,8 @@ pub(crate) struct CrashDrive {
     pub(crate) power: Power,
     /// Every operation fails from now on.
     pub(crate) is_gone: Rc<Cell<bool>>,
-    /// Operations done, for tests of how much work something is.
-    pub(crate) reads: Rc<Cell<u64>>,
+    /// Of a thousand blocks written, so many are lost without a word.
+    pub(crate) lost_per_mille: Rc<Cell<u64>>,
 }
 
 impl CrashDrive {
@@ -87,40 +91,40 @@ impl CrashDrive {
             content: Rc::default(),
             power: power.clone(),
             is_gone: Rc::default(),
-            reads: Rc::default(),
+            lost_per_mille: Rc::default(),
         }
     }
 
     /// The power fails now: of the cached writes, each survives with this probability.
     pub(crate) fn lose_cache(&self, survivors_percent: u64) {
-        let mut content = self.content.borrow_mut();
-        let cached = std::mem::take(&mut content.cached);
-        for (block, bytes) in cached {
+        let content = &mut *self.content.borrow_mut();
+        for (block, bytes) in content.cached.drain(..) {
             if self.power.below(100) >= survivors_percent {
                 continue;
             }
-            let old = content.medium.entry(block).or_insert_with(|| vec![0; 4096]);
+            let old = content.medium.get(&block).map_or_else(|| vec![0; 4096], |old| old.to_vec());
             let sectors = if self.power.below(100) < 5 { self.power.below(9) } else { 8 };
             let torn = usize::try_from(sectors * 512).unwrap();
-            old[..torn].copy_from_slice(&bytes[..torn]);
+            content.medium.insert(block, [&bytes[..torn], &old[torn..]].concat().into());
         }
+        content.visible.clone_from(&content.medium);
     }
 
     /// Changes a block behind everybody's back.
     pub(crate) fn tamper(&self, block: u64, change: impl FnOnce(&mut [u8])) {
-        let mut content = self.content.borrow_mut();
-        change(content.medium.entry(block).or_insert_with(|| vec![0; 4096]));
-        let content = &mut *content;
-        content.cached.retain(|(cached, _)| *cached != block);
+        let content = &mut *self.content.borrow_mut();
+        let mut bytes = content.visible.get(&block).map_or_else(|| vec![0; 4096], |it| it.to_vec());
+        change(&mut bytes);
+        content.cached.push((block, bytes.into()));
+        let (block, bytes) = content.cached.last().unwrap();
+        content.visible.insert(*block, Rc::clone(bytes));
     }
 
-    /// The blocks that hold these bytes somewhere.
-    pub(crate) fn blocks_with(&self, needle: &[u8]) -> Vec<u64> {
+    /// The blocks that begin with these bytes.
+    pub(crate) fn blocks_with(&self, start: &[u8]) -> Vec<u64> {
         let content = self.content.borrow();
-        let mut latest: BTreeMap<u64, &[u8]> =
-            content.medium.iter().map(|(&block, bytes)| (block, bytes.as_slice())).collect();
-        latest.extend(content.cached.iter().map(|(block, bytes)| (*block, bytes.as_slice())));
-        latest.into_iter().filter(|(_, bytes)| bytes.starts_with(needle)).map(|it| it.0).collect()
+        let blocks = content.visible.iter().filter(|(_, bytes)| bytes.starts_with(start));
+        blocks.map(|(&block, _)| block).collect()
     }
 
     async fn begin(&self) -> Result<(), DriveError> {
@@ -131,8 +135,15 @@ impl CrashDrive {
     fn put(&self, offset_bytes: u64, data: &[Buffer]) {
         let bytes: Vec<u8> = data.iter().flat_map(|buffer| buffer.iter().copied()).collect();
         let blocks = (offset_bytes / BLOCK..).zip(bytes.chunks_exact(4096));
-        let mut content = self.content.borrow_mut();
-        content.cached.extend(blocks.map(|(block, bytes)| (block, bytes.to_vec())));
+        let content = &mut *self.content.borrow_mut();
+        for (block, bytes) in blocks {
+            if self.power.below(1000) < self.lost_per_mille.get() {
+                continue;
+            }
+            let bytes: Block = bytes.into();
+            content.visible.insert(block, Rc::clone(&bytes));
+            content.cached.push((block, bytes));
+        }
     }
 }
 
@@ -144,13 +155,11 @@ impl Drive for CrashDrive {
     async fn read(&self, offset_bytes: u64, length_bytes: usize) -> Result<Buffer, DriveError> {
         self.geometry.check_range(offset_bytes, length_bytes as u64)?;
         self.begin().await?;
-        self.reads.set(self.reads.get() + 1);
         let content = self.content.borrow();
         let mut buffer = BufferMut::zeroed(length_bytes);
         let first = offset_bytes / BLOCK;
         for (block, target) in (first..).zip(buffer.chunks_exact_mut(4096)) {
-            let cached = content.cached.iter().rev().find(|(cached, _)| *cached == block);
-            match cached.map(|(_, bytes)| bytes).or_else(|| content.medium.get(&block)) {
+            match content.visible.get(&block) {
                 Some(bytes) => target.copy_from_slice(bytes),
                 None => target.fill(0xbd),
             }

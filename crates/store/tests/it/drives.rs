@@ -1,0 +1,199 @@
+//! Drives that fail, lie, return and are missing: mirrors keep what was acknowledged, and whoever
+//! is refused is told why.
+
+use std::ops::Range;
+
+use evenkeel_store::format::Defect;
+use evenkeel_store::{
+    Buffer, DriveIndex, Durability, Halt, OpenError, OpenOptions, Rules, Store, VolumeId, create,
+};
+
+use crate::support::drive::{CrashDrive, Power};
+use crate::support::executor::{Spawner, block_on, run};
+use crate::support::options;
+
+const VOLUME: VolumeId = VolumeId(0);
+const BLOCKS: u64 = 24;
+
+fn drives(count: u8, copies: u8) -> Vec<CrashDrive> {
+    let power = Power::new(4);
+    let drives: Vec<_> = (0..count).map(|_| CrashDrive::new(1000, &power)).collect();
+    block_on(create(&drives, &options(count, copies, BLOCKS))).unwrap();
+    drives
+}
+
+fn open(drives: &[CrashDrive], options: OpenOptions) -> Result<Store<CrashDrive>, OpenError> {
+    block_on(Store::open(drives.to_vec(), options))
+}
+
+/// Runs `body` with the store, which is then dropped as by a power cut.
+fn with(store: &Store<CrashDrive>, body: impl AsyncFnOnce(&Store<CrashDrive>)) {
+    let spawner = Spawner::default();
+    spawner.spawn(async {
+        store.run().await;
+    });
+    run(&spawner, body(store), || false);
+}
+
+async fn fill(store: &Store<CrashDrive>, byte: u8) {
+    write(store, 0..BLOCKS, byte).await;
+}
+
+/// Writes blocks and flushes.
+async fn write(store: &Store<CrashDrive>, blocks: Range<u64>, byte: u8) {
+    for block in blocks {
+        let data = Buffer::copy_of(&[byte; 4096]);
+        store.write(VOLUME, block * 4096, data, Durability::Volatile).await.unwrap();
+    }
+    store.flush().await.unwrap();
+}
+
+/// Whether the volume holds these bytes and nothing else.
+fn is_filled(drives: &[CrashDrive], options: OpenOptions, byte: u8) -> bool {
+    let store = open(drives, options).unwrap();
+    let read = block_on(store.read(VOLUME, 0, 24 * 4096));
+    read.is_ok_and(|data| *data == [byte; 24 * 4096])
+}
+
+fn lose_cache(drives: &[CrashDrive]) {
+    drives.iter().for_each(|drive| drive.lose_cache(0));
+}
+
+fn without_missing() -> OpenOptions {
+    OpenOptions { allow_missing: true, ..OpenOptions::default() }
+}
+
+/// Whether all is there on a drive alone that had failed, returned, and been given time.
+fn a_returned_drive_has_everything(rules: Rules) -> bool {
+    let options = OpenOptions { rules, ..without_missing() };
+    let drives = drives(2, 2);
+    with(&open(&drives, options).unwrap(), async |store| {
+        write(store, 8..BLOCKS, 2).await;
+        write(store, 0..8, 1).await;
+        drives[1].is_gone.set(true);
+        write(store, 0..8, 2).await;
+        // Tells recovery that the records before it are durable and need no second look.
+        write(store, 0..1, 2).await;
+        assert_eq!(store.status().halted, None);
+    });
+    lose_cache(&drives);
+    drives[1].is_gone.set(false);
+    with(&open(&drives, options).unwrap(), async |store| {
+        while store.status().is_mending {
+            store.checkpoint().await.unwrap();
+        }
+        store.checkpoint().await.unwrap();
+    });
+    lose_cache(&drives);
+    is_filled(&drives[1..], options, 2)
+}
+
+#[test]
+fn a_drive_that_failed_and_returned_gets_what_it_missed() {
+    assert!(a_returned_drive_has_everything(Rules::default()));
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn without_a_mark_on_the_others_a_returned_drive_would_count_as_whole() {
+    let rules = Rules::without(evenkeel_store::Rule::StaleBeforeAck);
+    assert!(!a_returned_drive_has_everything(rules));
+}
+
+/// Whether all is read although one of two drives loses writes without a word.
+fn a_drive_that_loses_writes_does_no_harm(rules: Rules) -> bool {
+    let options = OpenOptions { rules, ..OpenOptions::default() };
+    let drives = drives(2, 2);
+    (1..40).all(|round| {
+        with(&open(&drives, options).unwrap(), async |store| {
+            drives[0].lost_per_mille.set(100);
+            fill(store, round).await;
+        });
+        drives[0].lost_per_mille.set(0);
+        is_filled(&drives, options, round)
+    })
+}
+
+#[test]
+fn a_drive_that_loses_writes_is_noticed_by_the_tags() {
+    assert!(a_drive_that_loses_writes_does_no_harm(Rules::default()));
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn without_tags_a_lost_write_would_be_read_as_the_data_before_it() {
+    let rules = Rules::without(evenkeel_store::Rule::VerifyTags);
+    assert!(!a_drive_that_loses_writes_does_no_harm(rules));
+}
+
+#[test]
+fn a_lone_drive_that_fails_stops_the_store() {
+    let drives = drives(1, 1);
+    with(&open(&drives, OpenOptions::default()).unwrap(), async |store| {
+        fill(store, 1).await;
+        drives[0].is_gone.set(true);
+        let data = Buffer::copy_of(&[1; 4096]);
+        let refused = store.write(VOLUME, 0, data, Durability::Volatile).await.unwrap_err();
+        let text =
+            "the store has stopped: drive 0: the drive does not answer; mend it and open again";
+        assert_eq!(refused.to_string(), text);
+        assert_eq!(store.flush().await, Err(refused));
+        assert!(matches!(store.status().halted, Some(Halt::Drive(DriveIndex(0), _))));
+    });
+    drives[0].is_gone.set(false);
+    assert!(is_filled(&drives, OpenOptions::default(), 1));
+}
+
+#[test]
+fn missing_drives_are_named_and_can_be_left_out() {
+    let drives = drives(3, 2);
+    with(&open(&drives, OpenOptions::default()).unwrap(), async |store| fill(store, 1).await);
+    let missing = OpenError::Missing(vec![DriveIndex(1)]);
+    let rest = [drives[2].clone(), drives[0].clone()];
+    assert_eq!(open(&rest, OpenOptions::default()).err().unwrap(), missing);
+    with(&open(&rest, without_missing()).unwrap(), async |store| fill(store, 2).await);
+    // From now on drive 1 is known to be stale, and is not needed.
+    assert!(is_filled(&rest, OpenOptions::default(), 2));
+    assert!(is_filled(&drives, OpenOptions::default(), 2));
+    let two_missing = open(&drives[..1], without_missing()).err().unwrap();
+    assert!(matches!(two_missing, OpenError::Insufficient(_)), "{two_missing:?}");
+}
+
+#[test]
+fn foreign_doubled_and_blank_drives_are_refused() {
+    let (ours, theirs) = (drives(2, 2), drives(2, 2));
+    let mut other = options(2, 2, BLOCKS);
+    other.store.0[0] = 1;
+    block_on(create(&theirs, &other)).unwrap();
+    let refusal = |drives: &[&CrashDrive]| {
+        let drives: Vec<_> = drives.iter().copied().cloned().collect();
+        open(&drives, OpenOptions::default()).err().unwrap()
+    };
+    let blank = CrashDrive::new(260, &ours[0].power);
+    assert_eq!(refusal(&[]), OpenError::NoDrive);
+    assert_eq!(refusal(&[&ours[0], &ours[0]]), OpenError::Duplicate { position: 1 });
+    let foreign = refusal(&[&ours[0], &theirs[1]]);
+    assert!(matches!(foreign, OpenError::Foreign { position: 0 | 1, .. }), "{foreign:?}");
+    let not_a_member = OpenError::NotAMember { position: 1, defect: Defect::Magic };
+    assert_eq!(refusal(&[&ours[0], &blank]), not_a_member);
+    for block in ours[0].blocks_with(b"\xe9kSB") {
+        ours[0].tamper(block, |bytes| bytes[4] = 9);
+    }
+    assert_eq!(
+        refusal(&[&ours[0], &ours[1]]).to_string(),
+        "drive 0 was written by a newer evenkeel (format 9); use that one"
+    );
+}
+
+#[test]
+fn superblocks_overwritten_at_one_end_of_the_drive_do_no_harm() {
+    let drives = drives(1, 1);
+    with(&open(&drives, OpenOptions::default()).unwrap(), async |store| fill(store, 7).await);
+    let places = drives[0].blocks_with(b"\xe9kSB");
+    assert_eq!(places.len(), 4);
+    // The newest superblock lies at both ends of the drive; whichever slot it is in, one is left.
+    for &place in &places[..2] {
+        drives[0].tamper(place, |bytes| bytes[100] ^= 1);
+    }
+    assert!(is_filled(&drives, OpenOptions::default(), 7));
+}
