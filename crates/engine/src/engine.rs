@@ -47,7 +47,7 @@ pub struct Engine {
     /// How the servers make up a volume, if they do.
     plan: Option<TierPlan>,
     /// The volume, once it is open.
-    volume: Option<Box<Serving>>,
+    pub(crate) volume: Option<Box<Serving>>,
     shares: Shares,
     pairs: PairTable,
     next_tick: Nanos,
@@ -150,11 +150,12 @@ impl Engine {
     }
 
     fn arrive(&mut self, now: Nanos, request: Request) {
+        let mut payer = request.tenant;
         match (request.target, &mut self.volume) {
             (Target::Server(server), volume) => {
                 assert!(server.index() < self.lanes.len(), "no server {server:?}");
                 if let Some(volume) = volume {
-                    volume.step_arrived(request.slot);
+                    payer = volume.step_arrived(request.slot).unwrap_or(payer);
                 }
             }
             (Target::Volume, volume) => assert!(volume.is_some(), "no volume for {request:?}"),
@@ -162,6 +163,7 @@ impl Engine {
         self.accounts[request.tenant.index()].arrived(&request);
         self.shares.touch(request.tenant);
         self.requests.insert(now, request);
+        self.requests.entry_mut(request.slot).payer = payer;
         self.enqueue_next(now, request.slot);
         self.finish_if_over(now, request.slot);
     }
@@ -303,7 +305,7 @@ impl Engine {
             volume.ended(&unit);
             let target = self.requests.entry_mut(unit.request).request.target;
             if unit.ticket.kind == Kind::Flush && target == Target::Volume {
-                ok &= volume.is_flush_honest(unit.ticket.tenant, unit.server);
+                ok = volume.flush_ended(unit.ticket.tenant, unit.server, ok);
             }
         }
         self.accounts[unit.ticket.tenant.index()].served(now, &unit);

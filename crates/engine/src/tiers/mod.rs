@@ -38,6 +38,8 @@ mod refusal;
 mod report;
 mod serving;
 mod step;
+#[cfg(test)]
+mod trial;
 mod volume;
 
 pub use format::VolumeId;

@@ -29,6 +29,10 @@
 //! [`NOTE_ATTEMPTS`] times, moving stops and the extent becomes **read-only**: reads are right in
 //! both places, a write would be in one place only, and is answered with an error.
 //!
+//! A flush that fails may have lost what others wrote, too, and drives tell only whom they answer.
+//! So a flush of the mover that failed lets the next one of every tenant at that tier fail, and one
+//! of a tenant that of every other and of the mover.
+//!
 //! # When it takes too long
 //!
 //! Where clients write faster than the mover copies, the move is given up after copying the extent
@@ -191,6 +195,8 @@ pub(super) enum Mutant {
     FreeEarly,
     /// A flush that failed for the mover is of no concern to the clients.
     ForgetFlush,
+    /// A flush that failed for a client is of no concern to the mover.
+    TrustFlush,
 }
 
 impl Mover {
@@ -202,11 +208,6 @@ impl Mover {
     /// Whether something new could begin.
     pub(super) fn is_idle(&self, now: Nanos) -> bool {
         self.phase == Phase::Idle && self.report.stopped.is_none() && now >= self.rest_until
-    }
-
-    /// Whether a step is under way.
-    pub(super) fn is_step_under_way(&self) -> bool {
-        self.is_step_under_way
     }
 
     /// The place whose writes matter, that of the extent under way.

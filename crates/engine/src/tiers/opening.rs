@@ -6,12 +6,15 @@
 //!     |          |                          map, flush, heads of generation 1, flush ----+
 //!     |          +------- unfit ---> Refused                                             |
 //!     v                                                                                  v
-//!   newer map that is whole --> journal behind it --> flush, heads counted up, flush --> Ready
+//!   journal --> map that is whole --> last record again, flush, heads up, flush --------> Ready
 //! ```
 //!
-//! A power cut at any point leaves something that opens again. The flush before the heads are
-//! counted up is for a driver that died without a power cut: a record that was read out of a drive's
-//! cache must not be lost after somebody has relied on it.
+//! A power cut at any point leaves something that opens again.
+//!
+//! A driver may also have died without a power cut, perhaps just after a flush had failed. What is
+//! read then may be in the drive's cache alone, and the drive may have given up writing it. So
+//! nothing is relied on that was not flushed with success: the last record is written again, before
+//! a flush; and a map that no record was written after is used only if the other one is damaged.
 
 use std::collections::VecDeque;
 
@@ -111,12 +114,10 @@ enum Phase {
     Heads,
     /// Make a volume.
     Making,
-    /// Read the first block of both maps.
-    Maps,
+    /// Read the first block of both maps, and the journal.
+    Notes,
     /// Read a map.
     Map(Checkpoint),
-    /// Read the journal behind it.
-    Journal(Checkpoint),
     /// Make sure of it all.
     Closing,
 }
@@ -291,12 +292,13 @@ impl Opening {
                 self.push_heads(1);
                 self.phase = Phase::Closing;
             }
-            Phase::Maps => {
-                self.candidates.sort_by_key(|candidate| candidate.number);
+            Phase::Notes => {
+                let newest = self.newest_sequence();
+                let is_sure = |map: &Checkpoint| newest.is_some_and(|last| last > map.sequence);
+                self.candidates.sort_by_key(|map| (is_sure(map), map.number));
                 self.try_next_map()?;
             }
             Phase::Map(checkpoint) => self.judge_map(checkpoint)?,
-            Phase::Journal(checkpoint) => self.judge_journal(checkpoint)?,
             Phase::Closing => unreachable!("nothing follows it"),
         }
         Ok(())
@@ -307,9 +309,15 @@ impl Opening {
             Verdict::Make(volume) => self.make(volume),
             Verdict::Use { volume, layout, generations } => {
                 (self.volume, self.generations) = (volume, generations);
+                let (start, length) = (layout.journal_offset(), layout.journal_bytes());
+                self.pairs = vec![Pair::default(); layout.journal_records as usize];
                 self.layout = Some(layout);
                 self.tasks.extend([0, 1].map(|area| Task::ReadMapHead { area }));
-                self.phase = Phase::Maps;
+                self.push_reads(start, length, |offset, length| Task::ReadJournal {
+                    offset,
+                    length,
+                });
+                self.phase = Phase::Notes;
             }
         }
         Ok(())
@@ -353,10 +361,8 @@ impl Opening {
         let start = self.layout().checkpoint_offset(checkpoint.area);
         let blocks = self.layout().extents.div_ceil(super::format::PLACES_PER_BLOCK);
         self.places.clear();
-        self.push_reads(start, u64::from(blocks), |offset, length| Task::ReadMap {
-            offset,
-            length,
-        });
+        let length = u64::from(blocks) * BLOCK_BYTES;
+        self.push_reads(start, length, |offset, length| Task::ReadMap { offset, length });
         self.phase = Phase::Map(checkpoint);
         Ok(())
     }
@@ -376,18 +382,6 @@ impl Opening {
                 self.places.extend(places);
             }
         }
-    }
-
-    fn judge_map(&mut self, checkpoint: Checkpoint) -> Result<(), Refusal> {
-        if self.places.len() != self.layout().extents as usize {
-            return self.try_next_map();
-        }
-        let layout = self.layout();
-        let (start, blocks) = (layout.journal_offset(), layout.journal_bytes() / BLOCK_BYTES);
-        self.pairs = vec![Pair::default(); layout.journal_records as usize];
-        self.push_reads(start, blocks, |offset, length| Task::ReadJournal { offset, length });
-        self.phase = Phase::Journal(checkpoint);
-        Ok(())
     }
 
     /// Takes the records from these blocks of the journal. If they cannot be read together, each is
@@ -412,8 +406,11 @@ impl Opening {
     }
 
     /// Follows the journal from the map on.
-    fn judge_journal(&mut self, checkpoint: Checkpoint) -> Result<(), Refusal> {
-        let layout = self.layout.take().expect("known since the heads were read");
+    fn judge_map(&mut self, checkpoint: Checkpoint) -> Result<(), Refusal> {
+        if self.places.len() != self.layout().extents as usize {
+            return self.try_next_map();
+        }
+        let layout = self.layout().clone();
         let fastest = layout.fastest();
         let damaged = |sequence| RefusalReason::JournalDamaged { sequence };
         let map = TierMap::from_places(&layout, std::mem::take(&mut self.places));
@@ -424,16 +421,18 @@ impl Opening {
             map.replay(record.extent, record.from, record.to)
                 .map_err(|_| self.refusal_of(fastest, damaged(last)))?;
         }
-        let newest = self.pairs.iter().filter_map(|pair| Some(pair.newest()?.sequence)).max();
-        if newest.is_some_and(|newest| newest > last) {
+        if self.newest_sequence().is_some_and(|newest| newest > last) {
             return Err(self.refusal_of(fastest, damaged(last + 1)));
         }
-        self.push_repairs(&layout, checkpoint.sequence..last);
+        self.push_repairs(&layout, checkpoint.sequence, last);
         let journal = Journal::new(self.volume, last, checkpoint);
-        self.layout = Some(layout.clone());
         self.opened = Some(Box::new(Volume { layout, map, journal }));
         self.close();
         Ok(())
+    }
+
+    fn newest_sequence(&self) -> Option<u64> {
+        self.pairs.iter().filter_map(|pair| Some(pair.newest()?.sequence)).max()
     }
 
     fn record(&self, layout: &Layout, sequence: u64) -> Option<Record> {
@@ -446,14 +445,14 @@ impl Opening {
         &self.pairs[usize::try_from(index).expect("the journal is in memory")]
     }
 
-    /// Where one copy of a record in force is not whole, it is written again.
-    fn push_repairs(&mut self, layout: &Layout, before: std::ops::Range<u64>) {
-        let in_force: Vec<_> =
-            before.filter_map(|before| self.record(layout, before + 1)).collect();
-        for record in in_force {
-            let copies = self.pair(layout, record.sequence).0;
-            for (offset, copy) in offsets(layout.record_offset(record.sequence)).zip(copies) {
-                if copy != Some(record) {
+    /// Writes again, of the records behind the map, both copies of the last one, and whatever copy
+    /// of another is not whole.
+    fn push_repairs(&mut self, layout: &Layout, before: u64, last: u64) {
+        for sequence in before + 1..=last {
+            let copies = self.pair(layout, sequence).0;
+            let record = self.record(layout, sequence).expect("it was just followed");
+            for (offset, copy) in offsets(layout.record_offset(sequence)).zip(copies) {
+                if sequence == last || copy != Some(record) {
                     self.tasks.push_back(Task::WriteRecord { offset, record });
                 }
             }
@@ -481,8 +480,8 @@ impl Opening {
         self.tasks.extend(tiers.map(|tier| Task::Flush { tier }));
     }
 
-    fn push_reads(&mut self, start: u64, blocks: u64, task: impl Fn(u64, u64) -> Task) {
-        let end = start + blocks * BLOCK_BYTES;
+    fn push_reads(&mut self, start: u64, length: u64, task: impl Fn(u64, u64) -> Task) {
+        let end = start + length;
         let mut offset = start;
         while offset < end {
             let length = STEP_BYTES_MAX.min(end - offset);

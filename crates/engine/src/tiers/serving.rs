@@ -45,9 +45,11 @@ pub(crate) struct Serving {
     is_due: bool,
     /// By tenant: units that went to each tier.
     hits: Vec<[u64; TIERS_MAX]>,
-    /// By tenant, a bit per tier: a flush of the mover failed there, and the drive may have told
-    /// nobody else that it lost something.
+    /// By tenant, a bit per tier: somebody else's flush failed there. What it should have made
+    /// durable may be lost whoever wrote it, and drives tell of that only once.
     unheard: Vec<u8>,
+    /// The same for the mover.
+    unheard_by_mover: u8,
 }
 
 /// Whether a piece may go to its place.
@@ -85,6 +87,7 @@ impl Serving {
             is_due: true,
             hits: Vec::new(),
             unheard: Vec::new(),
+            unheard_by_mover: 0,
             volume,
         };
         serving.configure(plan, tenants, tiers);
@@ -188,10 +191,11 @@ impl Serving {
         self.released.pop()
     }
 
-    /// The step under way has become this request.
-    pub(crate) fn step_arrived(&mut self, slot: u32) {
-        assert!(self.mover.is_step_under_way() && self.step_slot.is_none(), "one step at a time");
+    /// The step under way has become this request. Returns whose it is to pay, if somebody waits.
+    pub(crate) fn step_arrived(&mut self, slot: u32) -> Option<TenantId> {
+        assert!(self.step.is_some() && self.step_slot.is_none(), "one request for each step");
         self.step_slot = Some(slot);
+        self.held.first().map(|(_, tenant)| *tenant)
     }
 
     /// This request is over.
@@ -233,31 +237,34 @@ impl Serving {
     }
 
     /// The step under way is over.
-    pub(crate) fn moved(&mut self, now: Nanos, ok: bool, units: &UnitTable) {
+    pub(crate) fn moved(&mut self, now: Nanos, mut ok: bool, units: &UnitTable) {
         let step = self.step.take().expect("no step is under way");
         self.step_slot = None;
         self.is_due = true;
-        let hides = self.mover.is_mutated(Mutant::ForgetFlush);
-        if !ok && step.kind == StepKind::Flush && !hides {
-            let tier = self.plan.servers.iter().position(|server| *server == step.server);
-            let tier = tier.expect("steps go to tiers");
-            self.unheard.iter_mut().for_each(|tiers| *tiers |= 1 << tier);
+        if step.kind == StepKind::Flush {
+            let bit = self.bit_of(step.server);
+            if !ok && !self.mover.is_mutated(Mutant::ForgetFlush) {
+                self.unheard.iter_mut().for_each(|tiers| *tiers |= bit);
+            }
+            ok &= hears(&mut self.unheard_by_mover, bit);
         }
         let change = self.mover.step_ended(now, ok, &mut self.volume);
         self.take_change(change, units);
     }
 
-    /// A flush of a tenant went well at this server. False if it has to fail all the same, since a
-    /// flush of the mover has failed there, and drives report a loss only once.
-    pub(crate) fn is_flush_honest(&mut self, tenant: TenantId, server: ServerId) -> bool {
-        let Some(unheard) = self.unheard.get_mut(tenant.index()).filter(|tiers| **tiers > 0) else {
-            return true;
-        };
-        let tier = self.plan.servers.iter().position(|one| *one == server);
-        let bit = tier.map_or(0, |tier| 1 << tier);
-        let is_honest = *unheard & bit == 0;
-        *unheard &= !bit;
-        is_honest
+    /// A flush of a tenant is over at this server. Returns how it is to end: not well if it failed,
+    /// nor if somebody else's did since the tenant's last one.
+    pub(crate) fn flush_ended(&mut self, tenant: TenantId, server: ServerId, ok: bool) -> bool {
+        let bit = self.bit_of(server);
+        if !ok {
+            let others = self.unheard.iter_mut().enumerate();
+            let others = others.filter(|(other, _)| *other != tenant.index());
+            others.for_each(|(_, tiers)| *tiers |= bit);
+            if !self.mover.is_mutated(Mutant::TrustFlush) {
+                self.unheard_by_mover |= bit;
+            }
+        }
+        hears(&mut self.unheard[tenant.index()], bit) && ok
     }
 
     /// The accounts.
@@ -277,6 +284,21 @@ impl Serving {
                 .collect(),
             hits: self.hits.clone(),
             moves: self.mover.report(),
+        }
+    }
+
+    /// The volume.
+    #[cfg(test)]
+    pub(super) fn volume(&self) -> &Volume {
+        &self.volume
+    }
+
+    /// Begins this move, if the mover has time and there is a slot.
+    #[cfg(test)]
+    pub(super) fn begin_move(&mut self, now: Nanos, choice: super::choice::Choice) {
+        if self.mover.is_idle(now) && self.vacating.is_none() {
+            self.mover.begin(choice, &mut self.volume);
+            self.is_due = true;
         }
     }
 
@@ -329,6 +351,12 @@ impl Serving {
         }
     }
 
+    /// The bit that stands for the tier of this server.
+    fn bit_of(&self, server: ServerId) -> u8 {
+        let tier = self.plan.servers.iter().position(|one| *one == server);
+        1 << tier.expect("pieces and steps go to tiers")
+    }
+
     fn extent_of(&self, offset: u64) -> u32 {
         // An empty request may stand at the very end.
         let last = self.volume.map.extents() - 1;
@@ -361,6 +389,13 @@ impl Placement for Serving {
     fn flushed(&self, index: usize) -> Option<ServerId> {
         self.plan.servers.get(index).copied()
     }
+}
+
+/// Takes out what was not heard of this tier; false if there was something.
+fn hears(unheard: &mut u8, bit: u8) -> bool {
+    let had = *unheard & bit;
+    *unheard &= !bit;
+    had == 0
 }
 
 fn changes_content(kind: Kind) -> bool {

@@ -1,0 +1,130 @@
+//! A drive with a volatile cache, to the letter of what drives promise: an acknowledged write is
+//! seen by reads; a flush makes durable what had been acknowledged when it was sent; a power cut
+//! keeps or loses each sector of anything else. A flush that fails tells of its loss once: what it
+//! should have made durable stays in the cache, and some of it is never written.
+
+use std::rc::Rc;
+
+use evenkeel_core::prng::Prng;
+
+/// The unit that nothing tears.
+pub(super) const SECTOR: usize = 512;
+
+/// A drive.
+#[derive(Clone)]
+pub(super) struct Disk {
+    /// By sector: what a power cut leaves for certain.
+    medium: Vec<Sector>,
+    /// By sector: what reads see.
+    view: Vec<Sector>,
+    /// Sectors written since, oldest first.
+    cache: Vec<Cached>,
+    acknowledged: u64,
+}
+
+type Sector = Option<Rc<[u8; SECTOR]>>;
+
+#[derive(Clone)]
+struct Cached {
+    sector: usize,
+    bytes: Sector,
+    /// Which acknowledged write it is of.
+    number: u64,
+    /// Whether a flush that failed has dropped it.
+    is_dropped: bool,
+}
+
+/// What a power cut does with what is not durable.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Cut {
+    KeepAll,
+    LoseAll,
+    /// Each sector, block of 4 KiB or write by itself.
+    Any(u64),
+}
+
+impl Disk {
+    pub(super) fn new(size_bytes: u64) -> Self {
+        let sectors = usize::try_from(size_bytes).unwrap() / SECTOR;
+        let (medium, view) = (vec![None; sectors], vec![None; sectors]);
+        Self { medium, view, cache: Vec::new(), acknowledged: 0 }
+    }
+
+    /// How many writes were acknowledged up to now: what a flush that is sent now covers.
+    pub(super) fn acknowledged(&self) -> u64 {
+        self.acknowledged
+    }
+
+    pub(super) fn read(&self, offset: u64, length: u64) -> Vec<u8> {
+        let sectors = sectors(offset, length);
+        let bytes = |sector: &Sector| sector.as_deref().copied().unwrap_or([0; SECTOR]);
+        self.view[sectors].iter().flat_map(bytes).collect()
+    }
+
+    /// Writes these bytes, or zeroes.
+    pub(super) fn write(&mut self, offset: u64, length: u64, bytes: Option<&[u8]>, fua: bool) {
+        self.acknowledged += 1;
+        for (index, sector) in sectors(offset, length).enumerate() {
+            let part = bytes.map(|bytes| &bytes[index * SECTOR..(index + 1) * SECTOR]);
+            let bytes = part.map(|part| Rc::new(part.try_into().unwrap()));
+            self.view[sector].clone_from(&bytes);
+            if fua {
+                self.cache.retain(|cached| cached.sector != sector);
+                self.medium[sector] = bytes;
+            } else {
+                let number = self.acknowledged;
+                self.cache.push(Cached { sector, bytes, number, is_dropped: false });
+            }
+        }
+    }
+
+    /// Makes durable what had been acknowledged when the flush was sent.
+    pub(super) fn flush(&mut self, acknowledged: u64) {
+        for cached in std::mem::take(&mut self.cache) {
+            if cached.number > acknowledged {
+                self.cache.push(cached);
+            } else if !cached.is_dropped {
+                self.medium[cached.sector] = cached.bytes;
+            }
+        }
+    }
+
+    /// A flush that fails.
+    pub(super) fn fail_flush(&mut self, acknowledged: u64, prng: &mut Prng) {
+        let covered = self.cache.iter_mut().filter(|cached| cached.number <= acknowledged);
+        covered.for_each(|cached| cached.is_dropped |= prng.below(2) == 0);
+    }
+
+    /// Cuts the power; writes that were under way count as the youngest in the cache.
+    pub(super) fn power_cut(&mut self, cut: Cut) {
+        let mut prng = Prng::new(if let Cut::Any(seed) = cut { seed } else { 0 });
+        let (unit, percent) = ([1, 8, 1 << 20][index(&mut prng, 3)], prng.below(101));
+        let mut last = None;
+        let mut is_kept = false;
+        for cached in std::mem::take(&mut self.cache) {
+            let this = (cached.number, cached.sector / unit);
+            if last != Some(this) {
+                (last, is_kept) = (Some(this), prng.below(100) < percent);
+            }
+            let is_kept = match cut {
+                Cut::KeepAll => true,
+                Cut::LoseAll => false,
+                Cut::Any(_) => is_kept,
+            };
+            if is_kept && !cached.is_dropped {
+                self.medium[cached.sector] = cached.bytes;
+            }
+        }
+        self.view.clone_from(&self.medium);
+    }
+}
+
+pub(super) fn index(prng: &mut Prng, bound: usize) -> usize {
+    usize::try_from(prng.below(bound as u64)).unwrap()
+}
+
+fn sectors(offset: u64, length: u64) -> std::ops::Range<usize> {
+    let [start, end] = [offset, offset + length].map(|at| usize::try_from(at).unwrap());
+    assert!(start.is_multiple_of(SECTOR) && end.is_multiple_of(SECTOR), "sectors are whole");
+    start / SECTOR..end / SECTOR
+}

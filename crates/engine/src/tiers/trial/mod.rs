@@ -1,0 +1,204 @@
+//! Moves on trial: clients that read, write, force and flush while extents move, on drives with
+//! volatile caches that reorder, tear and fail, with the power cut at every event; and each rule of
+//! [`super::moves`] broken, to see that it would be noticed.
+
+mod disk;
+mod oracle;
+mod world;
+
+use disk::{Cut, index};
+use evenkeel_core::prng::Prng;
+use world::{Act, Faults, World, domain, open};
+
+use super::moves::Mutant;
+use crate::policy::Mode;
+
+/// How a trial goes.
+#[derive(Clone, Copy)]
+struct Trial {
+    mutant: Option<Mutant>,
+    faults: Faults,
+    /// Whether the power is cut, on a copy of the world, after every event.
+    cuts_everywhere: bool,
+    /// How often the host dies, in thousandths of events.
+    deaths: u64,
+    /// How many commands in a hundred take very long.
+    stuck: u64,
+    turns: u32,
+}
+
+const QUIET: Trial = Trial {
+    mutant: None,
+    faults: Faults { writes: 0, flushes: 0, notes: 0 },
+    cuts_everywhere: false,
+    deaths: 0,
+    stuck: 0,
+    turns: 400,
+};
+
+/// Clients at an extent that moves back and forth, and now and then elsewhere.
+fn run(seed: u64, trial: Trial) -> Result<World, String> {
+    let mut world = World::new(seed, trial.mutant);
+    world.faults = trial.faults;
+    world.stuck = trial.stuck;
+    let mut prng = Prng::new(seed ^ 0x5eed);
+    let hot = u32::try_from(index(&mut prng, 5)).unwrap();
+    // Few writes under way let moves converge; many try the drain.
+    let clients_max = 1 + index(&mut prng, 6);
+    for _ in 0..trial.turns {
+        let extent =
+            if prng.below(8) == 0 { u32::try_from(index(&mut prng, 5)).unwrap() } else { hot };
+        if prng.below(4) == 0 {
+            world.begin_move(extent);
+            world.drain()?;
+        }
+        if world.clients() < clients_max && prng.below(3) == 0 {
+            let acts =
+                [Act::Read, Act::Read, Act::Write, Act::Write, Act::Force, Act::Zero, Act::Flush];
+            let act = acts[index(&mut prng, acts.len())];
+            let within = if prng.below(16) == 0 {
+                world.sectors()
+            } else {
+                let all = World::sectors_of(extent);
+                // Mostly the same few sectors, so that requests meet.
+                if prng.below(2) == 0 { all.start + 4..all.start + 14 } else { all }
+            };
+            world.act(act, within);
+            world.drain()?;
+        } else {
+            world.complete_one()?;
+        }
+        if trial.cuts_everywhere {
+            cut_copies(&world, &mut prng)?;
+        }
+        if prng.below(1000) < trial.deaths {
+            let cut = Cut::Any(prng.next_u64());
+            world.restart((prng.below(4) > 0).then_some(cut))?;
+        }
+    }
+    world.settle()?;
+    let all_back = world.sectors();
+    world.act(Act::Flush, all_back);
+    world.drain()?;
+    world.settle()?;
+    Ok(world)
+}
+
+/// The power is cut now: whatever is left must open, and hold all that was promised.
+fn cut_copies(world: &World, prng: &mut Prng) -> Result<(), String> {
+    for cut in [Cut::LoseAll, Cut::KeepAll, Cut::Any(prng.next_u64())] {
+        let mut disks = world.after_cut(cut);
+        let volume = open(&mut disks, u64::MAX).expect("asks without end");
+        let volume = volume.map_err(|refusal| format!("{cut:?}: {refusal}"))?;
+        world.check_copy(&disks, &volume).map_err(|why| format!("{cut:?}: {why}"))?;
+    }
+    Ok(())
+}
+
+/// The first seed in which a trial notices something.
+fn noticed(seeds: std::ops::Range<u64>, trial: Trial) -> Option<(u64, String)> {
+    seeds.into_iter().find_map(|seed| run(seed, trial).err().map(|why| (seed, why)))
+}
+
+fn assert_clean(seeds: std::ops::Range<u64>, trial: Trial) {
+    if let Some((seed, why)) = noticed(seeds, trial) {
+        panic!("seed {seed}: {why}");
+    }
+}
+
+#[test]
+fn every_read_brings_the_last_write_or_one_under_way() {
+    let mut done = 0;
+    for seed in 0..150 {
+        let mut world = run(seed, QUIET).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        done += world.report().moves.done;
+        assert_eq!(world.errors, 0);
+    }
+    assert!(done > 500, "{done} moves");
+    assert_clean(0..40, Trial { stuck: 10, turns: 2000, ..QUIET });
+}
+
+#[test]
+fn a_power_cut_at_any_event_of_a_move_loses_nothing_that_was_promised() {
+    assert_clean(0..40, Trial { cuts_everywhere: true, ..QUIET });
+}
+
+#[test]
+fn hosts_may_die_again_and_again_also_while_opening() {
+    assert_clean(0..60, Trial { deaths: 20, turns: 2000, ..QUIET });
+}
+
+#[test]
+fn errors_of_drives_lose_nothing_that_was_promised() {
+    let faults = Faults { writes: 3, flushes: 10, notes: 10 };
+    assert_clean(0..40, Trial { faults, cuts_everywhere: true, ..QUIET });
+    assert_clean(100..160, Trial { faults, deaths: 20, turns: 1500, ..QUIET });
+}
+
+#[test]
+fn an_extent_in_doubt_can_be_read_and_not_written() {
+    let faults = Faults { writes: 0, flushes: 0, notes: 75 };
+    let mut doubts = 0;
+    for seed in 0..60 {
+        let trial = Trial { faults, cuts_everywhere: seed % 8 == 0, turns: 300, ..QUIET };
+        let mut world = run(seed, trial).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        let Some(extent) = world.in_doubt() else { continue };
+        doubts += 1;
+        let before = world.errors;
+        world.act(Act::Read, World::sectors_of(extent));
+        world.drain().unwrap();
+        world.settle().unwrap();
+        assert_eq!(world.errors, before);
+        world.act(Act::Write, World::sectors_of(extent));
+        world.drain().unwrap();
+        assert_eq!(world.errors, before + 1, "refused at once");
+        world.act(Act::Write, World::sectors_of((extent + 1) % 5));
+        world.drain().unwrap();
+        world.settle().unwrap();
+        assert_eq!(world.errors, before + 1, "the others are served");
+    }
+    assert!(doubts > 5, "{doubts}");
+}
+
+#[test]
+fn a_policy_may_change_while_an_extent_moves() {
+    for seed in 0..40 {
+        let mut world = World::new(seed, None);
+        for turn in 0..400 {
+            world.begin_move(0);
+            let act = [Act::Write, Act::Read, Act::Force][turn % 3];
+            if world.clients() < 4 {
+                world.act(act, World::sectors_of(0));
+            }
+            world.drain().unwrap();
+            world.complete_one().unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+            if turn % 7 == 0 {
+                let mode = [Mode::Observe, Mode::Shadow, Mode::Enforce][turn / 7 % 3];
+                world.reload(&domain(mode, 1 + u32::try_from(turn % 5).unwrap())).unwrap();
+            }
+        }
+        world.settle().unwrap();
+    }
+}
+
+#[test]
+fn each_rule_that_is_broken_is_noticed() {
+    let faults = Faults { writes: 0, flushes: 0, notes: 15 };
+    let clients = Faults { writes: 0, flushes: 25, notes: 0 };
+    for (mutant, trial) in [
+        (Mutant::CopyOnce, QUIET),
+        (Mutant::SkipHold, QUIET),
+        (Mutant::SkipDrain, QUIET),
+        (Mutant::FreeEarly, Trial { stuck: 10, turns: 2000, ..QUIET }),
+        (Mutant::SkipNote, Trial { cuts_everywhere: true, ..QUIET }),
+        (Mutant::SkipTargetFlush, Trial { cuts_everywhere: true, ..QUIET }),
+        (Mutant::SkipNoteFlush, Trial { cuts_everywhere: true, ..QUIET }),
+        (Mutant::IgnoreDoubt, Trial { cuts_everywhere: true, faults, ..QUIET }),
+        (Mutant::ForgetFlush, Trial { cuts_everywhere: true, faults, ..QUIET }),
+        (Mutant::TrustFlush, Trial { cuts_everywhere: true, faults: clients, ..QUIET }),
+    ] {
+        let found = noticed(0..60, Trial { mutant: Some(mutant), ..trial });
+        let (seed, why) = found.unwrap_or_else(|| panic!("{mutant:?} goes unnoticed"));
+        println!("{mutant:?}: seed {seed}: {why}");
+    }
+}

@@ -1,0 +1,120 @@
+//! What a client may read, sector by sector: the naive truth.
+//!
+//! Every write has a number, and its sectors hold nothing but that. A read may bring any write that
+//! began before the read ended, unless another one both began after that one had ended and was
+//! itself over (or seen) before the read began. After a power cut only what was forced or flushed
+//! counts as over.
+
+/// A write; it is over at `ended`, and durable if it was forced or flushed.
+#[derive(Clone, Copy, Debug)]
+struct Write {
+    value: u64,
+    began: u64,
+    ended: Option<u64>,
+    is_durable: bool,
+    /// Whether a flush that should have made it durable has failed: no other one makes up for it.
+    is_dropped: bool,
+}
+
+/// All that was written.
+#[derive(Clone, Debug)]
+pub(super) struct Oracle {
+    writes: Vec<Write>,
+    /// By sector of the volume: the writes to it.
+    sectors: Vec<Vec<usize>>,
+    clock: u64,
+}
+
+impl Oracle {
+    /// A volume full of zeroes.
+    pub(super) fn new(sectors: usize) -> Self {
+        let zero =
+            Write { value: 0, began: 0, ended: Some(0), is_durable: true, is_dropped: false };
+        Self { writes: vec![zero], sectors: vec![vec![0]; sectors], clock: 1 }
+    }
+
+    /// An instant later than all before.
+    pub(super) fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    /// A write of a new value, or of zeroes, begins; its handle and value.
+    pub(super) fn begin(&mut self, sectors: std::ops::Range<usize>, is_zero: bool) -> (usize, u64) {
+        let began = self.tick();
+        let (handle, value) = (self.writes.len(), if is_zero { 0 } else { began });
+        self.writes.push(Write { value, began, ended: None, is_durable: false, is_dropped: false });
+        sectors.for_each(|sector| self.sectors[sector].push(handle));
+        (handle, value)
+    }
+
+    /// A write went well.
+    pub(super) fn end(&mut self, handle: usize, is_forced: bool) {
+        let ended = self.tick();
+        self.writes[handle].ended = Some(ended);
+        self.writes[handle].is_durable |= is_forced;
+    }
+
+    /// A flush that began then went well.
+    pub(super) fn flushed(&mut self, began: u64) {
+        let covered = |write: &&mut Write| {
+            write.ended.is_some_and(|ended| ended < began) && !write.is_dropped
+        };
+        self.writes.iter_mut().filter(covered).for_each(|write| write.is_durable = true);
+    }
+
+    /// A flush failed: of what is not durable yet, nobody knows.
+    pub(super) fn flush_failed(&mut self) {
+        let lost = self.writes.iter_mut().filter(|write| !write.is_durable);
+        lost.for_each(|write| (write.ended, write.is_dropped) = (None, true));
+    }
+
+    /// Checks what a read that began then found.
+    pub(super) fn read(&mut self, sector: usize, value: u64, began: u64) -> Result<(), String> {
+        let is_over = |write: &Write| write.ended.is_some_and(|ended| ended < began);
+        let seen = self.find(sector, value, is_over)?;
+        // Whoever reads later must not read anything older; of zeroes nobody knows whose they are.
+        if value > 0 {
+            let ended = self.tick();
+            self.writes[seen].ended.get_or_insert(ended);
+        }
+        Ok(())
+    }
+
+    /// Checks what a sector would hold after a power cut now.
+    pub(super) fn check_after_cut(&self, sector: usize, value: u64) -> Result<(), String> {
+        self.find(sector, value, |write| write.is_durable).map(drop)
+    }
+
+    /// Checks what a sector holds after a power cut. From then on that is all there ever was.
+    pub(super) fn read_after_cut(&mut self, sector: usize, value: u64) -> Result<(), String> {
+        let seen = self.find(sector, value, |write| write.is_durable)?;
+        let (value, now) = (self.writes[seen].value, self.tick());
+        let (began, ended) = (now, Some(now));
+        self.sectors[sector] = vec![self.writes.len()];
+        self.writes.push(Write { value, began, ended, is_durable: true, is_dropped: false });
+        Ok(())
+    }
+
+    /// The newest write of this value, if nothing that is over came after it had ended.
+    fn find(
+        &self,
+        sector: usize,
+        value: u64,
+        is_over: impl Fn(&Write) -> bool,
+    ) -> Result<usize, String> {
+        let all = || self.sectors[sector].iter().map(|handle| (*handle, self.writes[*handle]));
+        let is_current = |write: &Write| {
+            let hides = |later: &Write| {
+                is_over(later) && write.ended.is_some_and(|ended| ended < later.began)
+            };
+            !all().any(|(_, later)| hides(&later))
+        };
+        let fits = |(_, write): &(usize, Write)| write.value == value && is_current(write);
+        let found = all().filter(fits).last();
+        found.map(|(handle, _)| handle).ok_or_else(|| {
+            let writes: Vec<_> = all().map(|(_, write)| write).collect();
+            format!("sector {sector} holds {value}, of {writes:?}")
+        })
+    }
+}

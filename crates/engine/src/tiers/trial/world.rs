@@ -1,0 +1,502 @@
+//! Clients, an engine with a volume, and two drives: every command of the drives is an event of its
+//! own, and what happens next is drawn.
+
+use std::collections::BTreeMap;
+
+use evenkeel_core::id::{ServerId, TenantId};
+use evenkeel_core::prng::Prng;
+use evenkeel_core::sched::Share;
+use evenkeel_core::ticket::Kind;
+use evenkeel_core::time::{Nanos, Span};
+
+use super::super::choice::Choice;
+use super::super::moves::{Mutant, Stopped};
+use super::super::report::VolumeReport;
+use super::super::step::{Step, StepKind};
+use super::super::{Answer, Ask, Opening, Refusal, TierDevice, Volume, VolumeId};
+use super::disk::{Cut, Disk, SECTOR, index};
+use super::oracle::Oracle;
+use crate::policy::{Depth, Domain, Mode, Moves, Scheduling, Sharing, TierPlan};
+use crate::{Engine, Input, Output, Request, Target, Unit};
+
+pub(super) const EXTENT_BYTES: u64 = 64 << 10;
+/// Slots of the slow and of the fast tier.
+const SLOTS: [u64; 2] = [4, 3];
+/// The moves' tenant; the clients are below.
+const MOVER: TenantId = TenantId(2);
+
+/// How often things go wrong, in percent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Faults {
+    pub(super) writes: u64,
+    pub(super) flushes: u64,
+    /// Those of notes and flushes that the mover asks for.
+    pub(super) notes: u64,
+}
+
+/// A world.
+pub(super) struct World {
+    pub(super) engine: Engine,
+    pub(super) disks: [Disk; 2],
+    pub(super) oracle: Oracle,
+    pub(super) prng: Prng,
+    pub(super) faults: Faults,
+    /// How many commands in a hundred take very long.
+    pub(super) stuck: u64,
+    wake_at: Option<Nanos>,
+    mutant: Option<Mutant>,
+    now: Nanos,
+    requests: BTreeMap<u32, Pending>,
+    commands: Vec<Command>,
+    /// What the last step that reads has read.
+    buffer: Vec<u8>,
+    sectors: usize,
+    /// Events up to now.
+    pub(super) events: u64,
+    /// Requests of clients that were answered with an error.
+    pub(super) errors: u64,
+}
+
+/// A request under way.
+enum Pending {
+    Read { began: u64, bytes: Vec<u8>, first_sector: usize },
+    Write { handle: usize, value: u64, fua: bool },
+    Flush { began: u64, tenant: TenantId },
+    Step(Step),
+}
+
+/// A unit with a drive.
+struct Command {
+    unit: Unit,
+    acknowledged: u64,
+    /// It ends no earlier than this event, as long as others can.
+    not_before: u64,
+}
+
+/// What a client does.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Act {
+    Read,
+    Write,
+    Force,
+    Zero,
+    Flush,
+}
+
+impl World {
+    /// A new volume.
+    pub(super) fn new(seed: u64, mutant: Option<Mutant>) -> Self {
+        let mut disks = sizes().map(Disk::new);
+        let volume = open(&mut disks, u64::MAX).unwrap().unwrap();
+        let sectors = usize::try_from(volume.size_bytes()).unwrap() / SECTOR;
+        let engine = engine(Nanos::ZERO, volume, mutant);
+        Self {
+            engine,
+            disks,
+            oracle: Oracle::new(sectors),
+            prng: Prng::new(seed),
+            faults: Faults::default(),
+            stuck: 0,
+            wake_at: None,
+            mutant,
+            now: Nanos::ZERO,
+            requests: BTreeMap::new(),
+            commands: Vec::new(),
+            buffer: vec![0; usize::try_from(EXTENT_BYTES).unwrap()],
+            sectors,
+            events: 0,
+            errors: 0,
+        }
+    }
+
+    /// Begins to move an extent, if nothing else moves and there is a slot.
+    pub(super) fn begin_move(&mut self, extent: u32) {
+        let volume = self.engine.volume.as_mut().unwrap();
+        let tier = 1 - volume.volume().map().place(extent).tier();
+        volume.begin_move(self.now, Choice { extent, tier });
+    }
+
+    /// A client asks for something within these sectors.
+    pub(super) fn act(&mut self, act: Act, within: std::ops::Range<usize>) {
+        let slot = self.free_slot();
+        let length = (1 + index(&mut self.prng, 8)).min(within.len());
+        let first = within.start + index(&mut self.prng, within.len() - length + 1);
+        let range = first..first + length;
+        let tenant = TenantId(u32::try_from(index(&mut self.prng, 2)).unwrap());
+        // Of two flushes at once, the drive tells one of a loss.
+        let same =
+            |one: &Pending| matches!(one, Pending::Flush { tenant: who, .. } if *who == tenant);
+        if matches!(act, Act::Flush) && self.requests.values().any(same) {
+            return;
+        }
+        let (pending, kind) = match act {
+            Act::Read => {
+                let (began, bytes) = (self.oracle.tick(), vec![0; length * SECTOR]);
+                (Pending::Read { began, bytes, first_sector: first }, Kind::Read)
+            }
+            Act::Flush => (Pending::Flush { began: self.oracle.tick(), tenant }, Kind::Flush),
+            Act::Write | Act::Force | Act::Zero => {
+                let is_zero = matches!(act, Act::Zero);
+                let (handle, value) = self.oracle.begin(range, is_zero);
+                let kind = if is_zero { Kind::WriteZeroes } else { Kind::Write };
+                (Pending::Write { handle, value, fua: matches!(act, Act::Force) }, kind)
+            }
+        };
+        self.requests.insert(slot, pending);
+        let is_flush = kind == Kind::Flush;
+        let [offset, length] = [first, length].map(|n| if is_flush { 0 } else { n * SECTOR });
+        self.arrive(Request {
+            slot,
+            tenant,
+            target: Target::Volume,
+            kind,
+            offset: offset as u64,
+            length: length as u64,
+        });
+    }
+
+    /// Clients with something under way.
+    pub(super) fn clients(&self) -> usize {
+        self.requests.values().filter(|pending| !matches!(pending, Pending::Step(_))).count()
+    }
+
+    /// Something happens at a drive, if anything is under way; false if not.
+    pub(super) fn complete_one(&mut self) -> Result<bool, String> {
+        self.events += 1;
+        self.now += Span::from_micros(50);
+        if self.commands.is_empty() {
+            let Some(at) = self.wake_at else { return Ok(false) };
+            self.now = self.now.max(at);
+            self.drain()?;
+            return Ok(true);
+        }
+        let may = |command: &Command| command.not_before <= self.events;
+        let all = 0..self.commands.len();
+        let ready: Vec<_> = all.filter(|at| may(&self.commands[*at])).collect();
+        let picked = match ready.len() {
+            0 => index(&mut self.prng, self.commands.len()),
+            ready_count => ready[index(&mut self.prng, ready_count)],
+        };
+        let command = self.commands.swap_remove(picked);
+        let ok = self.perform(&command);
+        self.engine.handle(self.now, Input::Done { unit: command.unit.unit, ok });
+        self.drain()?;
+        Ok(true)
+    }
+
+    /// Everything under way comes to its end.
+    pub(super) fn settle(&mut self) -> Result<(), String> {
+        while self.complete_one()? {}
+        if self.requests.is_empty() { Ok(()) } else { Err("requests are stuck".into()) }
+    }
+
+    pub(super) fn drain(&mut self) -> Result<(), String> {
+        loop {
+            match self.engine.poll(self.now) {
+                Output::Submit(unit) => {
+                    self.events += 1;
+                    let acknowledged = self.disk(unit.server).acknowledged();
+                    let stuck = if self.prng.below(100) < self.stuck { 400 } else { 0 };
+                    let not_before = self.events + stuck;
+                    self.commands.push(Command { unit, acknowledged, not_before });
+                }
+                Output::Finish { slot, ok } => self.finish(slot, ok)?,
+                Output::Move(step) => {
+                    let slot = self.free_slot();
+                    self.requests.insert(slot, Pending::Step(step));
+                    let target = Target::Server(step.server);
+                    let kind = match step.kind {
+                        StepKind::Read => Kind::Read,
+                        StepKind::Write | StepKind::Note => Kind::Write,
+                        StepKind::Flush => Kind::Flush,
+                    };
+                    let Step { tenant, offset, length, .. } = step;
+                    self.engine.handle(
+                        self.now,
+                        Input::Arrive(Request { slot, tenant, target, kind, offset, length }),
+                    );
+                }
+                Output::WaitUntil(at) => {
+                    self.wake_at = Some(at);
+                    return Ok(());
+                }
+                Output::Idle => {
+                    self.wake_at = None;
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// The accounts of the volume.
+    pub(super) fn report(&mut self) -> VolumeReport {
+        self.engine.report(self.now).volume.unwrap()
+    }
+
+    /// Whether moving has stopped, with which extent in doubt.
+    pub(super) fn in_doubt(&mut self) -> Option<u32> {
+        match self.report().moves.stopped {
+            Some(Stopped::InDoubt { extent }) => Some(extent),
+            _ => None,
+        }
+    }
+
+    /// The drives as a power cut leaves them now: writes under way may have had their effect too.
+    pub(super) fn after_cut(&self, cut: Cut) -> [Disk; 2] {
+        let mut disks = self.disks.clone();
+        for command in &self.commands {
+            self.apply_write(&mut disks, &command.unit, false);
+        }
+        disks.iter_mut().for_each(|disk| disk.power_cut(cut));
+        disks
+    }
+
+    /// The host dies; with the power (as the cut says), or without.
+    pub(super) fn restart(&mut self, cut: Option<Cut>) -> Result<(), String> {
+        match cut {
+            Some(cut) => self.disks = self.after_cut(cut),
+            None => {
+                // With the host goes the knowledge of flushes that failed, its clients' own too.
+                if self.faults.flushes + self.faults.notes > 0 {
+                    self.oracle.flush_failed();
+                }
+                for command in std::mem::take(&mut self.commands) {
+                    if self.prng.below(2) == 0 {
+                        let mut disks = self.disks.clone();
+                        self.apply_write(&mut disks, &command.unit, false);
+                        self.disks = disks;
+                    }
+                }
+            }
+        }
+        self.commands.clear();
+        self.requests.clear();
+        let volume = loop {
+            let asks = self.prng.below(60);
+            match open(&mut self.disks, if asks < 40 { asks } else { u64::MAX }) {
+                Some(opened) => break opened.map_err(|refusal| refusal.to_string())?,
+                None if cut.is_some() => {
+                    let cut = Cut::Any(self.prng.next_u64());
+                    self.disks.iter_mut().for_each(|disk| disk.power_cut(cut));
+                }
+                None => {}
+            }
+        };
+        self.check_all(&volume, cut.is_some())?;
+        self.engine = engine(self.now, volume, self.mutant);
+        Ok(())
+    }
+
+    /// Checks every sector of a volume that was just opened.
+    pub(super) fn check_all(&mut self, volume: &Volume, was_cut: bool) -> Result<(), String> {
+        let began = self.oracle.tick();
+        let oracle = &mut self.oracle;
+        check(&self.disks, volume, |sector, value| {
+            if was_cut {
+                oracle.read_after_cut(sector, value)
+            } else {
+                oracle.read(sector, value, began)
+            }
+        })
+    }
+
+    /// As [`Self::check_all`] after a power cut, for drives that are a copy of the world's.
+    pub(super) fn check_copy(&self, disks: &[Disk; 2], volume: &Volume) -> Result<(), String> {
+        check(disks, volume, |sector, value| self.oracle.check_after_cut(sector, value))
+    }
+
+    /// Sectors of an extent.
+    pub(super) fn sectors_of(extent: u32) -> std::ops::Range<usize> {
+        let sectors = usize::try_from(EXTENT_BYTES).unwrap() / SECTOR;
+        extent as usize * sectors..(extent as usize + 1) * sectors
+    }
+
+    /// Sectors of the volume.
+    pub(super) fn sectors(&self) -> std::ops::Range<usize> {
+        0..self.sectors
+    }
+
+    /// Exchanges the policy.
+    pub(super) fn reload(&mut self, domain: &Domain) -> Result<(), String> {
+        self.engine.handle(self.now, Input::Policy(domain));
+        self.drain()
+    }
+
+    fn arrive(&mut self, request: Request) {
+        self.engine.handle(self.now, Input::Arrive(request));
+    }
+
+    fn free_slot(&self) -> u32 {
+        (0..).find(|slot| !self.requests.contains_key(slot)).unwrap()
+    }
+
+    fn disk(&mut self, server: ServerId) -> &mut Disk {
+        &mut self.disks[server.index()]
+    }
+
+    /// A drive performs a command; false if it reports an error.
+    fn perform(&mut self, command: &Command) -> bool {
+        let Command { unit, acknowledged, .. } = *command;
+        let is_note = matches!(&self.requests[&unit.slot], Pending::Step(step)
+            if matches!(step.kind, StepKind::Note | StepKind::Flush));
+        let percent = match unit.kind {
+            _ if is_note => self.faults.notes,
+            Kind::Flush => self.faults.flushes,
+            Kind::Read => 0,
+            _ => self.faults.writes,
+        };
+        let ok = self.prng.below(100) >= percent;
+        match unit.kind {
+            Kind::Read => {
+                let bytes = self.disk(unit.server).read(unit.offset, unit.length);
+                let at = usize::try_from(unit.at).unwrap();
+                let whole = match self.requests.get_mut(&unit.slot).unwrap() {
+                    Pending::Read { bytes: whole, .. } => whole,
+                    _ => &mut self.buffer,
+                };
+                whole[at..at + bytes.len()].copy_from_slice(&bytes);
+            }
+            Kind::Flush if ok => self.disk(unit.server).flush(acknowledged),
+            Kind::Flush => {
+                let mut prng = Prng::new(self.prng.next_u64());
+                self.disk(unit.server).fail_flush(acknowledged, &mut prng);
+            }
+            // A write that failed was done, or it was not.
+            _ if ok || self.prng.below(2) == 0 => {
+                let fua =
+                    ok && matches!(self.requests[&unit.slot], Pending::Write { fua: true, .. });
+                let mut disks = self.disks.clone();
+                self.apply_write(&mut disks, &unit, fua);
+                self.disks = disks;
+            }
+            _ => {}
+        }
+        ok
+    }
+
+    fn apply_write(&self, disks: &mut [Disk; 2], unit: &Unit, fua: bool) {
+        let (at, length) = (usize::try_from(unit.at).unwrap(), unit.length);
+        let length_in_memory = usize::try_from(length).unwrap();
+        let bytes = match (unit.kind, &self.requests[&unit.slot]) {
+            (Kind::Write, Pending::Write { value, .. }) => {
+                Some(value.to_le_bytes().repeat(length_in_memory / 8))
+            }
+            (Kind::Write, Pending::Step(step)) => {
+                let source = match step.kind {
+                    StepKind::Note => self.engine.note_bytes(),
+                    _ => &self.buffer,
+                };
+                Some(source[at..at + length_in_memory].to_vec())
+            }
+            (Kind::WriteZeroes, _) => None,
+            _ => return,
+        };
+        disks[unit.server.index()].write(unit.offset, length, bytes.as_deref(), fua);
+    }
+
+    fn finish(&mut self, slot: u32, ok: bool) -> Result<(), String> {
+        match self.requests.remove(&slot).unwrap() {
+            Pending::Step(_) => self.engine.handle(self.now, Input::Moved { ok }),
+            Pending::Flush { began, .. } if ok => self.oracle.flushed(began),
+            Pending::Flush { .. } => {
+                self.errors += 1;
+                self.oracle.flush_failed();
+            }
+            Pending::Write { handle, fua, .. } if ok => self.oracle.end(handle, fua),
+            Pending::Read { began, bytes, first_sector } if ok => {
+                for (index, bytes) in bytes.chunks(SECTOR).enumerate() {
+                    self.oracle.read(first_sector + index, value(bytes)?, began)?;
+                }
+            }
+            Pending::Write { .. } | Pending::Read { .. } => self.errors += 1,
+        }
+        Ok(())
+    }
+}
+
+/// Looks at every sector of a volume.
+fn check(
+    disks: &[Disk; 2],
+    volume: &Volume,
+    mut look: impl FnMut(usize, u64) -> Result<(), String>,
+) -> Result<(), String> {
+    for extent in 0..volume.map().extents() {
+        let place = volume.map().place(extent);
+        let offset = volume.layout().slot_offset(place.tier(), place.slot());
+        let bytes = disks[place.tier()].read(offset, EXTENT_BYTES);
+        for (sector, bytes) in World::sectors_of(extent).zip(bytes.chunks(SECTOR)) {
+            look(sector, value(bytes)?)?;
+        }
+    }
+    Ok(())
+}
+
+/// What a sector holds, which is one number all over.
+fn value(bytes: &[u8]) -> Result<u64, String> {
+    let value = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+    if bytes.chunks(8).all(|part| part == value.to_le_bytes()) {
+        Ok(value)
+    } else {
+        Err("a sector holds something that nobody wrote".into())
+    }
+}
+
+fn sizes() -> [u64; 2] {
+    // Heads, both maps and the journal take nine extents of the fast tier.
+    [(SLOTS[0] + 1) * EXTENT_BYTES, (SLOTS[1] + 9) * EXTENT_BYTES]
+}
+
+/// Opens the volume; none if it was cut short after so many asks.
+pub(super) fn open(disks: &mut [Disk; 2], asks: u64) -> Option<Result<Volume, Refusal>> {
+    let device = |(name, size_bytes): (&str, u64)| TierDevice { name: name.into(), size_bytes };
+    let devices = ["slow", "fast"].into_iter().zip(sizes()).map(device).collect();
+    let mut opening = Opening::new(VolumeId([7; 16]), EXTENT_BYTES, devices);
+    for _ in 0..asks {
+        let bytes;
+        let answer = match opening.poll() {
+            Ask::Read { tier, offset, length } => {
+                bytes = disks[tier].read(offset, length);
+                Answer::Read(&bytes)
+            }
+            Ask::Write { tier, offset, bytes } => {
+                disks[tier].write(offset, bytes.len() as u64, Some(bytes), false);
+                Answer::Done
+            }
+            Ask::Flush { tier } => {
+                let acknowledged = disks[tier].acknowledged();
+                disks[tier].flush(acknowledged);
+                Answer::Done
+            }
+            Ask::Ready(volume) => return Some(Ok(*volume)),
+            Ask::Refused(refusal) => return Some(Err(refusal)),
+        };
+        opening.answer(answer);
+    }
+    None
+}
+
+fn engine(now: Nanos, volume: Volume, mutant: Option<Mutant>) -> Engine {
+    let mut engine = Engine::new(now, &domain(Mode::Enforce, 4));
+    engine.handle(now, Input::Volume(Box::new(volume)));
+    engine.volume.as_mut().unwrap().mover.mutant = mutant;
+    engine
+}
+
+/// A policy in which so many units are with each drive.
+pub(super) fn domain(mode: Mode, depth: u32) -> Domain {
+    let scheduling =
+        Scheduling { depth: Depth::Requests(depth), unit_bytes: 4096, ..Scheduling::default() };
+    Domain {
+        mode,
+        sharing: Sharing::Local,
+        tenants: ["a", "b", "moves"].map(|name| (name.into(), Share::default())).into(),
+        servers: ["slow", "fast"].map(|name| (name.into(), scheduling.clone())).into(),
+        tiers: Some(TierPlan {
+            discipline: scheduling.discipline,
+            servers: vec![ServerId(0), ServerId(1)],
+            extent_bytes: EXTENT_BYTES,
+            moves: Moves::ByHeat,
+            mover: MOVER,
+        }),
+    }
+}
