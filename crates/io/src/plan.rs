@@ -335,3 +335,75 @@ fn terms_of(backend: &Backend) -> Result<Option<Terms>, GateError> {
         patience: upstream.patience,
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_engine::policy::Tier;
+
+    use super::*;
+
+    fn backend(name: &str, source: Source) -> Backend {
+        Backend { name: name.to_owned(), source, scheduling: policy::Scheduling::default() }
+    }
+
+    fn volume(tiers: &[&str], moves: Moves) -> Source {
+        let tier = |name: &&str| {
+            let (backend, device) = ((*name).to_owned(), String::new());
+            Tier { backend, device, size_bytes: Some(1 << 30) }
+        };
+        let tiers = tiers.iter().map(tier).collect();
+        Source::Tiered(Tiered { tiers, extent_bytes: 1 << 20, moves })
+    }
+
+    /// Two backends in memory, and `shelf` if it is given.
+    fn policy(shelf: Option<Source>) -> Policy {
+        let mut backends = vec![backend("hdd", Source::Memory), backend("ssd", Source::Memory)];
+        backends.extend(shelf.map(|source| backend("shelf", source)));
+        Policy { backends, exports: vec![export()], ..Policy::default() }
+    }
+
+    fn export() -> Export {
+        Export {
+            name: "disk".to_owned(),
+            backend: "shelf".to_owned(),
+            source: None,
+            offset_bytes: 4096,
+            size_bytes: None,
+            read_only: false,
+            description: None,
+        }
+    }
+
+    fn plan(policy: Policy, before: Option<&Plan>) -> Result<Plan, String> {
+        Plan::new(policy, before, 2).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn an_export_of_a_volume_is_served_where_its_tiers_are() {
+        let plan = plan(policy(Some(volume(&["hdd", "ssd"], Moves::ByHeat))), None).unwrap();
+        let targets = plan.targets("disk");
+        let [target] = targets.as_slice() else { panic!("{targets:?}") };
+        assert_eq!((target.holder, target.domain.as_str()), (Holder::Volume, "shelf"));
+        assert_eq!(target.base_bytes, 4096);
+        let domain = plan.domain("shelf").unwrap();
+        assert_eq!(domain.server("ssd"), Some(ServerId(1)));
+        assert!(plan.domain("ssd").is_none(), "a tier shares with nobody else");
+    }
+
+    #[test]
+    fn a_volume_stays_what_it_is_even_while_the_policy_does_without_it() {
+        let shelf = || volume(&["hdd", "ssd"], Moves::ByHeat);
+        let before = plan(policy(Some(shelf())), None).unwrap();
+        let off = volume(&["hdd", "ssd"], Moves::Off);
+        assert!(plan(policy(Some(off)), Some(&before)).is_ok(), "moves may change");
+        let without = Policy { backends: Vec::new(), exports: Vec::new(), ..policy(None) };
+        let without = plan(without, Some(&before)).unwrap();
+        let tiers = without.domain("shelf").unwrap().domain.tiers.clone();
+        assert_eq!(tiers.unwrap().moves, Moves::Off, "nobody is left to want them");
+        assert!(plan(policy(Some(shelf())), Some(&without)).is_ok(), "it may come back");
+        for other in [volume(&["ssd", "hdd"], Moves::ByHeat), Source::Memory] {
+            let refusal = plan(policy(Some(other)), Some(&without)).unwrap_err();
+            assert!(refusal.contains("restart"), "{refusal}");
+        }
+    }
+}

@@ -29,3 +29,18 @@ impl LossesHeard {
         heard.replace(losses) < losses
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_is_told_once_for_each_server_and_only_to_those_who_were_there() {
+        let [slow, fast] = [ServerId(0), ServerId(1)];
+        let heard = LossesHeard::new(vec![(slow, 3), (fast, 0)]);
+        assert!(!heard.hear(slow, 3), "lost before anybody was there");
+        assert!(heard.hear(fast, 1));
+        assert!(!heard.hear(fast, 1), "told already");
+        assert!(heard.hear(slow, 4), "what another tier lost is another matter");
+    }
+}
