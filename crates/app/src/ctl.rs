@@ -13,8 +13,8 @@ use crate::control::change::{
 };
 use crate::control::client::{Client, ControlArgs, segment};
 use crate::exit::Exit;
-use crate::status::Status;
-use crate::{human, terminal};
+use crate::status::{Promise, Status};
+use crate::{human, terminal, units};
 
 /// Arguments of `evenkeel ctl`.
 #[derive(Debug, clap::Args)]
@@ -27,6 +27,7 @@ Examples:
   evenkeel ctl mode shadow
   evenkeel ctl tenant set db --share 4
   evenkeel ctl tenant set backup --limit '200 MiB/s' --limit '500 iops'
+  evenkeel ctl tenant set db --floor '500 iops'
   evenkeel ctl export add carol --backend disk --size '10 GiB'
   evenkeel ctl export remove carol
   evenkeel ctl record start /var/tmp/hour.ektrace.zst
@@ -102,6 +103,18 @@ struct TenantSet {
     /// Its weight, with up to three decimals.
     #[arg(long)]
     share: Option<f64>,
+    /// A floor, such as '500 iops' or '50 MiB/s'; twice for both.
+    #[arg(long, value_name = "RATE")]
+    floor: Vec<String>,
+    /// Take its floors away.
+    #[arg(long, conflicts_with = "floor")]
+    no_floor: bool,
+    /// A goal for its response time, such as '10 ms'.
+    #[arg(long, value_name = "TIME")]
+    latency: Option<String>,
+    /// Take its latency goal away.
+    #[arg(long, conflicts_with = "latency")]
+    no_latency: bool,
     /// A limit, such as '200 MiB/s' or '500 iops'; twice for both.
     #[arg(long, value_name = "RATE")]
     limit: Vec<String>,
@@ -221,6 +234,8 @@ impl TenantSet {
         let said = |list: &Vec<String>| (!list.is_empty()).then(|| list.clone());
         TenantSpec {
             share: self.share,
+            floor: if self.no_floor { Some(Vec::new()) } else { said(&self.floor) },
+            latency: if self.no_latency { Some("0 s".to_owned()) } else { self.latency.clone() },
             limit: if self.no_limit { Some(Vec::new()) } else { said(&self.limit) },
             burst: said(&self.burst),
             matches: (!self.matches.is_empty()).then(|| self.matches.clone()),
@@ -297,8 +312,9 @@ fn tables(status: &Status) -> String {
         human::size(status.memory.bound_bytes as f64),
     );
     for domain in &status.domains {
-        text += &format!("\n{}\n", domain.name);
+        text += &format!("\n{}, queued by {}\n", domain.name, disciplines(&domain.servers));
         text += &tenant_table(&domain.tenants);
+        text += &promise_table(&domain.tenants);
         if let Some(volume) = &domain.volume {
             text += &format!("\n{}", volume_table(volume));
         }
@@ -379,6 +395,34 @@ fn volume_table(volume: &crate::status::Volume) -> String {
         moves.failed,
         stopped.unwrap_or_default()
     )
+}
+
+/// The disciplines of a domain's servers, each once.
+fn disciplines(servers: &[crate::status::Server]) -> String {
+    let mut words: Vec<&str> = servers.iter().map(|server| server.discipline.as_str()).collect();
+    words.sort_unstable();
+    words.dedup();
+    words.join(" and ")
+}
+
+/// What tenants are promised beside their shares; nothing if none is promised anything.
+fn promise_table(tenants: &[crate::status::Tenant]) -> String {
+    let promised = tenants.iter().filter(|tenant| tenant.promise != Promise::default());
+    let rows: Vec<_> = promised
+        .map(|tenant| {
+            let Promise { floor_iops, floor_bytes_per_second, latency_goal_seconds } =
+                tenant.promise;
+            let floors = units::amounts(floor_bytes_per_second, floor_iops);
+            let floors: Vec<String> = floors.into_iter().map(units::print_rate).collect();
+            let floor = if floors.is_empty() { "-".to_owned() } else { floors.join(", ") };
+            let p99 = time(tenant.total_time.p99_seconds);
+            vec![tenant.name.clone(), floor, time(latency_goal_seconds), p99]
+        })
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    format!("\n{}", terminal::table(&["TENANT", "FLOOR", "GOAL", "TOTAL P99"], &rows))
 }
 
 fn backend_table(status: &Status) -> String {

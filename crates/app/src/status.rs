@@ -5,6 +5,7 @@
 //! in seconds. Queue time and device time are apart: the first is the gate's doing, the second the
 //! storage's.
 
+mod promise;
 mod volume;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::mode_name;
 use crate::version;
+pub use promise::Promise;
 pub use volume::{Moves, Tier, Volume};
 
 /// The whole document.
@@ -107,6 +109,9 @@ pub struct Tenant {
     pub name: String,
     /// Its weight.
     pub share: f64,
+    /// What it is promised beside its share.
+    #[serde(default)]
+    pub promise: Promise,
     /// Requests queued or with a backend now.
     pub in_flight: u64,
     /// What arrived.
@@ -200,6 +205,9 @@ pub struct Times {
 pub struct Server {
     /// The backend's name.
     pub name: String,
+    /// Which request goes next, in mode enforce: the word of the policy file.
+    #[serde(default)]
+    pub discipline: String,
     /// Units with the backend now.
     pub in_service: u64,
     /// Units queued now.
@@ -312,15 +320,15 @@ fn domain(domain: &DomainReport, policy: &Policy, detail: Detail) -> Domain {
     });
     Domain {
         name: domain_name(domain, policy).to_owned(),
-        tenants: domain.tenants.iter().map(|tenant| self::tenant(tenant, detail)).collect(),
-        servers: domain.servers.iter().map(server).collect(),
+        tenants: domain.tenants.iter().map(|one| tenant(one, policy, detail)).collect(),
+        servers: domain.servers.iter().map(|one| server(one, policy)).collect(),
         volume: volume::volume(domain),
         interference: interference.collect(),
         interference_other_seconds: domain.interference_other.as_secs_f64(),
     }
 }
 
-fn tenant(tenant: &TenantReport, detail: Detail) -> Tenant {
+fn tenant(tenant: &TenantReport, policy: &Policy, detail: Detail) -> Tenant {
     let window = tenant.window;
     let mut sum = Operation::default();
     let mut by_op = BTreeMap::new();
@@ -343,6 +351,7 @@ fn tenant(tenant: &TenantReport, detail: Detail) -> Tenant {
     Tenant {
         name: tenant.name.clone(),
         share: f64::from(tenant.weight_milli) / 1000.0,
+        promise: Promise::of(&tenant.name, policy),
         in_flight: tenant.in_flight,
         offered: sum.offered,
         delivered: sum.delivered,
@@ -416,9 +425,10 @@ fn times(histogram: &Histogram, detail: Detail) -> Times {
     }
 }
 
-fn server(server: &ServerReport) -> Server {
+fn server(server: &ServerReport, policy: &Policy) -> Server {
     Server {
         name: server.name.clone(),
+        discipline: promise::discipline(&server.name, policy).to_owned(),
         in_service: server.in_service,
         queued: server.queued,
         depth: server.depth,
@@ -466,7 +476,7 @@ mod tests {
 
     #[test]
     fn an_idle_tenant_has_no_times_rather_than_zero() {
-        let idle = tenant(&TenantReport::default(), Detail::Buckets);
+        let idle = tenant(&TenantReport::default(), &sample_policy(), Detail::Buckets);
         assert_eq!(idle.queue_time, Times::default());
         assert!(idle.by_op.is_empty());
     }

@@ -8,7 +8,9 @@
 //! ```
 
 use evenkeel_engine::policy::Policy;
-use evenkeel_engine::policy::admission::{Admission, Capacity, Device, Outcome, Range, Volume};
+use evenkeel_engine::policy::admission::{
+    Admission, Capacity, Device, Outcome, Pool, PoolId, Range,
+};
 use serde::Serialize;
 
 use crate::terminal;
@@ -22,15 +24,15 @@ const SHOWN_MAX: usize = 4;
 pub(crate) struct Verdict {
     outcome: Word,
     devices: Vec<DeviceRow>,
-    volumes: Vec<VolumeRow>,
+    pools: Vec<PoolRow>,
 }
 
 /// One device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct DeviceRow {
     backend: String,
-    /// The volume that it is a tier of.
-    volume: Option<String>,
+    /// The tiered volume, or the group with total shares, whose floors it serves with others.
+    pool: Option<String>,
     /// Requests per second; absent where the capacity is one second of service per second.
     capacity_iops: Option<u64>,
     reserved: Part,
@@ -40,11 +42,11 @@ struct DeviceRow {
     tenants: Vec<TenantPart>,
 }
 
-/// One tiered volume as a whole.
+/// Devices over which a floor counts once, as a whole.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-struct VolumeRow {
-    backend: String,
-    /// How busy the floors make its busiest tier at least.
+struct PoolRow {
+    name: String,
+    /// How busy the floors make its busiest device at least.
     least: f64,
     outcome: Word,
 }
@@ -83,7 +85,7 @@ impl Verdict {
         Some(Self {
             outcome: admission.outcome().into(),
             devices: admission.devices.iter().map(|one| DeviceRow::new(policy, one)).collect(),
-            volumes: admission.volumes.iter().map(|one| VolumeRow::new(policy, one)).collect(),
+            pools: admission.pools.iter().map(|one| PoolRow::new(policy, one)).collect(),
         })
     }
 
@@ -92,18 +94,23 @@ impl Verdict {
         self.outcome != Word::Fails
     }
 
+    /// What becomes of the floors, to follow "they".
+    pub(crate) fn words(&self) -> &'static str {
+        self.outcome.words()
+    }
+
     /// The verdict as a table.
     pub(crate) fn render(&self) -> String {
         let header = ["DEVICE", "CAPACITY", "RESERVED", "LEFT", "<FLOORS", "<WHOSE"];
         let mut rows: Vec<Vec<String>> = Vec::new();
-        for device in self.devices.iter().filter(|device| device.volume.is_none()) {
+        for device in self.devices.iter().filter(|device| device.pool.is_none()) {
             rows.push(device.cells(&device.backend));
         }
-        for volume in &self.volumes {
-            rows.push(volume.cells());
-            let is_tier = |device: &&DeviceRow| device.volume.as_ref() == Some(&volume.backend);
-            for tier in self.devices.iter().filter(is_tier) {
-                rows.push(tier.cells(&format!("  {}", tier.backend)));
+        for pool in &self.pools {
+            rows.push(pool.cells());
+            let is_member = |device: &&DeviceRow| device.pool.as_ref() == Some(&pool.name);
+            for device in self.devices.iter().filter(is_member) {
+                rows.push(device.cells(&format!("  {}", device.backend)));
             }
         }
         terminal::table(&header, &rows)
@@ -124,7 +131,7 @@ impl DeviceRow {
         let reserved = Part::from(device.reserved());
         Self {
             backend: name(device.backend),
-            volume: device.volume.map(name),
+            pool: device.pool.map(|pool| pool_name(policy, pool)),
             capacity_iops,
             reserved,
             left: (1.0 - reserved.most).max(0.0),
@@ -139,7 +146,7 @@ impl DeviceRow {
             (None, Word::Unknown) => "unknown".to_owned(),
             (None, _) => "device time".to_owned(),
         };
-        let floors = match (self.outcome, &self.volume) {
+        let floors = match (self.outcome, &self.pool) {
             _ if self.tenants.is_empty() => "none".to_owned(),
             (Word::Depends, Some(_)) => {
                 let part = percent((100.0 / self.reserved.most).floor() / 100.0);
@@ -163,23 +170,28 @@ impl DeviceRow {
     }
 }
 
-impl VolumeRow {
-    fn new(policy: &Policy, volume: &Volume) -> Self {
-        Self {
-            backend: policy.backends[volume.backend].name.clone(),
-            least: volume.least,
-            outcome: volume.outcome().into(),
-        }
+/// Volumes and groups with the same name would be two domains of it, which the policy may not have.
+fn pool_name(policy: &Policy, pool: PoolId) -> String {
+    match pool {
+        PoolId::Volume(index) => policy.backends[index].name.clone(),
+        PoolId::Group(index) => policy.groups[index].name.clone(),
+    }
+}
+
+impl PoolRow {
+    fn new(policy: &Policy, pool: &Pool) -> Self {
+        let name = pool_name(policy, pool.id);
+        Self { name, least: pool.least, outcome: pool.outcome().into() }
     }
 
     fn cells(&self) -> Vec<String> {
-        let (capacity, least) = ("its tiers", format!("at least {}", percent(self.least)));
+        let (capacity, least) = ("in all", format!("at least {}", percent(self.least)));
         let floors = match self.outcome {
             Word::Fails => "do not hold, wherever the requests fall",
             _ => "can hold",
         };
         let left = String::new();
-        vec![self.backend.clone(), capacity.into(), least, left, floors.into(), String::new()]
+        vec![self.name.clone(), capacity.into(), least, left, floors.into(), String::new()]
     }
 }
 
@@ -262,13 +274,28 @@ mod tests {
             "scratch  device time    11 to 21 %   79 %  hold                                       \
              \x20       build 11 to 21 %",
             "idle     device time           0 %  100 %  none",
-            "v          its tiers  at least 2 %         can hold",
+            "v             in all  at least 2 %         can hold",
             "  hdd       100 iops   up to 102 %      -  hold while at most 98 % of the requests \
              fall here  db up to 102 %",
             "  ssd        5k iops     up to 2 %   98 %  hold                                       \
              \x20       db up to 2 %",
         ];
         assert_eq!(verdict("102 iops").render().lines().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn the_manual_shows_what_is_printed() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/promises.md");
+        let manual = std::fs::read_to_string(path).unwrap();
+        let block = |kind: &str| {
+            let (_, rest) = manual.split_once(&format!("```{kind}\n")).unwrap();
+            rest.split_once("```").unwrap().0
+        };
+        let parsed = crate::config::parse_all(block("toml"), "docs/promises.md");
+        assert_eq!(parsed.diagnostics.render(false), "", "no warning either");
+        let policy = parsed.policy.unwrap();
+        let verdict = Verdict::new(&policy, &policy.admission(&[])).unwrap();
+        assert_eq!(block("text"), verdict.render());
     }
 
     #[test]
@@ -283,7 +310,7 @@ mod tests {
         let document = serde_json::to_value(verdict("50 iops")).unwrap();
         assert_eq!(document["outcome"], "holds");
         let hdd = &document["devices"][0];
-        assert_eq!((&hdd["backend"], &hdd["volume"]), (&"hdd".into(), &"v".into()));
+        assert_eq!((&hdd["backend"], &hdd["pool"]), (&"hdd".into(), &"v".into()));
         assert_eq!((&hdd["capacity_iops"], &hdd["left"]), (&100.into(), &0.5.into()));
         assert_eq!(hdd["tenants"][0]["most"], 0.5);
     }

@@ -8,7 +8,7 @@ use evenkeel_core::time::Span;
 use evenkeel_engine::cost::CostModel;
 use evenkeel_engine::policy::{
     Address, Backend, Export, Group, Listener, ListenerTls, Memory, Mode, Policy, Scheduling,
-    Sharing, Source, Tenant, Tiered, Upstream, UpstreamTls,
+    Sharing, Source, Tenant, Upstream, UpstreamTls,
 };
 use toml::Spanned;
 
@@ -58,30 +58,21 @@ pub(super) fn resolve(raw: RawPolicy, out: &mut Diagnostics) -> (Policy, Places)
             disciplines.push(discipline);
         }
     }
-    let only_backend = only_backend(&backends);
-    let mut exports: Vec<Export> = Vec::new();
+    let mode = or(raw.mode, Mode::default());
+    let mut policy = Policy { mode, listeners, backends, ..Policy::default() };
+    let only_backend = policy.only_backend().map(|only| only.name.clone());
     for written in raw.exports {
-        let index = exports.len();
-        exports.extend(export(written, index, only_backend.as_deref(), out, &mut places));
+        let index = policy.exports.len();
+        let export = export(written, index, only_backend.as_deref(), out, &mut places);
+        policy.exports.extend(export);
     }
     let groups = raw.groups.into_iter().enumerate();
-    let groups = groups.map(|(index, group)| self::group(group, index, out, &mut places)).collect();
+    policy.groups = groups.map(|(index, raw)| group(raw, index, out, &mut places)).collect();
     let tenants = raw.tenants.into_iter().enumerate();
-    let tenants = tenants.map(|(index, raw)| tenant(raw, index, out, &mut places)).collect();
-    let memory = memory(raw.memory, &mut places);
-    let mode = or(raw.mode, Mode::default());
-    let mut policy = Policy { mode, listeners, backends, groups, exports, tenants, memory };
+    policy.tenants = tenants.map(|(index, raw)| tenant(raw, index, out, &mut places)).collect();
+    policy.memory = memory(raw.memory, &mut places);
     volume::settle_disciplines(&mut policy, &disciplines, out);
     (policy, places)
-}
-
-/// The backend that holds an export that names none: the only one, tiers aside.
-fn only_backend(backends: &[Backend]) -> Option<String> {
-    let volumes: Vec<&Tiered> = backends.iter().filter_map(Backend::volume).collect();
-    let is_tier = |backend: &Backend| volumes.iter().any(|volume| volume.has_tier(&backend.name));
-    let mut others = backends.iter().filter(|backend| !is_tier(backend));
-    let only = others.next()?;
-    others.next().is_none().then(|| only.name.clone())
 }
 
 /// The name of a listener in the short form: its address as written.

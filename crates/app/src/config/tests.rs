@@ -29,6 +29,7 @@ fn manual() -> String {
 
 #[test]
 fn the_manual_s_example_is_valid_and_means_what_its_comments_say() {
+    use Discipline::{Baa, Edf, Mclock, Sfq};
     let policy = parse(&manual(), "docs/policy.md").unwrap_or_else(|found| panic!("{found}"));
     assert_eq!(policy.mode, Mode::Enforce);
     let depth = policy.backends.iter().map(|backend| backend.scheduling.depth);
@@ -41,7 +42,6 @@ fn the_manual_s_example_is_valid_and_means_what_its_comments_say() {
     let of = |name: &str| {
         policy.backends.iter().find(|one| one.name == name).unwrap().scheduling.discipline
     };
-    use Discipline::{Baa, Edf, Mclock, Sfq};
     assert_eq!(["scratch", "mail", "shelf", "drive"].map(of), [Mclock, Edf, Baa, Sfq]);
 }
 

@@ -89,7 +89,7 @@ pub(super) fn volume(raw: &mut RawBackend, index: usize, places: &mut Places) ->
     Some(Tiered {
         tiers: tiers.into_iter().map(Spanned::into_inner).collect(),
         extent_bytes: raw.extent.take().map_or(EXTENT_DEFAULT, Spanned::into_inner),
-        moves: raw.moves.take().map_or(Moves::default(), Spanned::into_inner),
+        moves: raw.moves.take().map_or_else(Moves::default, Spanned::into_inner),
     })
 }
 

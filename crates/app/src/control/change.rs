@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use evenkeel_core::sched::{Limit, Share};
+use evenkeel_core::sched::{Floor, Limit, Share};
 use evenkeel_engine::policy::{Export, Match, Mode, Policy, Tenant};
 use serde::{Deserialize, Serialize};
 
@@ -60,6 +60,12 @@ pub struct TenantSpec {
     /// Its weight, with up to three decimals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
+    /// Its floors, such as `500 iops` or `50 MiB/s`; an empty list takes them away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor: Option<Vec<String>>,
+    /// The goal for its response time, such as `10 ms`; `0 s` takes it away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<String>,
     /// Its limits, such as `200 MiB/s` or `500 iops`; an empty list takes them away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Vec<String>>,
@@ -151,6 +157,8 @@ impl Change {
     /// # Errors
     /// [`ChangeError`]; `policy` is then of no use.
     pub fn apply(self, policy: &mut Policy) -> Result<Diagnostics, ChangeError> {
+        // A discipline that follows from the promises goes on following from them.
+        let follows = policy.has_default_discipline();
         match self {
             Self::Mode(mode) => policy.mode = mode,
             Self::PutTenant(name, spec) => put_tenant(policy, name, spec)?,
@@ -162,6 +170,7 @@ impl Change {
                 remove(&mut policy.exports, "export", name, |export| &export.name)?;
             }
         }
+        policy.settle_disciplines(|backend| follows[backend]);
         let mut found = Diagnostics::new("the changed policy", "");
         for problem in policy.check() {
             found.push(config::unlocated(&problem));
@@ -192,6 +201,12 @@ fn put_tenant(policy: &mut Policy, name: String, spec: TenantSpec) -> Result<(),
     if let Some(share) = spec.share {
         tenant.share.weight_milli = weight_milli(share)?;
     }
+    if let Some(rates) = spec.floor {
+        tenant.share.floor = floor(&rates)?;
+    }
+    if let Some(goal) = spec.latency {
+        tenant.share.latency_goal = units::parse_duration(&goal)?;
+    }
     let limit = &mut tenant.share.limit;
     if let Some(rates) = spec.limit {
         // A burst belongs to the limit that it was made for.
@@ -214,6 +229,17 @@ fn put_tenant(policy: &mut Policy, name: String, spec: TenantSpec) -> Result<(),
         tenant.matches = matches.into_iter().map(Match::try_from).collect::<Result<_, _>>()?;
     }
     Ok(())
+}
+
+fn floor(rates: &[String]) -> Result<Floor, ChangeError> {
+    let mut floor = Floor::default();
+    for rate in rates {
+        match units::parse_rate(rate)? {
+            Amount::Bytes(bytes) => floor.rate_bytes = bytes,
+            Amount::Requests(requests) => floor.rate_iops = requests,
+        }
+    }
+    Ok(floor)
 }
 
 fn weight_milli(share: f64) -> Result<u32, ChangeError> {
@@ -273,10 +299,10 @@ fn put_export(policy: &mut Policy, name: String, spec: ExportSpec) -> Result<(),
 }
 
 fn new_export(policy: &Policy, name: String, backend: Option<&str>) -> Result<Export, ChangeError> {
-    let backend = match (backend, policy.backends.as_slice()) {
+    let backend = match (backend, policy.only_backend()) {
         (Some(backend), _) => backend.to_owned(),
-        (None, [only]) => only.name.clone(),
-        (None, _) => {
+        (None, Some(only)) => only.name.clone(),
+        (None, None) => {
             let message = "a new export names its backend where there is more than one";
             return Err(ChangeError::Value(message.to_owned()));
         }
@@ -294,6 +320,8 @@ fn new_export(policy: &Policy, name: String, backend: Option<&str>) -> Result<Ex
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_engine::policy::Discipline;
+
     use super::*;
     use crate::testing::sample_policy;
 
@@ -321,6 +349,23 @@ mod tests {
         let spec = TenantSpec { limit: Some(Vec::new()), ..TenantSpec::default() };
         Change::PutTenant("alice".to_owned(), spec).apply(&mut policy).unwrap();
         assert_eq!(policy.tenants[0].share.limit, Limit::default());
+    }
+
+    #[test]
+    fn a_discipline_that_follows_from_the_promises_goes_on_following() {
+        let mut policy = sample_policy();
+        let mut change = |spec| {
+            Change::PutTenant("alice".to_owned(), spec).apply(&mut policy)?;
+            Ok::<_, ChangeError>(policy.backends[0].scheduling.discipline)
+        };
+        let floor = |floor| TenantSpec { floor: Some(floor), ..TenantSpec::default() };
+        assert_eq!(change(floor(vec!["500 iops".to_owned()])), Ok(Discipline::Mclock));
+        assert_eq!(change(floor(Vec::new())), Ok(Discipline::Sfq));
+        let goal = |goal: &str| TenantSpec { latency: Some(goal.into()), ..TenantSpec::default() };
+        assert_eq!(change(goal("10 ms")), Ok(Discipline::Edf));
+        assert_eq!(change(goal("0 s")), Ok(Discipline::Sfq));
+        let refused = change(floor(vec!["1M iops".to_owned()])).unwrap_err();
+        assert!(refused.to_string().contains("the floor of \"alice\" takes"), "{refused}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Span;
-use evenkeel_engine::policy::{Mode, Policy};
+use evenkeel_engine::policy::{Mode, Policy, Tenant};
 use evenkeel_engine::report::{KindReport, ServerReport, TenantReport};
 use evenkeel_io::gate::{BackendReport, GateReport};
 
@@ -20,6 +20,7 @@ pub fn render(report: &GateReport, policy: &Policy, usage: Option<Usage>) -> Str
     page.tenant_operations();
     page.tenant_times();
     page.tenant_shares();
+    page.promises();
     page.interference();
     page.servers();
     page.backends();
@@ -155,6 +156,25 @@ impl Page<'_> {
         });
     }
 
+    /// What the policy says, as it says it: of tenants and backends, whatever the domain.
+    fn promises(&mut self) {
+        let numbers: [Reading<Tenant, f64>; 3] = [
+            (&metric::FLOOR_REQUESTS, |tenant| tenant.share.floor.rate_iops as f64),
+            (&metric::FLOOR_BYTES, |tenant| tenant.share.floor.rate_bytes as f64),
+            (&metric::LATENCY_GOAL, |tenant| tenant.share.latency_goal.as_secs_f64()),
+        ];
+        for (metric, number) in numbers {
+            let mut family = self.document.family(metric);
+            for tenant in self.policy.tenants.iter().filter(|tenant| number(tenant) > 0.0) {
+                family.sample(&[&tenant.name], number(tenant));
+            }
+        }
+        let mut disciplines = self.document.family(&metric::DISCIPLINE);
+        for backend in &self.policy.backends {
+            disciplines.count(&[&backend.name, backend.scheduling.discipline.name()], 1);
+        }
+    }
+
     fn interference(&mut self) {
         let mut pairs = self.document.family(&metric::INTERFERENCE);
         for domain in &self.report.domains {
@@ -245,6 +265,23 @@ mod tests {
         sorted.sort_unstable();
         expected.sort_unstable();
         assert_eq!(sorted, expected);
+    }
+
+    #[test]
+    fn promises_are_shown_of_whom_they_are_made_to() {
+        let mut policy = sample_policy();
+        policy.tenants[0].share.floor.rate_iops = 500;
+        policy.tenants[1].share.latency_goal = Span::from_millis(10);
+        let text = render(&sample_report(), &policy, None);
+        let promises = [
+            "evenkeel_floor_requests_per_second{tenant=\"alice\"} 500",
+            "evenkeel_latency_goal_seconds{tenant=\"bob\"} 0.01",
+            "evenkeel_backend_discipline{backend=\"disk\",discipline=\"sfq\"} 1",
+        ];
+        for line in promises {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+        assert!(!text.contains("evenkeel_latency_goal_seconds{tenant=\"alice\"}"), "{text}");
     }
 
     #[test]

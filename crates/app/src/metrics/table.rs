@@ -120,6 +120,12 @@ metrics! {
         "Device time given to the tenant, by the cost model.";
     WEIGHT = Gauge "evenkeel_share_weight" ["domain", "tenant"]
         "The weight of the tenant in force.";
+    FLOOR_REQUESTS = Gauge "evenkeel_floor_requests_per_second" ["tenant"]
+        "The tenant's floor in requests per second; absent without one.";
+    FLOOR_BYTES = Gauge "evenkeel_floor_bytes_per_second" ["tenant"]
+        "The tenant's floor in bytes per second; absent without one.";
+    LATENCY_GOAL = Gauge "evenkeel_latency_goal_seconds" ["tenant"]
+        "The goal for the tenant's response time; absent without one.";
     SHARE = Gauge "evenkeel_share_ratio" ["domain", "tenant", "kind"]
         "Share of the domain's service in the last window: delivered, entitled (by weight among \
          the active) and attainable (with the work that was offered).";
@@ -140,6 +146,8 @@ metrics! {
         "Time during which something was with the backend.";
     BACKEND_UP = Gauge "evenkeel_backend_up" ["backend"]
         "1 if the backend can serve requests now, else 0.";
+    DISCIPLINE = Gauge "evenkeel_backend_discipline" ["backend", "discipline"]
+        "Always 1; the label says which request of the backend's queue goes next.";
     RECONNECTS = Counter "evenkeel_backend_reconnects_total" ["backend"]
         "Connections to the backend that were lost.";
     REPLAYED = Counter "evenkeel_backend_replayed_requests_total" ["backend"]
@@ -207,6 +215,9 @@ mod tests {
             `rate(evenkeel_queue_seconds_sum[1m])` beside \
              `rate(evenkeel_device_seconds_sum[1m])` |\n\
             | who makes whom wait | `topk(5, rate(evenkeel_interference_seconds_total[5m]))` |\n\
+            | whose requests take longer than they may | \
+            `histogram_quantile(0.99, sum by (tenant, le) (rate(evenkeel_request_seconds_bucket\
+            [5m]))) > on (tenant) evenkeel_latency_goal_seconds` |\n\
             | who gets less than it could | \
             `evenkeel_share_ratio{kind=\"delivered\"} < ignoring(kind) 0.9 * \
             evenkeel_share_ratio{kind=\"attainable\"}` |\n\

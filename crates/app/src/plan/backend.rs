@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::simulate::file::parse_device;
 use crate::units::{parse_byte_rate, parse_duration, parse_size};
 
-/// A device for each backend of the policy.
+/// A device for each backend of the policy that is one.
 ///
 /// # Errors
 /// [`Exit::Usage`] for a model that cannot be read and a backend without one, [`Exit::Invalid`] for
@@ -46,7 +46,9 @@ pub(super) fn devices(models: &[String], policy: &Policy) -> anyhow::Result<Vec<
         })?;
         Ok(BackendDevice { backend: name.to_owned(), device, link: LinkSpec::default() })
     };
-    policy.backends.iter().map(|backend| device(&backend.name)).collect()
+    // A volume has its tiers for devices.
+    let devices = policy.backends.iter().filter(|backend| backend.volume().is_none());
+    devices.map(|backend| device(&backend.name)).collect()
 }
 
 fn model(written: &str) -> anyhow::Result<DeviceSpec> {

@@ -12,6 +12,7 @@
 mod backend;
 mod change;
 mod figures;
+mod floors;
 mod promise;
 mod replay;
 mod report;
@@ -45,8 +46,8 @@ Examples:
   evenkeel plan new.toml --trace day.ektrace.zst --backend hdd:cheetah-9lp --present today.toml
   evenkeel plan new.toml --trace web.csv.gz --backend new-array.toml --map web_0=web --json
 
-Ends with 1 if a promise would break: a floor or latency target is missed, or the storage cannot
-carry the load.")]
+Ends with 1 if a promise would break: a floor or latency goal is missed, the floors do not fit the
+devices, or the storage cannot carry the load.")]
 pub struct Args {
     /// The policy to try.
     #[arg(value_name = "POLICY")]
@@ -104,7 +105,8 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         None if survey.has_responses => None,
         None => Some(replay.run(&observing(&policy), &devices, &routes)?),
     };
-    let report = Report::new(basis, &policy, &survey, before.as_ref(), &forecast);
+    let floors = floors::verdict(&policy, &survey, &forecast);
+    let report = Report::new(basis, &policy, &survey, before.as_ref(), &forecast, floors);
     if let Some(folder) = &args.plot {
         for file in plot::write(folder, &figures::of(&report))? {
             terminal::say(&format!("wrote {}", file.display()));

@@ -1,20 +1,36 @@
 //! What the policy promises, held against the forecast.
 //!
-//! A **floor** is kept if the tenant was served that much in every interval in which half of its
-//! requests had waited for longer than the interval lasts: only then did it surely have work for
-//! all of it. The **load** is carried if the last answer comes soon after the last request.
+//! - A **floor** is kept if the tenant was served that much in every interval throughout which it
+//!   surely had requests waiting. A request tells that in retrospect: half of those that ended in
+//!   an interval had been waiting for its median latency at least.
+//!
+//! ```text
+//! interval      |    0    |    1    |    2    |    3    |
+//! ended                7 requests        0         4, half of them after 2.3 intervals
+//!                                   <------------------x
+//! waiting                           |  surely |  surely |
+//! ```
+//!
+//! - A **latency goal** is kept if no more than one request in a hundred takes longer.
+//! - The **floors fit** if the devices can carry them for requests like the recorded ones, whoever
+//!   asks for them and however much.
+//! - The **load** is carried if the last answer comes soon after the last request.
 
 use evenkeel_core::sched::Floor;
 use evenkeel_core::time::Span;
 use evenkeel_engine::policy::{Mode, Policy};
-use evenkeel_sim::result::{Summary, TenantSummary};
+use evenkeel_sim::result::{IntervalSummary, Summary, TenantSummary};
 use serde::Serialize;
 
+use crate::check::verdict::Verdict;
 use crate::human;
-use crate::units::{Amount, print_rate};
+use crate::units::{Amount, print_duration, print_rate};
 
 /// A floor may be missed by this part: service comes in requests, not in a stream.
 const FLOOR_SLACK: f64 = 0.05;
+
+/// Requests of which one may take longer than the goal.
+const LATE_ONE_IN: u64 = 100;
 
 /// The last answer may come after the end of the trace by one part in so many of its length,
 const LATE_DIVISOR: u64 = 100;
@@ -35,16 +51,26 @@ pub(super) struct Promise {
     pub(super) found: String,
 }
 
-/// Every promise of a policy.
-pub(super) fn of(policy: &Policy, asked: u64, length: Span, forecast: &Summary) -> Vec<Promise> {
+/// Every promise of a policy. `floors` is the verdict on them for requests as recorded.
+pub(super) fn of(
+    policy: &Policy,
+    asked: u64,
+    length: Span,
+    forecast: &Summary,
+    floors: Option<&Verdict>,
+) -> Vec<Promise> {
     let mut promises = vec![carried(asked, length, forecast)];
     if policy.mode != Mode::Enforce {
         return promises;
     }
+    promises.extend(floors.map(fit));
     for tenant in &policy.tenants {
         let summary = forecast.tenants.iter().find(|one| one.name == tenant.name);
         let Some(summary) = summary else { continue };
-        promises.extend(floors(tenant.share.floor, summary));
+        promises.extend(self::floors(tenant.share.floor, summary));
+        if tenant.has_goal() {
+            promises.push(goal(tenant.share.latency_goal, summary));
+        }
     }
     promises
 }
@@ -72,44 +98,188 @@ fn carried(asked: u64, length: Span, forecast: &Summary) -> Promise {
     }
 }
 
+/// Whether the floors could be kept if everybody asked for them at once.
+fn fit(floors: &Verdict) -> Promise {
+    Promise {
+        tenant: None,
+        what: "the floors fit the devices".to_owned(),
+        is_kept: floors.may_hold(),
+        found: format!("for requests as recorded they {}", floors.words()),
+    }
+}
+
+fn goal(goal: Span, summary: &TenantSummary) -> Promise {
+    let latency = &summary.traffic.latency;
+    let all = latency.histogram.count();
+    let late = all - latency.histogram.count_at_most(goal);
+    let part = late as f64 / all.max(1) as f64 * 100.0;
+    Promise {
+        tenant: Some(summary.name.clone()),
+        what: format!("latency of {}", print_duration(goal)),
+        is_kept: late <= all / LATE_ONE_IN,
+        found: format!("{part:.1} % took longer, p99 {}", human::duration(latency.p99)),
+    }
+}
+
 fn floors(floor: Floor, summary: &TenantSummary) -> Vec<Promise> {
-    let requests: Vec<f64> =
-        summary.traffic.series.iter().map(|entry| entry.requests as f64).collect();
-    let bytes: Vec<f64> = summary
-        .traffic
-        .series
-        .iter()
-        .map(|entry| (entry.read_bytes + entry.write_bytes) as f64)
-        .collect();
-    let lengths: Vec<Span> = summary.traffic.series.iter().map(|entry| entry.length).collect();
-    let kinds = [
-        (Amount::Requests(floor.rate_iops), floor.rate_iops, requests),
-        (Amount::Bytes(floor.rate_bytes), floor.rate_bytes, bytes),
+    let kinds: [(Amount, u64, fn(&IntervalSummary) -> u64); 2] = [
+        (Amount::Requests(floor.rate_iops), floor.rate_iops, |entry| entry.requests),
+        (Amount::Bytes(floor.rate_bytes), floor.rate_bytes, |entry| {
+            entry.read_bytes + entry.write_bytes
+        }),
     ];
     let promised = kinds.into_iter().filter(|(_, rate, _)| *rate > 0);
     promised
         .map(|(amount, rate, served)| {
-            let kept = kept_part(rate as f64, &served, &lengths, summary);
+            let kept = kept_part(rate as f64, served, &summary.traffic.series);
+            let found = match kept {
+                Some(kept) => {
+                    let part = human::percent(kept.min(1.0));
+                    format!("{part} of it while it had work waiting")
+                }
+                None => "it never waited for long".to_owned(),
+            };
             Promise {
                 tenant: Some(summary.name.clone()),
                 what: format!("floor of {}", print_rate(amount)),
-                is_kept: kept >= 1.0 - FLOOR_SLACK,
-                found: format!("{} of it while it had work waiting", human::percent(kept.min(1.0))),
+                is_kept: kept.is_none_or(|kept| kept >= 1.0 - FLOOR_SLACK),
+                found,
             }
         })
         .collect()
 }
 
-/// The least part of the floor that an interval delivered in which requests waited long.
-fn kept_part(rate: f64, served: &[f64], lengths: &[Span], summary: &TenantSummary) -> f64 {
-    let series = &summary.traffic.series;
-    let backlogged = |index: usize| {
-        // An interval whose requests took longer than it lasts was full of waiting ones.
-        series[index].latency_p50 >= lengths[index]
-    };
-    let parts = (0..served.len()).filter(|&index| backlogged(index)).map(|index| {
-        let seconds = lengths[index].as_secs_f64().max(1e-9);
-        served[index] / seconds / rate
-    });
-    parts.fold(f64::INFINITY, f64::min)
+/// The least part of the floor that was served in an interval throughout which requests waited;
+/// none if there is no such interval.
+fn kept_part(
+    rate: f64,
+    served: fn(&IntervalSummary) -> u64,
+    series: &[IntervalSummary],
+) -> Option<f64> {
+    let mut least: Option<f64> = None;
+    // From when on requests were waiting that ended in this interval or a later one.
+    let mut waiting_since = Span(u64::MAX);
+    for entry in series.iter().rev() {
+        let end = entry.start.0 + entry.length.0;
+        // What ended in an interval may have ended at its beginning: for the interval itself half
+        // of the requests must have waited for all of it, for earlier ones until it began.
+        let waited_before = Span(end.saturating_sub(entry.latency_p50.0));
+        if entry.requests > 0 {
+            waiting_since = waiting_since.min(waited_before);
+        }
+        if entry.start >= waiting_since && entry.length > Span::ZERO {
+            let part = served(entry) as f64 / entry.length.as_secs_f64() / rate;
+            least = Some(least.map_or(part, |least| least.min(part)));
+        }
+    }
+    least
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_core::histogram::Histogram;
+    use evenkeel_core::sched::Share;
+    use evenkeel_engine::policy::Tenant;
+    use evenkeel_sim::result::{GroupSummary, Latency, Traffic};
+
+    use super::*;
+
+    /// Seconds of a tenant, each with the requests of 4 KiB that ended in it and their median
+    /// latency in milliseconds.
+    fn tenant(seconds: &[(u64, u64)]) -> TenantSummary {
+        let series = (0..).zip(seconds).map(|(second, &(requests, p50_ms))| IntervalSummary {
+            start: Span::from_secs(second),
+            length: Span::from_secs(1),
+            requests,
+            reads: requests,
+            read_bytes: requests * 4096,
+            latency_p50: Span::from_millis(p50_ms),
+            ..IntervalSummary::default()
+        });
+        let traffic = Traffic { series: series.collect(), ..Traffic::default() };
+        TenantSummary { name: "db".to_owned(), traffic, ..TenantSummary::default() }
+    }
+
+    /// Whether a floor of 100 requests per second is kept, and what is found.
+    fn verdict(seconds: &[(u64, u64)]) -> (bool, String) {
+        let floor = Floor { rate_iops: 100, rate_bytes: 0 };
+        let [promise] = &floors(floor, &tenant(seconds))[..] else { panic!("one promise") };
+        assert_eq!(promise.what, "floor of 100 iops");
+        (promise.is_kept, promise.found.clone())
+    }
+
+    #[test]
+    fn a_floor_counts_only_while_requests_wait() {
+        let never = (true, "it never waited for long".to_owned());
+        assert_eq!(verdict(&[(5, 10), (0, 0), (5, 900)]), never, "it asked for no more");
+        let part = |part: &str| format!("{part} of it while it had work waiting");
+        assert_eq!(verdict(&[(5, 10), (100, 1_000)]), (true, part("100%")));
+        assert_eq!(verdict(&[(5, 10), (96, 1_000)]), (true, part("96%")));
+        assert_eq!(verdict(&[(250, 1_500), (80, 1_500), (300, 1_500)]), (false, part("80%")));
+    }
+
+    #[test]
+    fn an_interval_in_which_nothing_ended_is_a_breach_if_requests_waited_through_it() {
+        let starved = [(100, 10), (0, 0), (0, 0), (400, 3_000)];
+        assert_eq!(verdict(&starved), (false, "0% of it while it had work waiting".to_owned()));
+        let idle = [(100, 10), (0, 0), (0, 0), (400, 1_000)];
+        assert!(verdict(&idle).0, "nothing was there yet");
+    }
+
+    #[test]
+    fn floors_in_requests_and_bytes_are_two_promises() {
+        let floor = Floor { rate_iops: 100, rate_bytes: 100 * 8192 };
+        let promises = floors(floor, &tenant(&[(100, 1_000)]));
+        let kept: Vec<bool> = promises.iter().map(|promise| promise.is_kept).collect();
+        assert_eq!(kept, [true, false], "half of the bytes");
+        assert_eq!(promises[1].what, "floor of 800 KiB/s");
+    }
+
+    #[test]
+    fn a_goal_is_kept_if_one_in_a_hundred_takes_longer() {
+        let with_late = |late: u64| {
+            let mut histogram = Histogram::default();
+            (0..1000 - late).for_each(|_| histogram.record(Span::from_millis(1)));
+            (0..late).for_each(|_| histogram.record(Span::from_millis(50)));
+            let p99 = histogram.quantile(0.99).unwrap();
+            let latency = Latency { p99, histogram, ..Latency::default() };
+            let traffic = Traffic { latency, ..Traffic::default() };
+            TenantSummary { name: "mail".to_owned(), traffic, ..TenantSummary::default() }
+        };
+        let promise = |late| goal(Span::from_millis(10), &with_late(late));
+        assert!(promise(0).is_kept && promise(10).is_kept);
+        let broken = promise(11);
+        assert!(!broken.is_kept);
+        assert_eq!(broken.what, "latency of 10 ms");
+        assert!(broken.found.starts_with("1.1 % took longer, p99 "), "{}", broken.found);
+    }
+
+    #[test]
+    fn the_load_is_carried_if_the_last_answer_comes_soon() {
+        let promise = |ended, unanswered| {
+            let groups = vec![GroupSummary { unanswered, ..GroupSummary::default() }];
+            let forecast = Summary { ended, groups, ..Summary::default() };
+            carried(0, Span::from_secs(1000), &forecast).is_kept
+        };
+        assert!(promise(Span::from_secs(1010), 0));
+        assert!(!promise(Span::from_secs(1011), 0));
+        assert!(!promise(Span::from_secs(1000), 1));
+    }
+
+    #[test]
+    fn only_what_is_enforced_is_promised() {
+        let share = Share {
+            floor: Floor { rate_iops: 100, rate_bytes: 0 },
+            latency_goal: Span::from_millis(1),
+            ..Share::default()
+        };
+        let policy = |mode| Policy {
+            mode,
+            tenants: vec![Tenant { name: "db".to_owned(), matches: vec![], share }],
+            ..Policy::default()
+        };
+        let forecast = Summary { tenants: vec![tenant(&[(1, 1)])], ..Summary::default() };
+        let promised = |mode| of(&policy(mode), 1, Span::ZERO, &forecast, None).len();
+        assert_eq!((promised(Mode::Observe), promised(Mode::Enforce)), (1, 3));
+    }
 }

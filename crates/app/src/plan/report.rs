@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::change::Change;
 use super::promise::{self, Promise};
 use super::survey::{Asked, Survey};
+use crate::check::verdict::Verdict;
 use crate::simulate::table::held;
 use crate::{human, terminal};
 
@@ -43,6 +44,8 @@ pub(super) struct Report {
     pub(super) length_seconds: f64,
     pub(super) tenants: Vec<Row>,
     pub(super) promises: Vec<Promise>,
+    /// What the floors take of each device, for requests like the recorded ones.
+    pub(super) floors: Option<Verdict>,
     /// Equal for equal plans.
     pub(super) log_hash: String,
 }
@@ -101,6 +104,7 @@ impl Report {
         survey: &Survey,
         present: Option<&Summary>,
         forecast: &Summary,
+        floors: Option<Verdict>,
     ) -> Self {
         let asked = survey.tenants.iter().map(|asked| asked.requests).sum();
         let row = |asked: &Asked| row(asked, survey.length, present, forecast);
@@ -108,7 +112,8 @@ impl Report {
             basis,
             length_seconds: survey.length.as_secs_f64(),
             tenants: survey.tenants.iter().map(row).collect(),
-            promises: promise::of(policy, asked, survey.length, forecast),
+            promises: promise::of(policy, asked, survey.length, forecast, floors.as_ref()),
+            floors,
             log_hash: format!("{:016x}", forecast.log_hash),
         }
     }
@@ -140,6 +145,9 @@ impl Report {
             let word = if colour { format!("\x1b[{code}m{word}\x1b[0m") } else { word.to_owned() };
             let whose = promise.tenant.as_ref().map_or(String::new(), |name| format!("{name}: "));
             text += &format!("{word}  {whose}{}: {}\n", promise.what, promise.found);
+        }
+        if let Some(floors) = &self.floors {
+            text += &format!("\n{}\n", floors.render());
         }
         text + &format!("log hash {}\n", self.log_hash)
     }

@@ -104,9 +104,9 @@ impl<'p> Routes<'p> {
         if let [only] = own[..] {
             return Ok(only.clone());
         }
-        match &self.policy.backends[..] {
-            [only] => Ok(only.name.clone()),
-            _ => Err(Exit::Usage.because(format!(
+        match self.policy.only_backend() {
+            Some(only) => Ok(only.name.clone()),
+            None => Err(Exit::Usage.because(format!(
                 "nothing says which export the requests of {source:?} go to; add --map \
                  {source}=TENANT/EXPORT"
             ))),

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use evenkeel_core::histogram::Histogram;
+use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Span;
 use evenkeel_sim::scenario::Route;
 use evenkeel_trace::{Record, SourceId};
@@ -37,6 +38,10 @@ pub(super) struct Asked {
     pub(super) name: String,
     pub(super) requests: u64,
     pub(super) bytes: u64,
+    /// Requests that read or write.
+    pub(super) transfers: u64,
+    /// Those of them that read.
+    pub(super) reads: u64,
     /// How long its requests took when they were recorded.
     pub(super) latency: Histogram,
 }
@@ -104,6 +109,9 @@ impl Survey {
         let asked = &mut self.tenants[row];
         asked.requests += 1;
         asked.bytes += record.length;
+        let is_read = matches!(record.kind, Kind::Read | Kind::Cache);
+        asked.transfers += u64::from(record.kind != Kind::Flush);
+        asked.reads += u64::from(is_read);
         match record.response {
             Some(response) => asked.latency.record(response),
             None => self.has_responses = false,

@@ -28,9 +28,12 @@ fn a_good_policy_checks_out() {
 
 #[test]
 fn the_policies_in_the_documents_check_out() {
-    for document in
-        [include_str!("../../../../README.md"), include_str!("../../../../docs/policy.md")]
-    {
+    let documents = [
+        include_str!("../../../../README.md"),
+        include_str!("../../../../docs/policy.md"),
+        include_str!("../../../../docs/promises.md"),
+    ];
+    for document in documents {
         for block in document.split("```toml\n").skip(1) {
             let policy = block.split("```").next().expect("split gives one part");
             if policy.contains("[[backend]]") && policy.contains("listen") {

@@ -16,21 +16,21 @@
 //! |---|---|---|
 //! | the size | 4 KiB if requests are promised, whole units if bytes are, their ratio if both | the same |
 //! | the direction | the cheaper one | the dearer one |
-//! | the tier | nothing falls on it | everything does |
+//! | the tier, or the server of a group whose shares are total | nothing falls on it | everything does |
 //!
 //! A device **holds** if the most of all its tenants fits, **fails** if not even the least does,
-//! and else it **depends**. For a volume the least on each tier says nothing, since what does not
-//! fall on one falls on another. Whatever parts the requests fall into, its busiest tier is busy for
-//! at least
+//! and else it **depends**. For a [`Pool`] of devices over which a floor counts once, the least on
+//! each says nothing, since what does not fall on one falls on another. Whatever parts the requests
+//! fall into, the busiest device of the pool is busy for at least
 //!
 //! ```text
-//! sum over tenants of the least over tiers j of y_j * (time that the floor takes if all is on j)
+//! sum over tenants of the least over devices j of y_j * (time that the floor takes, all on j)
 //! ```
 //!
 //! for any y >= 0 with a sum of 1 (the dual of the best placement). With `y_j` in inverse proportion
-//! to what all floors would take on j this is exact if tiers rank the tenants alike.
+//! to what all floors would take on j this is exact if the devices rank the tenants alike.
 
-use super::{Backend, Policy, Tenant, Tiered};
+use super::{Backend, Group, Policy, Reach, Sharing, Tenant, Tiered};
 use crate::cost::{CostModel, Line};
 
 /// The request size for which a floor in requests is reckoned if none is known: the smallest that
@@ -74,20 +74,29 @@ pub struct Reservation {
 pub struct Device {
     /// The backend's position in the policy.
     pub backend: usize,
-    /// The position of the volume that it is a tier of.
-    pub volume: Option<usize>,
+    /// The devices with which it serves floors together.
+    pub pool: Option<PoolId>,
     /// What it has.
     pub capacity: Capacity,
     /// What is promised of it, most first; only tenants with a floor.
     pub reservations: Vec<Reservation>,
 }
 
-/// The verdict for a tiered volume as a whole.
+/// Devices over which a floor counts once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PoolId {
+    /// The tiers of the volume at this position among the backends.
+    Volume(usize),
+    /// The servers of the group at this position, whose shares are total.
+    Group(usize),
+}
+
+/// The verdict for a pool as a whole.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Volume {
-    /// The backend's position in the policy.
-    pub backend: usize,
-    /// How busy the floors make its busiest tier at least, wherever the requests fall.
+pub struct Pool {
+    /// Which one.
+    pub id: PoolId,
+    /// How busy the floors make its busiest device at least, wherever the requests fall.
     pub least: f64,
 }
 
@@ -120,8 +129,9 @@ pub enum Outcome {
 pub struct Admission {
     /// One for each backend that is no volume, in the policy's order.
     pub devices: Vec<Device>,
-    /// One for each tiered volume, in the policy's order.
-    pub volumes: Vec<Volume>,
+    /// One for each tiered volume, then one for each group whose shares are total, in the policy's
+    /// order.
+    pub pools: Vec<Pool>,
 }
 
 impl Range {
@@ -153,19 +163,24 @@ impl Device {
     }
 }
 
-impl Volume {
-    /// Whether there is any way for the floors to fit its tiers.
+impl Pool {
+    /// Whether there is any way for the floors to fit its devices.
     pub fn outcome(&self) -> Outcome {
         if self.least <= 1.0 + TOLERANCE { Outcome::Holds } else { Outcome::Fails }
     }
 }
 
 impl Admission {
-    /// The worst of all devices and volumes.
+    /// The devices of a pool, in the policy's order.
+    pub fn members(&self, pool: PoolId) -> impl Iterator<Item = &Device> {
+        self.devices.iter().filter(move |device| device.pool == Some(pool))
+    }
+
+    /// The worst of all devices and pools.
     pub fn outcome(&self) -> Outcome {
         let devices = self.devices.iter().map(Device::outcome);
-        let volumes = self.volumes.iter().map(Volume::outcome);
-        devices.chain(volumes).max().unwrap_or(Outcome::Holds)
+        let pools = self.pools.iter().map(Pool::outcome);
+        devices.chain(pools).max().unwrap_or(Outcome::Holds)
     }
 }
 
@@ -177,38 +192,47 @@ impl Policy {
         let reach = self.reach();
         let is_device = |(_, backend): &(usize, &Backend)| backend.volume().is_none();
         let devices = self.backends.iter().enumerate().filter(is_device);
-        let devices = devices.map(|(index, backend)| {
-            let volume = self.volume_of(&backend.name);
-            let tier = volume.map(|(_, tier)| tier);
-            let reserve = |&tenant: &usize| {
-                let load = loads.get(tenant).cloned().unwrap_or_default();
-                let part = reserved(&self.tenants[tenant], backend, tier, &load);
-                Reservation { tenant, part }
-            };
-            let promised = reach.tenants(index).iter().filter(|&&t| self.tenants[t].has_floor());
-            let mut reservations: Vec<Reservation> = promised.map(reserve).collect();
-            reservations.sort_by(|a, b| b.part.most.total_cmp(&a.part.most));
-            let capacity = Capacity::of(backend);
-            Device { backend: index, volume: volume.map(|(v, _)| v), capacity, reservations }
-        });
-        let devices: Vec<Device> = devices.collect();
-        let volumes = self.backends.iter().enumerate().filter_map(|(index, backend)| {
-            let tiers = devices.iter().filter(|device| device.volume == Some(index));
-            backend
-                .volume()
-                .map(|_| Volume { backend: index, least: best(&tiers.collect::<Vec<_>>()) })
-        });
-        let volumes = volumes.collect();
-        Admission { devices, volumes }
+        let devices = devices.map(|(index, backend)| self.device(index, backend, &reach, loads));
+        let mut admission = Admission { devices: devices.collect(), pools: Vec::new() };
+        let volumes = self.backends.iter().enumerate().filter(|(_, one)| one.volume().is_some());
+        let volumes = volumes.map(|(index, _)| PoolId::Volume(index));
+        let groups = self.groups.iter().enumerate().filter(|(_, one)| counts_once(one));
+        let groups = groups.map(|(index, _)| PoolId::Group(index));
+        let least = |id| best(&admission.members(id).collect::<Vec<_>>());
+        admission.pools = volumes.chain(groups).map(|id| Pool { id, least: least(id) }).collect();
+        admission
     }
 
-    /// The position of the volume that a backend is a tier of, and which tier it is.
-    fn volume_of(&self, backend: &str) -> Option<(usize, usize)> {
-        let position =
-            |volume: &Tiered| volume.tiers.iter().position(|tier| tier.backend == backend);
-        let mut volumes = self.backends.iter().enumerate();
-        volumes.find_map(|(index, one)| Some((index, position(one.volume()?)?)))
+    fn device(&self, index: usize, backend: &Backend, reach: &Reach, loads: &[Load]) -> Device {
+        let place = self.place_of(&backend.name);
+        let reserve = |&tenant: &usize| {
+            let load = loads.get(tenant).cloned().unwrap_or_default();
+            let part = reserved(&self.tenants[tenant], backend, place, &load);
+            Reservation { tenant, part }
+        };
+        let promised = reach.tenants(index).iter().filter(|&&t| self.tenants[t].has_floor());
+        let mut reservations: Vec<Reservation> = promised.map(reserve).collect();
+        reservations.sort_by(|a, b| b.part.most.total_cmp(&a.part.most));
+        let (capacity, pool) = (Capacity::of(backend), place.map(|(pool, _)| pool));
+        Device { backend: index, pool, capacity, reservations }
     }
+
+    /// The pool that a backend is in, and which of its devices it is.
+    fn place_of(&self, backend: &str) -> Option<(PoolId, usize)> {
+        let tier = |volume: &Tiered| volume.tiers.iter().position(|tier| tier.backend == backend);
+        let mut volumes = self.backends.iter().enumerate();
+        let volume =
+            volumes.find_map(|(index, one)| Some((PoolId::Volume(index), tier(one.volume()?)?)));
+        let member = |group: &Group| group.backends.iter().position(|name| name == backend);
+        let mut groups = self.groups.iter().enumerate().filter(|(_, group)| counts_once(group));
+        let group = || groups.find_map(|(at, group)| Some((PoolId::Group(at), member(group)?)));
+        volume.or_else(group)
+    }
+}
+
+/// Whether floors count once over all servers of a group.
+fn counts_once(group: &Group) -> bool {
+    group.sharing != Sharing::Local
 }
 
 impl Capacity {
@@ -223,7 +247,12 @@ impl Capacity {
 }
 
 /// What a tenant's floor takes of a device.
-fn reserved(tenant: &Tenant, backend: &Backend, tier: Option<usize>, load: &Load) -> Range {
+fn reserved(
+    tenant: &Tenant,
+    backend: &Backend,
+    place: Option<(PoolId, usize)>,
+    load: &Load,
+) -> Range {
     let unit_bytes = backend.scheduling.unit_bytes;
     let floor = tenant.share.floor;
     let (iops, bytes) = (floor.rate_iops as f64, floor.rate_bytes as f64);
@@ -246,13 +275,13 @@ fn reserved(tenant: &Tenant, backend: &Backend, tier: Option<usize>, load: &Load
         }
         (CostModel::PerRequest, _) => Range::default(),
     };
-    match (tier, &load.tiers) {
+    match (place, &load.tiers) {
         (None, _) => all,
-        (Some(_), None) => Range { least: 0.0, ..all },
-        (Some(tier), Some(parts)) => {
+        (Some((PoolId::Volume(_), tier)), Some(parts)) => {
             let part = parts.get(tier).copied().unwrap_or(0.0);
             Range { least: all.least * part, most: all.most * part }
         }
+        (Some(_), _) => Range { least: 0.0, ..all },
     }
 }
 
@@ -267,22 +296,23 @@ fn mixed(read: f64, write: f64, reads: Option<f64>) -> Range {
 }
 
 /// A bound from below on how busy the busiest tier is; see the [module](self). It is by the dearer
-/// direction where the direction is not known, as the tiers' own verdicts are.
-fn best(tiers: &[&Device]) -> f64 {
-    let totals: Vec<f64> = tiers.iter().map(|tier| tier.reserved().most).collect();
-    if tiers.is_empty() || totals.contains(&0.0) {
+/// direction where the direction is not known, as the devices' own verdicts are.
+fn best(devices: &[&Device]) -> f64 {
+    let totals: Vec<f64> = devices.iter().map(|device| device.reserved().most).collect();
+    if devices.is_empty() || totals.contains(&0.0) {
         return 0.0;
     }
     let scale: f64 = totals.iter().map(|total| 1.0 / total).sum();
-    let on = |tier: &Device, tenant: usize| {
-        let own = tier.reservations.iter().find(|one| one.tenant == tenant);
+    let on = |device: &Device, tenant: usize| {
+        let own = device.reservations.iter().find(|one| one.tenant == tenant);
         own.map_or(0.0, |one| one.part.most)
     };
     let least = |tenant: usize| {
-        let weighted = tiers.iter().zip(&totals).map(|(tier, total)| on(tier, tenant) / total);
+        let weighted =
+            devices.iter().zip(&totals).map(|(device, total)| on(device, tenant) / total);
         weighted.fold(f64::INFINITY, f64::min) / scale
     };
-    tiers[0].reservations.iter().map(|one| least(one.tenant)).sum()
+    devices[0].reservations.iter().map(|one| least(one.tenant)).sum()
 }
 
 #[cfg(test)]
@@ -397,12 +427,29 @@ mod tests {
     }
 
     #[test]
+    fn a_floor_counts_once_over_a_group_with_total_shares() {
+        let outcomes = |sharing, iops| {
+            let backends = vec![plain("a", 300), plain("b", 100)];
+            let names = vec!["a".to_string(), "b".to_string()];
+            let groups = vec![Group { name: "g".into(), backends: names, sharing }];
+            let admission = Policy { groups, ..policy(backends, vec![tenant(iops, 0)]) };
+            let admission = admission.admission(&[]);
+            let whole = admission.pools.first().map(Pool::outcome);
+            (admission.devices[1].outcome(), whole)
+        };
+        use Outcome::{Depends, Fails, Holds};
+        assert_eq!(outcomes(Sharing::Local, 101), (Fails, None), "on each by itself");
+        assert_eq!(outcomes(Sharing::Total, 400), (Depends, Some(Holds)));
+        assert_eq!(outcomes(Sharing::Total, 401), (Depends, Some(Fails)));
+    }
+
+    #[test]
     fn a_volume_holds_what_its_tiers_can_do_together() {
         let of = |iops| tiered(100, 900, vec![tenant(iops, 0)]).admission(&[]);
         let outcomes = |iops| {
             let admission = of(iops);
             let of_tiers = [0, 1].map(|tier| admission.devices[tier].outcome());
-            (of_tiers, admission.volumes[0].outcome())
+            (of_tiers, admission.pools[0].outcome())
         };
         use Outcome::{Depends, Fails, Holds};
         assert_eq!(outcomes(100), ([Holds, Holds], Holds));

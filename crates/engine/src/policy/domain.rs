@@ -149,6 +149,15 @@ impl Policy {
         self.backends.iter().filter_map(|backend| Some((backend, backend.volume()?)))
     }
 
+    /// The only backend that exports can be on, tiers aside; none if there are several.
+    pub fn only_backend(&self) -> Option<&Backend> {
+        let is_tier =
+            |backend: &Backend| self.volumes().any(|(_, volume)| volume.has_tier(&backend.name));
+        let mut others = self.backends.iter().filter(|backend| !is_tier(backend));
+        let only = others.next()?;
+        others.next().is_none().then_some(only)
+    }
+
     /// What the engine of one domain needs. `domain` is an element of [`Policy::domains`];
     /// `servers` is the domain's own table, which takes over its backends.
     pub fn domain(

@@ -5,7 +5,9 @@ use evenkeel_core::time::Span;
 
 use super::{Findings, Place};
 use crate::cost::CostModel;
-use crate::policy::admission::{Admission, Capacity, Device, FLOOR_REQUEST_BYTES, Outcome};
+use crate::policy::admission::{
+    Admission, Capacity, Device, FLOOR_REQUEST_BYTES, Outcome, Pool, PoolId,
+};
 use crate::policy::{Backend, Discipline, Policy, Reach, Sharing, Tenant};
 
 const FLOOR: &str = "share.floor";
@@ -211,7 +213,7 @@ fn check_groups(policy: &Policy, found: &mut Findings) {
 
 /// The verdict on the floors: see [`crate::policy::admission`].
 fn check_admission(policy: &Policy, admission: &Admission, found: &mut Findings) {
-    for device in admission.devices.iter().filter(|device| device.volume.is_none()) {
+    for device in admission.devices.iter().filter(|device| device.pool.is_none()) {
         let [least, most] = [device.reserved().least, device.reserved().most].map(percent);
         let name = &policy.backends[device.backend].name;
         let Some(greatest) = device.reservations.first() else { continue };
@@ -238,39 +240,42 @@ fn check_admission(policy: &Policy, admission: &Admission, found: &mut Findings)
             Outcome::Holds | Outcome::Unknown => {}
         }
     }
-    for volume in &admission.volumes {
-        check_volume(policy, admission, volume.backend, found);
+    for pool in &admission.pools {
+        check_pool(policy, admission, pool, found);
     }
 }
 
-fn check_volume(policy: &Policy, admission: &Admission, volume: usize, found: &mut Findings) {
-    let name = &policy.backends[volume].name;
-    let whole = admission.volumes.iter().find(|one| one.backend == volume);
-    let Some(whole) = whole else { return };
-    let mut tiers = admission.devices.iter().filter(|device| device.volume == Some(volume));
-    if whole.outcome() == Outcome::Fails {
-        let greatest = tiers.find_map(|tier| tier.reservations.first());
+fn check_pool(policy: &Policy, admission: &Admission, pool: &Pool, found: &mut Findings) {
+    let (name, place) = match pool.id {
+        PoolId::Volume(index) => (&policy.backends[index].name, at_backend(index, "")),
+        PoolId::Group(index) => (&policy.groups[index].name, Place::Group { index, field: "" }),
+    };
+    let mut members = admission.members(pool.id);
+    if pool.outcome() == Outcome::Fails {
+        let greatest = members.find_map(|device| device.reservations.first());
         let Some(greatest) = greatest else { return };
         found.error_at_both(
             at_tenant(greatest.tenant, FLOOR),
-            at_backend(volume, ""),
+            place,
             format!(
-                "the floors take at least {} of the busiest tier of {name:?}, wherever their \
+                "the floors take at least {} of the busiest device of {name:?}, wherever their \
                  requests fall",
-                percent(whole.least)
+                percent(pool.least)
             ),
             "lower the floors, or move a tenant to another backend",
         );
         return;
     }
-    let Some(tier) = tiers.find(|tier| tier.outcome() == Outcome::Depends) else { return };
-    let most = tier.reserved().most;
+    // The servers of a group are alike as a rule, and nobody expects all requests on one of them.
+    let is_volume = matches!(pool.id, PoolId::Volume(_));
+    let tier = members.find(|tier| is_volume && tier.outcome() == Outcome::Depends);
+    let Some(tier) = tier else { return };
     found.warning_at_both(
         at_tenant(tier.reservations[0].tenant, FLOOR),
         at_backend(tier.backend, ""),
         format!(
             "the floors of {name:?} hold while at most {} of their requests fall on its tier {:?}",
-            percent((100.0 / most).floor() / 100.0),
+            percent((100.0 / tier.reserved().most).floor() / 100.0),
             policy.backends[tier.backend].name
         ),
         "lower the floors to what that tier can do alone, or see with `evenkeel plan` what part of \

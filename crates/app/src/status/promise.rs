@@ -1,0 +1,61 @@
+//! What the policy in force promises beside shares: floors, goals, and the disciplines that keep
+//! them.
+
+use evenkeel_engine::policy::Policy;
+use serde::{Deserialize, Serialize};
+
+/// What a tenant is promised beside its share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Promise {
+    /// Its floor in requests; zero for none.
+    pub floor_iops: u64,
+    /// Its floor in bytes; zero for none.
+    pub floor_bytes_per_second: u64,
+    /// The goal for its response time.
+    pub latency_goal_seconds: Option<f64>,
+}
+
+impl Promise {
+    /// What the policy says of the tenant of this name; nothing if it no longer has it.
+    pub(super) fn of(tenant: &str, policy: &Policy) -> Self {
+        let Some(tenant) = policy.tenants.iter().find(|one| one.name == tenant) else {
+            return Self::default();
+        };
+        let share = tenant.share;
+        Self {
+            floor_iops: share.floor.rate_iops,
+            floor_bytes_per_second: share.floor.rate_bytes,
+            latency_goal_seconds: tenant.has_goal().then(|| share.latency_goal.as_secs_f64()),
+        }
+    }
+}
+
+/// The discipline that orders the requests of a backend: for a tier, its volume's. Empty for a
+/// backend that the policy no longer has.
+pub(super) fn discipline(backend: &str, policy: &Policy) -> &'static str {
+    let volume = policy.volumes().find(|(_, volume)| volume.has_tier(backend));
+    let own = policy.backends.iter().find(|one| one.name == backend);
+    let orders = volume.map(|(volume, _)| volume).or(own);
+    orders.map_or("", |backend| backend.scheduling.discipline.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_core::time::Span;
+
+    use super::*;
+    use crate::testing::sample_policy;
+
+    #[test]
+    fn promises_are_those_of_the_policy_in_force() {
+        let mut policy = sample_policy();
+        policy.tenants[0].share.floor.rate_iops = 500;
+        policy.tenants[1].share.latency_goal = Span::from_millis(10);
+        let floor = Promise { floor_iops: 500, ..Promise::default() };
+        assert_eq!(Promise::of("alice", &policy), floor);
+        assert_eq!(Promise::of("bob", &policy).latency_goal_seconds, Some(0.01));
+        assert_eq!(Promise::of("nobody", &policy), Promise::default());
+        assert_eq!(discipline("disk", &policy), "sfq");
+        assert_eq!(discipline("gone", &policy), "");
+    }
+}
