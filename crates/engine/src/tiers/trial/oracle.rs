@@ -5,7 +5,9 @@
 //! itself over (or seen) before the read began. After a power cut only what was forced or flushed
 //! counts as over.
 
-/// A write; it is over at `ended`, and durable if it was forced or flushed.
+use std::ops::Range;
+
+/// A write of one sector; it is over at `ended`, and durable if it was forced or flushed.
 #[derive(Clone, Copy, Debug)]
 struct Write {
     value: u64,
@@ -39,20 +41,26 @@ impl Oracle {
         self.clock
     }
 
-    /// A write of a new value, or of zeroes, begins; its handle and value.
-    pub(super) fn begin(&mut self, sectors: std::ops::Range<usize>, is_zero: bool) -> (usize, u64) {
+    /// A write of a new value, or of zeroes, begins; its handles and value. Its sectors are writes
+    /// of their own, since one that fails may have been done in part.
+    pub(super) fn begin(&mut self, sectors: Range<usize>, is_zero: bool) -> (Range<usize>, u64) {
         let began = self.tick();
-        let (handle, value) = (self.writes.len(), if is_zero { 0 } else { began });
-        self.writes.push(Write { value, began, ended: None, is_durable: false, is_dropped: false });
-        sectors.for_each(|sector| self.sectors[sector].push(handle));
-        (handle, value)
+        let (first, value) = (self.writes.len(), if is_zero { 0 } else { began });
+        for sector in sectors {
+            self.sectors[sector].push(self.writes.len());
+            let (ended, is_durable, is_dropped) = (None, false, false);
+            self.writes.push(Write { value, began, ended, is_durable, is_dropped });
+        }
+        (first..self.writes.len(), value)
     }
 
     /// A write went well.
-    pub(super) fn end(&mut self, handle: usize, is_forced: bool) {
+    pub(super) fn end(&mut self, handles: Range<usize>, is_forced: bool) {
         let ended = self.tick();
-        self.writes[handle].ended = Some(ended);
-        self.writes[handle].is_durable |= is_forced;
+        for write in &mut self.writes[handles] {
+            write.ended = Some(ended);
+            write.is_durable |= is_forced;
+        }
     }
 
     /// A flush that began then went well.

@@ -2,6 +2,7 @@
 //! own, and what happens next is drawn.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::prng::Prng;
@@ -60,7 +61,7 @@ pub(super) struct World {
 /// A request under way.
 enum Pending {
     Read { began: u64, bytes: Vec<u8>, first_sector: usize },
-    Write { handle: usize, value: u64, fua: bool },
+    Write { handles: Range<usize>, value: u64, fua: bool },
     Flush { began: u64, tenant: TenantId },
     Step(Step),
 }
@@ -117,7 +118,7 @@ impl World {
     }
 
     /// A client asks for something within these sectors.
-    pub(super) fn act(&mut self, act: Act, within: std::ops::Range<usize>) {
+    pub(super) fn act(&mut self, act: Act, within: Range<usize>) {
         let slot = self.free_slot();
         let length = (1 + index(&mut self.prng, 8)).min(within.len());
         let first = within.start + index(&mut self.prng, within.len() - length + 1);
@@ -137,9 +138,9 @@ impl World {
             Act::Flush => (Pending::Flush { began: self.oracle.tick(), tenant }, Kind::Flush),
             Act::Write | Act::Force | Act::Zero => {
                 let is_zero = matches!(act, Act::Zero);
-                let (handle, value) = self.oracle.begin(range, is_zero);
+                let (handles, value) = self.oracle.begin(range, is_zero);
                 let kind = if is_zero { Kind::WriteZeroes } else { Kind::Write };
-                (Pending::Write { handle, value, fua: matches!(act, Act::Force) }, kind)
+                (Pending::Write { handles, value, fua: matches!(act, Act::Force) }, kind)
             }
         };
         self.requests.insert(slot, pending);
@@ -306,13 +307,13 @@ impl World {
     }
 
     /// Sectors of an extent.
-    pub(super) fn sectors_of(extent: u32) -> std::ops::Range<usize> {
+    pub(super) fn sectors_of(extent: u32) -> Range<usize> {
         let sectors = usize::try_from(EXTENT_BYTES).unwrap() / SECTOR;
         extent as usize * sectors..(extent as usize + 1) * sectors
     }
 
     /// Sectors of the volume.
-    pub(super) fn sectors(&self) -> std::ops::Range<usize> {
+    pub(super) fn sectors(&self) -> Range<usize> {
         0..self.sectors
     }
 
@@ -402,7 +403,7 @@ impl World {
                 self.errors += 1;
                 self.oracle.flush_failed();
             }
-            Pending::Write { handle, fua, .. } if ok => self.oracle.end(handle, fua),
+            Pending::Write { handles, fua, .. } if ok => self.oracle.end(handles, fua),
             Pending::Read { began, bytes, first_sector } if ok => {
                 for (index, bytes) in bytes.chunks(SECTOR).enumerate() {
                     self.oracle.read(first_sector + index, value(bytes)?, began)?;
