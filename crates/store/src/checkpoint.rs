@@ -12,6 +12,8 @@
 //! The order is a commit rule. Recovery finds either the old checkpoint, with all that it refers to
 //! untouched, or the new one.
 
+use std::collections::BTreeSet;
+
 use crate::buffer::Buffer;
 use crate::chain::Failure;
 use crate::drive::Drive;
@@ -85,7 +87,8 @@ impl<D: Drive> Store<D> {
             state.space.publish();
         }
         let segments = state.space.rows();
-        let in_use = |slot: &Slot| segments.iter().any(|row| row.copies.contains(&Some(*slot)));
+        let in_use: BTreeSet<Slot> =
+            segments.iter().flat_map(|row| row.copies.into_iter().flatten()).collect();
         let volumes: Vec<VolumeRow> =
             state.volumes.iter().map(|(&volume, &blocks)| VolumeRow { volume, blocks }).collect();
         let root = Root {
@@ -102,7 +105,7 @@ impl<D: Drive> Store<D> {
             volumes,
             number: state.superblock.checkpoint.number + 1,
             area: 1 - state.superblock.checkpoint.area,
-            released: freed.into_iter().filter(|slot| !in_use(slot)).collect(),
+            released: freed.into_iter().filter(|slot| !in_use.contains(slot)).collect(),
             segments,
             drops: state.drops,
         }

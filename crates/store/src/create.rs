@@ -12,7 +12,8 @@ use crate::format::checkpoint::{
 };
 use crate::format::layout::Layout;
 use crate::format::superblock::{
-    CheckpointPlace, DRIVES_MAX, DriveRow, DriveState, Features, SEGMENT_BLOCKS, Superblock,
+    ADDRESS_BLOCKS_MAX, CheckpointPlace, DRIVES_MAX, DriveRow, DriveState, Features,
+    SEGMENT_BLOCKS, Superblock,
 };
 use crate::space::live_max;
 use crate::units::{BLOCK_BYTES, BLOCK_BYTES_U64, DriveIndex, Uuid, VolumeId};
@@ -60,7 +61,7 @@ pub async fn create<D: Drive>(drives: &[D], options: &CreateOptions) -> Result<(
 pub fn possible_bytes(sizes_bytes: &[u64], options: &CreateOptions) -> Result<u64, FormatError> {
     check(sizes_bytes, options)?;
     // The more volumes may hold, the larger the checkpoint areas, the less the volumes.
-    let (mut low, mut high) = (0, sizes_bytes.iter().sum::<u64>() / BLOCK_BYTES_U64);
+    let (mut low, mut high) = (0, sum_blocks(sizes_bytes));
     while low < high {
         let middle = low + (high - low).div_ceil(2);
         let layouts = layouts(sizes_bytes, options, area_blocks(sizes_bytes, options, middle));
@@ -137,6 +138,10 @@ fn check(sizes_bytes: &[u64], options: &CreateOptions) -> Result<(), FormatError
     let is_whole = |bytes: &u64| bytes.is_multiple_of(BLOCK_BYTES_U64);
     let checks = [
         ((1..=DRIVES_MAX).contains(&sizes_bytes.len()), "a store has 1 to 32 drives; give as many"),
+        (
+            sum_blocks(sizes_bytes) <= ADDRESS_BLOCKS_MAX,
+            "a store has at most 256 TiB of drives; make several stores",
+        ),
         (options.drives.len() == sizes_bytes.len(), "every drive needs a uuid; give as many"),
         (matches!(options.copies, 1 | 2), "copies are 1 or 2; choose one of them"),
         (
@@ -162,13 +167,17 @@ fn check(sizes_bytes: &[u64], options: &CreateOptions) -> Result<(), FormatError
     }
 }
 
+fn sum_blocks(sizes_bytes: &[u64]) -> u64 {
+    sizes_bytes.iter().map(|bytes| bytes / BLOCK_BYTES_U64).sum()
+}
+
 fn segment_blocks(options: &CreateOptions) -> u32 {
     u32::try_from(options.segment_bytes / BLOCK_BYTES_U64).unwrap_or(u32::MAX)
 }
 
 /// Blocks of the largest checkpoint: no two neighbours of any volume are neighbours in the log.
 fn area_blocks(sizes_bytes: &[u64], options: &CreateOptions, provisioned_blocks: u64) -> u64 {
-    let segments = sizes_bytes.iter().sum::<u64>() / options.segment_bytes;
+    let segments = sum_blocks(sizes_bytes) / u64::from(segment_blocks(options));
     let volumes = options.volume_bytes.len() as u64;
     let leaves = provisioned_blocks.div_ceil(LEAF_BLOCKS as u64) + volumes;
     let item_bytes = ITEM_BYTES_MAX as u64;

@@ -110,6 +110,33 @@ pub trait Drive {
     ) -> impl Future<Output = Result<(), DriveError>>;
 }
 
+impl<D: Drive> Drive for std::rc::Rc<D> {
+    fn geometry(&self) -> Geometry {
+        (**self).geometry()
+    }
+
+    async fn read(&self, offset_bytes: u64, length_bytes: usize) -> Result<Buffer, DriveError> {
+        (**self).read(offset_bytes, length_bytes).await
+    }
+
+    async fn write(
+        &self,
+        offset_bytes: u64,
+        data: Vec<Buffer>,
+        durability: Durability,
+    ) -> Result<(), DriveError> {
+        (**self).write(offset_bytes, data, durability).await
+    }
+
+    async fn flush(&self) -> Result<(), DriveError> {
+        (**self).flush().await
+    }
+
+    async fn discard(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), DriveError> {
+        (**self).discard(offset_bytes, length_bytes).await
+    }
+}
+
 impl Geometry {
     /// Refuses what the contract calls misuse of a range.
     ///

@@ -24,6 +24,14 @@ pub(crate) struct Run {
     pub(crate) tags: Vec<Tag>,
 }
 
+/// What could be read of one copy.
+pub(crate) struct CopyBlocks {
+    /// Zeroes where a block could not be read.
+    pub(crate) data: Buffer,
+    /// Of each block: without it, a lost block would pass for one that was written with zeroes.
+    pub(crate) readable: Vec<bool>,
+}
+
 /// Keeps a segment from being used anew while it is read.
 struct Pin<'a, D: Drive> {
     store: &'a Store<D>,
@@ -88,9 +96,12 @@ impl<D: Drive> Store<D> {
         let mut found: Option<(BufferMut, Vec<bool>)> = None;
         for slot in self.by_preference(segment) {
             let (data, good) = match self.read_copy(slot, block, length).await {
-                Ok(data) => {
+                Ok(CopyBlocks { data, readable }) => {
                     let good = self.matching(&data, &run.tags);
-                    (data, good)
+                    (
+                        data,
+                        good.into_iter().zip(readable).map(|(good, read)| good && read).collect(),
+                    )
                 }
                 Err(_) => (Buffer::zeroed(length), vec![false; run.tags.len()]),
             };
@@ -137,21 +148,27 @@ impl<D: Drive> Store<D> {
         slot: Slot,
         block: u64,
         length: usize,
-    ) -> Result<Buffer, DriveError> {
+    ) -> Result<CopyBlocks, DriveError> {
         let member = &self.chain.members[slot.drive.index()];
         match member.read_slot(slot, block, length).await {
             Err(DriveError::Medium) if length > BLOCK_BYTES => {}
-            outcome => return outcome,
+            outcome => {
+                let readable = vec![true; length / BLOCK_BYTES];
+                return outcome.map(|data| CopyBlocks { data, readable });
+            }
         }
         let mut whole = BufferMut::zeroed(length);
+        let mut readable = Vec::new();
         for (index, target) in (0..).zip(whole.chunks_exact_mut(BLOCK_BYTES)) {
-            match member.read_slot(slot, block + index, BLOCK_BYTES).await {
+            let outcome = member.read_slot(slot, block + index, BLOCK_BYTES).await;
+            readable.push(outcome.is_ok());
+            match outcome {
                 Ok(data) => target.copy_from_slice(&data),
                 Err(DriveError::Medium) => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(whole.freeze())
+        Ok(CopyBlocks { data: whole.freeze(), readable })
     }
 
     fn matching(&self, data: &[u8], tags: &[Tag]) -> Vec<bool> {

@@ -32,6 +32,8 @@ pub(crate) struct State {
     pub(crate) superblock: Superblock,
     /// Counts the drives that dropped out.
     pub(crate) drops: u64,
+    /// Whether one of them is not marked on the others yet.
+    pub(crate) has_unmarked: bool,
     pub(crate) halted: Option<Halt>,
     /// Blocks with a bad copy, to be written anew.
     pub(crate) mending: BTreeSet<(VolumeId, u64)>,

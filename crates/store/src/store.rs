@@ -69,6 +69,9 @@ pub struct Status {
     pub runway_segments: usize,
     /// Whether segments lack a copy that is being made.
     pub is_mending: bool,
+    /// Segments that have fewer copies than the store is to have, those included that only the
+    /// last checkpoint needs. At zero, any one drive of a mirrored store can be taken away.
+    pub thin_segments: usize,
     /// Bytes of memory that the map takes.
     pub map_bytes: usize,
     /// Why the store stopped, if it did.
@@ -149,6 +152,7 @@ impl<D: Drive> Store<D> {
             free_segments: state.space.supply_segments(),
             runway_segments: state.space.runway_segments(crate::format::record::Kind::User),
             is_mending: state.space.is_thin() || !state.mending.is_empty(),
+            thin_segments: state.space.thin_segments(),
             map_bytes: state.map.memory_bytes(),
             halted: state.halted,
             counters: state.counters,

@@ -16,8 +16,8 @@ pub(crate) struct Member<D> {
     pub(crate) index: DriveIndex,
     pub(crate) layout: Layout,
     pub(crate) state: Cell<DriveState>,
-    /// Whether it failed since the store was opened.
-    pub(crate) has_failed: Cell<bool>,
+    /// How it failed a write or a flush since the store was opened. It is not asked again.
+    failure: Cell<Option<DriveError>>,
     /// `None` if the drive is missing.
     drive: Option<D>,
     writes_done: Cell<u64>,
@@ -32,7 +32,7 @@ impl<D: Drive> Member<D> {
             index,
             layout,
             state: Cell::new(DriveState::InSync),
-            has_failed: Cell::new(false),
+            failure: Cell::new(None),
             drive,
             writes_done: Cell::new(0),
             writes_flushed: Cell::new(0),
@@ -71,11 +71,11 @@ impl<D: Drive> Member<D> {
         let outcome = drive.write(offset, data, Durability::Volatile).await;
         // A failed write may still have changed something; it counts for the next flush as well.
         self.writes_done.set(self.writes_done.get() + 1);
-        outcome
+        self.note(outcome)
     }
 
     /// Makes durable all that was written before. Flushes that are wanted while one is under way
-    /// share the next one.
+    /// share the next one, or its failure: a second try that succeeds would prove nothing.
     pub(crate) async fn flush(&self) -> Result<(), DriveError> {
         let Some(drive) = &self.drive else { return Err(DriveError::Gone) };
         let needed = self.writes_done.get();
@@ -87,9 +87,24 @@ impl<D: Drive> Member<D> {
             return Ok(());
         }
         let covered = self.writes_done.get();
-        drive.flush().await?;
+        if let Some(error) = self.failure.get() {
+            return Err(error);
+        }
+        self.note(drive.flush().await)?;
         self.writes_flushed.set(covered);
         Ok(())
+    }
+
+    /// Whether it failed since the store was opened.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failure.get().is_some()
+    }
+
+    fn note(&self, outcome: Result<(), DriveError>) -> Result<(), DriveError> {
+        if let Err(error) = outcome {
+            self.failure.set(Some(error));
+        }
+        outcome
     }
 
     /// Tells the drive that a slot is not needed. Whether it can do something with that is its own

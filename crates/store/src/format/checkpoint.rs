@@ -201,7 +201,7 @@ pub fn decode_chunk(bytes: &[u8], expected: ChunkIdentity) -> Result<(Vec<Item>,
     reader_of_header.u16()?;
     let identity = ChunkIdentity {
         store: reader_of_header.uuid()?,
-        checkpoint: reader_of_header.u64()?,
+        checkpoint: reader_of_header.counter()?,
         index: reader_of_header.u32()?,
     };
     if identity != expected {
@@ -275,20 +275,20 @@ fn encode_leaf(writer: &mut Writer, row: &LeafRow) {
 fn decode_item(reader: &mut Reader<'_>) -> Result<Item, Defect> {
     match reader.u8()? {
         ROOT => Ok(Item::Root(Root {
-            lsn: Lsn(reader.u64()?),
-            moved_sequence: reader.u64()?,
-            next_generation: reader.u64()?,
+            lsn: Lsn(reader.counter()?),
+            moved_sequence: reader.counter()?,
+            next_generation: reader.counter()?,
             segments: reader.u32()?,
             volumes: reader.u32()?,
             leaves: reader.u64()?,
         })),
         SEGMENT => Ok(Item::Segment(SegmentRow {
             segment: SegmentId(reader.u32()?),
-            generation: reader.u64()?,
+            generation: reader.counter()?,
             phase: if reader.u8()? == 0 { Phase::Sealed } else { Phase::Replay },
             kind: if reader.u8()? == 0 { Kind::User } else { Kind::Moved },
             copies: [decode_copy(reader)?, decode_copy(reader)?],
-            born: Lsn(reader.u64()?),
+            born: Lsn(reader.counter()?),
         })),
         VOLUME => {
             let row = VolumeRow { volume: VolumeId(reader.u32()?), blocks: reader.u64()? };

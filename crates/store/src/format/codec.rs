@@ -18,6 +18,9 @@ pub(crate) const SEAL_BYTES: usize = 4;
 /// Bytes of magic and version.
 const HEAD_BYTES: usize = 6;
 
+/// Counters stay below this, so that adding to them cannot overflow.
+const COUNTER_END: u64 = 1 << 62;
+
 /// What is wrong with bytes that should be a structure of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defect {
@@ -167,6 +170,12 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn u64(&mut self) -> Result<u64, Defect> {
         self.array().map(u64::from_le_bytes)
+    }
+
+    /// A counter of the store; none of them ever gets near the end of 64 bits.
+    pub(crate) fn counter(&mut self) -> Result<u64, Defect> {
+        let counter = self.u64()?;
+        if counter < COUNTER_END { Ok(counter) } else { Err(Defect::Field("counter")) }
     }
 
     pub(crate) fn uuid(&mut self) -> Result<Uuid, Defect> {

@@ -169,11 +169,11 @@ impl RecordHeader {
         };
         let identity = Identity {
             store: reader.uuid()?,
-            epoch: reader.u64()?,
-            generation: reader.u64()?,
-            address: Address(reader.u64()?),
+            epoch: reader.counter()?,
+            generation: reader.counter()?,
+            address: Address(reader.counter()?),
         };
-        let (sequence, durable) = (reader.u64()?, Lsn(reader.u64()?));
+        let (sequence, durable) = (reader.counter()?, Lsn(reader.counter()?));
         let (extent_count, data_blocks) = (reader.u16()?, usize::from(reader.u16()?));
         reader.u32()?;
         if data_blocks > DATA_BLOCKS_MAX {
@@ -210,7 +210,7 @@ fn decode_extent(reader: &mut Reader<'_>, kind: Kind) -> Result<Extent, Defect> 
     let change = match (kind, flagged_blocks & UNMAPPED != 0) {
         (Kind::User, false) => Change::Written,
         (Kind::User, true) => Change::Unmapped,
-        (Kind::Moved, false) => Change::Moved { from: Address(reader.u64()?) },
+        (Kind::Moved, false) => Change::Moved { from: Address(reader.counter()?) },
         (Kind::Moved, true) => return Err(Defect::Field("extent")),
     };
     let is_within = block <= VOLUME_BLOCKS_MAX && block + u64::from(blocks) <= VOLUME_BLOCKS_MAX;

@@ -14,6 +14,9 @@ pub const DRIVES_MAX: usize = 32;
 /// Blocks of a segment at least and at most: 64 KiB to 1 GiB.
 pub const SEGMENT_BLOCKS: std::ops::RangeInclusive<u32> = 16..=1 << 18;
 
+/// Blocks of all slots together: what 36 bits of 4 KiB address, 256 TiB.
+pub const ADDRESS_BLOCKS_MAX: u64 = 1 << 36;
+
 /// A feature that a reader must know to read or write: none yet.
 const INCOMPATIBLE_KNOWN: u64 = 0;
 /// A feature that a reader must know to write: none yet.
@@ -137,7 +140,7 @@ impl Superblock {
         let (copies, drive) = (reader.u8()?, DriveIndex(reader.u8()?));
         let features = decode_features(&mut reader)?;
         let store = reader.uuid()?;
-        let (sequence, epoch) = (reader.u64()?, reader.u64()?);
+        let (sequence, epoch) = (reader.counter()?, reader.counter()?);
         let (segment_blocks, drive_count) = (reader.u32()?, reader.u32()? as usize);
         let (area_blocks, provisioned_blocks) = (reader.u64()?, reader.u64()?);
         let checkpoint = decode_place(&mut reader)?;
@@ -164,6 +167,12 @@ impl Superblock {
         Ok(superblock)
     }
 
+    /// Blocks of all slots.
+    fn address_blocks(&self) -> u64 {
+        let slots: u64 = self.drives.iter().map(|row| u64::from(row.slots)).sum();
+        slots.saturating_mul(u64::from(self.segment_blocks))
+    }
+
     fn check(&self) -> Result<(), Defect> {
         let checks = [
             (matches!(self.copies, 1 | 2), "copies"),
@@ -173,6 +182,7 @@ impl Superblock {
             (self.checkpoint.area < 2, "checkpoint area"),
             (self.checkpoint.blocks <= self.area_blocks, "checkpoint blocks"),
             (self.area_blocks < 1 << 48, "area blocks"),
+            (self.address_blocks() <= ADDRESS_BLOCKS_MAX, "slots"),
         ];
         match checks.iter().find(|(holds, _)| !holds) {
             None => Ok(()),
@@ -199,7 +209,7 @@ fn decode_features(reader: &mut Reader<'_>) -> Result<Features, Defect> {
 }
 
 fn decode_place(reader: &mut Reader<'_>) -> Result<CheckpointPlace, Defect> {
-    let (number, blocks) = (reader.u64()?, reader.u64()?);
+    let (number, blocks) = (reader.counter()?, reader.u64()?);
     let chunks = reader.u32()?;
     let area = u8::try_from(reader.u32()?).map_err(|_| Defect::Field("checkpoint area"))?;
     Ok(CheckpointPlace { number, area, chunks, blocks })
@@ -218,7 +228,7 @@ fn encode_drive(writer: &mut Writer, row: &DriveRow) {
 
 fn decode_drive(reader: &mut Reader<'_>) -> Result<DriveRow, Defect> {
     let (uuid, slots) = (reader.uuid()?, reader.u32()?);
-    let (state, since) = (reader.u32()?, Lsn(reader.u64()?));
+    let (state, since) = (reader.u32()?, Lsn(reader.counter()?));
     let state = match state {
         IN_SYNC => DriveState::InSync,
         STALE => DriveState::Stale { since },

@@ -13,9 +13,10 @@ use crate::rules::Rule;
 use crate::store::Store;
 
 impl<D: Drive> Store<D> {
-    /// Goes on without these drives, or stops if that cannot be. Returns when the others know.
+    /// Goes on without these drives, or stops if that cannot be. Returns when the others know of
+    /// these and of all that failed before.
     pub(crate) async fn fail_drives(&self, failures: Vec<Failure>) {
-        if failures.is_empty() {
+        if failures.is_empty() && !self.state.borrow().has_unmarked {
             return;
         }
         let _held = self.superblock.acquire().await;
@@ -31,10 +32,11 @@ impl<D: Drive> Store<D> {
                 return;
             }
             if !self.state.borrow().rules.hold(Rule::StaleBeforeAck) {
-                return;
+                break;
             }
             failures = self.write_next_superblock(|_| {}).await;
         }
+        self.state.borrow_mut().has_unmarked = false;
     }
 
     /// Takes the drives out; gives one of those that took part until now.
@@ -49,10 +51,10 @@ impl<D: Drive> Store<D> {
             assert!(!matches!(error, DriveError::Misuse(_)), "drive {drive}: {error}");
             let marked = DriveState::Stale { since: state.durable.next() };
             member.state.set(marked);
-            member.has_failed.set(true);
             state.superblock.drives[drive.index()].state = marked;
             state.space.drop_drive(drive);
             state.drops += 1;
+            state.has_unmarked = true;
             dropped = Some((drive, error));
         }
         dropped

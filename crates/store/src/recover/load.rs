@@ -175,6 +175,7 @@ impl Loader {
             next_generation: root.next_generation,
             superblock: superblock.clone(),
             drops: 0,
+            has_unmarked: false,
             halted: None,
             mending: BTreeSet::new(),
             counters: Counters::default(),

@@ -64,7 +64,7 @@ impl<D: Drive> Store<D> {
             // segment table. One that failed while the store was opened is out.
             let row = &mut state.superblock.drives[member.index.index()];
             row.state = match row.state {
-                _ if member.is_present() && !member.has_failed.get() => DriveState::InSync,
+                _ if member.is_present() && !member.has_failed() => DriveState::InSync,
                 DriveState::InSync => DriveState::Stale { since: state.applied.next() },
                 known @ DriveState::Stale { .. } => known,
             };

@@ -11,6 +11,7 @@ use crate::buffer::{Buffer, BufferMut};
 use crate::drive::Drive;
 use crate::error::Halt;
 use crate::format::record::RecordHeader;
+use crate::read::CopyBlocks;
 use crate::rules::Rule;
 use crate::store::Store;
 use crate::units::{BLOCK_BYTES, Slot};
@@ -62,11 +63,8 @@ impl<D: Drive> Store<D> {
         let mut whole = Whole::new(&candidate.header);
         let mut torn: Vec<Slot> = Vec::new();
         for slot in self.by_preference(segment) {
-            let data = match self.read_copy(slot, block, length).await {
-                Ok(data) => data,
-                Err(_) => Buffer::zeroed(length),
-            };
-            if !whole.take(&data) {
+            let copy = self.read_copy(slot, block, length).await;
+            if !copy.is_ok_and(|copy| whole.take(&copy)) {
                 torn.push(slot);
             }
         }
@@ -108,11 +106,11 @@ impl Whole {
     }
 
     /// Takes what a copy has; whether it is whole.
-    fn take(&mut self, copy: &[u8]) -> bool {
-        let (header, data) = copy.split_at(BLOCK_BYTES);
-        let mut is_whole = header == &self.record[..BLOCK_BYTES];
+    fn take(&mut self, copy: &CopyBlocks) -> bool {
+        let (header, data) = copy.data.split_at(BLOCK_BYTES);
+        let mut is_whole = copy.readable[0] && header == &self.record[..BLOCK_BYTES];
         for (index, block) in data.chunks_exact(BLOCK_BYTES).enumerate() {
-            if crc32c(block) == self.checksums[index] {
+            if copy.readable[index + 1] && crc32c(block) == self.checksums[index] {
                 self.record[(index + 1) * BLOCK_BYTES..][..BLOCK_BYTES].copy_from_slice(block);
                 self.found[index] = true;
             } else {

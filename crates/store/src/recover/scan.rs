@@ -64,11 +64,21 @@ impl<D: Drive> Store<D> {
             let member = &self.chain.members[slot.drive.index()];
             let Ok(bytes) = member.read_slot(slot, block, BLOCK_BYTES).await else { continue };
             let Ok(header) = RecordHeader::decode(&bytes) else { continue };
-            if header.identity == expected || !is_checked {
+            let belongs = header.identity == expected || !is_checked;
+            if belongs && self.is_possible(&header) {
                 return Some(Candidate { header, address: expected.address });
             }
         }
         None
+    }
+
+    /// Whether all that a record changes lies within volumes.
+    fn is_possible(&self, header: &RecordHeader) -> bool {
+        let state = self.state.borrow();
+        header.extents.iter().all(|extent| {
+            let blocks = state.volumes.get(&extent.volume);
+            blocks.is_some_and(|&blocks| extent.block + u64::from(extent.blocks) <= blocks)
+        })
     }
 
     /// What a record at this place says of itself if it belongs here and now.

@@ -50,6 +50,8 @@ pub(crate) struct Space {
     dead: BTreeSet<SegmentId>,
     /// Sealed segments that lack a copy.
     thin: BTreeSet<SegmentId>,
+    /// Segments that the last durable checkpoint needs and that lack a copy.
+    thin_in_checkpoint: usize,
     staged: [VecDeque<SegmentId>; 2],
     runway: [VecDeque<SegmentId>; 2],
     open: [Option<Open>; 2],
@@ -130,6 +132,7 @@ impl Space {
             victims: Victims::new(measures.segment_blocks),
             dead: BTreeSet::new(),
             thin: BTreeSet::new(),
+            thin_in_checkpoint: 0,
             staged: [VecDeque::new(), VecDeque::new()],
             runway: [VecDeque::new(), VecDeque::new()],
             open: [None, None],
@@ -253,7 +256,7 @@ impl Space {
             self.dead.insert(segment);
         } else if !row.is_stuck {
             self.victims.insert(segment, row.born, row.live);
-            if row.copies.iter().flatten().count() < usize::from(self.copies) {
+            if self.lacks_copy(row.copies) {
                 self.thin.insert(segment);
             }
         }
@@ -306,6 +309,16 @@ impl Space {
     /// Whether segments lack a copy that they could have.
     pub(crate) fn is_thin(&self) -> bool {
         !self.thin.is_empty() && self.free_slots.iter().flatten().count() > 1
+    }
+
+    /// Segments that lack a copy now, or that the last durable checkpoint needs and that do.
+    pub(crate) fn thin_segments(&self) -> usize {
+        let in_use = self.segments.iter().filter(|row| row.state != State::Free);
+        in_use.filter(|row| self.lacks_copy(row.copies)).count().max(self.thin_in_checkpoint)
+    }
+
+    fn lacks_copy(&self, copies: Copies) -> bool {
+        copies.iter().flatten().count() < usize::from(self.copies)
     }
 
     /// Live blocks of a segment up to which cleaning it gains room; see [`live_max`].
@@ -431,6 +444,7 @@ impl Space {
         for row in rows.iter().filter(|row| row.phase == Phase::Sealed) {
             self.segments[row.segment.index()].is_covered = true;
         }
+        self.thin_in_checkpoint = rows.iter().filter(|row| self.lacks_copy(row.copies)).count();
     }
 
     /// A drive takes no part any more. What it has of covered segments is still good; what was
@@ -464,6 +478,7 @@ impl Space {
                 return false;
             }
         }
+        self.thin_in_checkpoint += usize::from(self.lacks_copy(row.copies));
         // Until replay is over, every segment may still get data.
         self.segments[row.segment.index()] = Segment {
             state: State::Open,

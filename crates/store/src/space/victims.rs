@@ -68,7 +68,7 @@ impl Victims {
 
     /// Garbage squared times age, and live squared.
     fn terms(&self, live: u32, now: Lsn, born: Lsn) -> [u128; 2] {
-        let garbage = u128::from(self.segment_blocks - live);
+        let garbage = u128::from(self.segment_blocks.saturating_sub(live));
         // Ages beyond 2^40 records are alike, so that products stay within 128 bits.
         let age = u128::from((now.0.saturating_sub(born.0) + 1).min(1 << 40));
         let live = u128::from(live.max(1));

@@ -52,11 +52,13 @@ async fn write(store: &Store<CrashDrive>, blocks: Range<u64>, byte: u8) {
 fn is_filled(drives: &[CrashDrive], options: OpenOptions, byte: u8) -> bool {
     let store = open(drives, options).unwrap();
     let read = block_on(store.read(VOLUME, 0, 24 * 4096));
-    read.is_ok_and(|data| *data == [byte; 24 * 4096])
+    read.is_ok_and(|data| *data == *vec![byte; 24 * 4096])
 }
 
 fn lose_cache(drives: &[CrashDrive]) {
-    drives.iter().for_each(|drive| drive.lose_cache(0));
+    for drive in drives {
+        drive.lose_cache(0);
+    }
 }
 
 fn without_missing() -> OpenOptions {

@@ -16,7 +16,7 @@ fn with_store(
     drives: u8,
     copies: u8,
     volume_blocks: u64,
-    body: impl AsyncFn(&Store<CrashDrive>),
+    body: impl AsyncFnOnce(&Store<CrashDrive>),
 ) -> Vec<CrashDrive> {
     let power = Power::new(1);
     let drives: Vec<_> = (0..drives).map(|_| CrashDrive::new(400, &power)).collect();
@@ -26,7 +26,7 @@ fn with_store(
     drives
 }
 
-fn reopen(drives: &[CrashDrive], body: impl AsyncFn(&Store<CrashDrive>)) {
+fn reopen(drives: &[CrashDrive], body: impl AsyncFnOnce(&Store<CrashDrive>)) {
     let store = block_on(Store::open(drives.to_vec(), OpenOptions::default())).unwrap();
     let spawner = Spawner::default();
     spawner.spawn(async {
