@@ -1,7 +1,8 @@
 //! The price of one scheduling decision: enqueue, poll and complete, with every tenant backlogged.
 //!
 //! Each decision replaces the ticket that it dispatched, so the backlog never changes. The aims are
-//! 100 ns with 100 tenants and 300 ns with 10,000, on one core; with floors 200 ns and 400 ns.
+//! 100 ns with 100 tenants and 300 ns with 10,000, on one core; with floors 200 ns and 400 ns. Over
+//! tiers, a decision is taken for one of two devices, and the other one is polled in vain.
 //!
 //! `cargo bench -p evenkeel-bench --bench decision` measures; as a test (`cargo test --benches`)
 //! each measurement is made once, so that it cannot rot. That nothing allocates is checked by a
@@ -13,9 +14,11 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use evenkeel_core::id::TenantId;
 use evenkeel_core::prng::Prng;
 use evenkeel_core::sched::depth::DepthPolicy;
+use evenkeel_core::sched::edf::Edf;
 use evenkeel_core::sched::limit::Limited;
 use evenkeel_core::sched::mclock::Mclock;
 use evenkeel_core::sched::sfq::{Sfq, SfqOptions};
+use evenkeel_core::sched::tiered::{DeviceOptions, TieredLane, TieredOptions, lanes};
 use evenkeel_core::sched::{Floor, Limit, Next, Scheduler, Share};
 use evenkeel_core::ticket::{Cost, Kind, Ticket};
 use evenkeel_core::time::{Nanos, Span};
@@ -46,7 +49,9 @@ impl<S: Scheduler> Bench<S> {
         let mut prng = Prng::new(42);
         for tenant in 0..tenants {
             let weight_milli = u32::try_from(500 + prng.below(8_000)).expect("small");
-            let share = Share { weight_milli, limit, floor, ..Share::default() };
+            // Only some disciplines care: goals that about half of all requests can meet.
+            let latency_goal = Span::from_millis(1 + prng.below(100));
+            let share = Share { weight_milli, limit, floor, latency_goal };
             scheduler.configure(Nanos(0), TenantId(tenant), share);
         }
         for slot in 0..tenants * QUEUED_PER_TENANT + DEPTH {
@@ -80,6 +85,61 @@ impl<S: Scheduler> Bench<S> {
     }
 }
 
+/// Two devices as one scheduler: every other ticket is for the second one.
+struct Pair {
+    lanes: Vec<TieredLane>,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let device = |capacity_cost_per_second| DeviceOptions {
+            depth: DepthPolicy::Requests(DEPTH / 2),
+            capacity_cost_per_second,
+        };
+        let usual = TieredOptions::usual(vec![device(1_000_000_000), device(20_000_000_000)]);
+        // What a solve costs is measured by itself.
+        Self { lanes: lanes(&TieredOptions { epoch: Span(u64::MAX), ..usual }) }
+    }
+
+    fn lane(&mut self, ticket: &Ticket) -> &mut TieredLane {
+        &mut self.lanes[usize::from(ticket.size_bytes / 4096 % 2 == 1)]
+    }
+}
+
+impl Scheduler for Pair {
+    fn enqueue(&mut self, now: Nanos, ticket: Ticket) {
+        self.lane(&ticket).enqueue(now, ticket);
+    }
+
+    fn complete(&mut self, now: Nanos, ticket: Ticket) {
+        self.lane(&ticket).complete(now, ticket);
+    }
+
+    fn poll(&mut self, now: Nanos) -> Next {
+        let [first, second] = &mut self.lanes[..] else { unreachable!("two devices") };
+        match first.poll(now) {
+            Next::Dispatch(ticket) => Next::Dispatch(ticket),
+            _ => second.poll(now),
+        }
+    }
+
+    fn configure(&mut self, now: Nanos, tenant: TenantId, share: Share) {
+        self.lanes[0].configure(now, tenant, share);
+    }
+
+    fn withdraw(&mut self, now: Nanos, ticket: Ticket) -> bool {
+        self.lane(&ticket).withdraw(now, ticket)
+    }
+
+    fn drain(&mut self) -> Vec<Ticket> {
+        self.lanes.iter_mut().flat_map(TieredLane::drain).collect()
+    }
+
+    fn queued(&self) -> usize {
+        self.lanes.iter().map(TieredLane::queued).sum()
+    }
+}
+
 fn decisions(criterion: &mut Criterion) {
     // A limit that never holds: the price is that of asking.
     let generous = Limit {
@@ -108,6 +168,11 @@ fn decisions(criterion: &mut Criterion) {
         group.bench_function("mclock", |b| b.iter(|| bench.decide()));
         let mut bench = Bench::with_floors(mclock(), tenants, generous);
         group.bench_function("mclock_with_floors_and_limits", |b| b.iter(|| bench.decide()));
+        let edf = Edf::new(DepthPolicy::Requests(DEPTH));
+        let mut bench = Bench::new(edf, tenants, Limit::default());
+        group.bench_function("edf", |b| b.iter(|| bench.decide()));
+        let mut bench = Bench::new(Pair::new(), tenants, Limit::default());
+        group.bench_function("tiered", |b| b.iter(|| bench.decide()));
         group.finish();
     }
 }
