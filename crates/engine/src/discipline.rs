@@ -123,10 +123,16 @@ pub(crate) fn open_gate() -> Box<dyn Scheduler> {
 #[derive(Default)]
 pub(crate) struct Maker {
     tiers: Vec<Option<TieredLane>>,
+    dispatcher: Option<TieredLane>,
     tracker: Option<SharedTracker>,
 }
 
 impl Maker {
+    /// The dispatcher over several devices that this order belongs to.
+    pub(crate) fn dispatcher(&self, order: &Order) -> Option<TieredLane> {
+        self.dispatcher.clone().filter(|_| matches!(order, Order::Tier { .. }))
+    }
+
     /// The scheduler that enforces this order at a server with this policy. It knows no tenant yet.
     pub(crate) fn scheduler(
         &mut self,
@@ -137,7 +143,9 @@ impl Maker {
             Order::Alone { .. } => scheduler_for(scheduling),
             Order::Tier { options, device } => {
                 if self.tiers.is_empty() {
-                    self.tiers = lanes(options).into_iter().map(Some).collect();
+                    let lanes = lanes(options);
+                    self.dispatcher = lanes.first().cloned();
+                    self.tiers = lanes.into_iter().map(Some).collect();
                 }
                 Box::new(self.tiers[*device].take().expect("a device has one server"))
             }

@@ -132,6 +132,7 @@ impl Engine {
                 .collect(),
             servers: self.lanes.iter().map(|lane| lane.report(now)).collect(),
             volume: self.volume.as_ref().map(|volume| volume.report()),
+            allocation: self.lanes.iter().find_map(Lane::allocation),
             interference,
             interference_other,
         }

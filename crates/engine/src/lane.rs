@@ -14,6 +14,7 @@
 //! was queued is enqueued server by server when all have been replaced.
 
 use evenkeel_core::id::TenantId;
+use evenkeel_core::sched::tiered::TieredLane;
 use evenkeel_core::sched::{Next, Scheduler, Share};
 use evenkeel_core::ticket::{Cost, Ticket};
 use evenkeel_core::time::{Nanos, Span};
@@ -21,7 +22,7 @@ use evenkeel_core::time::{Nanos, Span};
 use crate::attribution::{Ledger, PairTable};
 use crate::discipline::{Maker, Order, open_gate, orders};
 use crate::policy::{Domain, Mode, Scheduling};
-use crate::report::ServerReport;
+use crate::report::{AllocationReport, ServerReport};
 use crate::shadow::{Held, Shadow};
 use crate::stopwatch::Stopwatch;
 use crate::units::UnitEntry;
@@ -34,6 +35,8 @@ pub(crate) struct Lane {
     order: Option<Order>,
     scheduling: Scheduling,
     scheduler: Box<dyn Scheduler>,
+    /// What orders the requests of several servers, this one among them.
+    dispatcher: Option<TieredLane>,
     /// Counts the schedulers that were in force; units remember which one dispatched them.
     generation: u32,
     shadow: Option<Shadow>,
@@ -91,6 +94,7 @@ impl Lane {
             order: None,
             scheduling,
             scheduler: open_gate(),
+            dispatcher: None,
             generation: 0,
             shadow: None,
             is_ready: false,
@@ -218,6 +222,12 @@ impl Lane {
         }
     }
 
+    /// What the dispatcher over this server and others last gave everybody.
+    pub(crate) fn allocation(&self) -> Option<AllocationReport> {
+        let dispatcher = self.dispatcher.as_ref()?;
+        Some(AllocationReport { last: dispatcher.status()?, counters: dispatcher.counters() })
+    }
+
     fn is_new_order(&self, mode: Mode, order: &Order) -> bool {
         self.mode != mode || mode != Mode::Observe && self.order.as_ref() != Some(order)
     }
@@ -255,6 +265,7 @@ impl Lane {
             Mode::Shadow => (open_gate(), Some(Shadow::new(policys_own()))),
             Mode::Enforce => (policys_own(), None),
         };
+        self.dispatcher = maker.dispatcher(&order);
         self.generation += 1;
         self.mode = mode;
         self.order = Some(order);

@@ -5,6 +5,7 @@
 
 use evenkeel_core::histogram::Histogram;
 use evenkeel_core::id::TenantId;
+use evenkeel_core::sched::tiered;
 use evenkeel_core::time::{Nanos, Span};
 
 pub use crate::tiers::{MovesReport, Stopped, TierReport, VolumeReport};
@@ -20,10 +21,21 @@ pub struct DomainReport {
     pub servers: Vec<ServerReport>,
     /// The tiered volume, if the domain serves one and it is open.
     pub volume: Option<VolumeReport>,
+    /// Who gets how much of its tiers, if their requests are ordered together and any came.
+    pub allocation: Option<AllocationReport>,
     /// Who waited because of whom, most first; at most [`crate::attribution::TOP_PAIRS`] pairs.
     pub interference: Vec<Interference>,
     /// Wait in all that went to pairs which the bounded table no longer holds.
     pub interference_other: Span,
+}
+
+/// Who gets how much of several tiers, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AllocationReport {
+    /// The last solve.
+    pub last: tiered::Status,
+    /// What happened how often.
+    pub counters: tiered::Counters,
 }
 
 /// The accounts of one tenant.

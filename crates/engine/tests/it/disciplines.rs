@@ -89,6 +89,28 @@ fn tiers_are_used_as_each_discipline_allows() {
 }
 
 #[test]
+fn a_report_says_who_gets_how_much_of_the_tiers_and_why() {
+    let rates_iops = [100, 500];
+    let clients = [0.9, 0.5].map(Client::new);
+    let allocation = |discipline, mode| {
+        let mut domain = domain(discipline, &rates_iops, &clients);
+        domain.mode = mode;
+        let mut run = Loop::new(&domain, &rates_iops, &clients);
+        run.run(Span::from_secs(20));
+        run.report().allocation
+    };
+    let report = allocation(Discipline::Baa, Mode::Enforce).unwrap();
+    assert!(report.counters.solves >= 20, "{:?}", report.counters);
+    let given = report.last.explanation.clients.iter().map(|client| client.given_iops);
+    for (given, expected) in given.zip([500.0, 100.0]) {
+        assert!((given / expected - 1.0f64).abs() < 0.2, "{}", report.last.explanation);
+    }
+    assert!(allocation(Discipline::Baa, Mode::Shadow).is_some());
+    assert!(allocation(Discipline::Baa, Mode::Observe).is_none(), "nothing is ordered");
+    assert!(allocation(Discipline::Mclock, Mode::Enforce).is_none());
+}
+
+#[test]
 fn the_shadow_of_tiers_holds_what_enforcing_would() {
     let rates_iops = [100, 5000];
     let clients = [0.5, 0.99].map(Client::new);
