@@ -152,11 +152,6 @@ impl Opening {
     /// checks see to both.
     pub fn new(fresh: VolumeId, extent_bytes: u64, devices: Vec<TierDevice>) -> Self {
         assert!((2..=crate::policy::TIERS_MAX).contains(&devices.len()), "two tiers at least");
-        let sizes: Vec<_> = devices.iter().map(|device| device.size_bytes).collect();
-        let refusal = Layout::plan(extent_bytes, &sizes).err().map(|error| {
-            let tier = devices[error.tier()].name.clone();
-            Refusal { tier, reason: RefusalReason::Layout(error) }
-        });
         let read = |tier| [0, 1].map(|copy| Task::ReadHead { tier, copy });
         Self {
             volume: fresh,
@@ -172,7 +167,7 @@ impl Opening {
             places: Vec::new(),
             pairs: Vec::new(),
             opened: None,
-            refusal,
+            refusal: None,
         }
     }
 
@@ -306,7 +301,7 @@ impl Opening {
 
     fn judge_heads(&mut self) -> Result<(), Refusal> {
         match heads::judge(self.volume, self.extent_bytes, &self.devices, &self.copies)? {
-            Verdict::Make(volume) => self.make(volume),
+            Verdict::Make(volume) => self.make(volume)?,
             Verdict::Use { volume, layout, generations } => {
                 (self.volume, self.generations) = (volume, generations);
                 let (start, length) = (layout.journal_offset(), layout.journal_bytes());
@@ -325,9 +320,10 @@ impl Opening {
 
     /// Makes a volume. Its name lies on every tier before anything else does, so that a tier that
     /// is exchanged meanwhile is noticed.
-    fn make(&mut self, volume: VolumeId) {
+    fn make(&mut self, volume: VolumeId) -> Result<(), Refusal> {
         let sizes: Vec<_> = self.devices.iter().map(|device| device.size_bytes).collect();
-        let layout = Layout::plan(self.extent_bytes, &sizes).expect("planned before the start");
+        let layout = Layout::plan(self.extent_bytes, &sizes)
+            .map_err(|error| self.refusal_of(error.tier(), RefusalReason::Layout(error)))?;
         let map = TierMap::initial(&layout);
         let none = Checkpoint { number: 0, area: 1, sequence: 0 };
         let journal = Journal::new(volume, 0, none);
@@ -341,6 +337,7 @@ impl Opening {
         self.tasks.extend(starts.map(|first| Task::WriteMap { first }));
         self.tasks.push_back(Task::Flush { tier: fastest });
         self.phase = Phase::Making;
+        Ok(())
     }
 
     fn take_map_head(&mut self, area: u32, blocks: Option<&[Block]>) {

@@ -11,4 +11,5 @@ mod matching;
 mod properties;
 mod shares;
 mod simulated;
+mod tiers;
 mod world;

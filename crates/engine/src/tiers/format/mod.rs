@@ -39,3 +39,124 @@ pub fn probe(bytes: &[u8], volume: VolumeId, offset: u64) -> bool {
     }
     again == *bytes
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::map::Place;
+    use super::block::VolumeId;
+    use super::checkpoint::CheckpointHead;
+    use super::head::{Head, HeadError};
+    use super::journal::Record;
+    use super::*;
+
+    const VOLUME: VolumeId = VolumeId(*b"sixteen bytes...");
+
+    /// In lines of 16 bytes.
+    fn hex(bytes: &[u8]) -> Vec<String> {
+        let line =
+            |line: &[u8]| line.iter().fold(String::new(), |out, byte| format!("{out}{byte:02x}"));
+        bytes.chunks(16).map(line).collect()
+    }
+
+    fn head() -> Head {
+        Head {
+            volume: VOLUME,
+            generation: 3,
+            features_optional: 0,
+            tier: 1,
+            tiers: 2,
+            extent_bytes: 1 << 20,
+            data_offset: 2 << 20,
+            slots: 1000,
+            extents: 50_998,
+            checkpoint_blocks: 51,
+            journal_records: 102,
+        }
+    }
+
+    #[test]
+    fn heads_are_written_as_documented() {
+        let mut block = [0xaa; BLOCK];
+        head().encode(4096, &mut block);
+        let expected = [
+            "e96b54480d0a1a0ac78206db01000000",
+            "7369787465656e2062797465732e2e2e",
+            "03000000000000000010000000000000",
+            "00000000000000000100000002000000",
+            "00001000000000000000200000000000",
+            "e803000036c700003300000066000000",
+            "00000000000000000000000000000000",
+        ];
+        assert_eq!(hex(&block[..112]), expected);
+        assert!(block[96..].iter().all(|byte| *byte == 0));
+        assert_eq!(Head::decode(&block), Ok(head()));
+    }
+
+    #[test]
+    fn records_are_written_as_documented() {
+        let record =
+            Record { sequence: 7, extent: 5, from: Place::new(0, 9), to: Place::new(1, 2) };
+        let mut block = [0xaa; BLOCK];
+        record.encode(VOLUME, 65_536, &mut block);
+        let expected = [
+            "e96b544a0d0a1a0acff8719f01000000",
+            "7369787465656e2062797465732e2e2e",
+            "07000000000000000000010000000000",
+            "05000000090000000200002000000000",
+        ];
+        assert_eq!(hex(&block[..64]), expected);
+        assert_eq!(Record::decode(VOLUME, 65_536, &block), Some(record));
+        assert_eq!(Record::decode(VOLUME, 69_632, &block), None, "it has strayed");
+        assert_eq!(Record::decode(VolumeId([1; 16]), 65_536, &block), None, "it is another's");
+    }
+
+    #[test]
+    fn maps_are_written_as_documented() {
+        let (head, places) = (
+            CheckpointHead { number: 4, sequence: 90, index: 2 },
+            [Place::new(1, 0), Place::new(0, 3), Place::new(7, (1 << 29) - 1)],
+        );
+        let mut block = [0xaa; BLOCK];
+        checkpoint::encode(VOLUME, 16_384, &head, &places, &mut block);
+        let expected = [
+            "e96b54430d0a1a0a6d31f2ca01000000",
+            "7369787465656e2062797465732e2e2e",
+            "04000000000000000040000000000000",
+            "5a000000000000000200000003000000",
+            "0000002003000000ffffffff00000000",
+        ];
+        assert_eq!(hex(&block[..80]), expected);
+        let (read, found) = checkpoint::decode(VOLUME, 16_384, &block).unwrap();
+        assert_eq!((read, found.collect::<Vec<_>>()), (head, places.to_vec()));
+        assert!(checkpoint::decode(VOLUME, 20_480, &block).is_none(), "it has strayed");
+    }
+
+    #[test]
+    fn what_is_newer_is_known_as_such() {
+        let mut block = [0; BLOCK];
+        assert_eq!(Head::decode(&block), Err(HeadError::Blank));
+        head().encode(4096, &mut block);
+        block[12] = 2;
+        assert_eq!(Head::decode(&block), Err(HeadError::Newer(2)));
+        block.fill(1);
+        assert_eq!(Head::decode(&block), Err(HeadError::Foreign));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_panic(
+            mut bytes in prop::collection::vec(any::<u8>(), BLOCK),
+            magic in 0..4_usize,
+        ) {
+            let magics = [b"\xe9kTH\r\n\x1a\n", b"\xe9kTC\r\n\x1a\n", b"\xe9kTJ\r\n\x1a\n"];
+            if let Some(magic) = magics.get(magic) {
+                bytes[..8].copy_from_slice(*magic);
+                let checksum = evenkeel_core::crc32c::crc32c(&bytes[12..]);
+                bytes[8..12].copy_from_slice(&checksum.to_le_bytes());
+            }
+            probe(&bytes, VOLUME, 0);
+        }
+    }
+}

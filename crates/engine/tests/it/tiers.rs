@@ -1,0 +1,252 @@
+//! Opening the tiers of a volume: what is accepted, what is refused and with which words.
+
+use evenkeel_engine::tiers::{Answer, Ask, Opening, Refusal, TierDevice, Volume, VolumeId};
+
+const EXTENT_BYTES: u64 = 64 << 10;
+const BLOCK: usize = 4096;
+
+/// A device in memory, of which some blocks cannot be read.
+#[derive(Clone)]
+struct Device {
+    bytes: Vec<u8>,
+    unreadable: Vec<usize>,
+}
+
+#[derive(Clone)]
+struct Tiers {
+    id: VolumeId,
+    extent_bytes: u64,
+    names: Vec<&'static str>,
+    devices: Vec<Device>,
+    /// Writes and flushes in their order.
+    log: Vec<String>,
+}
+
+impl Device {
+    fn read(&self, offset: u64, length: u64) -> Option<Vec<u8>> {
+        let [from, to] = [offset, offset + length].map(|at| usize::try_from(at).unwrap());
+        let blocks = from / BLOCK..to / BLOCK;
+        let is_whole = !self.unreadable.iter().any(|block| blocks.contains(block));
+        is_whole.then(|| self.bytes[from..to].to_vec())
+    }
+
+    fn write(&mut self, offset: u64, bytes: &[u8]) {
+        let from = usize::try_from(offset).unwrap();
+        self.bytes[from..from + bytes.len()].copy_from_slice(bytes);
+        self.unreadable.retain(|block| *block != from / BLOCK);
+    }
+}
+
+impl Tiers {
+    fn blank() -> Self {
+        let device = |extents: u64| Device {
+            bytes: vec![0; usize::try_from(extents * EXTENT_BYTES).unwrap()],
+            unreadable: Vec::new(),
+        };
+        Self {
+            id: VolumeId([5; 16]),
+            extent_bytes: EXTENT_BYTES,
+            names: vec!["disk", "flash", "memory"],
+            devices: [9, 5, 14].map(device).into(),
+            log: Vec::new(),
+        }
+    }
+
+    /// A volume that was opened a few times.
+    fn used() -> Self {
+        let mut tiers = Self::blank();
+        for _ in 0..3 {
+            tiers.open().unwrap();
+        }
+        tiers
+    }
+
+    fn open(&mut self) -> Result<Volume, Refusal> {
+        self.open_until(usize::MAX).expect("no end was set")
+    }
+
+    /// Opens, but writes and flushes only so many times; none if that was too few.
+    fn open_until(&mut self, steps: usize) -> Option<Result<Volume, Refusal>> {
+        self.log.clear();
+        let device = |(name, device): (&&str, &Device)| TierDevice {
+            name: (*name).to_owned(),
+            size_bytes: device.bytes.len() as u64,
+        };
+        let devices = self.names.iter().zip(&self.devices).map(device).collect();
+        let mut opening = Opening::new(self.id, self.extent_bytes, devices);
+        loop {
+            let bytes;
+            let answer = match opening.poll() {
+                Ask::Read { tier, offset, length } => {
+                    bytes = self.devices[tier].read(offset, length);
+                    bytes.as_deref().map_or(Answer::Failed, Answer::Read)
+                }
+                Ask::Write { .. } | Ask::Flush { .. } if self.log.len() == steps => return None,
+                Ask::Write { tier, offset, bytes } => {
+                    self.log.push(format!("write {} {offset}", self.names[tier]));
+                    self.devices[tier].write(offset, bytes);
+                    Answer::Done
+                }
+                Ask::Flush { tier } => {
+                    self.log.push(format!("flush {}", self.names[tier]));
+                    Answer::Done
+                }
+                Ask::Ready(volume) => return Some(Ok(*volume)),
+                Ask::Refused(refusal) => return Some(Err(refusal)),
+            };
+            opening.answer(answer);
+        }
+    }
+
+    /// Changes a byte.
+    fn damage(&mut self, tier: usize, at: usize) {
+        self.devices[tier].bytes[at] ^= 0x40;
+    }
+
+    fn refusal(&mut self) -> String {
+        let before = self.devices.iter().map(|device| device.bytes.clone()).collect::<Vec<_>>();
+        let refusal = self.open().unwrap_err().to_string();
+        let after = self.devices.iter().map(|device| device.bytes.clone()).collect::<Vec<_>>();
+        assert!(before == after, "who refuses does not write");
+        refusal
+    }
+}
+
+#[test]
+fn blank_devices_become_a_volume_that_is_found_again() {
+    let mut tiers = Tiers::blank();
+    let made = tiers.open().unwrap();
+    // 8, 4 and 5 slots, each tier keeping one free.
+    assert_eq!(made.size_bytes(), 14 * EXTENT_BYTES);
+    assert_eq!(tiers.log[..4], ["write disk 0", "write flash 0", "write memory 0", "flush disk"]);
+    assert_eq!(tiers.log.last().unwrap(), "flush memory");
+    tiers.id = VolumeId([6; 16]);
+    let found = tiers.open().unwrap();
+    assert_eq!((found.id(), found.map()), (VolumeId([5; 16]), made.map()));
+    assert_eq!(tiers.log[..4], ["flush disk", "flush flash", "flush memory", "write disk 0"]);
+}
+
+#[test]
+fn making_may_be_cut_short_anywhere() {
+    for cut in 0.. {
+        let mut tiers = Tiers::blank();
+        if tiers.open_until(cut).is_some() {
+            assert_eq!(cut, 14, "every write and flush was the last once");
+            break;
+        }
+        tiers.id = VolumeId([9; 16]);
+        let opened = tiers.open().unwrap_or_else(|refusal| panic!("after {cut}: {refusal}"));
+        assert_eq!(opened.size_bytes(), 14 * EXTENT_BYTES);
+        tiers.open().unwrap();
+    }
+}
+
+#[test]
+fn an_opening_may_be_cut_short_anywhere() {
+    for cut in 0..9 {
+        let mut tiers = Tiers::used();
+        for _ in 0..3 {
+            let cut_short = tiers.open_until(cut);
+            assert!(cut_short.is_none_or(|opened| opened.is_ok()));
+        }
+        tiers.open().unwrap_or_else(|refusal| panic!("after {cut}: {refusal}"));
+    }
+}
+
+#[test]
+fn one_damaged_head_is_made_up_for_by_the_other() {
+    for copy in [0, 1] {
+        for tier in 0..3 {
+            let mut tiers = Tiers::used();
+            tiers.damage(tier, copy * BLOCK + 70);
+            tiers.open().unwrap_or_else(|refusal| panic!("{refusal}"));
+            let mut tiers = Tiers::used();
+            tiers.devices[tier].unreadable.push(copy);
+            tiers.open().unwrap_or_else(|refusal| panic!("{refusal}"));
+        }
+    }
+}
+
+#[test]
+fn devices_that_do_not_fit_are_refused_by_name() {
+    let mut tiers = Tiers::used();
+    tiers.devices.swap(0, 1);
+    assert_eq!(
+        tiers.refusal(),
+        "tier \"disk\": it is tier 1 of the volume, counted from 0 for the slowest, and listed as \
+         tier 0; list it there"
+    );
+
+    let mut tiers = Tiers::used();
+    let mut others = Tiers::blank();
+    others.id = VolumeId([0xab; 16]);
+    others.open().unwrap();
+    tiers.devices[1] = others.devices[1].clone();
+    assert_eq!(
+        tiers.refusal(),
+        "tier \"flash\": it belongs to volume abababababababababababababababab, the first tier to \
+         05050505050505050505050505050505; list the tiers of one volume"
+    );
+
+    let mut tiers = Tiers::used();
+    tiers.devices[2].bytes.fill(0);
+    assert!(tiers.refusal().starts_with("tier \"memory\": it is blank, but other tiers"));
+
+    let mut tiers = Tiers::used();
+    tiers.devices[0].bytes[..2 * BLOCK].fill(0x11);
+    assert!(tiers.refusal().starts_with("tier \"disk\": it holds something else than a tier"));
+
+    let mut tiers = Tiers::used();
+    tiers.damage(1, 20);
+    tiers.damage(1, BLOCK + 20);
+    assert!(tiers.refusal().starts_with("tier \"flash\": its heads are damaged"));
+
+    let mut tiers = Tiers::used();
+    tiers.devices[1].unreadable.extend([0, 1]);
+    assert!(tiers.refusal().starts_with("tier \"flash\": it answers with errors"));
+
+    let mut tiers = Tiers::used();
+    let old = tiers.devices[1].clone();
+    for _ in 0..3 {
+        tiers.open().unwrap();
+    }
+    tiers.devices[1] = old;
+    assert!(tiers.refusal().starts_with("tier \"flash\": it is an older copy (generation 3,"));
+
+    let mut tiers = Tiers::used();
+    tiers.devices[0].bytes.truncate(BLOCK * 100);
+    assert!(tiers.refusal().starts_with("tier \"disk\": it has 409600 bytes, but the volume uses"));
+
+    let mut tiers = Tiers::used();
+    tiers.extent_bytes *= 2;
+    assert!(tiers.refusal().contains("extents of 65536 bytes, but the policy says 131072"));
+
+    let mut tiers = Tiers::used();
+    tiers.devices.remove(1);
+    tiers.names.remove(1);
+    assert!(tiers.refusal().contains("its volume has 3 tiers, but 2 are listed"));
+
+    let mut tiers = Tiers::used();
+    tiers.devices[1].bytes[BLOCK + 12] = 2;
+    assert!(tiers.refusal().contains("version 2 of the format; use a newer evenkeel"));
+
+    let mut tiers = Tiers::blank();
+    tiers.devices[0].bytes.truncate(2 * BLOCK);
+    assert!(tiers.refusal().starts_with("tier \"disk\": it is too small: it needs at least"));
+}
+
+#[test]
+fn a_device_that_has_grown_serves_as_before() {
+    let mut tiers = Tiers::used();
+    let size_bytes = tiers.open().unwrap().size_bytes();
+    let bytes = &mut tiers.devices[1].bytes;
+    bytes.resize(2 * bytes.len(), 0);
+    assert_eq!(tiers.open().unwrap().size_bytes(), size_bytes);
+}
+
+#[test]
+fn without_a_whole_map_there_is_no_volume() {
+    let mut tiers = Tiers::used();
+    tiers.damage(2, 2 * BLOCK + 100);
+    assert!(tiers.refusal().starts_with("tier \"memory\": neither copy of the map is whole"));
+}
