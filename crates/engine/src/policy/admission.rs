@@ -14,9 +14,9 @@
 //!
 //! | not known | least | most |
 //! |---|---|---|
-//! | the size | 4 KiB if requests are promised, whole units if bytes are, their ratio if both | the same |
+//! | the size | 4 KiB for a floor in requests, units for one in bytes, else the ratio | the same |
 //! | the direction | the cheaper one | the dearer one |
-//! | the tier, or the server of a group whose shares are total | nothing falls on it | everything does |
+//! | the tier, or the server of a group with total shares | nothing falls on it | all does |
 //!
 //! A device **holds** if the most of all its tenants fits, **fails** if not even the least does,
 //! and else it **depends**. For a [`Pool`] of devices over which a floor counts once, the least on
@@ -27,8 +27,9 @@
 //! sum over tenants of the least over devices j of y_j * (time that the floor takes, all on j)
 //! ```
 //!
-//! for any y >= 0 with a sum of 1 (the dual of the best placement). With `y_j` in inverse proportion
-//! to what all floors would take on j this is exact if the devices rank the tenants alike.
+//! for any y >= 0 with a sum of 1 (the dual of the best placement). With `y_j` in inverse
+//! proportion to what all floors would take on j this is exact if the devices rank the tenants
+//! alike.
 
 use super::{Backend, Group, Policy, Reach, Sharing, Tenant, Tiered};
 use crate::cost::{CostModel, Line};
@@ -428,6 +429,7 @@ mod tests {
 
     #[test]
     fn a_floor_counts_once_over_a_group_with_total_shares() {
+        use Outcome::{Depends, Fails, Holds};
         let outcomes = |sharing, iops| {
             let backends = vec![plain("a", 300), plain("b", 100)];
             let names = vec!["a".to_string(), "b".to_string()];
@@ -437,7 +439,6 @@ mod tests {
             let whole = admission.pools.first().map(Pool::outcome);
             (admission.devices[1].outcome(), whole)
         };
-        use Outcome::{Depends, Fails, Holds};
         assert_eq!(outcomes(Sharing::Local, 101), (Fails, None), "on each by itself");
         assert_eq!(outcomes(Sharing::Total, 400), (Depends, Some(Holds)));
         assert_eq!(outcomes(Sharing::Total, 401), (Depends, Some(Fails)));
@@ -445,13 +446,13 @@ mod tests {
 
     #[test]
     fn a_volume_holds_what_its_tiers_can_do_together() {
+        use Outcome::{Depends, Fails, Holds};
         let of = |iops| tiered(100, 900, vec![tenant(iops, 0)]).admission(&[]);
         let outcomes = |iops| {
             let admission = of(iops);
             let of_tiers = [0, 1].map(|tier| admission.devices[tier].outcome());
             (of_tiers, admission.pools[0].outcome())
         };
-        use Outcome::{Depends, Fails, Holds};
         assert_eq!(outcomes(100), ([Holds, Holds], Holds));
         assert_eq!(outcomes(900), ([Depends, Holds], Holds));
         assert_eq!(outcomes(1000), ([Depends, Depends], Holds));

@@ -388,8 +388,8 @@ impl Default for Memory {
 /// unless the file declares it.
 pub const DEFAULT_TENANT: &str = "default";
 
-/// The name of the tenant on whose account the extents of tiered volumes are moved; present in every
-/// policy with such a volume, at share 1 unless the file declares it.
+/// The name of the tenant on whose account the extents of tiered volumes are moved; present in
+/// every policy with such a volume, at share 1 unless the file declares it.
 pub const MOVER_TENANT: &str = "moves";
 
 /// The part of a policy that one engine needs: one group of servers, one tiered volume, or one

@@ -18,9 +18,12 @@
 //! A policy without listeners is one whose clients are simulated, and whoever simulates them says
 //! where they go: there everybody comes everywhere.
 
+use std::collections::BTreeSet;
+
 use super::matching::{Identity, fits, identify};
 use super::{
-    Address, Backend, DEFAULT_TENANT, Listener, MOVER_TENANT, Match, Moves, Policy, Source, Tenant,
+    Address, Backend, DEFAULT_TENANT, Export, Listener, MOVER_TENANT, Match, Moves, Policy, Source,
+    Tenant,
 };
 
 /// Which tenants of a policy can come to which of its backends.
@@ -39,22 +42,21 @@ impl Reach {
 }
 
 impl Policy {
-    /// Who can come to which backend. O(tenants * exports * matches).
+    /// Who can come to which backend. O(exports * matches + backends * tenants).
     pub fn reach(&self) -> Reach {
+        let ways = Ways::new(self);
         let mut tenants: Vec<Vec<usize>> =
-            (0..self.backends.len()).map(|backend| self.comers(backend)).collect();
+            self.backends.iter().map(|backend| ways.comers(self, backend)).collect();
+        let mover = self.tenants.iter().position(|tenant| tenant.name == MOVER_TENANT);
         for (index, backend) in self.backends.iter().enumerate() {
-            let Source::Tiered(volume) = &backend.source else { continue };
-            let is_mover = |tenant: &Tenant| tenant.name == MOVER_TENANT;
-            let mover = self.tenants.iter().position(is_mover);
-            let mut comers = tenants[index].clone();
-            comers.extend(mover.filter(|_| volume.moves != Moves::Off));
+            let Some(volume) = backend.volume() else { continue };
+            let mover = mover.filter(|_| volume.moves != Moves::Off);
+            let comers: Vec<usize> = tenants[index].iter().copied().chain(mover).collect();
             for tier in &volume.tiers {
                 if let Some(position) = self.position_of(&tier.backend) {
-                    let both = &mut tenants[position];
-                    both.extend(&comers);
-                    both.sort_unstable();
-                    both.dedup();
+                    tenants[position].extend(&comers);
+                    tenants[position].sort_unstable();
+                    tenants[position].dedup();
                 }
             }
         }
@@ -65,67 +67,103 @@ impl Policy {
     pub(crate) fn position_of(&self, backend: &str) -> Option<usize> {
         self.backends.iter().position(|one| one.name == backend)
     }
+}
 
-    fn comers(&self, backend: usize) -> Vec<usize> {
-        let backend = &self.backends[backend];
-        let comes = |tenant: &usize| {
-            let exports = self.exports.iter().filter(|export| export.backend == backend.name);
-            self.listeners.is_empty()
-                || exports.into_iter().any(|export| self.comes_to(*tenant, &export.name))
-                || self.comes_to_unlisted(*tenant, backend)
+/// How tenants are known, over the whole policy.
+struct Ways {
+    /// By export: whom its name belongs to.
+    owners: Vec<Option<usize>>,
+    /// By tenant: known by its certificate.
+    by_certificate: Vec<bool>,
+    /// By tenant: known by listener or address, or by nothing at all.
+    by_path: Vec<bool>,
+    /// By tenant: known by the names of exports that the policy does not list.
+    by_unlisted_export: Vec<bool>,
+    /// Every name of an export belongs to somebody.
+    all_names_are_owned: bool,
+}
+
+impl Ways {
+    fn new(policy: &Policy) -> Self {
+        let owner = |export: &Export| {
+            identify(&policy.tenants, &Identity { export: &export.name, ..Identity::default() })
         };
-        (0..self.tenants.len()).filter(comes).collect()
-    }
-
-    fn comes_to(&self, tenant: usize, export: &str) -> bool {
-        let by_export = Identity { export, ..Identity::default() };
-        match identify(&self.tenants, &by_export) {
-            Some(owner) => owner == tenant || self.comes_by_certificate(tenant),
-            None => self.comes_by_certificate(tenant) || self.comes_by_path(tenant),
-        }
-    }
-
-    /// Whether the tenant comes to exports that only the server behind a backend knows.
-    fn comes_to_unlisted(&self, tenant: usize, backend: &Backend) -> bool {
-        if !matches!(&backend.source, Source::Upstream(upstream) if upstream.passthrough) {
-            return false;
-        }
-        let is_unlisted =
-            |pattern: &str| !self.exports.iter().any(|export| export.name == *pattern);
-        let by_export = self.tenants[tenant].matches.iter().any(|one| match one {
-            Match::Export(pattern) => pattern.contains('*') || is_unlisted(pattern),
-            _ => false,
-        });
-        let is_catch_all = |one: &Match| matches!(one, Match::Export(pattern) if fits(pattern, ""));
-        let all_are_known = self.tenants.iter().any(|one| one.matches.iter().any(is_catch_all));
-        by_export
-            || self.comes_by_certificate(tenant)
-            || (!all_are_known && self.comes_by_path(tenant))
-    }
-
-    fn comes_by_certificate(&self, tenant: usize) -> bool {
         let asks = |listener: &Listener| {
             listener.tls.as_ref().is_some_and(|tls| tls.client_authority.is_some())
         };
-        let by_name = |one: &Match| matches!(one, Match::TlsName(_));
-        self.tenants[tenant].matches.iter().any(by_name) && self.listeners.iter().any(asks)
+        let asks_for_certificates = policy.listeners.iter().any(asks);
+        let names: BTreeSet<&str> = policy.exports.iter().map(|one| one.name.as_str()).collect();
+        let paths = Paths::new(policy);
+        let any = |is_way: &dyn Fn(&Match) -> bool| -> Vec<bool> {
+            policy.tenants.iter().map(|tenant| tenant.matches.iter().any(is_way)).collect()
+        };
+        let catches_all = any(&|one| matches!(one, Match::Export(name) if fits(name, "")));
+        Self {
+            owners: policy.exports.iter().map(owner).collect(),
+            by_certificate: any(&|one| asks_for_certificates && matches!(one, Match::TlsName(_))),
+            by_path: policy.tenants.iter().map(|tenant| paths.lead(tenant)).collect(),
+            by_unlisted_export: any(&|one| match one {
+                Match::Export(name) => name.contains('*') || !names.contains(name.as_str()),
+                _ => false,
+            }),
+            all_names_are_owned: catches_all.contains(&true),
+        }
     }
 
-    /// Whether the tenant is known by the listener or address, or by nothing at all.
-    fn comes_by_path(&self, tenant: usize) -> bool {
-        let claims = |one: &Match, listener: &Listener| matches!(one, Match::Listener(name) if *name == listener.name);
-        let is_claimed = |listener: &Listener| {
-            self.tenants.iter().flat_map(|one| &one.matches).any(|one| claims(one, listener))
+    fn comers(&self, policy: &Policy, backend: &Backend) -> Vec<usize> {
+        if policy.listeners.is_empty() {
+            return (0..policy.tenants.len()).collect();
+        }
+        let exports = policy.exports.iter().zip(&self.owners);
+        let owners = exports.filter(|(export, _)| export.backend == backend.name);
+        let owners: BTreeSet<Option<usize>> = owners.map(|(_, owner)| *owner).collect();
+        let is_open = matches!(&backend.source, Source::Upstream(one) if one.passthrough);
+        let has_names = is_open || !owners.is_empty();
+        let has_nobodys = owners.contains(&None) || (is_open && !self.all_names_are_owned);
+        let comes = |tenant: &usize| {
+            owners.contains(&Some(*tenant))
+                || (is_open && self.by_unlisted_export[*tenant])
+                || (has_names && self.by_certificate[*tenant])
+                || (has_nobodys && self.by_path[*tenant])
         };
-        let nobodys = || self.listeners.iter().filter(|listener| !is_claimed(listener));
+        (0..policy.tenants.len()).filter(comes).collect()
+    }
+}
+
+/// The listeners, as far as they tell tenants apart.
+struct Paths<'a> {
+    names: BTreeSet<&'a str>,
+    /// Some listener is no tenant's.
+    has_nobodys: bool,
+    /// One of those is on TCP, where clients have addresses.
+    has_nobodys_tcp: bool,
+}
+
+impl<'a> Paths<'a> {
+    fn new(policy: &'a Policy) -> Self {
+        let matches = policy.tenants.iter().flat_map(|tenant| &tenant.matches);
+        let claimed: BTreeSet<&str> = matches
+            .filter_map(|one| match one {
+                Match::Listener(name) => Some(name.as_str()),
+                _ => None,
+            })
+            .collect();
+        let nobodys = policy.listeners.iter().filter(|one| !claimed.contains(one.name.as_str()));
         let is_tcp = |listener: &Listener| matches!(listener.address, Address::Tcp(_));
-        let Tenant { name, matches, .. } = &self.tenants[tenant];
-        let by_match = matches.iter().any(|one| match one {
-            Match::Listener(_) => self.listeners.iter().any(|listener| claims(one, listener)),
-            Match::Peer { .. } => nobodys().any(is_tcp),
+        Self {
+            names: policy.listeners.iter().map(|listener| listener.name.as_str()).collect(),
+            has_nobodys: nobodys.clone().next().is_some(),
+            has_nobodys_tcp: nobodys.into_iter().any(is_tcp),
+        }
+    }
+
+    fn lead(&self, to: &Tenant) -> bool {
+        let by_match = to.matches.iter().any(|one| match one {
+            Match::Listener(name) => self.names.contains(name.as_str()),
+            Match::Peer { .. } => self.has_nobodys_tcp,
             Match::Export(_) | Match::TlsName(_) => false,
         });
-        by_match || (name == DEFAULT_TENANT && nobodys().next().is_some())
+        by_match || (to.name == DEFAULT_TENANT && self.has_nobodys)
     }
 }
 
@@ -134,7 +172,7 @@ mod tests {
     use evenkeel_core::sched::Share;
     use evenkeel_core::time::Span;
 
-    use super::super::{Export, Scheduling, Tier, Tiered, Upstream};
+    use super::super::{Scheduling, Tier, Tiered, Upstream};
     use super::*;
 
     fn listener(name: &str) -> Listener {
