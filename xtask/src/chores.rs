@@ -13,7 +13,8 @@ const BLESS: &str = "EVENKEEL_BLESS";
 pub(crate) fn bless() -> Result<()> {
     docs()?;
     let mut goldens = shell::cargo(
-        "test --quiet -p evenkeel-core -p evenkeel-engine -p evenkeel-sim -p evenkeel-wire",
+        "test --quiet -p evenkeel-core -p evenkeel-engine -p evenkeel-sim -p evenkeel-store \
+         -p evenkeel-wire",
     );
     shell::run(goldens.env(BLESS, "1"))?;
     let mut changes = Command::new("git");

@@ -134,12 +134,14 @@ impl fmt::Display for OpenError {
             ),
             Self::NotAMember { position, defect } => write!(
                 f,
-                "drive {position} has no superblock of a store ({defect}); leave it out, or replace it"
+                "drive {position} has no superblock of a store ({defect}); leave it out, or \
+                 replace it"
             ),
             Self::NoDrive => f.write_str("no drive was given; name all drives of the store"),
             Self::Foreign { position, store, expected } => write!(
                 f,
-                "drive {position} belongs to store {store}, the first one to {expected}; leave one out"
+                "drive {position} belongs to store {store}, the newest one to {expected}; leave \
+                 one out"
             ),
             Self::Duplicate { position } => {
                 write!(f, "drive {position} was given before; leave it out")

@@ -1,7 +1,7 @@
 //! The format on the drives: pure encoders and decoders, described in `docs/store-format.md`.
 //!
 //! ```text
-//! drive:    | superblock A B | checkpoint area 0 | area 1 | slot 0 | slot 1 | ..  | superblock A B |
+//! drive:    | superblock A B | checkpoint area 0 | 1 | slot 0 | slot 1 | .. | superblock A B |
 //! slot:     holds one copy of a segment
 //! segment:  | segment header | record | record | ..
 //! record:   | record header | data block * 0..=256 |

@@ -12,8 +12,8 @@
 //!
 //! | kind | sequence | extents |
 //! |---|---|---|
-//! | user | LSN, without gaps | 16 bytes: volume, blocks, logical block; unmapped ones have no data |
-//! | moved | GC sequence | 24 bytes: the same and the address that the data was moved from |
+//! | user | LSN, without gaps | 16 bytes: volume, blocks, block within; unmapped: no data |
+//! | moved | the cleaner's own | 24 bytes: the same, and the address that the data was at |
 
 use super::codec::{Defect, Reader, SEAL_BYTES, Writer, unseal};
 use super::{VERSION, magic};

@@ -5,4 +5,5 @@
 mod crash;
 mod drives;
 mod everyday;
+mod golden;
 mod support;

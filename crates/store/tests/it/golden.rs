@@ -1,0 +1,176 @@
+//! The format, byte by byte: `testdata/format.txt` is what drives out there hold.
+//!
+//! A change of this file is a change of the format: either a feature bit says so, or the version
+//! does. `EVENKEEL_BLESS=1` rewrites it.
+
+use std::fmt::Write as _;
+
+use evenkeel_store::format::checkpoint::{
+    ChunkIdentity, ChunkWriter, Item, LeafRow, LeafRun, Phase, Root, SegmentRow, VolumeRow,
+    decode_chunk,
+};
+use evenkeel_store::format::record::{Change, Extent, Identity, Kind, RecordHeader};
+use evenkeel_store::format::segment::SegmentHeader;
+use evenkeel_store::format::superblock::{
+    CheckpointPlace, DriveRow, DriveState, Features, Superblock,
+};
+use evenkeel_store::units::{Address, SegmentId, Slot};
+use evenkeel_store::{DriveIndex, Lsn, Uuid, VolumeId};
+
+const GOLDEN: &str = include_str!("../../testdata/format.txt");
+const STORE: Uuid = Uuid(*b"the-store's-name");
+
+fn superblock() -> Superblock {
+    let row = |name: &[u8; 16], state| DriveRow { uuid: Uuid(*name), slots: 0x0102_0304, state };
+    Superblock {
+        store: STORE,
+        drive: DriveIndex(1),
+        sequence: 0x21,
+        epoch: 0x0b,
+        features: Features { compatible: 0x80, ..Features::default() },
+        copies: 2,
+        segment_blocks: 0x400,
+        area_blocks: 0x5000,
+        provisioned_blocks: 0x0060_0000,
+        checkpoint: CheckpointPlace { number: 0x70, area: 1, chunks: 8, blocks: 0x0900 },
+        drives: vec![
+            row(b"drive-number-one", DriveState::InSync),
+            row(b"drive-number-two", DriveState::Stale { since: Lsn(0x0a00) }),
+        ],
+    }
+}
+
+fn copies() -> [Option<Slot>; 2] {
+    [Some(Slot { drive: DriveIndex(1), slot: 0x0203 }), None]
+}
+
+fn segment() -> SegmentHeader {
+    SegmentHeader {
+        store: STORE,
+        segment: SegmentId(0x1234),
+        generation: 0x56,
+        epoch: 0x0b,
+        copies: copies(),
+    }
+}
+
+fn record(kind: Kind, changes: &[(u32, Change)]) -> RecordHeader {
+    let extents: Vec<Extent> = (1..)
+        .zip(changes)
+        .map(|(volume, &(blocks, change))| Extent {
+            volume: VolumeId(volume),
+            block: 0x0700 + u64::from(volume),
+            blocks,
+            change,
+        })
+        .collect();
+    let blocks: u32 = extents.iter().map(Extent::data_blocks).sum();
+    RecordHeader {
+        kind,
+        identity: Identity { store: STORE, epoch: 0x0b, generation: 0x56, address: Address(0x789) },
+        sequence: 0x1001,
+        durable: Lsn(0x0fff),
+        extents,
+        checksums: (1..=blocks).map(|block| 0xcccc_0000 + block).collect(),
+    }
+}
+
+fn items() -> Vec<Item> {
+    let row = SegmentRow {
+        segment: SegmentId(0x1234),
+        generation: 0x56,
+        phase: Phase::Replay,
+        kind: Kind::Moved,
+        copies: copies(),
+        born: Lsn(0x0bbb),
+    };
+    let leaf = LeafRow {
+        volume: VolumeId(3),
+        index: 0x44,
+        runs: vec![
+            LeafRun { blocks: 2, address: Some(Address(0x12_3456_789a)) },
+            LeafRun { blocks: 1022, address: None },
+        ],
+        tags: vec![0x00aa_bbcc, 0x0011_2233],
+    };
+    let root = Root {
+        lsn: Lsn(0x1001),
+        moved_sequence: 0x2002,
+        next_generation: 0x57,
+        segments: 1,
+        volumes: 1,
+        leaves: 1,
+    };
+    let volume = VolumeRow { volume: VolumeId(3), blocks: 0x0060_0000 };
+    vec![Item::Root(root), Item::Segment(row), Item::Volume(volume), Item::Leaf(leaf)]
+}
+
+fn chunk() -> Vec<u8> {
+    let mut writer = ChunkWriter::new(STORE, 0x70);
+    for item in items() {
+        assert_eq!(writer.push(&item), None);
+    }
+    writer.finish().0
+}
+
+fn user() -> RecordHeader {
+    record(Kind::User, &[(2, Change::Written), (0x0900, Change::Unmapped)])
+}
+
+fn moved() -> RecordHeader {
+    record(Kind::Moved, &[(2, Change::Moved { from: Address(0x4321) })])
+}
+
+/// Lines of 16 bytes behind their place, without lines of zeroes.
+fn dump(name: &str, bytes: &[u8]) -> String {
+    let mut text = format!("{name}\n----\n");
+    for (line, bytes) in bytes.chunks(16).enumerate() {
+        if bytes.iter().any(|&byte| byte != 0) {
+            let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            writeln!(text, "{:04x}  {}", line * 16, hex.join(" ")).unwrap();
+        }
+    }
+    text + "\n"
+}
+
+/// The bytes under a name.
+fn stored(name: &str) -> Vec<u8> {
+    let text = GOLDEN.split(&format!("{name}\n----\n")).nth(1).unwrap();
+    let mut bytes = vec![0; 4096];
+    for line in text.lines().take_while(|line| !line.is_empty()) {
+        let (place, hex) = line.split_once("  ").unwrap();
+        let place = usize::from_str_radix(place, 16).unwrap();
+        for (byte, hex) in bytes[place..].iter_mut().zip(hex.split(' ')) {
+            *byte = u8::from_str_radix(hex, 16).unwrap();
+        }
+    }
+    bytes
+}
+
+#[test]
+fn what_is_written_is_what_was_always_written() {
+    let text = [
+        dump("superblock", &superblock().encode()),
+        dump("segment header", &segment().encode()),
+        dump("user record", &user().encode()),
+        dump("moved record", &moved().encode()),
+        dump("checkpoint chunk", &chunk()),
+    ]
+    .concat();
+    if std::env::var_os("EVENKEEL_BLESS").is_some() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/format.txt");
+        std::fs::write(path, text.trim_end().to_owned() + "\n").unwrap();
+    } else {
+        assert_eq!(text.trim_end(), GOLDEN.trim_end());
+    }
+}
+
+#[test]
+fn what_was_written_once_is_still_read() {
+    assert_eq!(Superblock::decode(&stored("superblock")), Ok(superblock()));
+    assert_eq!(SegmentHeader::decode(&stored("segment header")), Ok(segment()));
+    assert_eq!(RecordHeader::decode(&stored("user record")), Ok(user()));
+    assert_eq!(RecordHeader::decode(&stored("moved record")), Ok(moved()));
+    let identity = ChunkIdentity { store: STORE, checkpoint: 0x70, index: 0 };
+    assert_eq!(decode_chunk(&stored("checkpoint chunk"), identity), Ok((items(), 4096)));
+}
