@@ -1,12 +1,13 @@
 //! A gate as a child process: this very program, with a policy of its own.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Context;
 use evenkeel_io::child::ChildProcess;
 use evenkeel_wire::nbd::uri::NbdUri;
+use hyper::Method;
 use tokio::runtime::Runtime;
 
 use super::{Stage, unix_uri, wait_until_ready};
@@ -19,6 +20,7 @@ use crate::status::Status;
 pub struct GateProcess {
     child: ChildProcess,
     socket: PathBuf,
+    policy: PathBuf,
     control: Client,
     runtime: Runtime,
 }
@@ -32,8 +34,7 @@ impl GateProcess {
     pub fn start(stage: &Stage, name: &str, policy: &str) -> anyhow::Result<Self> {
         let file = |suffix: &str| stage.path(&format!("{name}{suffix}"));
         let (socket, control_socket, log) = (file(".sock"), file(".control"), file(".log"));
-        let listen = format!("listen = [\"unix:{}\"]\n", socket.display());
-        fs::write(file(".toml"), listen + policy).context("cannot write to the scratch folder")?;
+        write_policy(&file(".toml"), &socket, policy)?;
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let mut command = Command::new(program);
         command.arg("serve").arg(file(".toml"));
@@ -50,7 +51,17 @@ impl GateProcess {
             status.is_ok()
         };
         wait_until_ready(&format!("the gate {name}"), &mut child, &log, is_ready)?;
-        Ok(Self { child, socket, control, runtime })
+        Ok(Self { child, socket, policy: file(".toml"), control, runtime })
+    }
+
+    /// Puts another policy in force, as `ctl reload` does; the address to listen on stays.
+    ///
+    /// # Errors
+    /// If the gate does not take it.
+    pub fn reload(&self, policy: &str) -> anyhow::Result<()> {
+        write_policy(&self.policy, &self.socket, policy)?;
+        self.runtime.block_on(self.control.ask(Method::POST, "/v1/reload", None))?;
+        Ok(())
     }
 
     /// Where an export of it is.
@@ -76,4 +87,9 @@ impl GateProcess {
     pub fn usage(&self) -> anyhow::Result<Usage> {
         Usage::of(self.child.id()).context("a gate has ended while it was measured")
     }
+}
+
+fn write_policy(file: &Path, socket: &Path, policy: &str) -> anyhow::Result<()> {
+    let listen = format!("listen = [\"unix:{}\"]\n", socket.display());
+    fs::write(file, listen + policy).context("cannot write to the scratch folder")
 }

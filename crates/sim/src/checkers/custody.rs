@@ -108,17 +108,20 @@ impl Custody {
         Ok(())
     }
 
-    /// The gate is done with it.
-    pub(crate) fn finish(&mut self, now: Nanos, ok: bool) -> Verdict {
+    /// The gate is done with it. Without a unit of its own that failed only a tiered volume
+    /// `may_refuse` it, one on which something else has failed before.
+    pub(crate) fn finish(&mut self, now: Nanos, ok: bool, may_refuse: bool) -> Verdict {
         self.step(now, Holder::Gate, Holder::OnTheWayBack)?;
         if self.units > 0 {
             let what = format!("the gate answered with {} units still at the device", self.units);
             return Err(broken(now, Rule::NothingIsLostOrDoubled, what));
         }
-        if ok == self.has_failed || (ok && self.returned != self.length) {
-            return self.bytes_differ(now);
-        }
-        Ok(())
+        let is_right = if ok {
+            !self.has_failed && self.returned == self.length
+        } else {
+            self.has_failed || may_refuse
+        };
+        if is_right { Ok(()) } else { self.bytes_differ(now) }
     }
 
     /// The client hears of it.
@@ -170,7 +173,7 @@ mod tests {
         let mut custody = at_device();
         custody.answer(NOW, 4096, true).unwrap();
         custody.answer(NOW, 4096, true).unwrap();
-        custody.finish(NOW, true).unwrap();
+        custody.finish(NOW, true, false).unwrap();
         custody.reply(NOW).unwrap();
         assert!(!custody.is_under_way());
     }
@@ -190,17 +193,24 @@ mod tests {
 
     #[test]
     fn a_request_that_ends_early_short_or_with_the_wrong_result_is_noticed() {
-        assert_eq!(rule(at_device().finish(NOW, true)), Rule::NothingIsLostOrDoubled);
+        assert_eq!(rule(at_device().finish(NOW, true, false)), Rule::NothingIsLostOrDoubled);
         let mut short = Custody::send(8192);
         short.reach(NOW).unwrap();
         short.submit(NOW, 4096).unwrap();
         short.answer(NOW, 4096, true).unwrap();
-        assert_eq!(rule(short.finish(NOW, true)), Rule::BytesAreConserved);
+        assert_eq!(rule(short.finish(NOW, true, false)), Rule::BytesAreConserved);
         let mut failed = at_device();
         failed.answer(NOW, 4096, true).unwrap();
         failed.answer(NOW, 4096, false).unwrap();
-        assert_eq!(rule(failed.clone().finish(NOW, true)), Rule::BytesAreConserved);
-        failed.finish(NOW, false).unwrap();
+        assert_eq!(rule(failed.clone().finish(NOW, true, false)), Rule::BytesAreConserved);
+        failed.finish(NOW, false, false).unwrap();
+        let refused = || {
+            let mut custody = Custody::send(8192);
+            custody.reach(NOW).unwrap();
+            custody
+        };
+        assert_eq!(rule(refused().finish(NOW, false, false)), Rule::BytesAreConserved);
+        refused().finish(NOW, false, true).unwrap();
     }
 
     #[test]
@@ -210,8 +220,8 @@ mod tests {
         assert_eq!(rule(custody.reach(NOW)), Rule::NothingIsLostOrDoubled);
         custody.submit(NOW, 0).unwrap();
         custody.answer(NOW, 0, true).unwrap();
-        custody.finish(NOW, true).unwrap();
-        assert_eq!(rule(custody.finish(NOW, true)), Rule::NothingIsLostOrDoubled);
+        custody.finish(NOW, true, false).unwrap();
+        assert_eq!(rule(custody.finish(NOW, true, false)), Rule::NothingIsLostOrDoubled);
         custody.reply(NOW).unwrap();
         assert_eq!(rule(custody.reply(NOW)), Rule::NothingIsLostOrDoubled);
     }

@@ -4,7 +4,9 @@
 //! |---|---|
 //! | `custody` | every request and unit: handed on once, answered once, with all its bytes |
 //! | `conservation` | sums per tenant: what was sent is answered or under way |
+//! | `contents` | what was written last to a tiered volume is what is read, wherever it was moved |
 //! | `fairness` | two tenants with a backlog at one server: their services stay together |
+//! | `limits` | no tenant gets more than its limit at a server that counts it at dispatch |
 //! | `bounds` | no server has more in service than its depth allows |
 //!
 //! Time is watched where it passes, in the world: it never goes back, and nobody asks to be woken
@@ -12,8 +14,10 @@
 
 mod bounds;
 mod conservation;
+mod contents;
 mod custody;
 mod fairness;
+mod limits;
 
 use std::fmt;
 
@@ -21,8 +25,10 @@ use evenkeel_core::time::Nanos;
 
 pub(crate) use bounds::Bounds;
 pub(crate) use conservation::Conservation;
+pub(crate) use contents::{Contents, Part};
 pub(crate) use custody::Custody;
 pub(crate) use fairness::{Fairness, Lag};
+pub(crate) use limits::Limits;
 
 /// Something that must never happen, and did: a fault of the gate's code, of a device model, or of
 /// the simulator.
@@ -45,11 +51,15 @@ pub enum Rule {
     NothingIsLostOrDoubled,
     /// Every request is answered with the bytes that it asked for.
     BytesAreConserved,
+    /// What is read of a tiered volume is what was written there last.
+    BytesAreWhereTheyBelong,
     /// Requests sent are requests answered and requests under way.
     RequestsAreConserved,
     /// While two tenants keep a backlog, their services per weight stay within the discipline's
     /// bound.
     LagIsBounded,
+    /// No tenant gets more than its limit and its burst, over any window.
+    LimitsHold,
     /// No more is in service than the depth allows, and no client has more under way than its own.
     QueuesAreBounded,
 }
@@ -61,8 +71,10 @@ impl Rule {
             Self::TimeIsMonotone => "time is monotone",
             Self::NothingIsLostOrDoubled => "nothing is lost or doubled",
             Self::BytesAreConserved => "bytes are conserved",
+            Self::BytesAreWhereTheyBelong => "bytes are where they belong",
             Self::RequestsAreConserved => "requests are conserved",
             Self::LagIsBounded => "lag is bounded",
+            Self::LimitsHold => "limits hold",
             Self::QueuesAreBounded => "queues are bounded",
         }
     }

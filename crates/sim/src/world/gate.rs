@@ -129,7 +129,11 @@ impl World<'_> {
         request.custody.reach(self.now)?;
         self.hash.note(self.now, Mark::Reach, slot, request.offset ^ request.length);
         let target = match request.home {
-            Home::Volume => Target::Volume,
+            Home::Volume => {
+                let tiers = self.gate.domains[request.domain as usize].tiers.as_ref();
+                request.answered_writes = tiers.map_or(0, |tiers| tiers.contents.answered());
+                Target::Volume
+            }
             Home::Server(index) => {
                 let server = &mut self.servers[index as usize];
                 request.is_backlog = is_backlog(request.kind, request.length, server.unit_bytes);
@@ -194,6 +198,9 @@ impl World<'_> {
         }
         let cost: Cost = server.cost(unit.kind, unit.length);
         server.enter(now, unit.length)?;
+        if let Some(limits) = &mut server.limits {
+            limits.dispatched(now, request.tenant, unit.length)?;
+        }
         if let Some(fairness) = &mut server.fairness {
             let is_last = request.is_backlog && request.custody.is_submitted();
             fairness.dispatched(request.tenant, cost, is_last);
@@ -202,6 +209,11 @@ impl World<'_> {
             let waited = now.since(request.reached_at);
             self.tenants[request.tenant.index()].queue_time.record(waited);
         }
+        let tiers = &mut self.gate.domains[domain as usize].tiers;
+        let write = match tiers {
+            Some(tiers) => tiers.unit_begins(now, request, index, unit)?,
+            None => 0,
+        };
         let call = Call {
             place: Place::OnTheWayThere,
             server: index,
@@ -211,7 +223,9 @@ impl World<'_> {
             tenant: request.tenant,
             kind: unit.kind,
             offset: unit.offset,
+            at: unit.at,
             length: unit.length,
+            write,
             cost,
             dispatched_at: now,
             ok: true,
@@ -237,6 +251,9 @@ impl World<'_> {
         let request = &mut self.requests[call.slot];
         let had_failed = request.custody.has_failed();
         request.custody.answer(now, call.length, call.ok)?;
+        if let Some(tiers) = &mut self.gate.domains[request.domain as usize].tiers {
+            tiers.unit_ends(request, &call);
+        }
         let server = &mut self.servers[call.server as usize];
         if !call.ok && !had_failed && request.is_backlog && !request.custody.is_submitted() {
             // The engine takes back what is left of it.
@@ -261,7 +278,9 @@ impl World<'_> {
     fn finish(&mut self, slot: u32, ok: bool) -> Verdict {
         let now = self.now;
         let request = &mut self.requests[slot];
-        request.custody.finish(now, ok)?;
+        let tiers = &self.gate.domains[request.domain as usize].tiers;
+        let may_refuse = request.home == Home::Volume && tiers.as_ref().is_some_and(Tiers::is_hurt);
+        request.custody.finish(now, ok, may_refuse)?;
         request.ok = ok;
         self.hash.note(now, Mark::Finish, slot, u64::from(ok));
         let payload = if request.kind == Kind::Read && ok { request.length } else { 0 };

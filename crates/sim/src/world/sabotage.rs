@@ -3,10 +3,12 @@
 use evenkeel_core::sched::Share;
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
-use evenkeel_engine::policy::{Backend, Depth, Domain, Mode, Policy, Scheduling, Source, Tenant};
+use evenkeel_engine::policy::{
+    Backend, Depth, Discipline, Domain, Mode, Policy, Scheduling, Source, Tenant,
+};
 
 use super::{World, build};
-use crate::checkers::{Bounds, Fairness, Rule};
+use crate::checkers::{Bounds, Fairness, Limits, Rule};
 use crate::device::simple::Constant;
 use crate::device::spec::{ConstantSpec, DeviceSpec};
 use crate::device::{Device, Op, Step};
@@ -156,6 +158,18 @@ fn an_engine_that_exceeds_its_depth_is_caught() {
         world.servers[0].bounds = Bounds::new(policy.mode, &policy.servers[0].1);
     });
     assert_eq!(rule, Some(Rule::QueuesAreBounded));
+}
+
+#[test]
+fn an_engine_that_exceeds_a_limit_is_caught() {
+    let rule = broken_rule(Crime::None, |world| {
+        let policy = other_policy(world, |policy| {
+            policy.servers[0].1.discipline = Discipline::Mclock;
+            policy.tenants.last_mut().unwrap().1.limit.rate_iops = 100;
+        });
+        world.servers[0].limits = Limits::new(&policy, &policy.servers[0].1);
+    });
+    assert_eq!(rule, Some(Rule::LimitsHold));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use evenkeel_engine::policy;
 
 use super::World;
 use super::tables::{Call, Place};
-use crate::checkers::{Bounds, Fairness, Lag, Rule, Verdict, broken};
+use crate::checkers::{Bounds, Fairness, Lag, Limits, Rule, Verdict, broken};
 use crate::device::{Device, Op, Outcome, Step};
 use crate::events::Event;
 use crate::faults::Faulty;
@@ -28,6 +28,7 @@ pub(super) struct Server {
     pub(super) id: ServerId,
     pub(super) unit_bytes: u64,
     pub(super) fairness: Option<Fairness>,
+    pub(super) limits: Option<Limits>,
     /// The worst lag before the gate was last restarted.
     lag_before: Option<Lag>,
     pub(super) bounds: Bounds,
@@ -107,6 +108,7 @@ impl Server {
             id,
             unit_bytes: scheduling.unit_bytes,
             fairness: Fairness::new(policy, scheduling),
+            limits: Limits::new(policy, scheduling),
             lag_before: None,
             bounds: Bounds::new(policy.mode, scheduling),
             device,
@@ -162,6 +164,7 @@ impl Server {
         self.tally.in_service = 0;
         self.lag_before = self.worst_lag();
         self.fairness = None;
+        self.limits = None;
     }
 
     /// The gate is back.
@@ -169,6 +172,7 @@ impl Server {
         let scheduling = &policy.servers[self.id.index()].1;
         self.bounds = Bounds::new(policy.mode, scheduling);
         self.fairness = Fairness::new(policy, scheduling);
+        self.limits = Limits::new(policy, scheduling);
     }
 
     /// The worst lag so far, relative to its bound.

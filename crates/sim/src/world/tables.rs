@@ -122,6 +122,8 @@ pub(super) struct Request {
     /// Numbers requests in the order in which they were first sent.
     pub(super) sequence: u64,
     pub(super) reached_at: Nanos,
+    /// Writes to its volume that had been answered when it came to the gate.
+    pub(super) answered_writes: u64,
     /// Whether it counts among its tenant's backlog until its last unit is dispatched.
     pub(super) is_backlog: bool,
     pub(super) ok: bool,
@@ -169,7 +171,11 @@ pub(super) struct Call {
     pub(super) tenant: TenantId,
     pub(super) kind: Kind,
     pub(super) offset: u64,
+    /// Where in its request it begins.
+    pub(super) at: u64,
     pub(super) length: u64,
+    /// The number of a write to a tiered volume.
+    pub(super) write: u64,
     pub(super) cost: Cost,
     pub(super) dispatched_at: Nanos,
     pub(super) ok: bool,

@@ -13,14 +13,15 @@
 use std::collections::BTreeMap;
 
 use evenkeel_core::ticket::Kind;
-use evenkeel_engine::Input;
+use evenkeel_core::time::Nanos;
 use evenkeel_engine::tiers::{
     Answer, Ask, Opening, Refusal, Step, StepKind, TierDevice, Volume, VolumeId,
 };
+use evenkeel_engine::{Input, Unit};
 
 use super::World;
-use super::tables::{Home, Origin, Request};
-use crate::checkers::{Custody, Rule, Verdict, broken};
+use super::tables::{Call, Home, Origin, Request};
+use crate::checkers::{Contents, Custody, Part, Rule, Verdict, Violation, broken};
 use crate::events::Bound;
 use crate::result::RowId;
 
@@ -37,11 +38,14 @@ pub(super) struct Tiers {
     /// The tiers, the slowest first.
     devices: Vec<TierDevice>,
     notes: Notes,
+    pub(super) contents: Contents,
     size_bytes: u64,
     /// Where moves are booked.
     row: RowId,
     /// What a step that is under way will have noted.
     noting: Vec<u8>,
+    /// Whether anything failed since the volume was opened.
+    is_hurt: bool,
 }
 
 /// The blocks that a volume has written about itself, by tier and offset. Others are blank.
@@ -66,7 +70,8 @@ impl Tiers {
     /// A volume to be made on blank devices, the slowest first.
     pub(super) fn new(extent_bytes: u64, devices: Vec<TierDevice>, row: RowId) -> Self {
         let (notes, noting) = (Notes::default(), Vec::new());
-        Self { extent_bytes, devices, notes, size_bytes: 0, row, noting }
+        let contents = Contents::default();
+        Self { extent_bytes, devices, notes, contents, size_bytes: 0, row, noting, is_hurt: false }
     }
 
     /// The volume's size, once it has been opened.
@@ -74,8 +79,53 @@ impl Tiers {
         self.size_bytes
     }
 
+    /// A unit of one of the volume's requests goes out. Returns its number if it writes.
+    pub(super) fn unit_begins(
+        &mut self,
+        now: Nanos,
+        request: &Request,
+        server: u32,
+        unit: &Unit,
+    ) -> Result<u64, Box<Violation>> {
+        let part = part(request, (server, unit.offset), unit.at, unit.length);
+        match (request.origin, unit.kind) {
+            (Origin::Move, Kind::Read) => self.contents.copy_from(&part),
+            (Origin::Flight(_), Kind::Read) => {
+                self.contents.read(now, &part, request.answered_writes)?;
+            }
+            (Origin::Flight(_), Kind::Write | Kind::Trim | Kind::WriteZeroes) => {
+                return Ok(self.contents.begin_write());
+            }
+            _ => {}
+        }
+        Ok(0)
+    }
+
+    /// A unit of one of the volume's requests has come back.
+    pub(super) fn unit_ends(&mut self, request: &Request, call: &Call) {
+        self.is_hurt |= !call.ok;
+        if !call.ok {
+            return;
+        }
+        let part = part(request, (call.server, call.offset), call.at, call.length);
+        match (request.origin, call.kind) {
+            (Origin::Move, Kind::Write) if self.noting.is_empty() => self.contents.copy_to(&part),
+            (Origin::Flight(_), Kind::Write | Kind::Trim | Kind::WriteZeroes) => {
+                self.contents.end_write(&part, call.write);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether anything failed since the volume was opened: a write to what is in doubt since then
+    /// is refused, and a flush tells of what another one could not.
+    pub(super) fn is_hurt(&self) -> bool {
+        self.is_hurt
+    }
+
     /// Opens the volume, in no time.
     pub(super) fn open(&mut self) -> Result<Box<Volume>, Refusal> {
+        self.is_hurt = false;
         let mut opening = Opening::new(NAME, self.extent_bytes, self.devices.clone());
         loop {
             match opening.poll() {
@@ -96,6 +146,12 @@ impl Tiers {
             }
         }
     }
+}
+
+/// The part of a volume, or of a step of a move, that a unit stands for.
+fn part(request: &Request, (server, server_offset): (u32, u64), at: u64, length: u64) -> Part {
+    let base = if request.origin == Origin::Move { 0 } else { request.offset };
+    Part { offset: base + at, server, server_offset, length }
 }
 
 impl World<'_> {
@@ -130,6 +186,7 @@ impl World<'_> {
             length: step.length,
             sequence: self.sequence,
             reached_at: now,
+            answered_writes: 0,
             is_backlog: false,
             ok: true,
         });
@@ -152,8 +209,9 @@ impl World<'_> {
             self.book.failed(row);
         }
         let one = &mut self.gate.domains[domain as usize];
-        if let Some(tiers) = one.tiers.as_mut().filter(|_| ok) {
-            let noted = std::mem::take(&mut tiers.noting);
+        let tiers = one.tiers.as_mut().expect("steps are of volumes");
+        let noted = std::mem::take(&mut tiers.noting);
+        if ok {
             let fastest = tiers.devices.len() - 1;
             tiers.notes.write(fastest, offset, &noted);
         }

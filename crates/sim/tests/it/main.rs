@@ -6,6 +6,7 @@ mod golden;
 mod hdd;
 mod hdd_oracle;
 mod load;
+mod promises;
 mod random;
 mod scenes;
 mod script;

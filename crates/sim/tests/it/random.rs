@@ -61,11 +61,18 @@ fn scheduling() -> impl Strategy<Value = Scheduling> {
             Depth::Adaptive { min, max, read_goal: goal, write_goal: goal }
         }),
     ];
-    let rest = (any::<bool>(), 0..3u64, any::<bool>(), 0..4u32);
-    (depth, rest).prop_map(|(depth, (fifo, hold, per_request, unit))| {
-        let is_fifo = fifo && matches!(depth, Depth::Requests(_));
+    let disciplines = vec![
+        Discipline::Sfq,
+        Discipline::Sfq,
+        Discipline::Fifo,
+        Discipline::Mclock,
+        Discipline::Edf,
+    ];
+    let rest = (select(disciplines), 0..3u64, any::<bool>(), 0..4u32);
+    (depth, rest).prop_map(|(depth, (discipline, hold, per_request, unit))| {
+        let is_fit = discipline != Discipline::Fifo || matches!(depth, Depth::Requests(_));
         Scheduling {
-            discipline: if is_fifo { Discipline::Fifo } else { Discipline::Sfq },
+            discipline: if is_fit { discipline } else { Discipline::Sfq },
             depth,
             hold: Span::from_millis(hold),
             cost: if per_request { CostModel::PerRequest } else { COST },

@@ -3,7 +3,8 @@
 use evenkeel_core::time::Span;
 use evenkeel_engine::cost::CostModel;
 use evenkeel_engine::policy::{
-    Backend, Depth, Discipline, Mode, Moves, Policy, Scheduling, Source, Tenant, Tier, Tiered,
+    Backend, Depth, Discipline, MOVER_TENANT, Mode, Moves, Policy, Scheduling, Source, Tenant,
+    Tier, Tiered,
 };
 use evenkeel_engine::tiers::layout::{Layout, RESERVE_SLOTS};
 use evenkeel_sim::device::spec::{ConstantSpec, DeviceSpec};
@@ -17,7 +18,7 @@ const TIER_BYTES: [u64; 2] = [16 << 20, 4 << 20];
 
 /// Bytes of the volume that lie on the fast tier at first: the first ones.
 fn fast_bytes() -> u64 {
-    let layout = Layout::plan(EXTENT_BYTES, &TIER_BYTES).unwrap();
+    let layout = Layout::plan(EXTENT_BYTES, &TIER_BYTES).expect("the tiers have room");
     u64::from(layout.tiers[1].slots - RESERVE_SLOTS) * EXTENT_BYTES
 }
 
@@ -141,4 +142,21 @@ fn tiers_that_are_too_small_are_refused_by_name() {
     scenario.devices.push(device("volume", rated(1 << 20, 100)));
     let error = evenkeel_sim::run(&scenario).unwrap_err().to_string();
     assert!(error.contains("its tiers have devices"), "{error}");
+}
+
+#[test]
+fn what_is_asked_for_often_moves_to_the_fast_tier_and_keeps_its_contents() {
+    let mix = Workload {
+        pattern: Pattern::Zipf { theta: 0.99 },
+        read_percent: 70,
+        range: Some(fast_bytes()..fast_bytes() + (8 << 20)),
+        ..hits("a", 0)
+    };
+    let mut scenario = scene(Discipline::Sfq, Moves::ByHeat, vec![mix]);
+    scenario.length = Span::from_secs(60);
+    let summary = run(&scenario);
+    let mover = summary.tenants.iter().find(|tenant| tenant.name == MOVER_TENANT).unwrap();
+    assert!(mover.traffic.requests > 10, "{mover:?}");
+    let hits: Vec<u64> = summary.backends[1].series.iter().map(|one| one.units).collect();
+    assert!(hits[59] > hits[0] + 100, "nothing of it was fast at first: {hits:?}");
 }

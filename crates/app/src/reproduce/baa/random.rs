@@ -116,13 +116,13 @@ fn overuse(problem: &Problem, rates: &[f64]) -> f64 {
 }
 
 /// Part by which somebody is below the fair share.
-fn shortage(problem: &Problem, rates: &[f64]) -> f64 {
+pub(super) fn shortage(problem: &Problem, rates: &[f64]) -> f64 {
     let short = |client: usize| 1.0 - rates[client] / problem.fair_share_iops(client);
     (0..rates.len()).map(short).fold(f64::NEG_INFINITY, f64::max)
 }
 
 /// Part by which somebody would be better off with another's bundle, scaled by weight.
-fn gain(problem: &Problem, rates: &[f64]) -> f64 {
+pub(super) fn gain(problem: &Problem, rates: &[f64]) -> f64 {
     let clients = problem.clients();
     let gain = |client: usize, rival: usize| {
         let (own, other) = (&clients[client], &clients[rival]);

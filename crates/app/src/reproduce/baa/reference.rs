@@ -3,6 +3,8 @@
 use evenkeel_core::share::{Client, Demand, Problem};
 use serde::Deserialize;
 
+use super::linux::Totals;
+
 /// All of them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -11,6 +13,7 @@ pub(super) struct Reference {
     pub(super) slide_tolerance: f64,
     pub(super) row: Vec<Row>,
     pub(super) misprint: Vec<Misprint>,
+    pub(super) linux: Totals,
 }
 
 /// One allocation.
