@@ -5,8 +5,8 @@
 //! nothing hot, while a table that is looked up at random does.
 //!
 //! A count is kept with the half-life in which it was touched last, and halved when it is looked at
-//! again: an access costs O(1), and nothing ever goes over all extents. Counts are in sixteenths, so
-//! that one access is not forgotten at the first halving; they end at 4095. 16 bits number the
+//! again: an access costs O(1), and nothing ever goes over all extents. Counts are in sixteenths,
+//! so that one access is not forgotten at the first halving; they end at 4095. 16 bits number the
 //! half-lives: after 22 days an extent that nobody touched may for 30 seconds look as hot as it
 //! was, which costs a needless move at worst.
 

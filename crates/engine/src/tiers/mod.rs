@@ -15,8 +15,8 @@
 //!
 //! # The driver's part
 //!
-//! 1. Open the devices of the tiers; let [`Opening`] ask for reads, writes and flushes of them until
-//!    it has a [`Volume`] or says why not.
+//! 1. Open the devices of the tiers; let [`Opening`] ask for reads, writes and flushes of them
+//!    until it has a [`Volume`] or says why not.
 //! 2. Give the volume to the engine with [`crate::Input::Volume`], before the first request for
 //!    [`crate::Target::Volume`].
 //! 3. Turn each [`crate::Output::Move`] into a request to [`crate::Target::Server`], in a slot of

@@ -11,8 +11,9 @@
 //! ```
 //!
 //! - The **drain** waits for writes that are with the old place's server or its queue. From then on
-//!   the extent does not change, so that old and new place are alike when the record becomes durable
-//!   at an instant that nobody knows: whichever place a reopened volume finds in force, it is right.
+//!   the extent does not change, so that old and new place are alike when the record becomes
+//!   durable at an instant that nobody knows: whichever place a reopened volume finds in force, it
+//!   is right.
 //! - The **target is flushed before the record is written**. So the record never points to bytes
 //!   that a power cut takes back, whatever was forced or flushed at the old place.
 //! - The **switch comes after the record's flush**. So no write that is acknowledged at the new

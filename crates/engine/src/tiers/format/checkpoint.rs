@@ -5,7 +5,7 @@
 //! | 48 | 8 | sequence number of the last move that the map has in it |
 //! | 56 | 4 | which block of the map, from 0 |
 //! | 60 | 4 | places in it, at most 1008; every block but the last is full |
-//! | 64 | 4032 | the places, 4 bytes each: tier in the upper 3 bits, slot in the others; then zeroes |
+//! | 64 | 4032 | the places, 4 bytes each: tier in the upper 3 bits, slot below; then zeroes |
 //!
 //! There are two areas, written in turn. A map is whole when all its blocks are, with the same
 //! number.
