@@ -227,34 +227,39 @@ fn a_gate_killed_before_the_servers_of_its_tiers_loses_nothing_acknowledged() {
     drop(restless);
 }
 
+/// A server whose bytes outlive it.
+fn file_server(scratch: &Scratch, name: &str, size_bytes: u64) -> Server {
+    let file = scratch.join(format!("{name}.raw"));
+    if !file.exists() {
+        let made = std::fs::File::create(&file).and_then(|file| file.set_len(size_bytes));
+        made.expect("a file in scratch");
+    }
+    Server::nbdkit_named(scratch, name, &["file", &text(&file)])
+}
+
+/// Kills a server; its socket goes too, so that another may take its place.
+fn kill(server: &mut Server) {
+    server.process.kill();
+    let Address::Unix(path) = &server.target.address else { panic!("servers are local") };
+    std::fs::remove_file(path).expect("a killed server leaves its socket");
+}
+
 #[test]
 fn tiers_that_come_back_in_time_cost_no_error() {
     needs!("nbdkit", "fio");
     let scratch = Scratch::new();
-    let start = |name: &str, size: u64| {
-        let file = scratch.join(format!("{name}.raw"));
-        if !file.exists() {
-            let made = std::fs::File::create(&file).and_then(|file| file.set_len(size));
-            made.expect("a file in scratch");
-        }
-        Server::nbdkit_named(&scratch, name, &["file", &text(&file)])
-    };
-    let again = |server: &mut Server, name: &str, size: u64| {
-        server.process.kill();
-        let Address::Unix(path) = &server.target.address else { panic!("servers are local") };
-        std::fs::remove_file(path).expect("a killed server leaves its socket");
-        std::thread::sleep(Duration::from_millis(300));
-        *server = start(name, size);
-    };
-    let (mut slow, mut fast) = (start("slow", 64 << 20), start("fast", 4 << 20));
+    let start = |name| file_server(&scratch, name, if name == "fast" { 4 << 20 } else { 64 << 20 });
+    let (mut slow, mut fast) = (start("slow"), start("fast"));
     let gate = Gate::start(&scratch, &policy_over(&[&slow, &fast], ""));
     let restless = Restless::start(&gate.plain("disk"));
     verify(&scratch, &gate.plain("disk"), || {
         for _ in 0..2 {
-            std::thread::sleep(Duration::from_millis(700));
-            again(&mut fast, "fast", 4 << 20);
-            std::thread::sleep(Duration::from_millis(700));
-            again(&mut slow, "slow", 64 << 20);
+            for (server, name) in [(&mut fast, "fast"), (&mut slow, "slow")] {
+                std::thread::sleep(Duration::from_millis(700));
+                kill(server);
+                std::thread::sleep(Duration::from_millis(300));
+                *server = start(name);
+            }
         }
         wait_for_moves(&gate, 5);
     });
@@ -267,13 +272,58 @@ fn tiers_that_come_back_in_time_cost_no_error() {
 }
 
 #[test]
+fn a_flush_over_writes_that_one_tier_may_have_lost_fails() {
+    needs!("nbdkit");
+    let scratch = Scratch::new();
+    let slow = file_server(&scratch, "slow", 64 << 20);
+    let mut fast = file_server(&scratch, "fast", 4 << 20);
+    let policy = policy_over(&[&slow, &fast], "moves = \"off\"\n");
+    let gate = Gate::start(&scratch, &policy.replace("writes_survive_restart = true\n", ""));
+    let mut client = wait_for("the volume", || Client::try_open(&gate.plain("disk")));
+    let mut restart = || {
+        kill(&mut fast);
+        std::thread::sleep(Duration::from_millis(300));
+        fast = file_server(&scratch, "fast", 4 << 20);
+    };
+    // The first extents lie on the fast tier, the last ones on the slow one.
+    let on_each = [0, 32 << 20];
+    assert_eq!(on_each.map(|at| client.write(at, &noise(1, 4096))), [Ok(()), Ok(())]);
+    assert_eq!(client.flush(), Ok(()));
+    restart();
+    assert_eq!(client.flush(), Ok(()), "everything was flushed before");
+    assert_eq!(client.write(on_each[1], &noise(2, 4096)), Ok(()));
+    restart();
+    assert_eq!(client.flush(), Ok(()), "what was written is on the tier that stood");
+    assert_eq!(client.write(on_each[0], &noise(3, 4096)), Ok(()));
+    restart();
+    assert!(client.flush().is_err(), "the write may be gone, and the flush says yes");
+    assert_eq!(client.flush(), Ok(()), "the loss was reported; life goes on");
+}
+
+#[test]
+fn a_volume_is_one_disk_under_each_discipline() {
+    needs!("nbdkit", "fio");
+    for discipline in ["fifo", "sfq", "mclock", "edf", "fair", "drf", "baa"] {
+        let scratch = Scratch::new();
+        let [slow, fast] = servers(&scratch);
+        let more = format!("discipline = \"{discipline}\"\n");
+        let gate = Gate::start(&scratch, &policy_over(&[&slow, &fast], &more));
+        let restless = Restless::start(&gate.plain("disk"));
+        wait_for_moves(&gate, 1);
+        let arguments = fio_verify(&gate.plain("disk"), "12m");
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        run(scratch.path(), "fio", &arguments);
+        wait_for_moves(&gate, 5);
+        drop(restless);
+    }
+}
+
+#[test]
 fn a_volume_opens_when_its_last_tier_comes() {
     needs!("nbdkit");
     let scratch = Scratch::new();
     let [slow, mut fast] = servers(&scratch);
-    fast.process.kill();
-    let Address::Unix(path) = &fast.target.address else { panic!("servers are local") };
-    std::fs::remove_file(path).expect("a killed server leaves its socket");
+    kill(&mut fast);
     let gate = Gate::start(&scratch, &policy_over(&[&slow, &fast], ""));
     wait_for("the tier's trouble", || trouble(&gate).starts_with("tier \"fast\"").then_some(()));
     assert!(Client::try_open(&gate.plain("disk")).is_none(), "the volume is not there");
@@ -315,13 +365,27 @@ fn a_blank_tier_in_the_place_of_a_used_one_is_refused() {
     let [slow, mut fast] = servers(&scratch);
     let mut gate = Gate::start(&scratch, &policy_over(&[&slow, &fast], ""));
     gate.assert_serves("disk");
-    fast.process.kill();
-    let Address::Unix(path) = &fast.target.address else { panic!("servers are local") };
-    std::fs::remove_file(path).expect("a killed server leaves its socket");
+    kill(&mut fast);
     let _blank = Server::nbdkit_named(&scratch, "fast", &["memory", FAST]);
     gate.kill_and_restart();
     let refused = || trouble(&gate).contains("it is blank").then_some(());
     wait_for("the refusal", refused);
+}
+
+#[test]
+fn a_second_gate_on_the_same_files_is_refused() {
+    let [scratch, other] = [Scratch::new(), Scratch::new()];
+    let gate = Gate::start(&scratch, &volume_policy("48 MiB"));
+    wait_for("the volume", || Client::try_open(&gate.plain("disk")));
+    let files = format!("directory = \"{}\"", text(&scratch.join("disks")));
+    let policy = volume_policy("48 MiB").replace("directory = \"disks\"", &files);
+    let second = Gate::start(&other, &policy);
+    let refused = || trouble(&second).contains("another program has locked it").then_some(());
+    wait_for("the refusal", refused);
+    gate.assert_serves("disk");
+    drop(gate);
+    wait_for("the volume at the second gate", || Client::try_open(&second.plain("disk")));
+    second.assert_serves("disk");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use evenkeel_wire::nbd::proto::Extent;
-use rustix::fs::{OFlags, SeekFrom};
+use rustix::fs::{FlockOperation, OFlags, SeekFrom};
 
 use crate::buffer::PAGE_BYTES;
 
@@ -85,6 +85,11 @@ impl FileDisk {
             is_read_only,
             losses: Cell::new(0),
         })
+    }
+
+    /// Locks it against every other process that asks for the lock, until it is closed.
+    pub(crate) fn lock(&self) -> io::Result<()> {
+        Ok(rustix::fs::flock(&*self.buffered, FlockOperation::NonBlockingLockExclusive)?)
     }
 
     /// Its size when it was opened.

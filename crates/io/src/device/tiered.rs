@@ -38,18 +38,24 @@ const OF_ANY: TransmissionFlags =
     TransmissionFlags(TransmissionFlags::SEND_FLUSH.0 | TransmissionFlags::ROTATIONAL.0);
 
 impl TieredDisk {
-    /// A volume of `size_bytes` over devices and what each of them can do, in the order of the
+    /// A volume, as yet of no size, over devices and what each of them can do, in the order of the
     /// policy. None if there is no size of request that all of them take.
-    pub(crate) fn new(size_bytes: u64, tiers: Vec<(Rc<Device>, Features)>) -> Option<Self> {
+    pub(crate) fn new(tiers: Vec<(Rc<Device>, &Features)>) -> Option<Self> {
         let (tiers, features): (Vec<_>, Vec<_>) = tiers.into_iter().unzip();
-        Some(Self { tiers, features: together(size_bytes, &features)? })
+        Some(Self { tiers, features: together(&features)? })
+    }
+
+    /// The same of this size.
+    pub(crate) fn of_size(self, size_bytes: u64) -> Self {
+        Self { features: Features { size_bytes, ..self.features }, ..self }
     }
 
     pub(super) fn tiers(&self) -> &[Rc<Device>] {
         &self.tiers
     }
 
-    pub(super) fn losses(&self) -> Vec<(ServerId, u64)> {
+    /// How often acknowledged writes may have been lost so far, by server.
+    pub(crate) fn losses(&self) -> Vec<(ServerId, u64)> {
         self.tiers.iter().flat_map(|tier| tier.losses()).collect()
     }
 
@@ -63,7 +69,7 @@ impl TieredDisk {
 }
 
 /// What devices can do together.
-fn together(size_bytes: u64, tiers: &[Features]) -> Option<Features> {
+fn together(tiers: &[&Features]) -> Option<Features> {
     let in_any = tiers.iter().fold(TransmissionFlags::NONE, |flags, tier| flags | tier.flags);
     let in_all = tiers.iter().fold(OF_ALL, |flags, tier| flags & tier.flags);
     let flags = TransmissionFlags::HAS_FLAGS
@@ -79,8 +85,8 @@ fn together(size_bytes: u64, tiers: &[Features]) -> Option<Features> {
         preferred: preferred.min(1 << maximum_payload.ilog2()),
         maximum_payload,
     };
-    let features =
-        Features { size_bytes, flags, block_size, contexts: Vec::new(), description: None };
+    let (contexts, description) = (Vec::new(), None);
+    let features = Features { size_bytes: 0, flags, block_size, contexts, description };
     block_size.is_valid().then_some(features)
 }
 
@@ -95,13 +101,13 @@ mod tests {
 
     #[test]
     fn a_volume_takes_what_every_tier_takes() {
-        let volume = together(1 << 30, &[tier(1, 4096, 32 << 20), tier(512, 65_536, 1 << 20)]);
+        let sizes = |one: Features, other: Features| Some(together(&[&one, &other])?.block_size);
         let expected = BlockSize { minimum: 512, preferred: 65_536, maximum_payload: 1 << 20 };
-        let volume = volume.expect("such requests exist");
-        assert_eq!((volume.block_size, volume.size_bytes), (expected, 1 << 30));
-        let volume = together(1 << 30, &[tier(1, 4096, 9000), tier(512, 65_536, 1 << 20)]);
-        assert_eq!(volume.expect("such requests exist").block_size.preferred, 8192);
-        assert!(together(1 << 30, &[tier(1, 4096, 4096), tier(8192, 8192, 1 << 20)]).is_none());
+        let found = sizes(tier(1, 4096, 32 << 20), tier(512, 65_536, 1 << 20));
+        assert_eq!(found, Some(expected));
+        let found = sizes(tier(1, 4096, 9000), tier(512, 65_536, 1 << 20));
+        assert_eq!(found.map(|size| size.preferred), Some(8192));
+        assert_eq!(sizes(tier(1, 4096, 4096), tier(8192, 8192, 1 << 20)), None);
     }
 
     #[test]
@@ -109,7 +115,7 @@ mod tests {
         let all = Features::local(1 << 20);
         let less = TransmissionFlags::SEND_FLUSH | TransmissionFlags::SEND_TRIM;
         let without = Features { flags: all.flags.without(less), ..all.clone() };
-        let volume = together(1 << 30, &[all.clone(), without]).expect("sizes are alike");
+        let volume = together(&[&all, &without]).expect("sizes are alike");
         assert!(volume.flags.contains(TransmissionFlags::SEND_FLUSH));
         assert!(volume.flags.contains(TransmissionFlags::SEND_FUA));
         assert!(!volume.flags.contains(TransmissionFlags::SEND_TRIM));

@@ -3,7 +3,7 @@
 //! ```text
 //! policy has it -> tiers open -> their heads are read -> map to the engine -> open, moves begin
 //!       ^              |                  |
-//!       +---- 1 s -----+---- trouble -----+
+//!       +---- pause ---+---- trouble -----+
 //! ```
 //!
 //! A volume is opened when the gate starts or the policy gets it, whether or not somebody asks for
@@ -22,10 +22,12 @@ use evenkeel_engine::tiers::{Answer, Ask, Opening, TierDevice, Volume, VolumeId}
 use evenkeel_wire::nbd::proto::TransmissionFlags;
 use rustix::rand::GetRandomFlags;
 use tokio::task::spawn_local;
+use tokio::time::Instant;
 
 use super::Worker;
 use super::open::Wanted;
 use crate::buffer::Buf;
+use crate::device::file::FileDisk;
 use crate::device::tiered::TieredDisk;
 use crate::device::{Device, Features, Medium};
 use crate::domain::Domain;
@@ -34,11 +36,18 @@ use crate::domain::moves::Mover;
 use crate::op::LossesHeard;
 use crate::plan::Plan;
 
-/// Between two attempts to open a volume.
-const PAUSE: Duration = Duration::from_secs(1);
+/// Between two attempts to open a volume, shorter at first.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Between two looks at a tier whose server is not there yet.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// How long a file may be locked before that is taken to be another gate's doing.
+const LOCK_PATIENCE: Duration = Duration::from_secs(3);
+
+/// The least that is read or written of what a volume notes of itself; see [`Ask`].
+const NOTE_BYTES: u32 = 4096;
 
 /// What opens one volume.
 struct Keeper {
@@ -72,12 +81,14 @@ impl Worker {
 
 impl Keeper {
     async fn keep(mut self) {
+        let mut pause = PAUSE_MIN;
         loop {
             match self.attempt().await {
                 Ok(mover) => return mover.run().await,
                 Err(why) => self.note(&why),
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
         }
     }
 
@@ -103,13 +114,13 @@ impl Keeper {
             let opened = self.tier(&plan, tier, server).await;
             tiers.push(opened.map_err(|why| format!("tier {:?}: {why}", tier.backend))?);
         }
-        let lost = tiers.iter().flat_map(|tier| tier.device.losses()).collect();
-        let heard = Rc::new(LossesHeard::new(lost));
-        let found = self.ask_tiers(&tiers, volume.extent_bytes, (terms.mover, &heard)).await?;
-        let parts = tiers.into_iter().map(|tier| (tier.device, tier.features)).collect();
-        let disk = TieredDisk::new(found.size_bytes(), parts);
+        let parts = tiers.iter().map(|tier| (Rc::clone(&tier.device), &tier.features));
+        let disk = TieredDisk::new(parts.collect());
         let disk = disk.ok_or("there is no size of request that all tiers take")?;
-        let device = Rc::new(Device { target: Target::Volume, medium: Medium::Tiered(disk) });
+        let heard = Rc::new(LossesHeard::new(disk.losses()));
+        let found = self.ask_tiers(&tiers, volume.extent_bytes, (terms.mover, &heard)).await?;
+        let medium = Medium::Tiered(disk.of_size(found.size_bytes()));
+        let device = Rc::new(Device { target: Target::Volume, medium });
         tracing::info!(volume = self.name, id = %found.id(), bytes = found.size_bytes(), "open");
         self.domain.serve_volume(found, Rc::clone(&device));
         Ok(Mover { domain: Rc::clone(&self.domain), device, heard, data: None })
@@ -152,9 +163,18 @@ impl Keeper {
         server: ServerId,
     ) -> Result<OpenTier, String> {
         let device = self.device(plan, tier, server)?;
+        if let Medium::File(disk) = &device.medium {
+            lock(disk).await.map_err(|error| format!("another program has locked it ({error})"))?;
+        }
         let features = self.features(&device, &tier.backend).await;
         if features.flags.contains(TransmissionFlags::READ_ONLY) {
             return Err("it can only be read, and a volume has to write what lies where".to_owned());
+        }
+        let minimum = features.block_size.minimum;
+        if minimum > NOTE_BYTES {
+            return Err(format!(
+                "it takes no requests of {NOTE_BYTES} bytes, but {minimum} at least"
+            ));
         }
         let size_bytes = tier.size_bytes.unwrap_or(features.size_bytes);
         if size_bytes > features.size_bytes {
@@ -196,6 +216,22 @@ impl Keeper {
                 self.note(&format!("tier {tier:?}: {why}"));
             }
             tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
+/// Locks a file that is a tier: two gates would move each other's extents away. The kernel may still
+/// be at work for a gate that was killed, and keeps its lock until it is done.
+async fn lock(disk: &FileDisk) -> io::Result<()> {
+    let patient_until = Instant::now() + LOCK_PATIENCE;
+    loop {
+        match disk.lock() {
+            Err(error)
+                if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < patient_until =>
+            {
+                tokio::time::sleep(PAUSE_MIN).await;
+            }
+            locked => return locked,
         }
     }
 }
