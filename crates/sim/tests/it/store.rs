@@ -4,12 +4,18 @@
 //! many at once a weaker one ([`order`] across crashes, [`register`] between them). All that is
 //! written says who wrote it ([`stamp`]).
 
+mod clients;
 mod crash;
+mod cuts;
+mod faults;
 mod history;
+mod mutants;
 mod order;
 mod proof;
 mod random;
+mod real;
 mod register;
+mod short;
 mod stamp;
 mod subject;
 mod toy;

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use evenkeel_core::prng::Prng;
 use evenkeel_sim::disk::{
-    CrashDisk, CutOptions, Jitter, JitterOptions, Rack, SeededCut, SimDrive, SimDriveOptions,
+    CrashDisk, CutOptions, Fate, Jitter, JitterOptions, Rack, SeededCut, SimDrive, SimDriveOptions,
 };
 use evenkeel_sim::executor::{Executor, Order, Stopped};
 
@@ -39,11 +39,19 @@ impl Machine {
         let rack = Rack::new(executor.clock());
         let mut drives = Vec::new();
         for (number, disk) in (0..).zip(disks) {
+            assert_eq!(disk.under_way().next(), None, "the power was cut before");
             let timing = Jitter::new(JitterOptions::default(), disk.size_bytes(), seed + number);
             let bay = rack.install(disk, Box::new(timing));
             drives.push(SimDrive::open(&rack, bay, SimDriveOptions::default()));
         }
         Self { executor, rack, drives }
+    }
+
+    /// The drives that have not vanished.
+    pub(crate) fn present(&self) -> Vec<SimDrive> {
+        let disks = self.rack.disks();
+        let present = self.drives.iter().zip(&disks).filter(|(_, disk)| !disk.is_gone());
+        present.map(|(drive, _)| drive.clone()).collect()
     }
 }
 
@@ -55,7 +63,9 @@ pub(crate) fn format<S: Subject>(setup: &S::Setup) -> Scene {
     assert_eq!(formatted, Ok(Ok(())), "a new store");
     let mut disks = machine.rack.disks();
     // What a finished format left unflushed is lost, as it may be.
-    disks.iter_mut().for_each(|disk| disk.power_cut(|_| evenkeel_sim::disk::Fate::Lost));
+    for disk in &mut disks {
+        disk.power_cut(|_| Fate::Lost);
+    }
     Scene { disks, history: History::new(S::blank(setup)) }
 }
 
@@ -75,7 +85,8 @@ pub(crate) fn recover<S: Subject>(setup: &S::Setup, scene: &mut Scene) -> Result
     scene.history.recover(found.map_err(|stopped| stopped.to_string())??)
 }
 
-/// Works through these acts, and shows each scene in which the power may be cut.
+/// Works through these acts, and shows each scene in which the power may be cut during the last of
+/// them, or right after it.
 ///
 /// # Errors
 /// What went wrong on the way, with all drives well.
@@ -87,12 +98,26 @@ pub(crate) fn scenes<S: Subject>(
     let mut machine = Machine::boot(start.disks.clone(), 0);
     let history = Rc::new(RefCell::new(start.history.clone()));
     let scenes = Rc::new(RefCell::new(Vec::new()));
-    let (camera, written) = (Rc::clone(&scenes), Rc::clone(&history));
-    machine.rack.observe(move |disks| {
-        camera.borrow_mut().push(Scene { disks, history: written.borrow().clone() });
-    });
-    let work = work::<S>(setup.clone(), &machine, Rc::clone(&history), acts.to_vec());
-    machine.executor.block_on(work).map_err(|stopped| stopped.to_string())??;
+    let (drives, clock) = (machine.drives.clone(), machine.executor.clock());
+    let (camera, written, rack) = (Rc::clone(&scenes), Rc::clone(&history), machine.rack.clone());
+    let (setup, acts) = (setup.clone(), acts.to_vec());
+    machine
+        .executor
+        .block_on(async move {
+            let store = S::open(setup.clone(), drives, clock).await?;
+            let found = store.contents().await?;
+            written.borrow_mut().recover(found)?;
+            let history = Rc::clone(&written);
+            let (last, before) = acts.split_last().expect("there is something to do");
+            for act in before {
+                perform(&*store, S::atomic_cells(&setup), &history, act).await?;
+            }
+            rack.observe(move |disks| {
+                camera.borrow_mut().push(Scene { disks, history: written.borrow().clone() });
+            });
+            perform(&*store, S::atomic_cells(&setup), &history, last).await
+        })
+        .map_err(|stopped| stopped.to_string())??;
     let end = Scene { disks: machine.rack.disks(), history: history.borrow().clone() };
     drop(machine);
     let mut scenes = scenes.take();
@@ -100,33 +125,14 @@ pub(crate) fn scenes<S: Subject>(
     Ok(scenes)
 }
 
-fn work<S: Subject>(
-    setup: S::Setup,
-    machine: &Machine,
-    history: Rc<RefCell<History>>,
-    acts: Vec<Act>,
-) -> impl Future<Output = Result<(), String>> + use<S> {
-    let (drives, clock) = (machine.drives.clone(), machine.executor.clock());
-    async move {
-        let store = S::open(setup, drives, clock).await?;
-        let found = store.contents().await?;
-        history.borrow_mut().recover(found)?;
-        for act in acts {
-            perform(&*store, &history, &act).await?;
-        }
-        Ok(())
-    }
-}
-
 /// One act of a client who waits for the answer.
 pub(crate) async fn perform<S: Subject>(
     store: &S,
+    atomic_cells: u32,
     history: &RefCell<History>,
     act: &Act,
 ) -> Result<(), String> {
-    if let Some(change) = act.change() {
-        history.borrow_mut().ask(&change);
-    }
+    act.changes(atomic_cells).iter().for_each(|change| history.borrow_mut().ask(change));
     store.perform(act).await?;
     if act.is_barrier() {
         history.borrow_mut().flushed();

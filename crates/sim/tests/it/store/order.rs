@@ -49,9 +49,26 @@ impl Orders {
         Self { initial, asks: Vec::new(), events: 0 }
     }
 
-    fn tick(&mut self) -> u64 {
+    /// Now, after all that was asked and answered, and before what is to come.
+    pub(crate) fn tick(&mut self) -> u64 {
         self.events += 1;
         self.events
+    }
+
+    /// How many cells there are.
+    pub(crate) fn cells(&self) -> usize {
+        self.initial.len()
+    }
+
+    /// What a cell held in the beginning.
+    pub(crate) fn initial(&self, cell: u32) -> Author {
+        self.initial[cell as usize]
+    }
+
+    /// The changes of a cell: what it was to hold, when that was asked and when answered.
+    pub(crate) fn writes(&self, cell: u32) -> impl Iterator<Item = (Author, u64, Option<u64>)> {
+        let asks = self.asks.iter().filter(move |ask| ask.cells.contains(&cell));
+        asks.map(|ask| (ask.content, ask.asked, ask.answered))
     }
 
     /// A client asks for a change; gives its handle.

@@ -1,12 +1,13 @@
 //! The crash tests prove themselves: a right toy passes, and each mistake is found, by every cut of
 //! short work as well as by long random work.
 
-use evenkeel_sim::disk::{Tearing, every_cut};
+use evenkeel_sim::disk::Tearing;
 
-use super::crash::{Scene, format, recover, scenes};
+use super::crash::format;
 use super::history::History;
-use super::random::{Ordeal, endure};
-use super::subject::{Act, Acts, SnapshotUse};
+use super::random::{Calm, Ordeal, endure};
+use super::short::{Depth, Tried, every_word};
+use super::subject::{Act, Acts};
 use super::toy::{Mistake, Toy};
 
 /// Blocks, as a toy has them.
@@ -24,8 +25,13 @@ fn toy_act(acts: &mut Acts, _: &History) -> Act {
 
 fn ordeal(mistake: Mistake, seed: u64) -> Result<(), String> {
     let ordeal = Ordeal { cuts: 5, commands_max: 60, tearing: Tearing::Sectors };
-    let mut acts = Acts::new(seed, SnapshotUse::Never);
-    endure::<Toy>(&mistake, ordeal, seed, move |history| toy_act(&mut acts, history))
+    let mut acts = Acts::new(seed);
+    endure::<Toy>(
+        &mistake,
+        ordeal,
+        seed,
+        Calm(move |history: &History| toy_act(&mut acts, history)),
+    )
 }
 
 #[test]
@@ -43,33 +49,22 @@ fn random_work_finds_every_mistake() {
     }
 }
 
-/// Every way to cut the power in three acts; how many there are.
-fn every_way(mistake: Mistake, acts: &[Act]) -> Result<u64, String> {
-    let start = format::<Toy>(&mistake);
-    let mut ways = 0;
-    for Scene { disks, history } in scenes::<Toy>(&mistake, &start, acts)? {
-        for disk in every_cut(&disks[0], 12).expect("a toy writes little") {
-            let mut scene = Scene { disks: vec![disk], history: history.clone() };
-            recover::<Toy>(&mistake, &mut scene)?;
-            ways += 1;
-        }
-    }
-    Ok(ways)
+fn paint(author: u32, block: u32) -> Act {
+    Act::Paint { space: 0, first: block * 8, cells: 8, author, is_forced: false }
+}
+
+fn every_word_of_a_toy(mistake: Mistake) -> Result<Tried, String> {
+    let alphabet: [fn(u32) -> Act; 4] =
+        [|author| paint(author, 0), |author| paint(author, 1), |_| Act::Flush, |_| Act::Tidy];
+    let depth = Depth { acts_max: 3, cuts_max: 64, budget: u64::MAX };
+    every_word::<Toy>(&mistake, &format::<Toy>(&mistake), &alphabet, depth)
 }
 
 #[test]
-fn every_cut_of_short_work_is_tried() {
-    let paint = |author, block: u32| Act::Paint {
-        space: 0,
-        first: block * 8,
-        cells: 8,
-        author,
-        is_forced: false,
-    };
-    let acts = [paint(1, 0), Act::Flush, paint(2, 0), paint(3, 1)];
-    let ways = every_way(Mistake::None, &acts).unwrap();
-    assert!(ways > 60, "{ways}");
+fn every_cut_of_short_work_finds_most_mistakes() {
+    let tried = every_word_of_a_toy(Mistake::None).unwrap();
+    assert!(tried.is_all && tried.cuts > 500, "{tried:?}");
     for mistake in [Mistake::FlushNothing, Mistake::TrustRecords, Mistake::SkipGaps] {
-        assert!(every_way(mistake, &acts).is_err(), "{mistake:?}");
+        assert!(every_word_of_a_toy(mistake).is_err(), "{mistake:?}");
     }
 }

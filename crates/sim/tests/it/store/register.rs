@@ -72,12 +72,9 @@ impl Register {
             }
             let within = forward.first_answer..forward.last_question;
             for (other, zone) in self.zones.iter().filter(|(other, _)| *other != one) {
-                let is_forward = zone.first_answer < zone.last_question;
-                let is_wrong = if is_forward {
-                    zone.first_answer < within.end && within.start < zone.last_question
-                } else {
-                    within.start < zone.last_question && zone.first_answer < within.end
-                };
+                // To overlap, of a forward zone, and to lie within, of a backward one, come to the
+                // same, since the ends of the latter are the other way round.
+                let is_wrong = zone.first_answer < within.end && within.start < zone.last_question;
                 if is_wrong {
                     return Err(format!("{other} was written while {one} was there ({within:?})"));
                 }

@@ -1,5 +1,6 @@
 //! What the crash tests ask of a store, be it the real one or the toy that proves the tests.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use evenkeel_core::prng::Prng;
@@ -18,34 +19,48 @@ pub(crate) enum Act {
     Discard { space: Space, first: u32, cells: u32 },
     /// Makes all that was answered durable.
     Flush,
-    /// Makes a snapshot, a space of its own that stays as it is.
-    Snapshot { of: Space, to: Space },
-    /// Deletes a snapshot.
-    Delete { space: Space },
     /// Has the store tidy up by itself: cleaning, a checkpoint.
     Tidy,
 }
 
 impl Act {
-    /// What it changes.
-    pub(crate) fn change(&self) -> Option<Change> {
-        Some(match *self {
+    /// What it changes, in pieces of which each happens wholly or not at all: writes are cut at the
+    /// largest atomic piece, and zeroes that do not begin and end with a block have edges.
+    pub(crate) fn changes(&self, atomic_cells: u32) -> Vec<Change> {
+        match *self {
+            Self::Paint { space, first, cells, author: 0, .. }
+            | Self::Discard { space, first, cells } => {
+                let end = first + cells;
+                let first_whole = first.next_multiple_of(8).min(end);
+                let last_whole = (end - end % 8).max(first_whole);
+                [first..first_whole, last_whole..end, first_whole..last_whole]
+                    .into_iter()
+                    .filter(|cells| !cells.is_empty())
+                    .map(|cells| paint(space, cells, 0))
+                    .collect()
+            }
             Self::Paint { space, first, cells, author, .. } => {
-                Change::Paint { space, first, cells, author }
+                let end = first + cells;
+                let mut starts = vec![first];
+                starts
+                    .extend((first - first % 8 + atomic_cells..end).step_by(atomic_cells as usize));
+                let ends = starts.iter().skip(1).copied().chain([end]);
+                let pieces = starts.iter().zip(ends).map(|(start, end)| *start..end);
+                pieces.map(|cells| paint(space, cells, author)).collect()
             }
-            Self::Discard { space, first, cells } => {
-                Change::Paint { space, first, cells, author: 0 }
-            }
-            Self::Snapshot { of, to } => Change::Copy { from: of, to },
-            Self::Delete { space } => Change::Remove { space },
-            Self::Flush | Self::Tidy => return None,
-        })
+            Self::Flush | Self::Tidy => Vec::new(),
+        }
     }
 
     /// Whether everything before it, and itself, is durable once it is answered.
     pub(crate) fn is_barrier(&self) -> bool {
         matches!(self, Self::Flush | Self::Paint { is_forced: true, .. })
     }
+}
+
+fn paint(space: Space, cells: Range<u32>, author: Author) -> Change {
+    let (first, cells) = (cells.start, cells.end - cells.start);
+    Change { space, first, cells, author }
 }
 
 /// A store under test. Errors are texts: without faults of the drives, each is a violation.
@@ -72,6 +87,9 @@ pub(crate) trait Subject: Sized + 'static {
     /// What clients see of a new store.
     fn blank(setup: &Self::Setup) -> World;
 
+    /// Cells of the largest write that happens wholly or not at all.
+    fn atomic_cells(setup: &Self::Setup) -> u32;
+
     /// Sizes of the drives.
     fn drives(setup: &Self::Setup) -> Vec<u64>;
 }
@@ -81,23 +99,14 @@ pub(crate) trait Subject: Sized + 'static {
 pub(crate) struct Acts {
     prng: Prng,
     author: Author,
-    snapshots: SnapshotUse,
-}
-
-/// Whether clients make snapshots.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SnapshotUse {
-    Never,
-    Often,
 }
 
 /// The cells of the largest atomic record: 1 MiB.
 const CELLS_MAX: u32 = 2048;
-const SNAPSHOTS_MAX: u32 = 3;
 
 impl Acts {
-    pub(crate) fn new(seed: u64, snapshots: SnapshotUse) -> Self {
-        Self { prng: Prng::new(seed), author: 0, snapshots }
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { prng: Prng::new(seed), author: 0 }
     }
 
     /// A number below this.
@@ -120,7 +129,6 @@ impl Acts {
                 Act::Discard { space: 0, first, cells }
             }
             78..90 => Act::Flush,
-            90..95 if self.snapshots == SnapshotUse::Often => self.snapshot(world),
             _ => Act::Tidy,
         }
     }
@@ -143,13 +151,5 @@ impl Acts {
             _ => (self.below(all), 1 + self.below(CELLS_MAX)),
         };
         (first, cells.min(all - first).min(CELLS_MAX))
-    }
-
-    fn snapshot(&mut self, world: &World) -> Act {
-        let taken = world.spaces.keys().copied().filter(|space| *space != 0).collect::<Vec<_>>();
-        match taken.first() {
-            Some(oldest) if taken.len() as u32 >= SNAPSHOTS_MAX => Act::Delete { space: *oldest },
-            _ => Act::Snapshot { of: 0, to: taken.last().map_or(1, |last| last + 1) },
-        }
     }
 }

@@ -203,9 +203,7 @@ impl Subject for Toy {
             Act::Flush if self.mistake == Mistake::FlushNothing => Ok(()),
             Act::Flush => self.barrier().await,
             Act::Tidy => self.begin().await,
-            Act::Discard { .. } | Act::Snapshot { .. } | Act::Delete { .. } => {
-                Err(format!("a toy cannot do {act:?}"))
-            }
+            Act::Discard { .. } => Err("a toy cannot discard".into()),
         }
     }
 
@@ -216,6 +214,10 @@ impl Subject for Toy {
 
     fn blank(_: &Mistake) -> World {
         World::of(&[(0, u32::try_from(IMAGE / CELL_BYTES).expect("a small image"))])
+    }
+
+    fn atomic_cells(_: &Mistake) -> u32 {
+        8
     }
 
     fn drives(_: &Mistake) -> Vec<u64> {

@@ -1,0 +1,43 @@
+//! Every commit rule is needed: a store without it loses data, and these tests see it.
+
+use evenkeel_sim::disk::Tearing;
+use evenkeel_store::{Rule, Rules};
+
+use super::clients::{Crowd, gather};
+use super::cuts::long;
+use super::faults::{LYING, one_bad, vanishing};
+use super::random::Ordeal;
+use super::real::Setup;
+
+/// Seeds after which a rule counts as not needed.
+const SEEDS_MAX: u64 = 600;
+
+/// Everything that the tests do, with one seed.
+fn trial(rule: Rule, seed: u64) -> Result<(), String> {
+    let rules = Rules::without(rule);
+    let ordeal = Ordeal { cuts: 6, commands_max: 300, tearing: Tearing::Sectors };
+    let crowd = Crowd { clients: 6, cuts: 6, commands_max: 300, is_ragged: false };
+    let [one, pair, chain] = [(1, 1), (2, 2), (3, 1)]
+        .map(|(drives, copies)| Setup { rules, ..Setup::tiny(drives, copies) });
+    match rule {
+        Rule::LogOrder => gather(&one, crowd, seed).map(drop),
+        Rule::StaleBeforeAck => vanishing(&pair, seed),
+        Rule::VerifyTags => one_bad(&pair, LYING, seed),
+        // What was lost comes back where little was written since.
+        Rule::FreshEpoch | Rule::RecordIdentity => {
+            long(&pair, Ordeal { cuts: 12, commands_max: 60, ..ordeal }, seed)
+        }
+        _ => long(&one, ordeal, seed)
+            .and_then(|()| long(&pair, ordeal, seed))
+            .and_then(|()| long(&chain, ordeal, seed)),
+    }
+}
+
+#[test]
+fn a_store_without_any_one_of_its_commit_rules_is_caught() {
+    for rule in Rule::ALL {
+        let caught = (0..SEEDS_MAX).find_map(|seed| trial(rule, seed).err());
+        println!("{rule:?}: {caught:?}");
+        assert!(caught.is_some(), "{rule:?}: {SEEDS_MAX} seeds without a violation");
+    }
+}

@@ -1,0 +1,152 @@
+//! The store itself, as the crash tests see it.
+
+use std::rc::Rc;
+
+use evenkeel_sim::disk::SimDrive;
+use evenkeel_sim::executor::Clock;
+use evenkeel_store::{
+    Buffer, CreateOptions, Durability, OpenOptions, Rules, Store, Tuning, Uuid, VolumeId, create,
+    possible_bytes,
+};
+
+use super::history::{Space, World};
+use super::stamp::{Author, CELL_BYTES, authors, paint};
+use super::subject::{Act, Subject};
+
+/// What a store of these tests is made of.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) drives: usize,
+    pub(crate) copies: u8,
+    pub(crate) segment_bytes: u64,
+    /// Bytes of volume 0, the only one.
+    pub(crate) volume_bytes: u64,
+    /// Segments that each drive has beyond what the volume needs.
+    pub(crate) spare_segments: u64,
+    pub(crate) tuning: Tuning,
+    pub(crate) rules: Rules,
+    /// Whether to open without drives that are not there.
+    pub(crate) allow_missing: bool,
+}
+
+impl Setup {
+    /// So many drives with so many copies; as small as a store can be.
+    pub(crate) fn tiny(drives: usize, copies: u8) -> Self {
+        Self {
+            drives,
+            copies,
+            segment_bytes: 64 << 10,
+            volume_bytes: 24 * 4096,
+            spare_segments: 0,
+            tuning: Tuning::default(),
+            rules: Rules::default(),
+            allow_missing: false,
+        }
+    }
+
+    fn options(&self) -> CreateOptions {
+        CreateOptions {
+            store: Uuid([0xEE; 16]),
+            drives: (0..).take(self.drives).map(|drive: u8| Uuid([drive; 16])).collect(),
+            copies: self.copies,
+            segment_bytes: self.segment_bytes,
+            over_provisioning_percent: 10,
+            volume_bytes: vec![self.volume_bytes],
+        }
+    }
+}
+
+/// A store that is open, with the task that works behind it.
+pub(crate) struct Real {
+    pub(crate) store: Rc<Store<SimDrive>>,
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+fn volume(space: Space) -> VolumeId {
+    VolumeId(space)
+}
+
+fn bytes(cells: u32) -> u64 {
+    u64::from(cells) * CELL_BYTES as u64
+}
+
+impl Real {
+    /// Who wrote each of these cells of volume 0.
+    pub(crate) async fn read(&self, first: u32, cells: u32) -> Result<Vec<Author>, String> {
+        let length = cells as usize * CELL_BYTES;
+        let bytes = self.store.read(VolumeId(0), bytes(first), length).await.map_err(text)?;
+        authors(first, &bytes)
+    }
+}
+
+impl Subject for Real {
+    type Setup = Setup;
+
+    async fn format(setup: Setup, drives: Vec<SimDrive>) -> Result<(), String> {
+        create(&drives, &setup.options()).await.map_err(text)
+    }
+
+    async fn open(setup: Setup, drives: Vec<SimDrive>, clock: Clock) -> Result<Rc<Self>, String> {
+        let Setup { tuning, rules, allow_missing, .. } = setup;
+        let options = OpenOptions { tuning, rules, allow_missing };
+        let store = Rc::new(Store::open(drives, options).await.map_err(text)?);
+        let worker = Rc::clone(&store);
+        clock.spawn(async move {
+            worker.run().await;
+        });
+        Ok(Rc::new(Self { store }))
+    }
+
+    async fn perform(&self, act: &Act) -> Result<(), String> {
+        let durability = if act.is_barrier() { Durability::Durable } else { Durability::Volatile };
+        match *act {
+            Act::Paint { space, first, cells, author: 0, .. }
+            | Act::Discard { space, first, cells } => {
+                let (first, length) = (bytes(first), bytes(cells));
+                self.store.write_zeroes(volume(space), first, length, durability).await
+            }
+            Act::Paint { space, first, cells, author, .. } => {
+                let data = Buffer::copy_of(&paint(author, first, cells));
+                self.store.write(volume(space), bytes(first), data, durability).await
+            }
+            Act::Flush => self.store.flush().await,
+            Act::Tidy => self.store.checkpoint().await,
+        }
+        .map_err(text)
+    }
+
+    async fn contents(&self) -> Result<World, String> {
+        let mut world = World::default();
+        for (volume, size_bytes) in self.store.volumes() {
+            let length = usize::try_from(size_bytes).map_err(text)?;
+            let bytes = self.store.read(volume, 0, length).await.map_err(text)?;
+            world.spaces.insert(volume.0, Rc::new(authors(0, &bytes)?));
+        }
+        Ok(world)
+    }
+
+    fn blank(setup: &Setup) -> World {
+        let cells = setup.volume_bytes / CELL_BYTES as u64;
+        World::of(&[(0, u32::try_from(cells).expect("a small volume"))])
+    }
+
+    fn atomic_cells(setup: &Setup) -> u32 {
+        let bytes = (setup.segment_bytes - 2 * 4096).min(1 << 20);
+        u32::try_from(bytes / CELL_BYTES as u64).expect("at most a mebibyte")
+    }
+
+    /// The smallest drives that hold the volume, and what is to spare.
+    fn drives(setup: &Setup) -> Vec<u64> {
+        let holds = |size: &u64| {
+            let sizes = vec![*size; setup.drives];
+            possible_bytes(&sizes, &setup.options()).expect("options in their range")
+                >= setup.volume_bytes
+        };
+        let size = (1..1000).map(|segments| segments * setup.segment_bytes).find(holds);
+        let spare_bytes = setup.spare_segments * setup.segment_bytes;
+        vec![size.expect("some drive is large enough") + spare_bytes; setup.drives]
+    }
+}
