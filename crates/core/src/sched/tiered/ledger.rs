@@ -8,9 +8,9 @@
 //! a tenant that runs ahead on a device where there is room loses its turn where there is none:
 //!
 //! ```text
-//! weights 1 and 50                v, tenant 0     v, tenant 1
-//! slow device, busy   0 . . 1         |  +1           |  +1/50     the least v goes next, so
-//! fast device, idle   1 1 1 1         |               |  +4/50     misses of 1 wait until 0 is level
+//! weights 1 and 50            v, tenant 0   v, tenant 1
+//! slow device, busy   0 . . 1     +1            +1/50     the least v goes next: while tenant 0
+//! fast device, idle   1 1 1 1                   +4/50     lags, misses of tenant 1 wait for it
 //! ```
 //!
 //! - **A request** is one of mean cost: larger ones move the time by more, in proportion to the

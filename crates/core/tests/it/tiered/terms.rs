@@ -99,3 +99,17 @@ fn weights_hold_on_a_device_whose_neighbour_is_slower_than_stated() {
     let starved = world.run(Span::from_secs(20));
     assert!(starved[1][1] > 500.0 && starved[2][1] > 150.0, "{starved:?}");
 }
+
+#[test]
+fn shares_are_of_device_time_also_while_requests_grow() {
+    let mut clients = [0.5, 0.5].map(Client::new).to_vec();
+    clients[1].cost = 4;
+    let mut world = World::new(&[200, 1000], usual(), clients).service(Service::Constant);
+    world.run(Span::from_secs(10));
+    let rates = world.run(Span::from_secs(20));
+    assert!((rates[0][0] / rates[1][0] / 4.0 - 1.0).abs() < 0.05, "{rates:.1?}");
+    // Sixteen times as dear from now on, which the solver learns within some hundred requests.
+    world.clients[1].cost = 64;
+    let rates = world.run(Span::from_secs(60));
+    assert!(rates[0][0] > 90.0, "half of the slow device: {rates:.1?}");
+}

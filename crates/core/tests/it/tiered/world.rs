@@ -36,12 +36,14 @@ pub(crate) struct Client {
     pub(crate) think: Span,
     /// Part of its requests that go to each device but the first, which gets the rest.
     pub(crate) hits: Vec<f64>,
+    /// Device time of its requests, in that of an ordinary one.
+    pub(crate) cost: u64,
 }
 
 impl Client {
     pub(crate) fn new(hit_ratio: f64) -> Self {
         let share = Share::default();
-        Self { share, outstanding: 64, think: Span::ZERO, hits: vec![hit_ratio] }
+        Self { share, outstanding: 64, think: Span::ZERO, hits: vec![hit_ratio], cost: 1 }
     }
 }
 
@@ -172,7 +174,8 @@ impl World {
         });
         self.slots += 1;
         let device = hit.map_or(0, |hit| hit + 1);
-        self.lanes[device].enqueue(self.now, ticket(client, self.slots, Cost::ONE.0));
+        let cost = Cost::ONE.0 * self.clients[client].cost;
+        self.lanes[device].enqueue(self.now, ticket(client, self.slots, cost));
     }
 
     /// Lets every device take what it may.
@@ -181,7 +184,8 @@ impl World {
             loop {
                 match self.lanes[device].poll(self.now) {
                     Next::Dispatch(ticket) => {
-                        let mean = Span(1_000_000_000 / self.capacities[device]);
+                        let cost = ticket.cost.0 / Cost::ONE.0;
+                        let mean = Span(cost * 1_000_000_000 / self.capacities[device]);
                         let time = match self.service {
                             Service::Constant => mean,
                             Service::Exponential => self.prng.exponential(mean),
