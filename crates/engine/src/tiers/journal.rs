@@ -46,6 +46,12 @@ impl Journal {
         self.volume
     }
 
+    /// The sequence number of the last record.
+    #[cfg(test)]
+    pub(super) fn last(&self) -> u64 {
+        self.next - 1
+    }
+
     /// Whether a map must be written before the next record.
     pub(crate) fn needs_checkpoint(&self, layout: &Layout) -> bool {
         self.next - 1 - self.checkpoint.sequence >= u64::from(layout.journal_records / 2)

@@ -8,6 +8,8 @@ mod world;
 
 use disk::{Cut, index};
 use evenkeel_core::prng::Prng;
+use evenkeel_core::sched::Limit;
+use evenkeel_core::time::Span;
 use world::{Act, Faults, World, domain, open};
 
 use super::moves::Mutant;
@@ -201,4 +203,73 @@ fn each_rule_that_is_broken_is_noticed() {
         let (seed, why) = found.unwrap_or_else(|| panic!("{mutant:?} goes unnoticed"));
         println!("{mutant:?}: seed {seed}: {why}");
     }
+}
+
+#[test]
+fn the_map_is_written_anew_before_the_journal_is_full_and_a_cut_meanwhile_costs_nothing() {
+    let mut world = World::new(1, None);
+    let mut prng = Prng::new(1);
+    for turn in 0..9000 {
+        world.begin_move(turn % 5);
+        if world.clients() == 0 {
+            let act = [Act::Write, Act::Force, Act::Flush, Act::Read][index(&mut prng, 4)];
+            world.act(act, World::sectors_of(turn % 5));
+        }
+        world.drain().unwrap();
+        world.complete_one().unwrap();
+        if turn % 4 == 0 {
+            cut_copies(&world, &mut prng).unwrap_or_else(|why| panic!("turn {turn}: {why}"));
+        }
+        if turn % 1000 == 999 {
+            world.restart(Some(Cut::Any(prng.next_u64()))).unwrap();
+        }
+    }
+    let moved = world.journal_sequence();
+    assert!(moved > 130, "twice round the ring of 64, not {moved}");
+}
+
+#[test]
+fn writes_that_are_never_answered_end_a_move_and_hold_nobody_for_long() {
+    let mut world = World::new(3, None);
+    world.act(Act::Write, World::sectors_of(0));
+    world.drain().unwrap();
+    let never = world.take_command();
+    world.begin_move(0);
+    world.drain().unwrap();
+    while world.commands() > 0 {
+        world.complete_one().unwrap();
+    }
+    world.act(Act::Write, World::sectors_of(0));
+    world.act(Act::Read, World::sectors_of(0));
+    world.drain().unwrap();
+    assert_eq!(world.commands(), 1, "the read goes, the write is held");
+    world.complete_one().unwrap();
+    world.complete_one().unwrap();
+    assert_eq!(world.report().moves.given_up, 1, "half a second has passed");
+    assert_eq!(world.commands(), 1, "and the write goes");
+    world.put_command(never);
+    world.settle().unwrap();
+}
+
+#[test]
+fn whoever_is_held_pays_for_what_is_left_of_the_move() {
+    let mut domain = domain(Mode::Enforce, 4);
+    // The mover may take a step a second; copying an extent of 64 KiB takes it half a minute.
+    domain.tenants[2].1.limit = Limit { rate_iops: 1, burst_requests: 1, ..Limit::default() };
+    let mut world = World::new(5, None);
+    world.reload(&domain).unwrap();
+    world.begin_move(0);
+    world.drain().unwrap();
+    while !world.is_holding() {
+        world.complete_one().unwrap();
+    }
+    let before = world.now();
+    world.act(Act::Write, World::sectors_of(0));
+    world.drain().unwrap();
+    while world.clients() > 0 {
+        world.complete_one().unwrap();
+    }
+    let held = world.now().since(before);
+    assert_eq!(world.report().moves.done, 1);
+    assert!(held < Span::from_millis(10), "held for {held}, not for a mover's second");
 }

@@ -67,7 +67,7 @@ enum Pending {
 }
 
 /// A unit with a drive.
-struct Command {
+pub(super) struct Command {
     unit: Unit,
     acknowledged: u64,
     /// It ends no earlier than this event, as long as others can.
@@ -227,6 +227,37 @@ impl World {
                 }
             }
         }
+    }
+
+    /// Commands that the drives have.
+    pub(super) fn commands(&self) -> usize {
+        self.commands.len()
+    }
+
+    /// Takes the only command of the drives out of their hands.
+    pub(super) fn take_command(&mut self) -> Command {
+        assert_eq!(self.commands.len(), 1, "there is one");
+        self.commands.remove(0)
+    }
+
+    /// Gives a command back.
+    pub(super) fn put_command(&mut self, command: Command) {
+        self.commands.push(command);
+    }
+
+    /// The instant.
+    pub(super) fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// Whether writes to an extent are held.
+    pub(super) fn is_holding(&self) -> bool {
+        self.engine.volume.as_ref().unwrap().mover.is_holding()
+    }
+
+    /// How many records the journal ever had.
+    pub(super) fn journal_sequence(&self) -> u64 {
+        self.engine.volume.as_ref().unwrap().volume().journal.last()
     }
 
     /// The accounts of the volume.
