@@ -1,5 +1,5 @@
-//! `evenkeel check`: reads a policy file, shows every mistake with its line, and says of each device
-//! whether it can keep the floors.
+//! `evenkeel check`: reads a policy file, shows every mistake with its line, and says of each
+//! device whether it can keep the floors.
 
 pub(crate) mod verdict;
 

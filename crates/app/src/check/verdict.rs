@@ -248,8 +248,10 @@ mod tests {
 
     fn verdict(floor: &str) -> Verdict {
         let text = format!(
-            "[[backend]]\nname = \"hdd\"\nfile = \"a\"\ncost = \"request\"\ncapacity = \"100 iops\"\n\
-             [[backend]]\nname = \"ssd\"\nfile = \"b\"\ncost = \"request\"\ncapacity = \"5k iops\"\n\
+            "[[backend]]\nname = \"hdd\"\nfile = \"a\"\n\
+             cost = \"request\"\ncapacity = \"100 iops\"\n\
+             [[backend]]\nname = \"ssd\"\nfile = \"b\"\n\
+             cost = \"request\"\ncapacity = \"5k iops\"\n\
              [[backend]]\nname = \"v\"\ntiers = [\"hdd\", \"ssd\"]\n\
              [[backend]]\nname = \"scratch\"\nfile = \"c\"\n\
              cost.read = {{ fixed = \"100 us\", rate = \"400 MiB/s\" }}\n\

@@ -88,8 +88,10 @@ mod tests {
     #[test]
     fn a_floor_that_depends_holds_or_fails_for_recorded_requests() {
         let text = "listen = [\"unix:s\"]\n\
-             [[backend]]\nname = \"hdd\"\nfile = \"a\"\ncost = \"request\"\ncapacity = \"100 iops\"\n\
-             [[backend]]\nname = \"ssd\"\nfile = \"b\"\ncost = \"request\"\ncapacity = \"5k iops\"\n\
+             [[backend]]\nname = \"hdd\"\nfile = \"a\"\n\
+             cost = \"request\"\ncapacity = \"100 iops\"\n\
+             [[backend]]\nname = \"ssd\"\nfile = \"b\"\n\
+             cost = \"request\"\ncapacity = \"5k iops\"\n\
              [[backend]]\nname = \"v\"\ntiers = [\"hdd\", \"ssd\"]\n\
              [[export]]\nname = \"db\"\n\
              [[tenant]]\nname = \"db\"\nmatch = { export = \"db\" }\nfloor = \"FLOOR\"\n";

@@ -26,7 +26,7 @@ use crate::check::verdict::Verdict;
 use crate::human;
 use crate::units::{Amount, print_duration, print_rate};
 
-/// A floor may be missed by this part: service comes in requests, not in a stream.
+/// A floor may be missed by this part and a request: service comes in requests, not in a stream.
 const FLOOR_SLACK: f64 = 0.05;
 
 /// Requests of which one may take longer than the goal.
@@ -122,19 +122,27 @@ fn goal(goal: Span, summary: &TenantSummary) -> Promise {
 }
 
 fn floors(floor: Floor, summary: &TenantSummary) -> Vec<Promise> {
-    let kinds: [(Amount, u64, fn(&IntervalSummary) -> u64); 2] = [
-        (Amount::Requests(floor.rate_iops), floor.rate_iops, |entry| entry.requests),
-        (Amount::Bytes(floor.rate_bytes), floor.rate_bytes, |entry| {
-            entry.read_bytes + entry.write_bytes
-        }),
-    ];
-    let promised = kinds.into_iter().filter(|(_, rate, _)| *rate > 0);
+    let traffic = &summary.traffic;
+    let request_bytes = traffic.bytes as f64 / traffic.requests.max(1) as f64;
+    let requests = (
+        Amount::Requests(floor.rate_iops),
+        Rate { per_second: floor.rate_iops as f64, request: 1.0, served: |entry| entry.requests },
+    );
+    let bytes = (
+        Amount::Bytes(floor.rate_bytes),
+        Rate {
+            per_second: floor.rate_bytes as f64,
+            request: request_bytes,
+            served: |entry| entry.read_bytes + entry.write_bytes,
+        },
+    );
+    let promised = [requests, bytes].into_iter().filter(|(_, rate)| rate.per_second > 0.0);
     promised
-        .map(|(amount, rate, served)| {
-            let kept = kept_part(rate as f64, served, &summary.traffic.series);
-            let found = match kept {
-                Some(kept) => {
-                    let part = human::percent(kept.min(1.0));
+        .map(|(amount, rate)| {
+            let least = rate.least(&traffic.series);
+            let found = match least {
+                Some(least) => {
+                    let part = human::percent(least.served.min(1.0));
                     format!("{part} of it while it had work waiting")
                 }
                 None => "it never waited for long".to_owned(),
@@ -142,24 +150,48 @@ fn floors(floor: Floor, summary: &TenantSummary) -> Vec<Promise> {
             Promise {
                 tenant: Some(summary.name.clone()),
                 what: format!("floor of {}", print_rate(amount)),
-                is_kept: kept.is_none_or(|kept| kept >= 1.0 - FLOOR_SLACK),
+                is_kept: least.is_none_or(|least| least.and_a_request >= 1.0 - FLOOR_SLACK),
                 found,
             }
         })
         .collect()
 }
 
-/// The least part of the floor that was served in an interval throughout which requests waited;
-/// none if there is no such interval.
-fn kept_part(
-    rate: f64,
+/// A floor in requests or bytes.
+struct Rate {
+    per_second: f64,
+    /// What one request counts.
+    request: f64,
+    /// What was served in an interval.
     served: fn(&IntervalSummary) -> u64,
-    series: &[IntervalSummary],
-) -> Option<f64> {
-    let mut least: Option<f64> = None;
+}
+
+/// Service of one interval, as a part of the floor.
+#[derive(Clone, Copy)]
+struct Part {
+    served: f64,
+    /// With the request that was under way at the interval's end.
+    and_a_request: f64,
+}
+
+impl Rate {
+    /// The least part of the floor that was served in an interval throughout which requests
+    /// waited; none if there is no such interval.
+    fn least(&self, series: &[IntervalSummary]) -> Option<Part> {
+        let parts = waited_through(series).map(|entry| {
+            let promised = self.per_second * entry.length.as_secs_f64();
+            let served = (self.served)(entry) as f64;
+            Part { served: served / promised, and_a_request: (served + self.request) / promised }
+        });
+        parts.min_by(|a, b| a.and_a_request.total_cmp(&b.and_a_request))
+    }
+}
+
+/// The intervals throughout which requests surely waited, the last first.
+fn waited_through(series: &[IntervalSummary]) -> impl Iterator<Item = &IntervalSummary> {
     // From when on requests were waiting that ended in this interval or a later one.
     let mut waiting_since = Span(u64::MAX);
-    for entry in series.iter().rev() {
+    series.iter().rev().filter(move |entry| {
         let end = entry.start.0 + entry.length.0;
         // What ended in an interval may have ended at its beginning: for the interval itself half
         // of the requests must have waited for all of it, for earlier ones until it began.
@@ -167,12 +199,8 @@ fn kept_part(
         if entry.requests > 0 {
             waiting_since = waiting_since.min(waited_before);
         }
-        if entry.start >= waiting_since && entry.length > Span::ZERO {
-            let part = served(entry) as f64 / entry.length.as_secs_f64() / rate;
-            least = Some(least.map_or(part, |least| least.min(part)));
-        }
-    }
-    least
+        entry.start >= waiting_since && entry.length > Span::ZERO
+    })
 }
 
 #[cfg(test)]
@@ -214,7 +242,8 @@ mod tests {
         assert_eq!(verdict(&[(5, 10), (0, 0), (5, 900)]), never, "it asked for no more");
         let part = |part: &str| format!("{part} of it while it had work waiting");
         assert_eq!(verdict(&[(5, 10), (100, 1_000)]), (true, part("100%")));
-        assert_eq!(verdict(&[(5, 10), (96, 1_000)]), (true, part("96%")));
+        assert_eq!(verdict(&[(5, 10), (94, 1_000)]), (true, part("94%")), "and a request");
+        assert_eq!(verdict(&[(5, 10), (93, 1_000)]), (false, part("93%")));
         assert_eq!(verdict(&[(250, 1_500), (80, 1_500), (300, 1_500)]), (false, part("80%")));
     }
 
@@ -229,7 +258,9 @@ mod tests {
     #[test]
     fn floors_in_requests_and_bytes_are_two_promises() {
         let floor = Floor { rate_iops: 100, rate_bytes: 100 * 8192 };
-        let promises = floors(floor, &tenant(&[(100, 1_000)]));
+        let mut tenant = tenant(&[(100, 1_000)]);
+        (tenant.traffic.requests, tenant.traffic.bytes) = (100, 100 * 4096);
+        let promises = floors(floor, &tenant);
         let kept: Vec<bool> = promises.iter().map(|promise| promise.is_kept).collect();
         assert_eq!(kept, [true, false], "half of the bytes");
         assert_eq!(promises[1].what, "floor of 800 KiB/s");

@@ -88,6 +88,36 @@ fn a_storage_that_cannot_carry_the_load_breaks_the_promise() {
     assert!(output.contains("worse"), "{output}");
 }
 
+/// The policy with what `db` is promised.
+fn promising(promise: &str) -> Scratch {
+    let scratch = stage();
+    let policy = POLICY.replace("share = 4", &format!("share = 0.1\n{promise}"));
+    std::fs::write(scratch.join("policy.toml"), policy).expect("write the policy");
+    scratch
+}
+
+#[test]
+fn a_floor_is_kept_where_the_storage_has_room_for_it_and_broken_where_not() {
+    // `db` asks for 200 requests in a second, and so does `backup`.
+    let scratch = promising("floor = \"180 iops\"");
+    let (_, output) = plan(&scratch, &[&["--backend", "fixed=4ms"], &MAPS[..]].concat());
+    assert!(output.contains("kept  db: floor of 180 iops: "), "250 in a second: {output}");
+    assert!(output.contains("kept  the floors fit the devices"), "{output}");
+    assert!(output.contains("DEVICE     CAPACITY  RESERVED"), "{output}");
+    let (code, output) = plan(&scratch, &[&["--backend", "fixed=8ms"], &MAPS[..]].concat());
+    assert!(output.contains("BROKEN  db: floor of 180 iops: "), "125 in a second: {output}");
+    assert_eq!(code, Some(1), "{output}");
+}
+
+#[test]
+fn a_latency_goal_is_kept_beside_a_tenant_that_floods_the_storage() {
+    let scratch = promising("latency = \"50 ms\"");
+    let (_, output) = plan(&scratch, &[&["--backend", "fixed=4ms"], &MAPS[..]].concat());
+    assert!(output.contains("kept  db: latency of 50 ms: "), "{output}");
+    let (_, output) = plan(&scratch, &[&["--backend", "fixed=60ms"], &MAPS[..]].concat());
+    assert!(output.contains("BROKEN  db: latency of 50 ms: "), "{output}");
+}
+
 #[test]
 fn the_present_policy_may_be_simulated_for_comparison() {
     let scratch = stage();
