@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::harness::client::{fio_verify, nbdcopy};
@@ -125,19 +127,22 @@ fn a_gate_killed_on_its_embedded_disk_loses_nothing_acknowledged() {
 /// Writes on a connection until it breaks, again and again, and then checks every block.
 pub(crate) fn kill_the_gate_under_writes(mut gate: Gate) {
     let target = gate.plain("disk");
+    let acknowledged = Arc::new(AtomicU64::new(0));
+    let mut book = Book { acknowledged: Arc::clone(&acknowledged), ..Book::default() };
     let writer = std::thread::spawn(move || {
-        let mut book = Book::default();
         for _ in 0..4 {
             book.write_until_cut(&target);
         }
         (book, target)
     });
     for _ in 0..4 {
-        std::thread::sleep(Duration::from_millis(400));
+        let before = acknowledged.load(Ordering::Relaxed);
+        let is_writing = || (acknowledged.load(Ordering::Relaxed) > before + 100).then_some(());
+        wait_for("the writer to get to work", is_writing);
+        std::thread::sleep(Duration::from_millis(200));
         gate.kill_and_restart();
     }
     let (book, target) = writer.join().expect("the writer ends by itself");
-    assert!(book.acknowledged > 500, "only {} writes were acknowledged", book.acknowledged);
     book.check(&target);
 }
 
@@ -150,7 +155,7 @@ struct Book {
     /// By block: seeds of content, the acknowledged one first.
     possible: BTreeMap<u64, Vec<u64>>,
     written: u64,
-    acknowledged: u64,
+    acknowledged: Arc<AtomicU64>,
 }
 
 impl Book {
@@ -181,12 +186,12 @@ impl Book {
             assert_eq!(error, 0, "a write failed while the gate stood");
             let block = in_flight.remove(&seed).expect("an answer to what was asked");
             self.possible.insert(block, vec![seed]);
-            self.acknowledged += 1;
+            self.acknowledged.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     fn check(&self, target: &Target) {
-        let mut client = Client::open(target);
+        let mut client = wait_for("a gate to connect to", || reconnect(target));
         client.ask(Request { command: FLUSH, ..Request::default() }, &[]);
         assert_eq!(client.acknowledgement(), Ok(()));
         for (block, seeds) in &self.possible {

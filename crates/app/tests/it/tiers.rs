@@ -347,8 +347,8 @@ fn tiers_in_the_wrong_order_are_refused_until_they_are_put_right() {
 
     gate.write_policy(&policy_over(&[&fast, &slow], ""));
     gate.kill_and_restart();
-    let advice = "it is tier 1 of the volume, counted from 0 for the slowest, and listed as tier 0; \
-                  list it there";
+    let advice = "it is tier 1 of the volume, counted from 0 for the slowest, and listed as \
+                  tier 0; list it there";
     wait_for("the refusal", || trouble(&gate).contains(advice).then_some(()));
     assert!(Client::try_open(&gate.plain("disk")).is_none(), "clients are refused");
 

@@ -220,8 +220,8 @@ impl Keeper {
     }
 }
 
-/// Locks a file that is a tier: two gates would move each other's extents away. The kernel may still
-/// be at work for a gate that was killed, and keeps its lock until it is done.
+/// Locks a file that is a tier: two gates would move each other's extents away. The kernel may be
+/// at work for a gate that was killed, and keeps its lock until it is done.
 async fn lock(disk: &FileDisk) -> io::Result<()> {
     let patient_until = Instant::now() + LOCK_PATIENCE;
     loop {
