@@ -21,6 +21,9 @@ fn floors_are_met_by_mclock() {
     let rates = run.run(Span::from_secs(20));
     assert!(rates[0][0] > 297.0, "{rates:.1?}");
     assert!((rates[1][0] - 20.0).abs() < 0.5, "its own limit, without another above: {rates:.1?}");
+    let throttled: Vec<Span> = run.report().tenants.iter().map(|tenant| tenant.throttled).collect();
+    assert!(throttled[1] > Span::from_secs(20 * 60), "most of its 64 requests, most of the time");
+    assert_eq!([throttled[0], throttled[2]], [Span::ZERO; 2], "no limit");
     for rates in &rates[2..] {
         assert!((rates[0] / (680.0 / 7.0) - 1.0).abs() < 0.02, "the rest by weight: {rates:.1?}");
     }

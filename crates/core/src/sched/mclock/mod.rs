@@ -49,7 +49,7 @@ use super::tag::{Scale, Tag};
 use super::{Next, Scheduler, Share};
 use crate::id::TenantId;
 use crate::ticket::{Cost, Ticket};
-use crate::time::Nanos;
+use crate::time::{Nanos, Span};
 
 pub use clock::Amount;
 use clock::Clocks;
@@ -106,6 +106,11 @@ struct Client {
     finish: Tag,
     /// P of the head.
     start: Tag,
+    /// Whether its limit holds the head.
+    is_throttled: bool,
+    /// Request-time that its limit has held, until `changed`.
+    throttled: Span,
+    changed: Nanos,
 }
 
 /// A queued ticket.
@@ -137,7 +142,16 @@ impl Client {
             lead_max: Scale::new(share.weight_milli).advance(LEAD_MAX),
             finish: Tag(0),
             start: Tag(0),
+            is_throttled: false,
+            throttled: Span::ZERO,
+            changed: Nanos::ZERO,
         }
+    }
+
+    /// Request-time that its limit has held by now, with so many requests waiting since `changed`.
+    fn throttled(&self, now: Nanos, waiting: u32) -> Span {
+        let waiting = if self.is_throttled { u64::from(waiting) } else { 0 };
+        self.throttled + Span(now.since(self.changed).0.saturating_mul(waiting))
     }
 }
 
@@ -167,14 +181,24 @@ impl Mclock {
         let index = ticket.tenant.index();
         assert!(index < self.clients.len(), "a tenant is configured before it sends");
         self.arrivals += 1;
+        self.account(now, index);
         self.queues.push(index, Queued { ticket, elsewhere, at: now, arrival: self.arrivals });
         if self.queues.len_of(index) == 1 {
             self.place_head(now, ticket.tenant.0);
         }
     }
 
+    /// Brings the tenant's throttled time up to now; to be called before its queue changes.
+    fn account(&mut self, now: Nanos, index: usize) {
+        let client = &mut self.clients[index];
+        client.throttled = client.throttled(now, self.queues.len_of(index));
+        client.changed = now;
+    }
+
     /// Gives the ticket at the head of the tenant's queue its tags and its places.
     fn place_head(&mut self, now: Nanos, tenant: u32) {
+        self.account(now, tenant as usize);
+        self.clients[tenant as usize].is_throttled = false;
         let Some(head) = self.queues.front(tenant as usize) else {
             self.due.remove(tenant);
             self.limited.remove(tenant);
@@ -195,6 +219,7 @@ impl Mclock {
         }
         match allowed_at {
             Some(at) if at > now => {
+                client.is_throttled = true;
                 self.limited.set(tenant, (at, head.arrival));
                 self.turns.remove(tenant);
             }
@@ -210,6 +235,8 @@ impl Mclock {
         while let Some(((at, arrival), tenant)) = self.limited.peek()
             && at <= now
         {
+            self.account(now, tenant as usize);
+            self.clients[tenant as usize].is_throttled = false;
             self.limited.remove(tenant);
             self.turns.set(tenant, Key::new(self.clients[tenant as usize].start, arrival));
         }
@@ -234,6 +261,7 @@ impl Mclock {
 
     fn dispatch(&mut self, now: Nanos, tenant: u32, phase: Phase) -> Next {
         let index = tenant as usize;
+        self.account(now, index);
         let served = self.queues.pop(index).expect("a tenant in a heap has a head");
         let client = &mut self.clients[index];
         client.limit.advance(now, served.in_all());
@@ -293,6 +321,9 @@ impl Scheduler for Mclock {
             limit: Clocks::of_limit(share.limit).continuing(&before.limit),
             finish: before.finish,
             start: before.start,
+            is_throttled: before.is_throttled,
+            throttled: before.throttled,
+            changed: before.changed,
             ..Client::new(share)
         };
         self.place_head(now, tenant.0);
@@ -301,6 +332,7 @@ impl Scheduler for Mclock {
     fn withdraw(&mut self, now: Nanos, ticket: Ticket) -> bool {
         let index = ticket.tenant.index();
         let same_slot = |queued: &Queued| queued.ticket.slot == ticket.slot;
+        self.account(now, index);
         let found = self.queues.remove(index, same_slot, |_, _| ()).is_some();
         if found {
             self.place_head(now, ticket.tenant.0);
@@ -308,6 +340,8 @@ impl Scheduler for Mclock {
         found
     }
 
+    /// Time that the tickets drained have waited since their queue last changed is not counted as
+    /// throttled.
     fn drain(&mut self) -> Vec<Ticket> {
         let mut drained = Vec::with_capacity(self.queues.len());
         for index in 0..self.clients.len() {
@@ -321,6 +355,12 @@ impl Scheduler for Mclock {
 
     fn queued(&self) -> usize {
         self.queues.len()
+    }
+
+    fn throttled(&self, now: Nanos, tenant: TenantId) -> Span {
+        let index = tenant.index();
+        let client = self.clients.get(index);
+        client.map_or(Span::ZERO, |client| client.throttled(now, self.queues.len_of(index)))
     }
 
     fn depth_now(&self) -> u64 {
