@@ -6,6 +6,7 @@
 mod allocation;
 mod churn;
 mod closed_loop;
+mod control;
 mod edf_deadlines;
 mod limits;
 mod mclock_rates;

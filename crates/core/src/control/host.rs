@@ -1,0 +1,137 @@
+//! The host's side: what waits, what is at the device, and how much may be.
+//!
+//! ```text
+//!   arrived --> queue --next, while a slot is free--> device --finished--> counted
+//!                          ^
+//!               decide: slots and order, once each period
+//! ```
+//!
+//! It holds no payload and performs nothing: the driver sends what [`Host::next`] gives it.
+
+use super::Decision;
+use super::monitor::Monitor;
+use super::order::{LocalQueue, Order, Waiting};
+use super::summary::{FLOWS_MAX, HostId, Summary};
+use super::target::Target;
+use crate::id::TenantId;
+use crate::time::{Nanos, Span};
+
+/// One host before a shared device.
+#[derive(Clone, Debug)]
+pub struct Host {
+    id: HostId,
+    tenants: Vec<Tenant>,
+    queue: LocalQueue,
+    slots: u32,
+    order: Order,
+    outstanding: u32,
+}
+
+#[derive(Clone, Debug)]
+struct Tenant {
+    weight_milli: u32,
+    target: Option<Target>,
+    monitor: Monitor,
+}
+
+/// A request that was sent to the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// What waited.
+    pub waiting: Waiting,
+    /// When it was sent.
+    pub dispatch: Nanos,
+}
+
+impl Host {
+    /// A host without tenants, with these slots until the first decision.
+    pub fn new(id: HostId, slots: u32) -> Self {
+        let (tenants, queue) = (Vec::new(), LocalQueue::default());
+        Self { id, tenants, queue, slots, order: Order::Arrival, outstanding: 0 }
+    }
+
+    /// Adds the next tenant, and says which it is; at most [`FLOWS_MAX`].
+    pub fn add_tenant(&mut self, weight_milli: u32, target: Option<Target>) -> TenantId {
+        assert!(self.tenants.len() < FLOWS_MAX, "a summary has no room for another tenant");
+        let tenant = TenantId(u32::try_from(self.tenants.len()).expect("below FLOWS_MAX"));
+        self.tenants.push(Tenant { weight_milli, target, monitor: Monitor::new(tenant) });
+        self.queue.configure(tenant, target);
+        tenant
+    }
+
+    /// A request arrived.
+    pub fn arrived(&mut self, now: Nanos, tenant: TenantId, tag: u32) {
+        self.tenants[tenant.index()].monitor.arrived(now);
+        self.queue.push(Waiting { tag, tenant, arrival: now });
+    }
+
+    /// The request to send to the device now, if a slot is free; to be asked again until none.
+    pub fn next(&mut self, now: Nanos) -> Option<Sent> {
+        if self.outstanding >= self.slots {
+            return None;
+        }
+        let waiting = self.queue.pop(now, self.order)?;
+        self.outstanding += 1;
+        self.tenants[waiting.tenant.index()].monitor.dispatched(now, waiting.arrival);
+        Some(Sent { waiting, dispatch: now })
+    }
+
+    /// The device finished a request.
+    pub fn finished(&mut self, now: Nanos, sent: &Sent) {
+        self.outstanding -= 1;
+        let tenant = &mut self.tenants[sent.waiting.tenant.index()];
+        let target = tenant.target.as_ref();
+        tenant.monitor.completed(now, sent.waiting.arrival, sent.dispatch, target);
+    }
+
+    /// Ends a period.
+    pub fn summarise(&mut self, now: Nanos, number: u64, period: Span) -> Summary {
+        let flows = self.tenants.iter_mut().map(|tenant| {
+            let mut flow = tenant.monitor.close(now, period);
+            (flow.weight_milli, flow.target) = (tenant.weight_milli, tenant.target);
+            flow
+        });
+        Summary { host: self.id, period: number, flows: flows.collect() }
+    }
+
+    /// Puts a decision in force.
+    pub fn decide(&mut self, decision: &Decision) {
+        self.slots = decision.slots;
+        self.order = decision.order;
+    }
+
+    /// Requests at the device.
+    pub fn outstanding(&self) -> u32 {
+        self.outstanding
+    }
+
+    /// Requests that wait for a slot.
+    pub fn queued(&self) -> usize {
+        self.queue.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_than_the_slots_are_at_the_device_and_shrinking_calls_nothing_back() {
+        let mut host = Host::new(HostId(1), 2);
+        let tenant = host.add_tenant(1000, None);
+        (0..5).for_each(|tag| host.arrived(Nanos(u64::from(tag)), tenant, tag));
+        let sent: Vec<Sent> = std::iter::from_fn(|| host.next(Nanos(10))).collect();
+        assert_eq!(sent.iter().map(|sent| sent.waiting.tag).collect::<Vec<_>>(), [0, 1]);
+        let fewer = Decision { slots: 1, order: Order::Arrival, slots_all: 4, unmet: Vec::new() };
+        host.decide(&fewer);
+        host.finished(Nanos(20), &sent[0]);
+        assert_eq!((host.next(Nanos(20)), host.outstanding()), (None, 1));
+        host.finished(Nanos(30), &sent[1]);
+        assert_eq!(host.next(Nanos(30)).map(|sent| sent.waiting.tag), Some(2));
+        let summary = host.summarise(Nanos(40), 7, Span(40));
+        let flow = summary.flows[0];
+        assert_eq!((flow.arrivals, flow.dispatches, flow.completions), (5, 3, 2));
+        assert_eq!((flow.queued, flow.outstanding), (2, 1));
+        assert_eq!(host.queued(), 2);
+    }
+}

@@ -1,0 +1,105 @@
+//! Response times across hosts that share a device: each host decides how much it may have there.
+//!
+//! No central scheduler and no help of the device. Each period every host sums up what it saw (a
+//! [`summary::Summary`]), all get each other's, and each decides alone how many requests it may
+//! have at the device at once: its slots. Equal summaries give equal decisions, so that nobody has
+//! to be asked.
+//!
+//! ```text
+//!  host 0   requests -> [order] --slots--+
+//!             ^ monitor                  |        device
+//!             +-- summary --> step --> slots      L(N) = a + bN
+//!  host 1   requests -> [order] --slots--+
+//! ```
+//!
+//! | file | what | source |
+//! |---|---|---|
+//! | [`window`] | request windows, RW(D) | Jin, Chase and Kaur, SIGMETRICS 2004 |
+//! | [`parda`] | a window for each host by its own latency | PARDA, FAST 2009 |
+//! | [`drg`] | slots by need: as published, and repaired | Liu, Xu and Yang, 2011 |
+//! | [`slack`] | a learned device, the strictest targets first | this project |
+//!
+//! [`target`] says what is promised, [`host`] and [`monitor`] what is measured, [`peers`] whose word counts,
+//! [`latency`] what the device is believed to do, [`order`] who goes next inside a host, and
+//! [`watch`] whose target cannot be met.
+
+pub mod drg;
+pub mod host;
+pub mod latency;
+pub mod monitor;
+pub mod order;
+pub mod parda;
+pub mod peers;
+pub mod slack;
+pub mod summary;
+pub mod target;
+pub mod watch;
+pub mod window;
+
+use crate::time::{Nanos, Span};
+use order::Order;
+use peers::Known;
+use summary::{FlowId, FlowSummary, HostId};
+
+/// Decides a host's slots once each period. See the [module](self).
+pub trait Controller {
+    /// Time between two steps, the same at every host.
+    fn period(&self) -> Span;
+
+    /// Decides what holds until the next step.
+    fn step(&mut self, view: &View<'_>) -> Decision;
+}
+
+impl<C: Controller + ?Sized> Controller for Box<C> {
+    fn period(&self) -> Span {
+        (**self).period()
+    }
+
+    fn step(&mut self, view: &View<'_>) -> Decision {
+        (**self).step(view)
+    }
+}
+
+/// What a host knows when it decides.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// The host that decides.
+    pub own: HostId,
+    /// When.
+    pub now: Nanos,
+    /// The summaries in use, one per host and by host, its own among them.
+    pub known: &'a [Known],
+}
+
+impl View<'_> {
+    /// Every tenant at every host, by flow.
+    pub fn flows(&self) -> impl Iterator<Item = (FlowId, &FlowSummary)> {
+        self.known.iter().flat_map(|Known { summary, .. }| {
+            summary.flows.iter().map(|flow| {
+                let id = FlowId { host: summary.host, tenant: flow.tenant };
+                (id, flow)
+            })
+        })
+    }
+}
+
+/// What a host does until the next step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// Requests that it may have at the device at once, at least 1. Those beyond are never called
+    /// back; the host waits until enough are done.
+    pub slots: u32,
+    /// Which of the requests that wait goes next.
+    pub order: Order,
+    /// Requests that all hosts together are meant to have at the device; zero if nobody knows.
+    pub slots_all: u32,
+    /// Targets that cannot be met, of any host, by flow.
+    pub unmet: Vec<FlowId>,
+}
+
+/// A number of slots from a quantity: rounded to the nearest, and at least 1.
+pub(crate) fn whole_slots(quantity: f64) -> u32 {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped before")]
+    let whole = quantity.round().clamp(1.0, f64::from(u32::MAX)) as u32;
+    whole
+}

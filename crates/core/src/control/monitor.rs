@@ -1,0 +1,160 @@
+//! What a host counts of each tenant in a period, and how many requests it expects next.
+//!
+//! Expected arrivals: the greater of a fast and a slow exponential average of the arrival rate. The
+//! fast one sees a burst within a period or two; the slow one keeps a lull between two bursts from
+//! being taken for the end. Their time constants are in seconds, whatever the period.
+
+use super::summary::FlowSummary;
+use super::target::Target;
+use crate::id::TenantId;
+use crate::time::{Nanos, Span};
+
+/// Time constants of the two averages of the arrival rate.
+const FAST: Span = Span::from_millis(200);
+const SLOW: Span = Span::from_millis(2_000);
+
+/// The counters of one tenant at one host.
+#[derive(Clone, Debug)]
+pub struct Monitor {
+    tenant: TenantId,
+    /// The period under way; what is counted at its end alone stays zero until then.
+    current: FlowSummary,
+    outstanding: u32,
+    /// Until when the time integral of outstanding requests is complete.
+    integrated: Nanos,
+    queued: u32,
+    /// Sum of the arrival instants of the queued requests.
+    queued_arrivals_ns: u128,
+    /// Arrivals per second, fast and slow; none before the first period.
+    rates: Option<[f64; 2]>,
+}
+
+impl Monitor {
+    /// Nothing counted yet.
+    pub fn new(tenant: TenantId) -> Self {
+        Self {
+            tenant,
+            current: FlowSummary::default(),
+            outstanding: 0,
+            integrated: Nanos::ZERO,
+            queued: 0,
+            queued_arrivals_ns: 0,
+            rates: None,
+        }
+    }
+
+    /// A request arrived, and waits.
+    pub fn arrived(&mut self, now: Nanos) {
+        self.current.arrivals += 1;
+        self.queued += 1;
+        self.queued_arrivals_ns += u128::from(now.0);
+    }
+
+    /// A request went to the device.
+    pub fn dispatched(&mut self, now: Nanos, arrival: Nanos) {
+        self.integrate(now);
+        self.outstanding += 1;
+        self.current.dispatches += 1;
+        self.queued -= 1;
+        self.queued_arrivals_ns -= u128::from(arrival.0);
+    }
+
+    /// The device finished a request.
+    pub fn completed(
+        &mut self,
+        now: Nanos,
+        arrival: Nanos,
+        dispatch: Nanos,
+        target: Option<&Target>,
+    ) {
+        self.integrate(now);
+        self.outstanding -= 1;
+        self.current.completions += 1;
+        self.current.device_time += now.since(dispatch);
+        let response = now.since(arrival);
+        self.current.response_time += response;
+        let is_late = target.is_some_and(|target| response > target.latency_max);
+        self.current.late += u32::from(is_late);
+    }
+
+    /// Ends the period: its counters, and the state at its end.
+    pub fn close(&mut self, now: Nanos, period: Span) -> FlowSummary {
+        self.integrate(now);
+        let mut summary = std::mem::take(&mut self.current);
+        summary.tenant = self.tenant;
+        summary.outstanding = self.outstanding;
+        summary.queued = self.queued;
+        let age_ns = u128::from(self.queued) * u128::from(now.0) - self.queued_arrivals_ns;
+        summary.queued_age = Span(u64::try_from(age_ns).unwrap_or(u64::MAX));
+        summary.expected_per_s = self.expect(summary.arrivals, period);
+        summary
+    }
+
+    fn integrate(&mut self, now: Nanos) {
+        let slot_ns = now.since(self.integrated).0.saturating_mul(u64::from(self.outstanding));
+        self.current.slot_time += Span(slot_ns);
+        self.integrated = now;
+    }
+
+    /// Takes a period's arrivals into the averages.
+    fn expect(&mut self, arrivals: u32, period: Span) -> u32 {
+        let rate = f64::from(arrivals) / period.as_secs_f64();
+        let mut rates = self.rates.unwrap_or([rate; 2]);
+        for (average, constant) in rates.iter_mut().zip([FAST, SLOW]) {
+            let part = period.0 as f64 / (period.0 + constant.0) as f64;
+            *average += part * (rate - *average);
+        }
+        self.rates = Some(rates);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+        let expected = rates[0].max(rates[1]).ceil() as u32;
+        expected
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at_ms(ms: u64) -> Nanos {
+        Nanos::ZERO + Span::from_millis(ms)
+    }
+
+    #[test]
+    fn a_period_is_counted_and_the_next_begins_from_its_state() {
+        let target = Target::mean(Span::from_millis(60), Span::from_secs(1));
+        let mut monitor = Monitor::new(TenantId(3));
+        for ms in [0, 10, 20] {
+            monitor.arrived(at_ms(ms));
+        }
+        monitor.dispatched(at_ms(20), at_ms(0));
+        monitor.dispatched(at_ms(40), at_ms(10));
+        monitor.completed(at_ms(70), at_ms(0), at_ms(20), Some(&target));
+        let summary = monitor.close(at_ms(100), Span::from_millis(100));
+        assert_eq!((summary.arrivals, summary.dispatches, summary.completions), (3, 2, 1));
+        assert_eq!((summary.late, summary.outstanding, summary.queued), (1, 1, 1));
+        assert_eq!(summary.device_time, Span::from_millis(50));
+        assert_eq!(summary.response_time, Span::from_millis(70));
+        assert_eq!(summary.slot_time, Span::from_millis(50 + 60));
+        assert_eq!(summary.queued_age, Span::from_millis(80));
+        assert_eq!((summary.tenant, summary.expected_per_s), (TenantId(3), 30));
+
+        let next = monitor.close(at_ms(200), Span::from_millis(100));
+        assert_eq!((next.arrivals, next.outstanding, next.queued), (0, 1, 1));
+        assert_eq!(next.slot_time, Span::from_millis(100));
+        assert_eq!(next.queued_age, Span::from_millis(180));
+    }
+
+    #[test]
+    fn a_burst_is_expected_at_once_and_a_lull_is_not_trusted() {
+        let mut monitor = Monitor::new(TenantId(0));
+        let mut period = |arrivals: u32| {
+            (0..arrivals).for_each(|_| monitor.current.arrivals += 1);
+            monitor.close(Nanos::ZERO, Span::from_millis(100)).expected_per_s
+        };
+        (0..50).for_each(|_| assert_eq!(period(20), 200));
+        assert!(period(60) > 300);
+        (0..20).for_each(|_| assert!(period(60) <= 600));
+        // A tenth of a second without arrivals out of the blue.
+        assert!(period(0) > 300);
+    }
+}

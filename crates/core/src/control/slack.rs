@@ -1,0 +1,266 @@
+//! Ours: as deep a queue at the device as the strictest target bears, and what is short is short
+//! for the loosest.
+//!
+//! Ten times a second every host computes the same from the same summaries:
+//!
+//! 1. **The device.** `L(N) = a + bN`, learned online ([`super::latency`]). From a model, not from
+//!    the latency last seen: that one was caused by decisions up to a latency ago, and a controller
+//!    that chases it at this pace oscillates.
+//! 2. **The depth.** `U` slots for all together, so that `L(U)` is at most 0.85 of the strictest
+//!    target. A target that even one slot per host would miss is out of reach: it is left out, and
+//!    served like none, so that it throttles nobody in vain.
+//! 3. **The use.** What each flow will have at the device: what it has there now or, if more, its
+//!    expected arrivals times the latency; and what waits.
+//! 4. **Slack.** While all uses together fit into U, nobody is held back: every flow may have its
+//!    own use and all that is free besides. Idle slots of one are there for any other at once.
+//! 5. **Shortage.** Otherwise all of U will be in use, and what a flow needs is taken at `L(U)`: at
+//!    the latency of the moment it would chase its own wake. Flows are served whole, the strictest
+//!    target first, of equals the smallest first; one that does not fit is passed over. Those
+//!    passed over share what is left in proportion to their needs. So few flows lose, those with
+//!    the most room to lose, and the same ones in the next period, until the shortage is over.
+//! 6. **Trim.** Caps are bounds; the flows served whole leave some of theirs unused. While somebody
+//!    waits, what is left for those passed over grows by a part of what N lacks to U; and while N
+//!    exceeds U by more than a tenth, less is divided.
+//!
+//! ```text
+//!   uses 60 + 50 + 80 <= U = 320      caps 190, 180, 210: nobody notices
+//!   uses 60 + 50 + 150 + 140 > 320    by target: 60, 50, 140 whole; the fourth has 70 of its 150
+//! ```
+//!
+//! Inside a host requests go by deadline, hopeless ones last ([`super::order`]).
+//!
+//! Sources: the learned line is BASIL's (FAST 2010); serving whole as many as fit is the rule of
+//! Moore (Management Science 15(1), 1968) applied to flows, as DRG does in effect; caps that lend
+//! what is idle are those of borrowing in [`super::drg`]. Why it converges and how fast is in
+//! `docs/response-times.md`.
+
+use super::latency::{Estimator, Line};
+use super::order::Order;
+use super::summary::{FlowId, FlowSummary};
+use super::watch::Watch;
+use super::{Controller, Decision, View, whole_slots};
+use crate::time::Span;
+
+/// How it decides.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SlackOptions {
+    /// Time between steps.
+    pub period: Span,
+    /// Part of the strictest target that the device may take, above 0 and at most 1.
+    pub device_part: f64,
+    /// Part of the time left beside the device's latency that a request may wait, in thousandths.
+    pub patience_milli: u16,
+    /// Slots of each host until the device is known.
+    pub slots_first: u32,
+    /// The most slots for all together, as when nobody has a target.
+    pub slots_max: f64,
+}
+
+impl Default for SlackOptions {
+    fn default() -> Self {
+        Self {
+            period: Span::from_millis(100),
+            device_part: 0.85,
+            patience_milli: 500,
+            slots_first: 64,
+            slots_max: 4096.0,
+        }
+    }
+}
+
+/// Part of what N lacks to U by which the trim moves in a period.
+const TRIM_GAIN: f64 = 0.1;
+
+/// Bounds of the trim, in parts of U.
+const TRIM: (f64, f64) = (-0.3, 1.0);
+
+/// Part of U beyond which what N exceeds is taken from what flows are served whole from.
+const OVERSHOOT: f64 = 1.1;
+
+/// What those passed over share at least, in parts of U.
+const FLOOR: f64 = 0.05;
+
+/// Our controller. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct Slack {
+    options: SlackOptions,
+    estimator: Estimator,
+    watch: Watch,
+    /// Added to what is left for those passed over, in parts of U.
+    trim: f64,
+}
+
+/// What one flow asks.
+#[derive(Clone, Copy, Debug)]
+struct Ask {
+    id: FlowId,
+    /// The strictest latency first; infinite without a target, or with one out of reach.
+    bound_s: f64,
+    /// Slots that it will use while nobody is held back.
+    free: f64,
+    /// Slots that it needs to be served whole while all of U is in use.
+    whole: f64,
+    is_waiting: bool,
+}
+
+impl Slack {
+    /// A controller that has seen nothing yet.
+    pub fn new(options: SlackOptions) -> Self {
+        Self { options, estimator: Estimator::default(), watch: Watch::default(), trim: 0.0 }
+    }
+
+    /// What the device is believed to do; nothing before the first sample.
+    pub fn line(&self) -> Option<Line> {
+        self.estimator.line()
+    }
+
+    /// The latency that a flow lets the device have, in seconds; infinite if there is none, or if
+    /// `least` slots would already be too many.
+    fn bound_s(&self, line: Line, flow: &FlowSummary, least: f64) -> f64 {
+        let bound_s = flow.target.map_or(f64::INFINITY, |target| target.device_latency_max_s());
+        let is_reachable = self.options.device_part * bound_s >= line.latency_s(least);
+        if is_reachable { bound_s } else { f64::INFINITY }
+    }
+
+    /// The slots of each ask, in the same order.
+    fn divide(&mut self, asks: &[Ask], slots_all: f64, in_use: f64) -> Vec<f64> {
+        let used: f64 = asks.iter().map(|ask| ask.free).sum();
+        if used <= slots_all {
+            self.trim = 0.0;
+            return asks.iter().map(|ask| ask.free + slots_all - used).collect();
+        }
+        let mut order: Vec<usize> = (0..asks.len()).collect();
+        order.sort_by(|&left, &right| {
+            let (left, right) = (&asks[left], &asks[right]);
+            let by_target = left.bound_s.total_cmp(&right.bound_s);
+            by_target.then(left.whole.total_cmp(&right.whole)).then(left.id.cmp(&right.id))
+        });
+        // Served whole means not held back at all: its cap is U.
+        let mut caps = vec![slots_all; asks.len()];
+        // More at the device than meant to be is a line believed too flat, or a burst: who is served
+        // whole is not held back by a cap, so fewer are.
+        let mut left = slots_all - (in_use - OVERSHOOT * slots_all).max(0.0);
+        let mut passed_over = Vec::new();
+        for index in order {
+            if asks[index].whole <= left {
+                left -= asks[index].whole;
+            } else {
+                passed_over.push(index);
+            }
+        }
+        if passed_over.iter().any(|index| asks[*index].is_waiting) {
+            let lacking = (slots_all - in_use) / slots_all;
+            self.trim = (self.trim + TRIM_GAIN * lacking).clamp(TRIM.0, TRIM.1);
+        }
+        let shared = (left + self.trim * slots_all).max(FLOOR * slots_all);
+        let asked: f64 = passed_over.iter().map(|index| asks[*index].whole).sum();
+        for index in passed_over {
+            caps[index] = shared * asks[index].whole / asked;
+        }
+        caps
+    }
+}
+
+impl Controller for Slack {
+    fn period(&self) -> Span {
+        self.options.period
+    }
+
+    fn step(&mut self, view: &View<'_>) -> Decision {
+        let unmet = self.watch.note(view);
+        let period_s = self.options.period.as_secs_f64();
+        let sum = |of: fn(&FlowSummary) -> f64| view.flows().map(|(_, flow)| of(flow)).sum::<f64>();
+        let used_s = sum(|flow| flow.slot_time.as_secs_f64());
+        self.estimator.note(period_s, used_s, sum(|flow| f64::from(flow.completions)));
+        let Some(line) = self.estimator.line() else {
+            let slots = self.options.slots_first;
+            return Decision { slots, order: Order::Arrival, slots_all: 0, unmet };
+        };
+        let (least, in_use) = (view.known.len() as f64, used_s / period_s);
+        let bounds_s = view.flows().map(|(_, flow)| self.bound_s(line, flow, least));
+        let strictest_s = bounds_s.fold(f64::INFINITY, f64::min);
+        let slots_all = line.outstanding(self.options.device_part * strictest_s);
+        let slots_all = slots_all.clamp(least, self.options.slots_max.max(least));
+        let deepest_s = line.latency_s(slots_all);
+        let latency_s = line.latency_s(in_use.min(slots_all));
+        let asks: Vec<Ask> = view
+            .flows()
+            .map(|(id, flow)| {
+                let (expected, queued) = (f64::from(flow.expected_per_s), f64::from(flow.queued));
+                let at_device = f64::from(flow.outstanding).max(expected * latency_s);
+                Ask {
+                    id,
+                    bound_s: self.bound_s(line, flow, least),
+                    free: at_device.min(slots_all) + queued,
+                    whole: (expected * deepest_s).max(1.0) + queued,
+                    is_waiting: queued > 0.0,
+                }
+            })
+            .collect();
+        let caps = self.divide(&asks, slots_all, in_use);
+        let own = asks.iter().zip(&caps).filter(|(ask, _)| ask.id.host == view.own);
+        let slots = whole_slots(own.map(|(_, cap)| cap).sum());
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+        let device = Span((deepest_s * 1e9) as u64);
+        let order = Order::Deadline { device, patience_milli: self.options.patience_milli };
+        Decision { slots, order, slots_all: whole_slots(slots_all), unmet }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::summary::HostId;
+    use super::*;
+
+    fn asks(asks: &[(f64, f64)]) -> Vec<Ask> {
+        let ask = |(host, (bound_s, slots)): (u32, &(f64, f64))| Ask {
+            id: FlowId { host: HostId(host), ..FlowId::default() },
+            bound_s: *bound_s,
+            free: *slots,
+            whole: *slots,
+            is_waiting: true,
+        };
+        (0..).zip(asks).map(ask).collect()
+    }
+
+    fn divide(uses: &[(f64, f64)], slots_all: f64) -> Vec<f64> {
+        // All of U is in use: nothing to trim.
+        Slack::new(SlackOptions::default()).divide(&asks(uses), slots_all, slots_all)
+    }
+
+    #[test]
+    fn while_all_fits_everybody_may_have_all_that_is_free() {
+        assert_eq!(divide(&[(0.25, 60.0), (0.8, 50.0), (0.8, 80.0)], 320.0), [190.0, 180.0, 210.0]);
+    }
+
+    #[test]
+    fn in_a_shortage_the_strictest_are_served_whole_and_the_loosest_have_the_rest() {
+        let uses = [(0.25, 60.0), (0.25, 50.0), (0.8, 150.0), (0.8, 140.0)];
+        assert_eq!(divide(&uses, 320.0), [320.0, 320.0, 70.0, 320.0]);
+    }
+
+    #[test]
+    fn a_strict_flow_too_large_for_the_device_costs_the_others_nothing() {
+        let uses = [(0.1, 900.0), (0.25, 50.0), (f64::INFINITY, 100.0)];
+        assert_eq!(divide(&uses, 320.0), [170.0, 320.0, 320.0]);
+    }
+
+    #[test]
+    fn those_passed_over_share_by_their_uses_and_are_never_cut_off() {
+        let uses = [(0.25, 310.0), (0.8, 100.0), (0.8, 300.0)];
+        let caps = divide(&uses, 320.0);
+        assert!((caps[1] + caps[2] - 16.0).abs() < 1e-9, "{caps:?}");
+        assert!((caps[2] / caps[1] - 3.0).abs() < 1e-9, "{caps:?}");
+    }
+
+    #[test]
+    fn what_caps_leave_unused_is_given_out_while_somebody_waits() {
+        let mut slack = Slack::new(SlackOptions::default());
+        let uses = asks(&[(0.25, 200.0), (0.8, 300.0)]);
+        let caps: Vec<f64> = (0..3).map(|_| slack.divide(&uses, 320.0, 256.0)[1]).collect();
+        assert!((caps[0] - 126.4).abs() < 1e-9 && caps[2] > caps[1], "{caps:?}");
+        let quiet = asks(&[(0.25, 100.0), (0.8, 100.0)]);
+        let _ = slack.divide(&quiet, 320.0, 200.0);
+        assert!((slack.divide(&uses, 320.0, 320.0)[1] - 120.0).abs() < 1e-9, "forgotten");
+    }
+}
