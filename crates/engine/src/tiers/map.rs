@@ -205,6 +205,10 @@ impl TierMap {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
     use super::super::layout::TierLayout;
     use super::*;
 
@@ -248,6 +252,44 @@ mod tests {
         assert_eq!(shared, MapError::Shared { extent: 2 });
         for outside in [place(0, 3), place(2, 0)] {
             assert_eq!(made(&[place(0, 0), outside]), MapError::OutOfBounds { extent: 1 });
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_moves_leave_the_map_that_a_naive_one_has(
+            slots in prop::collection::vec(2..9_u32, 2..=8),
+            moves in prop::collection::vec((any::<u32>(), any::<usize>(), any::<bool>()), 0..80),
+        ) {
+            let layout = layout(&slots);
+            let mut map = TierMap::initial(&layout);
+            let mut naive: BTreeMap<u32, Place> = (0..).zip(map.places().iter().copied()).collect();
+            for (extent, tier, is_given_up) in moves {
+                let (extent, tier) = (extent % layout.extents, tier % slots.len());
+                let Some(to) = map.take_free(tier) else {
+                    let used = naive.values().filter(|place| place.tier() == tier).count();
+                    prop_assert_eq!(used, slots[tier] as usize);
+                    continue;
+                };
+                prop_assert!(naive.values().all(|place| *place != to), "it was free");
+                if is_given_up {
+                    map.release(to);
+                } else {
+                    let from = map.switch(extent, to);
+                    prop_assert_eq!(naive.insert(extent, to), Some(from));
+                    map.release(from);
+                }
+            }
+            let places: Vec<_> = naive.values().copied().collect();
+            prop_assert_eq!(map.places(), &places[..]);
+            let again = TierMap::from_places(&layout, places).unwrap();
+            for (tier, slots) in slots.into_iter().enumerate() {
+                prop_assert_eq!(map.free_slots(tier), again.free_slots(tier));
+                for slot in 0..slots {
+                    let place = Place::new(tier, slot);
+                    prop_assert_eq!(map.occupant(place), again.occupant(place));
+                }
+            }
         }
     }
 

@@ -1,6 +1,12 @@
 //! Opening the tiers of a volume: what is accepted, what is refused and with which words.
 
+use evenkeel_core::id::{ServerId, TenantId};
+use evenkeel_core::sched::Share;
+use evenkeel_core::ticket::Kind;
+use evenkeel_core::time::Nanos;
+use evenkeel_engine::policy::{Discipline, Domain, Mode, Moves, Scheduling, Sharing, TierPlan};
 use evenkeel_engine::tiers::{Answer, Ask, Opening, Refusal, TierDevice, Volume, VolumeId};
+use evenkeel_engine::{Engine, Input, Output, Request, Target};
 
 const EXTENT_BYTES: u64 = 64 << 10;
 const BLOCK: usize = 4096;
@@ -249,4 +255,88 @@ fn without_a_whole_map_there_is_no_volume() {
     let mut tiers = Tiers::used();
     tiers.damage(2, 2 * BLOCK + 100);
     assert!(tiers.refusal().starts_with("tier \"memory\": neither copy of the map is whole"));
+}
+
+/// An engine that serves the volume and moves nothing.
+fn engine(volume: Volume) -> Engine {
+    let domain = Domain {
+        mode: Mode::Observe,
+        sharing: Sharing::Local,
+        tenants: vec![("default".into(), Share::default())],
+        servers: ["disk", "flash", "memory"]
+            .map(|name| (name.into(), Scheduling { unit_bytes: 1 << 20, ..Scheduling::default() }))
+            .into(),
+        tiers: Some(TierPlan {
+            discipline: Discipline::Sfq,
+            servers: [0, 1, 2].map(ServerId).into(),
+            extent_bytes: EXTENT_BYTES,
+            moves: Moves::Off,
+            mover: TenantId(0),
+        }),
+    };
+    let mut engine = Engine::new(Nanos::ZERO, &domain);
+    engine.handle(Nanos::ZERO, Input::Volume(Box::new(volume)));
+    engine
+}
+
+/// Server, offset, place in the request and length of the units that a request becomes.
+fn units(engine: &mut Engine, kind: Kind, offset: u64, length: u64) -> Vec<(u32, u64, u64, u64)> {
+    let (slot, tenant, target) = (0, TenantId(0), Target::Volume);
+    let request = Request { slot, tenant, target, kind, offset, length };
+    engine.handle(Nanos::ZERO, Input::Arrive(request));
+    let mut units = Vec::new();
+    let mut handles = Vec::new();
+    loop {
+        match engine.poll(Nanos::ZERO) {
+            Output::Submit(unit) => {
+                assert_eq!(unit.kind, kind);
+                units.push((unit.server.0, unit.offset, unit.at, unit.length));
+                handles.push(unit.unit);
+            }
+            Output::Finish { ok, .. } => {
+                assert!(ok);
+                return units;
+            }
+            other => match handles.pop() {
+                Some(unit) => engine.handle(Nanos::ZERO, Input::Done { unit, ok: true }),
+                None => panic!("the request is stuck: {other:?}"),
+            },
+        }
+    }
+}
+
+#[test]
+fn requests_are_cut_by_where_their_bytes_lie() {
+    let volume = Tiers::blank().open().unwrap();
+    let mut engine = engine(volume.clone());
+    // Extents 0 to 3 lie in memory, 4 to 6 on the flash, the rest on the disk.
+    let start = |tier: usize, slot| volume.layout().slot_offset(tier, slot);
+    let extent = EXTENT_BYTES;
+    for kind in [Kind::Read, Kind::Write, Kind::Trim, Kind::WriteZeroes, Kind::Cache] {
+        let whole = units(&mut engine, kind, 3 * extent + 4096, 2 * extent);
+        assert_eq!(
+            whole,
+            [
+                (2, start(2, 3) + 4096, 0, extent - 4096),
+                (1, start(1, 0), extent - 4096, extent),
+                (1, start(1, 1), 2 * extent - 4096, 4096),
+            ],
+            "{kind:?}"
+        );
+    }
+    let last = units(&mut engine, Kind::Read, volume.size_bytes() - 512, 512);
+    assert_eq!(last, [(0, start(0, 6) + extent - 512, 0, 512)]);
+    let empty = units(&mut engine, Kind::Trim, volume.size_bytes(), 0);
+    assert_eq!(empty.len(), 1);
+    let report = engine.report(Nanos::ZERO).volume.unwrap();
+    assert_eq!(report.hits[0][..3], [1, 4, 2], "units of reads and writes, by tier");
+    let used: Vec<_> = report.tiers.iter().map(|tier| (tier.used_slots, tier.free_slots)).collect();
+    assert_eq!(used, [(7, 1), (3, 1), (4, 1)]);
+}
+
+#[test]
+fn a_flush_goes_to_every_tier() {
+    let mut engine = engine(Tiers::blank().open().unwrap());
+    let flush = units(&mut engine, Kind::Flush, 0, 0);
+    assert_eq!(flush, [(0, 0, 0, 0), (1, 0, 0, 0), (2, 0, 0, 0)]);
 }

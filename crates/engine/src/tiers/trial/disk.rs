@@ -61,12 +61,10 @@ impl Disk {
         self.view[sectors].iter().flat_map(bytes).collect()
     }
 
-    /// Writes these bytes, or zeroes.
-    pub(super) fn write(&mut self, offset: u64, length: u64, bytes: Option<&[u8]>, fua: bool) {
+    pub(super) fn write(&mut self, offset: u64, bytes: &[u8], fua: bool) {
         self.acknowledged += 1;
-        for (index, sector) in sectors(offset, length).enumerate() {
-            let part = bytes.map(|bytes| &bytes[index * SECTOR..(index + 1) * SECTOR]);
-            let bytes = part.map(|part| Rc::new(part.try_into().unwrap()));
+        for (sector, part) in sectors(offset, bytes.len() as u64).zip(bytes.chunks(SECTOR)) {
+            let bytes: Sector = Some(Rc::new(part.try_into().unwrap()));
             self.view[sector].clone_from(&bytes);
             if fua {
                 self.cache.retain(|cached| cached.sector != sector);

@@ -119,7 +119,7 @@ impl Oracle {
             !all().any(|(_, later)| hides(&later))
         };
         let fits = |(_, write): &(usize, Write)| write.value == value && is_current(write);
-        let found = all().filter(fits).last();
+        let found = all().rev().find(fits);
         found.map(|(handle, _)| handle).ok_or_else(|| {
             let writes: Vec<_> = all().map(|(_, write)| write).collect();
             format!("sector {sector} holds {value}, of {writes:?}")

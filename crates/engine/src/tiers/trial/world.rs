@@ -276,28 +276,30 @@ impl World {
     /// The drives as a power cut leaves them now: writes under way may have had their effect too.
     pub(super) fn after_cut(&self, cut: Cut) -> [Disk; 2] {
         let mut disks = self.disks.clone();
-        for command in &self.commands {
-            self.apply_write(&mut disks, &command.unit, false);
+        for Command { unit, .. } in &self.commands {
+            if let Some(bytes) = self.content(unit) {
+                let disk = &mut disks[unit.server.index()];
+                disk.write(unit.offset, &bytes, false);
+            }
         }
-        disks.iter_mut().for_each(|disk| disk.power_cut(cut));
+        for disk in &mut disks {
+            disk.power_cut(cut);
+        }
         disks
     }
 
     /// The host dies; with the power (as the cut says), or without.
     pub(super) fn restart(&mut self, cut: Option<Cut>) -> Result<(), String> {
-        match cut {
-            Some(cut) => self.disks = self.after_cut(cut),
-            None => {
-                // With the host goes the knowledge of flushes that failed, its clients' own too.
-                if self.faults.flushes + self.faults.notes > 0 {
-                    self.oracle.flush_failed();
-                }
-                for command in std::mem::take(&mut self.commands) {
-                    if self.prng.below(2) == 0 {
-                        let mut disks = self.disks.clone();
-                        self.apply_write(&mut disks, &command.unit, false);
-                        self.disks = disks;
-                    }
+        if let Some(cut) = cut {
+            self.disks = self.after_cut(cut);
+        } else {
+            // With the host goes the knowledge of flushes that failed, its clients' own too.
+            if self.faults.flushes + self.faults.notes > 0 {
+                self.oracle.flush_failed();
+            }
+            for command in std::mem::take(&mut self.commands) {
+                if self.prng.below(2) == 0 {
+                    self.write(&command.unit, false);
                 }
             }
         }
@@ -309,7 +311,9 @@ impl World {
                 Some(opened) => break opened.map_err(|refusal| refusal.to_string())?,
                 None if cut.is_some() => {
                     let cut = Cut::Any(self.prng.next_u64());
-                    self.disks.iter_mut().for_each(|disk| disk.power_cut(cut));
+                    for disk in &mut self.disks {
+                        disk.power_cut(cut);
+                    }
                 }
                 None => {}
             }
@@ -359,7 +363,7 @@ impl World {
     }
 
     fn free_slot(&self) -> u32 {
-        (0..).find(|slot| !self.requests.contains_key(slot)).unwrap()
+        (0..u32::MAX).find(|slot| !self.requests.contains_key(slot)).unwrap()
     }
 
     fn disk(&mut self, server: ServerId) -> &mut Disk {
@@ -397,33 +401,36 @@ impl World {
             _ if ok || self.prng.below(2) == 0 => {
                 let fua =
                     ok && matches!(self.requests[&unit.slot], Pending::Write { fua: true, .. });
-                let mut disks = self.disks.clone();
-                self.apply_write(&mut disks, &unit, fua);
-                self.disks = disks;
+                self.write(&unit, fua);
             }
             _ => {}
         }
         ok
     }
 
-    fn apply_write(&self, disks: &mut [Disk; 2], unit: &Unit, fua: bool) {
-        let (at, length) = (usize::try_from(unit.at).unwrap(), unit.length);
-        let length_in_memory = usize::try_from(length).unwrap();
-        let bytes = match (unit.kind, &self.requests[&unit.slot]) {
+    fn write(&mut self, unit: &Unit, fua: bool) {
+        if let Some(bytes) = self.content(unit) {
+            self.disk(unit.server).write(unit.offset, &bytes, fua);
+        }
+    }
+
+    /// What a unit writes; none if it does not write.
+    fn content(&self, unit: &Unit) -> Option<Vec<u8>> {
+        let [at, length] = [unit.at, unit.length].map(|bytes| usize::try_from(bytes).unwrap());
+        match (unit.kind, &self.requests[&unit.slot]) {
             (Kind::Write, Pending::Write { value, .. }) => {
-                Some(value.to_le_bytes().repeat(length_in_memory / 8))
+                Some(value.to_le_bytes().repeat(length / 8))
             }
             (Kind::Write, Pending::Step(step)) => {
                 let source = match step.kind {
                     StepKind::Note => self.engine.note_bytes(),
                     _ => &self.buffer,
                 };
-                Some(source[at..at + length_in_memory].to_vec())
+                Some(source[at..at + length].to_vec())
             }
-            (Kind::WriteZeroes, _) => None,
-            _ => return,
-        };
-        disks[unit.server.index()].write(unit.offset, length, bytes.as_deref(), fua);
+            (Kind::WriteZeroes, _) => Some(vec![0; length]),
+            _ => None,
+        }
     }
 
     fn finish(&mut self, slot: u32, ok: bool) -> Result<(), String> {
@@ -491,7 +498,7 @@ pub(super) fn open(disks: &mut [Disk; 2], asks: u64) -> Option<Result<Volume, Re
                 Answer::Read(&bytes)
             }
             Ask::Write { tier, offset, bytes } => {
-                disks[tier].write(offset, bytes.len() as u64, Some(bytes), false);
+                disks[tier].write(offset, bytes, false);
                 Answer::Done
             }
             Ask::Flush { tier } => {
