@@ -19,9 +19,9 @@
 //! | [`drg`] | slots by need: as published, and repaired | Liu, Xu and Yang, 2011 |
 //! | [`slack`] | a learned device, the strictest targets first | this project |
 //!
-//! [`target`] says what is promised, [`host`] and [`monitor`] what is measured, [`peers`] whose word counts,
-//! [`latency`] what the device is believed to do, [`order`] who goes next inside a host, and
-//! [`watch`] whose target cannot be met.
+//! [`target`] says what is promised, [`host`] and [`monitor`] what is measured, [`peers`] whose
+//! word counts, [`latency`] what the device is believed to do, [`order`] who goes next inside a
+//! host, and [`watch`] whose target cannot be met.
 
 pub mod drg;
 pub mod host;

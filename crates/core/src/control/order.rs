@@ -3,8 +3,8 @@
 //! By deadline: a request may wait for a slot for as long as its tenant's target leaves after the
 //! device's own latency. Those within their time go first, the earliest deadline at the head; a
 //! request beyond it is late whatever is done, and goes when nothing else waits. Without that split
-//! the order of deadlines makes everybody late under overload, one waiting behind the other. Tenants
-//! without a target wait among the late, by age.
+//! the order of deadlines makes everybody late under overload, one waiting behind the other.
+//! Tenants without a target wait among the late, by age.
 //!
 //! ```text
 //!   r = 250 ms, device 150 ms, patience 1/2: in time for 50 ms, then late

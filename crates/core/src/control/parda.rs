@@ -6,8 +6,8 @@
 //!
 //! L is the latency that the device is to be held at, `L(t)` the host's smoothed latency, beta its
 //! share. Source: Gulati, Ahmad and Waldspurger, "PARDA: proportional allocation of resources for
-//! distributed storage access", FAST 2009, section 3, equations 1 and 2; the law is that of FAST TCP
-//! (Jin, Wei and Low, INFOCOM 2004).
+//! distributed storage access", FAST 2009, section 3, equations 1 and 2; the law is that of FAST
+//! TCP (Jin, Wei and Low, INFOCOM 2004).
 //!
 //! # Fixed point
 //!
@@ -17,9 +17,9 @@
 //!
 //! # What the paper leaves open
 //!
-//! The smoothing `L(t) = (1-a) l(t) + a L(t-1)` with a = 0.002, read literally, smooths nothing; with
-//! 0.002 as the weight of each new request it does. In periods of a second with some 400 requests
-//! that is a weight of 0.998^400 = 0.45 on the past, which is used here.
+//! The smoothing `L(t) = (1-a) l(t) + a L(t-1)` with a = 0.002, read literally, smooths nothing;
+//! with 0.002 as the weight of each new request it does. In periods of a second with some 400
+//! requests that is a weight of 0.998^400 = 0.45 on the past, which is used here.
 
 use super::order::Order;
 use super::{Controller, Decision, View, whole_slots};

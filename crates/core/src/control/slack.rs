@@ -137,8 +137,8 @@ impl Slack {
         });
         // Served whole means not held back at all: its cap is U.
         let mut caps = vec![slots_all; asks.len()];
-        // More at the device than meant to be is a line believed too flat, or a burst: who is served
-        // whole is not held back by a cap, so fewer are.
+        // More at the device than meant to be is a line believed too flat, or a burst: who is
+        // served whole is not held back by a cap, so fewer are.
         let mut left = slots_all - (in_use - OVERSHOOT * slots_all).max(0.0);
         let mut passed_over = Vec::new();
         for index in order {

@@ -1,8 +1,9 @@
 //! Whose target is not met: flows that broke theirs in two windows running.
 //!
-//! One broken window is bad luck, and three are too late to tell somebody. So a flow is named at the
-//! end of its second broken window in succession, and until it keeps one. A window in which nothing
-//! completed although something waited is broken; one in which nothing was asked says nothing.
+//! One broken window is bad luck, and three are too late to tell somebody. So a flow is named at
+//! the end of its second broken window in succession, and until it keeps one. A window in which
+//! nothing completed although something waited is broken; one in which nothing was asked says
+//! nothing.
 
 use std::collections::BTreeMap;
 

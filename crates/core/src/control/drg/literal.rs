@@ -1,8 +1,9 @@
 //! DRG as its equations are printed, with no more mended than what [`super`] lists.
 //!
-//! It is kept as the yardstick: the smoothing (4.1) with 0.002 on the past smooths nothing, the mean
-//! (4.2) counts idle flows as much as busy ones, and the recursion on slots *used* takes a quiet
-//! window for the limit of the next. It has no way back from an idle window but the bound below.
+//! It is kept as the yardstick: the smoothing (4.1) with 0.002 on the past smooths nothing, the
+//! mean (4.2) counts idle flows as much as busy ones, and the recursion on slots *used* takes a
+//! quiet window for the limit of the next. It has no way back from an idle window but the bound
+//! below.
 
 use std::collections::BTreeMap;
 

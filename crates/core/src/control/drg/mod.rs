@@ -1,16 +1,17 @@
-//! DRG: slots for each flow by what it needs to meet its target, from a prediction one window ahead.
+//! DRG: slots for each flow by what it needs to meet its target, from a prediction one window
+//! ahead.
 //!
 //! Source: Liu, Xu and Yang, "A Decentralized Resource Allocation Approach for Response-time
 //! Guarantees in Storage System", 2011, sections 4.1 to 4.3. The device is held at a latency
-//! threshold by a law like that of FAST TCP (4.2). With the arrival rate of the last window the queue
-//! of the next is a line (4.3), its mean follows (4.4), and by Little's law the time that requests
-//! wait (4.5, 4.6). Response time is that plus the threshold (4.7). Slots are then divided so that as
-//! few flows as possible miss their targets.
+//! threshold by a law like that of FAST TCP (4.2). With the arrival rate of the last window the
+//! queue of the next is a line (4.3), its mean follows (4.4), and by Little's law the time that
+//! requests wait (4.5, 4.6). Response time is that plus the threshold (4.7). Slots are then
+//! divided so that as few flows as possible miss their targets.
 //!
 //! # From a target to a need
 //!
-//! Let B be what the target r leaves for waiting beside the threshold l, q the queue and D its summed
-//! age at the end of the last window, w the window, x the arrival and m the service rate:
+//! Let B be what the target r leaves for waiting beside the threshold l, q the queue and D its
+//! summed age at the end of the last window, w the window, x the arrival and m the service rate:
 //!
 //! ```text
 //!   mean queue   q + (x - m) w/2               (4.3 with its sign turned, 4.4)
@@ -26,7 +27,7 @@
 //! - The threshold l is never defined: four fifths of the strictest target, which gives the paper's
 //!   own 200 ms at 250 ms.
 //! - The division by "Lagrange multipliers" over a count of violations, a step function, is not
-//!   defined. Serving flows in the order of growing need maximises how many are served; what is over
+//! defined. Serving flows in the order of growing need maximises how many are served; what is over
 //!   goes to all in proportion to their needs.
 //!
 //! [`literal`] mends no more than that. [`repaired`] mends what else is wrong; see there.

@@ -1,14 +1,16 @@
 //! DRG with its equations repaired.
 //!
-//! | as published | why it fails | here |
-//! |---|---|---|
-//! | (4.1) weight 0.002 on the past | smooths nothing | 0.45, what 0.998 per request makes in a second |
-//! | (4.2) mean over flows | idle and busy ones count alike | weighted by completions |
-//! | (4.2) recursion on slots used | tracks demand; a quiet window closes the next | recursion on the threshold, upwards only if slots were short |
-//! | (4.2) unbounded | opens without end when the device is idle | bounded by the learned `L(N) = a + bN` |
-//! | (4.7) no margin | a mean at its bound is above it every other window | 0.85 of the target |
-//! | a partition of the slots | idle slots of one help no other | with borrowing, caps: what others are not expected to use |
-//! | nothing on targets out of reach | the strictest throttles all for nothing | those below the idle latency do not count, and are named |
+//! - (4.1) puts 0.002 on the past, which smooths nothing: 0.45 here, what 0.998 for each request
+//!   makes in a second.
+//! - (4.2) means over flows, idle and busy ones alike: weighted by completions here.
+//! - (4.2) goes on from the slots *used*, so that a quiet window closes the next: here from the
+//!   threshold, upwards only if slots were short, and bounded by the learned `L(N) = a + bN`.
+//! - (4.7) has no margin, and a mean at its bound is above it every other window: 0.85 of the
+//!   target here.
+//! - Slots divided once and for all help nobody while they are idle: with borrowing they are caps,
+//!   and each may use what the others are not expected to.
+//! - Nothing is said of targets out of reach, and the strictest throttles all for nothing: those
+//!   below the idle latency do not count here, and are named.
 //!
 //! The loop must stay several times slower than the threshold: what it sees was caused by decisions
 //! up to a latency ago. At a period of 0.2 s with a threshold of 0.2 s it diverges.
