@@ -50,7 +50,7 @@ pub(crate) struct Runway {
 
 impl Runway {
     /// Segments of the cleaner that every checkpoint provides before clients get any.
-    const MOVED_MIN: usize = 2;
+    pub(crate) const MOVED_MIN: usize = 2;
 
     /// For a store of so many segments.
     pub(crate) fn of(segments: usize) -> Self {
@@ -219,11 +219,5 @@ impl State {
             && supply > lacking(Kind::Moved, Runway::MOVED_MIN);
         let is_for_cleaner = self.space.runway_segments(Kind::Moved) == 0 && supply > 0;
         is_for_clients || is_for_cleaner
-    }
-
-    /// Whether the next segments are not provided for yet, so that cleaning should make some.
-    pub(crate) fn is_cleaning_due(&self) -> bool {
-        let ahead = self.space.supply_segments() + self.space.runway_segments(Kind::User);
-        ahead < Runway::MOVED_MIN + 1 + (self.space.segment_count() / 32).max(2)
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::clean::Pace;
 use crate::error::Halt;
 use crate::format::record::{Change, Extent, Kind, RecordHeader};
 use crate::format::superblock::Superblock;
@@ -37,6 +38,7 @@ pub(crate) struct State {
     pub(crate) halted: Option<Halt>,
     /// Blocks with a bad copy, to be written anew.
     pub(crate) mending: BTreeSet<(VolumeId, u64)>,
+    pub(crate) pace: Pace,
     pub(crate) counters: Counters,
 }
 

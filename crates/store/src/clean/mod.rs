@@ -5,7 +5,10 @@
 //! is worth more than any choice of victims (15 to 50 % fewer copies on skewed loads).
 
 mod find;
+mod pace;
 mod relocate;
+
+pub(crate) use pace::Pace;
 
 use crate::drive::Drive;
 use crate::state::State;
@@ -76,7 +79,7 @@ impl State {
         if !self.mending.is_empty() && self.space.supply_segments() > 0 {
             return Some(Task::Mend(self.mending.iter().copied().take(MEND_BLOCKS_MAX).collect()));
         }
-        let is_due = self.is_cleaning_due() || self.space.is_thin();
+        let is_due = self.shortage().is_any() || self.space.is_thin();
         if is_due { self.space.victim(self.applied).map(Task::Clean) } else { None }
     }
 }

@@ -21,7 +21,13 @@ impl<D: Drive> Store<D> {
     /// Moves all that is alive out of a segment; the next checkpoint frees it.
     pub(super) async fn clean(&self, segment: SegmentId) {
         let live = self.live_blocks(segment).await;
-        let outcome = self.relocate(live).await;
+        let live_blocks = u64::from(self.state.borrow().space.live(segment));
+        let segment_blocks = u64::from(self.state.borrow().space.segment_blocks());
+        let garbage_blocks = segment_blocks.saturating_sub(live_blocks);
+        let earn = |moved_blocks| {
+            self.state.borrow_mut().pace.earn(moved_blocks, garbage_blocks, live_blocks);
+        };
+        let outcome = self.relocate(live, earn).await;
         let mut state = self.state.borrow_mut();
         match outcome {
             Ok(()) if state.space.live(segment) == 0 => state.counters.cleaned_segments += 1,
@@ -42,16 +48,16 @@ impl<D: Drive> Store<D> {
             entries.collect()
         };
         // A block without any good copy stays as it is; whoever reads it is told.
-        let _ = self.relocate(runs).await;
+        let _ = self.relocate(runs, |_| {}).await;
         // Reading them has named them once more.
         self.state.borrow_mut().mending.retain(|block| !blocks.contains(block));
     }
 
-    /// Moves runs, one record at a time, until room runs out.
+    /// Moves runs, one record at a time, until room runs out; tells `moved` the blocks of each.
     ///
     /// # Errors
     /// The last [`StoreError`] of a block that could not be read; the others were moved.
-    async fn relocate(&self, runs: Vec<Run>) -> Result<(), StoreError> {
+    async fn relocate(&self, runs: Vec<Run>, moved: impl Fn(u64)) -> Result<(), StoreError> {
         let mut outcome = Ok(());
         let mut waiting: VecDeque<Run> = runs.into();
         while !waiting.is_empty() {
@@ -71,9 +77,12 @@ impl<D: Drive> Store<D> {
                     }
                 }
             }
+            let blocks = readable.iter().map(|(run, _)| run.tags.len() as u64).sum();
             if !readable.is_empty() && !self.move_blocks(readable).await {
                 return outcome;
             }
+            moved(blocks);
+            self.changed.notify();
             yield_now().await;
         }
         outcome

@@ -63,8 +63,13 @@ impl<D: Drive> Store<D> {
             return None;
         }
         let (count, blocks) = fitting(queue.iter(), state.space.segment_blocks());
-        let now = state.applied;
-        let claim = state.space.claim(Kind::User, 1 + blocks as u64, now)?;
+        let record_blocks = 1 + blocks as u64;
+        let (now, shortage) = (state.applied, state.shortage());
+        if !state.may_write(shortage, record_blocks) {
+            return None;
+        }
+        let claim = state.space.claim(Kind::User, record_blocks, now)?;
+        state.pace.spend(shortage, record_blocks);
         let pending: Vec<Pending> = queue.drain(..count).collect();
         self.queued_blocks.set(self.queued_blocks.get() - blocks);
         self.room.notify();

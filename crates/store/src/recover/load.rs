@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::members::Found;
 use crate::buffer::Buffer;
 use crate::chain::Chain;
+use crate::clean::Pace;
 use crate::drive::Drive;
 use crate::error::OpenError;
 use crate::format::Defect;
@@ -178,6 +179,7 @@ impl Loader {
             has_unmarked: false,
             halted: None,
             mending: BTreeSet::new(),
+            pace: Pace::default(),
             counters: Counters::default(),
         };
         Ok((state, self.replayed))
