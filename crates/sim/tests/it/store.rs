@@ -9,6 +9,7 @@ mod crash;
 mod cuts;
 mod faults;
 mod history;
+mod honest;
 mod mutants;
 mod order;
 mod proof;

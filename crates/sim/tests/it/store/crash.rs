@@ -55,6 +55,20 @@ impl Machine {
     }
 }
 
+/// Each scene in which the power may be cut while a store is made on these drives.
+pub(crate) fn scenes_of_making<S: Subject>(setup: &S::Setup, start: Scene) -> Vec<Scene> {
+    let mut machine = Machine::boot(start.disks, 0);
+    let scenes = Rc::new(RefCell::new(Vec::new()));
+    let (camera, history) = (Rc::clone(&scenes), start.history);
+    machine.rack.observe(move |disks| {
+        camera.borrow_mut().push(Scene { disks, history: history.clone() });
+    });
+    let made = machine.executor.block_on(S::format(setup.clone(), machine.drives.clone()));
+    assert_eq!(made, Ok(Ok(())), "a new store");
+    drop(machine);
+    scenes.take()
+}
+
 /// A new store, cleanly written.
 pub(crate) fn format<S: Subject>(setup: &S::Setup) -> Scene {
     let blank = S::drives(setup).into_iter().map(CrashDisk::new).collect();

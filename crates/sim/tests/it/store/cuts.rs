@@ -3,15 +3,19 @@
 //! `EVENKEEL_CRASH_POINTS` says how many power cuts there are in all, about; 50,000 without it,
 //! which takes less than a minute. Short work is tried in full with some millions of them.
 
-use evenkeel_sim::disk::Tearing;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use evenkeel_core::prng::Prng;
+use evenkeel_sim::disk::{CrashDisk, CutOptions, Tearing};
 
 use super::clients::{Crowd, gather};
-use super::crash::format;
+use super::crash::{Scene, cut, format, recover, scenes, scenes_of_making};
 use super::history::History;
 use super::random::{Calm, Ordeal, endure};
 use super::real::{Real, Setup};
-use super::short::{Depth, every_word};
-use super::subject::{Act, Acts};
+use super::short::{Depth, cuts_of, every_word};
+use super::subject::{Act, Acts, Subject};
 
 const POINTS: u64 = 50_000;
 const VARIABLE: &str = "EVENKEEL_CRASH_POINTS";
@@ -100,6 +104,64 @@ fn long_work_leaves_a_prefix_on_a_chain() {
 fn long_work_leaves_a_prefix_on_rotating_pairs() {
     endures(&Setup::tiny(4, 2), 30);
     endures(&Setup::tiny(3, 2), 20);
+}
+
+/// Cuts the power while a store is made on these drives; how many were a store then, and how many
+/// were refused.
+fn half_made(setup: &Setup, start: Scene) -> (u32, u32) {
+    let mut prng = Prng::new(1);
+    let (mut opened, mut refused) = (0, 0);
+    for scene in scenes_of_making::<Real>(setup, start) {
+        for disks in cuts_of(&scene.disks, 64, &mut prng) {
+            let mut after = Scene { disks, history: scene.history.clone() };
+            match recover::<Real>(setup, &mut after) {
+                Ok(()) => opened += 1,
+                Err(error) => {
+                    assert!(!error.contains("no world"), "neither old nor new: {error}");
+                    refused += 1;
+                }
+            }
+        }
+    }
+    (opened, refused)
+}
+
+#[test]
+fn a_store_that_is_half_made_is_refused_or_empty() {
+    let setup = Setup::tiny(2, 2);
+    let disks = Real::drives(&setup).into_iter().map(CrashDisk::new).collect();
+    let history = History::new(Real::blank(&setup));
+    let (opened, refused) = half_made(&setup, Scene { disks, history });
+    assert!(opened > 0 && refused > 0, "{opened} opened, {refused} refused");
+}
+
+#[test]
+fn a_store_that_is_half_made_over_another_is_refused_or_one_of_the_two() {
+    let old = Setup::tiny(2, 2);
+    let acts = [paint(9, 0, 64, true)];
+    let mut scenes = scenes::<Real>(&old, &format::<Real>(&old), &acts).expect("a good store");
+    let mut start = scenes.pop().expect("the end of the work");
+    cut(&mut start.disks, 1, CutOptions::default());
+    paint(0, 0, 64, false).changes(64).iter().for_each(|change| start.history.ask(change));
+    let (opened, refused) = half_made(&Setup { name: 0xA0, ..old }, start);
+    assert!(opened > 0 && refused > 0, "{opened} opened, {refused} refused");
+}
+
+#[test]
+fn the_same_seed_is_the_same_run() {
+    let run = || {
+        let mut acts = Acts::new(7);
+        let notes = Rc::new(RefCell::new(Vec::new()));
+        let book = Rc::clone(&notes);
+        let script = Calm(move |history: &History| {
+            let act = acts.draw(history.now());
+            book.borrow_mut().push((format!("{act:?}"), history.now().clone()));
+            act
+        });
+        endure::<Real>(&Setup::tiny(4, 2), ORDEAL, 7, script).expect("a good store");
+        notes.take()
+    };
+    assert_eq!(run(), run());
 }
 
 #[test]

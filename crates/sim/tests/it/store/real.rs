@@ -5,8 +5,8 @@ use std::rc::Rc;
 use evenkeel_sim::disk::SimDrive;
 use evenkeel_sim::executor::Clock;
 use evenkeel_store::{
-    Buffer, CreateOptions, Durability, OpenOptions, Rules, Store, Tuning, Uuid, VolumeId, create,
-    possible_bytes,
+    Buffer, CreateOptions, Durability, OpenOptions, Rules, Store, StoreError, Tuning, Uuid,
+    VolumeId, create, possible_bytes,
 };
 
 use super::history::{Space, World};
@@ -16,6 +16,8 @@ use super::subject::{Act, Subject};
 /// What a store of these tests is made of.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
+    /// What the store's random names are made of.
+    pub(crate) name: u8,
     pub(crate) drives: usize,
     pub(crate) copies: u8,
     pub(crate) segment_bytes: u64,
@@ -33,6 +35,7 @@ impl Setup {
     /// So many drives with so many copies; as small as a store can be.
     pub(crate) fn tiny(drives: usize, copies: u8) -> Self {
         Self {
+            name: 0x50,
             drives,
             copies,
             segment_bytes: 64 << 10,
@@ -46,8 +49,8 @@ impl Setup {
 
     fn options(&self) -> CreateOptions {
         CreateOptions {
-            store: Uuid([0xEE; 16]),
-            drives: (0..).take(self.drives).map(|drive: u8| Uuid([drive; 16])).collect(),
+            store: Uuid([self.name; 16]),
+            drives: (self.name + 1..).take(self.drives).map(|name| Uuid([name; 16])).collect(),
             copies: self.copies,
             segment_bytes: self.segment_bytes,
             over_provisioning_percent: 10,
@@ -76,9 +79,18 @@ fn bytes(cells: u32) -> u64 {
 impl Real {
     /// Who wrote each of these cells of volume 0.
     pub(crate) async fn read(&self, first: u32, cells: u32) -> Result<Vec<Author>, String> {
+        self.try_read(first, cells).await.map_err(text)?
+    }
+
+    /// The same, with the store's errors apart from what is wrong with its answers.
+    pub(crate) async fn try_read(
+        &self,
+        first: u32,
+        cells: u32,
+    ) -> Result<Result<Vec<Author>, String>, StoreError> {
         let length = cells as usize * CELL_BYTES;
-        let bytes = self.store.read(VolumeId(0), bytes(first), length).await.map_err(text)?;
-        authors(first, &bytes)
+        let bytes = self.store.read(VolumeId(0), bytes(first), length).await?;
+        Ok(authors(first, &bytes))
     }
 }
 

@@ -85,7 +85,7 @@ fn every_cut_of_word<S: Subject>(
 }
 
 /// The drives after each combined cut, or after some.
-fn cuts_of(
+pub(crate) fn cuts_of(
     disks: &[CrashDisk],
     cuts_max: u64,
     prng: &mut Prng,

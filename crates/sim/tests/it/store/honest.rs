@@ -1,0 +1,120 @@
+//! Without a second copy a bad drive does harm; then the store says so, and never gives wrong bytes.
+//!
+//! What is read of a block while the power stays on is what was written last, or an error. After a
+//! cut the readable blocks are a prefix of what was asked, though maybe of less than was flushed,
+//! since a drive that acknowledges a write and loses it takes the end of the log away.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use evenkeel_sim::disk::{CutOptions, FaultPlan, FaultRates};
+use evenkeel_store::StoreError;
+
+use super::crash::{Machine, cut, format};
+use super::cuts::points;
+use super::faults::LYING;
+use super::history::{History, World};
+use super::real::{Real, Setup};
+use super::stamp::Author;
+use super::subject::{Act, Acts, Subject};
+
+/// What a round of work came to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Harm {
+    blocks: u64,
+    errors: u64,
+}
+
+const CELLS: u32 = 8;
+
+/// Holds what can be read of each block against `allowed`; counts what cannot.
+async fn examine(
+    real: &Real,
+    blocks: u32,
+    harm: &RefCell<Harm>,
+) -> Result<Vec<Option<Vec<Author>>>, String> {
+    let mut found = Vec::new();
+    for block in 0..blocks {
+        let cells = match real.try_read(block * CELLS, CELLS).await {
+            Ok(cells) => Some(cells?),
+            Err(StoreError::Unreadable { .. }) => None,
+            Err(error) => return Err(error.to_string()),
+        };
+        let mut harm = harm.borrow_mut();
+        harm.blocks += 1;
+        harm.errors += u64::from(cells.is_none());
+        found.push(cells);
+    }
+    Ok(found)
+}
+
+fn is_of(world: &World, found: &[Option<Vec<Author>>]) -> bool {
+    let image = world.spaces[&0].chunks_exact(CELLS as usize);
+    image.zip(found).all(|(cells, found)| found.as_ref().is_none_or(|found| found == cells))
+}
+
+/// Works on one bad drive with cuts, until it does not open any more.
+fn work(setup: &Setup, rates: FaultRates, seed: u64) -> Result<Harm, String> {
+    let mut scene = format::<Real>(setup);
+    scene.disks[0].set_faults(FaultPlan::seeded(rates, seed));
+    let worlds = Rc::new(RefCell::new(vec![scene.history.now().clone()]));
+    let acts = Rc::new(RefCell::new(Acts::new(seed)));
+    let harm = Rc::new(RefCell::new(Harm::default()));
+    let atomic_cells = Real::atomic_cells(setup);
+    let blocks = u32::try_from(setup.volume_bytes / 4096).expect("a small volume");
+    for round in 0..4 {
+        let mut machine = Machine::boot(std::mem::take(&mut scene.disks), seed + round);
+        machine.rack.cut_after(Some(300));
+        let (setup, drives) = (setup.clone(), machine.drives.clone());
+        let (worlds, acts, harm) = (Rc::clone(&worlds), Rc::clone(&acts), Rc::clone(&harm));
+        let clock = machine.executor.clock();
+        let end = machine.executor.block_on(async move {
+            // That a damaged drive is refused is as it should be.
+            let Ok(real) = Real::open(setup, drives, clock).await else { return Ok(false) };
+            let found = examine(&real, blocks, &harm).await?;
+            let now = worlds.borrow().iter().rev().find(|world| is_of(world, &found)).cloned();
+            let mut now = History::new(now.ok_or("what is read after a cut is of no time")?);
+            loop {
+                let act = acts.borrow_mut().draw(now.now());
+                for change in act.changes(atomic_cells) {
+                    now.ask(&change);
+                    worlds.borrow_mut().push(now.now().clone());
+                }
+                if real.perform(&act).await.is_err() {
+                    return Ok(true);
+                }
+                if matches!(act, Act::Flush) {
+                    let found = examine(&real, blocks, &harm).await?;
+                    if !is_of(now.now(), &found) {
+                        return Err(format!("after {act:?} old or wrong bytes were read"));
+                    }
+                }
+            }
+        });
+        scene.disks = machine.rack.disks();
+        drop(machine);
+        if let Ok(went_on) = end
+            && !went_on.map_err(|error: String| format!("seed {seed}, round {round}: {error}"))?
+        {
+            break;
+        }
+        cut(&mut scene.disks, seed * 4 + round, CutOptions::default());
+    }
+    let harm = *harm.borrow();
+    Ok(harm)
+}
+
+#[test]
+fn a_lone_lying_drive_gives_errors_and_never_wrong_bytes() {
+    let mut all = Harm::default();
+    for seed in 0..points(10) / 4 {
+        match work(&Setup::tiny(1, 1), LYING, seed) {
+            Ok(harm) => {
+                all.blocks += harm.blocks;
+                all.errors += harm.errors;
+            }
+            Err(violation) => panic!("{violation}"),
+        }
+    }
+    assert!(all.errors > 0 && all.errors < all.blocks, "the drive did no harm, or only: {all:?}");
+}
