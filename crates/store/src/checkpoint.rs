@@ -144,7 +144,6 @@ impl<D: Drive> Store<D> {
 
     async fn write_body(&self, snapshot: &Snapshot) -> (CheckpointPlace, Vec<Failure>) {
         let store = self.state.borrow().superblock.store;
-        let area_blocks = self.state.borrow().superblock.area_blocks;
         let mut writer = ChunkWriter::new(store, snapshot.number);
         let mut place =
             CheckpointPlace { number: snapshot.number, area: snapshot.area, chunks: 0, blocks: 0 };
@@ -156,7 +155,6 @@ impl<D: Drive> Store<D> {
         }
         let (chunk, chunks) = writer.finish();
         failures.extend(self.write_chunk(&mut place, &chunk).await);
-        assert!(place.blocks <= area_blocks, "an area holds the worst checkpoint");
         place.chunks = chunks;
         (place, failures)
     }
@@ -164,6 +162,8 @@ impl<D: Drive> Store<D> {
     async fn write_chunk(&self, place: &mut CheckpointPlace, chunk: &[u8]) -> Vec<Failure> {
         let start_bytes = place.blocks * BLOCK_BYTES_U64;
         place.blocks += chunk.len() as u64 / BLOCK_BYTES_U64;
+        let area_blocks = self.state.borrow().superblock.area_blocks;
+        assert!(place.blocks <= area_blocks, "an area holds the worst checkpoint");
         let chunk = Buffer::copy_of(chunk);
         let area = place.area;
         self.chain
