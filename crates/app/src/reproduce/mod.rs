@@ -7,6 +7,7 @@
 mod baa;
 mod choices;
 mod claim;
+mod drg;
 mod drives;
 mod forecast;
 mod vpfs;
@@ -26,6 +27,7 @@ Examples:
   evenkeel reproduce baa
   evenkeel reproduce baa --only fluid
   evenkeel reproduce choices
+  evenkeel reproduce drg --quick
   evenkeel reproduce forecast --quick
   evenkeel reproduce drives --recordings ./measured-drives
 
@@ -48,6 +50,10 @@ enum Paper {
     /// Client choices for hash placement in storage systems (`APSys` 2016), what it says of space:
     /// how full a cluster is when its first disk is, by hashing and with two choices.
     Choices(Options),
+    /// A decentralized resource allocation approach for response-time guarantees in storage system
+    /// (2011): response times of four workloads across hosts, by request windows, PARDA, DRG and
+    /// ours, on eight simulated drives.
+    Drg(Options),
     /// The simulator against this machine: seven scenarios live, on nbdkit's rate and delay filters
     /// behind a gate, and in virtual time. Needs nbdkit.
     Forecast(Options),
@@ -82,6 +88,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         Paper::Vpfs(options) => vpfs::run(options),
         Paper::Baa(options) => baa::run(options),
         Paper::Choices(options) => choices::run(options),
+        Paper::Drg(options) => drg::run(options),
         Paper::Forecast(options) => forecast::run(options),
         Paper::Drives(options) => drives::run(options),
     }

@@ -1,0 +1,137 @@
+//! DRG: "A Decentralized Resource Allocation Approach for Response-time Guarantees in Storage
+//! System" (2011), beside what came before it and beside ours.
+//!
+//! ```text
+//!   web0, web1, tpcc0, tpcc1 -> a host each, with its controller -> 8 Cheetah 9LP, RAID 0
+//! ```
+//!
+//! In virtual time: the controllers are those of the product, the array is the simulator's.
+
+mod figures;
+mod reference;
+mod rows;
+mod runs;
+mod spread;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use evenkeel_sim::control::paper::{Level, Method};
+use serde::Serialize;
+
+use super::Options;
+use super::claim::{self, Claim};
+use crate::exit::Exit;
+use crate::plot;
+use crate::terminal;
+use reference::Reference;
+use runs::{Cell, Scope, Score, Scores};
+
+#[derive(Debug, Serialize)]
+struct Document<'a> {
+    paper: &'static str,
+    seed: u64,
+    seeds: u64,
+    quick: bool,
+    holds: bool,
+    claims: &'a [Claim],
+    cells: &'a [Shown],
+}
+
+/// A method under one level and load, for programs: means over the seeds, with the half widths of
+/// their 95 % confidence intervals, in percent.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Shown {
+    level: String,
+    load: f64,
+    method: &'static str,
+    violating_by_workload: [f64; 4],
+    violating: f64,
+    violating_half_width: f64,
+    late: f64,
+    late_half_width: f64,
+}
+
+/// Runs the experiment and shows what came of it.
+pub(super) fn run(options: &Options) -> anyhow::Result<Exit> {
+    let reference = Reference::load();
+    let scope = if options.quick { Scope::quick(options.seed) } else { Scope::full(options.seed) };
+    let reference::Capacity { slots, latency_ms } = reference.capacity;
+    terminal::say(&format!(
+        "DRG (2011): four workloads on eight simulated Cheetah 9LP, {latency_ms:.0} ms at {slots} \
+         slots; {} seeds",
+        scope.seeds
+    ));
+    let told = AtomicUsize::new(0);
+    let scores = Scores::of(&scope, |done, all| {
+        let tenth = done * 10 / all;
+        if told.fetch_max(tenth, Ordering::Relaxed) < tenth {
+            terminal::say(&format!("{done} of {all} runs"));
+        }
+    });
+    let claims = rows::claims(&reference, &scope, &scores);
+    if let Some(folder) = &options.plot {
+        for file in plot::write(folder, &figures::figures(&scope))? {
+            terminal::say(&format!("wrote {}", file.display()));
+        }
+    }
+    let exit = claim::exit(&claims);
+    let cells = shown(&scope, &scores);
+    if options.json {
+        terminal::json(&Document {
+            paper: "drg",
+            seed: options.seed,
+            seeds: scope.seeds,
+            quick: options.quick,
+            holds: exit == Exit::Success,
+            claims: &claims,
+            cells: &cells,
+        })?;
+    } else {
+        terminal::data(&table(&cells))?;
+        terminal::data(&claim::table(&claims, "PAPER", terminal::colour_on_stdout()))?;
+    }
+    Ok(exit)
+}
+
+fn shown(scope: &Scope, scores: &Scores) -> Vec<Shown> {
+    let mut all = Vec::new();
+    for load_milli in &scope.loads_milli {
+        for level in [Level::A, Level::B] {
+            for method in Method::ALL {
+                let cell = Cell { level, load_milli: *load_milli, method };
+                let violating = scores.spread(cell, Score::violating_all);
+                let late = scores.spread(cell, |score| score.late);
+                all.push(Shown {
+                    level: format!("SLO_{level:?}"),
+                    load: f64::from(*load_milli) / 1000.0,
+                    method: method.name(),
+                    violating_by_workload: [0, 1, 2, 3]
+                        .map(|load| scores.spread(cell, |score| score.violating[load]).mean),
+                    violating: violating.mean,
+                    violating_half_width: violating.half_width,
+                    late: late.mean,
+                    late_half_width: late.half_width,
+                });
+            }
+        }
+    }
+    all
+}
+
+/// All cells as a table, in percent.
+fn table(cells: &[Shown]) -> String {
+    let header =
+        ["LEVEL", "LOAD", "METHOD", "WEB0", "WEB1", "TPCC0", "TPCC1", "VIOLATING %", "LATE %"];
+    let rows: Vec<Vec<String>> = cells
+        .iter()
+        .map(|cell| {
+            let mut row =
+                vec![cell.level.clone(), format!("{:.2}", cell.load), cell.method.to_owned()];
+            row.extend(cell.violating_by_workload.map(|percent| format!("{percent:.1}")));
+            row.push(format!("{:.1} +- {:.1}", cell.violating, cell.violating_half_width));
+            row.push(format!("{:.1} +- {:.1}", cell.late, cell.late_half_width));
+            row
+        })
+        .collect();
+    format!("{}\n", terminal::table(&header, &rows))
+}
