@@ -29,25 +29,25 @@ const USED_BYTES: u64 = 48 << 20;
 
 /// A volume over these servers, the slowest first.
 fn policy_over(servers: &[&Server], more: &str) -> String {
-    let mut policy = String::from("mode = \"enforce\"\n");
+    let mut policy = vec!["mode = \"enforce\"\n".to_owned()];
     let mut tiers = Vec::new();
     for server in servers {
         let Address::Unix(path) = &server.target.address else { panic!("servers are local") };
         let name = path.file_stem().expect("a socket has a name").to_string_lossy();
         let uri = format!("nbd+unix:///?socket={}", path.display());
         // More than one connection that breaks under writes is too much for nbdkit 1.32.
-        policy += &format!(
+        policy.push(format!(
             "[[backend]]\nname = \"{name}\"\nupstream = \"{uri}\"\nconnections = 1\n\
              writes_survive_restart = true\n"
-        );
+        ));
         tiers.push(format!("\"{name}\""));
     }
     let tiers = tiers.join(", ");
-    policy
-        + &format!(
-            "[[backend]]\nname = \"shelf\"\ntiers = [{tiers}]\nextent = \"64 KiB\"\n{more}\
-             [[export]]\nname = \"disk\"\nbackend = \"shelf\"\n"
-        )
+    policy.push(format!(
+        "[[backend]]\nname = \"shelf\"\ntiers = [{tiers}]\nextent = \"64 KiB\"\n{more}\
+         [[export]]\nname = \"disk\"\nbackend = \"shelf\"\n"
+    ));
+    policy.concat()
 }
 
 /// Two servers that hold their bytes in memory, which outlives the gate.
@@ -71,8 +71,9 @@ impl Restless {
             let mut round = 0;
             while !is_over() {
                 // The gate may be gone for the moment; then it is tried again.
-                let client = reconnect(&target);
-                client.map(|client| read_about(client, &mut round, &is_over));
+                if let Some(client) = reconnect(&target) {
+                    read_about(client, &mut round, &is_over);
+                }
                 std::thread::sleep(Duration::from_millis(20));
             }
         });
@@ -105,9 +106,8 @@ impl Drop for Restless {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         let thread = self.thread.take().expect("it is joined once");
-        if thread.join().is_err() && !std::thread::panicking() {
-            panic!("the restless client met what a client must not meet");
-        }
+        let is_well = thread.join().is_ok() || std::thread::panicking();
+        assert!(is_well, "the restless client met what a client must not meet");
     }
 }
 
