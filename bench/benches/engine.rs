@@ -54,7 +54,7 @@ impl Bench {
         if let Some(volume) = volume {
             engine.handle(Nanos::ZERO, Input::Volume(Box::new(volume)));
         }
-        let mut target = |prng: &mut Prng| {
+        let target = |prng: &mut Prng| {
             // A quarter of the volume lies on the fast tier.
             let server = ServerId(u32::from(prng.below(4) == 0));
             if is_tiered { Target::Volume } else { Target::Server(server) }

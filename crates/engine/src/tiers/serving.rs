@@ -149,7 +149,9 @@ impl Serving {
             is_first: at == 0,
             at_start: offset & ((1 << self.extent_bits) - 1) == 0,
         };
-        if let Some(heat) = self.heat.touch(now, &access) {
+        if let Some(heat) = self.heat.touch(now, &access)
+            && self.mover.is_idle(now)
+        {
             let fastest = self.volume.layout.fastest();
             self.is_due |= self.chooser.touched(extent, heat, place, fastest);
         }
