@@ -29,8 +29,8 @@
 //! # Ok::<(), evenkeel_sim::disk::DiskError>(())
 //! ```
 //!
-//! A [`Rack`] adds time and [`SimDrive`] the face that the store knows; the store's futures then run
-//! on [`crate::executor`], and the fuse of the rack cuts the power at any command.
+//! A [`Rack`] adds time and [`SimDrive`] the face that the store knows; the store's futures then
+//! run on [`crate::executor`], and the fuse of the rack cuts the power at any command.
 
 mod command;
 mod crash_disk;

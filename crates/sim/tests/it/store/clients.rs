@@ -1,7 +1,7 @@
 //! Many clients at once, on the same blocks: what they read meanwhile, and what a crash leaves.
 //!
-//! Each client asks, waits for the answer, thinks, and asks again. All of them write in the same few
-//! places, so that nearly everything is contended.
+//! Each client asks, waits for the answer, thinks, and asks again. All of them write in the same
+//! few places, so that nearly everything is contended.
 
 use std::cell::RefCell;
 use std::ops::Range;

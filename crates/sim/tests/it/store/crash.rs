@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   format -> work -> (every command: a picture of drives and history) -> every cut of the picture
-//!                                                              -> recover -> is it a prefix? work on
+//!       -> recover -> is it a prefix? -> work on
 //! ```
 
 use std::cell::RefCell;

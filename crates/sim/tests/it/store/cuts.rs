@@ -29,8 +29,8 @@ pub(crate) fn points(permille: u64) -> u64 {
     all * permille / 1000
 }
 
-/// What the words of short work are made of: two blocks, written whole, in part, together, by force,
-/// or given back.
+/// What the words of short work are made of: two blocks, written whole, in part, together, by
+/// force, or given back.
 const ALPHABET: [fn(u32) -> Act; 9] = [
     |author| paint(author, 0, 8, false),
     |author| paint(author, 8, 8, false),

@@ -1,4 +1,4 @@
-//! Drives that lie, fail, vanish and return, one of a mirrored pair at a time: clients never notice.
+//! Drives that lie, fail, vanish and return, one of a mirror at a time: clients never notice.
 
 use std::cell::Cell;
 use std::rc::Rc;

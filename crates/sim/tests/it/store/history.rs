@@ -7,7 +7,8 @@
 //!                      +---- allowed --+      F was answered: not before 3
 //! ```
 //!
-//! All volumes count together, since they share one log: they are all at the same point. What is not in the allowed part of the history is a violation, whatever it may be.
+//! All volumes count together, since they share one log: they are all at the same point. What is
+//! not in the allowed part of the history is a violation, whatever it may be.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! Without a second copy a bad drive does harm; then the store says so, and never gives wrong bytes.
+//! Without a second copy a bad drive does harm; the store says so, and never gives wrong bytes.
 //!
 //! What is read of a block while the power stays on is what was written last, or an error. After a
 //! cut the readable blocks are a prefix of what was asked, though maybe of less than was flushed,

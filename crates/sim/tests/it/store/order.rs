@@ -1,5 +1,5 @@
-//! The oracle for many clients at once: after a crash, there is an order of what they asked, true to
-//! who waited for whom, such that what is found is the effect of a prefix of it.
+//! The oracle for many clients at once: after a crash, there is an order of what they asked, true
+//! to who waited for whom, such that what is found is the effect of a prefix of it.
 //!
 //! ```text
 //!   A |-----|            A was answered before B was asked: A comes before B in any order.

@@ -1,8 +1,8 @@
 //! What clients write, so that every byte that is read tells where it comes from.
 //!
-//! A cell is 512 bytes, the smallest that clients write. It repeats eight bytes: the write's number,
-//! which no other write of the run has, and the cell's own place. So a cell that is torn, of another
-//! place, of a write that should have no effect any more, or of no client at all, shows.
+//! A cell is 512 bytes, the smallest that clients write. It repeats eight bytes: the write's
+//! number, which no other write of the run has, and the cell's own place. So a cell that is torn,
+//! of another place, of a write that should have no effect any more, or of no client, shows.
 
 /// Bytes of a cell.
 pub(crate) const CELL_BYTES: usize = 512;
