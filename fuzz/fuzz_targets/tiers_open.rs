@@ -1,5 +1,5 @@
-//! Tiers with any damage, checksums made to fit: opening them ends, without a panic, in a volume or a
-//! refusal; and a refusal has written nothing.
+//! Tiers with any damage, checksums made to fit: opening them ends, without a panic, in a volume or
+//! a refusal; and a refusal has written nothing.
 #![no_main]
 
 use arbitrary::Arbitrary;

@@ -6,7 +6,8 @@
 //! - If it has a free slot, the candidate moves there as soon as it was asked for often enough.
 //! - If not, its coldest extent, of a sample that a hand finds as it goes round the slots, has to
 //!   make room, given that the exchange pays for itself: the difference between the two, in
-//!   accesses per half-life, is at least [`PAYBACK`] times what reading and writing an extent costs the
+//!   accesses per half-life, is at least [`PAYBACK`] times what reading and writing an extent
+//!   costs the
 //!   candidate's tier, counted in accesses, and never below [`GAIN_MIN`]. That is also what keeps
 //!   two extents alike from changing places for ever.
 //!

@@ -8,8 +8,8 @@
 //!
 //! A head says what the tier is. The map says which extent lies in which slot; the journal holds
 //! the moves since. Slots begin at a multiple of the extent's size. One slot of each tier stays
-//! free, so that there is always somewhere to move an extent to: the volume has as many extents as there are
-//! slots less one per tier.
+//! free, so that there is always somewhere to move an extent to: the volume has as many extents as
+//! there are slots less one per tier.
 
 use std::fmt;
 
