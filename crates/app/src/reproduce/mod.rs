@@ -25,7 +25,7 @@ Examples:
   evenkeel reproduce vpfs --plot ./figures
   evenkeel reproduce vpfs --simulated only
   evenkeel reproduce baa
-  evenkeel reproduce baa --only fluid
+  evenkeel reproduce baa --only simulated --plot ./figures
   evenkeel reproduce choices
   evenkeel reproduce drg --quick
   evenkeel reproduce forecast --quick

@@ -2,23 +2,40 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 use crate::harness::Scratch;
 use crate::harness::gate::EVENKEEL;
 use crate::harness::process::finish;
 
-const LONG: Duration = Duration::from_mins(2);
+const LONG: Duration = Duration::from_mins(4);
 
-#[test]
-fn the_fluid_figures_of_baa_come_out() {
+/// The claims of one part, none of which may fail.
+fn claims(part: &str) -> Vec<Value> {
     let scratch = Scratch::new();
-    let arguments = ["reproduce", "baa", "--only", "fluid", "--quick", "--json"];
+    let arguments = ["reproduce", "baa", "--only", part, "--quick", "--json"];
     let (status, output) = finish(scratch.path(), EVENKEEL, &arguments, LONG);
     assert_eq!(status.code(), Some(0), "{output}");
     let start = output.find('{').expect("a document after the talk");
-    let document: serde_json::Value = serde_json::from_str(&output[start..]).expect("JSON");
-    let claims = document["claims"].as_array().expect("claims");
+    let document: Value = serde_json::from_str(&output[start..]).expect("JSON");
+    document["claims"].as_array().expect("claims").clone()
+}
+
+fn with_id(claims: &[Value], part: &str) -> usize {
+    claims.iter().filter(|claim| claim["id"].as_str().is_some_and(|id| id.contains(part))).count()
+}
+
+#[test]
+fn the_fluid_figures_of_baa_come_out() {
+    let claims = claims("fluid");
     assert_eq!(claims.len(), 30, "{claims:?}");
-    let misprints: Vec<_> =
-        claims.iter().filter(|claim| claim["id"].to_string().contains("misprint")).collect();
-    assert_eq!(misprints.len(), 2, "the slides' misprint is shown");
+    assert_eq!(with_id(&claims, "misprint"), 2, "the slides' misprint is shown");
+}
+
+#[test]
+fn the_experiments_of_baa_come_out_in_virtual_time() {
+    let claims = claims("simulated");
+    assert_eq!(claims.len(), 19, "{claims:?}");
+    let attained = claims.iter().filter(|claim| claim["verdict"] == "attained").count();
+    assert_eq!((with_id(&claims, "linux"), attained), (3, 2), "{claims:?}");
 }

@@ -1,4 +1,4 @@
-//! Contents of a tiered volume: what was written last is what is read, wherever moves have taken it.
+//! Contents of a tiered volume: what was written last is what is read, wherever moves took it.
 //!
 //! No bytes are kept. Each write has a number, and each block of a tier remembers the number of the
 //! write that it holds and the block of the volume that it was for. A move carries these along:
@@ -10,8 +10,8 @@
 //! volume block 7   --read ----->  fast:3 holds (7, 12) < 13   caught
 //! ```
 //!
-//! A write counts from its answer on, a copy takes what is there when it sets out: the latest and the
-//! earliest that a device may do. A read must find what had been answered when it came to the gate;
+//! A write counts from its answer on, a copy takes what is there when it sets out: the latest and
+//! the earliest that a device may do. A read must find what had been answered when it came to the gate;
 //! later writes it may miss, for it may be on its way to where they were not yet. A block that
 //! nobody has written may hold nothing, but nobody else's.
 

@@ -10,8 +10,8 @@
 //!
 //! (Goyal, Vin and Cheng, IEEE/ACM Transactions on Networking, 1997.) The bound holds for tenants
 //! without limits of their own, at a server whose shares count by themselves, under a depth in
-//! requests; back-fill under a depth in bytes gives it up on purpose. On the tiers of a volume nobody
-//! knows from outside for which of them a request waits. Elsewhere nothing is watched.
+//! requests; back-fill under a depth in bytes gives it up on purpose. On the tiers of a volume
+//! nobody knows from outside for which of them a request waits. Elsewhere nothing is watched.
 //! The pairs of the first [`TENANTS_MAX`] tenants are: a pair costs some nanoseconds at every
 //! dispatch.
 

@@ -1,7 +1,8 @@
 //! Limits: where a discipline promises them at dispatch, no window holds more than it may.
 //!
 //! Over any window of t seconds a tenant gets at most `rate * t` and its burst, and one request
-//! that straddles the edge, the largest that it ever sends. What is above the rate is counted as it comes; it drains at the rate:
+//! that straddles the edge, the largest that it ever sends. What is above the rate is
+//! counted as it comes; it drains at the rate:
 //!
 //! ```text
 //! excess   |  /|  /|\                 more than burst + one request: some window held too much

@@ -40,7 +40,7 @@ struct Times {
 
 impl Times {
     fn of(options: &Options) -> Self {
-        let seconds = if options.quick { [20, 10] } else { [40, 40] };
+        let seconds = if options.quick { [12, 6] } else { [40, 40] };
         let [settle, measured] = seconds.map(Duration::from_secs);
         Self { settle, measured }
     }

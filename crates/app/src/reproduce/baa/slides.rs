@@ -15,6 +15,8 @@ use crate::plot::{Bars, Chart, Figure, Line};
 const SLOW_BUSY_MIN: f64 = 0.97;
 /// How soon after a change the fast tier must be as busy as the fluid model says.
 const RECOVERY: Span = Span::from_secs(10);
+/// Of the experiment at most; the change is in its middle.
+const CHANGE_LENGTH: Span = Span::from_secs(240);
 /// For how long it is looked at then: long enough for the luck of the draw to even out.
 const AFTERWARDS_SECONDS: usize = 20;
 
@@ -161,6 +163,7 @@ fn shown_claim(slide: &str, outcome: &Outcome) -> Claim {
 
 /// Slide 28: a hit ratio changes, and the weights follow.
 pub(super) fn change(reference: &Reference, scale: &Scale) -> anyhow::Result<Findings> {
+    let scale = Scale { length: scale.length.min(CHANGE_LENGTH), ..*scale };
     let before = row(reference, "28, before", Discipline::Baa);
     let after = row(reference, "28, after", Discipline::Baa);
     let unadapted = row(reference, "28, at the change", Discipline::Baa);
