@@ -73,24 +73,41 @@ impl<D: Drive> Chain<D> {
         join_all(flushes).await.into_iter().filter_map(Result::err).collect()
     }
 
-    /// Writes the superblock to both of its places on every active drive; tells which failed.
+    /// Writes the superblock to both of its places on every active drive, the second when the first
+    /// is durable; tells which failed.
+    ///
+    /// So one place of each slot is whole at any time. That the other slot has the superblock
+    /// before is not enough: a power cut may leave this one torn on one drive and whole on another,
+    /// and the next one then goes to what is the only whole slot of the first drive.
     pub(crate) async fn write_superblock(&self, superblock: &Superblock) -> Vec<Failure> {
-        let writes = self.active().flat_map(|member| {
+        let mut failures = self.write_superblock_place(superblock, 0, &[]).await;
+        let has_failed =
+            |failures: &[Failure], drive| failures.iter().any(|(failed, _)| *failed == drive);
+        let flushed = self.flush(|drive| !has_failed(&failures, drive)).await;
+        failures.extend(flushed);
+        let second = self.write_superblock_place(superblock, 1, &failures).await;
+        failures.extend(second);
+        failures
+    }
+
+    async fn write_superblock_place(
+        &self,
+        superblock: &Superblock,
+        place: usize,
+        failed: &[Failure],
+    ) -> Vec<Failure> {
+        let well =
+            self.active().filter(|member| failed.iter().all(|(drive, _)| *drive != member.index));
+        let writes = well.map(|member| {
             let own = Superblock { drive: member.index, ..superblock.clone() };
             let block = Buffer::copy_of(&own.encode());
-            let places = member.layout.superblock_offsets_bytes(superblock.slot());
-            places.map(|offset| {
-                let block = block.clone();
-                async move {
-                    let written = member.write(offset, vec![block]).await;
-                    written.map_err(|error| (member.index, error))
-                }
-            })
+            let offset = member.layout.superblock_offsets_bytes(superblock.slot())[place];
+            async move {
+                let written = member.write(offset, vec![block]).await;
+                written.map_err(|error| (member.index, error))
+            }
         });
-        let mut failures: Vec<Failure> =
-            join_all(writes).await.into_iter().filter_map(Result::err).collect();
-        failures.dedup_by_key(|(drive, _)| *drive);
-        failures
+        join_all(writes).await.into_iter().filter_map(Result::err).collect()
     }
 }
 
