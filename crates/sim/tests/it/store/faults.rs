@@ -70,12 +70,14 @@ pub(crate) struct Vanishing {
     prng: Prng,
     /// The drive that was away, until all it missed is made good.
     behind: Rc<Cell<Option<usize>>>,
+    /// The drive that was away last; its return is put to the test by taking another one.
+    last: usize,
 }
 
 impl Vanishing {
     pub(crate) fn new(seed: u64) -> Self {
         let client = Acts::new(seed);
-        Self { client, prng: Prng::new(seed), behind: Rc::default() }
+        Self { client, prng: Prng::new(seed), behind: Rc::default(), last: 0 }
     }
 }
 
@@ -91,9 +93,12 @@ impl Script<Real> for Vanishing {
         if is_mended {
             self.behind.set(None);
         }
-        if self.behind.get().is_none() && self.prng.below(5) == 0 {
+        if self.behind.get().is_none() && self.prng.below(3) == 0 {
             let count = disks.len() as u64;
-            let victim = usize::try_from(self.prng.below(count)).expect("a small number");
+            let further = 1 + self.prng.below(count - 1);
+            let victim = (self.last as u64 + further) % count;
+            let victim = usize::try_from(victim).expect("the number of a drive");
+            self.last = victim;
             let mut cut = SeededCut::new(self.prng.next_u64(), CutOptions::default());
             rack.with_disk(BayId(victim), |disk| disk.detach(|write| cut.fate(write)));
             self.behind.set(Some(victim));

@@ -10,7 +10,7 @@ use super::random::Ordeal;
 use super::real::Setup;
 
 /// Seeds after which a rule counts as not needed.
-const SEEDS_MAX: u64 = 600;
+const SEEDS_MAX: u64 = 3_000;
 
 /// Everything that the tests do, with one seed.
 fn trial(rule: Rule, seed: u64) -> Result<(), String> {
