@@ -77,6 +77,14 @@ const TRIM: (f64, f64) = (-0.3, 1.0);
 /// Part of U beyond which what N exceeds is taken from what flows are served whole from.
 const OVERSHOOT: f64 = 1.1;
 
+/// The most of that, in parts of U: more would be a blow that the next period has to undo.
+const EXCESS_MAX: f64 = 0.2;
+
+/// The time in which the queue of a flow served whole is to be gone. Much longer than a period and
+/// a delay of the summaries: otherwise a flow that was held back once has a queue too large to be
+/// served whole again, and two flows take turns.
+const DRAIN_S: f64 = 1.0;
+
 /// What those passed over share at least, in parts of U.
 const FLOOR: f64 = 0.05;
 
@@ -139,7 +147,8 @@ impl Slack {
         let mut caps = vec![slots_all; asks.len()];
         // More at the device than meant to be is a line believed too flat, or a burst: who is
         // served whole is not held back by a cap, so fewer are.
-        let mut left = slots_all - (in_use - OVERSHOOT * slots_all).max(0.0);
+        let excess = (in_use - OVERSHOOT * slots_all).clamp(0.0, EXCESS_MAX * slots_all);
+        let mut left = slots_all - excess;
         let mut passed_over = Vec::new();
         for index in order {
             if asks[index].whole <= left {
@@ -192,7 +201,7 @@ impl Controller for Slack {
                     id,
                     bound_s: self.bound_s(line, flow, least),
                     free: at_device.min(slots_all) + queued,
-                    whole: (expected * deepest_s).max(1.0) + queued,
+                    whole: ((expected + queued / DRAIN_S) * deepest_s).max(1.0),
                     is_waiting: queued > 0.0,
                 }
             })
