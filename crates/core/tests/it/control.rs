@@ -180,8 +180,8 @@ fn slack(period_ms: u64) -> Box<dyn Controller> {
     Box::new(Slack::new(SlackOptions { period, ..SlackOptions::default() }))
 }
 
-/// Whether a backlogged run over a device, hosts, period and delay drawn at random ends within a tenth
-/// of one depth, and near the depth that the target allows.
+/// Whether a backlogged run over a device, hosts, period and delay drawn at random ends within a
+/// tenth of one depth, and near the depth that the target allows.
 fn settles(prng: &mut Prng) -> bool {
     let mut between = |low: f64, high: f64| low + (high - low) * prng.unit_f64();
     let line = Line { idle_s: between(0.001, 0.04), per_request_s: between(0.000_05, 0.001) };

@@ -9,7 +9,7 @@
 //!   gives the paper's own pair of figures, a device latency of 200 ms at 320 slots (1,600 requests
 //!   per second), on these request sizes: 201 ms within 25 GiB of the array.
 //! - *The traces.* The paper replays web search and TPC-C traces of which one cannot be had and the
-//!   other's extract is unstated. [`loads`] draws workloads of their request sizes; rates and bursts
+//!   other's extract is unstated. [`loads`] draws workloads of their sizes; rates and bursts
 //!   were searched, on seeds that are not used otherwise, such that request windows break their
 //!   targets about as often as the paper reports, and that less than one second in fifty asks for
 //!   more than 1,591 requests, what the array does at 320 slots. No other algorithm took part in
