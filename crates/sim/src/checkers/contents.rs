@@ -12,8 +12,8 @@
 //!
 //! A write counts from its answer on, a copy takes what is there when it sets out: the latest and
 //! the earliest that a device may do. A read must find what had been answered when it came to the
-//! gate; later writes it may miss, for it may be on its way to where they were not yet. A block that
-//! nobody has written may hold nothing, but nobody else's.
+//! gate; later writes it may miss, for it may be on its way to where they were not yet. A block
+//! that nobody has written may hold nothing, but nobody else's.
 
 use std::collections::BTreeMap;
 
