@@ -24,7 +24,7 @@ const HOSTS: u32 = 1_000;
 fn summary(host: u32, period: u64, prng: &mut Prng) -> Summary {
     let completions = u32::try_from(8 + prng.below(5)).expect("small");
     let device = Span::from_millis(20 * u64::from(completions));
-    let bound_ms = if host % 2 == 0 { 25 } else { 80 };
+    let bound_ms = if host.is_multiple_of(2) { 25 } else { 80 };
     let flow = FlowSummary {
         weight_milli: 1000,
         target: Some(Target::mean(Span::from_millis(bound_ms), Span::from_secs(1))),

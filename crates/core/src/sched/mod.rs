@@ -40,9 +40,9 @@ pub mod mclock;
 mod queues;
 pub mod sfq;
 mod tag;
-pub mod tiered;
 #[cfg(test)]
 mod testing;
+pub mod tiered;
 
 use crate::id::TenantId;
 use crate::ticket::Ticket;
