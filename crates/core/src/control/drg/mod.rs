@@ -27,8 +27,8 @@
 //! - The threshold l is never defined: four fifths of the strictest target, which gives the paper's
 //!   own 200 ms at 250 ms.
 //! - The division by "Lagrange multipliers" over a count of violations, a step function, is not
-//!   defined. Serving flows in the order of growing need maximises how many are served; what is over
-//!   goes to all in proportion to their needs.
+//!   defined. Serving flows in the order of growing need maximises how many are served; what is
+//!   over goes to all in proportion to their needs.
 //!
 //! [`literal`] mends no more than that. [`repaired`] mends what else is wrong; see there.
 

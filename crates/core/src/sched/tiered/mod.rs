@@ -43,8 +43,9 @@
 //!
 //! - **Window**: 128 requests. In the example above, with hit ratios known and clients that keep
 //!   1024 requests outstanding, a window of 64 leaves 1 % of both devices idle, when all of it
-//!   waits for one of them; 128 leaves 0.4 %, and 256 no less. With estimated ratios the fast device is
-//!   98 % busy. The smaller the window, the sooner a tenant's progress is one on all devices.
+//!   waits for one of them; 128 leaves 0.4 %, and 256 no less. With estimated ratios the fast
+//!   device is 98 % busy. The smaller the window, the sooner a tenant's progress is one on all
+//!   devices.
 //! - **Epoch**: 1 s. A tenant that comes, a share that changes and a change of a hit ratio do not
 //!   wait for its end.
 //! - There is no back-fill under a depth in bytes: a head that does not fit waits for room, and an
