@@ -4,6 +4,7 @@
 //! Moves come often here: extents are small, the fast tier holds few of them, and a [`Restless`]
 //! client keeps changing its mind about what it asks for most.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -215,11 +216,16 @@ fn a_gate_killed_while_extents_move_loses_nothing_acknowledged() {
     drop(restless);
 }
 
+/// Before qemu-nbd, since nbdkit 1.32 now and then dies of an assertion of its own when connections
+/// break under writes.
 #[test]
 fn a_gate_killed_before_the_servers_of_its_tiers_loses_nothing_acknowledged() {
-    needs!("nbdkit");
+    needs!("qemu-nbd");
     let scratch = Scratch::new();
-    let [slow, fast] = servers(&scratch);
+    let [slow, fast] = [("slow", 64 << 20), ("fast", 4 << 20)].map(|(name, size_bytes)| {
+        let file = raw_file(&scratch, name, size_bytes);
+        Server::qemu_nbd_named(&scratch, name, &file)
+    });
     let gate = Gate::start(&scratch, &policy_over(&[&slow, &fast], ""));
     let restless = Restless::start(&gate.plain("disk"));
     wait_for_moves(&gate, 5);
@@ -229,12 +235,18 @@ fn a_gate_killed_before_the_servers_of_its_tiers_loses_nothing_acknowledged() {
 
 /// A server whose bytes outlive it.
 fn file_server(scratch: &Scratch, name: &str, size_bytes: u64) -> Server {
+    let file = raw_file(scratch, name, size_bytes);
+    Server::nbdkit_named(scratch, name, &["file", &text(&file)])
+}
+
+/// A file of zeroes, or what is there of this name.
+fn raw_file(scratch: &Scratch, name: &str, size_bytes: u64) -> PathBuf {
     let file = scratch.join(format!("{name}.raw"));
     if !file.exists() {
         let made = std::fs::File::create(&file).and_then(|file| file.set_len(size_bytes));
         made.expect("a file in scratch");
     }
-    Server::nbdkit_named(scratch, name, &["file", &text(&file)])
+    file
 }
 
 /// Kills a server; its socket goes too, so that another may take its place.

@@ -55,9 +55,18 @@ impl Server {
 
     /// qemu-nbd on a raw file.
     pub(crate) fn qemu_nbd(scratch: &Scratch, wire: Wire, file: &Path) -> Self {
-        let target = target(scratch, wire, "qemu-nbd.sock", "disk");
-        let mut arguments =
-            words(&["--persistent", "--shared=16", "--format=raw", "--export-name=disk"]);
+        Self::qemu_nbd_at(scratch, target(scratch, wire, "qemu-nbd.sock", "disk"), file)
+    }
+
+    /// One of several: qemu-nbd on the unix socket `NAME.sock`, with an export without a name.
+    pub(crate) fn qemu_nbd_named(scratch: &Scratch, name: &str, file: &Path) -> Self {
+        let target = target(scratch, Wire::Plain, &format!("{name}.sock"), "");
+        Self::qemu_nbd_at(scratch, target, file)
+    }
+
+    fn qemu_nbd_at(scratch: &Scratch, target: Target, file: &Path) -> Self {
+        let mut arguments = words(&["--persistent", "--shared=16", "--format=raw"]);
+        arguments.push(format!("--export-name={}", target.export));
         match (&target.address, &target.certificates) {
             (Address::Unix(path), _) => arguments.push(format!("--socket={}", text(path))),
             (Address::Tcp(port), _) => {
