@@ -26,7 +26,7 @@ use crate::load::measure;
 use crate::stage::{DataServer, GateProcess, Pace, Stage};
 
 /// Requests that each tenant keeps under way.
-const DEPTH: u32 = 128;
+const DEPTH: u32 = 256;
 /// Least part of the slow tier that is busy, whatever the discipline.
 const SLOW_BUSY_MIN: f64 = 0.97;
 
