@@ -39,6 +39,10 @@ pub struct CreateOptions {
 /// cleaner's open one, and two before that; one that a reader keeps from being freed.
 const RESERVE_SEGMENTS: u64 = 6;
 
+/// Sequences of the first superblocks, alike but for these: one for each slot, so that the next one
+/// goes to where the older of them lies.
+const FIRST_SEQUENCES: [u64; 2] = [1, 2];
+
 /// Bytes of a segment's item in a checkpoint, rounded up.
 const SEGMENT_ITEM_BYTES: u64 = 40;
 
@@ -102,7 +106,7 @@ impl Plan {
         let superblock = Superblock {
             store: options.store,
             drive: DriveIndex(0),
-            sequence: 1,
+            sequence: FIRST_SEQUENCES[0],
             epoch: 0,
             features: Features::default(),
             copies: options.copies,
@@ -115,7 +119,10 @@ impl Plan {
         Ok(Self { layouts, superblock, checkpoint })
     }
 
-    /// Old superblocks go first, and the new one comes last: a drive is half made at no time.
+    /// Old superblocks go first, and the new ones come last: a drive is half made at no time.
+    ///
+    /// Both slots get one. With a single one, a drive whose two places of that slot turn out to be
+    /// unreadable before the first mount has written the other slot would not be known any more.
     async fn write<D: Drive>(&self, index: DriveIndex, drive: &D) -> Result<(), DriveError> {
         let layout = &self.layouts[index.index()];
         let zeroes = Buffer::zeroed(BLOCK_BYTES);
@@ -125,10 +132,12 @@ impl Plan {
         let area = layout.area_offset_bytes(self.superblock.checkpoint.area);
         drive.write(area, vec![self.checkpoint.clone()], Durability::Volatile).await?;
         drive.flush().await?;
-        let superblock = Superblock { drive: index, ..self.superblock.clone() };
-        let block = Buffer::copy_of(&superblock.encode());
-        for offset in layout.superblock_offsets_bytes(superblock.slot()) {
-            drive.write(offset, vec![block.clone()], Durability::Volatile).await?;
+        for sequence in FIRST_SEQUENCES {
+            let superblock = Superblock { drive: index, sequence, ..self.superblock.clone() };
+            let block = Buffer::copy_of(&superblock.encode());
+            for offset in layout.superblock_offsets_bytes(superblock.slot()) {
+                drive.write(offset, vec![block.clone()], Durability::Volatile).await?;
+            }
         }
         drive.flush().await
     }

@@ -199,3 +199,17 @@ fn superblocks_overwritten_at_one_end_of_the_drive_do_no_harm() {
     }
     assert!(is_filled(&drives, OpenOptions::default(), 7));
 }
+
+#[test]
+fn a_new_store_opens_although_either_superblock_slot_is_unreadable() {
+    for slot in 0..2 {
+        let drives = drives(2, 2);
+        let places = drives[1].blocks_with(b"\xe9kSB");
+        assert_eq!(places.len(), 4);
+        for &place in places.iter().skip(slot).step_by(2) {
+            drives[1].tamper(place, |bytes| bytes[100] ^= 1);
+        }
+        with(&open(&drives, OpenOptions::default()).unwrap(), async |store| fill(store, 7).await);
+        assert!(is_filled(&drives, OpenOptions::default(), 7));
+    }
+}
