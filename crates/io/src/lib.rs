@@ -25,6 +25,7 @@ mod outbox;
 mod plan;
 pub mod record;
 mod report;
+pub mod store;
 mod tls;
 mod transport;
 mod worker;

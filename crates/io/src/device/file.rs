@@ -11,14 +11,20 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use evenkeel_wire::nbd::proto::Extent;
 use rustix::fs::{FlockOperation, OFlags, SeekFrom};
+use rustix::io::Errno;
+use tokio::time::Instant;
 
 use crate::buffer::PAGE_BYTES;
 
 /// Alignment asked of direct requests; every device in use is content with a page.
 const ALIGNMENT_BYTES: u64 = PAGE_BYTES as u64;
+
+/// Between two attempts to lock a file.
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Extents in one answer about allocation.
 const EXTENTS_MAX: usize = 4096;
@@ -56,12 +62,7 @@ impl FileDisk {
         }
         let buffered = match (opened, how.create_bytes) {
             (Err(error), Some(bytes)) if error.kind() == io::ErrorKind::NotFound => {
-                let file = options.clone().create_new(true).open(path)?;
-                file.set_len(bytes)?;
-                file.sync_all()?;
-                // The name must be as durable as what will be flushed under it.
-                File::open(path.parent().unwrap_or_else(|| Path::new(".")))?.sync_all()?;
-                file
+                create(path, bytes)?
             }
             (opened, _) => opened?,
         };
@@ -87,9 +88,11 @@ impl FileDisk {
         })
     }
 
-    /// Locks it against every other process that asks for the lock, until it is closed.
-    pub(crate) fn lock(&self) -> io::Result<()> {
-        Ok(rustix::fs::flock(&*self.buffered, FlockOperation::NonBlockingLockExclusive)?)
+    /// Locks it against every other process that asks for the lock, until it is closed; waits for
+    /// another's lock for so long.
+    pub(crate) async fn lock(&self, patience: Duration) -> io::Result<()> {
+        let how = FlockOperation::NonBlockingLockExclusive;
+        lock_patiently(&self.buffered, how, patience).await
     }
 
     /// Its size when it was opened.
@@ -129,11 +132,41 @@ impl FileDisk {
     }
 }
 
+/// Makes a sparse file that stays, name and all, for reading and writing.
+pub(crate) fn create(path: &Path, size_bytes: u64) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+    file.set_len(size_bytes)?;
+    file.sync_all()?;
+    // The name must be as durable as what will be flushed under it.
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all()?;
+    Ok(file)
+}
+
+/// Locks a file, waiting for another's lock for so long: the kernel may be at work for a program
+/// that was killed, and keeps its lock until it is done.
+pub(crate) async fn lock_patiently(
+    file: &File,
+    how: FlockOperation,
+    patience: Duration,
+) -> io::Result<()> {
+    let patient_until = Instant::now() + patience;
+    loop {
+        match rustix::fs::flock(file, how) {
+            Err(Errno::WOULDBLOCK) if Instant::now() < patient_until => {
+                tokio::time::sleep(LOCK_PAUSE).await;
+            }
+            locked => return Ok(locked?),
+        }
+    }
+}
+
 fn is_not_writable(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
-fn size_of(file: &File) -> io::Result<u64> {
+/// Bytes of a file or block device.
+pub(crate) fn size_of(file: &File) -> io::Result<u64> {
     let metadata = file.metadata()?;
     if metadata.file_type().is_block_device() {
         return Ok(rustix::fs::seek(file, SeekFrom::End(0))?);
@@ -151,7 +184,7 @@ pub(crate) fn extents(file: &File, offset: u64, length: u64) -> Vec<Extent> {
         let (until, flags) = match data {
             Ok(data) if data > at => (data, Extent::HOLE | Extent::ZERO),
             Ok(_) => (rustix::fs::seek(file, SeekFrom::Hole(at)).unwrap_or(end), 0),
-            Err(rustix::io::Errno::NXIO) => (end, Extent::HOLE | Extent::ZERO),
+            Err(Errno::NXIO) => (end, Extent::HOLE | Extent::ZERO),
             // A file system that cannot tell: everything counts as data.
             Err(_) => (end, 0),
         };

@@ -15,6 +15,7 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use evenkeel_store::Buffer;
 use rustix::event::EventfdFlags;
 
 use crate::buffer::Buf;
@@ -26,10 +27,24 @@ pub(crate) enum Action {
     Read(Buf),
     /// Put a part of the payload into the file; `durable` before it counts as done.
     Write { data: Arc<Buf>, range: Range<usize>, durable: bool },
+    /// Put the buffers into the file, one behind the other; `durable` before it counts as done.
+    Gather { data: Vec<Buffer>, durable: bool },
     /// Make what was written durable.
     Flush,
     /// Make a range read as zeroes, giving its space back if `punch`.
     Zero { length: u64, punch: bool },
+}
+
+impl Action {
+    /// The word for it.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Read(_) => "read",
+            Self::Write { .. } | Self::Gather { .. } => "write",
+            Self::Flush => "flush",
+            Self::Zero { .. } => "zero",
+        }
+    }
 }
 
 /// An action on a file, with the caller's mark.
@@ -49,6 +64,9 @@ pub(crate) struct Finished {
     pub(crate) action: Action,
     pub(crate) result: io::Result<()>,
 }
+
+/// Buffers that one call of the kernel takes at most (`IOV_MAX`); the rest follows.
+const PIECES_MAX: usize = 1024;
 
 /// Does jobs in the background; see the [module](self).
 #[derive(Debug)]
@@ -106,6 +124,17 @@ impl Drive {
             Self::Pool(pool) => pool.reap(finished),
         }
     }
+}
+
+/// What is left of buffers of which so many bytes are written already.
+fn rest_of(data: &[Buffer], done_bytes: usize) -> impl Iterator<Item = &[u8]> {
+    let mut skip = done_bytes;
+    let rest = data.iter().filter_map(move |buffer| {
+        let from = skip.min(buffer.len());
+        skip -= from;
+        (from < buffer.len()).then(|| &buffer[from..])
+    });
+    rest.take(PIECES_MAX)
 }
 
 #[cfg(test)]
@@ -167,13 +196,31 @@ mod tests {
         assert_eq!(byte, [7]);
     }
 
+    /// More buffers than the kernel takes at once, of several sizes.
+    fn gathers(kind: DriveKind) {
+        let file = Arc::new(tempfile::tempfile().expect("tempfile"));
+        let (mut drive, event) = Drive::new(kind).expect("drive");
+        let pieces = (0..=u8::MAX).cycle().zip((1..8).cycle()).take(3000);
+        let pieces = pieces.map(|(byte, length)| vec![byte; length]);
+        let expected: Vec<u8> = pieces.clone().flatten().collect();
+        let data = pieces.map(|piece| Buffer::copy_of(&piece)).collect();
+        let action = Action::Gather { data, durable: true };
+        let job = Job { file: Arc::clone(&file), offset: 10, action, mark: 0 };
+        assert!(run(&mut drive, &event, vec![job])[0].result.is_ok());
+        let mut found = vec![0; expected.len()];
+        file.read_exact_at(&mut found, 10).expect("read");
+        assert!(found == expected);
+    }
+
     #[test]
     fn the_best_drive_conforms() {
         conformance(DriveKind::Best);
+        gathers(DriveKind::Best);
     }
 
     #[test]
     fn the_thread_pool_conforms() {
         conformance(DriveKind::Threads);
+        gathers(DriveKind::Threads);
     }
 }

@@ -1,14 +1,15 @@
 //! A drive of threads, for kernels and containers that forbid `io_uring`.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use evenkeel_store::Buffer;
 use rustix::fs::FallocateFlags;
 
-use super::{Action, Finished, Job};
+use super::{Action, Finished, Job, rest_of};
 
 /// Threads per drive: enough to keep a disk's own queue busy.
 const THREADS: usize = 8;
@@ -114,8 +115,28 @@ fn perform(file: &std::fs::File, offset: u64, action: &mut Action) -> io::Result
             file.write_all_at(&data[range.clone()], offset)?;
             if *durable { file.sync_data() } else { Ok(()) }
         }
+        Action::Gather { data, durable } => {
+            gather(file, offset, data)?;
+            if *durable { file.sync_data() } else { Ok(()) }
+        }
         Action::Flush => file.sync_data(),
         Action::Zero { length, punch } => zero(file, offset, *length, *punch),
+    }
+}
+
+fn gather(file: &std::fs::File, offset: u64, data: &[Buffer]) -> io::Result<()> {
+    let mut done_bytes = 0;
+    loop {
+        let pieces: Vec<IoSlice<'_>> = rest_of(data, done_bytes).map(IoSlice::new).collect();
+        if pieces.is_empty() {
+            return Ok(());
+        }
+        match rustix::io::pwritev(file, &pieces, offset + done_bytes as u64) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => done_bytes += written,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 

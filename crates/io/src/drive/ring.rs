@@ -13,7 +13,7 @@ use std::sync::atomic::{Ordering, fence};
 use io_uring::{IoUring, opcode, squeue, types};
 use slab::Slab;
 
-use super::{Action, Finished, Job};
+use super::{Action, Finished, Job, rest_of};
 
 /// Submission entries; the kernel makes twice as many completion entries, and no more jobs than
 /// these are under way at once, so completions cannot overflow.
@@ -38,6 +38,17 @@ struct UnderWay {
     job: Job,
     /// Bytes transferred so far.
     done_bytes: usize,
+    /// What the kernel is told of the buffers of a [`Action::Gather`]; it reads this until the
+    /// completion.
+    pieces: Vec<Piece>,
+}
+
+/// A buffer as the kernel wants it: `struct iovec`, whose layout on Linux this is.
+#[derive(Debug)]
+#[repr(C)]
+struct Piece {
+    start: *const u8,
+    bytes: usize,
 }
 
 impl std::fmt::Debug for Ring {
@@ -63,7 +74,7 @@ impl Ring {
     }
 
     pub(super) fn push(&mut self, job: Job) {
-        self.start(UnderWay { job, done_bytes: 0 });
+        self.start(UnderWay { job, done_bytes: 0, pieces: Vec::new() });
     }
 
     fn start(&mut self, next: UnderWay) {
@@ -75,9 +86,9 @@ impl Ring {
         let mark = entry.key() as u64;
         let next = entry.insert(next);
         let operation = operation(next).user_data(mark);
-        // SAFETY: every pointer in the operation leads into a buffer that `under_way` owns and
-        // that neither moves nor is touched until the completion with this mark is reaped; the
-        // file is kept open by the job.
+        // SAFETY: every pointer in the operation leads into a buffer, or a list of buffers on the
+        // heap, that `under_way` owns and that neither moves nor is touched until the completion
+        // with this mark is reaped; the file is kept open by the job.
         let pushed = unsafe { self.queues.submission().push(&operation) };
         pushed.expect("no more jobs are under way than the ring has entries");
     }
@@ -168,6 +179,17 @@ fn operation(under_way: &mut UnderWay) -> squeue::Entry {
                 .rw_flags(flags)
                 .build()
         }
+        Action::Gather { data, durable } => {
+            let rest = rest_of(data, done);
+            under_way.pieces =
+                rest.map(|part| Piece { start: part.as_ptr(), bytes: part.len() }).collect();
+            let flags = if *durable { DSYNC } else { 0 };
+            let count = length_of(under_way.pieces.len());
+            opcode::Writev::new(fd, under_way.pieces.as_ptr().cast(), count)
+                .offset(offset)
+                .rw_flags(flags)
+                .build()
+        }
         Action::Flush => opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build(),
         Action::Zero { length, punch } => {
             let mode = if *punch { PUNCH_HOLE } else { ZERO_RANGE };
@@ -190,6 +212,7 @@ fn progress(under_way: &mut UnderWay, result: i32) -> Option<io::Result<()>> {
     let wanted = match &under_way.job.action {
         Action::Read(buf) => buf.len(),
         Action::Write { range, .. } => range.len(),
+        Action::Gather { data, .. } => data.iter().map(|buffer| buffer.len()).sum(),
         Action::Flush | Action::Zero { .. } => return Some(Ok(())),
     };
     under_way.done_bytes += bytes;

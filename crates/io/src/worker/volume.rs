@@ -22,12 +22,10 @@ use evenkeel_engine::tiers::{Answer, Ask, Opening, TierDevice, Volume, VolumeId}
 use evenkeel_wire::nbd::proto::TransmissionFlags;
 use rustix::rand::GetRandomFlags;
 use tokio::task::spawn_local;
-use tokio::time::Instant;
 
 use super::Worker;
 use super::open::Wanted;
 use crate::buffer::Buf;
-use crate::device::file::FileDisk;
 use crate::device::tiered::TieredDisk;
 use crate::device::{Device, Features, Medium};
 use crate::domain::Domain;
@@ -164,7 +162,9 @@ impl Keeper {
     ) -> Result<OpenTier, String> {
         let device = self.device(plan, tier, server)?;
         if let Medium::File(disk) = &device.medium {
-            lock(disk).await.map_err(|error| format!("another program has locked it ({error})"))?;
+            // Two gates would move each other's extents away.
+            let locked = disk.lock(LOCK_PATIENCE).await;
+            locked.map_err(|error| format!("another program has locked it ({error})"))?;
         }
         let features = self.features(&device, &tier.backend).await;
         if features.flags.contains(TransmissionFlags::READ_ONLY) {
@@ -216,22 +216,6 @@ impl Keeper {
                 self.note(&format!("tier {tier:?}: {why}"));
             }
             tokio::time::sleep(LOOK).await;
-        }
-    }
-}
-
-/// Locks a file that is a tier: two gates would move each other's extents away. The kernel may be
-/// at work for a gate that was killed, and keeps its lock until it is done.
-async fn lock(disk: &FileDisk) -> io::Result<()> {
-    let patient_until = Instant::now() + LOCK_PATIENCE;
-    loop {
-        match disk.lock() {
-            Err(error)
-                if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < patient_until =>
-            {
-                tokio::time::sleep(PAUSE_MIN).await;
-            }
-            locked => return locked,
         }
     }
 }

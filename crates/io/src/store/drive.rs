@@ -1,0 +1,170 @@
+//! A file or block device as a drive of a store.
+
+use std::cell::Cell;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_store::{Buffer, Drive, DriveError, Durability, Geometry};
+use rustix::io::Errno;
+
+use super::calls::{Calls, Gone};
+use super::open::{self, OpenDrive, OpenDriveError};
+use crate::buffer::Buf;
+use crate::drive::Action;
+
+/// How long a drive may owe an answer. The kernel's own patience with a disk is half of it.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// So many failures with no success between them mean that nothing is left of the drive.
+const FAILURES_MAX: u32 = 32;
+
+/// A file or block device as a [`Drive`], on the runtime of the thread that opened it. It is locked
+/// against every other program that asks, until it is dropped.
+#[derive(Debug)]
+pub struct FileDrive {
+    path: PathBuf,
+    geometry: Geometry,
+    is_direct: bool,
+    /// Whether room that is not needed is given back.
+    discards: Cell<bool>,
+    calls: Rc<Calls>,
+    /// Failures since something last succeeded.
+    failures: Cell<u32>,
+}
+
+impl FileDrive {
+    /// Opens a file or block device, or makes a file if that is asked for. Call it on a
+    /// current-thread runtime, within a `LocalSet`, as [`block_on`](super::block_on) brings it.
+    ///
+    /// # Errors
+    /// [`OpenDriveError`], which names the path and the remedy.
+    pub async fn open(path: &Path, how: &OpenDrive) -> Result<Self, OpenDriveError> {
+        let opened = open::open(path, how).await?;
+        let calls = Calls::new(Arc::new(opened.file), how.kind, PATIENCE)
+            .map_err(|error| OpenDriveError::Io { path: path.to_owned(), error })?;
+        Ok(Self {
+            path: path.to_owned(),
+            geometry: opened.geometry,
+            is_direct: opened.is_direct,
+            discards: Cell::new(opened.is_sparse),
+            calls,
+            failures: Cell::new(0),
+        })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether it is used past the page cache.
+    pub fn is_direct(&self) -> bool {
+        self.is_direct
+    }
+
+    async fn perform(&self, offset_bytes: u64, action: Action) -> Result<Action, Fault> {
+        let what = action.name();
+        match self.calls.perform(offset_bytes, action).await {
+            Err(Gone) => Err(Fault::Gone),
+            Ok((Ok(()), action)) => {
+                self.failures.set(0);
+                Ok(action)
+            }
+            Ok((Err(error), _)) => Err(self.failed(what, offset_bytes, error)),
+        }
+    }
+
+    fn failed(&self, what: &str, offset_bytes: u64, error: io::Error) -> Fault {
+        if is_unsupported(&error) {
+            return Fault::Unsupported(error);
+        }
+        let path = self.path.display();
+        let failures = self.failures.get() + 1;
+        self.failures.set(failures);
+        tracing::warn!(%path, what, offset_bytes, %error, "drive error");
+        if is_absent(&error) || failures >= FAILURES_MAX {
+            tracing::error!(%path, failures, "the drive is given up until it is opened anew");
+            self.calls.give_up();
+            return Fault::Gone;
+        }
+        Fault::Medium
+    }
+}
+
+impl Drive for FileDrive {
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    async fn read(&self, offset_bytes: u64, length_bytes: usize) -> Result<Buffer, DriveError> {
+        self.geometry.check_range(offset_bytes, length_bytes as u64)?;
+        match self.perform(offset_bytes, Action::Read(Buf::take(length_bytes))).await? {
+            Action::Read(buf) => Ok(Buffer::adopt(Arc::new(buf))),
+            other => unreachable!("a read comes back as a read, not {}", other.name()),
+        }
+    }
+
+    async fn write(
+        &self,
+        offset_bytes: u64,
+        data: Vec<Buffer>,
+        durability: Durability,
+    ) -> Result<(), DriveError> {
+        self.geometry.check_write(offset_bytes, &data)?;
+        let durable = durability == Durability::Durable;
+        self.perform(offset_bytes, Action::Gather { data, durable }).await?;
+        Ok(())
+    }
+
+    async fn flush(&self) -> Result<(), DriveError> {
+        self.calls.settle_abandoned().await;
+        self.perform(0, Action::Flush).await?;
+        Ok(())
+    }
+
+    async fn discard(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), DriveError> {
+        self.geometry.check_range(offset_bytes, length_bytes)?;
+        if !self.discards.get() {
+            return if self.calls.is_gone() { Err(DriveError::Gone) } else { Ok(()) };
+        }
+        match self.perform(offset_bytes, Action::Zero { length: length_bytes, punch: true }).await {
+            Err(Fault::Unsupported(error)) => {
+                let path = self.path.display();
+                tracing::info!(%path, %error, "room that is not needed cannot be given back here");
+                self.discards.set(false);
+                Ok(())
+            }
+            outcome => Ok(outcome.map(drop)?),
+        }
+    }
+}
+
+/// Why an operation failed.
+enum Fault {
+    Medium,
+    Gone,
+    Unsupported(io::Error),
+}
+
+impl From<Fault> for DriveError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Medium | Fault::Unsupported(_) => Self::Medium,
+            Fault::Gone => Self::Gone,
+        }
+    }
+}
+
+/// Whether the device is not there any more, rather than unwell.
+fn is_absent(error: &io::Error) -> bool {
+    let absent = [Errno::NXIO, Errno::NODEV, Errno::NOMEDIUM, Errno::SHUTDOWN, Errno::BADF];
+    absent.iter().any(|known| error.raw_os_error() == Some(known.raw_os_error()))
+}
+
+fn is_unsupported(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::Unsupported
+        || error.raw_os_error() == Some(Errno::OPNOTSUPP.raw_os_error())
+}
