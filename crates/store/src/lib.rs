@@ -6,6 +6,7 @@
 //! down in `docs/store-format.md`.
 
 pub mod buffer;
+pub mod cache;
 mod chain;
 mod checkpoint;
 mod clean;

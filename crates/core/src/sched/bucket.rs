@@ -19,9 +19,9 @@ use crate::time::Nanos;
 
 const UNIT: i128 = 1_000_000_000;
 
-/// One bucket.
+/// One bucket. See the [module](self).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bucket {
+pub struct Bucket {
     /// Tokens per second.
     rate: NonZeroU64,
     /// Most tokens it holds; at least 1.
@@ -33,14 +33,14 @@ pub(crate) struct Bucket {
 
 impl Bucket {
     /// A full bucket; none for a rate of zero, which means no bound.
-    pub(crate) fn new(now: Nanos, rate: u64, burst: u64) -> Option<Self> {
+    pub fn new(now: Nanos, rate: u64, burst: u64) -> Option<Self> {
         let rate = NonZeroU64::new(rate)?;
         let burst = burst.max(1);
         Some(Self { rate, burst, level: i128::from(burst) * UNIT, updated: now })
     }
 
     /// Changes rate and burst from `now` on. A debt stays; a level above the burst is cut to it.
-    pub(crate) fn change(&mut self, now: Nanos, rate: NonZeroU64, burst: u64) {
+    pub fn change(&mut self, now: Nanos, rate: NonZeroU64, burst: u64) {
         self.refill(now);
         self.rate = rate;
         self.burst = burst.max(1);
@@ -48,7 +48,7 @@ impl Bucket {
     }
 
     /// When a request of `amount` tokens may pass; `now` if at once.
-    pub(crate) fn ready_at(&mut self, now: Nanos, amount: u64) -> Nanos {
+    pub fn ready_at(&mut self, now: Nanos, amount: u64) -> Nanos {
         self.refill(now);
         let missing = i128::from(amount.min(self.burst)) * UNIT - self.level;
         if missing <= 0 {
@@ -59,7 +59,7 @@ impl Bucket {
     }
 
     /// Takes `amount` tokens, when `ready_at` says so.
-    pub(crate) fn take(&mut self, now: Nanos, amount: u64) {
+    pub fn take(&mut self, now: Nanos, amount: u64) {
         // What dripped in above the burst is gone by now; it must not pay for this request.
         self.refill(now);
         self.level -= i128::from(amount) * UNIT;

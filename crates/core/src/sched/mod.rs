@@ -12,7 +12,7 @@
 //! | [`dsfq`] | total-service shares over many servers | Wang & Merchant, FAST 2007 |
 //! | [`tiered`] | shares over the devices of tiered storage together | BAA, FAST 2014 |
 //!
-//! Private files serve them: `tag` is virtual time in integers and `key` its order, `bucket` a
+//! Further files serve them: `tag` is virtual time in integers and `key` its order, [`bucket`] a
 //! token bucket, `heap` the indexed heap that finds the next tenant, `queues` the queues of all
 //! tenants in one slab.
 //!
@@ -27,7 +27,7 @@
 //! - `complete` is called once for each dispatched ticket.
 //! - Every call is O(log tenants) unless its documentation says otherwise.
 
-mod bucket;
+pub mod bucket;
 pub mod depth;
 pub mod dsfq;
 pub mod edf;

@@ -1,8 +1,7 @@
 //! Cache simulation: how many accesses of a trace a cache of a given size and policy would serve.
 //!
 //! An access names an object by a 64-bit id; all objects have the same size. [`Blocks`] turns a
-//! record into the accesses to its blocks. Every [`Policy`] allocates when it is built, for its
-//! whole capacity, and never again.
+//! record into the accesses to its blocks. The policies are those of [`evenkeel_core::cache`].
 //!
 //! ```
 //! use evenkeel_trace::cache::{Algorithm, Simulation};
@@ -14,26 +13,12 @@
 //! assert_eq!((lru.counts().hits, lru.counts().misses()), (1, 5));
 //! ```
 
-mod arc;
-mod clock;
-mod fifo;
-mod lru;
-mod ring;
-mod s3_fifo;
-mod sieve;
-mod slab;
-pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 
 use std::ops::Range;
 
-pub use arc::Arc;
-pub use clock::Clock;
-pub use fifo::Fifo;
-pub use lru::Lru;
-pub use s3_fifo::S3Fifo;
-pub use sieve::Sieve;
+pub use evenkeel_core::cache::{Algorithm, Arc, Clock, Fifo, Lru, Policy, S3Fifo, Sieve};
 
 use crate::Record;
 
@@ -41,73 +26,7 @@ use crate::Record;
 pub const BLOCK_BYTES: u64 = 4096;
 
 /// The most objects that a simulated cache may hold.
-pub const CAPACITY_MAX: usize = table::SLOTS_MAX / 2;
-
-/// A cache of objects of equal size.
-pub trait Policy {
-    /// Uses an object: true if it was cached. Afterwards it is.
-    fn access(&mut self, object: u64) -> bool;
-
-    /// How many objects are cached.
-    fn len(&self) -> usize;
-
-    /// Whether nothing is cached.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
-/// The policies by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Algorithm {
-    /// [`Lru`].
-    Lru,
-    /// [`Fifo`].
-    Fifo,
-    /// [`Clock`].
-    Clock,
-    /// [`S3Fifo`].
-    S3Fifo,
-    /// [`Sieve`].
-    Sieve,
-    /// [`Arc`].
-    Arc,
-}
-
-impl Algorithm {
-    /// Every policy.
-    pub const ALL: [Self; 6] =
-        [Self::Lru, Self::Fifo, Self::Clock, Self::S3Fifo, Self::Sieve, Self::Arc];
-
-    /// The name used in commands and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Lru => "lru",
-            Self::Fifo => "fifo",
-            Self::Clock => "clock",
-            Self::S3Fifo => "s3-fifo",
-            Self::Sieve => "sieve",
-            Self::Arc => "arc",
-        }
-    }
-
-    /// The policy of a name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
-    }
-
-    /// An empty cache for `capacity` objects, from 1 to [`CAPACITY_MAX`].
-    pub fn build(self, capacity: usize) -> Box<dyn Policy> {
-        match self {
-            Self::Lru => Box::new(Lru::new(capacity)),
-            Self::Fifo => Box::new(Fifo::new(capacity)),
-            Self::Clock => Box::new(Clock::new(capacity)),
-            Self::S3Fifo => Box::new(S3Fifo::new(capacity)),
-            Self::Sieve => Box::new(Sieve::new(capacity)),
-            Self::Arc => Box::new(Arc::new(capacity)),
-        }
-    }
-}
+pub const CAPACITY_MAX: usize = evenkeel_core::cache::CAPACITY_MAX;
 
 /// What a simulated cache did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

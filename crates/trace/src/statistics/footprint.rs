@@ -9,8 +9,9 @@
 //!                                                             written, a quarter is overwritten
 //! ```
 
+use evenkeel_core::cache::table::{SlotTable, mix};
+
 use super::hyperloglog::HyperLogLog;
-use crate::cache::table::{SlotTable, mix};
 
 /// Blocks of 4 KiB in 2^64 bytes take so many bits, and the row stands above them.
 const BLOCK_BITS: u32 = 52;

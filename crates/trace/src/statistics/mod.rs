@@ -24,6 +24,7 @@ pub mod tally;
 #[cfg(test)]
 mod tests;
 
+use evenkeel_core::cache::table::mix;
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
 
@@ -33,7 +34,6 @@ pub use reuse::{MissRatio, MissRatioCurve};
 pub use sizes::Sizes;
 
 use crate::cache::Blocks;
-use crate::cache::table::mix;
 use crate::{Record, SourceId};
 use footprint::{Footprints, ROWS_MAX};
 use row::Row;

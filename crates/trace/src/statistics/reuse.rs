@@ -18,7 +18,7 @@
 
 use std::collections::BinaryHeap;
 
-use crate::cache::table::{SlotTable, mix};
+use evenkeel_core::cache::table::{SlotTable, mix};
 
 /// Hashes are compared with the threshold in so many bits.
 const HASH_BITS: u32 = 24;

@@ -17,13 +17,13 @@
 //! 2.5 for a miss at half load (Knuth, The Art of Computer Programming, volume 3, section 6.4).
 
 /// The most slots that a table may hold.
-pub(crate) const SLOTS_MAX: usize = 1 << 28;
+pub const SLOTS_MAX: usize = 1 << 28;
 
 const BITS_MIN: u32 = 4;
 
 /// Spreads a key over all 64 bits; the same key always gives the same word.
 #[inline]
-pub(crate) fn mix(key: u64) -> u64 {
+pub fn mix(key: u64) -> u64 {
     let mut mixed = key ^ (key >> 32);
     mixed = mixed.wrapping_mul(0xD6E8_FEB8_6659_FD93);
     mixed ^= mixed >> 32;
@@ -32,7 +32,7 @@ pub(crate) fn mix(key: u64) -> u64 {
 
 /// Slots by key. See the [module](self).
 #[derive(Clone, Debug)]
-pub(crate) struct SlotTable {
+pub struct SlotTable {
     entries: Vec<u64>,
     bits: u32,
     length: usize,
@@ -40,15 +40,20 @@ pub(crate) struct SlotTable {
 
 impl SlotTable {
     /// A table that takes `slots` entries before it grows.
-    pub(crate) fn with_capacity(slots: usize) -> Self {
+    pub fn with_capacity(slots: usize) -> Self {
         assert!(slots <= SLOTS_MAX, "a table of {slots} slots is beyond its bound");
-        let bits = (slots * 2).next_power_of_two().trailing_zeros().max(BITS_MIN);
+        let bits = bits_for(slots);
         Self { entries: vec![0; 1 << bits], bits, length: 0 }
+    }
+
+    /// The bytes that a table for so many slots takes, if it never has to grow.
+    pub fn memory_bytes(slots: usize) -> usize {
+        size_of::<u64>() << bits_for(slots)
     }
 
     /// The slot of `key`; `key_at` tells the key in a slot.
     #[inline]
-    pub(crate) fn find(&self, key: u64, key_at: impl Fn(u32) -> u64) -> Option<u32> {
+    pub fn find(&self, key: u64, key_at: impl Fn(u32) -> u64) -> Option<u32> {
         let tag = tag_of(key);
         let mut position = self.home(tag);
         loop {
@@ -65,7 +70,7 @@ impl SlotTable {
 
     /// Adds a key that is not in the table.
     #[inline]
-    pub(crate) fn insert(&mut self, key: u64, slot: u32) {
+    pub fn insert(&mut self, key: u64, slot: u32) {
         if (self.length + 1) * 2 > self.entries.len() {
             self.grow();
         }
@@ -75,7 +80,7 @@ impl SlotTable {
 
     /// Takes out a key that is in the table with this slot.
     #[inline]
-    pub(crate) fn remove(&mut self, key: u64, slot: u32) {
+    pub fn remove(&mut self, key: u64, slot: u32) {
         let wanted = u64::from(tag_of(key)) << 32 | u64::from(slot + 1);
         let mut hole = self.home(tag_of(key));
         while self.entries[hole] != wanted {
@@ -133,6 +138,10 @@ impl SlotTable {
     }
 }
 
+fn bits_for(slots: usize) -> u32 {
+    (slots * 2).next_power_of_two().trailing_zeros().max(BITS_MIN)
+}
+
 #[inline]
 fn tag_of(key: u64) -> u32 {
     (mix(key) >> 32) as u32
@@ -153,7 +162,7 @@ fn slot_in(entry: u64) -> u32 {
 mod tests {
     use std::collections::BTreeMap;
 
-    use evenkeel_core::prng::Prng;
+    use crate::prng::Prng;
 
     use super::*;
 

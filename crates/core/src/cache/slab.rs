@@ -11,7 +11,7 @@
 use super::table::{SLOTS_MAX, SlotTable};
 
 /// No slot.
-pub(super) const NONE: u32 = u32::MAX;
+pub const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
 struct Node<M> {
@@ -23,7 +23,7 @@ struct Node<M> {
 
 /// Objects with a mark `M` each, found by their id.
 #[derive(Clone, Debug)]
-pub(super) struct Slab<M> {
+pub struct Slab<M> {
     nodes: Vec<Node<M>>,
     /// The first free slot; free slots are chained by `older`.
     free: u32,
@@ -32,7 +32,7 @@ pub(super) struct Slab<M> {
 
 /// The two ends and the length of one list.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct List {
+pub struct List {
     newest: u32,
     oldest: u32,
     length: usize,
@@ -45,48 +45,68 @@ impl Default for List {
 }
 
 impl List {
-    pub(super) fn len(&self) -> usize {
+    /// How many objects it has.
+    pub fn len(&self) -> usize {
         self.length
     }
 
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
     /// The slot at the old end, or [`NONE`].
-    pub(super) fn oldest(&self) -> u32 {
+    pub fn oldest(&self) -> u32 {
         self.oldest
     }
 }
 
 impl<M: Copy> Slab<M> {
     /// Room for `objects`, reserved at once.
-    pub(super) fn with_capacity(objects: usize) -> Self {
+    pub fn with_capacity(objects: usize) -> Self {
         assert!(objects <= SLOTS_MAX, "a cache of {objects} objects is beyond its bound");
         let table = SlotTable::with_capacity(objects);
         Self { nodes: Vec::with_capacity(objects), free: NONE, table }
     }
 
+    /// The bytes that a slab of so many objects takes.
+    pub fn memory_bytes(objects: usize) -> usize {
+        objects * size_of::<Node<M>>() + SlotTable::memory_bytes(objects)
+    }
+
+    /// The slot of an object, if it is there.
     #[inline]
-    pub(super) fn find(&self, object: u64) -> Option<u32> {
+    pub fn find(&self, object: u64) -> Option<u32> {
         self.table.find(object, |slot| self.nodes[slot as usize].object)
     }
 
+    /// Which object is in a slot.
     #[inline]
-    pub(super) fn mark(&self, slot: u32) -> M {
+    pub fn object(&self, slot: u32) -> u64 {
+        self.nodes[slot as usize].object
+    }
+
+    /// What was noted of the object in a slot.
+    #[inline]
+    pub fn mark(&self, slot: u32) -> M {
         self.nodes[slot as usize].mark
     }
 
+    /// Notes something else of the object in a slot.
     #[inline]
-    pub(super) fn set_mark(&mut self, slot: u32, mark: M) {
+    pub fn set_mark(&mut self, slot: u32, mark: M) {
         self.nodes[slot as usize].mark = mark;
     }
 
     /// The slot that entered its list just after this one, or [`NONE`].
     #[inline]
-    pub(super) fn newer(&self, slot: u32) -> u32 {
+    pub fn newer(&self, slot: u32) -> u32 {
         self.nodes[slot as usize].newer
     }
 
     /// Takes in an object that is not there, at the new end of `list`.
     #[inline]
-    pub(super) fn insert(&mut self, list: &mut List, object: u64, mark: M) {
+    pub fn insert(&mut self, list: &mut List, object: u64, mark: M) {
         let node = Node { object, newer: NONE, older: NONE, mark };
         let slot = if self.free == NONE {
             assert!(self.nodes.len() < self.nodes.capacity(), "a slab has room from the start");
@@ -104,23 +124,30 @@ impl<M: Copy> Slab<M> {
 
     /// Lets go of an object in `list`.
     #[inline]
-    pub(super) fn remove(&mut self, list: &mut List, slot: u32) {
+    pub fn remove(&mut self, list: &mut List, slot: u32) {
         self.unlink(list, slot);
         self.table.remove(self.nodes[slot as usize].object, slot);
         self.nodes[slot as usize].older = self.free;
         self.free = slot;
     }
 
+    /// Gives the object in a slot another id, which is not there; it keeps its place.
+    pub fn rename(&mut self, slot: u32, object: u64) {
+        self.table.remove(self.nodes[slot as usize].object, slot);
+        self.nodes[slot as usize].object = object;
+        self.table.insert(object, slot);
+    }
+
     /// Moves an object from `list` to the new end of `target`.
     #[inline]
-    pub(super) fn transfer(&mut self, list: &mut List, target: &mut List, slot: u32) {
+    pub fn transfer(&mut self, list: &mut List, target: &mut List, slot: u32) {
         self.unlink(list, slot);
         self.link(target, slot);
     }
 
     /// Moves an object to the new end of the list that it is in.
     #[inline]
-    pub(super) fn renew(&mut self, list: &mut List, slot: u32) {
+    pub fn renew(&mut self, list: &mut List, slot: u32) {
         if list.newest != slot {
             self.unlink(list, slot);
             self.link(list, slot);

@@ -57,7 +57,7 @@ impl Arc {
     fn replace(&mut self, is_again_ghost: bool) {
         let once = self.once.len() as u64 * ONE;
         let is_once_over = once > self.target || is_again_ghost && once == self.target;
-        if self.once.len() > 0 && is_once_over || self.again.len() == 0 {
+        if !self.once.is_empty() && is_once_over || self.again.is_empty() {
             let slot = self.once.oldest();
             self.slab.set_mark(slot, Place::OnceGhost);
             self.slab.transfer(&mut self.once, &mut self.once_ghosts, slot);

@@ -1,0 +1,37 @@
+//! Caches: memory and an SSD in front of the drives, so that reads do not reach the tail.
+//!
+//! The drive with the tail is fast because it is only appended to, and each read that reaches it
+//! costs it two seeks (Gecko, FAST 2013). So what was written last is kept: in memory, then on an
+//! SSD. The same cache keeps what is read again and again from the other drives, the body.
+//!
+//! ```text
+//!            write                      read from a drive, or from the SSD
+//!              v                                     v
+//!  memory  [ tail: FIFO ] --was read--> [ body: S3-FIFO: small | main ]
+//!              | not read                      | all that is of the tail, and
+//!              | and still of the tail         | of the body what was used again
+//!              v                               v
+//!  SSD     [ a log of regions, written round and round, one whole region at a time ]
+//! ```
+//!
+//! Entries are keyed by *physical* address: an address of the log is written once, so that no write
+//! of a client ever makes an entry wrong. An entry dies with its block: when the map refers to it
+//! no more, its room is free at once, and what dies in memory is never written to the SSD. That is
+//! what keeps the SSD alive: hot blocks are overwritten before they leave the memory. When the
+//! cleaner moves a block, its entry gets the new address and stays where it is.
+//!
+//! [`Policy`] decides all that, and holds no bytes: a trace of any length can be replayed through
+//! it ([`Replay`]).
+
+mod flash;
+mod policy;
+mod replay;
+mod tail;
+#[cfg(test)]
+mod tests;
+mod wear;
+
+pub use flash::{FlashBlock, FlashMeasures, Region};
+pub use policy::{CacheCounters, Found, Frame, Hits, Key, Measures, Placed, Policy, Side, Staged};
+pub use replay::Replay;
+pub use wear::{Endurance, WearReport};

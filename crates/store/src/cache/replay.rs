@@ -1,0 +1,74 @@
+//! The cache without bytes: what a trace would find in it, and what it would do to the SSD.
+//!
+//! ```
+//! use evenkeel_core::time::Nanos;
+//! use evenkeel_store::cache::{Endurance, Found, Key, Measures, Replay, Side};
+//!
+//! let measures = Measures { tail_blocks: 2, body_blocks: 1, flash: None };
+//! let mut replay = Replay::new(Nanos::ZERO, measures, Endurance::default());
+//! let on_tail = |_| Side::Tail;
+//! replay.write(Nanos(1), Key(7), on_tail);
+//! assert!(matches!(replay.read(Nanos(2), Key(7), on_tail), Found::Memory(_)));
+//! replay.forget(Key(7));
+//! assert_eq!(replay.read(Nanos(3), Key(7), on_tail), Found::Nowhere);
+//! ```
+
+use evenkeel_core::time::Nanos;
+
+use super::{CacheCounters, Endurance, Found, Key, Measures, Policy, Side, Staged, WearReport};
+
+/// A cache whose drives and SSD take no time. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct Replay {
+    policy: Policy,
+}
+
+impl Replay {
+    /// An empty cache.
+    pub fn new(now: Nanos, measures: Measures, endurance: Endurance) -> Self {
+        Self { policy: Policy::new(now, measures, endurance) }
+    }
+
+    /// A block is read, and is cached afterwards; tells where it was. `side` tells where any block
+    /// lies.
+    pub fn read(&mut self, now: Nanos, key: Key, side: impl Fn(Key) -> Side) -> Found {
+        let found = self.policy.read(key, side(key));
+        if !matches!(found, Found::Memory(_)) {
+            let placed = self.policy.take_read(now, key, side);
+            self.write_sealed(placed.and_then(|placed| placed.staged));
+        }
+        found
+    }
+
+    /// A block is written at an address that nothing alive has.
+    pub fn write(&mut self, now: Nanos, key: Key, side: impl Fn(Key) -> Side) {
+        let placed = self.policy.take_written(now, key, side);
+        self.write_sealed(placed.staged);
+    }
+
+    /// A block is no more: it was overwritten, by a write to another address, or discarded.
+    pub fn forget(&mut self, key: Key) {
+        self.policy.forget(key);
+    }
+
+    /// A block was moved by the cleaner.
+    pub fn rename(&mut self, from: Key, to: Key) {
+        self.policy.rename(from, to);
+    }
+
+    /// What happened so far.
+    pub fn counters(&self) -> CacheCounters {
+        self.policy.counters()
+    }
+
+    /// How worn the SSD is.
+    pub fn wear(&self, now: Nanos) -> WearReport {
+        self.policy.wear(now)
+    }
+
+    fn write_sealed(&mut self, staged: Option<Staged>) {
+        if let Some(region) = staged.and_then(|staged| staged.sealed) {
+            self.policy.written(region);
+        }
+    }
+}
