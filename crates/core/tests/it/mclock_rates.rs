@@ -13,8 +13,8 @@ use crate::support::ticket;
 
 const SECOND: Span = Span::from_secs(1);
 
-/// Of every limit: as many requests as a turn may come late by.
-const BURST: u64 = 8;
+/// Of every limit: little enough that a turn that is missed cannot be made up for.
+const BURST: u64 = 2;
 
 /// Weight, floor and limit in requests per second; zero for none.
 type Terms = (u32, u64, u64);
@@ -131,6 +131,19 @@ fn the_greater_of_floor_and_share() {
 fn limits_leave_the_rest_to_the_others() {
     let tenants = [(8, 0, 100), (1, 0, 0), (1, 50, 60)];
     assert_near(&Device::new(1000, &tenants).rates(), &[100.0, 840.0, 60.0], 0.01);
+}
+
+/// Virtual time moves by a whole request of all the others at once.
+#[test]
+fn a_limit_is_reached_among_many_of_little_weight() {
+    for (weight, others) in [(4, 20), (16, 5), (16, 50), (16, 100)] {
+        for limit in [20, 60, 100, 400] {
+            let mut tenants = vec![(weight, 0, limit)];
+            tenants.resize(others + 1, (1, 0, 0));
+            let rates = Device::new(1000, &tenants).rates();
+            assert_near(&rates[..1], &entitled(1000.0, &tenants)[..1], 0.02);
+        }
+    }
 }
 
 #[test]

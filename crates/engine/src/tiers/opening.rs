@@ -83,7 +83,7 @@ pub enum Answer<'a> {
     Failed,
 }
 
-/// The opening of a volume. See the [module](self).
+/// The opening of a volume.
 #[derive(Debug)]
 pub struct Opening {
     /// The volume's name; that for a new one until the heads are read.

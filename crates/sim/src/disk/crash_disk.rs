@@ -22,7 +22,7 @@ use super::extent::Extent;
 use super::fault::{Fault, FaultPlan, Stall, coin};
 use super::platter::{BLOCK_BYTES, Platter, SECTOR_BYTES};
 
-/// A drive that holds bytes. See the [module](self).
+/// A drive that holds bytes.
 #[derive(Clone, Debug)]
 pub struct CrashDisk {
     size_bytes: u64,

@@ -34,7 +34,7 @@ impl Default for SimDriveOptions {
     }
 }
 
-/// A drive for the store. See the [module](self).
+/// A drive for the store.
 #[derive(Clone)]
 pub struct SimDrive {
     rack: Rack,

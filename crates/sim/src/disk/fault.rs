@@ -83,7 +83,7 @@ pub struct FaultRates {
 
 const MILLION: u64 = 1_000_000;
 
-/// Which command meets which fault. None by default. See the [module](self).
+/// Which command meets which fault. None by default.
 #[derive(Clone, Debug)]
 pub struct FaultPlan {
     rates: FaultRates,

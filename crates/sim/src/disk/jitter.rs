@@ -27,7 +27,7 @@ impl Default for JitterOptions {
     }
 }
 
-/// Timing by a seed. See the [module](self).
+/// Timing by a seed.
 #[derive(Clone, Debug)]
 pub struct Jitter {
     options: JitterOptions,

@@ -17,7 +17,7 @@ pub const SECTOR_BYTES: u64 = 512;
 const BLOCK: usize = 4096;
 const STAMP: usize = 8;
 
-/// Sparse content. See the [module](self).
+/// Sparse content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Platter {
     blocks: BTreeMap<u64, Block>,

@@ -28,7 +28,7 @@ use crate::executor::Clock;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BayId(pub usize);
 
-/// Drives in one world. Clones are handles to the same rack. See the [module](self).
+/// Drives in one world. Clones are handles to the same rack.
 #[derive(Clone)]
 pub struct Rack {
     clock: Clock,

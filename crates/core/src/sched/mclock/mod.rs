@@ -6,7 +6,7 @@
 //! ```text
 //! R  when it is due       max(R_prev + 1/floor, arrival)        real time
 //! L  when it is allowed   max(L_prev + 1/limit, now - burst)    real time
-//! P  its turn             max(V, P_prev + cost/weight)          virtual time, as in SFQ
+//! P  its turn             max(V - lag, P_prev + cost/weight)    virtual time, as in SFQ
 //!
 //! 1. a head with R <= now and L <= now: the least R          floors first
 //! 2. else of the heads with L <= now: the least P            the rest by weight
@@ -29,6 +29,10 @@
 //!   then starts level with the others by construction, which the paper adjusts for.
 //! - A limit binds due requests too, and counts from when requests were dispatched rather than from
 //!   when they arrived: so it holds over every window, also behind a device that hesitated.
+//! - A tenant whose limit holds it keeps its turn: P may lag behind V while it has requests waiting,
+//!   by a tenth of a second of device time at most. Virtual time moves in jumps, of a request of
+//!   everybody else at once if all have the same weight; a tenant of great weight and little burst
+//!   would lose what lies in between with every jump. Who comes back from idleness starts at V.
 //! - Service by floor may bring a tenant's turn forward by one second of device time at most.
 //!   Without that bound a tenant with a great floor would be starved for as long as it lasted, were
 //!   the floor ever lowered.
@@ -56,6 +60,9 @@ use clock::Clocks;
 
 /// How far service by floor brings a tenant's turn forward at most, in device time.
 const LEAD_MAX: Cost = Cost(1_000_000_000);
+
+/// How far the turn of a tenant that its limit holds stays behind at most, in device time.
+const LAG_MAX: Cost = Cost(100_000_000);
 
 /// Why a request was dispatched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +109,8 @@ struct Client {
     head_scale: Scale,
     /// What [`LEAD_MAX`] is in this tenant's virtual time.
     lead_max: Tag,
+    /// What [`LAG_MAX`] is in it.
+    lag_max: Tag,
     /// P of the request that would come next if its cost were nothing.
     finish: Tag,
     /// P of the head.
@@ -140,6 +149,7 @@ impl Client {
             scale: Scale::new(share.weight_milli),
             head_scale: Scale::new(share.weight_milli),
             lead_max: Scale::new(share.weight_milli).advance(LEAD_MAX),
+            lag_max: Scale::new(share.weight_milli).advance(LAG_MAX),
             finish: Tag(0),
             start: Tag(0),
             is_throttled: false,
@@ -184,6 +194,8 @@ impl Mclock {
         self.account(now, index);
         self.queues.push(index, Queued { ticket, elsewhere, at: now, arrival: self.arrivals });
         if self.queues.len_of(index) == 1 {
+            let client = &mut self.clients[index];
+            client.finish = client.finish.max(self.virtual_time);
             self.place_head(now, ticket.tenant.0);
         }
     }
@@ -208,7 +220,7 @@ impl Mclock {
         let client = &mut self.clients[tenant as usize];
         client.head_scale = client.scale;
         let elsewhere = client.head_scale.advance(head.ticket.cost_elsewhere);
-        client.start = (client.finish + elsewhere).max(self.virtual_time);
+        client.start = (client.finish + elsewhere).max(self.virtual_time - client.lag_max);
         let allowed_at = client.limit.allowed_at(now, head.in_all());
         match client.floor.due_at(head.at, head.by_floor()) {
             Some(due_at) => {
@@ -319,7 +331,7 @@ impl Scheduler for Mclock {
         *client = Client {
             floor: Clocks::of_floor(share.floor).continuing(&before.floor),
             limit: Clocks::of_limit(share.limit).continuing(&before.limit),
-            finish: before.finish,
+            finish: before.finish.max(self.virtual_time),
             start: before.start,
             is_throttled: before.is_throttled,
             throttled: before.throttled,

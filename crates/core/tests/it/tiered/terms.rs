@@ -23,8 +23,10 @@ fn a_limit_holds_over_both_devices_together() {
         let rates = world.run(Span::from_secs(2));
         assert!(total(&rates[1]) * 2.0 <= 2.0 * 300.0 + 64.0 + 10.0, "{rates:?}");
     }
-    let rates = world.run(Span::from_secs(20));
-    assert!((total(&rates[1]) / 300.0 - 1.0).abs() < 0.01, "{rates:?}");
+    // Which tier a request is for is drawn: in 20 s that alone is worth 3 %.
+    let rates = world.run(Span::from_secs(200));
+    // Now and then its whole window waits at the slow tier, and its tokens overflow.
+    assert!((total(&rates[1]) / 300.0 - 1.0).abs() < 0.02, "{rates:?}");
     assert!((total(&rates[0]) / 194.0 - 1.0).abs() < 0.03, "the rest of the slow device");
     let throttled = [0, 1].map(|lane: usize| world.lanes[lane].throttled(Nanos(0), TenantId(1)));
     assert!(throttled.iter().all(|span| *span > SECOND), "{throttled:?}");
@@ -80,7 +82,7 @@ fn who_comes_back_has_its_share_within_a_second_and_no_credit() {
     world.run(Span::from_secs(30));
     world.join(1, 64);
     world.run(SECOND);
-    let rates = world.run(Span::from_secs(10));
+    let rates = world.run(Span::from_secs(40));
     assert!((total(&rates[0]) / total(&rates[1]) - 1.0).abs() < 0.1, "{rates:?}");
 }
 

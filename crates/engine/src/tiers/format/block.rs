@@ -6,7 +6,7 @@
 //! | 8 | 4 | CRC-32C of bytes 12 to 4095 |
 //! | 12 | 4 | version of the format |
 //! | 16 | 16 | the volume |
-//! | 32 | 8 | generation of a head, number of a map, sequence number of a record |
+//! | 32 | 8 | generation of a head, number of a map, sequence number of a record: below 2^63 |
 //! | 40 | 8 | where on its tier the block belongs, in bytes |
 
 use std::fmt;
@@ -17,6 +17,10 @@ use super::Block;
 
 /// Version of the format that this code reads and writes.
 pub(in crate::tiers) const VERSION: u32 = 1;
+
+/// Numbers from here on are damage, whatever the checksum says: no volume ever counts so far, and so
+/// the next number can be reckoned without a thought.
+pub(in crate::tiers) const NUMBER_END: u64 = 1 << 63;
 
 /// What a volume is known by; whoever makes one draws it at random.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,7 +71,7 @@ pub(in crate::tiers) enum Unlabelled {
     Foreign,
     /// They are such a block of a version that this code does not know.
     Newer(u32),
-    /// The checksum does not fit.
+    /// The checksum does not fit, or the number is beyond all that can be.
     Damaged,
 }
 
@@ -100,7 +104,11 @@ pub(in crate::tiers) fn label(kind: BlockKind, block: &Block) -> Result<Label, U
         return Err(Unlabelled::Newer(version));
     }
     let volume = VolumeId(std::array::from_fn(|index| block[16 + index]));
-    Ok(Label { volume, number: u64_at(block, 32), offset: u64_at(block, 40) })
+    let number = u64_at(block, 32);
+    if number >= NUMBER_END {
+        return Err(Unlabelled::Damaged);
+    }
+    Ok(Label { volume, number, offset: u64_at(block, 40) })
 }
 
 pub(in crate::tiers) fn u32_at(block: &Block, at: usize) -> u32 {
@@ -127,7 +135,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_flipped_bit_is_noticed(bit in 0..4096 * 8_usize, number in any::<u64>()) {
+        fn any_flipped_bit_is_noticed(bit in 0..4096 * 8_usize, number in 0..NUMBER_END) {
             let label_ = Label { volume: VolumeId([7; 16]), number, offset: 4096 };
             let mut block: Block = [0x5a; 4096];
             seal(BlockKind::Journal, &label_, &mut block);
@@ -135,6 +143,16 @@ mod tests {
             prop_assert_eq!(label(BlockKind::Head, &block), Err(Unlabelled::Foreign));
             block[bit / 8] ^= 1 << (bit % 8);
             prop_assert!(label(BlockKind::Journal, &block).is_err());
+        }
+    }
+
+    #[test]
+    fn a_number_that_no_volume_can_reach_is_damage() {
+        let mut block: Block = [0; 4096];
+        for (number, is_whole) in [(NUMBER_END - 1, true), (NUMBER_END, false), (u64::MAX, false)] {
+            let label_ = Label { volume: VolumeId([7; 16]), number, offset: 0 };
+            seal(BlockKind::Head, &label_, &mut block);
+            assert_eq!(label(BlockKind::Head, &block).is_ok(), is_whole, "{number}");
         }
     }
 }

@@ -10,7 +10,9 @@
 //! There are two areas, written in turn. A map is whole when all its blocks are, with the same
 //! number.
 
-use super::block::{BlockKind, Label, VolumeId, label, put_u32, put_u64, seal, u32_at, u64_at};
+use super::block::{
+    BlockKind, Label, NUMBER_END, VolumeId, label, put_u32, put_u64, seal, u32_at, u64_at,
+};
 use super::{Block, PLACES_PER_BLOCK};
 use crate::tiers::map::Place;
 
@@ -36,11 +38,12 @@ pub(in crate::tiers) fn decode(
     block: &Block,
 ) -> Option<(CheckpointHead, impl Iterator<Item = Place> + use<'_>)> {
     let label = label(BlockKind::Checkpoint, block).ok()?;
+    let (number, sequence, index) = (label.number, u64_at(block, 48), u32_at(block, 56));
     let count = u32_at(block, 60);
-    if label.volume != volume || label.offset != offset || count > PLACES_PER_BLOCK {
+    let is_ours = label.volume == volume && label.offset == offset;
+    if !is_ours || sequence >= NUMBER_END || count > PLACES_PER_BLOCK {
         return None;
     }
-    let (number, sequence, index) = (label.number, u64_at(block, 48), u32_at(block, 56));
     let places = (0..count as usize).map(|at| Place::from_bits(u32_at(block, PLACES + 4 * at)));
     Some((CheckpointHead { number, sequence, index }, places))
 }

@@ -1,6 +1,6 @@
 //! What a tiered volume notes of itself on its tiers, block by block.
 //!
-//! Everything is in blocks of 4 KiB that describe themselves ([`block`]): what a block is, of which
+//! Everything is in blocks of 4 KiB that describe themselves (`block`): what a block is, of which
 //! volume, where it belongs, and a checksum of it all. A block that a power cut tore, that strayed
 //! to another address or that another volume left behind is thus known for what it is. The bytes
 //! are told in `docs/tiered-volumes.md`.
