@@ -58,6 +58,33 @@ pub enum OpenError {
         /// The store of the first drive.
         expected: Uuid,
     },
+    /// This drive was part of the store until another one took its place.
+    Replaced {
+        /// Its place among the drives given.
+        position: usize,
+    },
+    /// The drive that is to be replaced is among those given.
+    Occupied {
+        /// Its place among the drives given.
+        position: usize,
+    },
+    /// The store has no such drive to replace.
+    UnknownDrive {
+        /// The drive that was named.
+        drive: DriveIndex,
+        /// How many it has.
+        drives: usize,
+    },
+    /// The new drive is smaller than the store needs in its place.
+    ReplacementTooSmall {
+        /// Bytes that it must have at least.
+        needed_bytes: u64,
+    },
+    /// The new drive is a drive of this very store.
+    ReplacementInUse {
+        /// Which of them.
+        drive: DriveIndex,
+    },
     /// The same drive was given twice.
     Duplicate {
         /// The place of the second.
@@ -143,6 +170,27 @@ impl fmt::Display for OpenError {
                 "drive {position} belongs to store {store}, the newest one to {expected}; leave \
                  one out"
             ),
+            Self::Replaced { position } => write!(
+                f,
+                "drive {position} was replaced by another one, which has its place; leave it out"
+            ),
+            Self::Occupied { position } => write!(
+                f,
+                "drive {position} is the one to be replaced, and it is here; leave it out if it \
+                 has failed"
+            ),
+            Self::UnknownDrive { drive, drives } => write!(
+                f,
+                "there is no drive {drive} in a store of {drives} drives; they count from 0"
+            ),
+            Self::ReplacementTooSmall { needed_bytes } => write!(
+                f,
+                "the new drive is too small: its place needs {needed_bytes} bytes; give a larger \
+                 one"
+            ),
+            Self::ReplacementInUse { drive } => {
+                write!(f, "the new drive is drive {drive} of this store; give a blank one")
+            }
             Self::Duplicate { position } => {
                 write!(f, "drive {position} was given before; leave it out")
             }

@@ -16,6 +16,7 @@ mod proof;
 mod random;
 mod real;
 mod register;
+mod replace;
 mod short;
 mod stamp;
 mod subject;

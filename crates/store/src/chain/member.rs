@@ -100,6 +100,11 @@ impl<D: Drive> Member<D> {
         self.failure.get().is_some()
     }
 
+    /// How it failed since the store was opened.
+    pub(crate) fn failure(&self) -> Option<DriveError> {
+        self.failure.get()
+    }
+
     fn note(&self, outcome: Result<(), DriveError>) -> Result<(), DriveError> {
         if let Err(error) = outcome {
             self.failure.set(Some(error));

@@ -111,11 +111,12 @@ impl<D: Drive> Chain<D> {
     }
 }
 
-/// The newest superblock on a drive, from its four places.
+/// The newest superblock on a drive, from its four places; the defect of the best place if none is
+/// whole. It says what the drive was part of when it was last written to.
 ///
 /// # Errors
-/// The drive's error if it cannot be read at all, else the defect of the best place.
-pub(crate) async fn read_superblock<D: Drive>(
+/// The drive's error if it cannot be read at all.
+pub async fn read_superblock<D: Drive>(
     drive: &D,
 ) -> Result<Result<Superblock, Defect>, DriveError> {
     let drive_blocks = drive.geometry().size_bytes / BLOCK_BYTES as u64;

@@ -32,6 +32,12 @@ impl Layout {
         u32::try_from(room / u64::from(self.segment_blocks)).unwrap_or(u32::MAX)
     }
 
+    /// Bytes of the smallest drive with so many slots, divided likewise.
+    pub fn least_bytes(&self, slots: u32) -> u64 {
+        let slots_blocks = u64::from(slots) * u64::from(self.segment_blocks);
+        (self.first_slot_block() + slots_blocks + SUPERBLOCK_BLOCKS) * BLOCK_BYTES_U64
+    }
+
     /// The two places, in bytes, of superblock slot 0 (A) or 1 (B).
     pub fn superblock_offsets_bytes(&self, slot: u8) -> [u64; 2] {
         assert!(slot < 2, "there are two slots");
@@ -78,6 +84,8 @@ mod tests {
             }
             (0..layout.slots()).for_each(|slot| claim(layout.block_offset_bytes(slot, 0), 16));
             assert!(used.iter().filter(|used| !**used).count() < 16, "less than a slot is wasted");
+            let least_blocks = layout.least_bytes(layout.slots()) / BLOCK_BYTES_U64;
+            assert!(least_blocks <= drive_blocks && drive_blocks - least_blocks < 16);
         }
     }
 

@@ -77,6 +77,7 @@ struct Loader {
     replayed: Vec<SegmentId>,
     segments: u32,
     leaves: BTreeSet<(VolumeId, u64)>,
+    lost: Option<DriveIndex>,
 }
 
 impl Loader {
@@ -99,6 +100,7 @@ impl Loader {
             replayed: Vec::new(),
             segments: 0,
             leaves: BTreeSet::new(),
+            lost: found.lost,
         }
     }
 
@@ -125,6 +127,9 @@ impl Loader {
             return Err(OpenError::Inconsistent("a segment on a drive that is not there"));
         }
         let member = |drive: DriveIndex| &chain.members[drive.index()];
+        for copy in &mut row.copies {
+            *copy = copy.filter(|slot| self.lost != Some(slot.drive));
+        }
         if row.phase == Phase::Replay {
             // A drive that dropped out may lack what was written behind the checkpoint.
             for copy in &mut row.copies {

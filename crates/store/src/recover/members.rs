@@ -12,11 +12,14 @@ use crate::units::{BLOCK_BYTES_U64, DriveIndex};
 pub(super) struct Found<D> {
     pub(super) chain: Chain<D>,
     pub(super) superblock: Superblock,
+    /// The drive whose copies are lost for good.
+    pub(super) lost: Option<DriveIndex>,
 }
 
-/// Sorts the drives.
+/// Sorts the drives; of those that are missing, `lost` will not come back.
 pub(super) async fn find<D: Drive>(
     drives: Vec<D>,
+    lost: Option<DriveIndex>,
     options: &OpenOptions,
 ) -> Result<Found<D>, OpenError> {
     let mut known: Vec<(Superblock, D)> = Vec::new();
@@ -31,8 +34,12 @@ pub(super) async fn find<D: Drive>(
     let newest = known.iter().map(|(superblock, _)| superblock).max_by_key(|it| it.sequence);
     let newest = newest.ok_or(OpenError::NoDrive)?.clone();
     let mut places: Vec<Option<D>> = newest.drives.iter().map(|_| None).collect();
+    check_lost(lost, places.len())?;
     for (position, (own, drive)) in known.into_iter().enumerate() {
         let row = row_of(&own, &newest, position)?;
+        if lost == Some(own.drive) {
+            return Err(OpenError::Occupied { position });
+        }
         let place = &mut places[own.drive.index()];
         if place.is_some() {
             return Err(OpenError::Duplicate { position });
@@ -45,8 +52,15 @@ pub(super) async fn find<D: Drive>(
     let rows = newest.drives.iter().zip(places).zip((0..).map(DriveIndex));
     let members = rows.map(|((row, drive), index)| member(&newest, row, drive, index)).collect();
     let chain = Chain { members };
-    check_missing(&chain, options)?;
-    Ok(Found { chain, superblock: newest })
+    check_missing(&chain, lost, options)?;
+    Ok(Found { chain, superblock: newest, lost })
+}
+
+fn check_lost(lost: Option<DriveIndex>, drives: usize) -> Result<(), OpenError> {
+    match lost {
+        Some(drive) if drive.index() >= drives => Err(OpenError::UnknownDrive { drive, drives }),
+        _ => Ok(()),
+    }
 }
 
 /// The row of the newest superblock that a drive's own superblock points at.
@@ -54,10 +68,10 @@ fn row_of(own: &Superblock, newest: &Superblock, position: usize) -> Result<Driv
     let row = newest.drives.get(own.drive.index());
     let is_same =
         |row: &&DriveRow| Some(row.uuid) == own.drives.get(own.drive.index()).map(|own| own.uuid);
-    match row.filter(is_same) {
-        Some(row) if own.store == newest.store => Ok(*row),
-        _ => Err(OpenError::Foreign { position, store: own.store, expected: newest.store }),
+    if own.store != newest.store {
+        return Err(OpenError::Foreign { position, store: own.store, expected: newest.store });
     }
+    row.filter(is_same).copied().ok_or(OpenError::Replaced { position })
 }
 
 fn layout<D: Drive>(superblock: &Superblock, drive: &D) -> Layout {
@@ -86,9 +100,16 @@ fn member<D: Drive>(
 }
 
 /// Refuses to go on without drives that have everything, unless that is wanted.
-fn check_missing<D: Drive>(chain: &Chain<D>, options: &OpenOptions) -> Result<(), OpenError> {
-    let is_missing =
-        |member: &&Member<D>| !member.is_present() && member.state.get() == DriveState::InSync;
+fn check_missing<D: Drive>(
+    chain: &Chain<D>,
+    lost: Option<DriveIndex>,
+    options: &OpenOptions,
+) -> Result<(), OpenError> {
+    let is_missing = |member: &&Member<D>| {
+        !member.is_present()
+            && member.state.get() == DriveState::InSync
+            && lost != Some(member.index)
+    };
     let missing: Vec<DriveIndex> =
         chain.members.iter().filter(is_missing).map(|member| member.index).collect();
     if missing.is_empty() || options.allow_missing {

@@ -19,6 +19,7 @@ use crate::error::{Halt, OpenError};
 use crate::format::superblock::DriveState;
 use crate::rules::{Rule, Rules};
 use crate::store::{Store, Tuning};
+use crate::units::DriveIndex;
 
 /// How a store is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,24 +39,43 @@ impl<D: Drive> Store<D> {
     /// # Errors
     /// [`OpenError`]; the drives are as they were, or recovered in part, which does no harm.
     pub async fn open(drives: Vec<D>, options: OpenOptions) -> Result<Self, OpenError> {
-        let found = members::find(drives, &options).await?;
+        let store = Self::recover(drives, None, options).await?;
+        store.begin().await?;
+        Ok(store)
+    }
+
+    /// Finds the state, forgetting for good what a drive had that is `lost`. All that it writes are
+    /// whole records over their own torn copies.
+    pub(crate) async fn recover(
+        drives: Vec<D>,
+        lost: Option<DriveIndex>,
+        options: OpenOptions,
+    ) -> Result<Self, OpenError> {
+        let found = members::find(drives, lost, &options).await?;
         let (state, replayed) = load::load(&found, options.rules).await?;
         let store = Self::new(found.chain, state, options.tuning);
         let candidates = store.scan(&replayed).await;
         store.replay(candidates).await.map_err(stopped)?;
-        store.begin_epoch();
-        store.make_checkpoint().await;
-        let halted = store.state.borrow().halted;
-        match halted {
-            None => Ok(store),
-            Some(halt) => Err(stopped(halt)),
-        }
+        store.state.borrow_mut().space.loaded();
+        Ok(store)
+    }
+
+    /// Begins the mount that the state was found for.
+    pub(crate) async fn begin(&self) -> Result<(), OpenError> {
+        self.begin_epoch();
+        self.settle_state().await
+    }
+
+    /// Makes the state durable as it is now, before there are clients.
+    pub(crate) async fn settle_state(&self) -> Result<(), OpenError> {
+        self.make_checkpoint().await;
+        let halted = self.state.borrow().halted;
+        halted.map_or(Ok(()), |halt| Err(stopped(halt)))
     }
 
     /// Gives the mount its epoch, and every drive that is here its part in it.
     fn begin_epoch(&self) {
         let state = &mut *self.state.borrow_mut();
-        state.space.loaded();
         if state.rules.hold(Rule::FreshEpoch) {
             state.superblock.epoch += 1;
         }

@@ -465,6 +465,20 @@ impl Space {
         }
     }
 
+    /// A new drive takes part, with nothing on it.
+    pub(crate) fn adopt_drive(&mut self, drive: DriveIndex, slots: u32) {
+        self.free_slots[drive.index()] = Some((0..slots).collect());
+    }
+
+    /// Frees what was staged and published but never written to; the next checkpoint stages anew.
+    pub(crate) fn retract_runway(&mut self) {
+        for stream in 0..self.runway.len() {
+            while let Some(segment) = self.runway[stream].pop_front() {
+                self.free(segment);
+            }
+        }
+    }
+
     /// Takes in a segment of a checkpoint; whether it is possible.
     pub(crate) fn load(&mut self, row: &SegmentRow) -> bool {
         if !self.free_segments.remove(&row.segment) {

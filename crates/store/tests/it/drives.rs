@@ -1,68 +1,29 @@
 //! Drives that fail, lie, return and are missing: mirrors keep what was acknowledged, and whoever
 //! is refused is told why.
 
-use std::ops::Range;
-
 use evenkeel_store::format::Defect;
 use evenkeel_store::{
-    Buffer, DriveIndex, Durability, Halt, OpenError, OpenOptions, Rules, Store, VolumeId, create,
+    Buffer, DriveIndex, Durability, Halt, OpenError, OpenOptions, Rules, Store, create,
 };
 
-use crate::support::drive::{CrashDrive, Power};
-use crate::support::executor::{Spawner, block_on, run};
+use crate::support::drive::CrashDrive;
+use crate::support::executor::block_on;
+use crate::support::mirror::{self, VOLUME, lose_cache, open, with, without_missing, write};
 use crate::support::options;
 
-const VOLUME: VolumeId = VolumeId(0);
 const BLOCKS: u64 = 24;
 
 fn drives(count: u8, copies: u8) -> Vec<CrashDrive> {
-    let power = Power::new(4);
-    let drives: Vec<_> = (0..count).map(|_| CrashDrive::new(1000, &power)).collect();
-    block_on(create(&drives, &options(count, copies, BLOCKS))).unwrap();
-    drives
-}
-
-fn open(drives: &[CrashDrive], options: OpenOptions) -> Result<Store<CrashDrive>, OpenError> {
-    block_on(Store::open(drives.to_vec(), options))
-}
-
-/// Runs `body` with the store, which is then dropped as by a power cut.
-fn with(store: &Store<CrashDrive>, body: impl AsyncFnOnce(&Store<CrashDrive>)) {
-    let spawner = Spawner::default();
-    spawner.spawn(async {
-        store.run().await;
-    });
-    run(&spawner, body(store), || false);
+    mirror::drives(count, copies, BLOCKS)
 }
 
 async fn fill(store: &Store<CrashDrive>, byte: u8) {
     write(store, 0..BLOCKS, byte).await;
 }
 
-/// Writes blocks and flushes.
-async fn write(store: &Store<CrashDrive>, blocks: Range<u64>, byte: u8) {
-    for block in blocks {
-        let data = Buffer::copy_of(&[byte; 4096]);
-        store.write(VOLUME, block * 4096, data, Durability::Volatile).await.unwrap();
-    }
-    store.flush().await.unwrap();
-}
-
 /// Whether the volume holds these bytes and nothing else.
 fn is_filled(drives: &[CrashDrive], options: OpenOptions, byte: u8) -> bool {
-    let store = open(drives, options).unwrap();
-    let read = block_on(store.read(VOLUME, 0, 24 * 4096));
-    read.is_ok_and(|data| *data == *vec![byte; 24 * 4096])
-}
-
-fn lose_cache(drives: &[CrashDrive]) {
-    for drive in drives {
-        drive.lose_cache(0);
-    }
-}
-
-fn without_missing() -> OpenOptions {
-    OpenOptions { allow_missing: true, ..OpenOptions::default() }
+    mirror::is_filled(drives, options, 24, byte)
 }
 
 /// Whether all is there on a drive alone that had failed, returned, and been given time.

@@ -6,4 +6,5 @@ mod crash;
 mod drives;
 mod everyday;
 mod golden;
+mod replace;
 mod support;

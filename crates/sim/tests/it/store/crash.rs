@@ -90,7 +90,7 @@ pub(crate) fn format<S: Subject>(setup: &S::Setup) -> Scene {
 /// What is wrong with it.
 pub(crate) fn recover<S: Subject>(setup: &S::Setup, scene: &mut Scene) -> Result<(), String> {
     let mut machine = Machine::boot(std::mem::take(&mut scene.disks), 0);
-    let (setup, drives, clock) = (setup.clone(), machine.drives.clone(), machine.executor.clock());
+    let (setup, drives, clock) = (setup.clone(), machine.present(), machine.executor.clock());
     let found = machine.executor.block_on(async move {
         let store = S::open(setup, drives, clock).await?;
         store.contents().await

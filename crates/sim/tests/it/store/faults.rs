@@ -109,8 +109,10 @@ impl Script<Real> for Vanishing {
         }
     }
 
-    fn returns(&mut self) -> bool {
-        self.prng.below(3) > 0
+    fn recall(&mut self, disk: &mut CrashDisk) {
+        if self.prng.below(3) > 0 {
+            disk.attach();
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use evenkeel_core::prng::Prng;
-use evenkeel_sim::disk::{CutOptions, Rack, Tearing};
+use evenkeel_sim::disk::{CrashDisk, CutOptions, Rack, Tearing};
 
 use super::crash::{Machine, Scene, cut, format, is_cut, perform};
 use super::history::History;
@@ -30,9 +30,9 @@ pub(crate) trait Script<S: Subject>: 'static {
     /// Before each act: what befalls the drives of a store that is open.
     fn befall(&mut self, _store: &S, _rack: &Rack) {}
 
-    /// Whether a drive that has vanished comes back while the power is off.
-    fn returns(&mut self) -> bool {
-        true
+    /// What becomes, while the power is off, of a drive that has vanished: it comes back.
+    fn recall(&mut self, disk: &mut CrashDisk) {
+        disk.attach();
     }
 }
 
@@ -80,9 +80,7 @@ pub(crate) fn endure_from<S: Subject>(
         let options = CutOptions { tearing: ordeal.tearing, may_ruin: prng.below(4) == 0 };
         cut(&mut scene.disks, prng.next_u64(), options);
         for disk in scene.disks.iter_mut().filter(|disk| disk.is_gone()) {
-            if script.borrow_mut().returns() {
-                disk.attach();
-            }
+            script.borrow_mut().recall(disk);
         }
     }
     Ok(())

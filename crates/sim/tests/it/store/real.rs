@@ -47,7 +47,12 @@ impl Setup {
         }
     }
 
-    fn options(&self) -> CreateOptions {
+    pub(crate) fn open_options(&self) -> OpenOptions {
+        let Self { tuning, rules, allow_missing, .. } = *self;
+        OpenOptions { tuning, rules, allow_missing }
+    }
+
+    pub(crate) fn options(&self) -> CreateOptions {
         CreateOptions {
             store: Uuid([self.name; 16]),
             drives: (self.name + 1..).take(self.drives).map(|name| Uuid([name; 16])).collect(),
@@ -77,6 +82,16 @@ fn bytes(cells: u32) -> u64 {
 }
 
 impl Real {
+    /// Has an open store do its work.
+    pub(crate) fn start(store: Store<SimDrive>, clock: &Clock) -> Rc<Self> {
+        let store = Rc::new(store);
+        let worker = Rc::clone(&store);
+        clock.spawn(async move {
+            worker.run().await;
+        });
+        Rc::new(Self { store })
+    }
+
     /// Who wrote each of these cells of volume 0.
     pub(crate) async fn read(&self, first: u32, cells: u32) -> Result<Vec<Author>, String> {
         self.try_read(first, cells).await.map_err(text)?
@@ -102,14 +117,8 @@ impl Subject for Real {
     }
 
     async fn open(setup: Setup, drives: Vec<SimDrive>, clock: Clock) -> Result<Rc<Self>, String> {
-        let Setup { tuning, rules, allow_missing, .. } = setup;
-        let options = OpenOptions { tuning, rules, allow_missing };
-        let store = Rc::new(Store::open(drives, options).await.map_err(text)?);
-        let worker = Rc::clone(&store);
-        clock.spawn(async move {
-            worker.run().await;
-        });
-        Ok(Rc::new(Self { store }))
+        let store = Store::open(drives, setup.open_options()).await.map_err(text)?;
+        Ok(Self::start(store, &clock))
     }
 
     async fn perform(&self, act: &Act) -> Result<(), String> {

@@ -2,6 +2,7 @@
 
 pub(crate) mod drive;
 pub(crate) mod executor;
+pub(crate) mod mirror;
 pub(crate) mod model;
 
 use evenkeel_store::{CreateOptions, Uuid};
