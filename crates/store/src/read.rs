@@ -33,7 +33,7 @@ pub(crate) struct CopyBlocks {
 }
 
 /// Keeps a segment from being used anew while it is read.
-struct Pin<'a, D: Drive> {
+pub(crate) struct Pin<'a, D: Drive> {
     store: &'a Store<D>,
     segment: SegmentId,
 }
@@ -69,6 +69,11 @@ impl<D: Drive> Store<D> {
         Ok(whole.freeze().slice(within..within + length_bytes))
     }
 
+    /// Keeps a segment from being used anew until dropped.
+    pub(crate) fn pin(&self, segment: SegmentId) -> Pin<'_, D> {
+        Pin::new(self, segment)
+    }
+
     /// The mapped blocks of a range.
     fn runs(&self, volume: VolumeId, first: u64, end: u64) -> Vec<Run> {
         let state = self.state.borrow();
@@ -91,7 +96,7 @@ impl<D: Drive> Store<D> {
     /// The data of a run, each block from a copy that matches its tag.
     pub(crate) async fn read_run(&self, run: &Run) -> Result<Buffer, StoreError> {
         let (segment, block) = self.state.borrow().space.locate(run.address);
-        let _pin = Pin::new(self, segment);
+        let _pin = self.pin(segment);
         let length = run.tags.len() * BLOCK_BYTES;
         let mut found: Option<(BufferMut, Vec<bool>)> = None;
         for slot in self.by_preference(segment) {

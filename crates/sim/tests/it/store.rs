@@ -17,6 +17,7 @@ mod random;
 mod real;
 mod register;
 mod replace;
+mod scrub;
 mod short;
 mod stamp;
 mod subject;

@@ -9,7 +9,7 @@ use crate::units::{Address, BLOCK_BYTES, SegmentId, VolumeId};
 
 impl<D: Drive> Store<D> {
     /// The live blocks of a segment, in the order of their addresses.
-    pub(super) async fn live_blocks(&self, segment: SegmentId) -> Vec<Run> {
+    pub(crate) async fn live_blocks(&self, segment: SegmentId) -> Vec<Run> {
         let mut written = self.written_blocks(segment).await;
         let mut live = self.still_there(&written);
         let expected = self.state.borrow().space.live(segment) as usize;
@@ -42,23 +42,24 @@ impl<D: Drive> Store<D> {
     }
 
     /// The record header at a place, from whichever copy has it.
-    async fn header_at(&self, segment: SegmentId, block: u64) -> Option<RecordHeader> {
-        let (address, generation) = {
-            let state = self.state.borrow();
-            (state.space.address(segment, block), state.space.generation(segment))
-        };
+    pub(crate) async fn header_at(&self, segment: SegmentId, block: u64) -> Option<RecordHeader> {
         for slot in self.by_preference(segment) {
             let member = &self.chain.members[slot.drive.index()];
             let Ok(bytes) = member.read_slot(slot, block, BLOCK_BYTES).await else { continue };
             let header = RecordHeader::decode(&bytes).ok();
-            let belongs = |identity: &Identity| {
-                identity.address == address && identity.generation == generation
-            };
-            if let Some(header) = header.filter(|header| belongs(&header.identity)) {
+            if let Some(header) = header.filter(|header| self.is_at_home(header, segment, block)) {
                 return Some(header);
             }
         }
         None
+    }
+
+    /// Whether a record header belongs to this place and this use of the segment.
+    pub(crate) fn is_at_home(&self, header: &RecordHeader, segment: SegmentId, block: u64) -> bool {
+        let state = self.state.borrow();
+        let Identity { address, generation, .. } = header.identity;
+        address == state.space.address(segment, block)
+            && generation == state.space.generation(segment)
     }
 
     fn mapped_blocks(&self, segment: SegmentId) -> Vec<(VolumeId, u64, Address)> {

@@ -25,7 +25,7 @@ enum Task {
     Clean(SegmentId),
 }
 
-/// Blocks that are mended at once.
+/// Blocks that are mended at once; a record has room for more.
 const MEND_BLOCKS_MAX: usize = 64;
 
 impl<D: Drive> Store<D> {
@@ -72,12 +72,15 @@ impl<D: Drive> Store<D> {
 impl State {
     /// What should be mended or cleaned.
     fn next_chore(&self) -> Option<Task> {
-        if self.space.room_to_move_blocks() == 0 {
+        let room_blocks = self.space.room_to_move_blocks();
+        if room_blocks == 0 {
             return None;
         }
         // Mending takes room and gives none back at once.
         if !self.mending.is_empty() && self.space.supply_segments() > 0 {
-            return Some(Task::Mend(self.mending.iter().copied().take(MEND_BLOCKS_MAX).collect()));
+            // No more than fit one record: what found no room would be forgotten.
+            let count = MEND_BLOCKS_MAX.min(room_blocks);
+            return Some(Task::Mend(self.mending.iter().copied().take(count).collect()));
         }
         let is_due = self.shortage().is_any() || self.space.is_thin();
         if is_due { self.space.victim(self.applied).map(Task::Clean) } else { None }

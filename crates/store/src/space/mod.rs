@@ -262,6 +262,25 @@ impl Space {
         }
     }
 
+    /// The first settled segment with something alive, from this one on.
+    pub(crate) fn next_sealed(&self, from: SegmentId) -> Option<SegmentId> {
+        let rows = self.segments.get(from.index()..)?;
+        let skipped = rows.iter().position(|row| Self::is_settled(row) && row.live > 0)?;
+        Some(SegmentId(from.0 + u32::try_from(skipped).expect("segments are bounded")))
+    }
+
+    /// Copies of settled segments with something alive.
+    pub(crate) fn sealed_copies(&self) -> u64 {
+        let rows = self.segments.iter().filter(|row| Self::is_settled(row) && row.live > 0);
+        rows.map(|row| row.copies.iter().flatten().count() as u64).sum()
+    }
+
+    /// Whether a segment is settled, and still in this use.
+    pub(crate) fn is_sealed_as(&self, segment: SegmentId, generation: u64) -> bool {
+        let row = &self.segments[segment.index()];
+        Self::is_settled(row) && row.generation == generation
+    }
+
     fn is_settled(row: &Segment) -> bool {
         row.state == State::Sealed && row.landing == 0
     }

@@ -7,4 +7,5 @@ mod drives;
 mod everyday;
 mod golden;
 mod replace;
+mod scrub;
 mod support;

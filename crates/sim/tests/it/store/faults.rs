@@ -15,7 +15,7 @@ use super::random::{Ordeal, Script, endure_from};
 use super::real::{Real, Setup};
 use super::subject::{Act, Acts};
 
-const ORDEAL: Ordeal = Ordeal { cuts: 6, commands_max: 400, tearing: Tearing::Sectors };
+pub(crate) const ORDEAL: Ordeal = Ordeal { cuts: 6, commands_max: 400, tearing: Tearing::Sectors };
 
 /// Lies and silent damage.
 pub(crate) const LYING: FaultRates = FaultRates {
@@ -34,7 +34,7 @@ pub(crate) const LYING: FaultRates = FaultRates {
 };
 
 /// Honest errors.
-const FAILING: FaultRates = FaultRates {
+pub(crate) const FAILING: FaultRates = FaultRates {
     failed_reads: 10_000,
     failed_writes: 3_000,
     failed_flushes: 3_000,

@@ -29,6 +29,8 @@ pub(crate) struct Setup {
     pub(crate) rules: Rules,
     /// Whether to open without drives that are not there.
     pub(crate) allow_missing: bool,
+    /// Whether tidying up begins with a scrub.
+    pub(crate) scrubs: bool,
 }
 
 impl Setup {
@@ -44,6 +46,7 @@ impl Setup {
             tuning: Tuning::default(),
             rules: Rules::default(),
             allow_missing: false,
+            scrubs: false,
         }
     }
 
@@ -67,6 +70,7 @@ impl Setup {
 /// A store that is open, with the task that works behind it.
 pub(crate) struct Real {
     pub(crate) store: Rc<Store<SimDrive>>,
+    scrubs: bool,
 }
 
 fn text(error: impl std::fmt::Display) -> String {
@@ -83,13 +87,21 @@ fn bytes(cells: u32) -> u64 {
 
 impl Real {
     /// Has an open store do its work.
-    pub(crate) fn start(store: Store<SimDrive>, clock: &Clock) -> Rc<Self> {
-        let store = Rc::new(store);
+    pub(crate) fn start(store: Store<SimDrive>, setup: &Setup, clock: &Clock) -> Rc<Self> {
+        let (store, scrubs) = (Rc::new(store), setup.scrubs);
         let worker = Rc::clone(&store);
         clock.spawn(async move {
             worker.run().await;
         });
-        Rc::new(Self { store })
+        Rc::new(Self { store, scrubs })
+    }
+
+    async fn tidy(&self) -> Result<(), StoreError> {
+        if self.scrubs {
+            let mut scrub = self.store.scrub();
+            while scrub.step().await?.is_some() {}
+        }
+        self.store.checkpoint().await
     }
 
     /// Who wrote each of these cells of volume 0.
@@ -118,7 +130,7 @@ impl Subject for Real {
 
     async fn open(setup: Setup, drives: Vec<SimDrive>, clock: Clock) -> Result<Rc<Self>, String> {
         let store = Store::open(drives, setup.open_options()).await.map_err(text)?;
-        Ok(Self::start(store, &clock))
+        Ok(Self::start(store, &setup, &clock))
     }
 
     async fn perform(&self, act: &Act) -> Result<(), String> {
@@ -134,7 +146,7 @@ impl Subject for Real {
                 self.store.write(volume(space), bytes(first), data, durability).await
             }
             Act::Flush => self.store.flush().await,
-            Act::Tidy => self.store.checkpoint().await,
+            Act::Tidy => self.tidy().await,
         }
         .map_err(text)
     }

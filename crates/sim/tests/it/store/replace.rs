@@ -81,7 +81,7 @@ impl Subject for Restored {
             }
             outcome => outcome,
         };
-        Ok(Rc::new(Self(Real::start(store.map_err(text)?, &clock))))
+        Ok(Rc::new(Self(Real::start(store.map_err(text)?, &shop.setup, &clock))))
     }
 
     async fn perform(&self, act: &Act) -> Result<(), String> {
