@@ -63,28 +63,8 @@ pub enum OpenError {
         /// Its place among the drives given.
         position: usize,
     },
-    /// The drive that is to be replaced is among those given.
-    Occupied {
-        /// Its place among the drives given.
-        position: usize,
-    },
-    /// The store has no such drive to replace.
-    UnknownDrive {
-        /// The drive that was named.
-        drive: DriveIndex,
-        /// How many it has.
-        drives: usize,
-    },
-    /// The new drive is smaller than the store needs in its place.
-    ReplacementTooSmall {
-        /// Bytes that it must have at least.
-        needed_bytes: u64,
-    },
-    /// The new drive is a drive of this very store.
-    ReplacementInUse {
-        /// Which of them.
-        drive: DriveIndex,
-    },
+    /// The new drive cannot take the place of the lost one.
+    Replacement(ReplacementError),
     /// The same drive was given twice.
     Duplicate {
         /// The place of the second.
@@ -112,6 +92,33 @@ pub enum OpenError {
     Inconsistent(&'static str),
     /// A drive failed while the store was opened.
     Drive(DriveIndex, DriveError),
+}
+
+/// Why a drive cannot take the place of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplacementError {
+    /// The drive that is to be replaced is among those given.
+    Occupied {
+        /// Its place among the drives given.
+        position: usize,
+    },
+    /// The store has no such drive to replace.
+    UnknownDrive {
+        /// The drive that was named.
+        drive: DriveIndex,
+        /// How many it has.
+        drives: usize,
+    },
+    /// The new drive is smaller than the store needs in its place.
+    TooSmall {
+        /// Bytes that it must have at least.
+        needed_bytes: u64,
+    },
+    /// The new drive is a drive of this very store.
+    InUse {
+        /// Which of them.
+        drive: DriveIndex,
+    },
 }
 
 /// Why drives cannot become a store.
@@ -174,23 +181,7 @@ impl fmt::Display for OpenError {
                 f,
                 "drive {position} was replaced by another one, which has its place; leave it out"
             ),
-            Self::Occupied { position } => write!(
-                f,
-                "drive {position} is the one to be replaced, and it is here; leave it out if it \
-                 has failed"
-            ),
-            Self::UnknownDrive { drive, drives } => write!(
-                f,
-                "there is no drive {drive} in a store of {drives} drives; they count from 0"
-            ),
-            Self::ReplacementTooSmall { needed_bytes } => write!(
-                f,
-                "the new drive is too small: its place needs {needed_bytes} bytes; give a larger \
-                 one"
-            ),
-            Self::ReplacementInUse { drive } => {
-                write!(f, "the new drive is drive {drive} of this store; give a blank one")
-            }
+            Self::Replacement(error) => error.fmt(f),
             Self::Duplicate { position } => {
                 write!(f, "drive {position} was given before; leave it out")
             }
@@ -222,6 +213,30 @@ impl fmt::Display for OpenError {
     }
 }
 
+impl fmt::Display for ReplacementError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Occupied { position } => write!(
+                f,
+                "drive {position} is the one to be replaced, and it is here; leave it out if it \
+                 has failed"
+            ),
+            Self::UnknownDrive { drive, drives } => write!(
+                f,
+                "there is no drive {drive} in a store of {drives} drives; they count from 0"
+            ),
+            Self::TooSmall { needed_bytes } => write!(
+                f,
+                "the new drive is too small: its place needs {needed_bytes} bytes; give a larger \
+                 one"
+            ),
+            Self::InUse { drive } => {
+                write!(f, "the new drive is drive {drive} of this store; give a blank one")
+            }
+        }
+    }
+}
+
 impl fmt::Display for FormatError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -243,4 +258,5 @@ fn list(drives: &[DriveIndex]) -> String {
 
 impl std::error::Error for StoreError {}
 impl std::error::Error for OpenError {}
+impl std::error::Error for ReplacementError {}
 impl std::error::Error for FormatError {}

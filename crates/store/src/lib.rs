@@ -31,7 +31,7 @@ pub use buffer::{Buffer, BufferMut};
 pub use chain::read_superblock;
 pub use create::{CreateOptions, create, possible_bytes};
 pub use drive::{Drive, DriveError, Durability, Geometry};
-pub use error::{FormatError, Halt, OpenError, StoreError};
+pub use error::{FormatError, Halt, OpenError, ReplacementError, StoreError};
 pub use recover::OpenOptions;
 pub use replace::Replacement;
 pub use rules::{Rule, Rules};

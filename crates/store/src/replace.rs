@@ -7,7 +7,8 @@
 //!
 //! Between the two checkpoints the store is one that has lost a drive; behind the second it has all
 //! its drives, and many segments with one copy less than they should have. New segments get copies
-//! on the new drive at once; the others are mended by cleaning, like those of a drive that was away.
+//! on the new drive at once; the others are mended by cleaning, like those of a drive that was
+//! away.
 //!
 //! A power cut at any point leaves one of these three stores, and the command is given again. The
 //! new drive has no valid superblock until the last step, so that it is not taken for a member;
@@ -16,7 +17,7 @@
 use crate::buffer::Buffer;
 use crate::chain::{Member, read_superblock};
 use crate::drive::{Drive, DriveError, Durability};
-use crate::error::OpenError;
+use crate::error::{OpenError, ReplacementError};
 use crate::format::layout::Layout;
 use crate::format::superblock::{DriveRow, DriveState};
 use crate::recover::OpenOptions;
@@ -81,7 +82,8 @@ impl<D: Drive> Store<D> {
         if layout.slots() >= slots {
             return Ok(layout);
         }
-        Err(OpenError::ReplacementTooSmall { needed_bytes: layout.least_bytes(slots) })
+        let needed_bytes = layout.least_bytes(slots);
+        Err(OpenError::Replacement(ReplacementError::TooSmall { needed_bytes }))
     }
 
     /// Blanks the new drive, unless it is another one of this store.
@@ -98,7 +100,8 @@ impl<D: Drive> Store<D> {
             let is_same = |row: &DriveRow| row.uuid == known.drives[known.drive.index()].uuid;
             let is_ours = known.store == state.superblock.store && row.is_some_and(is_same);
             if is_ours && known.drive != place {
-                return Err(OpenError::ReplacementInUse { drive: known.drive });
+                let refusal = ReplacementError::InUse { drive: known.drive };
+                return Err(OpenError::Replacement(refusal));
             }
         }
         blank(drive, layout).await.map_err(failed)

@@ -3,7 +3,7 @@
 use super::OpenOptions;
 use crate::chain::{Chain, Member, read_superblock};
 use crate::drive::Drive;
-use crate::error::OpenError;
+use crate::error::{OpenError, ReplacementError};
 use crate::format::layout::Layout;
 use crate::format::superblock::{DriveRow, DriveState, Superblock};
 use crate::units::{BLOCK_BYTES_U64, DriveIndex};
@@ -38,7 +38,7 @@ pub(super) async fn find<D: Drive>(
     for (position, (own, drive)) in known.into_iter().enumerate() {
         let row = row_of(&own, &newest, position)?;
         if lost == Some(own.drive) {
-            return Err(OpenError::Occupied { position });
+            return Err(OpenError::Replacement(ReplacementError::Occupied { position }));
         }
         let place = &mut places[own.drive.index()];
         if place.is_some() {
@@ -58,7 +58,9 @@ pub(super) async fn find<D: Drive>(
 
 fn check_lost(lost: Option<DriveIndex>, drives: usize) -> Result<(), OpenError> {
     match lost {
-        Some(drive) if drive.index() >= drives => Err(OpenError::UnknownDrive { drive, drives }),
+        Some(drive) if drive.index() >= drives => {
+            Err(OpenError::Replacement(ReplacementError::UnknownDrive { drive, drives }))
+        }
         _ => Ok(()),
     }
 }

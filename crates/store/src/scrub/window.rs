@@ -119,21 +119,18 @@ impl<D: Drive> Store<D> {
             let own = Some(bytes).filter(|_| copy.readable[at]);
             let own = own.and_then(|bytes| RecordHeader::decode(bytes).ok());
             let own = own.filter(|header| self.is_at_home(header, segment, place));
-            let record_blocks = match own {
-                Some(header) => Some(header.record_blocks()),
-                None => {
-                    let other = self.header_at(segment, place).await;
-                    let end = other.as_ref().map(|header| place + header.record_blocks());
-                    let lost: Vec<Live> =
-                        self.alive(live, place..end.unwrap_or(u64::MAX)).collect();
-                    if !lost.is_empty() {
-                        bad.push(place);
-                    }
-                    self.note_for_mending(lost.iter().map(|live| (live.volume, live.block)));
-                    other.map(|header| header.record_blocks())
-                }
-            };
-            walk.next_header = record_blocks.map(|blocks| place + blocks);
+            let is_bad = own.is_none();
+            let header = if is_bad { self.header_at(segment, place).await } else { own };
+            let end = header.map(|header| place + header.record_blocks());
+            walk.next_header = end;
+            if !is_bad {
+                continue;
+            }
+            let lost: Vec<Live> = self.alive(live, place..end.unwrap_or(u64::MAX)).collect();
+            if !lost.is_empty() {
+                bad.push(place);
+                self.note_for_mending(lost.iter().map(|live| (live.volume, live.block)));
+            }
         }
         bad
     }

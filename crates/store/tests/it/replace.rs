@@ -1,7 +1,7 @@
 //! A drive is replaced, or was away: what takes its place, what is refused, and how much is copied.
 
 use evenkeel_store::{
-    DriveIndex, OpenError, OpenOptions, Replacement, Store, Uuid, read_superblock,
+    DriveIndex, OpenError, OpenOptions, Replacement, ReplacementError, Store, Uuid, read_superblock,
 };
 
 use crate::support::drive::CrashDrive;
@@ -66,15 +66,21 @@ fn drives_that_cannot_take_the_place_are_refused_before_anything_is_written() {
     let refusal = |rest: &[&CrashDrive], lost, drive| replace(rest, lost, drive).err().unwrap();
     let (small, large) = (blank(&drives, 500), blank(&drives, 1000));
     let too_small = refusal(&[&drives[0]], 1, &small);
-    assert!(matches!(too_small, OpenError::ReplacementTooSmall { .. }), "{too_small:?}");
+    assert!(
+        matches!(too_small, OpenError::Replacement(ReplacementError::TooSmall { .. })),
+        "{too_small:?}"
+    );
     assert_eq!(
         refusal(&[&drives[0]], 1, &drives[0]),
-        OpenError::ReplacementInUse { drive: DriveIndex(0) }
+        OpenError::Replacement(ReplacementError::InUse { drive: DriveIndex(0) })
     );
-    assert_eq!(refusal(&[&drives[0], &drives[1]], 1, &large), OpenError::Occupied { position: 1 });
+    assert_eq!(
+        refusal(&[&drives[0], &drives[1]], 1, &large),
+        OpenError::Replacement(ReplacementError::Occupied { position: 1 })
+    );
     assert_eq!(
         refusal(&[&drives[0]], 2, &large),
-        OpenError::UnknownDrive { drive: DriveIndex(2), drives: 2 }
+        OpenError::Replacement(ReplacementError::UnknownDrive { drive: DriveIndex(2), drives: 2 })
     );
     assert_eq!(block_on(read_superblock(&drives[0])).unwrap(), before);
     assert!(is_filled(&drives, OpenOptions::default(), 200, 1));

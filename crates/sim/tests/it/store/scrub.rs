@@ -51,6 +51,12 @@ fn scrubbed(setup: &Setup, disks: Vec<CrashDisk>) -> Vec<CrashDisk> {
     machine.rack.disks()
 }
 
+fn lose_caches(disks: &mut [CrashDisk]) {
+    for disk in disks {
+        disk.power_cut(|_| Fate::Lost);
+    }
+}
+
 /// Each drive rots, is scrubbed, and then has to stand in for the other alone.
 #[test]
 fn behind_a_scrub_the_rotten_drive_of_a_pair_can_stand_alone() {
@@ -61,7 +67,7 @@ fn behind_a_scrub_the_rotten_drive_of_a_pair_can_stand_alone() {
         let scenes = scenes::<Real>(&setup, &format::<Real>(&setup), &work);
         let Scene { mut disks, history } = scenes.expect("a good store").pop().expect("the end");
         let (mut prng, bad) = (Prng::new(seed), usize::from(seed % 2 == 1));
-        disks.iter_mut().for_each(|disk| disk.power_cut(|_| Fate::Lost));
+        lose_caches(&mut disks);
         let blocks = disks[bad].size_bytes() / 4096;
         for _ in 0..8 {
             // Superblocks are not the scrub's affair; each mount writes them anew.
@@ -69,7 +75,7 @@ fn behind_a_scrub_the_rotten_drive_of_a_pair_can_stand_alone() {
             disks[bad].damage(|platter| platter.rot(block * 4096, bit));
         }
         let mut disks = scrubbed(&setup, disks);
-        disks.iter_mut().for_each(|disk| disk.power_cut(|_| Fate::Lost));
+        lose_caches(&mut disks);
         disks[1 - bad].detach(|_| Fate::Lost);
         let mut after = Scene { disks, history };
         assert_eq!(recover::<Real>(&setup, &mut after), Ok(()), "seed {seed}");
