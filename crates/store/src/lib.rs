@@ -8,10 +8,12 @@
 pub mod buffer;
 pub mod cache;
 mod chain;
+pub mod check;
 mod checkpoint;
 mod clean;
 mod create;
 pub mod drive;
+pub mod dump;
 mod error;
 pub mod format;
 mod log;
@@ -25,6 +27,7 @@ mod space;
 mod state;
 mod store;
 mod sync;
+mod telemetry;
 pub mod units;
 
 pub use buffer::{Buffer, BufferMut};
@@ -38,4 +41,5 @@ pub use rules::{Rule, Rules};
 pub use scrub::{Flaw, FlawKind, Scrub, ScrubReport, ScrubStep};
 pub use state::Counters;
 pub use store::{Cleaning, Status, Store, Tuning};
+pub use telemetry::{Telemetry, time_to_full};
 pub use units::{BLOCK_BYTES, DriveIndex, Lsn, Uuid, VolumeId};

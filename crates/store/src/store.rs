@@ -10,6 +10,7 @@ use crate::error::{Halt, StoreError};
 use crate::log::Pending;
 use crate::state::{Counters, State};
 use crate::sync::{Lock, Ranges, Signal, first_of};
+use crate::telemetry::Telemetry;
 use crate::units::{BLOCK_BYTES_U64, Lsn, VolumeId};
 
 /// An open store over drives of type `D`.
@@ -78,6 +79,8 @@ pub struct Status {
     pub halted: Option<Halt>,
     /// What was done since it was opened.
     pub counters: Counters,
+    /// What it costs, and how full it is.
+    pub telemetry: Telemetry,
 }
 
 impl Default for Tuning {
@@ -156,6 +159,7 @@ impl<D: Drive> Store<D> {
             map_bytes: state.map.memory_bytes(),
             halted: state.halted,
             counters: state.counters,
+            telemetry: Telemetry::of(&self.chain, &state),
         }
     }
 

@@ -8,6 +8,7 @@ use crate::drive::{Drive, DriveError, Durability};
 use crate::format::layout::Layout;
 use crate::format::superblock::DriveState;
 use crate::sync::Lock;
+use crate::telemetry::Traffic;
 use crate::units::{BLOCK_BYTES_U64, DriveIndex, Slot};
 
 /// A drive of the store. See the [module](self).
@@ -20,6 +21,7 @@ pub(crate) struct Member<D> {
     failure: Cell<Option<DriveError>>,
     /// `None` if the drive is missing.
     drive: Option<D>,
+    pub(crate) traffic: Traffic,
     writes_done: Cell<u64>,
     /// How many of `writes_done` are durable.
     writes_flushed: Cell<u64>,
@@ -34,6 +36,7 @@ impl<D: Drive> Member<D> {
             state: Cell::new(DriveState::InSync),
             failure: Cell::new(None),
             drive,
+            traffic: Traffic::default(),
             writes_done: Cell::new(0),
             writes_flushed: Cell::new(0),
             flushing: Lock::default(),
@@ -49,7 +52,12 @@ impl<D: Drive> Member<D> {
         self.drive.is_some()
     }
 
+    pub(crate) fn drive(&self) -> Option<&D> {
+        self.drive.as_ref()
+    }
+
     pub(crate) async fn read(&self, offset: u64, length: usize) -> Result<Buffer, DriveError> {
+        self.traffic.note_read(length);
         match &self.drive {
             Some(drive) => drive.read(offset, length).await,
             None => Err(DriveError::Gone),
@@ -68,6 +76,7 @@ impl<D: Drive> Member<D> {
 
     pub(crate) async fn write(&self, offset: u64, data: Vec<Buffer>) -> Result<(), DriveError> {
         let Some(drive) = &self.drive else { return Err(DriveError::Gone) };
+        self.traffic.note_write(data.iter().map(|buffer| buffer.len()).sum());
         let outcome = drive.write(offset, data, Durability::Volatile).await;
         // A failed write may still have changed something; it counts for the next flush as well.
         self.writes_done.set(self.writes_done.get() + 1);

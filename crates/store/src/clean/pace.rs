@@ -34,11 +34,20 @@ pub(crate) struct Pace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shortage(u64);
 
+/// Segments between the two marks.
+fn width(segments: usize) -> usize {
+    (segments / 32).max(2)
+}
+
+/// Segments ahead from which on writing is free and nothing is cleaned.
+fn high_mark(segments: usize) -> usize {
+    Runway::MOVED_MIN + 1 + width(segments)
+}
+
 impl Shortage {
     fn at(ahead_segments: usize, segments: usize) -> Self {
-        let low = Runway::MOVED_MIN + 1;
-        let width = (segments / 32).max(2);
-        let missing = (low + width).saturating_sub(ahead_segments).min(width);
+        let width = width(segments);
+        let missing = high_mark(segments).saturating_sub(ahead_segments).min(width);
         Self(missing as u64 * WHOLE / width as u64)
     }
 
@@ -72,8 +81,17 @@ impl Pace {
 impl State {
     /// How short room is now.
     pub(crate) fn shortage(&self) -> Shortage {
-        let ahead = self.space.supply_segments() + self.space.runway_segments(Kind::User);
-        Shortage::at(ahead, self.space.segment_count())
+        Shortage::at(self.ahead_segments(), self.space.segment_count())
+    }
+
+    /// Segments ahead above the high mark, and missing below it.
+    pub(crate) fn distance_to_cleaning(&self) -> (usize, usize) {
+        let (ahead, mark) = (self.ahead_segments(), high_mark(self.space.segment_count()));
+        (ahead.saturating_sub(mark), mark.saturating_sub(ahead))
+    }
+
+    fn ahead_segments(&self) -> usize {
+        self.space.supply_segments() + self.space.runway_segments(Kind::User)
     }
 
     /// Whether a client's record of so many blocks may be written now. If nothing can be cleaned,

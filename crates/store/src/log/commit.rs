@@ -113,6 +113,9 @@ impl<D: Drive> Store<D> {
         let first_block = block - blocks.len() as u64;
         blocks.push(Buffer::copy_of(&header.encode()));
         blocks.extend(data);
+        if self.state.borrow().space.is_in_tail(claim.segment) {
+            self.chain.note_append(claim.copies);
+        }
         self.chain.write_copies(claim.copies, first_block, &blocks).await
     }
 

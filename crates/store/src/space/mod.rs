@@ -182,6 +182,11 @@ impl Space {
         })
     }
 
+    /// Whether a segment is the one that clients' records are being written to.
+    pub(crate) fn is_in_tail(&self, segment: SegmentId) -> bool {
+        self.open[stream(Kind::User)].is_some_and(|open| open.segment == segment)
+    }
+
     /// Room for a record of so many blocks, header included; none if the runway is used up.
     pub(crate) fn claim(&mut self, kind: Kind, blocks: u64, now: Lsn) -> Option<Claim> {
         let blocks = u32::try_from(blocks).expect("a record is bounded");
@@ -316,6 +321,28 @@ impl Space {
 
     pub(crate) fn unpin(&mut self, segment: SegmentId) {
         self.segments[segment.index()].readers -= 1;
+    }
+
+    /// Blocks that the map refers to.
+    pub(crate) fn live_blocks(&self) -> u64 {
+        self.segments.iter().map(|row| u64::from(row.live)).sum()
+    }
+
+    /// Live blocks to move until cleaning has gained so many segments, the emptiest first; of all
+    /// that can be cleaned, if that is not enough.
+    pub(crate) fn debt_blocks(&self, segments: usize) -> u64 {
+        let usable = u64::from(self.live_max().max(1));
+        let wanted_blocks = segments as u64 * usable;
+        let (mut gained_blocks, mut moved_blocks) = (0, 0);
+        for segment in self.victims.emptiest_first() {
+            let live = u64::from(self.live(segment));
+            if gained_blocks >= wanted_blocks || live >= usable {
+                break;
+            }
+            gained_blocks += usable - live;
+            moved_blocks += live;
+        }
+        moved_blocks
     }
 
     /// The best segment to clean: one that lacks a copy, else by cost and benefit.

@@ -42,6 +42,11 @@ impl Victims {
         }
     }
 
+    /// All of them, those with the least alive before the others, within a 64th of a segment.
+    pub(super) fn emptiest_first(&self) -> impl Iterator<Item = SegmentId> {
+        self.buckets.values().flatten().map(|&(_, segment)| segment)
+    }
+
     /// Whether a change of the live count changes the bucket.
     pub(super) fn is_apart(&self, live: u32, other_live: u32) -> bool {
         self.bucket(live) != self.bucket(other_live)

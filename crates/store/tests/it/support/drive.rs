@@ -120,6 +120,11 @@ impl CrashDrive {
         content.visible.insert(*block, Rc::clone(bytes));
     }
 
+    /// All blocks that were ever written, as they read.
+    pub(crate) fn content(&self) -> BTreeMap<u64, Rc<[u8]>> {
+        self.content.borrow().visible.clone()
+    }
+
     /// The blocks that begin with these bytes.
     pub(crate) fn blocks_with(&self, start: &[u8]) -> Vec<u64> {
         let content = self.content.borrow();

@@ -1,0 +1,186 @@
+//! The structures on one drive, as they lie there: for people who want to know, and for support.
+//!
+//! Nothing is recovered, compared with other drives or written. A drive that no store would take
+//! can be dumped as well; whatever is no structure is said to be none. Without a checkpoint, the
+//! segments name themselves.
+
+use crate::drive::{Drive, DriveError};
+use crate::format::Defect;
+use crate::format::checkpoint::{CHUNK_BYTES_MAX, ChunkIdentity, Item, decode_chunk};
+use crate::format::layout::Layout;
+use crate::format::record::RecordHeader;
+use crate::format::segment::SegmentHeader;
+use crate::format::superblock::Superblock;
+use crate::units::{BLOCK_BYTES, BLOCK_BYTES_U64};
+
+/// What to show besides superblocks, and the root, volumes and segment table of the checkpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DumpOptions {
+    /// The leaves of the map: where every block of every volume is.
+    pub leaves: bool,
+    /// The headers in all slots: segments and records, those of earlier uses included.
+    pub records: bool,
+}
+
+/// A structure on a drive, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// One of the four places of a superblock.
+    Superblock {
+        /// Where, in bytes from the start of the drive.
+        offset_bytes: u64,
+        /// What is there.
+        found: Result<Superblock, Defect>,
+    },
+    /// A chunk of the checkpoint that the drive's newest superblock names; its items follow.
+    Chunk {
+        /// Where, in bytes from the start of the drive.
+        offset_bytes: u64,
+        /// Which chunk, from 0.
+        index: u32,
+        /// Its items, or what is wrong with it.
+        found: Result<usize, Defect>,
+    },
+    /// An item of that checkpoint.
+    Item(Item),
+    /// The header of the segment in a slot.
+    Segment {
+        /// The slot.
+        slot: u32,
+        /// What it says.
+        header: SegmentHeader,
+    },
+    /// The header of a record in a slot.
+    Record {
+        /// The slot.
+        slot: u32,
+        /// The block within it.
+        block: u64,
+        /// What it says.
+        header: RecordHeader,
+    },
+    /// A range that cannot be read.
+    Unreadable {
+        /// Where, in bytes from the start of the drive.
+        offset_bytes: u64,
+    },
+}
+
+/// Shows the structures of a drive one by one.
+///
+/// # Errors
+/// [`DriveError::Gone`] if the drive does not answer.
+pub async fn dump<D: Drive>(
+    drive: &D,
+    options: DumpOptions,
+    mut show: impl FnMut(Entry),
+) -> Result<(), DriveError> {
+    let Some(superblock) = dump_superblocks(drive, &mut show).await? else { return Ok(()) };
+    let layout = Layout {
+        drive_blocks: drive.geometry().size_bytes / BLOCK_BYTES_U64,
+        area_blocks: superblock.area_blocks,
+        segment_blocks: superblock.segment_blocks,
+    };
+    dump_checkpoint(drive, &superblock, &layout, options, &mut show).await?;
+    if options.records {
+        for slot in 0..layout.slots() {
+            dump_slot(drive, &layout, slot, &mut show).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Shows all four places; gives the newest.
+async fn dump_superblocks<D: Drive>(
+    drive: &D,
+    show: &mut impl FnMut(Entry),
+) -> Result<Option<Superblock>, DriveError> {
+    let drive_blocks = drive.geometry().size_bytes / BLOCK_BYTES_U64;
+    let mut newest: Option<Superblock> = None;
+    if drive_blocks < 8 {
+        return Ok(None);
+    }
+    let layout = Layout { drive_blocks, area_blocks: 0, segment_blocks: 16 };
+    for offset_bytes in (0..2).flat_map(|slot| layout.superblock_offsets_bytes(slot)) {
+        let Some(block) = read(drive, offset_bytes, BLOCK_BYTES, show).await? else { continue };
+        let found = Superblock::decode(&block);
+        if let Ok(found) = &found
+            && newest.as_ref().is_none_or(|known| known.sequence < found.sequence)
+        {
+            newest = Some(found.clone());
+        }
+        show(Entry::Superblock { offset_bytes, found });
+    }
+    Ok(newest)
+}
+
+async fn dump_checkpoint<D: Drive>(
+    drive: &D,
+    superblock: &Superblock,
+    layout: &Layout,
+    options: DumpOptions,
+    show: &mut impl FnMut(Entry),
+) -> Result<(), DriveError> {
+    let place = superblock.checkpoint;
+    let mut at_block = 0;
+    for index in 0..place.chunks {
+        let rest_bytes = place.blocks.saturating_sub(at_block) * BLOCK_BYTES_U64;
+        let length = usize::try_from(rest_bytes).unwrap_or(usize::MAX).min(CHUNK_BYTES_MAX);
+        let offset_bytes = layout.area_offset_bytes(place.area) + at_block * BLOCK_BYTES_U64;
+        if length == 0 {
+            return Ok(());
+        }
+        let Some(bytes) = read(drive, offset_bytes, length, show).await? else { return Ok(()) };
+        let expected = ChunkIdentity { store: superblock.store, checkpoint: place.number, index };
+        let decoded = decode_chunk(&bytes, expected);
+        let found = decoded.as_ref().map(|(items, _)| items.len()).map_err(|&defect| defect);
+        show(Entry::Chunk { offset_bytes, index, found });
+        // Where the next one begins is known from this one only.
+        let Ok((items, length)) = decoded else { return Ok(()) };
+        let is_wanted = |item: &Item| options.leaves || !matches!(item, Item::Leaf(_));
+        items.into_iter().filter(is_wanted).for_each(|item| show(Entry::Item(item)));
+        at_block += (length / BLOCK_BYTES) as u64;
+    }
+    Ok(())
+}
+
+/// The headers in a slot, as far as one leads to the next.
+async fn dump_slot<D: Drive>(
+    drive: &D,
+    layout: &Layout,
+    slot: u32,
+    show: &mut impl FnMut(Entry),
+) -> Result<(), DriveError> {
+    let first = layout.block_offset_bytes(slot, 0);
+    let Some(block) = read(drive, first, BLOCK_BYTES, show).await? else { return Ok(()) };
+    if let Ok(header) = SegmentHeader::decode(&block) {
+        show(Entry::Segment { slot, header });
+    }
+    let mut block = 1;
+    while block < u64::from(layout.segment_blocks) {
+        let offset_bytes = layout.block_offset_bytes(slot, block);
+        let Some(bytes) = read(drive, offset_bytes, BLOCK_BYTES, show).await? else { break };
+        let Ok(header) = RecordHeader::decode(&bytes) else { break };
+        let next = block + header.record_blocks();
+        show(Entry::Record { slot, block, header });
+        block = next;
+    }
+    Ok(())
+}
+
+/// A range; what cannot be read is shown as such.
+async fn read<D: Drive>(
+    drive: &D,
+    offset_bytes: u64,
+    length: usize,
+    show: &mut impl FnMut(Entry),
+) -> Result<Option<crate::buffer::Buffer>, DriveError> {
+    match drive.read(offset_bytes, length).await {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(DriveError::Gone) => Err(DriveError::Gone),
+        Err(_) => {
+            show(Entry::Unreadable { offset_bytes });
+            Ok(None)
+        }
+    }
+}
