@@ -3,6 +3,7 @@
 #![no_main]
 
 use evenkeel_store::Uuid;
+use evenkeel_store::format::cache::CacheLabel;
 use evenkeel_store::format::checkpoint::{ChunkIdentity, ChunkWriter, decode_chunk};
 use evenkeel_store::format::record::RecordHeader;
 use evenkeel_store::format::segment::SegmentHeader;
@@ -14,7 +15,7 @@ fn sealed(kind: u8, bytes: &[u8]) -> Vec<u8> {
     let mut block = vec![0; 4096];
     let length = bytes.len().min(4090);
     block[6..6 + length].copy_from_slice(&bytes[..length]);
-    let magic: &[u8; 4] = [b"\xe9kSB", b"\xe9kSG", b"\xe9kRH"][usize::from(kind % 3)];
+    let magic: &[u8; 4] = [b"\xe9kSB", b"\xe9kSG", b"\xe9kRH", b"\xe9kCA"][usize::from(kind % 4)];
     block[..4].copy_from_slice(magic);
     block[4] = 1;
     let checksum = evenkeel_core::crc32c::crc32c(&block[..4092]);
@@ -46,6 +47,9 @@ fuzz_target!(|input: (u8, &[u8])| {
         }
         if let Ok(header) = SegmentHeader::decode(block) {
             assert_eq!(SegmentHeader::decode(&header.encode()), Ok(header));
+        }
+        if let Ok(label) = CacheLabel::decode(block) {
+            assert_eq!(CacheLabel::decode(&label.encode()), Ok(label));
         }
         if let Ok(header) = RecordHeader::decode(block) {
             assert_eq!(RecordHeader::decode(&header.encode()), Ok(header));

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::cache::CacheError;
 use crate::drive::DriveError;
 use crate::format::Defect;
 use crate::units::{DriveIndex, Uuid, VolumeId};
@@ -92,6 +93,8 @@ pub enum OpenError {
     Inconsistent(&'static str),
     /// A drive failed while the store was opened.
     Drive(DriveIndex, DriveError),
+    /// The store is well, but cannot have the cache that it was asked to have.
+    Cache(CacheError),
 }
 
 /// Why a drive cannot take the place of another.
@@ -209,6 +212,7 @@ impl fmt::Display for OpenError {
                 write!(f, "the log contradicts its checkpoint ({what}); this store is damaged")
             }
             Self::Drive(drive, error) => write!(f, "drive {drive}: {error}"),
+            Self::Cache(error) => error.fmt(f),
         }
     }
 }

@@ -31,6 +31,7 @@ mod telemetry;
 pub mod units;
 
 pub use buffer::{Buffer, BufferMut};
+pub use cache::{CacheCounters, CacheError, CacheOptions, CacheStatus};
 pub use chain::read_superblock;
 pub use create::{CreateOptions, create, possible_bytes};
 pub use drive::{Drive, DriveError, Durability, Geometry};

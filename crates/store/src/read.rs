@@ -56,7 +56,10 @@ impl<D: Drive> Store<D> {
         let within = usize::try_from(offset_bytes % BLOCK_BYTES_U64).expect("less than a block");
         let runs = self.runs(volume, first, end);
         let places: Vec<usize> = runs.iter().map(|run| index_of(run.block - first)).collect();
-        let outcomes = join_all(runs.iter().map(|run| self.read_run(run))).await;
+        let outcomes = match &runs[..] {
+            [run] => vec![self.read_cached(run).await],
+            runs => join_all(runs.iter().map(|run| self.read_cached(run))).await,
+        };
         let blocks = index_of(end - first);
         let mut whole = BufferMut::zeroed(blocks);
         for (place, outcome) in places.into_iter().zip(outcomes) {
@@ -176,7 +179,7 @@ impl<D: Drive> Store<D> {
         Ok(CopyBlocks { data: whole.freeze(), readable })
     }
 
-    fn matching(&self, data: &[u8], tags: &[Tag]) -> Vec<bool> {
+    pub(crate) fn matching(&self, data: &[u8], tags: &[Tag]) -> Vec<bool> {
         let is_checked = self.state.borrow().rules.hold(Rule::VerifyTags);
         let blocks = data.chunks_exact(BLOCK_BYTES).zip(tags);
         blocks.map(|(block, &tag)| !is_checked || Tag::of(crc32c(block)) == tag).collect()
@@ -194,6 +197,16 @@ impl<D: Drive> Store<D> {
 }
 
 impl Run {
+    /// So many of its blocks, from the one with this index on.
+    pub(crate) fn part(&self, at: usize, blocks: usize) -> Self {
+        Self {
+            volume: self.volume,
+            block: self.block + at as u64,
+            address: self.address.plus(at as u64),
+            tags: self.tags[at..at + blocks].to_vec(),
+        }
+    }
+
     pub(crate) fn is_continued(
         &self,
         block: u64,

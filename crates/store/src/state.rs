@@ -94,6 +94,7 @@ impl State {
                     if is_unchanged || !rules.hold(Rule::CompareAndSwap) {
                         let (to, tag) = (data.plus(offset), std::slice::from_ref(tag));
                         space.gain(to, 1);
+                        space.tell_move(from.plus(offset), to);
                         map.map(volume, block + offset, to, tag, |replaced| space.lose(replaced));
                     }
                 }

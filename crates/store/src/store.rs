@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use crate::cache::{Cache, CacheOptions, CacheStatus};
 use crate::chain::Chain;
 use crate::drive::Drive;
 use crate::error::{Halt, StoreError};
@@ -36,6 +37,7 @@ pub struct Store<D> {
     /// Checkpoints that were asked for and completed.
     pub(crate) wanted_checkpoints: Cell<u64>,
     pub(crate) made_checkpoints: Cell<u64>,
+    pub(crate) cache: Option<Cache<D>>,
 }
 
 /// What may differ from mount to mount.
@@ -45,6 +47,8 @@ pub struct Tuning {
     pub commit_depth: usize,
     /// Where the cleaner writes what it moves.
     pub cleaning: Cleaning,
+    /// What is kept in memory and on a cache drive; nothing unless asked for.
+    pub cache: CacheOptions,
 }
 
 /// Where the cleaner writes what it moves.
@@ -81,11 +85,13 @@ pub struct Status {
     pub counters: Counters,
     /// What it costs, and how full it is.
     pub telemetry: Telemetry,
+    /// How the cache is doing, if there is one.
+    pub cache: Option<CacheStatus>,
 }
 
 impl Default for Tuning {
     fn default() -> Self {
-        Self { commit_depth: 2, cleaning: Cleaning::default() }
+        Self { commit_depth: 2, cleaning: Cleaning::default(), cache: CacheOptions::default() }
     }
 }
 
@@ -103,13 +109,14 @@ impl<D: Drive> Store<D> {
             superblock: Lock::default(),
             wanted_checkpoints: Cell::new(0),
             made_checkpoints: Cell::new(0),
+            cache: None,
         }
     }
 
     /// Writes the clients' records, cleans, and makes checkpoints, until the store stops; gives the
     /// reason. It is polled by one task for as long as the store is open.
     pub async fn run(&self) -> Halt {
-        first_of(self.commit(), self.maintain()).await;
+        first_of(first_of(self.commit(), self.maintain()), self.write_cache()).await;
         self.drain();
         self.state.borrow().halted.expect("both end only when the store has stopped")
     }
@@ -160,6 +167,7 @@ impl<D: Drive> Store<D> {
             halted: state.halted,
             counters: state.counters,
             telemetry: Telemetry::of(&self.chain, &state),
+            cache: self.cache.as_ref().map(Cache::status),
         }
     }
 

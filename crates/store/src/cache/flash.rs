@@ -11,14 +11,15 @@
 //! SSD sees only large writes that replace its oldest content in order, which is what its own
 //! garbage collection copes with best: nothing is left to be moved.
 //!
-//! The index lies in memory, 8 bytes and a word or two of hash table for each block. It ends with
-//! the mount, and with it all entries.
+//! The index lies in memory, 8 bytes and a word or two of hash table for each block, and 4 bytes to
+//! know again who was sent away. It ends with the mount, and with it all entries.
 
 use std::collections::VecDeque;
 
 use evenkeel_core::cache::table::SlotTable;
 
 use super::Key;
+use super::doorkeeper::Doorkeeper;
 
 /// The measures of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +57,7 @@ pub(super) struct FlashLog {
     next: u32,
     open: Option<Open>,
     pending: VecDeque<Region>,
+    doorkeeper: Doorkeeper,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +84,7 @@ impl FlashMeasures {
     pub fn index_bytes(self) -> usize {
         self.blocks() * size_of::<Key>()
             + SlotTable::memory_bytes(self.blocks())
+            + Doorkeeper::memory_bytes(self.blocks())
             + self.regions as usize * size_of::<u32>()
             + PENDING_MAX * size_of::<Region>()
     }
@@ -103,6 +106,7 @@ impl FlashLog {
             next: 0,
             open: None,
             pending: VecDeque::with_capacity(PENDING_MAX),
+            doorkeeper: Doorkeeper::new(measures.blocks()),
         }
     }
 
@@ -116,6 +120,11 @@ impl FlashLog {
         let (Region(region), _) = self.measures.locate(block);
         let ahead = (region + self.measures.regions - self.next) % self.measures.regions;
         ahead < self.measures.regions / 4
+    }
+
+    /// Whether a block came before that was used once; from now on it did.
+    pub(super) fn comes_again(&mut self, key: Key) -> bool {
+        self.doorkeeper.greet(key.0)
     }
 
     /// Room for one block more; none while too many regions are on their way, or while the oldest

@@ -8,8 +8,8 @@
 //!            write                      read from a drive, or from the SSD
 //!              v                                     v
 //!  memory  [ tail: FIFO ] --was read--> [ body: S3-FIFO: small | main ]
-//!              | not read                      | all that is of the tail, and
-//!              | and still of the tail         | of the body what was used again
+//!              | not read                      | used again, or not for the
+//!              | and still of the tail         | first time here
 //!              v                               v
 //!  SSD     [ a log of regions, written round and round, one whole region at a time ]
 //! ```
@@ -23,15 +23,24 @@
 //! [`Policy`] decides all that, and holds no bytes: a trace of any length can be replayed through
 //! it ([`Replay`]).
 
+mod contents;
+mod doorkeeper;
+mod drive;
 mod flash;
+mod options;
 mod policy;
 mod replay;
+mod serve;
 mod tail;
 #[cfg(test)]
 mod tests;
 mod wear;
 
+pub(crate) use contents::Contents;
+pub(crate) use drive::Cache;
+pub use drive::CacheStatus;
 pub use flash::{FlashBlock, FlashMeasures, Region};
+pub use options::{CacheError, CacheOptions};
 pub use policy::{CacheCounters, Found, Frame, Hits, Key, Measures, Placed, Policy, Side, Staged};
 pub use replay::Replay;
 pub use wear::{Endurance, WearReport};

@@ -8,13 +8,13 @@
 //! |---|---|---|
 //! | the tail queue | read there | main queue of the body |
 //! | the tail queue | not read, still of the tail | SSD |
-//! | the tail queue | not read, of the body by now | nowhere |
 //! | main queue of the body | used again, by S3-FIFO's rules | SSD |
-//! | small queue of the body | of the tail, or aging on the SSD | SSD |
-//! | small queue of the body | used once | nowhere; its key is remembered a while |
+//! | any queue | read from the SSD, where it is aging | SSD, anew |
+//! | small queue of the body | used once, but not for the first time | SSD |
+//! | any queue | none of these | nowhere |
 //!
-//! So one scan of the body fills a tenth of the memory and wears the SSD not at all. What is on the
-//! SSD already, and not aging there, is not written again.
+//! So one scan of the body fills a tenth of the memory and hardly wears the SSD. What is on the SSD
+//! already, and not aging there, is not written again.
 
 use evenkeel_core::cache::S3Fifo;
 use evenkeel_core::time::Nanos;
@@ -32,12 +32,17 @@ pub struct Key(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Frame(pub u32);
 
-/// Where a block lies at this moment.
+/// On which side of the chain a block is.
+///
+/// For a read that is counted: where it lies. For a block that leaves the memory: whether it is
+/// kept at once, or has to prove that it is worth it. Where the tail stays on one drive for long,
+/// both are one question. Where it goes round quickly, the second is one of age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Only on drives that take the clients' writes now: reading it would make the tail seek.
+    /// Only on drives that take the clients' writes now, so that reading it makes the tail seek;
+    /// or written lately.
     Tail,
-    /// On another drive as well, or only there.
+    /// On another drive, or written long ago.
     Body,
 }
 
@@ -228,7 +233,7 @@ impl Policy {
         let side = side(key);
         let is_wanted = match flash.find(key) {
             Some(block) => flash.is_aging(block),
-            None => was_used_again || side == Side::Tail,
+            None => was_used_again || side == Side::Tail || flash.comes_again(key),
         };
         if !is_wanted {
             return None;

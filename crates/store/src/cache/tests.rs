@@ -6,6 +6,7 @@ use std::num::NonZeroU64;
 use evenkeel_core::time::Nanos;
 use proptest::prelude::*;
 
+use super::doorkeeper::Doorkeeper;
 use super::*;
 
 /// What happens to a cache. Keys are small, so that they meet.
@@ -55,6 +56,7 @@ struct Naive {
     /// The place that is written next.
     hand: usize,
     tail_from: u64,
+    doorkeeper: Doorkeeper,
     counters: CacheCounters,
 }
 
@@ -75,6 +77,7 @@ impl Naive {
             flash: vec![None; measures.flash.map_or(0, FlashMeasures::blocks)],
             hand: 0,
             tail_from: 0,
+            doorkeeper: Doorkeeper::new(measures.flash.map_or(0, FlashMeasures::blocks)),
             counters: CacheCounters::default(),
         }
     }
@@ -168,7 +171,7 @@ impl Naive {
                 let ahead = (place / region_blocks + regions - first_aging % regions) % regions;
                 ahead < regions / 4
             }
-            None => was_main || key >= self.tail_from,
+            None => was_main || key >= self.tail_from || self.doorkeeper.greet(key),
         };
         if !is_wanted {
             return;
@@ -338,7 +341,7 @@ fn a_budget_holds_whatever_is_written() {
 }
 
 #[test]
-fn a_scan_neither_empties_the_memory_nor_reaches_the_ssd() {
+fn a_scan_neither_empties_the_memory_nor_wears_the_ssd() {
     let flash = Some(FlashMeasures { regions: 8, region_blocks: 16 });
     let measures = Measures { tail_blocks: 1, body_blocks: 100, flash };
     let mut replay = Replay::new(Nanos::ZERO, measures, Endurance::default());
@@ -353,5 +356,5 @@ fn a_scan_neither_empties_the_memory_nor_reaches_the_ssd() {
     });
     let hits = (0..80).filter(|&key| matches!(read(key), Found::Memory(_))).count();
     assert!(hits >= 70, "{hits} of 80 are still there");
-    assert!(replay.counters().flash_written < 20, "{:?}", replay.counters());
+    assert!(replay.counters().flash_written < 1_000, "of 99,000: {:?}", replay.counters());
 }

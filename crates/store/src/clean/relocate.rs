@@ -91,10 +91,8 @@ impl<D: Drive> Store<D> {
     /// The readable blocks of a run that cannot be read as a whole.
     async fn read_singly(&self, run: &Run) -> Vec<(Run, Buffer)> {
         let mut readable = Vec::new();
-        for (offset, &tag) in (0..).zip(&run.tags) {
-            let block = run.block + offset;
-            let address = run.address.plus(offset);
-            let single = Run { volume: run.volume, block, address, tags: vec![tag] };
+        for at in 0..run.tags.len() {
+            let single = run.part(at, 1);
             if let Ok(data) = self.read_run(&single).await {
                 readable.push((single, data));
             }
@@ -143,19 +141,6 @@ impl<D: Drive> Store<D> {
 }
 
 impl Run {
-    fn first(&self, blocks: usize) -> Self {
-        Self { tags: self.tags[..blocks].to_vec(), ..*self }
-    }
-
-    fn rest(&self, skipped: usize) -> Self {
-        Self {
-            volume: self.volume,
-            block: self.block + skipped as u64,
-            address: self.address.plus(skipped as u64),
-            tags: self.tags[skipped..].to_vec(),
-        }
-    }
-
     fn as_moved(&self) -> Extent {
         Extent {
             volume: self.volume,
@@ -172,7 +157,7 @@ fn take_batch(waiting: &mut VecDeque<Run>, blocks_max: usize) -> Vec<Run> {
     let (mut blocks, mut header_bytes) = (0, 0);
     while let Some(run) = waiting.front_mut() {
         let fitting = run.tags.len().min(blocks_max - blocks);
-        let part = run.first(fitting);
+        let part = run.part(0, fitting);
         header_bytes += part.as_moved().header_bytes();
         if fitting == 0 || header_bytes > RecordHeader::ROOM_BYTES {
             break;
@@ -180,7 +165,7 @@ fn take_batch(waiting: &mut VecDeque<Run>, blocks_max: usize) -> Vec<Run> {
         blocks += fitting;
         batch.push(part);
         if fitting < run.tags.len() {
-            *run = run.rest(fitting);
+            *run = run.part(fitting, run.tags.len() - fitting);
         } else {
             waiting.pop_front();
         }

@@ -12,6 +12,7 @@
 //! to the wrong place, or is left from an earlier time, is not taken for the right one. Decoders
 //! are total: any bytes give a value or a [`Defect`].
 
+pub mod cache;
 pub mod checkpoint;
 mod codec;
 pub mod layout;
@@ -27,6 +28,7 @@ pub const VERSION: u16 = 1;
 /// First bytes of each structure: a byte that is no text, `k`, and two letters.
 mod magic {
     pub(super) const SUPERBLOCK: [u8; 4] = *b"\xe9kSB";
+    pub(super) const CACHE: [u8; 4] = *b"\xe9kCA";
     pub(super) const CHECKPOINT: [u8; 4] = *b"\xe9kCP";
     pub(super) const SEGMENT: [u8; 4] = *b"\xe9kSG";
     pub(super) const RECORD: [u8; 4] = *b"\xe9kRH";

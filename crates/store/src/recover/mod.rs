@@ -39,7 +39,7 @@ impl<D: Drive> Store<D> {
     /// # Errors
     /// [`OpenError`]; the drives are as they were, or recovered in part, which does no harm.
     pub async fn open(drives: Vec<D>, options: OpenOptions) -> Result<Self, OpenError> {
-        let store = Self::recover(drives, None, options).await?;
+        let mut store = Self::recover(drives, None, options).await?;
         store.begin().await?;
         Ok(store)
     }
@@ -61,9 +61,10 @@ impl<D: Drive> Store<D> {
     }
 
     /// Begins the mount that the state was found for.
-    pub(crate) async fn begin(&self) -> Result<(), OpenError> {
+    pub(crate) async fn begin(&mut self) -> Result<(), OpenError> {
         self.begin_epoch();
-        self.settle_state().await
+        self.settle_state().await?;
+        self.use_cache(None).map_err(OpenError::Cache)
     }
 
     /// Makes the state durable as it is now, before there are clients.

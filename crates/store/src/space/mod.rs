@@ -18,8 +18,11 @@
 mod placement;
 mod victims;
 
+use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
+use std::rc::Rc;
 
+use crate::cache::{Contents, Key, Side};
 use crate::format::checkpoint::{Phase, SegmentRow};
 use crate::format::record::{DATA_BLOCKS_MAX, Kind};
 use crate::units::{Address, Copies, DriveIndex, Lsn, SegmentId, Slot};
@@ -55,6 +58,8 @@ pub(crate) struct Space {
     staged: [VecDeque<SegmentId>; 2],
     runway: [VecDeque<SegmentId>; 2],
     open: [Option<Open>; 2],
+    /// Whom to tell which blocks die, and which move.
+    cache: Option<Rc<RefCell<Contents>>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -136,6 +141,7 @@ impl Space {
             staged: [VecDeque::new(), VecDeque::new()],
             runway: [VecDeque::new(), VecDeque::new()],
             open: [None, None],
+            cache: None,
         }
     }
 
@@ -298,8 +304,37 @@ impl Space {
         row.live += blocks;
     }
 
+    /// From now on, tells the cache which blocks die, and which move.
+    pub(crate) fn tell_deaths_to(&mut self, cache: Rc<RefCell<Contents>>) {
+        self.cache = Some(cache);
+    }
+
+    /// A live block is at another address now; the old one is lost right afterwards.
+    pub(crate) fn tell_move(&self, from: Address, to: Address) {
+        if let Some(cache) = &self.cache {
+            cache.borrow_mut().rename(Key(from.0), Key(to.0));
+        }
+    }
+
+    /// Whether reading a block must disturb the clients' writes.
+    pub(crate) fn side(&self, address: Address) -> Side {
+        let (segment, _) = self.locate(address);
+        let mut copies = self.copies(segment).into_iter().flatten();
+        if copies.all(|slot| self.is_tail(slot.drive)) { Side::Tail } else { Side::Body }
+    }
+
+    /// Whether a block is in one of the last so many segments that were made ready for writing.
+    pub(crate) fn is_young(&self, address: Address, segments: u64) -> bool {
+        let (segment, _) = self.locate(address);
+        let now = self.open[0].map_or(0, |open| self.generation(open.segment));
+        self.generation(segment) + segments >= now
+    }
+
     /// The map refers to one block less.
     pub(crate) fn lose(&mut self, address: Address) {
+        if let Some(cache) = &self.cache {
+            cache.borrow_mut().forget(Key(address.0));
+        }
         let (segment, _) = self.locate(address);
         let row = &mut self.segments[segment.index()];
         let before = row.live;

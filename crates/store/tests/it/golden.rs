@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 
+use evenkeel_store::format::cache::CacheLabel;
 use evenkeel_store::format::checkpoint::{
     ChunkIdentity, ChunkWriter, Item, LeafRow, LeafRun, Phase, Root, SegmentRow, VolumeRow,
     decode_chunk,
@@ -38,6 +39,10 @@ fn superblock() -> Superblock {
             row(b"drive-number-two", DriveState::Stale { since: Lsn(0x0a00) }),
         ],
     }
+}
+
+fn cache_label() -> CacheLabel {
+    CacheLabel { store: STORE, sequence: 0x31, written_bytes_max: 0x0102_0304_0506 }
 }
 
 fn copies() -> [Option<Slot>; 2] {
@@ -155,6 +160,7 @@ fn what_is_written_is_what_was_always_written() {
         dump("user record", &user().encode()),
         dump("moved record", &moved().encode()),
         dump("checkpoint chunk", &chunk()),
+        dump("cache label", &cache_label().encode()),
     ]
     .concat();
     if std::env::var_os("EVENKEEL_BLESS").is_some() {
@@ -171,6 +177,7 @@ fn what_was_written_once_is_still_read() {
     assert_eq!(SegmentHeader::decode(&stored("segment header")), Ok(segment()));
     assert_eq!(RecordHeader::decode(&stored("user record")), Ok(user()));
     assert_eq!(RecordHeader::decode(&stored("moved record")), Ok(moved()));
+    assert_eq!(CacheLabel::decode(&stored("cache label")), Ok(cache_label()));
     let identity = ChunkIdentity { store: STORE, checkpoint: 0x70, index: 0 };
     assert_eq!(decode_chunk(&stored("checkpoint chunk"), identity), Ok((items(), 4096)));
 }

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use evenkeel_sim::disk::SimDrive;
 use evenkeel_sim::executor::Clock;
 use evenkeel_store::{
-    Buffer, CreateOptions, Durability, OpenOptions, Rules, Store, StoreError, Tuning, Uuid,
-    VolumeId, create, possible_bytes,
+    Buffer, CacheError, CreateOptions, Durability, OpenOptions, Rules, Store, StoreError, Tuning,
+    Uuid, VolumeId, create, possible_bytes,
 };
 
 use super::history::{Space, World};
@@ -31,6 +31,8 @@ pub(crate) struct Setup {
     pub(crate) allow_missing: bool,
     /// Whether tidying up begins with a scrub.
     pub(crate) scrubs: bool,
+    /// Blocks of the cache drive, the last one of the machine; zero for none.
+    pub(crate) cache_blocks: u64,
 }
 
 impl Setup {
@@ -47,6 +49,7 @@ impl Setup {
             rules: Rules::default(),
             allow_missing: false,
             scrubs: false,
+            cache_blocks: 0,
         }
     }
 
@@ -121,15 +124,34 @@ impl Real {
     }
 }
 
+/// Whatever is wrong with the cache drive, the store goes without it.
+async fn add_cache(store: &mut Store<SimDrive>, drive: SimDrive) {
+    if let Err(CacheError::NotACache(_)) = store.add_cache_drive(drive.clone()).await
+        && store.format_cache_drive(&drive).await.is_ok()
+    {
+        let _ = store.add_cache_drive(drive).await;
+    }
+}
+
 impl Subject for Real {
     type Setup = Setup;
 
-    async fn format(setup: Setup, drives: Vec<SimDrive>) -> Result<(), String> {
+    async fn format(setup: Setup, mut drives: Vec<SimDrive>) -> Result<(), String> {
+        drives.truncate(setup.drives);
         create(&drives, &setup.options()).await.map_err(text)
     }
 
-    async fn open(setup: Setup, drives: Vec<SimDrive>, clock: Clock) -> Result<Rc<Self>, String> {
-        let store = Store::open(drives, setup.open_options()).await.map_err(text)?;
+    async fn open(
+        setup: Setup,
+        mut drives: Vec<SimDrive>,
+        clock: Clock,
+    ) -> Result<Rc<Self>, String> {
+        let has_cache = setup.cache_blocks > 0 && drives.len() > setup.drives;
+        let cache_drive = if has_cache { drives.pop() } else { None };
+        let mut store = Store::open(drives, setup.open_options()).await.map_err(text)?;
+        if let Some(drive) = cache_drive {
+            add_cache(&mut store, drive).await;
+        }
         Ok(Self::start(store, &setup, &clock))
     }
 
@@ -180,6 +202,9 @@ impl Subject for Real {
         };
         let size = (1..1000).map(|segments| segments * setup.segment_bytes).find(holds);
         let spare_bytes = setup.spare_segments * setup.segment_bytes;
-        vec![size.expect("some drive is large enough") + spare_bytes; setup.drives]
+        let size = size.expect("some drive is large enough") + spare_bytes;
+        let cache_bytes = setup.cache_blocks * 4096;
+        let cache_drive = (cache_bytes > 0).then_some(cache_bytes);
+        std::iter::repeat_n(size, setup.drives).chain(cache_drive).collect()
     }
 }
