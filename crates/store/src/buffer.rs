@@ -22,8 +22,9 @@ pub const ALIGN_BYTES: usize = 4096;
 
 /// Bytes with one owner, aligned to [`ALIGN_BYTES`].
 pub struct BufferMut {
-    /// Longer than needed, so that an aligned start lies within. The heap block never moves.
-    memory: Box<[u8]>,
+    /// Longer than needed, so that an aligned start lies within. It is never made longer, so that
+    /// it never moves.
+    memory: Vec<u8>,
     start: usize,
     length: usize,
 }
@@ -39,22 +40,30 @@ pub struct Buffer {
 impl BufferMut {
     /// `length` zeroes.
     pub fn zeroed(length: usize) -> Self {
-        let memory = vec![0; length + ALIGN_BYTES - 1].into_boxed_slice();
-        let start = memory.as_ptr().addr().wrapping_neg() % ALIGN_BYTES;
+        let memory = vec![0; length + ALIGN_BYTES - 1];
+        let start = padding(&memory);
         Self { memory, start, length }
     }
 
     /// A copy of `bytes`.
     pub fn copy_of(bytes: &[u8]) -> Self {
-        let mut buffer = Self::zeroed(bytes.len());
-        buffer.copy_from_slice(bytes);
-        buffer
+        let length = bytes.len();
+        let mut memory = Vec::with_capacity(length + ALIGN_BYTES - 1);
+        let start = padding(&memory);
+        memory.resize(start, 0);
+        memory.extend_from_slice(bytes);
+        Self { memory, start, length }
     }
 
     /// Ends the time of changes.
     pub fn freeze(self) -> Buffer {
         Buffer { length: self.length, start: 0, owner: Arc::new(self) }
     }
+}
+
+/// Bytes up to the first aligned one.
+fn padding(memory: &[u8]) -> usize {
+    memory.as_ptr().addr().wrapping_neg() % ALIGN_BYTES
 }
 
 impl Buffer {
@@ -158,9 +167,9 @@ mod tests {
     #[test]
     fn buffers_are_aligned_and_as_long_as_asked() {
         for length in [0, 1, 512, 4096, 4097, 1 << 20] {
-            let buffer = Buffer::zeroed(length);
-            assert_eq!(buffer.len(), length);
-            assert!(buffer.is_aligned());
+            let (buffer, copy) = (Buffer::zeroed(length), Buffer::copy_of(&vec![7; length]));
+            assert!(buffer.is_aligned() && copy.is_aligned());
+            assert_eq!((&*buffer, &*copy), (&*vec![0; length], &*vec![7; length]));
         }
     }
 

@@ -29,7 +29,7 @@ pub struct CreateOptions {
     pub copies: u8,
     /// Bytes of a segment: 64 KiB to 1 GiB, of whole blocks. 64 MiB suits disks.
     pub segment_bytes: u64,
-    /// Percent of the room that volumes never get, 10 to 90: the less, the more cleaning.
+    /// Percent of the room that volumes never get, 5 to 90: the less, the more cleaning.
     pub over_provisioning_percent: u8,
     /// Bytes of each volume, of whole blocks; volume 0 is the first.
     pub volume_bytes: Vec<u64>,
@@ -162,8 +162,8 @@ fn check(sizes_bytes: &[u64], options: &CreateOptions) -> Result<(), FormatError
             "a segment has 64 KiB to 1 GiB in multiples of 4 KiB; choose such a size",
         ),
         (
-            (10..=90).contains(&options.over_provisioning_percent),
-            "over-provisioning is 10 to 90 percent; choose within",
+            (5..=90).contains(&options.over_provisioning_percent),
+            "over-provisioning is 5 to 90 percent; choose within",
         ),
         (
             !options.volume_bytes.is_empty() && options.volume_bytes.iter().all(is_whole),

@@ -5,6 +5,7 @@
 //! by completion instead, two writes of a block could end up in one order before a power cut and
 //! in the other behind it.
 
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::task::Poll;
 
@@ -12,10 +13,10 @@ use super::Pending;
 use crate::buffer::Buffer;
 use crate::chain::Failure;
 use crate::drive::Drive;
-use crate::format::record::{Change, Extent, Identity, Kind, RecordHeader};
+use crate::format::record::{Change, DATA_BLOCKS_MAX, Extent, Identity, Kind, RecordHeader};
 use crate::format::segment::SegmentHeader;
 use crate::rules::Rule;
-use crate::space::Claim;
+use crate::space::{Claim, Space};
 use crate::state::State;
 use crate::store::Store;
 use crate::sync::{Order, Pipeline};
@@ -62,7 +63,7 @@ impl<D: Drive> Store<D> {
         if queue.is_empty() || state.halted.is_some() {
             return None;
         }
-        let (count, blocks) = fitting(queue.iter(), state.space.segment_blocks());
+        let (count, blocks) = fitting_room(&queue, &state.space);
         let record_blocks = 1 + blocks as u64;
         let (now, shortage) = (state.applied, state.shortage());
         if !state.may_write(shortage, record_blocks) {
@@ -79,7 +80,7 @@ impl<D: Drive> Store<D> {
             identity: state.identity(&claim),
             sequence: state.claimed.0,
             durable: state.durable,
-            extents: merged(pending.iter().flat_map(|change| &change.extents)),
+            extents: merged(pending.iter().map(|change| &change.extent)),
             checksums: pending.iter().flat_map(|change| &change.checksums).copied().collect(),
         };
         Some(Record { header, claim, pending })
@@ -151,12 +152,24 @@ impl State {
     }
 }
 
-/// How many of the changes fit one record, and their data blocks.
-fn fitting<'a>(changes: impl Iterator<Item = &'a Pending>, segment_blocks: u32) -> (usize, usize) {
-    let blocks_max = crate::format::record::DATA_BLOCKS_MAX.min(segment_blocks as usize - 2);
+/// How many of the changes the next record takes, and their data blocks: it ends where its segment
+/// ends, unless not even the first of them fits there.
+fn fitting_room(changes: &VecDeque<Pending>, space: &Space) -> (usize, usize) {
+    let rest_blocks = space.open_rest_blocks(Kind::User).saturating_sub(1) as usize;
+    match fitting(changes.iter(), DATA_BLOCKS_MAX.min(rest_blocks)) {
+        (0, _) => {
+            let segment_blocks = space.segment_blocks() as usize - 2;
+            fitting(changes.iter(), DATA_BLOCKS_MAX.min(segment_blocks))
+        }
+        fitting => fitting,
+    }
+}
+
+/// How many of the changes fit one record of at most so many data blocks, and what they have.
+fn fitting<'a>(changes: impl Iterator<Item = &'a Pending>, blocks_max: usize) -> (usize, usize) {
     let (mut count, mut blocks, mut header_bytes) = (0, 0, 0);
     for change in changes {
-        header_bytes += change.header_bytes();
+        header_bytes += change.extent.header_bytes();
         let is_full =
             blocks + change.data_blocks() > blocks_max || header_bytes > RecordHeader::ROOM_BYTES;
         if is_full {

@@ -20,9 +20,9 @@ use crate::sync::{Once, RangeHeld};
 /// A change that waits for its record, and holds its blocks until it is in the map.
 #[derive(Debug)]
 pub(crate) struct Pending {
-    pub(crate) extents: Vec<Extent>,
-    /// Whole blocks, aligned.
-    pub(crate) data: Vec<Buffer>,
+    pub(crate) extent: Extent,
+    /// Whole blocks, aligned; none to unmap.
+    pub(crate) data: Option<Buffer>,
     /// Of each data block.
     pub(crate) checksums: Vec<u32>,
     pub(crate) done: Once<Result<(), StoreError>>,
@@ -32,9 +32,5 @@ pub(crate) struct Pending {
 impl Pending {
     fn data_blocks(&self) -> usize {
         self.checksums.len()
-    }
-
-    fn header_bytes(&self) -> usize {
-        self.extents.iter().map(Extent::header_bytes).sum()
     }
 }

@@ -150,8 +150,8 @@ impl<D: Drive> Store<D> {
         let done = Once::default();
         self.queued_blocks.set(self.queued_blocks.get() + blocks);
         self.queue.borrow_mut().push_back(Pending {
-            extents: vec![extent],
-            data: data.into_iter().collect(),
+            extent,
+            data,
             checksums,
             done: done.clone(),
             _held: held,

@@ -429,13 +429,16 @@ impl Space {
         self.runway[stream(kind)].len() + self.staged[stream(kind)].len()
     }
 
+    /// Blocks that are left in the open segment of a stream; none if it has no such segment.
+    pub(crate) fn open_rest_blocks(&self, kind: Kind) -> u32 {
+        self.open[stream(kind)].map_or(0, |open| self.segment_blocks - open.next_block)
+    }
+
     /// Data blocks that the next record of the cleaner can have.
     pub(crate) fn room_to_move_blocks(&self) -> usize {
-        let moved = stream(Kind::Moved);
-        let rest = self.open[moved].map_or(0, |open| self.segment_blocks - open.next_block);
-        let blocks = match rest {
+        let blocks = match self.open_rest_blocks(Kind::Moved) {
             // Not even a header and one block.
-            0..2 if self.runway[moved].is_empty() => 0,
+            0..2 if self.runway[stream(Kind::Moved)].is_empty() => 0,
             0..2 => self.segment_blocks - 2,
             rest => rest - 1,
         };
