@@ -6,6 +6,7 @@
 
 pub mod calibrate;
 pub mod checkers;
+pub mod cleaning;
 pub mod control;
 pub mod device;
 pub mod disk;

@@ -1,5 +1,6 @@
 //! Whole runs of the simulator.
 
+mod cleaning;
 mod devices;
 mod faults;
 mod golden;

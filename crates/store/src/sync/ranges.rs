@@ -5,10 +5,11 @@
 //! of a block that a client wrote in part, read before the other changed it.
 
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::ops::Range;
 use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
 
-use super::Signal;
 use crate::units::VolumeId;
 
 /// All ranges that are held or waited for, oldest first.
@@ -16,7 +17,6 @@ use crate::units::VolumeId;
 pub(crate) struct Ranges {
     rows: RefCell<Vec<Row>>,
     next: Cell<u64>,
-    released: Signal,
 }
 
 #[derive(Debug)]
@@ -24,6 +24,8 @@ struct Row {
     ticket: u64,
     volume: VolumeId,
     blocks: Range<u64>,
+    /// Who waits for it; nobody if it is held.
+    waiting: Option<Waker>,
 }
 
 /// Holds a range until dropped.
@@ -31,6 +33,14 @@ struct Row {
 pub(crate) struct RangeHeld {
     ranges: Rc<Ranges>,
     ticket: u64,
+}
+
+impl Row {
+    fn overlaps(&self, other: &Self) -> bool {
+        self.volume == other.volume
+            && self.blocks.start < other.blocks.end
+            && other.blocks.start < self.blocks.end
+    }
 }
 
 impl Ranges {
@@ -41,28 +51,125 @@ impl Ranges {
         blocks: Range<u64>,
     ) -> RangeHeld {
         let ticket = self.next.replace(self.next.get() + 1);
-        self.rows.borrow_mut().push(Row { ticket, volume, blocks });
+        self.rows.borrow_mut().push(Row { ticket, volume, blocks, waiting: None });
         // From here on the row goes with the guard, also if the wait is given up.
         let held = RangeHeld { ranges: Rc::clone(self), ticket };
-        self.released.until(|| self.is_first(ticket).then_some(())).await;
+        poll_fn(|context| self.poll_first(ticket, context)).await;
         held
     }
 
-    fn is_first(&self, ticket: u64) -> bool {
-        let rows = self.rows.borrow();
-        let index = rows.iter().position(|row| row.ticket == ticket).expect("the guard keeps it");
-        let (earlier, own) = (&rows[..index], &rows[index]);
-        !earlier.iter().any(|row| {
-            row.volume == own.volume
-                && row.blocks.start < own.blocks.end
-                && own.blocks.start < row.blocks.end
-        })
+    fn poll_first(&self, ticket: u64, context: &Context<'_>) -> Poll<()> {
+        let mut rows = self.rows.borrow_mut();
+        let index = index_of(&rows, ticket);
+        if is_first(&rows, index) {
+            return Poll::Ready(());
+        }
+        rows[index].waiting = Some(context.waker().clone());
+        Poll::Pending
     }
+
+    /// Takes a row out, and wakes those who waited for this one alone.
+    fn release(&self, ticket: u64) {
+        let mut rows = self.rows.borrow_mut();
+        let index = index_of(&rows, ticket);
+        let released = rows.remove(index);
+        let mut woken = Vec::new();
+        for later in index..rows.len() {
+            if rows[later].overlaps(&released) && is_first(&rows, later) {
+                woken.extend(rows[later].waiting.take());
+            }
+        }
+        drop(rows);
+        woken.into_iter().for_each(Waker::wake);
+    }
+}
+
+fn index_of(rows: &[Row], ticket: u64) -> usize {
+    rows.iter().position(|row| row.ticket == ticket).expect("the guard keeps it")
+}
+
+/// Whether no earlier row has a part of this one.
+fn is_first(rows: &[Row], index: usize) -> bool {
+    !rows[..index].iter().any(|earlier| earlier.overlaps(&rows[index]))
 }
 
 impl Drop for RangeHeld {
     fn drop(&mut self) {
-        self.ranges.rows.borrow_mut().retain(|row| row.ticket != self.ticket);
-        self.ranges.released.notify();
+        self.ranges.release(self.ticket);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    const VOLUME: VolumeId = VolumeId(3);
+
+    #[derive(Default)]
+    struct Count(AtomicU32);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Somebody who wants a range, and how often that was woken.
+    struct Client<'a> {
+        acquire: Pin<Box<dyn Future<Output = RangeHeld> + 'a>>,
+        woken: Arc<Count>,
+    }
+
+    impl<'a> Client<'a> {
+        fn new(ranges: &'a Rc<Ranges>, blocks: Range<u64>) -> Self {
+            let acquire = Box::pin(ranges.acquire(VOLUME, blocks));
+            Self { acquire, woken: Arc::default() }
+        }
+
+        fn held(&mut self) -> Option<RangeHeld> {
+            let waker = Waker::from(Arc::clone(&self.woken));
+            match self.acquire.as_mut().poll(&mut Context::from_waker(&waker)) {
+                Poll::Ready(held) => Some(held),
+                Poll::Pending => None,
+            }
+        }
+
+        fn woken(&self) -> u32 {
+            self.woken.0.load(Ordering::Relaxed)
+        }
+    }
+
+    #[test]
+    fn overlapping_ranges_are_held_in_their_order_and_only_the_next_is_woken() {
+        let ranges = Rc::new(Ranges::default());
+        let [mut first, mut second, mut third, mut apart] =
+            [0..4, 2..6, 3..5, 6..7].map(|blocks| Client::new(&ranges, blocks));
+        let held = first.held();
+        assert!(held.is_some() && second.held().is_none() && third.held().is_none());
+        assert!(apart.held().is_some());
+        drop(held);
+        assert_eq!((second.woken(), third.woken()), (1, 0));
+        let held = second.held();
+        assert!(held.is_some() && third.held().is_none());
+        drop(held);
+        assert_eq!((second.woken(), third.woken()), (1, 1));
+        assert!(third.held().is_some());
+    }
+
+    #[test]
+    fn who_gives_up_waiting_lets_the_next_pass() {
+        let ranges = Rc::new(Ranges::default());
+        let [mut first, mut second, mut third] =
+            [0..2, 1..3, 2..4].map(|blocks| Client::new(&ranges, blocks));
+        let held = first.held();
+        assert!(held.is_some() && second.held().is_none() && third.held().is_none());
+        drop(second);
+        assert_eq!(third.woken(), 1);
+        assert!(third.held().is_some());
     }
 }

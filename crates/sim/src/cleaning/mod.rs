@@ -1,0 +1,240 @@
+//! Write amplification of the store's cleaner: the store itself, over a drive in memory, written at
+//! random until it is in its stride, with what was published of its policy beside it.
+//!
+//! Write amplification is the blocks written for clients and by the cleaner, over those written for
+//! clients; headers and checkpoints are not counted, as in the figures to compare with. These come
+//! from a simulation that knows nothing but segments: a share U of all blocks is alive, four
+//! segments are kept free, and cleaning begins when there are fewer. The store keeps more: a
+//! sixty-fourth of all segments, where the price of writing balances cleaning
+//! (`crates/store/src/clean/pace.rs`), and the cleaner's own. So it is measured twice:
+//!
+//! ```text
+//! net     segments = blocks / U / blocks of a segment, and what it keeps ahead: the policies alone
+//! gross   segments = blocks / U / blocks of a segment: what somebody pays who fills it to U
+//! ```
+
+mod published;
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+use evenkeel_core::workload::{Drawer, Mix, Pattern, WeightedSize};
+use evenkeel_store::drive::Drive;
+use evenkeel_store::drive::memory::MemoryDrive;
+use evenkeel_store::format::superblock::Superblock;
+use evenkeel_store::{
+    Buffer, Counters, CreateOptions, Durability, Geometry, OpenOptions, Store, Uuid, VolumeId,
+    create,
+};
+
+use crate::executor::{Clock, Executor, Order};
+pub use published::{PUBLISHED, Published};
+
+const BLOCK_BYTES: u64 = 4096;
+const VOLUME: VolumeId = VolumeId(0);
+
+/// Segments that the volume would fill without a hole.
+const VOLUME_SEGMENTS: u64 = 256;
+
+/// Writes under way at once: as many as make records as long as they get.
+const CLIENTS: u64 = 256;
+
+/// Requests between two returns from the executor, which gives up on tasks that are busy for long
+/// while its time stands still.
+const WRITES_MAX: u64 = 20_000;
+
+/// Which blocks are overwritten.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Load {
+    /// All alike.
+    Uniform,
+    /// So many percent of the writes go to the rest of the hundred of the blocks: 80 to 20.
+    Hot(u32),
+    /// By Zipf's law with this exponent.
+    Zipf(f64),
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Setup {
+    /// Which blocks are overwritten.
+    pub load: Load,
+    /// U in percent.
+    pub full_percent: u64,
+    /// Data blocks of a segment: 64 or more.
+    pub segment_blocks: u64,
+    /// Whether U leaves aside what the store keeps ahead.
+    pub is_net: bool,
+}
+
+/// Writes each block once and then eight times as much at random, as the published simulation does;
+/// gives the write amplification of the second half of that.
+pub fn amplification(setup: &Setup) -> f64 {
+    let blocks = VOLUME_SEGMENTS * setup.segment_blocks;
+    let mut bench = Bench::new(setup);
+    bench.write(Pattern::Sequential, blocks);
+    let pattern = setup.load.pattern(blocks);
+    bench.write(pattern, 4 * blocks);
+    let before = bench.counters();
+    bench.write(pattern, 4 * blocks);
+    let after = bench.counters();
+    let written = (after.written_blocks - before.written_blocks) as f64;
+    1.0 + (after.moved_blocks - before.moved_blocks) as f64 / written
+}
+
+impl Load {
+    fn pattern(self, blocks: u64) -> Pattern {
+        match self {
+            Self::Uniform => Pattern::Uniform,
+            Self::Hot(percent) => Pattern::Hot {
+                hot_bytes: blocks * u64::from(100 - percent) / 100 * BLOCK_BYTES,
+                requests_ppm: percent * 10_000,
+            },
+            Self::Zipf(theta) => Pattern::Zipf { theta },
+        }
+    }
+}
+
+impl Setup {
+    /// Blocks of a segment on the drive: its header, and those of its records.
+    fn drive_segment_blocks(&self) -> u64 {
+        self.segment_blocks + 1 + self.segment_blocks.div_ceil(143)
+    }
+
+    fn segments(&self) -> u64 {
+        let segments = VOLUME_SEGMENTS * 100 / self.full_percent;
+        if self.is_net { segments + segments / 64 + 1 } else { segments }
+    }
+
+    fn options(&self) -> CreateOptions {
+        CreateOptions {
+            store: Uuid([0xaa; 16]),
+            drives: vec![Uuid([1; 16])],
+            copies: 1,
+            segment_bytes: self.drive_segment_blocks() * BLOCK_BYTES,
+            over_provisioning_percent: 5,
+            volume_bytes: vec![VOLUME_SEGMENTS * self.segment_blocks * BLOCK_BYTES],
+        }
+    }
+}
+
+/// A store that is open, and its clients.
+struct Bench {
+    executor: Executor,
+    crowd: Rc<Crowd>,
+    blocks: u64,
+}
+
+struct Crowd {
+    store: Store<MemoryDrive>,
+    data: Buffer,
+    drawer: RefCell<Option<Drawer>>,
+    /// Writes that nobody has begun.
+    waiting: Cell<u64>,
+    /// Clients that are not done.
+    working: Cell<u64>,
+    /// Who waits for the last of them.
+    foreman: RefCell<Option<Waker>>,
+}
+
+impl Bench {
+    fn new(setup: &Setup) -> Self {
+        let mut executor = Executor::new(Order::Fair);
+        let (options, segments) = (setup.options(), setup.segments());
+        let store = executor.block_on(open(options, segments)).expect("memory never waits");
+        let crowd = Rc::new(Crowd {
+            store,
+            data: Buffer::zeroed(4096),
+            drawer: RefCell::new(None),
+            waiting: Cell::new(0),
+            working: Cell::new(0),
+            foreman: RefCell::new(None),
+        });
+        let worker = Rc::clone(&crowd);
+        executor.clock().spawn(async move {
+            worker.store.run().await;
+        });
+        Self { executor, crowd, blocks: VOLUME_SEGMENTS * setup.segment_blocks }
+    }
+
+    fn write(&mut self, pattern: Pattern, count: u64) {
+        let mix = Mix {
+            sizes: &[WeightedSize { size_bytes: 4096, weight: 1 }],
+            pattern,
+            read_percent: 0,
+            fua_percent: 0,
+            flush_every: 0,
+        };
+        let drawer = Drawer::new(&mix, 0..self.blocks * BLOCK_BYTES, 0, 5);
+        self.crowd.drawer.replace(drawer);
+        let mut left = count;
+        while left > 0 {
+            let batch = left.min(WRITES_MAX);
+            self.crowd.waiting.set(batch);
+            let (crowd, clock) = (Rc::clone(&self.crowd), self.executor.clock());
+            self.executor.block_on(crowd.work(clock)).expect("memory never waits");
+            left -= batch;
+        }
+    }
+
+    fn counters(&self) -> Counters {
+        self.crowd.store.status().counters
+    }
+}
+
+impl Crowd {
+    /// Sets all clients to work until no write is left.
+    async fn work(self: Rc<Self>, clock: Clock) {
+        self.working.set(CLIENTS);
+        for _ in 0..CLIENTS {
+            let crowd = Rc::clone(&self);
+            clock.spawn(async move {
+                while let Some(left) = crowd.waiting.get().checked_sub(1) {
+                    crowd.waiting.set(left);
+                    crowd.write().await;
+                }
+                crowd.working.set(crowd.working.get() - 1);
+                crowd.foreman.take().into_iter().for_each(Waker::wake);
+            });
+        }
+        poll_fn(|context| {
+            self.foreman.replace(Some(context.waker().clone()));
+            if self.working.get() == 0 { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    async fn write(&self) {
+        let draw = self.drawer.borrow_mut().as_mut().expect("a block fits the volume").draw();
+        let data = self.data.clone();
+        let written = self.store.write(VOLUME, draw.offset, data, Durability::Volatile).await;
+        written.expect("there is always room within a volume");
+    }
+}
+
+/// A new store of so many segments on one drive.
+async fn open(options: CreateOptions, segments: u64) -> Store<MemoryDrive> {
+    let mut size_bytes = segments * options.segment_bytes;
+    loop {
+        // How much of the drive is not for segments is the store's affair: create it and look.
+        let geometry = Geometry { size_bytes, block_bytes: 4096, atomic_bytes: 4096 };
+        let drive = MemoryDrive::new(geometry);
+        let missing = match create(std::slice::from_ref(&drive), &options).await {
+            Ok(()) => segments - slots(&drive).await,
+            Err(_) => 1,
+        };
+        if missing == 0 {
+            let opened = Store::open(vec![drive], OpenOptions::default()).await;
+            return opened.expect("a new store");
+        }
+        size_bytes += missing * options.segment_bytes;
+    }
+}
+
+async fn slots(drive: &MemoryDrive) -> u64 {
+    let block = drive.read(0, 4096).await.expect("the drive has a first block");
+    let superblock = Superblock::decode(&block).expect("the store was just made");
+    u64::from(superblock.drives[0].slots)
+}
