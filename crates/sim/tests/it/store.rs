@@ -5,6 +5,7 @@
 //! written says who wrote it ([`stamp`]).
 
 mod cached;
+mod check;
 mod clients;
 mod crash;
 mod cuts;
