@@ -9,7 +9,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::exit::Exit;
 use crate::{
-    calibrate, check, completions, ctl, demo, load, man, plan, reproduce, serve, simulate,
+    calibrate, check, completions, ctl, demo, load, man, plan, reproduce, serve, simulate, store,
     terminal, top, trace, version,
 };
 
@@ -60,6 +60,8 @@ pub enum Command {
     Top(top::Args),
     /// See in a minute what shares do: a database and a backup on one slow disk.
     Demo(demo::Args),
+    /// Make and look after stores: chained logs over files and block devices.
+    Store(store::Args),
     /// Measure a live backend and write a model of it for the simulator.
     Calibrate(calibrate::Args),
     /// Put load on NBD servers and measure how they bear it.
@@ -86,6 +88,7 @@ impl Command {
             Self::Ctl(args) => ctl::run(&args),
             Self::Top(args) => top::run(&args),
             Self::Demo(args) => demo::run(&args),
+            Self::Store(args) => store::run(&args),
             Self::Calibrate(args) => calibrate::run(&args),
             Self::Bench(args) => load::run(&args),
             Self::Trace(args) => trace::run(&args),

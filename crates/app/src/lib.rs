@@ -19,6 +19,7 @@
 //! | [`plan`] | a recorded trace under another policy, on other storage |
 //! | [`simulate`] | a scenario in virtual time |
 //! | [`plot`] | charts as SVG and PNG |
+//! | [`store`] | stores made, looked at, checked, scrubbed and mended |
 //! | [`stage`] | gates and data servers as child processes, for experiments |
 
 #![allow(
@@ -47,6 +48,7 @@ pub mod simulate;
 pub mod spark;
 pub mod stage;
 pub mod status;
+pub mod store;
 pub mod terminal;
 pub mod top;
 pub mod trace;

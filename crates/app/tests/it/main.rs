@@ -8,6 +8,7 @@
 //! | `experiments` | the load generator tells the truth, the demo shows it and cleans up |
 //! | `faults` | nothing acknowledged is lost when the server or the gate is killed |
 //! | `tiers` | a volume over tiers stays one disk while its extents move and its parts fail |
+//! | `store` | stores are made, checked, scrubbed and mended, and nothing is destroyed unasked |
 //! | `reload` | a new policy drops no connection and loses no request |
 //! | `simulate` | scenarios run in virtual time, repeat themselves, and are refused with a place |
 //! | `plan` | a trace is forecast beside the present, with a verdict |
@@ -33,6 +34,7 @@ mod load;
 mod plan;
 mod reload;
 mod simulate;
+mod store;
 mod tiers;
 mod trace;
 mod trace_replay;

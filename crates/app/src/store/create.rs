@@ -1,0 +1,171 @@
+//! `evenkeel store create`: makes drives into a store, unless something is on them.
+
+use std::path::{Path, PathBuf};
+
+use evenkeel_io::store::{FileDrive, OpenDrive, fresh_uuid};
+use evenkeel_store::{CreateOptions, Drive, Uuid, create, possible_bytes};
+use serde_json::json;
+
+use super::drives::{DriveArgs, Opened, unmakeable};
+use super::signature::what_is_on;
+use crate::exit::Exit;
+use crate::units::{parse_size, print_size};
+use crate::{human, terminal};
+
+/// The smallest and the largest segment that is chosen by default.
+const SEGMENT_BYTES: (u64, u64) = (1 << 20, 64 << 20);
+
+/// Segments that a drive gets by default at least.
+const SEGMENTS_WANTED: u64 = 256;
+
+/// Arguments of `evenkeel store create`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  evenkeel store create a.img b.img c.img --size '10 GiB'
+  evenkeel store create /dev/sdb /dev/sdc --copies 2 --volume '500 GiB' --volume '200 GiB'
+  evenkeel store create old.img --copies 1 --yes
+
+If there is anything on a drive, the command says what, and does nothing without --yes.")]
+pub(super) struct Args {
+    #[command(flatten)]
+    drives: DriveArgs,
+    /// Make drives that are not there as sparse files of this size.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    size: Option<u64>,
+    /// Copies of everything, on different drives: 1 or 2 [default: 2, or 1 on a single drive].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=2))]
+    copies: Option<u8>,
+    /// The size of a volume; again for another one [default: one volume of all that is possible].
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    volume: Vec<u64>,
+    /// The size of a segment, 64 KiB to 1 GiB [default: 64 MiB, less on drives below 16 GiB].
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    segment: Option<u64>,
+    /// Percent of the room that volumes do not get: the more, the less cleaning.
+    #[arg(long, value_name = "PERCENT", default_value_t = 20,
+          value_parser = clap::value_parser!(u8).range(10..=90))]
+    over_provisioning: u8,
+    /// Destroy what is on the drives.
+    #[arg(long)]
+    yes: bool,
+    /// Print what was made as one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the subcommand.
+pub(super) async fn run(args: &Args) -> anyhow::Result<Exit> {
+    let paths = &args.drives.drives;
+    let is_new = |path: &&PathBuf| args.size.is_some() && !path.exists();
+    let made: Vec<&PathBuf> = paths.iter().filter(is_new).collect();
+    let outcome = make(args).await;
+    if outcome.is_err() {
+        // Files that were made for a store that could not be made are of no use.
+        made.into_iter().for_each(|path| drop(std::fs::remove_file(path)));
+    }
+    outcome
+}
+
+async fn make(args: &Args) -> anyhow::Result<Exit> {
+    let how = OpenDrive { create_bytes: args.size, ..OpenDrive::default() };
+    let opened = Opened::open(&args.drives.drives, &how).await?;
+    let drives = opened.paths.iter().zip(&opened.drives);
+    let drives: Vec<(&Path, &FileDrive)> =
+        drives.map(|(path, drive)| (path.as_path(), &**drive)).collect();
+    refuse_data(&drives, args.yes).await?;
+    let sizes: Vec<u64> = drives.iter().map(|(_, drive)| drive.geometry().size_bytes).collect();
+    let mut options = options(args, &sizes)?;
+    let possible = possible_bytes(&sizes, &options).map_err(|error| unmakeable(&error))?;
+    if args.volume.is_empty() {
+        options.volume_bytes = vec![possible];
+    }
+    if possible == 0 {
+        let message = "the drives are too small for a store; give larger ones, or --segment 64KiB";
+        return Err(Exit::Usage.because(message));
+    }
+    create(&opened.drives, &options).await.map_err(|error| unmakeable(&error))?;
+    tell(args, &options, &sizes)?;
+    Ok(Exit::Success)
+}
+
+/// Refuses drives that hold something, unless that may be destroyed.
+pub(super) async fn refuse_data(drives: &[(&Path, &FileDrive)], yes: bool) -> anyhow::Result<()> {
+    let mut held = Vec::new();
+    for (path, drive) in drives {
+        let found = what_is_on(drive).await;
+        let found = found.map_err(|error| Exit::Runtime.because(named(path, error)))?;
+        held.extend(found.map(|what| named(path, format!("holds {what}"))));
+    }
+    if held.is_empty() || yes {
+        return Ok(());
+    }
+    let held = held.join("\n");
+    Err(Exit::Invalid.because(format!("{held}\nnothing was written; --yes destroys what is there")))
+}
+
+fn named(path: &Path, what: impl std::fmt::Display) -> String {
+    format!("{}: {what}", path.display())
+}
+
+fn options(args: &Args, sizes_bytes: &[u64]) -> anyhow::Result<CreateOptions> {
+    let smallest = sizes_bytes.iter().copied().min().unwrap_or(0);
+    let drives: Result<Vec<Uuid>, _> = sizes_bytes.iter().map(|_| fresh_uuid()).collect();
+    Ok(CreateOptions {
+        store: fresh_uuid()?,
+        drives: drives?,
+        copies: args.copies.unwrap_or(if sizes_bytes.len() > 1 { 2 } else { 1 }),
+        segment_bytes: args.segment.unwrap_or_else(|| segment_bytes(smallest)),
+        over_provisioning_percent: args.over_provisioning,
+        volume_bytes: if args.volume.is_empty() { vec![0] } else { args.volume.clone() },
+    })
+}
+
+/// A power of two that gives the smallest drive enough segments.
+fn segment_bytes(smallest_bytes: u64) -> u64 {
+    let (least, most) = SEGMENT_BYTES;
+    let fitting = (smallest_bytes / SEGMENTS_WANTED).max(1);
+    (1 << fitting.ilog2()).clamp(least, most)
+}
+
+fn tell(args: &Args, options: &CreateOptions, sizes_bytes: &[u64]) -> anyhow::Result<()> {
+    let drives = args.drives.drives.iter().zip(&options.drives).zip(sizes_bytes);
+    if args.json {
+        let drives: Vec<_> = drives
+            .map(|((path, uuid), size)| {
+                json!({ "path": path, "uuid": uuid.to_string(), "size_bytes": size })
+            })
+            .collect();
+        return terminal::json(&json!({
+            "store": options.store.to_string(),
+            "copies": options.copies,
+            "segment_bytes": options.segment_bytes,
+            "volumes": options.volume_bytes.iter().map(|bytes| json!({ "size_bytes": bytes }))
+                .collect::<Vec<_>>(),
+            "drives": drives,
+        }));
+    }
+    let volumes: Vec<String> =
+        options.volume_bytes.iter().map(|&bytes| human::size(bytes as f64)).collect();
+    let copies = if options.copies == 1 { "1 copy" } else { "2 copies" };
+    Ok(terminal::data(&format!(
+        "store {}: {} drives, {copies} of everything, segments of {}, volumes of {}\n",
+        options.store,
+        options.drives.len(),
+        print_size(options.segment_bytes),
+        volumes.join(", "),
+    ))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_suit_the_smallest_drive() {
+        assert_eq!(segment_bytes(0), 1 << 20);
+        assert_eq!(segment_bytes(1 << 30), 4 << 20);
+        assert_eq!(segment_bytes((10 << 30) + 5), 32 << 20);
+        assert_eq!(segment_bytes(1 << 44), 64 << 20);
+    }
+}

@@ -1,0 +1,101 @@
+//! The drives of a store by their paths: opened, and named where something is wrong with one.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use evenkeel_io::store::{FileDrive, OpenDrive, OpenDriveError, open_drives};
+use evenkeel_store::{FormatError, OpenError, StoreError, read_superblock};
+
+use crate::exit::Exit;
+
+/// The drives of a store.
+#[derive(Debug, clap::Args)]
+pub(super) struct DriveArgs {
+    /// The drives of the store, files or block devices, in any order.
+    #[arg(required = true, value_name = "DRIVE")]
+    pub(super) drives: Vec<PathBuf>,
+}
+
+/// Drives, and what they are called.
+pub(super) struct Opened {
+    pub(super) paths: Vec<PathBuf>,
+    pub(super) drives: Vec<Rc<FileDrive>>,
+}
+
+impl Opened {
+    /// To be read and nothing else.
+    pub(super) async fn to_read(paths: &[PathBuf]) -> anyhow::Result<Self> {
+        Self::open(paths, &OpenDrive { read_only: true, ..OpenDrive::default() }).await
+    }
+
+    /// To be written as well.
+    pub(super) async fn to_write(paths: &[PathBuf]) -> anyhow::Result<Self> {
+        Self::open(paths, &OpenDrive::default()).await
+    }
+
+    pub(super) async fn open(paths: &[PathBuf], how: &OpenDrive) -> anyhow::Result<Self> {
+        let drives = open_drives(paths, how).await.map_err(unusable)?;
+        Ok(Self { paths: paths.to_vec(), drives: drives.into_iter().map(Rc::new).collect() })
+    }
+
+    /// An error of opening the store, with the paths of the drives that it is about.
+    pub(super) fn explain(&self, error: &OpenError) -> anyhow::Error {
+        let exit = match error {
+            OpenError::Drive(..) | OpenError::Unreadable { .. } => Exit::Runtime,
+            OpenError::Duplicate { .. } => Exit::Usage,
+            _ => Exit::Invalid,
+        };
+        match position_of(error).and_then(|position| self.paths.get(position)) {
+            Some(path) => exit.because(format!("{}: {error}", path.display())),
+            None => exit.because(error),
+        }
+    }
+
+    /// The path of each drive of the store, by its place in the store's table.
+    pub(super) async fn by_place(&self, count: usize) -> Vec<Option<&Path>> {
+        let mut paths = vec![None; count];
+        for (path, drive) in self.paths.iter().zip(&self.drives) {
+            if let Ok(Ok(own)) = read_superblock(drive).await
+                && let Some(place) = paths.get_mut(own.drive.index())
+            {
+                *place = Some(path.as_path());
+            }
+        }
+        paths
+    }
+}
+
+/// Which of the drives given an error is about.
+fn position_of(error: &OpenError) -> Option<usize> {
+    match *error {
+        OpenError::NotAMember { position, .. }
+        | OpenError::Foreign { position, .. }
+        | OpenError::Replaced { position }
+        | OpenError::Duplicate { position }
+        | OpenError::Unreadable { position, .. }
+        | OpenError::Shrunk { position } => Some(position),
+        _ => None,
+    }
+}
+
+fn unusable(error: OpenDriveError) -> anyhow::Error {
+    let exit = match error {
+        OpenDriveError::Twice(_) => Exit::Usage,
+        OpenDriveError::NotADrive(_) => Exit::Invalid,
+        OpenDriveError::Io { .. } | OpenDriveError::InUse(_) => Exit::Runtime,
+    };
+    exit.because(error)
+}
+
+/// An error of making a store.
+pub(super) fn unmakeable(error: &FormatError) -> anyhow::Error {
+    match error {
+        FormatError::Drive(..) => Exit::Runtime.because(error),
+        _ => Exit::Usage.because(error),
+    }
+}
+
+/// An error of a store that was open.
+pub(super) fn stopped(error: StoreError) -> anyhow::Error {
+    Exit::Runtime.because(error)
+}

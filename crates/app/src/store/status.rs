@@ -1,0 +1,140 @@
+//! `evenkeel store status`: what a store is and how it is doing, read from its drives.
+
+use std::path::Path;
+
+use evenkeel_store::check::{Survey, survey};
+use evenkeel_store::format::superblock::DriveState;
+use evenkeel_store::units::BLOCK_BYTES_U64;
+use serde_json::{Value, json};
+
+use super::drives::{DriveArgs, Opened};
+use crate::exit::Exit;
+use crate::units::print_size;
+use crate::{human, terminal};
+
+/// Arguments of `evenkeel store status`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  evenkeel store status a.img b.img c.img
+  evenkeel store status /dev/sdb /dev/sdc --json
+
+What a gate that has the store open knows, `evenkeel ctl status` tells. Ends with 1 if a drive is
+missing or some segments lack a copy.")]
+pub(super) struct Args {
+    #[command(flatten)]
+    drives: DriveArgs,
+    /// Print it as one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the subcommand.
+pub(super) async fn run(args: &Args) -> anyhow::Result<Exit> {
+    let opened = Opened::to_read(&args.drives.drives).await?;
+    let found = survey(opened.drives.clone()).await.map_err(|error| opened.explain(&error))?;
+    let paths = opened.by_place(found.superblock.drives.len()).await;
+    if args.json {
+        terminal::json(&document(&found, &paths))?;
+    } else {
+        terminal::data(&text(&found, &paths))?;
+    }
+    let is_whole = found.wanting().is_empty() && found.status.thin_segments == 0;
+    Ok(if is_whole { Exit::Success } else { Exit::Failed })
+}
+
+/// The state of each drive, in words.
+fn states(found: &Survey) -> Vec<String> {
+    let rows = found.superblock.drives.iter().zip(&found.is_present);
+    rows.map(|(row, is_present)| match (is_present, row.state) {
+        (true, DriveState::InSync) => "in sync".to_owned(),
+        (true, DriveState::Stale { since }) => format!("away since record {since}, back now"),
+        (false, DriveState::InSync) => "missing".to_owned(),
+        (false, DriveState::Stale { since }) => format!("missing since record {since}"),
+    })
+    .collect()
+}
+
+fn text(found: &Survey, paths: &[Option<&Path>]) -> String {
+    let (superblock, status) = (&found.superblock, &found.status);
+    let segment_bytes = u64::from(superblock.segment_blocks) * BLOCK_BYTES_U64;
+    let size = |bytes: u64| human::size(bytes as f64);
+    let mut text = format!(
+        "store {}\n{} of everything, segments of {}, mounted {} times, last record {}\n\n",
+        superblock.store,
+        if superblock.copies == 1 { "1 copy" } else { "2 copies" },
+        print_size(segment_bytes),
+        superblock.epoch,
+        status.lsn,
+    );
+    let drives = superblock.drives.iter().zip(states(found)).zip(paths).enumerate();
+    let rows: Vec<Vec<String>> = drives
+        .map(|(place, ((row, state), path))| {
+            let path = path.map_or_else(|| "-".to_owned(), |path| path.display().to_string());
+            let room = size(u64::from(row.slots) * segment_bytes);
+            vec![place.to_string(), path, room, row.uuid.to_string(), state]
+        })
+        .collect();
+    text += &terminal::table(&["DRIVE", "<PATH", "ROOM", "<UUID", "<STATE"], &rows);
+    let rows: Vec<Vec<String>> = found
+        .volumes
+        .iter()
+        .map(|(volume, bytes)| vec![volume.0.to_string(), print_size(*bytes)])
+        .collect();
+    text += &format!("\n{}", terminal::table(&["VOLUME", "SIZE"], &rows));
+    let telemetry = &status.telemetry;
+    text += &format!(
+        "\n{} in use of {} provisioned; {} can be written before anything is cleaned\n",
+        size(telemetry.live_bytes),
+        size(telemetry.provisioned_bytes),
+        size(telemetry.until_cleaning_bytes),
+    );
+    if status.thin_segments > 0 {
+        text += &format!(
+            "{} segments have fewer copies than they should; a store that is open copies them\n",
+            status.thin_segments
+        );
+    }
+    text
+}
+
+/// A survey as JSON; used by `check` as well.
+pub(super) fn document(found: &Survey, paths: &[Option<&Path>]) -> Value {
+    let (superblock, status) = (&found.superblock, &found.status);
+    let telemetry = &status.telemetry;
+    let drives = superblock.drives.iter().zip(&found.is_present).zip(states(found)).zip(paths);
+    let drives: Vec<Value> = drives
+        .map(|(((row, is_present), state), path)| {
+            json!({
+                "path": path,
+                "uuid": row.uuid.to_string(),
+                "slots": row.slots,
+                "present": is_present,
+                "in_sync": row.state == DriveState::InSync,
+                "state": state,
+            })
+        })
+        .collect();
+    let volumes = found
+        .volumes
+        .iter()
+        .map(|(volume, size_bytes)| json!({ "volume": volume.0, "size_bytes": size_bytes }));
+    json!({
+        "store": superblock.store.to_string(),
+        "copies": superblock.copies,
+        "segment_bytes": u64::from(superblock.segment_blocks) * BLOCK_BYTES_U64,
+        "epoch": superblock.epoch,
+        "checkpoint": superblock.checkpoint.number,
+        "lsn": status.lsn.0,
+        "drives": drives,
+        "volumes": volumes.collect::<Vec<_>>(),
+        "free_segments": status.free_segments,
+        "thin_segments": status.thin_segments,
+        "map_bytes": status.map_bytes,
+        "live_bytes": telemetry.live_bytes,
+        "provisioned_bytes": telemetry.provisioned_bytes,
+        "until_full_bytes": telemetry.until_full_bytes,
+        "until_cleaning_bytes": telemetry.until_cleaning_bytes,
+        "cleaner_debt_blocks": telemetry.cleaner_debt_blocks,
+    })
+}

@@ -1,0 +1,189 @@
+//! `evenkeel store` on real files: what it prints, how it ends, and that it destroys nothing
+//! unasked.
+
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::harness::Scratch;
+use crate::harness::gate::EVENKEEL;
+
+/// Runs a command on a store; its arguments have no spaces in them.
+fn run(scratch: &Scratch, arguments: &str) -> Output {
+    let mut command = Command::new(EVENKEEL);
+    command.arg("store").args(arguments.split(' ')).current_dir(scratch.path());
+    command.output().expect("run evenkeel")
+}
+
+/// Exit code, and everything that was printed.
+fn store(scratch: &Scratch, arguments: &str) -> (Option<i32>, String) {
+    let output = run(scratch, arguments);
+    let printed = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&printed).into_owned())
+}
+
+/// What a command prints that ends well.
+fn well(scratch: &Scratch, arguments: &str) -> String {
+    let output = run(scratch, arguments);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{arguments}:\n{printed}\n{said}");
+    printed
+}
+
+/// What a command says that ends with this code.
+fn refused(scratch: &Scratch, code: i32, arguments: &str) -> String {
+    let (found, output) = store(scratch, arguments);
+    assert_eq!(found, Some(code), "{arguments}:\n{output}");
+    output
+}
+
+fn json(scratch: &Scratch, arguments: &str) -> Value {
+    let output = well(scratch, &format!("{arguments} --json"));
+    serde_json::from_str(&output).unwrap_or_else(|error| panic!("{error}:\n{output}"))
+}
+
+/// A scratch folder with a mirrored store on a.img and b.img.
+fn mirror() -> Scratch {
+    let scratch = Scratch::new();
+    well(&scratch, "create a.img b.img --size 64MiB --volume 16MiB");
+    scratch
+}
+
+/// Overwrites bytes behind the store's back.
+fn tamper(scratch: &Scratch, name: &str, offset_bytes: u64, bytes: &[u8]) {
+    let file = std::fs::File::options().write(true).open(scratch.join(name)).expect("open a drive");
+    file.write_all_at(bytes, offset_bytes).expect("write to a drive");
+}
+
+fn content(scratch: &Scratch, name: &str) -> Vec<u8> {
+    std::fs::read(scratch.join(name)).expect("read a drive")
+}
+
+#[test]
+fn a_store_of_sparse_files_is_made_and_tells_what_it_is() {
+    let scratch = Scratch::new();
+    let made = json(&scratch, "create a.img b.img c.img --size 64MiB");
+    let size = made["volumes"][0]["size_bytes"].as_u64().expect("a size");
+    assert!(size > 40 << 20, "{made}");
+    assert_eq!(made["copies"], 2);
+    let metadata = std::fs::metadata(scratch.join("a.img")).expect("it was made");
+    assert_eq!(metadata.size(), 64 << 20);
+    assert!(metadata.blocks() * 512 < 8 << 20, "the file is not sparse");
+    let status = json(&scratch, "status c.img a.img b.img");
+    assert_eq!(status["store"], made["store"]);
+    assert_eq!(status["volumes"][0]["size_bytes"], size);
+    assert_eq!(status["drives"][2]["path"], "c.img");
+    assert_eq!(status["live_bytes"], 0);
+    let text = well(&scratch, "status a.img b.img c.img");
+    for word in ["DRIVE", "in sync", "VOLUME", "provisioned"] {
+        assert!(text.contains(word), "no `{word}` in:\n{text}");
+    }
+    assert_eq!(json(&scratch, "check a.img b.img c.img")["findings"], Value::Array(vec![]));
+}
+
+#[test]
+fn what_is_on_a_drive_is_told_and_stays_there_without_yes() {
+    let scratch = mirror();
+    let file = std::fs::File::create(scratch.join("fs.img")).expect("make a file");
+    file.set_len(64 << 20).expect("make it long");
+    tamper(&scratch, "fs.img", 0x438, b"\x53\xef");
+    let before = (content(&scratch, "a.img"), content(&scratch, "fs.img"));
+    let told = refused(&scratch, 3, "create a.img fs.img new.img --size 64MiB");
+    for word in ["a.img: holds drive 0 of store", "fs.img: holds an ext2", "--yes"] {
+        assert!(told.contains(word), "no `{word}` in:\n{told}");
+    }
+    assert!((content(&scratch, "a.img"), content(&scratch, "fs.img")) == before);
+    assert!(!scratch.join("new.img").exists(), "a file is left of a store that was not made");
+    well(&scratch, "create a.img fs.img --yes");
+    let stale = refused(&scratch, 3, "status b.img a.img");
+    assert!(stale.contains("belongs to store") && stale.contains(".img: "), "{stale}");
+}
+
+#[test]
+fn sizes_and_drives_that_make_no_store_are_usage() {
+    let scratch = Scratch::new();
+    for (arguments, word) in [
+        ("create a.img --size 64MiB --copies 2", "two drives"),
+        ("create a.img --size 64MiB --volume 1GiB", "can promise"),
+        ("create a.img --size 64MiB --segment 5KiB", "64 KiB to 1 GiB"),
+        ("create a.img --size 1MiB", "too small"),
+        ("create a.img --size 1parsec", "not a size"),
+    ] {
+        let told = refused(&scratch, 2, arguments);
+        assert!(told.contains(word), "no `{word}` for {arguments}:\n{told}");
+        assert!(!scratch.join("a.img").exists(), "{arguments} left a file");
+    }
+    refused(&scratch, 5, "status nowhere.img");
+    std::fs::write(scratch.join("blank.img"), vec![0; 1 << 20]).expect("write a file");
+    let told = refused(&scratch, 3, "status blank.img");
+    assert!(told.contains("blank.img: ") && told.contains("no superblock"), "{told}");
+    well(&scratch, "create a.img b.img --size 64MiB");
+    let twice = refused(&scratch, 2, "status a.img a.img");
+    assert!(twice.contains("given twice"), "{twice}");
+}
+
+#[test]
+fn a_drive_of_a_newer_version_is_named_with_the_remedy() {
+    let scratch = mirror();
+    let end = (64 << 20) - 2 * 4096;
+    for offset in [0, 4096, end, end + 4096] {
+        tamper(&scratch, "b.img", offset + 4, &[9]);
+    }
+    let told = refused(&scratch, 3, "status a.img b.img");
+    assert!(told.contains("b.img: ") && told.contains("newer evenkeel (format 9)"), "{told}");
+}
+
+#[test]
+fn a_check_reads_and_finds_and_does_not_write() {
+    let scratch = mirror();
+    tamper(&scratch, "b.img", 100, &[0xff]);
+    let before = (content(&scratch, "a.img"), content(&scratch, "b.img"));
+    let told = well(&scratch, "check a.img b.img");
+    assert!(told.contains("note: drive 1 of those given, superblock A at the start"), "{told}");
+    let missing = refused(&scratch, 1, "check b.img");
+    assert!(missing.contains("warning: drive 0: the drive is missing"), "{missing}");
+    assert!((content(&scratch, "a.img"), content(&scratch, "b.img")) == before);
+}
+
+#[test]
+fn a_failed_drive_is_replaced_and_the_old_one_is_refused() {
+    let scratch = mirror();
+    std::fs::rename(scratch.join("a.img"), scratch.join("old.img")).expect("take a drive away");
+    refused(&scratch, 1, "status b.img");
+    let told = refused(&scratch, 3, "replace-drive b.img --by fs.img --size 1MiB");
+    assert!(told.contains("too small"), "{told}");
+    assert!(!scratch.join("fs.img").exists());
+    let replaced = json(&scratch, "replace-drive b.img --by new.img --size 64MiB");
+    assert_eq!((&replaced["drive"], &replaced["thin_segments"]), (&0.into(), &0.into()));
+    well(&scratch, "check new.img b.img");
+    refused(&scratch, 1, "status new.img");
+    let told = refused(&scratch, 3, "status old.img b.img");
+    assert!(told.contains("old.img: ") && told.contains("was replaced"), "{told}");
+    let told = refused(&scratch, 2, "replace-drive b.img new.img --by more.img --size 64MiB");
+    assert!(told.contains("leave out the one"), "{told}");
+    assert!(!scratch.join("more.img").exists());
+    let told = refused(&scratch, 3, "replace-drive b.img --by old.img");
+    assert!(told.contains("holds drive 0 of store") && told.contains("--yes"), "{told}");
+    well(&scratch, "replace-drive b.img --by old.img --yes");
+    well(&scratch, "check old.img b.img");
+}
+
+#[test]
+fn a_scrub_reads_everything_and_a_dump_shows_it() {
+    let scratch = mirror();
+    let scrubbed = json(&scratch, "scrub a.img b.img --rate 1GiB/s");
+    assert_eq!((&scrubbed["lost_blocks"], &scrubbed["mended"]), (&0.into(), &true.into()));
+    let dumped = well(&scratch, "dump a.img --leaves --records --json");
+    let kinds: Vec<String> = dumped
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("a line is JSON"))
+        .map(|line| line["kind"].as_str().expect("each has a kind").to_owned())
+        .collect();
+    for kind in ["superblock", "chunk", "root", "segment", "volume"] {
+        assert!(kinds.iter().any(|it| it == kind), "no {kind} in:\n{dumped}");
+    }
+    let text = well(&scratch, "dump a.img b.img");
+    assert!(text.lines().all(|line| line.contains(" path=")), "{text}");
+}
