@@ -17,7 +17,7 @@ use crate::{
 const AFTER_HELP: &str = "\
 Examples:
   evenkeel demo                          a minute that shows what shares do
-  evenkeel serve                         an embedded disk with two tenants, no file needed
+  evenkeel serve                         a small store with two tenants, no file needed
   evenkeel check policy.toml             every mistake with its line
   evenkeel serve policy.toml --mode observe
   evenkeel top                           who uses what, live

@@ -7,6 +7,7 @@
 //! client task --arrive--> engine --Submit--> device: memory     at once
 //!      ^                    ^                        file       drive, reaped here
 //!      |                    |                        remote     link task, done() later
+//!      |                    |                        store      a task each, done() later
 //!      +------ Finish ------+------- Done ------------+
 //! ```
 
@@ -17,6 +18,7 @@ pub(crate) mod moves;
 mod perform;
 mod recording;
 mod status;
+mod store;
 mod timer;
 pub(crate) mod volume;
 

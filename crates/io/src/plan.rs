@@ -96,7 +96,8 @@ impl PlannedDomain {
         self.servers.id(backend)
     }
 
-    fn has(&self, backend: &str) -> bool {
+    /// Whether it is one of its backends.
+    pub(crate) fn has(&self, backend: &str) -> bool {
         self.backends.iter().any(|own| own == backend)
     }
 
@@ -208,6 +209,9 @@ impl Plan {
         let device = match &backend.source {
             Source::File { .. } | Source::Tiered(_) => String::new(),
             Source::Memory => export.name.clone(),
+            Source::Store(_) => {
+                export.source.clone().unwrap_or_else(|| policy::FIRST_VOLUME.to_owned())
+            }
             Source::Upstream(_) | Source::Directory { .. } => {
                 export.source.clone().unwrap_or_else(|| export.name.clone())
             }

@@ -112,6 +112,11 @@ fn source_name(source: &Source) -> String {
         }
         Source::File { path, .. } => format!("file {}", path.display()),
         Source::Directory { path, .. } => format!("directory {}", path.display()),
+        Source::Store(store) => {
+            let drives: Vec<_> =
+                store.drives.iter().map(|path| path.display().to_string()).collect();
+            format!("store {}", drives.join(", "))
+        }
         Source::Upstream(upstream) => {
             let scheme = if upstream.tls.is_some() { "nbds" } else { "nbd" };
             match &upstream.address {

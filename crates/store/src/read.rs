@@ -77,6 +77,40 @@ impl<D: Drive> Store<D> {
         Pin::new(self, segment)
     }
 
+    /// What of a range is mapped: runs of bytes, one behind the other, and whether each has data or
+    /// reads as zeroes. At most `runs_max` of them, so that it may stop short of the end.
+    ///
+    /// # Errors
+    /// [`StoreError`] for a range that is not within the volume, and if the store has stopped.
+    pub fn extents(
+        &self,
+        volume: VolumeId,
+        offset_bytes: u64,
+        length_bytes: u64,
+        runs_max: usize,
+    ) -> Result<Vec<(u64, bool)>, StoreError> {
+        self.check_range(volume, offset_bytes, length_bytes)?;
+        let state = self.state.borrow();
+        let (mut at, end) = (offset_bytes, offset_bytes + length_bytes);
+        let mut runs: Vec<(u64, bool)> = Vec::new();
+        while at < end {
+            let block = at / BLOCK_BYTES_U64;
+            let until = ((block + 1) * BLOCK_BYTES_U64).min(end);
+            let is_mapped = state.map.at(volume, block).is_some();
+            if let Some((length, same)) = runs.last_mut()
+                && *same == is_mapped
+            {
+                *length += until - at;
+            } else if runs.len() < runs_max {
+                runs.push((until - at, is_mapped));
+            } else {
+                break;
+            }
+            at = until;
+        }
+        Ok(runs)
+    }
+
     /// The mapped blocks of a range.
     fn runs(&self, volume: VolumeId, first: u64, end: u64) -> Vec<Run> {
         let state = self.state.borrow();

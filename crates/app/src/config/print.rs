@@ -103,6 +103,12 @@ fn backend(backend: &Backend, policy: &Policy, text: &mut Text) {
             text.key("directory", path(at));
             text.key("direct", direct.to_string());
         }
+        Source::Store(store) => {
+            let drives: Vec<_> = store.drives.iter().map(|drive| path(drive)).collect();
+            text.key("store", format!("[{}]", drives.join(", ")));
+            text.key("direct", store.direct.to_string());
+            text.key("degraded", store.degraded.to_string());
+        }
         Source::Memory => text.key("memory", "true"),
         Source::Tiered(volume) => {
             self::volume(volume, text);

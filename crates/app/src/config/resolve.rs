@@ -8,7 +8,7 @@ use evenkeel_core::time::Span;
 use evenkeel_engine::cost::CostModel;
 use evenkeel_engine::policy::{
     Address, Backend, Export, Group, Listener, ListenerTls, Memory, Mode, Policy, Scheduling,
-    Sharing, Source, Tenant, Upstream, UpstreamTls,
+    Sharing, Source, Store, Tenant, Upstream, UpstreamTls,
 };
 use toml::Spanned;
 
@@ -119,7 +119,7 @@ fn backend(
     places.note(Part::Backend, index, "", raw.name.span());
     let source = at(raw.upstream.as_ref());
     let source = source.or_else(|| at(raw.file.as_ref())).or_else(|| at(raw.directory.as_ref()));
-    let source = source.or_else(|| at(raw.tiers.as_ref()));
+    let source = source.or_else(|| at(raw.tiers.as_ref())).or_else(|| at(raw.store.as_ref()));
     let spans = [
         ("source.connections", at(raw.connections.as_ref())),
         ("source.patience", at(raw.patience.as_ref())),
@@ -131,6 +131,7 @@ fn backend(
         ("scheduling.discipline", at(raw.discipline.as_ref())),
         ("source", source),
         ("source.tiers", at(raw.tiers.as_ref())),
+        ("source.drives", at(raw.store.as_ref())),
         ("source.extent_bytes", at(raw.extent.as_ref())),
         ("source.moves", at(raw.moves.as_ref())),
         ("source.tls", at(raw.tls.as_ref())),
@@ -185,11 +186,12 @@ fn source(
         at(raw.upstream.as_ref()),
         at(raw.file.as_ref()),
         at(raw.directory.as_ref()),
+        at(raw.store.as_ref()),
         at(memory.as_ref()),
         at(raw.tiers.as_ref()),
     ];
     let mut spans: Vec<_> = named.into_iter().flatten().collect();
-    let remedy = "give one of `upstream`, `file`, `directory`, `memory = true`, `tiers`";
+    let remedy = "give one of `upstream`, `file`, `directory`, `store`, `memory = true`, `tiers`";
     if spans.len() != 1 {
         let name = raw.name.get_ref();
         let message = match spans.len() {
@@ -200,6 +202,11 @@ fn source(
         return None;
     }
     misplaced_keys(&raw, out);
+    if let Some(drives) = raw.store.take() {
+        let drives = drives.into_inner().into_iter().map(Spanned::into_inner).collect();
+        let (direct, degraded) = (or(raw.direct, true), or(raw.degraded, false));
+        return Some(Source::Store(Store { drives, direct, degraded }));
+    }
     let direct = raw.direct.take().is_some_and(Spanned::into_inner);
     if let Some(path) = raw.file.take() {
         return Some(Source::File { path: path.into_inner(), direct });
@@ -227,9 +234,11 @@ fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
         ("tls", at(raw.tls.as_ref())),
     ];
     let tiered = [("extent", at(raw.extent.as_ref())), ("moves", at(raw.moves.as_ref()))];
-    let on_disk = raw.file.is_some() || raw.directory.is_some();
+    let of_store = [("degraded", at(raw.degraded.as_ref()))];
+    let on_disk = raw.file.is_some() || raw.directory.is_some() || raw.store.is_some();
     let kinds = [
-        (on_disk, "a `file` or `directory`", &local[..]),
+        (on_disk, "a `file`, `directory` or `store`", &local[..]),
+        (raw.store.is_some(), "a `store`", &of_store[..]),
         (raw.upstream.is_some(), "an `upstream`", &remote[..]),
         (raw.tiers.is_some(), "`tiers`", &tiered[..]),
     ];

@@ -105,6 +105,11 @@ pub(crate) fn texts(value: &Value<'_>, out: &mut Diagnostics) -> Option<Vec<Span
     list_of(value, "such as `[\"a\", \"b\"]`", out, text)
 }
 
+/// A list of paths.
+pub(crate) fn paths(value: &Value<'_>, out: &mut Diagnostics) -> Option<Vec<Spanned<PathBuf>>> {
+    list_of(value, "such as `[\"/dev/sda\", \"/dev/sdb\"]`", out, path)
+}
+
 /// A list of addresses to listen on.
 pub(crate) fn addresses(value: &Value<'_>, out: &mut Diagnostics) -> Option<Vec<Spanned<Address>>> {
     list_of(value, "such as `[\"127.0.0.1:10809\"]`", out, address)

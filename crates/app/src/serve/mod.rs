@@ -9,6 +9,7 @@
 //! ```
 
 mod banner;
+mod embedded;
 mod notify;
 
 use std::fs;
@@ -36,7 +37,7 @@ use banner::Places;
 /// Where metrics are served unless the command line says otherwise.
 const METRICS_DEFAULT: &str = "127.0.0.1:9809";
 
-/// The folder of the embedded disk unless the command line says otherwise.
+/// The folder of the embedded store unless the command line says otherwise.
 const DATA_DEFAULT: &str = "./evenkeel-data";
 
 /// How long requests in flight may take to be answered when the gate stops.
@@ -46,7 +47,7 @@ const GRACE: Span = Span::from_secs(10);
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  evenkeel serve                          an embedded disk in ./evenkeel-data, two tenants
+  evenkeel serve                          a store in ./evenkeel-data, two tenants
   evenkeel serve policy.toml
   evenkeel serve policy.toml --mode observe
   evenkeel serve --metrics off --log json 2> evenkeel.log
@@ -59,7 +60,7 @@ pub struct Args {
     /// Overrides the file's mode, at every reload too.
     #[arg(long, value_enum)]
     mode: Option<ModeName>,
-    /// The folder for the embedded disk and the control socket.
+    /// The folder for the embedded store and the control socket.
     #[arg(long, value_name = "DIR", default_value = DATA_DEFAULT)]
     data: PathBuf,
     /// The control socket [default: control.sock in the data folder].
@@ -86,6 +87,9 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let file = policy_file(args)?;
     let mode = args.mode.map(Mode::from);
     let policy = load(&file, mode)?;
+    if args.policy.is_none() {
+        embedded::prepare(&args.data, &policy)?;
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // Before anybody can reach the gate: a signal that nobody awaits would end it.
     let signals = runtime.block_on(async { Signals::new() })?;
@@ -126,10 +130,12 @@ fn policy_file(args: &Args) -> anyhow::Result<PathBuf> {
         return Ok(file.clone());
     }
     let data = &args.data;
-    let disks = data.join("disks");
-    fs::create_dir_all(&disks)
-        .with_context(|| format!("cannot make the data folder {}", disks.display()))?;
+    fs::create_dir_all(data)
+        .with_context(|| format!("cannot make the data folder {}", data.display()))?;
     let file = data.join("policy.toml");
+    if !file.exists() {
+        embedded::refuse_old_disks(data)?;
+    }
     match fs::File::create_new(&file) {
         Ok(mut created) => io::Write::write_all(&mut created, config::DEFAULT.as_bytes())
             .with_context(|| format!("cannot write {}", file.display()))?,

@@ -115,7 +115,8 @@ fn an_address_that_is_taken_is_said_plainly() {
     assert!(output.contains("gate.sock"), "{output}");
 }
 
-/// `evenkeel serve` and nothing else: an embedded disk with two tenants, and how to connect.
+/// `evenkeel serve` and nothing else: a store with two tenants, how to connect, and the same data
+/// at the next start.
 #[test]
 fn serve_needs_no_file() {
     let scratch = Scratch::new();
@@ -126,22 +127,54 @@ fn serve_needs_no_file() {
     let policy = include_str!("../../src/config/default.toml");
     let policy = policy.replace("127.0.0.1:10809", &format!("127.0.0.1:{port}"));
     std::fs::write(data.join("policy.toml"), policy).expect("write the policy");
-    let mut gate = Process::start(scratch.path(), EVENKEEL, &["serve", "--metrics", "off"]);
     let address = Address::Tcp(port);
-    gate.wait_until("listens", || address.answers());
+    let start = || {
+        let mut gate = Process::start(scratch.path(), EVENKEEL, &["serve", "--metrics", "off"]);
+        gate.wait_until("listens", || address.answers());
+        gate
+    };
+    let open = |export: &str| {
+        let export = export.to_owned();
+        Client::open(&Target { address: address.clone(), export, certificates: None })
+    };
+    let mut gate = start();
     for tenant in ["alice", "bob"] {
-        let export = tenant.to_owned();
-        let target = Target { address: address.clone(), export, certificates: None };
-        let mut client = Client::open(&target);
+        let mut client = open(tenant);
         assert_eq!(client.write(0, tenant.as_bytes()), Ok(()));
         assert_eq!(client.flush(), Ok(()));
     }
     let log = gate.log();
+    assert!(log.contains("made a store of 3 files"), "{log}");
     for word in ["qemu", "fio", "nbdfuse", "alice", &port.to_string()] {
         assert!(log.contains(word), "`{word}` is not in the banner:\n{log}");
     }
     gate.signal(rustix::process::Signal::INT);
     assert!(gate.wait().success());
+    let _again = start();
+    assert_eq!(open("alice").read(0, 5), Ok(b"alice".to_vec()));
+    assert_eq!(open("bob").read(0, 3), Ok(b"bob".to_vec()));
+}
+
+/// The policy that earlier versions wrote to the data folder.
+#[test]
+fn a_data_folder_of_an_earlier_version_is_served_on() {
+    let scratch = Scratch::new();
+    let data = scratch.join("evenkeel-data");
+    std::fs::create_dir_all(data.join("disks")).expect("a folder in scratch");
+    std::fs::write(data.join("disks/alice"), vec![7; 8192]).expect("write to scratch");
+    let arguments = ["serve", "--metrics", "off"];
+    let (code, output) = evenkeel(&scratch, &arguments);
+    assert_eq!(code, Some(5), "without its policy, it is not passed over:\n{output}");
+    assert!(output.contains("evenkeel-data/disks has disks of an earlier version"), "{output}");
+    let policy = "listen = [\"unix:nbd.sock\"]\n[[backend]]\nname = \"disk\"\n\
+                  directory = \"disks\"\n[[export]]\nname = \"alice\"\nsize = \"8 KiB\"\n";
+    std::fs::write(data.join("policy.toml"), policy).expect("write to scratch");
+    let mut gate = Process::start(scratch.path(), EVENKEEL, &arguments);
+    let address = Address::Unix(data.join("nbd.sock"));
+    gate.wait_until("listens", || address.answers());
+    let target = Target { address, export: "alice".to_owned(), certificates: None };
+    assert_eq!(Client::open(&target).read(0, 4), Ok(vec![7; 4]));
+    assert!(!data.join("store").exists());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::harness::client::{self, Fuse};
 use crate::harness::gate::{
-    Gate, directory_policy, upstream_backend, upstream_policy, volume_policy,
+    Gate, directory_policy, store_policy, upstream_backend, upstream_policy, volume_policy,
 };
 use crate::harness::mount::{LoopDevice, Mount};
 use crate::harness::process::run;
@@ -29,6 +29,9 @@ enum Storage {
     EmbeddedDisk,
     /// Two files of the gate's own as the tiers of a volume.
     TieredVolume,
+    /// A store over three files of the gate's own, with so little room beside the volume that it
+    /// is cleaned all the time.
+    Store,
     /// nbdkit, and no gate before it.
     Bare,
 }
@@ -46,7 +49,7 @@ impl Storage {
         match self {
             Self::NbdkitMemory | Self::NbdkitFile | Self::Bare => "nbdkit",
             Self::QemuNbd => "qemu-nbd",
-            Self::EmbeddedDisk | Self::TieredVolume => "sh",
+            Self::EmbeddedDisk | Self::TieredVolume | Self::Store => "sh",
         }
     }
 
@@ -60,6 +63,7 @@ impl Storage {
         let policy = match &server {
             Some(server) => upstream_policy(server),
             None if self == Self::TieredVolume => volume_policy("64 MiB"),
+            None if self == Self::Store => store_policy(&scratch, 72 << 20, SIZE_BYTES),
             None => directory_policy("64 MiB"),
         };
         let (gate, target) = match wire {
@@ -87,7 +91,7 @@ impl Storage {
                 Some(Server::nbdkit(scratch, wire, &["file", &file]))
             }
             Self::QemuNbd => Some(Server::qemu_nbd(scratch, wire, &empty_file(scratch))),
-            Self::EmbeddedDisk | Self::TieredVolume => None,
+            Self::EmbeddedDisk | Self::TieredVolume | Self::Store => None,
         }
     }
 }
@@ -248,6 +252,7 @@ each_storage! {
     embedded_disk: Storage::EmbeddedDisk, Wire::Plain;
     embedded_disk_tls: Storage::EmbeddedDisk, Wire::Tls;
     tiered_volume: Storage::TieredVolume, Wire::Plain;
+    store: Storage::Store, Wire::Plain;
 }
 
 mod fio_verifies_random_writes {
@@ -281,6 +286,11 @@ mod fio_verifies_random_writes {
     #[test]
     fn tiered_volume() {
         fio(Storage::TieredVolume);
+    }
+
+    #[test]
+    fn store() {
+        fio(Storage::Store);
     }
 }
 

@@ -9,6 +9,7 @@
 //! | `faults` | nothing acknowledged is lost when the server or the gate is killed |
 //! | `tiers` | a volume over tiers stays one disk while its extents move and its parts fail |
 //! | `store` | stores are made, checked, scrubbed and mended, and nothing is destroyed unasked |
+//! | `stores` | a chained log behind the gate keeps what it acknowledged |
 //! | `reload` | a new policy drops no connection and loses no request |
 //! | `simulate` | scenarios run in virtual time, repeat themselves, and are refused with a place |
 //! | `plan` | a trace is forecast beside the present, with a verdict |
@@ -35,6 +36,7 @@ mod plan;
 mod reload;
 mod simulate;
 mod store;
+mod stores;
 mod tiers;
 mod trace;
 mod trace_replay;

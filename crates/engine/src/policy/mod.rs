@@ -129,11 +129,31 @@ pub enum Source {
         /// Bypass the page cache.
         direct: bool,
     },
+    /// Drives that are a chained log together, as `evenkeel store create` makes it. Each export is
+    /// one of its volumes, or a part of one.
+    Store(Store),
     /// Memory; gone when the gate stops.
     Memory,
     /// Other backends, as one volume of which every part lies where it is served best.
     Tiered(Tiered),
 }
+
+/// A chained log: a crash-safe store over drives of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Store {
+    /// All its drives, files or block devices, in any order; 1 to [`STORE_DRIVES_MAX`].
+    pub drives: Vec<PathBuf>,
+    /// Bypass the page cache.
+    pub direct: bool,
+    /// Open it even if drives are missing, as long as those that are there have a whole copy.
+    pub degraded: bool,
+}
+
+/// Most drives of one store.
+pub const STORE_DRIVES_MAX: usize = 32;
+
+/// The volume of a store that an export or a tier stands on if it names none.
+pub const FIRST_VOLUME: &str = "0";
 
 /// A volume over several backends of different speed.
 #[derive(Clone, Debug, PartialEq)]
@@ -153,7 +173,8 @@ pub struct Tiered {
 pub struct Tier {
     /// The backend, whose scheduling says how much the tier can do.
     pub backend: String,
-    /// Its export at an upstream, or its file in a directory; empty for what has one only.
+    /// Its export at an upstream, its file in a directory, or its volume in a store; empty for what
+    /// has one only, and for the first volume.
     pub device: String,
     /// How much of it to use; all of it if none. Memory and new files in a directory need one.
     pub size_bytes: Option<u64>,
@@ -311,7 +332,8 @@ pub struct Export {
     pub name: String,
     /// The backend that holds it.
     pub backend: String,
-    /// Its name at an upstream; the same name if none. In a directory, the file's name.
+    /// Its name at an upstream; the same name if none. In a directory, the file's name. In a
+    /// store, the volume's number; [`FIRST_VOLUME`] if none.
     pub source: Option<String>,
     /// First byte, for a slice.
     pub offset_bytes: u64,

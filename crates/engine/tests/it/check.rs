@@ -6,7 +6,7 @@ use evenkeel_engine::cost::{CostModel, Line};
 use evenkeel_engine::policy::check::{Place, Severity};
 use evenkeel_engine::policy::{
     Address, Backend, Depth, Discipline, Export, Group, Listener, ListenerTls, MOVER_TENANT, Match,
-    Mode, Moves, Policy, Scheduling, Sharing, Source, Tenant, Tier, Tiered, Upstream,
+    Mode, Moves, Policy, Scheduling, Sharing, Source, Store, Tenant, Tier, Tiered, Upstream,
 };
 
 fn listener(name: &str, port: u16) -> Listener {
@@ -249,6 +249,44 @@ fn exports_have_room_and_do_not_write_over_each_other() {
             p.exports[1].source = Some(name.into());
         });
     }
+}
+
+#[test]
+fn the_drives_of_a_store_are_its_own() {
+    let store = |drives: &[&str]| {
+        let drives = drives.iter().map(Into::into).collect();
+        Source::Store(Store { drives, direct: true, degraded: false })
+    };
+    let drives = at_backend("source.drives");
+    assert_eq!(problems(|p| p.backends[1].source = store(&["/dev/b", "/dev/c"])), []);
+    refuses(drives, |p| p.backends[1].source = store(&[]));
+    refuses(drives, |p| p.backends[1].source = store(&["/dev/b"; 33]));
+    refuses(drives, |p| p.backends[1].source = store(&["/dev/b", ""]));
+    refuses(drives, |p| p.backends[1].source = store(&["/dev/b", "/dev/c", "/dev/b"]));
+    refuses(drives, |p| p.backends[1].source = store(&["/dev/b", "/dev/a"]));
+    let both = |p: &mut Policy| {
+        p.backends[0].source = store(&["/dev/b", "/dev/c"]);
+        p.backends[1].source = store(&["/dev/d", "/dev/c"]);
+    };
+    refuses(drives, both);
+    assert_eq!(problems(both).len(), 1, "told once, at the later one");
+    let at = |field| Place::Export { index: 1, field };
+    for name in ["x", "-1", "01", "+1", "", "4294967296"] {
+        refuses(at("source"), |p| {
+            p.backends[1].source = store(&["/dev/b"]);
+            p.exports[1].source = Some(name.into());
+        });
+    }
+    let second = |source: Option<&str>| {
+        let source = source.map(Into::into);
+        let other = Export { source, ..export("two", "slow", 0) };
+        move |p: &mut Policy| {
+            p.backends[1].source = store(&["/dev/b"]);
+            p.exports.push(other);
+        }
+    };
+    assert_eq!(problems(second(Some("1"))), [], "on another volume");
+    expect(Place::Export { index: 2, field: "offset_bytes" }, Severity::Warning, second(None));
 }
 
 #[test]

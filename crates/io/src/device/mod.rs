@@ -1,5 +1,5 @@
-//! What holds the bytes: memory, a file or block device, an export of an upstream server, or a
-//! volume over several of these.
+//! What holds the bytes: memory, a file or block device, a volume of a store, an export of an
+//! upstream server, or a volume over several of these.
 //!
 //! A device belongs to one domain and lives on its worker. It is made when the first client looks
 //! up an export on it and is kept while the policy or a client names it.
@@ -7,6 +7,7 @@
 pub(crate) mod file;
 pub(crate) mod memory;
 pub(crate) mod remote;
+pub(crate) mod store;
 pub(crate) mod tiered;
 
 use std::cell::RefCell;
@@ -19,6 +20,7 @@ use evenkeel_wire::nbd::proto::{BlockSize, TransmissionFlags};
 use file::FileDisk;
 use memory::MemoryDisk;
 use remote::Remote;
+use store::StoreVolume;
 use tiered::TieredDisk;
 
 /// A device of a domain.
@@ -35,6 +37,7 @@ pub(crate) enum Medium {
     Memory(RefCell<MemoryDisk>),
     File(FileDisk),
     Remote(Rc<Remote>),
+    Store(Rc<StoreVolume>),
     Tiered(TieredDisk),
 }
 
@@ -100,6 +103,7 @@ impl Device {
             Medium::Memory(_) => 0,
             Medium::File(disk) => disk.losses(),
             Medium::Remote(remote) => remote.losses(),
+            Medium::Store(volume) => volume.host().losses(),
             Medium::Tiered(disk) => return disk.losses(),
         };
         let Target::Server(server) = self.target else { unreachable!("volumes are tiered") };
@@ -110,12 +114,14 @@ impl Device {
     pub(crate) fn trouble(&self) -> Option<String> {
         match &self.medium {
             Medium::Remote(remote) => remote.trouble_now().map(|trouble| trouble.why),
+            Medium::Store(volume) => volume.host().stopped_by(),
             Medium::Tiered(disk) => disk.trouble(),
             Medium::Memory(_) | Medium::File(_) => None,
         }
     }
 
-    /// What it can do; `None` while an upstream has not told yet.
+    /// What it can do; `None` while an upstream has not told yet, or a
+    /// store is not open.
     pub(crate) fn features(&self) -> Option<Features> {
         match &self.medium {
             Medium::Memory(disk) => {
@@ -131,6 +137,7 @@ impl Device {
                 Some(features)
             }
             Medium::Remote(remote) => remote.features(),
+            Medium::Store(volume) => volume.features(),
             Medium::Tiered(disk) => Some(disk.features().clone()),
         }
     }

@@ -7,7 +7,7 @@ use evenkeel_core::ticket::Kind;
 use evenkeel_engine::Unit;
 use evenkeel_wire::nbd::proto::{CommandFlags, Errno};
 
-use super::{Domain, State, drive};
+use super::{Domain, State, drive, store};
 use crate::buffer::Buf;
 use crate::device::Medium;
 use crate::device::memory::{MemoryDisk, is_contiguous};
@@ -38,7 +38,8 @@ pub(super) fn perform(state: &mut State, domain: &Rc<Domain>, unit: &Unit) {
             }
             Err(errno) => state.done(unit, Err(errno)),
         },
-        Medium::Tiered(_) => unreachable!("a tier is no volume"),
+        Medium::Store(volume) => store::start(state, domain, volume, unit),
+        Medium::Tiered(_) => unreachable!("a tier is no tiered volume"),
     }
 }
 

@@ -1,6 +1,6 @@
 //! A file or block device as a drive of a store.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -33,6 +33,8 @@ pub struct FileDrive {
     calls: Rc<Calls>,
     /// Failures since something last succeeded.
     failures: Cell<u32>,
+    /// The first write or flush that failed: a store does without the drive from then on.
+    trouble: RefCell<Option<String>>,
 }
 
 impl FileDrive {
@@ -52,6 +54,7 @@ impl FileDrive {
             discards: Cell::new(opened.is_sparse),
             calls,
             failures: Cell::new(0),
+            trouble: RefCell::default(),
         })
     }
 
@@ -63,6 +66,17 @@ impl FileDrive {
     /// Whether it is used past the page cache.
     pub fn is_direct(&self) -> bool {
         self.is_direct
+    }
+
+    /// What is wrong with it, if a store had to go on without it; with the next step.
+    pub fn trouble(&self) -> Option<String> {
+        let path = self.path.display();
+        let next = "replace it, or restart the gate when it is well: it is brought up to date then";
+        if self.calls.is_gone() {
+            return Some(format!("drive {path} does not answer; {next}"));
+        }
+        let trouble = self.trouble.borrow();
+        trouble.as_ref().map(|why| format!("drive {path} failed ({why}); {next}"))
     }
 
     async fn perform(&self, offset_bytes: u64, action: Action) -> Result<Action, Fault> {
@@ -85,6 +99,9 @@ impl FileDrive {
         let failures = self.failures.get() + 1;
         self.failures.set(failures);
         tracing::warn!(%path, what, offset_bytes, %error, "drive error");
+        if what != "read" {
+            self.trouble.borrow_mut().get_or_insert_with(|| format!("{what}: {error}"));
+        }
         if is_absent(&error) || failures >= FAILURES_MAX {
             tracing::error!(%path, failures, "the drive is given up until it is opened anew");
             self.calls.give_up();
@@ -158,8 +175,11 @@ impl From<Fault> for DriveError {
     }
 }
 
-/// Whether the device is not there any more, rather than unwell.
-fn is_absent(error: &io::Error) -> bool {
+/// Whether the device is not there, rather than unwell.
+pub(super) fn is_absent(error: &io::Error) -> bool {
+    if error.kind() == io::ErrorKind::NotFound {
+        return true;
+    }
     let absent = [Errno::NXIO, Errno::NODEV, Errno::NOMEDIUM, Errno::SHUTDOWN, Errno::BADF];
     absent.iter().any(|known| error.raw_os_error() == Some(known.raw_os_error()))
 }

@@ -38,6 +38,7 @@ use rustix::rand::GetRandomFlags;
 
 pub use crate::drive::DriveKind;
 pub use drive::FileDrive;
+pub(crate) use open::refuse_twice;
 pub use open::{OpenDrive, OpenDriveError};
 
 /// Opens the drives of a store, in this order.
@@ -48,7 +49,7 @@ pub async fn open_drives(
     paths: &[PathBuf],
     how: &OpenDrive,
 ) -> Result<Vec<FileDrive>, OpenDriveError> {
-    open::refuse_twice(paths)?;
+    refuse_twice(paths)?;
     let mut drives = Vec::new();
     for path in paths {
         drives.push(FileDrive::open(path, how).await?);

@@ -15,6 +15,7 @@ use evenkeel_store::Geometry;
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
+use super::drive::is_absent;
 use crate::buffer::Buf;
 use crate::device::file::{create, lock_patiently, size_of};
 use crate::drive::DriveKind;
@@ -68,6 +69,13 @@ pub enum OpenDriveError {
     /// The same drive twice, perhaps by another name.
     #[error("{}: given twice; give every drive of the store once", .0.display())]
     Twice(PathBuf),
+}
+
+impl OpenDriveError {
+    /// Whether the drive is not there, rather than in use or forbidden.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::Io { error, .. } if is_absent(error))
+    }
 }
 
 fn remedy(error: &io::Error) -> &'static str {
@@ -179,7 +187,7 @@ fn is_sparse(metadata: &Metadata) -> bool {
 }
 
 /// Refuses drives that are the same, by whatever names.
-pub(super) fn refuse_twice(paths: &[PathBuf]) -> Result<(), OpenDriveError> {
+pub(crate) fn refuse_twice(paths: &[PathBuf]) -> Result<(), OpenDriveError> {
     let mut known = BTreeSet::new();
     for path in paths {
         // What is not there is refused, or made, when it is opened.

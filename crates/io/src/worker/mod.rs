@@ -5,6 +5,7 @@
 
 pub(crate) mod message;
 mod open;
+mod stores;
 mod sweep;
 mod volume;
 
@@ -21,6 +22,7 @@ use tokio::task::spawn_local;
 use crate::budget::Budget;
 use crate::clock::{Clock, duration};
 use crate::device::remote::Health;
+use crate::device::store::StoreHost;
 use crate::domain::Domain;
 use crate::drive::DriveKind;
 use crate::gate::{BackendReport, Shared};
@@ -58,6 +60,8 @@ pub(crate) struct Worker {
     recorder: RefCell<Option<Arc<Recorder>>>,
     /// By backend.
     health: RefCell<BTreeMap<String, Rc<Health>>>,
+    /// By backend; a store that was opened once stays open.
+    stores: RefCell<BTreeMap<String, Rc<StoreHost>>>,
 }
 
 impl Worker {
@@ -74,6 +78,7 @@ impl Worker {
             shared,
             domains: RefCell::default(),
             health: RefCell::default(),
+            stores: RefCell::default(),
         })
     }
 
@@ -98,6 +103,7 @@ impl Worker {
                 }
                 self.domains.borrow_mut().insert(planned.name.clone(), domain);
             }
+            self.open_stores(plan, planned);
         }
     }
 
@@ -142,6 +148,7 @@ impl Worker {
                 ..BackendReport::default()
             }
         }));
+        report.backends.extend(self.report_stores());
         for (name, health) in self.health.borrow().iter() {
             report.backends.push(BackendReport {
                 name: name.clone(),
@@ -156,7 +163,7 @@ impl Worker {
         report
     }
 
-    /// Answers what is under way, then lets every client go.
+    /// Answers what is under way, lets every client go, then closes the stores.
     async fn stop(&self, grace: Span) {
         self.stopping.set(true);
         let until = tokio::time::Instant::now() + duration(grace);
@@ -169,6 +176,7 @@ impl Worker {
         while present() && tokio::time::Instant::now() < until {
             tokio::time::sleep(STOP_POLL).await;
         }
+        self.close_stores().await;
     }
 }
 

@@ -19,6 +19,7 @@ use crate::client::{Client, Export};
 use crate::device::file::{FileDisk, OpenFile};
 use crate::device::memory::MemoryDisk;
 use crate::device::remote::Remote;
+use crate::device::store::StoreVolume;
 use crate::device::{Device, Features, Medium};
 use crate::domain::Domain;
 use crate::domain::volume::Volume;
@@ -78,6 +79,7 @@ impl Worker {
                     return Err(refusal);
                 }
             },
+            Medium::Store(volume) => described_volume(volume).await?,
             _ => device.features().expect("local devices know what they can do"),
         };
         domain.bound_unit(server, features.block_size.maximum_payload);
@@ -195,6 +197,12 @@ impl Worker {
                 let how = OpenFile { direct: *direct, create_bytes: wanted.size_bytes };
                 Medium::File(FileDisk::open(&path.join(name), how)?)
             }
+            Source::Store(_) => {
+                let host = self.store(backend).expect("it is one");
+                // The policy was checked; only names that clients make up are not.
+                let number = wanted.name.parse().map_err(|_| io::ErrorKind::NotFound)?;
+                Medium::Store(StoreVolume::new(host, number))
+            }
             Source::Tiered(_) => return Err(io::Error::other("a volume is no device")),
             Source::Upstream(_) => {
                 let terms = plan.terms(&backend.name).expect("the plan has terms for upstreams");
@@ -214,6 +222,18 @@ async fn described(remote: &Remote) -> Result<Features, Refusal> {
         Ok(Err(trouble)) => Err(Refusal::Policy(format!("the upstream: {}", trouble.why))),
         Err(_) => Err(Refusal::Policy("the upstream does not answer".to_owned())),
     }
+}
+
+async fn described_volume(volume: &StoreVolume) -> Result<Features, Refusal> {
+    let why = match tokio::time::timeout(DESCRIBE_TIME, volume.host().opened()).await {
+        Ok(Ok(())) => match volume.features() {
+            Some(features) => return Ok(features),
+            None => volume.missing(),
+        },
+        Ok(Err(why)) => format!("the store is not open: {why}"),
+        Err(_) => "the store is still being recovered; try again in a moment".to_owned(),
+    };
+    Err(Refusal::Policy(why))
 }
 
 /// What a client sees of the part of a device that is its export.

@@ -173,6 +173,29 @@ pub(crate) fn volume_policy(size: &str) -> String {
     )
 }
 
+/// A policy with one export `disk` on a store of three files, mirrored, which it makes.
+pub(crate) fn store_policy(scratch: &Scratch, file_bytes: u64, volume_bytes: u64) -> String {
+    use evenkeel_io::store::{OpenDrive, block_on, fresh_uuid, open_drives};
+    let paths = ["a.img", "b.img", "c.img"].map(|name| scratch.join(name));
+    let options = evenkeel_store::CreateOptions {
+        store: fresh_uuid().expect("random numbers"),
+        drives: paths.iter().map(|_| fresh_uuid().expect("random numbers")).collect(),
+        copies: 2,
+        segment_bytes: 1 << 20,
+        over_provisioning_percent: 25,
+        volume_bytes: vec![volume_bytes],
+    };
+    let how = OpenDrive { create_bytes: Some(file_bytes), ..OpenDrive::default() };
+    let made = block_on(async {
+        let drives = open_drives(&paths, &how).await.expect("files in scratch");
+        evenkeel_store::create(&drives, &options).await
+    });
+    made.expect("a runtime").expect("a store");
+    "[[backend]]\nname = \"log\"\nstore = [\"a.img\", \"b.img\", \"c.img\"]\n\
+     [[export]]\nname = \"disk\"\nbackend = \"log\"\n"
+        .to_owned()
+}
+
 /// A policy with one export `disk` that another server holds.
 pub(crate) fn upstream_policy(server: &Server) -> String {
     let export = &server.target.export;

@@ -4,7 +4,7 @@ use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Span;
 
 use super::listeners::check_address;
-use super::{Findings, Place, check_names, known};
+use super::{Findings, Place, check_names, known, stores};
 use crate::cost::{CostModel, Line};
 use crate::policy::{
     Address, Backend, Depth, Discipline, Group, Policy, Scheduling, Sharing, Source, Upstream,
@@ -53,6 +53,7 @@ fn check_source(policy: &Policy, index: usize, found: &mut Findings) {
                 found.error(place("source.path"), "an empty path", "name the file or folder");
             }
         }
+        Source::Store(store) => stores::check(policy, index, store, found),
         Source::Memory | Source::Tiered(_) => {}
     }
     let is_same = |other: &&Backend| same_place(&other.source, &backend.source);

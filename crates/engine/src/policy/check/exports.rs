@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{Findings, Place, check_names, known};
-use crate::policy::{Export, Policy, Source};
+use crate::policy::{Export, FIRST_VOLUME, Policy, Source};
 
 /// Positions in a file are signed 64-bit numbers.
 const LARGEST_POSITION: u64 = i64::MAX as u64;
@@ -77,14 +77,16 @@ fn check_source(index: usize, export: &Export, source: &Source, found: &mut Find
             }
         }
         Source::Directory { .. } => check_file_name(index, export, found),
+        Source::Store(_) => check_volume_number(index, export, found),
         Source::Upstream(_) | Source::File { .. } | Source::Memory | Source::Tiered(_) => {}
     }
-    let is_named = matches!(source, Source::Upstream(_) | Source::Directory { .. });
+    let is_named =
+        matches!(source, Source::Upstream(_) | Source::Directory { .. } | Source::Store(_));
     if export.source.is_some() && !is_named {
         found.warning(
             place("source"),
             "a source name has no meaning on this kind of backend",
-            "remove it, or put the export on an upstream or a directory",
+            "remove it, or put the export on an upstream, a directory or a store",
         );
     }
     if export.offset_bytes > 0 && matches!(source, Source::Memory) {
@@ -114,16 +116,40 @@ fn file_name(export: &Export) -> &str {
     export.source.as_deref().unwrap_or(&export.name)
 }
 
+fn check_volume_number(index: usize, export: &Export, found: &mut Findings) {
+    let volume = volume_number(export);
+    if !is_volume_number(volume) {
+        found.error(
+            Place::Export { index, field: "source" },
+            format!("{volume:?} is not the number of a volume in a store"),
+            "name the volume by its number: the first is \"0\", the next one \"1\"",
+        );
+    }
+}
+
+fn volume_number(export: &Export) -> &str {
+    export.source.as_deref().unwrap_or(FIRST_VOLUME)
+}
+
+/// Whether this is how volumes of a store are named. One volume has one name.
+pub(super) fn is_volume_number(name: &str) -> bool {
+    name.parse::<u32>().is_ok_and(|number| number.to_string() == name)
+}
+
 fn check_overlap(policy: &Policy, index: usize, source: &Source, found: &mut Findings) {
     let export = &policy.exports[index];
     if export.read_only || matches!(source, Source::Memory) {
         return;
     }
+    let is_same_device = |other: &Export| match source {
+        Source::File { .. } | Source::Tiered(_) => true,
+        Source::Store(_) => volume_number(other) == volume_number(export),
+        _ => file_name(other) == file_name(export),
+    };
     let shares_bytes = |other: &&Export| {
         other.backend == export.backend
             && !other.read_only
-            && (matches!(source, Source::File { .. } | Source::Tiered(_))
-                || file_name(other) == file_name(export))
+            && is_same_device(other)
             && overlap(&range(other), &range(export))
     };
     if let Some(other) = policy.exports[..index].iter().find(shares_bytes) {

@@ -6,13 +6,14 @@
 //! the remedy. Nothing outside the policy is looked at: whether a file exists or a server answers
 //! shows when the gate starts.
 //!
-//! One file for each kind of item: `listeners`, `backends` (with groups), `volumes` (of tiers),
-//! `exports`, `tenants`, and `promises` over all of them; the bounds on memory are here.
+//! One file for each kind of item: `listeners`, `backends` (with groups), `stores`, `volumes` (of
+//! tiers), `exports`, `tenants`, and `promises` over all of them; the bounds on memory are here.
 
 mod backends;
 mod exports;
 mod listeners;
 mod promises;
+mod stores;
 mod tenants;
 mod volumes;
 

@@ -1,5 +1,6 @@
 //! Tiered volumes: tiers that are there, that nobody else writes to, and that can be compared.
 
+use super::exports::is_volume_number;
 use super::{Findings, Place, known};
 use crate::cost::CostModel;
 use crate::policy::disciplines::tier_discipline;
@@ -146,6 +147,13 @@ fn check_device(backend: &Backend, tier: &Tier, place: Place, found: &mut Findin
                 );
             }
         }
+        Source::Store(_) if !tier.device.is_empty() && !is_volume_number(&tier.device) => {
+            found.error(
+                place,
+                format!("tier {name:?} is a store, and {:?} no number of a volume", tier.device),
+                "name the volume by its number as its device, or leave it out for the first",
+            );
+        }
         Source::File { .. } | Source::Memory if !tier.device.is_empty() => found.error(
             place,
             format!("tier {name:?} has one device only, and names {:?}", tier.device),
@@ -154,7 +162,11 @@ fn check_device(backend: &Backend, tier: &Tier, place: Place, found: &mut Findin
         Source::Memory if tier.size_bytes.is_none() => {
             found.error(place, format!("tier {name:?} is memory without a size"), "set its size");
         }
-        Source::Upstream(_) | Source::File { .. } | Source::Memory | Source::Tiered(_) => {}
+        Source::Upstream(_)
+        | Source::File { .. }
+        | Source::Store(_)
+        | Source::Memory
+        | Source::Tiered(_) => {}
     }
     if tier.size_bytes == Some(0) {
         found.error(place, "a tier of no bytes", "set its size, or leave it out for all there is");

@@ -1,0 +1,479 @@
+//! A store on its worker, and its volumes as devices.
+//!
+//! ```text
+//! policy has it -> drives open -> recovery -> open, its own task runs -> closed with the gate
+//!       ^               |             |                    |
+//!       +--- pause -----+-- trouble --+                    +-> stopped: EIO until a restart
+//! ```
+//!
+//! A store that has stopped could not keep what it promises any more, so that nothing reopens it
+//! behind the operator's back: whoever was acknowledged a write must hear of it first.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use evenkeel_engine::policy;
+use evenkeel_store::{
+    Buffer, Drive, Durability, Halt, OpenError, OpenOptions, Store, StoreError, VolumeId,
+};
+use evenkeel_wire::nbd::proto::{Errno, Extent, TransmissionFlags};
+use tokio::sync::Notify;
+
+use super::Features;
+use crate::drive::DriveKind;
+use crate::store::{FileDrive, OpenDrive, open_drives, refuse_twice};
+
+/// Between two attempts to open a store, shorter at first.
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// How long another program may have a drive locked before that is told.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Extents in one answer about allocation.
+const EXTENTS_MAX: usize = 4096;
+
+/// Bytes that one answer about allocation covers at most: it must not keep others waiting.
+const EXTENTS_BYTES_MAX: u64 = 256 << 20;
+
+type FileStore = Store<Rc<FileDrive>>;
+
+/// The store of a backend.
+#[derive(Debug)]
+pub(crate) struct StoreHost {
+    name: String,
+    source: policy::Store,
+    drive_kind: DriveKind,
+    standing: RefCell<Standing>,
+    /// Told whenever `standing` changes.
+    news: Notify,
+    is_closing: Cell<bool>,
+}
+
+#[derive(Debug)]
+enum Standing {
+    /// It is being opened; with what stands in the way, if that is known.
+    Opening(Option<String>),
+    Open(Rc<FileStore>, Vec<Rc<FileDrive>>),
+    /// It has stopped for this reason.
+    Stopped(String),
+    Closed,
+}
+
+/// One volume of a store.
+#[derive(Debug)]
+pub(crate) struct StoreVolume {
+    host: Rc<StoreHost>,
+    volume: VolumeId,
+}
+
+/// What is asked of a volume.
+#[derive(Debug)]
+pub(crate) enum Request {
+    Read { length_bytes: usize },
+    Write { data: Buffer, durability: Durability },
+    WriteZeroes { length_bytes: u64, durability: Durability },
+    Trim { length_bytes: u64, durability: Durability },
+    Flush,
+}
+
+impl StoreHost {
+    /// A store that [`Self::keep`] opens.
+    pub(crate) fn new(name: &str, source: policy::Store, drive_kind: DriveKind) -> Rc<Self> {
+        Rc::new(Self {
+            name: name.to_owned(),
+            source,
+            drive_kind,
+            standing: RefCell::new(Standing::Opening(None)),
+            news: Notify::new(),
+            is_closing: Cell::new(false),
+        })
+    }
+
+    /// Opens the store, as often as that takes, and runs it until it stops.
+    pub(crate) async fn keep(self: Rc<Self>) {
+        let mut pause = PAUSE_MIN;
+        while !self.is_closing.get() {
+            match self.attempt().await {
+                Ok((store, drives)) => return self.run(store, drives).await,
+                Err(why) => {
+                    let is_news = !matches!(
+                        &*self.standing.borrow(),
+                        Standing::Opening(Some(known)) if *known == why
+                    );
+                    if is_news {
+                        tracing::warn!(store = self.name, why, "store not open");
+                    }
+                    self.stand(Standing::Opening(Some(why)));
+                }
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    async fn run(&self, store: Rc<FileStore>, drives: Vec<Rc<FileDrive>>) {
+        self.stand(Standing::Open(Rc::clone(&store), drives));
+        let halt = store.run().await;
+        match halt {
+            Halt::Closed => self.stand(Standing::Closed),
+            Halt::Drive(drive, error) => {
+                let troubles = self.drive_troubles();
+                let why = if troubles.is_empty() {
+                    format!("drive {drive} of the store: {error}")
+                } else {
+                    troubles.join("; ")
+                };
+                let why = format!(
+                    "the store has stopped, since it lost the last copy of something: {why}. \
+                     Mend the drive, then restart the gate: what was flushed is recovered"
+                );
+                tracing::error!(store = self.name, why, "store stopped");
+                self.stand(Standing::Stopped(why));
+            }
+        }
+    }
+
+    fn stand(&self, standing: Standing) {
+        self.standing.replace(standing);
+        self.news.notify_waiters();
+    }
+
+    async fn attempt(&self) -> Result<(Rc<FileStore>, Vec<Rc<FileDrive>>), String> {
+        let begin = Instant::now();
+        let drives = self.drives().await?;
+        let options = OpenOptions { allow_missing: self.source.degraded, ..OpenOptions::default() };
+        let store = Store::open(drives.clone(), options).await;
+        let store = store.map_err(|error| named(&error, &drives))?;
+        let ms = begin.elapsed().as_millis();
+        tracing::info!(store = self.name, ms, "open");
+        Ok((Rc::new(store), drives))
+    }
+
+    /// The drives, but for those that may be missing.
+    async fn drives(&self) -> Result<Vec<Rc<FileDrive>>, String> {
+        let how = OpenDrive {
+            direct: self.source.direct,
+            kind: self.drive_kind,
+            lock_patience: LOCK_PATIENCE,
+            ..OpenDrive::default()
+        };
+        let paths = &self.source.drives;
+        if !self.source.degraded {
+            let drives = open_drives(paths, &how).await.map_err(|error| error.to_string())?;
+            return Ok(drives.into_iter().map(Rc::new).collect());
+        }
+        refuse_twice(paths).map_err(|error| error.to_string())?;
+        let mut drives = Vec::new();
+        for path in paths {
+            match FileDrive::open(path, &how).await {
+                Ok(drive) => drives.push(Rc::new(drive)),
+                Err(error) if error.is_missing() => {
+                    tracing::warn!(store = self.name, %error, "going on without a drive");
+                }
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        Ok(drives)
+    }
+
+    /// Waits until the store is open or something is known to stand in the way.
+    ///
+    /// # Errors
+    /// What stands in the way.
+    pub(crate) async fn opened(&self) -> Result<(), String> {
+        loop {
+            let news = self.news.notified();
+            match &*self.standing.borrow() {
+                Standing::Open(..) => return Ok(()),
+                Standing::Opening(Some(why)) | Standing::Stopped(why) => return Err(why.clone()),
+                Standing::Closed => return Err("the gate is stopping".to_owned()),
+                Standing::Opening(None) => {}
+            }
+            news.await;
+        }
+    }
+
+    /// Makes everything durable and stops the store; nothing is left to recover.
+    pub(crate) async fn close(&self) {
+        self.is_closing.set(true);
+        let Some(store) = self.store() else { return };
+        if let Err(error) = store.close().await {
+            tracing::warn!(store = self.name, %error, "store not closed; the next start recovers it");
+        }
+        // The drives are let go only when nobody asks them any more.
+        self.stand(Standing::Closed);
+    }
+
+    fn store(&self) -> Option<Rc<FileStore>> {
+        match &*self.standing.borrow() {
+            Standing::Open(store, _) => Some(Rc::clone(store)),
+            _ => None,
+        }
+    }
+
+    /// Why it serves nobody, if it does not.
+    pub(crate) fn stopped_by(&self) -> Option<String> {
+        match &*self.standing.borrow() {
+            Standing::Open(..) => None,
+            Standing::Opening(Some(why)) | Standing::Stopped(why) => Some(why.clone()),
+            Standing::Opening(None) => Some("it is being recovered".to_owned()),
+            Standing::Closed => Some("it is closed".to_owned()),
+        }
+    }
+
+    /// What the operator should know of: why it serves nobody, or which drive it does without.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let troubles = self.drive_troubles();
+        self.stopped_by().or_else(|| (!troubles.is_empty()).then(|| troubles.join("; ")))
+    }
+
+    fn drive_troubles(&self) -> Vec<String> {
+        match &*self.standing.borrow() {
+            Standing::Open(_, drives) => {
+                drives.iter().filter_map(|drive| drive.trouble()).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// How often acknowledged writes may have been lost so far: what no flush had covered is in
+    /// doubt when the store stops, and it never goes on from there.
+    pub(crate) fn losses(&self) -> u64 {
+        u64::from(matches!(&*self.standing.borrow(), Standing::Stopped(_)))
+    }
+}
+
+/// The error, with the path of the drive that it counts.
+fn named(error: &OpenError, drives: &[Rc<FileDrive>]) -> String {
+    let position = match error {
+        OpenError::NotAMember { position, .. }
+        | OpenError::Foreign { position, .. }
+        | OpenError::Duplicate { position }
+        | OpenError::Unreadable { position, .. }
+        | OpenError::Shrunk { position } => Some(*position),
+        _ => None,
+    };
+    match position.and_then(|position| drives.get(position)) {
+        Some(drive) => format!("{}: {error}", drive.path().display()),
+        None => error.to_string(),
+    }
+}
+
+impl StoreVolume {
+    /// The volume of this number, whether or not there is one.
+    pub(crate) fn new(host: Rc<StoreHost>, number: u32) -> Rc<Self> {
+        Rc::new(Self { host, volume: VolumeId(number) })
+    }
+
+    pub(crate) fn host(&self) -> &StoreHost {
+        &self.host
+    }
+
+    /// What it can do; none if the store is not open, or has no such volume.
+    pub(crate) fn features(&self) -> Option<Features> {
+        let volumes = self.host.store()?.volumes();
+        let (_, size_bytes) = volumes.into_iter().find(|(volume, _)| *volume == self.volume)?;
+        let mut features = Features::local(size_bytes);
+        features.flags = features.flags | TransmissionFlags::SEND_FAST_ZERO;
+        Some(features)
+    }
+
+    /// What to say to who asks for a volume that is not there.
+    pub(crate) fn missing(&self) -> String {
+        let volumes = self.host.store().map_or_else(Vec::new, |store| store.volumes());
+        let numbers: Vec<_> = volumes.iter().map(|(volume, _)| volume.0.to_string()).collect();
+        format!("the store has no volume {}, but {}", self.volume.0, numbers.join(", "))
+    }
+
+    /// Does what is asked; a read brings its data.
+    pub(crate) async fn perform(
+        &self,
+        offset_bytes: u64,
+        request: Request,
+    ) -> Result<Option<Buffer>, Errno> {
+        let store = self.host.store().ok_or(Errno::Io)?;
+        let volume = self.volume;
+        let outcome = match request {
+            Request::Read { length_bytes } => {
+                store.read(volume, offset_bytes, length_bytes).await.map(Some)
+            }
+            Request::Write { data, durability } => {
+                store.write(volume, offset_bytes, data, durability).await.map(|()| None)
+            }
+            Request::WriteZeroes { length_bytes, durability } => {
+                let done = store.write_zeroes(volume, offset_bytes, length_bytes, durability);
+                done.await.map(|()| None)
+            }
+            Request::Trim { length_bytes, durability } => {
+                let done = trim(&store, volume, (offset_bytes, length_bytes), durability);
+                done.await.map(|()| None)
+            }
+            Request::Flush => store.flush().await.map(|()| None),
+        };
+        outcome.map_err(|error| errno_of(&self.host.name, error))
+    }
+
+    /// Which parts of a range are mapped; it may stop short of the end.
+    pub(crate) fn extents(&self, offset: u64, length: u64) -> Result<Vec<Extent>, Errno> {
+        let store = self.host.store().ok_or(Errno::Io)?;
+        let length = length.min(EXTENTS_BYTES_MAX);
+        let runs = store.extents(self.volume, offset, length, EXTENTS_MAX);
+        let runs = runs.map_err(|error| errno_of(&self.host.name, error))?;
+        let extent = |(length, is_mapped)| {
+            let flags = if is_mapped { 0 } else { Extent::HOLE | Extent::ZERO };
+            Extent { length, flags }
+        };
+        Ok(runs.into_iter().map(extent).collect())
+    }
+}
+
+/// Gives whole blocks back. A trim is advice: what it covers of other blocks stays.
+async fn trim<D: Drive>(
+    store: &Store<D>,
+    volume: VolumeId,
+    (offset_bytes, length_bytes): (u64, u64),
+    durability: Durability,
+) -> Result<(), StoreError> {
+    let block_bytes = evenkeel_store::BLOCK_BYTES as u64;
+    let start = offset_bytes.next_multiple_of(block_bytes);
+    let end = offset_bytes + length_bytes;
+    let end = end - end % block_bytes;
+    if start < end {
+        return store.write_zeroes(volume, start, end - start, durability).await;
+    }
+    match durability {
+        Durability::Volatile => Ok(()),
+        Durability::Durable => store.flush().await,
+    }
+}
+
+fn errno_of(store: &str, error: StoreError) -> Errno {
+    match error {
+        StoreError::OutOfRange { .. } => Errno::Invalid,
+        // Why it has stopped is told once, when it does.
+        StoreError::Halted(_) => Errno::Io,
+        StoreError::Unreadable { .. } | StoreError::UnknownVolume(_) => {
+            tracing::warn!(store, %error, "request failed");
+            Errno::Io
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use evenkeel_store::{CreateOptions, create};
+    use tokio::task::spawn_local;
+
+    use super::*;
+    use crate::store::{block_on, fresh_uuid};
+
+    async fn make(paths: &[PathBuf], copies: u8) {
+        let how = OpenDrive { create_bytes: Some(16 << 20), ..OpenDrive::default() };
+        let drives = open_drives(paths, &how).await.unwrap();
+        let options = CreateOptions {
+            store: fresh_uuid().unwrap(),
+            drives: drives.iter().map(|_| fresh_uuid().unwrap()).collect(),
+            copies,
+            segment_bytes: 1 << 20,
+            over_provisioning_percent: 25,
+            volume_bytes: vec![2 << 20, 1 << 20],
+        };
+        create(&drives, &options).await.unwrap();
+    }
+
+    fn host(paths: &[PathBuf], degraded: bool) -> Rc<StoreHost> {
+        let source = policy::Store { drives: paths.to_vec(), direct: true, degraded };
+        let host = StoreHost::new("log", source, DriveKind::Best);
+        spawn_local(Rc::clone(&host).keep());
+        host
+    }
+
+    fn paths(folder: &tempfile::TempDir) -> Vec<PathBuf> {
+        ["a", "b"].map(|name| folder.path().join(name)).into()
+    }
+
+    #[test]
+    fn a_volume_reads_what_was_written_before_the_gate_stopped() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = paths(&folder);
+        block_on(async {
+            make(&paths, 1).await;
+            let first = host(&paths, false);
+            first.opened().await.unwrap();
+            let volume = StoreVolume::new(Rc::clone(&first), 1);
+            assert_eq!(volume.features().unwrap().size_bytes, 1 << 20);
+            let data = Buffer::copy_of(b"not even a sector");
+            let write = Request::Write { data, durability: Durability::Volatile };
+            volume.perform(4095, write).await.unwrap();
+            let hole = Extent::HOLE | Extent::ZERO;
+            let expected = [(8192, 0), ((1 << 20) - 8192, hole)];
+            let expected = expected.map(|(length, flags)| Extent { length, flags });
+            assert_eq!(volume.extents(0, 1 << 20).unwrap(), expected);
+            let zeroes = Request::Trim { length_bytes: 8191, durability: Durability::Durable };
+            volume.perform(1, zeroes).await.unwrap();
+            first.close().await;
+            assert!(volume.perform(0, Request::Flush).await.is_err());
+            drop((first, volume));
+
+            let again = host(&paths, false);
+            again.opened().await.unwrap();
+            let volume = StoreVolume::new(Rc::clone(&again), 1);
+            let read = volume.perform(4094, Request::Read { length_bytes: 3 }).await.unwrap();
+            assert_eq!(*read.unwrap(), *b"\0n\0", "a trim gives back whole blocks alone");
+            let third = StoreVolume::new(Rc::clone(&again), 2);
+            assert!(third.features().is_none());
+            assert_eq!(third.missing(), "the store has no volume 2, but 0, 1");
+            again.close().await;
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn a_store_that_is_not_there_says_which_drive_and_comes_when_it_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = paths(&folder);
+        block_on(async {
+            let host = host(&paths, false);
+            let why = host.opened().await.unwrap_err();
+            assert!(why.contains("/a") && why.contains("make the store"), "{why}");
+            std::fs::File::create(&paths[0]).unwrap().set_len(1 << 20).unwrap();
+            std::fs::File::create(&paths[1]).unwrap().set_len(1 << 20).unwrap();
+            while host.trouble().unwrap() == why {
+                tokio::time::sleep(PAUSE_MIN).await;
+            }
+            let why = host.opened().await.unwrap_err();
+            assert!(why.contains("/a") && why.contains("no superblock"), "{why}");
+            for path in &paths {
+                std::fs::remove_file(path).unwrap();
+            }
+            make(&paths, 1).await;
+            while host.opened().await.is_err() {
+                tokio::time::sleep(PAUSE_MIN).await;
+            }
+            host.close().await;
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn a_mirror_starts_without_a_drive_if_it_may() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = paths(&folder);
+        block_on(async {
+            make(&paths, 2).await;
+            std::fs::remove_file(&paths[1]).unwrap();
+            let strict = host(&paths, false);
+            let why = strict.opened().await.unwrap_err();
+            assert!(why.contains("/b"), "{why}");
+            strict.close().await;
+            let lenient = host(&paths, true);
+            lenient.opened().await.unwrap();
+            lenient.close().await;
+        })
+        .unwrap();
+    }
+}
