@@ -198,7 +198,6 @@ fn what_contradicts_itself_is_refused_with_a_remedy() {
         ("[[backend]]\nname = \"b\"\nfile = \"x\"\ndegraded = true\n", "needs a `store`"),
         ("[[backend]]\nname = \"b\"\nstore = \"x\"\n", "expected a list"),
         ("[[backend]]\nname = \"b\"\nstore = [\"\"]\n", "this path is empty"),
-        ("[[backend]]\nname = \"b\"\nstore = [\"x\", \"x\"]\n", "named twice"),
         ("[[backend]]\nname = \"b\"\nupstream = \"nbds://a\"\n", "no authority to trust"),
         ("[[backend]]\nname = \"b\"\nupstream = \"nbd://a/x\"\n", "it names an export"),
         ("[[group]]\nname = \"g\"\nbackends = [\"m\"]\nmin_share = 0.5\n", "needs hybrid sharing"),

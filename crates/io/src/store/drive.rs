@@ -18,9 +18,6 @@ use crate::drive::Action;
 /// How long a drive may owe an answer. The kernel's own patience with a disk is half of it.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// So many failures with no success between them mean that nothing is left of the drive.
-const FAILURES_MAX: u32 = 32;
-
 /// A file or block device as a [`Drive`], on the runtime of the thread that opened it. It is locked
 /// against every other program that asks, until it is dropped.
 #[derive(Debug)]
@@ -31,8 +28,6 @@ pub struct FileDrive {
     /// Whether room that is not needed is given back.
     discards: Cell<bool>,
     calls: Rc<Calls>,
-    /// Failures since something last succeeded.
-    failures: Cell<u32>,
     /// The first write or flush that failed: a store does without the drive from then on.
     trouble: RefCell<Option<String>>,
 }
@@ -53,7 +48,6 @@ impl FileDrive {
             is_direct: opened.is_direct,
             discards: Cell::new(opened.is_sparse),
             calls,
-            failures: Cell::new(0),
             trouble: RefCell::default(),
         })
     }
@@ -83,27 +77,24 @@ impl FileDrive {
         let what = action.name();
         match self.calls.perform(offset_bytes, action).await {
             Err(Gone) => Err(Fault::Gone),
-            Ok((Ok(()), action)) => {
-                self.failures.set(0);
-                Ok(action)
+            Ok((Ok(()), action)) => Ok(action),
+            Ok((Err(error), Action::Zero { .. })) if is_unsupported(&error) => {
+                Err(Fault::Unsupported(error))
             }
-            Ok((Err(error), _)) => Err(self.failed(what, offset_bytes, error)),
+            Ok((Err(error), _)) => Err(self.failed(what, offset_bytes, &error)),
         }
     }
 
-    fn failed(&self, what: &str, offset_bytes: u64, error: io::Error) -> Fault {
-        if is_unsupported(&error) {
-            return Fault::Unsupported(error);
-        }
+    /// However many places cannot be read, the others may be: only a drive that says that it is not
+    /// there is given up. One that fails a write or a flush, its store does without.
+    fn failed(&self, what: &str, offset_bytes: u64, error: &io::Error) -> Fault {
         let path = self.path.display();
-        let failures = self.failures.get() + 1;
-        self.failures.set(failures);
         tracing::warn!(%path, what, offset_bytes, %error, "drive error");
-        if what != "read" {
+        if matches!(what, "write" | "flush") {
             self.trouble.borrow_mut().get_or_insert_with(|| format!("{what}: {error}"));
         }
-        if is_absent(&error) || failures >= FAILURES_MAX {
-            tracing::error!(%path, failures, "the drive is given up until it is opened anew");
+        if is_absent(error) {
+            tracing::error!(%path, "the drive is given up until it is opened anew");
             self.calls.give_up();
             return Fault::Gone;
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use evenkeel_core::id::ServerId;
 use evenkeel_engine::Target as Holder;
-use evenkeel_engine::policy::{Backend, Source};
+use evenkeel_engine::policy::{Backend, FIRST_VOLUME, Source};
 use evenkeel_wire::nbd::check::Promise;
 use evenkeel_wire::nbd::proto::{BlockSize, TransmissionFlags};
 use evenkeel_wire::nbd::server::{ExportInfo, Refusal};
@@ -199,8 +199,8 @@ impl Worker {
             }
             Source::Store(_) => {
                 let host = self.store(backend).expect("it is one");
-                // The policy was checked; only names that clients make up are not.
-                let number = wanted.name.parse().map_err(|_| io::ErrorKind::NotFound)?;
+                let name = if wanted.name.is_empty() { FIRST_VOLUME } else { wanted.name };
+                let number = name.parse().map_err(|_| io::ErrorKind::NotFound)?;
                 Medium::Store(StoreVolume::new(host, number))
             }
             Source::Tiered(_) => return Err(io::Error::other("a volume is no device")),
