@@ -56,6 +56,9 @@ fn a_gate_killed_under_fio_on_its_store_loses_nothing() {
     let (mut killed, mut slowest) = (0, Duration::ZERO);
     while killed < kills {
         let mut fio = Process::start(before.path(), "fio", &arguments);
+        // A gate that is dead at that moment would be refused, not waited for.
+        let is_served = || front.status()["connections"]["open"] != 0;
+        wait_for("fio to connect", || is_served().then_some(()));
         while killed < kills && fio.ended().is_none() {
             std::thread::sleep(Duration::from_millis(500 + 70 * u64::from(killed % 7)));
             let start = Instant::now();
