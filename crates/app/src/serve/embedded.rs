@@ -1,8 +1,8 @@
 //! The store of `evenkeel serve` without a file: three files in the data folder, made at the first
 //! start.
 //!
-//! All three are on one disk, where a mirror would save from little and cost half of the speed: they
-//! have one copy of everything. They are sparse, and take the room of what is written.
+//! All three are on one disk, where a mirror would save from little and cost half of the speed:
+//! they have one copy of everything. They are sparse, and take the room of what is written.
 
 use std::fs;
 use std::io;
@@ -99,7 +99,8 @@ pub(super) fn refuse_old_disks(data: &Path) -> anyhow::Result<()> {
     }
     anyhow::bail!(
         "{} has disks of an earlier version, but {} is not there to say how they are served; \
-         bring it back (a backend with `directory = \"disks\"`), or give another folder with `--data`",
+         bring it back (a backend with `directory = \"disks\"`), or give another folder with \
+         `--data`",
         disks.display(),
         data.join("policy.toml").display(),
     )

@@ -200,7 +200,7 @@ impl StoreHost {
         self.is_closing.set(true);
         let Some(store) = self.store() else { return };
         if let Err(error) = store.close().await {
-            tracing::warn!(store = self.name, %error, "store not closed; the next start recovers it");
+            tracing::warn!(store = self.name, %error, "not closed; the next start recovers it");
         }
         // The drives are let go only when nobody asks them any more.
         self.stand(Standing::Closed);

@@ -36,8 +36,8 @@ pub(super) fn check(policy: &Policy, index: usize, store: &Store, found: &mut Fi
                 place,
                 Place::Backend { index: other, field: "source" },
                 format!("backend {:?} stands on drive {} too", backend.name, drive.display()),
-                "give the store drives of its own; volumes of one store are exports of one backend, \
-                 which name them by `source`",
+                "give the store drives of its own; volumes of one store are exports of one \
+                 backend, which name them by `source`",
             );
         }
     }
