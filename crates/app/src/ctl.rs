@@ -1,5 +1,7 @@
 //! `evenkeel ctl`: asks and changes a running gate over its control socket.
 
+mod tables;
+
 use std::future::Future;
 use std::path::PathBuf;
 
@@ -13,8 +15,7 @@ use crate::control::change::{
 };
 use crate::control::client::{Client, ControlArgs, segment};
 use crate::exit::Exit;
-use crate::status::{Promise, Status};
-use crate::{human, terminal, units};
+use crate::terminal;
 
 /// Arguments of `evenkeel ctl`.
 #[derive(Debug, clap::Args)]
@@ -295,158 +296,7 @@ async fn status(client: &Client, json: bool) -> anyhow::Result<()> {
         return terminal::json(&client.get::<Value>("/v1/status").await?);
     }
     let status = client.get("/v1/status").await?;
-    Ok(terminal::data(&tables(&status))?)
-}
-
-/// The document as tables for people.
-fn tables(status: &Status) -> String {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "for people")]
-    let uptime = Span::from_secs(status.uptime_seconds as u64);
-    let mut text = format!(
-        "evenkeel {}, mode {}, up {}, {} connections, {} of {} held\n",
-        status.version,
-        status.mode,
-        human::duration(uptime),
-        status.connections.open,
-        human::size(status.memory.bytes as f64),
-        human::size(status.memory.bound_bytes as f64),
-    );
-    for domain in &status.domains {
-        text += &format!("\n{}, queued by {}\n", domain.name, disciplines(&domain.servers));
-        text += &tenant_table(&domain.tenants);
-        text += &promise_table(&domain.tenants);
-        if let Some(volume) = &domain.volume {
-            text += &format!("\n{}", volume_table(volume));
-        }
-        if !domain.interference.is_empty() {
-            text.push('\n');
-        }
-        for pair in domain.interference.iter().take(5) {
-            let waited = human::duration(seconds(pair.waited_seconds));
-            text += &format!("{} waited {waited} behind {}\n", pair.victim, pair.culprit);
-        }
-    }
-    text.push('\n');
-    text += &backend_table(status);
-    text
-}
-
-fn tenant_table(tenants: &[crate::status::Tenant]) -> String {
-    let header = [
-        "TENANT",
-        "SHARE",
-        "REQUESTS",
-        "DELIVERED",
-        "ENTITLED",
-        "GOT",
-        "ATTAINABLE",
-        "QUEUE P50",
-        "P99",
-        "DEVICE P50",
-        "P99",
-        "THROTTLED",
-        "ERRORS",
-    ];
-    let rows: Vec<_> = tenants
-        .iter()
-        .map(|tenant| {
-            let window = tenant.window;
-            let (queue, device) = (&tenant.queue_time, &tenant.device_time);
-            vec![
-                tenant.name.clone(),
-                tenant.share.to_string(),
-                human::count(tenant.delivered.requests as f64),
-                human::size(tenant.delivered.bytes as f64),
-                human::percent(window.entitled),
-                human::percent(window.delivered),
-                human::percent(window.attainable),
-                time(queue.p50_seconds),
-                time(queue.p99_seconds),
-                time(device.p50_seconds),
-                time(device.p99_seconds),
-                time(Some(tenant.throttled_seconds)),
-                tenant.failed_requests.to_string(),
-            ]
-        })
-        .collect();
-    terminal::table(&header, &rows)
-}
-
-fn volume_table(volume: &crate::status::Volume) -> String {
-    let all: u64 = volume.tiers.iter().flat_map(|tier| tier.units.values()).sum();
-    let rows = volume.tiers.iter().map(|tier| {
-        let units: u64 = tier.units.values().sum();
-        vec![
-            tier.backend.clone(),
-            tier.slots.to_string(),
-            tier.used_slots.to_string(),
-            human::percent(if all == 0 { 0.0 } else { units as f64 / all as f64 }),
-        ]
-    });
-    let table =
-        terminal::table(&["TIER", "EXTENTS", "USED", "REQUESTS"], &rows.collect::<Vec<_>>());
-    let moves = &volume.moves;
-    let copied = human::size(moves.copied_bytes as f64);
-    let stopped = moves.stopped.as_ref().map(|why| format!("moving has stopped: {why}\n"));
-    format!(
-        "{table}{} moves, {copied} copied, {} given up, {} failed\n{}",
-        moves.done,
-        moves.given_up,
-        moves.failed,
-        stopped.unwrap_or_default()
-    )
-}
-
-/// The disciplines of a domain's servers, each once.
-fn disciplines(servers: &[crate::status::Server]) -> String {
-    let mut words: Vec<&str> = servers.iter().map(|server| server.discipline.as_str()).collect();
-    words.sort_unstable();
-    words.dedup();
-    words.join(" and ")
-}
-
-/// What tenants are promised beside their shares; nothing if none is promised anything.
-fn promise_table(tenants: &[crate::status::Tenant]) -> String {
-    let promised = tenants.iter().filter(|tenant| tenant.promise != Promise::default());
-    let rows: Vec<_> = promised
-        .map(|tenant| {
-            let Promise { floor_iops, floor_bytes_per_second, latency_goal_seconds } =
-                tenant.promise;
-            let floors = units::amounts(floor_bytes_per_second, floor_iops);
-            let floors: Vec<String> = floors.into_iter().map(units::print_rate).collect();
-            let floor = if floors.is_empty() { "-".to_owned() } else { floors.join(", ") };
-            let p99 = time(tenant.total_time.p99_seconds);
-            vec![tenant.name.clone(), floor, time(latency_goal_seconds), p99]
-        })
-        .collect();
-    if rows.is_empty() {
-        return String::new();
-    }
-    format!("\n{}", terminal::table(&["TENANT", "FLOOR", "GOAL", "TOTAL P99"], &rows))
-}
-
-fn backend_table(status: &Status) -> String {
-    let header = ["BACKEND", "STATE", "RECONNECTS", "REPLAYED", "LOST", "<WHERE"];
-    let rows: Vec<_> = status
-        .backends
-        .iter()
-        .map(|backend| {
-            let trouble = backend.trouble.as_ref().map(|why| format!(" ({why})"));
-            vec![
-                backend.name.clone(),
-                if backend.up { "up" } else { "down" }.to_owned(),
-                backend.reconnects.to_string(),
-                backend.replayed_requests.to_string(),
-                backend.not_replayed_requests.to_string(),
-                format!("{}{}", backend.source, trouble.unwrap_or_default()),
-            ]
-        })
-        .collect();
-    terminal::table(&header, &rows)
-}
-
-fn time(in_seconds: Option<f64>) -> String {
-    human::duration(seconds(in_seconds.unwrap_or(0.0)))
+    Ok(terminal::data(&tables::of(&status))?)
 }
 
 /// A duration out of a document.
@@ -458,14 +308,6 @@ pub(crate) fn seconds(seconds: f64) -> Span {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::Detail;
-    use crate::testing::{sample_policy, sample_report};
-
-    #[test]
-    fn the_tables_are_stable() {
-        let status = Status::new(&sample_report(), &sample_policy(), Detail::Quantiles);
-        terminal::assert_document("crates/app/testdata/status.txt", &tables(&status));
-    }
 
     #[test]
     fn matches_are_written_as_kind_and_pattern() {

@@ -5,6 +5,7 @@
 //! in seconds. Queue time and device time are apart: the first is the gate's doing, the second the
 //! storage's.
 
+mod allocation;
 mod promise;
 mod volume;
 
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::mode_name;
 use crate::version;
+pub use allocation::{Allocation, Given, TierUse};
 pub use promise::Promise;
 pub use volume::{Moves, Tier, Volume};
 
@@ -96,6 +98,9 @@ pub struct Domain {
     /// The tiered volume that the servers are the tiers of, if they are and it is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume: Option<Volume>,
+    /// Who gets how much of the tiers, if their requests are ordered together and any came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocation: Option<Allocation>,
     /// Who waited because of whom, most first.
     pub interference: Vec<Interference>,
     /// Wait of pairs that are not listed.
@@ -323,6 +328,7 @@ fn domain(domain: &DomainReport, policy: &Policy, detail: Detail) -> Domain {
         tenants: domain.tenants.iter().map(|one| tenant(one, policy, detail)).collect(),
         servers: domain.servers.iter().map(|one| server(one, policy)).collect(),
         volume: volume::volume(domain),
+        allocation: allocation::allocation(domain),
         interference: interference.collect(),
         interference_other_seconds: domain.interference_other.as_secs_f64(),
     }

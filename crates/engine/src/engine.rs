@@ -20,7 +20,7 @@ use crate::attribution::{PairTable, TICK};
 use crate::lane::{self, Lane};
 use crate::placement::{Direct, Piece};
 use crate::policy::{Domain, Sharing, TierPlan};
-use crate::report::{DomainReport, TenantReport};
+use crate::report::{AllocationReport, DomainReport, TenantReport};
 use crate::requests::{RequestTable, Status};
 use crate::shares::Shares;
 use crate::tiers::{Admission, Serving, Step, Volume};
@@ -132,10 +132,16 @@ impl Engine {
                 .collect(),
             servers: self.lanes.iter().map(|lane| lane.report(now)).collect(),
             volume: self.volume.as_ref().map(|volume| volume.report()),
-            allocation: self.lanes.iter().find_map(Lane::allocation),
+            allocation: self.allocation(),
             interference,
             interference_other,
         }
+    }
+
+    /// Who gets how much of the tiers, if one dispatcher orders the requests for all of them.
+    fn allocation(&self) -> Option<AllocationReport> {
+        let plan = self.plan.as_ref()?;
+        self.lanes.iter().find_map(|lane| lane.allocation(&plan.servers))
     }
 
     fn report_of(&self, now: Nanos, tenant: TenantId, account: &Account) -> TenantReport {

@@ -13,7 +13,7 @@
 //! Servers that are ordered together get new schedulers together: all are drained first, and what
 //! was queued is enqueued server by server when all have been replaced.
 
-use evenkeel_core::id::TenantId;
+use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::sched::tiered::TieredLane;
 use evenkeel_core::sched::{Next, Scheduler, Share};
 use evenkeel_core::ticket::{Cost, Ticket};
@@ -223,9 +223,10 @@ impl Lane {
     }
 
     /// What the dispatcher over this server and others last gave everybody.
-    pub(crate) fn allocation(&self) -> Option<AllocationReport> {
+    pub(crate) fn allocation(&self, servers: &[ServerId]) -> Option<AllocationReport> {
         let dispatcher = self.dispatcher.as_ref()?;
-        Some(AllocationReport { last: dispatcher.status()?, counters: dispatcher.counters() })
+        let (last, counters) = (dispatcher.status()?, dispatcher.counters());
+        Some(AllocationReport { servers: servers.to_vec(), last, counters })
     }
 
     fn is_new_order(&self, mode: Mode, order: &Order) -> bool {

@@ -4,7 +4,7 @@
 //! snapshots), except where a window is part of the meaning.
 
 use evenkeel_core::histogram::Histogram;
-use evenkeel_core::id::TenantId;
+use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::sched::tiered;
 use evenkeel_core::time::{Nanos, Span};
 
@@ -32,6 +32,8 @@ pub struct DomainReport {
 /// Who gets how much of several tiers, and why.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AllocationReport {
+    /// The servers that are its devices, in their order.
+    pub servers: Vec<ServerId>,
     /// The last solve.
     pub last: tiered::Status,
     /// What happened how often.

@@ -385,7 +385,8 @@ impl Opening {
     /// read by itself: the last one written may be unreadable after a power cut.
     fn take_journal(&mut self, start: u64, length: u64, blocks: Option<&[Block]>) {
         if blocks.is_none() && length > BLOCK_BYTES {
-            for offset in offsets(start).take((length / BLOCK_BYTES) as usize).rev() {
+            for index in (0..length / BLOCK_BYTES).rev() {
+                let offset = start + index * BLOCK_BYTES;
                 self.tasks.push_front(Task::ReadJournal { offset, length: BLOCK_BYTES });
             }
             return;
@@ -529,6 +530,6 @@ impl<'a> Answer<'a> {
 }
 
 /// Where blocks lie that follow each other.
-fn offsets(start: u64) -> impl DoubleEndedIterator<Item = u64> + ExactSizeIterator {
-    (0..u32::MAX).map(move |index| start + u64::from(index) * BLOCK_BYTES)
+fn offsets(start: u64) -> impl Iterator<Item = u64> {
+    (0..).map(move |index: u64| start + index * BLOCK_BYTES)
 }

@@ -257,6 +257,15 @@ fn without_a_whole_map_there_is_no_volume() {
     assert!(tiers.refusal().starts_with("tier \"memory\": neither copy of the map is whole"));
 }
 
+/// What cannot be read together is read block by block, from the first one on.
+#[test]
+fn an_unreadable_block_of_the_journal_is_read_around() {
+    let mut tiers = Tiers::used();
+    let size_bytes = tiers.open().unwrap().size_bytes();
+    tiers.devices[2].unreadable.push(9);
+    assert_eq!(tiers.open().unwrap().size_bytes(), size_bytes);
+}
+
 /// An engine that serves the volume and moves nothing.
 fn engine(volume: Volume) -> Engine {
     let domain = Domain {

@@ -1,0 +1,244 @@
+//! The status of a gate as tables for people.
+
+use evenkeel_core::time::Span;
+
+use super::seconds;
+use crate::status::{Allocation, Promise, Status};
+use crate::{human, terminal, units};
+
+/// The document.
+pub(super) fn of(status: &Status) -> String {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "for people")]
+    let uptime = Span::from_secs(status.uptime_seconds as u64);
+    let mut text = format!(
+        "evenkeel {}, mode {}, up {}, {} connections, {} of {} held\n",
+        status.version,
+        status.mode,
+        human::duration(uptime),
+        status.connections.open,
+        human::size(status.memory.bytes as f64),
+        human::size(status.memory.bound_bytes as f64),
+    );
+    for domain in &status.domains {
+        text += &format!("\n{}, queued by {}\n", domain.name, disciplines(&domain.servers));
+        text += &tenant_table(&domain.tenants);
+        text += &promise_table(&domain.tenants);
+        if let Some(volume) = &domain.volume {
+            text += &format!("\n{}", volume_table(volume));
+        }
+        if let Some(allocation) = &domain.allocation {
+            text += &format!("\n{}", allocation_table(allocation));
+        }
+        if !domain.interference.is_empty() {
+            text.push('\n');
+        }
+        for pair in domain.interference.iter().take(5) {
+            let waited = human::duration(seconds(pair.waited_seconds));
+            text += &format!("{} waited {waited} behind {}\n", pair.victim, pair.culprit);
+        }
+    }
+    text.push('\n');
+    text += &backend_table(status);
+    text
+}
+
+fn tenant_table(tenants: &[crate::status::Tenant]) -> String {
+    let header = [
+        "TENANT",
+        "SHARE",
+        "REQUESTS",
+        "DELIVERED",
+        "ENTITLED",
+        "GOT",
+        "ATTAINABLE",
+        "QUEUE P50",
+        "P99",
+        "DEVICE P50",
+        "P99",
+        "THROTTLED",
+        "ERRORS",
+    ];
+    let rows: Vec<_> = tenants
+        .iter()
+        .map(|tenant| {
+            let window = tenant.window;
+            let (queue, device) = (&tenant.queue_time, &tenant.device_time);
+            vec![
+                tenant.name.clone(),
+                tenant.share.to_string(),
+                human::count(tenant.delivered.requests as f64),
+                human::size(tenant.delivered.bytes as f64),
+                human::percent(window.entitled),
+                human::percent(window.delivered),
+                human::percent(window.attainable),
+                time(queue.p50_seconds),
+                time(queue.p99_seconds),
+                time(device.p50_seconds),
+                time(device.p99_seconds),
+                time(Some(tenant.throttled_seconds)),
+                tenant.failed_requests.to_string(),
+            ]
+        })
+        .collect();
+    terminal::table(&header, &rows)
+}
+
+fn volume_table(volume: &crate::status::Volume) -> String {
+    let all: u64 = volume.tiers.iter().flat_map(|tier| tier.units.values()).sum();
+    let rows = volume.tiers.iter().map(|tier| {
+        let units: u64 = tier.units.values().sum();
+        vec![
+            tier.backend.clone(),
+            tier.slots.to_string(),
+            tier.used_slots.to_string(),
+            human::percent(if all == 0 { 0.0 } else { units as f64 / all as f64 }),
+        ]
+    });
+    let table =
+        terminal::table(&["TIER", "EXTENTS", "USED", "REQUESTS"], &rows.collect::<Vec<_>>());
+    let moves = &volume.moves;
+    let copied = human::size(moves.copied_bytes as f64);
+    let stopped = moves.stopped.as_ref().map(|why| format!("moving has stopped: {why}\n"));
+    format!(
+        "{table}{} moves, {copied} copied, {} given up, {} failed\n{}",
+        moves.done,
+        moves.given_up,
+        moves.failed,
+        stopped.unwrap_or_default()
+    )
+}
+
+/// Who gets how much of the tiers, and why.
+fn allocation_table(allocation: &Allocation) -> String {
+    let rate = |iops: f64| format!("{} /s", human::count(iops));
+    let rows = allocation.tenants.iter().map(|given| {
+        vec![
+            given.tenant.clone(),
+            given.bound_by.clone(),
+            rate(given.fair_share_iops),
+            rate(given.given_iops),
+            rate(given.drf_iops),
+            given.held_by.clone(),
+        ]
+    });
+    let header = ["TENANT", "<BOUND BY", "FAIR SHARE", "GIVEN", "BY DRF", "<HELD BY"];
+    let mut text = terminal::table(&header, &rows.collect::<Vec<_>>());
+    for tier in &allocation.tiers {
+        let [used, drf] = [tier.utilisation, tier.drf_utilisation].map(human::percent);
+        text += &format!("{}: {used} used, {drf} by DRF\n", tier.backend);
+    }
+    let binding = allocation.binding.iter().map(|row| format!("{row}\n"));
+    text += &binding.collect::<String>();
+    if allocation.floors_kept < 1.0 {
+        let kept = human::percent(allocation.floors_kept);
+        text += &format!("the floors do not fit: each tenant keeps {kept} of its own\n");
+    }
+    if let Some(why) = &allocation.fallback {
+        text += &format!("DRF has taken over: {why}\n");
+    }
+    text
+}
+
+/// The disciplines of a domain's servers, each once.
+fn disciplines(servers: &[crate::status::Server]) -> String {
+    let mut words: Vec<&str> = servers.iter().map(|server| server.discipline.as_str()).collect();
+    words.sort_unstable();
+    words.dedup();
+    words.join(" and ")
+}
+
+/// What tenants are promised beside their shares; nothing if none is promised anything.
+fn promise_table(tenants: &[crate::status::Tenant]) -> String {
+    let promised = tenants.iter().filter(|tenant| tenant.promise != Promise::default());
+    let rows: Vec<_> = promised
+        .map(|tenant| {
+            let Promise { floor_iops, floor_bytes_per_second, latency_goal_seconds } =
+                tenant.promise;
+            let floors = units::amounts(floor_bytes_per_second, floor_iops);
+            let floors: Vec<String> = floors.into_iter().map(units::print_rate).collect();
+            let floor = if floors.is_empty() { "-".to_owned() } else { floors.join(", ") };
+            let p99 = time(tenant.total_time.p99_seconds);
+            vec![tenant.name.clone(), floor, time(latency_goal_seconds), p99]
+        })
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    format!("\n{}", terminal::table(&["TENANT", "FLOOR", "GOAL", "TOTAL P99"], &rows))
+}
+
+fn backend_table(status: &Status) -> String {
+    let header = ["BACKEND", "STATE", "RECONNECTS", "REPLAYED", "LOST", "<WHERE"];
+    let rows: Vec<_> = status
+        .backends
+        .iter()
+        .map(|backend| {
+            let trouble = backend.trouble.as_ref().map(|why| format!(" ({why})"));
+            vec![
+                backend.name.clone(),
+                if backend.up { "up" } else { "down" }.to_owned(),
+                backend.reconnects.to_string(),
+                backend.replayed_requests.to_string(),
+                backend.not_replayed_requests.to_string(),
+                format!("{}{}", backend.source, trouble.unwrap_or_default()),
+            ]
+        })
+        .collect();
+    terminal::table(&header, &rows)
+}
+
+fn time(in_seconds: Option<f64>) -> String {
+    human::duration(seconds(in_seconds.unwrap_or(0.0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::{Detail, Given, TierUse};
+    use crate::testing::{sample_policy, sample_report};
+
+    #[test]
+    fn the_tables_are_stable() {
+        let status = Status::new(&sample_report(), &sample_policy(), Detail::Quantiles);
+        terminal::assert_document("crates/app/testdata/status.txt", &of(&status));
+    }
+
+    #[test]
+    fn an_allocation_tells_who_is_bound_by_what() {
+        let given = |tenant: &str, bound_by: &str, [fair, given, drf]: [f64; 3]| Given {
+            tenant: tenant.to_owned(),
+            bound_by: bound_by.to_owned(),
+            fair_share_iops: fair,
+            given_iops: given,
+            drf_iops: drf,
+            held_by: "level".to_owned(),
+        };
+        let tier = |backend: &str, utilisation, drf_utilisation| TierUse {
+            backend: backend.to_owned(),
+            utilisation,
+            drf_utilisation,
+            level: Some(1.0),
+        };
+        let allocation = Allocation {
+            tiers: vec![tier("hdd", 1.0, 1.0), tier("ssd", 1.0, 0.68)],
+            tenants: vec![
+                given("files", "hdd", [100.0, 100.0, 133.0]),
+                given("db", "ssd", [2525.0, 5000.0, 3366.0]),
+            ],
+            binding: vec!["hdd is full".to_owned(), "ssd is full".to_owned()],
+            floors_kept: 0.9,
+            ..Allocation::default()
+        };
+        assert_eq!(
+            allocation_table(&allocation),
+            "TENANT  BOUND BY  FAIR SHARE   GIVEN   BY DRF  HELD BY\n\
+             files   hdd           100 /s  100 /s   133 /s  level\n\
+             db      ssd          2.5k /s   5k /s  3.4k /s  level\n\
+             hdd: 100% used, 100% by DRF\n\
+             ssd: 100% used, 68% by DRF\n\
+             hdd is full\n\
+             ssd is full\n\
+             the floors do not fit: each tenant keeps 90% of its own\n"
+        );
+    }
+}
