@@ -61,15 +61,17 @@ impl Verdict {
 }
 
 /// The exit code of a list of claims.
-pub(super) fn exit(claims: &[Claim]) -> Exit {
+fn exit(claims: &[Claim]) -> Exit {
     let failed = claims.iter().any(|claim| claim.verdict == Verdict::Fails);
     if failed { Exit::Failed } else { Exit::Success }
 }
 
 /// What `--json` prints of a paper's claims.
 #[derive(Debug, Serialize)]
-struct Document<'a> {
+struct Document<'a, M> {
     paper: &'a str,
+    #[serde(flatten)]
+    more: &'a M,
     seed: u64,
     quick: bool,
     holds: bool,
@@ -84,10 +86,21 @@ pub(super) fn show(
     claims: &[Claim],
     reference: &str,
 ) -> anyhow::Result<Exit> {
+    show_with(&(), paper, options, claims, reference)
+}
+
+/// As [`show`], with more fields in the JSON document.
+pub(super) fn show_with(
+    more: &impl Serialize,
+    paper: &str,
+    options: &Options,
+    claims: &[Claim],
+    reference: &str,
+) -> anyhow::Result<Exit> {
     let exit = exit(claims);
     if options.json {
-        let Options { seed, quick, .. } = *options;
-        terminal::json(&Document { paper, seed, quick, holds: exit == Exit::Success, claims })?;
+        let (seed, quick, holds) = (options.seed, options.quick, exit == Exit::Success);
+        terminal::json(&Document { paper, more, seed, quick, holds, claims })?;
     } else {
         terminal::data(&table(claims, reference, terminal::colour_on_stdout()))?;
     }
@@ -96,7 +109,7 @@ pub(super) fn show(
 
 /// The claims as a table, with the reasons below it; `reference` is what the figures are held
 /// against.
-pub(super) fn table(claims: &[Claim], reference: &str, colour: bool) -> String {
+fn table(claims: &[Claim], reference: &str, colour: bool) -> String {
     let header = ["CLAIM", reference, "MEASURED", "MUST BE", "ATTAINABLE", "VERDICT"];
     let rows: Vec<Vec<String>> = claims
         .iter()

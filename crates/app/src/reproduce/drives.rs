@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::Options;
 use super::claim::{self, Claim, Verdict};
 use crate::exit::Exit;
-use crate::plot::{self, Axis, Body, Chart, Figure, Line};
+use crate::plot::{Axis, Body, Chart, Figure, Line};
 use crate::terminal;
 
 /// The variable that names a folder with recordings.
@@ -37,14 +37,9 @@ pub(super) struct DrivesOptions {
 }
 
 #[derive(Debug, Serialize)]
-struct Document<'a> {
-    subject: &'static str,
-    seed: u64,
-    quick: bool,
+struct More<'a> {
     /// What was left out for want of a recording.
     left_out: &'a [String],
-    holds: bool,
-    claims: &'a [Claim],
 }
 
 /// Computes the rows and shows them.
@@ -58,27 +53,11 @@ pub(super) fn run(options: &DrivesOptions) -> anyhow::Result<Exit> {
     terminal::say("eight striped drives, by policy and depth");
     let requests = if options.quick { QUICK_REQUESTS } else { REQUESTS };
     let table = reproduce::depth_table(requests, options.seed);
-    if let Some(folder) = &options.plot {
-        for file in plot::write(folder, &[figure(&table)])? {
-            terminal::say(&format!("wrote {}", file.display()));
-        }
-    }
+    options.draw(|| vec![figure(&table)])?;
     rows.extend(table);
     let claims: Vec<Claim> = rows.iter().map(claim_of).collect();
-    let exit = claim::exit(&claims);
-    if options.json {
-        terminal::json(&Document {
-            subject: "drives",
-            seed: options.seed,
-            quick: options.quick,
-            left_out: &left_out,
-            holds: exit == Exit::Success,
-            claims: &claims,
-        })?;
-    } else {
-        terminal::data(&claim::table(&claims, "DISKSIM", terminal::colour_on_stdout()))?;
-    }
-    Ok(exit)
+    let more = More { left_out: &left_out };
+    claim::show_with(&more, "drives", options, &claims, "DISKSIM")
 }
 
 /// The rows of the drives whose recordings are there, and what is to be said of the others.

@@ -15,6 +15,8 @@ mod vpfs;
 use std::path::PathBuf;
 
 use crate::exit::Exit;
+use crate::plot::{self, Figure};
+use crate::terminal;
 
 /// Arguments of `evenkeel reproduce`.
 #[derive(Clone, Debug, clap::Args)]
@@ -77,6 +79,17 @@ struct Options {
     /// Write the figures into this folder, as SVG and PNG.
     #[arg(long, value_name = "DIR")]
     plot: Option<PathBuf>,
+}
+
+impl Options {
+    /// Writes the figures if they were asked for, and says where they are.
+    fn draw(&self, figures: impl FnOnce() -> Vec<Figure>) -> anyhow::Result<()> {
+        let Some(folder) = &self.plot else { return Ok(()) };
+        for file in plot::write(folder, &figures())? {
+            terminal::say(&format!("wrote {}", file.display()));
+        }
+        Ok(())
+    }
 }
 
 /// Runs the subcommand.

@@ -91,7 +91,7 @@ pub(super) fn allocation(domain: &DomainReport) -> Option<Allocation> {
         tiers: tiers.collect(),
         tenants: tenants.collect(),
         alpha: explanation.alpha,
-        binding: explanation.binding.iter().map(|row| binding(row, &name)).collect(),
+        binding: explanation.binding.iter().map(|row| binding(*row, &name)).collect(),
         fallback: explanation.fallback.map(|violation| violation.to_string()),
         floors_kept: report.last.floors_kept,
         solves: report.counters.solves,
@@ -115,8 +115,8 @@ fn held_by(held_by: HeldBy) -> &'static str {
     }
 }
 
-fn binding(row: &Row, name: &impl Fn(usize) -> String) -> String {
-    match *row {
+fn binding(row: Row, name: &impl Fn(usize) -> String) -> String {
+    match row {
         Row::Capacity(device) => format!("{} is full", name(device.index())),
         Row::Envy { holder, rival } => format!(
             "more for those bound by {} would be envied by those bound by {}",

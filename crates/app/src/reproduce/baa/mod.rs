@@ -25,13 +25,12 @@ mod simulated;
 mod slides;
 
 use evenkeel_core::time::Span;
-use serde::Serialize;
 
 use super::Options;
 use super::claim::{self, Claim};
 use crate::exit::Exit;
 use crate::stage::find_nbdkit;
-use crate::{plot, terminal};
+use crate::terminal;
 use reference::Reference;
 use slides::{Findings, Scale};
 
@@ -69,15 +68,6 @@ const QUICK_PROBLEMS: u32 = 10_000;
 /// Under fair queuing a client that hardly misses is far ahead before it notices, and waits for the
 /// others until they have caught up: a minute, with its window full of misses.
 const SETTLING: Span = Span::from_secs(120);
-
-#[derive(Debug, Serialize)]
-struct Document<'a> {
-    paper: &'static str,
-    seed: u64,
-    quick: bool,
-    holds: bool,
-    claims: &'a [Claim],
-}
 
 /// The rows that need no requests.
 fn fluid(reference: &Reference, options: &Options) -> Vec<Claim> {
@@ -126,23 +116,6 @@ pub(super) fn run(options: &BaaOptions) -> anyhow::Result<Exit> {
         findings.claims.extend(live::claims(&reference, &options.common)?);
     }
     let BaaOptions { common: options, .. } = options;
-    if let Some(folder) = &options.plot {
-        for file in plot::write(folder, &findings.figures)? {
-            terminal::say(&format!("wrote {}", file.display()));
-        }
-    }
-    let claims = findings.claims;
-    let exit = claim::exit(&claims);
-    if options.json {
-        terminal::json(&Document {
-            paper: "baa",
-            seed: options.seed,
-            quick: options.quick,
-            holds: exit == Exit::Success,
-            claims: &claims,
-        })?;
-    } else {
-        terminal::data(&claim::table(&claims, "PAPER", terminal::colour_on_stdout()))?;
-    }
-    Ok(exit)
+    options.draw(|| findings.figures)?;
+    claim::show("baa", options, &findings.claims, "PAPER")
 }

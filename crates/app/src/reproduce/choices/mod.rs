@@ -14,7 +14,7 @@ mod space;
 use super::Options;
 use super::claim;
 use crate::exit::Exit;
-use crate::plot::{self, Axis, Bars, Body, Chart, Figure};
+use crate::plot::{Axis, Bars, Body, Chart, Figure};
 use crate::terminal;
 use reference::Reference;
 use space::Outcome;
@@ -42,11 +42,7 @@ pub(super) fn run(options: &Options) -> anyhow::Result<Exit> {
     for row in &reference.change {
         claims.extend(change::claims(row, reference.moved_at_most, each, options.seed));
     }
-    if let Some(folder) = &options.plot {
-        for file in plot::write(folder, &[figure(&outcomes)])? {
-            terminal::say(&format!("wrote {}", file.display()));
-        }
-    }
+    options.draw(|| vec![figure(&outcomes)])?;
     claim::show("choices", options, &claims, "PAPER")
 }
 

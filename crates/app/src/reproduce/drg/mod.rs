@@ -19,21 +19,15 @@ use evenkeel_sim::control::paper::{Level, Method};
 use serde::Serialize;
 
 use super::Options;
-use super::claim::{self, Claim};
+use super::claim;
 use crate::exit::Exit;
-use crate::plot;
 use crate::terminal;
 use reference::Reference;
 use runs::{Cell, Scope, Score, Scores};
 
 #[derive(Debug, Serialize)]
-struct Document<'a> {
-    paper: &'static str,
-    seed: u64,
+struct More<'a> {
     seeds: u64,
-    quick: bool,
-    holds: bool,
-    claims: &'a [Claim],
     cells: &'a [Shown],
 }
 
@@ -69,28 +63,13 @@ pub(super) fn run(options: &Options) -> anyhow::Result<Exit> {
         }
     });
     let claims = rows::claims(&reference, &scope, &scores);
-    if let Some(folder) = &options.plot {
-        for file in plot::write(folder, &figures::figures(&scope))? {
-            terminal::say(&format!("wrote {}", file.display()));
-        }
-    }
-    let exit = claim::exit(&claims);
+    options.draw(|| figures::figures(&scope))?;
     let cells = shown(&scope, &scores);
-    if options.json {
-        terminal::json(&Document {
-            paper: "drg",
-            seed: options.seed,
-            seeds: scope.seeds,
-            quick: options.quick,
-            holds: exit == Exit::Success,
-            claims: &claims,
-            cells: &cells,
-        })?;
-    } else {
+    if !options.json {
         terminal::data(&table(&cells))?;
-        terminal::data(&claim::table(&claims, "PAPER", terminal::colour_on_stdout()))?;
     }
-    Ok(exit)
+    let more = More { seeds: scope.seeds, cells: &cells };
+    claim::show_with(&more, "drg", options, &claims, "PAPER")
 }
 
 fn shown(scope: &Scope, scores: &Scores) -> Vec<Shown> {

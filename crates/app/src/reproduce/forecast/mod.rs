@@ -21,7 +21,7 @@ use serde::Serialize;
 
 use super::Options;
 use crate::exit::Exit;
-use crate::plot::{self, Chart, Figure, Line};
+use crate::plot::{Chart, Figure, Line};
 use crate::simulate::{file, run::refuse};
 use crate::stage::find_nbdkit;
 use crate::{human, terminal};
@@ -102,11 +102,7 @@ pub(super) fn run(options: &Options) -> anyhow::Result<Exit> {
         figures.push(figure(trial.name, &live, &forecast));
         all.extend(rows::compare(trial.name, &live, &forecast, tolerance));
     }
-    if let Some(folder) = &options.plot {
-        for file in plot::write(folder, &figures)? {
-            terminal::say(&format!("wrote {}", file.display()));
-        }
-    }
+    options.draw(|| figures)?;
     let holds = all.iter().all(Row::holds);
     if options.json {
         terminal::json(&Document {

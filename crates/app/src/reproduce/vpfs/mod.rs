@@ -25,7 +25,7 @@ use serde::Serialize;
 use super::Options;
 use super::claim::{self, Claim};
 use crate::exit::Exit;
-use crate::plot::{self, Bars, Chart, Figure};
+use crate::plot::{Bars, Chart, Figure};
 use crate::stage::find_nbdkit;
 use crate::terminal;
 use cluster::{APPLICATIONS, Cluster, Settings};
@@ -123,14 +123,9 @@ struct Findings {
 }
 
 #[derive(Debug, Serialize)]
-struct Document<'a> {
-    paper: &'static str,
+struct More<'a> {
     setting: &'a str,
     data_server: &'a str,
-    seed: u64,
-    quick: bool,
-    holds: bool,
-    claims: &'a [Claim],
 }
 
 /// Where experiments are carried out.
@@ -199,26 +194,9 @@ pub(super) fn run(options: &VpfsOptions) -> anyhow::Result<Exit> {
         findings.claims.push(overhead::memory(&reference.proxy, &scale)?);
     }
 
-    if let Some(folder) = &options.plot {
-        for file in plot::write(folder, &findings.figures)? {
-            terminal::say(&format!("wrote {}", file.display()));
-        }
-    }
-    let exit = claim::exit(&findings.claims);
-    if options.json {
-        terminal::json(&Document {
-            paper: "vpfs",
-            setting: &setting,
-            data_server: &nbdkit,
-            seed: options.seed,
-            quick: options.quick,
-            holds: exit == Exit::Success,
-            claims: &findings.claims,
-        })?;
-    } else {
-        terminal::data(&claim::table(&findings.claims, "PAPER", terminal::colour_on_stdout()))?;
-    }
-    Ok(exit)
+    options.draw(|| findings.figures)?;
+    let more = More { setting: &setting, data_server: &nbdkit };
+    claim::show_with(&more, "vpfs", options, &findings.claims, "PAPER")
 }
 
 /// Two equal applications at unequal shares.
