@@ -26,6 +26,10 @@ use crate::state::State;
 use crate::store::Store;
 use crate::units::{BLOCK_BYTES_U64, Slot};
 
+/// Chunks are written together once they are so many bytes: every write takes the tail's drive away
+/// from its place, and back.
+const WRITE_BYTES: usize = 1 << 20;
+
 /// What a checkpoint says, as of one instant.
 struct Snapshot {
     map: Map,
@@ -148,26 +152,29 @@ impl<D: Drive> Store<D> {
         let mut place =
             CheckpointPlace { number: snapshot.number, area: snapshot.area, chunks: 0, blocks: 0 };
         let mut failures = Vec::new();
+        let mut chunks = Vec::new();
         for item in snapshot.items() {
-            if let Some(chunk) = writer.push(&item) {
-                failures.extend(self.write_chunk(&mut place, &chunk).await);
+            chunks.extend(writer.push(&item).unwrap_or_default());
+            if chunks.len() >= WRITE_BYTES {
+                failures.extend(self.write_chunks(&mut place, &std::mem::take(&mut chunks)).await);
             }
         }
-        let (chunk, chunks) = writer.finish();
-        failures.extend(self.write_chunk(&mut place, &chunk).await);
-        place.chunks = chunks;
+        let (last, count) = writer.finish();
+        chunks.extend(last);
+        failures.extend(self.write_chunks(&mut place, &chunks).await);
+        place.chunks = count;
         (place, failures)
     }
 
-    async fn write_chunk(&self, place: &mut CheckpointPlace, chunk: &[u8]) -> Vec<Failure> {
+    async fn write_chunks(&self, place: &mut CheckpointPlace, chunks: &[u8]) -> Vec<Failure> {
         let start_bytes = place.blocks * BLOCK_BYTES_U64;
-        place.blocks += chunk.len() as u64 / BLOCK_BYTES_U64;
+        place.blocks += chunks.len() as u64 / BLOCK_BYTES_U64;
         let area_blocks = self.state.borrow().superblock.area_blocks;
         assert!(place.blocks <= area_blocks, "an area holds the worst checkpoint");
-        let chunk = Buffer::copy_of(chunk);
+        let chunks = Buffer::copy_of(chunks);
         let area = place.area;
         self.chain
-            .write_everywhere(|member| member.layout.area_offset_bytes(area) + start_bytes, &chunk)
+            .write_everywhere(|member| member.layout.area_offset_bytes(area) + start_bytes, &chunks)
             .await
     }
 

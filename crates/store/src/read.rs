@@ -256,7 +256,7 @@ impl Run {
 }
 
 impl<'a, D: Drive> Pin<'a, D> {
-    fn new(store: &'a Store<D>, segment: SegmentId) -> Self {
+    pub(crate) fn new(store: &'a Store<D>, segment: SegmentId) -> Self {
         store.state.borrow_mut().space.pin(segment);
         Self { store, segment }
     }

@@ -49,6 +49,15 @@ pub struct Tuning {
     pub cleaning: Cleaning,
     /// What is kept in memory and on a cache drive; nothing unless asked for.
     pub cache: CacheOptions,
+    /// Bytes that the cleaner reads before it writes them again; less than 256 KiB count as that.
+    /// The more, the less its drives go back and forth; the longer readers wait behind it.
+    pub cleaning_quantum_bytes: usize,
+    /// Cleans in advance while less than this percent of all segments is free; 0 cleans only when
+    /// clients would soon run out of room.
+    pub clean_ahead_percent: u8,
+    /// Segments in a row for which the tail stays on the same drives, at least one. The more, the
+    /// longer the other drives are the cleaner's and the readers' alone.
+    pub epoch_segments: u32,
 }
 
 /// Where the cleaner writes what it moves.
@@ -91,12 +100,20 @@ pub struct Status {
 
 impl Default for Tuning {
     fn default() -> Self {
-        Self { commit_depth: 2, cleaning: Cleaning::default(), cache: CacheOptions::default() }
+        Self {
+            commit_depth: 2,
+            cleaning: Cleaning::default(),
+            cleaning_quantum_bytes: 1 << 20,
+            clean_ahead_percent: 0,
+            epoch_segments: 16,
+            cache: CacheOptions::default(),
+        }
     }
 }
 
 impl<D: Drive> Store<D> {
-    pub(crate) fn new(chain: Chain<D>, state: State, tuning: Tuning) -> Self {
+    pub(crate) fn new(chain: Chain<D>, mut state: State, tuning: Tuning) -> Self {
+        state.space.keep_tail_for(tuning.epoch_segments);
         Self {
             chain,
             state: RefCell::new(state),
@@ -145,6 +162,14 @@ impl<D: Drive> Store<D> {
                 None => (self.made_checkpoints.get() >= wanted).then_some(Ok(())),
             })
             .await
+    }
+
+    /// Whether all copies of a block lie on drives that clients' records are being written to now,
+    /// so that reading it would disturb the tail. A block that was never written lies nowhere.
+    pub fn is_on_tail(&self, volume: VolumeId, block: u64) -> bool {
+        let state = self.state.borrow();
+        let entry = state.map.at(volume, block);
+        entry.is_some_and(|entry| state.space.is_on_tail(state.space.locate(entry.address).0))
     }
 
     /// The volumes, with their sizes in bytes.

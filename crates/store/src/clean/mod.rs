@@ -5,6 +5,7 @@
 //! is worth more than any choice of victims (15 to 50 % fewer copies on skewed loads).
 
 mod find;
+mod gather;
 mod pace;
 mod relocate;
 
@@ -12,7 +13,7 @@ pub(crate) use pace::Pace;
 
 use crate::drive::Drive;
 use crate::state::State;
-use crate::store::Store;
+use crate::store::{Store, Tuning};
 use crate::sync::yield_now;
 use crate::units::{SegmentId, VolumeId};
 
@@ -24,6 +25,9 @@ enum Task {
     Mend(Vec<(VolumeId, u64)>),
     Clean(SegmentId),
 }
+
+/// Of a segment that is cleaned in advance, at least: with less, waiting pays.
+const GARBAGE_IN_ADVANCE_PERCENT: u32 = 15;
 
 /// Blocks that are mended at once; a record has room for more.
 const MEND_BLOCKS_MAX: usize = 64;
@@ -62,16 +66,16 @@ impl<D: Drive> Store<D> {
         let checkpoint =
             (wanted > self.made_checkpoints.get()).then_some(Task::Checkpoint { wanted });
         if is_after_checkpoint {
-            state.next_chore().or(checkpoint)
+            state.next_chore(&self.tuning).or(checkpoint)
         } else {
-            checkpoint.or_else(|| state.next_chore())
+            checkpoint.or_else(|| state.next_chore(&self.tuning))
         }
     }
 }
 
 impl State {
     /// What should be mended or cleaned.
-    fn next_chore(&self) -> Option<Task> {
+    fn next_chore(&self, tuning: &Tuning) -> Option<Task> {
         let room_blocks = self.space.room_to_move_blocks();
         if room_blocks == 0 {
             return None;
@@ -82,7 +86,20 @@ impl State {
             let count = MEND_BLOCKS_MAX.min(room_blocks);
             return Some(Task::Mend(self.mending.iter().copied().take(count).collect()));
         }
-        let is_due = self.shortage().is_any() || self.space.is_thin();
-        if is_due { self.space.victim(self.applied).map(Task::Clean) } else { None }
+        if self.shortage().is_any() || self.space.is_thin() {
+            return self.space.victim(self.applied).map(Task::Clean);
+        }
+        self.victim_in_advance(tuning).map(Task::Clean)
+    }
+
+    /// What to clean before room is short, if that is wanted and worth it.
+    fn victim_in_advance(&self, tuning: &Tuning) -> Option<SegmentId> {
+        let wanted = self.space.segment_count() * usize::from(tuning.clean_ahead_percent) / 100;
+        if self.space.supply_segments() >= wanted {
+            return None;
+        }
+        let segment_blocks = self.space.segment_blocks();
+        let live_max = segment_blocks - segment_blocks * GARBAGE_IN_ADVANCE_PERCENT / 100;
+        self.space.victim(self.applied).filter(|&segment| self.space.live(segment) <= live_max)
     }
 }

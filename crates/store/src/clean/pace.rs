@@ -101,7 +101,7 @@ impl State {
     }
 
     fn can_clean(&self) -> bool {
-        self.space.room_to_move_blocks() > 0 && self.space.victim(self.applied).is_some()
+        self.space.room_to_move_blocks() > 0 && self.space.has_victim(self.applied)
     }
 }
 

@@ -13,6 +13,7 @@ use crate::drive::Drive;
 use crate::error::StoreError;
 use crate::format::record::{Change, Extent, Kind, RecordHeader};
 use crate::read::Run;
+use crate::space::Claim;
 use crate::store::{Cleaning, Store};
 use crate::sync::{join_all, yield_now};
 use crate::units::{BLOCK_BYTES, SegmentId, VolumeId};
@@ -53,39 +54,67 @@ impl<D: Drive> Store<D> {
         self.state.borrow_mut().mending.retain(|block| !blocks.contains(block));
     }
 
-    /// Moves runs, one record at a time, until room runs out; tells `moved` the blocks of each.
+    /// Moves runs, a quantum at a time, until room runs out; tells `moved` the blocks of each.
     ///
     /// # Errors
     /// The last [`StoreError`] of a block that could not be read; the others were moved.
     async fn relocate(&self, runs: Vec<Run>, moved: impl Fn(u64)) -> Result<(), StoreError> {
         let mut outcome = Ok(());
         let mut waiting: VecDeque<Run> = runs.into();
+        // What is mended at once goes into one record.
+        let quantum_blocks =
+            (self.tuning.cleaning_quantum_bytes / BLOCK_BYTES).max(super::MEND_BLOCKS_MAX);
         while !waiting.is_empty() {
-            let room = self.state.borrow().space.room_to_move_blocks();
-            if room == 0 {
+            if self.state.borrow().space.room_to_move_blocks() == 0 {
                 return outcome;
             }
-            let batch = take_batch(&mut waiting, room);
-            let data = join_all(batch.iter().map(|run| self.read_run(run))).await;
-            let mut readable = Vec::new();
-            for (run, data) in batch.into_iter().zip(data) {
+            let quantum = take_blocks(&mut waiting, quantum_blocks);
+            let data = self.gather(&quantum).await;
+            let mut readable = VecDeque::new();
+            for (run, data) in quantum.into_iter().zip(data) {
                 match data {
-                    Ok(data) => readable.push((run, data)),
+                    Ok(data) => readable.push_back((run, data)),
                     Err(error) => {
                         outcome = Err(error);
                         readable.extend(self.read_singly(&run).await);
                     }
                 }
             }
-            let blocks = readable.iter().map(|(run, _)| run.tags.len() as u64).sum();
-            if !readable.is_empty() && !self.move_blocks(readable).await {
+            if !self.move_quantum(readable, &moved).await {
                 return outcome;
             }
-            moved(blocks);
             self.changed.notify();
             yield_now().await;
         }
         outcome
+    }
+
+    /// Writes what was read, in as many records as it takes, all at once; false if room ran out, or
+    /// the store has stopped.
+    async fn move_quantum(
+        &self,
+        mut readable: VecDeque<(Run, Buffer)>,
+        moved: &impl Fn(u64),
+    ) -> bool {
+        let mut records = Vec::new();
+        while !readable.is_empty() {
+            let room = self.state.borrow().space.room_to_move_blocks();
+            if room == 0 {
+                break;
+            }
+            let Some(record) = self.claim_move(take_batch(&mut readable, room)) else { break };
+            records.push(record);
+        }
+        let is_all = readable.is_empty();
+        let writes = records.into_iter().map(|record| async {
+            let blocks = record.header.checksums.len() as u64;
+            let is_done = self.write_move(record).await;
+            if is_done {
+                moved(blocks);
+            }
+            is_done
+        });
+        join_all(writes).await.into_iter().all(|is_done| is_done) && is_all
     }
 
     /// The readable blocks of a run that cannot be read as a whole.
@@ -100,32 +129,32 @@ impl<D: Drive> Store<D> {
         readable
     }
 
-    /// Writes one record of moved blocks; false if there is no room, or the store has stopped.
-    async fn move_blocks(&self, runs: Vec<(Run, Buffer)>) -> bool {
-        let claimed = {
-            let mut state = self.state.borrow_mut();
-            let data = runs.iter().flat_map(|(_, data)| data.chunks_exact(BLOCK_BYTES));
-            let checksums: Vec<u32> = data.map(crc32c).collect();
-            let blocks = 1 + checksums.len() as u64;
-            let now = state.applied;
-            let to_tail = self.tuning.cleaning == Cleaning::MoveToTail;
-            let tail = if to_tail { state.space.claim(Kind::User, blocks, now) } else { None };
-            let Some(claim) = tail.or_else(|| state.space.claim(Kind::Moved, blocks, now)) else {
-                return false;
-            };
-            state.moved_sequence += 1;
-            let header = RecordHeader {
-                kind: Kind::Moved,
-                identity: state.identity(&claim),
-                sequence: state.moved_sequence,
-                durable: state.durable,
-                extents: runs.iter().map(|(run, _)| run.as_moved()).collect(),
-                checksums,
-            };
-            (header, claim)
+    /// Makes one record of moved blocks, with room for it; none if there is no room.
+    fn claim_move(&self, runs: Vec<(Run, Buffer)>) -> Option<Move> {
+        let mut state = self.state.borrow_mut();
+        let data = runs.iter().flat_map(|(_, data)| data.chunks_exact(BLOCK_BYTES));
+        let checksums: Vec<u32> = data.map(crc32c).collect();
+        let blocks = 1 + checksums.len() as u64;
+        let now = state.applied;
+        let to_tail = self.tuning.cleaning == Cleaning::MoveToTail;
+        let tail = if to_tail { state.space.claim(Kind::User, blocks, now) } else { None };
+        let claim = tail.or_else(|| state.space.claim(Kind::Moved, blocks, now))?;
+        state.moved_sequence += 1;
+        let header = RecordHeader {
+            kind: Kind::Moved,
+            identity: state.identity(&claim),
+            sequence: state.moved_sequence,
+            durable: state.durable,
+            extents: runs.iter().map(|(run, _)| run.as_moved()).collect(),
+            checksums,
         };
-        let (header, claim) = claimed;
-        let data = runs.into_iter().map(|(_, data)| data.into_aligned());
+        Some(Move { header, claim, data: runs.into_iter().map(|(_, data)| data).collect() })
+    }
+
+    /// Writes one record of moved blocks; false if the store has stopped.
+    async fn write_move(&self, record: Move) -> bool {
+        let Move { header, claim, data } = record;
+        let data = data.into_iter().map(Buffer::into_aligned);
         let failures = self.write_claimed(&header, &claim, data).await;
         self.fail_drives(failures).await;
         if self.check_running().is_err() {
@@ -140,6 +169,13 @@ impl<D: Drive> Store<D> {
     }
 }
 
+/// A record of the cleaner on its way.
+struct Move {
+    header: RecordHeader,
+    claim: Claim,
+    data: Vec<Buffer>,
+}
+
 impl Run {
     fn as_moved(&self) -> Extent {
         Extent {
@@ -151,11 +187,29 @@ impl Run {
     }
 }
 
-/// Takes runs that fit one record of so many data blocks, cutting the last one if need be.
-fn take_batch(waiting: &mut VecDeque<Run>, blocks_max: usize) -> Vec<Run> {
+/// Takes runs of so many blocks, cutting the last one if need be.
+fn take_blocks(waiting: &mut VecDeque<Run>, blocks_max: usize) -> Vec<Run> {
+    let mut taken = Vec::new();
+    let mut left = blocks_max;
+    while left > 0
+        && let Some(run) = waiting.pop_front()
+    {
+        let fitting = run.tags.len().min(left);
+        if fitting < run.tags.len() {
+            waiting.push_front(run.part(fitting, run.tags.len() - fitting));
+        }
+        left -= fitting;
+        taken.push(run.part(0, fitting));
+    }
+    taken
+}
+
+/// Takes runs with their data that fit one record of so many data blocks, cutting the last one if
+/// need be.
+fn take_batch(waiting: &mut VecDeque<(Run, Buffer)>, blocks_max: usize) -> Vec<(Run, Buffer)> {
     let mut batch = Vec::new();
     let (mut blocks, mut header_bytes) = (0, 0);
-    while let Some(run) = waiting.front_mut() {
+    while let Some((run, data)) = waiting.front_mut() {
         let fitting = run.tags.len().min(blocks_max - blocks);
         let part = run.part(0, fitting);
         header_bytes += part.as_moved().header_bytes();
@@ -163,9 +217,10 @@ fn take_batch(waiting: &mut VecDeque<Run>, blocks_max: usize) -> Vec<Run> {
             break;
         }
         blocks += fitting;
-        batch.push(part);
+        batch.push((part, data.slice(0..fitting * BLOCK_BYTES)));
         if fitting < run.tags.len() {
             *run = run.part(fitting, run.tags.len() - fitting);
+            *data = data.slice(fitting * BLOCK_BYTES..data.len());
         } else {
             waiting.pop_front();
         }

@@ -319,8 +319,7 @@ impl Space {
     /// Whether reading a block must disturb the clients' writes.
     pub(crate) fn side(&self, address: Address) -> Side {
         let (segment, _) = self.locate(address);
-        let mut copies = self.copies(segment).into_iter().flatten();
-        if copies.all(|slot| self.is_tail(slot.drive)) { Side::Tail } else { Side::Body }
+        if self.is_on_tail(segment) { Side::Tail } else { Side::Body }
     }
 
     /// Whether a block is in one of the last so many segments that were made ready for writing.
@@ -380,11 +379,40 @@ impl Space {
         moved_blocks
     }
 
-    /// The best segment to clean: one that lacks a copy, else by cost and benefit.
+    /// The segment to clean next: one that lacks a copy, else the best by cost and benefit that
+    /// can be read without disturbing the tail, unless the best of all is far better.
     pub(crate) fn victim(&self, now: Lsn) -> Option<SegmentId> {
+        self.thin_victim().or_else(|| {
+            let best = self.best_victim(now, |_| true)?;
+            if !self.is_on_tail(best) {
+                return Some(best);
+            }
+            let garbage = |segment| self.segment_blocks - self.live(segment);
+            let apart = self.best_victim(now, |segment| !self.is_on_tail(segment));
+            Some(apart.filter(|&apart| 2 * garbage(apart) >= garbage(best)).unwrap_or(best))
+        })
+    }
+
+    /// Whether there is any segment to clean.
+    pub(crate) fn has_victim(&self, now: Lsn) -> bool {
+        self.thin_victim().or_else(|| self.best_victim(now, |_| true)).is_some()
+    }
+
+    fn thin_victim(&self) -> Option<SegmentId> {
         let can_mend = self.copies == 1 || self.free_slots.iter().flatten().count() > 1;
-        let thin = self.thin.first().copied().filter(|_| can_mend);
-        thin.or_else(|| self.victims.best(now, self.live_max(), |segment| self.live(segment)))
+        self.thin.first().copied().filter(|_| can_mend)
+    }
+
+    /// The best victim of those that `counts` accepts, by cost and benefit.
+    fn best_victim(&self, now: Lsn, counts: impl Fn(SegmentId) -> bool) -> Option<SegmentId> {
+        let live_max = self.live_max();
+        let can_be_cleaned = |segment| self.live(segment) <= live_max && counts(segment);
+        self.victims.best(now, can_be_cleaned, |segment| self.live(segment))
+    }
+
+    /// Whether all copies of a segment lie on drives that clients' records are being written to.
+    pub(crate) fn is_on_tail(&self, segment: SegmentId) -> bool {
+        self.copies(segment).iter().flatten().all(|slot| self.is_tail(slot.drive))
     }
 
     /// Whether segments lack a copy that they could have.
@@ -480,11 +508,32 @@ impl Space {
         copies
     }
 
+    /// The tail stays on the same drives for so many segments in a row.
+    pub(crate) fn keep_tail_for(&mut self, segments: u32) {
+        self.placement.keep_tail_for(segments);
+    }
+
+    /// How many segments before the cleaner lie on each drive.
+    fn moved_ahead(&self, drive: DriveIndex) -> usize {
+        let ahead = self.runway[stream(Kind::Moved)].iter();
+        let segments = ahead.chain(&self.staged[stream(Kind::Moved)]);
+        let slots = segments.flat_map(|&segment| self.copies(segment)).flatten();
+        slots.filter(|slot| slot.drive == drive).count()
+    }
+
     /// Prepares a free segment for a stream; whether there was one.
     pub(crate) fn stage(&mut self, kind: Kind, generation: u64) -> bool {
         let free = self.free_by_drive();
         let Some(&segment) = self.free_segments.first() else { return false };
-        let Some(drives) = self.placement.next(&free) else { return false };
+        let drives = match kind {
+            Kind::User => self.placement.next_of_epoch(&free),
+            Kind::Moved => {
+                let ahead: Vec<usize> =
+                    free.iter().map(|&(drive, _)| self.moved_ahead(drive)).collect();
+                self.placement.next_spread(&free, &ahead)
+            }
+        };
+        let Some(drives) = drives else { return false };
         self.free_segments.remove(&segment);
         let copies = drives.map(|drive| {
             let drive = drive?;

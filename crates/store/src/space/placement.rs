@@ -1,8 +1,12 @@
-//! Where the copies of the next segment go: the tail rotates over the drives, or over their pairs.
+//! Where the copies of the next segment go: the tail rotates over the drives, or over their pairs,
+//! and stays on each for an epoch of several segments.
 //!
 //! ```text
-//! 4 drives, mirrored:   01  23  02  13  03  12  01 ..
+//! 4 drives, mirrored, epochs of 2:   01 01  23 23  02 02  13 13  03 03  12 12  01 ..
 //! ```
+//!
+//! While an epoch lasts, the other drives are the cleaner's and the readers' alone. An epoch ends
+//! early where one more segment on the same drives would leave a slot without a partner.
 //!
 //! With pairs, a segment written earlier shares both drives with the tail only if it was written
 //! to the same pair: one in n(n-1)/2, against one in n/2 for fixed pairs. All others can be read
@@ -26,11 +30,61 @@ pub(super) struct Placement {
     /// When each combination was used last.
     used: BTreeMap<Combination, u64>,
     clock: u64,
+    epoch_segments: u32,
+    /// Where the tail is, and for how many segments more.
+    epoch: Option<(Combination, u32)>,
 }
 
 impl Placement {
     pub(super) fn new(copies: u8) -> Self {
-        Self { copies, used: BTreeMap::new(), clock: 0 }
+        Self { copies, used: BTreeMap::new(), clock: 0, epoch_segments: 1, epoch: None }
+    }
+
+    /// Epochs last so many segments.
+    pub(super) fn keep_tail_for(&mut self, segments: u32) {
+        self.epoch_segments = segments;
+    }
+
+    /// The drives for the next segment of the tail.
+    pub(super) fn next_of_epoch(&mut self, free: &[(DriveIndex, usize)]) -> Option<Combination> {
+        let stays =
+            self.epoch.filter(|&(place, left)| left > 0 && self.wastes_nothing(place, free));
+        let (place, left) = match stays {
+            Some(epoch) => epoch,
+            None => (self.next(free)?, self.epoch_segments),
+        };
+        self.epoch = Some((place, left.saturating_sub(1)));
+        Some(place)
+    }
+
+    /// The drives for a segment of the cleaner: those with the fewest of its segments `ahead` (one
+    /// number for each of `free`), so that wherever the tail is, there are some elsewhere.
+    pub(super) fn next_spread(
+        &self,
+        free: &[(DriveIndex, usize)],
+        ahead: &[usize],
+    ) -> Option<Combination> {
+        let ahead_of = |place: Combination| -> usize {
+            let rows = free.iter().zip(ahead);
+            rows.filter(|((drive, _), _)| place.contains(&Some(*drive))).map(|(_, &n)| n).sum()
+        };
+        let candidates = self.candidates(free).into_iter();
+        let best = candidates.min_by_key(|&(place, slots)| {
+            (!self.wastes_nothing(place, free), ahead_of(place), Reverse(slots), place)
+        });
+        best.map(|(place, _)| place)
+    }
+
+    /// Whether a segment there leaves room for all others that there is room for now.
+    fn wastes_nothing(&self, place: Combination, free: &[(DriveIndex, usize)]) -> bool {
+        let mut left = free.to_vec();
+        for drive in place.into_iter().flatten() {
+            match left.iter_mut().find(|(there, slots)| *there == drive && *slots > 0) {
+                Some((_, slots)) => *slots -= 1,
+                None => return false,
+            }
+        }
+        self.capacity(&left) + 1 == self.capacity(free)
     }
 
     /// The drives for the next segment, given each active drive's free slots. If only one drive is
@@ -95,6 +149,30 @@ mod tests {
     fn the_tail_visits_every_pair() {
         let used = fill(2, &[3; 4]);
         assert_eq!(used, ["01", "23", "02", "13", "03", "12"]);
+    }
+
+    #[test]
+    fn the_tail_stays_for_an_epoch_unless_a_slot_would_lose_its_partner() {
+        let mut placement = Placement::new(2);
+        placement.keep_tail_for(3);
+        let mut free = drives(&[4, 4, 4]);
+        let mut used = Vec::new();
+        while let Some(combination) = placement.next_of_epoch(&free) {
+            used.push(combination.iter().flatten().map(ToString::to_string).collect::<String>());
+            for drive in combination.into_iter().flatten() {
+                free[drive.index()].1 -= 1;
+            }
+        }
+        assert_eq!(used, ["01", "01", "02", "02", "12", "12"]);
+    }
+
+    #[test]
+    fn the_cleaner_keeps_segments_everywhere() {
+        let placement = Placement::new(1);
+        let next = |ahead: &[usize]| placement.next_spread(&drives(&[9, 2, 5]), ahead);
+        assert_eq!(next(&[0, 0, 0]), Some([Some(DriveIndex(0)), None]), "the emptiest");
+        assert_eq!(next(&[1, 0, 0]), Some([Some(DriveIndex(2)), None]));
+        assert_eq!(next(&[1, 0, 1]), Some([Some(DriveIndex(1)), None]));
     }
 
     #[test]

@@ -52,16 +52,17 @@ impl Victims {
         self.bucket(live) != self.bucket(other_live)
     }
 
-    /// The best victim of those with at most `live_max` live blocks.
+    /// The best victim of those that `counts` accepts.
     pub(super) fn best(
         &self,
         now: Lsn,
-        live_max: u32,
+        counts: impl Fn(SegmentId) -> bool,
         live: impl Fn(SegmentId) -> u32,
     ) -> Option<SegmentId> {
-        let heads = self.buckets.values().filter_map(|segments| {
-            segments.iter().copied().find(|&(_, segment)| live(segment) <= live_max)
-        });
+        let heads = self
+            .buckets
+            .values()
+            .filter_map(|segments| segments.iter().copied().find(|&(_, segment)| counts(segment)));
         let (_, segment) = heads.max_by(|&(born_a, a), &(born_b, b)| {
             // Squares of g / (1 - g) * sqrt(age), each multiplied by both denominators.
             let [benefit_a, cost_a] = self.terms(live(a), now, born_a);
@@ -96,7 +97,8 @@ mod tests {
         }
         let live =
             |wanted: SegmentId| rows.iter().find(|row| row.0 == wanted.0).map(|row| row.2).unwrap();
-        victims.best(Lsn(now), live_max, live).map(|segment| segment.0)
+        let counts = |segment| live(segment) <= live_max;
+        victims.best(Lsn(now), counts, live).map(|segment| segment.0)
     }
 
     #[test]
