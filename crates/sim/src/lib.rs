@@ -5,6 +5,7 @@
 //! [`result::Summary`].
 
 pub mod calibrate;
+pub mod chained;
 pub mod checkers;
 pub mod cleaning;
 pub mod control;

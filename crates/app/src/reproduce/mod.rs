@@ -10,6 +10,7 @@ mod claim;
 mod drg;
 mod drives;
 mod forecast;
+mod gecko;
 mod vpfs;
 
 use std::path::PathBuf;
@@ -30,6 +31,8 @@ Examples:
   evenkeel reproduce baa --only simulated --plot ./figures
   evenkeel reproduce choices
   evenkeel reproduce drg --quick
+  evenkeel reproduce gecko --quick
+  evenkeel reproduce gecko --only cleaning --plot ./figures
   evenkeel reproduce forecast --quick
   evenkeel reproduce drives --recordings ./measured-drives
 
@@ -56,6 +59,9 @@ enum Paper {
     /// (2011): response times of four workloads across hosts, by request windows, PARDA, DRG and
     /// ours, on eight simulated drives.
     Drg(Options),
+    /// Gecko: contention-oblivious disk arrays for cloud storage (FAST 2013): the store as a chain of
+    /// simulated drives beside the same store on striped ones, under cleaning and readers.
+    Gecko(gecko::GeckoOptions),
     /// The simulator against this machine: seven scenarios live, on nbdkit's rate and delay filters
     /// behind a gate, and in virtual time. Needs nbdkit.
     Forecast(Options),
@@ -102,6 +108,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         Paper::Baa(options) => baa::run(options),
         Paper::Choices(options) => choices::run(options),
         Paper::Drg(options) => drg::run(options),
+        Paper::Gecko(options) => gecko::run(options),
         Paper::Forecast(options) => forecast::run(options),
         Paper::Drives(options) => drives::run(options),
     }

@@ -12,6 +12,7 @@ pub mod nbdkit;
 pub mod rate;
 pub mod simple;
 pub mod spec;
+pub mod spindle;
 pub mod ssd;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -30,7 +30,9 @@
 //! ```
 //!
 //! A [`Rack`] adds time and [`SimDrive`] the face that the store knows; the store's futures then
-//! run on [`crate::executor`], and the fuse of the rack cuts the power at any command.
+//! run on [`crate::executor`], and the fuse of the rack cuts the power at any command. Where
+//! throughput is the question, a [`TimedDrive`] holds gigabytes in little memory, and a
+//! [`StripedDrive`] makes one of several.
 
 mod command;
 mod crash_disk;
@@ -41,8 +43,11 @@ mod fault;
 mod jitter;
 mod platter;
 mod rack;
+mod stamps;
+mod striped;
 #[cfg(test)]
 mod tests;
+mod timed;
 
 pub use command::{Answer, Command, CommandId, DiskError};
 pub use crash_disk::{CrashDisk, Unflushed};
@@ -52,3 +57,6 @@ pub use fault::{Fault, FaultPlan, FaultRates, Stall};
 pub use jitter::{Jitter, JitterOptions};
 pub use platter::{BLOCK_BYTES, Platter, SECTOR_BYTES};
 pub use rack::{BayId, Rack};
+pub use stamps::Stamps;
+pub use striped::StripedDrive;
+pub use timed::TimedDrive;

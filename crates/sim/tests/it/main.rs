@@ -1,5 +1,6 @@
 //! Whole runs of the simulator.
 
+mod chained;
 mod cleaning;
 mod devices;
 mod faults;

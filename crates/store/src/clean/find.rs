@@ -1,11 +1,34 @@
 //! What is alive in a segment: its record headers say what was written, the map says what still
 //! counts.
 
+use crate::buffer::Buffer;
 use crate::drive::Drive;
 use crate::format::record::{Change, Identity, RecordHeader};
 use crate::read::Run;
 use crate::store::Store;
 use crate::units::{Address, BLOCK_BYTES, SegmentId, VolumeId};
+
+/// Blocks that are read at once where a header is: 64 KiB take a disk little longer than one, and
+/// the headers of short records come with it.
+const WINDOW_BLOCKS: u64 = 16;
+
+/// A piece of a segment.
+#[derive(Debug, Default)]
+struct Window {
+    first: u64,
+    data: Option<Buffer>,
+}
+
+impl Window {
+    fn holds(&self, block: u64) -> bool {
+        self.block(block).is_some()
+    }
+
+    fn block(&self, block: u64) -> Option<&[u8]> {
+        let place = usize::try_from(block.checked_sub(self.first)?).ok()?;
+        self.data.as_ref()?.chunks_exact(BLOCK_BYTES).nth(place)
+    }
+}
 
 impl<D: Drive> Store<D> {
     /// The live blocks of a segment, in the order of their addresses.
@@ -26,9 +49,18 @@ impl<D: Drive> Store<D> {
         let end = u64::from(self.state.borrow().space.segment_blocks());
         let mut written = Vec::new();
         let mut block = 1;
-        while block < end
-            && let Some(header) = self.header_at(segment, block).await
-        {
+        let mut window = Window::default();
+        while block < end {
+            if !window.holds(block) {
+                window = self.window_at(segment, block, end).await;
+            }
+            let header = match self.header_in(&window, segment, block) {
+                Some(header) => header,
+                None => match self.header_at(segment, block).await {
+                    Some(header) => header,
+                    None => break,
+                },
+            };
             let mut address = header.identity.address.plus(1);
             for extent in header.extents.iter().filter(|extent| extent.change != Change::Unmapped) {
                 for offset in 0..u64::from(extent.blocks) {
@@ -39,6 +71,24 @@ impl<D: Drive> Store<D> {
             block += header.record_blocks();
         }
         written
+    }
+
+    /// Blocks from a place on, from the preferred copy; none if it cannot be read.
+    async fn window_at(&self, segment: SegmentId, block: u64, end: u64) -> Window {
+        let blocks = usize::try_from(WINDOW_BLOCKS.min(end - block)).expect("a window is short");
+        let Some(&slot) = self.by_preference(segment).first() else { return Window::default() };
+        let member = &self.chain.members[slot.drive.index()];
+        let data = member.read_slot(slot, block, blocks * BLOCK_BYTES).await.ok();
+        Window { first: block, data }
+    }
+
+    /// The record header at a place, if it is in the window.
+    fn header_in(&self, window: &Window, segment: SegmentId, block: u64) -> Option<RecordHeader> {
+        let header = RecordHeader::decode(window.block(block)?).ok()?;
+        let state = self.state.borrow();
+        let is_own = header.identity.address == state.space.address(segment, block)
+            && header.identity.generation == state.space.generation(segment);
+        is_own.then_some(header)
     }
 
     /// The record header at a place, from whichever copy has it.

@@ -1,0 +1,75 @@
+//! Gecko: "Gecko: Contention-Oblivious Disk Arrays for Cloud Storage" (FAST 2013).
+//!
+//! ```text
+//! striped log   every drive takes a part of each write, each read and each copy, and seeks
+//! chain         one drive takes the writes, and only those; the others take reads and cleaning
+//! ```
+//!
+//! The store's own code, in virtual time over simulated drives; only what lies under it differs.
+
+mod caches;
+mod cleaning;
+mod contention;
+mod reference;
+mod runs;
+
+use super::Options;
+use super::claim::{self, Claim};
+use crate::exit::Exit;
+use crate::plot::{self, Figure};
+use crate::terminal;
+use reference::Reference;
+
+/// How to run the experiments.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct GeckoOptions {
+    #[command(flatten)]
+    common: Options,
+    /// Leave away all but one part.
+    #[arg(long, value_name = "PART")]
+    only: Option<Part>,
+}
+
+/// A part of the experiments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// Two drives that are written to and cleaned.
+    Cleaning,
+    /// Four drives with readers.
+    Readers,
+    /// Six drives as chains of several lengths, and as mirrors.
+    Length,
+    /// The tail's cache under mixes of traces, and the SSD's lifetime.
+    Caches,
+}
+
+/// What came of a part.
+#[derive(Clone, Debug, Default)]
+struct Findings {
+    claims: Vec<Claim>,
+    figures: Vec<Figure>,
+}
+
+/// Runs the experiments and shows what came of them.
+pub(super) fn run(options: &GeckoOptions) -> anyhow::Result<Exit> {
+    let GeckoOptions { common: options, only } = options;
+    let reference = Reference::load();
+    let parts: [(Part, fn(&Reference, &Options) -> Findings); 4] = [
+        (Part::Cleaning, cleaning::find),
+        (Part::Readers, contention::readers),
+        (Part::Length, contention::lengths),
+        (Part::Caches, caches::find),
+    ];
+    let mut findings = Findings::default();
+    for (_, find) in parts.iter().filter(|(part, _)| only.is_none_or(|only| only == *part)) {
+        let Findings { claims, figures } = find(&reference, options);
+        findings.claims.extend(claims);
+        findings.figures.extend(figures);
+    }
+    if let Some(folder) = &options.plot {
+        for file in plot::write(folder, &findings.figures)? {
+            terminal::say(&format!("wrote {}", file.display()));
+        }
+    }
+    claim::show("gecko", options, &findings.claims, "PAPER")
+}
