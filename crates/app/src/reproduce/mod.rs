@@ -59,8 +59,8 @@ enum Paper {
     /// (2011): response times of four workloads across hosts, by request windows, PARDA, DRG and
     /// ours, on eight simulated drives.
     Drg(Options),
-    /// Gecko: contention-oblivious disk arrays for cloud storage (FAST 2013): the store as a chain of
-    /// simulated drives beside the same store on striped ones, under cleaning and readers.
+    /// Gecko: contention-oblivious disk arrays for cloud storage (FAST 2013): the store as a chain
+    /// of simulated drives beside the same store on striped ones, under cleaning and readers.
     Gecko(gecko::GeckoOptions),
     /// The simulator against this machine: seven scenarios live, on nbdkit's rate and delay filters
     /// behind a gate, and in virtual time. Needs nbdkit.

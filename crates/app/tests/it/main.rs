@@ -17,6 +17,7 @@
 //! | `trace_replay` | the gate records what it serves, and replays keep their times |
 //! | `baa` | the figures of bottleneck-aware allocation come out |
 //! | `choices` | two choices fill virtual clusters where hashing does not |
+//! | `gecko` | a chained log is ahead of a striped one beside readers |
 //! | `calibrate` | the rate and the delay of a known server are found, and nothing is harmed |
 //! | `cli` | what people and scripts see: diagnostics, exit codes, help |
 //!
@@ -29,6 +30,7 @@ mod cli;
 mod clients;
 mod experiments;
 mod faults;
+mod gecko;
 mod harness;
 mod hostile;
 mod load;

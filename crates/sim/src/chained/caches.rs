@@ -6,9 +6,9 @@
 //!                  |<-- body: older --|-- tail's drive: what was written since -->|
 //! ```
 //!
-//! The policy is the store's own, without bytes ([`evenkeel_store::cache::Replay`]). A block that is
-//! read before it was written is old data of the body. Nothing is cleaned, so that the tail's drive
-//! fills with what clients write.
+//! The policy is the store's own, without bytes ([`evenkeel_store::cache::Replay`]). A block that
+//! is read before it was written is old data of the body. Nothing is cleaned, so that the tail's
+//! drive fills with what clients write.
 //!
 //! Sizes are a part of the published ones, all by the same factor: drive, memory, SSD and what the
 //! traces touch, so that the ratios between them are the published ones.
@@ -54,6 +54,9 @@ pub struct CacheOutcome {
     pub by_step: Vec<Hits>,
     /// All that happened.
     pub counters: CacheCounters,
+    /// Blocks that were written to the tail and overwritten later: no memory, however large, can
+    /// keep more writes from the SSD.
+    pub overwritten: u64,
 }
 
 /// Replays records, each with the number of its trace, until the tail's drive is full.
@@ -74,7 +77,7 @@ pub fn replay(records: impl Iterator<Item = (usize, Record)>, sizes: &CacheSizes
         }
     }
     by_step.truncate(sizes.steps as usize);
-    CacheOutcome { by_step, counters: log.cache.counters() }
+    CacheOutcome { by_step, counters: log.cache.counters(), overwritten: log.overwritten }
 }
 
 /// Traces drawn like these, as if they ran side by side; what they touch is divided by `divisor`.
@@ -110,6 +113,7 @@ struct Log {
     /// Blocks written to the tail's drive.
     head: u64,
     old: u64,
+    overwritten: u64,
 }
 
 impl Log {
@@ -123,7 +127,7 @@ impl Log {
             flash: Some(FlashMeasures { regions, region_blocks: REGION_BLOCKS }),
         };
         let cache = Replay::new(Nanos::ZERO, measures, Endurance::default());
-        Self { cache, map: BTreeMap::new(), head: 0, old: OLD }
+        Self { cache, map: BTreeMap::new(), head: 0, old: OLD, overwritten: 0 }
     }
 
     fn take(&mut self, trace: usize, record: &Record) {
@@ -152,6 +156,7 @@ impl Log {
         self.head += 1;
         if let Some(before) = self.map.insert(place, key) {
             self.cache.forget(Key(before));
+            self.overwritten += u64::from(side(Key(before)) == Side::Tail);
         }
         self.cache.write(now, Key(key), side);
     }

@@ -58,11 +58,9 @@ pub struct ContentionOutcome {
 }
 
 impl ContentionOutcome {
-    /// A part of the misses took no longer than this, in milliseconds.
-    pub fn miss_ms(&self, part: f64) -> f64 {
-        let last = self.misses_ns.len().saturating_sub(1);
-        // Rounded towards zero: an index.
-        let index = (part * last as f64) as usize;
+    /// So many of a hundred misses took no longer than this, in milliseconds.
+    pub fn miss_ms(&self, percent: usize) -> f64 {
+        let index = self.misses_ns.len().saturating_sub(1) * percent / 100;
         self.misses_ns.get(index).map_or(0.0, |ns| *ns as f64 / 1e6)
     }
 }

@@ -17,6 +17,7 @@
 //! take as long, and a log of gigabytes stands for one of terabytes.
 
 pub mod caches;
+pub mod clairvoyant;
 pub mod cleaning;
 pub mod contention;
 pub mod rig;

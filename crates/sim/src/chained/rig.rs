@@ -95,7 +95,7 @@ impl Rates {
 
 impl Layout {
     /// The drives that the store gets.
-    fn members(self, drives: Vec<TimedDrive>) -> Vec<StripedDrive> {
+    fn members(self, drives: &[TimedDrive]) -> Vec<StripedDrive> {
         let array =
             |columns: &[Vec<TimedDrive>]| StripedDrive::new(columns.to_vec(), STRIPE_UNIT_BYTES);
         let singles: Vec<Vec<TimedDrive>> = drives.iter().map(|it| vec![it.clone()]).collect();
@@ -126,7 +126,7 @@ impl Rig {
             let spindle = Spindle::new(spec.clone(), options.seed.wrapping_mul(1000) + number);
             TimedDrive::new(&clock, Box::new(spindle))
         });
-        let members = options.layout.members(drives.collect());
+        let members = options.layout.members(&drives.collect::<Vec<_>>());
         let count = members.len();
         let sizes: Vec<u64> =
             members.iter().map(|it| evenkeel_store::Drive::geometry(it).size_bytes).collect();
@@ -308,7 +308,8 @@ fn coprime(units: u64) -> u64 {
         a
     };
     let start = units * 618 / 1000 + 1;
-    (start..).find(|stride| gcd(*stride, units) == 1).expect("a prime lies ahead")
+    let mut strides = start..=start + units;
+    strides.find(|stride| gcd(*stride, units) == 1).expect("one more than the units is one")
 }
 
 #[cfg(test)]

@@ -79,18 +79,6 @@ pub struct Spindle {
     /// Pieces that each request still waits for.
     pieces: BTreeMap<u32, u32>,
     done: VecDeque<u32>,
-    spent: Spent,
-}
-
-/// How a drive has spent its time since the beginning.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spent {
-    /// Seeking and turning.
-    pub positioning: Span,
-    /// Moving bytes.
-    pub transfer: Span,
-    /// Commands that did not go on where the head was.
-    pub seeks: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,13 +131,7 @@ impl Spindle {
             serving: None,
             pieces: BTreeMap::new(),
             done: VecDeque::new(),
-            spent: Spent::default(),
         }
-    }
-
-    /// How it has spent its time.
-    pub fn spent(&self) -> Spent {
-        self.spent
     }
 
     fn waiting(&mut self, direction: Direction) -> &mut VecDeque<Piece> {
@@ -174,8 +156,6 @@ impl Spindle {
         let rate = u128::from(self.spec.rate_bytes_per_s);
         let transfer_ns = u128::from(end - first.offset) * 1_000_000_000 / rate;
         let transfer = Span(u64::try_from(transfer_ns).expect("a command is bounded"));
-        self.spent.positioning = self.spent.positioning + positioning;
-        self.spent.transfer = self.spent.transfer + transfer;
         self.head = end;
         let until = now + Span(self.spec.command_ns) + positioning + transfer;
         self.serving = Some(Serving { until, tags });
@@ -231,12 +211,11 @@ impl Spindle {
         if offset == self.head {
             return Span::ZERO;
         }
-        self.spent.seeks += 1;
         let distance = u128::from(offset.abs_diff(self.head));
         let part = (distance << 32) / u128::from(self.spec.size_bytes.max(1));
         // The root of a part in 2^-32ths is in 2^-16ths.
         let root = u64::try_from(part.isqrt()).expect("a distance is within the stroke");
-        let seek_ns = self.spec.seek_least_ns + (self.spec.seek_root_ns * root >> 16);
+        let seek_ns = self.spec.seek_least_ns + ((self.spec.seek_root_ns * root) >> 16);
         Span(seek_ns + self.prng.below(self.spec.revolution_ns.max(1)))
     }
 
@@ -330,7 +309,6 @@ mod tests {
         // 24 commands of 512 KiB.
         let bytes_ns = 524_288 * 1_000_000_000 / 120_000_000;
         assert_eq!(run(&mut drive), [(0, Nanos(24 * (50_000 + bytes_ns)))]);
-        assert_eq!(drive.spent().seeks, 0);
     }
 
     #[test]

@@ -107,7 +107,7 @@ impl Block {
     fn put(&self, target: &mut [u8]) {
         match self {
             Self::Word(word) => {
-                target.chunks_exact_mut(WORD).for_each(|to| to.copy_from_slice(word))
+                target.chunks_exact_mut(WORD).for_each(|to| to.copy_from_slice(word));
             }
             Self::Bytes(bytes) => {
                 let (head, rest) = target.split_at_mut(bytes.len());

@@ -52,12 +52,11 @@ impl StripedDrive {
             let end = ((unit + 1) * self.unit_bytes).min(offset + length);
             let column = usize::try_from(unit % columns).expect("columns are few");
             let piece = at - offset..end - offset;
-            match shares.iter_mut().find(|share| share.column == column) {
-                Some(share) => share.pieces.push(piece),
-                None => {
-                    let offset = unit / columns * self.unit_bytes + at % self.unit_bytes;
-                    shares.push(Share { column, offset, pieces: vec![piece] });
-                }
+            if let Some(share) = shares.iter_mut().find(|share| share.column == column) {
+                share.pieces.push(piece);
+            } else {
+                let offset = unit / columns * self.unit_bytes + at % self.unit_bytes;
+                shares.push(Share { column, offset, pieces: vec![piece] });
             }
             at = end;
         }
@@ -204,7 +203,7 @@ mod tests {
             (0..3).map(|column| vec![drive(2 * column), drive(2 * column + 1)]).collect();
         let array = StripedDrive::new(columns.clone(), 8192);
         assert_eq!(array.geometry().size_bytes, 3 << 20);
-        let bytes: Vec<u8> = (0..40_960_u32).map(|at| (at / 1000) as u8).collect();
+        let bytes: Vec<u8> = (0..=u8::MAX).flat_map(|byte| [byte; 160]).collect();
         let written = bytes.clone();
         let read = executor.block_on(async move {
             let data = Buffer::copy_of(&written);

@@ -172,9 +172,9 @@ impl Row {
 }
 
 /// Why large windows bring the striped log level.
-const FADES: &str = "two drives that move megabytes at each place hardly seek: the chain's gain is a \
-                     property of small windows (a drive of 120 MB/s loses 0.8 MB to a seek and half \
-                     a turn)";
+const FADES: &str = "two drives that move megabytes at each place hardly seek: the chain's gain is \
+                     a property of small windows (at 120 MB/s a seek and half a turn are worth 0.8 \
+                     MB)";
 
 fn mega(bytes: f64) -> f64 {
     bytes / 1e6

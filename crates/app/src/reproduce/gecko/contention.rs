@@ -148,7 +148,7 @@ fn above(rows: &[(String, &ContentionOutcome)]) -> Vec<Claim> {
             "{:.0} + {:.0} = {value:.0} MB/s, reads that miss {:.0} ms",
             mega(outcome.read),
             mega(outcome.written.application),
-            outcome.miss_ms(0.5),
+            outcome.miss_ms(50),
         );
         let shown = claim(
             format!("length-{}", name.replace([' ', '+'], "-")),

@@ -54,15 +54,15 @@ struct Findings {
 pub(super) fn run(options: &GeckoOptions) -> anyhow::Result<Exit> {
     let GeckoOptions { common: options, only } = options;
     let reference = Reference::load();
-    let parts: [(Part, fn(&Reference, &Options) -> Findings); 4] = [
-        (Part::Cleaning, cleaning::find),
-        (Part::Readers, contention::readers),
-        (Part::Length, contention::lengths),
-        (Part::Caches, caches::find),
-    ];
     let mut findings = Findings::default();
-    for (_, find) in parts.iter().filter(|(part, _)| only.is_none_or(|only| only == *part)) {
-        let Findings { claims, figures } = find(&reference, options);
+    let parts = [Part::Cleaning, Part::Readers, Part::Length, Part::Caches];
+    for part in parts.into_iter().filter(|part| only.is_none_or(|only| only == *part)) {
+        let Findings { claims, figures } = match part {
+            Part::Cleaning => cleaning::find(&reference, options),
+            Part::Readers => contention::readers(&reference, options),
+            Part::Length => contention::lengths(&reference, options),
+            Part::Caches => caches::find(&reference, options)?,
+        };
         findings.claims.extend(claims);
         findings.figures.extend(figures);
     }
