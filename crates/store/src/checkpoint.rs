@@ -221,9 +221,12 @@ impl State {
         let runway = Runway::of(self.space.segment_count());
         let lacking = |kind, wanted: usize| wanted.saturating_sub(self.space.runway_segments(kind));
         let supply = self.space.supply_segments();
-        // The cleaner's minimum is provided first; one more is for clients.
-        let is_for_clients = self.space.runway_segments(Kind::User) <= runway.user / 2
-            && supply > lacking(Kind::Moved, Runway::MOVED_MIN);
+        // The cleaner's minimum is provided first; what is more is for clients. While room is short,
+        // a checkpoint for every segment would cost a tenth of the drive, so it waits until it
+        // provides three times what is left.
+        let left = self.space.runway_segments(Kind::User);
+        let gain = supply.saturating_sub(lacking(Kind::Moved, Runway::MOVED_MIN));
+        let is_for_clients = left <= runway.user / 2 && gain > 0 && gain >= 3 * left;
         let is_for_cleaner = self.space.runway_segments(Kind::Moved) == 0 && supply > 0;
         is_for_clients || is_for_cleaner
     }
