@@ -13,7 +13,7 @@ use evenkeel_store::{
 };
 use libfuzzer_sys::fuzz_target;
 
-const DRIVE_BLOCKS: usize = 200;
+const DRIVE_BLOCKS: usize = 250;
 const VOLUME: VolumeId = VolumeId(0);
 
 #[derive(Arbitrary, Debug)]

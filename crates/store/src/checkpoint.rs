@@ -1,11 +1,11 @@
 //! Making a checkpoint: the state at one LSN, durable on every drive, while clients go on.
 //!
 //! ```text
-//! snapshot -> flush -> body -> flush -> superblock -> flush -> publish the new runway
+//! moment -> flush -> body -> flush -> superblock -> flush -> publish the new runway
 //!    |          |                 |                     |
 //!    |          |                 |                     +- from here on the old one is not needed
 //!    |          |                 +- the superblock never names a body that is not there
-//!    |          +- all that the snapshot refers to is durable
+//!    |          +- all that the moment refers to is durable
 //!    +- the map is shared, not copied
 //! ```
 //!
@@ -17,10 +17,11 @@ use std::collections::BTreeSet;
 use crate::buffer::Buffer;
 use crate::chain::Failure;
 use crate::drive::Drive;
-use crate::format::checkpoint::{ChunkWriter, Item, Root, SegmentRow, VolumeRow};
+use crate::format::checkpoint::{ChunkWriter, Item, Root, SegmentRow};
 use crate::format::record::Kind;
 use crate::format::superblock::CheckpointPlace;
-use crate::map::Map;
+use crate::format::volume::VolumeRow;
+use crate::map::{Map, MapRow};
 use crate::rules::Rule;
 use crate::state::State;
 use crate::store::Store;
@@ -31,7 +32,7 @@ use crate::units::{BLOCK_BYTES_U64, Slot};
 const WRITE_BYTES: usize = 1 << 20;
 
 /// What a checkpoint says, as of one instant.
-struct Snapshot {
+struct Moment {
     map: Map,
     root: Root,
     segments: Vec<SegmentRow>,
@@ -70,20 +71,20 @@ impl<D: Drive> Store<D> {
     /// up.
     pub(crate) async fn make_checkpoint(&self) {
         while self.check_running().is_ok() {
-            let snapshot = self.snapshot();
-            if self.write_checkpoint(&snapshot).await {
-                self.discard(&snapshot.released).await;
+            let moment = self.moment();
+            if self.write_checkpoint(&moment).await {
+                self.discard(&moment.released).await;
                 let mut state = self.state.borrow_mut();
                 state.space.publish();
-                state.space.cover(&snapshot.segments);
-                state.durable = state.durable.max(snapshot.root.lsn);
+                state.space.cover(&moment.segments);
+                state.durable = state.durable.max(moment.root.lsn);
                 state.counters.checkpoints += 1;
                 return;
             }
         }
     }
 
-    fn snapshot(&self) -> Snapshot {
+    fn moment(&self) -> Moment {
         let state = &mut *self.state.borrow_mut();
         let freed = state.space.release();
         state.stage_runway();
@@ -94,16 +95,16 @@ impl<D: Drive> Store<D> {
         let in_use: BTreeSet<Slot> =
             segments.iter().flat_map(|row| row.copies.into_iter().flatten()).collect();
         let volumes: Vec<VolumeRow> =
-            state.volumes.iter().map(|(&volume, &blocks)| VolumeRow { volume, blocks }).collect();
+            state.map.order().map(|volume| state.volumes[&volume]).collect();
         let root = Root {
             lsn: state.applied,
             moved_sequence: state.moved_sequence,
             next_generation: state.next_generation,
+            next_volume: state.next_volume,
             segments: u32::try_from(segments.len()).expect("segments are bounded"),
             volumes: u32::try_from(volumes.len()).expect("volumes are bounded"),
-            leaves: state.map.leaf_count(),
         };
-        Snapshot {
+        Moment {
             map: state.map.clone(),
             root,
             volumes,
@@ -116,21 +117,21 @@ impl<D: Drive> Store<D> {
     }
 
     /// Whether the checkpoint is durable.
-    async fn write_checkpoint(&self, snapshot: &Snapshot) -> bool {
-        if !self.is_done(snapshot, self.chain.flush(|_| true).await).await {
+    async fn write_checkpoint(&self, moment: &Moment) -> bool {
+        if !self.is_done(moment, self.chain.flush(|_| true).await).await {
             return false;
         }
-        let (place, failures) = self.write_body(snapshot).await;
-        if !self.is_done(snapshot, failures).await {
+        let (place, failures) = self.write_body(moment).await;
+        if !self.is_done(moment, failures).await {
             return false;
         }
         if self.state.borrow().rules.hold(Rule::CheckpointBarrier)
-            && !self.is_done(snapshot, self.chain.flush(|_| true).await).await
+            && !self.is_done(moment, self.chain.flush(|_| true).await).await
         {
             return false;
         }
         let held = self.superblock.acquire().await;
-        if self.state.borrow().drops != snapshot.drops {
+        if self.state.borrow().drops != moment.drops {
             return false;
         }
         let failures = self.write_next_superblock(|next| next.checkpoint = place).await;
@@ -140,20 +141,20 @@ impl<D: Drive> Store<D> {
         self.check_running().is_ok()
     }
 
-    /// Whether a step was done by all drives that took part in the snapshot.
-    async fn is_done(&self, snapshot: &Snapshot, failures: Vec<Failure>) -> bool {
+    /// Whether a step was done by all drives that took part in the moment.
+    async fn is_done(&self, moment: &Moment, failures: Vec<Failure>) -> bool {
         self.fail_drives(failures).await;
-        self.check_running().is_ok() && self.state.borrow().drops == snapshot.drops
+        self.check_running().is_ok() && self.state.borrow().drops == moment.drops
     }
 
-    async fn write_body(&self, snapshot: &Snapshot) -> (CheckpointPlace, Vec<Failure>) {
+    async fn write_body(&self, moment: &Moment) -> (CheckpointPlace, Vec<Failure>) {
         let store = self.state.borrow().superblock.store;
-        let mut writer = ChunkWriter::new(store, snapshot.number);
+        let mut writer = ChunkWriter::new(store, moment.number);
         let mut place =
-            CheckpointPlace { number: snapshot.number, area: snapshot.area, chunks: 0, blocks: 0 };
+            CheckpointPlace { number: moment.number, area: moment.area, chunks: 0, blocks: 0 };
         let mut failures = Vec::new();
         let mut chunks = Vec::new();
-        for item in snapshot.items() {
+        for item in moment.items() {
             chunks.extend(writer.push(&item).unwrap_or_default());
             if chunks.len() >= WRITE_BYTES {
                 failures.extend(self.write_chunks(&mut place, &std::mem::take(&mut chunks)).await);
@@ -189,12 +190,16 @@ impl<D: Drive> Store<D> {
     }
 }
 
-impl Snapshot {
+impl Moment {
     fn items(&self) -> impl Iterator<Item = Item> {
         let root = std::iter::once(Item::Root(self.root));
         let segments = self.segments.iter().copied().map(Item::Segment);
         let volumes = self.volumes.iter().copied().map(Item::Volume);
-        root.chain(segments).chain(volumes).chain(self.map.rows().map(Item::Leaf))
+        let rows = self.map.rows().map(|row| match row {
+            MapRow::Leaf(row) => Item::Leaf(row),
+            MapRow::Share(row) => Item::Share(row),
+        });
+        root.chain(segments).chain(volumes).chain(rows)
     }
 }
 

@@ -7,16 +7,19 @@
 use crate::buffer::Buffer;
 use crate::drive::{Drive, DriveError, Durability};
 use crate::error::FormatError;
-use crate::format::checkpoint::{
-    CHUNK_BYTES_MAX, ChunkWriter, ITEM_BYTES_MAX, Item, LEAF_BLOCKS, Root, VolumeRow,
-};
+use crate::format;
+use crate::format::checkpoint::{ChunkWriter, Item, Root};
 use crate::format::layout::Layout;
 use crate::format::superblock::{
     ADDRESS_BLOCKS_MAX, CheckpointPlace, DRIVES_MAX, DriveRow, DriveState, Features,
     SEGMENT_BLOCKS, Superblock,
 };
+use crate::format::volume::{VolumeKind, VolumeRow};
 use crate::space::live_max;
-use crate::units::{BLOCK_BYTES, BLOCK_BYTES_U64, DriveIndex, Uuid, VolumeId};
+use crate::units::{BLOCK_BYTES, BLOCK_BYTES_U64, DriveIndex, Lsn, Uuid, VolumeId};
+use crate::volume::{
+    LEAF_COST_BYTES, SEGMENT_COST_BYTES, VOLUME_COST_BYTES, VOLUMES_MAX, leaves_of,
+};
 
 /// How a store is made.
 #[derive(Clone, Debug)]
@@ -43,8 +46,12 @@ const RESERVE_SEGMENTS: u64 = 6;
 /// goes to where the older of them lies.
 const FIRST_SEQUENCES: [u64; 2] = [1, 2];
 
-/// Bytes of a segment's item in a checkpoint, rounded up.
-const SEGMENT_ITEM_BYTES: u64 = 40;
+/// Leaves of the map that even the smallest store has room for, beyond those of its volumes.
+const LEAVES_MORE: u64 = 8;
+
+/// Volumes and snapshots for which every store has room in its map beyond the first volumes; for
+/// more, there are fewer leaves.
+const VOLUMES_MORE: u64 = 16;
 
 /// Makes the drives into a store. Whatever is on them is lost.
 ///
@@ -94,8 +101,8 @@ impl Plan {
         if wanted_bytes > possible_bytes {
             return Err(FormatError::TooSmall { wanted_bytes, possible_bytes });
         }
-        let provisioned_blocks = wanted_bytes / BLOCK_BYTES_U64;
-        let area_blocks = area_blocks(&sizes, options, provisioned_blocks);
+        let capacity_blocks = possible_bytes / BLOCK_BYTES_U64;
+        let area_blocks = area_blocks(&sizes, options, capacity_blocks);
         let layouts = layouts(&sizes, options, area_blocks);
         let (checkpoint, place) = first_checkpoint(options);
         let rows = options.drives.iter().zip(&layouts).map(|(&uuid, layout)| DriveRow {
@@ -112,7 +119,7 @@ impl Plan {
             copies: options.copies,
             segment_blocks: segment_blocks(options),
             area_blocks,
-            provisioned_blocks,
+            capacity_blocks,
             checkpoint: place,
             drives: rows.collect(),
         };
@@ -166,8 +173,12 @@ fn check(sizes_bytes: &[u64], options: &CreateOptions) -> Result<(), FormatError
             "over-provisioning is 5 to 90 percent; choose within",
         ),
         (
-            !options.volume_bytes.is_empty() && options.volume_bytes.iter().all(is_whole),
+            options.volume_bytes.iter().all(is_whole),
             "a volume has a size in multiples of 4 KiB; choose such sizes",
+        ),
+        (
+            options.volume_bytes.len() < VOLUMES_MAX,
+            "a store has at most 4096 volumes and snapshots; choose fewer",
         ),
     ];
     match checks.iter().find(|(holds, _)| !holds) {
@@ -184,16 +195,17 @@ fn segment_blocks(options: &CreateOptions) -> u32 {
     u32::try_from(options.segment_bytes / BLOCK_BYTES_U64).unwrap_or(u32::MAX)
 }
 
-/// Blocks of the largest checkpoint: no two neighbours of any volume are neighbours in the log.
-fn area_blocks(sizes_bytes: &[u64], options: &CreateOptions, provisioned_blocks: u64) -> u64 {
+/// Blocks of the largest checkpoint: no two neighbours of any volume are neighbours in the log, and
+/// snapshots have as many leaves of their own as volumes.
+fn area_blocks(sizes_bytes: &[u64], options: &CreateOptions, capacity_blocks: u64) -> u64 {
     let segments = sum_blocks(sizes_bytes) / u64::from(segment_blocks(options));
-    let volumes = options.volume_bytes.len() as u64;
-    let leaves = provisioned_blocks.div_ceil(LEAF_BLOCKS as u64) + volumes;
-    let item_bytes = ITEM_BYTES_MAX as u64;
-    let items_bytes = (segments + volumes + 1) * SEGMENT_ITEM_BYTES + leaves * item_bytes;
-    // An item that does not fit leaves its chunk less than full, by less than two items.
-    let chunks = items_bytes / (CHUNK_BYTES_MAX as u64 - 2 * item_bytes) + 1;
-    items_bytes.div_ceil(BLOCK_BYTES_U64) + chunks * (2 * item_bytes).div_ceil(BLOCK_BYTES_U64)
+    let volumes = options.volume_bytes.len() as u64 + VOLUMES_MORE;
+    let leaves = 2 * leaves_of(capacity_blocks) + options.volume_bytes.len() as u64 + LEAVES_MORE;
+    format::area::area_blocks(
+        (segments + 1) * SEGMENT_COST_BYTES
+            + volumes * VOLUME_COST_BYTES
+            + leaves * LEAF_COST_BYTES,
+    )
 }
 
 fn layouts(sizes_bytes: &[u64], options: &CreateOptions, area_blocks: u64) -> Vec<Layout> {
@@ -219,11 +231,18 @@ fn first_checkpoint(options: &CreateOptions) -> (Buffer, CheckpointPlace) {
     let volumes: Vec<VolumeRow> = (0..)
         .map(VolumeId)
         .zip(&options.volume_bytes)
-        .map(|(volume, bytes)| VolumeRow { volume, blocks: bytes / BLOCK_BYTES_U64 })
+        .map(|(volume, bytes)| VolumeRow {
+            volume,
+            kind: VolumeKind::Provisioned,
+            family: volume,
+            origin: None,
+            blocks: bytes / BLOCK_BYTES_U64,
+            since: Lsn(0),
+        })
         .collect();
     let count = u32::try_from(volumes.len()).expect("volumes fit memory");
     let mut writer = ChunkWriter::new(options.store, 1);
-    let root = Item::Root(Root { volumes: count, ..Root::default() });
+    let root = Item::Root(Root { next_volume: count, volumes: count, ..Root::default() });
     let mut bytes = Vec::new();
     for item in std::iter::once(root).chain(volumes.into_iter().map(Item::Volume)) {
         bytes.extend(writer.push(&item).unwrap_or_default());

@@ -137,7 +137,8 @@ async fn dump_checkpoint<D: Drive>(
         show(Entry::Chunk { offset_bytes, index, found });
         // Where the next one begins is known from this one only.
         let Ok((items, length)) = decoded else { return Ok(()) };
-        let is_wanted = |item: &Item| options.leaves || !matches!(item, Item::Leaf(_));
+        let is_wanted =
+            |item: &Item| options.leaves || !matches!(item, Item::Leaf(_) | Item::Share(_));
         items.into_iter().filter(is_wanted).for_each(|item| show(Entry::Item(item)));
         at_block += (length / BLOCK_BYTES) as u64;
     }

@@ -17,6 +17,28 @@ pub enum StoreError {
         /// Bytes of the volume.
         size_bytes: u64,
     },
+    /// It is a snapshot, and snapshots never change.
+    ReadOnly(VolumeId),
+    /// It is no snapshot, or none of a relative of the volume.
+    NotASnapshot(VolumeId),
+    /// The size is not of whole blocks, or more than a volume can have.
+    VolumeSize,
+    /// The volume would become smaller and lose data, which was not asked for.
+    WouldShrink {
+        /// Bytes that it has now.
+        size_bytes: u64,
+    },
+    /// There is no room for this beside what is promised to provisioned volumes.
+    NoRoom {
+        /// Bytes that it takes.
+        wanted_bytes: u64,
+        /// Bytes that are left.
+        free_bytes: u64,
+    },
+    /// The maps of all volumes and snapshots differ in too much to fit a checkpoint.
+    MapFull,
+    /// There are as many volumes and snapshots as there can be.
+    TooManyVolumes,
     /// No copy of this block can be read; others can.
     Unreadable {
         /// The volume.
@@ -146,6 +168,31 @@ impl fmt::Display for StoreError {
             Self::UnknownVolume(volume) => write!(f, "there is no volume {}", volume.0),
             Self::OutOfRange { size_bytes } => {
                 write!(f, "the range is not within the volume of {size_bytes} bytes")
+            }
+            Self::ReadOnly(volume) => {
+                write!(f, "{} is a snapshot, which never changes; write to a clone of it", volume.0)
+            }
+            Self::NotASnapshot(volume) => {
+                write!(f, "{} is no snapshot of the volume or a relative; name one", volume.0)
+            }
+            Self::VolumeSize => {
+                f.write_str("a volume has a multiple of 4 KiB, at most 256 TiB; choose such a size")
+            }
+            Self::WouldShrink { size_bytes } => write!(
+                f,
+                "the volume has {size_bytes} bytes and would lose data; allow that, or choose more"
+            ),
+            Self::NoRoom { wanted_bytes, free_bytes } => write!(
+                f,
+                "there is no room: it takes {wanted_bytes} bytes, and {free_bytes} are not promised \
+                 to others; delete snapshots or volumes, or discard data"
+            ),
+            Self::MapFull => f.write_str(
+                "there is no room in the map: too many snapshots and volumes differ in too much; \
+                 delete some",
+            ),
+            Self::TooManyVolumes => {
+                f.write_str("there are as many volumes and snapshots as can be; delete some")
             }
             Self::Unreadable { volume, block } => {
                 write!(f, "no copy of block {block} of volume {} can be read", volume.0)

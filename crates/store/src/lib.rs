@@ -29,6 +29,7 @@ mod store;
 mod sync;
 mod telemetry;
 pub mod units;
+mod volume;
 
 pub use buffer::{Buffer, BufferMut};
 pub use cache::{CacheCounters, CacheError, CacheOptions, CacheStatus};
@@ -44,3 +45,4 @@ pub use state::Counters;
 pub use store::{Cleaning, Status, Store, Tuning};
 pub use telemetry::{Telemetry, time_to_full};
 pub use units::{BLOCK_BYTES, DriveIndex, Lsn, Uuid, VolumeId};
+pub use volume::{Provision, Shrink, VOLUME_BYTES_MAX, VOLUMES_MAX, Volume, VolumeKind};

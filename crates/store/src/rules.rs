@@ -19,6 +19,11 @@ pub enum Rule {
     FlushAllTouched,
     /// A moved block counts only if the block is still where it was moved from.
     CompareAndSwap,
+    /// A moved block is moved in every volume and snapshot that holds it.
+    MoveEverywhere,
+    /// Volumes and snapshots are made, changed and deleted between the writes before and those
+    /// behind, in replay as well.
+    VolumeOrder,
     /// A segment is used again only after a checkpoint that does not need it is durable.
     DeferReuse,
     /// The body of a checkpoint is durable before the superblock that names it.
@@ -33,13 +38,15 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::RecordIdentity,
         Self::RecordData,
         Self::LogOrder,
         Self::StopAtGap,
         Self::FlushAllTouched,
         Self::CompareAndSwap,
+        Self::MoveEverywhere,
+        Self::VolumeOrder,
         Self::DeferReuse,
         Self::CheckpointBarrier,
         Self::FreshEpoch,

@@ -7,10 +7,12 @@ use crate::clean::Pace;
 use crate::error::Halt;
 use crate::format::record::{Change, Extent, Kind, RecordHeader};
 use crate::format::superblock::Superblock;
-use crate::map::{Map, Tag};
+use crate::format::volume::VolumeRow;
+use crate::map::{Map, Reach, Tag};
 use crate::rules::{Rule, Rules};
 use crate::space::Space;
 use crate::units::{Address, Lsn, VolumeId};
+use crate::volume::Impossible;
 
 /// All that recovery restores. See the [module](self).
 #[derive(Debug)]
@@ -18,8 +20,10 @@ pub(crate) struct State {
     pub(crate) rules: Rules,
     pub(crate) map: Map,
     pub(crate) space: Space,
-    /// Blocks of each volume.
-    pub(crate) volumes: BTreeMap<VolumeId, u64>,
+    /// Volumes and snapshots.
+    pub(crate) volumes: BTreeMap<VolumeId, VolumeRow>,
+    /// The number that the next of them gets.
+    pub(crate) next_volume: u32,
     /// The last LSN that was given to a record.
     pub(crate) claimed: Lsn,
     /// All records up to here are in the map and acknowledged.
@@ -62,44 +66,61 @@ pub struct Counters {
 }
 
 impl State {
-    /// Carries out a record whose data starts at `data`.
+    /// Carries out a record of this mount, whose data starts at `data`.
     pub(crate) fn apply(&mut self, header: &RecordHeader, data: Address) {
+        self.try_apply(header, data).expect("only changes that are possible are written");
+    }
+
+    /// Carries out a record from the log, whose data starts at `data`, as far as it is possible.
+    pub(crate) fn try_apply(
+        &mut self,
+        header: &RecordHeader,
+        data: Address,
+    ) -> Result<(), Impossible> {
         let mut done = 0;
         for extent in &header.extents {
+            self.check_possible(extent)?;
             let checksums = &header.checksums[done..done + extent.data_blocks() as usize];
             let tags: Vec<Tag> = checksums.iter().copied().map(Tag::of).collect();
-            self.apply_extent(extent, data.plus(done as u64), &tags);
+            let lsn = Lsn(header.sequence);
+            self.apply_extent(extent, data.plus(done as u64), &tags, lsn);
             done += checksums.len();
         }
         if header.kind == Kind::User {
             self.applied = self.applied.max(Lsn(header.sequence));
         }
+        Ok(())
     }
 
-    fn apply_extent(&mut self, extent: &Extent, data: Address, tags: &[Tag]) {
-        let Self { map, space, rules, .. } = self;
+    fn apply_extent(&mut self, extent: &Extent, data: Address, tags: &[Tag], lsn: Lsn) {
         let (volume, block) = (extent.volume, extent.block);
         match extent.change {
-            Change::Written => {
-                space.gain(data, extent.blocks);
-                map.map(volume, block, data, tags, |replaced| space.lose(replaced));
-            }
+            Change::Written => self.map_blocks(volume, block, data, tags),
             Change::Unmapped => {
-                map.unmap(volume, block, u64::from(extent.blocks), |replaced| space.lose(replaced));
+                let lose = |replaced| self.space.lose(replaced);
+                self.map.unmap(volume, block, u64::from(extent.blocks), lose);
             }
-            Change::Moved { from } => {
-                for (offset, tag) in (0..).zip(tags) {
-                    let here = map.at(volume, block + offset).map(|entry| entry.address);
-                    let is_unchanged = here == Some(from.plus(offset));
-                    if is_unchanged || !rules.hold(Rule::CompareAndSwap) {
-                        let (to, tag) = (data.plus(offset), std::slice::from_ref(tag));
-                        space.gain(to, 1);
-                        space.tell_move(from.plus(offset), to);
-                        map.map(volume, block + offset, to, tag, |replaced| space.lose(replaced));
-                    }
+            Change::Moved { .. } if !self.rules.hold(Rule::CompareAndSwap) => {
+                if self.volumes.contains_key(&volume) {
+                    self.map_blocks(volume, block, data, tags);
                 }
             }
+            Change::Moved { from } => {
+                let is_everywhere = self.rules.hold(Rule::MoveEverywhere);
+                let reach = if is_everywhere { Reach::All } else { Reach::First };
+                self.map.relocate((volume, block), (from, data), tags, reach, |from, to| {
+                    self.space.gain(to, 1);
+                    self.space.tell_move(from, to);
+                    self.space.lose(from);
+                });
+            }
+            Change::Volume(change) => self.apply_to_volume(volume, change, lsn),
         }
+    }
+
+    fn map_blocks(&mut self, volume: VolumeId, block: u64, first: Address, tags: &[Tag]) {
+        self.space.gain(first, u32::try_from(tags.len()).expect("a record is bounded"));
+        self.map.map(volume, block, first, tags, |replaced| self.space.lose(replaced));
     }
 
     /// A generation that no segment had before.

@@ -13,6 +13,7 @@ use crate::state::{Counters, State};
 use crate::sync::{Lock, Ranges, Signal, first_of};
 use crate::telemetry::Telemetry;
 use crate::units::{BLOCK_BYTES_U64, Lsn, VolumeId};
+use crate::volume::{Promises, VolumeKind};
 
 /// An open store over drives of type `D`.
 ///
@@ -32,6 +33,7 @@ pub struct Store<D> {
     /// Anything else has changed.
     pub(crate) changed: Signal,
     pub(crate) ranges: Rc<Ranges>,
+    pub(crate) promises: Rc<Promises>,
     /// Held while a superblock is written.
     pub(crate) superblock: Lock,
     /// Checkpoints that were asked for and completed.
@@ -86,6 +88,9 @@ pub struct Status {
     /// Segments that have fewer copies than the store is to have, those included that only the
     /// last checkpoint needs. At zero, any one drive of a mirrored store can be taken away.
     pub thin_segments: usize,
+    /// Bytes that are promised to nobody: what new volumes, snapshots of provisioned ones, and thin
+    /// volumes can still take.
+    pub free_bytes: u64,
     /// Bytes of memory that the map takes.
     pub map_bytes: usize,
     /// Why the store stopped, if it did.
@@ -123,6 +128,7 @@ impl<D: Drive> Store<D> {
             room: Signal::default(),
             changed: Signal::default(),
             ranges: Rc::new(Ranges::default()),
+            promises: Rc::default(),
             superblock: Lock::default(),
             wanted_checkpoints: Cell::new(0),
             made_checkpoints: Cell::new(0),
@@ -172,12 +178,6 @@ impl<D: Drive> Store<D> {
         entry.is_some_and(|entry| state.space.is_on_tail(state.space.locate(entry.address).0))
     }
 
-    /// The volumes, with their sizes in bytes.
-    pub fn volumes(&self) -> Vec<(VolumeId, u64)> {
-        let state = self.state.borrow();
-        state.volumes.iter().map(|(&id, &blocks)| (id, blocks * BLOCK_BYTES_U64)).collect()
-    }
-
     /// How the store is doing.
     pub fn status(&self) -> Status {
         let state = self.state.borrow();
@@ -188,6 +188,7 @@ impl<D: Drive> Store<D> {
             runway_segments: state.space.runway_segments(crate::format::record::Kind::User),
             is_mending: state.space.is_thin() || !state.mending.is_empty(),
             thin_segments: state.space.thin_segments(),
+            free_bytes: state.free_blocks(&self.promises) * BLOCK_BYTES_U64,
             map_bytes: state.map.memory_bytes(),
             halted: state.halted,
             counters: state.counters,
@@ -220,6 +221,14 @@ impl<D: Drive> Store<D> {
         }
     }
 
+    /// Refuses to change a snapshot.
+    pub(crate) fn check_writable(&self, volume: VolumeId) -> Result<(), StoreError> {
+        let state = self.state.borrow();
+        let is_snapshot =
+            state.volumes.get(&volume).is_some_and(|row| row.kind == VolumeKind::Snapshot);
+        if is_snapshot { Err(StoreError::ReadOnly(volume)) } else { Ok(()) }
+    }
+
     /// Refuses a range that is not within its volume.
     pub(crate) fn check_range(
         &self,
@@ -229,8 +238,8 @@ impl<D: Drive> Store<D> {
     ) -> Result<(), StoreError> {
         self.check_running()?;
         let state = self.state.borrow();
-        let blocks = state.volumes.get(&volume).ok_or(StoreError::UnknownVolume(volume))?;
-        let size_bytes = blocks * BLOCK_BYTES_U64;
+        let row = state.volumes.get(&volume).ok_or(StoreError::UnknownVolume(volume))?;
+        let size_bytes = row.blocks * BLOCK_BYTES_U64;
         match offset_bytes.checked_add(length_bytes) {
             Some(end) if end <= size_bytes => Ok(()),
             _ => Err(StoreError::OutOfRange { size_bytes }),

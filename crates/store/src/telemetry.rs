@@ -37,7 +37,7 @@ pub struct Telemetry {
     pub tail_purity_permille: Option<u64>,
     /// Bytes of clients that are in the log, one copy counted.
     pub live_bytes: u64,
-    /// Bytes that clients may have there at most.
+    /// Bytes that will be there when all provisioned volumes are full, and nothing else grows.
     pub provisioned_bytes: u64,
     /// What is left of these.
     pub until_full_bytes: u64,
@@ -95,7 +95,7 @@ impl Telemetry {
         let tail_commands = chain.sum(|traffic| &traffic.tail_commands);
         let tail_appends = chain.sum(|traffic| &traffic.tail_appends);
         let live_bytes = state.space.live_blocks() * BLOCK_BYTES_U64;
-        let provisioned_bytes = state.superblock.provisioned_blocks * BLOCK_BYTES_U64;
+        let provisioned_bytes = state.provisioned_blocks() * BLOCK_BYTES_U64;
         let copied_bytes = client_bytes * u64::from(state.superblock.copies);
         let (above, missing) = state.distance_to_cleaning();
         let segment_bytes = u64::from(state.space.segment_blocks()) * BLOCK_BYTES_U64;

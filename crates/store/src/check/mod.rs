@@ -22,7 +22,8 @@ use crate::format::superblock::{DriveState, Superblock};
 use crate::recover::OpenOptions;
 use crate::scrub::{Flaw, FlawKind, ScrubReport};
 use crate::store::{Status, Store};
-use crate::units::{DriveIndex, VolumeId};
+use crate::units::DriveIndex;
+use crate::volume::Volume;
 pub use finding::{Finding, Place, Severity};
 use read_only::ReadOnly;
 
@@ -56,8 +57,8 @@ pub struct Survey {
     pub superblock: Superblock,
     /// Which drives of its table are here.
     pub is_present: Vec<bool>,
-    /// The volumes, with their sizes in bytes.
-    pub volumes: Vec<(VolumeId, u64)>,
+    /// The volumes and snapshots.
+    pub volumes: Vec<Volume>,
     /// How it is doing.
     pub status: Status,
 }

@@ -127,10 +127,8 @@ impl<D: Drive> Store<D> {
         let state = self.state.borrow();
         let mut runs: Vec<Run> = Vec::new();
         for &(volume, block, address) in written {
-            let Some(entry) = state.map.at(volume, block) else { continue };
-            if entry.address != address {
-                continue;
-            }
+            let holder = state.map.holder(volume, block, address);
+            let Some((volume, entry)) = holder else { continue };
             match runs.last_mut() {
                 Some(run)
                     if run.volume == volume && run.is_continued(block, address, &state.space) =>

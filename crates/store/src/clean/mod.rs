@@ -22,6 +22,7 @@ use crate::units::{SegmentId, VolumeId};
 enum Task {
     Stop,
     Checkpoint { wanted: u64 },
+    TakeApart,
     Mend(Vec<(VolumeId, u64)>),
     Clean(SegmentId),
 }
@@ -31,6 +32,9 @@ const GARBAGE_IN_ADVANCE_PERCENT: u32 = 15;
 
 /// Blocks that are mended at once; a record has room for more.
 const MEND_BLOCKS_MAX: usize = 64;
+
+/// Leaves of deleted volumes that are taken apart at once.
+const TAKE_APART_LEAVES: usize = 16;
 
 impl<D: Drive> Store<D> {
     /// Does what is due until the store stops.
@@ -45,12 +49,19 @@ impl<D: Drive> Store<D> {
                     self.make_checkpoint().await;
                     self.made_checkpoints.set(wanted);
                 }
+                Task::TakeApart => self.take_apart(),
                 Task::Mend(blocks) => self.mend(blocks).await,
                 Task::Clean(segment) => self.clean(segment).await,
             }
             self.changed.notify();
             yield_now().await;
         }
+    }
+
+    /// Takes a little of the deleted volumes and snapshots apart.
+    fn take_apart(&self) {
+        let state = &mut *self.state.borrow_mut();
+        state.map.take_apart(TAKE_APART_LEAVES, |replaced| state.space.lose(replaced));
     }
 
     /// What is due, the most urgent first. Cleaning and checkpoints that were asked for take turns.
@@ -76,6 +87,9 @@ impl<D: Drive> Store<D> {
 impl State {
     /// What should be mended or cleaned.
     fn next_chore(&self, tuning: &Tuning) -> Option<Task> {
+        if self.map.is_any_condemned() {
+            return Some(Task::TakeApart);
+        }
         let room_blocks = self.space.room_to_move_blocks();
         if room_blocks == 0 {
             return None;

@@ -7,14 +7,15 @@
 //! ```
 //!
 //! A chunk names its checkpoint and its place in it, and has a checksum of its own, so that each
-//! chunk can be taken from whichever drive has it whole. The first item is the [`Root`], which
-//! says how many of the others there must be.
+//! chunk can be taken from whichever drive has it whole. The first item is the [`Root`]; that all
+//! others are there, the superblock says, which knows how many chunks there are.
 
 use evenkeel_core::crc32c::crc32c;
 
 use super::codec::{Defect, Reader, Writer};
-use super::record::{Kind, VOLUME_BLOCKS_MAX};
+use super::record::Kind;
 use super::segment::{decode_copy, encode_copy};
+use super::volume::{VOLUME_SIZE_BLOCKS_MAX, VolumeRow, decode_row, encode_row};
 use super::{VERSION, magic};
 use crate::units::{Address, BLOCK_BYTES, Copies, Lsn, SegmentId, Uuid, VolumeId};
 
@@ -27,9 +28,13 @@ pub const LEAF_BLOCKS: usize = 1024;
 /// Bytes of an item at most: a leaf without two neighbours in the log.
 pub const ITEM_BYTES_MAX: usize = 1 + 12 + LEAF_BLOCKS * (2 + ADDRESS_BYTES + TAG_BYTES);
 
-const HEADER_BYTES: usize = 48;
+pub(crate) const CHUNK_HEADER_BYTES: usize = 48;
 const ADDRESS_BYTES: usize = 5;
 const TAG_BYTES: usize = 3;
+
+/// Bytes of an item that shares leaves.
+pub(crate) const SHARE_ITEM_BYTES: usize = 1 + 4 * 4;
+
 const UNMAPPED: u16 = 1 << 15;
 const ADDRESS_MAX: u64 = (1 << 40) - 1;
 
@@ -51,10 +56,12 @@ pub enum Item {
     Root(Root),
     /// A segment that is in use or may be used before the next checkpoint.
     Segment(SegmentRow),
-    /// A volume.
+    /// A volume or snapshot.
     Volume(VolumeRow),
     /// Where some blocks of a volume are.
     Leaf(LeafRow),
+    /// Leaves of a volume that are those of another one.
+    Share(ShareRow),
 }
 
 /// Counters of the store.
@@ -66,12 +73,12 @@ pub struct Root {
     pub moved_sequence: u64,
     /// The generation that the next use of a segment gets.
     pub next_generation: u64,
+    /// The number that the next volume or snapshot gets.
+    pub next_volume: u32,
     /// Items of each kind that follow.
     pub segments: u32,
-    /// Volumes that follow.
+    /// Volumes and snapshots that follow.
     pub volumes: u32,
-    /// Leaves that follow.
-    pub leaves: u64,
 }
 
 /// A segment in use.
@@ -100,15 +107,6 @@ pub enum Phase {
     Replay,
 }
 
-/// A volume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VolumeRow {
-    /// Its number.
-    pub volume: VolumeId,
-    /// Its size.
-    pub blocks: u64,
-}
-
 /// The addresses of [`LEAF_BLOCKS`] blocks of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeafRow {
@@ -121,6 +119,19 @@ pub struct LeafRow {
     pub runs: Vec<LeafRun>,
     /// For each mapped block, the low 24 bits of its CRC-32C.
     pub tags: Vec<u32>,
+}
+
+/// Leaves of a volume or snapshot that are those of another one of its family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShareRow {
+    /// Who shares.
+    pub volume: VolumeId,
+    /// Whose leaves they are; it comes before.
+    pub source: VolumeId,
+    /// The index of the first.
+    pub first: u32,
+    /// How many, at least 1; those that the source does not have are missing on both.
+    pub leaves: u32,
 }
 
 /// Some blocks in a row.
@@ -150,7 +161,7 @@ impl ChunkWriter {
     pub fn push(&mut self, item: &Item) -> Option<Vec<u8>> {
         let mut encoded = Writer::default();
         encode_item(&mut encoded, item);
-        let is_full = HEADER_BYTES + self.payload.len() + encoded.len() > CHUNK_BYTES_MAX;
+        let is_full = CHUNK_HEADER_BYTES + self.payload.len() + encoded.len() > CHUNK_BYTES_MAX;
         let chunk = is_full.then(|| self.cut());
         self.payload.bytes(&encoded.into_bytes());
         chunk
@@ -187,8 +198,8 @@ impl ChunkWriter {
 /// The first [`Defect`] found; `Identity` if it is whole but not the one expected.
 pub fn decode_chunk(bytes: &[u8], expected: ChunkIdentity) -> Result<(Vec<Item>, usize), Defect> {
     let mut reader = Reader::new(bytes);
-    let header = reader.take(HEADER_BYTES)?;
-    let (fields, seal) = header.split_at(HEADER_BYTES - 4);
+    let header = reader.take(CHUNK_HEADER_BYTES)?;
+    let (fields, seal) = header.split_at(CHUNK_HEADER_BYTES - 4);
     let mut reader_of_header = Reader::new(fields);
     reader_of_header.magic(magic::CHECKPOINT)?;
     let version = reader_of_header.u16()?;
@@ -216,13 +227,14 @@ pub fn decode_chunk(bytes: &[u8], expected: ChunkIdentity) -> Result<(Vec<Item>,
     while !reader.is_empty() {
         items.push(decode_item(&mut reader)?);
     }
-    Ok((items, (HEADER_BYTES + payload.len()).next_multiple_of(BLOCK_BYTES)))
+    Ok((items, (CHUNK_HEADER_BYTES + payload.len()).next_multiple_of(BLOCK_BYTES)))
 }
 
 const ROOT: u8 = 0;
 const SEGMENT: u8 = 1;
 const VOLUME: u8 = 2;
 const LEAF: u8 = 3;
+const SHARE: u8 = 4;
 
 fn encode_item(writer: &mut Writer, item: &Item) {
     match item {
@@ -231,9 +243,9 @@ fn encode_item(writer: &mut Writer, item: &Item) {
             writer.u64(root.lsn.0);
             writer.u64(root.moved_sequence);
             writer.u64(root.next_generation);
+            writer.u32(root.next_volume);
             writer.u32(root.segments);
             writer.u32(root.volumes);
-            writer.u64(root.leaves);
         }
         Item::Segment(row) => {
             writer.u8(SEGMENT);
@@ -246,10 +258,14 @@ fn encode_item(writer: &mut Writer, item: &Item) {
         }
         Item::Volume(row) => {
             writer.u8(VOLUME);
-            writer.u32(row.volume.0);
-            writer.u64(row.blocks);
+            encode_row(writer, row);
         }
         Item::Leaf(row) => encode_leaf(writer, row),
+        Item::Share(row) => {
+            writer.u8(SHARE);
+            let fields = [row.volume.0, row.source.0, row.first, row.leaves];
+            fields.into_iter().for_each(|field| writer.u32(field));
+        }
     }
 }
 
@@ -278,9 +294,9 @@ fn decode_item(reader: &mut Reader<'_>) -> Result<Item, Defect> {
             lsn: Lsn(reader.counter()?),
             moved_sequence: reader.counter()?,
             next_generation: reader.counter()?,
+            next_volume: reader.u32()?,
             segments: reader.u32()?,
             volumes: reader.u32()?,
-            leaves: reader.u64()?,
         })),
         SEGMENT => Ok(Item::Segment(SegmentRow {
             segment: SegmentId(reader.u32()?),
@@ -290,19 +306,21 @@ fn decode_item(reader: &mut Reader<'_>) -> Result<Item, Defect> {
             copies: [decode_copy(reader)?, decode_copy(reader)?],
             born: Lsn(reader.counter()?),
         })),
-        VOLUME => {
-            let row = VolumeRow { volume: VolumeId(reader.u32()?), blocks: reader.u64()? };
-            let is_possible = row.blocks <= VOLUME_BLOCKS_MAX;
-            if is_possible { Ok(Item::Volume(row)) } else { Err(Defect::Field("volume")) }
-        }
+        VOLUME => decode_row(reader).map(Item::Volume),
         LEAF => decode_leaf(reader).map(Item::Leaf),
+        SHARE => Ok(Item::Share(ShareRow {
+            volume: VolumeId(reader.u32()?),
+            source: VolumeId(reader.u32()?),
+            first: reader.u32()?,
+            leaves: reader.u32()?,
+        })),
         _ => Err(Defect::Field("item")),
     }
 }
 
 fn decode_leaf(reader: &mut Reader<'_>) -> Result<LeafRow, Defect> {
     let (volume, index) = (VolumeId(reader.u32()?), reader.u64()?);
-    if index >= VOLUME_BLOCKS_MAX / LEAF_BLOCKS as u64 {
+    if index >= VOLUME_SIZE_BLOCKS_MAX / LEAF_BLOCKS as u64 {
         return Err(Defect::Field("leaf"));
     }
     let (mut runs, mut covered, mut mapped) = (Vec::new(), 0, 0);
@@ -331,6 +349,7 @@ fn decode_address(reader: &mut Reader<'_>) -> Result<Address, Defect> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::volume::VolumeKind;
     use crate::units::{DriveIndex, Slot};
 
     const STORE: Uuid = Uuid([5; 16]);
@@ -364,11 +383,22 @@ mod tests {
             ],
             tags: vec![7; 24],
         };
+        let volume = VolumeRow {
+            volume: VolumeId(0),
+            kind: VolumeKind::Snapshot,
+            family: VolumeId(1),
+            origin: Some(VolumeId(3)),
+            blocks: 1 << 30,
+            since: Lsn(5),
+        };
+        let share =
+            ShareRow { volume: VolumeId(1), source: VolumeId(0), first: 4, leaves: u32::MAX };
         let mut items = vec![
-            Item::Root(Root { lsn: Lsn(9), leaves: 41, ..Root::default() }),
+            Item::Root(Root { lsn: Lsn(9), next_volume: 41, ..Root::default() }),
             Item::Segment(row),
-            Item::Volume(VolumeRow { volume: VolumeId(0), blocks: 1 << 30 }),
+            Item::Volume(volume),
             Item::Leaf(gap),
+            Item::Share(share),
         ];
         items.extend((0..40).map(leaf));
         items
@@ -420,7 +450,7 @@ mod tests {
 
     #[test]
     fn a_rotten_byte_anywhere_is_noticed() {
-        let chunk = chunks(&items()[..4]).remove(0);
+        let chunk = chunks(&items()[..5]).remove(0);
         for byte in [0, 5, 20, 40, 47, 48, 60, 100] {
             let mut rotten = chunk.clone();
             rotten[byte] ^= 1;

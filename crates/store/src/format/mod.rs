@@ -12,6 +12,7 @@
 //! to the wrong place, or is left from an earlier time, is not taken for the right one. Decoders
 //! are total: any bytes give a value or a [`Defect`].
 
+pub(crate) mod area;
 pub mod cache;
 pub mod checkpoint;
 mod codec;
@@ -19,6 +20,7 @@ pub mod layout;
 pub mod record;
 pub mod segment;
 pub mod superblock;
+pub mod volume;
 
 pub use codec::Defect;
 

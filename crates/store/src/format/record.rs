@@ -13,9 +13,11 @@
 //! | kind | sequence | extents |
 //! |---|---|---|
 //! | user | LSN, without gaps | 16 bytes: volume, blocks, block within; unmapped: no data |
+//! |  |  | 24 bytes: volume, 0, and what becomes of the volume as a whole |
 //! | moved | the cleaner's own | 24 bytes: the same, and the address that the data was at |
 
 use super::codec::{Defect, Reader, SEAL_BYTES, Writer, unseal};
+use super::volume::{VolumeChange, decode_change, encode_change};
 use super::{VERSION, magic};
 use crate::units::{Address, BLOCK_BYTES, Lsn, Uuid, VolumeId};
 
@@ -50,6 +52,8 @@ pub enum Change {
         /// Where the first of them was.
         from: Address,
     },
+    /// Nothing to a single block, but to the volume as a whole.
+    Volume(VolumeChange),
 }
 
 /// A run of blocks of a volume, and what becomes of it.
@@ -59,7 +63,7 @@ pub struct Extent {
     pub volume: VolumeId,
     /// Its first block within the volume.
     pub block: u64,
-    /// How many; at least 1.
+    /// How many; at least 1, and none of a change of the volume as a whole.
     pub blocks: u32,
     /// What becomes of them.
     pub change: Change,
@@ -101,20 +105,18 @@ impl Extent {
         if self.change == Change::Unmapped { 0 } else { self.blocks }
     }
 
-    fn kind(&self) -> Kind {
-        if matches!(self.change, Change::Moved { .. }) { Kind::Moved } else { Kind::User }
+    /// A change of a volume as a whole.
+    pub fn of_volume(volume: VolumeId, change: VolumeChange) -> Self {
+        Self { volume, block: 0, blocks: 0, change: Change::Volume(change) }
     }
 
     /// Bytes that it takes of a header, its checksums included.
     pub fn header_bytes(&self) -> usize {
-        extent_bytes(self.kind()) + self.data_blocks() as usize * CHECKSUM_BYTES
-    }
-}
-
-fn extent_bytes(kind: Kind) -> usize {
-    match kind {
-        Kind::User => 16,
-        Kind::Moved => 24,
+        let fields_bytes = match self.change {
+            Change::Written | Change::Unmapped => 16,
+            Change::Moved { .. } | Change::Volume(_) => 24,
+        };
+        fields_bytes + self.data_blocks() as usize * CHECKSUM_BYTES
     }
 }
 
@@ -192,6 +194,11 @@ impl RecordHeader {
 }
 
 fn encode_extent(writer: &mut Writer, extent: &Extent) {
+    if let Change::Volume(change) = extent.change {
+        writer.u32(extent.volume.0);
+        writer.u32(0);
+        return encode_change(writer, change);
+    }
     assert!(extent.blocks > 0 && extent.blocks < UNMAPPED, "an extent has a bound");
     let flag = if extent.change == Change::Unmapped { UNMAPPED } else { 0 };
     writer.u32(extent.volume.0);
@@ -205,6 +212,9 @@ fn encode_extent(writer: &mut Writer, extent: &Extent) {
 fn decode_extent(reader: &mut Reader<'_>, kind: Kind) -> Result<Extent, Defect> {
     let volume = VolumeId(reader.u32()?);
     let flagged_blocks = reader.u32()?;
+    if kind == Kind::User && flagged_blocks == 0 {
+        return decode_change(reader).map(|change| Extent::of_volume(volume, change));
+    }
     let block = reader.u64()?;
     let blocks = flagged_blocks & !UNMAPPED;
     let change = match (kind, flagged_blocks & UNMAPPED != 0) {
@@ -223,6 +233,7 @@ fn decode_extent(reader: &mut Reader<'_>, kind: Kind) -> Result<Extent, Defect> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::volume::VolumeKind;
 
     fn header(kind: Kind, extents: Vec<Extent>) -> RecordHeader {
         let blocks = extents.iter().map(Extent::data_blocks).sum::<u32>();
@@ -251,6 +262,10 @@ mod tests {
             extent(5, 200, Change::Written),
             extent(1 << 40, 1 << 30, Change::Unmapped),
             extent(0, 1, Change::Written),
+            Extent::of_volume(
+                VolumeId(7),
+                VolumeChange::Clone { of: VolumeId(6), kind: VolumeKind::Thin },
+            ),
         ];
         let moved = vec![extent(5, 2, Change::Moved { from: Address(9) })];
         for header in [header(Kind::User, user), header(Kind::Moved, moved)] {
@@ -272,7 +287,7 @@ mod tests {
 
     #[test]
     fn extents_that_nobody_writes_are_refused() {
-        let bad = [(1, 0, 0), (u64::MAX, 1, 0), (VOLUME_BLOCKS_MAX, 1, 0), (0, 1, 2)];
+        let bad = [(9, 0, 0), (u64::MAX, 1, 0), (VOLUME_BLOCKS_MAX, 1, 0), (0, 1, 2)];
         for (block, blocks, data_blocks) in bad {
             let good = header(Kind::User, vec![extent(block.min(9), 1, Change::Written)]).encode();
             let mut fields = good[..BLOCK_BYTES - SEAL_BYTES].to_vec();

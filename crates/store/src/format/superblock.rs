@@ -42,7 +42,7 @@ pub struct Superblock {
     /// Blocks of a checkpoint area.
     pub area_blocks: u64,
     /// Blocks that all volumes may have together.
-    pub provisioned_blocks: u64,
+    pub capacity_blocks: u64,
     /// The newest checkpoint.
     pub checkpoint: CheckpointPlace,
     /// All drives of the store.
@@ -119,7 +119,7 @@ impl Superblock {
         writer.u32(self.segment_blocks);
         writer.u32(u32::try_from(self.drives.len()).expect("at most DRIVES_MAX"));
         writer.u64(self.area_blocks);
-        writer.u64(self.provisioned_blocks);
+        writer.u64(self.capacity_blocks);
         writer.u64(self.checkpoint.number);
         writer.u64(self.checkpoint.blocks);
         writer.u32(self.checkpoint.chunks);
@@ -142,7 +142,7 @@ impl Superblock {
         let store = reader.uuid()?;
         let (sequence, epoch) = (reader.counter()?, reader.counter()?);
         let (segment_blocks, drive_count) = (reader.u32()?, reader.u32()? as usize);
-        let (area_blocks, provisioned_blocks) = (reader.u64()?, reader.u64()?);
+        let (area_blocks, capacity_blocks) = (reader.u64()?, reader.u64()?);
         let checkpoint = decode_place(&mut reader)?;
         reader.take(DRIVES_OFFSET_BYTES - FIXED_BYTES)?;
         if drive_count > DRIVES_MAX {
@@ -159,7 +159,7 @@ impl Superblock {
             copies,
             segment_blocks,
             area_blocks,
-            provisioned_blocks,
+            capacity_blocks,
             checkpoint,
             drives,
         };
@@ -252,7 +252,7 @@ mod tests {
             copies: 2,
             segment_blocks: 64,
             area_blocks: 100,
-            provisioned_blocks: 1000,
+            capacity_blocks: 1000,
             checkpoint: CheckpointPlace { number: 5, area: 1, chunks: 2, blocks: 70 },
             drives: vec![row(1, DriveState::InSync), row(2, DriveState::Stale { since: Lsn(44) })],
         }

@@ -16,6 +16,7 @@ use crate::buffer::Buffer;
 use crate::error::StoreError;
 use crate::format::record::Extent;
 use crate::sync::{Once, RangeHeld};
+use crate::volume::Promise;
 
 /// A change that waits for its record, and holds its blocks until it is in the map.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub(crate) struct Pending {
     /// Of each data block.
     pub(crate) checksums: Vec<u32>,
     pub(crate) done: Once<Result<(), StoreError>>,
+    /// The room that it takes, if it was not promised before.
+    pub(crate) _promise: Option<Promise>,
     pub(crate) _held: RangeHeld,
 }
 

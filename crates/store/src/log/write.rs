@@ -11,6 +11,7 @@ use crate::format::record::{Change, DATA_BLOCKS_MAX, Extent};
 use crate::store::Store;
 use crate::sync::{Once, RangeHeld};
 use crate::units::{BLOCK_BYTES, BLOCK_BYTES_U64, VolumeId};
+use crate::volume::Promise;
 
 /// Blocks of data that wait for their records at most; then writers wait. 16 MiB.
 const QUEUE_BLOCKS_MAX: usize = 4096;
@@ -32,6 +33,8 @@ impl<D: Drive> Store<D> {
         durability: Durability,
     ) -> Result<(), StoreError> {
         self.check_range(volume, offset_bytes, data.len() as u64)?;
+        self.check_writable(volume)?;
+        self.check_write_fits(volume, offset_bytes, data.len() as u64)?;
         let mut waiting = Vec::new();
         let mut done = 0;
         while done < data.len() {
@@ -56,6 +59,7 @@ impl<D: Drive> Store<D> {
         durability: Durability,
     ) -> Result<(), StoreError> {
         self.check_range(volume, offset_bytes, length_bytes)?;
+        self.check_writable(volume)?;
         let end = offset_bytes + length_bytes;
         let first_whole = offset_bytes.next_multiple_of(BLOCK_BYTES_U64).min(end);
         let last_whole = (end - end % BLOCK_BYTES_U64).max(first_whole);
@@ -85,7 +89,7 @@ impl<D: Drive> Store<D> {
         DATA_BLOCKS_MAX.min(self.state.borrow().space.segment_blocks() as usize - 2)
     }
 
-    async fn settle(
+    pub(crate) async fn settle(
         &self,
         waiting: Vec<Once<Result<(), StoreError>>>,
         durability: Durability,
@@ -108,6 +112,8 @@ impl<D: Drive> Store<D> {
         let end_bytes = offset_bytes + data.len() as u64;
         let blocks = offset_bytes / BLOCK_BYTES_U64..end_bytes.div_ceil(BLOCK_BYTES_U64);
         let held = self.ranges.acquire(volume, blocks.clone()).await;
+        // The volume may have changed as a whole while this waited.
+        self.check_range(volume, offset_bytes, data.len() as u64)?;
         let data = self.whole_blocks(volume, offset_bytes, data).await?;
         let extent = Extent {
             volume,
@@ -115,7 +121,8 @@ impl<D: Drive> Store<D> {
             blocks: u32::try_from(blocks.end - blocks.start).expect("a piece is bounded"),
             change: Change::Written,
         };
-        self.enqueue(extent, Some(data), held).await
+        let promise = self.promise_of(&extent)?;
+        self.enqueue(extent, Some(data), promise, held).await
     }
 
     async fn queue_unmap(
@@ -125,14 +132,39 @@ impl<D: Drive> Store<D> {
         blocks: u64,
     ) -> Result<Once<Result<(), StoreError>>, StoreError> {
         let held = self.ranges.acquire(volume, block..block + blocks).await;
+        self.check_range(volume, block * BLOCK_BYTES_U64, blocks * BLOCK_BYTES_U64)?;
         let blocks = u32::try_from(blocks).expect("an extent is bounded");
-        self.enqueue(Extent { volume, block, blocks, change: Change::Unmapped }, None, held).await
+        let extent = Extent { volume, block, blocks, change: Change::Unmapped };
+        let promise = self.promise_of(&extent)?;
+        self.enqueue(extent, None, promise, held).await
     }
 
-    async fn enqueue(
+    /// Refuses a write that finds no room, before any piece of it is under way.
+    fn check_write_fits(
+        &self,
+        volume: VolumeId,
+        offset_bytes: u64,
+        length_bytes: u64,
+    ) -> Result<(), StoreError> {
+        let block = offset_bytes / BLOCK_BYTES_U64;
+        let end = (offset_bytes + length_bytes).div_ceil(BLOCK_BYTES_U64);
+        let state = self.state.borrow();
+        let need = state.need_of_write(volume, block, end - block);
+        need.map_or(Ok(()), |need| self.promises.take(&state, need, None).map(drop))
+    }
+
+    /// The room that a change of a thin volume takes.
+    fn promise_of(&self, extent: &Extent) -> Result<Option<Promise>, StoreError> {
+        let state = self.state.borrow();
+        let need = state.need_of(extent);
+        need.map(|need| self.promises.take(&state, need, None)).transpose()
+    }
+
+    pub(crate) async fn enqueue(
         &self,
         extent: Extent,
         data: Option<Buffer>,
+        promise: Option<Promise>,
         held: RangeHeld,
     ) -> Result<Once<Result<(), StoreError>>, StoreError> {
         let blocks = extent.data_blocks() as usize;
@@ -154,6 +186,7 @@ impl<D: Drive> Store<D> {
             data,
             checksums,
             done: done.clone(),
+            _promise: promise,
             _held: held,
         });
         self.changed.notify();

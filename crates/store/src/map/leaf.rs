@@ -4,6 +4,8 @@
 //! before, and that may be an older version of the very same block; only a checksum that is kept
 //! elsewhere tells them apart.
 
+use std::rc::Rc;
+
 use super::addresses::Addresses;
 use super::{Entry, Tag};
 use crate::format::checkpoint::{LEAF_BLOCKS, LeafRow};
@@ -13,7 +15,7 @@ use crate::units::{Address, VolumeId};
 type Packed = [u8; 3];
 
 /// A leaf. See the [module](self).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Leaf {
     addresses: Addresses,
     /// As long as up to the last block that ever was mapped.
@@ -47,6 +49,34 @@ impl Leaf {
 
     pub(super) fn unmap(&mut self, block: usize, blocks: usize) {
         self.addresses.set(block, blocks, None);
+    }
+
+    /// Whether any of these blocks is mapped.
+    pub(super) fn is_any_mapped(&self, block: usize, blocks: usize) -> bool {
+        (block..block + blocks).any(|block| self.addresses.at(block).is_some())
+    }
+
+    /// Whether a block is at this address.
+    pub(super) fn holds(&self, block: usize, address: Address) -> bool {
+        self.addresses.at(block) == Some(address)
+    }
+
+    /// Where its mapped blocks are, in order.
+    pub(super) fn mapped(&self) -> impl Iterator<Item = Address> {
+        (0..LEAF_BLOCKS).filter_map(|block| self.addresses.at(block))
+    }
+
+    /// The mapped blocks that none of these other leaves holds.
+    pub(super) fn new_beside(
+        &self,
+        others: Vec<&Rc<Self>>,
+    ) -> impl Iterator<Item = (usize, Entry)> {
+        let is_known = others.iter().any(|other| std::ptr::eq(Rc::as_ptr(other), self));
+        let blocks = if is_known { 0..0 } else { 0..LEAF_BLOCKS };
+        let entries = blocks.filter_map(|block| Some((block, self.at(block)?)));
+        entries.filter(move |&(block, entry)| {
+            !others.iter().any(|other| other.holds(block, entry.address))
+        })
     }
 
     /// The leaf as a checkpoint keeps it.

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::census::Census;
 use super::members::Found;
 use crate::buffer::Buffer;
 use crate::chain::Chain;
@@ -15,7 +16,8 @@ use crate::format::checkpoint::{
     decode_chunk,
 };
 use crate::format::superblock::{CheckpointPlace, Superblock};
-use crate::map::Map;
+use crate::format::volume::VolumeRow;
+use crate::map::{LoadError, Map};
 use crate::rules::Rules;
 use crate::space::{Measures, Space};
 use crate::state::{Counters, State};
@@ -73,10 +75,10 @@ struct Loader {
     root: Option<Root>,
     space: Space,
     map: Map,
-    volumes: BTreeMap<VolumeId, u64>,
+    volumes: BTreeMap<VolumeId, VolumeRow>,
+    census: Census,
     replayed: Vec<SegmentId>,
     segments: u32,
-    leaves: BTreeSet<(VolumeId, u64)>,
     lost: Option<DriveIndex>,
 }
 
@@ -88,6 +90,7 @@ impl Loader {
             copies: superblock.copies,
             slots: superblock.drives.iter().map(|row| row.slots).collect(),
         });
+        let census = Census::new(space.segment_count(), superblock.segment_blocks);
         for member in found.chain.members.iter().filter(|member| !member.is_present()) {
             space.drop_drive(member.index);
         }
@@ -97,9 +100,9 @@ impl Loader {
             space,
             map: Map::default(),
             volumes: BTreeMap::new(),
+            census,
             replayed: Vec::new(),
             segments: 0,
-            leaves: BTreeSet::new(),
             lost: found.lost,
         }
     }
@@ -110,9 +113,11 @@ impl Loader {
             Item::Root(_) => return Err(OpenError::Inconsistent("two roots")),
             Item::Segment(row) => self.take_segment(row, chain)?,
             Item::Volume(row) => {
-                self.volumes.insert(row.volume, row.blocks);
+                self.map.load_image(row.volume, row.family).map_err(inconsistent)?;
+                self.volumes.insert(row.volume, row);
             }
             Item::Leaf(row) => self.take_leaf(&row)?,
+            Item::Share(row) => self.map.load_share(&row).map_err(inconsistent)?,
         }
         Ok(())
     }
@@ -146,34 +151,44 @@ impl Loader {
     }
 
     fn take_leaf(&mut self, row: &LeafRow) -> Result<(), OpenError> {
-        let blocks = self.volumes.get(&row.volume).copied();
-        let is_within =
-            blocks.is_some_and(|blocks| row.index < blocks.div_ceil(LEAF_BLOCKS as u64));
-        if !is_within || !self.leaves.insert((row.volume, row.index)) {
-            return Err(OpenError::Inconsistent("a leaf outside its volume, or twice"));
-        }
         for run in &row.runs {
             let Some(address) = run.address else { continue };
             if !self.space.is_in_use(address, u64::from(run.blocks)) {
                 return Err(OpenError::Inconsistent("a block in a segment that is not in use"));
             }
-            self.space.gain(address, u32::from(run.blocks));
         }
-        self.map.load(row);
-        Ok(())
+        let is_alone = self.map.is_alone(row.volume);
+        let mut block = row.index * LEAF_BLOCKS as u64;
+        for run in &row.runs {
+            for offset in 0..run.address.map_or(0, |_| u64::from(run.blocks)) {
+                let address = run.address.map(|first| first.plus(offset)).expect("it is mapped");
+                let is_first = is_alone || self.census.note(address);
+                if is_first {
+                    self.space.gain(address, 1);
+                } else if self.map.holder(row.volume, block + offset, address).is_none() {
+                    return Err(OpenError::Inconsistent("a block in two places"));
+                }
+            }
+            block += u64::from(run.blocks);
+        }
+        self.map.load_leaf(row).map_err(inconsistent)
     }
 
     fn finish(self, superblock: &Superblock) -> Result<(State, Vec<SegmentId>), OpenError> {
         let root = self.root.ok_or(OpenError::Inconsistent("no root"))?;
-        let counts = (self.segments, self.volumes.len() as u64, self.leaves.len() as u64);
-        if counts != (root.segments, u64::from(root.volumes), root.leaves) {
+        let counts = (self.segments as usize, self.volumes.len());
+        if counts != (root.segments as usize, root.volumes as usize) {
             return Err(OpenError::Inconsistent("items are missing"));
         }
+        let census = self.census;
+        let mut map = self.map;
+        map.loaded(|address| census.is_again(address));
         let state = State {
             rules: self.rules,
-            map: self.map,
+            map,
             space: self.space,
             volumes: self.volumes,
+            next_volume: root.next_volume,
             claimed: root.lsn,
             applied: root.lsn,
             durable: root.lsn,
@@ -187,6 +202,13 @@ impl Loader {
             pace: Pace::default(),
             counters: Counters::default(),
         };
+        if !state.is_within_room() {
+            return Err(OpenError::Inconsistent("more than the store has room for"));
+        }
         Ok((state, self.replayed))
     }
+}
+
+fn inconsistent(LoadError(what): LoadError) -> OpenError {
+    OpenError::Inconsistent(what)
 }

@@ -9,6 +9,7 @@
 //! the last step, which makes the recovered state durable at once. So recovery may be cut at any
 //! point, and begun again.
 
+mod census;
 mod load;
 mod members;
 mod replay;
@@ -55,7 +56,7 @@ impl<D: Drive> Store<D> {
         let (state, replayed) = load::load(&found, options.rules).await?;
         let store = Self::new(found.chain, state, options.tuning);
         let candidates = store.scan(&replayed).await;
-        store.replay(candidates).await.map_err(stopped)?;
+        store.replay(candidates).await?;
         store.state.borrow_mut().space.loaded();
         Ok(store)
     }

@@ -7,40 +7,49 @@
 use evenkeel_core::crc32c::crc32c;
 
 use super::scan::{Candidate, Candidates};
+use super::stopped;
 use crate::buffer::{Buffer, BufferMut};
 use crate::drive::Drive;
-use crate::error::Halt;
+use crate::error::{Halt, OpenError};
 use crate::format::record::RecordHeader;
 use crate::read::CopyBlocks;
 use crate::rules::Rule;
 use crate::store::Store;
 use crate::units::{BLOCK_BYTES, Slot};
+use crate::volume::Impossible;
 
 impl<D: Drive> Store<D> {
     /// Brings the state from the checkpoint to the last record that counts.
-    pub(super) async fn replay(&self, candidates: Candidates) -> Result<(), Halt> {
+    pub(super) async fn replay(&self, candidates: Candidates) -> Result<(), OpenError> {
         let Candidates { user, moved } = candidates;
         let rules = self.state.borrow().rules;
         let durable = user.values().chain(moved.values()).map(|it| it.header.durable).max();
         let durable = durable.unwrap_or_default();
         let mut next = self.state.borrow().applied.next().0;
+        // Empty, unless the rule is broken.
+        let mut late = Vec::new();
         for (&sequence, candidate) in user.range(next..) {
             if sequence != next && rules.hold(Rule::StopAtGap) {
                 break;
             }
-            if sequence > durable.0 && !self.make_whole(candidate).await? {
+            if sequence > durable.0 && !self.make_whole(candidate).await.map_err(stopped)? {
                 if rules.hold(Rule::StopAtGap) {
                     break;
                 }
                 continue;
             }
-            self.replay_one(candidate);
+            if rules.hold(Rule::VolumeOrder) || !candidate.changes_a_volume() {
+                self.replay_one(candidate)?;
+            } else {
+                late.push(candidate);
+            }
             next = sequence + 1;
         }
+        late.into_iter().try_for_each(|candidate| self.replay_one(candidate))?;
         let known = self.state.borrow().moved_sequence;
         for (&sequence, candidate) in moved.range(known + 1..) {
-            if self.make_whole(candidate).await? {
-                self.replay_one(candidate);
+            if self.make_whole(candidate).await.map_err(stopped)? {
+                self.replay_one(candidate)?;
             }
             self.state.borrow_mut().moved_sequence = sequence;
         }
@@ -49,8 +58,10 @@ impl<D: Drive> Store<D> {
         Ok(())
     }
 
-    fn replay_one(&self, candidate: &Candidate) {
-        self.state.borrow_mut().apply(&candidate.header, candidate.address.plus(1));
+    fn replay_one(&self, candidate: &Candidate) -> Result<(), OpenError> {
+        let mut state = self.state.borrow_mut();
+        let replayed = state.try_apply(&candidate.header, candidate.address.plus(1));
+        replayed.map_err(|Impossible| OpenError::Inconsistent("a record of no volume"))
     }
 
     /// Whether each block of the record is whole on some copy. If so, all copies are whole after.

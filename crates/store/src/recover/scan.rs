@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::drive::Drive;
-use crate::format::record::{Identity, Kind, RecordHeader};
+use crate::format::record::{Change, Identity, Kind, RecordHeader};
 use crate::rules::Rule;
 use crate::store::Store;
 use crate::sync::join_all;
@@ -26,6 +26,13 @@ pub(super) struct Candidate {
     pub(super) header: RecordHeader,
     /// Where it was found.
     pub(super) address: Address,
+}
+
+impl Candidate {
+    /// Whether it changes a volume as a whole.
+    pub(super) fn changes_a_volume(&self) -> bool {
+        self.header.extents.iter().any(|extent| matches!(extent.change, Change::Volume(_)))
+    }
 }
 
 impl<D: Drive> Store<D> {
@@ -65,20 +72,11 @@ impl<D: Drive> Store<D> {
             let Ok(bytes) = member.read_slot(slot, block, BLOCK_BYTES).await else { continue };
             let Ok(header) = RecordHeader::decode(&bytes) else { continue };
             let belongs = header.identity == expected || !is_checked;
-            if belongs && self.is_possible(&header) {
+            if belongs {
                 return Some(Candidate { header, address: expected.address });
             }
         }
         None
-    }
-
-    /// Whether all that a record changes lies within volumes.
-    fn is_possible(&self, header: &RecordHeader) -> bool {
-        let state = self.state.borrow();
-        header.extents.iter().all(|extent| {
-            let blocks = state.volumes.get(&extent.volume);
-            blocks.is_some_and(|&blocks| extent.block + u64::from(extent.blocks) <= blocks)
-        })
     }
 
     /// What a record at this place says of itself if it belongs here and now.

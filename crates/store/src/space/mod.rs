@@ -44,6 +44,8 @@ pub(crate) struct Space {
     segment_blocks: u32,
     copies: u8,
     segments: Vec<Segment>,
+    /// Of all segments.
+    live_blocks: u64,
     free_segments: BTreeSet<SegmentId>,
     /// Of each drive; `None` if the drive takes no part.
     free_slots: Vec<Option<BTreeSet<u32>>>,
@@ -131,6 +133,7 @@ impl Space {
             segment_blocks: measures.segment_blocks,
             copies: measures.copies,
             segments: vec![UNUSED; count as usize],
+            live_blocks: 0,
             free_segments: (0..count).map(SegmentId).collect(),
             free_slots: measures.slots.iter().map(|&slots| Some((0..slots).collect())).collect(),
             placement: Placement::new(measures.copies),
@@ -179,6 +182,11 @@ impl Space {
 
     pub(crate) fn live(&self, segment: SegmentId) -> u32 {
         self.segments[segment.index()].live
+    }
+
+    /// Blocks that the map refers to.
+    pub(crate) fn live_blocks(&self) -> u64 {
+        self.live_blocks
     }
 
     /// Whether clients' records are being written to this drive now.
@@ -302,6 +310,7 @@ impl Space {
         let row = &mut self.segments[segment.index()];
         assert!(!Self::is_settled(row), "a settled segment never gets new data");
         row.live += blocks;
+        self.live_blocks += u64::from(blocks);
     }
 
     /// From now on, tells the cache which blocks die, and which move.
@@ -338,6 +347,7 @@ impl Space {
         let row = &mut self.segments[segment.index()];
         let before = row.live;
         row.live = before.checked_sub(1).expect("only live blocks die");
+        self.live_blocks -= 1;
         let row = *row;
         if !Self::is_settled(&row) || row.is_stuck && row.live > 0 {
             return;
@@ -355,11 +365,6 @@ impl Space {
 
     pub(crate) fn unpin(&mut self, segment: SegmentId) {
         self.segments[segment.index()].readers -= 1;
-    }
-
-    /// Blocks that the map refers to.
-    pub(crate) fn live_blocks(&self) -> u64 {
-        self.segments.iter().map(|row| u64::from(row.live)).sum()
     }
 
     /// Live blocks to move until cleaning has gained so many segments, the emptiest first; of all

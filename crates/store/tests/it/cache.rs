@@ -22,7 +22,7 @@ struct Rig {
 }
 
 fn rig() -> Rig {
-    rig_of(500)
+    rig_of(550)
 }
 
 fn rig_of(drive_blocks: u64) -> Rig {
@@ -168,7 +168,7 @@ fn a_store_goes_on_without_its_cache_drive() {
 
 #[test]
 fn the_cleaner_takes_nothing_out_of_the_cache() {
-    let rig = rig_of(300);
+    let rig = rig_of(348);
     let store = rig.open(256 << 10);
     work(&store, async |store| {
         for at in 0..BLOCKS {

@@ -12,7 +12,7 @@ use crate::support::options;
 const VOLUME: VolumeId = VolumeId(0);
 
 /// Formats drives, and runs `body` with the open store.
-fn with_store(
+pub(crate) fn with_store(
     drives: u8,
     copies: u8,
     volume_blocks: u64,
@@ -26,7 +26,7 @@ fn with_store(
     drives
 }
 
-fn reopen(drives: &[CrashDrive], body: impl AsyncFnOnce(&Store<CrashDrive>)) {
+pub(crate) fn reopen(drives: &[CrashDrive], body: impl AsyncFnOnce(&Store<CrashDrive>)) {
     let store = block_on(Store::open(drives.to_vec(), OpenOptions::default())).unwrap();
     let spawner = Spawner::default();
     spawner.spawn(async {

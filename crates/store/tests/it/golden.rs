@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use evenkeel_store::format::cache::CacheLabel;
 use evenkeel_store::format::checkpoint::{
-    ChunkIdentity, ChunkWriter, Item, LeafRow, LeafRun, Phase, Root, SegmentRow, VolumeRow,
+    ChunkIdentity, ChunkWriter, Item, LeafRow, LeafRun, Phase, Root, SegmentRow, ShareRow,
     decode_chunk,
 };
 use evenkeel_store::format::record::{Change, Extent, Identity, Kind, RecordHeader};
@@ -15,6 +15,7 @@ use evenkeel_store::format::segment::SegmentHeader;
 use evenkeel_store::format::superblock::{
     CheckpointPlace, DriveRow, DriveState, Features, Superblock,
 };
+use evenkeel_store::format::volume::{VolumeChange, VolumeKind, VolumeRow};
 use evenkeel_store::units::{Address, SegmentId, Slot};
 use evenkeel_store::{DriveIndex, Lsn, Uuid, VolumeId};
 
@@ -32,7 +33,7 @@ fn superblock() -> Superblock {
         copies: 2,
         segment_blocks: 0x400,
         area_blocks: 0x5000,
-        provisioned_blocks: 0x0060_0000,
+        capacity_blocks: 0x0060_0000,
         checkpoint: CheckpointPlace { number: 0x70, area: 1, chunks: 8, blocks: 0x0900 },
         drives: vec![
             row(b"drive-number-one", DriveState::InSync),
@@ -102,12 +103,34 @@ fn items() -> Vec<Item> {
         lsn: Lsn(0x1001),
         moved_sequence: 0x2002,
         next_generation: 0x57,
+        next_volume: 5,
         segments: 1,
-        volumes: 1,
-        leaves: 1,
+        volumes: 2,
     };
-    let volume = VolumeRow { volume: VolumeId(3), blocks: 0x0060_0000 };
-    vec![Item::Root(root), Item::Segment(row), Item::Volume(volume), Item::Leaf(leaf)]
+    let volume = VolumeRow {
+        volume: VolumeId(3),
+        kind: VolumeKind::Thin,
+        family: VolumeId(3),
+        origin: None,
+        blocks: 0x0060_0000,
+        since: Lsn(0),
+    };
+    let snapshot = VolumeRow {
+        volume: VolumeId(4),
+        kind: VolumeKind::Snapshot,
+        origin: Some(VolumeId(3)),
+        since: Lsn(0x0ff0),
+        ..volume
+    };
+    let share = ShareRow { volume: VolumeId(4), source: VolumeId(3), first: 0x44, leaves: 0x0101 };
+    vec![
+        Item::Root(root),
+        Item::Segment(row),
+        Item::Volume(volume),
+        Item::Volume(snapshot),
+        Item::Leaf(leaf),
+        Item::Share(share),
+    ]
 }
 
 fn chunk() -> Vec<u8> {
@@ -124,6 +147,21 @@ fn user() -> RecordHeader {
 
 fn moved() -> RecordHeader {
     record(Kind::Moved, &[(2, Change::Moved { from: Address(0x4321) })])
+}
+
+/// Every change of a volume as a whole.
+fn volumes() -> RecordHeader {
+    let changes = [
+        VolumeChange::Create { kind: VolumeKind::Thin, blocks: 0x0001_2345 },
+        VolumeChange::Resize { blocks: 0x0054_3210 },
+        VolumeChange::Delete,
+        VolumeChange::Snapshot { of: VolumeId(0x99) },
+        VolumeChange::Clone { of: VolumeId(0x88), kind: VolumeKind::Provisioned },
+        VolumeChange::RollBack { to: VolumeId(0x77) },
+    ];
+    let extents = (1..).zip(changes);
+    let extents = extents.map(|(volume, change)| Extent::of_volume(VolumeId(volume), change));
+    RecordHeader { extents: extents.collect(), ..record(Kind::User, &[]) }
 }
 
 /// Lines of 16 bytes behind their place, without lines of zeroes.
@@ -159,6 +197,7 @@ fn what_is_written_is_what_was_always_written() {
         dump("segment header", &segment().encode()),
         dump("user record", &user().encode()),
         dump("moved record", &moved().encode()),
+        dump("record of volumes", &volumes().encode()),
         dump("checkpoint chunk", &chunk()),
         dump("cache label", &cache_label().encode()),
     ]
@@ -177,6 +216,7 @@ fn what_was_written_once_is_still_read() {
     assert_eq!(SegmentHeader::decode(&stored("segment header")), Ok(segment()));
     assert_eq!(RecordHeader::decode(&stored("user record")), Ok(user()));
     assert_eq!(RecordHeader::decode(&stored("moved record")), Ok(moved()));
+    assert_eq!(RecordHeader::decode(&stored("record of volumes")), Ok(volumes()));
     assert_eq!(CacheLabel::decode(&stored("cache label")), Ok(cache_label()));
     let identity = ChunkIdentity { store: STORE, checkpoint: 0x70, index: 0 };
     assert_eq!(decode_chunk(&stored("checkpoint chunk"), identity), Ok((items(), 4096)));

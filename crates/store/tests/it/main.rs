@@ -11,3 +11,4 @@ mod golden;
 mod replace;
 mod scrub;
 mod support;
+mod volumes;

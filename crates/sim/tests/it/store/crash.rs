@@ -15,7 +15,7 @@ use evenkeel_sim::disk::{
 use evenkeel_sim::executor::{Executor, Order, Stopped};
 
 use super::history::History;
-use super::subject::{Act, Subject};
+use super::subject::{Act, Answer, Subject};
 
 /// Drives and what they may hold after a power cut.
 #[derive(Clone)]
@@ -147,9 +147,10 @@ pub(crate) async fn perform<S: Subject>(
     act: &Act,
 ) -> Result<(), String> {
     act.changes(atomic_cells).iter().for_each(|change| history.borrow_mut().ask(change));
-    store.perform(act).await?;
-    if act.is_barrier() {
-        history.borrow_mut().flushed();
+    match store.perform(act).await? {
+        Answer::Refused => history.borrow_mut().refused(act.changes(atomic_cells).len()),
+        Answer::Done if act.is_barrier() => history.borrow_mut().flushed(),
+        Answer::Done => {}
     }
     Ok(())
 }

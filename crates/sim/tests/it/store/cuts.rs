@@ -76,6 +76,20 @@ pub(crate) fn long(setup: &Setup, ordeal: Ordeal, seed: u64) -> Result<(), Strin
     endure::<Real>(setup, ordeal, seed, Calm(move |history: &History| acts.draw(history.now())))
 }
 
+/// The same with snapshots and clones.
+pub(crate) fn long_among_volumes(setup: &Setup, ordeal: Ordeal, seed: u64) -> Result<(), String> {
+    let mut acts = Acts::new(seed);
+    let script = Calm(move |history: &History| acts.draw_among_volumes(history.now()));
+    endure::<Real>(setup, ordeal, seed, script)
+}
+
+/// A small volume, and room for half a dozen copies of it, so that there is always something to
+/// clean.
+pub(crate) fn with_room_for_copies(setup: Setup) -> Setup {
+    let spare_segments = 6 / setup.drives as u64 * u64::from(setup.copies);
+    Setup { volume_bytes: 8 * 4096, spare_segments, ..setup }
+}
+
 const ORDEAL: Ordeal = Ordeal { cuts: 6, commands_max: 300, tearing: Tearing::Sectors };
 
 fn endures(setup: &Setup, permille: u64) {
@@ -145,6 +159,50 @@ fn a_store_that_is_half_made_over_another_is_refused_or_one_of_the_two() {
     paint(0, 0, 64, false).changes(64).iter().for_each(|change| start.history.ask(change));
     let (opened, refused) = half_made(&Setup { name: 0xA0, ..old }, start);
     assert!(opened > 0 && refused > 0, "{opened} opened, {refused} refused");
+}
+
+/// Words of snapshots: a volume, a snapshot of it, a clone of that, all written to around.
+const ALPHABET_OF_COPIES: [fn(u32) -> Act; 7] = [
+    |author| paint(author, 0, 8, false),
+    |author| Act::Paint { space: 2, first: 0, cells: 16, author, is_forced: false },
+    |_| Act::Copy(0),
+    |_| Act::Copy(1),
+    |_| Act::RollBack { space: 0, to: 1 },
+    |_| Act::Delete(1),
+    |_| Act::Tidy,
+];
+
+#[test]
+fn every_cut_of_short_work_with_snapshots_leaves_a_prefix() {
+    let setup = with_room_for_copies(Setup::tiny(1, 1));
+    let depth = Depth { acts_max: 4, cuts_max: 32, budget: points(150) };
+    match every_word::<Real>(&setup, &format::<Real>(&setup), &ALPHABET_OF_COPIES, depth) {
+        Ok(tried) => println!("{tried:?}"),
+        Err(violation) => panic!("{violation}"),
+    }
+}
+
+fn endures_with_copies(setup: Setup, permille: u64) {
+    let setup = with_room_for_copies(setup);
+    for seed in 0..points(permille) / u64::from(ORDEAL.cuts) {
+        assert_eq!(long_among_volumes(&setup, ORDEAL, seed), Ok(()));
+    }
+}
+
+#[test]
+fn long_work_with_snapshots_leaves_a_prefix_on_one_drive() {
+    endures_with_copies(Setup::tiny(1, 1), 50);
+}
+
+#[test]
+fn long_work_with_snapshots_leaves_a_prefix_on_mirrors() {
+    endures_with_copies(Setup::tiny(2, 2), 40);
+    endures_with_copies(Setup::tiny(3, 2), 20);
+}
+
+#[test]
+fn long_work_with_snapshots_leaves_a_prefix_on_a_chain() {
+    endures_with_copies(Setup::tiny(3, 1), 30);
 }
 
 #[test]

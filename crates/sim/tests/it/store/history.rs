@@ -7,15 +7,15 @@
 //!                      +---- allowed --+      F was answered: not before 3
 //! ```
 //!
-//! All volumes count together, since they share one log: they are all at the same point. What is
-//! not in the allowed part of the history is a violation, whatever it may be.
+//! All volumes and snapshots count together, since they share one log: they are all at the same
+//! point. What is not in the allowed part of the history is a violation, whatever it may be.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use super::stamp::Author;
 
-/// A volume, by its number.
+/// A volume or snapshot, by its place among those that are there, the oldest first.
 pub(crate) type Space = u32;
 
 /// What a space holds, cell by cell.
@@ -25,29 +25,66 @@ pub(crate) type Image = Rc<Vec<Author>>;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct World {
     pub(crate) spaces: BTreeMap<Space, Image>,
+    /// Which of them never change.
+    pub(crate) snapshots: BTreeSet<Space>,
 }
 
-/// A change of some cells, which happens wholly or not at all.
+/// A change, which happens wholly or not at all. One of what is not there changes nothing.
 #[derive(Clone, Debug)]
-pub(crate) struct Change {
-    pub(crate) space: Space,
-    pub(crate) first: u32,
-    pub(crate) cells: u32,
-    /// Whose the cells are from now on; nobody's if they are zeroes.
-    pub(crate) author: Author,
+pub(crate) enum Change {
+    /// Some cells have this author from now on; nobody if they are zeroes.
+    Paint { space: Space, first: u32, cells: u32, author: Author },
+    /// There is a new space with the content of this one, a snapshot if this is a volume, else a
+    /// volume.
+    Copy(Space),
+    /// The volume has the content of a snapshot.
+    RollBack { space: Space, to: Space },
+    /// It is gone, and the younger ones move up.
+    Delete(Space),
 }
 
 impl World {
     /// A world of one volume of zeroes.
     pub(crate) fn of(volumes: &[(Space, u32)]) -> Self {
         let blank = |&(space, cells): &(Space, u32)| (space, Rc::new(vec![0; cells as usize]));
-        Self { spaces: volumes.iter().map(blank).collect() }
+        Self { spaces: volumes.iter().map(blank).collect(), ..Self::default() }
+    }
+
+    /// Whether this is a volume, which can be written to.
+    pub(crate) fn is_volume(&self, space: Space) -> bool {
+        self.spaces.contains_key(&space) && !self.snapshots.contains(&space)
     }
 
     fn change(&mut self, change: &Change) {
-        let Change { space, first, cells, author } = *change;
-        let image = self.spaces.get_mut(&space).expect("clients know their volumes");
-        Rc::make_mut(image)[first as usize..][..cells as usize].fill(author);
+        match *change {
+            Change::Paint { space, first, cells, author } if self.is_volume(space) => {
+                let image = self.spaces.get_mut(&space).expect("it is there");
+                Rc::make_mut(image)[first as usize..][..cells as usize].fill(author);
+            }
+            Change::Copy(of) => {
+                let Some(image) = self.spaces.get(&of).cloned() else { return };
+                let space = u32::try_from(self.spaces.len()).expect("a small world");
+                self.spaces.insert(space, image);
+                if self.is_volume(of) {
+                    self.snapshots.insert(space);
+                }
+            }
+            Change::RollBack { space, to }
+                if self.is_volume(space) && self.snapshots.contains(&to) =>
+            {
+                let image = Rc::clone(&self.spaces[&to]);
+                self.spaces.insert(space, image);
+            }
+            Change::Delete(space) if self.spaces.contains_key(&space) => {
+                self.spaces.remove(&space);
+                let younger = |other: Space| if other > space { other - 1 } else { other };
+                let spaces = std::mem::take(&mut self.spaces).into_iter();
+                self.spaces = spaces.map(|(other, image)| (younger(other), image)).collect();
+                self.snapshots.remove(&space);
+                self.snapshots = self.snapshots.iter().map(|&other| younger(other)).collect();
+            }
+            _ => {}
+        }
     }
 }
 
@@ -71,6 +108,11 @@ impl History {
         let mut world = self.now().clone();
         world.change(change);
         self.worlds.push_back(world);
+    }
+
+    /// The store refused so many changes, the last that were asked for, and none of them happened.
+    pub(crate) fn refused(&mut self, changes: usize) {
+        self.worlds.truncate(self.worlds.len() - changes);
     }
 
     /// What clients see who have an answer to everything.
@@ -132,11 +174,11 @@ mod tests {
     use super::*;
 
     fn paint(first: u32, cells: u32, author: Author) -> Change {
-        Change { space: 0, first, cells, author }
+        Change::Paint { space: 0, first, cells, author }
     }
 
     fn found(cells: &[Author]) -> World {
-        World { spaces: [(0, Rc::new(cells.to_vec()))].into() }
+        World { spaces: [(0, Rc::new(cells.to_vec()))].into(), ..World::default() }
     }
 
     fn history() -> History {
@@ -160,5 +202,26 @@ mod tests {
         for cells in [[0, 0, 0], [2, 0, 0], [1, 0, 3], [2, 2, 9]] {
             assert!(history().recover(found(&cells)).is_err(), "{cells:?}");
         }
+    }
+
+    #[test]
+    fn snapshots_stay_and_clones_go_their_own_way() {
+        let mut history = History::new(World::of(&[(0, 2)]));
+        history.ask(&paint(0, 1, 1));
+        history.ask(&Change::Copy(0));
+        history.ask(&Change::Copy(1));
+        history.ask(&paint(1, 1, 2));
+        history.ask(&Change::Paint { space: 2, first: 0, cells: 1, author: 3 });
+        history.ask(&Change::Paint { space: 1, first: 0, cells: 1, author: 4 });
+        let cells = |history: &History| -> Vec<Vec<Author>> {
+            history.now().spaces.values().map(|image| image.to_vec()).collect()
+        };
+        assert_eq!(cells(&history), [[1, 2], [1, 0], [3, 0]]);
+        history.ask(&Change::RollBack { space: 0, to: 1 });
+        history.ask(&Change::Delete(1));
+        assert_eq!(cells(&history), [[1, 0], [3, 0]]);
+        assert!(history.now().is_volume(1));
+        history.refused(2);
+        assert_eq!(cells(&history).len(), 3);
     }
 }

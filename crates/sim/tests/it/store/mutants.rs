@@ -1,10 +1,12 @@
 //! Every commit rule is needed: a store without it loses data, and these tests see it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use evenkeel_sim::disk::Tearing;
 use evenkeel_store::{Rule, Rules};
 
 use super::clients::{Crowd, gather};
-use super::cuts::long;
+use super::cuts::{long, long_among_volumes, with_room_for_copies};
 use super::faults::{LYING, one_bad, vanishing};
 use super::random::Ordeal;
 use super::real::Setup;
@@ -27,6 +29,13 @@ fn trial(rule: Rule, seed: u64) -> Result<(), String> {
         Rule::FreshEpoch | Rule::RecordIdentity => {
             long(&pair, Ordeal { cuts: 12, commands_max: 60, ..ordeal }, seed)
         }
+        // The store may notice by itself, by an assertion, before a client does.
+        Rule::MoveEverywhere => {
+            let setup = with_room_for_copies(one);
+            let work = || long_among_volumes(&setup, ordeal, seed);
+            catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err("it panicked".into()))
+        }
+        Rule::VolumeOrder => long_among_volumes(&with_room_for_copies(one), ordeal, seed),
         _ => long(&one, ordeal, seed)
             .and_then(|()| long(&pair, ordeal, seed))
             .and_then(|()| long(&chain, ordeal, seed)),

@@ -5,13 +5,13 @@ use std::rc::Rc;
 use evenkeel_sim::disk::SimDrive;
 use evenkeel_sim::executor::Clock;
 use evenkeel_store::{
-    Buffer, CacheError, CreateOptions, Durability, OpenOptions, Rules, Store, StoreError, Tuning,
-    Uuid, VolumeId, create, possible_bytes,
+    Buffer, CacheError, CreateOptions, Durability, OpenOptions, Provision, Rules, Store,
+    StoreError, Tuning, Uuid, VolumeId, VolumeKind, create, possible_bytes,
 };
 
 use super::history::{Space, World};
 use super::stamp::{Author, CELL_BYTES, authors, paint};
-use super::subject::{Act, Subject};
+use super::subject::{Act, Answer, Subject};
 
 /// What a store of these tests is made of.
 #[derive(Clone, Debug)]
@@ -80,10 +80,6 @@ fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-fn volume(space: Space) -> VolumeId {
-    VolumeId(space)
-}
-
 fn bytes(cells: u32) -> u64 {
     u64::from(cells) * CELL_BYTES as u64
 }
@@ -110,6 +106,44 @@ impl Real {
     /// Who wrote each of these cells of volume 0.
     pub(crate) async fn read(&self, first: u32, cells: u32) -> Result<Vec<Author>, String> {
         self.try_read(first, cells).await.map_err(text)?
+    }
+
+    /// Does what a client asks. There is no refusing it the room of volume 0, which has its own.
+    async fn attempt(&self, act: &Act) -> Result<(), StoreError> {
+        let durability = if act.is_barrier() { Durability::Durable } else { Durability::Volatile };
+        match *act {
+            Act::Paint { space, first, cells, author: 0, .. }
+            | Act::Discard { space, first, cells } => {
+                let (first, length) = (bytes(first), bytes(cells));
+                self.store.write_zeroes(self.volume(space), first, length, durability).await
+            }
+            Act::Paint { space, first, cells, author, .. } => {
+                let data = Buffer::copy_of(&paint(author, first, cells));
+                let volume = self.volume(space);
+                let outcome = self.store.write(volume, bytes(first), data, durability).await;
+                let is_full = matches!(outcome, Err(StoreError::NoRoom { .. }));
+                assert!(!is_full || space > 0, "a provisioned volume has its room");
+                outcome
+            }
+            Act::Flush => self.store.flush().await,
+            Act::Tidy => self.tidy().await,
+            Act::Copy(of) => match self.store.snapshot(self.volume(of)).await {
+                Err(StoreError::ReadOnly(of)) => {
+                    self.store.clone_volume(of, Provision::Thin).await.map(drop)
+                }
+                outcome => outcome.map(drop),
+            },
+            Act::RollBack { space, to } => {
+                self.store.roll_back(self.volume(space), self.volume(to)).await
+            }
+            Act::Delete(space) => self.store.delete_volume(self.volume(space)).await,
+        }
+    }
+
+    /// The number that the store has for a space; one that nobody has if there is no such space.
+    fn volume(&self, space: Space) -> VolumeId {
+        let volumes = self.store.volumes();
+        volumes.get(space as usize).map_or(VolumeId(u32::MAX), |volume| volume.id)
     }
 
     /// The same, with the store's errors apart from what is wrong with its answers.
@@ -155,30 +189,29 @@ impl Subject for Real {
         Ok(Self::start(store, &setup, &clock))
     }
 
-    async fn perform(&self, act: &Act) -> Result<(), String> {
-        let durability = if act.is_barrier() { Durability::Durable } else { Durability::Volatile };
-        match *act {
-            Act::Paint { space, first, cells, author: 0, .. }
-            | Act::Discard { space, first, cells } => {
-                let (first, length) = (bytes(first), bytes(cells));
-                self.store.write_zeroes(volume(space), first, length, durability).await
-            }
-            Act::Paint { space, first, cells, author, .. } => {
-                let data = Buffer::copy_of(&paint(author, first, cells));
-                self.store.write(volume(space), bytes(first), data, durability).await
-            }
-            Act::Flush => self.store.flush().await,
-            Act::Tidy => self.tidy().await,
+    async fn perform(&self, act: &Act) -> Result<Answer, String> {
+        match self.attempt(act).await {
+            Ok(()) => Ok(Answer::Done),
+            Err(
+                StoreError::NoRoom { .. }
+                | StoreError::MapFull
+                | StoreError::UnknownVolume(_)
+                | StoreError::ReadOnly(_)
+                | StoreError::NotASnapshot(_),
+            ) => Ok(Answer::Refused),
+            Err(error) => Err(text(error)),
         }
-        .map_err(text)
     }
 
     async fn contents(&self) -> Result<World, String> {
         let mut world = World::default();
-        for (volume, size_bytes) in self.store.volumes() {
-            let length = usize::try_from(size_bytes).map_err(text)?;
-            let bytes = self.store.read(volume, 0, length).await.map_err(text)?;
-            world.spaces.insert(volume.0, Rc::new(authors(0, &bytes)?));
+        for (space, volume) in (0..).zip(self.store.volumes()) {
+            let length = usize::try_from(volume.size_bytes).map_err(text)?;
+            let bytes = self.store.read(volume.id, 0, length).await.map_err(text)?;
+            world.spaces.insert(space, Rc::new(authors(0, &bytes)?));
+            if volume.kind == VolumeKind::Snapshot {
+                world.snapshots.insert(space);
+            }
         }
         Ok(world)
     }

@@ -19,7 +19,7 @@ use super::history::{History, World};
 use super::random::{Ordeal, Script, endure_from};
 use super::real::{Real, Setup};
 use super::short::cuts_of;
-use super::subject::{Act, Subject};
+use super::subject::{Act, Answer, Subject};
 
 /// A store, and names for the drives to come.
 #[derive(Clone)]
@@ -84,7 +84,7 @@ impl Subject for Restored {
         Ok(Rc::new(Self(Real::start(store.map_err(text)?, &shop.setup, &clock))))
     }
 
-    async fn perform(&self, act: &Act) -> Result<(), String> {
+    async fn perform(&self, act: &Act) -> Result<Answer, String> {
         self.0.perform(act).await
     }
 

@@ -45,7 +45,7 @@ fn scrubbed(setup: &Setup, disks: Vec<CrashDisk>) -> Vec<CrashDisk> {
             real.perform(&Act::Tidy).await?;
         }
         // What was moved last is durable only now.
-        real.perform(&Act::Flush).await
+        real.perform(&Act::Flush).await.map(drop)
     });
     assert_eq!(end, Ok(Ok(())), "a scrub of a mirror with one bad drive");
     machine.rack.disks()

@@ -21,6 +21,20 @@ pub(crate) enum Act {
     Flush,
     /// Has the store tidy up by itself: cleaning, a checkpoint.
     Tidy,
+    /// Makes a snapshot of a volume, or a clone of a snapshot.
+    Copy(Space),
+    /// Gives a volume the content of a snapshot.
+    RollBack { space: Space, to: Space },
+    /// Deletes a volume or snapshot.
+    Delete(Space),
+}
+
+/// What became of an act.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Done,
+    /// There was no room for it, or nothing to do it to; nothing happened.
+    Refused,
 }
 
 impl Act {
@@ -48,6 +62,9 @@ impl Act {
                 let pieces = starts.iter().zip(ends).map(|(start, end)| *start..end);
                 pieces.map(|cells| paint(space, cells, author)).collect()
             }
+            Self::Copy(of) => vec![Change::Copy(of)],
+            Self::RollBack { space, to } => vec![Change::RollBack { space, to }],
+            Self::Delete(space) => vec![Change::Delete(space)],
             Self::Flush | Self::Tidy => Vec::new(),
         }
     }
@@ -60,7 +77,7 @@ impl Act {
 
 fn paint(space: Space, cells: Range<u32>, author: Author) -> Change {
     let (first, cells) = (cells.start, cells.end - cells.start);
-    Change { space, first, cells, author }
+    Change::Paint { space, first, cells, author }
 }
 
 /// A store under test. Errors are texts: without faults of the drives, each is a violation.
@@ -79,7 +96,7 @@ pub(crate) trait Subject: Sized + 'static {
     ) -> Result<Rc<Self>, String>;
 
     /// Does what a client asks.
-    async fn perform(&self, act: &Act) -> Result<(), String>;
+    async fn perform(&self, act: &Act) -> Result<Answer, String>;
 
     /// All that clients can see.
     async fn contents(&self) -> Result<World, String>;
@@ -130,6 +147,27 @@ impl Acts {
             }
             78..90 => Act::Flush,
             _ => Act::Tidy,
+        }
+    }
+
+    /// The next act in a world of several volumes and snapshots, all of one family.
+    pub(crate) fn draw_among_volumes(&mut self, world: &World) -> Act {
+        const SPACES_MAX: u32 = 6;
+        let count = u32::try_from(world.spaces.len()).expect("a small world");
+        let any = self.below(count);
+        match self.below(100) {
+            0..16 if count < SPACES_MAX => Act::Copy(any),
+            16..20 => Act::RollBack { space: any, to: self.below(count) },
+            20..30 if any > 0 => Act::Delete(any),
+            30..60 if world.is_volume(any) => {
+                let blocks = u32::try_from(world.spaces[&any].len() / 8).expect("a small volume");
+                let (first, author) = (self.below(blocks), self.author());
+                let cells = 8 * (1 + self.below(3)).min(blocks - first);
+                let author = if self.below(12) == 0 { 0 } else { author };
+                let is_forced = self.below(12) == 0;
+                Act::Paint { space: any, first: first * 8, cells, author, is_forced }
+            }
+            _ => self.draw(world),
         }
     }
 

@@ -18,7 +18,7 @@ use evenkeel_store::{Buffer, Drive, DriveError, Durability};
 
 use super::history::World;
 use super::stamp::{CELL_BYTES, authors, paint};
-use super::subject::{Act, Subject};
+use super::subject::{Act, Answer, Subject};
 
 const BLOCK: usize = 4096;
 const BLOCKS: usize = 4;
@@ -187,7 +187,7 @@ impl Subject for Toy {
         Ok(Rc::new(toy))
     }
 
-    async fn perform(&self, act: &Act) -> Result<(), String> {
+    async fn perform(&self, act: &Act) -> Result<Answer, String> {
         match *act {
             Act::Paint { first, cells, author, is_forced, .. } => {
                 let data = match author {
@@ -198,18 +198,20 @@ impl Subject for Toy {
                 if is_forced && self.mistake != Mistake::FlushNothing {
                     self.barrier().await?;
                 }
-                Ok(())
             }
-            Act::Flush if self.mistake == Mistake::FlushNothing => Ok(()),
-            Act::Flush => self.barrier().await,
-            Act::Tidy => self.begin().await,
-            Act::Discard { .. } => Err("a toy cannot discard".into()),
+            Act::Flush if self.mistake == Mistake::FlushNothing => {}
+            Act::Flush => self.barrier().await?,
+            Act::Tidy => self.begin().await?,
+            Act::Discard { .. } | Act::Copy(_) | Act::RollBack { .. } | Act::Delete(_) => {
+                return Err("a toy can paint and no more".into());
+            }
         }
+        Ok(Answer::Done)
     }
 
     async fn contents(&self) -> Result<World, String> {
         let authors = authors(0, &self.image.borrow())?;
-        Ok(World { spaces: [(0, Rc::new(authors))].into() })
+        Ok(World { spaces: [(0, Rc::new(authors))].into(), ..World::default() })
     }
 
     fn blank(_: &Mistake) -> World {
