@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use evenkeel_engine::policy;
 use evenkeel_store::{
     Buffer, Drive, Durability, Halt, OpenError, OpenOptions, Store, StoreError, VolumeId,
+    VolumeKind,
 };
 use evenkeel_wire::nbd::proto::{Errno, Extent, TransmissionFlags};
 use tokio::sync::Notify;
@@ -274,16 +275,19 @@ impl StoreVolume {
     /// What it can do; none if the store is not open, or has no such volume.
     pub(crate) fn features(&self) -> Option<Features> {
         let volumes = self.host.store()?.volumes();
-        let (_, size_bytes) = volumes.into_iter().find(|(volume, _)| *volume == self.volume)?;
-        let mut features = Features::local(size_bytes);
+        let volume = volumes.into_iter().find(|volume| volume.id == self.volume)?;
+        let mut features = Features::local(volume.size_bytes);
         features.flags = features.flags | TransmissionFlags::SEND_FAST_ZERO;
+        if volume.kind == VolumeKind::Snapshot {
+            features.flags = features.flags | TransmissionFlags::READ_ONLY;
+        }
         Some(features)
     }
 
     /// What to say to who asks for a volume that is not there.
     pub(crate) fn missing(&self) -> String {
         let volumes = self.host.store().map_or_else(Vec::new, |store| store.volumes());
-        let numbers: Vec<_> = volumes.iter().map(|(volume, _)| volume.0.to_string()).collect();
+        let numbers: Vec<_> = volumes.iter().map(|volume| volume.id.0.to_string()).collect();
         format!("the store has no volume {}, but {}", self.volume.0, numbers.join(", "))
     }
 
@@ -352,12 +356,19 @@ async fn trim<D: Drive>(
 fn errno_of(store: &str, error: StoreError) -> Errno {
     match error {
         StoreError::OutOfRange { .. } => Errno::Invalid,
+        StoreError::ReadOnly(_) => Errno::NotPermitted,
+        // Only a thin volume meets these, with every write until there is room again.
+        StoreError::NoRoom { .. } | StoreError::MapFull => Errno::NoSpace,
         // Why it has stopped is told once, when it does.
         StoreError::Halted(_) => Errno::Io,
         StoreError::Unreadable { .. } | StoreError::UnknownVolume(_) => {
             tracing::warn!(store, %error, "request failed");
             Errno::Io
         }
+        StoreError::NotASnapshot(_)
+        | StoreError::VolumeSize
+        | StoreError::WouldShrink { .. }
+        | StoreError::TooManyVolumes => unreachable!("clients do not change volumes as a whole"),
     }
 }
 
