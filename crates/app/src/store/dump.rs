@@ -6,10 +6,12 @@ use evenkeel_store::dump::{DumpOptions, Entry, dump};
 use evenkeel_store::format::checkpoint::{Item, Phase};
 use evenkeel_store::format::record::{Change, Kind, RecordHeader};
 use evenkeel_store::format::superblock::{DriveState, Superblock};
+use evenkeel_store::format::volume::VolumeChange;
 use evenkeel_store::units::{BLOCK_BYTES_U64, Copies};
 use serde_json::{Value, json};
 
 use super::drives::{DriveArgs, Opened};
+use super::status::kind_name;
 use crate::exit::Exit;
 
 /// Arguments of `evenkeel store dump`.
@@ -123,7 +125,6 @@ fn superblock(offset_bytes: u64, found: &Superblock) -> Value {
         "copies": found.copies,
         "segment_bytes": u64::from(found.segment_blocks) * BLOCK_BYTES_U64,
         "area_bytes": found.area_blocks * BLOCK_BYTES_U64,
-        "provisioned_bytes": found.provisioned_blocks * BLOCK_BYTES_U64,
         "checkpoint": found.checkpoint.number,
         "checkpoint_area": found.checkpoint.area,
         "checkpoint_chunks": found.checkpoint.chunks,
@@ -141,7 +142,7 @@ fn describe_item(item: &Item) -> Value {
             "next_generation": root.next_generation,
             "segments": root.segments,
             "volumes": root.volumes,
-            "leaves": root.leaves,
+            "next_volume": root.next_volume,
         }),
         Item::Segment(row) => json!({
             "kind": "segment",
@@ -155,7 +156,18 @@ fn describe_item(item: &Item) -> Value {
         Item::Volume(row) => json!({
             "kind": "volume",
             "volume": row.volume.0,
+            "of": kind_name(row.kind),
+            "family": row.family.0,
+            "origin": row.origin.map(|origin| origin.0),
             "size_bytes": row.blocks * BLOCK_BYTES_U64,
+            "since": row.since.0,
+        }),
+        Item::Share(row) => json!({
+            "kind": "share",
+            "volume": row.volume.0,
+            "source": row.source.0,
+            "first_leaf": row.first,
+            "leaves": row.leaves,
         }),
         Item::Leaf(row) => json!({
             "kind": "leaf",
@@ -168,12 +180,24 @@ fn describe_item(item: &Item) -> Value {
     }
 }
 
+fn volume_change_name(change: VolumeChange) -> &'static str {
+    match change {
+        VolumeChange::Create { .. } => "created",
+        VolumeChange::Resize { .. } => "resized",
+        VolumeChange::Delete => "deleted",
+        VolumeChange::Snapshot { .. } => "made_snapshot",
+        VolumeChange::Clone { .. } => "made_clone",
+        VolumeChange::RollBack { .. } => "rolled_back",
+    }
+}
+
 fn record(slot: u32, block: u64, header: &RecordHeader) -> Value {
     let extents = header.extents.iter().map(|extent| {
         let (change, from) = match extent.change {
             Change::Written => ("written", None),
             Change::Unmapped => ("unmapped", None),
             Change::Moved { from } => ("moved", Some(from.0)),
+            Change::Volume(change) => (volume_change_name(change), None),
         };
         json!({
             "volume": extent.volume.0,

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use evenkeel_store::check::{Survey, survey};
 use evenkeel_store::format::superblock::DriveState;
+use evenkeel_store::format::volume::VolumeKind;
 use evenkeel_store::units::BLOCK_BYTES_U64;
 use serde_json::{Value, json};
 
@@ -79,9 +80,19 @@ fn text(found: &Survey, paths: &[Option<&Path>]) -> String {
     let rows: Vec<Vec<String>> = found
         .volumes
         .iter()
-        .map(|(volume, bytes)| vec![volume.0.to_string(), print_size(*bytes)])
+        .map(|volume| {
+            vec![
+                volume.id.0.to_string(),
+                print_size(volume.size_bytes),
+                size(volume.mapped_bytes),
+                size(volume.own_bytes),
+                kind_name(volume.kind).to_owned(),
+                volume.origin.map_or_else(|| "-".to_owned(), |origin| origin.0.to_string()),
+            ]
+        })
         .collect();
-    text += &format!("\n{}", terminal::table(&["VOLUME", "SIZE"], &rows));
+    let header = ["VOLUME", "SIZE", "USED", "OWN", "<KIND", "OF"];
+    text += &format!("\n{}", terminal::table(&header, &rows));
     let telemetry = &status.telemetry;
     text += &format!(
         "\n{} in use of {} provisioned; {} can be written before anything is cleaned\n",
@@ -115,10 +126,17 @@ pub(super) fn document(found: &Survey, paths: &[Option<&Path>]) -> Value {
             })
         })
         .collect();
-    let volumes = found
-        .volumes
-        .iter()
-        .map(|(volume, size_bytes)| json!({ "volume": volume.0, "size_bytes": size_bytes }));
+    let volumes = found.volumes.iter().map(|volume| {
+        json!({
+            "volume": volume.id.0,
+            "kind": kind_name(volume.kind),
+            "of": volume.origin.map(|origin| origin.0),
+            "since_lsn": volume.since.0,
+            "size_bytes": volume.size_bytes,
+            "used_bytes": volume.mapped_bytes,
+            "own_bytes": volume.own_bytes,
+        })
+    });
     json!({
         "store": superblock.store.to_string(),
         "copies": superblock.copies,
@@ -137,4 +155,13 @@ pub(super) fn document(found: &Survey, paths: &[Option<&Path>]) -> Value {
         "until_cleaning_bytes": telemetry.until_cleaning_bytes,
         "cleaner_debt_blocks": telemetry.cleaner_debt_blocks,
     })
+}
+
+/// The word for a kind of volume.
+pub(super) fn kind_name(kind: VolumeKind) -> &'static str {
+    match kind {
+        VolumeKind::Provisioned => "provisioned",
+        VolumeKind::Thin => "thin",
+        VolumeKind::Snapshot => "snapshot",
+    }
 }
