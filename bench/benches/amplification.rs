@@ -36,7 +36,8 @@ fn table() {
             let (net, gross) = (measure(true), measure(false));
             let difference_percent = (net / published - 1.0) * 100.0;
             println!(
-                "{:14} 0.{:<2} {published:>10.2} {net:>6.2} {difference_percent:>+5.1} % {gross:>6.2}",
+                "{:14} 0.{:<2} {published:>10.2} {net:>6.2} {difference_percent:>+5.1} % \
+                 {gross:>6.2}",
                 row.name,
                 full_percent / 10,
             );

@@ -226,7 +226,7 @@ impl State {
         let runway = Runway::of(self.space.segment_count());
         let lacking = |kind, wanted: usize| wanted.saturating_sub(self.space.runway_segments(kind));
         let supply = self.space.supply_segments();
-        // The cleaner's minimum is provided first; what is more is for clients. While room is short,
+        // The cleaner's minimum is provided first; what is more is for clients. While room is short
         // a checkpoint for every segment would cost a tenth of the drive, so it waits until it
         // provides three times what is left.
         let left = self.space.runway_segments(Kind::User);

@@ -184,8 +184,8 @@ impl fmt::Display for StoreError {
             ),
             Self::NoRoom { wanted_bytes, free_bytes } => write!(
                 f,
-                "there is no room: it takes {wanted_bytes} bytes, and {free_bytes} are not promised \
-                 to others; delete snapshots or volumes, or discard data"
+                "there is no room: it takes {wanted_bytes} bytes, and {free_bytes} are not \
+                 promised to others; delete snapshots or volumes, or discard data"
             ),
             Self::MapFull => f.write_str(
                 "there is no room in the map: too many snapshots and volumes differ in too much; \

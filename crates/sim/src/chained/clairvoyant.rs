@@ -29,8 +29,8 @@ struct Access {
     is_read: bool,
 }
 
-/// Reads of the tail that such a cache serves, by steps like those of [`super::caches::replay`]; its
-/// hits count as memory's.
+/// Reads of the tail that such a cache serves, by steps like those of [`super::caches::replay`];
+/// its hits count as memory's.
 pub fn best(records: impl Iterator<Item = (usize, Record)>, sizes: &CacheSizes) -> Vec<Hits> {
     let accesses = accesses(records, sizes);
     let next = next_reads(&accesses);

@@ -1,8 +1,8 @@
 //! Writing while the cleaner works: what is left to clients, and what the drives do in all.
 //!
 //! ```text
-//! | old data  | written on until the tail | clients write: | half of the old data dies: the
-//! | (victims) | is on the other drive     | "before"       | cleaner works, clients write: "during"
+//! | old data  | written on until the tail | clients write: | half of the old data dies: cleaner
+//! | (victims) | is on the other drive     | "before"       | works, clients write: "during"
 //! ```
 //!
 //! Every other 32 KiB of the old data is discarded, so that half of every victim is live, as on the

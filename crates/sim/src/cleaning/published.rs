@@ -1,8 +1,8 @@
 //! What was published of the policy that the store uses: victims by cost-benefit with the square
 //! root of the age, what clients write and what the cleaner moves in segments of their own.
 //!
-//! Source: the simulation of the project's notes on the chained log, section 7.5, column "cost-benefit
-//! and user/GC split": 16 to 32 thousand blocks in 256 segments' worth of data, eight to ten
+//! Source: the simulation of the project's notes on the chained log, section 7.5, column
+//! "cost-benefit and user/GC split": 16 to 32 thousand blocks in 256 segments' worth of data, eight to ten
 //! overwrites, the second half of them counted.
 
 use super::Load;

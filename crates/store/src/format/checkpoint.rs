@@ -263,8 +263,9 @@ fn encode_item(writer: &mut Writer, item: &Item) {
         Item::Leaf(row) => encode_leaf(writer, row),
         Item::Share(row) => {
             writer.u8(SHARE);
-            let fields = [row.volume.0, row.source.0, row.first, row.leaves];
-            fields.into_iter().for_each(|field| writer.u32(field));
+            for field in [row.volume.0, row.source.0, row.first, row.leaves] {
+                writer.u32(field);
+            }
         }
     }
 }

@@ -135,11 +135,13 @@ impl<D: Drive> Store<D> {
         self.check_running()?;
         let (shared, kept) = origin.unzip();
         let mut promise = self.promise(Need { volumes: 1, ..need }, shared)?;
-        kept.into_iter().for_each(|kept| promise.keep(kept));
+        if let Some(kept) = kept {
+            promise.keep(kept);
+        }
         let volume = {
             let mut state = self.state.borrow_mut();
             let volume = VolumeId(state.next_volume);
-            if volume.0 >= VOLUME_NUMBERS_END {
+            if volume.0 == VOLUME_NUMBERS_END {
                 return Err(StoreError::TooManyVolumes);
             }
             state.next_volume += 1;

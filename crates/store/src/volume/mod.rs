@@ -58,7 +58,8 @@ pub struct Volume {
     pub id: VolumeId,
     /// What it is promised; whether it can be written to.
     pub kind: VolumeKind,
-    /// What it was made from: a snapshot its volume, a clone its snapshot. It may be deleted by now.
+    /// What it was made from: a snapshot its volume, a clone its snapshot. That may be deleted by
+    /// now.
     pub origin: Option<VolumeId>,
     /// The record that made it, or last replaced its content as a whole.
     pub since: Lsn,

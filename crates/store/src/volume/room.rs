@@ -198,8 +198,8 @@ impl State {
         self.check_room(&Promises::default(), Need::default()).is_ok()
     }
 
-    /// What a change of a thin volume takes: the blocks and leaves of its range that are not its own.
-    /// A provisioned volume has its room already.
+    /// What a change of a thin volume takes: the blocks and leaves of its range that are not its
+    /// own. A provisioned volume has its room already.
     pub(crate) fn need_of(&self, extent: &Extent) -> Option<Need> {
         let (volume, block, blocks) = (extent.volume, extent.block, u64::from(extent.blocks));
         if extent.change != Change::Unmapped {

@@ -1,5 +1,5 @@
-//! The rate at which a store takes writes for ever while it cleans: what the drive has, over all that
-//! each block written makes it move.
+//! The rate at which a store takes writes for ever while it cleans: what the drive has, over all
+//! that each block written makes it move.
 //!
 //! ```text
 //! rate = T / (1 + 2 (A - 1))        T the drive's rate, A write amplification
