@@ -308,7 +308,9 @@ proptest! {
         after in prop::collection::vec(step(), 1..30),
     ) {
         let mut pair = Pair::new();
-        before.iter().for_each(|step| pair.perform(step));
+        for step in &before {
+            pair.perform(step);
+        }
         let clone = pair.map.clone();
         let entries = || clone.entries().collect::<Vec<_>>();
         let as_it_was = entries();

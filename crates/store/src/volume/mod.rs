@@ -26,7 +26,7 @@ pub use crate::format::volume::VolumeKind;
 pub const VOLUMES_MAX: usize = 4096;
 
 /// Numbers of volumes and snapshots are below this.
-const VOLUME_NUMBERS_END: u32 = u32::MAX;
+const VOLUME_NUMBERS_END: u32 = 1 << 31;
 
 /// Bytes of a volume at most: 256 TiB.
 pub const VOLUME_BYTES_MAX: u64 = crate::format::volume::VOLUME_SIZE_BLOCKS_MAX * BLOCK_BYTES_U64;

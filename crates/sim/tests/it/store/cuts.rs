@@ -85,9 +85,9 @@ pub(crate) fn long_among_volumes(setup: &Setup, ordeal: Ordeal, seed: u64) -> Re
 
 /// A small volume, and room for half a dozen copies of it, so that there is always something to
 /// clean.
-pub(crate) fn with_room_for_copies(setup: Setup) -> Setup {
+pub(crate) fn with_room_for_copies(setup: &Setup) -> Setup {
     let spare_segments = 6 / setup.drives as u64 * u64::from(setup.copies);
-    Setup { volume_bytes: 8 * 4096, spare_segments, ..setup }
+    Setup { volume_bytes: 8 * 4096, spare_segments, ..setup.clone() }
 }
 
 const ORDEAL: Ordeal = Ordeal { cuts: 6, commands_max: 300, tearing: Tearing::Sectors };
@@ -174,7 +174,7 @@ const ALPHABET_OF_COPIES: [fn(u32) -> Act; 7] = [
 
 #[test]
 fn every_cut_of_short_work_with_snapshots_leaves_a_prefix() {
-    let setup = with_room_for_copies(Setup::tiny(1, 1));
+    let setup = with_room_for_copies(&Setup::tiny(1, 1));
     let depth = Depth { acts_max: 4, cuts_max: 32, budget: points(150) };
     match every_word::<Real>(&setup, &format::<Real>(&setup), &ALPHABET_OF_COPIES, depth) {
         Ok(tried) => println!("{tried:?}"),
@@ -182,7 +182,7 @@ fn every_cut_of_short_work_with_snapshots_leaves_a_prefix() {
     }
 }
 
-fn endures_with_copies(setup: Setup, permille: u64) {
+fn endures_with_copies(setup: &Setup, permille: u64) {
     let setup = with_room_for_copies(setup);
     for seed in 0..points(permille) / u64::from(ORDEAL.cuts) {
         assert_eq!(long_among_volumes(&setup, ORDEAL, seed), Ok(()));
@@ -191,18 +191,18 @@ fn endures_with_copies(setup: Setup, permille: u64) {
 
 #[test]
 fn long_work_with_snapshots_leaves_a_prefix_on_one_drive() {
-    endures_with_copies(Setup::tiny(1, 1), 50);
+    endures_with_copies(&Setup::tiny(1, 1), 50);
 }
 
 #[test]
 fn long_work_with_snapshots_leaves_a_prefix_on_mirrors() {
-    endures_with_copies(Setup::tiny(2, 2), 40);
-    endures_with_copies(Setup::tiny(3, 2), 20);
+    endures_with_copies(&Setup::tiny(2, 2), 40);
+    endures_with_copies(&Setup::tiny(3, 2), 20);
 }
 
 #[test]
 fn long_work_with_snapshots_leaves_a_prefix_on_a_chain() {
-    endures_with_copies(Setup::tiny(3, 1), 30);
+    endures_with_copies(&Setup::tiny(3, 1), 30);
 }
 
 #[test]

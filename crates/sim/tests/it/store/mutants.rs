@@ -31,11 +31,11 @@ fn trial(rule: Rule, seed: u64) -> Result<(), String> {
         }
         // The store may notice by itself, by an assertion, before a client does.
         Rule::MoveEverywhere => {
-            let setup = with_room_for_copies(one);
+            let setup = with_room_for_copies(&one);
             let work = || long_among_volumes(&setup, ordeal, seed);
             catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err("it panicked".into()))
         }
-        Rule::VolumeOrder => long_among_volumes(&with_room_for_copies(one), ordeal, seed),
+        Rule::VolumeOrder => long_among_volumes(&with_room_for_copies(&one), ordeal, seed),
         _ => long(&one, ordeal, seed)
             .and_then(|()| long(&pair, ordeal, seed))
             .and_then(|()| long(&chain, ordeal, seed)),
