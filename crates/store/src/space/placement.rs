@@ -75,29 +75,15 @@ impl Placement {
         best.map(|(place, _)| place)
     }
 
-    /// Whether a segment there leaves room for all others that there is room for now.
+    /// Whether a segment can go there, with as many copies as now are possible, and leaves room for
+    /// all others that there is room for.
     fn wastes_nothing(&self, place: Combination, free: &[(DriveIndex, usize)]) -> bool {
-        let mut left = free.to_vec();
-        for drive in place.into_iter().flatten() {
-            match left.iter_mut().find(|(there, slots)| *there == drive && *slots > 0) {
-                Some((_, slots)) => *slots -= 1,
-                None => return false,
-            }
+        if !self.candidates(free).iter().any(|&(candidate, _)| candidate == place) {
+            return false;
         }
+        let takes = |drive| usize::from(place.contains(&Some(drive)));
+        let left: Vec<_> = free.iter().map(|&(drive, n)| (drive, n - takes(drive))).collect();
         self.capacity(&left) + 1 == self.capacity(free)
-    }
-
-    /// The drives for the next segment, given each active drive's free slots. If only one drive is
-    /// active, mirrored segments get one copy.
-    pub(super) fn next(&mut self, free: &[(DriveIndex, usize)]) -> Option<Combination> {
-        let candidates = self.candidates(free);
-        let (combination, _) = candidates.into_iter().max_by_key(|&(candidate, free)| {
-            let used = self.used.get(&candidate).copied().unwrap_or(0);
-            (free, Reverse(used), Reverse(candidate))
-        })?;
-        self.clock += 1;
-        self.used.insert(combination, self.clock);
-        Some(combination)
     }
 
     /// Segments that these free slots can hold.
@@ -164,6 +150,16 @@ mod tests {
             }
         }
         assert_eq!(used, ["01", "01", "02", "02", "12", "12"]);
+    }
+
+    #[test]
+    fn an_epoch_of_single_copies_ends_when_a_second_drive_is_there() {
+        let mut placement = Placement::new(2);
+        placement.keep_tail_for(9);
+        let alone = Some([Some(DriveIndex(0)), None]);
+        assert_eq!(placement.next_of_epoch(&drives(&[5])), alone);
+        let both = Some([Some(DriveIndex(0)), Some(DriveIndex(1))]);
+        assert_eq!(placement.next_of_epoch(&drives(&[4, 9])), both);
     }
 
     #[test]
