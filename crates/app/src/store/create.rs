@@ -62,7 +62,9 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Exit> {
     let outcome = make(args).await;
     if outcome.is_err() {
         // Files that were made for a store that could not be made are of no use.
-        made.into_iter().for_each(|path| drop(std::fs::remove_file(path)));
+        for path in made {
+            drop(std::fs::remove_file(path));
+        }
     }
     outcome
 }

@@ -29,6 +29,7 @@ Name the drives that are left, without the one that failed. Then everything that
 copied; a kill or a power cut meanwhile does no harm, and the command, or the next gate, goes on.
 If there is anything on the new drive, the command says what, and does nothing without --yes.
 Ends with 1 if something still lacks a copy.")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(super) struct Args {
     #[command(flatten)]
     drives: DriveArgs,

@@ -77,7 +77,8 @@ fn of(head: &[u8], tail: &[u8]) -> Option<&'static str> {
     };
     let known = MARKS.iter().find(is_there).map(|(_, _, what)| *what);
     let at_end = tail.len().checked_sub(512).filter(|&at| tail[at..].starts_with(b"EFI PART"));
-    known.or(at_end.map(|_| "the second copy of a partition table (GPT)")).or_else(|| {
+    let at_end = at_end.map(|_| "the second copy of a partition table (GPT)");
+    known.or(at_end).or_else(|| {
         let is_blank = head.iter().chain(tail).all(|&byte| byte == 0);
         (!is_blank).then_some("data of an unknown kind")
     })

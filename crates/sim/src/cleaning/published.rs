@@ -2,8 +2,8 @@
 //! root of the age, what clients write and what the cleaner moves in segments of their own.
 //!
 //! Source: the simulation of the project's notes on the chained log, section 7.5, column
-//! "cost-benefit and user/GC split": 16 to 32 thousand blocks in 256 segments' worth of data, eight to ten
-//! overwrites, the second half of them counted.
+//! "cost-benefit and user/GC split": 16 to 32 thousand blocks in 256 segments' worth of
+//! data, eight to ten overwrites, the second half of them counted.
 
 use super::Load;
 

@@ -47,8 +47,9 @@ impl Placement {
 
     /// The drives for the next segment of the tail.
     pub(super) fn next_of_epoch(&mut self, free: &[(DriveIndex, usize)]) -> Option<Combination> {
-        let stays =
-            self.epoch.filter(|&(place, left)| left > 0 && self.wastes_nothing(place, free));
+        let stays = self.epoch.filter(|&(place, left)| {
+            left > 0 && self.is_candidate(place, free) && self.wastes_nothing(place, free)
+        });
         let (place, left) = match stays {
             Some(epoch) => epoch,
             None => (self.next(free)?, self.epoch_segments),
@@ -75,15 +76,29 @@ impl Placement {
         best.map(|(place, _)| place)
     }
 
-    /// Whether a segment can go there, with as many copies as now are possible, and leaves room for
-    /// all others that there is room for.
+    /// Whether a segment can go there, with as many copies as are possible now.
+    fn is_candidate(&self, place: Combination, free: &[(DriveIndex, usize)]) -> bool {
+        self.candidates(free).iter().any(|&(candidate, _)| candidate == place)
+    }
+
+    /// Whether a segment at this candidate leaves room for all others that there is room for.
     fn wastes_nothing(&self, place: Combination, free: &[(DriveIndex, usize)]) -> bool {
-        if !self.candidates(free).iter().any(|&(candidate, _)| candidate == place) {
-            return false;
-        }
         let takes = |drive| usize::from(place.contains(&Some(drive)));
         let left: Vec<_> = free.iter().map(|&(drive, n)| (drive, n - takes(drive))).collect();
         self.capacity(&left) + 1 == self.capacity(free)
+    }
+
+    /// The drives for the next segment, given each active drive's free slots. If only one drive is
+    /// active, mirrored segments get one copy.
+    pub(super) fn next(&mut self, free: &[(DriveIndex, usize)]) -> Option<Combination> {
+        let candidates = self.candidates(free);
+        let (combination, _) = candidates.into_iter().max_by_key(|&(candidate, free)| {
+            let used = self.used.get(&candidate).copied().unwrap_or(0);
+            (free, Reverse(used), Reverse(candidate))
+        })?;
+        self.clock += 1;
+        self.used.insert(combination, self.clock);
+        Some(combination)
     }
 
     /// Segments that these free slots can hold.

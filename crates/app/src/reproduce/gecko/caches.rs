@@ -160,7 +160,7 @@ impl Caches {
 impl Group<'_> {
     fn claims(&self) -> Vec<Claim> {
         let steps = (0..self.setting.steps as usize).filter_map(|step| self.hits(step));
-        steps.chain([self.from_memory(), self.lifetime()]).collect()
+        steps.chain([self.memory_part(), self.lifetime()]).collect()
     }
 
     fn claim(&self, id: &str, what: &str) -> Claim {
@@ -218,7 +218,7 @@ impl Group<'_> {
     }
 
     /// Where the hits of the tail come from.
-    fn from_memory(&self) -> Claim {
+    fn memory_part(&self) -> Claim {
         let tails = self.outcomes.iter().map(|it| it.much.counters.tail);
         let parts: Vec<f64> = tails
             .map(|tail| tail.memory as f64 / (tail.memory + tail.flash).max(1) as f64)

@@ -76,7 +76,7 @@ impl Row {
             self.drop(paper.drop_times),
             self.times("aggregate", aggregate, paper.aggregate_times, paper.gone_times),
             self.times("application", application, paper.application_times, paper.gone_times),
-            self.to_tail(),
+            self.moving_to_tail(),
             self.kept(paper.kept),
         ]
     }
@@ -136,7 +136,7 @@ impl Row {
         }
     }
 
-    fn to_tail(&self) -> Claim {
+    fn moving_to_tail(&self) -> Claim {
         let during = self.to_tail.during;
         Claim {
             measured: format!(

@@ -7,7 +7,7 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub(super) struct Reference {
     pub(super) cleaning: Cleaning,
-    pub(super) readers: Readers,
+    pub(super) readers: Contention,
     pub(super) length: Length,
     pub(super) mirrors: Mirrors,
     pub(super) caches: Caches,
@@ -51,7 +51,7 @@ pub(super) enum Regime {
 /// Writing beside readers.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Readers {
+pub(super) struct Contention {
     pub(super) drives: u32,
     pub(super) readers: Vec<u32>,
     pub(super) read_kib: u32,

@@ -29,8 +29,8 @@
 //!   then starts level with the others by construction, which the paper adjusts for.
 //! - A limit binds due requests too, and counts from when requests were dispatched rather than from
 //!   when they arrived: so it holds over every window, also behind a device that hesitated.
-//! - A tenant whose limit holds it keeps its turn: while it has requests waiting P may lag behind V,
-//!   by a tenth of a second of device time at most. Virtual time moves in jumps, of a request of
+//! - A tenant whose limit holds it keeps its turn: while it has requests waiting P may lag behind
+//!   V, by a tenth of a second of device time at most. Virtual time moves in jumps, of a request of
 //!   everybody else at once if all have the same weight; a tenant of great weight and little burst
 //!   would lose what lies in between with every jump. Who comes back from idleness starts at V.
 //! - Service by floor may bring a tenant's turn forward by one second of device time at most.

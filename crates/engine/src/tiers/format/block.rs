@@ -18,8 +18,8 @@ use super::Block;
 /// Version of the format that this code reads and writes.
 pub(in crate::tiers) const VERSION: u32 = 1;
 
-/// Numbers from here on are damage, whatever the checksum says: no volume ever counts so far, so the
-/// next number can be reckoned without a thought.
+/// Numbers from here on are damage, whatever the checksum says: no volume ever counts so far, so
+/// the next number can be reckoned without a thought.
 pub(in crate::tiers) const NUMBER_END: u64 = 1 << 63;
 
 /// What a volume is known by; whoever makes one draws it at random.
