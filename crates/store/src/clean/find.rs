@@ -8,8 +8,9 @@ use crate::read::Run;
 use crate::store::Store;
 use crate::units::{Address, BLOCK_BYTES, SegmentId, VolumeId};
 
-/// Blocks that are read at once where a header is: 64 KiB take a disk little longer than one, and
-/// the headers of short records come with it.
+/// Blocks that are read at once where a header is, if records are shorter than that: 64 KiB take a
+/// disk little longer than one block, and the next headers come with it. Behind a longer record the
+/// header alone is read, since more would only take bandwidth.
 const WINDOW_BLOCKS: u64 = 16;
 
 /// A piece of a segment.
@@ -50,9 +51,11 @@ impl<D: Drive> Store<D> {
         let mut written = Vec::new();
         let mut block = 1;
         let mut window = Window::default();
+        let mut window_blocks = 1;
         while block < end {
             if !window.holds(block) {
-                window = self.window_at(segment, block, end).await;
+                let blocks = window_blocks.min(end - block);
+                window = self.window_at(segment, block, blocks).await;
             }
             let header = match self.header_in(&window, segment, block) {
                 Some(header) => header,
@@ -69,13 +72,14 @@ impl<D: Drive> Store<D> {
                 }
             }
             block += header.record_blocks();
+            window_blocks = if header.record_blocks() < WINDOW_BLOCKS { WINDOW_BLOCKS } else { 1 };
         }
         written
     }
 
-    /// Blocks from a place on, from the preferred copy; none if it cannot be read.
-    async fn window_at(&self, segment: SegmentId, block: u64, end: u64) -> Window {
-        let blocks = usize::try_from(WINDOW_BLOCKS.min(end - block)).expect("a window is short");
+    /// So many blocks from a place on, from the preferred copy; none if they cannot be read.
+    async fn window_at(&self, segment: SegmentId, block: u64, blocks: u64) -> Window {
+        let blocks = usize::try_from(blocks).expect("a window is short");
         let Some(&slot) = self.by_preference(segment).first() else { return Window::default() };
         let member = &self.chain.members[slot.drive.index()];
         let data = member.read_slot(slot, block, blocks * BLOCK_BYTES).await.ok();

@@ -36,22 +36,27 @@ pub(crate) struct Full {
     seed: u64,
 }
 
-fn options(volume_bytes: u64) -> CreateOptions {
+fn options(volume_bytes: u64, segment_blocks: u64) -> CreateOptions {
     CreateOptions {
         store: Uuid([0xaa; 16]),
         drives: vec![Uuid([1; 16])],
         copies: 1,
-        segment_bytes: SEGMENT_BLOCKS * BLOCK_BYTES,
+        segment_bytes: segment_blocks * BLOCK_BYTES,
         over_provisioning_percent: 10,
         volume_bytes: vec![volume_bytes],
     }
 }
 
 impl Full {
-    /// One volume over so many percent of what the drive can hold.
-    pub(crate) fn new(percent: u64, timing: impl FnOnce(u64) -> Box<dyn Device>) -> Self {
+    /// One volume over so many percent of what the drive can hold in segments of this size.
+    pub(crate) fn new(
+        percent: u64,
+        segment_blocks: u64,
+        timing: impl FnOnce(u64) -> Box<dyn Device>,
+    ) -> Self {
         let mut executor = Executor::new(Order::Fair);
-        let size_bytes = SEGMENTS * SEGMENT_BLOCKS * BLOCK_BYTES;
+        let size_bytes = SEGMENTS * segment_blocks * BLOCK_BYTES;
+        let options = move |volume_bytes| options(volume_bytes, segment_blocks);
         let possible = possible_bytes(&[size_bytes], &options(BLOCK_BYTES)).expect("good options");
         let blocks = possible / BLOCK_BYTES * percent / 100;
         let rack = Rack::new(executor.clock());
@@ -113,7 +118,7 @@ fn percentile(sorted: &[u64], percent: usize) -> u64 {
 #[test]
 fn a_full_volume_is_overwritten_ten_times_without_an_error_or_a_cliff() {
     let jitter = |size_bytes| Box::new(Jitter::new(JitterOptions::default(), size_bytes, 3)) as _;
-    let mut full = Full::new(100, jitter);
+    let mut full = Full::new(100, SEGMENT_BLOCKS, jitter);
     let blocks = full.blocks;
     full.write(8, blocks, false);
     let p99: Vec<u64> = (0..10).map(|_| percentile(&full.write(8, blocks, true), 99)).collect();
