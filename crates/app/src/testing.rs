@@ -12,7 +12,8 @@ use evenkeel_io::record::RecordingReport;
 
 /// The policy that [`sample_report`] belongs to.
 pub(crate) fn sample_policy() -> Policy {
-    crate::config::parse(crate::config::DEFAULT, "default").expect("the default policy is valid")
+    let text = include_str!("../testdata/policy.toml");
+    crate::config::parse(text, "policy.toml").expect("it is valid")
 }
 
 /// Accounts after a minute: `alice` with 4 KiB reads behind `bob` with 256 KiB writes.

@@ -13,7 +13,7 @@ use crate::drive::Drive;
 use crate::state::State;
 use crate::units::{BLOCK_BYTES_U64, Copies};
 
-/// What an operator watches. See the [module](self).
+/// What an operator watches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Telemetry {
     /// Bytes of data that clients wrote, in whole blocks.

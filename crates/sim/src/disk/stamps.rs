@@ -18,7 +18,7 @@ const WORD: usize = 8;
 /// Blocks of a page, so that neighbours cost one search.
 const PAGE: u64 = 256;
 
-/// The content of a drive, by block. See the [module](self).
+/// The content of a drive, by block.
 #[derive(Clone, Debug, Default)]
 pub struct Stamps {
     /// Rows of [`PAGE`] blocks each.

@@ -15,7 +15,7 @@ use evenkeel_store::{Buffer, Drive, DriveError, Durability, Geometry};
 
 use super::timed::TimedDrive;
 
-/// The drives as one. See the [module](self).
+/// The drives as one.
 #[derive(Clone)]
 pub struct StripedDrive {
     columns: Vec<Vec<TimedDrive>>,

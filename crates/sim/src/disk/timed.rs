@@ -20,7 +20,7 @@ use crate::executor::Clock;
 
 const BLOCK_BYTES: u32 = 4096;
 
-/// The drive. See the [module](self).
+/// The drive.
 #[derive(Clone)]
 pub struct TimedDrive {
     clock: Clock,

@@ -120,7 +120,7 @@ pub struct CacheCounters {
     pub flash_failed: u64,
 }
 
-/// The cache without its bytes. See the [module](self).
+/// The cache without its bytes.
 #[derive(Clone, Debug)]
 pub struct Policy {
     tail: Tail,

@@ -17,7 +17,7 @@ use evenkeel_core::time::Nanos;
 
 use super::{CacheCounters, Endurance, Found, Key, Measures, Policy, Side, Staged, WearReport};
 
-/// A cache whose drives and SSD take no time. See the [module](self).
+/// A cache whose drives and SSD take no time.
 #[derive(Clone, Debug)]
 pub struct Replay {
     policy: Policy,

@@ -29,7 +29,7 @@ use window::Walk;
 /// one finds them again. 256 MiB of data.
 const NOTED_BLOCKS_MAX: usize = 1 << 16;
 
-/// A walk over everything that is sealed. See the [module](self).
+/// A walk over everything that is sealed.
 #[derive(Debug)]
 pub struct Scrub<'a, D> {
     store: &'a Store<D>,
