@@ -1,6 +1,7 @@
 //! `evenkeel ctl`: asks and changes a running gate over its control socket.
 
 mod tables;
+mod volumes;
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -16,6 +17,8 @@ use crate::control::change::{
 use crate::control::client::{Client, ControlArgs, segment};
 use crate::exit::Exit;
 use crate::terminal;
+use crate::volumes::args::{Snapshots, Volumes};
+use volumes::OfGate;
 
 /// Arguments of `evenkeel ctl`.
 #[derive(Debug, clap::Args)]
@@ -33,8 +36,11 @@ Examples:
   evenkeel ctl export remove carol
   evenkeel ctl record start /var/tmp/hour.ektrace.zst
   evenkeel ctl record stop
+  evenkeel ctl volume create --size '10 GiB'
+  evenkeel ctl snapshot create --volume 0
 
-Changes live until the next reload of the file.")]
+Changes of the policy live until the next reload of the file; volumes and snapshots are there for
+good.")]
 pub struct Args {
     #[command(flatten)]
     control: ControlArgs,
@@ -51,6 +57,19 @@ enum Action {
     Status,
     /// Print the policy in force as a policy file.
     Policy,
+    #[command(flatten)]
+    Change(Change),
+    /// Make, resize, delete and list the volumes of a store, while clients use it.
+    #[command(subcommand)]
+    Volume(Volumes<OfGate>),
+    /// Make, list, delete, clone and roll back to snapshots, while clients use the store.
+    #[command(subcommand)]
+    Snapshot(Snapshots<OfGate>),
+}
+
+/// What is one request to the gate.
+#[derive(Debug, Subcommand)]
+enum Change {
     /// Read the policy file again and put it in force; no connection is dropped.
     Reload,
     /// Set how far the gate may go.
@@ -176,8 +195,14 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         match &args.action {
             Action::Status => status(&client, args.json).await,
             Action::Policy => policy(&client, args.json).await,
-            action => {
-                let (method, path, body) = request(action)?;
+            Action::Volume(action) => {
+                volumes::run(&client, action.place(), action.wish()?, args.json).await
+            }
+            Action::Snapshot(action) => {
+                volumes::run(&client, action.place(), action.wish()?, args.json).await
+            }
+            Action::Change(change) => {
+                let (method, path, body) = request(change)?;
                 let answer = client.ask(method, &path, body.as_ref()).await?;
                 report(&answer, args.json)
             }
@@ -195,36 +220,34 @@ pub fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::R
 }
 
 /// What a change is on the wire.
-fn request(action: &Action) -> anyhow::Result<(Method, String, Option<Value>)> {
-    Ok(match action {
-        Action::Status => (Method::GET, "/v1/status".to_owned(), None),
-        Action::Policy => (Method::GET, "/v1/policy".to_owned(), None),
-        Action::Reload => (Method::POST, "/v1/reload".to_owned(), None),
-        Action::Mode { mode } => {
+fn request(change: &Change) -> anyhow::Result<(Method, String, Option<Value>)> {
+    Ok(match change {
+        Change::Reload => (Method::POST, "/v1/reload".to_owned(), None),
+        Change::Mode { mode } => {
             let body = serde_json::to_value(ModeSpec { mode: *mode })?;
             (Method::PUT, "/v1/mode".to_owned(), Some(body))
         }
-        Action::Record { action: RecordAction::Start { file } } => {
+        Change::Record { action: RecordAction::Start { file } } => {
             // The gate may run in another folder.
             let spec = RecordingSpec { file: std::path::absolute(file)? };
             let body = serde_json::to_value(spec)?;
             (Method::PUT, "/v1/recording".to_owned(), Some(body))
         }
-        Action::Record { action: RecordAction::Stop } => {
+        Change::Record { action: RecordAction::Stop } => {
             (Method::DELETE, "/v1/recording".to_owned(), None)
         }
-        Action::Tenant { action: TenantAction::Set(set) } => {
+        Change::Tenant { action: TenantAction::Set(set) } => {
             let body = serde_json::to_value(set.spec())?;
             (Method::PUT, format!("/v1/tenants/{}", segment(&set.name)), Some(body))
         }
-        Action::Tenant { action: TenantAction::Remove { name } } => {
+        Change::Tenant { action: TenantAction::Remove { name } } => {
             (Method::DELETE, format!("/v1/tenants/{}", segment(name)), None)
         }
-        Action::Export { action: ExportAction::Add(add) } => {
+        Change::Export { action: ExportAction::Add(add) } => {
             let body = serde_json::to_value(add.spec())?;
             (Method::PUT, format!("/v1/exports/{}", segment(&add.name)), Some(body))
         }
-        Action::Export { action: ExportAction::Remove { name } } => {
+        Change::Export { action: ExportAction::Remove { name } } => {
             (Method::DELETE, format!("/v1/exports/{}", segment(name)), None)
         }
     })

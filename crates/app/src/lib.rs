@@ -20,6 +20,7 @@
 //! | [`simulate`] | a scenario in virtual time |
 //! | [`plot`] | charts as SVG and PNG |
 //! | [`store`] | stores made, looked at, checked, scrubbed and mended |
+//! | [`volumes`] | volumes and snapshots of stores, as people name them |
 //! | [`stage`] | gates and data servers as child processes, for experiments |
 
 #![allow(
@@ -54,6 +55,7 @@ pub mod top;
 pub mod trace;
 pub mod units;
 pub mod version;
+pub mod volumes;
 
 #[cfg(test)]
 mod testing;

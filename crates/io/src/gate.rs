@@ -6,7 +6,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
 use evenkeel_core::time::Span;
-use evenkeel_engine::policy::{Address, Policy, Source, Tiered};
+use evenkeel_engine::policy::{Address, Backend, Policy, Source, Tiered};
+use evenkeel_store::Volume;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Mutex, oneshot, watch};
 
@@ -18,6 +19,7 @@ use crate::listen::{self, Ears};
 use crate::plan::Plan;
 use crate::record::{Recorder, RecordingReport};
 use crate::report;
+use crate::store::{VolumeError, VolumeOrder};
 use crate::worker;
 use crate::worker::message::{Message, WorkerReport};
 
@@ -322,6 +324,47 @@ impl GateHandle {
         for done in told {
             let _ = done.await;
         }
+    }
+
+    /// The volumes and snapshots of a store, named by its backend.
+    ///
+    /// # Errors
+    /// [`VolumeError`] if there is no such store, or it is not open.
+    pub async fn volumes(&self, store: &str) -> Result<Vec<Volume>, VolumeError> {
+        let (reply, listed) = oneshot::channel();
+        let message = Message::ListVolumes { store: store.to_owned(), reply };
+        self.ask_store(store, message, listed).await
+    }
+
+    /// Changes the volumes of a store while clients use it, and gives the one that it was about. A
+    /// volume that a client or the policy needs is not taken away.
+    ///
+    /// # Errors
+    /// [`VolumeError`]; nothing has changed, unless the store stopped.
+    pub async fn change_volume(
+        &self,
+        store: &str,
+        order: VolumeOrder,
+    ) -> Result<Volume, VolumeError> {
+        let (reply, changed) = oneshot::channel();
+        let message = Message::ChangeVolume { store: store.to_owned(), order, reply };
+        self.ask_store(store, message, changed).await
+    }
+
+    async fn ask_store<T>(
+        &self,
+        store: &str,
+        message: Message,
+        answer: oneshot::Receiver<Result<T, VolumeError>>,
+    ) -> Result<T, VolumeError> {
+        let plan = self.shared.plan();
+        let is_store = |backend: &&Backend| matches!(backend.source, Source::Store(_));
+        let known = plan.backend(store).filter(is_store);
+        let domain = known.and_then(|_| plan.domains.iter().find(|domain| domain.has(store)));
+        let domain = domain.ok_or_else(|| VolumeError::UnknownStore(store.to_owned()))?;
+        self.shared.send(domain.worker, message);
+        let stopping = || Err(VolumeError::NotOpen("the gate is stopping".to_owned()));
+        answer.await.unwrap_or_else(|_| stopping())
     }
 
     /// The policy in force.

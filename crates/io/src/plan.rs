@@ -173,6 +173,26 @@ impl Plan {
         of_backend.filter_map(|export| self.declared(export)).any(|target| target.device == device)
     }
 
+    /// An export of the policy on this volume of a store.
+    pub(crate) fn export_of(&self, store: &str, volume: u32) -> Option<&str> {
+        let is_on_it = |export: &&Export| {
+            let number = export.source.as_deref().unwrap_or(policy::FIRST_VOLUME);
+            export.backend == store && number.parse() == Ok(volume)
+        };
+        self.policy.exports.iter().find(is_on_it).map(|export| export.name.as_str())
+    }
+
+    /// The tiered volume of the policy that has this volume of a store as a tier.
+    pub(crate) fn volume_over(&self, store: &str, volume: u32) -> Option<&str> {
+        let is_it = |tier: &policy::Tier| {
+            let device = if tier.device.is_empty() { policy::FIRST_VOLUME } else { &tier.device };
+            tier.backend == store && device.parse() == Ok(volume)
+        };
+        let mut volumes = self.policy.volumes();
+        let over = volumes.find(|(_, tiered)| tiered.tiers.iter().any(is_it))?;
+        Some(&over.0.name)
+    }
+
     /// How to use an upstream.
     pub(crate) fn terms(&self, backend: &str) -> Option<&Terms> {
         self.terms.get(backend)

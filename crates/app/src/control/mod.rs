@@ -10,6 +10,7 @@
 //! PUT    /v1/tenants/{name}   DELETE ...
 //! PUT    /v1/exports/{name}   DELETE ...
 //! PUT    /v1/recording        DELETE ...
+//! GET    /v1/volumes          POST ...
 //! ```
 //!
 //! Changes made here live until the next reload of the file, and are held against the same rules as
@@ -20,6 +21,7 @@ pub mod client;
 mod http;
 mod routes;
 pub mod socket;
+pub mod volumes;
 
 use std::path::PathBuf;
 use std::sync::Arc;

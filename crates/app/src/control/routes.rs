@@ -9,15 +9,20 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post, put};
+use evenkeel_io::store::VolumeError;
+use evenkeel_store::StoreError;
 use serde_json::{Value, json};
 
 use super::change::{Change, ChangeError, ExportSpec, ModeSpec, RecordingSpec, TenantSpec};
+use super::volumes::{StoreVolumes, VolumeChangeError, VolumeRequest};
 use super::{ApplyError, Control, RecordError};
 use crate::config::{self, Diagnostics, LoadError};
+use crate::exit::Exit;
 use crate::metrics;
 use crate::metrics::process::Usage;
 use crate::status::{Detail, Recording, Status};
 use crate::trace::record;
+use crate::volumes;
 
 /// Largest body of a request.
 const BODY_BYTES_MAX: usize = 64 << 10;
@@ -36,6 +41,7 @@ pub fn operator(control: Arc<Control>) -> Router {
         .route("/v1/mode", put(put_mode))
         .route("/v1/tenants/{name}", tenant)
         .route("/v1/exports/{name}", export)
+        .route("/v1/volumes", get(list_volumes).post(change_volume))
         .route("/v1/recording", put(start_recording).delete(stop_recording))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(control)
@@ -128,6 +134,16 @@ async fn stop_recording(State(control): Shared) -> Answer {
     Ok(Json(json!({ "done": true, "summary": summary, "recording": Recording::from(&report) })))
 }
 
+async fn list_volumes(State(control): Shared) -> Json<Vec<StoreVolumes>> {
+    Json(control.volumes().await)
+}
+
+async fn change_volume(State(control): Shared, body: Body<VolumeRequest>) -> Answer {
+    let Json(request) = body?;
+    let volume = control.change_volume(&request).await?;
+    Ok(Json(json!({ "done": true, "volume": volume })))
+}
+
 async fn change(control: &Control, change: Change) -> Answer {
     // Who changed what belongs in the log.
     let what = format!("{change:?}");
@@ -184,6 +200,23 @@ impl From<RecordError> for Refusal {
         let status = match error {
             RecordError::File(_) => StatusCode::UNPROCESSABLE_ENTITY,
             RecordError::Twice | RecordError::None => StatusCode::CONFLICT,
+        };
+        Self::new(status, error.to_string())
+    }
+}
+
+impl From<VolumeChangeError> for Refusal {
+    fn from(error: VolumeChangeError) -> Self {
+        let status = match &error {
+            VolumeChangeError::Volume(VolumeError::Store(StoreError::UnknownVolume(_)))
+            | VolumeChangeError::Volume(VolumeError::UnknownStore(_)) => StatusCode::NOT_FOUND,
+            VolumeChangeError::Volume(refused) => match volumes::exit_of(refused) {
+                Exit::Usage | Exit::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
+                _ => StatusCode::CONFLICT,
+            },
+            VolumeChangeError::Size(_) | VolumeChangeError::Which(_) => {
+                StatusCode::UNPROCESSABLE_ENTITY
+            }
         };
         Self::new(status, error.to_string())
     }

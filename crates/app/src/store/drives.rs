@@ -38,6 +38,24 @@ impl Opened {
         Ok(Self { paths: paths.to_vec(), drives: drives.into_iter().map(Rc::new).collect() })
     }
 
+    /// As [`Self::open`]; if they are locked, tells what to ask the gate that has them, in the words
+    /// of `evenkeel ctl`.
+    pub(super) async fn open_or_ask(
+        paths: &[PathBuf],
+        how: &OpenDrive,
+        words: &str,
+    ) -> anyhow::Result<Self> {
+        let opened = open_drives(paths, how).await.map_err(|error| match error {
+            OpenDriveError::InUse(path) => Exit::Runtime.because(format!(
+                "{}: another program is using it; if that is a gate, ask the gate: `evenkeel ctl \
+                 {words}`",
+                path.display()
+            )),
+            error => unusable(error),
+        });
+        Ok(Self { paths: paths.to_vec(), drives: opened?.into_iter().map(Rc::new).collect() })
+    }
+
     /// An error of opening the store, with the paths of the drives that it is about.
     pub(super) fn explain(&self, error: &OpenError) -> anyhow::Error {
         let exit = match error {

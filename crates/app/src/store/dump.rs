@@ -11,8 +11,8 @@ use evenkeel_store::units::{BLOCK_BYTES_U64, Copies};
 use serde_json::{Value, json};
 
 use super::drives::{DriveArgs, Opened};
-use super::status::kind_name;
 use crate::exit::Exit;
+use crate::volumes::kind_name;
 
 /// Arguments of `evenkeel store dump`.
 #[derive(Debug, clap::Args)]

@@ -14,10 +14,13 @@ mod replace;
 mod scrub;
 mod signature;
 mod status;
+mod volumes;
 
 use clap::Subcommand;
 
 use crate::exit::Exit;
+use crate::volumes::args::{Snapshots, Volumes};
+use volumes::OnDrives;
 
 /// Arguments of `evenkeel store`.
 #[derive(Debug, clap::Args)]
@@ -28,8 +31,11 @@ Examples:
   evenkeel store check a.img b.img c.img
   evenkeel store scrub a.img b.img c.img --rate '50 MiB/s'
   evenkeel store replace-drive a.img c.img --by new.img --size '10 GiB'
+  evenkeel store volume create a.img b.img c.img --size '5 GiB'
+  evenkeel store snapshot create a.img b.img c.img --volume 0
 
-docs/store-care.md is the manual. A store that a gate has open is locked: stop the gate first.
+docs/store-care.md is the manual. A store that a gate has open is locked: stop the gate first, or
+ask it about volumes and snapshots with `evenkeel ctl volume` and `evenkeel ctl snapshot`.
 Ends with 3 if the drives are no store, or not of one; with 5 if one of them cannot be used.")]
 pub struct Args {
     #[command(subcommand)]
@@ -48,6 +54,12 @@ enum Action {
     Scrub(scrub::Args),
     /// Put a new drive in the place of one that failed or is missing.
     ReplaceDrive(replace::Args),
+    /// Make, resize, delete and list volumes.
+    #[command(subcommand)]
+    Volume(Volumes<OnDrives>),
+    /// Make, list, delete, clone and roll back to snapshots.
+    #[command(subcommand)]
+    Snapshot(Snapshots<OnDrives>),
     /// Show the structures on drives, for support.
     Dump(dump::Args),
 }
@@ -64,6 +76,8 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
             Action::Check(args) => check::run(args).await,
             Action::Scrub(args) => scrub::run(args).await,
             Action::ReplaceDrive(args) => replace::run(args).await,
+            Action::Volume(volumes) => volumes::run(volumes.place(), volumes.wish()?).await,
+            Action::Snapshot(snapshots) => volumes::run(snapshots.place(), snapshots.wish()?).await,
             Action::Dump(args) => dump::run(args).await,
         }
     })?

@@ -4,13 +4,13 @@ use std::path::Path;
 
 use evenkeel_store::check::{Survey, survey};
 use evenkeel_store::format::superblock::DriveState;
-use evenkeel_store::format::volume::VolumeKind;
 use evenkeel_store::units::BLOCK_BYTES_U64;
 use serde_json::{Value, json};
 
 use super::drives::{DriveArgs, Opened};
 use crate::exit::Exit;
 use crate::units::print_size;
+use crate::volumes::{self, VolumeDocument};
 use crate::{human, terminal};
 
 /// Arguments of `evenkeel store status`.
@@ -77,22 +77,8 @@ fn text(found: &Survey, paths: &[Option<&Path>]) -> String {
         })
         .collect();
     text += &terminal::table(&["DRIVE", "<PATH", "ROOM", "<UUID", "<STATE"], &rows);
-    let rows: Vec<Vec<String>> = found
-        .volumes
-        .iter()
-        .map(|volume| {
-            vec![
-                volume.id.0.to_string(),
-                print_size(volume.size_bytes),
-                size(volume.mapped_bytes),
-                size(volume.own_bytes),
-                kind_name(volume.kind).to_owned(),
-                volume.origin.map_or_else(|| "-".to_owned(), |origin| origin.0.to_string()),
-            ]
-        })
-        .collect();
-    let header = ["VOLUME", "SIZE", "USED", "OWN", "<KIND", "OF"];
-    text += &format!("\n{}", terminal::table(&header, &rows));
+    let documents: Vec<_> = found.volumes.iter().map(VolumeDocument::from).collect();
+    text += &format!("\n{}", volumes::table(&documents));
     let telemetry = &status.telemetry;
     text += &format!(
         "\n{} in use of {} provisioned; {} can be written before anything is cleaned\n",
@@ -126,17 +112,6 @@ pub(super) fn document(found: &Survey, paths: &[Option<&Path>]) -> Value {
             })
         })
         .collect();
-    let volumes = found.volumes.iter().map(|volume| {
-        json!({
-            "volume": volume.id.0,
-            "kind": kind_name(volume.kind),
-            "of": volume.origin.map(|origin| origin.0),
-            "since_lsn": volume.since.0,
-            "size_bytes": volume.size_bytes,
-            "used_bytes": volume.mapped_bytes,
-            "own_bytes": volume.own_bytes,
-        })
-    });
     json!({
         "store": superblock.store.to_string(),
         "copies": superblock.copies,
@@ -145,7 +120,7 @@ pub(super) fn document(found: &Survey, paths: &[Option<&Path>]) -> Value {
         "checkpoint": superblock.checkpoint.number,
         "lsn": status.lsn.0,
         "drives": drives,
-        "volumes": volumes.collect::<Vec<_>>(),
+        "volumes": found.volumes.iter().map(VolumeDocument::from).collect::<Vec<_>>(),
         "free_segments": status.free_segments,
         "thin_segments": status.thin_segments,
         "map_bytes": status.map_bytes,
@@ -155,13 +130,4 @@ pub(super) fn document(found: &Survey, paths: &[Option<&Path>]) -> Value {
         "until_cleaning_bytes": telemetry.until_cleaning_bytes,
         "cleaner_debt_blocks": telemetry.cleaner_debt_blocks,
     })
-}
-
-/// The word for a kind of volume.
-pub(super) fn kind_name(kind: VolumeKind) -> &'static str {
-    match kind {
-        VolumeKind::Provisioned => "provisioned",
-        VolumeKind::Thin => "thin",
-        VolumeKind::Snapshot => "snapshot",
-    }
 }

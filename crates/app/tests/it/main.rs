@@ -10,6 +10,7 @@
 //! | `tiers` | a volume over tiers stays one disk while its extents move and its parts fail |
 //! | `store` | stores are made, checked, scrubbed and mended, and nothing is destroyed unasked |
 //! | `stores` | a chained log behind the gate keeps what it acknowledged |
+//! | `volumes` | volumes and snapshots of a store come and go, also under writes |
 //! | `reload` | a new policy drops no connection and loses no request |
 //! | `simulate` | scenarios run in virtual time, repeat themselves, and are refused with a place |
 //! | `plan` | a trace is forecast beside the present, with a verdict |
@@ -42,3 +43,4 @@ mod stores;
 mod tiers;
 mod trace;
 mod trace_replay;
+mod volumes;

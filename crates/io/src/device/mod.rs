@@ -15,12 +15,13 @@ use std::rc::Rc;
 
 use evenkeel_core::id::ServerId;
 use evenkeel_engine::Target;
+use evenkeel_store::VolumeId;
 use evenkeel_wire::nbd::proto::{BlockSize, TransmissionFlags};
 
 use file::FileDisk;
 use memory::MemoryDisk;
 use remote::Remote;
-use store::StoreVolume;
+use store::{StoreHost, StoreVolume};
 use tiered::TieredDisk;
 
 /// A device of a domain.
@@ -89,6 +90,14 @@ impl Device {
         match &self.medium {
             Medium::Tiered(_) => self.tier(server),
             _ => self,
+        }
+    }
+
+    /// Whether it is this volume of this store, or has it as a tier.
+    pub(crate) fn is_on(&self, store: &Rc<StoreHost>, volume: VolumeId) -> bool {
+        match &self.medium {
+            Medium::Store(own) => own.is_volume(store, volume),
+            _ => self.tiers().iter().any(|tier| tier.is_on(store, volume)),
         }
     }
 

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel_engine::policy;
 use evenkeel_store::{
-    Buffer, Drive, Durability, Halt, OpenError, OpenOptions, Store, StoreError, VolumeId,
+    Buffer, Drive, Durability, Halt, OpenError, OpenOptions, Store, StoreError, Volume, VolumeId,
     VolumeKind,
 };
 use evenkeel_wire::nbd::proto::{Errno, Extent, TransmissionFlags};
@@ -23,7 +23,9 @@ use tokio::sync::Notify;
 
 use super::Features;
 use crate::drive::DriveKind;
-use crate::store::{FileDrive, OpenDrive, open_drives, refuse_twice};
+use crate::store::{
+    FileDrive, OpenDrive, VolumeError, VolumeOrder, carry_out, open_drives, refuse_twice,
+};
 
 /// Between two attempts to open a store, shorter at first.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
@@ -214,6 +216,27 @@ impl StoreHost {
         }
     }
 
+    /// Its volumes and snapshots.
+    ///
+    /// # Errors
+    /// [`VolumeError::NotOpen`].
+    pub(crate) fn volumes(&self) -> Result<Vec<Volume>, VolumeError> {
+        Ok(self.open_store()?.volumes())
+    }
+
+    /// Changes them; clients go on meanwhile.
+    ///
+    /// # Errors
+    /// [`VolumeError`].
+    pub(crate) async fn change_volume(&self, order: VolumeOrder) -> Result<Volume, VolumeError> {
+        carry_out(&*self.open_store()?, order).await
+    }
+
+    fn open_store(&self) -> Result<Rc<FileStore>, VolumeError> {
+        let why = || self.stopped_by().unwrap_or_default();
+        self.store().ok_or_else(|| VolumeError::NotOpen(why()))
+    }
+
     /// Why it serves nobody, if it does not.
     pub(crate) fn stopped_by(&self) -> Option<String> {
         match &*self.standing.borrow() {
@@ -270,6 +293,11 @@ impl StoreVolume {
 
     pub(crate) fn host(&self) -> &StoreHost {
         &self.host
+    }
+
+    /// Whether it is this volume of this store.
+    pub(crate) fn is_volume(&self, host: &Rc<StoreHost>, volume: VolumeId) -> bool {
+        Rc::ptr_eq(&self.host, host) && self.volume == volume
     }
 
     /// What it can do; none if the store is not open, or has no such volume.

@@ -28,6 +28,7 @@
 mod calls;
 mod drive;
 mod open;
+mod volumes;
 
 use std::io;
 use std::path::PathBuf;
@@ -40,6 +41,7 @@ pub use crate::drive::DriveKind;
 pub use drive::FileDrive;
 pub(crate) use open::refuse_twice;
 pub use open::{OpenDrive, OpenDriveError};
+pub use volumes::{VolumeError, VolumeOrder, carry_out};
 
 /// Opens the drives of a store, in this order.
 ///

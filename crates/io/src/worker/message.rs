@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use evenkeel_core::time::Span;
 use evenkeel_engine::report::DomainReport;
+use evenkeel_store::Volume;
 use evenkeel_wire::nbd::server::{ExportInfo, Refusal, ServerSession};
 use tokio::sync::oneshot;
 
@@ -11,6 +12,7 @@ use crate::gate::BackendReport;
 use crate::listen::Ears;
 use crate::plan::{Peer, Plan, Target};
 use crate::record::Recorder;
+use crate::store::{VolumeError, VolumeOrder};
 use crate::transport::Transport;
 
 /// A message to a worker.
@@ -31,6 +33,14 @@ pub(crate) enum Message {
     Record { recorder: Option<Arc<Recorder>>, reply: oneshot::Sender<()> },
     /// Give the accounts.
     Report { reply: oneshot::Sender<WorkerReport> },
+    /// Tell the volumes of a store.
+    ListVolumes { store: String, reply: oneshot::Sender<Result<Vec<Volume>, VolumeError>> },
+    /// Change the volumes of a store.
+    ChangeVolume {
+        store: String,
+        order: VolumeOrder,
+        reply: oneshot::Sender<Result<Volume, VolumeError>>,
+    },
     /// Answer what is under way, for so long at most, then end.
     Stop { grace: Span },
 }

@@ -215,6 +215,15 @@ pub(crate) async fn live(
             Message::Report { reply } => {
                 let _ = reply.send(worker.report());
             }
+            Message::ListVolumes { store, reply } => {
+                let _ = reply.send(worker.list_volumes(&store));
+            }
+            Message::ChangeVolume { store, order, reply } => {
+                let worker = Rc::clone(&worker);
+                spawn_local(async move {
+                    let _ = reply.send(worker.change_volume(&store, order).await);
+                });
+            }
             Message::Stop { grace } => {
                 worker.stop(grace).await;
                 worker.record_to(None);

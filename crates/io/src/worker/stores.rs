@@ -6,12 +6,14 @@
 use std::rc::Rc;
 
 use evenkeel_engine::policy::{Backend, Source};
+use evenkeel_store::{Volume, VolumeId};
 use tokio::task::spawn_local;
 
 use super::Worker;
 use crate::device::store::StoreHost;
 use crate::gate::BackendReport;
 use crate::plan::{Plan, PlannedDomain};
+use crate::store::{VolumeError, VolumeOrder};
 
 impl Worker {
     /// Opens the stores of a domain that are not open.
@@ -50,5 +52,60 @@ impl Worker {
         for host in stores {
             host.close().await;
         }
+    }
+
+    /// The volumes and snapshots of a store.
+    pub(super) fn list_volumes(&self, store: &str) -> Result<Vec<Volume>, VolumeError> {
+        self.host(store)?.volumes()
+    }
+
+    /// Changes the volumes of a store, unless somebody would lose what it uses.
+    pub(super) async fn change_volume(
+        &self,
+        store: &str,
+        order: VolumeOrder,
+    ) -> Result<Volume, VolumeError> {
+        let host = self.host(store)?;
+        let volumes = host.volumes()?;
+        let size_of = |id| volumes.iter().find(|it| it.id == id).map(|it| it.size_bytes);
+        if let Some(volume) = order.takes_from(size_of)
+            && let Some(by) = self.user(store, &host, volume, order.is_deletion())
+        {
+            return Err(VolumeError::InUse { volume, by });
+        }
+        let changed = host.change_volume(order).await;
+        tracing::info!(store, ?order, ?changed, "volumes changed");
+        changed
+    }
+
+    fn host(&self, store: &str) -> Result<Rc<StoreHost>, VolumeError> {
+        let host = self.stores.borrow().get(store).cloned();
+        host.ok_or_else(|| VolumeError::UnknownStore(store.to_owned()))
+    }
+
+    /// Who would miss a volume or find it changed, with what to do about that.
+    fn user(
+        &self,
+        store: &str,
+        host: &Rc<StoreHost>,
+        volume: VolumeId,
+        is_deletion: bool,
+    ) -> Option<String> {
+        let plan = self.plan();
+        if let Some(tiered) = plan.volume_over(store, volume.0) {
+            return Some(format!(
+                "it is a tier of {tiered:?}; stop the gate, and take it out there"
+            ));
+        }
+        if is_deletion && let Some(export) = plan.export_of(store, volume.0) {
+            return Some(format!(
+                "export {export:?} stands on it; remove the export first, from the policy file as \
+                 well"
+            ));
+        }
+        let domains = self.domains.borrow();
+        let clients = domains.values().flat_map(|domain| domain.clients.borrow().clone());
+        let count = clients.filter(|client| client.export.device.is_on(host, volume)).count();
+        (count > 0).then(|| format!("{count} connections use it; end them first"))
     }
 }

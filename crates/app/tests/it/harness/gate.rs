@@ -87,6 +87,11 @@ impl Gate {
         Target { address, export: export.to_owned(), certificates }
     }
 
+    /// The unix socket that it listens on.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.folder.join("gate.sock")
+    }
+
     /// Runs `evenkeel ctl` on it; panics unless that succeeds.
     pub(crate) fn ctl(&self, arguments: &[&str]) -> String {
         let (status, output) = self.try_ctl(arguments);
