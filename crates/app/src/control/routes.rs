@@ -208,13 +208,14 @@ impl From<RecordError> for Refusal {
 impl From<VolumeChangeError> for Refusal {
     fn from(error: VolumeChangeError) -> Self {
         let status = match &error {
-            VolumeChangeError::Volume(VolumeError::Store(StoreError::UnknownVolume(_)))
-            | VolumeChangeError::Volume(VolumeError::UnknownStore(_)) => StatusCode::NOT_FOUND,
+            VolumeChangeError::Volume(
+                VolumeError::Store(StoreError::UnknownVolume(_)) | VolumeError::UnknownStore(_),
+            ) => StatusCode::NOT_FOUND,
             VolumeChangeError::Volume(refused) => match volumes::exit_of(refused) {
                 Exit::Usage | Exit::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
                 _ => StatusCode::CONFLICT,
             },
-            VolumeChangeError::Size(_) | VolumeChangeError::Which(_) => {
+            VolumeChangeError::Size { .. } | VolumeChangeError::Which(_) => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
         };

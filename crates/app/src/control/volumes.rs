@@ -35,8 +35,12 @@ pub struct StoreVolumes {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum VolumeChangeError {
     /// A size that cannot be read.
-    #[error("{0}; write it like {}", .0.examples)]
-    Size(#[from] UnitError),
+    #[error("{error}; write it like {}", error.examples)]
+    Size {
+        /// What is wrong with it.
+        #[from]
+        error: UnitError,
+    },
     /// It is not clear which store is meant.
     #[error("{0}")]
     Which(String),

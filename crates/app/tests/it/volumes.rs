@@ -15,7 +15,10 @@ use crate::harness::skip::needs;
 use crate::harness::{Scratch, noise, wait_for};
 
 const MIB: u64 = 1 << 20;
-const BLOCK: u64 = 4096;
+const BLOCK_BYTES: usize = 4096;
+
+/// Blocks of a MiB, which one client of a test writes in turn.
+const BLOCKS: u64 = 256;
 
 /// Bytes of each of the three drives, and of the volume: with room for snapshots of it.
 const FILE_BYTES: u64 = 160 * MIB;
@@ -87,10 +90,7 @@ fn volumes_come_and_go_on_a_store_that_is_closed() {
     assert_eq!((&thin["kind"], &thin["size_bytes"]), (&"thin".into(), &(1_u64 << 40).into()));
     assert_eq!(numbers(&json(&scratch, "volume list", "")), [0, 1, 2]);
 
-    assert_eq!(
-        json(&scratch, "volume resize", "--volume 1 --size 16MiB")["size_bytes"],
-        16 * MIB
-    );
+    assert_eq!(json(&scratch, "volume resize", "--volume 1 --size 16MiB")["size_bytes"], 16 * MIB);
     let told = refused(&scratch, 3, "volume resize", "--volume 1 --size 4MiB");
     assert!(told.contains("16 MiB") && told.contains("--yes"), "{told}");
     json(&scratch, "volume resize", "--volume 1 --size 4MiB --yes");
@@ -133,7 +133,7 @@ fn an_order_that_makes_no_sense_to_a_store_says_why() {
         (2, "snapshot delete", "--snapshot 0 --yes", "is a volume, not a snapshot"),
         (2, "volume create", "--size 5000B", "multiple of 4 KiB"),
         (2, "volume create", "", "--size"),
-        (1, "volume create", "--size 1GiB", "or make it thin"),
+        (1, "volume create", "--size 150MiB", "or make it thin"),
     ] {
         let told = refused(&scratch, code, command, options);
         assert!(told.contains(word), "no `{word}` for {command} {options}:\n{told}");
@@ -187,8 +187,8 @@ fn a_snapshot_under_writes_holds_what_was_acknowledged_and_nothing_later() {
                     break;
                 }
                 sent.store(number, Ordering::SeqCst);
-                let data = number.to_le_bytes().repeat(BLOCK as usize / 8);
-                assert_eq!(writer.write(number % (MIB / BLOCK) * BLOCK, &data), Ok(()));
+                let data = number.to_le_bytes().repeat(BLOCK_BYTES / 8);
+                assert_eq!(writer.write(number % BLOCKS * BLOCK_BYTES as u64, &data), Ok(()));
                 acknowledged.store(number, Ordering::SeqCst);
             }
         });
@@ -204,12 +204,13 @@ fn a_snapshot_under_writes_holds_what_was_acknowledged_and_nothing_later() {
     });
     assert!(fio.wait().success(), "fio says:\n{}", fio.log());
 
-    let clone = ctl_json(&gate, "snapshot clone --snapshot 2")["volume"].as_u64().expect("a number");
+    let clone =
+        ctl_json(&gate, "snapshot clone --snapshot 2")["volume"].as_u64().expect("a number");
     let (status, output) = gate.reload(&with_exports(&policy, &[1, 2, 3, clone]));
     assert!(status.success(), "{output}");
     assert_eq!(taken.iter().map(|it| it.0).collect::<Vec<_>>(), [1, 2, 3]);
     for (snapshot, before, after) in taken {
-        let data = open(&gate, &format!("v{snapshot}")).read(0, MIB as u32).expect("a snapshot");
+        let data = open(&gate, &format!("v{snapshot}")).read(0, 1 << 20).expect("a snapshot");
         let last = assert_is_prefix(&data);
         assert!((before..=after).contains(&last), "{last} is not within {before}..={after}");
     }
@@ -227,11 +228,15 @@ fn assert_is_prefix(data: &[u8]) -> u64 {
         assert!(block.chunks(8).all(|part| part == &block[..8]), "a block is torn");
         number
     };
-    let found: Vec<u64> = data.chunks(BLOCK as usize).map(number).collect();
+    let found: Vec<u64> = data.chunks(BLOCK_BYTES).map(number).collect();
     let (last, blocks) = (*found.iter().max().expect("blocks"), found.len() as u64);
     for (block, &number) in (0..).zip(&found) {
         let age = (last % blocks + blocks - block) % blocks;
-        assert_eq!(number, last.saturating_sub(age), "block {block} where {last} is the last write");
+        assert_eq!(
+            number,
+            last.saturating_sub(age),
+            "block {block} where {last} is the last write"
+        );
     }
     last
 }
