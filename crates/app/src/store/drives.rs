@@ -38,8 +38,8 @@ impl Opened {
         Ok(Self { paths: paths.to_vec(), drives: drives.into_iter().map(Rc::new).collect() })
     }
 
-    /// As [`Self::open`]; if they are locked, tells what to ask the gate that has them, in the words
-    /// of `evenkeel ctl`.
+    /// As [`Self::open`]; if they are locked, tells what to ask the gate that has them, in the
+    /// words of `evenkeel ctl`.
     pub(super) async fn open_or_ask(
         paths: &[PathBuf],
         how: &OpenDrive,

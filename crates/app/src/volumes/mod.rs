@@ -4,7 +4,7 @@
 //! ```text
 //! evenkeel store volume ..  --\                     /--> the store, opened from its drives
 //!                              args --> VolumeSpec <
-//! evenkeel ctl volume ..    --/                     \--> PUT /v1/volumes --> a gate that has it open
+//! evenkeel ctl volume ..    --/                     \--> POST /v1/volumes --> a gate that has it
 //! ```
 //!
 //! So the same words mean the same wherever the store is.
