@@ -36,6 +36,7 @@ pub mod config;
 pub mod control;
 pub mod ctl;
 pub mod demo;
+pub mod emulate;
 pub mod exit;
 pub mod human;
 pub mod load;

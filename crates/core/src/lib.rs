@@ -6,6 +6,7 @@
 pub mod cache;
 pub mod control;
 pub mod crc32c;
+pub mod device;
 pub mod fair;
 pub mod float;
 pub mod histogram;

@@ -13,6 +13,7 @@ use tokio::sync::{Mutex, oneshot, watch};
 
 pub use crate::drive::DriveKind;
 pub use crate::report::{BackendReport, ExportReport, GateReport};
+pub use crate::store::DriveModels;
 
 use crate::clock::Clock;
 use crate::listen::{self, Ears};
@@ -30,6 +31,8 @@ pub struct Options {
     pub cores: usize,
     /// What serves files.
     pub drive: DriveKind,
+    /// The drives that stores can emulate.
+    pub drive_models: DriveModels,
     /// What records every request from the first on, if anything does. The gate finishes it.
     pub recorder: Option<Arc<Recorder>>,
 }
@@ -62,6 +65,7 @@ pub struct GateHandle {
 pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) drive_kind: DriveKind,
+    pub(crate) drive_models: DriveModels,
     plan: RwLock<Arc<Plan>>,
     recorder: RwLock<Option<Arc<Recorder>>>,
     workers: Vec<UnboundedSender<Message>>,
@@ -139,6 +143,7 @@ impl Gate {
         let shared = Arc::new(Shared {
             clock: Clock::start(),
             drive_kind: options.drive,
+            drive_models: options.drive_models,
             plan: RwLock::new(Arc::new(plan)),
             recorder: RwLock::new(options.recorder.clone()),
             workers: senders,

@@ -115,7 +115,11 @@ fn source_name(source: &Source) -> String {
         Source::Store(store) => {
             let drives: Vec<_> =
                 store.drives.iter().map(|path| path.display().to_string()).collect();
-            format!("store {}", drives.join(", "))
+            let drives = drives.join(", ");
+            match &store.emulate {
+                Some(model) => format!("store {drives} (emulated drives: {model})"),
+                None => format!("store {drives}"),
+            }
         }
         Source::Upstream(upstream) => {
             let scheme = if upstream.tls.is_some() { "nbds" } else { "nbd" };

@@ -36,6 +36,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use evenkeel_core::prng::Prng;
 use evenkeel_core::time::{Nanos, Span};
+use evenkeel_store::drive::motor;
 
 /// Polls without time getting on after which [`Executor::block_on`] gives up.
 const POLLS_MAX: u64 = 1_000_000;
@@ -151,6 +152,16 @@ impl Clock {
             entry.remove().wake();
         }
         true
+    }
+}
+
+impl motor::Clock for Clock {
+    fn now(&self) -> Nanos {
+        Self::now(self)
+    }
+
+    fn wake_at(&self, at: Nanos, waker: Waker) {
+        Self::wake_at(self, at, waker);
     }
 }
 

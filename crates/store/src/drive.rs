@@ -41,6 +41,7 @@ use std::fmt;
 use crate::buffer::Buffer;
 
 pub mod memory;
+pub mod motor;
 
 /// The measures of a drive; constant while it is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

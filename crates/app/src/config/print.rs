@@ -108,6 +108,9 @@ fn backend(backend: &Backend, policy: &Policy, text: &mut Text) {
             text.key("store", format!("[{}]", drives.join(", ")));
             text.key("direct", store.direct.to_string());
             text.key("degraded", store.degraded.to_string());
+            if let Some(model) = &store.emulate {
+                text.key("emulate", quoted(model));
+            }
         }
         Source::Memory => text.key("memory", "true"),
         Source::Tiered(volume) => {

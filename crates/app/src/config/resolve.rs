@@ -205,7 +205,8 @@ fn source(
     if let Some(drives) = raw.store.take() {
         let drives = drives.into_inner().into_iter().map(Spanned::into_inner).collect();
         let (direct, degraded) = (or(raw.direct, true), or(raw.degraded, false));
-        return Some(Source::Store(Store { drives, direct, degraded }));
+        let emulate = raw.emulate.take().map(Spanned::into_inner);
+        return Some(Source::Store(Store { drives, direct, degraded, emulate }));
     }
     let direct = raw.direct.take().is_some_and(Spanned::into_inner);
     if let Some(path) = raw.file.take() {
@@ -234,7 +235,7 @@ fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
         ("tls", at(raw.tls.as_ref())),
     ];
     let tiered = [("extent", at(raw.extent.as_ref())), ("moves", at(raw.moves.as_ref()))];
-    let of_store = [("degraded", at(raw.degraded.as_ref()))];
+    let of_store = [("degraded", at(raw.degraded.as_ref())), ("emulate", at(raw.emulate.as_ref()))];
     let on_disk = raw.file.is_some() || raw.directory.is_some() || raw.store.is_some();
     let kinds = [
         (on_disk, "a `file`, `directory` or `store`", &local[..]),

@@ -10,6 +10,7 @@ use toml::de::DeValue;
 
 use super::diagnostic::Diagnostics;
 use super::fields::{list, mismatch, nearest};
+use crate::emulate;
 use crate::units::{self, Amount, UnitError};
 
 type Value<'i> = Spanned<DeValue<'i>>;
@@ -28,6 +29,17 @@ pub(crate) fn path(value: &Value<'_>, out: &mut Diagnostics) -> Option<PathBuf> 
         return None;
     }
     Some(PathBuf::from(path))
+}
+
+/// The name of a hard disk of which there is a model.
+pub(crate) fn drive_model(value: &Value<'_>, out: &mut Diagnostics) -> Option<String> {
+    let name = text(value, out)?;
+    if emulate::names().any(|known| known == name) {
+        return Some(name);
+    }
+    let message = format!("no drive `{name}` can be emulated");
+    out.error(value.span(), message, format!("there are {}", emulate::known()));
+    None
 }
 
 pub(crate) fn truth(value: &Value<'_>, out: &mut Diagnostics) -> Option<bool> {

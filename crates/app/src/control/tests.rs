@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::client::Client;
 use super::socket::ControlSocket;
 use super::*;
+use crate::emulate;
 use crate::exit::Exit;
 use crate::status::Status;
 
@@ -29,9 +30,13 @@ impl Bench {
         let file = folder.path().join("policy.toml");
         std::fs::write(&file, POLICY).unwrap();
         let policy = config::load_valid(&file).unwrap();
-        let gate =
-            Gate::start(policy, &Options { cores: 1, drive: DriveKind::Threads, recorder: None })
-                .unwrap();
+        let options = Options {
+            cores: 1,
+            drive: DriveKind::Threads,
+            drive_models: emulate::model,
+            recorder: None,
+        };
+        let gate = Gate::start(policy, &options).unwrap();
         let control = Control::new(gate.handle(), file, None);
         let client = Client::new(folder.path().join("control.sock"));
         Self { folder, gate, control, client }

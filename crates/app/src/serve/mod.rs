@@ -29,6 +29,7 @@ use crate::config::{self, LoadError};
 use crate::control::change::ModeName;
 use crate::control::socket::ControlSocket;
 use crate::control::{self, Control};
+use crate::emulate;
 use crate::exit::Exit;
 use crate::terminal;
 use crate::trace::record;
@@ -101,7 +102,12 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let cores = args.cores.or_else(|| std::thread::available_parallelism().ok());
     let cores = cores.map_or(1, NonZeroUsize::get);
     let recorder = args.record.as_deref().map(record::start).transpose()?;
-    let options = Options { cores, drive: DriveKind::default(), recorder: recorder.clone() };
+    let options = Options {
+        cores,
+        drive: DriveKind::default(),
+        drive_models: emulate::model,
+        recorder: recorder.clone(),
+    };
     let gate = Gate::start(policy.clone(), &options)?;
     let control = Control::new(gate.handle(), file.clone(), mode);
     let places = Places {

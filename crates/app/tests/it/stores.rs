@@ -164,3 +164,28 @@ fn a_mirror_is_opened_without_a_drive_when_the_policy_allows_it() {
     let gate = Gate::start(&scratch, &policy);
     assert!(open(&gate).read(3 << 20, 1 << 20) == Ok(newer), "the drive that was away is behind");
 }
+
+#[test]
+fn a_store_on_emulated_disks_says_so_and_takes_their_time() {
+    let scratch = Scratch::new();
+    let policy = store_policy(&scratch, FILE_BYTES, VOLUME_BYTES);
+    let policy = policy.replace("store =", "emulate = \"sata-10k-2013\"\nstore =");
+    let mut gate = Gate::start(&scratch, &policy);
+    let data = noise(5, 1 << 20);
+    for index in 0..8 {
+        assert_eq!(open(&gate).write(index << 20, &data), Ok(()));
+    }
+    assert!(gate.stop().success());
+
+    let gate = Gate::start(&scratch, &policy);
+    let source = gate.status()["backends"][0]["source"].to_string();
+    assert!(source.contains("emulated drives: sata-10k-2013"), "{source}");
+    let mut client = open(&gate);
+    let begin = Instant::now();
+    for index in 0..8 {
+        let piece = client.read((index * 3 % 8) << 20, 4096);
+        assert!(piece.as_deref() == Ok(&data[..4096]));
+    }
+    // Nothing was cached, and a disk seeks from one to the next.
+    assert!(begin.elapsed() >= Duration::from_millis(8), "{:?}", begin.elapsed());
+}

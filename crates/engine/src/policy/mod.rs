@@ -147,6 +147,8 @@ pub struct Store {
     pub direct: bool,
     /// Open it even if drives are missing, as long as those that are there have a whole copy.
     pub degraded: bool,
+    /// The model of drive that each of them is made as slow as, for trials.
+    pub emulate: Option<String>,
 }
 
 /// Most drives of one store.

@@ -255,7 +255,7 @@ fn exports_have_room_and_do_not_write_over_each_other() {
 fn the_drives_of_a_store_are_its_own() {
     let store = |drives: &[&str]| {
         let drives = drives.iter().map(Into::into).collect();
-        Source::Store(Store { drives, direct: true, degraded: false })
+        Source::Store(Store { drives, direct: true, degraded: false, emulate: None })
     };
     let drives = at_backend("source.drives");
     assert_eq!(problems(|p| p.backends[1].source = store(&["/dev/b", "/dev/c"])), []);

@@ -24,7 +24,8 @@ use tokio::sync::Notify;
 use super::Features;
 use crate::drive::DriveKind;
 use crate::store::{
-    FileDrive, OpenDrive, VolumeError, VolumeOrder, carry_out, open_drives, refuse_twice,
+    DriveModels, FileDrive, OpenDrive, VolumeError, VolumeOrder, carry_out, open_drives,
+    refuse_twice,
 };
 
 /// Between two attempts to open a store, shorter at first.
@@ -42,12 +43,21 @@ const EXTENTS_BYTES_MAX: u64 = 256 << 20;
 
 type FileStore = Store<Rc<FileDrive>>;
 
+/// How drives are opened, beside what the policy says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Means {
+    /// What does the work.
+    pub(crate) kind: DriveKind,
+    /// What drives can be made to behave like.
+    pub(crate) models: DriveModels,
+}
+
 /// The store of a backend.
 #[derive(Debug)]
 pub(crate) struct StoreHost {
     name: String,
     source: policy::Store,
-    drive_kind: DriveKind,
+    means: Means,
     standing: RefCell<Standing>,
     /// Told whenever `standing` changes.
     news: Notify,
@@ -83,11 +93,11 @@ pub(crate) enum Request {
 
 impl StoreHost {
     /// A store that [`Self::keep`] opens.
-    pub(crate) fn new(name: &str, source: policy::Store, drive_kind: DriveKind) -> Rc<Self> {
+    pub(crate) fn new(name: &str, source: policy::Store, means: Means) -> Rc<Self> {
         Rc::new(Self {
             name: name.to_owned(),
             source,
-            drive_kind,
+            means,
             standing: RefCell::new(Standing::Opening(None)),
             news: Notify::new(),
             is_closing: Cell::new(false),
@@ -158,20 +168,20 @@ impl StoreHost {
     async fn drives(&self) -> Result<Vec<Rc<FileDrive>>, String> {
         let how = OpenDrive {
             direct: self.source.direct,
-            kind: self.drive_kind,
+            kind: self.means.kind,
             lock_patience: LOCK_PATIENCE,
             ..OpenDrive::default()
         };
         let paths = &self.source.drives;
         if !self.source.degraded {
             let drives = open_drives(paths, &how).await.map_err(|error| error.to_string())?;
-            return Ok(drives.into_iter().map(Rc::new).collect());
+            return drives.into_iter().map(|drive| self.emulated(drive)).collect();
         }
         refuse_twice(paths).map_err(|error| error.to_string())?;
         let mut drives = Vec::new();
         for path in paths {
             match FileDrive::open(path, &how).await {
-                Ok(drive) => drives.push(Rc::new(drive)),
+                Ok(drive) => drives.push(self.emulated(drive)?),
                 Err(error) if error.is_missing() => {
                     tracing::warn!(store = self.name, %error, "going on without a drive");
                 }
@@ -179,6 +189,19 @@ impl StoreHost {
             }
         }
         Ok(drives)
+    }
+
+    /// The drive, made as slow as the policy says.
+    fn emulated(&self, drive: FileDrive) -> Result<Rc<FileDrive>, String> {
+        let Some(name) = &self.source.emulate else { return Ok(Rc::new(drive)) };
+        let path = drive.path().to_owned();
+        let failed = |why: String| format!("drive {}: {why}", path.display());
+        // Drives of one model differ in what is drawn, and not from one start to the next.
+        let seed = self.source.drives.iter().position(|it| *it == path).unwrap_or(0) as u64;
+        let model = (self.means.models)(name, drive.geometry().size_bytes, seed).map_err(failed)?;
+        let drive = drive.emulate(model).map_err(|error| failed(error.to_string()))?;
+        tracing::info!(store = self.name, path = %path.display(), model = name, "emulated drive");
+        Ok(Rc::new(drive))
     }
 
     /// Waits until the store is open or something is known to stand in the way.
@@ -425,8 +448,10 @@ mod tests {
     }
 
     fn host(paths: &[PathBuf], degraded: bool) -> Rc<StoreHost> {
-        let source = policy::Store { drives: paths.to_vec(), direct: true, degraded };
-        let host = StoreHost::new("log", source, DriveKind::Best);
+        let drives = paths.to_vec();
+        let source = policy::Store { drives, direct: true, degraded, emulate: None };
+        let means = Means { kind: DriveKind::Best, models: |_, _, _| Err("none".to_owned()) };
+        let host = StoreHost::new("log", source, means);
         spawn_local(Rc::clone(&host).keep());
         host
     }

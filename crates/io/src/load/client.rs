@@ -23,12 +23,12 @@ use evenkeel_core::time::{Nanos, Span};
 use evenkeel_core::workload::Draw;
 
 use super::LoadError;
-use super::alarm::Alarm;
 use super::link::{Ended, Link, Payload};
 use super::record::{Ending, Recorder, Steady};
 use super::replay::{Due, Logged, RequestLog};
 use super::verify::Ledger;
 use super::work::Work;
+use crate::alarm::Alarm;
 use crate::buffer::Buf;
 use crate::clock::Clock;
 

@@ -15,7 +15,6 @@
 //!                            Recorder  -> LoadReport
 //! ```
 
-mod alarm;
 mod client;
 mod cpu;
 mod link;

@@ -7,10 +7,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_core::device::Device;
 use evenkeel_store::{Buffer, Drive, DriveError, Durability, Geometry};
 use rustix::io::Errno;
 
 use super::calls::{Calls, Gone};
+use super::emulation::{Command, Emulation};
 use super::open::{self, OpenDrive, OpenDriveError};
 use crate::buffer::Buf;
 use crate::drive::Action;
@@ -28,6 +30,8 @@ pub struct FileDrive {
     /// Whether room that is not needed is given back.
     discards: Cell<bool>,
     calls: Rc<Calls>,
+    /// What makes it as slow as another drive, if anything does.
+    emulation: Option<Emulation>,
     /// The first write or flush that failed: a store does without the drive from then on.
     trouble: RefCell<Option<String>>,
 }
@@ -48,8 +52,17 @@ impl FileDrive {
             is_direct: opened.is_direct,
             discards: Cell::new(opened.is_sparse),
             calls,
+            emulation: None,
             trouble: RefCell::default(),
         })
+    }
+
+    /// Makes it take the time that a model of another drive says, from now on.
+    ///
+    /// # Errors
+    /// If the machine has no timer left.
+    pub fn emulate(self, model: Box<dyn Device>) -> io::Result<Self> {
+        Ok(Self { emulation: Some(Emulation::start(model)?), ..self })
     }
 
     /// Where it is.
@@ -75,7 +88,7 @@ impl FileDrive {
 
     async fn perform(&self, offset_bytes: u64, action: Action) -> Result<Action, Fault> {
         let what = action.name();
-        match self.calls.perform(offset_bytes, action).await {
+        match self.perform_in_time(offset_bytes, action).await {
             Err(Gone) => Err(Fault::Gone),
             Ok((Ok(()), action)) => Ok(action),
             Ok((Err(error), Action::Zero { .. })) if is_unsupported(&error) => {
@@ -83,6 +96,22 @@ impl FileDrive {
             }
             Ok((Err(error), _)) => Err(self.failed(what, offset_bytes, &error)),
         }
+    }
+
+    async fn perform_in_time(
+        &self,
+        offset_bytes: u64,
+        action: Action,
+    ) -> Result<(io::Result<()>, Action), Gone> {
+        let Some(emulation) = &self.emulation else {
+            return self.calls.perform(offset_bytes, action).await;
+        };
+        let command = Command::of(offset_bytes, &action);
+        // In a box, so that whoever emulates nothing does not carry the room for it.
+        let both = async {
+            tokio::join!(self.calls.perform(offset_bytes, action), emulation.spend(command)).0
+        };
+        Box::pin(both).await
     }
 
     /// However many places cannot be read, the others may be: only a drive that says that it is not

@@ -27,6 +27,7 @@
 
 mod calls;
 mod drive;
+mod emulation;
 mod open;
 mod volumes;
 
@@ -39,6 +40,7 @@ use rustix::rand::GetRandomFlags;
 
 pub use crate::drive::DriveKind;
 pub use drive::FileDrive;
+pub use emulation::DriveModels;
 pub(crate) use open::refuse_twice;
 pub use open::{OpenDrive, OpenDriveError};
 pub use volumes::{VolumeError, VolumeOrder, carry_out};

@@ -10,7 +10,7 @@ use evenkeel_store::{Volume, VolumeId};
 use tokio::task::spawn_local;
 
 use super::Worker;
-use crate::device::store::StoreHost;
+use crate::device::store::{Means, StoreHost};
 use crate::gate::BackendReport;
 use crate::plan::{Plan, PlannedDomain};
 use crate::store::{VolumeError, VolumeOrder};
@@ -28,7 +28,8 @@ impl Worker {
         let Source::Store(source) = &backend.source else { return None };
         let mut stores = self.stores.borrow_mut();
         let host = stores.entry(backend.name.clone()).or_insert_with(|| {
-            let host = StoreHost::new(&backend.name, source.clone(), self.drive_kind);
+            let means = Means { kind: self.drive_kind, models: self.shared.drive_models };
+            let host = StoreHost::new(&backend.name, source.clone(), means);
             spawn_local(Rc::clone(&host).keep());
             host
         });

@@ -1,8 +1,7 @@
 //! Device models: what a request takes, and when it is done.
 //!
-//! Every model is a state machine in virtual time, with the contract that schedulers have: feed one
-//! input, then poll until it no longer completes. Models compose: an array owns its disks, a link
-//! the device behind it.
+//! Every model is a state machine in virtual time by the contract of [`evenkeel_core::device`].
+//! Models compose: an array owns its disks, a link the device behind it.
 
 pub mod array;
 pub mod build;
@@ -17,76 +16,4 @@ pub mod ssd;
 #[cfg(test)]
 pub(crate) mod testing;
 
-use evenkeel_core::ticket::Kind;
-use evenkeel_core::time::Nanos;
-
-/// A request to a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Op {
-    /// The owner's handle, unique among live requests; the device gives it back untouched.
-    pub tag: u32,
-    /// What for.
-    pub kind: Kind,
-    /// First byte.
-    pub offset: u64,
-    /// Bytes; zero for a flush.
-    pub length: u64,
-}
-
-/// How a request ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// As it should.
-    Good,
-    /// The device reported an error.
-    Failed,
-}
-
-/// What a device does next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Step {
-    /// This request is done; poll again.
-    Done {
-        /// The handle of its [`Op`].
-        tag: u32,
-        /// How it ended.
-        outcome: Outcome,
-    },
-    /// Nothing before this instant (which lies ahead) or the next input.
-    WaitUntil(Nanos),
-    /// Nothing before the next input.
-    Idle,
-}
-
-/// A device in virtual time.
-///
-/// - Time never goes back between calls.
-/// - A request goes in once and comes out once.
-/// - A spurious poll changes nothing.
-/// - Whoever drives a device polls it at the instant of `WaitUntil`, not later: a model may then
-///   act as if it had acted by itself.
-pub trait Device {
-    /// Takes in a request. It lies within [`Self::size_bytes`].
-    fn submit(&mut self, now: Nanos, op: Op);
-
-    /// Says what happens next.
-    fn poll(&mut self, now: Nanos) -> Step;
-
-    /// How many bytes it holds.
-    fn size_bytes(&self) -> u64;
-}
-
-impl<D: Device + ?Sized> Device for Box<D> {
-    fn submit(&mut self, now: Nanos, op: Op) {
-        (**self).submit(now, op);
-    }
-
-    fn poll(&mut self, now: Nanos) -> Step {
-        (**self).poll(now)
-    }
-
-    fn size_bytes(&self) -> u64 {
-        (**self).size_bytes()
-    }
-}
+pub use evenkeel_core::device::{Device, Op, Outcome, Step};

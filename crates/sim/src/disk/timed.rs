@@ -4,18 +4,15 @@
 //! it is cheap: gigabytes of log cost megabytes of memory. Clones are handles to one drive.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::{Poll, Waker};
 
 use evenkeel_core::ticket::Kind;
-use evenkeel_core::time::Nanos;
 use evenkeel_store::buffer::BufferMut;
+use evenkeel_store::drive::motor::Motor;
 use evenkeel_store::{Buffer, Drive, DriveError, Durability, Geometry};
 
 use super::stamps::Stamps;
-use crate::device::{Device, Op, Outcome, Step};
+use crate::device::{Device, Outcome};
 use crate::executor::Clock;
 
 const BLOCK_BYTES: u32 = 4096;
@@ -23,24 +20,9 @@ const BLOCK_BYTES: u32 = 4096;
 /// The drive.
 #[derive(Clone)]
 pub struct TimedDrive {
-    clock: Clock,
     geometry: Geometry,
-    bay: Rc<RefCell<Bay>>,
-}
-
-struct Bay {
-    timing: Box<dyn Device>,
-    stamps: Stamps,
-    next_tag: u32,
-    waiting: BTreeMap<u32, Waiting>,
-    motor: Option<Waker>,
-    /// The earliest instant for which the motor has set a timer that is still to come.
-    alarm: Option<Nanos>,
-}
-
-enum Waiting {
-    For(Option<Waker>),
-    Done(Outcome),
+    motor: Motor<Clock>,
+    stamps: Rc<RefCell<Stamps>>,
 }
 
 impl TimedDrive {
@@ -49,100 +31,22 @@ impl TimedDrive {
         let block = u64::from(BLOCK_BYTES);
         let size_bytes = timing.size_bytes() / block * block;
         let geometry = Geometry { size_bytes, block_bytes: BLOCK_BYTES, atomic_bytes: BLOCK_BYTES };
-        let bay = Rc::new(RefCell::new(Bay {
-            timing,
-            stamps: Stamps::new(),
-            next_tag: 0,
-            waiting: BTreeMap::new(),
-            motor: None,
-            alarm: None,
-        }));
-        let drive = Self { clock: clock.clone(), geometry, bay };
-        let motor = drive.clone();
-        clock.spawn(poll_fn(move |context| {
-            motor.turn(context.waker());
-            Poll::Pending
-        }));
-        drive
+        let motor = Motor::new(clock.clone(), timing);
+        clock.spawn(motor.clone().run());
+        Self { geometry, motor, stamps: Rc::default() }
     }
 
     /// Commands that the drive was given and has not answered.
     pub fn queued(&self) -> usize {
-        self.bay.borrow().waiting.len()
+        self.motor.queued()
     }
 
     /// Gives the drive a command and waits until its time is over.
     async fn spend(&self, kind: Kind, offset: u64, length: u64) -> Result<(), DriveError> {
-        let tag = self.submit(kind, offset, length);
-        let _claim = Claim { drive: self, tag };
-        let outcome = poll_fn(|context| {
-            match self.bay.borrow_mut().waiting.get_mut(&tag) {
-                Some(Waiting::Done(outcome)) => return Poll::Ready(*outcome),
-                Some(Waiting::For(waker)) => *waker = Some(context.waker().clone()),
-                None => unreachable!("the claim on the answer still stands"),
-            }
-            Poll::Pending
-        });
-        match outcome.await {
+        match self.motor.spend(kind, offset, length).await {
             Outcome::Good => Ok(()),
             Outcome::Failed => Err(DriveError::Medium),
         }
-    }
-
-    fn submit(&self, kind: Kind, offset: u64, length: u64) -> u32 {
-        let bay = &mut *self.bay.borrow_mut();
-        let tag = bay.next_tag;
-        bay.next_tag = tag.wrapping_add(1);
-        bay.timing.submit(self.clock.now(), Op { tag, kind, offset, length });
-        bay.waiting.insert(tag, Waiting::For(None));
-        bay.motor.iter().for_each(Waker::wake_by_ref);
-        tag
-    }
-
-    /// Answers what is due, and sets an alarm for what is not.
-    fn turn(&self, waker: &Waker) {
-        let now = self.clock.now();
-        let bay = &mut *self.bay.borrow_mut();
-        bay.motor = Some(waker.clone());
-        if bay.alarm.is_some_and(|alarm| alarm <= now) {
-            bay.alarm = None;
-        }
-        let next = loop {
-            match bay.timing.poll(now) {
-                Step::Done { tag, outcome } => bay.answer(tag, outcome),
-                Step::WaitUntil(at) => break Some(at),
-                Step::Idle => break None,
-            }
-        };
-        if let Some(at) = next
-            && bay.alarm.is_none_or(|alarm| alarm > at)
-        {
-            bay.alarm = Some(at);
-            self.clock.wake_at(at, waker.clone());
-        }
-    }
-}
-
-impl Bay {
-    fn answer(&mut self, tag: u32, outcome: Outcome) {
-        // Whoever has lost interest has taken the claim away.
-        if let Some(waiting) = self.waiting.get_mut(&tag)
-            && let Waiting::For(Some(waker)) = std::mem::replace(waiting, Waiting::Done(outcome))
-        {
-            waker.wake();
-        }
-    }
-}
-
-/// Somebody's interest in an answer; dropped with the future that waits for it.
-struct Claim<'a> {
-    drive: &'a TimedDrive,
-    tag: u32,
-}
-
-impl Drop for Claim<'_> {
-    fn drop(&mut self) {
-        self.drive.bay.borrow_mut().waiting.remove(&self.tag);
     }
 }
 
@@ -155,7 +59,7 @@ impl Drive for TimedDrive {
         self.geometry.check_range(offset_bytes, length_bytes as u64)?;
         self.spend(Kind::Read, offset_bytes, length_bytes as u64).await?;
         let mut bytes = BufferMut::zeroed(length_bytes);
-        self.bay.borrow().stamps.read(offset_bytes / u64::from(BLOCK_BYTES), &mut bytes);
+        self.stamps.borrow().read(offset_bytes / u64::from(BLOCK_BYTES), &mut bytes);
         Ok(bytes.freeze())
     }
 
@@ -170,7 +74,7 @@ impl Drive for TimedDrive {
         self.spend(Kind::Write, offset_bytes, length_bytes).await?;
         let mut block = offset_bytes / u64::from(BLOCK_BYTES);
         for buffer in &data {
-            self.bay.borrow_mut().stamps.write(block, buffer);
+            self.stamps.borrow_mut().write(block, buffer);
             block += buffer.len() as u64 / u64::from(BLOCK_BYTES);
         }
         Ok(())
@@ -185,13 +89,15 @@ impl Drive for TimedDrive {
         self.spend(Kind::Trim, offset_bytes, length_bytes).await?;
         let block = u64::from(BLOCK_BYTES);
         let count = usize::try_from(length_bytes / block).expect("a segment's blocks fit memory");
-        self.bay.borrow_mut().stamps.discard(offset_bytes / block, count);
+        self.stamps.borrow_mut().discard(offset_bytes / block, count);
         Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_core::time::Nanos;
+
     use super::*;
     use crate::device::spindle::{Spindle, SpindleSpec};
     use crate::executor::{Executor, Order};

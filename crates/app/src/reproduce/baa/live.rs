@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use evenkeel_core::time::Span;
 use evenkeel_io::load::{LoadPlan, LoadSpec, WeightedSize};
 use evenkeel_wire::nbd::uri::NbdUri;
+use indicatif::{ProgressBar, ProgressStyle};
 
 use super::super::Options;
 use super::super::claim::{Claim, Verdict};
@@ -39,8 +40,11 @@ struct Times {
 }
 
 impl Times {
+    /// The measured time is what the draw of the requests needs. One in a hundred of the second
+    /// tenant's goes to the slow tier, so 40 s see 2,000 of them, and BAA's fast tier, which is busy
+    /// in proportion to the rest, is 2.2 % off for the luck of the draw alone; 160 s make it 1.1 %.
     fn of(options: &Options) -> Self {
-        let seconds = if options.quick { [12, 6] } else { [40, 40] };
+        let seconds = if options.quick { [12, 6] } else { [40, 160] };
         let [settle, measured] = seconds.map(Duration::from_secs);
         Self { settle, measured }
     }
@@ -75,17 +79,20 @@ pub(super) fn claims(reference: &Reference, options: &Options) -> anyhow::Result
     let all = (times.settle + times.measured) * u32::try_from(orders.len()).expect("three");
     let hit_ratios: Vec<f64> = setting.hit_ratios.iter().map(|ratio| ratio.0).collect();
     let plan = plan(&gate, &hit_ratios, all + times.settle, options.seed)?;
+    let bar = bar(all)?;
     std::thread::scope(|scope| {
         let load = scope.spawn(|| measure(&plan));
         let mut claims = Vec::new();
         for order in orders {
             gate.reload(&policy(order))?;
-            wait(times.settle);
+            bar.set_message(order.name());
+            wait(times.settle, &bar);
             let before = served(&gate)?;
-            wait(times.measured);
+            wait(times.measured, &bar);
             let after = served(&gate)?;
             claims.push(claim(reference, order, setting.capacities, before, after));
         }
+        bar.finish_and_clear();
         drop(gate);
         // Without its gate the load ends with an error, of which nobody needs to know.
         let _ = load.join();
@@ -93,11 +100,19 @@ pub(super) fn claims(reference: &Reference, options: &Options) -> anyhow::Result
     })
 }
 
-fn wait(time: Duration) {
+/// Shown on a terminal only.
+fn bar(time: Duration) -> anyhow::Result<ProgressBar> {
+    let style = ProgressStyle::with_template("{bar:30} {eta} left  {msg}")?;
+    Ok(ProgressBar::new(time.as_secs()).with_style(style.progress_chars("=> ")))
+}
+
+fn wait(time: Duration, bar: &ProgressBar) {
     let end = Instant::now() + time;
     while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
     {
-        std::thread::park_timeout(left);
+        let step = left.min(Duration::from_secs(1));
+        std::thread::sleep(step);
+        bar.inc(step.as_secs());
     }
 }
 

@@ -1,5 +1,5 @@
 //! A timer that fires to the microsecond. The runtime's own timers round up to whole milliseconds,
-//! which an open loop would count as latency.
+//! which an open loop would count as latency, and an emulated drive would be slower by.
 
 #![expect(unsafe_code, reason = "a descriptor is registered with the reactor")]
 
@@ -16,13 +16,13 @@ use tokio::io::unix::AsyncFd;
 
 /// One timer of the kernel.
 #[derive(Debug)]
-pub(super) struct Alarm {
+pub(crate) struct Alarm {
     timer: AsyncFd<OwnedFd>,
 }
 
 impl Alarm {
     /// A timer that is not set. Must be called on the runtime that will poll it.
-    pub(super) fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
         // SAFETY: the descriptor is owned by what `AsyncFd` takes in, names the same open timer for
@@ -32,7 +32,7 @@ impl Alarm {
     }
 
     /// Fires once after `span`, in place of whatever was set before.
-    pub(super) fn set(&self, span: Span) -> io::Result<()> {
+    pub(crate) fn set(&self, span: Span) -> io::Result<()> {
         // A span of zero would disarm the timer.
         let ns = i64::try_from(span.0.max(1)).unwrap_or(i64::MAX);
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -43,7 +43,7 @@ impl Alarm {
     }
 
     /// Ready once for each time that it fired.
-    pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             let mut guard = ready!(self.timer.poll_read_ready(cx))?;
             let mut count = [0; 8];

@@ -1,0 +1,57 @@
+//! The hard disks that a store's drives can be made as slow as, by the simulator's models.
+
+use evenkeel_core::device::Device;
+use evenkeel_sim::device::hdd::{self, Hdd, Parameters};
+use evenkeel_sim::device::spindle::{Spindle, SpindleSpec};
+
+/// A disk by its averages behind the deadline queue of a host; of any size.
+const OF_2013: &str = "sata-10k-2013";
+
+/// The names of all models.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    [OF_2013].into_iter().chain(hdd::BUILT_IN)
+}
+
+/// All names in one line, for people.
+pub fn known() -> String {
+    names().collect::<Vec<_>>().join(", ")
+}
+
+/// The model of this name, for a drive of so many bytes; `seed` is for what it draws.
+///
+/// # Errors
+/// If there is no such model, or the drive is larger than the disk was; with the remedy.
+pub fn model(name: &str, size_bytes: u64, seed: u64) -> Result<Box<dyn Device>, String> {
+    if name == OF_2013 {
+        return Ok(Box::new(Spindle::new(SpindleSpec::of_2013().of_size(size_bytes), seed)));
+    }
+    let figures = Parameters::built_in(name).map_err(|error| error.to_string())?;
+    let disk = Hdd::new(&figures, hdd::Policy::Sptf);
+    let held_bytes = disk.size_bytes();
+    if size_bytes > held_bytes {
+        return Err(format!(
+            "it has {size_bytes} bytes, but a {name} only {held_bytes}; make the store with a \
+             smaller `--size`, or emulate {OF_2013}, which has any size"
+        ));
+    }
+    Ok(Box::new(disk))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_model_can_be_had_by_its_name() {
+        for name in names() {
+            assert!(model(name, 1 << 30, 1).unwrap().size_bytes() >= 1 << 30, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_unknown_and_a_drive_that_is_too_large_are_refused_with_the_remedy() {
+        let refusal = |name, size_bytes| model(name, size_bytes, 1).err().unwrap();
+        assert!(refusal("floppy", 1 << 20).contains("cheetah-9lp"));
+        assert!(refusal("cheetah-9lp", 1 << 40).contains("a smaller `--size`"));
+    }
+}

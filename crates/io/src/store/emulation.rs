@@ -1,0 +1,175 @@
+//! A drive that takes the time of another: whatever is asked of it is done, and answered when a model
+//! of the other drive would have answered.
+//!
+//! So a chain of hard disks can be tried out where there are none. A drive that is slower than its
+//! model stays so.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Waker;
+
+use evenkeel_core::device::Device;
+use evenkeel_core::ticket::Kind;
+use evenkeel_core::time::{Nanos, Span};
+use evenkeel_store::drive::motor::{self, Motor};
+use tokio::task::{JoinHandle, spawn_local};
+
+use crate::alarm::Alarm;
+use crate::clock::Clock;
+use crate::drive::Action;
+
+/// Models of drives by their names, as whoever starts a gate knows them.
+///
+/// Takes a name, the size of the drive that is to behave like it, and a seed for what the model draws;
+/// an error says what is wrong with the name or the size, and the remedy.
+pub type DriveModels = fn(&str, u64, u64) -> Result<Box<dyn Device>, String>;
+
+/// The times of another drive.
+pub(super) struct Emulation {
+    motor: Motor<RealTime>,
+    task: JoinHandle<()>,
+}
+
+/// The motor asks for one alarm at a time.
+#[derive(Clone)]
+struct RealTime {
+    clock: Clock,
+    alarm: Rc<Alarm>,
+}
+
+impl Emulation {
+    /// On the runtime of this thread.
+    pub(super) fn start(model: Box<dyn Device>) -> std::io::Result<Self> {
+        let alarm = Rc::new(Alarm::new()?);
+        let motor = Motor::new(RealTime { clock: Clock::start(), alarm: Rc::clone(&alarm) }, model);
+        let mut run = Box::pin(motor.clone().run());
+        let task = spawn_local(poll_fn(move |context| {
+            // Whether it has fired or cannot be read, the motor looks what is due.
+            while alarm.poll(context).is_ready() {}
+            run.as_mut().poll(context)
+        }));
+        Ok(Self { motor, task })
+    }
+
+    /// Waits as long as the other drive would take.
+    pub(super) async fn spend(&self, command: Command) {
+        let Command { kind, offset_bytes, length_bytes } = command;
+        // A model of a drive that fails is no use here: the real one does that by itself.
+        let _ = self.motor.spend(kind, offset_bytes, length_bytes).await;
+    }
+}
+
+impl Drop for Emulation {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl std::fmt::Debug for Emulation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Emulation").field("queued", &self.motor.queued()).finish_non_exhaustive()
+    }
+}
+
+impl motor::Clock for RealTime {
+    fn now(&self) -> Nanos {
+        self.clock.now()
+    }
+
+    fn wake_at(&self, at: Nanos, _waker: Waker) {
+        let span = Span(at.0.saturating_sub(self.now().0));
+        self.alarm.set(span).expect("the kernel takes any span for a timer of ours");
+    }
+}
+
+/// What a model has to know of an action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Command {
+    kind: Kind,
+    offset_bytes: u64,
+    length_bytes: u64,
+}
+
+impl Command {
+    pub(super) fn of(offset_bytes: u64, action: &Action) -> Self {
+        let (kind, length_bytes) = match action {
+            Action::Read(buf) => (Kind::Read, buf.len() as u64),
+            Action::Write { data, .. } => (Kind::Write, data.len() as u64),
+            Action::Gather { data, .. } => {
+                (Kind::Write, data.iter().map(|buffer| buffer.len() as u64).sum())
+            }
+            Action::Flush => (Kind::Flush, 0),
+            Action::Zero { length, .. } => (Kind::Trim, *length),
+        };
+        Self { kind, offset_bytes, length_bytes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use evenkeel_core::device::{Op, Outcome, Step};
+    use evenkeel_store::{Buffer, Drive, Durability};
+
+    use crate::store::{FileDrive, OpenDrive, block_on};
+
+    use super::*;
+
+    const COMMAND: Duration = Duration::from_nanos(COMMAND_NS);
+    const COMMAND_NS: u64 = 4_000_000;
+
+    /// One command after the other.
+    #[derive(Default)]
+    struct OneByOne {
+        queue: Vec<u32>,
+        free_at: Option<Nanos>,
+    }
+
+    impl Device for OneByOne {
+        fn submit(&mut self, now: Nanos, op: Op) {
+            self.queue.push(op.tag);
+            self.free_at.get_or_insert(Nanos(now.0 + COMMAND_NS));
+        }
+
+        fn poll(&mut self, now: Nanos) -> Step {
+            let Some(at) = self.free_at else { return Step::Idle };
+            if now < at {
+                return Step::WaitUntil(at);
+            }
+            let next = Nanos(now.0 + COMMAND_NS);
+            let tag = self.queue.remove(0);
+            self.free_at = (!self.queue.is_empty()).then_some(next);
+            Step::Done { tag, outcome: Outcome::Good }
+        }
+
+        fn size_bytes(&self) -> u64 {
+            1 << 20
+        }
+    }
+
+    #[test]
+    fn a_command_takes_the_models_time_and_brings_the_files_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let how = OpenDrive { create_bytes: Some(1 << 20), ..OpenDrive::default() };
+        block_on(async {
+            let drive = FileDrive::open(&folder.path().join("a"), &how).await.unwrap();
+            let drive = drive.emulate(Box::new(OneByOne::default())).unwrap();
+            let begin = Instant::now();
+            let data = || vec![Buffer::copy_of(&[7; 4096])];
+            let (first, second, third) = tokio::join!(
+                drive.write(0, data(), Durability::Volatile),
+                drive.write(4096, data(), Durability::Durable),
+                drive.write(8192, data(), Durability::Volatile),
+            );
+            assert_eq!((first, second, third), (Ok(()), Ok(()), Ok(())));
+            assert!(begin.elapsed() >= 3 * COMMAND);
+            drive.flush().await.unwrap();
+            assert!(begin.elapsed() >= 4 * COMMAND);
+            assert!(drive.read(0, 12288).await.unwrap().iter().all(|byte| *byte == 7));
+            drive.discard(0, 4096).await.unwrap();
+            assert!(begin.elapsed() >= 6 * COMMAND);
+        })
+        .unwrap();
+    }
+}
