@@ -1,5 +1,6 @@
 //! Evenkeel beside named peers, on the same work in one run: `evenkeel-bench compare` as a server
-//! and a relay, `evenkeel-bench offline` as a simulator and a reader of traces.
+//! and a relay, `evenkeel-bench disk` as a log, `evenkeel-bench offline` as a simulator and a reader
+//! of traces.
 //!
 //! ```text
 //! matrix     which cells           run       interleaved rounds      report   ratios, verdicts
@@ -10,6 +11,7 @@
 //! `docs/benchmarks.md` says how to run it and how to read what it prints.
 
 mod cpu;
+mod disk;
 mod machine;
 mod matrix;
 mod offline;
@@ -62,6 +64,8 @@ struct Arguments {
 enum Subcommands {
     /// Compare with nbdkit, qemu-nbd and haproxy on this machine
     Compare(Compare),
+    /// Compare the chained log with this machine's disk
+    Disk(disk::Disk),
     /// Compare simulator, caches and readers of traces with peers and known figures
     Offline(offline::Offline),
 }
@@ -122,6 +126,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Subcommands::Compare(arguments) => compare(&arguments),
+        Subcommands::Disk(arguments) => disk::disk(&arguments),
         Subcommands::Offline(arguments) => offline::offline(&arguments),
     };
     match outcome {
@@ -332,5 +337,8 @@ mod tests {
         assert!(parse("bench offline --smoke --json out.json"));
         assert!(!parse("bench offline --smoke --count 50000"));
         assert!(!parse("bench offline --count 10"));
+        assert!(parse("bench disk --smoke"));
+        assert!(parse("bench disk --size 4096 --seconds 20"));
+        assert!(!parse("bench disk --size 1"));
     }
 }

@@ -18,7 +18,7 @@ use crate::matrix::{Direction, Pattern, Workload};
 use crate::server::{Address, last_lines};
 
 /// How long a load generator may take beyond the time that it measures.
-const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// How often a running load generator is looked at; its own clock is the one that counts.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -150,7 +150,7 @@ fn evenkeel_bench(program: &Path, load: &Load<'_>) -> Command {
 }
 
 /// Runs a program to its end and gives what it printed.
-fn run(command: &mut Command, patience: Duration, folder: &Path) -> Result<String> {
+pub(crate) fn run(command: &mut Command, patience: Duration, folder: &Path) -> Result<String> {
     let name = command.get_program().display().to_string();
     let (output, errors) = (folder.join("load.json"), folder.join("load.log"));
     command
@@ -175,7 +175,7 @@ fn run(command: &mut Command, patience: Duration, folder: &Path) -> Result<Strin
 }
 
 /// Reads a report in fio's JSON.
-fn outcome(output: &str, direction: Direction) -> Result<Outcome> {
+pub(crate) fn outcome(output: &str, direction: Direction) -> Result<Outcome> {
     // The nbd engine greets on the same stream before the report starts.
     let from = output.find('{').context("the load generator printed no report")?;
     let report: Value =

@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn every_model_can_be_had_by_its_name() {
         for name in names() {
-            assert!(model(name, 1 << 30, 1).unwrap().size_bytes() >= 1 << 30, "{name}");
+            assert!(model(name, 1 << 29, 1).unwrap().size_bytes() >= 1 << 29, "{name}");
         }
     }
 

@@ -1,0 +1,175 @@
+//! Who writes, and how.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use super::chain::Chain;
+use super::{DRIVES, Sample, make_file};
+use crate::cpu;
+use crate::matrix::{Direction, Pattern, Transport, Workload};
+use crate::peers;
+use crate::server::{Address, EXPORT, Server};
+use crate::workload::{self, Generator, Load};
+
+/// Small writes under way at once.
+pub(super) const DEPTH: u32 = 32;
+/// Bytes of a small write.
+pub(super) const BLOCK_BYTES: u32 = 4096;
+
+/// One way to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Contender {
+    /// fio, 1 MiB at a time, 8 under way: what the disk can do in sequence.
+    Sequential,
+    /// fio, in sequence, with as many bytes under way as small writes have.
+    SmallSequential,
+    /// fio, small writes at random places of a plain file.
+    Random,
+    /// The store in this process, small writes at random.
+    Store,
+    /// The same behind a gate, from fio's NBD engine.
+    Gate,
+}
+
+impl Contender {
+    pub(super) const ALL: [Self; 5] =
+        [Self::Sequential, Self::SmallSequential, Self::Random, Self::Store, Self::Gate];
+
+    pub(super) fn needs_fio(self) -> bool {
+        self != Self::Store
+    }
+
+    /// What fio is told, for those on a plain file.
+    fn on_file(self) -> Option<[&'static str; 3]> {
+        match self {
+            Self::Sequential => Some(["--rw=write", "--bs=1m", "--iodepth=8"]),
+            Self::SmallSequential => Some(["--rw=write", "--bs=4k", "--iodepth=32"]),
+            Self::Random => Some(["--rw=randwrite", "--bs=4k", "--iodepth=32"]),
+            Self::Store | Self::Gate => None,
+        }
+    }
+}
+
+impl fmt::Display for Contender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Sequential => "file, 1 MiB in sequence, depth 8",
+            Self::SmallSequential => "file, 4 KiB in sequence, depth 32",
+            Self::Random => "file, 4 KiB at random, depth 32",
+            Self::Store => "store, 4 KiB at random, depth 32",
+            Self::Gate => "gate over a store, 4 KiB at random, depth 32",
+        })
+    }
+}
+
+/// The files, and the gate that runs meanwhile.
+pub(super) struct Bench {
+    folder: PathBuf,
+    runtime: Duration,
+    file: PathBuf,
+    chain: Chain,
+    gate: Server,
+}
+
+impl Bench {
+    /// Makes the files, writes each store's volume once, and starts the gate.
+    pub(super) fn start(
+        folder: &Path,
+        file_bytes: u64,
+        runtime: Duration,
+        evenkeel: &Path,
+    ) -> Result<Self> {
+        let file = folder.join("file");
+        make_file(&file, file_bytes)?;
+        let chain = chain_of(folder, "store", file_bytes)?;
+        let served = chain_of(folder, "served", file_bytes)?;
+        let gate = gate(folder, evenkeel, &served)?;
+        Ok(Self { folder: folder.to_path_buf(), runtime, file, chain, gate })
+    }
+
+    /// Lets one contender write for its time.
+    pub(super) fn measure(&self, contender: Contender) -> Result<Sample> {
+        match contender.on_file() {
+            Some(how) => self.fio_on_file(how),
+            None if contender == Contender::Gate => self.fio_on_gate(),
+            None => self.chain.measure(self.runtime),
+        }
+    }
+
+    fn fio_on_file(&self, how: [&str; 3]) -> Result<Sample> {
+        let mut command = Command::new(fio()?);
+        command.args(["--name=bench", "--output-format=json", "--eta=never", "--time_based"]);
+        command.args(["--ioengine=libaio", "--direct=1", "--norandommap"]).args(how);
+        command.arg(format!("--filename={}", self.file.display()));
+        command.arg(format!("--runtime={}ms", self.runtime.as_millis()));
+        let text = workload::run(&mut command, self.runtime + workload::PATIENCE, &self.folder)?;
+        let outcome = workload::outcome(&text, Direction::Write)?;
+        let bytes_per_second = outcome.bytes_per_second;
+        Ok(Sample { bytes_per_second, cpu_us_per_block: None, amplification: None })
+    }
+
+    fn fio_on_gate(&self) -> Result<Sample> {
+        let load = Load {
+            target: self.gate.address(),
+            workload: Workload {
+                direction: Direction::Write,
+                pattern: Pattern::Random,
+                size_bytes: BLOCK_BYTES,
+                depth: DEPTH,
+            },
+            connections: 1,
+            runtime: self.runtime,
+            size_bytes: self.chain.volume_bytes(),
+        };
+        let before = cpu::time_of(self.gate.process_id())?;
+        let outcome = Generator::Fio(fio()?)
+            .run(&load, &self.folder)
+            .with_context(|| format!("the gate wrote last:{}", self.gate.last_words()))?;
+        let used = cpu::time_of(self.gate.process_id())?.saturating_sub(before);
+        Ok(Sample {
+            bytes_per_second: outcome.bytes_per_second,
+            cpu_us_per_block: Some(used.as_secs_f64() * 1e6 / outcome.requests as f64),
+            amplification: None,
+        })
+    }
+}
+
+fn fio() -> Result<PathBuf> {
+    peers::find("fio").context("fio is missing; `cargo xtask setup` installs it")
+}
+
+fn chain_of(folder: &Path, name: &str, file_bytes: u64) -> Result<Chain> {
+    let paths: Vec<_> = (0..DRIVES).map(|index| folder.join(format!("{name}-{index}"))).collect();
+    for path in &paths {
+        make_file(path, file_bytes)?;
+    }
+    let chain = Chain::create(paths, file_bytes)?;
+    chain.fill()?;
+    Ok(chain)
+}
+
+fn gate(folder: &Path, evenkeel: &Path, chain: &Chain) -> Result<Server> {
+    let address = Address::new(Transport::Unix, folder)?;
+    let Address::Unix(socket) = &address else { unreachable!("it was asked for") };
+    let drives: Vec<_> = chain.paths().iter().map(|path| format!("\"{}\"", path.display())).collect();
+    let text = format!(
+        "mode = \"enforce\"\nlisten = [\"unix:{}\"]\n\n\
+         [[backend]]\nname = \"log\"\nstore = [{}]\n\n\
+         [[export]]\nname = \"{EXPORT}\"\nbackend = \"log\"\n\n\
+         [[tenant]]\nname = \"measured\"\nmatch = {{ export = \"{EXPORT}\" }}\n",
+        socket.display(),
+        drives.join(", ")
+    );
+    let policy = folder.join("policy.toml");
+    fs::write(&policy, text).context("cannot write the policy")?;
+    let mut command = Command::new(evenkeel);
+    command.arg("serve").arg(policy).args(["--metrics", "off", "--data"]).arg(folder);
+    Server::start(command, address, folder).context("the gate does not start")
+}
