@@ -1,15 +1,17 @@
 //! The store inside of this process, over files of its own.
 
-use std::cell::RefCell;
-use std::path::PathBuf;
+use std::cell::{Cell, RefCell};
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use evenkeel_core::prng::Prng;
 use evenkeel_io::store::{FileDrive, OpenDrive, block_on, fresh_uuid, open_drives};
+use evenkeel_sim::device::spindle::{Spindle, SpindleSpec};
 use evenkeel_store::{
-    Buffer, CreateOptions, Durability, OpenOptions, Store, StoreError, VolumeId, create,
+    Buffer, CreateOptions, Drive, DriveError, Durability, OpenOptions, Store, StoreError, VolumeId,
+    create,
 };
 use tokio::task::{JoinSet, spawn_local};
 
@@ -19,11 +21,23 @@ use crate::cpu;
 
 const VOLUME: VolumeId = VolumeId(0);
 const SEGMENT_BYTES: u64 = 4 << 20;
+/// Bytes of a write in sequence.
+const LARGE_BYTES: usize = 1 << 20;
 
 /// A store that was made; nobody has it open between two measurements.
 pub(super) struct Chain {
     paths: Vec<PathBuf>,
     volume_bytes: u64,
+    kind: Kind,
+}
+
+/// What the files are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// As fast as this machine's disk.
+    Files,
+    /// Each as slow as a hard disk of 2013, by the simulator's model.
+    EmulatedDisks,
 }
 
 /// An open store, and what its clients share.
@@ -37,7 +51,7 @@ struct Clients {
 impl Chain {
     /// One copy, and a volume of a quarter of the files, so that cleaning copies next to nothing: what it
     /// costs at other fills is another benchmark's question.
-    pub(super) fn create(paths: Vec<PathBuf>, file_bytes: u64) -> Result<Self> {
+    pub(super) fn create(paths: Vec<PathBuf>, file_bytes: u64, kind: Kind) -> Result<Self> {
         let volume_bytes = file_bytes * paths.len() as u64 / 4;
         let options = CreateOptions {
             store: fresh_uuid()?,
@@ -47,9 +61,9 @@ impl Chain {
             over_provisioning_percent: 15,
             volume_bytes: vec![volume_bytes],
         };
-        let chain = Self { paths, volume_bytes };
+        let chain = Self { paths, volume_bytes, kind };
         block_on(async {
-            create(&chain.open_drives().await?, &options).await.context("cannot make a store")
+            create(&chain.files().await?, &options).await.context("cannot make a store")
         })??;
         Ok(chain)
     }
@@ -67,7 +81,7 @@ impl Chain {
         block_on(async {
             let clients = self.open().await?;
             let run = spawn_local(run(Rc::clone(&clients)));
-            let data = Buffer::copy_of(&vec![0xa5; 1 << 20]);
+            let data = Buffer::copy_of(&vec![0xa5; LARGE_BYTES]);
             for offset_bytes in (0..self.volume_bytes).step_by(data.len()) {
                 let data = data.clone();
                 clients.store.write(VOLUME, offset_bytes, data, Durability::Volatile).await?;
@@ -99,7 +113,7 @@ impl Chain {
     }
 
     async fn open(&self) -> Result<Rc<Clients>> {
-        let drives = self.open_drives().await?;
+        let drives = self.drives().await?;
         let store = Store::open(drives, OpenOptions::default()).await?;
         Ok(Rc::new(Clients {
             store,
@@ -109,9 +123,44 @@ impl Chain {
         }))
     }
 
-    async fn open_drives(&self) -> Result<Vec<FileDrive>> {
+    async fn files(&self) -> Result<Vec<FileDrive>> {
         Ok(open_drives(&self.paths, &OpenDrive::default()).await?)
     }
+
+    /// The files, as slow as they are to be.
+    async fn drives(&self) -> Result<Vec<FileDrive>> {
+        let files = self.files().await?;
+        match self.kind {
+            Kind::Files => Ok(files),
+            Kind::EmulatedDisks => (0..).zip(files).map(|(seed, file)| disk(file, seed)).collect(),
+        }
+    }
+}
+
+fn disk(file: FileDrive, seed: u64) -> Result<FileDrive> {
+    let spec = SpindleSpec::of_2013().of_size(file.geometry().size_bytes);
+    Ok(file.emulate(Box::new(Spindle::new(spec, seed)))?)
+}
+
+/// Large writes in sequence for so long, to a file that is as slow as a hard disk.
+pub(super) fn measure_in_sequence(path: &Path, runtime: Duration) -> Result<Sample> {
+    block_on(async {
+        let drive = disk(FileDrive::open(path, &OpenDrive::default()).await?, 0)?;
+        let data = Buffer::copy_of(&vec![0x5a; LARGE_BYTES]);
+        let large = LARGE_BYTES as u64;
+        let places = drive.geometry().size_bytes / large;
+        let (begin, next) = (Instant::now(), Cell::new(0));
+        let writer = async || {
+            while begin.elapsed() < runtime {
+                let place = next.replace(next.get() + 1) % places;
+                drive.write(place * large, vec![data.clone()], Durability::Volatile).await?;
+            }
+            Ok::<_, DriveError>(())
+        };
+        tokio::try_join!(writer(), writer(), writer(), writer())?;
+        let bytes_per_second = (next.get() * large) as f64 / begin.elapsed().as_secs_f64();
+        Ok(Sample { bytes_per_second, cpu_us_per_block: None, amplification: None })
+    })?
 }
 
 async fn run(clients: Rc<Clients>) {

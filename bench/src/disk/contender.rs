@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use super::chain::Chain;
+use super::chain::{self, Chain, Kind};
 use super::{DRIVES, Sample, make_file};
 use crate::cpu;
 use crate::matrix::{Direction, Pattern, Transport, Workload};
@@ -36,14 +36,38 @@ pub(super) enum Contender {
     Store,
     /// The same behind a gate, from fio's NBD engine.
     Gate,
+    /// This process, 1 MiB at a time, 4 under way, to a file that is as slow as a hard disk.
+    EmulatedSequential,
+    /// The store in this process, small writes at random, over files as slow as hard disks.
+    EmulatedStore,
 }
 
 impl Contender {
-    pub(super) const ALL: [Self; 5] =
-        [Self::Sequential, Self::SmallSequential, Self::Random, Self::Store, Self::Gate];
+    pub(super) const ALL: [Self; 7] = [
+        Self::Sequential,
+        Self::SmallSequential,
+        Self::Random,
+        Self::Store,
+        Self::Gate,
+        Self::EmulatedSequential,
+        Self::EmulatedStore,
+    ];
 
     pub(super) fn needs_fio(self) -> bool {
-        self != Self::Store
+        !matches!(self, Self::Store | Self::EmulatedSequential | Self::EmulatedStore)
+    }
+
+    /// Whose rate in sequence it is held against.
+    pub(super) fn reference(self) -> Self {
+        match self {
+            Self::EmulatedSequential | Self::EmulatedStore => Self::EmulatedSequential,
+            _ => Self::Sequential,
+        }
+    }
+
+    /// Whether an aim is judged by it.
+    pub(super) fn has_aim(self) -> bool {
+        matches!(self, Self::Store | Self::EmulatedStore)
     }
 
     /// What fio is told, for those on a plain file.
@@ -52,7 +76,7 @@ impl Contender {
             Self::Sequential => Some(["--rw=write", "--bs=1m", "--iodepth=8"]),
             Self::SmallSequential => Some(["--rw=write", "--bs=4k", "--iodepth=32"]),
             Self::Random => Some(["--rw=randwrite", "--bs=4k", "--iodepth=32"]),
-            Self::Store | Self::Gate => None,
+            _ => None,
         }
     }
 }
@@ -65,6 +89,8 @@ impl fmt::Display for Contender {
             Self::Random => "file, 4 KiB at random, depth 32",
             Self::Store => "store, 4 KiB at random, depth 32",
             Self::Gate => "gate over a store, 4 KiB at random, depth 32",
+            Self::EmulatedSequential => "EMULATED disk, 1 MiB in sequence, depth 4",
+            Self::EmulatedStore => "store on EMULATED disks, 4 KiB at random",
         })
     }
 }
@@ -76,6 +102,7 @@ pub(super) struct Bench {
     file: PathBuf,
     chain: Chain,
     gate: Server,
+    emulated: Chain,
 }
 
 impl Bench {
@@ -88,18 +115,30 @@ impl Bench {
     ) -> Result<Self> {
         let file = folder.join("file");
         make_file(&file, file_bytes)?;
-        let chain = chain_of(folder, "store", file_bytes)?;
-        let served = chain_of(folder, "served", file_bytes)?;
-        let gate = gate(folder, evenkeel, &served)?;
-        Ok(Self { folder: folder.to_path_buf(), runtime, file, chain, gate })
+        let chain = |name, kind| chain_of(folder, name, file_bytes, kind);
+        let served = chain("served", Kind::Files)?;
+        Ok(Self {
+            folder: folder.to_path_buf(),
+            runtime,
+            file,
+            chain: chain("store", Kind::Files)?,
+            gate: gate(folder, evenkeel, &served)?,
+            emulated: chain("emulated", Kind::EmulatedDisks)?,
+        })
     }
 
     /// Lets one contender write for its time.
     pub(super) fn measure(&self, contender: Contender) -> Result<Sample> {
         match contender.on_file() {
             Some(how) => self.fio_on_file(how),
-            None if contender == Contender::Gate => self.fio_on_gate(),
-            None => self.chain.measure(self.runtime),
+            None => match contender {
+                Contender::Gate => self.fio_on_gate(),
+                Contender::EmulatedStore => self.emulated.measure(self.runtime),
+                Contender::EmulatedSequential => {
+                    chain::measure_in_sequence(&self.file, self.runtime)
+                }
+                _ => self.chain.measure(self.runtime),
+            },
         }
     }
 
@@ -145,12 +184,12 @@ fn fio() -> Result<PathBuf> {
     peers::find("fio").context("fio is missing; `cargo xtask setup` installs it")
 }
 
-fn chain_of(folder: &Path, name: &str, file_bytes: u64) -> Result<Chain> {
+fn chain_of(folder: &Path, name: &str, file_bytes: u64, kind: Kind) -> Result<Chain> {
     let paths: Vec<_> = (0..DRIVES).map(|index| folder.join(format!("{name}-{index}"))).collect();
     for path in &paths {
         make_file(path, file_bytes)?;
     }
-    let chain = Chain::create(paths, file_bytes)?;
+    let chain = Chain::create(paths, file_bytes, kind)?;
     chain.fill()?;
     Ok(chain)
 }
@@ -158,7 +197,8 @@ fn chain_of(folder: &Path, name: &str, file_bytes: u64) -> Result<Chain> {
 fn gate(folder: &Path, evenkeel: &Path, chain: &Chain) -> Result<Server> {
     let address = Address::new(Transport::Unix, folder)?;
     let Address::Unix(socket) = &address else { unreachable!("it was asked for") };
-    let drives: Vec<_> = chain.paths().iter().map(|path| format!("\"{}\"", path.display())).collect();
+    let drives: Vec<_> =
+        chain.paths().iter().map(|path| format!("\"{}\"", path.display())).collect();
     let text = format!(
         "mode = \"enforce\"\nlisten = [\"unix:{}\"]\n\n\
          [[backend]]\nname = \"log\"\nstore = [{}]\n\n\

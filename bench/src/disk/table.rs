@@ -66,9 +66,9 @@ fn line(row: &Row, rows: &[Row]) -> String {
         Spread::of(figures(row, of).flatten())
             .map_or_else(String::new, |spread| format!("{:.2}", spread.median))
     };
-    let whole = ratio(row, rows, Contender::Sequential);
+    let whole = ratio(row, rows, row.contender.reference());
     let verdict = match whole {
-        Some(ratio) if row.contender == Contender::Store => {
+        Some(ratio) if row.contender.has_aim() => {
             if ratio >= AIM {
                 "  ok"
             } else {
@@ -77,13 +77,14 @@ fn line(row: &Row, rows: &[Row]) -> String {
         }
         _ => "",
     };
+    let is_real = row.contender.reference() == Contender::Sequential;
     let show = |ratio: Option<f64>| ratio.map_or_else(String::new, |it| format!("{it:.2}"));
     let line = format!(
         "{:<46}{:>20}{:>15}{:>15}{:>14}{:>12}{verdict}",
         row.contender,
         rate,
         show(whole),
-        show(ratio(row, rows, Contender::SmallSequential)),
+        show(is_real.then(|| ratio(row, rows, Contender::SmallSequential)).flatten()),
         median(|sample| sample.cpu_us_per_block),
         median(|sample| sample.amplification),
     );
