@@ -1,6 +1,6 @@
 //! Evenkeel beside named peers, on the same work in one run: `evenkeel-bench compare` as a server
-//! and a relay, `evenkeel-bench disk` as a log, `evenkeel-bench offline` as a simulator and a reader
-//! of traces.
+//! and a relay, `evenkeel-bench disk` as a log, `evenkeel-bench offline` as a simulator and a
+//! reader of traces.
 //!
 //! ```text
 //! matrix     which cells           run       interleaved rounds      report   ratios, verdicts

@@ -49,8 +49,8 @@ struct Clients {
 }
 
 impl Chain {
-    /// One copy, and a volume of a quarter of the files, so that cleaning copies next to nothing: what it
-    /// costs at other fills is another benchmark's question.
+    /// One copy, and a volume of a quarter of the files, so that cleaning copies next to nothing:
+    /// what it costs at other fills is another benchmark's question.
     pub(super) fn create(paths: Vec<PathBuf>, file_bytes: u64, kind: Kind) -> Result<Self> {
         let volume_bytes = file_bytes * paths.len() as u64 / 4;
         let options = CreateOptions {

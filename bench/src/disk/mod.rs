@@ -5,13 +5,14 @@
 //! table       for people
 //! ```
 //!
-//! A log is worth its trouble if small writes at random go as fast as large ones in sequence. How fast
-//! those go is measured by fio, on a file of the same disk, in the same rounds and in a turning order.
-//! Everything is written past the page cache, to files whose blocks were all written before.
+//! A log is worth its trouble if small writes at random go as fast as large ones in sequence. How
+//! fast those go is measured by fio, on a file of the same disk, in the same rounds and in a
+//! turning order. Everything is written past the page cache, to files whose blocks were all written
+//! before.
 //!
-//! A disk that takes more bytes a second than one processor can check and copy in pieces of 4 KiB is beyond
-//! any such store. So the same is measured once more over files as slow as a hard disk, by the
-//! simulator's model; whatever is emulated is labelled so.
+//! A disk that takes more bytes a second than one processor can check and copy in pieces of 4 KiB
+//! is beyond any such store. So the same is measured once more over files as slow as a hard disk,
+//! by the simulator's model; whatever is emulated is labelled so.
 
 mod chain;
 mod contender;

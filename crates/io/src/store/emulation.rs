@@ -1,5 +1,5 @@
-//! A drive that takes the time of another: whatever is asked of it is done, and answered when a model
-//! of the other drive would have answered.
+//! A drive that takes the time of another: whatever is asked of it is done, and answered when a
+//! model of the other drive would have answered.
 //!
 //! So a chain of hard disks can be tried out where there are none. A drive that is slower than its
 //! model stays so.
@@ -20,8 +20,8 @@ use crate::drive::Action;
 
 /// Models of drives by their names, as whoever starts a gate knows them.
 ///
-/// Takes a name, the size of the drive that is to behave like it, and a seed for what the model draws;
-/// an error says what is wrong with the name or the size, and the remedy.
+/// Takes a name, the size of the drive that is to behave like it, and a seed for what the model
+/// draws; an error says what is wrong with the name or the size, and the remedy.
 pub type DriveModels = fn(&str, u64, u64) -> Result<Box<dyn Device>, String>;
 
 /// The times of another drive.

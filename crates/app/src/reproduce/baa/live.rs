@@ -41,8 +41,9 @@ struct Times {
 
 impl Times {
     /// The measured time is what the draw of the requests needs. One in a hundred of the second
-    /// tenant's goes to the slow tier, so 40 s see 2,000 of them, and BAA's fast tier, which is busy
-    /// in proportion to the rest, is 2.2 % off for the luck of the draw alone; 160 s make it 1.1 %.
+    /// tenant's goes to the slow tier, so 40 s see 2,000 of them, and BAA's fast tier, which is
+    /// busy in proportion to the rest, is 2.2 % off for the luck of the draw alone; 160 s make it
+    /// 1.1 %.
     fn of(options: &Options) -> Self {
         let seconds = if options.quick { [12, 6] } else { [40, 160] };
         let [settle, measured] = seconds.map(Duration::from_secs);
