@@ -107,26 +107,54 @@ pub(super) fn show_with(
     Ok(exit)
 }
 
+/// Columns of a claim, and how many characters a line of each has at most: rows are read in terminals
+/// of some 150 characters, and one long claim must not push every verdict out of sight.
+const WIDTHS: [usize; 5] = [40, 22, 38, 34, 18];
+
+/// Characters of a line of reasons.
+const REASON_WIDTH: usize = 110;
+
 /// The claims as a table, with the reasons below it; `reference` is what the figures are held
 /// against.
 fn table(claims: &[Claim], reference: &str, colour: bool) -> String {
-    let header = ["CLAIM", reference, "MEASURED", "MUST BE", "ATTAINABLE", "VERDICT"];
-    let rows: Vec<Vec<String>> = claims
-        .iter()
-        .map(|claim| {
-            vec![
-                claim.what.clone(),
-                claim.paper.clone(),
-                claim.measured.clone(),
-                claim.tolerance.clone(),
-                claim.attainable.clone().unwrap_or_default(),
-                claim.verdict.shown(colour),
-            ]
-        })
-        .collect();
-    let table = terminal::table(&header, &rows);
-    let mut reasons = String::new();
-    // A reason that many rows share is told once.
+    let reference = format!("<{reference}");
+    let header = ["CLAIM", &reference, "<MEASURED", "<MUST BE", "<ATTAINABLE", "<VERDICT"];
+    let rows: Vec<_> = claims.iter().flat_map(|claim| lines(claim, colour)).collect();
+    let is_bare = claims.iter().all(|claim| claim.attainable.is_none());
+    let table = if is_bare { without(&header, rows, 4) } else { terminal::table(&header, &rows) };
+    let reasons = reasons(claims);
+    if reasons.is_empty() { table } else { format!("{table}\n{reasons}") }
+}
+
+/// The lines of one row.
+fn lines(claim: &Claim, colour: bool) -> Vec<Vec<String>> {
+    let Claim { what, paper, measured, tolerance, .. } = claim;
+    let attainable = claim.attainable.as_deref().unwrap_or_default();
+    let cells = [what.as_str(), paper, measured, tolerance, attainable];
+    let mut columns: Vec<_> =
+        cells.iter().zip(WIDTHS).map(|(cell, width)| folded(cell, width)).collect();
+    columns.push(vec![claim.verdict.shown(colour)]);
+    let count = columns.iter().map(Vec::len).max().unwrap_or(0);
+    let line = |index| {
+        let cell = |column: &Vec<String>| column.get(index).cloned().unwrap_or_default();
+        columns.iter().map(cell).collect()
+    };
+    (0..count).map(line).collect()
+}
+
+/// A table without one of its columns.
+fn without(header: &[&str], mut rows: Vec<Vec<String>>, column: usize) -> String {
+    let mut header = header.to_vec();
+    header.remove(column);
+    for row in &mut rows {
+        row.remove(column);
+    }
+    terminal::table(&header, &rows)
+}
+
+/// A reason that several rows share is told once.
+fn reasons(claims: &[Claim]) -> String {
+    let mut text = String::new();
     let same = |first: &Claim, second: &Claim| first.why == second.why;
     for claims in claims.chunk_by(same) {
         let Claim { what, why: Some(why), .. } = &claims[0] else { continue };
@@ -134,9 +162,33 @@ fn table(claims: &[Claim], reference: &str, colour: bool) -> String {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        reasons += &format!("  {what}{more}: {why}\n");
+        for (index, line) in
+            folded(&format!("{what}{more}: {why}"), REASON_WIDTH).iter().enumerate()
+        {
+            text += if index == 0 { "  " } else { "    " };
+            text += line;
+            text.push('\n');
+        }
     }
-    if reasons.is_empty() { table } else { format!("{table}\n{reasons}") }
+    text
+}
+
+/// A text in lines of so many characters, broken at blanks. A longer word stands alone.
+fn folded(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            // A unit alone at the beginning of a line would be overlooked.
+            Some(line)
+                if word == "%" || line.chars().count() + 1 + word.chars().count() <= width =>
+            {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 #[cfg(test)]
@@ -167,5 +219,17 @@ mod tests {
         let text = table(&[good, bad], "PAPER", false);
         assert!(text.contains("  16:1: the heavy tenant ran dry\n"), "{text}");
         assert!(text.contains("holds") && text.contains("FAILS"), "{text}");
+    }
+
+    #[test]
+    fn a_long_claim_is_folded_and_a_column_of_nothing_is_left_away() {
+        let long = "nobody below the fair share, and nobody better off with the bundle of another";
+        let claim = Claim { what: long.to_owned(), ..claim(Verdict::Holds, None) };
+        let text = table(std::slice::from_ref(&claim), "PAPER", false);
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+        assert!(!text.contains("ATTAINABLE"), "{text}");
+        assert!(text.lines().nth(1).unwrap().ends_with("holds"), "{text}");
+        let claim = Claim { attainable: Some("15.9".to_owned()), ..claim };
+        assert!(table(&[claim], "PAPER", false).contains("ATTAINABLE"));
     }
 }
