@@ -15,8 +15,8 @@ use evenkeel_core::time::Nanos;
 use evenkeel_store::cache::{Endurance, FlashMeasures, Key, Measures, Replay, Side};
 use evenkeel_store::drive::memory::MemoryDrive;
 use evenkeel_store::{
-    Buffer, CacheOptions, CreateOptions, Durability, Geometry, OpenOptions, Store, Tuning, Uuid,
-    VolumeId, create,
+    Buffer, CacheOptions, CreateOptions, Durability, Geometry, Nonce, OpenOptions, Store, Tuning,
+    Uuid, VolumeId, create,
 };
 
 const VOLUME_BLOCKS: u64 = 2048;
@@ -47,7 +47,7 @@ fn store(memory_bytes: usize) -> Store<MemoryDrive> {
     run(create(&drives, &options)).expect("the drive is large enough");
     let cache = CacheOptions { memory_bytes, ..CacheOptions::default() };
     let options =
-        OpenOptions { tuning: Tuning { cache, ..Tuning::default() }, ..OpenOptions::default() };
+        OpenOptions { tuning: Tuning { cache, ..Tuning::default() }, ..OpenOptions::new(Nonce(1)) };
     let store = run(Store::open(drives, options)).expect("a new store");
     {
         let mut work = pin!(store.run());

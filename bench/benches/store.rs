@@ -20,7 +20,7 @@ use evenkeel_core::prng::Prng;
 use evenkeel_sim::executor::{Clock, Executor, Order};
 use evenkeel_store::drive::memory::MemoryDrive;
 use evenkeel_store::{
-    Buffer, CreateOptions, Durability, Geometry, OpenOptions, Store, Uuid, VolumeId, create,
+    Buffer, CreateOptions, Durability, Geometry, Nonce, OpenOptions, Store, Uuid, VolumeId, create,
 };
 
 const VOLUME: VolumeId = VolumeId(0);
@@ -160,7 +160,7 @@ async fn open(drives: u8) -> Store<MemoryDrive> {
     let geometry = Geometry { size_bytes: DRIVE_BYTES, block_bytes: 4096, atomic_bytes: 4096 };
     let drives: Vec<_> = (0..drives).map(|_| MemoryDrive::new(geometry)).collect();
     create(&drives, &options).await.expect("the volume fits the drives");
-    Store::open(drives, OpenOptions::default()).await.expect("a new store")
+    Store::open(drives, OpenOptions::new(Nonce(1))).await.expect("a new store")
 }
 
 /// What this thread has used of the processor, to the nanosecond.

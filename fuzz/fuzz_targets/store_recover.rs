@@ -9,7 +9,7 @@ use arbitrary::Arbitrary;
 use evenkeel_core::crc32c::crc32c;
 use evenkeel_store::drive::memory::MemoryDrive;
 use evenkeel_store::{
-    Buffer, CreateOptions, Durability, Geometry, OpenOptions, Store, Uuid, VolumeId, create,
+    Buffer, CreateOptions, Durability, Geometry, Nonce, OpenOptions, Store, Uuid, VolumeId, create,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -69,7 +69,7 @@ fuzz_target!(|input: Input| {
     poll(create(&drive, &options), 1).expect("memory never waits").expect("it is large enough");
     let [drive] = drive;
     let drive = std::rc::Rc::new(drive);
-    let opened = poll(Store::open(vec![drive.clone()], OpenOptions::default()), 100);
+    let opened = poll(Store::open(vec![drive.clone()], OpenOptions::new(Nonce(1))), 100);
     let store = opened.expect("memory never waits").expect("nothing is damaged yet");
     {
         let mut run = pin!(store.run());
@@ -85,7 +85,7 @@ fuzz_target!(|input: Input| {
     }
     drop(store);
     drive.tamper(|bytes| input.scribbles.iter().for_each(|it| scribble(bytes, it)));
-    let opened = poll(Store::open(vec![drive], OpenOptions::default()), 100_000);
+    let opened = poll(Store::open(vec![drive], OpenOptions::new(Nonce(2))), 100_000);
     if let Ok(store) = opened.expect("recovery ends") {
         for block in 0..20 {
             let _ = poll(store.read(VOLUME, block * 4096, 4096), 1000).expect("a read ends");

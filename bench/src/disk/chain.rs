@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use evenkeel_core::prng::Prng;
-use evenkeel_io::store::{FileDrive, OpenDrive, block_on, fresh_uuid, open_drives};
+use evenkeel_io::store::{FileDrive, OpenDrive, block_on, fresh_nonce, fresh_uuid, open_drives};
 use evenkeel_sim::device::spindle::{Spindle, SpindleSpec};
 use evenkeel_store::{
     Buffer, CreateOptions, Drive, DriveError, Durability, OpenOptions, Store, StoreError, VolumeId,
@@ -114,7 +114,7 @@ impl Chain {
 
     async fn open(&self) -> Result<Rc<Clients>> {
         let drives = self.drives().await?;
-        let store = Store::open(drives, OpenOptions::default()).await?;
+        let store = Store::open(drives, OpenOptions::new(fresh_nonce()?)).await?;
         Ok(Rc::new(Clients {
             store,
             data: Buffer::copy_of(&[0x5a; BLOCK_BYTES as usize]),

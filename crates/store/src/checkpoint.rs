@@ -25,18 +25,25 @@ use crate::map::{Map, MapRow};
 use crate::rules::Rule;
 use crate::state::State;
 use crate::store::Store;
-use crate::units::{BLOCK_BYTES_U64, Slot};
+use crate::units::{BLOCK_BYTES_U64, Mount, Slot};
 
 /// Chunks are written together once they are so many bytes: every write takes the tail's drive away
 /// from its place, and back.
 const WRITE_BYTES: usize = 1 << 20;
 
+/// Bytes of log that are provided for each byte of a large checkpoint. The next one is made when
+/// half of it is used up, so that checkpoints are a thirty-second of what is written.
+const LOG_PER_CHECKPOINT: u64 = 64;
+
 /// What a checkpoint says, as of one instant.
 struct Moment {
     map: Map,
     root: Root,
+    moved_applied: u64,
+    work_blocks: u64,
     segments: Vec<SegmentRow>,
     volumes: Vec<VolumeRow>,
+    mount: Mount,
     number: u64,
     area: u8,
     /// Slots that were freed, and are not in use again.
@@ -57,11 +64,12 @@ impl Runway {
     /// Segments of the cleaner that every checkpoint provides before clients get any.
     pub(crate) const MOVED_MIN: usize = 2;
 
-    /// For a store of so many segments.
-    pub(crate) fn of(segments: usize) -> Self {
+    /// For a store of so many segments, of which clients' records may fill so many before the next
+    /// checkpoint.
+    fn of(segments: usize, log_segments: usize) -> Self {
         Self {
-            user: (segments / 8).clamp(1, 128),
-            moved: (segments / 16).clamp(Self::MOVED_MIN, 64),
+            user: (segments / 8).clamp(1, 128).min(log_segments.max(1)),
+            moved: (segments / 16).clamp(1, 64).min(log_segments / 2).max(Self::MOVED_MIN),
         }
     }
 }
@@ -78,6 +86,8 @@ impl<D: Drive> Store<D> {
                 state.space.publish();
                 state.space.cover(&moment.segments);
                 state.durable = state.durable.max(moment.root.lsn);
+                state.moved_durable = state.moved_durable.max(moment.moved_applied);
+                state.work.settle(moment.work_blocks);
                 state.counters.checkpoints += 1;
                 return;
             }
@@ -107,7 +117,10 @@ impl<D: Drive> Store<D> {
         Moment {
             map: state.map.clone(),
             root,
+            moved_applied: state.moved_applied,
+            work_blocks: state.work.applied_blocks,
             volumes,
+            mount: state.mount,
             number: state.superblock.checkpoint.number + 1,
             area: 1 - state.superblock.checkpoint.area,
             released: freed.into_iter().filter(|slot| !in_use.contains(slot)).collect(),
@@ -134,7 +147,10 @@ impl<D: Drive> Store<D> {
         if self.state.borrow().drops != moment.drops {
             return false;
         }
-        let failures = self.write_next_superblock(|next| next.checkpoint = place).await;
+        let failures = self.write_next_superblock(|next| {
+            (next.checkpoint, next.mount) = (place, moment.mount);
+        });
+        let failures = failures.await;
         drop(held);
         // The superblock is durable on the drives that are left, or the store has stopped.
         self.fail_drives(failures).await;
@@ -149,7 +165,7 @@ impl<D: Drive> Store<D> {
 
     async fn write_body(&self, moment: &Moment) -> (CheckpointPlace, Vec<Failure>) {
         let store = self.state.borrow().superblock.store;
-        let mut writer = ChunkWriter::new(store, moment.number);
+        let mut writer = ChunkWriter::new(store, moment.mount, moment.number);
         let mut place =
             CheckpointPlace { number: moment.number, area: moment.area, chunks: 0, blocks: 0 };
         let mut failures = Vec::new();
@@ -204,9 +220,19 @@ impl Moment {
 }
 
 impl State {
+    /// How much is provided: as much log as is wanted behind a checkpoint, or as much as makes a
+    /// large checkpoint a small part of what is written. To load that takes its time as well.
+    fn runway(&self) -> Runway {
+        let checkpoint_bytes = self.superblock.checkpoint.blocks * BLOCK_BYTES_U64;
+        let log_bytes = self.log_bytes.max(checkpoint_bytes * LOG_PER_CHECKPOINT);
+        let segment_bytes = u64::from(self.space.segment_blocks()) * BLOCK_BYTES_U64;
+        let log_segments = usize::try_from(log_bytes / segment_bytes).unwrap_or(usize::MAX);
+        Runway::of(self.space.segment_count(), log_segments)
+    }
+
     /// Stages what the runway lacks: a minimum for the cleaner first, which makes room for all.
     fn stage_runway(&mut self) {
-        let runway = Runway::of(self.space.segment_count());
+        let runway = self.runway();
         for (kind, wanted) in [
             (Kind::Moved, Runway::MOVED_MIN),
             (Kind::User, runway.user),
@@ -223,7 +249,7 @@ impl State {
 
     /// Whether a checkpoint made now would provide segments that are needed.
     pub(crate) fn is_checkpoint_due(&self) -> bool {
-        let runway = Runway::of(self.space.segment_count());
+        let runway = self.runway();
         let lacking = |kind, wanted: usize| wanted.saturating_sub(self.space.runway_segments(kind));
         let supply = self.space.supply_segments();
         // The cleaner's minimum is provided first; what is more is for clients. While room is short

@@ -16,7 +16,7 @@ use crate::format::superblock::{
 };
 use crate::format::volume::{VolumeKind, VolumeRow};
 use crate::space::live_max;
-use crate::units::{BLOCK_BYTES, BLOCK_BYTES_U64, DriveIndex, Lsn, Uuid, VolumeId};
+use crate::units::{BLOCK_BYTES, BLOCK_BYTES_U64, DriveIndex, Lsn, Mount, Uuid, VolumeId};
 use crate::volume::{
     LEAF_COST_BYTES, SEGMENT_COST_BYTES, VOLUME_COST_BYTES, VOLUMES_MAX, leaves_of,
 };
@@ -114,7 +114,7 @@ impl Plan {
             store: options.store,
             drive: DriveIndex(0),
             sequence: FIRST_SEQUENCES[0],
-            epoch: 0,
+            mount: Mount::default(),
             features: Features::default(),
             copies: options.copies,
             segment_blocks: segment_blocks(options),
@@ -241,7 +241,7 @@ fn first_checkpoint(options: &CreateOptions) -> (Buffer, CheckpointPlace) {
         })
         .collect();
     let count = u32::try_from(volumes.len()).expect("volumes fit memory");
-    let mut writer = ChunkWriter::new(options.store, 1);
+    let mut writer = ChunkWriter::new(options.store, Mount::default(), 1);
     let root = Item::Root(Root { next_volume: count, volumes: count, ..Root::default() });
     let mut bytes = Vec::new();
     for item in std::iter::once(root).chain(volumes.into_iter().map(Item::Volume)) {

@@ -131,7 +131,8 @@ async fn dump_checkpoint<D: Drive>(
             return Ok(());
         }
         let Some(bytes) = read(drive, offset_bytes, length, show).await? else { return Ok(()) };
-        let expected = ChunkIdentity { store: superblock.store, checkpoint: place.number, index };
+        let (store, mount) = (superblock.store, superblock.mount);
+        let expected = ChunkIdentity { store, mount, checkpoint: place.number, index };
         let decoded = decode_chunk(&bytes, expected);
         let found = decoded.as_ref().map(|(items, _)| items.len()).map_err(|&defect| defect);
         show(Entry::Chunk { offset_bytes, index, found });

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::cache::CacheError;
 use crate::drive::DriveError;
-use crate::format::Defect;
+use crate::format::{Defect, VERSION};
 use crate::units::{DriveIndex, Uuid, VolumeId};
 
 /// Why a request to a running store failed.
@@ -208,6 +208,15 @@ impl fmt::Display for StoreError {
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::NotAMember { position, defect: Defect::Version(version) }
+                if *version < VERSION =>
+            {
+                write!(
+                    f,
+                    "drive {position} was written by an older evenkeel (format {version}), which \
+                     this one does not read; use that one, and copy its volumes to a new store"
+                )
+            }
             Self::NotAMember { position, defect: Defect::Version(version) } => write!(
                 f,
                 "drive {position} was written by a newer evenkeel (format {version}); use that one"

@@ -220,13 +220,32 @@ impl<D: Drive> Store<D> {
     }
 
     fn note_bad_copies(&self, run: &Run, good: &[bool]) {
+        let bad = (run.block..).zip(good).filter(|(_, good)| !**good);
+        let bad: Vec<_> = bad.map(|(block, _)| (run.volume, block)).collect();
+        self.state.borrow_mut().counters.bad_copies += bad.len() as u64;
+        self.note_for_mending(bad);
+    }
+
+    /// Has blocks written anew by housekeeping, as far as there is room for notes; gives how many
+    /// were not noted. Whoever reads them again notes them then.
+    pub(crate) fn note_for_mending(
+        &self,
+        blocks: impl IntoIterator<Item = (VolumeId, u64)>,
+    ) -> u64 {
+        let mut unnoted_blocks = 0;
         let mut state = self.state.borrow_mut();
-        for (block, _) in (run.block..).zip(good).filter(|(_, good)| !**good) {
-            state.counters.bad_copies += 1;
-            state.mending.insert((run.volume, block));
+        for block in blocks {
+            let is_full = state.mending.len() >= self.tuning.noted_blocks_max;
+            if !is_full {
+                state.mending.insert(block);
+            } else if !state.mending.contains(&block) {
+                unnoted_blocks += 1;
+            }
         }
+        state.counters.unnoted_blocks += unnoted_blocks;
         drop(state);
         self.changed.notify();
+        unnoted_blocks
     }
 }
 

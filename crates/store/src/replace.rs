@@ -51,7 +51,7 @@ impl<D: Drive> Store<D> {
         let mut store = Self::recover(drives, Some(lost), options).await?;
         let layout = store.layout_on(&drive, lost)?;
         store.prepare(&drive, lost, &layout).await?;
-        store.begin().await?;
+        store.begin(options.nonce).await?;
         store.adopt(Member::new(lost, layout, Some(drive)), name);
         store.settle_state().await?;
         store.fill_superblock_slots().await;

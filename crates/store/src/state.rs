@@ -8,16 +8,19 @@ use crate::error::Halt;
 use crate::format::record::{Change, Extent, Kind, RecordHeader};
 use crate::format::superblock::Superblock;
 use crate::format::volume::VolumeRow;
+use crate::log::Work;
 use crate::map::{Map, Reach, Tag};
 use crate::rules::{Rule, Rules};
 use crate::space::Space;
-use crate::units::{Address, Lsn, VolumeId};
+use crate::units::{Address, Lsn, Mount, VolumeId};
 use crate::volume::Impossible;
 
 /// All that recovery restores. See the [module](self).
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) rules: Rules,
+    /// Log that clients may write behind a checkpoint; see [`crate::store::Tuning`].
+    pub(crate) log_bytes: u64,
     pub(crate) map: Map,
     pub(crate) space: Space,
     /// Volumes and snapshots.
@@ -32,7 +35,16 @@ pub(crate) struct State {
     pub(crate) durable: Lsn,
     /// The last sequence that was given to a record of the cleaner.
     pub(crate) moved_sequence: u64,
+    /// All records of the cleaner up to here are in the map.
+    pub(crate) moved_applied: u64,
+    /// All records of the cleaner up to here are durable.
+    pub(crate) moved_durable: u64,
+    /// What a replay would have to read.
+    pub(crate) work: Work,
     pub(crate) next_generation: u64,
+    /// This mount. The superblock has the one before until the first checkpoint of this one is
+    /// durable: until then, what may be behind the newest checkpoint is of that mount.
+    pub(crate) mount: Mount,
     /// The newest one, as it is on the drives that take part.
     pub(crate) superblock: Superblock,
     /// Counts the drives that dropped out.
@@ -63,6 +75,8 @@ pub struct Counters {
     pub checkpoints: u64,
     /// Blocks of which one copy was bad or unreadable.
     pub bad_copies: u64,
+    /// Times that such a block was not noted for mending, since as many were as can be.
+    pub unnoted_blocks: u64,
 }
 
 impl State {

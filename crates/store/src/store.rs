@@ -60,6 +60,17 @@ pub struct Tuning {
     /// Segments in a row for which the tail stays on the same drives, at least one. The more, the
     /// longer the other drives are the cleaner's and the readers' alone.
     pub epoch_segments: u32,
+    /// Bytes of log that clients may write behind a checkpoint, and the cleaner half as many: the
+    /// fewer, the more checkpoints, the less a mount has to look through. At least one segment;
+    /// more in a store whose checkpoint is larger than a sixty-fourth of it.
+    pub log_bytes: u64,
+    /// Bytes of records that are in effect and not known to be durable, from which on the store
+    /// flushes by itself; there are never more than twice so many. The next mount reads all of
+    /// them. Short records count for more than they have.
+    pub volatile_bytes: u64,
+    /// Blocks with a bad copy that are noted at a time, to be written anew: some 3 MiB of memory
+    /// for each 65,536, which are 256 MiB of data. What is found beyond is counted.
+    pub noted_blocks_max: usize,
 }
 
 /// Where the cleaner writes what it moves.
@@ -111,6 +122,9 @@ impl Default for Tuning {
             cleaning_quantum_bytes: 1 << 20,
             clean_ahead_percent: 0,
             epoch_segments: 16,
+            log_bytes: 1 << 30,
+            volatile_bytes: 64 << 20,
+            noted_blocks_max: 1 << 16,
             cache: CacheOptions::default(),
         }
     }
@@ -119,6 +133,7 @@ impl Default for Tuning {
 impl<D: Drive> Store<D> {
     pub(crate) fn new(chain: Chain<D>, mut state: State, tuning: Tuning) -> Self {
         state.space.keep_tail_for(tuning.epoch_segments);
+        state.log_bytes = tuning.log_bytes;
         Self {
             chain,
             state: RefCell::new(state),
@@ -139,7 +154,9 @@ impl<D: Drive> Store<D> {
     /// Writes the clients' records, cleans, and makes checkpoints, until the store stops; gives the
     /// reason. It is polled by one task for as long as the store is open.
     pub async fn run(&self) -> Halt {
-        first_of(first_of(self.commit(), self.maintain()), self.write_cache()).await;
+        // Boxed, since what they wait for is large, and callers keep the whole of it by value.
+        let house = Box::pin(first_of(self.maintain(), self.keep_durable()));
+        first_of(first_of(self.commit(), house), self.write_cache()).await;
         self.drain();
         self.state.borrow().halted.expect("both end only when the store has stopped")
     }

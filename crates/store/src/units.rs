@@ -12,6 +12,22 @@ pub const BLOCK_BYTES_U64: u64 = BLOCK_BYTES as u64;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Uuid(pub [u8; 16]);
 
+/// Bits drawn at random for one mount by whoever opens the store, which draws nothing itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Nonce(pub u64);
+
+/// A mount of the store. Whatever is written says in which.
+///
+/// The count alone is not enough: a drive that loses the newest superblocks without a word brings
+/// back the count of an earlier mount, and with it records that look as if they were of the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mount {
+    /// Counts the mounts, as far as the drives know.
+    pub epoch: u64,
+    /// Tells mounts with the same count apart.
+    pub nonce: Nonce,
+}
+
 /// The number of a user record in the one history of the store, from 1 without gaps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Lsn(pub u64);
@@ -87,6 +103,12 @@ impl fmt::Display for Uuid {
             write!(f, "{byte:02x}")?;
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for Nonce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use evenkeel_io::store::{FileDrive, OpenDrive, beside, fresh_uuid};
+use evenkeel_io::store::{FileDrive, OpenDrive, beside, fresh_nonce, fresh_uuid};
 use evenkeel_store::check::survey;
 use evenkeel_store::{DriveIndex, OpenOptions, Replacement, Store};
 use serde_json::json;
@@ -93,7 +93,8 @@ async fn replace(args: &Args) -> anyhow::Result<(Store<Rc<FileDrive>>, DriveInde
         None => the_missing(&opened).await?,
     };
     refuse_data(&[(args.by.as_path(), &*drive)], args.yes).await?;
-    let options = OpenOptions { allow_missing: args.without_missing, ..OpenOptions::default() };
+    let usual = OpenOptions::new(fresh_nonce()?);
+    let options = OpenOptions { allow_missing: args.without_missing, ..usual };
     let replacement = Replacement { lost, drive, name: fresh_uuid()? };
     let store = Store::open_replacing(opened.drives.clone(), replacement, options).await;
     Ok((store.map_err(|error| opened.explain(&error))?, lost))

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use evenkeel_io::store::{FileDrive, beside};
+use evenkeel_io::store::{FileDrive, beside, fresh_nonce};
 use evenkeel_store::{Flaw, FlawKind, OpenOptions, ScrubReport, Store};
 use serde_json::json;
 use tokio::time::Instant;
@@ -62,7 +62,8 @@ fn byte_rate(text: &str) -> Result<u64, String> {
 /// Runs the subcommand.
 pub(super) async fn run(args: &Args) -> anyhow::Result<Exit> {
     let opened = Opened::to_write(&args.drives.drives).await?;
-    let options = OpenOptions { allow_missing: args.without_missing, ..OpenOptions::default() };
+    let usual = OpenOptions::new(fresh_nonce()?);
+    let options = OpenOptions { allow_missing: args.without_missing, ..usual };
     let store = Store::open(opened.drives.clone(), options).await;
     let store = store.map_err(|error| opened.explain(&error))?;
     let outcome = beside(&store, async {
@@ -73,7 +74,8 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Exit> {
     .await?;
     tell(args, &outcome)?;
     let Outcome { report, is_mended, .. } = &outcome;
-    let is_well = report.lost_blocks == 0 && report.gone.is_empty() && *is_mended;
+    let is_whole = report.lost_blocks == 0 && report.unnoted_blocks == 0;
+    let is_well = is_whole && report.gone.is_empty() && *is_mended;
     Ok(if is_well { Exit::Success } else { Exit::Failed })
 }
 
@@ -128,6 +130,7 @@ fn tell(args: &Args, outcome: &Outcome) -> anyhow::Result<()> {
             "bad_headers": report.bad_headers,
             "bad_blocks": report.bad_blocks,
             "lost_blocks": report.lost_blocks,
+            "unnoted_blocks": report.unnoted_blocks,
             "lost": lost.collect::<Vec<_>>(),
             "gone_drives": gone,
             "moved_blocks": moved_blocks,
@@ -153,6 +156,13 @@ fn tell(args: &Args, outcome: &Outcome) -> anyhow::Result<()> {
             "lost: block {block} of volume {volume} (bytes from {} on); write it anew, or restore \
              it from a backup\n",
             u128::from(*block) * 4096
+        );
+    }
+    if report.unnoted_blocks > 0 {
+        text += &format!(
+            "{} bad blocks were more than can be noted at a time and are as bad as before: scrub \
+             again\n",
+            report.unnoted_blocks
         );
     }
     if report.lost_blocks > lost.len() as u64 {

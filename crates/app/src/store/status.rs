@@ -65,7 +65,7 @@ fn text(found: &Survey, paths: &[Option<&Path>]) -> String {
         superblock.store,
         if superblock.copies == 1 { "1 copy" } else { "2 copies" },
         print_size(segment_bytes),
-        superblock.epoch,
+        superblock.mount.epoch,
         status.lsn,
     );
     let drives = superblock.drives.iter().zip(states(found)).zip(paths).enumerate();
@@ -116,7 +116,7 @@ pub(super) fn document(found: &Survey, paths: &[Option<&Path>]) -> Value {
         "store": superblock.store.to_string(),
         "copies": superblock.copies,
         "segment_bytes": u64::from(superblock.segment_blocks) * BLOCK_BYTES_U64,
-        "epoch": superblock.epoch,
+        "epoch": superblock.mount.epoch,
         "checkpoint": superblock.checkpoint.number,
         "lsn": status.lsn.0,
         "drives": drives,

@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use evenkeel_io::store::{FileDrive, OpenDrive, beside, carry_out};
+use evenkeel_io::store::{FileDrive, OpenDrive, beside, carry_out, fresh_nonce};
 use evenkeel_store::check::survey;
 use evenkeel_store::{OpenOptions, Store};
 
@@ -55,7 +55,8 @@ async fn list(place: &OnDrives, opened: &Opened, listed: Listed) -> anyhow::Resu
 
 async fn change(place: &OnDrives, opened: &Opened, spec: &VolumeSpec) -> anyhow::Result<Exit> {
     let order = spec.order().map_err(|error| Exit::Usage.because(error))?;
-    let options = OpenOptions { allow_missing: place.without_missing, ..OpenOptions::default() };
+    let usual = OpenOptions::new(fresh_nonce()?);
+    let options = OpenOptions { allow_missing: place.without_missing, ..usual };
     let store: Store<Rc<FileDrive>> = Store::open(opened.drives.clone(), options)
         .await
         .map_err(|error| opened.explain(&error))?;

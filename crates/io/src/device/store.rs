@@ -24,8 +24,8 @@ use tokio::sync::Notify;
 use super::Features;
 use crate::drive::DriveKind;
 use crate::store::{
-    DriveModels, FileDrive, OpenDrive, VolumeError, VolumeOrder, carry_out, open_drives,
-    refuse_twice,
+    DriveModels, FileDrive, OpenDrive, VolumeError, VolumeOrder, carry_out, fresh_nonce,
+    open_drives, refuse_twice,
 };
 
 /// Between two attempts to open a store, shorter at first.
@@ -156,7 +156,9 @@ impl StoreHost {
     async fn attempt(&self) -> Result<(Rc<FileStore>, Vec<Rc<FileDrive>>), String> {
         let begin = Instant::now();
         let drives = self.drives().await?;
-        let options = OpenOptions { allow_missing: self.source.degraded, ..OpenOptions::default() };
+        let nonce = fresh_nonce().map_err(|error| format!("no random numbers: {error}"))?;
+        let options =
+            OpenOptions { allow_missing: self.source.degraded, ..OpenOptions::new(nonce) };
         let store = Store::open(drives.clone(), options).await;
         let store = store.map_err(|error| named(&error, &drives))?;
         let ms = begin.elapsed().as_millis();

@@ -11,13 +11,13 @@
 //!
 //! ```no_run
 //! use std::path::PathBuf;
-//! use evenkeel_io::store::{OpenDrive, beside, block_on, open_drives};
+//! use evenkeel_io::store::{OpenDrive, beside, block_on, fresh_nonce, open_drives};
 //! use evenkeel_store::{OpenOptions, Store};
 //!
 //! let paths = [PathBuf::from("a.img"), PathBuf::from("b.img")];
 //! block_on(async {
 //!     let drives = open_drives(&paths, &OpenDrive::default()).await?;
-//!     let store = Store::open(drives, OpenOptions::default()).await?;
+//!     let store = Store::open(drives, OpenOptions::new(fresh_nonce()?)).await?;
 //!     println!("{:?}", store.volumes());
 //!     beside(&store, store.close()).await?;
 //!     Ok::<_, Box<dyn std::error::Error>>(())
@@ -35,7 +35,7 @@ use std::io;
 use std::path::PathBuf;
 use std::pin::pin;
 
-use evenkeel_store::{Drive, Store, Uuid};
+use evenkeel_store::{Drive, Nonce, Store, Uuid};
 use rustix::rand::GetRandomFlags;
 
 pub use crate::drive::DriveKind;
@@ -93,6 +93,16 @@ pub fn fresh_uuid() -> io::Result<Uuid> {
     let mut uuid = Uuid([0; 16]);
     rustix::rand::getrandom(&mut uuid.0, GetRandomFlags::empty())?;
     Ok(uuid)
+}
+
+/// What tells the mount that is about to begin from all others.
+///
+/// # Errors
+/// If the machine has no random numbers.
+pub fn fresh_nonce() -> io::Result<Nonce> {
+    let mut bytes = [0; 8];
+    rustix::rand::getrandom(&mut bytes, GetRandomFlags::empty())?;
+    Ok(Nonce(u64::from_le_bytes(bytes)))
 }
 
 #[cfg(test)]

@@ -140,7 +140,8 @@ fn a_store_on_files_is_found_again() {
                 };
                 create(&drives, &options).await.unwrap();
             }
-            let store = Store::open(drives, OpenOptions::default()).await.unwrap();
+            let store =
+                Store::open(drives, OpenOptions::new(fresh_nonce().unwrap())).await.unwrap();
             let work = async {
                 let known = store.read(volume, 0, 1 << 20).await.unwrap();
                 assert!(known.iter().all(|&byte| byte == round));

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_store::buffer::BufferMut;
 use evenkeel_store::{
-    BLOCK_BYTES, Buffer, Counters, CreateOptions, Durability, OpenOptions, Store, Tuning, Uuid,
-    VolumeId, create, possible_bytes,
+    BLOCK_BYTES, Buffer, Counters, CreateOptions, Durability, Nonce, OpenOptions, Store, Tuning,
+    Uuid, VolumeId, create, possible_bytes,
 };
 
 use crate::device::spindle::{Spindle, SpindleSpec};
@@ -146,9 +146,10 @@ impl Rig {
         let slots = sizes[0] / options.segment_bytes * u64::from(options.epoch_percent) / 100;
         let epoch_segments = u32::try_from(slots).expect("slots are few").max(1);
         let tuning = Tuning { epoch_segments, ..options.tuning };
+        let nonce = Nonce(options.seed);
         let store = executor.block_on(async move {
             create(&members, &create_options).await.expect("a store can be made of them");
-            let options = OpenOptions { tuning, ..OpenOptions::default() };
+            let options = OpenOptions { tuning, ..OpenOptions::new(nonce) };
             Store::open(members, options).await.expect("it was made just now")
         });
         let store = Rc::new(store.expect("drives answer in bounded time"));

@@ -25,8 +25,8 @@ use evenkeel_store::drive::Drive;
 use evenkeel_store::drive::memory::MemoryDrive;
 use evenkeel_store::format::superblock::Superblock;
 use evenkeel_store::{
-    Buffer, Counters, CreateOptions, Durability, Geometry, OpenOptions, Store, Uuid, VolumeId,
-    create,
+    Buffer, Counters, CreateOptions, Durability, Geometry, Nonce, OpenOptions, Store, Uuid,
+    VolumeId, create,
 };
 
 use crate::executor::{Clock, Executor, Order};
@@ -226,7 +226,7 @@ async fn open(options: CreateOptions, segments: u64) -> Store<MemoryDrive> {
             Err(_) => 1,
         };
         if missing == 0 {
-            let opened = Store::open(vec![drive], OpenOptions::default()).await;
+            let opened = Store::open(vec![drive], OpenOptions::new(Nonce(1))).await;
             return opened.expect("a new store");
         }
         size_bytes += missing * options.segment_bytes;

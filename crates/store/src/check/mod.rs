@@ -22,7 +22,7 @@ use crate::format::superblock::{DriveState, Superblock};
 use crate::recover::OpenOptions;
 use crate::scrub::{Flaw, FlawKind, ScrubReport};
 use crate::store::{Status, Store};
-use crate::units::DriveIndex;
+use crate::units::{DriveIndex, Nonce};
 use crate::volume::Volume;
 pub use finding::{Finding, Place, Severity};
 use read_only::ReadOnly;
@@ -104,7 +104,8 @@ pub async fn check<D: Drive>(
 /// The state as the next mount would find it.
 async fn peek<D: Drive>(drives: Vec<D>) -> Result<Store<ReadOnly<D>>, OpenError> {
     let drives = drives.into_iter().map(ReadOnly::new).collect();
-    let options = OpenOptions { allow_missing: true, ..OpenOptions::default() };
+    // The mount never begins, and so nobody sees its nonce.
+    let options = OpenOptions { allow_missing: true, ..OpenOptions::new(Nonce(0)) };
     Store::recover(drives, None, options).await
 }
 

@@ -73,13 +73,13 @@ pub(super) async fn check_checkpoint<D: Drive>(
     report: &mut CheckReport,
     store: &Store<ReadOnly<D>>,
 ) {
-    let (place, name) = {
+    let (place, name, mount) = {
         let state = store.state.borrow();
-        (state.superblock.checkpoint, state.superblock.store)
+        (state.superblock.checkpoint, state.superblock.store, state.superblock.mount)
     };
     let mut at_block = 0;
     for index in 0..place.chunks {
-        let expected = ChunkIdentity { store: name, checkpoint: place.number, index };
+        let expected = ChunkIdentity { store: name, mount, checkpoint: place.number, index };
         let rest_bytes = place.blocks.saturating_sub(at_block) * BLOCK_BYTES_U64;
         let length = usize::try_from(rest_bytes).unwrap_or(usize::MAX).min(CHUNK_BYTES_MAX);
         let mut chunk_blocks = 0;

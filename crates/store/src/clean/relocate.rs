@@ -65,6 +65,7 @@ impl<D: Drive> Store<D> {
         let quantum_blocks =
             (self.tuning.cleaning_quantum_bytes / BLOCK_BYTES).max(super::MEND_BLOCKS_MAX);
         while !waiting.is_empty() {
+            self.until_durable_enough().await;
             if self.state.borrow().space.room_to_move_blocks() == 0 {
                 return outcome;
             }
@@ -114,7 +115,13 @@ impl<D: Drive> Store<D> {
             }
             is_done
         });
-        join_all(writes).await.into_iter().all(|is_done| is_done) && is_all
+        let is_done = join_all(writes).await.into_iter().all(|is_done| is_done);
+        if is_done {
+            // There is one cleaner, so that no other record of it is under way.
+            let mut state = self.state.borrow_mut();
+            state.moved_applied = state.moved_sequence;
+        }
+        is_done && is_all
     }
 
     /// The readable blocks of a run that cannot be read as a whole.
@@ -145,6 +152,7 @@ impl<D: Drive> Store<D> {
             identity: state.identity(&claim),
             sequence: state.moved_sequence,
             durable: state.durable,
+            moved_durable: state.moved_durable,
             extents: runs.iter().map(|(run, _)| run.as_moved()).collect(),
             checksums,
         };
@@ -163,6 +171,7 @@ impl<D: Drive> Store<D> {
         let mut state = self.state.borrow_mut();
         state.apply(&header, claim.address.plus(1));
         state.space.landed(claim.segment);
+        state.work.apply(header.record_blocks());
         state.counters.moved_records += 1;
         state.counters.moved_blocks += header.checksums.len() as u64;
         true

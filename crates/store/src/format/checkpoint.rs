@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! area:   | chunk 0 | chunk 1 | .. |               each of whole blocks, at most 256 KiB
-//! chunk:  | header 48 | item | item | .. | 0 |     no item spans two chunks
+//! chunk:  | header 64 | item | item | .. | 0 |     no item spans two chunks
 //! item:   | tag 1 | fields |
 //! ```
 //!
@@ -17,7 +17,7 @@ use super::record::Kind;
 use super::segment::{decode_copy, encode_copy};
 use super::volume::{VOLUME_SIZE_BLOCKS_MAX, VolumeRow, decode_row, encode_row};
 use super::{VERSION, magic};
-use crate::units::{Address, BLOCK_BYTES, Copies, Lsn, SegmentId, Uuid, VolumeId};
+use crate::units::{Address, BLOCK_BYTES, Copies, Lsn, Mount, SegmentId, Uuid, VolumeId};
 
 /// Bytes of a chunk at most, its header included.
 pub const CHUNK_BYTES_MAX: usize = 256 << 10;
@@ -28,7 +28,7 @@ pub const LEAF_BLOCKS: usize = 1024;
 /// Bytes of an item at most: a leaf without two neighbours in the log.
 pub const ITEM_BYTES_MAX: usize = 1 + 12 + LEAF_BLOCKS * (2 + ADDRESS_BYTES + TAG_BYTES);
 
-pub(crate) const CHUNK_HEADER_BYTES: usize = 48;
+pub(crate) const CHUNK_HEADER_BYTES: usize = 64;
 const ADDRESS_BYTES: usize = 5;
 const TAG_BYTES: usize = 3;
 
@@ -43,6 +43,8 @@ const ADDRESS_MAX: u64 = (1 << 40) - 1;
 pub struct ChunkIdentity {
     /// The store.
     pub store: Uuid,
+    /// The mount that made it.
+    pub mount: Mount,
     /// The checkpoint's number.
     pub checkpoint: u64,
     /// The chunk's place in it, from 0.
@@ -152,8 +154,8 @@ pub struct ChunkWriter {
 
 impl ChunkWriter {
     /// Begins the checkpoint of this number.
-    pub fn new(store: Uuid, checkpoint: u64) -> Self {
-        let identity = ChunkIdentity { store, checkpoint, index: 0 };
+    pub fn new(store: Uuid, mount: Mount, checkpoint: u64) -> Self {
+        let identity = ChunkIdentity { store, mount, checkpoint, index: 0 };
         Self { identity, payload: Writer::default() }
     }
 
@@ -179,6 +181,7 @@ impl ChunkWriter {
         writer.u16(VERSION);
         writer.u16(0);
         writer.uuid(self.identity.store);
+        writer.mount(self.identity.mount);
         writer.u64(self.identity.checkpoint);
         writer.u32(self.identity.index);
         writer.u32(u32::try_from(payload.len()).expect("a chunk is bounded"));
@@ -212,6 +215,7 @@ pub fn decode_chunk(bytes: &[u8], expected: ChunkIdentity) -> Result<(Vec<Item>,
     reader_of_header.u16()?;
     let identity = ChunkIdentity {
         store: reader_of_header.uuid()?,
+        mount: reader_of_header.mount()?,
         checkpoint: reader_of_header.counter()?,
         index: reader_of_header.u32()?,
     };
@@ -351,9 +355,10 @@ fn decode_address(reader: &mut Reader<'_>) -> Result<Address, Defect> {
 mod tests {
     use super::*;
     use crate::format::volume::VolumeKind;
-    use crate::units::{DriveIndex, Slot};
+    use crate::units::{DriveIndex, Nonce, Slot};
 
     const STORE: Uuid = Uuid([5; 16]);
+    const MOUNT: Mount = Mount { epoch: 2, nonce: Nonce(u64::MAX) };
 
     fn leaf(index: u64) -> Item {
         // No two blocks are neighbours in the log: the longest leaf there is.
@@ -406,7 +411,7 @@ mod tests {
     }
 
     fn chunks(items: &[Item]) -> Vec<Vec<u8>> {
-        let mut writer = ChunkWriter::new(STORE, 6);
+        let mut writer = ChunkWriter::new(STORE, MOUNT, 6);
         let mut chunks: Vec<_> = items.iter().filter_map(|item| writer.push(item)).collect();
         let (last, count) = writer.finish();
         chunks.push(last);
@@ -415,7 +420,7 @@ mod tests {
     }
 
     fn identity(index: u32) -> ChunkIdentity {
-        ChunkIdentity { store: STORE, checkpoint: 6, index }
+        ChunkIdentity { store: STORE, mount: MOUNT, checkpoint: 6, index }
     }
 
     #[test]
@@ -435,9 +440,14 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_of_another_checkpoint_or_place_is_not_taken() {
+    fn a_chunk_of_another_checkpoint_mount_or_place_is_not_taken() {
         let chunk = chunks(&items()).remove(0);
-        for expected in [identity(1), ChunkIdentity { checkpoint: 7, ..identity(0) }] {
+        let twin = Mount { nonce: Nonce(1), ..MOUNT };
+        for expected in [
+            identity(1),
+            ChunkIdentity { checkpoint: 7, ..identity(0) },
+            ChunkIdentity { mount: twin, ..identity(0) },
+        ] {
             assert_eq!(decode_chunk(&chunk, expected), Err(Defect::Identity("checkpoint")));
         }
     }
@@ -452,11 +462,11 @@ mod tests {
     #[test]
     fn a_rotten_byte_anywhere_is_noticed() {
         let chunk = chunks(&items()[..5]).remove(0);
-        for byte in [0, 5, 20, 40, 47, 48, 60, 100] {
+        for byte in [0, 5, 20, 40, 63, 64, 70, 100] {
             let mut rotten = chunk.clone();
             rotten[byte] ^= 1;
             assert!(decode_chunk(&rotten, identity(0)).is_err(), "byte {byte}");
         }
-        assert_eq!(decode_chunk(&chunk[..60], identity(0)), Err(Defect::Truncated));
+        assert_eq!(decode_chunk(&chunk[..70], identity(0)), Err(Defect::Truncated));
     }
 }

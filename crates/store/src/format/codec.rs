@@ -10,7 +10,7 @@ use std::fmt;
 use evenkeel_core::crc32c::crc32c;
 
 use super::VERSION;
-use crate::units::{BLOCK_BYTES, Uuid};
+use crate::units::{BLOCK_BYTES, Mount, Nonce, Uuid};
 
 /// Bytes of the checksum at the end of a sealed block.
 pub(crate) const SEAL_BYTES: usize = 4;
@@ -30,7 +30,7 @@ pub enum Defect {
     Magic,
     /// The bytes are not those that were written.
     Checksum,
-    /// It is of a later version of the format, this one.
+    /// It is of another version of the format, this one.
     Version(u16),
     /// It uses features that this version does not know, these bits.
     Features(u64),
@@ -46,7 +46,10 @@ impl fmt::Display for Defect {
             Self::Truncated => f.write_str("it ends too early"),
             Self::Magic => f.write_str("it does not begin as one"),
             Self::Checksum => f.write_str("its checksum does not match"),
-            Self::Version(version) => write!(f, "it is of version {version}, which is newer"),
+            Self::Version(version) => {
+                let age = if *version < VERSION { "older" } else { "newer" };
+                write!(f, "it is of version {version}, which is {age}")
+            }
             Self::Features(bits) => write!(f, "it uses unknown features, bits {bits:#x}"),
             Self::Field(name) => write!(f, "its field `{name}` has an impossible value"),
             Self::Identity(name) => write!(f, "its {name} is another's"),
@@ -89,6 +92,11 @@ impl Writer {
         self.bytes.extend(uuid.0);
     }
 
+    pub(crate) fn mount(&mut self, mount: Mount) {
+        self.u64(mount.epoch);
+        self.u64(mount.nonce.0);
+    }
+
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.bytes.extend(bytes);
     }
@@ -127,7 +135,7 @@ pub(crate) fn unseal(block: &[u8], magic: [u8; 4]) -> Result<Reader<'_>, Defect>
     reader.magic(magic)?;
     match reader.u16()? {
         VERSION => {}
-        later => return Err(Defect::Version(later)),
+        other => return Err(Defect::Version(other)),
     }
     if block.len() != BLOCK_BYTES {
         return Err(Defect::Truncated);
@@ -180,6 +188,10 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn uuid(&mut self) -> Result<Uuid, Defect> {
         self.array().map(Uuid)
+    }
+
+    pub(crate) fn mount(&mut self) -> Result<Mount, Defect> {
+        Ok(Mount { epoch: self.counter()?, nonce: Nonce(self.u64()?) })
     }
 
     pub(crate) fn magic(&mut self, magic: [u8; 4]) -> Result<(), Defect> {

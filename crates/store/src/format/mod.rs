@@ -8,7 +8,7 @@
 //! ```
 //!
 //! All numbers are little-endian. Every structure carries a CRC-32C over all of it, and inside the
-//! checksum its own place and time (address, generation, epoch), so that a block that was written
+//! checksum its own place and time (address, generation, mount), so that a block that was written
 //! to the wrong place, or is left from an earlier time, is not taken for the right one. Decoders
 //! are total: any bytes give a value or a [`Defect`].
 
@@ -25,7 +25,7 @@ pub mod volume;
 pub use codec::Defect;
 
 /// The version of the format that this code writes; it reads no other.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// First bytes of each structure: a byte that is no text, `k`, and two letters.
 mod magic {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! header (4096 bytes)                                            data blocks
-//! | fixed fields 72 | extent | extent | .. | checksum * n | 0 | seal |  block 0 | .. | block n-1 |
+//! | fixed fields 88 | extent | extent | .. | checksum * n | 0 | seal |  block 0 | .. | block n-1 |
 //! ```
 //!
 //! The header says for each run of blocks where it belongs, and has a CRC-32C for each data block.
@@ -19,7 +19,7 @@
 use super::codec::{Defect, Reader, SEAL_BYTES, Writer, unseal};
 use super::volume::{VolumeChange, decode_change, encode_change};
 use super::{VERSION, magic};
-use crate::units::{Address, BLOCK_BYTES, Lsn, Uuid, VolumeId};
+use crate::units::{Address, BLOCK_BYTES, Lsn, Mount, Uuid, VolumeId};
 
 /// Data blocks of one record at most: 1 MiB.
 pub const DATA_BLOCKS_MAX: usize = 256;
@@ -27,7 +27,7 @@ pub const DATA_BLOCKS_MAX: usize = 256;
 /// Blocks that a volume may have: 4 EiB.
 pub const VOLUME_BLOCKS_MAX: u64 = 1 << 50;
 
-const FIXED_BYTES: usize = 72;
+const FIXED_BYTES: usize = 88;
 const CHECKSUM_BYTES: usize = 4;
 const UNMAPPED: u32 = 1 << 31;
 
@@ -80,6 +80,8 @@ pub struct RecordHeader {
     pub sequence: u64,
     /// All user records up to here were durable when this record was written.
     pub durable: Lsn,
+    /// All moved records up to this sequence were durable when this record was written.
+    pub moved_durable: u64,
     /// What it does, in order.
     pub extents: Vec<Extent>,
     /// CRC-32C of each data block.
@@ -92,7 +94,7 @@ pub struct Identity {
     /// The store.
     pub store: Uuid,
     /// The mount.
-    pub epoch: u64,
+    pub mount: Mount,
     /// The use of the segment.
     pub generation: u64,
     /// The header's own place.
@@ -140,11 +142,12 @@ impl RecordHeader {
             Kind::Moved => 1,
         });
         writer.uuid(self.identity.store);
-        writer.u64(self.identity.epoch);
+        writer.mount(self.identity.mount);
         writer.u64(self.identity.generation);
         writer.u64(self.identity.address.0);
         writer.u64(self.sequence);
         writer.u64(self.durable.0);
+        writer.u64(self.moved_durable);
         writer.u16(u16::try_from(self.extents.len()).expect("the extents fit a block"));
         writer.u16(u16::try_from(self.checksums.len()).expect("at most DATA_BLOCKS_MAX"));
         writer.pad_to(FIXED_BYTES);
@@ -171,11 +174,12 @@ impl RecordHeader {
         };
         let identity = Identity {
             store: reader.uuid()?,
-            epoch: reader.counter()?,
+            mount: reader.mount()?,
             generation: reader.counter()?,
             address: Address(reader.counter()?),
         };
         let (sequence, durable) = (reader.counter()?, Lsn(reader.counter()?));
+        let moved_durable = reader.counter()?;
         let (extent_count, data_blocks) = (reader.u16()?, usize::from(reader.u16()?));
         reader.u32()?;
         if data_blocks > DATA_BLOCKS_MAX {
@@ -189,7 +193,7 @@ impl RecordHeader {
             return Err(Defect::Field("data blocks"));
         }
         let checksums = (0..data_blocks).map(|_| reader.u32()).collect::<Result<_, _>>()?;
-        Ok(Self { kind, identity, sequence, durable, extents, checksums })
+        Ok(Self { kind, identity, sequence, durable, moved_durable, extents, checksums })
     }
 }
 
@@ -234,6 +238,7 @@ fn decode_extent(reader: &mut Reader<'_>, kind: Kind) -> Result<Extent, Defect> 
 mod tests {
     use super::*;
     use crate::format::volume::VolumeKind;
+    use crate::units::Nonce;
 
     fn header(kind: Kind, extents: Vec<Extent>) -> RecordHeader {
         let blocks = extents.iter().map(Extent::data_blocks).sum::<u32>();
@@ -241,12 +246,13 @@ mod tests {
             kind,
             identity: Identity {
                 store: Uuid([1; 16]),
-                epoch: 3,
+                mount: Mount { epoch: 3, nonce: Nonce(u64::MAX) },
                 generation: 4,
                 address: Address(77),
             },
             sequence: 12,
             durable: Lsn(9),
+            moved_durable: 7,
             extents,
             checksums: (0..blocks).map(|block| block.wrapping_mul(0x9e37_79b9)).collect(),
         }
@@ -274,13 +280,13 @@ mod tests {
     }
 
     #[test]
-    fn a_header_has_room_for_201_single_blocks_or_a_whole_mebibyte() {
+    fn a_header_has_room_for_200_single_blocks_or_a_whole_mebibyte() {
         let single = extent(0, 1, Change::Written).header_bytes();
-        assert_eq!(RecordHeader::ROOM_BYTES / single, 201);
+        assert_eq!(RecordHeader::ROOM_BYTES / single, 200);
         let moved = extent(0, 1, Change::Moved { from: Address(0) }).header_bytes();
         assert_eq!(RecordHeader::ROOM_BYTES / moved, 143);
         assert!(extent(0, 256, Change::Written).header_bytes() < RecordHeader::ROOM_BYTES);
-        let full = (0..201).map(|block| extent(block, 1, Change::Written)).collect();
+        let full = (0..200).map(|block| extent(block, 1, Change::Written)).collect();
         let header = header(Kind::User, full);
         assert_eq!(RecordHeader::decode(&header.encode()), Ok(header));
     }
@@ -291,9 +297,9 @@ mod tests {
         for (block, blocks, data_blocks) in bad {
             let good = header(Kind::User, vec![extent(block.min(9), 1, Change::Written)]).encode();
             let mut fields = good[..BLOCK_BYTES - SEAL_BYTES].to_vec();
-            fields[66] = data_blocks.max(u8::from(blocks > 0));
-            fields[76..80].copy_from_slice(&u32::to_le_bytes(blocks));
-            fields[80..88].copy_from_slice(&u64::to_le_bytes(block));
+            fields[82] = data_blocks.max(u8::from(blocks > 0));
+            fields[92..96].copy_from_slice(&u32::to_le_bytes(blocks));
+            fields[96..104].copy_from_slice(&u64::to_le_bytes(block));
             let mut writer = Writer::default();
             writer.bytes(&fields);
             let outcome = RecordHeader::decode(&writer.into_sealed_block());

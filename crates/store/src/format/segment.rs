@@ -6,7 +6,7 @@
 
 use super::codec::{Defect, Writer, unseal};
 use super::{VERSION, magic};
-use crate::units::{Copies, DriveIndex, SegmentId, Slot, Uuid};
+use crate::units::{Copies, DriveIndex, Mount, SegmentId, Slot, Uuid};
 
 /// The header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct SegmentHeader {
     /// Tells this use of the row and its slots from all earlier ones.
     pub generation: u64,
     /// The mount that wrote it.
-    pub epoch: u64,
+    pub mount: Mount,
     /// Where both copies lie.
     pub copies: Copies,
 }
@@ -32,7 +32,7 @@ impl SegmentHeader {
         writer.pad_to(8);
         writer.uuid(self.store);
         writer.u64(self.generation);
-        writer.u64(self.epoch);
+        writer.mount(self.mount);
         writer.u32(self.segment.0);
         for copy in self.copies {
             encode_copy(&mut writer, copy);
@@ -50,7 +50,7 @@ impl SegmentHeader {
         Ok(Self {
             store: reader.uuid()?,
             generation: reader.u64()?,
-            epoch: reader.u64()?,
+            mount: reader.mount()?,
             segment: SegmentId(reader.u32()?),
             copies: [decode_copy(&mut reader)?, decode_copy(&mut reader)?],
         })
@@ -75,6 +75,7 @@ pub(super) fn decode_copy(reader: &mut super::codec::Reader<'_>) -> Result<Optio
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::Nonce;
 
     #[test]
     fn a_header_comes_back_as_it_was() {
@@ -82,7 +83,7 @@ mod tests {
             store: Uuid([3; 16]),
             segment: SegmentId(70_000),
             generation: 5,
-            epoch: 2,
+            mount: Mount { epoch: 2, nonce: Nonce(u64::MAX) },
             copies: [Some(Slot { drive: DriveIndex(1), slot: 9 }), None],
         };
         let mut block = header.encode();

@@ -6,7 +6,7 @@
 
 use super::codec::{Defect, Reader, Writer, unseal};
 use super::{VERSION, magic};
-use crate::units::{DriveIndex, Lsn, Uuid};
+use crate::units::{DriveIndex, Lsn, Mount, Uuid};
 
 /// Drives of a store at most.
 pub const DRIVES_MAX: usize = 32;
@@ -31,8 +31,8 @@ pub struct Superblock {
     pub drive: DriveIndex,
     /// Counts the superblocks of the store; the highest valid one counts.
     pub sequence: u64,
-    /// Counts the mounts.
-    pub epoch: u64,
+    /// The mount that made the newest checkpoint, and whose records may be behind it.
+    pub mount: Mount,
     /// Features in use.
     pub features: Features,
     /// Copies of each segment: 1 or 2.
@@ -115,7 +115,7 @@ impl Superblock {
         writer.u64(self.features.compatible);
         writer.uuid(self.store);
         writer.u64(self.sequence);
-        writer.u64(self.epoch);
+        writer.mount(self.mount);
         writer.u32(self.segment_blocks);
         writer.u32(u32::try_from(self.drives.len()).expect("at most DRIVES_MAX"));
         writer.u64(self.area_blocks);
@@ -134,13 +134,13 @@ impl Superblock {
     /// Reads one block.
     ///
     /// # Errors
-    /// The first [`Defect`] found; a newer version and unknown features are told apart from damage.
+    /// The first [`Defect`] found; another version and unknown features are told apart from damage.
     pub fn decode(block: &[u8]) -> Result<Self, Defect> {
         let mut reader = unseal(block, magic::SUPERBLOCK)?;
         let (copies, drive) = (reader.u8()?, DriveIndex(reader.u8()?));
         let features = decode_features(&mut reader)?;
         let store = reader.uuid()?;
-        let (sequence, epoch) = (reader.counter()?, reader.counter()?);
+        let (sequence, mount) = (reader.counter()?, reader.mount()?);
         let (segment_blocks, drive_count) = (reader.u32()?, reader.u32()? as usize);
         let (area_blocks, capacity_blocks) = (reader.u64()?, reader.u64()?);
         let checkpoint = decode_place(&mut reader)?;
@@ -154,7 +154,7 @@ impl Superblock {
             store,
             drive,
             sequence,
-            epoch,
+            mount,
             features,
             copies,
             segment_blocks,
@@ -191,7 +191,7 @@ impl Superblock {
     }
 }
 
-const FIXED_BYTES: usize = 112;
+const FIXED_BYTES: usize = 120;
 const DRIVES_OFFSET_BYTES: usize = 256;
 const IN_SYNC: u32 = 0;
 const STALE: u32 = 1;
@@ -240,6 +240,7 @@ fn decode_drive(reader: &mut Reader<'_>) -> Result<DriveRow, Defect> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::Nonce;
 
     fn superblock() -> Superblock {
         let row = |byte, state| DriveRow { uuid: Uuid([byte; 16]), slots: 40, state };
@@ -247,7 +248,7 @@ mod tests {
             store: Uuid([9; 16]),
             drive: DriveIndex(1),
             sequence: 7,
-            epoch: 3,
+            mount: Mount { epoch: 3, nonce: Nonce(u64::MAX) },
             features: Features { compatible: 1 << 40, ..Features::default() },
             copies: 2,
             segment_blocks: 64,

@@ -60,7 +60,7 @@ impl<D: Drive> Store<D> {
     fn next_record(&self) -> Option<Record> {
         let mut queue = self.queue.borrow_mut();
         let mut state = self.state.borrow_mut();
-        if queue.is_empty() || state.halted.is_some() {
+        if queue.is_empty() || state.halted.is_some() || state.is_flush_overdue(&self.tuning) {
             return None;
         }
         let (count, blocks) = fitting_room(&queue, &state.space);
@@ -80,6 +80,7 @@ impl<D: Drive> Store<D> {
             identity: state.identity(&claim),
             sequence: state.claimed.0,
             durable: state.durable,
+            moved_durable: state.moved_durable,
             extents: merged(pending.iter().map(|change| &change.extent)),
             checksums: pending.iter().flat_map(|change| &change.checksums).copied().collect(),
         };
@@ -105,7 +106,7 @@ impl<D: Drive> Store<D> {
                 store: header.identity.store,
                 segment: claim.segment,
                 generation: claim.generation,
-                epoch: header.identity.epoch,
+                mount: header.identity.mount,
                 copies: claim.copies,
             };
             blocks.push(Buffer::copy_of(&segment.encode()));
@@ -128,6 +129,7 @@ impl<D: Drive> Store<D> {
             let mut state = self.state.borrow_mut();
             state.apply(&record.header, record.claim.address.plus(1));
             state.space.landed(record.claim.segment);
+            state.work.apply(record.header.record_blocks());
             state.counters.records += 1;
             state.counters.written_blocks += record.header.checksums.len() as u64;
             drop(state);
@@ -145,7 +147,7 @@ impl State {
     pub(crate) fn identity(&self, claim: &Claim) -> Identity {
         Identity {
             store: self.superblock.store,
-            epoch: self.superblock.epoch,
+            mount: self.mount,
             generation: claim.generation,
             address: claim.address,
         }

@@ -12,7 +12,10 @@ impl<D: Drive> Store<D> {
     /// [`StoreError::Halted`] if the drives cannot do it.
     pub async fn flush(&self) -> Result<(), StoreError> {
         self.check_running()?;
-        let target = self.state.borrow().applied;
+        let (target, moved_target, work_blocks) = {
+            let state = self.state.borrow();
+            (state.applied, state.moved_applied, state.work.applied_blocks)
+        };
         let failures = if self.state.borrow().rules.hold(Rule::FlushAllTouched) {
             self.chain.flush(|_| true).await
         } else {
@@ -22,6 +25,8 @@ impl<D: Drive> Store<D> {
         self.check_running()?;
         let mut state = self.state.borrow_mut();
         state.durable = state.durable.max(target);
+        state.moved_durable = state.moved_durable.max(moved_target);
+        state.work.settle(work_blocks);
         Ok(())
     }
 }

@@ -7,10 +7,13 @@
 //! write --> change -----> record LSN 8 --> both copies --> (waits for 7) map, acknowledge 8
 //! ```
 
+mod bound;
 mod commit;
 mod fail;
 mod flush;
 mod write;
+
+pub(crate) use bound::Work;
 
 use crate::buffer::Buffer;
 use crate::error::StoreError;

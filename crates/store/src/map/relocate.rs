@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 use super::image::{Directory, Place, Table};
 use super::leaf::Leaf;
-use super::{ImageIndex, Map, Piece, Tag, pieces, skip};
+use super::{Entry, ImageIndex, Map, Piece, Tag, pieces, skip};
 use crate::units::{Address, VolumeId};
 
 /// How far a move reaches.
@@ -30,6 +30,9 @@ pub(crate) enum Reach {
 impl Map {
     /// Moves blocks in a row, once written to this volume, to addresses in a row, those that are
     /// still at the addresses from `from` on; tells `moved` the old and the new address of each.
+    ///
+    /// Only what has the same tag there counts: in replay, on a drive that has lost a checkpoint,
+    /// the record may be of a later use of the address, and so of another content.
     pub(crate) fn relocate(
         &mut self,
         (volume, block): (VolumeId, u64),
@@ -43,7 +46,7 @@ impl Map {
             let tags = &tags[skip(piece.done)..][..piece.blocks];
             let mut is_held = vec![false; piece.blocks];
             let mut holders: Vec<ImageIndex> = self.kin(volume).collect();
-            holders.retain(|&index| self.mark_held(index, &piece, from, &mut is_held));
+            holders.retain(|&index| self.mark_held(index, &piece, (from, tags), &mut is_held));
             if reach == Reach::First {
                 holders.truncate(1);
             }
@@ -53,7 +56,7 @@ impl Map {
             self.change_leaves(&holders, &piece.place, |leaf| {
                 for (offset, tag) in tags.iter().enumerate() {
                     let (at, blocks) = (piece.place.block + offset, offset as u64);
-                    if leaf.holds(at, from.plus(blocks)) {
+                    if leaf.at(at) == Some(Entry { address: from.plus(blocks), tag: *tag }) {
                         leaf.map(at, to.plus(blocks), std::slice::from_ref(tag));
                     }
                 }
@@ -66,13 +69,14 @@ impl Map {
         &self,
         index: ImageIndex,
         piece: &Piece,
-        from: Address,
+        (from, tags): (Address, &[Tag]),
         is_held: &mut [bool],
     ) -> bool {
         let Some(leaf) = self.image(index).leaf(&piece.place) else { return false };
         let mut is_any = false;
-        for (offset, is_held) in is_held.iter_mut().enumerate() {
-            let is_here = leaf.holds(piece.place.block + offset, from.plus(offset as u64));
+        for (offset, (is_held, &tag)) in is_held.iter_mut().zip(tags).enumerate() {
+            let sought = Entry { address: from.plus(offset as u64), tag };
+            let is_here = leaf.at(piece.place.block + offset) == Some(sought);
             *is_held |= is_here;
             is_any |= is_here;
         }

@@ -28,7 +28,8 @@ enum Step {
     RollBack(usize, usize),
     Delete(usize),
     TakeApart(usize),
-    /// Moves the blocks of a range that a volume held at some time.
+    /// Moves the blocks of a range that a volume held at some time; now and then by a record of
+    /// other content, which moves nothing.
     Relocate {
         volume: usize,
         block: u64,
@@ -64,6 +65,8 @@ type Plain = Vec<Option<Address>>;
 struct Model {
     volumes: BTreeMap<VolumeId, (Plain, bool)>,
     alive: BTreeSet<Address>,
+    /// Of whatever was ever written or moved to an address.
+    tags: BTreeMap<Address, Tag>,
     next_address: u64,
     next_volume: u32,
 }
@@ -143,6 +146,7 @@ impl Pair {
         let first = self.model.addresses(blocks);
         let addresses: Vec<Address> = (0..blocks as u64).map(|at| first.plus(at)).collect();
         let tags: Vec<Tag> = addresses.iter().copied().map(tag).collect();
+        self.model.tags.extend(addresses.iter().copied().zip(tags.iter().copied()));
         let alive = &mut self.model.alive;
         alive.extend(&addresses);
         self.map.map(volume, block, first, &tags, |address| assert!(alive.remove(&address)));
@@ -187,13 +191,23 @@ impl Pair {
         let Some(from) = plain[skip(block)] else { return };
         let blocks = blocks.min(BLOCKS - skip(block));
         let to = self.model.addresses(blocks);
-        let tags: Vec<Tag> = (0..blocks as u64).map(|at| tag(to.plus(at))).collect();
+        let is_other = volume % 7 == 6;
+        let known = &self.model.tags;
+        let tag_at = |at| {
+            let known = known.get(&from.plus(at)).copied().unwrap_or_else(|| tag(to.plus(at)));
+            if is_other { Tag::of(!known.0) } else { known }
+        };
+        let tags: Vec<Tag> = (0..blocks as u64).map(tag_at).collect();
         // The name may be of a volume that is long gone.
         let named = if volume.is_multiple_of(3) { VolumeId(9999) } else { named };
         let alive = &mut self.model.alive;
         self.map.relocate((named, block), (from, to), &tags, Reach::All, |from, to| {
             assert!(alive.remove(&from) && alive.insert(to));
         });
+        if is_other {
+            return;
+        }
+        self.model.tags.extend((0..).zip(&tags).map(|(at, &tag)| (to.plus(at), tag)));
         // Addresses behind the run may be another family's, at the same place by chance.
         let family = self.map.family(named);
         for (&volume, (plain, _)) in &mut self.model.volumes {
@@ -247,7 +261,9 @@ impl Pair {
         for (&volume, (plain, _)) in &self.model.volumes {
             for (block, expected) in (0..).zip(plain) {
                 let found = self.map.at(volume, block);
-                assert_eq!(found.map(|entry| entry.address), *expected, "{volume:?} {block}");
+                let tag = |address: Address| self.model.tags[&address];
+                let expected = expected.map(|address| Entry { address, tag: tag(address) });
+                assert_eq!(found, expected, "{volume:?} {block}");
             }
             let usage = self.map.usage(volume);
             assert_eq!(usage.mapped_blocks, plain.iter().flatten().count() as u64);

@@ -17,6 +17,7 @@ use crate::format::checkpoint::{
 };
 use crate::format::superblock::{CheckpointPlace, Superblock};
 use crate::format::volume::VolumeRow;
+use crate::log::Work;
 use crate::map::{LoadError, Map};
 use crate::rules::Rules;
 use crate::space::{Measures, Space};
@@ -33,7 +34,8 @@ pub(super) async fn load<D: Drive>(
     let place = superblock.checkpoint;
     let mut at_block = 0;
     for index in 0..place.chunks {
-        let expected = ChunkIdentity { store: superblock.store, checkpoint: place.number, index };
+        let (store, mount) = (superblock.store, superblock.mount);
+        let expected = ChunkIdentity { store, mount, checkpoint: place.number, index };
         let (items, blocks) = read_chunk(&found.chain, &place, at_block, expected).await?;
         for item in items {
             loader.take(item, &found.chain)?;
@@ -185,6 +187,7 @@ impl Loader {
         map.loaded(|address| census.is_again(address));
         let state = State {
             rules: self.rules,
+            log_bytes: 0,
             map,
             space: self.space,
             volumes: self.volumes,
@@ -193,7 +196,11 @@ impl Loader {
             applied: root.lsn,
             durable: root.lsn,
             moved_sequence: root.moved_sequence,
+            moved_applied: root.moved_sequence,
+            moved_durable: root.moved_sequence,
             next_generation: root.next_generation,
+            work: Work::default(),
+            mount: superblock.mount,
             superblock: superblock.clone(),
             drops: 0,
             has_unmarked: false,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! superblocks -> newest -> checkpoint -> scan its runway -> replay -> both copies alike
-//!   -> epoch + 1, checkpoint -> open
+//!   -> a mount of its own, checkpoint -> open
 //! ```
 //!
 //! Nothing of the log is changed, but to write a whole record over the torn copy of itself, until
@@ -20,11 +20,13 @@ use crate::error::{Halt, OpenError};
 use crate::format::superblock::DriveState;
 use crate::rules::{Rule, Rules};
 use crate::store::{Store, Tuning};
-use crate::units::DriveIndex;
+use crate::units::{DriveIndex, Mount, Nonce};
 
 /// How a store is opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenOptions {
+    /// Drawn at random for this mount by the caller, never used again.
+    pub nonce: Nonce,
     /// Whether to go on without drives that are missing. They are marked, so that they can come
     /// back later but do not count until then.
     pub allow_missing: bool,
@@ -34,6 +36,14 @@ pub struct OpenOptions {
     pub rules: Rules,
 }
 
+impl OpenOptions {
+    /// All as usual, for a mount with this nonce.
+    pub fn new(nonce: Nonce) -> Self {
+        let (tuning, rules) = (Tuning::default(), Rules::default());
+        Self { nonce, allow_missing: false, tuning, rules }
+    }
+}
+
 impl<D: Drive> Store<D> {
     /// Opens the store on these drives, given in any order, and recovers it.
     ///
@@ -41,7 +51,7 @@ impl<D: Drive> Store<D> {
     /// [`OpenError`]; the drives are as they were, or recovered in part, which does no harm.
     pub async fn open(drives: Vec<D>, options: OpenOptions) -> Result<Self, OpenError> {
         let mut store = Self::recover(drives, None, options).await?;
-        store.begin().await?;
+        store.begin(options.nonce).await?;
         Ok(store)
     }
 
@@ -62,8 +72,8 @@ impl<D: Drive> Store<D> {
     }
 
     /// Begins the mount that the state was found for.
-    pub(crate) async fn begin(&mut self) -> Result<(), OpenError> {
-        self.begin_epoch();
+    pub(crate) async fn begin(&mut self, nonce: Nonce) -> Result<(), OpenError> {
+        self.begin_epoch(nonce);
         self.settle_state().await?;
         self.use_cache(None).map_err(OpenError::Cache)
     }
@@ -76,10 +86,10 @@ impl<D: Drive> Store<D> {
     }
 
     /// Gives the mount its epoch, and every drive that is here its part in it.
-    fn begin_epoch(&self) {
+    fn begin_epoch(&self, nonce: Nonce) {
         let state = &mut *self.state.borrow_mut();
         if state.rules.hold(Rule::FreshEpoch) {
-            state.superblock.epoch += 1;
+            state.mount = Mount { epoch: state.mount.epoch + 1, nonce };
         }
         for member in &self.chain.members {
             // A drive that was stale and is here is back: what it may lack was taken off the

@@ -1,8 +1,8 @@
 //! Replay: clients' records in the order of their LSNs up to the first gap, then the cleaner's.
 //!
-//! A record that is not known to have been flushed counts only if each of its blocks is whole on
-//! some copy. If it is, all copies are made alike before it counts, since from then on it is
-//! durable.
+//! A record that is not known to have been flushed, a client's or the cleaner's, counts only if
+//! each of its blocks is whole on some copy. If it is, all copies are made alike before it counts,
+//! since from then on it is durable.
 
 use evenkeel_core::crc32c::crc32c;
 
@@ -23,8 +23,9 @@ impl<D: Drive> Store<D> {
     pub(super) async fn replay(&self, candidates: Candidates) -> Result<(), OpenError> {
         let Candidates { user, moved } = candidates;
         let rules = self.state.borrow().rules;
-        let durable = user.values().chain(moved.values()).map(|it| it.header.durable).max();
-        let durable = durable.unwrap_or_default();
+        let headers = || user.values().chain(moved.values()).map(|it| &it.header);
+        let durable = headers().map(|header| header.durable).max().unwrap_or_default();
+        let moved_durable = headers().map(|header| header.moved_durable).max().unwrap_or_default();
         let mut next = self.state.borrow().applied.next().0;
         // Empty, unless the rule is broken.
         let mut late = Vec::new();
@@ -48,13 +49,14 @@ impl<D: Drive> Store<D> {
         late.into_iter().try_for_each(|candidate| self.replay_one(candidate))?;
         let known = self.state.borrow().moved_sequence;
         for (&sequence, candidate) in moved.range(known + 1..) {
-            if self.make_whole(candidate).await.map_err(stopped)? {
+            if sequence <= moved_durable || self.make_whole(candidate).await.map_err(stopped)? {
                 self.replay_one(candidate)?;
             }
             self.state.borrow_mut().moved_sequence = sequence;
         }
         let mut state = self.state.borrow_mut();
         state.claimed = state.applied;
+        state.moved_applied = state.moved_sequence;
         Ok(())
     }
 

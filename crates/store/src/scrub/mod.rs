@@ -25,10 +25,6 @@ use crate::store::Store;
 use crate::units::{BLOCK_BYTES_U64, DriveIndex, SegmentId, Slot, VolumeId};
 use window::Walk;
 
-/// Blocks that are noted for mending at most at a time; a scrub does not note more, and the next
-/// one finds them again. 256 MiB of data.
-const NOTED_BLOCKS_MAX: usize = 1 << 16;
-
 /// A walk over everything that is sealed.
 #[derive(Debug)]
 pub struct Scrub<'a, D> {
@@ -46,6 +42,8 @@ pub struct ScrubStep {
     pub read_bytes: u64,
     /// What is wrong there, in the order of the places.
     pub flaws: Vec<Flaw>,
+    /// Blocks of these flaws that were not noted for mending, since as many were as can be.
+    pub unnoted_blocks: u64,
 }
 
 /// What a scrub has found so far.
@@ -63,6 +61,9 @@ pub struct ScrubReport {
     pub bad_blocks: u64,
     /// Blocks without any good copy: what they held is lost.
     pub lost_blocks: u64,
+    /// Blocks that are not written anew, since as many were noted at the time as can be
+    /// ([`crate::Tuning::noted_blocks_max`]). Another scrub finds those that are still bad.
+    pub unnoted_blocks: u64,
     /// Drives that did not answer; their copies were not looked at from there on.
     pub gone: BTreeSet<DriveIndex>,
 }
@@ -181,9 +182,9 @@ impl<D: Drive> Scrub<'_, D> {
                 let window = current.walk.window(end);
                 let examined =
                     store.examine(current.segment, slot, &current.live, &mut current.walk);
-                if let Some(flaws) = examined.await {
+                if let Some((flaws, unnoted_blocks)) = examined.await {
                     let read_bytes = (window.end - window.start) * BLOCK_BYTES_U64;
-                    return Some(ScrubStep { read_bytes, flaws });
+                    return Some(ScrubStep { read_bytes, flaws, unnoted_blocks });
                 }
                 self.report.gone.insert(slot.drive);
             }
@@ -198,6 +199,7 @@ impl<D: Drive> Scrub<'_, D> {
         let report = &mut self.report;
         // Segments that were sealed meanwhile are looked at as well.
         report.done_bytes = (report.done_bytes + step.read_bytes).min(report.total_bytes);
+        report.unnoted_blocks += step.unnoted_blocks;
         for flaw in &step.flaws {
             match flaw.kind {
                 FlawKind::Header => report.bad_headers += 1,
@@ -205,16 +207,5 @@ impl<D: Drive> Scrub<'_, D> {
                 FlawKind::Lost { .. } => report.lost_blocks += 1,
             }
         }
-    }
-}
-
-impl<D: Drive> Store<D> {
-    /// Has blocks written anew by housekeeping.
-    fn note_for_mending(&self, blocks: impl Iterator<Item = (VolumeId, u64)>) {
-        let mut state = self.state.borrow_mut();
-        let room = NOTED_BLOCKS_MAX.saturating_sub(state.mending.len());
-        state.mending.extend(blocks.take(room));
-        drop(state);
-        self.changed.notify();
     }
 }

@@ -9,6 +9,7 @@
 //! Where the chain of headers breaks on this copy, another copy says how it goes on. A header none
 //! of whose blocks is alive is nobody's loss; behind the last record there may be anything.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use evenkeel_core::crc32c::crc32c;
@@ -58,26 +59,27 @@ impl Walk {
 }
 
 impl<D: Drive> Store<D> {
-    /// Reads the next window of a copy, compares, and notes what is bad for mending; `None` if the
-    /// drive does not answer.
+    /// Reads the next window of a copy, compares, and notes what is bad for mending; gives what it
+    /// found, and how many blocks could not be noted. `None` if the drive does not answer.
     pub(super) async fn examine(
         &self,
         segment: SegmentId,
         slot: Slot,
         live: &[Run],
         walk: &mut Walk,
-    ) -> Option<Vec<Flaw>> {
+    ) -> Option<(Vec<Flaw>, u64)> {
         let window = walk.window(u64::from(self.state.borrow().space.segment_blocks()));
         let copy = self.read_window(slot, &window).await?;
-        let mut flaws = Vec::new();
-        for place in self.bad_headers(segment, &window, &copy, live, walk).await {
+        let (mut flaws, mut bad) = (Vec::new(), BTreeSet::new());
+        for (place, lost) in self.bad_headers(segment, &window, &copy, live, walk).await {
+            bad.extend(lost);
             flaws.push(Flaw { segment, slot, block: place, kind: FlawKind::Header });
         }
         for block in self.bad_blocks(&window, &copy, live) {
             let is_elsewhere = self.is_good_elsewhere(segment, slot, &block).await;
             let Live { volume, block, at, .. } = block;
             let kind = if is_elsewhere {
-                self.note_for_mending(std::iter::once((volume, block)));
+                bad.insert((volume, block));
                 FlawKind::Data { volume, block }
             } else {
                 FlawKind::Lost { volume, block }
@@ -86,7 +88,7 @@ impl<D: Drive> Store<D> {
         }
         flaws.sort_by_key(|flaw| flaw.block);
         walk.at_block = window.end;
-        Some(flaws)
+        Some((flaws, self.note_for_mending(bad)))
     }
 
     async fn read_window(&self, slot: Slot, window: &Range<u64>) -> Option<CopyBlocks> {
@@ -102,8 +104,8 @@ impl<D: Drive> Store<D> {
         }
     }
 
-    /// The places of headers in a window that are bad on this copy, and whose record has something
-    /// alive, which is noted.
+    /// The places of headers in a window that are bad on this copy, each with the blocks of its
+    /// record that are alive, of which there are some.
     async fn bad_headers(
         &self,
         segment: SegmentId,
@@ -111,7 +113,7 @@ impl<D: Drive> Store<D> {
         copy: &CopyBlocks,
         live: &[Run],
         walk: &mut Walk,
-    ) -> Vec<u64> {
+    ) -> Vec<(u64, Vec<(VolumeId, u64)>)> {
         let mut bad = Vec::new();
         while let Some(place) = walk.next_header.filter(|place| window.contains(place)) {
             let at = index(place - window.start);
@@ -126,10 +128,10 @@ impl<D: Drive> Store<D> {
             if !is_bad {
                 continue;
             }
-            let lost: Vec<Live> = self.alive(live, place..end.unwrap_or(u64::MAX)).collect();
+            let lost = self.alive(live, place..end.unwrap_or(u64::MAX));
+            let lost: Vec<_> = lost.map(|live| (live.volume, live.block)).collect();
             if !lost.is_empty() {
-                bad.push(place);
-                self.note_for_mending(lost.iter().map(|live| (live.volume, live.block)));
+                bad.push((place, lost));
             }
         }
         bad

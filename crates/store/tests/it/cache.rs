@@ -10,7 +10,7 @@ use evenkeel_store::{
 use crate::support::drive::{CrashDrive, Power};
 use crate::support::executor::{Spawner, block_on, run};
 use crate::support::model::block;
-use crate::support::options;
+use crate::support::{options, usual};
 
 const VOLUME: VolumeId = VolumeId(0);
 const BLOCKS: u64 = 200;
@@ -35,7 +35,7 @@ fn rig_of(drive_blocks: u64) -> Rig {
 fn cache(memory_bytes: usize) -> OpenOptions {
     let cache =
         CacheOptions { memory_bytes, region_blocks: 4, cycles: 3000, ..CacheOptions::default() };
-    OpenOptions { tuning: Tuning { cache, ..Tuning::default() }, ..OpenOptions::default() }
+    OpenOptions { tuning: Tuning { cache, ..Tuning::default() }, ..usual() }
 }
 
 impl Rig {

@@ -1,19 +1,20 @@
 //! A check finds what is wrong, names the place and the remedy, and writes nothing; a dump shows
 //! what is there.
 
+use evenkeel_store::DriveIndex;
 use evenkeel_store::check::{CheckOptions, CheckReport, Place, Severity, check, survey};
 use evenkeel_store::dump::{DumpOptions, Entry, dump};
-use evenkeel_store::{DriveIndex, OpenOptions};
 
 use crate::support::drive::CrashDrive;
 use crate::support::executor::block_on;
 use crate::support::mirror::{drives, lose_cache, open, with, without_missing, write};
+use crate::support::usual;
 
 const BLOCKS: u64 = 100;
 
 fn filled(count: u8, copies: u8) -> Vec<CrashDrive> {
     let drives = drives(count, copies, BLOCKS);
-    with(&open(&drives, OpenOptions::default()).unwrap(), async |store| {
+    with(&open(&drives, usual()).unwrap(), async |store| {
         write(store, 0..BLOCKS, 7).await;
         store.close().await.unwrap();
     });
@@ -46,7 +47,7 @@ fn a_good_store_has_no_findings_whether_it_was_closed_or_lost_power() {
         assert_eq!(places(&report), Vec::<String>::new());
         assert!(report.data.total_bytes >= BLOCKS * 4096 * u64::from(copies));
         for survivors_percent in [0, 50, 100] {
-            with(&open(&drives, OpenOptions::default()).unwrap(), async |store| {
+            with(&open(&drives, usual()).unwrap(), async |store| {
                 write(store, 0..40, 8).await;
                 drives[0].power.cut_after(u64::MAX);
             });
@@ -128,7 +129,7 @@ fn drives_that_are_no_store_are_one_error_with_the_reason() {
 fn a_survey_says_what_the_next_mount_would_find() {
     let drives = filled(2, 2);
     let survey = block_on(survey(drives.clone())).unwrap();
-    let store = open(&drives, OpenOptions::default()).unwrap();
+    let store = open(&drives, usual()).unwrap();
     assert_eq!(survey.volumes, store.volumes());
     let (seen, found) = (survey.status, store.status());
     assert_eq!(seen.lsn, found.lsn);
@@ -160,7 +161,7 @@ fn a_dump_shows_every_structure_of_a_drive_and_what_is_none() {
 #[test]
 fn telemetry_adds_up() {
     let drives = drives(2, 2, 400);
-    with(&open(&drives, OpenOptions::default()).unwrap(), async |store| {
+    with(&open(&drives, usual()).unwrap(), async |store| {
         let before = store.status().telemetry;
         assert_eq!((before.client_bytes, before.live_bytes), (0, 0));
         assert_eq!((before.write_amplification_permille, before.cleaner_debt_blocks), (None, 0));

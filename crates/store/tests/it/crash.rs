@@ -4,12 +4,12 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use evenkeel_store::{Durability, OpenError, OpenOptions, Store, StoreError, VolumeId, create};
+use evenkeel_store::{Durability, OpenError, Store, StoreError, VolumeId, create};
 
 use crate::support::drive::{CrashDrive, Power};
 use crate::support::executor::{End, Spawner, block_on, run};
 use crate::support::model::{Change, Image, values};
-use crate::support::options;
+use crate::support::{options, usual};
 
 const VOLUME: VolumeId = VolumeId(0);
 const BLOCKS: u64 = 24;
@@ -58,7 +58,7 @@ impl Case {
 
     /// Works until the power is cut.
     fn work_until_cut(&self) -> Result<(), Violation> {
-        let store = block_on(Store::open(self.drives.clone(), OpenOptions::default()));
+        let store = block_on(Store::open(self.drives.clone(), usual()));
         let store = Rc::new(store.map_err(Violation::Open)?);
         let operations = [20 + self.power.below(100), 100 + self.power.below(1500)];
         self.power.cut_after(operations[usize::from(self.power.below(2) == 1)]);
@@ -163,7 +163,7 @@ impl Case {
             let failed = Rc::new(RefCell::new(None));
             let outcome = Rc::clone(&failed);
             let main = async {
-                *outcome.borrow_mut() = Store::open(drives, OpenOptions::default()).await.err();
+                *outcome.borrow_mut() = Store::open(drives, usual()).await.err();
             };
             let end = run(&Spawner::default(), main, || self.power.is_off());
             if let (End::Done, Some(error)) = (end, failed.borrow_mut().take()) {
@@ -171,7 +171,7 @@ impl Case {
             }
             self.lose_caches();
         }
-        let store = block_on(Store::open(self.drives.clone(), OpenOptions::default()));
+        let store = block_on(Store::open(self.drives.clone(), usual()));
         let store = store.map_err(Violation::Open)?;
         let bytes = block_on(store.read(VOLUME, 0, 24 * 4096)).map_err(Violation::Read)?;
         self.check(&values(&bytes))

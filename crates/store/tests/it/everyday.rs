@@ -2,12 +2,12 @@
 
 use evenkeel_core::prng::Prng;
 use evenkeel_store::{
-    Buffer, Durability, Halt, OpenOptions, Store, StoreError, VolumeId, create, possible_bytes,
+    Buffer, Durability, Halt, Store, StoreError, VolumeId, create, possible_bytes,
 };
 
 use crate::support::drive::{CrashDrive, Power};
 use crate::support::executor::{Spawner, block_on, run};
-use crate::support::options;
+use crate::support::{options, usual};
 
 const VOLUME: VolumeId = VolumeId(0);
 
@@ -27,7 +27,7 @@ pub(crate) fn with_store(
 }
 
 pub(crate) fn reopen(drives: &[CrashDrive], body: impl AsyncFnOnce(&Store<CrashDrive>)) {
-    let store = block_on(Store::open(drives.to_vec(), OpenOptions::default())).unwrap();
+    let store = block_on(Store::open(drives.to_vec(), usual())).unwrap();
     let spawner = Spawner::default();
     spawner.spawn(async {
         assert_eq!(store.run().await, Halt::Closed);

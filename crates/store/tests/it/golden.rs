@@ -17,10 +17,11 @@ use evenkeel_store::format::superblock::{
 };
 use evenkeel_store::format::volume::{VolumeChange, VolumeKind, VolumeRow};
 use evenkeel_store::units::{Address, SegmentId, Slot};
-use evenkeel_store::{DriveIndex, Lsn, Uuid, VolumeId};
+use evenkeel_store::{DriveIndex, Lsn, Mount, Nonce, Uuid, VolumeId};
 
 const GOLDEN: &str = include_str!("../../testdata/format.txt");
 const STORE: Uuid = Uuid(*b"the-store's-name");
+const MOUNT: Mount = Mount { epoch: 0x0b, nonce: Nonce(0x7766_5544_3322_1100) };
 
 fn superblock() -> Superblock {
     let row = |name: &[u8; 16], state| DriveRow { uuid: Uuid(*name), slots: 0x0102_0304, state };
@@ -28,7 +29,7 @@ fn superblock() -> Superblock {
         store: STORE,
         drive: DriveIndex(1),
         sequence: 0x21,
-        epoch: 0x0b,
+        mount: MOUNT,
         features: Features { compatible: 0x80, ..Features::default() },
         copies: 2,
         segment_blocks: 0x400,
@@ -55,7 +56,7 @@ fn segment() -> SegmentHeader {
         store: STORE,
         segment: SegmentId(0x1234),
         generation: 0x56,
-        epoch: 0x0b,
+        mount: MOUNT,
         copies: copies(),
     }
 }
@@ -73,9 +74,15 @@ fn record(kind: Kind, changes: &[(u32, Change)]) -> RecordHeader {
     let blocks: u32 = extents.iter().map(Extent::data_blocks).sum();
     RecordHeader {
         kind,
-        identity: Identity { store: STORE, epoch: 0x0b, generation: 0x56, address: Address(0x789) },
+        identity: Identity {
+            store: STORE,
+            mount: MOUNT,
+            generation: 0x56,
+            address: Address(0x789),
+        },
         sequence: 0x1001,
         durable: Lsn(0x0fff),
+        moved_durable: 0x3003,
         extents,
         checksums: (1..=blocks).map(|block| 0xcccc_0000 + block).collect(),
     }
@@ -134,7 +141,7 @@ fn items() -> Vec<Item> {
 }
 
 fn chunk() -> Vec<u8> {
-    let mut writer = ChunkWriter::new(STORE, 0x70);
+    let mut writer = ChunkWriter::new(STORE, MOUNT, 0x70);
     for item in items() {
         assert_eq!(writer.push(&item), None);
     }
@@ -218,6 +225,6 @@ fn what_was_written_once_is_still_read() {
     assert_eq!(RecordHeader::decode(&stored("moved record")), Ok(moved()));
     assert_eq!(RecordHeader::decode(&stored("record of volumes")), Ok(volumes()));
     assert_eq!(CacheLabel::decode(&stored("cache label")), Ok(cache_label()));
-    let identity = ChunkIdentity { store: STORE, checkpoint: 0x70, index: 0 };
+    let identity = ChunkIdentity { store: STORE, mount: MOUNT, checkpoint: 0x70, index: 0 };
     assert_eq!(decode_chunk(&stored("checkpoint chunk"), identity), Ok((items(), 4096)));
 }

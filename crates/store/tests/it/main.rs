@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, helpers included")]
 
+mod bounded;
 mod cache;
 mod check;
 mod crash;

@@ -1,7 +1,7 @@
 //! A drive is replaced, or was away: what takes its place, what is refused, and how much is copied.
 
 use evenkeel_store::{
-    DriveIndex, OpenError, OpenOptions, Replacement, ReplacementError, Store, Uuid, read_superblock,
+    DriveIndex, OpenError, Replacement, ReplacementError, Store, Uuid, read_superblock,
 };
 
 use crate::support::drive::CrashDrive;
@@ -9,13 +9,14 @@ use crate::support::executor::block_on;
 use crate::support::mirror::{
     drives, is_filled, lose_cache, mend, open, with, without_missing, write,
 };
+use crate::support::usual;
 
 const BLOCKS: u64 = 200;
 
 /// A store of so many drives, filled with ones.
 fn filled(count: u8, copies: u8) -> Vec<CrashDrive> {
     let drives = drives(count, copies, BLOCKS);
-    with(&open(&drives, OpenOptions::default()).unwrap(), async |store| {
+    with(&open(&drives, usual()).unwrap(), async |store| {
         write(store, 0..BLOCKS, 1).await;
         store.close().await.unwrap();
     });
@@ -34,7 +35,7 @@ fn replace(
     let rest = rest.iter().copied().cloned().collect();
     let lost = DriveIndex(lost);
     let replacement = Replacement { lost, drive: drive.clone(), name: Uuid([0xee; 16]) };
-    block_on(Store::open_replacing(rest, replacement, OpenOptions::default()))
+    block_on(Store::open_replacing(rest, replacement, usual()))
 }
 
 #[test]
@@ -52,10 +53,10 @@ fn a_new_drive_gets_a_copy_of_everything_and_the_old_one_is_refused() {
         let rest: Vec<CrashDrive> =
             (0..3).filter(|it| *it != away).map(|it| now[it].clone()).collect();
         assert!(is_filled(&rest, without_missing(), 200, 1), "without drive {away}");
-        with(&open(&now, OpenOptions::default()).unwrap(), mend);
+        with(&open(&now, usual()).unwrap(), mend);
         lose_cache(&now);
     }
-    let refused = open(&[old[0].clone(), old[1].clone(), old[2].clone()], OpenOptions::default());
+    let refused = open(&[old[0].clone(), old[1].clone(), old[2].clone()], usual());
     assert_eq!(refused.err(), Some(OpenError::Replaced { position: 1 }));
 }
 
@@ -83,7 +84,7 @@ fn drives_that_cannot_take_the_place_are_refused_before_anything_is_written() {
         OpenError::Replacement(ReplacementError::UnknownDrive { drive: DriveIndex(2), drives: 2 })
     );
     assert_eq!(block_on(read_superblock(&drives[0])).unwrap(), before);
-    assert!(is_filled(&drives, OpenOptions::default(), 200, 1));
+    assert!(is_filled(&drives, usual(), 200, 1));
 }
 
 #[test]
@@ -91,7 +92,7 @@ fn what_has_no_other_copy_cannot_be_replaced() {
     let drives = filled(2, 1);
     let refused = replace(&[&drives[0]], 1, &blank(&drives, 1000)).err().unwrap();
     assert!(matches!(refused, OpenError::Insufficient(_)), "{refused:?}");
-    assert!(is_filled(&drives, OpenOptions::default(), 200, 1));
+    assert!(is_filled(&drives, usual(), 200, 1));
 }
 
 #[test]
@@ -101,7 +102,7 @@ fn a_new_drive_that_fails_at_once_leaves_the_store_as_one_that_lacks_it() {
     new.is_gone.set(true);
     assert!(matches!(replace(&[&drives[0]], 1, &new), Err(OpenError::Drive(DriveIndex(1), _))));
     assert!(is_filled(&drives[..1], without_missing(), 200, 1));
-    assert!(is_filled(&drives, OpenOptions::default(), 200, 1));
+    assert!(is_filled(&drives, usual(), 200, 1));
 }
 
 /// Only what was written while a drive was away is copied when it is back, and what shares a
@@ -111,13 +112,13 @@ fn a_drive_that_was_away_gets_only_what_it_missed() {
     const SEGMENT_BLOCKS: u64 = 16;
     let drives = filled(2, 2);
     let missed = 10;
-    with(&open(&drives, OpenOptions::default()).unwrap(), async |store| {
+    with(&open(&drives, usual()).unwrap(), async |store| {
         drives[1].is_gone.set(true);
         write(store, 0..missed, 2).await;
     });
     lose_cache(&drives);
     drives[1].is_gone.set(false);
-    with(&open(&drives, OpenOptions::default()).unwrap(), async |store| {
+    with(&open(&drives, usual()).unwrap(), async |store| {
         mend(store).await;
         let copied = store.status().counters.moved_blocks;
         assert!((missed..missed + SEGMENT_BLOCKS).contains(&copied), "{copied} of {BLOCKS} blocks");

@@ -1,17 +1,19 @@
 //! Scrubbing finds what is bad on any copy, has it written anew, and leaves the good alone.
 
-use evenkeel_store::{FlawKind, OpenOptions, ScrubReport, Store, VolumeId};
+use evenkeel_store::{FlawKind, OpenOptions, ScrubReport, Store, Tuning, VolumeId};
 
 use crate::support::drive::CrashDrive;
+use crate::support::executor::block_on;
 use crate::support::mirror::{
     drives, is_filled, lose_cache, mend, open, with, without_missing, write,
 };
+use crate::support::usual;
 
 const BLOCKS: u64 = 200;
 
 fn filled(count: u8, copies: u8) -> Vec<CrashDrive> {
     let drives = drives(count, copies, BLOCKS);
-    with(&open(&drives, OpenOptions::default()).unwrap(), async |store| {
+    with(&open(&drives, usual()).unwrap(), async |store| {
         write(store, 0..BLOCKS, 7).await;
         store.close().await.unwrap();
     });
@@ -35,7 +37,7 @@ async fn scrub(store: &Store<CrashDrive>) -> (ScrubReport, Vec<FlawKind>) {
 /// Scrubs and mends; gives the report.
 fn scrub_and_mend(drives: &[CrashDrive]) -> ScrubReport {
     let mut report = ScrubReport::default();
-    with(&open(drives, OpenOptions::default()).unwrap(), async |store| {
+    with(&open(drives, usual()).unwrap(), async |store| {
         report = scrub(store).await.0;
         mend(store).await;
         store.close().await.unwrap();
@@ -81,7 +83,7 @@ fn a_header_that_is_lost_on_all_copies_costs_nothing() {
     let report = scrub_and_mend(&drives);
     assert!(report.bad_headers > 0 && report.lost_blocks == 0, "{report:?}");
     assert_eq!(scrub_and_mend(&drives).bad_headers, 0);
-    assert!(is_filled(&drives, OpenOptions::default(), 200, 7));
+    assert!(is_filled(&drives, usual(), 200, 7));
 }
 
 #[test]
@@ -89,7 +91,7 @@ fn what_is_bad_everywhere_is_named_and_the_rest_is_saved() {
     let drives = filled(1, 1);
     let bad = drives[0].blocks_with(&[7; 64])[50];
     drives[0].tamper(bad, |bytes| bytes[0] = 8);
-    with(&open(&drives, OpenOptions::default()).unwrap(), async |store| {
+    with(&open(&drives, usual()).unwrap(), async |store| {
         let (report, flaws) = scrub(store).await;
         assert_eq!((report.lost_blocks, report.bad_blocks), (1, 0));
         let [FlawKind::Lost { volume: VolumeId(0), block }] = flaws[..] else {
@@ -106,7 +108,7 @@ fn what_is_bad_everywhere_is_named_and_the_rest_is_saved() {
 #[test]
 fn a_drive_that_does_not_answer_is_left_out_and_named() {
     let drives = filled(2, 2);
-    with(&open(&drives, OpenOptions::default()).unwrap(), async |store| {
+    with(&open(&drives, usual()).unwrap(), async |store| {
         drives[1].is_gone.set(true);
         let (report, flaws) = scrub(store).await;
         assert_eq!(report.gone.iter().map(|drive| drive.0).collect::<Vec<_>>(), [1]);
@@ -117,7 +119,7 @@ fn a_drive_that_does_not_answer_is_left_out_and_named() {
 #[test]
 fn clients_and_the_cleaner_go_on_during_a_scrub() {
     let drives = filled(3, 2);
-    with(&open(&drives, OpenOptions::default()).unwrap(), async |store| {
+    with(&open(&drives, usual()).unwrap(), async |store| {
         let mut scrub = store.scrub();
         let mut round = 0;
         while let Some(step) = scrub.step().await.unwrap() {
@@ -127,5 +129,33 @@ fn clients_and_the_cleaner_go_on_during_a_scrub() {
         }
         assert!(round > 10);
     });
-    assert!(is_filled(&drives, OpenOptions::default(), 200, 7));
+    assert!(is_filled(&drives, usual(), 200, 7));
+}
+
+#[test]
+fn what_is_beyond_the_room_for_notes_is_counted_and_found_again() {
+    let drives = filled(2, 2);
+    let data = drives[1].blocks_with(&[7; 64]);
+    let bad: Vec<u64> = data.into_iter().step_by(4).collect();
+    for &block in &bad {
+        drives[1].tamper(block, |bytes| bytes[2000] ^= 4);
+    }
+    let tuning = Tuning { noted_blocks_max: 20, ..Tuning::default() };
+    let mut found = bad.len() as u64;
+    assert!(found > 40, "the notes will be full more than once");
+    while found > 0 {
+        let store = open(&drives, OpenOptions { tuning, ..usual() }).unwrap();
+        // Housekeeping waits until the scrub is done.
+        let report = block_on(scrub(&store)).0;
+        assert_eq!(report.bad_blocks, found, "what is not noted is counted all the same");
+        found = found.saturating_sub(20);
+        assert_eq!(report.unnoted_blocks, found);
+        assert_eq!(store.status().counters.unnoted_blocks, found);
+        with(&store, async |store| {
+            mend(store).await;
+            store.close().await.unwrap();
+        });
+    }
+    lose_cache(&drives);
+    assert!(is_filled(&drives[1..], without_missing(), 200, 7), "all of it is written anew");
 }

@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 use evenkeel_core::prng::Prng;
 use evenkeel_sim::disk::{CrashDisk, CutOptions, Tearing};
+use evenkeel_store::Tuning;
 
 use super::clients::{Crowd, gather};
 use super::crash::{Scene, cut, format, recover, scenes, scenes_of_making};
@@ -80,6 +81,13 @@ pub(crate) fn long(setup: &Setup, ordeal: Ordeal, seed: u64) -> Result<(), Strin
 pub(crate) fn long_among_volumes(setup: &Setup, ordeal: Ordeal, seed: u64) -> Result<(), String> {
     let mut acts = Acts::new(seed);
     let script = Calm(move |history: &History| acts.draw_among_volumes(history.now()));
+    endure::<Real>(setup, ordeal, seed, script)
+}
+
+/// The same with volumes that come, grow, shrink and go.
+pub(crate) fn long_among_lives(setup: &Setup, ordeal: Ordeal, seed: u64) -> Result<(), String> {
+    let mut acts = Acts::new(seed);
+    let script = Calm(move |history: &History| acts.draw_among_lives(history.now()));
     endure::<Real>(setup, ordeal, seed, script)
 }
 
@@ -205,6 +213,53 @@ fn long_work_with_snapshots_leaves_a_prefix_on_a_chain() {
     endures_with_copies(&Setup::tiny(3, 1), 30);
 }
 
+/// Words of volumes that come, shrink, grow and go, all written to around.
+const ALPHABET_OF_LIVES: [fn(u32) -> Act; 7] = [
+    |author| paint(author, 0, 16, false),
+    |author| Act::Paint { space: 1, first: 0, cells: 16, author, is_forced: false },
+    |_| Act::Create { cells: 16, is_thin: true },
+    |_| Act::Resize { space: 1, cells: 8 },
+    |_| Act::Resize { space: 1, cells: 32 },
+    |_| Act::Delete(1),
+    |_| Act::Tidy,
+];
+
+#[test]
+fn every_cut_of_short_work_with_volumes_that_come_and_go_leaves_a_prefix() {
+    let setup = with_room_for_copies(&Setup::tiny(1, 1));
+    let depth = Depth { acts_max: 4, cuts_max: 32, budget: points(100) };
+    match every_word::<Real>(&setup, &format::<Real>(&setup), &ALPHABET_OF_LIVES, depth) {
+        Ok(tried) => println!("{tried:?}"),
+        Err(violation) => panic!("{violation}"),
+    }
+}
+
+fn endures_with_lives(setup: &Setup, permille: u64) {
+    let setup = with_room_for_copies(setup);
+    for seed in 0..points(permille) / u64::from(ORDEAL.cuts) {
+        assert_eq!(long_among_lives(&setup, ORDEAL, seed), Ok(()));
+        // Mostly recoveries, of which each is cut by the next.
+        let often = Ordeal { cuts: 12, commands_max: 40, ..ORDEAL };
+        assert_eq!(long_among_lives(&setup, often, seed), Ok(()));
+    }
+}
+
+#[test]
+fn long_work_with_volumes_that_come_and_go_leaves_a_prefix_on_one_drive() {
+    endures_with_lives(&Setup::tiny(1, 1), 10);
+}
+
+#[test]
+fn long_work_with_volumes_that_come_and_go_leaves_a_prefix_on_mirrors() {
+    endures_with_lives(&Setup::tiny(2, 2), 10);
+    endures_with_lives(&Setup::tiny(3, 2), 5);
+}
+
+#[test]
+fn long_work_with_volumes_that_come_and_go_leaves_a_prefix_on_a_chain() {
+    endures_with_lives(&Setup::tiny(3, 1), 10);
+}
+
 #[test]
 fn the_same_seed_is_the_same_run() {
     let run = || {
@@ -220,6 +275,30 @@ fn the_same_seed_is_the_same_run() {
         notes.take()
     };
     assert_eq!(run(), run());
+}
+
+/// So short a leash that the store flushes by itself all the time, and clients wait for it.
+fn on_a_leash(setup: Setup) -> Setup {
+    let tuning = Tuning { volatile_bytes: 64 << 10, log_bytes: 128 << 10, ..setup.tuning };
+    Setup { tuning, spare_segments: 16, ..setup }
+}
+
+#[test]
+fn flushes_of_the_stores_own_leave_a_prefix() {
+    for setup in [Setup::tiny(1, 1), Setup::tiny(2, 2), Setup::tiny(3, 1), Setup::tiny(4, 2)] {
+        endures(&on_a_leash(setup), 10);
+    }
+}
+
+#[test]
+fn flushes_of_the_stores_own_beside_many_clients_leave_one_order() {
+    let crowd = Crowd { clients: 6, cuts: 6, commands_max: 300, is_ragged: false };
+    for seed in 0..points(10) / u64::from(crowd.cuts) {
+        for setup in [Setup::tiny(1, 1), Setup::tiny(4, 2)] {
+            let outcome = gather(&on_a_leash(setup), crowd, seed);
+            assert!(outcome.is_ok(), "{outcome:?}");
+        }
+    }
 }
 
 #[test]

@@ -13,7 +13,8 @@ use evenkeel_sim::device::Device;
 use evenkeel_sim::disk::{CrashDisk, Jitter, JitterOptions, Rack, SimDrive, SimDriveOptions};
 use evenkeel_sim::executor::{Executor, Order};
 use evenkeel_store::{
-    Buffer, CreateOptions, Durability, OpenOptions, Store, Uuid, VolumeId, create, possible_bytes,
+    Buffer, CreateOptions, Durability, Nonce, OpenOptions, Store, Uuid, VolumeId, create,
+    possible_bytes,
 };
 
 pub(crate) const BLOCK_BYTES: u64 = 4096;
@@ -65,7 +66,7 @@ impl Full {
         let store = executor.block_on(async move {
             let drives = vec![drive];
             create(&drives, &options(blocks * BLOCK_BYTES)).await.expect("it fits");
-            Rc::new(Store::open(drives, OpenOptions::default()).await.expect("a new store"))
+            Rc::new(Store::open(drives, OpenOptions::new(Nonce(1))).await.expect("a new store"))
         });
         let store = store.expect("a drive answers");
         let worker = Rc::clone(&store);

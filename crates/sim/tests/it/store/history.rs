@@ -29,7 +29,8 @@ pub(crate) struct World {
     pub(crate) snapshots: BTreeSet<Space>,
 }
 
-/// A change, which happens wholly or not at all. One of what is not there changes nothing.
+/// A change, which happens wholly or not at all. One of what is not there, or not all of it,
+/// changes nothing.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
     /// Some cells have this author from now on; nobody if they are zeroes.
@@ -41,6 +42,10 @@ pub(crate) enum Change {
     RollBack { space: Space, to: Space },
     /// It is gone, and the younger ones move up.
     Delete(Space),
+    /// There is a new volume of zeroes.
+    Create { cells: u32 },
+    /// The volume has so many cells: zeroes behind those that it had, or fewer of them.
+    Resize { space: Space, cells: u32 },
 }
 
 impl World {
@@ -55,9 +60,13 @@ impl World {
         self.spaces.contains_key(&space) && !self.snapshots.contains(&space)
     }
 
-    fn change(&mut self, change: &Change) {
+    /// Has a change happen.
+    pub(crate) fn change(&mut self, change: &Change) {
         match *change {
-            Change::Paint { space, first, cells, author } if self.is_volume(space) => {
+            Change::Paint { space, first, cells, author }
+                if self.is_volume(space)
+                    && self.spaces[&space].len() as u64 >= u64::from(first) + u64::from(cells) =>
+            {
                 let image = self.spaces.get_mut(&space).expect("it is there");
                 Rc::make_mut(image)[first as usize..][..cells as usize].fill(author);
             }
@@ -82,6 +91,14 @@ impl World {
                 self.spaces = spaces.map(|(other, image)| (younger(other), image)).collect();
                 self.snapshots.remove(&space);
                 self.snapshots = self.snapshots.iter().map(|&other| younger(other)).collect();
+            }
+            Change::Create { cells } => {
+                let space = u32::try_from(self.spaces.len()).expect("a small world");
+                self.spaces.insert(space, Rc::new(vec![0; cells as usize]));
+            }
+            Change::Resize { space, cells } if self.is_volume(space) => {
+                let image = self.spaces.get_mut(&space).expect("it is there");
+                Rc::make_mut(image).resize(cells as usize, 0);
             }
             _ => {}
         }
@@ -151,9 +168,13 @@ impl History {
                         format!("space {space} cell {cell}: {found} and not {other}")
                     })
             });
+            let sizes = found.spaces.iter().filter_map(|(space, image)| {
+                let (size, other) = (image.len(), world.spaces.get(space)?.len());
+                (size != other).then(|| format!("space {space} has {size} cells and not {other}"))
+            });
             let lost = lost.map(|space| format!("space {space} is missing"));
             let more = more.map(|space| format!("space {space} is there"));
-            lost.chain(more).chain(cells).collect::<Vec<_>>()
+            lost.chain(more).chain(sizes).chain(cells).collect::<Vec<_>>()
         };
         let nearest =
             (self.forgotten..).zip(&self.worlds).map(|(at, world)| (at, differences(world)));
@@ -202,6 +223,18 @@ mod tests {
         for cells in [[0, 0, 0], [2, 0, 0], [1, 0, 3], [2, 2, 9]] {
             assert!(history().recover(found(&cells)).is_err(), "{cells:?}");
         }
+    }
+
+    #[test]
+    fn a_volume_that_was_cut_short_has_zeroes_when_it_grows_again() {
+        let mut history = History::new(World::of(&[(0, 3)]));
+        history.ask(&paint(0, 3, 1));
+        history.ask(&Change::Create { cells: 2 });
+        history.ask(&Change::Resize { space: 0, cells: 1 });
+        history.ask(&Change::Resize { space: 0, cells: 2 });
+        let cells: Vec<_> = history.now().spaces.values().map(|image| image.to_vec()).collect();
+        assert_eq!(cells, [[1, 0], [0, 0]]);
+        assert!(history.recover(found(&[1])).is_err(), "the volume that was made is missing");
     }
 
     #[test]

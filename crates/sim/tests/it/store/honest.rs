@@ -3,6 +3,9 @@
 //! What is read of a block while the power stays on is what was written last, or an error. After a
 //! cut the readable blocks are a prefix of what was asked, though maybe of less than was flushed,
 //! since a drive that acknowledges a write and loses it takes the end of the log away.
+//!
+//! A block that cannot be read now may be readable later. So there may be several worlds that this
+//! could be, and each look leaves fewer of them. To take the newest for the one would be wrong.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,7 +16,7 @@ use evenkeel_store::StoreError;
 use super::crash::{Machine, cut, format};
 use super::cuts::points;
 use super::faults::LYING;
-use super::history::{History, World};
+use super::history::{Change, World};
 use super::real::{Real, Setup};
 use super::stamp::Author;
 use super::subject::{Act, Acts, Subject};
@@ -48,16 +51,68 @@ async fn examine(
     Ok(found)
 }
 
-fn is_of(world: &World, found: &[Option<Vec<Author>>]) -> bool {
+type Found = [Option<Vec<Author>>];
+
+fn is_of(world: &World, found: &Found) -> bool {
     let image = world.spaces[&0].chunks_exact(CELLS as usize);
     image.zip(found).all(|(cells, found)| found.as_ref().is_none_or(|found| found == cells))
+}
+
+/// What was ever there, and what may be there now.
+struct Worlds {
+    /// Before this mount.
+    ever: Vec<World>,
+    /// With different worlds, at least one.
+    now: Vec<Belief>,
+}
+
+/// What may be there, and what was there before in this mount if it is.
+struct Belief {
+    world: World,
+    past: Vec<World>,
+}
+
+impl Worlds {
+    fn new(world: World) -> Self {
+        Self { ever: vec![world.clone()], now: vec![Belief { world, past: Vec::new() }] }
+    }
+
+    fn ask(&mut self, change: &Change) {
+        let mut beliefs: Vec<Belief> = Vec::new();
+        for mut belief in std::mem::take(&mut self.now) {
+            belief.world.change(change);
+            belief.past.push(belief.world.clone());
+            match beliefs.iter_mut().find(|known| known.world == belief.world) {
+                Some(known) => known.past.extend(belief.past),
+                None => beliefs.push(belief),
+            }
+        }
+        self.now = beliefs;
+    }
+
+    /// Whether it can be what is found behind a cut.
+    fn recover(&mut self, found: &Found) -> bool {
+        self.ever.extend(self.now.drain(..).flat_map(|belief| belief.past));
+        for world in self.ever.iter().filter(|world| is_of(world, found)) {
+            if self.now.iter().all(|known| known.world != *world) {
+                self.now.push(Belief { world: world.clone(), past: Vec::new() });
+            }
+        }
+        !self.now.is_empty()
+    }
+
+    /// Whether it can be what is found while the power is on.
+    fn look(&mut self, found: &Found) -> bool {
+        self.now.retain(|belief| is_of(&belief.world, found));
+        !self.now.is_empty()
+    }
 }
 
 /// Works on one bad drive with cuts, until it does not open any more.
 fn work(setup: &Setup, rates: FaultRates, seed: u64) -> Result<Harm, String> {
     let mut scene = format::<Real>(setup);
     scene.disks[0].set_faults(FaultPlan::seeded(rates, seed));
-    let worlds = Rc::new(RefCell::new(vec![scene.history.now().clone()]));
+    let worlds = Rc::new(RefCell::new(Worlds::new(scene.history.now().clone())));
     let acts = Rc::new(RefCell::new(Acts::new(seed)));
     let harm = Rc::new(RefCell::new(Harm::default()));
     let atomic_cells = Real::atomic_cells(setup);
@@ -72,20 +127,20 @@ fn work(setup: &Setup, rates: FaultRates, seed: u64) -> Result<Harm, String> {
             // That a damaged drive is refused is as it should be.
             let Ok(real) = Real::open(setup, drives, clock).await else { return Ok(false) };
             let found = examine(&real, blocks, &harm).await?;
-            let now = worlds.borrow().iter().rev().find(|world| is_of(world, &found)).cloned();
-            let mut now = History::new(now.ok_or("what is read after a cut is of no time")?);
+            if !worlds.borrow_mut().recover(&found) {
+                return Err("what is read after a cut is of no time".to_owned());
+            }
             loop {
-                let act = acts.borrow_mut().draw(now.now());
+                let act = acts.borrow_mut().draw(&worlds.borrow().now[0].world);
                 for change in act.changes(atomic_cells) {
-                    now.ask(&change);
-                    worlds.borrow_mut().push(now.now().clone());
+                    worlds.borrow_mut().ask(&change);
                 }
                 if real.perform(&act).await.is_err() {
                     return Ok(true);
                 }
                 if matches!(act, Act::Flush) {
                     let found = examine(&real, blocks, &harm).await?;
-                    if !is_of(now.now(), &found) {
+                    if !worlds.borrow_mut().look(&found) {
                         return Err(format!("after {act:?} old or wrong bytes were read"));
                     }
                 }
@@ -102,6 +157,22 @@ fn work(setup: &Setup, rates: FaultRates, seed: u64) -> Result<Harm, String> {
     }
     let harm = *harm.borrow();
     Ok(harm)
+}
+
+#[test]
+fn a_block_that_was_unreadable_leaves_open_which_world_it_is_until_it_is_read() {
+    let paint = |first, author| Change::Paint { space: 0, first, cells: CELLS, author };
+    let mut worlds = Worlds::new(World::of(&[(0, 2 * CELLS)]));
+    worlds.ask(&paint(0, 1));
+    worlds.ask(&paint(0, 2));
+    let block = |author| Some(vec![author; CELLS as usize]);
+    assert!(worlds.recover(&[None, block(0)]));
+    worlds.ask(&paint(CELLS, 3));
+    assert!(worlds.look(&[None, block(3)]));
+    assert!(worlds.look(&[block(1), block(3)]), "the older of two that were possible");
+    assert!(!worlds.look(&[block(2), block(3)]), "it was the other one");
+    assert!(worlds.recover(&[block(2), block(0)]), "as it once was");
+    assert!(!worlds.recover(&[block(0), block(3)]), "as it never was");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use evenkeel_sim::disk::Tearing;
 use evenkeel_store::{Rule, Rules};
 
 use super::clients::{Crowd, gather};
-use super::cuts::{long, long_among_volumes, with_room_for_copies};
+use super::cuts::{long, long_among_lives, long_among_volumes, with_room_for_copies};
 use super::faults::{LYING, one_bad, vanishing};
 use super::random::Ordeal;
 use super::real::Setup;
@@ -39,6 +39,23 @@ fn trial(rule: Rule, seed: u64) -> Result<(), String> {
         _ => long(&one, ordeal, seed)
             .and_then(|()| long(&pair, ordeal, seed))
             .and_then(|()| long(&chain, ordeal, seed)),
+    }
+}
+
+/// With volumes that come, grow, shrink and go, and nothing else.
+fn trial_among_lives(rule: Rule, seed: u64) -> Result<(), String> {
+    let ordeal = Ordeal { cuts: 6, commands_max: 300, tearing: Tearing::Sectors };
+    let setup = Setup { rules: Rules::without(rule), ..Setup::tiny(1, 1) };
+    let work = || long_among_lives(&with_room_for_copies(&setup), ordeal, seed);
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err("it panicked".into()))
+}
+
+#[test]
+fn rules_of_replay_are_needed_by_volumes_that_come_and_go_as_well() {
+    for rule in [Rule::VolumeOrder, Rule::StopAtGap, Rule::CompareAndSwap, Rule::DeferReuse] {
+        let caught = (0..SEEDS_MAX).find_map(|seed| trial_among_lives(rule, seed).err());
+        println!("{rule:?}: {caught:?}");
+        assert!(caught.is_some(), "{rule:?}: {SEEDS_MAX} seeds without a violation");
     }
 }
 

@@ -1,12 +1,13 @@
 //! The store itself, as the crash tests see it.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use evenkeel_sim::disk::SimDrive;
 use evenkeel_sim::executor::Clock;
 use evenkeel_store::{
-    Buffer, CacheError, CreateOptions, Durability, OpenOptions, Provision, Rules, Store,
-    StoreError, Tuning, Uuid, VolumeId, VolumeKind, create, possible_bytes,
+    Buffer, CacheError, CreateOptions, Durability, Nonce, OpenOptions, Provision, Rules, Shrink,
+    Store, StoreError, Tuning, Uuid, VolumeId, VolumeKind, create, possible_bytes,
 };
 
 use super::history::{Space, World};
@@ -33,6 +34,19 @@ pub(crate) struct Setup {
     pub(crate) scrubs: bool,
     /// Blocks of the cache drive, the last one of the machine; zero for none.
     pub(crate) cache_blocks: u64,
+    pub(crate) mounts: Mounts,
+}
+
+/// The nonces of mounts, which a real machine draws at random: no two are alike, whoever has a
+/// clone of the setup.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Mounts(Rc<Cell<u64>>);
+
+impl Mounts {
+    fn next(&self) -> Nonce {
+        self.0.set(self.0.get() + 1);
+        Nonce(self.0.get())
+    }
 }
 
 impl Setup {
@@ -50,12 +64,13 @@ impl Setup {
             allow_missing: false,
             scrubs: false,
             cache_blocks: 0,
+            mounts: Mounts::default(),
         }
     }
 
     pub(crate) fn open_options(&self) -> OpenOptions {
         let Self { tuning, rules, allow_missing, .. } = *self;
-        OpenOptions { tuning, rules, allow_missing }
+        OpenOptions { nonce: self.mounts.next(), tuning, rules, allow_missing }
     }
 
     pub(crate) fn options(&self) -> CreateOptions {
@@ -137,6 +152,14 @@ impl Real {
                 self.store.roll_back(self.volume(space), self.volume(to)).await
             }
             Act::Delete(space) => self.store.delete_volume(self.volume(space)).await,
+            Act::Create { cells, is_thin } => {
+                let provision = if is_thin { Provision::Thin } else { Provision::Full };
+                self.store.create_volume(bytes(cells), provision).await.map(drop)
+            }
+            Act::Resize { space, cells } => {
+                let volume = self.volume(space);
+                self.store.resize_volume(volume, bytes(cells), Shrink::Discard).await
+            }
         }
     }
 
@@ -197,6 +220,7 @@ impl Subject for Real {
                 | StoreError::MapFull
                 | StoreError::UnknownVolume(_)
                 | StoreError::ReadOnly(_)
+                | StoreError::OutOfRange { .. }
                 | StoreError::NotASnapshot(_),
             ) => Ok(Answer::Refused),
             Err(error) => Err(text(error)),

@@ -27,6 +27,10 @@ pub(crate) enum Act {
     RollBack { space: Space, to: Space },
     /// Deletes a volume or snapshot.
     Delete(Space),
+    /// Makes an empty volume of so many cells, of whole blocks, with all its room or with none.
+    Create { cells: u32, is_thin: bool },
+    /// Makes a volume larger or smaller.
+    Resize { space: Space, cells: u32 },
 }
 
 /// What became of an act.
@@ -65,6 +69,8 @@ impl Act {
             Self::Copy(of) => vec![Change::Copy(of)],
             Self::RollBack { space, to } => vec![Change::RollBack { space, to }],
             Self::Delete(space) => vec![Change::Delete(space)],
+            Self::Create { cells, .. } => vec![Change::Create { cells }],
+            Self::Resize { space, cells } => vec![Change::Resize { space, cells }],
             Self::Flush | Self::Tidy => Vec::new(),
         }
     }
@@ -164,6 +170,31 @@ impl Acts {
                 let (first, author) = (self.below(blocks), self.author());
                 let cells = 8 * (1 + self.below(3)).min(blocks - first);
                 let author = if self.below(12) == 0 { 0 } else { author };
+                let is_forced = self.below(12) == 0;
+                Act::Paint { space: any, first: first * 8, cells, author, is_forced }
+            }
+            _ => self.draw(world),
+        }
+    }
+
+    /// The next act in a world of volumes that come, grow, shrink and go, each with its snapshots.
+    /// Space 0 stays, and keeps a block.
+    pub(crate) fn draw_among_lives(&mut self, world: &World) -> Act {
+        const SPACES_MAX: u32 = 5;
+        let count = u32::try_from(world.spaces.len()).expect("a small world");
+        let any = self.below(count);
+        match self.below(100) {
+            0..12 if count < SPACES_MAX => {
+                Act::Create { cells: 8 * self.below(8), is_thin: self.below(2) == 0 }
+            }
+            12..30 => Act::Resize { space: any, cells: 8 * (self.below(9) + u32::from(any == 0)) },
+            30..40 if any > 0 => Act::Delete(any),
+            40..48 if count < SPACES_MAX => Act::Copy(any),
+            48..52 => Act::RollBack { space: any, to: self.below(count) },
+            52..80 if world.is_volume(any) && !world.spaces[&any].is_empty() => {
+                let blocks = u32::try_from(world.spaces[&any].len() / 8).expect("a small volume");
+                let (first, author) = (self.below(blocks), self.author());
+                let cells = 8 * (1 + self.below(3)).min(blocks - first);
                 let is_forced = self.below(12) == 0;
                 Act::Paint { space: any, first: first * 8, cells, author, is_forced }
             }

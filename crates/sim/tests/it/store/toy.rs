@@ -202,7 +202,12 @@ impl Subject for Toy {
             Act::Flush if self.mistake == Mistake::FlushNothing => {}
             Act::Flush => self.barrier().await?,
             Act::Tidy => self.begin().await?,
-            Act::Discard { .. } | Act::Copy(_) | Act::RollBack { .. } | Act::Delete(_) => {
+            Act::Discard { .. }
+            | Act::Copy(_)
+            | Act::RollBack { .. }
+            | Act::Delete(_)
+            | Act::Create { .. }
+            | Act::Resize { .. } => {
                 return Err("a toy can paint and no more".into());
             }
         }

@@ -5,7 +5,7 @@
 //! survives, some of it torn.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::{pending, poll_fn};
 use std::rc::Rc;
 use std::task::Poll;
@@ -79,6 +79,12 @@ pub(crate) struct CrashDrive {
     pub(crate) power: Power,
     /// Every operation fails from now on.
     pub(crate) is_gone: Rc<Cell<bool>>,
+    /// Writes to these blocks are lost without a word.
+    pub(crate) deaf: Rc<RefCell<BTreeSet<u64>>>,
+    /// Reads, and their bytes.
+    pub(crate) reads: Rc<Cell<(u64, u64)>>,
+    /// It is gone after so many operations of its own.
+    pub(crate) lasts: Rc<Cell<u64>>,
     /// Of a thousand blocks written, so many are lost without a word.
     pub(crate) lost_per_mille: Rc<Cell<u64>>,
 }
@@ -91,6 +97,9 @@ impl CrashDrive {
             content: Rc::default(),
             power: power.clone(),
             is_gone: Rc::default(),
+            deaf: Rc::default(),
+            reads: Rc::default(),
+            lasts: Rc::new(Cell::new(u64::MAX)),
             lost_per_mille: Rc::default(),
         }
     }
@@ -134,7 +143,9 @@ impl CrashDrive {
 
     async fn begin(&self) -> Result<(), DriveError> {
         self.power.work().await;
-        if self.is_gone.get() { Err(DriveError::Gone) } else { Ok(()) }
+        self.lasts.set(self.lasts.get().saturating_sub(1));
+        let is_gone = self.is_gone.get() || self.lasts.get() == 0;
+        if is_gone { Err(DriveError::Gone) } else { Ok(()) }
     }
 
     fn put(&self, offset_bytes: u64, data: &[Buffer]) {
@@ -142,7 +153,8 @@ impl CrashDrive {
         let blocks = (offset_bytes / BLOCK..).zip(bytes.chunks_exact(4096));
         let content = &mut *self.content.borrow_mut();
         for (block, bytes) in blocks {
-            if self.power.below(1000) < self.lost_per_mille.get() {
+            let is_lost = self.power.below(1000) < self.lost_per_mille.get();
+            if is_lost || self.deaf.borrow().contains(&block) {
                 continue;
             }
             let bytes: Block = bytes.into();
@@ -160,6 +172,8 @@ impl Drive for CrashDrive {
     async fn read(&self, offset_bytes: u64, length_bytes: usize) -> Result<Buffer, DriveError> {
         self.geometry.check_range(offset_bytes, length_bytes as u64)?;
         self.begin().await?;
+        let (commands, bytes) = self.reads.get();
+        self.reads.set((commands + 1, bytes + length_bytes as u64));
         let content = self.content.borrow();
         let mut buffer = BufferMut::zeroed(length_bytes);
         let first = offset_bytes / BLOCK;

@@ -6,7 +6,7 @@ use evenkeel_store::{Buffer, Durability, OpenError, OpenOptions, Store, VolumeId
 
 use super::drive::{CrashDrive, Power};
 use super::executor::{Spawner, block_on, run};
-use super::options;
+use super::{options, usual};
 
 pub(crate) const VOLUME: VolumeId = VolumeId(0);
 
@@ -69,5 +69,5 @@ pub(crate) fn lose_cache(drives: &[CrashDrive]) {
 }
 
 pub(crate) fn without_missing() -> OpenOptions {
-    OpenOptions { allow_missing: true, ..OpenOptions::default() }
+    OpenOptions { allow_missing: true, ..usual() }
 }
