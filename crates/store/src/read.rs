@@ -171,15 +171,16 @@ impl<D: Drive> Store<D> {
         }
     }
 
-    /// The copies of a segment: those that are not on the tail first.
+    /// The copies of a segment: those that are not on the tail first, and of these those on the
+    /// drive that has less to do.
     pub(crate) fn by_preference(&self, segment: SegmentId) -> Vec<Slot> {
         let state = self.state.borrow();
         let copies = state.space.copies(segment);
         let present = |slot: &Slot| self.chain.members[slot.drive.index()].is_present();
         let mut slots: Vec<Slot> = copies.into_iter().flatten().filter(present).collect();
         slots.sort_by_key(|slot| {
-            let is_active = self.chain.members[slot.drive.index()].is_active();
-            (!is_active, state.space.is_tail(slot.drive))
+            let member = &self.chain.members[slot.drive.index()];
+            (!member.is_active(), state.space.is_tail(slot.drive), member.under_way())
         });
         slots
     }

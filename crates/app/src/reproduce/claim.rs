@@ -29,6 +29,23 @@ pub(super) struct Claim {
     pub(super) why: Option<String>,
 }
 
+impl Claim {
+    /// A claim of which nothing is demanded, and of which nothing else is known yet.
+    pub(super) fn shown(id: impl Into<String>, what: impl Into<String>) -> Self {
+        Self {
+            id: id.into(),
+            what: what.into(),
+            paper: String::new(),
+            measured: String::new(),
+            value: 0.0,
+            tolerance: String::new(),
+            attainable: None,
+            verdict: Verdict::Shown,
+            why: None,
+        }
+    }
+}
+
 /// Whether a claim holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

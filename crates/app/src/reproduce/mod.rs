@@ -15,6 +15,8 @@ mod vpfs;
 
 use std::path::PathBuf;
 
+use serde::de::DeserializeOwned;
+
 use crate::exit::Exit;
 use crate::plot::{self, Figure};
 use crate::terminal;
@@ -85,6 +87,11 @@ struct Options {
     /// Write the figures into this folder, as SVG and PNG.
     #[arg(long, value_name = "DIR")]
     plot: Option<PathBuf>,
+}
+
+/// The figures of a paper, from its data file.
+fn data_file<T: DeserializeOwned>(text: &str) -> T {
+    toml::from_str(text).expect("the data file is part of the build, and the tests read it")
 }
 
 impl Options {

@@ -2,16 +2,18 @@
 //! costs the SSD.
 //!
 //! ```text
-//! records --> log: block -> address --> side(address) --> the store's cache policy --> hits, wear
-//!                  |<-- body: older --|-- tail's drive: what was written since -->|
+//! records --> log: block -> address on the tail's drive --> the store's cache policy --> hits, wear
+//!                  (none: it lies in the body)
 //! ```
 //!
-//! The policy is the store's own, without bytes ([`evenkeel_store::cache::Replay`]). A block that
-//! is read before it was written is old data of the body. Nothing is cleaned, so that the tail's
-//! drive fills with what clients write.
+//! The policy is the store's own, without bytes ([`evenkeel_store::cache::Replay`]). The cache is
+//! the tail's alone, as in the paper: reads of the body, which is everything that was not written
+//! since the tail came to its drive, go to a cache of their own and are not looked at here. Nothing
+//! is cleaned, so that the tail's drive fills with what clients write.
 //!
 //! Sizes are a part of the published ones, all by the same factor: drive, memory, SSD and what the
-//! traces touch, so that the ratios between them are the published ones.
+//! traces touch, so that the ratios between them are the published ones. What part of the requests
+//! goes to what part of the blocks stays as it is: see [`Profile::divided`].
 
 use std::collections::BTreeMap;
 use std::iter::Peekable;
@@ -20,23 +22,23 @@ use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
 use evenkeel_store::BLOCK_BYTES;
 use evenkeel_store::cache::{
-    CacheCounters, Endurance, FlashMeasures, Hits, Key, Measures, Replay, Side,
+    CacheCounters, Endurance, FlashMeasures, Found as Placement, Hits, Key, Measures, Replay, Side,
 };
 use evenkeel_trace::Record;
 use evenkeel_trace::generate::{Generator, Limit, Profile};
+
+use super::clairvoyant::{self, Access, Best, Steps};
+use super::published::{self, Found, Published};
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
 /// Blocks of a region of the SSD's log: 1 MiB.
 const REGION_BLOCKS: u32 = 256;
 
-/// Where old data lies that was there before the trace began.
-const OLD: u64 = 1 << 60;
-
 /// The sizes of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheSizes {
-    /// Bytes of memory, half for what was written and half for what was read.
+    /// Bytes of memory, half for what was written last and half for what was read.
     pub memory_bytes: u64,
     /// Bytes of the SSD.
     pub flash_bytes: u64,
@@ -54,45 +56,56 @@ pub struct CacheOutcome {
     pub by_step: Vec<Hits>,
     /// All that happened.
     pub counters: CacheCounters,
-    /// Blocks that were written to the tail and overwritten later: no memory, however large, can
-    /// keep more writes from the SSD.
-    pub overwritten: u64,
+    /// The same accesses to the talk's cache.
+    pub published: Published,
+    /// The same, if it has no memory: blocks that go to its SSD.
+    pub without_memory: u64,
+    /// The same to a cache that knows the future.
+    pub best: Best,
+}
+
+impl CacheOutcome {
+    /// How many times as long the SSD of a cache lives that writes so many blocks to it, as it
+    /// would without memory before it.
+    pub fn times_longer(&self, flash_written: u64) -> f64 {
+        self.without_memory as f64 / flash_written.max(1) as f64
+    }
 }
 
 /// Replays records, each with the number of its trace, until the tail's drive is full.
 pub fn replay(records: impl Iterator<Item = (usize, Record)>, sizes: &CacheSizes) -> CacheOutcome {
     let mut log = Log::new(sizes);
-    let mut by_step = Vec::new();
-    let mut before = Hits::default();
+    let mut steps = Steps::new(sizes);
+    let most = sizes.step_bytes * u64::from(sizes.steps) / BLOCK;
     for (trace, record) in records {
-        log.take(trace, &record);
-        let step = log.head * BLOCK / sizes.step_bytes;
-        while by_step.len() < usize::try_from(step).expect("steps are few") {
-            let tail = log.cache.counters().tail;
-            by_step.push(since(tail, before));
-            before = tail;
-        }
-        if step >= u64::from(sizes.steps) {
+        log.take(trace, &record, &mut steps);
+        if u64::from(log.head) >= most {
             break;
         }
     }
+    let accesses = log.accesses;
+    let no_memory = CacheSizes { memory_bytes: 0, ..*sizes };
+    let mut by_step = steps.finished();
     by_step.truncate(sizes.steps as usize);
-    CacheOutcome { by_step, counters: log.cache.counters(), overwritten: log.overwritten }
+    CacheOutcome {
+        by_step,
+        counters: log.cache.counters(),
+        published: published::replay(&accesses, sizes),
+        without_memory: published::replay(&accesses, &no_memory).flash_written,
+        best: clairvoyant::best(&accesses, sizes),
+    }
 }
 
-/// Traces drawn like these, as if they ran side by side; what they touch is divided by `divisor`.
+/// Traces drawn like these; what they touch is divided by `divisor`.
 ///
 /// # Panics
 /// If a profile is not valid.
-pub fn mix(profiles: &[Profile], divisor: u64, seed: u64) -> impl Iterator<Item = (usize, Record)> {
+pub fn drawn(profiles: &[Profile], divisor: u64, seed: u64) -> Vec<Generator> {
     let generators = profiles.iter().zip(seed..).map(|(profile, seed)| {
-        let mut profile = profile.clone();
-        let places = &mut profile.places;
-        places.objects = (places.objects / divisor).max(1);
-        places.device_bytes = (places.device_bytes / divisor).next_multiple_of(places.object_bytes);
-        Generator::new(&profile, seed, Limit::default()).expect("the profile is valid")
+        Generator::new(&profile.divided(divisor), seed, Limit::default())
+            .expect("the profile is valid")
     });
-    merged(generators.collect())
+    generators.collect()
 }
 
 /// Records of several traces by their time.
@@ -109,11 +122,11 @@ pub fn merged<I: Iterator<Item = Record>>(traces: Vec<I>) -> impl Iterator<Item 
 /// The log and its cache.
 struct Log {
     cache: Replay,
-    map: BTreeMap<(usize, u32, u64), u64>,
+    /// Where the blocks of the tail's drive are that are alive.
+    map: BTreeMap<(usize, u32, u64), u32>,
     /// Blocks written to the tail's drive.
-    head: u64,
-    old: u64,
-    overwritten: u64,
+    head: u32,
+    accesses: Vec<Access>,
 }
 
 impl Log {
@@ -127,51 +140,44 @@ impl Log {
             flash: Some(FlashMeasures { regions, region_blocks: REGION_BLOCKS }),
         };
         let cache = Replay::new(Nanos::ZERO, measures, Endurance::default());
-        Self { cache, map: BTreeMap::new(), head: 0, old: OLD, overwritten: 0 }
+        Self { cache, map: BTreeMap::new(), head: 0, accesses: Vec::new() }
     }
 
-    fn take(&mut self, trace: usize, record: &Record) {
+    fn take(&mut self, trace: usize, record: &Record, steps: &mut Steps) {
         let blocks = record.offset / BLOCK..(record.offset + record.length).div_ceil(BLOCK);
         for block in blocks {
             let place = (trace, record.source.0, block);
             match record.kind {
-                Kind::Read => self.read(record.at, place),
-                Kind::Write | Kind::WriteZeroes => self.write(record.at, place),
+                Kind::Read => self.read(record.at, place, steps),
+                Kind::Write | Kind::WriteZeroes => self.write(record.at, place, steps),
                 Kind::Flush | Kind::Trim | Kind::Cache => {}
             }
         }
     }
 
-    fn read(&mut self, now: Nanos, place: (usize, u32, u64)) {
-        let old = &mut self.old;
-        let key = *self.map.entry(place).or_insert_with(|| {
-            *old += 1;
-            *old
+    fn read(&mut self, now: Nanos, place: (usize, u32, u64), steps: &mut Steps) {
+        let Some(&key) = self.map.get(&place) else { return };
+        self.accesses.push(Access::Read(key));
+        steps.read(match self.cache.read(now, Key(u64::from(key)), on_tail) {
+            Placement::Memory(_) => Found::Memory,
+            Placement::Flash(_) => Found::Flash,
+            Placement::Nowhere => Found::Nowhere,
         });
-        self.cache.read(now, Key(key), side);
     }
 
-    fn write(&mut self, now: Nanos, place: (usize, u32, u64)) {
+    fn write(&mut self, now: Nanos, place: (usize, u32, u64), steps: &mut Steps) {
         let key = self.head;
         self.head += 1;
-        if let Some(before) = self.map.insert(place, key) {
-            self.cache.forget(Key(before));
-            self.overwritten += u64::from(side(Key(before)) == Side::Tail);
-        }
-        self.cache.write(now, Key(key), side);
+        let before = self.map.insert(place, key);
+        self.accesses.push(Access::Write(key, before));
+        before.iter().for_each(|&before| self.cache.forget(Key(u64::from(before))));
+        self.cache.write(now, Key(u64::from(key)), on_tail);
+        steps.write();
     }
 }
 
-fn side(key: Key) -> Side {
-    if key.0 < OLD { Side::Tail } else { Side::Body }
-}
-
-fn since(now: Hits, before: Hits) -> Hits {
-    Hits {
-        memory: now.memory - before.memory,
-        flash: now.flash - before.flash,
-        misses: now.misses - before.misses,
-    }
+fn on_tail(_: Key) -> Side {
+    Side::Tail
 }
 
 #[cfg(test)]
@@ -186,7 +192,7 @@ mod tests {
     #[test]
     fn while_all_of_the_tail_fits_every_read_of_it_hits() {
         let profiles = [profile("prxy").unwrap(), profile("prn").unwrap()];
-        let outcome = replay(mix(&profiles, 4096, 1), &SIZES);
+        let outcome = replay(merged(drawn(&profiles, 4096, 1)), &SIZES);
         assert_eq!(outcome.by_step.len(), 3);
         assert_eq!(outcome.by_step[0].misses, 0);
         assert!(outcome.by_step[0].reads() > 0);
@@ -197,7 +203,7 @@ mod tests {
         let profiles = [profile("prxy").unwrap(), profile("src1").unwrap()];
         let written = |memory_bytes| {
             let sizes = CacheSizes { memory_bytes, ..SIZES };
-            replay(mix(&profiles, 4096, 1), &sizes).counters.flash_written
+            replay(merged(drawn(&profiles, 4096, 1)), &sizes).counters.flash_written
         };
         assert!(written(16 << 20) < written(64 << 10));
     }

@@ -1,104 +1,154 @@
 //! What no cache of the tail can exceed: one that knows the future.
 //!
-//! It keeps the blocks that are read again soonest, and takes nothing in that is never read again
-//! (Belady, IBM Systems Journal 5(2), 1966; with the choice not to keep a block at all). It has the
-//! memory and the SSD as one, and all of it for the tail.
+//! For hits it keeps the blocks that are read again soonest, and takes nothing in that is never read
+//! again (Belady, IBM Systems Journal 5(2), 1966; with the choice not to keep a block at all). It
+//! has the memory and the SSD as one.
 //!
 //! ```text
 //! room for one:   write a   write b   read b   read a   read a
 //! kept behind it  a         b         -        a        -
 //! hit                                 yes      no       yes
 //! ```
+//!
+//! For the SSD's life it has the memory alone, and keeps there the blocks that are overwritten
+//! soonest: each is an interval from its write to its end, and of intervals of which only so many
+//! may overlap the most are kept by dropping the one that ends last.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel_core::ticket::Kind;
 use evenkeel_store::BLOCK_BYTES;
 use evenkeel_store::cache::Hits;
-use evenkeel_trace::Record;
 
 use super::caches::CacheSizes;
+use super::published::Found;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 const NEVER: u32 = u32::MAX;
 
 /// A read or a write of a block of the tail.
 #[derive(Clone, Copy, Debug)]
-struct Access {
-    key: u32,
-    is_read: bool,
+pub(super) enum Access {
+    Read(u32),
+    /// The block at this address, instead of that which the client had at the other.
+    Write(u32, Option<u32>),
 }
 
-/// Reads of the tail that such a cache serves, by steps like those of [`super::caches::replay`];
-/// its hits count as memory's.
-pub fn best(records: impl Iterator<Item = (usize, Record)>, sizes: &CacheSizes) -> Vec<Hits> {
-    let accesses = accesses(records, sizes);
-    let next = next_reads(&accesses);
+/// What such a cache does with a trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Best {
+    /// Reads of the tail that it serves, by steps like those of [`super::caches::replay`]; its hits
+    /// count as memory's.
+    pub by_step: Vec<Hits>,
+    /// Blocks that it writes to the SSD if it keeps in memory what is overwritten soonest, and
+    /// nothing else.
+    pub flash_written: u64,
+}
+
+/// What a cache of these sizes could do at best.
+pub(super) fn best(accesses: &[Access], sizes: &CacheSizes) -> Best {
+    let written = accesses.iter().filter(|access| matches!(access, Access::Write(..))).count();
+    let deaths = most_deaths(accesses, sizes.memory_bytes / BLOCK);
+    Best { by_step: most_hits(accesses, sizes), flash_written: written as u64 - deaths }
+}
+
+fn most_hits(accesses: &[Access], sizes: &CacheSizes) -> Vec<Hits> {
+    let next = next_uses(accesses, |access| match access {
+        Access::Read(key) => Some(key),
+        Access::Write(..) => None,
+    });
     let capacity = (sizes.memory_bytes + sizes.flash_bytes) / BLOCK;
     let mut kept = Kept::default();
-    let (mut by_step, mut hits, mut writes) = (Vec::new(), Hits::default(), 0);
+    let mut steps = Steps::new(sizes);
     for (access, next) in accesses.iter().zip(next) {
-        let was_kept = kept.take(access.key);
-        if access.is_read {
-            hits.memory += u64::from(was_kept);
-            hits.misses += u64::from(!was_kept);
-        } else {
-            writes += 1;
-        }
+        let key = access.key();
+        let was_kept = kept.take(key);
         if next != NEVER {
-            kept.put(access.key, next, capacity);
+            kept.put(key, next, capacity);
         }
-        if !access.is_read && writes * BLOCK / sizes.step_bytes > by_step.len() as u64 {
-            by_step.push(std::mem::take(&mut hits));
-        }
-    }
-    by_step
-}
-
-/// The accesses to the tail until its drive is full.
-fn accesses(records: impl Iterator<Item = (usize, Record)>, sizes: &CacheSizes) -> Vec<Access> {
-    let most = sizes.step_bytes * u64::from(sizes.steps) / BLOCK;
-    let mut map = BTreeMap::new();
-    let mut accesses = Vec::new();
-    let mut head = 0_u32;
-    for (trace, record) in records {
-        for block in record.offset / BLOCK..(record.offset + record.length).div_ceil(BLOCK) {
-            let place = (trace, record.source.0, block);
-            match record.kind {
-                Kind::Read => {
-                    let key = map.get(&place).copied();
-                    accesses.extend(key.map(|key| Access { key, is_read: true }));
-                }
-                Kind::Write | Kind::WriteZeroes => {
-                    map.insert(place, head);
-                    accesses.push(Access { key: head, is_read: false });
-                    head += 1;
-                }
-                Kind::Flush | Kind::Trim | Kind::Cache => {}
-            }
-        }
-        if u64::from(head) >= most {
-            break;
+        match access {
+            Access::Read(_) => steps.read(if was_kept { Found::Memory } else { Found::Nowhere }),
+            Access::Write(..) => steps.write(),
         }
     }
-    accesses
+    steps.finished()
 }
 
-/// When each access's block is read next, as an index.
-fn next_reads(accesses: &[Access]) -> Vec<u32> {
-    let keys = accesses.iter().map(|access| access.key + 1).max().unwrap_or(0);
+fn most_deaths(accesses: &[Access], capacity: u64) -> u64 {
+    let ends = next_uses(accesses, |access| match access {
+        Access::Write(_, before) => before,
+        Access::Read(_) => None,
+    });
+    let mut kept = Kept::default();
+    let mut deaths = 0;
+    for (access, end) in accesses.iter().zip(ends) {
+        let Access::Write(key, before) = *access else { continue };
+        deaths += u64::from(before.is_some_and(|before| kept.take(before)));
+        if end != NEVER {
+            kept.put(key, end, capacity);
+        }
+    }
+    deaths
+}
+
+/// The index of the next access at which each access's block is used, if `used` tells which block
+/// that is at any.
+fn next_uses(accesses: &[Access], used: impl Fn(Access) -> Option<u32>) -> Vec<u32> {
+    let keys = accesses.iter().map(|access| access.key() + 1).max().unwrap_or(0);
     let mut later = vec![NEVER; keys as usize];
     let mut next = vec![NEVER; accesses.len()];
-    for (index, access) in accesses.iter().enumerate().rev() {
-        next[index] = later[access.key as usize];
-        if access.is_read {
-            later[access.key as usize] = u32::try_from(index).expect("a drive bounds accesses");
+    for (index, &access) in accesses.iter().enumerate().rev() {
+        next[index] = later[access.key() as usize];
+        if let Some(key) = used(access) {
+            later[key as usize] = u32::try_from(index).expect("a drive bounds accesses");
         }
     }
     next
 }
 
-/// The blocks in the cache, by when they are read next.
+impl Access {
+    fn key(self) -> u32 {
+        match self {
+            Self::Read(key) | Self::Write(key, _) => key,
+        }
+    }
+}
+
+/// Hits, step by step.
+pub(super) struct Steps {
+    step_blocks: u64,
+    written: u64,
+    hits: Hits,
+    by_step: Vec<Hits>,
+}
+
+impl Steps {
+    pub(super) fn new(sizes: &CacheSizes) -> Self {
+        let step_blocks = sizes.step_bytes / BLOCK;
+        Self { step_blocks, written: 0, hits: Hits::default(), by_step: Vec::new() }
+    }
+
+    pub(super) fn read(&mut self, found: Found) {
+        match found {
+            Found::Memory => self.hits.memory += 1,
+            Found::Flash => self.hits.flash += 1,
+            Found::Nowhere => self.hits.misses += 1,
+        }
+    }
+
+    pub(super) fn write(&mut self) {
+        self.written += 1;
+        if self.written.is_multiple_of(self.step_blocks) {
+            self.by_step.push(std::mem::take(&mut self.hits));
+        }
+    }
+
+    /// Those of whole steps.
+    pub(super) fn finished(self) -> Vec<Hits> {
+        self.by_step
+    }
+}
+
+/// The blocks in the cache, by when they are used next.
 #[derive(Debug, Default)]
 struct Kept {
     by_next: BTreeSet<(u32, u32)>,
@@ -125,28 +175,26 @@ impl Kept {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_core::time::Nanos;
-    use evenkeel_trace::SourceId;
-
     use super::*;
+
+    const ONE_BLOCK: CacheSizes =
+        CacheSizes { memory_bytes: BLOCK, flash_bytes: 0, step_bytes: 3 * BLOCK, steps: 1 };
 
     #[test]
     fn the_example_has_two_hits_of_three() {
-        let record = |kind, block: u64| Record {
-            at: Nanos::ZERO,
-            source: SourceId(0),
-            kind,
-            offset: block * BLOCK,
-            length: BLOCK,
-            response: None,
-        };
-        let (write, read) = (Kind::Write, Kind::Read);
-        let records =
-            [(write, 1), (write, 2), (read, 2), (read, 1), (read, 1), (write, 3), (write, 4)];
-        let records = records.map(|(kind, block)| (0, record(kind, block)));
-        let sizes =
-            CacheSizes { memory_bytes: BLOCK, flash_bytes: 0, step_bytes: 3 * BLOCK, steps: 1 };
-        let hits = best(records.into_iter(), &sizes);
-        assert_eq!(hits, [Hits { memory: 2, flash: 0, misses: 1 }]);
+        use Access::{Read, Write};
+        let accesses = [Write(0, None), Write(1, None), Read(1), Read(0), Read(0), Write(2, None)];
+        let best = best(&accesses, &ONE_BLOCK);
+        assert_eq!(best.by_step, [Hits { memory: 2, flash: 0, misses: 1 }]);
+    }
+
+    #[test]
+    fn with_room_for_one_the_blocks_that_are_overwritten_soonest_die_in_memory() {
+        // Blocks a, b, b, c, c, a, a.
+        let before = [None, None, Some(1), None, Some(3), Some(0), Some(5)];
+        let accesses: Vec<Access> =
+            (0..).zip(before).map(|(key, before)| Access::Write(key, before)).collect();
+        // b and c die at once, and a the second time: the first one would take their room.
+        assert_eq!(best(&accesses, &ONE_BLOCK).flash_written, 7 - 3);
     }
 }

@@ -82,6 +82,7 @@ impl ContentionRun {
             segment_bytes: self.drive_bytes / 256,
             epoch_percent: self.epoch_percent(),
             tuning: Tuning { commit_depth: COMMIT_DEPTH, ..Tuning::default() },
+            flash_bytes: 0,
             seed: self.seed,
         });
         let old_bytes = (rig.volume_bytes / 2).next_multiple_of(1 << 20);

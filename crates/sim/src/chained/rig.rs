@@ -10,6 +10,8 @@ use evenkeel_store::{
     Uuid, VolumeId, create, possible_bytes,
 };
 
+use crate::device::simple::Constant;
+use crate::device::spec::ConstantSpec;
 use crate::device::spindle::{Spindle, SpindleSpec};
 use crate::disk::{StripedDrive, TimedDrive};
 use crate::executor::{Clock, Executor, Order};
@@ -62,6 +64,8 @@ pub struct RigOptions {
     pub epoch_percent: u32,
     /// How the store works; its epoch is set from the percentage above.
     pub tuning: Tuning,
+    /// Bytes of an SSD that the store caches on; zero for none.
+    pub flash_bytes: u64,
     /// Draws what is random.
     pub seed: u64,
 }
@@ -147,10 +151,16 @@ impl Rig {
         let epoch_segments = u32::try_from(slots).expect("slots are few").max(1);
         let tuning = Tuning { epoch_segments, ..options.tuning };
         let nonce = Nonce(options.seed);
+        let flash = (options.flash_bytes > 0).then(|| flash_drive(&clock, options.flash_bytes));
         let store = executor.block_on(async move {
             create(&members, &create_options).await.expect("a store can be made of them");
             let options = OpenOptions { tuning, ..OpenOptions::new(nonce) };
-            Store::open(members, options).await.expect("it was made just now")
+            let mut store = Store::open(members, options).await.expect("it was made just now");
+            if let Some(drive) = flash {
+                store.format_cache_drive(&drive).await.expect("it has room for regions");
+                store.add_cache_drive(drive).await.expect("it was formatted just now");
+            }
+            store
         });
         let store = Rc::new(store.expect("drives answer in bounded time"));
         let running = Rc::clone(&store);
@@ -292,8 +302,15 @@ impl Drop for Busy {
     }
 }
 
+/// An SSD that answers after 0.1 ms and reads or writes 480 MB/s, four requests at once.
+fn flash_drive(clock: &Clock, size_bytes: u64) -> StripedDrive {
+    let fixed = Span::from_micros(100);
+    let spec = ConstantSpec { size_bytes, fixed, rate_bytes: 120_000_000, servers: 4 };
+    StripedDrive::single(TimedDrive::new(clock, Box::new(Constant::new(spec))))
+}
+
 /// Bytes that a drive keeps as one word per block.
-fn repeated(number: u64, length: u64) -> Buffer {
+pub(super) fn repeated(number: u64, length: u64) -> Buffer {
     let mut bytes = BufferMut::zeroed(usize::try_from(length).expect("a write fits memory"));
     let word = (number % CONTENTS + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
     bytes.chunks_exact_mut(8).for_each(|to| to.copy_from_slice(&word));

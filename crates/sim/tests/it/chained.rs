@@ -51,3 +51,24 @@ fn readers_do_not_slow_the_tail_of_a_chain_and_do_slow_a_striped_log() {
     assert!(beside.read > striped.read);
     assert_eq!(beside, contention(chain, 8), "a run comes out the same every time");
 }
+
+#[test]
+fn readers_of_a_mirrored_pair_get_both_drives() {
+    let read = |layout, drives| {
+        let run = ContentionRun {
+            layout,
+            drives,
+            readers: 8,
+            read_bytes: 16 << 10,
+            window_bytes: 0,
+            body_hits_milli: 0,
+            tail_hits_milli: 0,
+            drive_bytes: 1 << 30,
+            measure: Span::from_secs(2),
+            seed: 1,
+        };
+        run.run().read
+    };
+    let [one, two] = [read(Layout::Striped, 1), read(Layout::Pairs, 2)];
+    assert!(two > 1.6 * one, "{two} of {one} bytes per second");
+}

@@ -334,6 +334,16 @@ impl Hits {
         self.memory + self.flash + self.misses
     }
 
+    /// Those since an earlier account of the same cache.
+    #[must_use]
+    pub fn since(&self, earlier: Self) -> Self {
+        Self {
+            memory: self.memory - earlier.memory,
+            flash: self.flash - earlier.flash,
+            misses: self.misses - earlier.misses,
+        }
+    }
+
     /// Reads that reached no drive, by all; `None` without a read.
     pub fn ratio(&self) -> Option<f64> {
         let reads = self.reads();

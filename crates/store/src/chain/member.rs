@@ -22,6 +22,8 @@ pub(crate) struct Member<D> {
     /// `None` if the drive is missing.
     drive: Option<D>,
     pub(crate) traffic: Traffic,
+    /// Reads and writes that it has not answered.
+    under_way: Cell<usize>,
     writes_done: Cell<u64>,
     /// How many of `writes_done` are durable.
     writes_flushed: Cell<u64>,
@@ -37,6 +39,7 @@ impl<D: Drive> Member<D> {
             failure: Cell::new(None),
             drive,
             traffic: Traffic::default(),
+            under_way: Cell::new(0),
             writes_done: Cell::new(0),
             writes_flushed: Cell::new(0),
             flushing: Lock::default(),
@@ -59,9 +62,17 @@ impl<D: Drive> Member<D> {
     pub(crate) async fn read(&self, offset: u64, length: usize) -> Result<Buffer, DriveError> {
         self.traffic.note_read(length);
         match &self.drive {
-            Some(drive) => drive.read(offset, length).await,
+            Some(drive) => {
+                let _busy = Busy::new(&self.under_way);
+                drive.read(offset, length).await
+            }
             None => Err(DriveError::Gone),
         }
+    }
+
+    /// Reads and writes that it has not answered.
+    pub(crate) fn under_way(&self) -> usize {
+        self.under_way.get()
     }
 
     /// Blocks of a slot.
@@ -77,7 +88,9 @@ impl<D: Drive> Member<D> {
     pub(crate) async fn write(&self, offset: u64, data: Vec<Buffer>) -> Result<(), DriveError> {
         let Some(drive) = &self.drive else { return Err(DriveError::Gone) };
         self.traffic.note_write(data.iter().map(|buffer| buffer.len()).sum());
+        let busy = Busy::new(&self.under_way);
         let outcome = drive.write(offset, data, Durability::Volatile).await;
+        drop(busy);
         // A failed write may still have changed something; it counts for the next flush as well.
         self.writes_done.set(self.writes_done.get() + 1);
         self.note(outcome)
@@ -128,5 +141,21 @@ impl<D: Drive> Member<D> {
             let length = u64::from(self.layout.segment_blocks) * BLOCK_BYTES_U64;
             let _ = drive.discard(self.layout.block_offset_bytes(slot.slot, 0), length).await;
         }
+    }
+}
+
+/// A request under way, until dropped: somebody may lose interest before it is answered.
+struct Busy<'a>(&'a Cell<usize>);
+
+impl<'a> Busy<'a> {
+    fn new(under_way: &'a Cell<usize>) -> Self {
+        under_way.set(under_way.get() + 1);
+        Self(under_way)
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
     }
 }

@@ -27,7 +27,7 @@ impl Places {
     /// The places of a source of a profile that was checked.
     pub(super) fn new(profile: &Profile, source: usize, prng: &mut Prng) -> Self {
         let places = profile.places;
-        let ranks = Zipf::new(profile.objects_of(source), places.skew);
+        let ranks = Zipf::grouped(profile.objects_of(source), places.skew, places.ranks_each);
         let [low, high] = [prng.next_u64().to_le_bytes(), prng.next_u64().to_le_bytes()];
         let key = Key::new(std::array::from_fn(|i| if i < 8 { low[i] } else { high[i - 8] }));
         let slots = Permutation::new(key, places.device_bytes / places.object_bytes);

@@ -55,6 +55,8 @@ pub struct PlaceProfile {
     pub object_bytes: u64,
     /// The Zipf exponent of the objects' popularity, 0 (all alike) to 3.
     pub skew: f64,
+    /// Ranks of Zipf's law that each object stands for, at least one: see [`Profile::divided`].
+    pub ranks_each: u64,
     /// The part of the requests that continue where the same source's last one ended, as its kind.
     pub sequential_share: f64,
 }
@@ -80,12 +82,16 @@ impl Default for Profile {
                 objects: 1 << 18,
                 object_bytes: 4096,
                 skew: 0.0,
+                ranks_each: 1,
                 sequential_share: 0.0,
             },
             targets: Vec::new(),
         }
     }
 }
+
+/// The most ranks that an object may stand for, so that ranks stay far below 2^64.
+const RANKS_EACH_MAX: u64 = 1 << 20;
 
 /// A figure of a profile that no workload can have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,6 +114,20 @@ impl fmt::Display for ProfileError {
 impl std::error::Error for ProfileError {}
 
 impl Profile {
+    /// The same workload on so many times fewer objects and bytes of device. An object has the
+    /// popularity of so many objects together, so that the same part of the requests goes to the
+    /// same part of the objects: what a cache of a part of the device hits stays the same. With
+    /// Zipf's law over fewer objects instead, the most popular part would get less.
+    #[must_use]
+    pub fn divided(&self, divisor: u64) -> Self {
+        let mut profile = self.clone();
+        let places = &mut profile.places;
+        places.objects = (places.objects / divisor).max(1);
+        places.ranks_each *= divisor;
+        places.device_bytes = (places.device_bytes / divisor).next_multiple_of(places.object_bytes);
+        profile
+    }
+
     /// Whether a generator can draw from it.
     ///
     /// # Errors
@@ -200,6 +220,11 @@ impl Profile {
                 "at least 1, and those of each source must fit its device",
             ),
             rule((0.0..=3.0).contains(&places.skew), "the skew", "from 0 to 3"),
+            rule(
+                (1..=RANKS_EACH_MAX).contains(&places.ranks_each),
+                "the ranks of an object",
+                "from 1 to 1048576",
+            ),
             rule(
                 (0.0..1.0).contains(&places.sequential_share),
                 "the sequential share",

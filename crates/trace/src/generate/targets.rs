@@ -26,6 +26,8 @@ pub enum Figure {
     SequentialShare,
     /// From the first byte used to the last, over all sources.
     SpanBytes,
+    /// Different blocks of 4 KiB that are read or written.
+    FootprintBlocks,
     /// Hits of an LRU cache of so many blocks of 4 KiB, by accesses.
     LruHitShare(u64),
 }
@@ -43,6 +45,7 @@ impl Figure {
             Self::Dispersion(window) => format!("dispersion of counts in {window}"),
             Self::SequentialShare => "sequential share".to_owned(),
             Self::SpanBytes => "address span, bytes".to_owned(),
+            Self::FootprintBlocks => "different blocks of 4 KiB".to_owned(),
             Self::LruHitShare(blocks) => format!("LRU hits, cache of {} MiB", blocks / 256),
         }
     }
@@ -67,6 +70,7 @@ impl Figure {
             }
             Self::SequentialShare => total.sequential_share,
             Self::SpanBytes => Some(total.span_bytes as f64),
+            Self::FootprintBlocks => Some(total.footprint_blocks.count as f64),
             Self::LruHitShare(blocks) => {
                 (total.reuse.accesses > 0).then(|| 1.0 - total.reuse.at(blocks))
             }

@@ -26,8 +26,9 @@ pub(super) struct Zipf {
 }
 
 impl Zipf {
-    /// `objects` (at least 1) under the exponent `skew`; 0 makes all equally likely.
-    pub(super) fn new(objects: u64, skew: f64) -> Self {
+    /// `objects` (at least 1) under the exponent `skew`; 0 makes all equally likely. Each has the
+    /// chance of so many ranks in a row.
+    pub(super) fn grouped(objects: u64, skew: f64, ranks_each: u64) -> Self {
         let mut starts = vec![0];
         let mut next = 0u64;
         while next < objects {
@@ -35,7 +36,8 @@ impl Zipf {
             next = next.saturating_add(width).min(objects);
             starts.push(next);
         }
-        let weights = starts.windows(2).map(|ends| weight(ends[0], ends[1], skew));
+        let rank = |object: u64| object.saturating_mul(ranks_each);
+        let weights = starts.windows(2).map(|ends| weight(rank(ends[0]), rank(ends[1]), skew));
         Self { buckets: Choice::new(weights.collect::<Vec<_>>()), starts }
     }
 
@@ -70,7 +72,7 @@ mod tests {
     #[test]
     fn draws_follow_the_law() {
         for skew in [0.0, 0.5, 1.0, 1.3] {
-            let zipf = Zipf::new(1_000, skew);
+            let zipf = Zipf::grouped(1_000, skew, 1);
             let mut prng = Prng::new(4);
             let mut counts = vec![0u32; 1_000];
             for _ in 0..200_000 {
@@ -88,10 +90,24 @@ mod tests {
     }
 
     #[test]
+    fn objects_of_many_ranks_have_the_same_part_of_the_draws() {
+        let popular = |zipf: &Zipf, part: u64| {
+            let mut prng = Prng::new(4);
+            (0..100_000).filter(|_| zipf.draw(&mut prng) < part).count() as f64 / 100_000.0
+        };
+        let whole = Zipf::grouped(1 << 20, 0.9, 1);
+        let divided = Zipf::grouped(1 << 12, 0.9, 1 << 8);
+        for part in [1 << 4, 1 << 8, 1 << 11] {
+            let [many, few] = [popular(&whole, part << 8), popular(&divided, part)];
+            assert!((many - few).abs() < 0.01, "{part}: {many} {few}");
+        }
+    }
+
+    #[test]
     fn the_edges_are_in_range() {
         let mut prng = Prng::new(4);
-        assert_eq!(Zipf::new(1, 1.0).draw(&mut prng), 0);
-        let vast = Zipf::new(1 << 50, 0.3);
+        assert_eq!(Zipf::grouped(1, 1.0, 1).draw(&mut prng), 0);
+        let vast = Zipf::grouped(1 << 50, 0.3, 1);
         assert!((0..1_000).all(|_| vast.draw(&mut prng) < 1 << 50));
     }
 }

@@ -4,6 +4,7 @@ use evenkeel_core::share::{Client, Demand, Problem};
 use serde::Deserialize;
 
 use super::linux::Totals;
+use crate::reproduce::data_file;
 
 /// All of them.
 #[derive(Clone, Debug, Deserialize)]
@@ -111,7 +112,7 @@ impl TryFrom<Written> for Exact {
 impl Reference {
     /// The figures of the data file.
     pub(super) fn load() -> Self {
-        toml::from_str(include_str!("reference.toml")).expect("the data file is part of the build")
+        data_file(include_str!("reference.toml"))
     }
 }
 

@@ -148,16 +148,11 @@ fn promises_claim(
 }
 
 fn shown_claim(slide: &str, outcome: &Outcome) -> Claim {
+    let what = format!("slide {slide}, {}, simulated", Order::PerDevice.name());
     Claim {
-        id: format!("simulated-{slide}-per-device"),
-        what: format!("slide {slide}, {}, simulated", Order::PerDevice.name()),
-        paper: String::new(),
         measured: measured(outcome),
         value: outcome.busy[1],
-        tolerance: String::new(),
-        attainable: None,
-        verdict: Verdict::Shown,
-        why: None,
+        ..Claim::shown(format!("simulated-{slide}-per-device"), what)
     }
 }
 

@@ -95,15 +95,5 @@ fn placed(members: &[Member], map: &GroupMap, seed: u64) -> Vec<u32> {
 
 fn claim(row: &ChangeRow, what: &str, value: f64, measured: String) -> Claim {
     let id = format!("change {} {what}", row.name).replace(' ', "-");
-    Claim {
-        id,
-        what: format!("{}: {what}", row.name),
-        paper: String::new(),
-        measured,
-        value,
-        tolerance: String::new(),
-        attainable: None,
-        verdict: Verdict::Shown,
-        why: None,
-    }
+    Claim { measured, value, ..Claim::shown(id, format!("{}: {what}", row.name)) }
 }

@@ -4,6 +4,8 @@ use evenkeel_core::place::cluster::{GroupMap, GroupOptions, Member};
 use evenkeel_sim::fill::cluster;
 use serde::Deserialize;
 
+use crate::reproduce::data_file;
+
 /// All of them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -62,7 +64,7 @@ pub(super) struct ChangeRow {
 impl Reference {
     /// The figures of the data file.
     pub(super) fn load() -> Self {
-        toml::from_str(include_str!("reference.toml")).expect("the data file is part of the build")
+        data_file(include_str!("reference.toml"))
     }
 }
 

@@ -84,17 +84,8 @@ fn shown(row: &ClusterRow, what: &str, value: f64, paper: String) -> Claim {
     let id = format!("space-{}-{what}", row.name).to_lowercase();
     let is_word = |c: char| c.is_ascii_alphanumeric();
     let words: Vec<&str> = id.split(|c| !is_word(c)).filter(|word| !word.is_empty()).collect();
-    Claim {
-        id: words.join("-"),
-        what: format!("{}: {what}", row.name),
-        paper,
-        measured: percent(value),
-        value,
-        tolerance: String::new(),
-        attainable: None,
-        verdict: Verdict::Shown,
-        why: None,
-    }
+    let shown = Claim::shown(words.join("-"), format!("{}: {what}", row.name));
+    Claim { paper, measured: percent(value), value, ..shown }
 }
 
 fn at_least(row: &ClusterRow, what: &str, value: f64, least: f64) -> Claim {

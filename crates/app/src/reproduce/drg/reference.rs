@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use crate::reproduce::data_file;
+
 /// All of them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -32,7 +34,7 @@ pub(super) struct LevelFigures {
 impl Reference {
     /// The figures of the data file.
     pub(super) fn load() -> Self {
-        toml::from_str(include_str!("reference.toml")).expect("the data file is part of the build")
+        data_file(include_str!("reference.toml"))
     }
 }
 

@@ -4,9 +4,9 @@ use evenkeel_sim::chained::cleaning::{CleaningOutcome, CleaningRun, Scale};
 use evenkeel_sim::chained::rig::Layout;
 use evenkeel_store::Cleaning;
 
-use super::Findings;
 use super::reference::{CleaningRow, Reference, Regime};
 use super::runs;
+use super::{Findings, mega};
 use crate::plot::{Axis, Bars, Body, Chart, Figure};
 use crate::reproduce::Options;
 use crate::reproduce::claim::{Claim, Verdict};
@@ -83,17 +83,8 @@ impl Row {
 
     fn claim(&self, id: &str, what: &str) -> Claim {
         let CleaningRow { window_kib, quantum_kib, .. } = self.setting;
-        Claim {
-            id: format!("cleaning-{window_kib}-{quantum_kib}-{id}"),
-            what: format!("{}: {what}", self.name()),
-            paper: String::new(),
-            measured: String::new(),
-            value: 0.0,
-            tolerance: String::new(),
-            attainable: None,
-            verdict: Verdict::Shown,
-            why: None,
-        }
+        let id = format!("cleaning-{window_kib}-{quantum_kib}-{id}");
+        Claim::shown(id, format!("{}: {what}", self.name()))
     }
 
     /// What cleaning does to the striped log.
@@ -175,10 +166,6 @@ impl Row {
 const FADES: &str = "two drives that move megabytes at each place hardly seek: the chain's gain is \
                      a property of small windows (at 120 MB/s a seek and half a turn are worth 0.8 \
                      MB)";
-
-fn mega(bytes: f64) -> f64 {
-    bytes / 1e6
-}
 
 fn figure(rows: &[Row]) -> Figure {
     let bars = |name: &str, of: &dyn Fn(&Row) -> f64| Bars {

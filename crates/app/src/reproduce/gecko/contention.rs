@@ -5,9 +5,9 @@ use evenkeel_core::time::Span;
 use evenkeel_sim::chained::contention::{ContentionOutcome, ContentionRun};
 use evenkeel_sim::chained::rig::Layout;
 
-use super::Findings;
 use super::reference::Reference;
 use super::runs;
+use super::{Findings, mega};
 use crate::plot::{Axis, Bars, Body, Chart, Figure, Line};
 use crate::reproduce::Options;
 use crate::reproduce::claim::{Claim, Verdict};
@@ -65,7 +65,7 @@ fn beside(readers: u32, both: [&ContentionOutcome; 2], reference: &Reference) ->
         why: (!must && chain <= striped).then(|| {
             "one drive cannot write what four write together while few disturb them".to_owned()
         }),
-        ..claim(
+        ..Claim::shown(
             format!("readers-{readers}-writes"),
             format!("{readers} readers: writes of the chain beside log+RAID 0"),
         )
@@ -79,7 +79,7 @@ fn beside(readers: u32, both: [&ContentionOutcome; 2], reference: &Reference) ->
         value: chain / striped,
         tolerance: "more".to_owned(),
         verdict: Verdict::of(chain > striped),
-        ..claim(
+        ..Claim::shown(
             format!("readers-{readers}-reads"),
             format!("{readers} readers: what they read, beside log+RAID 0"),
         )
@@ -96,7 +96,7 @@ fn kept(first: &ContentionOutcome, last: &ContentionOutcome, at_least: f64, read
         value: beside / alone,
         tolerance: format!("at least {:.0} %", 100.0 * at_least),
         verdict: Verdict::of(beside >= at_least * alone),
-        ..claim(
+        ..Claim::shown(
             "readers-kept".to_owned(),
             format!("the chain's writes with {readers} readers beside none"),
         )
@@ -150,7 +150,7 @@ fn above(rows: &[(String, &ContentionOutcome)]) -> Vec<Claim> {
             mega(outcome.written.application),
             outcome.miss_ms(50),
         );
-        let shown = claim(
+        let shown = Claim::shown(
             format!("length-{}", name.replace([' ', '+'], "-")),
             format!("{name}: reads + writes"),
         );
@@ -167,7 +167,8 @@ fn above(rows: &[(String, &ContentionOutcome)]) -> Vec<Claim> {
     claims.collect()
 }
 
-fn name(layout: Layout) -> String {
+/// What a layout is called.
+pub(super) fn name(layout: Layout) -> String {
     match layout {
         Layout::Striped => "log+RAID 0".to_owned(),
         Layout::StripedMirrors => "log+RAID 10".to_owned(),
@@ -175,24 +176,6 @@ fn name(layout: Layout) -> String {
         Layout::ChainOfMirrors => "chain of mirrors".to_owned(),
         Layout::Pairs => "rotating pairs".to_owned(),
     }
-}
-
-fn claim(id: String, what: String) -> Claim {
-    Claim {
-        id,
-        what,
-        paper: String::new(),
-        measured: String::new(),
-        value: 0.0,
-        tolerance: String::new(),
-        attainable: None,
-        verdict: Verdict::Shown,
-        why: None,
-    }
-}
-
-fn mega(bytes: f64) -> f64 {
-    bytes / 1e6
 }
 
 fn readers_figure(rows: &[(u32, [&ContentionOutcome; 2])]) -> Figure {

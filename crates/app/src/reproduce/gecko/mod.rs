@@ -10,14 +10,15 @@
 mod caches;
 mod cleaning;
 mod contention;
+mod recordings;
 mod reference;
 mod runs;
+mod traces;
 
 use super::Options;
 use super::claim::{self, Claim};
 use crate::exit::Exit;
-use crate::plot::{self, Figure};
-use crate::terminal;
+use crate::plot::Figure;
 use reference::Reference;
 
 /// How to run the experiments.
@@ -39,6 +40,8 @@ enum Part {
     Readers,
     /// Six drives as chains of several lengths, and as mirrors.
     Length,
+    /// Eight traces beside each other on six drives.
+    Traces,
     /// The tail's cache under mixes of traces, and the SSD's lifetime.
     Caches,
 }
@@ -55,21 +58,23 @@ pub(super) fn run(options: &GeckoOptions) -> anyhow::Result<Exit> {
     let GeckoOptions { common: options, only } = options;
     let reference = Reference::load();
     let mut findings = Findings::default();
-    let parts = [Part::Cleaning, Part::Readers, Part::Length, Part::Caches];
+    let parts = [Part::Cleaning, Part::Readers, Part::Length, Part::Traces, Part::Caches];
     for part in parts.into_iter().filter(|part| only.is_none_or(|only| only == *part)) {
         let Findings { claims, figures } = match part {
             Part::Cleaning => cleaning::find(&reference, options),
             Part::Readers => contention::readers(&reference, options),
             Part::Length => contention::lengths(&reference, options),
+            Part::Traces => traces::find(&reference, options)?,
             Part::Caches => caches::find(&reference, options)?,
         };
         findings.claims.extend(claims);
         findings.figures.extend(figures);
     }
-    if let Some(folder) = &options.plot {
-        for file in plot::write(folder, &findings.figures)? {
-            terminal::say(&format!("wrote {}", file.display()));
-        }
-    }
+    options.draw(|| findings.figures)?;
     claim::show("gecko", options, &findings.claims, "PAPER")
+}
+
+/// Bytes in megabytes.
+fn mega(bytes: f64) -> f64 {
+    bytes / 1e6
 }

@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use crate::reproduce::data_file;
+
 /// All of them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -10,6 +12,7 @@ pub(super) struct Reference {
     pub(super) readers: Contention,
     pub(super) length: Length,
     pub(super) mirrors: Mirrors,
+    pub(super) traces: Traces,
     pub(super) caches: Caches,
 }
 
@@ -80,8 +83,24 @@ pub(super) struct Mirrors {
     pub(super) body_hits_milli: u32,
 }
 
+/// Eight traces beside each other.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Traces {
+    pub(super) drives: u32,
+    pub(super) drive_gb: u64,
+    pub(super) filled_gb: u64,
+    pub(super) memory_gb: u64,
+    pub(super) flash_gb: u64,
+    pub(super) under_way: Vec<u32>,
+    pub(super) generated: Vec<String>,
+    pub(super) recordings: Vec<String>,
+    pub(super) at_least: f64,
+    pub(super) paper_times: [f64; 2],
+}
+
 /// The tail's cache.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Caches {
     pub(super) memory_gb: u64,
@@ -90,14 +109,15 @@ pub(super) struct Caches {
     pub(super) steps: u32,
     pub(super) mixes: usize,
     pub(super) tail_hits: f64,
+    pub(super) full_hits: f64,
     pub(super) lifetime_times: [f64; 2],
-    pub(super) little_memory_mb: u64,
+    pub(super) recordings: Vec<String>,
 }
 
 impl Reference {
     /// The figures of the data file.
     pub(super) fn load() -> Self {
-        toml::from_str(include_str!("reference.toml")).expect("the data file is part of the build")
+        data_file(include_str!("reference.toml"))
     }
 }
 

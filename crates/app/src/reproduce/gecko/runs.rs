@@ -3,24 +3,30 @@
 //! A run is a pure function of its job, so that the threads change nothing but the time it takes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::terminal;
 
-/// Runs all jobs, saying how many are done; gives the outcomes in the order of the jobs.
+/// Runs all jobs, showing how many are done; gives the outcomes in the order of the jobs.
 pub(super) fn all<J: Sync, R: Send>(
     what: &str,
     jobs: &[J],
     run: impl Fn(&J) -> R + Sync,
 ) -> Vec<R> {
-    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let next = AtomicUsize::new(0);
+    let bar = bar(what, jobs.len());
     let work = || {
         let mut outcomes = Vec::new();
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(job) = jobs.get(index) else { return outcomes };
             outcomes.push((index, run(job)));
-            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-            terminal::say(&format!("{what}: {done} of {} runs", jobs.len()));
+            bar.inc(1);
+            if bar.is_hidden() {
+                terminal::say(&format!("{what}: {} of {} runs", bar.position(), jobs.len()));
+            }
         }
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -29,8 +35,18 @@ pub(super) fn all<J: Sync, R: Send>(
         let each = workers.into_iter().flat_map(|it| it.join().expect("a run does not panic"));
         each.collect::<Vec<_>>()
     });
+    bar.finish_and_clear();
     outcomes.sort_by_key(|(index, _)| *index);
     outcomes.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
+/// A bar on a terminal; hidden where there is none.
+fn bar(what: &str, count: usize) -> ProgressBar {
+    let template = "{msg}  {bar:30} {pos} of {len} runs  {eta} left";
+    let style = ProgressStyle::with_template(template).expect("the template is part of the build");
+    let bar = ProgressBar::new(count as u64).with_style(style).with_message(what.to_owned());
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
 }
 
 #[cfg(test)]
