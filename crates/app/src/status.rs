@@ -7,6 +7,7 @@
 
 mod allocation;
 mod promise;
+mod store;
 mod volume;
 
 use std::collections::BTreeMap;
@@ -23,6 +24,7 @@ use crate::config::mode_name;
 use crate::version;
 pub use allocation::{Allocation, Given, TierUse};
 pub use promise::Promise;
+pub use store::{Cache, Hits, Store};
 pub use volume::{Moves, Tier, Volume};
 
 /// The whole document.
@@ -254,6 +256,9 @@ pub struct Backend {
     pub replayed_requests: u64,
     /// Requests failed because sending them again was not safe, or patience ran out.
     pub not_replayed_requests: u64,
+    /// How the store is doing, if it is one and open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store: Option<Store>,
 }
 
 /// One export.
@@ -452,6 +457,7 @@ fn backend(backend: &BackendReport) -> Backend {
         reconnects: backend.reconnects,
         replayed_requests: backend.replayed,
         not_replayed_requests: backend.not_replayed,
+        store: backend.store.as_ref().map(Store::from),
     }
 }
 

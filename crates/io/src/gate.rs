@@ -12,7 +12,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Mutex, oneshot, watch};
 
 pub use crate::drive::DriveKind;
-pub use crate::report::{BackendReport, ExportReport, GateReport};
+pub use crate::report::{BackendReport, ExportReport, GateReport, StoreReport};
 pub use crate::store::DriveModels;
 
 use crate::clock::Clock;

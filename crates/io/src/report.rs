@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use evenkeel_core::time::Span;
 use evenkeel_engine::policy::{Address, Mode, Source};
 use evenkeel_engine::report::DomainReport;
+use evenkeel_store::{CacheStatus, Telemetry};
 
 use crate::plan::Plan;
 use crate::record::RecordingReport;
@@ -54,6 +55,19 @@ pub struct BackendReport {
     pub replayed: u64,
     /// Requests failed because replaying them would not have been safe, or patience ran out.
     pub not_replayed: u64,
+    /// How the store is doing, if it is one and open.
+    pub store: Option<StoreReport>,
+}
+
+/// How an open store is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreReport {
+    /// What it costs and how full it is.
+    pub telemetry: Telemetry,
+    /// Segments that have fewer copies than they should.
+    pub thin_segments: usize,
+    /// How its cache is doing, if it has one.
+    pub cache: Option<CacheStatus>,
 }
 
 /// One export as clients see it.

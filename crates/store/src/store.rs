@@ -195,6 +195,21 @@ impl<D: Drive> Store<D> {
         entry.is_some_and(|entry| state.space.is_on_tail(state.space.locate(entry.address).0))
     }
 
+    /// What the store costs and how full it is. Cheaper than [`Self::status`], which walks the map.
+    pub fn telemetry(&self) -> Telemetry {
+        Telemetry::of(&self.chain, &self.state.borrow())
+    }
+
+    /// How the cache is doing, if there is one.
+    pub fn cache_status(&self) -> Option<CacheStatus> {
+        self.cache.as_ref().map(Cache::status)
+    }
+
+    /// See [`Status::thin_segments`].
+    pub fn thin_segments(&self) -> usize {
+        self.state.borrow().space.thin_segments()
+    }
+
     /// How the store is doing.
     pub fn status(&self) -> Status {
         let state = self.state.borrow();
@@ -204,13 +219,13 @@ impl<D: Drive> Store<D> {
             free_segments: state.space.supply_segments(),
             runway_segments: state.space.runway_segments(crate::format::record::Kind::User),
             is_mending: state.space.is_thin() || !state.mending.is_empty(),
-            thin_segments: state.space.thin_segments(),
+            thin_segments: self.thin_segments(),
             free_bytes: state.free_blocks(&self.promises) * BLOCK_BYTES_U64,
             map_bytes: state.map.memory_bytes(),
             halted: state.halted,
             counters: state.counters,
             telemetry: Telemetry::of(&self.chain, &state),
-            cache: self.cache.as_ref().map(Cache::status),
+            cache: self.cache_status(),
         }
     }
 

@@ -193,7 +193,9 @@ fn each_path(policy: &mut Policy, fix: impl Fn(&mut PathBuf)) {
     for backend in &mut policy.backends {
         match &mut backend.source {
             Source::File { path, .. } | Source::Directory { path, .. } => fix(path),
-            Source::Store(store) => store.drives.iter_mut().for_each(&fix),
+            Source::Store(store) => {
+                store.drives.iter_mut().chain(&mut store.cache.drive).for_each(&fix);
+            }
             Source::Memory | Source::Tiered(_) => {}
             Source::Upstream(upstream) => {
                 if let Address::Unix(path) = &mut upstream.address {

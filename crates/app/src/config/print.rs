@@ -8,7 +8,7 @@ use evenkeel_core::time::Span;
 use evenkeel_engine::cost::{CostModel, Line};
 use evenkeel_engine::policy::{
     Backend, Depth, Export, Group, Listener, Match, Memory, Mode, Policy, Scheduling, Sharing,
-    Source, Tenant, Tier, Tiered, Upstream,
+    Source, StoreCache, Tenant, Tier, Tiered, Upstream,
 };
 
 use super::resolve::address_text;
@@ -111,6 +111,7 @@ fn backend(backend: &Backend, policy: &Policy, text: &mut Text) {
             if let Some(model) = &store.emulate {
                 text.key("emulate", quoted(model));
             }
+            cache(&store.cache, text);
         }
         Source::Memory => text.key("memory", "true"),
         Source::Tiered(volume) => {
@@ -123,6 +124,20 @@ fn backend(backend: &Backend, policy: &Policy, text: &mut Text) {
         discipline(&backend.scheduling, text);
     }
     scheduling(&backend.scheduling, text);
+}
+
+fn cache(cache: &StoreCache, text: &mut Text) {
+    text.key("cache.memory", size(cache.memory_bytes));
+    if let Some(drive) = &cache.drive {
+        text.key("cache.drive", path(drive));
+    }
+    let wear = [
+        ("cache.endurance", cache.endurance_bytes),
+        ("cache.daily_writes", cache.daily_writes_bytes),
+    ];
+    for (key, bytes) in wear.into_iter().filter(|&(_, bytes)| bytes > 0) {
+        text.key(key, size(bytes));
+    }
 }
 
 fn volume(volume: &Tiered, text: &mut Text) {

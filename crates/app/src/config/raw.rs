@@ -53,6 +53,7 @@ pub(super) struct RawBackend {
     pub(super) store: Written<Vec<Spanned<PathBuf>>>,
     pub(super) degraded: Written<bool>,
     pub(super) emulate: Written<String>,
+    pub(super) cache: Written<RawCache>,
     pub(super) memory: Written<bool>,
     pub(super) tiers: Written<Vec<Spanned<Tier>>>,
     pub(super) extent: Written<u64>,
@@ -69,6 +70,14 @@ pub(super) struct RawBackend {
     pub(super) unit: Written<u64>,
     pub(super) cost: Written<RawCost>,
     pub(super) capacity: Written<u64>,
+}
+
+#[derive(Default)]
+pub(super) struct RawCache {
+    pub(super) memory: Written<u64>,
+    pub(super) drive: Written<PathBuf>,
+    pub(super) endurance: Written<u64>,
+    pub(super) daily_writes: Written<u64>,
 }
 
 pub(super) struct RawUpstreamTls {
@@ -195,6 +204,7 @@ impl RawBackend {
             store: fields.optional("store", values::paths, out),
             degraded: fields.optional("degraded", values::truth, out),
             emulate: fields.optional("emulate", values::drive_model, out),
+            cache: fields.optional("cache", RawCache::read, out),
             memory: fields.optional("memory", values::truth, out),
             tiers: fields.optional("tiers", volume::tiers, out),
             extent: fields.optional("extent", values::size, out),
@@ -216,6 +226,20 @@ impl RawBackend {
         let named = name.is_some();
         let read = backend(name.unwrap_or_else(|| Spanned::new(0..0, String::new())));
         named.then_some(read)
+    }
+}
+
+impl RawCache {
+    fn read(value: &Value<'_>, out: &mut Diagnostics) -> Option<Self> {
+        let mut fields = Fields::of("`cache` of a store", value, out)?;
+        let cache = Self {
+            memory: fields.optional("memory", values::size, out),
+            drive: fields.optional("drive", values::path, out),
+            endurance: fields.optional("endurance", values::size, out),
+            daily_writes: fields.optional("daily_writes", values::size, out),
+        };
+        fields.finish(out);
+        Some(cache)
     }
 }
 

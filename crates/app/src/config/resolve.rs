@@ -8,15 +8,15 @@ use evenkeel_core::time::Span;
 use evenkeel_engine::cost::CostModel;
 use evenkeel_engine::policy::{
     Address, Backend, Export, Group, Listener, ListenerTls, Memory, Mode, Policy, Scheduling,
-    Sharing, Source, Store, Tenant, Upstream, UpstreamTls,
+    Sharing, Source, Store, StoreCache, Tenant, Upstream, UpstreamTls,
 };
 use toml::Spanned;
 
 use super::diagnostic::Diagnostics;
 use super::places::{Part, Places};
 use super::raw::{
-    RawBackend, RawCost, RawExport, RawGroup, RawListener, RawListenerTls, RawMemory, RawPolicy,
-    RawSharing, RawTenant, RawUpstreamTls, Written,
+    RawBackend, RawCache, RawCost, RawExport, RawGroup, RawListener, RawListenerTls, RawMemory,
+    RawPolicy, RawSharing, RawTenant, RawUpstreamTls, Written,
 };
 use super::volume;
 use crate::units::Amount;
@@ -132,6 +132,7 @@ fn backend(
         ("source", source),
         ("source.tiers", at(raw.tiers.as_ref())),
         ("source.drives", at(raw.store.as_ref())),
+        ("source.cache", at(raw.cache.as_ref())),
         ("source.extent_bytes", at(raw.extent.as_ref())),
         ("source.moves", at(raw.moves.as_ref())),
         ("source.tls", at(raw.tls.as_ref())),
@@ -206,7 +207,8 @@ fn source(
         let drives = drives.into_inner().into_iter().map(Spanned::into_inner).collect();
         let (direct, degraded) = (or(raw.direct, true), or(raw.degraded, false));
         let emulate = raw.emulate.take().map(Spanned::into_inner);
-        return Some(Source::Store(Store { drives, direct, degraded, emulate }));
+        let cache = store_cache(raw.cache);
+        return Some(Source::Store(Store { drives, direct, degraded, emulate, cache }));
     }
     let direct = raw.direct.take().is_some_and(Spanned::into_inner);
     if let Some(path) = raw.file.take() {
@@ -224,6 +226,17 @@ fn source(
     upstream(raw, out).map(Source::Upstream)
 }
 
+fn store_cache(raw: Option<Spanned<RawCache>>) -> StoreCache {
+    let (raw, default) =
+        (raw.map_or_else(RawCache::default, Spanned::into_inner), StoreCache::default());
+    StoreCache {
+        memory_bytes: or(raw.memory, default.memory_bytes),
+        drive: raw.drive.map(Spanned::into_inner),
+        endurance_bytes: or(raw.endurance, default.endurance_bytes),
+        daily_writes_bytes: or(raw.daily_writes, default.daily_writes_bytes),
+    }
+}
+
 /// Refuses keys that mean nothing for the kind of source.
 fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
     let local = [("direct", at(raw.direct.as_ref()))];
@@ -235,7 +248,11 @@ fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
         ("tls", at(raw.tls.as_ref())),
     ];
     let tiered = [("extent", at(raw.extent.as_ref())), ("moves", at(raw.moves.as_ref()))];
-    let of_store = [("degraded", at(raw.degraded.as_ref())), ("emulate", at(raw.emulate.as_ref()))];
+    let of_store = [
+        ("degraded", at(raw.degraded.as_ref())),
+        ("emulate", at(raw.emulate.as_ref())),
+        ("cache", at(raw.cache.as_ref())),
+    ];
     let on_disk = raw.file.is_some() || raw.directory.is_some() || raw.store.is_some();
     let kinds = [
         (on_disk, "a `file`, `directory` or `store`", &local[..]),

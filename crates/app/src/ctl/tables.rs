@@ -1,5 +1,7 @@
 //! The status of a gate as tables for people.
 
+mod stores;
+
 use evenkeel_core::time::Span;
 
 use super::seconds;
@@ -39,6 +41,7 @@ pub(super) fn of(status: &Status) -> String {
     }
     text.push('\n');
     text += &backend_table(status);
+    text += &stores::table(&status.backends);
     text
 }
 

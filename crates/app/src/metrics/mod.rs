@@ -3,6 +3,7 @@
 
 pub mod process;
 pub mod render;
+mod stores;
 pub mod table;
 pub mod text;
 

@@ -7,6 +7,7 @@ use evenkeel_engine::report::{KindReport, ServerReport, TenantReport};
 use evenkeel_io::gate::{BackendReport, GateReport};
 
 use super::process::Usage;
+use super::stores;
 use super::table::{self as metric, Metric};
 use super::text::{Document, Family};
 use crate::config::mode_name;
@@ -24,6 +25,7 @@ pub fn render(report: &GateReport, policy: &Policy, usage: Option<Usage>) -> Str
     page.interference();
     page.servers();
     page.backends();
+    stores::render(&mut page.document, &report.backends);
     page.exports();
     if let Some(usage) = usage {
         page.document.family(&metric::CPU).sample(&[], usage.cpu_seconds);

@@ -154,6 +154,35 @@ metrics! {
         "Requests sent again after a reconnect.";
     NOT_REPLAYED = Counter "evenkeel_backend_not_replayed_requests_total" ["backend"]
         "Requests failed because sending them again was not safe, or patience ran out.";
+    STORE_LIVE = Gauge "evenkeel_store_live_bytes" ["backend"]
+        "Bytes of clients in the store, one copy counted.";
+    STORE_PROVISIONED = Gauge "evenkeel_store_provisioned_bytes" ["backend"]
+        "Bytes that will be there when all provisioned volumes are full.";
+    STORE_UNTIL_CLEANING = Gauge "evenkeel_store_until_cleaning_bytes" ["backend"]
+        "Bytes that can be written to the store until something has to be cleaned.";
+    STORE_DEBT = Gauge "evenkeel_store_cleaner_debt_bytes" ["backend"]
+        "Bytes that have to be moved until cleaning rests.";
+    STORE_THIN = Gauge "evenkeel_store_thin_segments" ["backend"]
+        "Segments that have fewer copies than they should.";
+    STORE_CLIENT = Counter "evenkeel_store_client_bytes_total" ["backend"]
+        "Bytes of whole blocks that clients wrote to the store.";
+    STORE_DRIVES = Counter "evenkeel_store_drive_bytes_total" ["backend", "direction"]
+        "Bytes of all drives of the store, read or written, whatever for.";
+    CACHE_READS = Counter "evenkeel_cache_reads_total" ["backend", "side", "found"]
+        "Reads of blocks of 4 KiB, on the tail or the body, by where they were found: memory, ssd, \
+         or missed (on the drives alone).";
+    CACHE_SSD = Gauge "evenkeel_cache_ssd_bytes" ["backend"]
+        "Bytes of the SSD that the cache uses; 0 without one, or if it failed.";
+    CACHE_LEFT_OUT = Counter "evenkeel_cache_left_out_total" ["backend", "why"]
+        "Blocks that the SSD did not get (budget, busy) or could not give back (failed).";
+    CACHE_WRITTEN = Counter "evenkeel_cache_ssd_written_bytes_total" ["backend"]
+        "Bytes written to the SSD since the store was opened.";
+    CACHE_WRITTEN_IN_LIFE = Gauge "evenkeel_cache_ssd_life_written_bytes" ["backend"]
+        "Bytes written to the SSD in its life as a cache.";
+    CACHE_ENDURANCE = Gauge "evenkeel_cache_ssd_endurance_bytes" ["backend"]
+        "Bytes that the SSD can take in its life; absent if the policy does not say.";
+    CACHE_LIFETIME = Gauge "evenkeel_cache_ssd_lifetime_seconds" ["backend"]
+        "Time until the SSD is worn out, at the rate since the store was opened; absent if unknown.";
     EXPORT_SIZE = Gauge "evenkeel_export_size_bytes" ["export"]
         "Size of the export.";
     EXPORT_CONNECTIONS = Gauge "evenkeel_export_connections" ["export", "tenant"]

@@ -6,6 +6,7 @@
 //! have to be answered before anything is destroyed, and the tables.
 
 mod bar;
+mod cache;
 mod check;
 mod create;
 mod drives;
@@ -60,6 +61,8 @@ enum Action {
     /// Make, list, delete, clone and roll back to snapshots.
     #[command(subcommand)]
     Snapshot(Snapshots<OnDrives>),
+    /// Make a drive the cache drive of a store.
+    FormatCache(cache::Args),
     /// Show the structures on drives, for support.
     Dump(dump::Args),
 }
@@ -78,6 +81,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
             Action::ReplaceDrive(args) => replace::run(args).await,
             Action::Volume(volumes) => volumes::run(volumes.place(), volumes.wish()?).await,
             Action::Snapshot(snapshots) => volumes::run(snapshots.place(), snapshots.wish()?).await,
+            Action::FormatCache(args) => cache::run(args).await,
             Action::Dump(args) => dump::run(args).await,
         }
     })?

@@ -10,6 +10,7 @@
 //! is data all the same.
 
 use evenkeel_io::store::FileDrive;
+use evenkeel_store::cache::read_label;
 use evenkeel_store::{BLOCK_BYTES, Drive, DriveError, read_superblock};
 
 /// Bytes that are looked at, at each end.
@@ -52,6 +53,9 @@ const MARKS: [(usize, &[u8], &str); 26] = [
 pub(super) async fn what_is_on(drive: &FileDrive) -> Result<Option<String>, DriveError> {
     if let Ok(own) = read_superblock(drive).await? {
         return Ok(Some(format!("drive {} of store {}", own.drive, own.store)));
+    }
+    if let Ok(Ok(label)) = read_label(drive).await {
+        return Ok(Some(format!("the cache of store {}", label.store)));
     }
     let size_bytes = drive.geometry().size_bytes;
     let block = BLOCK_BYTES as u64;

@@ -1,12 +1,14 @@
 //! `evenkeel store status`: what a store is and how it is doing, read from its drives.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use evenkeel_store::Uuid;
 use evenkeel_store::check::{Survey, survey};
 use evenkeel_store::format::superblock::DriveState;
 use evenkeel_store::units::BLOCK_BYTES_U64;
 use serde_json::{Value, json};
 
+use super::cache;
 use super::drives::{DriveArgs, Opened};
 use crate::exit::Exit;
 use crate::units::print_size;
@@ -19,12 +21,16 @@ use crate::{human, terminal};
 Examples:
   evenkeel store status a.img b.img c.img
   evenkeel store status /dev/sdb /dev/sdc --json
+  evenkeel store status /dev/sdb /dev/sdc --cache /dev/nvme0n1
 
 What a gate that has the store open knows, `evenkeel ctl status` tells. Ends with 1 if a drive is
 missing or some segments lack a copy.")]
 pub(super) struct Args {
     #[command(flatten)]
     drives: DriveArgs,
+    /// Its cache drive, to tell how much was written to that.
+    #[arg(long, value_name = "DRIVE")]
+    cache: Option<PathBuf>,
     /// Print it as one JSON document.
     #[arg(long)]
     json: bool,
@@ -35,13 +41,38 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Exit> {
     let opened = Opened::to_read(&args.drives.drives).await?;
     let found = survey(opened.drives.clone()).await.map_err(|error| opened.explain(&error))?;
     let paths = opened.by_place(found.superblock.drives.len()).await;
+    let cache = match &args.cache {
+        Some(path) => Some((path, wear(path, found.superblock.store).await?)),
+        None => None,
+    };
     if args.json {
-        terminal::json(&document(&found, &paths))?;
+        let mut document = document(&found, &paths);
+        if let Some((path, written_bytes)) = cache {
+            document["cache"] = json!({ "path": path, "written_in_life_bytes": written_bytes });
+        }
+        terminal::json(&document)?;
     } else {
-        terminal::data(&text(&found, &paths))?;
+        let cache = cache.map(|(path, bytes)| {
+            let (path, written) = (path.display(), human::size(bytes as f64));
+            format!("cache drive {path}: {written} written in its life as a cache\n")
+        });
+        terminal::data(&(text(&found, &paths) + &cache.unwrap_or_default()))?;
     }
     let is_whole = found.wanting().is_empty() && found.status.thin_segments == 0;
     Ok(if is_whole { Exit::Success } else { Exit::Failed })
+}
+
+/// Bytes that were written to the cache drive of this store, at most.
+async fn wear(path: &Path, store: Uuid) -> anyhow::Result<u64> {
+    let opened = Opened::to_read(&[path.to_owned()]).await?;
+    let label = cache::label(&opened.drives[0]).await?;
+    let label = label.filter(|label| label.store == store).ok_or_else(|| {
+        let path = path.display();
+        Exit::Invalid.because(format!(
+            "{path} is no cache drive of this store; `evenkeel store format-cache` makes it one"
+        ))
+    })?;
+    Ok(label.written_bytes_max)
 }
 
 /// The state of each drive, in words.

@@ -10,6 +10,7 @@
 //! | `tiers` | a volume over tiers stays one disk while its extents move and its parts fail |
 //! | `store` | stores are made, checked, scrubbed and mended, and nothing is destroyed unasked |
 //! | `stores` | a chained log behind the gate keeps what it acknowledged |
+//! | `caches` | the cache of a store saves reads, and loses nothing when its SSD fails |
 //! | `volumes` | volumes and snapshots of a store come and go, also under writes |
 //! | `reload` | a new policy drops no connection and loses no request |
 //! | `simulate` | scenarios run in virtual time, repeat themselves, and are refused with a place |
@@ -25,6 +26,7 @@
 //! A test that misses a program it needs says `SKIPPED`; `cargo xtask setup` installs them.
 
 mod baa;
+mod caches;
 mod calibrate;
 mod choices;
 mod cli;

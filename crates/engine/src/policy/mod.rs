@@ -149,6 +149,28 @@ pub struct Store {
     pub degraded: bool,
     /// The model of drive that each of them is made as slow as, for trials.
     pub emulate: Option<String>,
+    /// What it keeps so that reads do not reach the drives.
+    pub cache: StoreCache,
+}
+
+/// What a store keeps in memory and on an SSD: what was written last, and what is read often.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreCache {
+    /// Bytes of memory for it, the index of the SSD included; zero for no cache.
+    pub memory_bytes: u64,
+    /// An SSD, or a file on one, for what the memory cannot hold.
+    pub drive: Option<PathBuf>,
+    /// Bytes that the SSD can be written in its life; zero if nobody knows.
+    pub endurance_bytes: u64,
+    /// Bytes that it may be written in a day; zero for no bound.
+    pub daily_writes_bytes: u64,
+}
+
+impl Default for StoreCache {
+    fn default() -> Self {
+        let memory_bytes = 64 << 20;
+        Self { memory_bytes, drive: None, endurance_bytes: 0, daily_writes_bytes: 0 }
+    }
 }
 
 /// Most drives of one store.

@@ -6,7 +6,8 @@ use evenkeel_engine::cost::{CostModel, Line};
 use evenkeel_engine::policy::check::{Place, Severity};
 use evenkeel_engine::policy::{
     Address, Backend, Depth, Discipline, Export, Group, Listener, ListenerTls, MOVER_TENANT, Match,
-    Mode, Moves, Policy, Scheduling, Sharing, Source, Store, Tenant, Tier, Tiered, Upstream,
+    Mode, Moves, Policy, Scheduling, Sharing, Source, Store, StoreCache, Tenant, Tier, Tiered,
+    Upstream,
 };
 
 fn listener(name: &str, port: u16) -> Listener {
@@ -255,7 +256,8 @@ fn exports_have_room_and_do_not_write_over_each_other() {
 fn the_drives_of_a_store_are_its_own() {
     let store = |drives: &[&str]| {
         let drives = drives.iter().map(Into::into).collect();
-        Source::Store(Store { drives, direct: true, degraded: false, emulate: None })
+        let cache = StoreCache::default();
+        Source::Store(Store { drives, direct: true, degraded: false, emulate: None, cache })
     };
     let drives = at_backend("source.drives");
     assert_eq!(problems(|p| p.backends[1].source = store(&["/dev/b", "/dev/c"])), []);
@@ -287,6 +289,34 @@ fn the_drives_of_a_store_are_its_own() {
     };
     assert_eq!(problems(second(Some("1"))), [], "on another volume");
     expect(Place::Export { index: 2, field: "offset_bytes" }, Severity::Warning, second(None));
+}
+
+#[test]
+fn a_cache_has_room_for_what_it_is_for() {
+    let cached = |cache: StoreCache| {
+        move |p: &mut Policy| {
+            let drives = vec!["/dev/b".into()];
+            p.backends[1].source =
+                Source::Store(Store { drives, direct: true, degraded: false, emulate: None, cache });
+        }
+    };
+    let cache = at_backend("source.cache");
+    let ssd = || StoreCache { drive: Some("/dev/n".into()), ..StoreCache::default() };
+    assert_eq!(problems(cached(StoreCache::default())), []);
+    assert_eq!(problems(cached(ssd())), []);
+    let none = StoreCache { memory_bytes: 0, ..StoreCache::default() };
+    assert_eq!(problems(cached(none)), []);
+    refuses(cache, cached(StoreCache { memory_bytes: 4096, ..StoreCache::default() }));
+    refuses(cache, cached(StoreCache { memory_bytes: 1 << 20, ..ssd() }));
+    refuses(cache, cached(StoreCache { endurance_bytes: 1 << 40, ..StoreCache::default() }));
+    refuses(cache, cached(StoreCache { daily_writes_bytes: 1 << 30, ..StoreCache::default() }));
+    let worn =
+        |daily_writes_bytes| StoreCache { endurance_bytes: 365 << 30, daily_writes_bytes, ..ssd() };
+    warns(cache, cached(worn(2 << 30)));
+    assert_eq!(problems(cached(worn(1 << 30))), []);
+    let drives = at_backend("source.drives");
+    refuses(drives, cached(StoreCache { drive: Some("/dev/b".into()), ..ssd() }));
+    refuses(drives, cached(StoreCache { drive: Some("/dev/a".into()), ..ssd() }));
 }
 
 #[test]

@@ -9,20 +9,20 @@
 //! A store that has stopped could not keep what it promises any more, so that nothing reopens it
 //! behind the operator's back: whoever was acknowledged a write must hear of it first.
 
+mod cache;
+mod volume;
+
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use evenkeel_engine::policy;
-use evenkeel_store::{
-    Buffer, Drive, Durability, Halt, OpenError, OpenOptions, Store, StoreError, Volume, VolumeId,
-    VolumeKind,
-};
-use evenkeel_wire::nbd::proto::{Errno, Extent, TransmissionFlags};
+use evenkeel_store::{Halt, OpenError, OpenOptions, Store, Tuning, Volume};
 use tokio::sync::Notify;
 
-use super::Features;
+use crate::clock::Clock;
 use crate::drive::DriveKind;
+use crate::gate::StoreReport;
 use crate::store::{
     DriveModels, FileDrive, OpenDrive, VolumeError, VolumeOrder, carry_out, fresh_nonce,
     open_drives, refuse_twice,
@@ -35,11 +35,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// How long another program may have a drive locked before that is told.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Extents in one answer about allocation.
-const EXTENTS_MAX: usize = 4096;
-
-/// Bytes that one answer about allocation covers at most: it must not keep others waiting.
-const EXTENTS_BYTES_MAX: u64 = 256 << 20;
+use cache::CacheDrive;
+pub(crate) use volume::{Request, StoreVolume};
 
 type FileStore = Store<Rc<FileDrive>>;
 
@@ -58,6 +55,7 @@ pub(crate) struct StoreHost {
     name: String,
     source: policy::Store,
     means: Means,
+    clock: Clock,
     standing: RefCell<Standing>,
     /// Told whenever `standing` changes.
     news: Notify,
@@ -68,36 +66,29 @@ pub(crate) struct StoreHost {
 enum Standing {
     /// It is being opened; with what stands in the way, if that is known.
     Opening(Option<String>),
-    Open(Rc<FileStore>, Vec<Rc<FileDrive>>),
+    Open(Opened),
     /// It has stopped for this reason.
     Stopped(String),
     Closed,
 }
 
-/// One volume of a store.
+/// A store that is open, and what it stands on.
 #[derive(Debug)]
-pub(crate) struct StoreVolume {
-    host: Rc<StoreHost>,
-    volume: VolumeId,
-}
-
-/// What is asked of a volume.
-#[derive(Debug)]
-pub(crate) enum Request {
-    Read { length_bytes: usize },
-    Write { data: Buffer, durability: Durability },
-    WriteZeroes { length_bytes: u64, durability: Durability },
-    Trim { length_bytes: u64, durability: Durability },
-    Flush,
+struct Opened {
+    store: Rc<FileStore>,
+    drives: Vec<Rc<FileDrive>>,
+    /// The SSD of its cache, if the policy has one.
+    cache: Option<CacheDrive>,
 }
 
 impl StoreHost {
     /// A store that [`Self::keep`] opens.
-    pub(crate) fn new(name: &str, source: policy::Store, means: Means) -> Rc<Self> {
+    pub(crate) fn new(name: &str, source: policy::Store, means: Means, clock: Clock) -> Rc<Self> {
         Rc::new(Self {
             name: name.to_owned(),
             source,
             means,
+            clock,
             standing: RefCell::new(Standing::Opening(None)),
             news: Notify::new(),
             is_closing: Cell::new(false),
@@ -109,7 +100,7 @@ impl StoreHost {
         let mut pause = PAUSE_MIN;
         while !self.is_closing.get() {
             match self.attempt().await {
-                Ok((store, drives)) => return self.run(store, drives).await,
+                Ok(opened) => return self.run(opened).await,
                 Err(why) => {
                     let is_news = !matches!(
                         &*self.standing.borrow(),
@@ -126,8 +117,10 @@ impl StoreHost {
         }
     }
 
-    async fn run(&self, store: Rc<FileStore>, drives: Vec<Rc<FileDrive>>) {
-        self.stand(Standing::Open(Rc::clone(&store), drives));
+    async fn run(&self, opened: Opened) {
+        let store = Rc::clone(&opened.store);
+        self.stand(Standing::Open(opened));
+        cache::tell_time(&store, self.clock);
         let halt = store.run().await;
         match halt {
             Halt::Closed => self.stand(Standing::Closed),
@@ -153,17 +146,19 @@ impl StoreHost {
         self.news.notify_waiters();
     }
 
-    async fn attempt(&self) -> Result<(Rc<FileStore>, Vec<Rc<FileDrive>>), String> {
+    async fn attempt(&self) -> Result<Opened, String> {
         let begin = Instant::now();
         let drives = self.drives().await?;
         let nonce = fresh_nonce().map_err(|error| format!("no random numbers: {error}"))?;
-        let options =
-            OpenOptions { allow_missing: self.source.degraded, ..OpenOptions::new(nonce) };
+        let tuning = Tuning { cache: cache::options(&self.source.cache), ..Tuning::default() };
+        let allow_missing = self.source.degraded;
+        let options = OpenOptions { allow_missing, tuning, ..OpenOptions::new(nonce) };
         let store = Store::open(drives.clone(), options).await;
-        let store = store.map_err(|error| named(&error, &drives))?;
+        let mut store = store.map_err(|error| named(&error, &drives))?;
+        let cache = CacheDrive::open(&self.source.cache, self.means.kind, &mut store).await;
         let ms = begin.elapsed().as_millis();
         tracing::info!(store = self.name, ms, "open");
-        Ok((Rc::new(store), drives))
+        Ok(Opened { store: Rc::new(store), drives, cache })
     }
 
     /// The drives, but for those that may be missing.
@@ -236,7 +231,7 @@ impl StoreHost {
 
     fn store(&self) -> Option<Rc<FileStore>> {
         match &*self.standing.borrow() {
-            Standing::Open(store, _) => Some(Rc::clone(store)),
+            Standing::Open(opened) => Some(Rc::clone(&opened.store)),
             _ => None,
         }
     }
@@ -272,19 +267,37 @@ impl StoreHost {
         }
     }
 
-    /// What the operator should know of: why it serves nobody, or which drive it does without.
+    /// What the operator should know of: why it serves nobody, or what it does without.
     pub(crate) fn trouble(&self) -> Option<String> {
-        let troubles = self.drive_troubles();
+        let mut troubles = self.drive_troubles();
+        troubles.extend(self.cache_trouble());
         self.stopped_by().or_else(|| (!troubles.is_empty()).then(|| troubles.join("; ")))
     }
 
     fn drive_troubles(&self) -> Vec<String> {
         match &*self.standing.borrow() {
-            Standing::Open(_, drives) => {
-                drives.iter().filter_map(|drive| drive.trouble()).collect()
+            Standing::Open(opened) => {
+                opened.drives.iter().filter_map(|drive| drive.trouble()).collect()
             }
             _ => Vec::new(),
         }
+    }
+
+    fn cache_trouble(&self) -> Option<String> {
+        match &*self.standing.borrow() {
+            Standing::Open(opened) => opened.cache.as_ref()?.trouble(&opened.store),
+            _ => None,
+        }
+    }
+
+    /// How it is doing, once it is open.
+    pub(crate) fn report(&self) -> Option<StoreReport> {
+        let store = self.store()?;
+        Some(StoreReport {
+            telemetry: store.telemetry(),
+            thin_segments: store.thin_segments(),
+            cache: store.cache_status(),
+        })
     }
 
     /// How often acknowledged writes may have been lost so far: what no flush had covered is in
@@ -310,126 +323,12 @@ fn named(error: &OpenError, drives: &[Rc<FileDrive>]) -> String {
     }
 }
 
-impl StoreVolume {
-    /// The volume of this number, whether or not there is one.
-    pub(crate) fn new(host: Rc<StoreHost>, number: u32) -> Rc<Self> {
-        Rc::new(Self { host, volume: VolumeId(number) })
-    }
-
-    pub(crate) fn host(&self) -> &StoreHost {
-        &self.host
-    }
-
-    /// Whether it is this volume of this store.
-    pub(crate) fn is_volume(&self, host: &Rc<StoreHost>, volume: VolumeId) -> bool {
-        Rc::ptr_eq(&self.host, host) && self.volume == volume
-    }
-
-    /// What it can do; none if the store is not open, or has no such volume.
-    pub(crate) fn features(&self) -> Option<Features> {
-        let volumes = self.host.store()?.volumes();
-        let volume = volumes.into_iter().find(|volume| volume.id == self.volume)?;
-        let mut features = Features::local(volume.size_bytes);
-        features.flags = features.flags | TransmissionFlags::SEND_FAST_ZERO;
-        if volume.kind == VolumeKind::Snapshot {
-            features.flags = features.flags | TransmissionFlags::READ_ONLY;
-        }
-        Some(features)
-    }
-
-    /// What to say to who asks for a volume that is not there.
-    pub(crate) fn missing(&self) -> String {
-        let volumes = self.host.store().map_or_else(Vec::new, |store| store.volumes());
-        let numbers: Vec<_> = volumes.iter().map(|volume| volume.id.0.to_string()).collect();
-        format!("the store has no volume {}, but {}", self.volume.0, numbers.join(", "))
-    }
-
-    /// Does what is asked; a read brings its data.
-    pub(crate) async fn perform(
-        &self,
-        offset_bytes: u64,
-        request: Request,
-    ) -> Result<Option<Buffer>, Errno> {
-        let store = self.host.store().ok_or(Errno::Io)?;
-        let volume = self.volume;
-        let outcome = match request {
-            Request::Read { length_bytes } => {
-                store.read(volume, offset_bytes, length_bytes).await.map(Some)
-            }
-            Request::Write { data, durability } => {
-                store.write(volume, offset_bytes, data, durability).await.map(|()| None)
-            }
-            Request::WriteZeroes { length_bytes, durability } => {
-                let done = store.write_zeroes(volume, offset_bytes, length_bytes, durability);
-                done.await.map(|()| None)
-            }
-            Request::Trim { length_bytes, durability } => {
-                let done = trim(&store, volume, (offset_bytes, length_bytes), durability);
-                done.await.map(|()| None)
-            }
-            Request::Flush => store.flush().await.map(|()| None),
-        };
-        outcome.map_err(|error| errno_of(&self.host.name, error))
-    }
-
-    /// Which parts of a range are mapped; it may stop short of the end.
-    pub(crate) fn extents(&self, offset: u64, length: u64) -> Result<Vec<Extent>, Errno> {
-        let store = self.host.store().ok_or(Errno::Io)?;
-        let length = length.min(EXTENTS_BYTES_MAX);
-        let runs = store.extents(self.volume, offset, length, EXTENTS_MAX);
-        let runs = runs.map_err(|error| errno_of(&self.host.name, error))?;
-        let extent = |(length, is_mapped)| {
-            let flags = if is_mapped { 0 } else { Extent::HOLE | Extent::ZERO };
-            Extent { length, flags }
-        };
-        Ok(runs.into_iter().map(extent).collect())
-    }
-}
-
-/// Gives whole blocks back. A trim is advice: what it covers of other blocks stays.
-async fn trim<D: Drive>(
-    store: &Store<D>,
-    volume: VolumeId,
-    (offset_bytes, length_bytes): (u64, u64),
-    durability: Durability,
-) -> Result<(), StoreError> {
-    let block_bytes = evenkeel_store::BLOCK_BYTES as u64;
-    let start = offset_bytes.next_multiple_of(block_bytes);
-    let end = offset_bytes + length_bytes;
-    let end = end - end % block_bytes;
-    if start < end {
-        return store.write_zeroes(volume, start, end - start, durability).await;
-    }
-    match durability {
-        Durability::Volatile => Ok(()),
-        Durability::Durable => store.flush().await,
-    }
-}
-
-fn errno_of(store: &str, error: StoreError) -> Errno {
-    match error {
-        StoreError::OutOfRange { .. } => Errno::Invalid,
-        StoreError::ReadOnly(_) => Errno::NotPermitted,
-        // Only a thin volume meets these, with every write until there is room again.
-        StoreError::NoRoom { .. } | StoreError::MapFull => Errno::NoSpace,
-        // Why it has stopped is told once, when it does.
-        StoreError::Halted(_) => Errno::Io,
-        StoreError::Unreadable { .. } | StoreError::UnknownVolume(_) => {
-            tracing::warn!(store, %error, "request failed");
-            Errno::Io
-        }
-        StoreError::NotASnapshot(_)
-        | StoreError::VolumeSize
-        | StoreError::WouldShrink { .. }
-        | StoreError::TooManyVolumes => unreachable!("clients do not change volumes as a whole"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
 
-    use evenkeel_store::{CreateOptions, create};
+    use evenkeel_store::{Buffer, CreateOptions, Durability, create};
+    use evenkeel_wire::nbd::proto::Extent;
     use tokio::task::spawn_local;
 
     use super::*;
@@ -451,9 +350,10 @@ mod tests {
 
     fn host(paths: &[PathBuf], degraded: bool) -> Rc<StoreHost> {
         let drives = paths.to_vec();
-        let source = policy::Store { drives, direct: true, degraded, emulate: None };
+        let cache = policy::StoreCache::default();
+        let source = policy::Store { drives, direct: true, degraded, emulate: None, cache };
         let means = Means { kind: DriveKind::Best, models: |_, _, _| Err("none".to_owned()) };
-        let host = StoreHost::new("log", source, means);
+        let host = StoreHost::new("log", source, means, Clock::start());
         spawn_local(Rc::clone(&host).keep());
         host
     }

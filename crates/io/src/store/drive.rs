@@ -5,7 +5,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use evenkeel_core::device::Device;
 use evenkeel_store::{Buffer, Drive, DriveError, Durability, Geometry};
@@ -16,9 +15,6 @@ use super::emulation::{Command, Emulation};
 use super::open::{self, OpenDrive, OpenDriveError};
 use crate::buffer::Buf;
 use crate::drive::Action;
-
-/// How long a drive may owe an answer. The kernel's own patience with a disk is half of it.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A file or block device as a [`Drive`], on the runtime of the thread that opened it. It is locked
 /// against every other program that asks, until it is dropped.
@@ -44,7 +40,7 @@ impl FileDrive {
     /// [`OpenDriveError`], which names the path and the remedy.
     pub async fn open(path: &Path, how: &OpenDrive) -> Result<Self, OpenDriveError> {
         let opened = open::open(path, how).await?;
-        let calls = Calls::new(Arc::new(opened.file), how.kind, PATIENCE)
+        let calls = Calls::new(Arc::new(opened.file), how.kind, how.answer_patience)
             .map_err(|error| OpenDriveError::Io { path: path.to_owned(), error })?;
         Ok(Self {
             path: path.to_owned(),

@@ -34,7 +34,12 @@ pub struct OpenDrive {
     /// How long another program may have it locked before that is an error: the kernel may be at
     /// work for one that was killed a moment ago.
     pub lock_patience: Duration,
+    /// How long it may owe an answer before it is given up.
+    pub answer_patience: Duration,
 }
+
+/// The kernel's own patience with a disk is half of it.
+const ANSWER_PATIENCE: Duration = Duration::from_mins(1);
 
 impl Default for OpenDrive {
     fn default() -> Self {
@@ -44,6 +49,7 @@ impl Default for OpenDrive {
             create_bytes: None,
             kind: DriveKind::Best,
             lock_patience: Duration::from_secs(3),
+            answer_patience: ANSWER_PATIENCE,
         }
     }
 }

@@ -158,6 +158,7 @@ impl Worker {
                 reconnects: health.reconnects.get(),
                 replayed: health.replayed.get(),
                 not_replayed: health.not_replayed.get(),
+                store: None,
             });
         }
         report

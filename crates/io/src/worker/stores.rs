@@ -29,7 +29,7 @@ impl Worker {
         let mut stores = self.stores.borrow_mut();
         let host = stores.entry(backend.name.clone()).or_insert_with(|| {
             let means = Means { kind: self.drive_kind, models: self.shared.drive_models };
-            let host = StoreHost::new(&backend.name, source.clone(), means);
+            let host = StoreHost::new(&backend.name, source.clone(), means, self.clock);
             spawn_local(Rc::clone(&host).keep());
             host
         });
@@ -42,6 +42,7 @@ impl Worker {
             name: name.clone(),
             up: host.stopped_by().is_none(),
             trouble: host.trouble(),
+            store: host.report(),
             ..BackendReport::default()
         };
         self.stores.borrow().iter().map(report).collect()

@@ -116,8 +116,7 @@ impl<D: Drive> Store<D> {
         }
         let measures = options.measures(drive.as_ref().map(|drive| drive.measures))?;
         let endurance = drive.as_ref().map(|drive| Endurance {
-            capacity_bytes: drive.measures.blocks() as u64 * BLOCK_BYTES_U64,
-            cycles: options.cycles,
+            endurance_bytes: options.endurance_bytes,
             written_before_bytes: drive.written_bytes.get(),
             budget_bytes_per_day: options.budget_bytes_per_day,
         });
@@ -221,8 +220,11 @@ fn regions<D: Drive>(drive: &D, options: &CacheOptions) -> Result<u64, CacheErro
     Ok(regions)
 }
 
-/// The newer label of the two, or what is wrong with the first.
-async fn read_label<D: Drive>(drive: &D) -> Result<Result<CacheLabel, Defect>, CacheError> {
+/// The label of a cache drive, the newer one of the two; or what is wrong with the first.
+///
+/// # Errors
+/// [`CacheError::Drive`].
+pub async fn read_label<D: Drive>(drive: &D) -> Result<Result<CacheLabel, Defect>, CacheError> {
     let mut newest: Result<CacheLabel, Defect> = Err(Defect::Truncated);
     for block in [1, 0] {
         let label = match drive.read(block * BLOCK_BYTES_U64, BLOCK_BYTES).await {

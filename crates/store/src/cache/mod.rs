@@ -38,7 +38,7 @@ mod wear;
 
 pub(crate) use contents::Contents;
 pub(crate) use drive::Cache;
-pub use drive::CacheStatus;
+pub use drive::{CacheStatus, read_label};
 pub use flash::{FlashBlock, FlashMeasures, Region};
 pub use options::{CacheError, CacheOptions};
 pub use policy::{CacheCounters, Found, Frame, Hits, Key, Measures, Placed, Policy, Side, Staged};

@@ -23,8 +23,8 @@ pub struct CacheOptions {
     pub tail_percent: u8,
     /// Blocks that are written to the cache drive at once, 1 to 4096.
     pub region_blocks: u32,
-    /// Times that the cache drive can be written over; zero if nobody knows.
-    pub cycles: u32,
+    /// Bytes that the cache drive can be written in its life; zero if nobody knows.
+    pub endurance_bytes: u64,
     /// Bytes that may be written to the cache drive in a day; `None` for no bound. It needs
     /// [`crate::Store::set_time`].
     pub budget_bytes_per_day: Option<NonZeroU64>,
@@ -60,7 +60,7 @@ impl Default for CacheOptions {
             memory_bytes: 0,
             tail_percent: 50,
             region_blocks: 256,
-            cycles: 0,
+            endurance_bytes: 0,
             budget_bytes_per_day: None,
         }
     }

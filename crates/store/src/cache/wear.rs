@@ -28,10 +28,9 @@ const DAY_NS: u128 = DAY_SECONDS as u128 * 1_000_000_000;
 /// What an SSD can take, and how much of it may be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Endurance {
-    /// Bytes of the part of the SSD that is written to.
-    pub capacity_bytes: u64,
-    /// Times that each byte can be written; zero if nobody said.
-    pub cycles: u32,
+    /// Bytes that can be written in its life: capacity times cycles, which data sheets round down
+    /// and call TBW. Zero if nobody said.
+    pub endurance_bytes: u64,
     /// Bytes written before, by earlier mounts.
     pub written_before_bytes: u64,
     /// Bytes that may be written in a day; `None` for no bound.
@@ -45,10 +44,10 @@ pub struct WearReport {
     pub written_bytes: u64,
     /// Bytes written in the life of the cache drive.
     pub written_in_all_bytes: u64,
-    /// Bytes that it can take in its life: capacity times cycles.
+    /// Bytes that it can take in its life; zero if nobody said.
     pub endurance_bytes: u64,
     /// Days until the rest of these is used up, at the rate since the store was opened. `None` if
-    /// nothing was written or no time has passed since then, or if the cycles are not known.
+    /// nothing was written or no time has passed since then, or if the endurance is not known.
     pub lifetime_days: Option<u64>,
 }
 
@@ -94,7 +93,7 @@ impl Wear {
 
     pub(super) fn report(&self, now: Nanos) -> WearReport {
         let endurance = self.endurance;
-        let endurance_bytes = endurance.capacity_bytes.saturating_mul(u64::from(endurance.cycles));
+        let endurance_bytes = endurance.endurance_bytes;
         let written_in_all_bytes = endurance.written_before_bytes + self.written_bytes;
         let left = u128::from(endurance_bytes.saturating_sub(written_in_all_bytes));
         let elapsed_ns = u128::from(now.since(self.since).0);
@@ -124,7 +123,7 @@ mod tests {
     #[test]
     fn lifetime_is_capacity_by_cycles_over_the_rate_of_writes() {
         let endurance =
-            Endurance { capacity_bytes: 32_000_000_000, cycles: 10_000, ..Endurance::default() };
+            Endurance { endurance_bytes: 32_000_000_000 * 10_000, ..Endurance::default() };
         let mut wear = Wear::new(at(5), endurance);
         assert_eq!(wear.report(at(9)).lifetime_days, None, "nothing was written");
         let blocks = 40_000_000 / BLOCK_BYTES_U64;

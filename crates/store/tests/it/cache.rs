@@ -33,8 +33,9 @@ fn rig_of(drive_blocks: u64) -> Rig {
 }
 
 fn cache(memory_bytes: usize) -> OpenOptions {
+    let endurance_bytes = 3000 * 200 * 4096;
     let cache =
-        CacheOptions { memory_bytes, region_blocks: 4, cycles: 3000, ..CacheOptions::default() };
+        CacheOptions { memory_bytes, region_blocks: 4, endurance_bytes, ..CacheOptions::default() };
     OpenOptions { tuning: Tuning { cache, ..Tuning::default() }, ..usual() }
 }
 

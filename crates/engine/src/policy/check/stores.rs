@@ -1,13 +1,23 @@
 //! Stores: drives that are each given once, in one backend.
 //!
 //! Volumes of one store are exports of one backend. Two backends on the same drives would open the
-//! store twice, and whoever writes to a drive behind its store's back destroys it.
+//! store twice, and whoever writes to a drive behind its store's back destroys it. The SSD of its
+//! cache is one more drive.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{Findings, Place};
-use crate::policy::{Policy, STORE_DRIVES_MAX, Source, Store};
+use crate::policy::{Policy, STORE_DRIVES_MAX, Source, Store, StoreCache};
+
+/// Bytes of memory that a cache has at least, if there is one: fewer hold next to nothing.
+const CACHE_BYTES_MIN: u64 = 1 << 20;
+
+/// The same with an SSD, whose index and buffers lie in memory.
+const CACHE_WITH_DRIVE_BYTES_MIN: u64 = 16 << 20;
+
+/// An SSD that is worn out sooner than in so many days is hardly meant.
+const LIFE_DAYS_MIN: u64 = 365;
 
 pub(super) fn check(policy: &Policy, index: usize, store: &Store, found: &mut Findings) {
     let place = Place::Backend { index, field: "source.drives" };
@@ -19,7 +29,7 @@ pub(super) fn check(policy: &Policy, index: usize, store: &Store, found: &mut Fi
         );
     }
     let mut known = BTreeSet::new();
-    for drive in &store.drives {
+    for drive in drives_of(store) {
         if drive.as_os_str().is_empty() {
             found.error(place, "an empty path", "name the file or block device");
         } else if !known.insert(drive) {
@@ -30,7 +40,7 @@ pub(super) fn check(policy: &Policy, index: usize, store: &Store, found: &mut Fi
     for (other, backend) in policy.backends.iter().enumerate() {
         // Of two stores, the later one is shown.
         let is_reported = matches!(backend.source, Source::Store(_)) && other >= index;
-        let shared = store.drives.iter().find(|drive| stands_on(&backend.source, drive));
+        let shared = drives_of(store).find(|drive| stands_on(&backend.source, drive));
         if let (Some(drive), false) = (shared, is_reported) {
             found.error_at_both(
                 place,
@@ -41,11 +51,48 @@ pub(super) fn check(policy: &Policy, index: usize, store: &Store, found: &mut Fi
             );
         }
     }
+    check_cache(index, &store.cache, found);
+}
+
+fn check_cache(index: usize, cache: &StoreCache, found: &mut Findings) {
+    let place = Place::Backend { index, field: "source.cache" };
+    let (memory_bytes, has_drive) = (cache.memory_bytes, cache.drive.is_some());
+    if has_drive && memory_bytes < CACHE_WITH_DRIVE_BYTES_MIN {
+        found.error(
+            place,
+            format!("a cache on an SSD with {memory_bytes} bytes of memory"),
+            "give it 16 MiB of memory at least, and 2 % of the SSD: what is where lies there",
+        );
+    } else if memory_bytes > 0 && memory_bytes < CACHE_BYTES_MIN {
+        let message = format!("a cache of {memory_bytes} bytes");
+        found.error(place, message, "give it 1 MiB at least, or 0 B for no cache");
+    }
+    let (endurance_bytes, daily_bytes) = (cache.endurance_bytes, cache.daily_writes_bytes);
+    if !has_drive && (endurance_bytes > 0 || daily_bytes > 0) {
+        found.error(
+            place,
+            "the wear of a cache that has no SSD",
+            "name the SSD as the cache's `drive`, or remove `endurance` and `daily_writes`",
+        );
+    }
+    let days = endurance_bytes.checked_div(daily_bytes);
+    if let Some(days) = days.filter(|&days| endurance_bytes > 0 && days < LIFE_DAYS_MIN) {
+        found.warning(
+            place,
+            format!("an SSD that may be worn out in {days} days"),
+            "lower `daily_writes`, or check `endurance` against the data sheet (TBW)",
+        );
+    }
+}
+
+/// The drives that a store must have to itself.
+fn drives_of(store: &Store) -> impl Iterator<Item = &PathBuf> {
+    store.drives.iter().chain(&store.cache.drive)
 }
 
 fn stands_on(source: &Source, drive: &Path) -> bool {
     match source {
-        Source::Store(store) => store.drives.iter().any(|own| own == drive),
+        Source::Store(store) => drives_of(store).any(|own| own == drive),
         Source::File { path, .. } => path == drive,
         _ => false,
     }

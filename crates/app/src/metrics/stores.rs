@@ -1,0 +1,76 @@
+//! Stores and their caches, family by family.
+
+use evenkeel_io::gate::BackendReport;
+
+use super::table::{self as metric, Metric};
+use super::text::Document;
+use crate::status::{Cache, Hits, Store};
+
+const DAY_SECONDS: f64 = 86_400.0;
+
+/// A metric, and where its value is in an account.
+type Reading<A> = (&'static Metric, fn(&A) -> u64);
+
+/// Writes what is known of the backends that are stores.
+pub(super) fn render(document: &mut Document, backends: &[BackendReport]) {
+    let stores: Vec<(&str, Store)> = backends
+        .iter()
+        .filter_map(|backend| Some((backend.name.as_str(), Store::from(backend.store.as_ref()?))))
+        .collect();
+    let numbers: [Reading<Store>; 6] = [
+        (&metric::STORE_LIVE, |store| store.live_bytes),
+        (&metric::STORE_PROVISIONED, |store| store.provisioned_bytes),
+        (&metric::STORE_UNTIL_CLEANING, |store| store.until_cleaning_bytes),
+        (&metric::STORE_DEBT, |store| store.cleaner_debt_bytes),
+        (&metric::STORE_THIN, |store| store.thin_segments),
+        (&metric::STORE_CLIENT, |store| store.client_bytes),
+    ];
+    for (metric, number) in numbers {
+        let mut family = document.family(metric);
+        stores.iter().for_each(|(name, store)| family.count(&[name], number(store)));
+    }
+    let mut drives = document.family(&metric::STORE_DRIVES);
+    for (name, store) in &stores {
+        drives.count(&[name, "read"], store.drive_read_bytes);
+        drives.count(&[name, "written"], store.drive_written_bytes);
+    }
+    let caches = stores.iter().filter_map(|(name, store)| Some((*name, store.cache.as_ref()?)));
+    self::caches(document, &caches.collect::<Vec<_>>());
+}
+
+fn caches(document: &mut Document, caches: &[(&str, &Cache)]) {
+    let mut reads = document.family(&metric::CACHE_READS);
+    for (name, cache) in caches {
+        for (side, hits) in [("tail", cache.tail), ("body", cache.body)] {
+            let Hits { memory, ssd, missed } = hits;
+            for (found, count) in [("memory", memory), ("ssd", ssd), ("missed", missed)] {
+                reads.count(&[name, side, found], count);
+            }
+        }
+    }
+    let mut left_out = document.family(&metric::CACHE_LEFT_OUT);
+    for (name, cache) in caches {
+        left_out.count(&[name, "budget"], cache.over_budget_blocks);
+        left_out.count(&[name, "busy"], cache.busy_blocks);
+        left_out.count(&[name, "failed"], cache.failed_blocks);
+    }
+    let numbers: [Reading<Cache>; 3] = [
+        (&metric::CACHE_SSD, |cache| cache.ssd_bytes),
+        (&metric::CACHE_WRITTEN, |cache| cache.ssd_written_bytes),
+        (&metric::CACHE_WRITTEN_IN_LIFE, |cache| cache.ssd_written_in_life_bytes),
+    ];
+    for (metric, number) in numbers {
+        let mut family = document.family(metric);
+        caches.iter().for_each(|(name, cache)| family.count(&[name], number(cache)));
+    }
+    let mut endurance = document.family(&metric::CACHE_ENDURANCE);
+    for (name, cache) in caches.iter().filter(|(_, cache)| cache.ssd_endurance_bytes > 0) {
+        endurance.count(&[name], cache.ssd_endurance_bytes);
+    }
+    let mut lifetime = document.family(&metric::CACHE_LIFETIME);
+    for (name, cache) in caches {
+        if let Some(days) = cache.ssd_lifetime_days {
+            lifetime.sample(&[name], days as f64 * DAY_SECONDS);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! A store in the status document: how full it is, what it costs, and what its cache saves.
+
+use evenkeel_io::gate::StoreReport;
+use evenkeel_store::CacheStatus;
+use evenkeel_store::cache::{CacheCounters, Hits as HitCounts};
+use evenkeel_store::units::BLOCK_BYTES_U64;
+use serde::{Deserialize, Serialize};
+
+/// A store that is open.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Store {
+    /// Bytes of clients in it, one copy counted.
+    pub live_bytes: u64,
+    /// Bytes that will be there when all provisioned volumes are full.
+    pub provisioned_bytes: u64,
+    /// Bytes that can be written until something has to be cleaned.
+    pub until_cleaning_bytes: u64,
+    /// Bytes that have to be moved until cleaning rests.
+    pub cleaner_debt_bytes: u64,
+    /// Segments that lack a copy.
+    pub thin_segments: u64,
+    /// Bytes that clients wrote since it was opened.
+    pub client_bytes: u64,
+    /// Bytes read from all drives since then.
+    pub drive_read_bytes: u64,
+    /// Bytes written to all drives since then.
+    pub drive_written_bytes: u64,
+    /// Bytes written to drives for each copy of a byte of clients.
+    pub write_amplification: Option<f64>,
+    /// Appends among the commands to the tail's drives, 0 to 1.
+    pub tail_purity: Option<f64>,
+    /// Its cache, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<Cache>,
+}
+
+/// The cache of a store. Counters grow from when it was opened, in blocks of 4 KiB.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cache {
+    /// Bytes of memory that it may take.
+    pub memory_bytes: u64,
+    /// Bytes of the SSD that it uses; 0 without one.
+    pub ssd_bytes: u64,
+    /// Reads of blocks that lay on the tail.
+    pub tail: Hits,
+    /// Reads of all others.
+    pub body: Hits,
+    /// Blocks taken in when they were written.
+    pub written_blocks: u64,
+    /// Those that were overwritten in memory, and never wore the SSD.
+    pub died_in_memory_blocks: u64,
+    /// Blocks that the SSD did not get, to keep within its daily budget.
+    pub over_budget_blocks: u64,
+    /// Blocks that it did not get since it was busy.
+    pub busy_blocks: u64,
+    /// Blocks that it could not give back as they were; the drives were read.
+    pub failed_blocks: u64,
+    /// Bytes written to the SSD.
+    pub ssd_written_bytes: u64,
+    /// Bytes written to it in its life as a cache.
+    pub ssd_written_in_life_bytes: u64,
+    /// Bytes that it can take; 0 if the policy does not say.
+    pub ssd_endurance_bytes: u64,
+    /// Days until these are used up, at the rate since the store was opened.
+    pub ssd_lifetime_days: Option<u64>,
+}
+
+/// Reads of blocks by where they were found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hits {
+    /// In memory.
+    pub memory: u64,
+    /// On the SSD.
+    pub ssd: u64,
+    /// On the drives only.
+    pub missed: u64,
+}
+
+impl Hits {
+    /// The part that did not reach the drives, 0 to 1; none of nothing.
+    pub fn ratio(self) -> Option<f64> {
+        let all = self.memory + self.ssd + self.missed;
+        (all > 0).then(|| (self.memory + self.ssd) as f64 / all as f64)
+    }
+}
+
+impl From<&StoreReport> for Store {
+    fn from(report: &StoreReport) -> Self {
+        let telemetry = &report.telemetry;
+        let ratio = |permille: Option<u64>| permille.map(|permille| permille as f64 / 1000.0);
+        Self {
+            live_bytes: telemetry.live_bytes,
+            provisioned_bytes: telemetry.provisioned_bytes,
+            until_cleaning_bytes: telemetry.until_cleaning_bytes,
+            cleaner_debt_bytes: telemetry.cleaner_debt_blocks * BLOCK_BYTES_U64,
+            thin_segments: report.thin_segments as u64,
+            client_bytes: telemetry.client_bytes,
+            drive_read_bytes: telemetry.drive_read_bytes,
+            drive_written_bytes: telemetry.drive_written_bytes,
+            write_amplification: ratio(telemetry.write_amplification_permille),
+            tail_purity: ratio(telemetry.tail_purity_permille),
+            cache: report.cache.as_ref().map(Cache::from),
+        }
+    }
+}
+
+impl From<&CacheStatus> for Cache {
+    fn from(status: &CacheStatus) -> Self {
+        let CacheStatus { counters, wear, .. } = status;
+        let CacheCounters { tail, body, .. } = counters;
+        Self {
+            memory_bytes: status.memory_bytes as u64,
+            ssd_bytes: status.flash_bytes,
+            tail: Hits::from(tail),
+            body: Hits::from(body),
+            written_blocks: counters.written,
+            died_in_memory_blocks: counters.died_in_memory,
+            over_budget_blocks: counters.flash_over_budget,
+            busy_blocks: counters.flash_busy,
+            failed_blocks: counters.flash_failed,
+            ssd_written_bytes: wear.written_bytes,
+            ssd_written_in_life_bytes: wear.written_in_all_bytes,
+            ssd_endurance_bytes: wear.endurance_bytes,
+            ssd_lifetime_days: wear.lifetime_days,
+        }
+    }
+}
+
+impl From<&HitCounts> for Hits {
+    fn from(counts: &HitCounts) -> Self {
+        Self { memory: counts.memory, ssd: counts.flash, missed: counts.misses }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hits_are_a_part_of_all_reads_and_none_of_nothing() {
+        assert_eq!(Hits::default().ratio(), None);
+        assert_eq!(Hits { memory: 5, ssd: 1, missed: 2 }.ratio(), Some(0.75));
+    }
+}
