@@ -27,7 +27,9 @@ pub(super) fn render(document: &mut Document, backends: &[BackendReport]) {
     ];
     for (metric, number) in numbers {
         let mut family = document.family(metric);
-        stores.iter().for_each(|(name, store)| family.count(&[name], number(store)));
+        for (name, store) in &stores {
+            family.count(&[name], number(store));
+        }
     }
     let mut drives = document.family(&metric::STORE_DRIVES);
     for (name, store) in &stores {
@@ -61,7 +63,9 @@ fn caches(document: &mut Document, caches: &[(&str, &Cache)]) {
     ];
     for (metric, number) in numbers {
         let mut family = document.family(metric);
-        caches.iter().for_each(|(name, cache)| family.count(&[name], number(cache)));
+        for (name, cache) in caches {
+            family.count(&[name], number(cache));
+        }
     }
     let mut endurance = document.family(&metric::CACHE_ENDURANCE);
     for (name, cache) in caches.iter().filter(|(_, cache)| cache.ssd_endurance_bytes > 0) {

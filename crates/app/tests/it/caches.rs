@@ -16,7 +16,10 @@ const FILE_BYTES: u64 = 96 * MIB;
 const VOLUME_BYTES: u64 = 64 * MIB;
 
 /// What is written: more than the memory of the cache, less than its SSD.
-const DATA_BYTES: u64 = 40 * MIB;
+const DATA_BYTES: usize = 40 << 20;
+
+/// The same in blocks.
+const DATA_BLOCKS: u64 = 40 * 256;
 
 /// Runs `evenkeel store`; gives how it ended and what it printed.
 fn store(scratch: &Scratch, line: &str) -> (Option<i32>, String) {
@@ -73,7 +76,7 @@ fn assert_reads(client: &mut Client, data: &[u8]) {
 fn what_the_memory_cannot_hold_comes_from_the_ssd_and_its_wear_is_told() {
     let scratch = Scratch::new();
     let mut gate = start(&scratch);
-    let data = noise(1, DATA_BYTES as usize);
+    let data = noise(1, DATA_BYTES);
     let mut client = open(&gate);
     write_all(&mut client, &data);
     let before = backend(&gate)["store"]["drive_read_bytes"].as_u64().expect("a number");
@@ -86,11 +89,11 @@ fn what_the_memory_cannot_hold_comes_from_the_ssd_and_its_wear_is_told() {
         ["tail", "body"].iter().map(|side| cache[side][found].as_u64().expect("a count")).sum()
     };
     let [memory, ssd, missed]: [u64; 3] = ["memory", "ssd", "missed"].map(hits);
-    assert_eq!(memory + ssd + missed, 2 * DATA_BYTES / 4096, "{cache}");
-    assert!(ssd > missed && ssd > DATA_BYTES / 4096 / 2, "{cache}");
+    assert_eq!(memory + ssd + missed, 2 * DATA_BLOCKS, "{cache}");
+    assert!(ssd > missed && ssd > DATA_BLOCKS / 2, "{cache}");
     let read = store_status["drive_read_bytes"].as_u64().expect("a number") - before;
-    assert!(read < DATA_BYTES, "{read} bytes read from the drives");
-    assert!(cache["ssd_written_bytes"].as_u64() > Some(DATA_BYTES / 2), "{cache}");
+    assert!(read < DATA_BLOCKS * 4096, "{read} bytes read from the drives");
+    assert!(cache["ssd_written_bytes"].as_u64() > Some(DATA_BLOCKS * 2048), "{cache}");
     assert_eq!(cache["ssd_endurance_bytes"], 1_000_000_000_000_u64);
     let life = || backend(&gate)["store"]["cache"]["ssd_lifetime_days"].as_u64();
     wait_for("the forecast", life);
@@ -108,7 +111,7 @@ fn what_the_memory_cannot_hold_comes_from_the_ssd_and_its_wear_is_told() {
 fn an_ssd_that_rots_or_vanishes_under_the_gate_is_no_concern_of_the_clients() {
     let scratch = Scratch::new();
     let gate = start(&scratch);
-    let data = noise(2, DATA_BYTES as usize);
+    let data = noise(2, DATA_BYTES);
     let mut client = open(&gate);
     write_all(&mut client, &data);
     let ssd = std::fs::File::options().write(true).open(scratch.join("ssd.img")).expect("the ssd");
@@ -120,7 +123,7 @@ fn an_ssd_that_rots_or_vanishes_under_the_gate_is_no_concern_of_the_clients() {
     // A drive whose every command fails from now on, as near as a file comes to that.
     ssd.set_len(0).expect("truncate in scratch");
     assert_reads(&mut client, &data);
-    let newer = noise(4, DATA_BYTES as usize);
+    let newer = noise(4, DATA_BYTES);
     write_all(&mut client, &newer);
     assert_eq!(client.flush(), Ok(()));
     assert_reads(&mut client, &newer);

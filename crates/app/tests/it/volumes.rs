@@ -134,6 +134,7 @@ fn an_order_that_makes_no_sense_to_a_store_says_why() {
         (2, "volume create", "--size 5000B", "multiple of 4 KiB"),
         (2, "volume create", "", "--size"),
         (1, "volume create", "--size 150MiB", "or make it thin"),
+        (1, "volume create", "--size 1GiB", "or make it thin"),
     ] {
         let told = refused(&scratch, code, command, options);
         assert!(told.contains(word), "no `{word}` for {command} {options}:\n{told}");

@@ -140,9 +140,6 @@ impl State {
         if volumes > VOLUMES_MAX as u64 {
             return Err(StoreError::TooManyVolumes);
         }
-        if self.map.leaf_count() + taken.leaves > self.leaves_max(volumes) {
-            return Err(StoreError::MapFull);
-        }
         let blocks = self.space.live_blocks() + taken.blocks;
         let over = blocks.saturating_sub(self.superblock.capacity_blocks);
         if over > 0 {
@@ -152,6 +149,11 @@ impl State {
                 wanted_bytes: wanted * BLOCK_BYTES_U64,
                 free_bytes: (wanted - over) * BLOCK_BYTES_U64,
             });
+        }
+        // What has no room for its blocks may have none for its leaves either; the former is what
+        // people can do something about.
+        if self.map.leaf_count() + taken.leaves > self.leaves_max(volumes) {
+            return Err(StoreError::MapFull);
         }
         Ok(())
     }
