@@ -182,7 +182,8 @@ metrics! {
     CACHE_ENDURANCE = Gauge "evenkeel_cache_ssd_endurance_bytes" ["backend"]
         "Bytes that the SSD can take in its life; absent if the policy does not say.";
     CACHE_LIFETIME = Gauge "evenkeel_cache_ssd_lifetime_seconds" ["backend"]
-        "Time until the SSD is worn out, at the rate since the store was opened; absent if unknown.";
+        "Time until the SSD is worn out, at the rate since the store was opened; absent if \
+         unknown.";
     EXPORT_SIZE = Gauge "evenkeel_export_size_bytes" ["export"]
         "Size of the export.";
     EXPORT_CONNECTIONS = Gauge "evenkeel_export_connections" ["export", "tenant"]

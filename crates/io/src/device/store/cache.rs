@@ -1,7 +1,7 @@
 //! The cache of a store on its worker: what the policy wants, the SSD, and what time it is.
 //!
-//! The SSD is a convenience. One that is not there, is somebody else's, or fails while it is used is
-//! told in the status; the store serves all the same, from its drives.
+//! The SSD is a convenience. One that is not there, is somebody else's, or fails while it is used
+//! is told in the status; the store serves all the same, from its drives.
 
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
