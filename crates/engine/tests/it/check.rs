@@ -296,8 +296,13 @@ fn a_cache_has_room_for_what_it_is_for() {
     let cached = |cache: StoreCache| {
         move |p: &mut Policy| {
             let drives = vec!["/dev/b".into()];
-            p.backends[1].source =
-                Source::Store(Store { drives, direct: true, degraded: false, emulate: None, cache });
+            p.backends[1].source = Source::Store(Store {
+                drives,
+                direct: true,
+                degraded: false,
+                emulate: None,
+                cache,
+            });
         }
     };
     let cache = at_backend("source.cache");

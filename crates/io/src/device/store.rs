@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use evenkeel_engine::policy;
-use evenkeel_store::{Halt, OpenError, OpenOptions, Store, Tuning, Volume};
+use evenkeel_store::{Drive, Halt, OpenError, OpenOptions, Store, Tuning, Volume};
 use tokio::sync::Notify;
 
 use crate::clock::Clock;
@@ -27,6 +27,8 @@ use crate::store::{
     DriveModels, FileDrive, OpenDrive, VolumeError, VolumeOrder, carry_out, fresh_nonce,
     open_drives, refuse_twice,
 };
+use cache::CacheDrive;
+pub(crate) use volume::{Request, StoreVolume};
 
 /// Between two attempts to open a store, shorter at first.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
@@ -34,9 +36,6 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// How long another program may have a drive locked before that is told.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
-
-use cache::CacheDrive;
-pub(crate) use volume::{Request, StoreVolume};
 
 type FileStore = Store<Rc<FileDrive>>;
 
