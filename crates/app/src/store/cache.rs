@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use evenkeel_io::store::{FileDrive, OpenDrive, beside};
+use evenkeel_io::store::{FileDrive, OpenDrive, beside, fresh_nonce};
 use evenkeel_store::cache::{CacheError, read_label};
 use evenkeel_store::check::survey;
 use evenkeel_store::format::cache::CacheLabel;
@@ -84,7 +84,8 @@ async fn format(args: &Args) -> anyhow::Result<(Uuid, u64)> {
     let id = found.superblock.store;
     let is_its_own = label(&drive).await?.is_some_and(|label| label.store == id);
     refuse_data(&[(args.drive.as_path(), &*drive)], args.yes || is_its_own).await?;
-    let options = OpenOptions { allow_missing: args.without_missing, ..OpenOptions::default() };
+    let usual = OpenOptions::new(fresh_nonce()?);
+    let options = OpenOptions { allow_missing: args.without_missing, ..usual };
     let store: Store<Rc<FileDrive>> = Store::open(opened.drives.clone(), options)
         .await
         .map_err(|error| opened.explain(&error))?;
