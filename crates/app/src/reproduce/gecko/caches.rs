@@ -138,7 +138,7 @@ impl Group<'_> {
             tolerance: format!("at least {:.0} % on average", 100.0 * at_least),
             attainable: Some(attainable(published, best)),
             verdict,
-            why: (verdict == Verdict::Attained).then(|| LESS_TO_GIVE.to_owned()),
+            why: reason(verdict).map(str::to_owned),
             ..self.claim("hits", "hits on the tail until its drive is full")
         }
     }
@@ -156,7 +156,7 @@ impl Group<'_> {
         let (verdict, why) = match verdict(mean, published, at_least) {
             Verdict::Holds => (Verdict::Holds, None),
             _ if mean >= falls_to => (Verdict::Attained, Some(FALLS)),
-            verdict => (verdict, (verdict == Verdict::Attained).then_some(LESS_TO_GIVE)),
+            verdict => (verdict, reason(verdict)),
         };
         let [from, to] = [0, 1].map(|more| self.setting.step_gb * (step as u64 + more));
         Some(Claim {
@@ -209,7 +209,7 @@ impl Group<'_> {
             tolerance: format!("at least {low:.0} on average"),
             attainable: Some(format!("LRU {published:.1}, foreseen {best:.1}")),
             verdict,
-            why: (verdict == Verdict::Attained).then(|| LESS_TO_GIVE.to_owned()),
+            why: reason(verdict).map(str::to_owned),
             ..self.claim("lifetime", &format!("lifetime of the SSD by {gb} GB of memory before it"))
         }
     }
@@ -255,6 +255,20 @@ const LESS_TO_GIVE: &str = "the talk's own cache, LRU in memory over LRU on an S
                             how much they touch and not how often the same. Ours is below LRU \
                             since its SSD is a log, in which what has died keeps its room until \
                             its region's turn";
+
+/// Why a row fails.
+const BEHIND_LRU: &str = "the talk's own cache, LRU in memory over LRU on an SSD of the same sizes, \
+                          does better on these traces: our SSD is a log, in which what has died \
+                          keeps its room until its region's turn";
+
+/// Why a row has this verdict.
+fn reason(verdict: Verdict) -> Option<&'static str> {
+    match verdict {
+        Verdict::Attained => Some(LESS_TO_GIVE),
+        Verdict::Fails => Some(BEHIND_LRU),
+        Verdict::Holds | Verdict::Shown => None,
+    }
+}
 
 /// What a log on the SSD may cost, beside LRU.
 const NEAR: f64 = 0.85;
