@@ -170,7 +170,9 @@ impl Log {
         self.head += 1;
         let before = self.map.insert(place, key);
         self.accesses.push(Access::Write(key, before));
-        before.iter().for_each(|&before| self.cache.forget(Key(u64::from(before))));
+        if let Some(before) = before {
+            self.cache.forget(Key(u64::from(before)));
+        }
         self.cache.write(now, Key(u64::from(key)), on_tail);
         steps.write();
     }

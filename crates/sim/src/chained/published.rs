@@ -41,7 +41,9 @@ pub(super) fn replay(accesses: &[Access], sizes: &CacheSizes) -> Published {
         match *access {
             Access::Read(key) => steps.read(cache.read(key)),
             Access::Write(key, before) => {
-                before.iter().for_each(|&before| cache.forget(before));
+                if let Some(before) = before {
+                    cache.forget(before);
+                }
                 cache.keep(key);
                 steps.write();
             }
