@@ -124,8 +124,8 @@ pub(super) fn show_with(
     Ok(exit)
 }
 
-/// Columns of a claim, and how many characters a line of each has at most: rows are read in terminals
-/// of some 150 characters, and one long claim must not push every verdict out of sight.
+/// Columns of a claim, and how many characters a line of each has at most: rows are read in
+/// terminals of some 150 characters, and one long claim must not push every verdict out of sight.
 const WIDTHS: [usize; 5] = [40, 22, 38, 34, 18];
 
 /// Characters of a line of reasons.

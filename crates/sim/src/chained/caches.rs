@@ -2,8 +2,8 @@
 //! costs the SSD.
 //!
 //! ```text
-//! records --> log: block -> address on the tail's drive --> the store's cache policy --> hits, wear
-//!                  (none: it lies in the body)
+//! records --> log: block -> address on the tail's drive --> the store's cache policy --> hits
+//!                  (none: it lies in the body)                                     wear
 //! ```
 //!
 //! The policy is the store's own, without bytes ([`evenkeel_store::cache::Replay`]). The cache is

@@ -1,8 +1,8 @@
 //! What no cache of the tail can exceed: one that knows the future.
 //!
-//! For hits it keeps the blocks that are read again soonest, and takes nothing in that is never read
-//! again (Belady, IBM Systems Journal 5(2), 1966; with the choice not to keep a block at all). It
-//! has the memory and the SSD as one.
+//! For hits it keeps the blocks that are read again soonest, and takes nothing in that is never
+//! read again (Belady, IBM Systems Journal 5(2), 1966; with the choice not to keep a block at all).
+//! It has the memory and the SSD as one.
 //!
 //! ```text
 //! room for one:   write a   write b   read b   read a   read a

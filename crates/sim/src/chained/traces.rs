@@ -6,10 +6,10 @@
 //!  ..                          |     (misses and writes)    striped: all are the tail
 //! ```
 //!
-//! Every trace is a tenant that goes as fast as it is served: it keeps its requests under way in the
-//! order of its trace, and the next one begins when one has ended. Addresses are folded into what
-//! was filled before. Of a chain the old data lies on all positions but the last, and the tail has
-//! just come to that one, as it stands for most of the time where a whole drive is an epoch.
+//! Every trace is a tenant that goes as fast as it is served: it keeps its requests under way in
+//! the order of its trace, and the next one begins when one has ended. Addresses are folded into
+//! what was filled before. Of a chain the old data lies on all positions but the last, and the tail
+//! has just come to that one, as it stands for most of the time where a whole drive is an epoch.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -144,7 +144,8 @@ impl TracesRun {
         })
     }
 
-    /// Fills in old data, a part on each position but the last, and goes on until the tail is there.
+    /// Fills in old data, a part on each position but the last, and goes on until the tail is
+    /// there.
     fn fill(&self, rig: &mut Rig) {
         let parts = (rig.members as u64 - 1).max(1);
         let part_bytes = (self.filled_bytes / parts).next_multiple_of(STEP);
