@@ -54,20 +54,12 @@ impl<D: Drive> Store<D> {
         store.begin(options.nonce).await?;
         store.adopt(Member::new(lost, layout, Some(drive)), name);
         store.settle_state().await?;
-        store.fill_superblock_slots().await;
+        // In both slots of the new drive: one unreadable slot must not make it a stranger.
+        store.repeat_superblock().await;
         match store.chain.members[lost.index()].failure() {
             None => Ok(store),
             Some(error) => Err(OpenError::Drive(lost, error)),
         }
-    }
-
-    /// Writes a second superblock, so that the new drive has one in each slot: one unreadable slot
-    /// must not make it a stranger.
-    async fn fill_superblock_slots(&self) {
-        let held = self.superblock.acquire().await;
-        let failures = self.write_next_superblock(|_| {}).await;
-        drop(held);
-        self.fail_drives(failures).await;
     }
 
     /// How the new drive is divided, if it is as large as its place.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! superblocks -> newest -> checkpoint -> scan its runway -> replay -> both copies alike
-//!   -> a mount of its own, checkpoint -> open
+//!   -> superblock once more -> a mount of its own, checkpoint -> open
 //! ```
 //!
 //! Nothing of the log is changed, but to write a whole record over the torn copy of itself, until
@@ -73,9 +73,22 @@ impl<D: Drive> Store<D> {
 
     /// Begins the mount that the state was found for.
     pub(crate) async fn begin(&mut self, nonce: Nonce) -> Result<(), OpenError> {
+        self.repeat_superblock().await;
         self.begin_epoch(nonce);
         self.settle_state().await?;
         self.use_cache(None).map_err(OpenError::Cache)
+    }
+
+    /// Writes the newest superblock once more, to the other slot, on all drives that take part.
+    ///
+    /// A power cut may have left it in one place on one drive. Were that the only one when the next
+    /// checkpoint is written over the one before, and were it unreadable then, there would be no
+    /// checkpoint that any superblock names.
+    pub(crate) async fn repeat_superblock(&self) {
+        let held = self.superblock.acquire().await;
+        let failures = self.write_next_superblock(|_| {}).await;
+        drop(held);
+        self.fail_drives(failures).await;
     }
 
     /// Makes the state durable as it is now, before there are clients.

@@ -120,6 +120,51 @@ fn a_drive_that_fails_while_a_mount_begins_takes_nothing_with_it() {
     assert!(cuts > 100 && marks > 10, "{cuts} cuts, {marks} with a drive marked before");
 }
 
+/// A power cut leaves the newest superblock on one drive alone, a mount is cut as well, and then
+/// nobody can read that superblock any more: it must not have been the only one all the time.
+#[test]
+fn a_superblock_that_a_cut_left_on_one_drive_alone_is_not_relied_on_alone() {
+    let mut alone = 0;
+    for cut_after in 1..16 {
+        for next_cut in 1..40 {
+            let drives = drives(2, 2);
+            let power = drives[0].power.clone();
+            let store = open(&drives, usual()).unwrap();
+            let spawner = Spawner::default();
+            spawner.spawn(async {
+                store.run().await;
+            });
+            let work = async {
+                fill(&store, 7).await;
+                power.cut_after(cut_after);
+                store.checkpoint().await.unwrap();
+            };
+            run(&spawner, work, || power.is_off());
+            power.cut_after(u64::MAX);
+            drives[0].lose_cache(0);
+            drives[1].lose_cache(100);
+            let newest = |drive| block_on(read_superblock(drive)).unwrap().unwrap().sequence;
+            let (other, lonely) = (newest(&drives[0]), newest(&drives[1]));
+            power.cut_after(next_cut);
+            let opening = async { drop(Store::open(drives.clone(), usual()).await) };
+            run(&Spawner::default(), opening, || power.is_off());
+            power.cut_after(u64::MAX);
+            for drive in &drives {
+                drive.lose_cache(100);
+            }
+            if other < lonely {
+                alone += 1;
+                for place in drives[1].blocks_with(b"\xe9kSB") {
+                    let is_lonely = |bytes: &[u8]| bytes[48..56] == lonely.to_le_bytes();
+                    drives[1].tamper(place, |bytes| bytes[100] ^= u8::from(is_lonely(bytes)));
+                }
+            }
+            assert!(is_filled(&drives, usual(), 7), "cut at {cut_after}, then at {next_cut}");
+        }
+    }
+    assert!(alone > 30, "the newest was on one drive alone {alone} times");
+}
+
 #[test]
 fn a_lone_drive_that_fails_stops_the_store() {
     let drives = drives(1, 1);

@@ -190,7 +190,12 @@ impl Acts {
             12..30 => Act::Resize { space: any, cells: 8 * (self.below(9) + u32::from(any == 0)) },
             30..40 if any > 0 => Act::Delete(any),
             40..48 if count < SPACES_MAX => Act::Copy(any),
-            48..52 => Act::RollBack { space: any, to: self.below(count) },
+            48..52 => {
+                let to = self.below(count);
+                // An empty one would leave space 0 without a block.
+                let to = if world.spaces[&to].is_empty() { 0 } else { to };
+                Act::RollBack { space: any, to }
+            }
             52..80 if world.is_volume(any) && !world.spaces[&any].is_empty() => {
                 let blocks = u32::try_from(world.spaces[&any].len() / 8).expect("a small volume");
                 let (first, author) = (self.below(blocks), self.author());
