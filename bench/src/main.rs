@@ -10,6 +10,7 @@
 //!
 //! `docs/benchmarks.md` says how to run it and how to read what it prints.
 
+mod common;
 mod cpu;
 mod disk;
 mod machine;
@@ -32,8 +33,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Parser, Subcommand, ValueEnum};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
+use common::Common;
 use machine::Machine;
 use matrix::{Contest, Extent, Peer, Stage};
 use peers::Programs;
@@ -81,30 +83,18 @@ A cell is named contest/transport/workload/connections, such as
 relay/unix/4k-random-read-depth32/connections4. Contests: memory cached direct relay.
 Words match anywhere in the name: say depth1/ for depth 1 without 16.")]
 struct Compare {
-    /// Rounds over all cells; medians of fewer than five prove little
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: u32,
+    #[command(flatten)]
+    common: Common,
     /// How long each load lasts
     #[arg(long, default_value_t = 2.0, value_name = "S", value_parser = seconds)]
+    #[arg(conflicts_with = "smoke")]
     seconds: f64,
     /// Only cells whose name has every word of this pattern in it
     #[arg(long, default_value = "", value_name = "PATTERN", hide_default_value = true)]
     only: String,
-    /// Run part of the matrix once at toy size, to see that everything works
-    #[arg(long, conflicts_with_all = ["rounds", "seconds"])]
-    smoke: bool,
-    /// Write everything that was measured to this file as well
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// The gate under test [default: built from this tree]
-    #[arg(long, value_name = "PATH")]
-    evenkeel: Option<PathBuf>,
     /// Who makes the load
     #[arg(long, value_enum, default_value_t = LoadName::Fio)]
     load: LoadName,
-    /// Where disks, sockets and logs go while it runs; on a real disk, please
-    #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
-    scratch: PathBuf,
 }
 
 /// Load generators.
@@ -141,10 +131,7 @@ fn main() -> ExitCode {
 /// Runs the comparison. A missed aim is a result; a peer that failed is a failure.
 fn compare(arguments: &Compare) -> Result<ExitCode> {
     let machine = Machine::look();
-    let scratch = tempfile::Builder::new()
-        .prefix("evenkeel-bench-")
-        .tempdir_in(&arguments.scratch)
-        .with_context(|| format!("cannot make a folder in {}", arguments.scratch.display()))?;
+    let scratch = arguments.common.folder()?;
     let options = options(arguments, scratch.path())?;
     let mut stages = matrix::stages(options.extent, &arguments.only);
     ensure!(!stages.is_empty(), "no cell has `{}` in its name; see --help", arguments.only);
@@ -161,21 +148,18 @@ fn compare(arguments: &Compare) -> Result<ExitCode> {
     if let (Some(warning), false) = (report.machine.warning(), report.smoke) {
         println!("{warning}");
     }
-    if let Some(file) = &arguments.json {
-        let text = serde_json::to_string_pretty(&report).context("cannot write JSON")?;
-        fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
-    }
+    arguments.common.keep(&report)?;
     Ok(if report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn options(arguments: &Compare, folder: &Path) -> Result<Options> {
-    let evenkeel = gate(arguments.evenkeel.as_deref())?;
+    let evenkeel = gate(arguments.common.evenkeel.as_deref())?;
     let generator = generator(arguments, &evenkeel)?;
-    let smoke = arguments.smoke;
+    let smoke = arguments.common.smoke;
     let seconds = if smoke { SMOKE_SECONDS } else { arguments.seconds };
     Ok(Options {
         extent: if smoke { Extent::Smoke } else { Extent::Whole },
-        rounds: if smoke { 1 } else { arguments.rounds },
+        rounds: arguments.common.rounds(),
         runtime: Duration::from_secs_f64(seconds),
         size_bytes: if smoke { SMOKE_SIZE_BYTES } else { SIZE_BYTES },
         generator,
@@ -189,7 +173,7 @@ fn generator(arguments: &Compare, evenkeel: &Path) -> Result<Generator> {
     match (arguments.load, peers::find("fio")) {
         (LoadName::Evenkeel, _) => Ok(ours),
         (LoadName::Fio, Some(program)) => Ok(Generator::Fio(program)),
-        (LoadName::Fio, None) if arguments.smoke => {
+        (LoadName::Fio, None) if arguments.common.smoke => {
             eprintln!("SKIPPED: fio is missing; `evenkeel bench` makes the load");
             Ok(ours)
         }
@@ -279,10 +263,7 @@ fn run_all(options: &Options, stages: &[Stage], report: &mut Report) -> Result<(
     if options.extent == Extent::Whole {
         eprintln!("{loads} loads, about {} minutes", minutes.ceil());
     }
-    let progress = ProgressBar::new(loads).with_style(
-        ProgressStyle::with_template("{bar:30} {pos}/{len} {eta_precise} left  {msg}")
-            .context("the progress bar's template is fixed")?,
-    );
+    let progress = common::bar(loads)?;
     // Side by side no figure would count; where none does it saves half of the time.
     let abreast = if options.extent == Extent::Smoke { 2 } else { 1 };
     for stages in stages.chunks(abreast) {

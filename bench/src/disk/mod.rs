@@ -18,16 +18,16 @@ mod chain;
 mod contender;
 mod table;
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
+use crate::common::{Common, bar};
 use crate::machine::{self, Machine};
 use crate::peers;
 use crate::seconds;
@@ -49,28 +49,16 @@ Examples:
 
 The files in the scratch folder take ten times the size.")]
 pub(crate) struct Disk {
-    /// Rounds over all contenders; medians of fewer than five prove little
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: u32,
+    #[command(flatten)]
+    common: Common,
     /// How long each contender writes
     #[arg(long, default_value_t = 5.0, value_name = "S", value_parser = seconds)]
+    #[arg(conflicts_with = "smoke")]
     seconds: f64,
     /// Size of each file in MiB
-    #[arg(long, default_value_t = 512, value_name = "MIB")]
+    #[arg(long, default_value_t = 512, value_name = "MIB", conflicts_with = "smoke")]
     #[arg(value_parser = clap::value_parser!(u64).range(64..=1_048_576))]
     size: u64,
-    /// Run everything once at toy size, to see that it works
-    #[arg(long, conflicts_with_all = ["rounds", "seconds", "size"])]
-    smoke: bool,
-    /// Write everything that was measured to this file as well
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// The gate under test [default: built from this tree]
-    #[arg(long, value_name = "PATH")]
-    evenkeel: Option<PathBuf>,
-    /// Where the files go while it runs; on the disk in question
-    #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
-    scratch: PathBuf,
 }
 
 /// One contender in one round.
@@ -110,31 +98,26 @@ pub(crate) fn disk(arguments: &Disk) -> Result<ExitCode> {
     if let (Some(warning), false) = (report.machine.warning(), report.smoke) {
         eprintln!("{warning}");
     }
-    let scratch = tempfile::Builder::new()
-        .prefix("evenkeel-bench-")
-        .tempdir_in(&arguments.scratch)
-        .with_context(|| format!("cannot make a folder in {}", arguments.scratch.display()))?;
+    let scratch = arguments.common.folder()?;
     let runtime = Duration::from_secs_f64(report.seconds);
-    let evenkeel = crate::gate(arguments.evenkeel.as_deref())?;
+    let evenkeel = crate::gate(arguments.common.evenkeel.as_deref())?;
     let bench = Bench::start(scratch.path(), report.file_bytes, runtime, &evenkeel)?;
     race(&bench, &mut report)?;
     report.machine.look_at_end();
     print!("{}", table::render(&report));
-    if let Some(file) = &arguments.json {
-        let text = serde_json::to_string_pretty(&report).context("cannot write JSON")?;
-        fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
-    }
+    arguments.common.keep(&report)?;
     Ok(if report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn empty_report(arguments: &Disk) -> Report {
-    let smoke = arguments.smoke;
+    let common = &arguments.common;
+    let smoke = common.smoke;
     let has_fio = peers::find("fio").is_some();
     let contenders = Contender::ALL.into_iter().filter(|it| has_fio || !it.needs_fio());
     Report {
         machine: Machine::look(),
-        file_system: machine::file_system_of(&arguments.scratch),
-        rounds: if smoke { 1 } else { arguments.rounds },
+        file_system: machine::file_system_of(&common.scratch),
+        rounds: common.rounds(),
         seconds: if smoke { crate::SMOKE_SECONDS } else { arguments.seconds },
         file_bytes: if smoke { 64 } else { arguments.size } << 20,
         smoke,
@@ -147,9 +130,7 @@ fn empty_report(arguments: &Disk) -> Report {
 /// Every round has every contender, each first in its turn.
 fn race(bench: &Bench, report: &mut Report) -> Result<()> {
     let count = report.rows.len();
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {eta_precise} left  {msg}")
-        .context("the progress bar's template is fixed")?;
-    let progress = ProgressBar::new(count as u64 * u64::from(report.rounds)).with_style(style);
+    let progress = bar(count as u64 * u64::from(report.rounds))?;
     for round in 0..report.rounds as usize {
         for place in (0..count).map(|place| (place + round) % count) {
             let row = &mut report.rows[place];

@@ -14,13 +14,12 @@ mod process;
 mod report;
 mod table;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::common::{Common, bar};
 use crate::machine::Machine;
 use crate::peers;
 
@@ -41,28 +40,15 @@ Examples:
 
 Contests: ingest queue array cache.")]
 pub(crate) struct Offline {
-    /// Rounds over all contenders; medians of fewer than five prove little
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: u32,
+    #[command(flatten)]
+    common: Common,
     /// Records of the trace, and requests of a simulation; the array and Python get fewer
-    #[arg(long, default_value_t = 4_000_000, value_name = "N")]
+    #[arg(long, default_value_t = 4_000_000, value_name = "N", conflicts_with = "smoke")]
     #[arg(value_parser = clap::value_parser!(u64).range(10_000..=100_000_000))]
     count: u64,
     /// Only the contest of this name
     #[arg(long, value_name = "CONTEST")]
     only: Option<String>,
-    /// Run everything once at toy size, to see that it works
-    #[arg(long, conflicts_with_all = ["rounds", "count"])]
-    smoke: bool,
-    /// Write everything that was measured to this file as well
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// The program under test [default: built from this tree]
-    #[arg(long, value_name = "PATH")]
-    evenkeel: Option<PathBuf>,
-    /// Where traces go while it runs
-    #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
-    scratch: PathBuf,
 }
 
 /// Where programs lie; peers may be missing.
@@ -101,32 +87,27 @@ impl Programs {
 /// Runs the comparison. A missed aim is a result; a contender that failed is a failure.
 pub(crate) fn offline(arguments: &Offline) -> Result<ExitCode> {
     let machine = Machine::look();
-    let scratch = tempfile::Builder::new()
-        .prefix("evenkeel-bench-")
-        .tempdir_in(&arguments.scratch)
-        .with_context(|| format!("cannot make a folder in {}", arguments.scratch.display()))?;
+    let common = &arguments.common;
+    let scratch = common.folder()?;
     let meter = Meter::new(scratch.path())?;
-    let evenkeel = crate::gate(arguments.evenkeel.as_deref())?;
+    let evenkeel = crate::gate(common.evenkeel.as_deref())?;
     let programs = Programs::look(evenkeel);
-    let (count, rounds) =
-        if arguments.smoke { (SMOKE_COUNT, 1) } else { (arguments.count, arguments.rounds) };
+    let count = if common.smoke { SMOKE_COUNT } else { arguments.count };
+    let rounds = common.rounds();
     let inputs = Inputs::in_folder(scratch.path(), count);
     let mut contests = contest::contests(&programs, &inputs);
     if let Some(name) = &arguments.only {
         contests.retain(|contest| contest.name == name);
         ensure!(!contests.is_empty(), "no contest is called `{name}`; see --help");
     }
-    warn(&machine, &programs, arguments.smoke);
+    warn(&machine, &programs, common.smoke);
     eprintln!("making traces of {count} records");
     inputs.make(&programs.evenkeel)?;
     let measured = race(&meter, &contests, rounds)?;
-    let mut report = Report::new(machine, rounds, arguments.smoke, &programs, &contests, &measured);
+    let mut report = Report::new(machine, rounds, common.smoke, &programs, &contests, &measured);
     report.machine.look_at_end();
     print!("{}", table::render(&report));
-    if let Some(file) = &arguments.json {
-        let text = serde_json::to_string_pretty(&report).context("cannot write JSON")?;
-        fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
-    }
+    common.keep(&report)?;
     Ok(if report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -144,9 +125,7 @@ fn warn(machine: &Machine, programs: &Programs, is_smoke: bool) {
 fn race(meter: &Meter, contests: &[Contest], rounds: u32) -> Result<Vec<Vec<Measured>>> {
     let all: usize = contests.iter().map(|contest| contest.contenders.len()).sum();
     let runs = all as u64 * (u64::from(rounds) + 1);
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {eta_precise} left  {msg}")
-        .context("the progress bar's template is fixed")?;
-    let progress = ProgressBar::new(runs).with_style(style);
+    let progress = bar(runs)?;
     let mut results: Vec<Vec<Measured>> = Vec::new();
     for contest in contests {
         let first = contest.contenders.iter().map(|contender| {

@@ -39,7 +39,43 @@ pub fn model(name: &str, size_bytes: u64, seed: u64) -> Result<Box<dyn Device>, 
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
+    use evenkeel_core::time::Span;
+    use evenkeel_io::store::{FileDrive, OpenDrive, block_on};
+    use evenkeel_sim::device::simple::Constant;
+    use evenkeel_sim::device::spec::ConstantSpec;
+    use evenkeel_store::{Buffer, Drive, Durability};
+
     use super::*;
+
+    #[test]
+    fn a_command_takes_the_models_time_and_brings_the_files_bytes() {
+        const COMMAND: Duration = Duration::from_millis(4);
+        let folder = tempfile::tempdir().unwrap();
+        let how = OpenDrive { create_bytes: Some(1 << 20), ..OpenDrive::default() };
+        let fixed = Span::from_millis(4);
+        let one_by_one = Constant::new(ConstantSpec { fixed, ..ConstantSpec::default() });
+        block_on(async {
+            let drive = FileDrive::open(&folder.path().join("a"), &how).await.unwrap();
+            let drive = drive.emulate(Box::new(one_by_one)).unwrap();
+            let begin = Instant::now();
+            let data = || vec![Buffer::copy_of(&[7; 4096])];
+            let writes = tokio::join!(
+                drive.write(0, data(), Durability::Volatile),
+                drive.write(4096, data(), Durability::Durable),
+                drive.write(8192, data(), Durability::Volatile),
+            );
+            assert_eq!(writes, (Ok(()), Ok(()), Ok(())));
+            assert!(begin.elapsed() >= 3 * COMMAND);
+            drive.flush().await.unwrap();
+            assert!(begin.elapsed() >= 4 * COMMAND);
+            assert!(drive.read(0, 12288).await.unwrap().iter().all(|byte| *byte == 7));
+            drive.discard(0, 4096).await.unwrap();
+            assert!(begin.elapsed() >= 6 * COMMAND);
+        })
+        .unwrap();
+    }
 
     #[test]
     fn every_model_can_be_had_by_its_name() {

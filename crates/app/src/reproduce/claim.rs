@@ -128,6 +128,9 @@ pub(super) fn show_with(
 /// terminals of some 150 characters, and one long claim must not push every verdict out of sight.
 const WIDTHS: [usize; 5] = [40, 22, 38, 34, 18];
 
+/// The column that is left away where it would be empty.
+const ATTAINABLE: usize = 4;
+
 /// Characters of a line of reasons.
 const REASON_WIDTH: usize = 110;
 
@@ -135,11 +138,15 @@ const REASON_WIDTH: usize = 110;
 /// against.
 fn table(claims: &[Claim], reference: &str, colour: bool) -> String {
     let reference = format!("<{reference}");
-    let header = ["CLAIM", &reference, "<MEASURED", "<MUST BE", "<ATTAINABLE", "<VERDICT"];
-    let rows: Vec<_> = claims.iter().flat_map(|claim| lines(claim, colour)).collect();
-    let is_bare = claims.iter().all(|claim| claim.attainable.is_none());
-    let table = if is_bare { without(&header, rows, 4) } else { terminal::table(&header, &rows) };
-    let reasons = reasons(claims);
+    let mut header = vec!["CLAIM", &reference, "<MEASURED", "<MUST BE", "<ATTAINABLE", "<VERDICT"];
+    let mut rows: Vec<_> = claims.iter().flat_map(|claim| lines(claim, colour)).collect();
+    if claims.iter().all(|claim| claim.attainable.is_none()) {
+        header.remove(ATTAINABLE);
+        for row in &mut rows {
+            row.remove(ATTAINABLE);
+        }
+    }
+    let (table, reasons) = (terminal::table(&header, &rows), reasons(claims));
     if reasons.is_empty() { table } else { format!("{table}\n{reasons}") }
 }
 
@@ -157,16 +164,6 @@ fn lines(claim: &Claim, colour: bool) -> Vec<Vec<String>> {
         columns.iter().map(cell).collect()
     };
     (0..count).map(line).collect()
-}
-
-/// A table without one of its columns.
-fn without(header: &[&str], mut rows: Vec<Vec<String>>, column: usize) -> String {
-    let mut header = header.to_vec();
-    header.remove(column);
-    for row in &mut rows {
-        row.remove(column);
-    }
-    terminal::table(&header, &rows)
 }
 
 /// A reason that several rows share is told once.

@@ -101,6 +101,25 @@ impl Caches {
     }
 }
 
+/// Hit ratios of the tail over all workloads: the least and the mean of ours, and the means of the
+/// caches beside it.
+struct Averages {
+    least: f64,
+    mean: f64,
+    published: f64,
+    best: f64,
+}
+
+impl Averages {
+    /// Of what a function gives for each of the caches.
+    fn of(ratios: impl Fn(fn(&CacheOutcome) -> &[Hits]) -> Vec<f64>) -> Self {
+        let [least, mean] = least_and_mean(&ratios(|it| &it.by_step));
+        let [_, published] = least_and_mean(&ratios(|it| &it.published.by_step));
+        let [_, best] = least_and_mean(&ratios(|it| &it.best.by_step));
+        Self { least, mean, published, best }
+    }
+}
+
 impl Group<'_> {
     fn claims(&self) -> Vec<Claim> {
         let steps = (0..self.setting.steps as usize).filter_map(|step| self.hits(step));
@@ -122,56 +141,51 @@ impl Group<'_> {
 
     /// Hits of the tail until its drive was full.
     fn whole(&self) -> Claim {
-        let mean = |of: fn(&CacheOutcome) -> &[Hits]| {
-            let sums = self.outcomes.iter().filter_map(|it| sum(of(it)).ratio());
-            least_and_mean(&sums.collect::<Vec<_>>())
-        };
-        let [least, ours] = mean(|it| &it.by_step);
-        let [[_, published], [_, best]] =
-            [mean(|it| &it.published.by_step), mean(|it| &it.best.by_step)];
+        let hits =
+            Averages::of(|of| self.outcomes.iter().filter_map(|it| sum(of(it)).ratio()).collect());
         let at_least = self.setting.tail_hits;
-        let verdict = verdict(ours, published, at_least);
-        Claim {
-            paper: format!("at least {:.0} %", 100.0 * at_least),
-            measured: percents(ours, least),
-            value: ours,
-            tolerance: format!("at least {:.0} % on average", 100.0 * at_least),
-            attainable: Some(attainable(published, best)),
-            verdict,
-            why: reason(verdict).map(str::to_owned),
-            ..self.claim("hits", "hits on the tail until its drive is full")
-        }
+        let verdict = verdict(hits.mean, hits.published, at_least);
+        let paper = format!("at least {:.0} %", 100.0 * at_least);
+        let claim = self.claim("hits", "hits on the tail until its drive is full");
+        self.of_hits(claim, paper, &hits, (verdict, reason(verdict)))
     }
 
     /// Hits of the tail while its drive was filled by one step.
     fn hits(&self, step: usize) -> Option<Claim> {
-        let ratios = self.ratios(step, |it| &it.by_step);
-        if ratios.is_empty() {
+        let hits = Averages::of(|of| self.ratios(step, of));
+        // No workload came so far.
+        if hits.least.is_infinite() {
             return None;
         }
-        let [least, mean] = least_and_mean(&ratios);
-        let [_, published] = least_and_mean(&self.ratios(step, |it| &it.published.by_step));
-        let [_, best] = least_and_mean(&self.ratios(step, |it| &it.best.by_step));
         let Caches { tail_hits: at_least, full_hits: falls_to, .. } = *self.setting;
-        let (verdict, why) = match verdict(mean, published, at_least) {
+        let verdict = match verdict(hits.mean, hits.published, at_least) {
             Verdict::Holds => (Verdict::Holds, None),
-            _ if mean >= falls_to => (Verdict::Attained, Some(FALLS)),
+            _ if hits.mean >= falls_to => (Verdict::Attained, Some(FALLS)),
             verdict => (verdict, reason(verdict)),
         };
         let [from, to] = [0, 1].map(|more| self.setting.step_gb * (step as u64 + more));
-        Some(Claim {
-            paper: format!("falls, above {:.0} %", 100.0 * falls_to),
-            measured: percents(mean, least),
-            value: mean,
-            tolerance: format!("at least {:.0} % on average", 100.0 * at_least),
-            attainable: Some(attainable(published, best)),
+        let what = format!("hits on the tail, {from} to {to} GB on its drive");
+        let paper = format!("falls, above {:.0} %", 100.0 * falls_to);
+        Some(self.of_hits(self.claim(&format!("hits-{to}"), &what), paper, &hits, verdict))
+    }
+
+    fn of_hits(
+        &self,
+        claim: Claim,
+        paper: String,
+        hits: &Averages,
+        (verdict, why): (Verdict, Option<&str>),
+    ) -> Claim {
+        Claim {
+            paper,
+            measured: percents(hits.mean, hits.least),
+            value: hits.mean,
+            tolerance: format!("at least {:.0} % on average", 100.0 * self.setting.tail_hits),
+            attainable: Some(attainable(hits.published, hits.best)),
             verdict,
             why: why.map(str::to_owned),
-            ..self.claim(
-                &format!("hits-{to}"),
-                &format!("hits on the tail, {from} to {to} GB on its drive"),
-            )
-        })
+            ..claim
+        }
     }
 
     /// Where the hits of the tail come from.

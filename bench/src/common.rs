@@ -1,0 +1,57 @@
+//! What every comparison is told, and does, alike.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use tempfile::TempDir;
+
+/// Arguments of every comparison.
+#[derive(clap::Args)]
+pub(crate) struct Common {
+    /// Rounds over everything; medians of fewer than five prove little
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Run once at toy size, to see that everything works
+    #[arg(long, conflicts_with = "rounds")]
+    pub(crate) smoke: bool,
+    /// Write everything that was measured to this file as well
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// The program under test [default: built from this tree]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) evenkeel: Option<PathBuf>,
+    /// Where files, sockets and logs go while it runs; on a real disk, please
+    #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
+    pub(crate) scratch: PathBuf,
+}
+
+impl Common {
+    pub(crate) fn rounds(&self) -> u32 {
+        if self.smoke { 1 } else { self.rounds }
+    }
+
+    /// A folder that goes when it is dropped.
+    pub(crate) fn folder(&self) -> Result<TempDir> {
+        tempfile::Builder::new()
+            .prefix("evenkeel-bench-")
+            .tempdir_in(&self.scratch)
+            .with_context(|| format!("cannot make a folder in {}", self.scratch.display()))
+    }
+
+    /// Writes the report to the file that was asked for, if one was.
+    pub(crate) fn keep(&self, report: &impl Serialize) -> Result<()> {
+        let Some(file) = &self.json else { return Ok(()) };
+        let text = serde_json::to_string_pretty(report).context("cannot write JSON")?;
+        fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+    }
+}
+
+/// The bar over so many runs.
+pub(crate) fn bar(runs: u64) -> Result<ProgressBar> {
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {eta_precise} left  {msg}")
+        .context("the progress bar's template is fixed")?;
+    Ok(ProgressBar::new(runs).with_style(style))
+}
