@@ -39,11 +39,11 @@ fn summary(host: u32, period: u64, prng: &mut Prng) -> Summary {
         expected_per_s: 120,
         ..FlowSummary::default()
     };
-    Summary { host: HostId(host), period, flows: vec![flow] }
+    Summary { host: HostId(host), period, flows: vec![flow], ..Summary::default() }
 }
 
 fn known(period: u64, prng: &mut Prng) -> Vec<Known> {
-    let mut peers = Peers::new(HostId(0), HOSTS, Patience::default());
+    let mut peers = Peers::new(HostId(0), (0..HOSTS).map(HostId), Patience::default());
     for host in 1..HOSTS {
         peers.receive(period, summary(host, period, prng)).expect("news of a peer");
     }

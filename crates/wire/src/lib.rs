@@ -4,4 +4,5 @@
 //! (a TLS handshake, the look-up of an export) are events that the driver answers. Nothing here
 //! owns a socket, a clock or a task.
 
+pub mod exchange;
 pub mod nbd;

@@ -11,7 +11,7 @@
 use super::Decision;
 use super::monitor::Monitor;
 use super::order::{LocalQueue, Order, Waiting};
-use super::summary::{FLOWS_MAX, HostId, Summary};
+use super::summary::{HostId, Summary, fold};
 use super::target::Target;
 use crate::id::TenantId;
 use crate::time::{Nanos, Span};
@@ -50,13 +50,16 @@ impl Host {
         Self { id, tenants, queue, slots, order: Order::Arrival, outstanding: 0 }
     }
 
-    /// Adds the next tenant, and says which it is; at most [`FLOWS_MAX`].
-    pub fn add_tenant(&mut self, weight_milli: u32, target: Option<Target>) -> TenantId {
-        assert!(self.tenants.len() < FLOWS_MAX, "a summary has no room for another tenant");
-        let tenant = TenantId(u32::try_from(self.tenants.len()).expect("below FLOWS_MAX"));
-        self.tenants.push(Tenant { weight_milli, target, monitor: Monitor::new(tenant) });
+    /// Adds the next tenant, or changes one that is known.
+    pub fn configure(&mut self, tenant: TenantId, weight_milli: u32, target: Option<Target>) {
+        assert!(tenant.index() <= self.tenants.len(), "tenants come in the order of their numbers");
+        if let Some(known) = self.tenants.get_mut(tenant.index()) {
+            (known.weight_milli, known.target) = (weight_milli, target);
+        } else {
+            let monitor = Monitor::new(tenant);
+            self.tenants.push(Tenant { weight_milli, target, monitor });
+        }
         self.queue.configure(tenant, target);
-        tenant
     }
 
     /// A request arrived.
@@ -84,14 +87,42 @@ impl Host {
         tenant.monitor.completed(now, sent.waiting.arrival, sent.dispatch, target);
     }
 
-    /// Ends a period.
+    /// A request that waits will not be sent; false if it does not wait here. O(waiting of its
+    /// tenant).
+    pub fn withdraw(&mut self, tenant: TenantId, tag: u32) -> bool {
+        let waiting = self.queue.withdraw(tenant, tag);
+        if let Some(waiting) = waiting {
+            self.tenants[tenant.index()].monitor.withdrawn(waiting.arrival);
+        }
+        waiting.is_some()
+    }
+
+    /// Takes back all that waits, each tenant's in its own order.
+    pub fn drain(&mut self) -> Vec<Waiting> {
+        let all = std::iter::from_fn(|| self.queue.pop(Nanos::ZERO, Order::Arrival));
+        let all: Vec<Waiting> = all.collect();
+        for waiting in &all {
+            self.tenants[waiting.tenant.index()].monitor.withdrawn(waiting.arrival);
+        }
+        all
+    }
+
+    /// Ends a period of which `period` is the length. Tells of the tenants of which there is
+    /// anything to tell.
     pub fn summarise(&mut self, now: Nanos, number: u64, period: Span) -> Summary {
-        let flows = self.tenants.iter_mut().map(|tenant| {
+        let told = self.tenants.iter_mut().filter(|tenant| !tenant.monitor.is_silent());
+        let flows = told.map(|tenant| {
             let mut flow = tenant.monitor.close(now, period);
             (flow.weight_milli, flow.target) = (tenant.weight_milli, tenant.target);
             flow
         });
-        Summary { host: self.id, period: number, flows: flows.collect() }
+        let flows = fold(flows.collect());
+        Summary { host: self.id, period: number, flows, ..Summary::default() }
+    }
+
+    /// The slots in force.
+    pub fn slots(&self) -> u32 {
+        self.slots
     }
 
     /// Puts a decision in force.
@@ -118,7 +149,8 @@ mod tests {
     #[test]
     fn no_more_than_the_slots_are_at_the_device_and_shrinking_calls_nothing_back() {
         let mut host = Host::new(HostId(1), 2);
-        let tenant = host.add_tenant(1000, None);
+        let tenant = TenantId(0);
+        host.configure(tenant, 1000, None);
         (0..5).for_each(|tag| host.arrived(Nanos(u64::from(tag)), tenant, tag));
         let sent: Vec<Sent> = std::iter::from_fn(|| host.next(Nanos(10))).collect();
         assert_eq!(sent.iter().map(|sent| sent.waiting.tag).collect::<Vec<_>>(), [0, 1]);
@@ -133,5 +165,35 @@ mod tests {
         assert_eq!((flow.arrivals, flow.dispatches, flow.completions), (5, 3, 2));
         assert_eq!((flow.queued, flow.outstanding), (2, 1));
         assert_eq!(host.queued(), 2);
+    }
+
+    #[test]
+    fn what_is_taken_back_is_not_counted_as_waiting() {
+        let mut host = Host::new(HostId(1), 0);
+        (0..2).for_each(|tenant| host.configure(TenantId(tenant), 1000, None));
+        (0..4).for_each(|tag| host.arrived(Nanos(10), TenantId(tag % 2), tag));
+        assert!(host.withdraw(TenantId(1), 3) && !host.withdraw(TenantId(1), 3));
+        let summary = host.summarise(Nanos(20), 1, Span(20));
+        let queued: Vec<u32> = summary.flows.iter().map(|flow| flow.queued).collect();
+        assert_eq!(queued, [2, 1]);
+        let tags: Vec<u32> = host.drain().iter().map(|waiting| waiting.tag).collect();
+        assert_eq!(tags, [0, 2, 1]);
+        assert_eq!(host.summarise(Nanos(30), 2, Span(10)).flows[0].queued, 0);
+    }
+
+    #[test]
+    fn who_never_asks_is_not_told_of() {
+        let mut host = Host::new(HostId(1), 8);
+        (0..2).for_each(|tenant| host.configure(TenantId(tenant), 1000, None));
+        host.arrived(Nanos(0), TenantId(1), 0);
+        let told = |summary: Summary| -> Vec<u32> {
+            summary.flows.iter().map(|flow| flow.tenant.0).collect()
+        };
+        assert_eq!(told(host.summarise(Nanos(10), 1, Span(10))), [1]);
+        let sent = host.next(Nanos(10)).unwrap();
+        host.finished(Nanos(20), &sent);
+        let second = Span::from_secs(1);
+        let last = (2..100).map(|number| told(host.summarise(Nanos(30), number, second))).last();
+        assert_eq!(last, Some(vec![]), "it is forgotten in the end");
     }
 }

@@ -21,15 +21,19 @@
 //!
 //! [`target`] says what is promised, [`host`] and [`monitor`] what is measured, [`peers`] whose
 //! word counts, [`latency`] what the device is believed to do, [`order`] who goes next inside a
-//! host, and [`watch`] whose target cannot be met.
+//! host, and [`watch`] whose target cannot be met. [`shared`] is a host as a scheduler, [`member`]
+//! what decides for it, and [`name`] what hosts call each other.
 
 pub mod drg;
 pub mod host;
 pub mod latency;
+pub mod member;
 pub mod monitor;
+pub mod name;
 pub mod order;
 pub mod parda;
 pub mod peers;
+pub mod shared;
 pub mod slack;
 pub mod summary;
 pub mod target;

@@ -13,6 +13,9 @@ use crate::time::{Nanos, Span};
 const FAST: Span = Span::from_millis(200);
 const SLOW: Span = Span::from_millis(2_000);
 
+/// Who expects fewer requests per second expects none.
+const SILENT_PER_S: f64 = 0.01;
+
 /// The counters of one tenant at one host.
 #[derive(Clone, Debug)]
 pub struct Monitor {
@@ -48,6 +51,21 @@ impl Monitor {
         self.current.arrivals += 1;
         self.queued += 1;
         self.queued_arrivals_ns += u128::from(now.0);
+    }
+
+    /// A request that waited will not be sent.
+    pub fn withdrawn(&mut self, arrival: Nanos) {
+        self.queued -= 1;
+        self.queued_arrivals_ns -= u128::from(arrival.0);
+    }
+
+    /// Whether there is nothing to tell: nothing waits, is at the device or ended in this period,
+    /// and nothing is expected.
+    pub fn is_silent(&self) -> bool {
+        let FlowSummary { arrivals, dispatches, completions, .. } = self.current;
+        let counts = [arrivals, dispatches, completions, self.outstanding, self.queued];
+        let is_expected = |rates: [f64; 2]| rates.into_iter().any(|rate| rate > SILENT_PER_S);
+        counts.iter().all(|count| *count == 0) && !self.rates.is_some_and(is_expected)
     }
 
     /// A request went to the device.

@@ -81,6 +81,15 @@ impl LocalQueue {
         self.tenants[waiting.tenant.index()].in_time.push_back(waiting);
     }
 
+    /// Takes out one that will not be sent, if it waits here. O(waiting of its tenant).
+    pub fn withdraw(&mut self, tenant: TenantId, tag: u32) -> Option<Waiting> {
+        let TenantQueue { in_time, late, .. } = &mut self.tenants[tenant.index()];
+        [late, in_time].into_iter().find_map(|queue| {
+            let position = queue.iter().position(|waiting| waiting.tag == tag)?;
+            queue.remove(position)
+        })
+    }
+
     /// Takes out the one that goes next.
     pub fn pop(&mut self, now: Nanos, order: Order) -> Option<Waiting> {
         match order {

@@ -1,7 +1,7 @@
 //! Whose word counts: the latest summary of each host, and what becomes of it with age.
 //!
 //! Summaries come late, twice, in the wrong order or not at all. Only one that is newer than what
-//! is known of its host is taken. A host that was silent for a period or two is taken to be as it
+//! is known of its host is taken; a host that has started anew counts as newer than before. A host that was silent for a period or two is taken to be as it
 //! was; then what it asks is halved with each further period, and in the end it is forgotten, so
 //! that its part goes to the others gradually.
 //!
@@ -14,12 +14,12 @@
 //!   demand counted    1    1    1   1/2  1/4  1/8  forgotten      (kept 2, forgotten after 5)
 //! ```
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::summary::{FLOWS_MAX, HostId, Summary};
+use super::summary::{HostId, Summary};
 
 /// The most hosts that share a device.
-pub const HOSTS_MAX: u32 = 4_096;
+pub const HOSTS_MAX: usize = 4_096;
 
 /// How far a summary's period may lie ahead of the own: clocks differ.
 const AHEAD_MAX: u64 = 16;
@@ -55,6 +55,8 @@ pub enum Refusal {
     Stranger,
     /// One as new or newer is known.
     Stale,
+    /// Its host has started anew since then.
+    Former,
     /// Its period lies too far ahead to be a matter of clocks.
     Ahead,
     /// It tells of too many tenants, of one twice, or of figures that contradict each other.
@@ -70,6 +72,8 @@ pub struct PeerCounts {
     pub strangers: u64,
     /// Refused as old.
     pub stale: u64,
+    /// Refused as of a life before.
+    pub former: u64,
     /// Refused as too far ahead.
     pub ahead: u64,
     /// Refused as absurd.
@@ -80,7 +84,7 @@ pub struct PeerCounts {
 #[derive(Clone, Debug)]
 pub struct Peers {
     own: HostId,
-    hosts: u32,
+    members: BTreeSet<HostId>,
     patience: Patience,
     latest: BTreeMap<HostId, Summary>,
     /// This host's own summaries, the newest last, as many as its peers may be behind.
@@ -89,12 +93,32 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Hosts 0 to `hosts`-1 share the device, at most [`HOSTS_MAX`]; `own` is this one.
-    pub fn new(own: HostId, hosts: u32, patience: Patience) -> Self {
-        assert!(own.0 < hosts && hosts <= HOSTS_MAX, "host {} of {hosts}", own.0);
+    /// These hosts share the device, at most [`HOSTS_MAX`]; `own` is this one, listed or not.
+    pub fn new(own: HostId, members: impl IntoIterator<Item = HostId>, patience: Patience) -> Self {
         assert!(patience.kept <= patience.forgotten, "{patience:?}");
-        let (latest, history) = (BTreeMap::new(), VecDeque::new());
-        Self { own, hosts, patience, latest, history, counts: PeerCounts::default() }
+        let mut peers = Self {
+            own,
+            members: BTreeSet::new(),
+            patience,
+            latest: BTreeMap::new(),
+            history: VecDeque::new(),
+            counts: PeerCounts::default(),
+        };
+        peers.set_members(members);
+        peers
+    }
+
+    /// From now on these hosts share the device. Who is no longer among them is forgotten.
+    pub fn set_members(&mut self, members: impl IntoIterator<Item = HostId>) {
+        self.members = members.into_iter().filter(|member| *member != self.own).collect();
+        assert!(self.members.len() < HOSTS_MAX, "{} hosts", self.members.len());
+        self.latest.retain(|host, _| self.members.contains(host));
+    }
+
+    /// This host counts its periods anew, as after its clock was set: what it said before that
+    /// would be taken for news.
+    pub fn restart(&mut self) {
+        self.history.clear();
     }
 
     /// A summary came in from outside while `period` is the latest of this host.
@@ -107,6 +131,7 @@ impl Peers {
             Ok(()) => &mut self.counts.taken,
             Err(Refusal::Stranger) => &mut self.counts.strangers,
             Err(Refusal::Stale) => &mut self.counts.stale,
+            Err(Refusal::Former) => &mut self.counts.former,
             Err(Refusal::Ahead) => &mut self.counts.ahead,
             Err(Refusal::Absurd) => &mut self.counts.absurd,
         };
@@ -146,24 +171,28 @@ impl Peers {
         self.counts
     }
 
+    /// The latest word of each other host.
+    pub fn latest(&self) -> impl Iterator<Item = &Summary> {
+        self.latest.values()
+    }
+
     fn check(&self, period: u64, summary: &Summary) -> Result<(), Refusal> {
-        if summary.host == self.own || summary.host.0 >= self.hosts {
+        if !self.members.contains(&summary.host) {
             return Err(Refusal::Stranger);
         }
         if summary.period > period.saturating_add(AHEAD_MAX) {
             return Err(Refusal::Ahead);
         }
-        let known = self.latest.get(&summary.host).map(|known| known.period);
+        let known = self.latest.get(&summary.host);
+        if known.is_some_and(|known| known.incarnation > summary.incarnation) {
+            return Err(Refusal::Former);
+        }
+        let age = |summary: &Summary| (summary.incarnation, summary.period);
         let is_old = period.saturating_sub(summary.period) > self.patience.forgotten;
-        if is_old || known.is_some_and(|known| known >= summary.period) {
+        if is_old || known.is_some_and(|known| age(known) >= age(summary)) {
             return Err(Refusal::Stale);
         }
-        let in_order = summary.flows.is_sorted_by(|left, right| left.tenant < right.tenant);
-        let is_whole = summary.flows.iter().all(|flow| {
-            flow.late <= flow.completions
-                && flow.target.is_none_or(|target| target.latency_max.0 > 0 && target.window.0 > 0)
-        });
-        if summary.flows.len() > FLOWS_MAX || !in_order || !is_whole {
+        if !summary.is_plausible() {
             return Err(Refusal::Absurd);
         }
         Ok(())
@@ -177,11 +206,11 @@ mod tests {
 
     fn summary(host: u32, period: u64) -> Summary {
         let flow = FlowSummary { arrivals: 80, ..FlowSummary::default() };
-        Summary { host: HostId(host), period, flows: vec![flow] }
+        Summary { host: HostId(host), incarnation: 7, period, flows: vec![flow] }
     }
 
     fn peers() -> Peers {
-        Peers::new(HostId(0), 3, Patience::default())
+        Peers::new(HostId(0), (0..3).map(HostId), Patience::default())
     }
 
     #[test]
@@ -227,8 +256,32 @@ mod tests {
         assert_eq!(peers.receive(10, summary(3, 11)), Err(Refusal::Stranger));
         assert_eq!(peers.receive(10, summary(2, u64::MAX)), Err(Refusal::Ahead));
         assert_eq!(peers.receive(10, summary(2, 12)), Ok(()), "its clock is ahead");
-        let counts = PeerCounts { taken: 2, strangers: 2, stale: 3, ahead: 1, absurd: 0 };
+        let counts = PeerCounts { taken: 2, strangers: 2, stale: 3, ahead: 1, ..peers.counts() };
         assert_eq!(peers.counts(), counts);
+        assert_eq!((counts.former, counts.absurd), (0, 0));
+    }
+
+    #[test]
+    fn a_host_that_starts_anew_is_believed_and_its_former_life_is_not() {
+        let mut peers = peers();
+        let anew = |incarnation, period| Summary { incarnation, ..summary(1, period) };
+        assert_eq!(peers.receive(10, anew(7, 12)), Ok(()));
+        assert_eq!(peers.receive(10, anew(8, 10)), Ok(()), "its clock was set back meanwhile");
+        assert_eq!(peers.receive(10, anew(7, 13)), Err(Refusal::Former));
+        assert_eq!(peers.receive(10, anew(8, 10)), Err(Refusal::Stale));
+        assert_eq!(peers.counts().former, 1);
+    }
+
+    #[test]
+    fn who_is_no_longer_a_member_is_forgotten_and_refused() {
+        let mut peers = peers();
+        assert_eq!(peers.receive(10, summary(1, 9)), Ok(()));
+        assert_eq!(peers.receive(10, summary(2, 9)), Ok(()));
+        peers.set_members([HostId(2), HostId(5)]);
+        assert_eq!(peers.latest().map(|known| known.host).collect::<Vec<_>>(), [HostId(2)]);
+        assert_eq!(peers.receive(10, summary(1, 10)), Err(Refusal::Stranger));
+        assert_eq!(peers.receive(10, summary(5, 10)), Ok(()), "it has joined");
+        assert_eq!(peers.known(summary(0, 10)).len(), 3);
     }
 
     #[test]
@@ -241,6 +294,9 @@ mod tests {
         };
         assert!(refused(&|summary| summary.flows[0].late = 1));
         assert!(refused(&|summary| summary.flows.push(FlowSummary::default())));
+        assert!(refused(&|summary| summary.flows[0].arrivals = u32::MAX));
+        assert!(refused(&|summary| summary.flows[0].device_time = crate::time::Span(1)));
+        assert!(refused(&|summary| summary.flows[0].slot_time = crate::time::Span(u64::MAX)));
         assert!(refused(&|summary| {
             let tenants = (0..=64).map(crate::id::TenantId);
             summary.flows =

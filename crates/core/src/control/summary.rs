@@ -11,7 +11,17 @@ use crate::time::Span;
 /// The most tenants that one summary tells of.
 pub const FLOWS_MAX: usize = 64;
 
-/// A host, as the index of its row in the list of peers.
+/// The most that a count of one period can be: a thousand million requests per second are beyond
+/// any device.
+const COUNT_MAX: u32 = 1_000_000_000;
+
+/// The most requests that one tenant has at a device for a whole day.
+const SLOTS_MAX: u32 = 100_000;
+
+/// The longest that a request may have taken: what waited longer says nothing about a device.
+const TIME_MAX: Span = Span::from_secs(24 * 3600);
+
+/// A host, by the number of its name ([`super::name`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostId(pub u32);
 
@@ -29,6 +39,8 @@ pub struct FlowId {
 pub struct Summary {
     /// Who speaks.
     pub host: HostId,
+    /// Which life of the host: grows each time that it starts anew.
+    pub incarnation: u64,
     /// Number of the period, counted alike by all hosts; grows from one summary to the next.
     pub period: u64,
     /// By tenant, at most [`FLOWS_MAX`].
@@ -68,10 +80,84 @@ pub struct FlowSummary {
     pub expected_per_s: u32,
 }
 
+impl Summary {
+    /// Whether the figures can be those of a host: not too many tenants, each once and in order,
+    /// and every one plausible.
+    pub fn is_plausible(&self) -> bool {
+        self.flows.len() <= FLOWS_MAX
+            && self.flows.is_sorted_by(|left, right| left.tenant < right.tenant)
+            && self.flows.iter().all(FlowSummary::is_plausible)
+    }
+}
+
 impl FlowSummary {
+    /// Whether the figures can be true together: counts that a device can reach, times that so many
+    /// requests can have taken, and a target that can be kept at all.
+    pub fn is_plausible(&self) -> bool {
+        let Self { arrivals, dispatches, completions, outstanding, queued, .. } = *self;
+        let counts = [arrivals, dispatches, completions, outstanding, queued, self.expected_per_s];
+        let times = [
+            (self.device_time, completions),
+            (self.response_time, completions),
+            (self.queued_age, queued.max(1)),
+            (self.slot_time, SLOTS_MAX),
+        ];
+        let at_most = |requests: u32| TIME_MAX.0.saturating_mul(u64::from(requests));
+        let is_whole = |target: Target| {
+            target.latency_max > Span::ZERO
+                && target.latency_max <= TIME_MAX
+                && target.window > Span::ZERO
+                && target.window <= TIME_MAX
+        };
+        counts.iter().all(|count| *count <= COUNT_MAX)
+            && self.late <= completions
+            && times.iter().all(|(time, requests)| time.0 <= at_most(*requests))
+            && self.target.is_none_or(is_whole)
+    }
+
     /// Mean time at the device of the requests that completed, in seconds; none if none did.
     pub fn device_latency_s(&self) -> Option<f64> {
         (self.completions > 0).then(|| self.device_time.as_secs_f64() / f64::from(self.completions))
+    }
+
+    /// The times in whole microseconds, rounded down: what hosts tell each other, so that each takes
+    /// itself for what the others do.
+    #[must_use]
+    pub fn in_microseconds(self) -> Self {
+        let rounded = |span: Span| Span(span.0 / 1_000 * 1_000);
+        let target = self.target.map(|target| Target {
+            latency_max: rounded(target.latency_max),
+            window: rounded(target.window),
+            ..target
+        });
+        Self {
+            target,
+            device_time: rounded(self.device_time),
+            response_time: rounded(self.response_time),
+            slot_time: rounded(self.slot_time),
+            queued_age: rounded(self.queued_age),
+            ..self
+        }
+    }
+
+    /// Two flows without a target as one, under the number of the first.
+    fn and(self, other: &Self) -> Self {
+        Self {
+            tenant: self.tenant,
+            weight_milli: self.weight_milli.saturating_add(other.weight_milli),
+            target: None,
+            arrivals: self.arrivals.saturating_add(other.arrivals),
+            dispatches: self.dispatches.saturating_add(other.dispatches),
+            completions: self.completions.saturating_add(other.completions),
+            late: self.late.saturating_add(other.late),
+            device_time: self.device_time + other.device_time,
+            response_time: self.response_time + other.response_time,
+            slot_time: self.slot_time + other.slot_time,
+            outstanding: self.outstanding.saturating_add(other.outstanding),
+            queued: self.queued.saturating_add(other.queued),
+            queued_age: self.queued_age + other.queued_age,
+            expected_per_s: self.expected_per_s.saturating_add(other.expected_per_s),
+        }
     }
 
     /// The same flow, of which nothing was heard for a while: what it asks is taken to be the
@@ -95,9 +181,46 @@ impl FlowSummary {
     }
 }
 
+/// Tells of at most [`FLOWS_MAX`] tenants: where there are more, those without a target are told of
+/// as one, under the lowest of their numbers. Algorithms treat them as one in any case; only their
+/// weights and uses count, and those add up.
+pub(crate) fn fold(mut flows: Vec<FlowSummary>) -> Vec<FlowSummary> {
+    if flows.len() > FLOWS_MAX {
+        let mut rest: Option<FlowSummary> = None;
+        flows.retain(|flow| {
+            if flow.target.is_none() {
+                rest = Some(rest.map_or(*flow, |rest| rest.and(flow)));
+            }
+            flow.target.is_some()
+        });
+        flows.truncate(FLOWS_MAX - usize::from(rest.is_some()));
+        flows.extend(rest);
+        flows.sort_by_key(|flow| flow.tenant);
+    }
+    flows
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tenants_without_a_target_are_told_of_as_one_where_there_are_too_many() {
+        let target = Some(Target::mean(Span::from_millis(10), Span::from_secs(1)));
+        let flow = |tenant| FlowSummary {
+            tenant: TenantId(tenant),
+            weight_milli: 500,
+            target: target.filter(|_| tenant % 2 == 1),
+            arrivals: 3,
+            ..FlowSummary::default()
+        };
+        assert_eq!(fold((0..64).map(flow).collect()).len(), 64);
+        let folded = fold((0..100).map(flow).collect());
+        assert_eq!(folded.len(), 51);
+        assert_eq!((folded[0].arrivals, folded[0].weight_milli), (150, 25_000));
+        let summary = Summary { flows: folded, ..Summary::default() };
+        assert!(summary.is_plausible());
+    }
 
     #[test]
     fn halving_keeps_the_mean_latency_and_the_promise() {

@@ -94,7 +94,7 @@ mod tests {
                 response_time: Span::from_millis(10 * mean_ms),
                 ..FlowSummary::default()
             };
-            let summary = Summary { host: HostId(0), period, flows: vec![flow] };
+            let summary = Summary { period, flows: vec![flow], ..Summary::default() };
             let known = [Known { summary, missed: 0 }];
             let now = Nanos::ZERO + Span::from_millis(100 * period);
             !watch.note(&View { own: HostId(0), now, known: &known }).is_empty()

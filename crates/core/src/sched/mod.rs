@@ -41,7 +41,7 @@ mod queues;
 pub mod sfq;
 mod tag;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 pub mod tiered;
 
 use crate::id::TenantId;

@@ -60,7 +60,7 @@ impl Fluid {
         let count = u32::try_from(demands.len()).unwrap();
         let hosts = (0..).zip(demands).map(|(id, (arrivals_per_s, target))| FluidHost {
             controller: make(),
-            peers: Peers::new(HostId(id), count, Patience::default()),
+            peers: Peers::new(HostId(id), (0..count).map(HostId), Patience::default()),
             target: *target,
             arrivals_per_s: *arrivals_per_s,
             queued: 0.0,
@@ -156,7 +156,7 @@ impl FluidHost {
             expected_per_s: self.arrivals_per_s.round() as u32,
             ..FlowSummary::default()
         };
-        Summary { host, period: number, flows: vec![flow] }
+        Summary { host, period: number, flows: vec![flow], ..Summary::default() }
     }
 }
 

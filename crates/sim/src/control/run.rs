@@ -7,6 +7,7 @@ use evenkeel_core::control::peers::{Patience, Peers};
 use evenkeel_core::control::summary::{FlowId, HostId, Summary};
 use evenkeel_core::control::target::Target;
 use evenkeel_core::control::{Controller, View};
+use evenkeel_core::id::TenantId;
 use evenkeel_core::time::{Nanos, Span};
 
 use super::exchange::{Exchange, Way};
@@ -97,9 +98,12 @@ impl<'a, D: Device> World<'a, D> {
         let ids = || (0..count).map(HostId);
         // Until the first decision nobody is held back.
         let mut hosts: Vec<Host> = ids().map(|id| Host::new(id, u32::MAX)).collect();
+        let mut tenants = vec![0; hosts.len()];
         let flows = tenancies.iter().map(|tenancy| {
             let host = &mut hosts[tenancy.host.0 as usize];
-            let tenant = host.add_tenant(tenancy.weight_milli, tenancy.target);
+            let tenant = TenantId(tenants[tenancy.host.0 as usize]);
+            tenants[tenancy.host.0 as usize] += 1;
+            host.configure(tenant, tenancy.weight_milli, tenancy.target);
             FlowId { host: tenancy.host, tenant }
         });
         let flows: Vec<FlowId> = flows.collect();
@@ -109,7 +113,7 @@ impl<'a, D: Device> World<'a, D> {
             experiment,
             device,
             hosts,
-            peers: ids().map(|id| Peers::new(id, count, Patience::default())).collect(),
+            peers: ids().map(|id| Peers::new(id, ids(), Patience::default())).collect(),
             requests: Vec::with_capacity(experiment.arrivals.len()),
             controllers: controller.map_or_else(Vec::new, |make| ids().map(make).collect()),
             exchange: Exchange::new(experiment.way, experiment.seed),

@@ -1,6 +1,7 @@
 //! Integration tests of the wire crate: whole handshakes, friendly and hostile.
 
 mod client;
+mod exchange;
 mod harness;
 mod hostile_client;
 mod hostile_server;

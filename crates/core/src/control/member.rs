@@ -1,0 +1,227 @@
+//! One host's part in the exchange: what came from the others, and what it decides from that.
+//!
+//! ```text
+//!   others' summaries --hear--> [peers] --+
+//!                                         +--> [controller] --> decision
+//!   own summary ------------- decide -----+
+//! ```
+//!
+//! All that a decision depends on comes in through [`Member::hear`] and [`Member::decide`], with the
+//! number of the period in place of a clock. So a record of those calls, played again, gives the
+//! same decisions.
+
+use super::drg::{Borrowing, Drg};
+use super::parda::{Parda, PardaOptions};
+use super::peers::{Known, Patience, Peers, Refusal};
+use super::slack::{Slack, SlackOptions};
+use super::summary::{HostId, Summary};
+use super::window::RequestWindow;
+use super::{Controller, Decision, View};
+use crate::time::{Nanos, Span};
+
+/// Who decides the slots of a host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Method {
+    /// Ours ([`super::slack`]).
+    #[default]
+    Slack,
+    /// DRG, repaired, with borrowing ([`super::drg`]).
+    Drg,
+    /// PARDA ([`super::parda`]).
+    Parda,
+    /// Request windows ([`super::window`]): an equal part of the depth for every host.
+    Window,
+}
+
+/// What a host decides by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// Who decides.
+    pub method: Method,
+    /// Time between two decisions of [`Method::Slack`]; the others take a second.
+    pub period: Span,
+    /// Slots of all hosts together under [`Method::Window`], and of this one under the others until
+    /// the first decision; at least 1.
+    pub depth: u32,
+    /// The latency that [`Method::Parda`] holds the device at.
+    pub threshold: Span,
+}
+
+impl Method {
+    /// Every method, ours first.
+    pub const ALL: [Self; 4] = [Self::Slack, Self::Drg, Self::Parda, Self::Window];
+
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Slack => "slack",
+            Self::Drg => "drg",
+            Self::Parda => "parda",
+            Self::Window => "window",
+        }
+    }
+}
+
+impl Rules {
+    /// A controller by these rules, for one of so many hosts.
+    fn controller(&self, hosts: usize) -> Box<dyn Controller> {
+        let Self { method, period, depth, threshold } = *self;
+        let slots_first = f64::from(depth);
+        match method {
+            Method::Slack => {
+                let options = SlackOptions { period, slots_first: depth, ..Default::default() };
+                Box::new(Slack::new(options))
+            }
+            Method::Drg => Box::new(Drg::new(Borrowing::Yes)),
+            Method::Parda => {
+                let options = PardaOptions { threshold, slots_first, ..Default::default() };
+                Box::new(Parda::new(options))
+            }
+            Method::Window => {
+                let hosts = u32::try_from(hosts).expect("fewer hosts than that");
+                Box::new(RequestWindow::new(depth, 1, hosts))
+            }
+        }
+    }
+}
+
+/// One host in the exchange over one device. See the [module](self).
+pub struct Member {
+    own: HostId,
+    rules: Rules,
+    hosts: usize,
+    peers: Peers,
+    controller: Box<dyn Controller>,
+    /// The newest period of this host.
+    period: u64,
+}
+
+impl std::fmt::Debug for Member {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Member({:?} of {} by {})", self.own, self.hosts, self.rules.method.name())
+    }
+}
+
+/// What came of a period.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// What the host does until the next.
+    pub decision: Decision,
+    /// What it was decided from, by host.
+    pub known: Vec<Known>,
+}
+
+impl Member {
+    /// A host that has heard nothing yet; `members` are all that share the device, itself too.
+    pub fn new(own: HostId, members: &[HostId], rules: Rules) -> Self {
+        let peers = Peers::new(own, members.iter().copied(), Patience::default());
+        let (controller, hosts) = (rules.controller(members.len()), members.len());
+        Self { own, rules, hosts, peers, controller, period: 0 }
+    }
+
+    /// Time between two decisions, the same at every host.
+    pub fn period(&self) -> Span {
+        self.controller.period()
+    }
+
+    /// Others share the device from now on, or other rules hold. What was learned of the device
+    /// stays as long as the rules do.
+    pub fn change(&mut self, members: &[HostId], rules: Rules) {
+        self.peers.set_members(members.iter().copied());
+        let depends_on_hosts = rules.method == Method::Window && self.hosts != members.len();
+        if rules != self.rules || depends_on_hosts {
+            self.controller = rules.controller(members.len());
+        }
+        (self.rules, self.hosts) = (rules, members.len());
+    }
+
+    /// Another host's word came in.
+    ///
+    /// # Errors
+    /// Why it does not count; it is counted as such.
+    pub fn hear(&mut self, summary: Summary) -> Result<(), Refusal> {
+        self.peers.receive(self.period, summary)
+    }
+
+    /// A period of this host has ended, with this summary of it: what holds from now on. A number
+    /// below that of the period before is a clock that was set back.
+    pub fn decide(&mut self, own: Summary) -> Outcome {
+        if own.period <= self.period {
+            self.peers.restart();
+        }
+        self.period = own.period;
+        let now = Nanos(own.period.saturating_mul(self.period().0));
+        let known = self.peers.known(own);
+        let view = View { own: self.own, now, known: &known };
+        Outcome { decision: self.controller.step(&view), known }
+    }
+
+    /// Whose word counts, and what was refused.
+    pub fn peers(&self) -> &Peers {
+        &self.peers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::summary::FlowSummary;
+    use super::*;
+
+    const RULES: Rules = Rules {
+        method: Method::Slack,
+        period: Span::from_millis(100),
+        depth: 16,
+        threshold: Span::from_millis(20),
+    };
+
+    fn summary(host: u32, period: u64) -> Summary {
+        let flow = FlowSummary {
+            weight_milli: 1000,
+            arrivals: 30,
+            completions: 30,
+            device_time: Span::from_millis(600),
+            slot_time: Span::from_millis(600),
+            expected_per_s: 300,
+            ..FlowSummary::default()
+        };
+        Summary { host: HostId(host), incarnation: 1, period, flows: vec![flow] }
+    }
+
+    #[test]
+    fn the_same_words_give_the_same_decisions() {
+        let run = || -> Vec<Outcome> {
+            let mut member = Member::new(HostId(0), &[HostId(0), HostId(1)], RULES);
+            let step = |period| {
+                member.hear(summary(1, period)).unwrap();
+                member.decide(summary(0, period))
+            };
+            (1..40).map(step).collect()
+        };
+        let outcomes = run();
+        assert_eq!(outcomes, run());
+        assert_eq!(outcomes[30].known.len(), 2);
+        assert!(outcomes[30].decision.slots > 1);
+    }
+
+    #[test]
+    fn every_method_decides_and_windows_follow_the_number_of_hosts() {
+        for method in Method::ALL {
+            let mut member = Member::new(HostId(0), &[HostId(0)], Rules { method, ..RULES });
+            assert!(member.decide(summary(0, 1)).decision.slots >= 1, "{member:?}");
+        }
+        let rules = Rules { method: Method::Window, ..RULES };
+        let mut member = Member::new(HostId(0), &[HostId(0), HostId(1)], rules);
+        assert_eq!(member.decide(summary(0, 1)).decision.slots, 8);
+        member.change(&[0, 1, 2, 3].map(HostId), rules);
+        assert_eq!(member.decide(summary(0, 2)).decision.slots, 4);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_does_not_stop_the_host() {
+        let mut member = Member::new(HostId(0), &[HostId(0), HostId(1)], RULES);
+        member.decide(summary(0, 1000));
+        let known = member.decide(summary(0, 900)).known;
+        assert_eq!(known[0].summary.period, 900);
+        assert_eq!(member.hear(summary(1, 900)), Ok(()));
+    }
+}

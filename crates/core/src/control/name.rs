@@ -1,0 +1,53 @@
+//! Names as numbers: what gates call each other, and the device that they share, in a few bytes.
+//!
+//! Every host makes a name's number alike, whatever its list of peers: no host hands numbers out,
+//! and whoever comes or goes changes nobody else's. The number is the 32-bit FNV-1a hash of the
+//! name (Fowler, Noll and Vo, 1991). Two names may get the same number, one pair of a hundred names
+//! in a million lists; whoever lists names has to look, and one of the two is then renamed.
+
+use super::summary::HostId;
+
+/// A device that hosts share, as the number of its name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeviceId(pub u32);
+
+const OFFSET_BASIS: u32 = 0x811c_9dc5;
+const PRIME: u32 = 0x0100_0193;
+
+fn fnv1a(hash: u32, bytes: &[u8]) -> u32 {
+    bytes.iter().fold(hash, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(PRIME))
+}
+
+impl HostId {
+    /// The host of this name.
+    pub fn named(name: &str) -> Self {
+        Self(fnv1a(OFFSET_BASIS, name.as_bytes()))
+    }
+}
+
+impl DeviceId {
+    /// The device of this name, in the exchange of that name.
+    pub fn named(exchange: &str, device: &str) -> Self {
+        // No text has this byte, so that no other pair of names reads the same.
+        let hash = fnv1a(fnv1a(OFFSET_BASIS, exchange.as_bytes()), &[0xff]);
+        Self(fnv1a(hash, device.as_bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_those_of_the_published_hash() {
+        assert_eq!(HostId::named(""), HostId(0x811c_9dc5));
+        assert_eq!(HostId::named("a"), HostId(0xe40c_292c));
+        assert_eq!(HostId::named("foobar"), HostId(0xbf9c_f968));
+    }
+
+    #[test]
+    fn the_border_between_exchange_and_device_counts() {
+        assert_ne!(DeviceId::named("site", "array"), DeviceId::named("sitea", "rray"));
+        assert_ne!(DeviceId::named("one", "array"), DeviceId::named("two", "array"));
+    }
+}

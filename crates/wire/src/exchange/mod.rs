@@ -1,0 +1,253 @@
+//! The exchange between gates: one summary in one datagram.
+//!
+//! ```text
+//!  0        2         3       4          8        12
+//!  | "EX"   | version | flows | device   | host   | incarnation | period | flow .. | tag     |
+//!    u16      u8        u8      u32        u32      varint        varint             16 bytes
+//!
+//!  flow: tenant, weight, target, arrivals, dispatches, completions, late, device time, response
+//!        time, slot time, outstanding, queued, queued age, expected        each a varint
+//!  target: 0 | 1 latency window | 2 late latency window           latency, window: microseconds
+//! ```
+//!
+//! Fixed fields are big-endian, varints are LEB128 in their shortest form, so that every summary has
+//! one encoding. Times are whole microseconds ([`FlowSummary::in_microseconds`]). With one flow a
+//! datagram has some 75 bytes, with [`FLOWS_MAX`] at most [`DATAGRAM_BYTES_MAX`]; up to some 30 flows
+//! it fits an unfragmented packet of Ethernet.
+//!
+//! The tag authenticates all before it. It is made and checked by whoever has the key; here it is 16
+//! bytes behind the body ([`sealed`], [`opened`]).
+//!
+//! Decoding checks the form alone. Whether figures are plausible and whether they are news is for
+//! [`evenkeel_core::control::peers`] to say.
+
+mod varint;
+
+use std::fmt;
+
+use evenkeel_core::control::name::DeviceId;
+use evenkeel_core::control::summary::{FLOWS_MAX, FlowSummary, HostId, Summary};
+use evenkeel_core::control::target::{Bounds, Target};
+use evenkeel_core::id::TenantId;
+use evenkeel_core::time::Span;
+use varint::Varints;
+
+/// What every datagram begins with.
+pub const MAGIC: u16 = u16::from_be_bytes(*b"EX");
+
+/// The only version so far.
+pub const VERSION: u8 = 1;
+
+/// Size of the tag behind the body.
+pub const TAG_BYTES: usize = 16;
+
+/// No datagram of this version is longer.
+pub const DATAGRAM_BYTES_MAX: usize = HEAD_BYTES_MAX + FLOWS_MAX * FLOW_BYTES_MAX + TAG_BYTES;
+
+const FIXED_BYTES: usize = 12;
+const HEAD_BYTES_MAX: usize = FIXED_BYTES + 2 * varint::BYTES_MAX_64;
+
+/// Nine counts of 32 bits, four times and a target of two, a short number and its kind.
+const FLOW_BYTES_MAX: usize = 9 * varint::BYTES_MAX_32 + 6 * varint::BYTES_MAX_64 + 3;
+
+/// One datagram without its tag.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Datagram {
+    /// The device that it is about.
+    pub device: DeviceId,
+    /// What a host says of it.
+    pub summary: Summary,
+}
+
+/// Why bytes are no datagram of the exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Malformed {
+    /// Longer than any can be.
+    Oversized,
+    /// It ends before it is complete.
+    Short,
+    /// It does not begin as it should.
+    Magic,
+    /// It is of a version that is not known here.
+    Version {
+        /// Which.
+        found: u8,
+    },
+    /// It tells of more tenants than a summary may.
+    Flows {
+        /// How many.
+        found: u8,
+    },
+    /// A field lies beyond its range, or is not in its shortest form.
+    Field {
+        /// Which.
+        name: &'static str,
+    },
+    /// Something follows that does not belong to it.
+    Trailing,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Oversized => write!(f, "it is longer than {DATAGRAM_BYTES_MAX} bytes"),
+            Self::Short => write!(f, "it ends too soon"),
+            Self::Magic => write!(f, "it is no datagram of the exchange"),
+            Self::Version { found } => {
+                write!(f, "it is of version {found}; this gate speaks version {VERSION}")
+            }
+            Self::Flows { found } => {
+                write!(f, "it tells of {found} tenants; {FLOWS_MAX} are the most")
+            }
+            Self::Field { name } => write!(f, "its {name} is out of range"),
+            Self::Trailing => write!(f, "more follows than its tenants"),
+        }
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+/// Appends the body of a datagram; times are rounded down to whole microseconds.
+///
+/// # Panics
+/// If the summary tells of more than [`FLOWS_MAX`] tenants.
+pub fn encode(datagram: &Datagram, out: &mut Vec<u8>) {
+    let Summary { host, incarnation, period, flows } = &datagram.summary;
+    assert!(flows.len() <= FLOWS_MAX, "a summary is bounded");
+    out.extend(MAGIC.to_be_bytes());
+    out.push(VERSION);
+    out.push(u8::try_from(flows.len()).expect("at most FLOWS_MAX"));
+    out.extend(datagram.device.0.to_be_bytes());
+    out.extend(host.0.to_be_bytes());
+    varint::push(out, *incarnation);
+    varint::push(out, *period);
+    for flow in flows {
+        encode_flow(flow, out);
+    }
+}
+
+/// Reads the body of a datagram.
+///
+/// # Errors
+/// [`Malformed`]: every byte has to be as [`encode`] writes it.
+pub fn decode(body: &[u8]) -> Result<Datagram, Malformed> {
+    if body.len() > DATAGRAM_BYTES_MAX - TAG_BYTES {
+        return Err(Malformed::Oversized);
+    }
+    let (fixed, rest) = body.split_first_chunk::<FIXED_BYTES>().ok_or(Malformed::Short)?;
+    let [m0, m1, version, flows, d0, d1, d2, d3, h0, h1, h2, h3] = *fixed;
+    if u16::from_be_bytes([m0, m1]) != MAGIC {
+        return Err(Malformed::Magic);
+    }
+    if version != VERSION {
+        return Err(Malformed::Version { found: version });
+    }
+    if usize::from(flows) > FLOWS_MAX {
+        return Err(Malformed::Flows { found: flows });
+    }
+    let mut fields = Varints(rest);
+    let incarnation = fields.u64("incarnation")?;
+    let period = fields.u64("period")?;
+    let flows = (0..flows).map(|_| decode_flow(&mut fields)).collect::<Result<_, _>>()?;
+    if !fields.0.is_empty() {
+        return Err(Malformed::Trailing);
+    }
+    let host = HostId(u32::from_be_bytes([h0, h1, h2, h3]));
+    let device = DeviceId(u32::from_be_bytes([d0, d1, d2, d3]));
+    Ok(Datagram { device, summary: Summary { host, incarnation, period, flows } })
+}
+
+/// Appends the tag to a body.
+pub fn sealed(mut body: Vec<u8>, tag: [u8; TAG_BYTES]) -> Vec<u8> {
+    body.extend(tag);
+    body
+}
+
+/// The body of what came in, and its tag.
+///
+/// # Errors
+/// If it is too short or too long to be a datagram at all: nobody has to compute a tag for it.
+pub fn opened(bytes: &[u8]) -> Result<(&[u8], &[u8; TAG_BYTES]), Malformed> {
+    if bytes.len() > DATAGRAM_BYTES_MAX {
+        return Err(Malformed::Oversized);
+    }
+    let (body, tag) = bytes.split_last_chunk().ok_or(Malformed::Short)?;
+    if body.len() < FIXED_BYTES {
+        return Err(Malformed::Short);
+    }
+    Ok((body, tag))
+}
+
+fn encode_flow(flow: &FlowSummary, out: &mut Vec<u8>) {
+    varint::push(out, u64::from(flow.tenant.0));
+    varint::push(out, u64::from(flow.weight_milli));
+    encode_target(flow.target.as_ref(), out);
+    for count in [flow.arrivals, flow.dispatches, flow.completions, flow.late] {
+        varint::push(out, u64::from(count));
+    }
+    for time in [flow.device_time, flow.response_time, flow.slot_time] {
+        varint::push(out, microseconds(time));
+    }
+    varint::push(out, u64::from(flow.outstanding));
+    varint::push(out, u64::from(flow.queued));
+    varint::push(out, microseconds(flow.queued_age));
+    varint::push(out, u64::from(flow.expected_per_s));
+}
+
+fn decode_flow(fields: &mut Varints<'_>) -> Result<FlowSummary, Malformed> {
+    Ok(FlowSummary {
+        tenant: TenantId(fields.u32("tenant")?),
+        weight_milli: fields.u32("weight")?,
+        target: decode_target(fields)?,
+        arrivals: fields.u32("arrivals")?,
+        dispatches: fields.u32("dispatches")?,
+        completions: fields.u32("completions")?,
+        late: fields.u32("late completions")?,
+        device_time: span(fields, "device time")?,
+        response_time: span(fields, "response time")?,
+        slot_time: span(fields, "slot time")?,
+        outstanding: fields.u32("outstanding requests")?,
+        queued: fields.u32("queued requests")?,
+        queued_age: span(fields, "age of the queue")?,
+        expected_per_s: fields.u32("expected arrivals")?,
+    })
+}
+
+fn encode_target(target: Option<&Target>, out: &mut Vec<u8>) {
+    let Some(target) = target else { return out.push(0) };
+    match target.bounds {
+        Bounds::Mean => out.push(1),
+        Bounds::AllBut { late_milli } => {
+            out.push(2);
+            varint::push(out, u64::from(late_milli));
+        }
+    }
+    varint::push(out, microseconds(target.latency_max));
+    varint::push(out, microseconds(target.window));
+}
+
+fn decode_target(fields: &mut Varints<'_>) -> Result<Option<Target>, Malformed> {
+    let name = "target";
+    let bounds = match fields.u32(name)? {
+        0 => return Ok(None),
+        1 => Bounds::Mean,
+        2 => {
+            let late_milli = u16::try_from(fields.u32(name)?).unwrap_or(u16::MAX);
+            if !(1..=999).contains(&late_milli) {
+                return Err(Malformed::Field { name });
+            }
+            Bounds::AllBut { late_milli }
+        }
+        _ => return Err(Malformed::Field { name }),
+    };
+    Ok(Some(Target { bounds, latency_max: span(fields, name)?, window: span(fields, name)? }))
+}
+
+fn microseconds(span: Span) -> u64 {
+    span.0 / 1_000
+}
+
+fn span(fields: &mut Varints<'_>, name: &'static str) -> Result<Span, Malformed> {
+    let us = fields.u64(name)?;
+    us.checked_mul(1_000).map(Span).ok_or(Malformed::Field { name })
+}

@@ -1,0 +1,232 @@
+//! The datagrams of the exchange: byte by byte as `testdata/exchange.txt` has them, read back as they
+//! were written, and refused if a single byte is not as it should be.
+//!
+//! `EVENKEEL_BLESS=1` in the environment rewrites the golden file.
+
+use std::fmt::Write as _;
+
+use evenkeel_core::control::name::DeviceId;
+use evenkeel_core::control::summary::{FLOWS_MAX, FlowSummary, HostId, Summary};
+use evenkeel_core::control::target::Target;
+use evenkeel_core::id::TenantId;
+use evenkeel_core::time::Span;
+use evenkeel_wire::exchange::{
+    DATAGRAM_BYTES_MAX, Datagram, Malformed, TAG_BYTES, decode, encode, opened, sealed,
+};
+use proptest::prelude::*;
+
+const GOLDEN: &str = include_str!("../../testdata/exchange.txt");
+
+fn encoded(datagram: &Datagram) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode(datagram, &mut out);
+    out
+}
+
+/// A tenth of a second of a tenant with a mean of 20 ms, and of one that takes what is left.
+fn usual() -> Datagram {
+    let strict = FlowSummary {
+        tenant: TenantId(1),
+        weight_milli: 1000,
+        target: Some(Target::mean(Span::from_millis(20), Span::from_secs(1))),
+        arrivals: 12,
+        dispatches: 11,
+        completions: 11,
+        late: 1,
+        device_time: Span::from_millis(140),
+        response_time: Span::from_millis(155),
+        slot_time: Span::from_millis(142),
+        outstanding: 2,
+        queued: 1,
+        queued_age: Span::from_micros(800),
+        expected_per_s: 121,
+    };
+    let hog = FlowSummary {
+        tenant: TenantId(2),
+        target: None,
+        queued: 28,
+        queued_age: Span::from_millis(900),
+        ..strict
+    };
+    let host = HostId::named("10.0.0.1:10900");
+    let summary = Summary {
+        host,
+        incarnation: 1_795_290_000,
+        period: 17_952_900_123,
+        flows: vec![strict, hog],
+    };
+    Datagram { device: DeviceId::named("site", "array"), summary }
+}
+
+fn percentile() -> Datagram {
+    let target = Some(Target::all_but(10, Span::from_millis(50), Span::from_secs(10)));
+    let flow = FlowSummary { tenant: TenantId(7), target, ..FlowSummary::default() };
+    let summary = Summary { host: HostId(9), flows: vec![flow], ..Summary::default() };
+    Datagram { device: DeviceId(1), summary }
+}
+
+fn shown() -> String {
+    let cases = [
+        ("two tenants of a gate", usual()),
+        ("a percentile, and nothing happened", percentile()),
+        ("nobody", Datagram::default()),
+    ];
+    let mut text = String::new();
+    for (name, datagram) in cases {
+        let bytes = encoded(&datagram);
+        writeln!(text, "{name}: {} bytes and the tag\n----", bytes.len()).expect("text");
+        for line in bytes.chunks(16) {
+            let hex: Vec<String> = line.iter().map(|byte| format!("{byte:02x}")).collect();
+            writeln!(text, "{}", hex.join(" ")).expect("text");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[test]
+fn datagrams_are_the_bytes_that_other_gates_know() {
+    let shown = shown();
+    if std::env::var_os("EVENKEEL_BLESS").is_some() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/exchange.txt");
+        std::fs::write(path, shown).unwrap();
+    } else {
+        assert_eq!(shown, GOLDEN, "`cargo xtask bless` rewrites the file");
+    }
+}
+
+#[test]
+fn a_hundred_gates_cost_each_other_less_than_a_kilobyte_per_second() {
+    let mut datagram = usual();
+    datagram.summary.flows.truncate(1);
+    // With the headers of UDP and IPv4, ten times a second.
+    let bytes_per_s = 10 * (encoded(&datagram).len() + TAG_BYTES + 8 + 20);
+    assert!(bytes_per_s < 1000, "{bytes_per_s}");
+}
+
+#[test]
+fn the_largest_summary_fits_the_bound() {
+    let most = FlowSummary {
+        tenant: TenantId(u32::MAX),
+        weight_milli: u32::MAX,
+        target: Some(Target::all_but(999, Span(u64::MAX), Span(u64::MAX))),
+        arrivals: u32::MAX,
+        dispatches: u32::MAX,
+        completions: u32::MAX,
+        late: u32::MAX,
+        device_time: Span(u64::MAX),
+        response_time: Span(u64::MAX),
+        slot_time: Span(u64::MAX),
+        outstanding: u32::MAX,
+        queued: u32::MAX,
+        queued_age: Span(u64::MAX),
+        expected_per_s: u32::MAX,
+    };
+    let summary = Summary {
+        incarnation: u64::MAX,
+        period: u64::MAX,
+        flows: vec![most; FLOWS_MAX],
+        ..Summary::default()
+    };
+    let bytes = sealed(encoded(&Datagram { summary, ..Datagram::default() }), [0; TAG_BYTES]);
+    assert!(bytes.len() <= DATAGRAM_BYTES_MAX, "{}", bytes.len());
+    let (body, _) = opened(&bytes).unwrap();
+    assert_eq!(decode(body).unwrap().summary.flows.len(), FLOWS_MAX);
+}
+
+#[test]
+fn what_is_no_datagram_is_refused_with_the_reason() {
+    let good = encoded(&usual());
+    let refusal = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = good.clone();
+        change(&mut bytes);
+        decode(&bytes).unwrap_err()
+    };
+    assert_eq!(refusal(&|bytes| bytes[0] = b'e'), Malformed::Magic);
+    assert_eq!(refusal(&|bytes| bytes[2] = 2), Malformed::Version { found: 2 });
+    assert_eq!(refusal(&|bytes| bytes[3] = 65), Malformed::Flows { found: 65 });
+    assert_eq!(refusal(&|bytes| bytes[3] = 1), Malformed::Trailing);
+    assert_eq!(refusal(&|bytes| bytes[3] = 3), Malformed::Short);
+    assert_eq!(refusal(&|bytes| bytes.resize(DATAGRAM_BYTES_MAX, 0)), Malformed::Oversized);
+    for cut in 0..good.len() {
+        assert_eq!(decode(&good[..cut]), Err(Malformed::Short));
+    }
+    assert_eq!(opened(&[0; 27]), Err(Malformed::Short));
+    assert_eq!(opened(&[0; DATAGRAM_BYTES_MAX + 1]), Err(Malformed::Oversized));
+}
+
+fn target() -> impl Strategy<Value = Option<Target>> {
+    let span = || (0..u64::MAX / 1_000).prop_map(Span::from_micros);
+    proptest::option::of(prop_oneof![
+        (span(), span()).prop_map(|(latency, window)| Target::mean(latency, window)),
+        (1..=999u16, span(), span())
+            .prop_map(|(late, latency, window)| Target::all_but(late, latency, window)),
+    ])
+}
+
+fn flow() -> impl Strategy<Value = FlowSummary> {
+    let time = || any::<u64>().prop_map(Span);
+    (any::<[u32; 9]>(), (time(), time(), time(), time()), target()).prop_map(
+        |(counts, (device_time, response_time, slot_time, queued_age), target)| {
+            let [tenant, weight_milli, arrivals, dispatches, completions, late, rest @ ..] = counts;
+            let [outstanding, queued, expected_per_s] = rest;
+            FlowSummary {
+                tenant: TenantId(tenant),
+                weight_milli,
+                target,
+                arrivals,
+                dispatches,
+                completions,
+                late,
+                device_time,
+                response_time,
+                slot_time,
+                outstanding,
+                queued,
+                queued_age,
+                expected_per_s,
+            }
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read_back_in_whole_microseconds(
+        device in any::<u32>(),
+        host in any::<u32>(),
+        incarnation in any::<u64>(),
+        period in any::<u64>(),
+        flows in proptest::collection::vec(flow(), 0..=FLOWS_MAX),
+    ) {
+        let (host, device) = (HostId(host), DeviceId(device));
+        let written = Datagram { device, summary: Summary { host, incarnation, period, flows } };
+        let bytes = encoded(&written);
+        let read = decode(&bytes).unwrap();
+        let mut expected = written;
+        for flow in &mut expected.summary.flows {
+            *flow = flow.in_microseconds();
+        }
+        prop_assert_eq!(&read, &expected);
+        prop_assert_eq!(encoded(&read), bytes);
+    }
+
+    /// Whatever comes in, decoding ends with a value or a reason, and a value has one encoding.
+    #[test]
+    fn hostile_bytes_are_refused_or_mean_what_they_say(
+        mut bytes in proptest::collection::vec(any::<u8>(), 0..400),
+        is_framed in any::<bool>(),
+        changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
+    ) {
+        if is_framed {
+            bytes = encoded(&usual());
+            for (index, byte) in changes {
+                let position = index.index(bytes.len());
+                bytes[position] = byte;
+            }
+        }
+        if let Ok(datagram) = decode(&bytes) {
+            prop_assert_eq!(encoded(&datagram), bytes);
+        }
+    }
+}

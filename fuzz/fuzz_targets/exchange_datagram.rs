@@ -1,0 +1,51 @@
+//! Datagrams of the exchange between gates: decoding is total, a value has one encoding, and what the
+//! rules of the peers take is harmless to every controller.
+#![no_main]
+
+use evenkeel_core::control::member::{Member, Method, Rules};
+use evenkeel_core::control::summary::{HostId, Summary};
+use evenkeel_core::time::Span;
+use evenkeel_wire::exchange::{MAGIC, VERSION, decode, encode, opened};
+use libfuzzer_sys::fuzz_target;
+
+const OWN: HostId = HostId(1);
+const OTHER: HostId = HostId(2);
+
+/// Input whose head is right, since noise never gets past it: the rest is what it says.
+fn framed(data: &[u8]) -> Vec<u8> {
+    let mut bytes = MAGIC.to_be_bytes().to_vec();
+    bytes.push(VERSION);
+    let Some((flows, rest)) = data.split_first() else { return bytes };
+    bytes.push(flows % 66);
+    bytes.extend([0, 0, 0, 1]);
+    bytes.extend(OTHER.0.to_be_bytes());
+    bytes.extend(rest);
+    bytes
+}
+
+fn decide(summary: &Summary) {
+    for method in Method::ALL {
+        let (period, threshold) = (Span::from_millis(100), Span::from_millis(20));
+        let rules = Rules { method, period, depth: 16, threshold };
+        let mut member = Member::new(OWN, &[OWN, OTHER], rules);
+        let own = |period| Summary { host: OWN, period, ..Summary::default() };
+        let before = summary.period.saturating_sub(1);
+        let _ = member.decide(own(before));
+        let _ = member.hear(summary.clone());
+        for later in 0..8 {
+            let outcome = member.decide(own(summary.period.saturating_add(later)));
+            assert!(outcome.decision.slots >= 1);
+        }
+    }
+}
+
+fuzz_target!(|data: &[u8]| {
+    let _ = opened(data);
+    for bytes in [data.to_vec(), framed(data)] {
+        let Ok(datagram) = decode(&bytes) else { continue };
+        decide(&datagram.summary);
+        let mut out = Vec::new();
+        encode(&datagram, &mut out);
+        assert_eq!(out, bytes);
+    }
+});
