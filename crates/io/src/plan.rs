@@ -208,6 +208,11 @@ impl Plan {
         self.domains.iter().find(|domain| domain.name == name)
     }
 
+    /// Who pays for what stores do for themselves; none if there never was a store.
+    pub(crate) fn upkeep_tenant(&self) -> Option<TenantId> {
+        self.tenants.id(policy::UPKEEP_TENANT)
+    }
+
     /// The tenant that a connection belongs to.
     pub(crate) fn tenant_of(&self, peer: &Peer, export: &str) -> TenantId {
         let identity = Identity {

@@ -35,6 +35,7 @@ mod volume;
 pub use buffer::{Buffer, BufferMut};
 pub use cache::{CacheCounters, CacheError, CacheOptions, CacheStatus};
 pub use chain::read_superblock;
+pub use clean::{Attendance, Chore, ChoreKind};
 pub use create::{CreateOptions, create, possible_bytes};
 pub use drive::{Drive, DriveError, Durability, Geometry};
 pub use error::{FormatError, Halt, OpenError, ReplacementError, StoreError};

@@ -38,6 +38,27 @@ pub(crate) struct Pin<'a, D: Drive> {
     segment: SegmentId,
 }
 
+/// Counts as a read of a client until dropped.
+struct Reader<'a, D: Drive>(&'a Store<D>);
+
+impl<'a, D: Drive> Reader<'a, D> {
+    fn new(store: &'a Store<D>) -> Self {
+        store.readers.set(store.readers.get() + 1);
+        Self(store)
+    }
+}
+
+impl<D: Drive> Drop for Reader<'_, D> {
+    fn drop(&mut self) {
+        let Self(store) = self;
+        store.readers.set(store.readers.get() - 1);
+        // The cleaner may have waited so that this one is not disturbed.
+        if store.readers.get() == 0 && store.turns.are_awaited() {
+            store.changed.notify();
+        }
+    }
+}
+
 impl<D: Drive> Store<D> {
     /// The bytes of a range. A block that is being written meanwhile comes as it was or as it
     /// will be.
@@ -51,6 +72,7 @@ impl<D: Drive> Store<D> {
         length_bytes: usize,
     ) -> Result<Buffer, StoreError> {
         self.check_range(volume, offset_bytes, length_bytes as u64)?;
+        let _reader = Reader::new(self);
         let first = offset_bytes / BLOCK_BYTES_U64;
         let end = (offset_bytes + length_bytes as u64).div_ceil(BLOCK_BYTES_U64);
         let within = usize::try_from(offset_bytes % BLOCK_BYTES_U64).expect("less than a block");

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use crate::cache::{Cache, CacheOptions, CacheStatus};
 use crate::chain::Chain;
+use crate::clean::Turns;
 use crate::drive::Drive;
 use crate::error::{Halt, StoreError};
 use crate::log::Pending;
@@ -39,6 +40,10 @@ pub struct Store<D> {
     /// Checkpoints that were asked for and completed.
     pub(crate) wanted_checkpoints: Cell<u64>,
     pub(crate) made_checkpoints: Cell<u64>,
+    /// When the cleaner may use the drives.
+    pub(crate) turns: Turns,
+    /// Reads of clients that are under way.
+    pub(crate) readers: Cell<u32>,
     pub(crate) cache: Option<Cache<D>>,
 }
 
@@ -147,6 +152,8 @@ impl<D: Drive> Store<D> {
             superblock: Lock::default(),
             wanted_checkpoints: Cell::new(0),
             made_checkpoints: Cell::new(0),
+            turns: Turns::default(),
+            readers: Cell::new(0),
             cache: None,
         }
     }
@@ -234,6 +241,7 @@ impl<D: Drive> Store<D> {
         self.state.borrow_mut().halted.get_or_insert(halt);
         self.drain();
         self.room.notify();
+        self.turns.notify();
         self.changed.notify();
     }
 

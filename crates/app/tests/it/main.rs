@@ -11,6 +11,7 @@
 //! | `store` | stores are made, checked, scrubbed and mended, and nothing is destroyed unasked |
 //! | `stores` | a chained log behind the gate keeps what it acknowledged |
 //! | `caches` | the cache of a store saves reads, and loses nothing when its SSD fails |
+//! | `upkeep` | what a store does for itself has its turn and its account |
 //! | `volumes` | volumes and snapshots of a store come and go, also under writes |
 //! | `reload` | a new policy drops no connection and loses no request |
 //! | `simulate` | scenarios run in virtual time, repeat themselves, and are refused with a place |
@@ -45,4 +46,5 @@ mod stores;
 mod tiers;
 mod trace;
 mod trace_replay;
+mod upkeep;
 mod volumes;

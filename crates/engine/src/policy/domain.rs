@@ -13,7 +13,7 @@ use evenkeel_core::sched::Share;
 use super::matching::{Identity, identify};
 use super::{
     Backend, DEFAULT_TENANT, Domain, MOVER_TENANT, Policy, Scheduling, Sharing, Source, Tenant,
-    TierPlan, Tiered,
+    TierPlan, Tiered, UPKEEP_TENANT,
 };
 
 /// Rows by name that never move.
@@ -61,9 +61,7 @@ impl TenantTable {
         for tenant in &policy.tenants {
             self.table.put(&tenant.name, tenant.share);
         }
-        let is_tiered = |backend: &Backend| matches!(backend.source, Source::Tiered(_));
-        let mover = policy.backends.iter().any(is_tiered).then_some(MOVER_TENANT);
-        for name in [DEFAULT_TENANT].into_iter().chain(mover) {
+        for name in [DEFAULT_TENANT].into_iter().chain(policy.own_tenants()) {
             if policy.tenants.iter().all(|tenant| tenant.name != name) {
                 self.table.put(name, Share::default());
             }
@@ -121,6 +119,14 @@ impl Default for ServerTable {
 }
 
 impl Policy {
+    /// The tenants on whose accounts the gate does work of its own: they have no clients.
+    pub fn own_tenants(&self) -> impl Iterator<Item = &'static str> {
+        let any = |is_it: fn(&Source) -> bool| self.backends.iter().any(|one| is_it(&one.source));
+        let mover = any(|source| matches!(source, Source::Tiered(_))).then_some(MOVER_TENANT);
+        let upkeep = any(|source| matches!(source, Source::Store(_))).then_some(UPKEEP_TENANT);
+        mover.into_iter().chain(upkeep)
+    }
+
     /// The scheduling domains: each group under its name, each tiered volume and each backend in
     /// neither under its own; with the indexes of their backends, for a volume those of its tiers.
     /// References that dangle are left out; [`Policy::check`] reports them.

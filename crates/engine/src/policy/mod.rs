@@ -438,6 +438,10 @@ pub const DEFAULT_TENANT: &str = "default";
 /// every policy with such a volume, at share 1 unless the file declares it.
 pub const MOVER_TENANT: &str = "moves";
 
+/// The name of the tenant on whose account stores clean and look after themselves; present in every
+/// policy with a store, at share 1 unless the file declares it.
+pub const UPKEEP_TENANT: &str = "upkeep";
+
 /// The part of a policy that one engine needs: one group of servers, one tiered volume, or one
 /// server.
 #[derive(Clone, Debug, Default, PartialEq)]

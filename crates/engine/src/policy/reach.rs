@@ -23,7 +23,7 @@ use std::collections::BTreeSet;
 use super::matching::{Identity, fits, identify};
 use super::{
     Address, Backend, DEFAULT_TENANT, Export, Listener, MOVER_TENANT, Match, Moves, Policy, Source,
-    Tenant,
+    Tenant, UPKEEP_TENANT,
 };
 
 /// Which tenants of a policy can come to which of its backends.
@@ -35,7 +35,8 @@ pub struct Reach {
 
 impl Reach {
     /// The declared tenants that can come to a backend, by their positions. For a tier these are
-    /// the volume's, and whoever pays for moves; for a volume, those who come to its exports.
+    /// the volume's, and whoever pays for moves; for a volume, those who come to its exports. A
+    /// store is looked after on an account of its own.
     pub fn tenants(&self, backend: usize) -> &[usize] {
         &self.tenants[backend]
     }
@@ -48,7 +49,13 @@ impl Policy {
         let mut tenants: Vec<Vec<usize>> =
             self.backends.iter().map(|backend| ways.comers(self, backend)).collect();
         let mover = self.tenants.iter().position(|tenant| tenant.name == MOVER_TENANT);
+        let upkeep = self.tenants.iter().position(|tenant| tenant.name == UPKEEP_TENANT);
         for (index, backend) in self.backends.iter().enumerate() {
+            if let (Source::Store(_), Some(upkeep)) = (&backend.source, upkeep)
+                && let Err(at) = tenants[index].binary_search(&upkeep)
+            {
+                tenants[index].insert(at, upkeep);
+            }
             let Some(volume) = backend.volume() else { continue };
             let mover = mover.filter(|_| volume.moves != Moves::Off);
             let comers: Vec<usize> = tenants[index].iter().copied().chain(mover).collect();

@@ -9,6 +9,7 @@ pub(crate) mod memory;
 pub(crate) mod remote;
 pub(crate) mod store;
 pub(crate) mod tiered;
+pub(crate) mod turn;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -23,6 +24,7 @@ use memory::MemoryDisk;
 use remote::Remote;
 use store::{StoreHost, StoreVolume};
 use tiered::TieredDisk;
+use turn::Turn;
 
 /// A device of a domain.
 #[derive(Debug)]
@@ -40,6 +42,8 @@ pub(crate) enum Medium {
     Remote(Rc<Remote>),
     Store(Rc<StoreVolume>),
     Tiered(TieredDisk),
+    /// Nothing that anybody could ask for: what the gate does at a backend for itself.
+    Turn(Rc<Turn>),
 }
 
 /// What a device can do, in the protocol's terms.
@@ -109,7 +113,7 @@ impl Device {
     /// How often acknowledged writes may have been lost so far, by server.
     pub(crate) fn losses(&self) -> Vec<(ServerId, u64)> {
         let losses = match &self.medium {
-            Medium::Memory(_) => 0,
+            Medium::Memory(_) | Medium::Turn(_) => 0,
             Medium::File(disk) => disk.losses(),
             Medium::Remote(remote) => remote.losses(),
             Medium::Store(volume) => volume.host().losses(),
@@ -125,7 +129,7 @@ impl Device {
             Medium::Remote(remote) => remote.trouble_now().map(|trouble| trouble.why),
             Medium::Store(volume) => volume.host().stopped_by(),
             Medium::Tiered(disk) => disk.trouble(),
-            Medium::Memory(_) | Medium::File(_) => None,
+            Medium::Memory(_) | Medium::File(_) | Medium::Turn(_) => None,
         }
     }
 
@@ -148,6 +152,7 @@ impl Device {
             Medium::Remote(remote) => remote.features(),
             Medium::Store(volume) => volume.features(),
             Medium::Tiered(disk) => Some(disk.features().clone()),
+            Medium::Turn(_) => None,
         }
     }
 }

@@ -228,6 +228,19 @@ impl StoreHost {
         self.stand(Standing::Closed);
     }
 
+    /// The store, as soon as it is open; none if it never will be.
+    pub(crate) async fn once_open(&self) -> Option<Rc<FileStore>> {
+        loop {
+            let news = self.news.notified();
+            match &*self.standing.borrow() {
+                Standing::Open(opened) => return Some(Rc::clone(&opened.store)),
+                Standing::Stopped(_) | Standing::Closed => return None,
+                Standing::Opening(_) => {}
+            }
+            news.await;
+        }
+    }
+
     fn store(&self) -> Option<Rc<FileStore>> {
         match &*self.standing.borrow() {
             Standing::Open(opened) => Some(Rc::clone(&opened.store)),

@@ -20,9 +20,20 @@ use crate::op::{Errand, LossesHeard, Op, Origin};
 /// One errand, in the addressing of its device.
 #[derive(Clone, Debug)]
 pub(crate) enum Task {
-    Read { offset: u64, length: u64 },
-    Write { offset: u64, data: Arc<Buf> },
+    Read {
+        offset: u64,
+        length: u64,
+    },
+    Write {
+        offset: u64,
+        data: Arc<Buf>,
+    },
     Flush,
+    /// What moves bytes of nobody's; the device is a turn.
+    Turn {
+        kind: Kind,
+        length: u64,
+    },
 }
 
 impl Task {
@@ -34,6 +45,11 @@ impl Task {
                 (Kind::Write, Command::Write, *offset, length, length)
             }
             Self::Flush => (Kind::Flush, Command::Flush, 0, 0, 0),
+            Self::Turn { kind, length } => {
+                let is_read = *kind == Kind::Read;
+                let command = if is_read { Command::Read } else { Command::Write };
+                (*kind, command, 0, *length, 0)
+            }
         };
         let flags = CommandFlags::NONE;
         (kind, Request { flags, command, cookie: 0, offset, length, payload_bytes })

@@ -39,6 +39,7 @@ pub(super) fn perform(state: &mut State, domain: &Rc<Domain>, unit: &Unit) {
             Err(errno) => state.done(unit, Err(errno)),
         },
         Medium::Store(volume) => store::start(state, domain, volume, unit),
+        Medium::Turn(turn) => store::come(domain, turn, unit),
         Medium::Tiered(_) => unreachable!("a tier is no tiered volume"),
     }
 }

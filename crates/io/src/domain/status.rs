@@ -48,7 +48,7 @@ pub(super) fn ask(client: &Rc<Client>, request: Request, query: Option<&crate::b
         },
         Medium::Remote(remote) => remote.ask(client, request, length, wanted),
         // Volumes offer no context, so that nobody can ask in earnest.
-        Medium::Tiered(_) => refuse(client, &request, Errno::NotSupported),
+        Medium::Tiered(_) | Medium::Turn(_) => refuse(client, &request, Errno::NotSupported),
     }
 }
 

@@ -1,4 +1,5 @@
-//! Volumes of stores in a domain: each unit is a task that waits for the store.
+//! Volumes of stores in a domain, and what stores do for themselves: each unit is a task that waits
+//! for the store.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use tokio::task::spawn_local;
 use super::{Domain, State};
 use crate::buffer::Buf;
 use crate::device::store::{Request, StoreVolume};
+use crate::device::turn::Turn;
 use crate::op::{Data, Op};
 
 /// Gives a unit to the store.
@@ -34,6 +36,16 @@ pub(super) fn start(state: &mut State, domain: &Rc<Domain>, volume: &Rc<StoreVol
             }
         });
         domain.done(&unit, result);
+        domain.pump();
+    });
+}
+
+/// The turn of something that a store does for itself has come.
+pub(super) fn come(domain: &Rc<Domain>, turn: &Rc<Turn>, unit: &Unit) {
+    let (domain, turn, unit) = (Rc::clone(domain), Rc::clone(turn), *unit);
+    spawn_local(async move {
+        turn.come().await;
+        domain.done(&unit, Ok(()));
         domain.pump();
     });
 }

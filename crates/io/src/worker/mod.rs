@@ -7,6 +7,7 @@ pub(crate) mod message;
 mod open;
 mod stores;
 mod sweep;
+mod upkeep;
 mod volume;
 
 use std::cell::{Cell, RefCell};

@@ -171,7 +171,7 @@ impl Worker {
 
     /// Opens or makes what a device is made of.
     pub(super) fn make(
-        &self,
+        self: &Rc<Self>,
         domain: &Rc<Domain>,
         plan: &Plan,
         backend: &Backend,

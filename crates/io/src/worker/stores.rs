@@ -17,20 +17,21 @@ use crate::store::{VolumeError, VolumeOrder};
 
 impl Worker {
     /// Opens the stores of a domain that are not open.
-    pub(super) fn open_stores(&self, plan: &Plan, domain: &PlannedDomain) {
+    pub(super) fn open_stores(self: &Rc<Self>, plan: &Plan, domain: &PlannedDomain) {
         for backend in plan.policy.backends.iter().filter(|it| domain.has(&it.name)) {
             self.store(backend);
         }
     }
 
     /// The store of this backend, if it is one.
-    pub(super) fn store(&self, backend: &Backend) -> Option<Rc<StoreHost>> {
+    pub(super) fn store(self: &Rc<Self>, backend: &Backend) -> Option<Rc<StoreHost>> {
         let Source::Store(source) = &backend.source else { return None };
         let mut stores = self.stores.borrow_mut();
         let host = stores.entry(backend.name.clone()).or_insert_with(|| {
             let means = Means { kind: self.drive_kind, models: self.shared.drive_models };
             let host = StoreHost::new(&backend.name, source.clone(), means, self.clock);
             spawn_local(Rc::clone(&host).keep());
+            spawn_local(Rc::clone(self).keep_up(backend.name.clone(), Rc::clone(&host)));
             host
         });
         Some(Rc::clone(host))

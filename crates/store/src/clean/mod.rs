@@ -8,8 +8,11 @@ mod find;
 mod gather;
 mod pace;
 mod relocate;
+mod turn;
 
 pub(crate) use pace::Pace;
+pub(crate) use turn::Turns;
+pub use turn::{Attendance, Chore, ChoreKind};
 
 use crate::drive::Drive;
 use crate::state::State;
@@ -62,6 +65,12 @@ impl<D: Drive> Store<D> {
     fn take_apart(&self) {
         let state = &mut *self.state.borrow_mut();
         state.map.take_apart(TAKE_APART_LEAVES, |replaced| state.space.lose(replaced));
+    }
+
+    /// Whether a checkpoint is due, or was asked for.
+    fn is_checkpoint_wanted(&self) -> bool {
+        let is_asked_for = self.wanted_checkpoints.get() > self.made_checkpoints.get();
+        is_asked_for || self.state.borrow().is_checkpoint_due()
     }
 
     /// What is due, the most urgent first. Cleaning and checkpoints that were asked for take turns.

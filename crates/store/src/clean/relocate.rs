@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use evenkeel_core::crc32c::crc32c;
 
+use super::turn::ChoreKind;
 use crate::buffer::Buffer;
 use crate::drive::Drive;
 use crate::error::StoreError;
@@ -60,17 +61,21 @@ impl<D: Drive> Store<D> {
     /// The last [`StoreError`] of a block that could not be read; the others were moved.
     async fn relocate(&self, runs: Vec<Run>, moved: impl Fn(u64)) -> Result<(), StoreError> {
         let mut outcome = Ok(());
-        let mut waiting: VecDeque<Run> = runs.into();
+        let mut left: VecDeque<Run> = runs.into();
         // What is mended at once goes into one record.
         let quantum_blocks =
             (self.tuning.cleaning_quantum_bytes / BLOCK_BYTES).max(super::MEND_BLOCKS_MAX);
-        while !waiting.is_empty() {
+        while !left.is_empty() {
             self.until_durable_enough().await;
             if self.state.borrow().space.room_to_move_blocks() == 0 {
                 return outcome;
             }
-            let quantum = take_blocks(&mut waiting, quantum_blocks);
+            let quantum = take_blocks(&mut left, quantum_blocks);
+            let blocks: usize = quantum.iter().map(|run| run.tags.len()).sum();
+            let bytes = (blocks * BLOCK_BYTES) as u64;
+            let reading = self.turn(ChoreKind::Read, bytes).await;
             let data = self.gather(&quantum).await;
+            drop(reading);
             let mut readable = VecDeque::new();
             for (run, data) in quantum.into_iter().zip(data) {
                 match data {
@@ -81,7 +86,11 @@ impl<D: Drive> Store<D> {
                     }
                 }
             }
-            if !self.move_quantum(readable, &moved).await {
+            let writing = self.turn(ChoreKind::Write, bytes).await;
+            let is_moved = self.move_quantum(readable, &moved).await;
+            drop(writing);
+            // Whoever waits for a checkpoint does not wait for many turns.
+            if !is_moved || self.turns.are_attended() && self.is_checkpoint_wanted() {
                 return outcome;
             }
             self.changed.notify();

@@ -87,6 +87,18 @@ impl<D: Drive> Store<D> {
         Some(Record { header, claim, pending })
     }
 
+    /// Whether changes wait for room in the log.
+    pub(crate) fn is_held_up(&self) -> bool {
+        let (queue, state) = (self.queue.borrow(), self.state.borrow());
+        if queue.is_empty() || state.is_flush_overdue(&self.tuning) {
+            return false;
+        }
+        let (_, blocks) = fitting_room(&queue, &state.space);
+        let record_blocks = 1 + blocks as u64;
+        !state.may_write(state.shortage(), record_blocks)
+            || !state.space.has_room(Kind::User, record_blocks)
+    }
+
     async fn write_record(&self, record: Record) -> (Record, Vec<Failure>) {
         let data = record.pending.iter().flat_map(|change| &change.data).cloned();
         let failures = self.write_claimed(&record.header, &record.claim, data).await;

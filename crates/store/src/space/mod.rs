@@ -201,6 +201,11 @@ impl Space {
         self.open[stream(Kind::User)].is_some_and(|open| open.segment == segment)
     }
 
+    /// Whether [`Self::claim`] would find room.
+    pub(crate) fn has_room(&self, kind: Kind, blocks: u64) -> bool {
+        u64::from(self.open_rest_blocks(kind)) >= blocks || !self.runway[stream(kind)].is_empty()
+    }
+
     /// Room for a record of so many blocks, header included; none if the runway is used up.
     pub(crate) fn claim(&mut self, kind: Kind, blocks: u64, now: Lsn) -> Option<Claim> {
         let blocks = u32::try_from(blocks).expect("a record is bounded");

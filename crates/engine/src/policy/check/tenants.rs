@@ -8,7 +8,7 @@ use evenkeel_core::time::Span;
 use super::{Findings, Place, check_names, known};
 use crate::cost::{CostModel, Line};
 use crate::policy::matching::{Network, fits};
-use crate::policy::{Address, DEFAULT_TENANT, MOVER_TENANT, Match, Policy, Source, Tenant};
+use crate::policy::{Address, DEFAULT_TENANT, Match, Policy, Source, Tenant};
 
 /// The largest weight, in thousandths.
 const LARGEST_WEIGHT_MILLI: u32 = 1_000_000_000;
@@ -24,8 +24,18 @@ pub(super) fn check(policy: &Policy, found: &mut Findings) {
     for (index, tenant) in policy.tenants.iter().enumerate() {
         check_weight(index, tenant.share, found);
         check_limit(policy, index, &tenant.share.limit, &ceiling, found);
-        let is_mover = tenant.name == MOVER_TENANT && policy.volumes().next().is_some();
-        if tenant.matches.is_empty() && tenant.name != DEFAULT_TENANT && !is_mover {
+        let is_own = policy.own_tenants().any(|own| own == tenant.name);
+        if is_own && !tenant.matches.is_empty() {
+            found.error(
+                Place::Match { tenant: index, index: 0 },
+                format!(
+                    "tenant {:?} pays for the gate's own work, and has no clients",
+                    tenant.name
+                ),
+                "remove the match, or give those clients a tenant of another name",
+            );
+        }
+        if tenant.matches.is_empty() && tenant.name != DEFAULT_TENANT && !is_own {
             found.warning(
                 Place::Tenant { index, field: "matches" },
                 format!("nothing says which connections are those of {:?}", tenant.name),

@@ -4,7 +4,7 @@ use super::exports::is_volume_number;
 use super::{Findings, Place, known};
 use crate::cost::CostModel;
 use crate::policy::disciplines::tier_discipline;
-use crate::policy::{Backend, MOVER_TENANT, Policy, Source, TIERS_MAX, Tier, Tiered};
+use crate::policy::{Backend, Policy, Source, TIERS_MAX, Tier, Tiered};
 
 /// The bounds of [`Tiered::extent_bytes`].
 const EXTENT_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=16 << 20;
@@ -26,7 +26,6 @@ pub(super) fn check(policy: &Policy, found: &mut Findings) {
         }
     }
     check_exports(policy, found);
-    check_mover(policy, found);
 }
 
 fn check_volume(policy: &Policy, index: usize, volume: &Tiered, found: &mut Findings) {
@@ -225,22 +224,6 @@ fn check_exports(policy: &Policy, found: &mut Findings) {
                 Place::Export { index, field: "backend" },
                 format!("backend {:?} is a tier of {:?}", export.backend, volume.name),
                 "put the export on the volume: what else is on a tier would be written over",
-            );
-        }
-    }
-}
-
-/// Moves are made by the gate itself.
-fn check_mover(policy: &Policy, found: &mut Findings) {
-    if policy.volumes().next().is_none() {
-        return;
-    }
-    for (tenant, row) in policy.tenants.iter().enumerate() {
-        if row.name == MOVER_TENANT && !row.matches.is_empty() {
-            found.error(
-                Place::Match { tenant, index: 0 },
-                format!("tenant {MOVER_TENANT:?} moves the extents of volumes, and has no clients"),
-                "remove the match, or give those clients a tenant of another name",
             );
         }
     }

@@ -30,7 +30,7 @@ const COMMANDS_P99: u64 = 2 * SEGMENT_BLOCKS;
 
 /// A store that is open on one drive.
 pub(crate) struct Full {
-    executor: Executor,
+    pub(crate) executor: Executor,
     pub(crate) rack: Rack,
     pub(crate) store: Rc<Store<SimDrive>>,
     pub(crate) blocks: u64,
