@@ -1,5 +1,6 @@
 //! `evenkeel ctl`: asks and changes a running gate over its control socket.
 
+mod scrub;
 mod tables;
 mod volumes;
 
@@ -38,6 +39,7 @@ Examples:
   evenkeel ctl record stop
   evenkeel ctl volume create --size '10 GiB'
   evenkeel ctl snapshot create --volume 0
+  evenkeel ctl scrub start --wait
 
 Changes of the policy live until the next reload of the file; volumes and snapshots are there for
 good.")]
@@ -65,6 +67,10 @@ enum Action {
     /// Make, list, delete, clone and roll back to snapshots, while clients use the store.
     #[command(subcommand)]
     Snapshot(Snapshots<OfGate>),
+    /// Read everything in a store, and have what is bad on one of its copies written anew, while
+    /// clients use it.
+    #[command(subcommand)]
+    Scrub(scrub::Scrub),
 }
 
 /// What is one request to the gate.
@@ -193,6 +199,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let client = args.control.client();
     block_on(async {
         match &args.action {
+            Action::Scrub(action) => return scrub::run(&client, action, args.json).await,
             Action::Status => status(&client, args.json).await,
             Action::Policy => policy(&client, args.json).await,
             Action::Volume(action) => {
@@ -206,9 +213,9 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
                 let answer = client.ask(method, &path, body.as_ref()).await?;
                 report(&answer, args.json)
             }
-        }
-    })?;
-    Ok(Exit::Success)
+        }?;
+        Ok(Exit::Success)
+    })
 }
 
 /// Runs a future of the control plane's clients on this thread.

@@ -24,7 +24,7 @@ use crate::config::mode_name;
 use crate::version;
 pub use allocation::{Allocation, Given, TierUse};
 pub use promise::Promise;
-pub use store::{Cache, Hits, Store};
+pub use store::{Cache, Hits, LostBlock, Scrub, Store};
 pub use volume::{Moves, Tier, Volume};
 
 /// The whole document.

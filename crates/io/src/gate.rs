@@ -20,7 +20,7 @@ use crate::listen::{self, Ears};
 use crate::plan::Plan;
 use crate::record::{Recorder, RecordingReport};
 use crate::report;
-use crate::store::{VolumeError, VolumeOrder};
+use crate::store::{ScrubError, ScrubOrder, VolumeError, VolumeOrder};
 use crate::worker;
 use crate::worker::message::{Message, WorkerReport};
 
@@ -356,19 +356,30 @@ impl GateHandle {
         self.ask_store(store, message, changed).await
     }
 
-    async fn ask_store<T>(
+    /// Starts or ends the scrub of a store while clients use it. [`GateHandle::report`] tells how
+    /// it gets on.
+    ///
+    /// # Errors
+    /// [`ScrubError`]; nothing has changed.
+    pub async fn scrub(&self, store: &str, order: ScrubOrder) -> Result<(), ScrubError> {
+        let (reply, done) = oneshot::channel();
+        let message = Message::Scrub { store: store.to_owned(), order, reply };
+        self.ask_store(store, message, done).await
+    }
+
+    async fn ask_store<T, E: From<VolumeError>>(
         &self,
         store: &str,
         message: Message,
-        answer: oneshot::Receiver<Result<T, VolumeError>>,
-    ) -> Result<T, VolumeError> {
+        answer: oneshot::Receiver<Result<T, E>>,
+    ) -> Result<T, E> {
         let plan = self.shared.plan();
         let is_store = |backend: &&Backend| matches!(backend.source, Source::Store(_));
         let known = plan.backend(store).filter(is_store);
         let domain = known.and_then(|_| plan.domains.iter().find(|domain| domain.has(store)));
         let domain = domain.ok_or_else(|| VolumeError::UnknownStore(store.to_owned()))?;
         self.shared.send(domain.worker, message);
-        let stopping = || Err(VolumeError::NotOpen("the gate is stopping".to_owned()));
+        let stopping = || Err(VolumeError::NotOpen("the gate is stopping".to_owned()).into());
         answer.await.unwrap_or_else(|_| stopping())
     }
 

@@ -9,6 +9,7 @@ use evenkeel_store::{CacheStatus, Telemetry};
 
 use crate::plan::Plan;
 use crate::record::RecordingReport;
+use crate::store::ScrubStatus;
 use crate::worker::message::WorkerReport;
 
 /// The accounts of a gate at one instant.
@@ -60,7 +61,7 @@ pub struct BackendReport {
 }
 
 /// How an open store is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreReport {
     /// What it costs and how full it is.
     pub telemetry: Telemetry,
@@ -68,6 +69,8 @@ pub struct StoreReport {
     pub thin_segments: usize,
     /// How its cache is doing, if it has one.
     pub cache: Option<CacheStatus>,
+    /// The last scrub since it was opened, if there was one.
+    pub scrub: Option<ScrubStatus>,
 }
 
 /// One export as clients see it.

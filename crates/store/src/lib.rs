@@ -42,7 +42,7 @@ pub use error::{FormatError, Halt, OpenError, ReplacementError, StoreError};
 pub use recover::OpenOptions;
 pub use replace::Replacement;
 pub use rules::{Rule, Rules};
-pub use scrub::{Flaw, FlawKind, Scrub, ScrubReport, ScrubStep};
+pub use scrub::{Flaw, FlawKind, SCRUB_STEP_BYTES, Scrub, ScrubReport, ScrubStep};
 pub use state::Counters;
 pub use store::{Cleaning, Status, Store, Tuning};
 pub use telemetry::{Telemetry, time_to_full};

@@ -20,6 +20,7 @@ pub mod change;
 pub mod client;
 mod http;
 mod routes;
+pub mod scrub;
 pub mod socket;
 pub mod volumes;
 

@@ -14,6 +14,7 @@ use evenkeel_store::StoreError;
 use serde_json::{Value, json};
 
 use super::change::{Change, ChangeError, ExportSpec, ModeSpec, RecordingSpec, TenantSpec};
+use super::scrub::{ScrubRefusal, ScrubRequest};
 use super::volumes::{StoreVolumes, VolumeChangeError, VolumeRequest};
 use super::{ApplyError, Control, RecordError};
 use crate::config::{self, Diagnostics, LoadError};
@@ -42,6 +43,7 @@ pub fn operator(control: Arc<Control>) -> Router {
         .route("/v1/tenants/{name}", tenant)
         .route("/v1/exports/{name}", export)
         .route("/v1/volumes", get(list_volumes).post(change_volume))
+        .route("/v1/scrub", post(scrub))
         .route("/v1/recording", put(start_recording).delete(stop_recording))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(control)
@@ -144,6 +146,12 @@ async fn change_volume(State(control): Shared, body: Body<VolumeRequest>) -> Ans
     Ok(Json(json!({ "done": true, "volume": volume })))
 }
 
+async fn scrub(State(control): Shared, body: Body<ScrubRequest>) -> Answer {
+    let Json(request) = body?;
+    let store = control.scrub(&request).await?;
+    Ok(Json(json!({ "done": true, "store": store })))
+}
+
 async fn change(control: &Control, change: Change) -> Answer {
     // Who changed what belongs in the log.
     let what = format!("{change:?}");
@@ -218,6 +226,17 @@ impl From<VolumeChangeError> for Refusal {
             VolumeChangeError::Size { .. } | VolumeChangeError::Which(_) => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
+        };
+        Self::new(status, error.to_string())
+    }
+}
+
+impl From<ScrubRefusal> for Refusal {
+    fn from(error: ScrubRefusal) -> Self {
+        let status = match &error {
+            ScrubRefusal::Which(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            ScrubRefusal::Gate(_) if error.is_unknown() => StatusCode::NOT_FOUND,
+            ScrubRefusal::Gate(_) => StatusCode::CONFLICT,
         };
         Self::new(status, error.to_string())
     }

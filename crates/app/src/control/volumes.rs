@@ -74,12 +74,17 @@ impl Control {
     ) -> Result<VolumeDocument, VolumeChangeError> {
         // What an export stands on must not go while the export comes.
         let _changing = self.changing.lock().await;
-        let store = match &request.store {
-            Some(store) => store.clone(),
-            None => only(names(&self.gate.policy()))?,
-        };
+        let store = self.store_meant(request.store.as_deref()).map_err(VolumeChangeError::Which)?;
         let changed = self.gate.change_volume(&store, request.order.order()?).await?;
         Ok(VolumeDocument::from(&changed))
+    }
+
+    /// The store that a request is about.
+    ///
+    /// # Errors
+    /// Why that is not clear.
+    pub(super) fn store_meant(&self, named: Option<&str>) -> Result<String, String> {
+        named.map_or_else(|| only(names(&self.gate.policy())), |store| Ok(store.to_owned()))
     }
 }
 
@@ -91,13 +96,13 @@ fn names(policy: &Policy) -> Vec<String> {
 }
 
 /// The store that is meant where none is named.
-fn only(mut names: Vec<String>) -> Result<String, VolumeChangeError> {
+fn only(mut names: Vec<String>) -> Result<String, String> {
     let why = match (names.pop(), names.is_empty()) {
         (Some(only), true) => return Ok(only),
-        (None, _) => "the policy has no store; volumes and snapshots are a store's",
+        (None, _) => "the policy has no store; a backend with `store = [..]` is one",
         (Some(_), false) => "the policy has several stores; say which, with --store NAME",
     };
-    Err(VolumeChangeError::Which(why.to_owned()))
+    Err(why.to_owned())
 }
 
 #[cfg(test)]
@@ -108,7 +113,7 @@ mod tests {
     fn the_only_store_needs_no_name() {
         let names = |list: &[&str]| list.iter().map(|&name| name.to_owned()).collect();
         assert_eq!(only(names(&["log"])), Ok("log".to_owned()));
-        let of = |list| only(names(list)).unwrap_err().to_string();
+        let of = |list| only(names(list)).unwrap_err();
         assert!(of(&[]).contains("no store"));
         assert!(of(&["a", "b"]).contains("--store"));
     }

@@ -16,7 +16,7 @@ use crate::volumes::{self, VolumeSpec};
 pub(super) struct OfGate {
     /// The backend that is the store; may be left out where there is one.
     #[arg(long, value_name = "NAME")]
-    store: Option<String>,
+    pub(super) store: Option<String>,
 }
 
 impl Place for OfGate {

@@ -36,8 +36,22 @@ pub(super) fn render(document: &mut Document, backends: &[BackendReport]) {
         drives.count(&[name, "read"], store.drive_read_bytes);
         drives.count(&[name, "written"], store.drive_written_bytes);
     }
+    scrubs(document, &stores);
     let caches = stores.iter().filter_map(|(name, store)| Some((*name, store.cache.as_ref()?)));
     self::caches(document, &caches.collect::<Vec<_>>());
+}
+
+fn scrubs(document: &mut Document, stores: &[(&str, Store)]) {
+    let scrubs = || stores.iter().filter_map(|(name, store)| Some((name, store.scrub.as_ref()?)));
+    let mut done = document.family(&metric::STORE_SCRUB_DONE);
+    for (name, scrub) in scrubs() {
+        done.count(&[name], scrub.done_bytes);
+    }
+    let mut flaws = document.family(&metric::STORE_SCRUB_FLAWS);
+    for (name, scrub) in scrubs() {
+        flaws.count(&[name, "bad"], scrub.bad_headers + scrub.bad_blocks);
+        flaws.count(&[name, "lost"], scrub.lost_blocks);
+    }
 }
 
 fn caches(document: &mut Document, caches: &[(&str, &Cache)]) {

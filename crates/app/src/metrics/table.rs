@@ -164,6 +164,10 @@ metrics! {
         "Bytes that have to be moved until cleaning rests.";
     STORE_THIN = Gauge "evenkeel_store_thin_segments" ["backend"]
         "Segments that have fewer copies than they should.";
+    STORE_SCRUB_DONE = Gauge "evenkeel_store_scrub_done_bytes" ["backend"]
+        "Bytes that the last scrub has read since the store was opened.";
+    STORE_SCRUB_FLAWS = Gauge "evenkeel_store_scrub_flaws" ["backend", "kind"]
+        "Blocks that the last scrub found bad: on one copy, or lost on all.";
     STORE_CLIENT = Counter "evenkeel_store_client_bytes_total" ["backend"]
         "Bytes of whole blocks that clients wrote to the store.";
     STORE_DRIVES = Counter "evenkeel_store_drive_bytes_total" ["backend", "direction"]

@@ -1,6 +1,7 @@
 //! A store in the status document: how full it is, what it costs, and what its cache saves.
 
 use evenkeel_io::gate::StoreReport;
+use evenkeel_io::store::{Progress, ScrubStatus};
 use evenkeel_store::CacheStatus;
 use evenkeel_store::cache::{CacheCounters, Hits as HitCounts};
 use evenkeel_store::units::BLOCK_BYTES_U64;
@@ -32,6 +33,41 @@ pub struct Store {
     /// Its cache, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<Cache>,
+    /// Its last scrub since it was opened, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scrub: Option<Scrub>,
+}
+
+/// A scrub of a store.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scrub {
+    /// `running`, `stopped` before its end, or `complete`.
+    pub state: String,
+    /// Bytes of copies that are done.
+    pub done_bytes: u64,
+    /// Bytes of all copies.
+    pub total_bytes: u64,
+    /// Record headers of which a copy is bad.
+    pub bad_headers: u64,
+    /// Blocks of which a copy is bad and another one is good.
+    pub bad_blocks: u64,
+    /// Blocks without any good copy.
+    pub lost_blocks: u64,
+    /// Bad blocks that were more than could be noted, and stay as they are until another scrub.
+    pub unnoted_blocks: u64,
+    /// Drives that did not answer, by their numbers in the store.
+    pub gone_drives: Vec<u8>,
+    /// Lost blocks by name, the first hundred.
+    pub lost: Vec<LostBlock>,
+}
+
+/// A block that is bad on all copies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostBlock {
+    /// The volume or snapshot.
+    pub volume: u32,
+    /// Its number there, in blocks of 4 KiB.
+    pub block: u64,
 }
 
 /// The cache of a store. Counters grow from when it was opened, in blocks of 4 KiB.
@@ -100,6 +136,7 @@ impl From<&StoreReport> for Store {
             write_amplification: ratio(telemetry.write_amplification_permille),
             tail_purity: ratio(telemetry.tail_purity_permille),
             cache: report.cache.as_ref().map(Cache::from),
+            scrub: report.scrub.as_ref().map(Scrub::from),
         }
     }
 }
@@ -122,6 +159,29 @@ impl From<&CacheStatus> for Cache {
             ssd_written_in_life_bytes: wear.written_in_all_bytes,
             ssd_endurance_bytes: wear.endurance_bytes,
             ssd_lifetime_days: wear.lifetime_days,
+        }
+    }
+}
+
+impl From<&ScrubStatus> for Scrub {
+    fn from(status: &ScrubStatus) -> Self {
+        let report = &status.report;
+        let state = match status.progress {
+            Progress::Running => "running",
+            Progress::Stopped => "stopped",
+            Progress::Complete => "complete",
+        };
+        let lost = status.lost.iter();
+        Self {
+            state: state.to_owned(),
+            done_bytes: report.done_bytes,
+            total_bytes: report.total_bytes,
+            bad_headers: report.bad_headers,
+            bad_blocks: report.bad_blocks,
+            lost_blocks: report.lost_blocks,
+            unnoted_blocks: report.unnoted_blocks,
+            gone_drives: report.gone.iter().map(|drive| drive.0).collect(),
+            lost: lost.map(|&(volume, block)| LostBlock { volume: volume.0, block }).collect(),
         }
     }
 }

@@ -9,13 +9,13 @@ const QUIET: Duration = Duration::from_secs(2);
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(crate) enum Unit {
     Bytes,
     Segments,
 }
 
 /// The bar of one piece of work.
-pub(super) struct Bar {
+pub(crate) struct Bar {
     drawn: ProgressBar,
     unit: Unit,
     started: Instant,
@@ -24,13 +24,13 @@ pub(super) struct Bar {
 
 impl Bar {
     /// Nothing is shown yet.
-    pub(super) fn new(unit: Unit) -> Self {
+    pub(crate) fn new(unit: Unit) -> Self {
         let drawn = ProgressBar::hidden();
         Self { drawn, unit, started: Instant::now(), is_visible: false }
     }
 
     /// Tells how much is done of how much. Cheap; it is drawn at most some times a second.
-    pub(super) fn tell(&mut self, done: u64, total: u64) {
+    pub(crate) fn tell(&mut self, done: u64, total: u64) {
         if !self.is_visible {
             if self.started.elapsed() < QUIET {
                 return;
@@ -43,7 +43,7 @@ impl Bar {
     }
 
     /// Takes the bar away.
-    pub(super) fn finish(&self) {
+    pub(crate) fn finish(&self) {
         self.drawn.finish_and_clear();
     }
 }

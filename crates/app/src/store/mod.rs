@@ -5,12 +5,13 @@
 //! and how they are kept is decided in `evenkeel-store`; here are the paths, the questions that
 //! have to be answered before anything is destroyed, and the tables.
 
-mod bar;
+pub(crate) mod bar;
 mod cache;
 mod check;
 mod create;
 mod drives;
 mod dump;
+pub(crate) mod findings;
 mod replace;
 mod scrub;
 mod signature;

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::bar::{Bar, Unit};
 use super::drives::{DriveArgs, Opened, stopped};
+use super::findings::Findings;
 use crate::exit::Exit;
 use crate::units::{Amount, parse_rate};
 use crate::{human, terminal};
@@ -122,6 +123,12 @@ async fn mend(store: &Store<Rc<FileDrive>>) -> anyhow::Result<bool> {
 fn tell(args: &Args, outcome: &Outcome) -> anyhow::Result<()> {
     let Outcome { report, lost, moved_blocks, is_mended } = outcome;
     let gone: Vec<u8> = report.gone.iter().map(|drive| drive.0).collect();
+    let findings = Findings {
+        lost,
+        lost_blocks: report.lost_blocks,
+        unnoted_blocks: report.unnoted_blocks,
+        gone_drives: &gone,
+    };
     if args.json {
         let lost = lost.iter().map(|(volume, block)| json!({ "volume": volume, "block": block }));
         return terminal::json(&json!({
@@ -151,25 +158,6 @@ fn tell(args: &Args, outcome: &Outcome) -> anyhow::Result<()> {
     if !is_mended {
         text += "some blocks still lack a good copy: there is no room; discard data, scrub again\n";
     }
-    for (volume, block) in lost {
-        text += &format!(
-            "lost: block {block} of volume {volume} (bytes from {} on); write it anew, or restore \
-             it from a backup\n",
-            u128::from(*block) * 4096
-        );
-    }
-    if report.unnoted_blocks > 0 {
-        text += &format!(
-            "{} bad blocks were more than can be noted at a time and are as bad as before: scrub \
-             again\n",
-            report.unnoted_blocks
-        );
-    }
-    if report.lost_blocks > lost.len() as u64 {
-        text += &format!("and {} more\n", report.lost_blocks - lost.len() as u64);
-    }
-    for drive in gone {
-        text += &format!("drive {drive} stopped answering; its copies were not read\n");
-    }
+    text += &findings.told();
     Ok(terminal::data(&text)?)
 }

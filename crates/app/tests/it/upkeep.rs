@@ -1,5 +1,7 @@
 //! What a store does for itself is scheduled and booked like a tenant's requests.
 
+use std::os::unix::fs::FileExt;
+
 use serde_json::Value;
 
 use crate::faults::reconnect;
@@ -58,4 +60,46 @@ fn cleaning_is_booked_on_its_account_and_never_waits_for_those_who_wait_for_it()
     }
     assert_eq!(account["failed_requests"], 0, "{account}");
     assert!(gate.stop().success());
+}
+
+#[test]
+fn a_scrub_under_clients_finds_what_rots_and_has_it_mended() {
+    let scratch = Scratch::new();
+    let gate = Gate::start(&scratch, &store_policy(&scratch, FILE_BYTES, VOLUME_BYTES));
+    let mut client = open(&gate);
+    overwrite(&mut client, 0);
+    let scrub = |line: &str| {
+        let words: Vec<&str> = ["scrub"].into_iter().chain(line.split_whitespace()).collect();
+        let (status, said) = gate.try_ctl(&words);
+        (status.code(), said)
+    };
+    let (code, said) = scrub("start --wait");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("complete") && said.contains("0 blocks lost"), "{said}");
+
+    // Most of one drive rots; the mirror has everything.
+    let drive = std::fs::File::options().write(true).open(scratch.join("b.img"));
+    let drive = drive.expect("a drive in scratch");
+    drive.write_all_at(&vec![0xa5; 16 << 20], 8 << 20).expect("write to scratch");
+    let (code, said) = scrub("start --wait --json");
+    assert_eq!(code, Some(0), "{said}");
+    let found: Value = serde_json::from_str(&said).expect("a document");
+    assert!(found["bad_blocks"].as_u64() > Some(1000), "{found}");
+    assert_eq!(found["lost_blocks"], 0, "{found}");
+    let mended = || {
+        let (code, said) = scrub("start --wait --json");
+        let found: Value = serde_json::from_str(&said).expect("a document");
+        (code == Some(0) && found["bad_blocks"] == 0).then_some(())
+    };
+    wait_for("everything to be written anew", mended);
+    assert!(upkeep(&gate)["by_op"]["read"]["delivered"]["bytes"].as_u64() > Some(64 * MIB));
+    let text = gate.ctl(&["status"]);
+    assert!(text.contains("SCRUB") && text.contains("complete"), "{text}");
+
+    let (code, said) = scrub("stop");
+    assert_eq!(code, Some(5), "{said}");
+    assert!(said.contains("not being scrubbed"), "{said}");
+    let (code, said) = scrub("start --store disk");
+    assert_eq!(code, Some(5), "{said}");
+    assert!(said.contains("no store `disk`"), "{said}");
 }

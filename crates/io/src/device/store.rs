@@ -10,6 +10,7 @@
 //! behind the operator's back: whoever was acknowledged a write must hear of it first.
 
 mod cache;
+mod scrub;
 mod volume;
 
 use std::cell::{Cell, RefCell};
@@ -24,8 +25,8 @@ use crate::clock::Clock;
 use crate::drive::DriveKind;
 use crate::gate::StoreReport;
 use crate::store::{
-    DriveModels, FileDrive, OpenDrive, VolumeError, VolumeOrder, carry_out, fresh_nonce,
-    open_drives, refuse_twice,
+    DriveModels, FileDrive, OpenDrive, ScrubStatus, VolumeError, VolumeOrder, carry_out,
+    fresh_nonce, open_drives, refuse_twice,
 };
 use cache::CacheDrive;
 pub(crate) use volume::{Request, StoreVolume};
@@ -59,6 +60,8 @@ pub(crate) struct StoreHost {
     /// Told whenever `standing` changes.
     news: Notify,
     is_closing: Cell<bool>,
+    /// The last scrub.
+    scrub: RefCell<Option<ScrubStatus>>,
 }
 
 #[derive(Debug)]
@@ -91,6 +94,7 @@ impl StoreHost {
             standing: RefCell::new(Standing::Opening(None)),
             news: Notify::new(),
             is_closing: Cell::new(false),
+            scrub: RefCell::default(),
         })
     }
 
@@ -309,6 +313,7 @@ impl StoreHost {
             telemetry: store.telemetry(),
             thin_segments: store.thin_segments(),
             cache: store.cache_status(),
+            scrub: self.scrub.borrow().clone(),
         })
     }
 

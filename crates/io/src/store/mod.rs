@@ -29,6 +29,7 @@ mod calls;
 mod drive;
 mod emulation;
 mod open;
+mod scrub;
 mod volumes;
 
 use std::io;
@@ -43,6 +44,7 @@ pub use drive::FileDrive;
 pub use emulation::DriveModels;
 pub(crate) use open::refuse_twice;
 pub use open::{OpenDrive, OpenDriveError};
+pub use scrub::{Progress, ScrubError, ScrubOrder, ScrubStatus};
 pub use volumes::{VolumeError, VolumeOrder, carry_out};
 
 /// Opens the drives of a store, in this order.

@@ -12,7 +12,7 @@ use crate::gate::BackendReport;
 use crate::listen::Ears;
 use crate::plan::{Peer, Plan, Target};
 use crate::record::Recorder;
-use crate::store::{VolumeError, VolumeOrder};
+use crate::store::{ScrubError, ScrubOrder, VolumeError, VolumeOrder};
 use crate::transport::Transport;
 
 /// A message to a worker.
@@ -41,6 +41,8 @@ pub(crate) enum Message {
         order: VolumeOrder,
         reply: oneshot::Sender<Result<Volume, VolumeError>>,
     },
+    /// Start or end the scrub of a store.
+    Scrub { store: String, order: ScrubOrder, reply: oneshot::Sender<Result<(), ScrubError>> },
     /// Answer what is under way, for so long at most, then end.
     Stop { grace: Span },
 }

@@ -5,6 +5,7 @@
 
 pub(crate) mod message;
 mod open;
+mod scrub;
 mod stores;
 mod sweep;
 mod upkeep;
@@ -225,6 +226,9 @@ pub(crate) async fn live(
                 spawn_local(async move {
                     let _ = reply.send(worker.change_volume(&store, order).await);
                 });
+            }
+            Message::Scrub { store, order, reply } => {
+                let _ = reply.send(worker.scrub(&store, order));
             }
             Message::Stop { grace } => {
                 worker.stop(grace).await;

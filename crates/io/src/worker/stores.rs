@@ -81,7 +81,7 @@ impl Worker {
         changed
     }
 
-    fn host(&self, store: &str) -> Result<Rc<StoreHost>, VolumeError> {
+    pub(super) fn host(&self, store: &str) -> Result<Rc<StoreHost>, VolumeError> {
         let host = self.stores.borrow().get(store).cloned();
         host.ok_or_else(|| VolumeError::UnknownStore(store.to_owned()))
     }

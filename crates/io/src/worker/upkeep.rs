@@ -5,8 +5,8 @@
 //! ```
 //!
 //! The chores of a store are requests to its backend: they share the device with the clients', by
-//! the shares of the policy, and show in every account. A backend that has left the policy is looked
-//! after as well, on nobody's account.
+//! the shares of the policy, and show in every account. A backend that has left the policy is
+//! looked after as well, on nobody's account.
 
 use std::rc::Rc;
 
@@ -24,7 +24,7 @@ use crate::domain::errand::Task;
 use crate::op::LossesHeard;
 
 /// Who pays for a chore, and where.
-struct Account {
+pub(super) struct Account {
     domain: Rc<Domain>,
     server: ServerId,
     tenant: TenantId,
@@ -50,7 +50,7 @@ impl Worker {
         }
     }
 
-    fn account(&self, backend: &str) -> Option<Account> {
+    pub(super) fn account(&self, backend: &str) -> Option<Account> {
         let plan = self.plan();
         let planned = plan.domains.iter().find(|domain| domain.has(backend))?;
         Some(Account {
@@ -63,7 +63,7 @@ impl Worker {
 
 impl Account {
     /// Does some work when its turn at the backend comes, and pays for it.
-    async fn pay<T>(&self, kind: Kind, length: u64, work: impl Future<Output = T>) -> T {
+    pub(super) async fn pay<T>(&self, kind: Kind, length: u64, work: impl Future<Output = T>) -> T {
         let turn = Rc::new(Turn::default());
         let medium = Medium::Turn(Rc::clone(&turn));
         let device = Rc::new(Device { target: Target::Server(self.server), medium });

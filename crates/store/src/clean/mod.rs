@@ -103,11 +103,10 @@ impl State {
         if room_blocks == 0 {
             return None;
         }
-        // Mending takes room and gives none back at once.
-        if !self.mending.is_empty() && self.space.supply_segments() > 0 {
-            // No more than fit one record: what found no room would be forgotten.
-            let count = MEND_BLOCKS_MAX.min(room_blocks);
-            return Some(Task::Mend(self.mending.iter().copied().take(count).collect()));
+        if !self.mending.is_empty()
+            && let Some(task) = self.next_mending(room_blocks)
+        {
+            return Some(task);
         }
         if self.shortage().is_any() || self.space.is_thin() {
             return self.space.victim(self.applied).map(Task::Clean);
@@ -115,12 +114,26 @@ impl State {
         self.victim_in_advance(tuning).map(Task::Clean)
     }
 
+    /// Mending, or cleaning for its sake: it takes room, and gives none back at once. A store that
+    /// has been full for long has no more room than it keeps ready for writers, and nobody may be
+    /// writing.
+    fn next_mending(&self, room_blocks: usize) -> Option<Task> {
+        if self.space.supply_segments() == 0 {
+            return self.victim_worth_it().map(Task::Clean);
+        }
+        // No more than fit one record: what found no room would be forgotten.
+        let count = MEND_BLOCKS_MAX.min(room_blocks);
+        Some(Task::Mend(self.mending.iter().copied().take(count).collect()))
+    }
+
     /// What to clean before room is short, if that is wanted and worth it.
     fn victim_in_advance(&self, tuning: &Tuning) -> Option<SegmentId> {
         let wanted = self.space.segment_count() * usize::from(tuning.clean_ahead_percent) / 100;
-        if self.space.supply_segments() >= wanted {
-            return None;
-        }
+        if self.space.supply_segments() >= wanted { None } else { self.victim_worth_it() }
+    }
+
+    /// The best victim, if enough of it is dead.
+    fn victim_worth_it(&self) -> Option<SegmentId> {
         let segment_blocks = self.space.segment_blocks();
         let live_max = segment_blocks - segment_blocks * GARBAGE_IN_ADVANCE_PERCENT / 100;
         self.space.victim(self.applied).filter(|&segment| self.space.live(segment) <= live_max)

@@ -23,7 +23,10 @@ use crate::error::StoreError;
 use crate::read::Run;
 use crate::store::Store;
 use crate::units::{BLOCK_BYTES_U64, DriveIndex, SegmentId, Slot, VolumeId};
-use window::Walk;
+use window::{WINDOW_BLOCKS, Walk};
+
+/// Bytes that one step reads at most, but for headers that are looked for: 1 MiB.
+pub const SCRUB_STEP_BYTES: u64 = WINDOW_BLOCKS * BLOCK_BYTES_U64;
 
 /// A walk over everything that is sealed.
 #[derive(Debug)]

@@ -24,7 +24,7 @@ use crate::store::Store;
 use crate::units::{BLOCK_BYTES, SegmentId, Slot, VolumeId};
 
 /// Blocks of a window: 1 MiB.
-const WINDOW_BLOCKS: u64 = DATA_BLOCKS_MAX as u64;
+pub(super) const WINDOW_BLOCKS: u64 = DATA_BLOCKS_MAX as u64;
 
 /// How far a copy has been read.
 #[derive(Clone, Copy, Debug)]

@@ -1,9 +1,10 @@
-//! Stores in the status of a gate: how full each is, and what its cache saves.
+//! Stores in the status of a gate: how full each is, what its cache saves, what a scrub found.
 
-use crate::status::{Backend, Cache, Store};
+use crate::status::{Backend, Cache, Scrub, Store};
 use crate::{human, terminal};
 
-/// A table of the stores that are open, and one of their caches; nothing if there are none.
+/// A table of the stores that are open, one of their caches, and one of their scrubs; nothing if
+/// there are none.
 pub(super) fn table(backends: &[Backend]) -> String {
     let stores: Vec<(&str, &Store)> = backends
         .iter()
@@ -32,6 +33,13 @@ pub(super) fn table(backends: &[Backend]) -> String {
         let rows: Vec<_> = caches.iter().map(|(name, cache)| cache_row(name, cache)).collect();
         text += &format!("\n{}", terminal::table(&header, &rows));
     }
+    let scrubs: Vec<(&str, &Scrub)> =
+        stores.iter().filter_map(|(name, store)| Some((*name, store.scrub.as_ref()?))).collect();
+    if !scrubs.is_empty() {
+        let header = ["<SCRUB", "<", "READ", "OF", "BAD HEADERS", "BAD BLOCKS", "LOST BLOCKS"];
+        let rows: Vec<_> = scrubs.iter().map(|(name, scrub)| scrub_row(name, scrub)).collect();
+        text += &format!("\n{}", terminal::table(&header, &rows));
+    }
     text
 }
 
@@ -43,6 +51,18 @@ fn store_row(name: &str, store: &Store) -> Vec<String> {
         size(store.until_cleaning_bytes),
         store.write_amplification.map_or_else(none, |ratio| format!("{ratio:.2}")),
         store.tail_purity.map_or_else(none, human::percent),
+    ]
+}
+
+fn scrub_row(name: &str, scrub: &Scrub) -> Vec<String> {
+    vec![
+        name.to_owned(),
+        scrub.state.clone(),
+        size(scrub.done_bytes),
+        size(scrub.total_bytes),
+        scrub.bad_headers.to_string(),
+        scrub.bad_blocks.to_string(),
+        scrub.lost_blocks.to_string(),
     ]
 }
 
