@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 use criterion::{Criterion, criterion_group, criterion_main};
 use evenkeel_core::prng::Prng;
 use evenkeel_core::time::Nanos;
-use evenkeel_store::cache::{Endurance, FlashMeasures, Key, Measures, Replay, Side};
+use evenkeel_store::cache::{Endurance, FlashMeasures, Key, Measures, Place, Replay, Side};
 use evenkeel_store::drive::memory::MemoryDrive;
 use evenkeel_store::{
     Buffer, CacheOptions, CreateOptions, Durability, Geometry, Nonce, OpenOptions, Store, Tuning,
@@ -96,9 +96,10 @@ fn policy(criterion: &mut Criterion) {
     criterion.bench_function("policy: a write and a read of something written", |bencher| {
         bencher.iter(|| {
             next += 1;
-            replay.write(Nanos(next), Key(next), |_| Side::Tail);
+            replay.write(Nanos(next), Key(next), Place::of(0, next), |_| Side::Tail);
             let back = prng.below(next.min(1 << 19));
-            black_box(replay.read(Nanos(next), Key(next - back), |_| Side::Tail))
+            let (key, place) = (Key(next - back), Place::of(0, next - back));
+            black_box(replay.read(Nanos(next), key, place, |_| Side::Tail))
         });
     });
 }

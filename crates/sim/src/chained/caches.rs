@@ -22,7 +22,8 @@ use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
 use evenkeel_store::BLOCK_BYTES;
 use evenkeel_store::cache::{
-    CacheCounters, Endurance, FlashMeasures, Found as Placement, Hits, Key, Measures, Replay, Side,
+    CacheCounters, Endurance, FlashMeasures, Found as Placement, Hits, Key, Measures, Place,
+    Replay, Side,
 };
 use evenkeel_trace::Record;
 use evenkeel_trace::generate::{Generator, Limit, Profile};
@@ -119,11 +120,25 @@ pub fn merged<I: Iterator<Item = Record>>(traces: Vec<I>) -> impl Iterator<Item 
     })
 }
 
+/// What a client calls a block.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Name {
+    trace: usize,
+    source: u32,
+    block: u64,
+}
+
+impl Name {
+    fn place(self) -> Place {
+        Place::of((self.trace as u64) << u32::BITS | u64::from(self.source), self.block)
+    }
+}
+
 /// The log and its cache.
 struct Log {
     cache: Replay,
     /// Where the blocks of the tail's drive are that are alive.
-    map: BTreeMap<(usize, u32, u64), u32>,
+    map: BTreeMap<Name, u32>,
     /// Blocks written to the tail's drive.
     head: u32,
     accesses: Vec<Access>,
@@ -146,34 +161,34 @@ impl Log {
     fn take(&mut self, trace: usize, record: &Record, steps: &mut Steps) {
         let blocks = record.offset / BLOCK..(record.offset + record.length).div_ceil(BLOCK);
         for block in blocks {
-            let place = (trace, record.source.0, block);
+            let name = Name { trace, source: record.source.0, block };
             match record.kind {
-                Kind::Read => self.read(record.at, place, steps),
-                Kind::Write | Kind::WriteZeroes => self.write(record.at, place, steps),
+                Kind::Read => self.read(record.at, name, steps),
+                Kind::Write | Kind::WriteZeroes => self.write(record.at, name, steps),
                 Kind::Flush | Kind::Trim | Kind::Cache => {}
             }
         }
     }
 
-    fn read(&mut self, now: Nanos, place: (usize, u32, u64), steps: &mut Steps) {
-        let Some(&key) = self.map.get(&place) else { return };
+    fn read(&mut self, now: Nanos, name: Name, steps: &mut Steps) {
+        let Some(&key) = self.map.get(&name) else { return };
         self.accesses.push(Access::Read(key));
-        steps.read(match self.cache.read(now, Key(u64::from(key)), on_tail) {
+        steps.read(match self.cache.read(now, Key(u64::from(key)), name.place(), on_tail) {
             Placement::Memory(_) => Found::Memory,
             Placement::Flash(_) => Found::Flash,
             Placement::Nowhere => Found::Nowhere,
         });
     }
 
-    fn write(&mut self, now: Nanos, place: (usize, u32, u64), steps: &mut Steps) {
+    fn write(&mut self, now: Nanos, name: Name, steps: &mut Steps) {
         let key = self.head;
         self.head += 1;
-        let before = self.map.insert(place, key);
+        let before = self.map.insert(name, key);
         self.accesses.push(Access::Write(key, before));
         if let Some(before) = before {
             self.cache.forget(Key(u64::from(before)));
         }
-        self.cache.write(now, Key(u64::from(key)), on_tail);
+        self.cache.write(now, Key(u64::from(key)), name.place(), on_tail);
         steps.write();
     }
 }

@@ -1,24 +1,25 @@
 //! Who was here before: one bit of memory about far more blocks than the cache holds.
 //!
-//! Most blocks that are read are never read again, and writing them to the SSD would only wear it.
-//! So a block is let in when it comes for the second time (the one-hit wonders of Maggs and
+//! Most places that are used are not used again soon, and to count them would crowd out those that
+//! are. So only who comes for the second time is counted (the one-hit wonders of Maggs and
 //! Sitaraman, Algorithmic nuggets in content delivery, CCR 2015). The SSD is much larger than the
 //! memory, and so must be the reach of that rule: two Bloom filters of 16 bits for each block of
-//! the SSD take turns. When the newer one has as many blocks as the SSD, the older one is cleared
-//! and becomes the newer.
+//! the SSD take turns. When the newer one has as many places as the SSD has blocks, the older one
+//! is cleared and becomes the newer.
 //!
 //! ```text
 //! seen?  [ newer: being filled ]  or  [ older: the time before ]     then noted in the newer
 //! ```
 //!
-//! Four bits of 16 are wrong about one block in 400 in each filter, which then comes in a visit too
-//! early.
+//! The four bits of a place lie in one line of 64 bytes, so that a look costs one access of memory
+//! for each filter. They are wrong about one place in 200 in each, which is then counted a visit
+//! too early.
 
 use evenkeel_core::cache::table::mix;
 
 const BITS_PER_BLOCK: usize = 16;
-const HASHES: u32 = 4;
-const WORDS_MIN: usize = 16;
+const HASHES: usize = 4;
+const LINE_WORDS: usize = 8;
 
 /// Two filters. See the [module](self).
 #[derive(Clone, Debug)]
@@ -40,19 +41,24 @@ impl Doorkeeper {
         2 * words(blocks) * size_of::<u64>()
     }
 
+    /// Whether it came before.
+    pub(super) fn knows(&self, key: u64) -> bool {
+        let bits = bits(key, self.newer.len());
+        has(&self.newer, bits) || has(&self.older, bits)
+    }
+
     /// Whether it came before; from now on it did.
+    #[inline]
     pub(super) fn greet(&mut self, key: u64) -> bool {
-        let bits = self.newer.len() as u64 * u64::from(u64::BITS);
-        let places = places(key, bits);
-        let has = |filter: &[u64]| places.iter().all(|&(word, bit)| filter[word] & bit != 0);
-        let (is_in_newer, is_in_older) = (has(&self.newer), has(&self.older));
+        let bits = bits(key, self.newer.len());
+        let (is_in_newer, is_in_older) = (has(&self.newer, bits), has(&self.older, bits));
         if !is_in_newer {
             if self.noted == self.blocks {
                 std::mem::swap(&mut self.newer, &mut self.older);
                 self.newer.fill(0);
                 self.noted = 0;
             }
-            for (word, bit) in places {
+            for (word, bit) in bits {
                 self.newer[word] |= bit;
             }
             self.noted += 1;
@@ -62,22 +68,34 @@ impl Doorkeeper {
 }
 
 fn words(blocks: usize) -> usize {
-    (blocks * BITS_PER_BLOCK).div_ceil(u64::BITS as usize).max(WORDS_MIN)
+    (blocks * BITS_PER_BLOCK)
+        .div_ceil(u64::BITS as usize)
+        .next_multiple_of(LINE_WORDS)
+        .max(LINE_WORDS)
 }
 
-/// The bits of a key, as word and mask: steps of an odd length from a start, both from its hash.
-fn places(key: u64, bits: u64) -> [(usize, u64); HASHES as usize] {
-    let start = mix(key);
-    let step = mix(start) | 1;
-    let mut at = start;
+fn has(filter: &[u64], bits: [(usize, u64); HASHES]) -> bool {
+    bits.iter().all(|&(word, bit)| filter[word] & bit != 0)
+}
+
+/// The bits of a key, as word and mask: by one hash the line, by another four bits of its 512.
+fn bits(key: u64, words: usize) -> [(usize, u64); HASHES] {
+    let hash = mix(key);
+    let line = line(hash, words / LINE_WORDS);
+    let mut rest = mix(hash);
     std::array::from_fn(|_| {
-        // The product's high half is as evenly spread over the bits as `at` over 64 bits.
-        let bit = (u128::from(at) * u128::from(bits)) >> u64::BITS;
-        at = at.wrapping_add(step);
-        let bit = u64::try_from(bit).expect("below `bits`");
-        let word = usize::try_from(bit / u64::from(u64::BITS)).expect("an index of the filter");
-        (word, 1 << (bit % u64::from(u64::BITS)))
+        let within = rest % (LINE_WORDS as u64 * u64::from(u64::BITS));
+        rest >>= 9;
+        let word = usize::try_from(within / u64::from(u64::BITS)).expect("within a line");
+        (line * LINE_WORDS + word, 1 << (within % u64::from(u64::BITS)))
     })
+}
+
+/// Which of so many lines a hash belongs to: the product's high half is as evenly spread over the
+/// lines as the hash over 64 bits.
+pub(super) fn line(hash: u64, lines: usize) -> usize {
+    let line = (u128::from(hash) * lines as u128) >> u64::BITS;
+    usize::try_from(line).expect("below `lines`")
 }
 
 #[cfg(test)]

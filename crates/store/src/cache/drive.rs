@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 use evenkeel_core::time::Nanos;
 
-use super::contents::Contents;
+use super::contents::{Contents, Sealed};
 use super::flash::{FlashBlock, FlashMeasures, Region};
 use super::options::{CacheError, CacheOptions, REGIONS_MIN};
 use super::policy::CacheCounters;
@@ -148,9 +148,9 @@ impl<D: Drive> Store<D> {
         let Some(drive) = &cache.drive else { return std::future::pending().await };
         loop {
             let next = || cache.contents.borrow().next_sealed();
-            let (region, data) = cache.sealed.until(next).await;
-            match drive.write(region, data).await {
-                Ok(()) => cache.contents.borrow_mut().written(region),
+            let sealed = cache.sealed.until(next).await;
+            match cache.write(drive, &sealed).await {
+                Ok(()) => cache.contents.borrow_mut().written(sealed.region),
                 Err(_) => cache.contents.borrow_mut().lose_flash(),
             }
         }
@@ -170,6 +170,39 @@ impl<D> Cache<D> {
     }
 }
 
+impl<D: Drive> Cache<D> {
+    /// Writes a full region, when nobody reads it any more.
+    async fn write(&self, drive: &CacheDrive<D>, sealed: &Sealed) -> Result<(), DriveError> {
+        let data = self.completed(drive, sealed).await?;
+        let is_quiet = || (!self.contents.borrow().is_being_read(sealed.region)).then_some(());
+        self.sealed.until(is_quiet).await;
+        drive.write(sealed.region, data).await
+    }
+
+    /// A region with what stays in it, which is read back. It is not looked at: whoever reads it
+    /// holds it against the map.
+    async fn completed(
+        &self,
+        drive: &CacheDrive<D>,
+        sealed: &Sealed,
+    ) -> Result<Vec<Buffer>, DriveError> {
+        if sealed.kept.is_empty() {
+            return Ok(vec![sealed.bytes.clone()]);
+        }
+        match drive.read_region(sealed.region).await {
+            Ok(before) => {
+                self.contents.borrow_mut().note_read_back(sealed.region, &before);
+                Ok(sealed.over(&before))
+            }
+            Err(DriveError::Medium) => {
+                self.contents.borrow_mut().lose_kept(sealed);
+                Ok(vec![sealed.bytes.clone()])
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
 impl<D: Drive> CacheDrive<D> {
     /// Blocks in a row.
     pub(crate) async fn read(
@@ -182,18 +215,24 @@ impl<D: Drive> CacheDrive<D> {
         self.drive.read(offset, blocks * BLOCK_BYTES).await
     }
 
-    async fn write(&self, region: Region, data: Buffer) -> Result<(), DriveError> {
-        let written_bytes = self.written_bytes.get() + data.len() as u64;
+    async fn read_region(&self, region: Region) -> Result<Buffer, DriveError> {
+        let length = self.measures.region_blocks as usize * BLOCK_BYTES;
+        self.drive.read(self.offset_bytes(region), length).await
+    }
+
+    async fn write(&self, region: Region, data: Vec<Buffer>) -> Result<(), DriveError> {
+        let region_bytes = u64::from(self.measures.region_blocks) * BLOCK_BYTES_U64;
+        let written_bytes = self.written_bytes.get() + region_bytes;
         let label = self.label.get();
         if written_bytes > label.written_bytes_max {
-            let ahead = (REGIONS_BOOKED - 1) * data.len() as u64;
+            let ahead = (REGIONS_BOOKED - 1) * region_bytes;
             let sequence = label.sequence + 1;
             let label = CacheLabel { sequence, written_bytes_max: written_bytes + ahead, ..label };
             write_label(&self.drive, label).await?;
             self.label.set(label);
         }
         self.written_bytes.set(written_bytes);
-        self.drive.write(self.offset_bytes(region), vec![data], Durability::Volatile).await
+        self.drive.write(self.offset_bytes(region), data, Durability::Volatile).await
     }
 
     fn offset_bytes(&self, region: Region) -> u64 {

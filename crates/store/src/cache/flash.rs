@@ -1,25 +1,33 @@
 //! The SSD as a log of its own: regions, filled in memory, written whole, round and round.
 //!
 //! ```text
-//! regions   [ 0: old ] [ 1: aging ] [ 2 ] [ 3 ] [ 4: pending ] [ 5: open, in memory ]
-//!             ^ next to be written over            sealed, on its way
+//! regions   [ 0: oldest ] [ 1 ] [ 2 ] [ 3 ] [ 4: pending ] [ 5: open, in memory ]
+//!             ^ next to be written over       sealed, on its way
+//!
+//! before    a  B  -  C  d  -  e  F        was read since its last turn: upper case; dead: -
+//! reopened  .  B  .  C  .  .  .  F        stay where they are, and have to be read again
+//! written   g  B  h  C  i  j  k  F        as a whole, with B, C and F read back before
 //! ```
 //!
-//! A region that is opened anew loses what it had: nothing is read back to be kept. What is worth
-//! keeping gets its second chance elsewhere. A block that is read comes to memory, and when it
-//! leaves from there it is written again if by then it is *aging*, in the oldest quarter. So the
-//! SSD sees only large writes that replace its oldest content in order, which is what its own
-//! garbage collection copes with best: nothing is left to be moved.
+//! Whose turn it is, is the oldest region's. What was read in it since its last turn stays for
+//! another one (the second chance of CLOCK, by regions), at most three quarters of it; the rest
+//! makes room for what leaves the memory. So the SSD sees only large writes that replace its
+//! content in order, which is what its own garbage collection copes with best: nothing is left to
+//! be moved there. What stays is written again, and counts as such.
 //!
-//! The index lies in memory, 8 bytes and a word or two of hash table for each block, and 4 bytes to
-//! know again who was sent away. It ends with the mount, and with it all entries.
+//! What leaves the memory has to be worth it: its place must have been used about as often, lately,
+//! as the places of what was dropped in the last regions ([`super::frequency`]). Until something is
+//! dropped all is welcome. That keeps out what is written and hardly ever read, which is most.
+//!
+//! The index lies in memory: for each block a key of 8 bytes, its place in 4, 8 of the sketch, two
+//! to four words of hash table, and a bit. It ends with the mount, and with it all entries.
 
 use std::collections::VecDeque;
 
 use evenkeel_core::cache::table::SlotTable;
 
 use super::Key;
-use super::doorkeeper::Doorkeeper;
+use super::frequency::{Frequency, Place};
 
 /// The measures of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,12 +52,22 @@ pub(super) const PENDING_MAX: usize = 2;
 /// No key: addresses of the log are below 2^40.
 const NONE: Key = Key(u64::MAX);
 
+/// Parts of an estimate that the bar is kept in.
+const BAR_UNIT: u32 = 256;
+
+/// The bar goes a part of the way to what was dropped last.
+const BAR_STEPS: u32 = 5;
+
 /// The log. See the [module](self).
 #[derive(Clone, Debug)]
 pub(super) struct FlashLog {
     measures: FlashMeasures,
     /// Of each block.
     keys: Vec<Key>,
+    /// Of each block.
+    places: Vec<Place>,
+    /// A bit for each block: it was read since its region's last turn.
+    was_read: Vec<u64>,
     table: SlotTable,
     /// Reads under way from each region.
     readers: Vec<u32>,
@@ -57,19 +75,25 @@ pub(super) struct FlashLog {
     next: u32,
     open: Option<Open>,
     pending: VecDeque<Region>,
-    doorkeeper: Doorkeeper,
+    frequency: Frequency,
+    /// How often the places of what was dropped lately were used on average, in parts of
+    /// [`BAR_UNIT`].
+    bar: u32,
 }
 
+/// The region that is being filled, and its next free block.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     region: Region,
-    filled: u32,
+    free: FlashBlock,
 }
 
 /// Room for a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Admitted {
     pub(super) block: FlashBlock,
+    /// Blocks that stayed in the region when it was opened for this one.
+    pub(super) kept: u32,
     /// The region that is full with it.
     pub(super) sealed: Option<Region>,
 }
@@ -82,9 +106,10 @@ impl FlashMeasures {
 
     /// Bytes of memory that the index of the log takes.
     pub fn index_bytes(self) -> usize {
-        self.blocks() * size_of::<Key>()
+        self.blocks() * (size_of::<Key>() + size_of::<Place>())
+            + bit_words(self.blocks()) * size_of::<u64>()
             + SlotTable::memory_bytes(self.blocks())
-            + Doorkeeper::memory_bytes(self.blocks())
+            + Frequency::memory_bytes(self.blocks())
             + self.regions as usize * size_of::<u32>()
             + PENDING_MAX * size_of::<Region>()
     }
@@ -93,71 +118,137 @@ impl FlashMeasures {
     pub fn locate(self, block: FlashBlock) -> (Region, u32) {
         (Region(block.0 / self.region_blocks), block.0 % self.region_blocks)
     }
+
+    /// The blocks of a region.
+    pub(super) fn blocks_of(self, region: Region) -> impl Iterator<Item = FlashBlock> + use<> {
+        let first = region.0 * self.region_blocks;
+        (first..first + self.region_blocks).map(FlashBlock)
+    }
 }
 
 impl FlashLog {
     pub(super) fn new(measures: FlashMeasures) -> Self {
         assert!(measures.regions >= 4 && measures.region_blocks > 0, "options were checked");
+        let blocks = measures.blocks();
         Self {
             measures,
-            keys: vec![NONE; measures.blocks()],
-            table: SlotTable::with_capacity(measures.blocks()),
+            keys: vec![NONE; blocks],
+            places: vec![Place::default(); blocks],
+            was_read: vec![0; bit_words(blocks)],
+            table: SlotTable::with_capacity(blocks),
             readers: vec![0; measures.regions as usize],
             next: 0,
             open: None,
             pending: VecDeque::with_capacity(PENDING_MAX),
-            doorkeeper: Doorkeeper::new(measures.blocks()),
+            frequency: Frequency::new(blocks),
+            bar: 0,
         }
     }
 
-    #[inline]
+    pub(super) fn region_blocks(&self) -> u32 {
+        self.measures.region_blocks
+    }
+
     pub(super) fn find(&self, key: Key) -> Option<FlashBlock> {
-        self.table.find(key.0, |slot| self.keys[slot as usize].0).map(FlashBlock)
+        let block = self.table.find(key.0, |block| self.keys[block as usize].0)?;
+        Some(FlashBlock(block))
     }
 
-    /// Whether a block is in the quarter of the regions that is written over next.
-    pub(super) fn is_aging(&self, block: FlashBlock) -> bool {
-        let (Region(region), _) = self.measures.locate(block);
-        let ahead = (region + self.measures.regions - self.next) % self.measures.regions;
-        ahead < self.measures.regions / 4
+    /// Whether a block of the log holds anything alive.
+    pub(super) fn is_alive(&self, block: FlashBlock) -> bool {
+        self.keys[block.0 as usize] != NONE
     }
 
-    /// Whether a block came before that was used once; from now on it did.
-    pub(super) fn comes_again(&mut self, key: Key) -> bool {
-        self.doorkeeper.greet(key.0)
+    /// A place was read or written.
+    #[inline]
+    pub(super) fn note_use(&mut self, place: Place) {
+        self.frequency.note(place);
     }
 
-    /// Room for one block more; none while too many regions are on their way, or while the oldest
-    /// one is being read.
-    pub(super) fn admit(&mut self, key: Key) -> Option<Admitted> {
-        let open = match self.open {
-            Some(open) => open,
-            None => self.open_next()?,
+    /// A block of the log is read.
+    pub(super) fn note_read(&mut self, block: FlashBlock) {
+        self.was_read[block.0 as usize / 64] |= 1 << (block.0 % 64);
+    }
+
+    /// Whether a place was used at all before its last use.
+    pub(super) fn comes_again(&self, place: Place) -> bool {
+        self.frequency.estimate(place) > 1
+    }
+
+    /// Whether a place was used as often as what would have to go for it.
+    pub(super) fn is_worth_room(&self, place: Place) -> bool {
+        u32::from(self.frequency.estimate(place)) * BAR_UNIT >= self.bar
+    }
+
+    /// Room for one block more, which is not there; none while too many regions are on their way,
+    /// or while the oldest one is being read. If a region has to be opened for it, what was read
+    /// there stays if `keeps` says so.
+    pub(super) fn admit(&mut self, key: Key, place: Place, keeps: bool) -> Option<Admitted> {
+        let (open, kept) = match self.open {
+            Some(open) => (open, 0),
+            None => self.open_next(keeps)?,
         };
-        let block = FlashBlock(open.region.0 * self.measures.region_blocks + open.filled);
-        self.forget(key);
+        let block = open.free;
         self.keys[block.0 as usize] = key;
+        self.places[block.0 as usize] = place;
         self.table.insert(key.0, block.0);
-        let filled = open.filled + 1;
-        let is_full = filled == self.measures.region_blocks;
-        self.open = (!is_full).then_some(Open { filled, ..open });
-        let sealed = is_full.then_some(open.region);
+        self.take_was_read(block);
+        self.open = self.free_block(open.region, block.0 + 1);
+        let sealed = self.open.is_none().then_some(open.region);
         self.pending.extend(sealed);
-        Some(Admitted { block, sealed })
+        Some(Admitted { block, kept, sealed })
     }
 
-    fn open_next(&mut self) -> Option<Open> {
+    /// Opens the oldest region; tells how many blocks stay in it.
+    fn open_next(&mut self, keeps: bool) -> Option<(Open, u32)> {
         let region = Region(self.next);
-        let is_busy = self.readers[region.0 as usize] > 0 || self.pending.contains(&region);
+        let is_busy = self.is_being_read(region) || self.pending.contains(&region);
         if is_busy || self.pending.len() == PENDING_MAX {
             return None;
         }
-        let first = region.0 * self.measures.region_blocks;
-        for block in first..first + self.measures.region_blocks {
-            self.clear(FlashBlock(block));
-        }
+        let kept =
+            self.make_room(region, if keeps { self.measures.region_blocks * 3 / 4 } else { 0 });
         self.next = (self.next + 1) % self.measures.regions;
-        Some(Open { region, filled: 0 })
+        let first = region.0 * self.measures.region_blocks;
+        let open = self.free_block(region, first).expect("a quarter of it was made free");
+        Some((open, kept))
+    }
+
+    /// Drops what was not read, and what was beyond so many blocks; tells how many are left.
+    fn make_room(&mut self, region: Region, kept_max: u32) -> u32 {
+        let (mut kept, mut dropped, mut uses) = (0, 0, 0);
+        for block in self.measures.blocks_of(region) {
+            let was_read = self.take_was_read(block);
+            if !self.is_alive(block) {
+                continue;
+            }
+            if was_read && kept < kept_max {
+                kept += 1;
+                continue;
+            }
+            dropped += 1;
+            uses += u32::from(self.frequency.estimate(self.places[block.0 as usize]));
+            self.clear(block);
+        }
+        if let Some(mean) = (uses * BAR_UNIT).checked_div(dropped) {
+            self.bar = (self.bar * (BAR_STEPS - 1) + mean) / BAR_STEPS;
+        }
+        kept
+    }
+
+    /// Whether a block was read since this was asked last.
+    fn take_was_read(&mut self, block: FlashBlock) -> bool {
+        let (word, bit) = (&mut self.was_read[block.0 as usize / 64], 1 << (block.0 % 64));
+        let was_read = *word & bit != 0;
+        *word &= !bit;
+        was_read
+    }
+
+    /// The first free block of a region that is to be filled, from a block on.
+    fn free_block(&self, region: Region, from: u32) -> Option<Open> {
+        let end = (region.0 + 1) * self.measures.region_blocks;
+        let free = (from..end).map(FlashBlock).find(|&block| !self.is_alive(block))?;
+        Some(Open { region, free })
     }
 
     /// A sealed region is on the SSD.
@@ -171,7 +262,8 @@ impl FlashLog {
         }
     }
 
-    fn clear(&mut self, block: FlashBlock) {
+    /// What is in a block is lost.
+    pub(super) fn clear(&mut self, block: FlashBlock) {
         let key = std::mem::replace(&mut self.keys[block.0 as usize], NONE);
         if key != NONE {
             self.table.remove(key.0, block.0);
@@ -187,10 +279,14 @@ impl FlashLog {
         }
     }
 
-    /// Keeps the region of a block from being written over while it is read.
+    /// Keeps the region of a block from being opened while it is read.
     pub(super) fn pin(&mut self, block: FlashBlock) {
         let (region, _) = self.measures.locate(block);
         self.readers[region.0 as usize] += 1;
+    }
+
+    pub(super) fn is_being_read(&self, region: Region) -> bool {
+        self.readers[region.0 as usize] > 0
     }
 
     pub(super) fn unpin(&mut self, block: FlashBlock) {
@@ -199,14 +295,27 @@ impl FlashLog {
     }
 }
 
+/// Words for a bit each.
+fn bit_words(blocks: usize) -> usize {
+    blocks.div_ceil(64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn log(regions: u32, region_blocks: u32) -> FlashLog {
+        FlashLog::new(FlashMeasures { regions, region_blocks })
+    }
+
+    fn admitted(log: &mut FlashLog, key: u64) -> Option<Admitted> {
+        log.admit(Key(key), Place::of(0, key), true)
+    }
+
     fn filled(log: &mut FlashLog, keys: std::ops::Range<u64>) -> Vec<Region> {
         let mut sealed = Vec::new();
         for key in keys {
-            let admitted = log.admit(Key(key)).expect("nothing is under way");
+            let admitted = admitted(log, key).expect("nothing is under way");
             if let Some(region) = admitted.sealed {
                 log.written(region);
                 sealed.push(region);
@@ -216,37 +325,79 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_round_and_loses_its_oldest_region_whole() {
-        let mut log = FlashLog::new(FlashMeasures { regions: 4, region_blocks: 3 });
+    fn it_goes_round_and_loses_its_oldest_region_whole_if_nothing_of_it_was_read() {
+        let mut log = log(4, 3);
         assert_eq!(filled(&mut log, 0..12), [0, 1, 2, 3].map(Region));
         assert!((0..12).all(|key| log.find(Key(key)).is_some()));
-        log.admit(Key(12)).expect("room");
+        admitted(&mut log, 12).expect("room");
         let kept: Vec<u64> = (0..13).filter(|&key| log.find(Key(key)).is_some()).collect();
         assert_eq!(kept, (3..13).collect::<Vec<_>>());
-        assert!(
-            log.is_aging(log.find(Key(3)).unwrap()) && !log.is_aging(log.find(Key(6)).unwrap())
-        );
-        assert!(!log.is_aging(log.find(Key(12)).unwrap()), "the open region is the youngest");
+    }
+
+    #[test]
+    fn what_was_read_stays_where_it_is_for_one_more_turn() {
+        let mut log = log(4, 4);
+        filled(&mut log, 0..16);
+        let place = |log: &FlashLog, key| log.find(Key(key));
+        let before = [1, 2].map(|key| place(&log, key));
+        before.iter().flatten().for_each(|&block| log.note_read(block));
+        assert_eq!(admitted(&mut log, 16).map(|it| it.kept), Some(2));
+        assert_eq!([1, 2].map(|key| place(&log, key)), before);
+        assert_eq!([0, 3].map(|key| place(&log, key)), [None, None]);
+        let last = admitted(&mut log, 17).expect("room");
+        assert_eq!((last.block, last.sealed), (FlashBlock(3), Some(Region(0))), "around them");
+        log.written(Region(0));
+        filled(&mut log, 18..31);
+        assert_eq!([1, 2].map(|key| place(&log, key)), [None, None], "not read again");
+    }
+
+    #[test]
+    fn a_quarter_of_a_region_is_given_up_even_if_all_of_it_was_read() {
+        let mut log = log(4, 4);
+        filled(&mut log, 0..16);
+        (0..16).for_each(|block| log.note_read(FlashBlock(block)));
+        assert_eq!(admitted(&mut log, 16).map(|it| (it.kept, it.block)), Some((3, FlashBlock(3))));
+        log.written(Region(0));
+        let unkept = log.admit(Key(17), Place::of(0, 17), false).map(|it| it.kept);
+        assert_eq!(unkept, Some(0), "nothing stays if it must not");
+    }
+
+    #[test]
+    fn room_is_for_places_that_were_used_as_often_as_what_is_dropped() {
+        let mut log = log(4, 2);
+        let used = |log: &mut FlashLog, key, times| {
+            (0..times).for_each(|_| log.note_use(Place::of(0, key)));
+        };
+        used(&mut log, 100, 1);
+        assert!(log.is_worth_room(Place::of(0, 99)), "all is welcome while there is room");
+        for key in 0..8 {
+            used(&mut log, key, 3);
+        }
+        filled(&mut log, 0..16);
+        assert!(!log.is_worth_room(Place::of(0, 99)));
+        used(&mut log, 101, 4);
+        assert!(log.is_worth_room(Place::of(0, 101)));
+        assert!(log.comes_again(Place::of(0, 101)) && !log.comes_again(Place::of(0, 102)));
     }
 
     #[test]
     fn it_takes_nothing_in_while_regions_are_on_their_way_or_the_oldest_is_read() {
-        let mut log = FlashLog::new(FlashMeasures { regions: 4, region_blocks: 1 });
-        assert!(log.admit(Key(1)).is_some() && log.admit(Key(2)).is_some());
-        assert!(log.admit(Key(3)).is_none(), "two are on their way");
+        let mut log = log(4, 1);
+        assert!(admitted(&mut log, 1).is_some() && admitted(&mut log, 2).is_some());
+        assert!(admitted(&mut log, 3).is_none(), "two are on their way");
         log.written(Region(0));
         log.written(Region(1));
         filled(&mut log, 3..5);
         let oldest = log.find(Key(1)).unwrap();
         log.pin(oldest);
-        assert!(log.admit(Key(5)).is_none(), "it is being read");
+        assert!(admitted(&mut log, 5).is_none(), "it is being read");
         log.unpin(oldest);
-        assert!(log.admit(Key(5)).is_some());
+        assert!(admitted(&mut log, 5).is_some());
     }
 
     #[test]
     fn a_renamed_block_stays_in_its_place() {
-        let mut log = FlashLog::new(FlashMeasures { regions: 4, region_blocks: 2 });
+        let mut log = log(4, 2);
         filled(&mut log, 0..3);
         let block = log.find(Key(1));
         log.rename(Key(1), Key(100));

@@ -7,19 +7,20 @@
 //! | leaves | and was | goes to |
 //! |---|---|---|
 //! | the tail queue | read there | main queue of the body |
-//! | the tail queue | not read, still of the tail | SSD |
-//! | main queue of the body | used again, by S3-FIFO's rules | SSD |
-//! | any queue | read from the SSD, where it is aging | SSD, anew |
-//! | small queue of the body | used once, but not for the first time | SSD |
-//! | any queue | none of these | nowhere |
+//! | the tail queue | not read, still of the tail | SSD, if worth it |
+//! | main queue of the body | used again, by S3-FIFO's rules | SSD, if worth it |
+//! | small queue of the body | used once, but not for the first time | SSD, if worth it |
+//! | any queue | none of these, or on the SSD already | nowhere |
 //!
-//! So one scan of the body fills a tenth of the memory and hardly wears the SSD. What is on the SSD
-//! already, and not aging there, is not written again.
+//! So one scan of the body fills a tenth of the memory and hardly wears the SSD. What is worth it
+//! the SSD's log says ([`super::flash`]): it knows how often a block's place was used, and how
+//! often those of the blocks that would have to go.
 
 use evenkeel_core::cache::S3Fifo;
 use evenkeel_core::time::Nanos;
 
 use super::flash::{FlashBlock, FlashLog, FlashMeasures, Region};
+use super::frequency::Place;
 use super::tail::Tail;
 use super::wear::{Endurance, Wear, WearReport};
 
@@ -110,8 +111,12 @@ pub struct CacheCounters {
     pub written: u64,
     /// Those of them that died before they left the memory, and so never wore the SSD.
     pub died_in_memory: u64,
-    /// Blocks that went to the SSD.
+    /// Blocks that were written to the SSD.
     pub flash_written: u64,
+    /// Those of them that were there before, and stayed for one more turn.
+    pub flash_kept: u64,
+    /// Blocks that were not, since their places are used less than those of what would have to go.
+    pub flash_unworthy: u64,
     /// Blocks that did not, to keep within the budget.
     pub flash_over_budget: u64,
     /// Blocks that did not since the SSD was too slow.
@@ -126,6 +131,8 @@ pub struct Policy {
     tail: Tail,
     body: S3Fifo<Frame>,
     free: Vec<Frame>,
+    /// Of the block in each frame.
+    places: Vec<Place>,
     flash: Option<FlashLog>,
     wear: Wear,
     counters: CacheCounters,
@@ -141,7 +148,7 @@ impl Measures {
     pub fn policy_bytes(self) -> usize {
         Tail::memory_bytes(self.tail_blocks)
             + S3Fifo::<Frame>::memory_bytes(self.body_blocks)
-            + self.frames() * size_of::<Frame>()
+            + self.frames() * (size_of::<Frame>() + size_of::<Place>())
             + self.flash.map_or(0, FlashMeasures::index_bytes)
     }
 }
@@ -154,6 +161,7 @@ impl Policy {
             tail: Tail::new(measures.tail_blocks),
             body: S3Fifo::new(measures.body_blocks),
             free: (0..frames).rev().map(Frame).collect(),
+            places: vec![Place::default(); measures.frames()],
             flash: measures.flash.map(FlashLog::new),
             wear: Wear::new(now, endurance),
             counters: CacheCounters::default(),
@@ -162,13 +170,18 @@ impl Policy {
 
     /// Looks for a block that is read, and counts it.
     #[inline]
-    pub fn read(&mut self, key: Key, side: Side) -> Found {
-        let found = if let Some(frame) = self.tail.hit(key).or_else(|| self.body.hit(key.0)) {
-            Found::Memory(frame)
-        } else {
-            let on_flash = self.flash.as_ref().and_then(|flash| flash.find(key));
-            on_flash.map_or(Found::Nowhere, Found::Flash)
-        };
+    pub fn read(&mut self, key: Key, place: Place, side: Side) -> Found {
+        let in_memory = self.tail.hit(key).or_else(|| self.body.hit(key.0));
+        let mut found = in_memory.map_or(Found::Nowhere, Found::Memory);
+        if let Some(flash) = &mut self.flash {
+            flash.note_use(place);
+            if in_memory.is_none()
+                && let Some(block) = flash.find(key)
+            {
+                flash.note_read(block);
+                found = Found::Flash(block);
+            }
+        }
         let hits = self.hits_mut(side);
         match found {
             Found::Memory(_) => hits.memory += 1,
@@ -181,11 +194,20 @@ impl Policy {
     /// Takes in a block that was just written; its key was never there. `side` tells where any
     /// block lies.
     #[inline]
-    pub fn take_written(&mut self, now: Nanos, key: Key, side: impl Fn(Key) -> Side) -> Placed {
+    pub fn take_written(
+        &mut self,
+        now: Nanos,
+        key: Key,
+        place: Place,
+        side: impl Fn(Key) -> Side,
+    ) -> Placed {
         self.forget(key);
         self.counters.written += 1;
+        if let Some(flash) = &mut self.flash {
+            flash.note_use(place);
+        }
         let staged = if self.tail.is_full() { self.leave_tail(now, side) } else { None };
-        let frame = self.take_free();
+        let frame = self.take_free(place);
         self.tail.insert(key, frame);
         Placed { staged, frame }
     }
@@ -196,12 +218,13 @@ impl Policy {
         &mut self,
         now: Nanos,
         key: Key,
+        place: Place,
         side: impl Fn(Key) -> Side,
     ) -> Option<Placed> {
         if self.tail.contains(key) || self.body.peek(key.0).is_some() {
             return None;
         }
-        let frame = self.take_free();
+        let frame = self.take_free(place);
         let evicted = self.body.insert(key.0, frame);
         let staged = evicted.and_then(|evicted| {
             self.leave(now, Key(evicted.object), evicted.value, evicted.was_main, side)
@@ -230,24 +253,27 @@ impl Policy {
     ) -> Option<Staged> {
         self.free.push(frame);
         let flash = self.flash.as_mut()?;
-        let side = side(key);
-        let is_wanted = match flash.find(key) {
-            Some(block) => flash.is_aging(block),
-            None => was_used_again || side == Side::Tail || flash.comes_again(key),
-        };
-        if !is_wanted {
+        let (side, place) = (side(key), self.places[frame.0 as usize]);
+        let may_be_wanted = was_used_again || side == Side::Tail || flash.comes_again(place);
+        if !may_be_wanted || flash.find(key).is_some() {
             return None;
         }
-        if !self.wear.has_room(now, side) {
+        if !flash.is_worth_room(place) {
+            self.counters.flash_unworthy += 1;
+            return None;
+        }
+        if !self.wear.has_room(now, 1, side) {
             self.counters.flash_over_budget += 1;
             return None;
         }
-        let Some(admitted) = flash.admit(key) else {
+        let keeps = self.wear.has_room(now, flash.region_blocks(), Side::Body);
+        let Some(admitted) = flash.admit(key, place, keeps) else {
             self.counters.flash_busy += 1;
             return None;
         };
-        self.wear.spend(now);
-        self.counters.flash_written += 1;
+        self.wear.spend(now, 1 + admitted.kept);
+        self.counters.flash_written += 1 + u64::from(admitted.kept);
+        self.counters.flash_kept += u64::from(admitted.kept);
         Some(Staged { from: frame, to: admitted.block, sealed: admitted.sealed })
     }
 
@@ -286,6 +312,11 @@ impl Policy {
         }
     }
 
+    /// Whether a block of a region is pinned.
+    pub fn is_being_read(&self, region: Region) -> bool {
+        self.flash.as_ref().is_some_and(|flash| flash.is_being_read(region))
+    }
+
     /// Ends a [`Self::pin`].
     pub fn unpin(&mut self, block: FlashBlock) {
         if let Some(flash) = &mut self.flash {
@@ -298,6 +329,19 @@ impl Policy {
         self.counters.flash_failed += 1;
         if let Some(flash) = &mut self.flash {
             flash.forget(key);
+        }
+    }
+
+    /// Whether a block of the SSD holds anything alive.
+    pub fn is_alive(&self, block: FlashBlock) -> bool {
+        self.flash.as_ref().is_some_and(|flash| flash.is_alive(block))
+    }
+
+    /// The SSD could not give back a block that was to stay: it is not there any more.
+    pub fn lose(&mut self, block: FlashBlock) {
+        self.counters.flash_failed += 1;
+        if let Some(flash) = &mut self.flash {
+            flash.clear(block);
         }
     }
 
@@ -316,8 +360,11 @@ impl Policy {
         self.wear.report(now)
     }
 
-    fn take_free(&mut self) -> Frame {
-        self.free.pop().expect("there is one frame more than blocks are kept")
+    /// A frame for the block of a place.
+    fn take_free(&mut self, place: Place) -> Frame {
+        let frame = self.free.pop().expect("there is one frame more than blocks are kept");
+        self.places[frame.0 as usize] = place;
+        frame
     }
 
     fn hits_mut(&mut self, side: Side) -> &mut Hits {

@@ -2,20 +2,23 @@
 //!
 //! ```
 //! use evenkeel_core::time::Nanos;
-//! use evenkeel_store::cache::{Endurance, Found, Key, Measures, Replay, Side};
+//! use evenkeel_store::cache::{Endurance, Found, Key, Measures, Place, Replay, Side};
 //!
 //! let measures = Measures { tail_blocks: 2, body_blocks: 1, flash: None };
 //! let mut replay = Replay::new(Nanos::ZERO, measures, Endurance::default());
 //! let on_tail = |_| Side::Tail;
-//! replay.write(Nanos(1), Key(7), on_tail);
-//! assert!(matches!(replay.read(Nanos(2), Key(7), on_tail), Found::Memory(_)));
+//! let place = Place::of(0, 5);
+//! replay.write(Nanos(1), Key(7), place, on_tail);
+//! assert!(matches!(replay.read(Nanos(2), Key(7), place, on_tail), Found::Memory(_)));
 //! replay.forget(Key(7));
-//! assert_eq!(replay.read(Nanos(3), Key(7), on_tail), Found::Nowhere);
+//! assert_eq!(replay.read(Nanos(3), Key(7), place, on_tail), Found::Nowhere);
 //! ```
 
 use evenkeel_core::time::Nanos;
 
-use super::{CacheCounters, Endurance, Found, Key, Measures, Policy, Side, Staged, WearReport};
+use super::{
+    CacheCounters, Endurance, Found, Key, Measures, Place, Policy, Side, Staged, WearReport,
+};
 
 /// A cache whose drives and SSD take no time.
 #[derive(Clone, Debug)]
@@ -31,18 +34,24 @@ impl Replay {
 
     /// A block is read, and is cached afterwards; tells where it was. `side` tells where any block
     /// lies.
-    pub fn read(&mut self, now: Nanos, key: Key, side: impl Fn(Key) -> Side) -> Found {
-        let found = self.policy.read(key, side(key));
+    pub fn read(
+        &mut self,
+        now: Nanos,
+        key: Key,
+        place: Place,
+        side: impl Fn(Key) -> Side,
+    ) -> Found {
+        let found = self.policy.read(key, place, side(key));
         if !matches!(found, Found::Memory(_)) {
-            let placed = self.policy.take_read(now, key, side);
+            let placed = self.policy.take_read(now, key, place, side);
             self.write_sealed(placed.and_then(|placed| placed.staged));
         }
         found
     }
 
     /// A block is written at an address that nothing alive has.
-    pub fn write(&mut self, now: Nanos, key: Key, side: impl Fn(Key) -> Side) {
-        let placed = self.policy.take_written(now, key, side);
+    pub fn write(&mut self, now: Nanos, key: Key, place: Place, side: impl Fn(Key) -> Side) {
+        let placed = self.policy.take_written(now, key, place, side);
         self.write_sealed(placed.staged);
     }
 

@@ -13,16 +13,18 @@ use std::cell::RefCell;
 use super::contents::{Block, Contents, Looked};
 use super::drive::Cache;
 use super::flash::{FlashBlock, FlashMeasures};
+use super::frequency::Place;
 use super::policy::{Key, Side};
 use crate::buffer::{Buffer, BufferMut};
 use crate::drive::{Drive, DriveError};
 use crate::error::StoreError;
+use crate::format::record::RecordHeader;
 use crate::map::Tag;
 use crate::read::Run;
 use crate::state::State;
 use crate::store::Store;
-use crate::sync::join_all;
-use crate::units::{Address, BLOCK_BYTES};
+use crate::sync::{Signal, join_all};
+use crate::units::{Address, BLOCK_BYTES, VolumeId};
 
 /// Blocks of a run that have to be read, from one place.
 struct Part<'a> {
@@ -41,6 +43,8 @@ enum Source<'a> {
 struct Pinned<'a> {
     contents: &'a RefCell<Contents>,
     first: FlashBlock,
+    /// Who writes regions waits for the end of it.
+    ended: &'a Signal,
 }
 
 impl<D: Drive> Store<D> {
@@ -75,7 +79,8 @@ impl<D: Drive> Store<D> {
         let blocks = data.chunks_exact_mut(BLOCK_BYTES).zip(&run.tags).enumerate();
         for (at, (into, &tag)) in blocks {
             let key = Key(run.address.plus(at as u64).0);
-            let looked = cache.contents.borrow_mut().look(key, tag, side, into);
+            let place = place(run.volume, run.block + at as u64);
+            let looked = cache.contents.borrow_mut().look((key, place), tag, side, into);
             let last = parts.last_mut().filter(|last| last.at + last.blocks == at);
             if let Some(last) = last
                 && last.is_continued_by(looked, cache)
@@ -86,7 +91,7 @@ impl<D: Drive> Store<D> {
             let from = match looked {
                 Looked::Here => continue,
                 Looked::Nowhere => Source::Drives,
-                Looked::Flash(block) => Source::Flash(Pinned::new(&cache.contents, block)),
+                Looked::Flash(block) => Source::Flash(Pinned::new(cache, block)),
             };
             parts.push(Part { at, blocks: 1, from });
         }
@@ -142,7 +147,8 @@ impl<D: Drive> Store<D> {
             let address = run.address.plus(at);
             let entry = state.map.at(run.volume, run.block + at);
             if let Some(entry) = entry.filter(|entry| entry.address == address) {
-                let block = Block { key: Key(address.0), tag: entry.tag, bytes };
+                let place = place(run.volume, run.block + at);
+                let block = Block { key: Key(address.0), place, tag: entry.tag, bytes };
                 contents.take_read(cache.now.get(), block, &side);
             }
         }
@@ -153,7 +159,7 @@ impl<D: Drive> Store<D> {
     pub(crate) fn keep_written<'a>(
         &self,
         first: Address,
-        checksums: &[u32],
+        header: &RecordHeader,
         data: impl Iterator<Item = &'a Buffer>,
     ) {
         let Some(cache) = &self.cache else { return };
@@ -161,8 +167,13 @@ impl<D: Drive> Store<D> {
         let side = cache.ages(&state);
         let mut contents = cache.contents.borrow_mut();
         let blocks = data.flat_map(|buffer| buffer.chunks_exact(BLOCK_BYTES));
-        for ((at, bytes), &checksum) in (0..).zip(blocks).zip(checksums) {
-            let block = Block { key: Key(first.plus(at).0), tag: Tag::of(checksum), bytes };
+        let places = header.extents.iter().flat_map(|extent| {
+            let blocks = 0..u64::from(extent.data_blocks());
+            blocks.map(|at| place(extent.volume, extent.block + at))
+        });
+        let tags = header.checksums.iter().copied().map(Tag::of);
+        for (at, ((bytes, place), tag)) in (0..).zip(blocks.zip(places).zip(tags)) {
+            let block = Block { key: Key(first.plus(at).0), place, tag, bytes };
             contents.take_written(cache.now.get(), block, &side);
         }
         drop(contents);
@@ -202,16 +213,21 @@ impl Part<'_> {
 }
 
 impl<'a> Pinned<'a> {
-    fn new(contents: &'a RefCell<Contents>, first: FlashBlock) -> Self {
-        contents.borrow_mut().policy_mut().pin(first);
-        Self { contents, first }
+    fn new<D>(cache: &'a Cache<D>, first: FlashBlock) -> Self {
+        cache.contents.borrow_mut().policy_mut().pin(first);
+        Self { contents: &cache.contents, first, ended: &cache.sealed }
     }
 }
 
 impl Drop for Pinned<'_> {
     fn drop(&mut self) {
         self.contents.borrow_mut().policy_mut().unpin(self.first);
+        self.ended.notify();
     }
+}
+
+fn place(volume: VolumeId, block: u64) -> Place {
+    Place::of(u64::from(volume.0), block)
 }
 
 /// Where the blocks of a part are in the data of their run.

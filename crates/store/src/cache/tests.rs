@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 use evenkeel_core::time::Nanos;
 use proptest::prelude::*;
 
-use super::doorkeeper::Doorkeeper;
+use super::frequency::Frequency;
 use super::*;
 
 /// What happens to a cache. Keys are small, so that they meet.
@@ -51,12 +51,18 @@ struct Naive {
     small: Vec<(u64, u8)>,
     main: Vec<(u64, u8)>,
     ghosts: Vec<u64>,
-    /// One place for each block of the log.
-    flash: Vec<Option<u64>>,
-    /// The place that is written next.
-    hand: usize,
+    /// Of each region each block's key, and whether it was read.
+    flash: Vec<Vec<Option<(u64, bool)>>>,
+    /// The region that is opened next.
+    next: usize,
+    /// The region that is open, and the block that is filled next.
+    open: Option<(usize, usize)>,
     tail_from: u64,
-    doorkeeper: Doorkeeper,
+    frequency: Frequency,
+    /// In parts of 256.
+    bar: u32,
+    /// Of each key that was seen.
+    places: BTreeMap<u64, Place>,
     counters: CacheCounters,
 }
 
@@ -68,18 +74,33 @@ fn remove<T: Copy>(list: &mut Vec<(u64, T)>, key: u64) -> bool {
 
 impl Naive {
     fn new(measures: Measures) -> Self {
+        let regions = measures.flash.map_or(0, |flash| flash.regions as usize);
+        let region = vec![None; measures.flash.map_or(0, |flash| flash.region_blocks as usize)];
         Self {
             measures,
             tail: Vec::new(),
             small: Vec::new(),
             main: Vec::new(),
             ghosts: Vec::new(),
-            flash: vec![None; measures.flash.map_or(0, FlashMeasures::blocks)],
-            hand: 0,
+            flash: vec![region; regions],
+            next: 0,
+            open: None,
             tail_from: 0,
-            doorkeeper: Doorkeeper::new(measures.flash.map_or(0, FlashMeasures::blocks)),
+            frequency: Frequency::new(measures.flash.map_or(0, FlashMeasures::blocks)),
+            bar: 0,
+            places: BTreeMap::new(),
             counters: CacheCounters::default(),
         }
+    }
+
+    /// The place of a key, which never changes as long as the key is in use.
+    fn place(&mut self, key: u64) -> Place {
+        *self.places.entry(key).or_insert_with(|| Place::of(0, key / 3))
+    }
+
+    fn on_flash(&mut self, key: u64) -> Option<&mut Option<(u64, bool)>> {
+        let mut blocks = self.flash.iter_mut().flatten();
+        blocks.find(|block| block.is_some_and(|(other, _)| other == key))
     }
 
     fn is_in_memory(&self, key: u64) -> bool {
@@ -87,12 +108,14 @@ impl Naive {
             || self.small.iter().chain(&self.main).any(|entry| entry.0 == key)
     }
 
-    fn is_known(&self, key: u64) -> bool {
-        self.is_in_memory(key) || self.flash.contains(&Some(key)) || self.ghosts.contains(&key)
+    fn is_known(&mut self, key: u64) -> bool {
+        self.is_in_memory(key) || self.on_flash(key).is_some() || self.ghosts.contains(&key)
     }
 
     fn read(&mut self, key: u64) -> &'static str {
         let is_of_tail = key >= self.tail_from;
+        let place = self.place(key);
+        self.frequency.note(place);
         let hits = if is_of_tail { &mut self.counters.tail } else { &mut self.counters.body };
         if let Some(entry) = self.tail.iter_mut().find(|entry| entry.0 == key) {
             entry.1 = true;
@@ -105,7 +128,12 @@ impl Naive {
             hits.memory += 1;
             return "memory";
         }
-        let is_on_flash = self.flash.contains(&Some(key));
+        let on_flash = self.on_flash(key);
+        let is_on_flash = on_flash.is_some();
+        if let Some(block) = on_flash {
+            *block = Some((key, true));
+        }
+        let hits = if is_of_tail { &mut self.counters.tail } else { &mut self.counters.body };
         if is_on_flash {
             hits.flash += 1;
         } else {
@@ -118,6 +146,8 @@ impl Naive {
 
     fn write(&mut self, key: u64) {
         self.forget(key);
+        let place = self.place(key);
+        self.frequency.note(place);
         self.counters.written += 1;
         if self.tail.len() == self.measures.tail_blocks {
             let (old, was_read) = self.tail.pop().unwrap();
@@ -162,27 +192,50 @@ impl Naive {
 
     fn leave(&mut self, key: u64, was_main: bool) {
         let Some(flash) = self.measures.flash else { return };
-        let region_blocks = flash.region_blocks as usize;
-        // The quarter that is written over next begins behind the region that is open.
-        let first_aging = self.hand.div_ceil(region_blocks);
-        let is_wanted = match self.flash.iter().position(|&entry| entry == Some(key)) {
-            Some(place) => {
-                let regions = flash.regions as usize;
-                let ahead = (place / region_blocks + regions - first_aging % regions) % regions;
-                ahead < regions / 4
-            }
-            None => was_main || key >= self.tail_from || self.doorkeeper.greet(key),
-        };
-        if !is_wanted {
+        let place = self.place(key);
+        let uses = u32::from(self.frequency.estimate(place));
+        if !(was_main || key >= self.tail_from || uses > 1) || self.on_flash(key).is_some() {
             return;
         }
-        if self.hand.is_multiple_of(region_blocks) {
-            self.flash[self.hand..self.hand + region_blocks].fill(None);
+        if uses * 256 < self.bar {
+            self.counters.flash_unworthy += 1;
+            return;
         }
-        self.flash.iter_mut().filter(|entry| **entry == Some(key)).for_each(|entry| *entry = None);
-        self.flash[self.hand] = Some(key);
-        self.hand = (self.hand + 1) % self.flash.len();
+        if self.open.is_none() {
+            self.make_room(flash.region_blocks as usize * 3 / 4);
+        }
+        let Some((region, at)) = self.open else { return };
+        self.flash[region][at] = Some((key, false));
         self.counters.flash_written += 1;
+        self.open = self.free_from(region, at + 1);
+    }
+
+    fn make_room(&mut self, kept_max: usize) {
+        let region = self.next;
+        self.next = (self.next + 1) % self.flash.len();
+        let before = std::mem::take(&mut self.flash[region]);
+        let (mut kept, mut uses, mut dropped) = (0, 0, 0);
+        for block in before {
+            let stays = block.is_some_and(|(_, was_read)| was_read) && kept < kept_max;
+            kept += usize::from(stays);
+            self.flash[region].push(block.filter(|_| stays).map(|(key, _)| (key, false)));
+            if let Some((key, _)) = block.filter(|_| !stays) {
+                let place = self.place(key);
+                uses += u32::from(self.frequency.estimate(place));
+                dropped += 1;
+            }
+        }
+        if let Some(mean) = (uses * 256).checked_div(dropped) {
+            self.bar = (self.bar * 4 + mean) / 5;
+        }
+        self.counters.flash_kept += kept as u64;
+        self.counters.flash_written += kept as u64;
+        self.open = self.free_from(region, 0);
+    }
+
+    fn free_from(&self, region: usize, from: usize) -> Option<(usize, usize)> {
+        let free = (from..self.flash[region].len()).find(|&at| self.flash[region][at].is_none());
+        free.map(|at| (region, at))
     }
 
     fn forget(&mut self, key: u64) {
@@ -190,10 +243,13 @@ impl Naive {
         remove(&mut self.small, key);
         remove(&mut self.main, key);
         self.ghosts.retain(|&ghost| ghost != key);
-        self.flash.iter_mut().filter(|entry| **entry == Some(key)).for_each(|entry| *entry = None);
+        self.on_flash(key).into_iter().for_each(|block| *block = None);
+        self.places.remove(&key);
     }
 
     fn rename(&mut self, from: u64, to: u64) {
+        let place = self.places.remove(&from);
+        self.places.extend(place.map(|place| (to, place)));
         let rename = |key: &mut u64| {
             if *key == from {
                 *key = to;
@@ -201,7 +257,8 @@ impl Naive {
         };
         self.tail.iter_mut().for_each(|entry| rename(&mut entry.0));
         self.small.iter_mut().chain(&mut self.main).for_each(|entry| rename(&mut entry.0));
-        self.ghosts.iter_mut().chain(self.flash.iter_mut().flatten()).for_each(rename);
+        let flash = self.flash.iter_mut().flatten().flatten().map(|block| &mut block.0);
+        self.ghosts.iter_mut().chain(flash).for_each(rename);
     }
 }
 
@@ -218,7 +275,7 @@ proptest! {
             let side = |key: Key| if key.0 >= tail_from { Side::Tail } else { Side::Body };
             match step {
                 Step::Read(key) => {
-                    let found = match replay.read(Nanos::ZERO, Key(key), side) {
+                    let found = match replay.read(Nanos::ZERO, Key(key), naive.place(key), side) {
                         Found::Memory(_) => "memory",
                         Found::Flash(_) => "flash",
                         Found::Nowhere => "nowhere",
@@ -226,7 +283,8 @@ proptest! {
                     prop_assert_eq!(found, naive.read(key));
                 }
                 Step::Write(key) => {
-                    replay.write(Nanos::ZERO, Key(key), side);
+                    naive.places.remove(&key);
+                    replay.write(Nanos::ZERO, Key(key), naive.place(key), side);
                     naive.write(key);
                 }
                 Step::Forget(key) => {
@@ -257,7 +315,7 @@ proptest! {
             let (key, placed) = match step {
                 Step::Read(key) => {
                     let content = *contents.entry(key).or_insert(number);
-                    match policy.read(Key(key), side(Key(key))) {
+                    match policy.read(Key(key), Place::of(0, key), side(Key(key))) {
                         Found::Memory(Frame(frame)) => {
                             prop_assert_eq!(frames[frame as usize], content);
                         }
@@ -266,11 +324,13 @@ proptest! {
                         }
                         Found::Nowhere => {}
                     }
-                    (key, policy.take_read(Nanos::ZERO, Key(key), side))
+                    (key, policy.take_read(Nanos::ZERO, Key(key), Place::of(0, key), side))
                 }
                 Step::Write(key) => {
                     contents.insert(key, number);
-                    (key, Some(policy.take_written(Nanos::ZERO, Key(key), side)))
+                    let place = Place::of(0, key);
+                    let placed = policy.take_written(Nanos::ZERO, Key(key), place, side);
+                    (key, Some(placed))
                 }
                 Step::Forget(key) => {
                     policy.forget(Key(key));
@@ -309,7 +369,8 @@ fn hot_and_cold(replay: &mut Replay, seconds: u64) {
             if block < 56 && second > 0 {
                 replay.forget(Key((second - 1) * 64 + block));
             }
-            replay.write(now, Key(second * 64 + block), |_| Side::Tail);
+            let place = Place::of(0, if block < 56 { block } else { second * 64 + block });
+            replay.write(now, Key(second * 64 + block), place, |_| Side::Tail);
         }
     }
 }
@@ -345,7 +406,7 @@ fn a_scan_neither_empties_the_memory_nor_wears_the_ssd() {
     let flash = Some(FlashMeasures { regions: 8, region_blocks: 16 });
     let measures = Measures { tail_blocks: 1, body_blocks: 100, flash };
     let mut replay = Replay::new(Nanos::ZERO, measures, Endurance::default());
-    let mut read = |key| replay.read(Nanos::ZERO, Key(key), |_| Side::Body);
+    let mut read = |key| replay.read(Nanos::ZERO, Key(key), Place::of(0, key), |_| Side::Body);
     for _ in 0..4 {
         (0..80).for_each(|key| {
             read(key);

@@ -76,18 +76,18 @@ impl Wear {
         }
     }
 
-    /// Whether the budget has room for a block.
-    pub(super) fn has_room(&mut self, now: Nanos, side: Side) -> bool {
+    /// Whether the budget has room for so many blocks.
+    pub(super) fn has_room(&mut self, now: Nanos, blocks: u32, side: Side) -> bool {
         let Some(bucket) = &mut self.bucket else { return true };
         let reserve = if side == Side::Tail { 0 } else { self.reserve_bytes };
-        bucket.ready_at(now, BLOCK_BYTES_U64 + reserve) <= now
+        bucket.ready_at(now, bytes(blocks) + reserve) <= now
     }
 
-    /// A block will be written.
-    pub(super) fn spend(&mut self, now: Nanos) {
-        self.written_bytes += BLOCK_BYTES_U64;
+    /// So many blocks will be written.
+    pub(super) fn spend(&mut self, now: Nanos, blocks: u32) {
+        self.written_bytes += bytes(blocks);
         if let Some(bucket) = &mut self.bucket {
-            bucket.take(now, BLOCK_BYTES_U64);
+            bucket.take(now, bytes(blocks));
         }
     }
 
@@ -111,6 +111,10 @@ impl Wear {
     }
 }
 
+fn bytes(blocks: u32) -> u64 {
+    u64::from(blocks) * BLOCK_BYTES_U64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,13 +131,13 @@ mod tests {
         let mut wear = Wear::new(at(5), endurance);
         assert_eq!(wear.report(at(9)).lifetime_days, None, "nothing was written");
         let blocks = 40_000_000 / BLOCK_BYTES_U64;
-        (0..blocks).for_each(|_| wear.spend(at(5)));
+        (0..blocks).for_each(|_| wear.spend(at(5), 1));
         assert_eq!(wear.report(at(5)).lifetime_days, None, "no time has passed");
         assert_eq!(wear.report(at(6)).lifetime_days, Some(92), "92.6 days at 40 MB/s");
         assert_eq!(wear.report(at(13)).lifetime_days, Some(740), "an eighth of the rate");
         let worn = Endurance { written_before_bytes: 160_000_000_000_000, ..endurance };
         let mut wear = Wear::new(at(5), worn);
-        (0..blocks).for_each(|_| wear.spend(at(5)));
+        (0..blocks).for_each(|_| wear.spend(at(5), 1));
         assert_eq!(wear.report(at(6)).lifetime_days, Some(46), "half of it is used up");
     }
 
@@ -145,8 +149,8 @@ mod tests {
         let written = |side, seconds: u64| {
             let mut wear = Wear::new(at(0), endurance);
             for second in 0..seconds {
-                while wear.has_room(at(second), side) {
-                    wear.spend(at(second));
+                while wear.has_room(at(second), 1, side) {
+                    wear.spend(at(second), 1);
                 }
             }
             wear.report(at(seconds)).written_bytes / BLOCK_BYTES_U64

@@ -146,7 +146,7 @@ impl<D: Drive> Store<D> {
             state.counters.written_blocks += record.header.checksums.len() as u64;
             drop(state);
             let data = record.pending.iter().flat_map(|change| &change.data);
-            self.keep_written(record.claim.address.plus(1), &record.header.checksums, data);
+            self.keep_written(record.claim.address.plus(1), &record.header, data);
         }
         for change in record.pending {
             change.done.set(outcome);

@@ -148,6 +148,48 @@ fn what_a_cache_drive_gives_is_believed_only_if_it_is_right() {
     });
 }
 
+/// Writes the upper half of the volume over and over, and reads the lower one in between, until the
+/// cache drive has been written over several times.
+async fn turn_over(store: &Store<CrashDrive>) {
+    for at in 0..BLOCKS {
+        write(store, at, 1 + at).await;
+    }
+    for round in 0..2_000 {
+        let at = 100 + round * 7 % 100;
+        write(store, at, 1 + at).await;
+        assert!(is_read(store, round % 100, 1 + round % 100).await);
+    }
+}
+
+#[test]
+fn what_is_read_on_the_cache_drive_outlives_what_is_written_around_it() {
+    let rig = rig();
+    let store = rig.open_with_flash(200 << 10);
+    work(&store, async |store| {
+        turn_over(store).await;
+        let CacheStatus { counters, wear, .. } = status(store);
+        assert!(counters.flash_kept > 100, "{counters:?}");
+        assert_eq!(counters.flash_failed, 0, "what stays is as it was");
+        assert!(counters.flash_unworthy > 0, "{counters:?}");
+        assert_eq!(wear.written_bytes, counters.flash_written * 4096);
+    });
+}
+
+#[test]
+fn what_cannot_stay_on_the_cache_drive_is_read_from_the_drives() {
+    let rig = rig();
+    let store = rig.open_with_flash(200 << 10);
+    work(&store, async |store| {
+        for at in 0..BLOCKS {
+            write(store, at, 1 + at).await;
+        }
+        rig.flash.unreadable.borrow_mut().extend((8..200).step_by(5));
+        turn_over(store).await;
+        let CacheStatus { counters, flash_bytes, .. } = status(store);
+        assert!(counters.flash_failed > 10 && flash_bytes > 0, "{counters:?}");
+    });
+}
+
 #[test]
 fn a_store_goes_on_without_its_cache_drive() {
     let rig = rig();

@@ -266,14 +266,15 @@ const FALLS: &str = "so they do in the paper, which reports more than 80 % on av
 const LESS_TO_GIVE: &str = "the talk's own cache, LRU in memory over LRU on an SSD of the same \
                             sizes, does not reach the mark on these traces either: they come back \
                             to the same blocks less often than the paper's, of which it is known \
-                            how much they touch and not how often the same. Ours is below LRU \
-                            since its SSD is a log, in which what has died keeps its room until \
-                            its region's turn";
+                            how much they touch and not how often the same. Ours may be below \
+                            LRU: its SSD is a log, in which what has died keeps its room until its \
+                            region's turn, and it takes in only what is used often";
 
 /// Why a row fails.
 const BEHIND_LRU: &str = "the talk's own cache, LRU in memory over LRU on an SSD of the same \
-                          sizes, does better on these traces: our SSD is a log, in which what has \
-                          died keeps its room until its region's turn";
+                          sizes, does better on these traces: ours spares its SSD what is \
+                          hardly ever used, and there what has died keeps its room until its \
+                          region's turn";
 
 /// Why a row has this verdict.
 fn reason(verdict: Verdict) -> Option<&'static str> {

@@ -81,6 +81,8 @@ pub(crate) struct CrashDrive {
     pub(crate) is_gone: Rc<Cell<bool>>,
     /// Writes to these blocks are lost without a word.
     pub(crate) deaf: Rc<RefCell<BTreeSet<u64>>>,
+    /// Reads of these blocks fail, as where the medium is bad.
+    pub(crate) unreadable: Rc<RefCell<BTreeSet<u64>>>,
     /// Reads, and their bytes.
     pub(crate) reads: Rc<Cell<(u64, u64)>>,
     /// It is gone after so many operations of its own.
@@ -98,6 +100,7 @@ impl CrashDrive {
             power: power.clone(),
             is_gone: Rc::default(),
             deaf: Rc::default(),
+            unreadable: Rc::default(),
             reads: Rc::default(),
             lasts: Rc::new(Cell::new(u64::MAX)),
             lost_per_mille: Rc::default(),
@@ -178,6 +181,9 @@ impl Drive for CrashDrive {
         let mut buffer = BufferMut::zeroed(length_bytes);
         let first = offset_bytes / BLOCK;
         for (block, target) in (first..).zip(buffer.chunks_exact_mut(4096)) {
+            if self.unreadable.borrow().contains(&block) {
+                return Err(DriveError::Medium);
+            }
             match content.visible.get(&block) {
                 Some(bytes) => target.copy_from_slice(bytes),
                 None => target.fill(0xbd),
