@@ -159,3 +159,31 @@ fn what_is_beyond_the_room_for_notes_is_counted_and_found_again() {
     lose_cache(&drives);
     assert!(is_filled(&drives[1..], without_missing(), 200, 7), "all of it is written anew");
 }
+
+/// Nobody writes, makes checkpoints or asks for room behind the scrub.
+#[test]
+fn a_store_that_has_been_full_for_long_mends_what_rots_while_it_is_idle() {
+    const FULL_BLOCKS: u64 = 850;
+    let drives = drives(4, 2, FULL_BLOCKS);
+    with(&open(&drives, usual()).unwrap(), async |store| {
+        write(store, 0..FULL_BLOCKS, 7).await;
+        let mut at = 0;
+        // All room is kept ready for writers, and is enough for them.
+        while store.status().free_segments > 0 || store.status().runway_segments < 6 {
+            at = (at + 37) % FULL_BLOCKS;
+            write(store, at..at + 1, 7).await;
+        }
+        for block in drives[1].blocks_with(&[7; 64]).into_iter().step_by(3) {
+            drives[1].tamper(block, |bytes| bytes[2000] ^= 4);
+        }
+        let (report, _) = scrub(store).await;
+        assert!(report.bad_blocks > 100, "{report:?}");
+        let mut looks = 0;
+        while store.status().is_mending {
+            store.read(VolumeId(0), 0, 4096).await.unwrap();
+            looks += 1;
+            assert!(looks < 100_000, "{:?}", store.status());
+        }
+        assert_eq!(scrub(store).await.0.bad_blocks, 0);
+    });
+}
