@@ -19,14 +19,14 @@ mod placement;
 mod victims;
 
 use std::cell::RefCell;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use crate::cache::{Contents, Key, Side};
 use crate::format::checkpoint::{Phase, SegmentRow};
 use crate::format::record::{DATA_BLOCKS_MAX, Kind};
 use crate::units::{Address, Copies, DriveIndex, Lsn, SegmentId, Slot};
-use placement::Placement;
+use placement::{Combination, Placement};
 use victims::Victims;
 
 /// The measures of the segment table.
@@ -536,7 +536,10 @@ impl Space {
         let free = self.free_by_drive();
         let Some(&segment) = self.free_segments.first() else { return false };
         let drives = match kind {
-            Kind::User => self.placement.next_of_epoch(&free),
+            Kind::User => {
+                let Self { placement, segments, segment_blocks, .. } = self;
+                placement.next_of_epoch(&free, || shared_blocks(segments, *segment_blocks))
+            }
             Kind::Moved => {
                 let ahead: Vec<usize> =
                     free.iter().map(|&(drive, _)| self.moved_ahead(drive)).collect();
@@ -658,6 +661,21 @@ impl Space {
             }
         }
     }
+}
+
+/// The live blocks that lie on both drives of each pair. Of segments that clients are yet to fill
+/// all blocks count.
+fn shared_blocks(segments: &[Segment], segment_blocks: u32) -> BTreeMap<Combination, u64> {
+    let mut shared = BTreeMap::new();
+    for row in segments.iter().filter(|row| row.state != State::Free) {
+        let [Some(first), Some(second)] = row.copies else { continue };
+        let [first, second] = [first.drive, second.drive];
+        let pair = [Some(first.min(second)), Some(first.max(second))];
+        let is_to_be_filled = row.kind == Kind::User && row.state != State::Sealed;
+        let blocks = if is_to_be_filled { segment_blocks } else { row.live };
+        *shared.entry(pair).or_default() += u64::from(blocks);
+    }
+    shared
 }
 
 /// Live blocks of a segment up to which cleaning it gains room.

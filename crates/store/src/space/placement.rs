@@ -12,16 +12,18 @@
 //! to the same pair: one in n(n-1)/2, against one in n/2 for fixed pairs. All others can be read
 //! from a drive that is not being written to.
 //!
-//! The drives with the most free slots go first, which keeps all slots usable as pairs; among
-//! equals, the combination that was used longest ago.
+//! So the next epoch goes to the pair that fewest live blocks share: with no more data than epochs
+//! on half of the pairs, the tail never comes to a pair that holds old data. First come those with
+//! room for a whole epoch whose use leaves a partner to every other slot; among equals, the drives
+//! with the most free slots, and then the combination that was used longest ago.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::units::DriveIndex;
 
-/// One drive, or two.
-type Combination = [Option<DriveIndex>; 2];
+/// One drive, or two, the lower one first.
+pub(super) type Combination = [Option<DriveIndex>; 2];
 
 /// The rotation of the tail. See the [module](self).
 #[derive(Debug)]
@@ -45,14 +47,19 @@ impl Placement {
         self.epoch_segments = segments;
     }
 
-    /// The drives for the next segment of the tail.
-    pub(super) fn next_of_epoch(&mut self, free: &[(DriveIndex, usize)]) -> Option<Combination> {
+    /// The drives for the next segment of the tail. `shared` tells the live blocks that lie on both
+    /// drives of a pair, for all pairs with any; it is asked where an epoch begins.
+    pub(super) fn next_of_epoch(
+        &mut self,
+        free: &[(DriveIndex, usize)],
+        shared: impl FnOnce() -> BTreeMap<Combination, u64>,
+    ) -> Option<Combination> {
         let stays = self.epoch.filter(|&(place, left)| {
             left > 0 && self.is_candidate(place, free) && self.wastes_nothing(place, free)
         });
         let (place, left) = match stays {
             Some(epoch) => epoch,
-            None => (self.next(free)?, self.epoch_segments),
+            None => (self.next(free, &shared())?, self.epoch_segments),
         };
         self.epoch = Some((place, left.saturating_sub(1)));
         Some(place)
@@ -88,17 +95,30 @@ impl Placement {
         self.capacity(&left) + 1 == self.capacity(free)
     }
 
-    /// The drives for the next segment, given each active drive's free slots. If only one drive is
+    /// The drives for the next epoch, given each active drive's free slots. If only one drive is
     /// active, mirrored segments get one copy.
-    pub(super) fn next(&mut self, free: &[(DriveIndex, usize)]) -> Option<Combination> {
-        let candidates = self.candidates(free);
-        let (combination, _) = candidates.into_iter().max_by_key(|&(candidate, free)| {
+    fn next(
+        &mut self,
+        free: &[(DriveIndex, usize)],
+        shared: &BTreeMap<Combination, u64>,
+    ) -> Option<Combination> {
+        let candidates = self.candidates(free).into_iter();
+        let (combination, _) = candidates.max_by_key(|&(candidate, slots)| {
             let used = self.used.get(&candidate).copied().unwrap_or(0);
-            (free, Reverse(used), Reverse(candidate))
+            let has_room = self.has_room_for_epoch(candidate, free);
+            let shared = shared.get(&candidate).copied().unwrap_or(0);
+            let is_safe = self.wastes_nothing(candidate, free);
+            (is_safe, has_room, Reverse(shared), slots, Reverse(used), Reverse(candidate))
         })?;
         self.clock += 1;
         self.used.insert(combination, self.clock);
         Some(combination)
+    }
+
+    fn has_room_for_epoch(&self, place: Combination, free: &[(DriveIndex, usize)]) -> bool {
+        let of_place = free.iter().filter(|(drive, _)| place.contains(&Some(*drive)));
+        let slots = of_place.map(|&(_, slots)| slots).min();
+        slots.is_some_and(|slots| slots >= self.epoch_segments as usize)
     }
 
     /// Segments that these free slots can hold.
@@ -136,7 +156,7 @@ mod tests {
         let mut placement = Placement::new(copies);
         let mut free = drives(slots);
         let mut used = Vec::new();
-        while let Some(combination) = placement.next(&free) {
+        while let Some(combination) = placement.next(&free, &BTreeMap::new()) {
             let names = combination.iter().flatten().map(ToString::to_string);
             used.push(names.collect::<String>());
             for drive in combination.into_iter().flatten() {
@@ -158,7 +178,7 @@ mod tests {
         placement.keep_tail_for(3);
         let mut free = drives(&[4, 4, 4]);
         let mut used = Vec::new();
-        while let Some(combination) = placement.next_of_epoch(&free) {
+        while let Some(combination) = placement.next_of_epoch(&free, BTreeMap::new) {
             used.push(combination.iter().flatten().map(ToString::to_string).collect::<String>());
             for drive in combination.into_iter().flatten() {
                 free[drive.index()].1 -= 1;
@@ -172,9 +192,22 @@ mod tests {
         let mut placement = Placement::new(2);
         placement.keep_tail_for(9);
         let alone = Some([Some(DriveIndex(0)), None]);
-        assert_eq!(placement.next_of_epoch(&drives(&[5])), alone);
+        assert_eq!(placement.next_of_epoch(&drives(&[5]), BTreeMap::new), alone);
         let both = Some([Some(DriveIndex(0)), Some(DriveIndex(1))]);
-        assert_eq!(placement.next_of_epoch(&drives(&[4, 9])), both);
+        assert_eq!(placement.next_of_epoch(&drives(&[4, 9]), BTreeMap::new), both);
+    }
+
+    #[test]
+    fn the_tail_comes_to_the_pair_that_shares_least_with_it() {
+        let mut placement = Placement::new(2);
+        let pair = |first, second| [Some(DriveIndex(first)), Some(DriveIndex(second))];
+        let free = drives(&[6, 6, 6, 9, 9]);
+        let shared = || BTreeMap::from([(pair(3, 4), 100), (pair(0, 3), 1), (pair(0, 4), 1)]);
+        assert_eq!(placement.next_of_epoch(&free, shared), Some(pair(1, 3)));
+        placement.keep_tail_for(7);
+        placement.epoch = None;
+        let next = placement.next_of_epoch(&free, shared);
+        assert_eq!(next, Some(pair(3, 4)), "the only one with room for a whole epoch");
     }
 
     #[test]
