@@ -13,8 +13,9 @@ use evenkeel_core::prng::Prng;
 use evenkeel_core::sched::Share;
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
+use evenkeel_engine::notes::{Answer, Ask, Opens, PartDevice, VolumeId};
 use evenkeel_engine::policy::{Domain, Mode, Moves, Scheduling, Sharing, TierPlan};
-use evenkeel_engine::tiers::{Answer, Ask, Opening, TierDevice, Volume, VolumeId};
+use evenkeel_engine::tiers::{Opening, Volume};
 use evenkeel_engine::{Engine, Input, Output, Request, Target};
 
 const REQUESTS_PER_TENANT: u32 = 4;
@@ -105,7 +106,7 @@ impl Bench {
                     self.oldest = (self.oldest + 1) % self.in_service.len();
                 }
                 // The step is never done, so there is no other.
-                Output::Move(_) => {}
+                Output::Move(_) | Output::Zeroes { .. } | Output::Refuse { .. } => {}
                 Output::WaitUntil(_) | Output::Idle => return,
             }
         }
@@ -114,7 +115,7 @@ impl Bench {
 
 /// A volume of 4 GiB and a little over two tiers.
 fn volume() -> Volume {
-    let device = |name: &str, size_bytes| TierDevice { name: name.into(), size_bytes };
+    let device = |name: &str, size_bytes| PartDevice { name: name.into(), size_bytes };
     let devices = vec![device("slow", 3080 << 20), device("fast", 1040 << 20)];
     let mut opening = Opening::new(VolumeId([7; 16]), 1 << 20, devices);
     let zeroes = vec![0; 1 << 20];
@@ -123,7 +124,7 @@ fn volume() -> Volume {
             Ask::Read { length, .. } => {
                 Answer::Read(&zeroes[..usize::try_from(length).expect("at most 1 MiB")])
             }
-            Ask::Write { .. } | Ask::Flush { .. } => Answer::Done,
+            Ask::Write { .. } | Ask::Flush { .. } | Ask::Wait(_) => Answer::Done,
             Ask::Ready(volume) => return *volume,
             Ask::Refused(refusal) => panic!("{refusal}"),
         };

@@ -4,7 +4,8 @@
 
 use arbitrary::Arbitrary;
 use evenkeel_core::crc32c::crc32c;
-use evenkeel_engine::tiers::{Answer, Ask, Opening, TierDevice, VolumeId, format};
+use evenkeel_engine::notes::{Answer, Ask, Opens, PartDevice, VolumeId};
+use evenkeel_engine::tiers::{Opening, format};
 use libfuzzer_sys::fuzz_target;
 
 const EXTENT_BYTES: u64 = 64 << 10;
@@ -32,14 +33,14 @@ struct Device {
 
 fn open(devices: &mut [Device]) -> (bool, usize) {
     let device =
-        |device: &Device| TierDevice { name: "tier".into(), size_bytes: device.bytes.len() as u64 };
+        |device: &Device| PartDevice { name: "tier".into(), size_bytes: device.bytes.len() as u64 };
     let devices_of_tiers = devices.iter().map(device).collect();
     let mut opening = Opening::new(VolumeId([7; 16]), EXTENT_BYTES, devices_of_tiers);
     let mut writes = 0;
     for _ in 0..ASKS_MAX {
         let bytes;
         let answer = match opening.poll() {
-            Ask::Read { tier, offset, length } => {
+            Ask::Read { part: tier, offset, length } => {
                 let from = usize::try_from(offset).expect("small");
                 let to = from + usize::try_from(length).expect("small");
                 let blocks = from / BLOCK..to / BLOCK;
@@ -47,13 +48,13 @@ fn open(devices: &mut [Device]) -> (bool, usize) {
                 let is_readable = !devices[tier].unreadable.iter().any(|at| blocks.contains(at));
                 if is_readable { Answer::Read(&bytes) } else { Answer::Failed }
             }
-            Ask::Write { tier, offset, bytes } => {
+            Ask::Write { part: tier, offset, bytes } => {
                 writes += 1;
                 let from = usize::try_from(offset).expect("small");
                 devices[tier].bytes[from..from + bytes.len()].copy_from_slice(bytes);
                 Answer::Done
             }
-            Ask::Flush { .. } => Answer::Done,
+            Ask::Flush { .. } | Ask::Wait(_) => Answer::Done,
             Ask::Ready(_) => return (true, writes),
             Ask::Refused(_) => return (false, writes),
         };

@@ -7,6 +7,7 @@
 
 mod allocation;
 mod promise;
+mod spread;
 mod store;
 mod volume;
 
@@ -24,6 +25,7 @@ use crate::config::mode_name;
 use crate::version;
 pub use allocation::{Allocation, Given, TierUse};
 pub use promise::Promise;
+pub use spread::{Server as SpreadServer, Spread};
 pub use store::{Cache, Hits, LostBlock, Scrub, Store};
 pub use volume::{Moves, Tier, Volume};
 
@@ -43,7 +45,7 @@ pub struct Status {
     /// The recording under way, if there is one.
     #[serde(default)]
     pub recording: Option<Recording>,
-    /// One for each group of backends, each tiered volume, and each backend in neither.
+    /// One for each group of backends, each volume, and each backend in neither.
     pub domains: Vec<Domain>,
     /// The state of each backend.
     pub backends: Vec<Backend>,
@@ -100,6 +102,9 @@ pub struct Domain {
     /// The tiered volume that the servers are the tiers of, if they are and it is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume: Option<Volume>,
+    /// The volume that is spread over the servers, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spread: Option<Spread>,
     /// Who gets how much of the tiers, if their requests are ordered together and any came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocation: Option<Allocation>,
@@ -312,8 +317,7 @@ impl Status {
 pub fn domain_name<'a>(domain: &'a DomainReport, policy: &'a Policy) -> &'a str {
     let Some(first) = domain.servers.first() else { return "" };
     let group = policy.groups.iter().find(|group| group.backends.contains(&first.name));
-    let volume = || policy.volumes().find(|(_, volume)| volume.has_tier(&first.name));
-    let volume = || volume().map(|(backend, _)| &backend.name);
+    let volume = || policy.volume_of(&first.name).map(|backend| &backend.name);
     group.map(|group| &group.name).or_else(volume).unwrap_or(&first.name)
 }
 
@@ -333,6 +337,7 @@ fn domain(domain: &DomainReport, policy: &Policy, detail: Detail) -> Domain {
         tenants: domain.tenants.iter().map(|one| tenant(one, policy, detail)).collect(),
         servers: domain.servers.iter().map(|one| server(one, policy)).collect(),
         volume: volume::volume(domain),
+        spread: spread::spread(domain),
         allocation: allocation::allocation(domain),
         interference: interference.collect(),
         interference_other_seconds: domain.interference_other.as_secs_f64(),

@@ -18,14 +18,16 @@ use evenkeel_core::time::{Nanos, Span};
 use crate::account::Account;
 use crate::attribution::{PairTable, TICK};
 use crate::lane::{self, Lane};
+use crate::notes::Step;
 use crate::placement::{Direct, Piece};
-use crate::policy::{Domain, Sharing, TierPlan};
+use crate::policy::{Domain, Sharing};
 use crate::report::{AllocationReport, DomainReport, TenantReport};
-use crate::requests::{RequestTable, Status};
+use crate::requests::{Cut, RequestTable, Status};
+use crate::service::{Held, Service};
 use crate::shares::Shares;
-use crate::tiers::{Admission, Serving, Step, Volume};
 use crate::units::{Stage, UnitEntry, UnitTable};
-use crate::{Input, Output, Request, Target, Unit};
+use crate::{Input, Output, Refused, Request, Target, Unit};
+use crate::{spread, tiers};
 
 /// The brain of one scheduling domain.
 ///
@@ -42,12 +44,14 @@ pub struct Engine {
     requests: RequestTable,
     units: UnitTable,
     finished: VecDeque<(u32, bool)>,
+    /// What is to be told of requests before they finish.
+    told: VecDeque<Output>,
     /// Present where shares count over several servers.
     coordinator: Option<Coordinator>,
-    /// How the servers make up a volume, if they do.
-    plan: Option<TierPlan>,
-    /// The volume, once it is open.
-    pub(crate) volume: Option<Box<Serving>>,
+    /// The policy in force.
+    domain: Domain,
+    /// The volume that the servers make up, once it is open.
+    pub(crate) volume: Option<Box<Service>>,
     shares: Shares,
     pairs: PairTable,
     next_tick: Nanos,
@@ -63,8 +67,9 @@ impl Engine {
             requests: RequestTable::default(),
             units: UnitTable::default(),
             finished: VecDeque::new(),
+            told: VecDeque::new(),
             coordinator: None,
-            plan: None,
+            domain: Domain::default(),
             volume: None,
             shares: Shares::new(now),
             pairs: PairTable::default(),
@@ -86,8 +91,17 @@ impl Engine {
             Input::Done { unit, ok } => self.done(now, unit, ok),
             Input::Abandon { slot } => self.abandon(now, slot),
             Input::Policy(domain) => self.apply(now, domain),
-            Input::Volume(volume) => self.mount(*volume),
-            Input::Moved { ok } => self.moved(now, ok),
+            Input::Volume(volume) => self.mount_tiers(*volume),
+            Input::Spread(volume) => self.mount_spread(*volume),
+            Input::Held { until } => {
+                self.spread_volume().held(until);
+                self.release(now);
+            }
+            Input::Fenced { server } => {
+                self.spread_volume().fenced(server);
+                self.release(now);
+            }
+            Input::Moved { server, ok } => self.moved(now, server, ok),
         }
         if now >= self.next_tick {
             self.tick(now);
@@ -96,6 +110,9 @@ impl Engine {
 
     /// Says what to do next.
     pub fn poll(&mut self, now: Nanos) -> Output {
+        if let Some(output) = self.told.pop_front() {
+            return output;
+        }
         if let Some((slot, ok)) = self.finished.pop_front() {
             return Output::Finish { slot, ok };
         }
@@ -114,10 +131,10 @@ impl Engine {
         earliest.map_or(Output::Idle, Output::WaitUntil)
     }
 
-    /// What a step of the kind [`StepKind::Note`](crate::tiers::StepKind::Note) writes; good until
-    /// the step is finished.
-    pub fn note_bytes(&self) -> &[u8] {
-        self.volume.as_ref().map_or(&[], |volume| volume.note_bytes())
+    /// What the step of the kind [`StepKind::Note`](crate::notes::StepKind::Note) at this server
+    /// writes; good until the step is finished.
+    pub fn note_bytes(&self, server: ServerId) -> &[u8] {
+        self.volume.as_ref().map_or(&[], |volume| volume.note_bytes(server))
     }
 
     /// The accounts at this instant. O(tenants * servers).
@@ -131,7 +148,8 @@ impl Engine {
                 .map(|(tenant, account)| self.report_of(now, tenant, account))
                 .collect(),
             servers: self.lanes.iter().map(|lane| lane.report(now)).collect(),
-            volume: self.volume.as_ref().map(|volume| volume.report()),
+            volume: self.volume.as_ref().and_then(|one| one.tiered()).map(|one| one.report()),
+            spread: self.volume.as_ref().and_then(|one| one.spread()).map(|one| one.report(now)),
             allocation: self.allocation(),
             interference,
             interference_other,
@@ -140,7 +158,7 @@ impl Engine {
 
     /// Who gets how much of the tiers, if one dispatcher orders the requests for all of them.
     fn allocation(&self) -> Option<AllocationReport> {
-        let plan = self.plan.as_ref()?;
+        let plan = self.domain.tiers.as_ref()?;
         self.lanes.iter().find_map(|lane| lane.allocation(&plan.servers))
     }
 
@@ -177,29 +195,34 @@ impl Engine {
 
     /// Cuts the next unit of a request, if there is one to cut, and queues it.
     fn enqueue_next(&mut self, now: Nanos, slot: u32) {
-        let entry = self.requests.entry_mut(slot);
-        let at = entry.cut_bytes;
-        let unit_bytes = |server: ServerId| self.lanes[server.index()].scheduling().unit_bytes;
-        let piece = match entry.request.target {
-            Target::Server(server) => entry.cut(&Direct(server), |_| Some(unit_bytes(server))),
-            Target::Volume => {
-                let volume = self.volume.as_deref_mut().expect("there was one on arrival");
-                let (mut admission, kind) = (Admission::Go, entry.request.kind);
-                let piece = entry.cut(volume, |piece| {
-                    admission = volume.admission(kind, piece);
-                    (admission == Admission::Go).then(|| unit_bytes(piece.server))
-                });
-                if admission != Admission::Go {
-                    return self.keep_back(now, slot, admission);
+        loop {
+            let entry = self.requests.entry_mut(slot);
+            let at = entry.cut_bytes;
+            let unit_bytes = |server: ServerId| self.lanes[server.index()].scheduling().unit_bytes;
+            let cut = match entry.request.target {
+                Target::Server(server) => entry.cut(now, &Direct(server), unit_bytes),
+                Target::Volume => {
+                    let volume = self.volume.as_deref().expect("there was one on arrival");
+                    entry.cut(now, volume, unit_bytes)
                 }
-                if piece.is_some() {
-                    volume.queued(now, &entry.request, at);
+            };
+            let request = entry.request;
+            match cut {
+                Cut::Nothing => return,
+                Cut::Unit(piece) => {
+                    if let (Target::Volume, Some(volume)) = (request.target, &mut self.volume) {
+                        volume.queued(now, &request, at);
+                    }
+                    return self.enqueue(now, slot, at, piece);
                 }
-                piece
+                Cut::Hole { at, length } => {
+                    if request.kind == Kind::Read && length > 0 {
+                        self.told.push_back(Output::Zeroes { slot, at, length });
+                    }
+                }
+                Cut::Wait => return self.hold(now, slot),
+                Cut::Refused(why) => return self.refuse(now, slot, why),
             }
-        };
-        if let Some(piece) = piece {
-            self.enqueue(now, slot, at, piece);
         }
     }
 
@@ -233,25 +256,45 @@ impl Engine {
         self.make_ready(server);
     }
 
-    fn mount(&mut self, volume: Volume) {
-        let plan = self.plan.as_ref().expect("the policy has a volume");
-        assert!(self.volume.is_none(), "a volume is opened once");
+    fn mount_tiers(&mut self, volume: tiers::Volume) {
+        let plan = self.domain.tiers.as_ref().expect("the policy has a tiered volume");
         let tiers = plan.servers.iter().map(|server| self.lanes[server.index()].scheduling());
-        let serving = Serving::new(volume, plan, self.accounts.len(), tiers);
-        self.volume = Some(Box::new(serving));
+        let serving = tiers::Serving::new(volume, plan, self.accounts.len(), tiers);
+        self.mount(Service::Tiered(serving));
     }
 
-    /// A piece of a request may not go to its place: it waits for the end of a move, at whose cost
-    /// the move goes on meanwhile, or the request fails.
-    fn keep_back(&mut self, now: Nanos, slot: u32, admission: Admission) {
-        if admission == Admission::Refuse {
-            return self.stop(now, slot, Status::Failed);
-        }
-        let tenant = self.requests.entry_mut(slot).payer;
+    fn mount_spread(&mut self, volume: spread::Volume) {
+        let plan = self.domain.spread.as_ref().expect("the policy has a spread volume");
+        self.mount(Service::Spread(spread::Serving::new(volume, plan, self.accounts.len())));
+    }
+
+    fn mount(&mut self, service: Service) {
+        assert!(self.volume.is_none(), "a volume is opened once");
+        self.volume = Some(Box::new(service));
+    }
+
+    fn spread_volume(&mut self) -> &mut spread::Serving {
+        let volume = self.volume.as_mut().and_then(|volume| volume.spread_mut());
+        volume.expect("only spread volumes are held by a lease")
+    }
+
+    /// A piece of a request may not go to its place yet: it waits for the end of a move, at whose
+    /// cost the move goes on meanwhile, or until its object is placed.
+    fn hold(&mut self, now: Nanos, slot: u32) {
+        let entry = self.requests.entry_mut(slot);
+        let (tenant, offset) = (entry.payer, entry.request.offset + entry.cut_bytes);
         let volume = self.volume.as_mut().expect("it has kept the piece back");
-        if let Some(step) = volume.hold(slot, tenant) {
-            self.charge(now, step, tenant);
+        match volume.hold(now, (slot, tenant), offset) {
+            Held::Waits => {}
+            Held::Pays(step) => self.charge(now, step, tenant),
+            Held::Refused(why) => self.refuse(now, slot, why),
         }
+    }
+
+    /// A piece of a request is not served: the request fails.
+    fn refuse(&mut self, now: Nanos, slot: u32, why: Refused) {
+        self.told.push_back(Output::Refuse { slot, why });
+        self.stop(now, slot, Status::Failed);
     }
 
     /// From now on a request is paid by this tenant; what of it is queued stands in line again.
@@ -273,9 +316,9 @@ impl Engine {
         step
     }
 
-    fn moved(&mut self, now: Nanos, ok: bool) {
+    fn moved(&mut self, now: Nanos, server: ServerId, ok: bool) {
         let volume = self.volume.as_deref_mut().expect("steps are of a volume");
-        volume.moved(now, ok, &self.units);
+        volume.moved(now, server, ok, &self.units);
         self.release(now);
     }
 
@@ -421,10 +464,11 @@ impl Engine {
         }
         lane::configure(&mut self.lanes, now, domain);
         self.coordinate(domain, is_wider);
-        self.plan.clone_from(&domain.tiers);
-        if let (Some(volume), Some(plan)) = (&mut self.volume, &self.plan) {
-            let tiers = plan.servers.iter().map(|server| self.lanes[server.index()].scheduling());
-            volume.configure(plan, self.accounts.len(), tiers);
+        self.domain.clone_from(domain);
+        if let Some(volume) = &mut self.volume {
+            let lanes = &self.lanes;
+            let scheduling = |server: ServerId| lanes[server.index()].scheduling();
+            volume.configure(domain, self.accounts.len(), scheduling);
         }
         self.ready.clear();
         for (server, lane) in (0..).map(ServerId).zip(&mut self.lanes) {

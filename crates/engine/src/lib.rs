@@ -11,14 +11,20 @@ mod discipline;
 mod dmclock;
 mod engine;
 mod lane;
+pub mod notes;
 pub mod placement;
 pub mod policy;
 pub mod report;
 mod requests;
+mod service;
 mod shadow;
 pub mod shares;
+pub mod spread;
 mod stopwatch;
 pub mod tiers;
+#[cfg(test)]
+mod trial;
+mod unheard;
 mod units;
 
 pub use discipline::scheduler_for;
@@ -50,8 +56,7 @@ pub struct Request {
 pub enum Target {
     /// A server of the domain.
     Server(ServerId),
-    /// The tiered volume whose tiers the domain's servers are. Its offsets and lengths lie within
-    /// [`tiers::Volume::size_bytes`].
+    /// The volume that the domain's servers make up. Its offsets and lengths lie within its size.
     Volume,
 }
 
@@ -78,8 +83,24 @@ pub enum Input<'a> {
     /// The tiers of the domain were opened as this volume; once, before the first request for
     /// [`Target::Volume`].
     Volume(Box<tiers::Volume>),
+    /// The servers of the domain were opened as this volume; once, before the first request for
+    /// [`Target::Volume`]. Nothing of it is served before [`Input::Held`].
+    Spread(Box<spread::Volume>),
+    /// Until this instant the spread volume is known to be this gate's.
+    Held {
+        /// From then on all requests wait.
+        until: Nanos,
+    },
+    /// A server of the spread volume is not what it was, or with none named the whole volume is
+    /// another gate's: nothing of it is served any more.
+    Fenced {
+        /// Which.
+        server: Option<ServerId>,
+    },
     /// The step that [`Output::Move`] asked for is finished.
     Moved {
+        /// Where.
+        server: ServerId,
         /// False if the backend reported an error.
         ok: bool,
     },
@@ -99,13 +120,47 @@ pub enum Output {
         /// False if a unit failed or the request was abandoned.
         ok: bool,
     },
+    /// These bytes of a read, counted from its begin, are zeroes: no server holds them. Then poll
+    /// again; the finish comes later.
+    Zeroes {
+        /// The request.
+        slot: u32,
+        /// The first byte.
+        at: u64,
+        /// How many; never zero.
+        length: u64,
+    },
+    /// The request will finish with an error, for this reason. Then poll again.
+    Refuse {
+        /// The request.
+        slot: u32,
+        /// Why.
+        why: Refused,
+    },
     /// Turn this into a request to its server, which arrives like any other, then poll again; with
-    /// its finish comes [`Input::Moved`]. At most one is under way.
-    Move(tiers::Step),
+    /// its finish comes [`Input::Moved`]. At most one is under way at each server.
+    Move(notes::Step),
     /// Nothing to do before this instant or the next input.
     WaitUntil(Nanos),
     /// Nothing to do before the next input.
     Idle,
+}
+
+/// Why a volume does not serve a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// It is not known where its bytes would be found later.
+    InDoubt,
+    /// No candidate server has room below the ceiling; this one comes closest.
+    NoRoom(ServerId),
+    /// No candidate server can be written to; this is one.
+    Away(ServerId),
+    /// Its bytes were written, and are not on this server any more.
+    Lost(ServerId),
+    /// This server came back with older content.
+    Stale(ServerId),
+    /// Another gate has claimed the volume.
+    Claimed,
 }
 
 /// A part of a request, small enough to schedule.

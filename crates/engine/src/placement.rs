@@ -15,6 +15,9 @@
 
 use evenkeel_core::id::ServerId;
 use evenkeel_core::ticket::Kind;
+use evenkeel_core::time::Nanos;
+
+use crate::Refused;
 
 /// A part of a request that lies in one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,11 +30,24 @@ pub struct Piece {
     pub length: u64,
 }
 
+/// Where the next piece of a request lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placed {
+    /// There. It is as long as asked for unless what follows lies elsewhere, and empty only if
+    /// nothing was asked for.
+    Piece(Piece),
+    /// Nowhere: so many bytes read as zeroes, and can be zeroed without doing anything.
+    Hole(u64),
+    /// That is not settled: the request has to wait.
+    Wait,
+    /// Where it is not served from.
+    Refused(Refused),
+}
+
 /// What knows where bytes lie.
 pub trait Placement {
-    /// The piece that a request of this kind begins or goes on with at `offset`. It is as long as
-    /// `length` unless what follows lies elsewhere; it is empty only if `length` is zero.
-    fn piece(&self, kind: Kind, offset: u64, length: u64) -> Piece;
+    /// Where a request of this kind begins or goes on at `offset`, with `length` bytes to go.
+    fn place(&self, now: Nanos, kind: Kind, offset: u64, length: u64) -> Placed;
 
     /// The servers that hold something and therefore take part in a flush, by a dense index; none
     /// from the first index on that has no server.
@@ -46,8 +62,8 @@ pub struct Direct(
 );
 
 impl Placement for Direct {
-    fn piece(&self, _: Kind, offset: u64, length: u64) -> Piece {
-        Piece { server: self.0, offset, length }
+    fn place(&self, _: Nanos, _: Kind, offset: u64, length: u64) -> Placed {
+        Placed::Piece(Piece { server: self.0, offset, length })
     }
 
     fn flushed(&self, index: usize) -> Option<ServerId> {

@@ -8,6 +8,7 @@ use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::sched::tiered;
 use evenkeel_core::time::{Nanos, Span};
 
+pub use crate::spread::{SpreadReport, SpreadServer, Standing};
 pub use crate::tiers::{MovesReport, Stopped, TierReport, VolumeReport};
 
 /// The accounts of one scheduling domain.
@@ -21,6 +22,8 @@ pub struct DomainReport {
     pub servers: Vec<ServerReport>,
     /// The tiered volume, if the domain serves one and it is open.
     pub volume: Option<VolumeReport>,
+    /// The spread volume, likewise.
+    pub spread: Option<SpreadReport>,
     /// Who gets how much of its tiers, if their requests are ordered together and any came.
     pub allocation: Option<AllocationReport>,
     /// Who waited because of whom, most first; at most [`crate::attribution::TOP_PAIRS`] pairs.

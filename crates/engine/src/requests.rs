@@ -17,12 +17,12 @@
 //! Of a request whose bytes lie in several places, each piece ([`Placement`]) is cut like a request
 //! of its own. A flush is one unit for each server that holds something.
 
-use evenkeel_core::id::TenantId;
+use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
 
-use crate::Request;
-use crate::placement::{Piece, Placement};
+use crate::placement::{Piece, Placed, Placement};
+use crate::{Refused, Request};
 
 /// Units of one TRIM, `WRITE_ZEROES` or CACHE that may be with the backend at once. Such a request
 /// carries no payload that would bound it, and where nothing is delayed it would otherwise be cut
@@ -65,6 +65,21 @@ pub(crate) enum Status {
     Abandoned,
 }
 
+/// What comes next of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// Nothing now: all is cut, or as much is under way as may be.
+    Nothing,
+    /// A unit, which goes there.
+    Unit(Piece),
+    /// So many bytes from here on, counted from the request's begin, that nobody holds.
+    Hole { at: u64, length: u64 },
+    /// The next piece has to wait.
+    Wait,
+    /// The next piece is not served.
+    Refused(Refused),
+}
+
 /// Every request of a domain.
 #[derive(Debug, Default)]
 pub(crate) struct RequestTable {
@@ -85,40 +100,53 @@ impl RequestEntry {
         }
     }
 
-    /// Cuts the next unit and returns where it goes; none if there is nothing to cut, or not yet.
-    /// `unit_bytes` tells the largest unit for a piece, or none if the piece has to wait.
+    /// Cuts what comes next. `unit_bytes` tells the largest unit of a server.
     pub(crate) fn cut(
         &mut self,
+        now: Nanos,
         placement: &impl Placement,
-        unit_bytes: impl FnOnce(&Piece) -> Option<u64>,
-    ) -> Option<Piece> {
+        unit_bytes: impl FnOnce(ServerId) -> u64,
+    ) -> Cut {
         if self.status != Status::Cutting || self.queued_unit.is_some() || self.is_full() {
-            return None;
+            return Cut::Nothing;
         }
         if self.request.kind == Kind::Flush {
             return self.cut_flush(placement);
         }
         let left_bytes = self.request.length - self.cut_bytes;
         let offset = self.request.offset.saturating_add(self.cut_bytes);
-        let piece = placement.piece(self.request.kind, offset, left_bytes);
-        let unit_bytes = unit_bytes(&piece)?;
+        let piece = match placement.place(now, self.request.kind, offset, left_bytes) {
+            Placed::Piece(piece) => piece,
+            Placed::Hole(length) => {
+                let at = self.cut_bytes;
+                self.advance(length, left_bytes);
+                return Cut::Hole { at, length };
+            }
+            Placed::Wait => return Cut::Wait,
+            Placed::Refused(why) => return Cut::Refused(why),
+        };
+        let unit_bytes = unit_bytes(piece.server);
         let fits = piece.length <= unit_bytes;
         let room_bytes = if fits { unit_bytes } else { unit_bytes - piece.offset % unit_bytes };
         let length = piece.length.min(room_bytes);
+        self.advance(length, left_bytes);
+        Cut::Unit(Piece { length, ..piece })
+    }
+
+    fn advance(&mut self, length: u64, left_bytes: u64) {
         if length == left_bytes {
             self.status = Status::Cut;
         }
         self.cut_bytes += length;
-        Some(Piece { length, ..piece })
     }
 
-    fn cut_flush(&mut self, placement: &impl Placement) -> Option<Piece> {
-        let server = placement.flushed(self.flushed)?;
+    fn cut_flush(&mut self, placement: &impl Placement) -> Cut {
+        let Some(server) = placement.flushed(self.flushed) else { return Cut::Nothing };
         self.flushed += 1;
         if placement.flushed(self.flushed).is_none() {
             self.status = Status::Cut;
         }
-        Some(Piece { server, offset: 0, length: 0 })
+        Cut::Unit(Piece { server, offset: 0, length: 0 })
     }
 
     /// Whether as many units are with the backend as may be.
@@ -181,7 +209,11 @@ mod tests {
         let request = Request { slot: 0, tenant: TenantId(0), target, kind, offset, length };
         let mut table = RequestTable::default();
         table.insert(Nanos::ZERO, request);
-        let cut = || table.entry_mut(0).cut(&Direct(ServerId(0)), |_| Some(unit_bytes));
+        let cut = || match table.entry_mut(0).cut(Nanos::ZERO, &Direct(ServerId(0)), |_| unit_bytes)
+        {
+            Cut::Unit(piece) => Some(piece),
+            _ => None,
+        };
         std::iter::from_fn(cut).map(|piece| (piece.offset, piece.length)).collect()
     }
 

@@ -17,12 +17,13 @@ mod keep;
 pub(crate) mod moves;
 mod perform;
 mod recording;
+pub(crate) mod spread;
 mod status;
 mod store;
 mod timer;
 pub(crate) mod volume;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
 use evenkeel_engine::report::DomainReport;
-use evenkeel_engine::{Engine, Input, Output, Unit, policy};
+use evenkeel_engine::{Engine, Input, Output, Refused, Unit, policy};
 use evenkeel_wire::nbd::proto::{Command, Errno};
 use evenkeel_wire::nbd::request::Request;
 use slab::Slab;
@@ -58,10 +59,12 @@ pub(crate) struct Domain {
     pub(crate) worker: Rc<Worker>,
     pub(crate) clients: RefCell<Vec<Rc<Client>>>,
     devices: RefCell<BTreeMap<(ServerId, String), Kept>>,
-    /// Present if the servers are the tiers of a volume.
+    /// Present if the servers are the members of a volume.
     volume: Option<Volume>,
-    /// What the engine asks for to move the volume's extents.
+    /// What the engine asks for to look after the volume.
     steps: Steps,
+    /// What was refused last: it is told once.
+    refused: Cell<Option<Refused>>,
     policy: RefCell<policy::Domain>,
     /// What the largest payload of an upstream leaves of a server's units.
     unit_bytes_max: RefCell<BTreeMap<ServerId, u64>>,
@@ -119,8 +122,9 @@ impl Domain {
             worker,
             clients: RefCell::default(),
             devices: RefCell::default(),
-            volume: policy.tiers.as_ref().map(|_| Volume::new()),
+            volume: (policy.tiers.is_some() || policy.spread.is_some()).then(Volume::new),
             steps: Steps::default(),
+            refused: Cell::new(None),
             policy: RefCell::new(policy),
             unit_bytes_max: RefCell::default(),
             state: RefCell::new(state),
@@ -182,6 +186,14 @@ impl Domain {
                     self.steps.ask(step);
                     continue;
                 }
+                Output::Zeroes { slot, at, length } => {
+                    state.ops[slot as usize].take(at, Data::Zeroes(length), true);
+                    continue;
+                }
+                Output::Refuse { slot, why } => {
+                    self.refuse(&mut state.ops[slot as usize], why);
+                    continue;
+                }
                 Output::WaitUntil(at) => Some(at),
                 Output::Idle => None,
             };
@@ -223,7 +235,7 @@ impl Domain {
         self.pump();
     }
 
-    /// The volume, if the servers are the tiers of one.
+    /// The volume, if the servers are the members of one.
     pub(crate) fn volume(&self) -> Option<&Volume> {
         self.volume.as_ref()
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
 use evenkeel_core::time::Span;
-use evenkeel_engine::policy::{Address, Backend, Policy, Source, Tiered};
+use evenkeel_engine::policy::{Address, Backend, Policy, Source, Spread, Tiered};
 use evenkeel_store::Volume;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Mutex, oneshot, watch};
@@ -431,21 +431,21 @@ fn keeps_sources(before: &Policy, after: &Policy) -> Result<(), GateError> {
     Ok(())
 }
 
-/// Whether two volumes are made of the same tiers in the same way.
-pub(crate) fn is_same_volume(before: &Tiered, after: &Tiered) -> bool {
-    Tiered { moves: after.moves, ..before.clone() } == *after
-}
-
 /// Whether two sources are the same storage. Whether an upstream's exports pass through may change,
-/// and what moves the extents of a volume.
-fn same_source(before: &Source, after: &Source) -> bool {
+/// and what moves the extents of a tiered volume, and the ceiling of a spread one.
+pub(crate) fn same_source(before: &Source, after: &Source) -> bool {
     match (before, after) {
         (Source::Upstream(before), Source::Upstream(after)) => {
             let mut before = before.clone();
             before.passthrough = after.passthrough;
             before == *after
         }
-        (Source::Tiered(before), Source::Tiered(after)) => is_same_volume(before, after),
+        (Source::Tiered(before), Source::Tiered(after)) => {
+            Tiered { moves: after.moves, ..before.clone() } == *after
+        }
+        (Source::Spread(before), Source::Spread(after)) => {
+            Spread { ceiling_milli: after.ceiling_milli, ..before.clone() } == *after
+        }
         (before, after) => before == after,
     }
 }

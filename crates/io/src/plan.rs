@@ -10,13 +10,13 @@ use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_engine::Target as Holder;
 use evenkeel_engine::policy::matching::Identity;
 use evenkeel_engine::policy::{
-    self, Address, Backend, Export, Moves, Policy, ServerTable, Source, TenantTable, Tiered,
+    self, Address, Backend, Export, Moves, Policy, ServerTable, Source, TenantTable,
 };
 use tokio_rustls::TlsAcceptor;
 
 use crate::device::remote::Terms;
 use crate::device::remote::connect::Route;
-use crate::gate::{GateError, is_same_volume};
+use crate::gate::{GateError, same_source};
 use crate::tls;
 
 /// A policy in force.
@@ -55,7 +55,7 @@ pub(crate) struct PlannedDomain {
     backends: Vec<String>,
     /// The volume that the servers are the tiers of, if they are. It outlives its place in the
     /// policy, as the domain does.
-    volume: Option<Tiered>,
+    volume: Option<Source>,
 }
 
 /// What an export's name leads to.
@@ -104,11 +104,11 @@ impl PlannedDomain {
     /// Notes what volume this is, if it is one. That cannot change once it has been open, even if
     /// it was out of the policy meanwhile: clients may still be using it.
     fn remember_volume(&mut self, policy: &Policy) -> Result<(), GateError> {
-        let named = policy.volumes().find(|(backend, _)| backend.name == self.name);
-        let volume = named.map(|(_, volume)| volume);
+        let named = policy.backends.iter().find(|backend| backend.name == self.name);
+        let volume = named.filter(|backend| backend.is_volume()).map(|backend| &backend.source);
         let is_new = self.backends.is_empty();
         let is_same = match (&self.volume, volume) {
-            (Some(known), Some(volume)) => is_same_volume(known, volume),
+            (Some(known), Some(volume)) => same_source(known, volume),
             (known, volume) => known.is_none() && volume.is_none(),
         };
         if !is_new && !is_same {
@@ -182,15 +182,15 @@ impl Plan {
         self.policy.exports.iter().find(is_on_it).map(|export| export.name.as_str())
     }
 
-    /// The tiered volume of the policy that has this volume of a store as a tier.
+    /// The volume of the policy that has this volume of a store as a member.
     pub(crate) fn volume_over(&self, store: &str, volume: u32) -> Option<&str> {
-        let is_it = |tier: &policy::Tier| {
+        let is_it = |tier: &policy::Member| {
             let device = if tier.device.is_empty() { policy::FIRST_VOLUME } else { &tier.device };
             tier.backend == store && device.parse() == Ok(volume)
         };
-        let mut volumes = self.policy.volumes();
-        let over = volumes.find(|(_, tiered)| tiered.tiers.iter().any(is_it))?;
-        Some(&over.0.name)
+        let mut backends = self.policy.backends.iter();
+        let over = backends.find(|backend| backend.members().iter().any(is_it))?;
+        Some(&over.name)
     }
 
     /// How to use an upstream.
@@ -232,7 +232,7 @@ impl Plan {
     fn declared(&self, export: &Export) -> Option<Target> {
         let backend = self.backend(&export.backend)?;
         let device = match &backend.source {
-            Source::File { .. } | Source::Tiered(_) => String::new(),
+            Source::File { .. } | Source::Tiered(_) | Source::Spread(_) => String::new(),
             Source::Memory => export.name.clone(),
             Source::Store(_) => {
                 export.source.clone().unwrap_or_else(|| policy::FIRST_VOLUME.to_owned())
@@ -251,7 +251,7 @@ impl Plan {
     }
 
     fn target(&self, backend: &Backend, export: &str, device: String) -> Option<Target> {
-        let is_volume = matches!(backend.source, Source::Tiered(_));
+        let is_volume = backend.is_volume();
         let is_its_own = |domain: &&PlannedDomain| {
             if is_volume { domain.name == backend.name } else { domain.has(&backend.name) }
         };
@@ -367,7 +367,7 @@ fn terms_of(backend: &Backend) -> Result<Option<Terms>, GateError> {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_engine::policy::Tier;
+    use evenkeel_engine::policy::{Member, Tiered};
 
     use super::*;
 
@@ -378,7 +378,7 @@ mod tests {
     fn volume(tiers: &[&str], moves: Moves) -> Source {
         let tier = |name: &&str| {
             let (backend, device) = ((*name).to_owned(), String::new());
-            Tier { backend, device, size_bytes: Some(1 << 30) }
+            Member { backend, device, size_bytes: Some(1 << 30) }
         };
         let tiers = tiers.iter().map(tier).collect();
         Source::Tiered(Tiered { tiers, extent_bytes: 1 << 20, moves })

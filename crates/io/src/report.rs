@@ -127,6 +127,10 @@ fn source_name(source: &Source) -> String {
             let tiers: Vec<_> = volume.tiers.iter().map(|tier| tier.backend.as_str()).collect();
             format!("tiers {}", tiers.join(", "))
         }
+        Source::Spread(volume) => {
+            let servers: Vec<_> = volume.servers.iter().map(|one| one.backend.as_str()).collect();
+            format!("spread over {}", servers.join(", "))
+        }
         Source::File { path, .. } => format!("file {}", path.display()),
         Source::Directory { path, .. } => format!("directory {}", path.display()),
         Source::Store(store) => {

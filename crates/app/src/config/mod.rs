@@ -15,6 +15,7 @@ mod places;
 mod print;
 mod raw;
 mod resolve;
+mod spread;
 mod uri;
 pub(crate) mod values;
 mod volume;
@@ -196,7 +197,7 @@ fn each_path(policy: &mut Policy, fix: impl Fn(&mut PathBuf)) {
             Source::Store(store) => {
                 store.drives.iter_mut().chain(&mut store.cache.drive).for_each(&fix);
             }
-            Source::Memory | Source::Tiered(_) => {}
+            Source::Memory | Source::Tiered(_) | Source::Spread(_) => {}
             Source::Upstream(upstream) => {
                 if let Address::Unix(path) = &mut upstream.address {
                     fix(path);

@@ -24,7 +24,7 @@ pub(super) enum Part {
     /// The matches of the tenant at this position.
     Match(usize),
     /// The tiers of the backend at this position.
-    Tier(usize),
+    Member(usize),
     Memory,
 }
 
@@ -75,7 +75,7 @@ impl Places {
             Place::Export { index, field } => (Part::Export, index, field),
             Place::Tenant { index, field } => (Part::Tenant, index, field),
             Place::Match { tenant, index } => (Part::Match(tenant), index, ""),
-            Place::Tier { backend, index } => (Part::Tier(backend), index, ""),
+            Place::Member { backend, index } => (Part::Member(backend), index, ""),
             Place::Memory { field } => (Part::Memory, 0, field),
         };
         loop {

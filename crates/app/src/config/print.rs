@@ -8,12 +8,12 @@ use evenkeel_core::time::Span;
 use evenkeel_engine::cost::{CostModel, Line};
 use evenkeel_engine::policy::{
     Backend, Depth, Export, Group, Listener, Match, Memory, Mode, Policy, Scheduling, Sharing,
-    Source, StoreCache, Tenant, Tier, Tiered, Upstream,
+    Source, StoreCache, Tenant, Tiered, Upstream,
 };
 
 use super::resolve::address_text;
 use super::uri::ServerUri;
-use super::volume::moves_name;
+use super::volume::{member_name, moves_name};
 use crate::units::{self, Amount};
 
 /// The word for a mode.
@@ -39,7 +39,7 @@ pub fn print(policy: &Policy) -> String {
 }
 
 #[derive(Default)]
-struct Text {
+pub(super) struct Text {
     text: String,
 }
 
@@ -48,7 +48,7 @@ impl Text {
         self.text += &format!("\n{header}\n");
     }
 
-    fn key(&mut self, key: &str, value: impl AsRef<str>) {
+    pub(super) fn key(&mut self, key: &str, value: impl AsRef<str>) {
         self.text += &format!("{key} = {}\n", value.as_ref());
     }
 
@@ -59,7 +59,7 @@ impl Text {
     }
 }
 
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
@@ -67,7 +67,7 @@ fn path(path: &Path) -> String {
     quoted(&path.to_string_lossy())
 }
 
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     quoted(&units::print_size(bytes))
 }
 
@@ -119,8 +119,9 @@ fn backend(backend: &Backend, policy: &Policy, text: &mut Text) {
             discipline(&backend.scheduling, text);
             return;
         }
+        Source::Spread(volume) => return super::spread::print(volume, text),
     }
-    if !policy.volumes().any(|(_, volume)| volume.has_tier(&backend.name)) {
+    if policy.volume_of(&backend.name).is_none_or(|volume| volume.volume().is_none()) {
         discipline(&backend.scheduling, text);
     }
     scheduling(&backend.scheduling, text);
@@ -141,23 +142,10 @@ fn cache(cache: &StoreCache, text: &mut Text) {
 }
 
 fn volume(volume: &Tiered, text: &mut Text) {
-    let tiers: Vec<_> = volume.tiers.iter().map(tier).collect();
+    let tiers: Vec<_> = volume.tiers.iter().map(member_name).collect();
     text.key("tiers", format!("[{}]", tiers.join(", ")));
     text.key("extent", size(volume.extent_bytes));
     text.key("moves", quoted(moves_name(volume.moves)));
-}
-
-/// A tier that is all of its backend is the backend's name.
-fn tier(tier: &Tier) -> String {
-    if tier.device.is_empty() && tier.size_bytes.is_none() {
-        return quoted(&tier.backend);
-    }
-    let mut keys = vec![format!("backend = {}", quoted(&tier.backend))];
-    if !tier.device.is_empty() {
-        keys.push(format!("device = {}", quoted(&tier.device)));
-    }
-    keys.extend(tier.size_bytes.map(|bytes| format!("size = {}", size(bytes))));
-    format!("{{ {} }}", keys.join(", "))
 }
 
 fn upstream(upstream: &Upstream, text: &mut Text) {

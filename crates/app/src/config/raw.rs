@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use evenkeel_core::time::Span;
 use evenkeel_engine::cost::Line;
-use evenkeel_engine::policy::{Address, Depth, Discipline, Match, Mode, Moves, Tier};
+use evenkeel_engine::policy::{Address, Depth, Discipline, Match, Member, Mode, Moves};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -55,9 +55,14 @@ pub(super) struct RawBackend {
     pub(super) emulate: Written<String>,
     pub(super) cache: Written<RawCache>,
     pub(super) memory: Written<bool>,
-    pub(super) tiers: Written<Vec<Spanned<Tier>>>,
+    pub(super) tiers: Written<Vec<Spanned<Member>>>,
     pub(super) extent: Written<u64>,
     pub(super) moves: Written<Moves>,
+    pub(super) choices: Written<Vec<Spanned<Member>>>,
+    pub(super) object: Written<u64>,
+    pub(super) size: Written<u64>,
+    pub(super) candidates: Written<u32>,
+    pub(super) ceiling: Written<u32>,
     pub(super) direct: Written<bool>,
     pub(super) connections: Written<u32>,
     pub(super) passthrough: Written<bool>,
@@ -161,6 +166,7 @@ impl RawPolicy {
                 backend.directory.is_some(),
                 backend.memory.is_some(),
                 backend.tiers.is_some(),
+                backend.choices.is_some(),
             ];
             if !named.contains(&true) {
                 let server = ServerUri { address: Address::Unix("simulated".into()), tls: false };
@@ -209,6 +215,11 @@ impl RawBackend {
             tiers: fields.optional("tiers", volume::tiers, out),
             extent: fields.optional("extent", values::size, out),
             moves: fields.optional("moves", volume::moves, out),
+            choices: fields.optional("choices", volume::servers, out),
+            object: fields.optional("object", values::size, out),
+            size: fields.optional("size", values::size, out),
+            candidates: fields.optional("candidates", values::whole, out),
+            ceiling: fields.optional("ceiling", values::thousandths, out),
             direct: fields.optional("direct", values::truth, out),
             connections: fields.optional("connections", values::whole, out),
             passthrough: fields.optional("passthrough", values::truth, out),

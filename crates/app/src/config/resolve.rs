@@ -18,7 +18,7 @@ use super::raw::{
     RawBackend, RawCache, RawCost, RawExport, RawGroup, RawListener, RawListenerTls, RawMemory,
     RawPolicy, RawSharing, RawTenant, RawUpstreamTls, Written,
 };
-use super::volume;
+use super::{spread, volume};
 use crate::units::Amount;
 
 /// Connections per export towards an upstream that allows several.
@@ -120,6 +120,7 @@ fn backend(
     let source = at(raw.upstream.as_ref());
     let source = source.or_else(|| at(raw.file.as_ref())).or_else(|| at(raw.directory.as_ref()));
     let source = source.or_else(|| at(raw.tiers.as_ref())).or_else(|| at(raw.store.as_ref()));
+    let source = source.or_else(|| at(raw.choices.as_ref()));
     let spans = [
         ("source.connections", at(raw.connections.as_ref())),
         ("source.patience", at(raw.patience.as_ref())),
@@ -135,11 +136,19 @@ fn backend(
         ("source.cache", at(raw.cache.as_ref())),
         ("source.extent_bytes", at(raw.extent.as_ref())),
         ("source.moves", at(raw.moves.as_ref())),
+        ("source.servers", at(raw.choices.as_ref())),
+        ("source.object_bytes", at(raw.object.as_ref())),
+        ("source.size_bytes", at(raw.size.as_ref())),
+        ("source.candidates", at(raw.candidates.as_ref())),
+        ("source.ceiling", at(raw.ceiling.as_ref())),
         ("source.tls", at(raw.tls.as_ref())),
     ];
     places.note_all(Part::Backend, index, spans);
     if raw.tiers.is_some() {
         volume::misplaced_keys(&raw, out);
+    }
+    if raw.choices.is_some() {
+        spread::misplaced_keys(&raw, out);
     }
     let scheduling = scheduling(&mut raw);
     let source = self::source(raw, index, out, places)?;
@@ -190,9 +199,11 @@ fn source(
         at(raw.store.as_ref()),
         at(memory.as_ref()),
         at(raw.tiers.as_ref()),
+        at(raw.choices.as_ref()),
     ];
     let mut spans: Vec<_> = named.into_iter().flatten().collect();
-    let remedy = "give one of `upstream`, `file`, `directory`, `store`, `memory = true`, `tiers`";
+    let remedy = "give one of `upstream`, `file`, `directory`, `store`, `memory = true`, `tiers`, \
+                  `choices`";
     if spans.len() != 1 {
         let name = raw.name.get_ref();
         let message = match spans.len() {
@@ -223,6 +234,9 @@ fn source(
     if let Some(volume) = volume::volume(&mut raw, index, places) {
         return Some(Source::Tiered(volume));
     }
+    if let Some(volume) = spread::volume(&mut raw, index, places) {
+        return Some(Source::Spread(volume));
+    }
     upstream(raw, out).map(Source::Upstream)
 }
 
@@ -248,6 +262,12 @@ fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
         ("tls", at(raw.tls.as_ref())),
     ];
     let tiered = [("extent", at(raw.extent.as_ref())), ("moves", at(raw.moves.as_ref()))];
+    let spread = [
+        ("object", at(raw.object.as_ref())),
+        ("size", at(raw.size.as_ref())),
+        ("candidates", at(raw.candidates.as_ref())),
+        ("ceiling", at(raw.ceiling.as_ref())),
+    ];
     let of_store = [
         ("degraded", at(raw.degraded.as_ref())),
         ("emulate", at(raw.emulate.as_ref())),
@@ -259,6 +279,7 @@ fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
         (raw.store.is_some(), "a `store`", &of_store[..]),
         (raw.upstream.is_some(), "an `upstream`", &remote[..]),
         (raw.tiers.is_some(), "`tiers`", &tiered[..]),
+        (raw.choices.is_some(), "`choices`", &spread[..]),
     ];
     for (_, wanted, keys) in kinds.into_iter().filter(|(is_kind, ..)| !is_kind) {
         for (key, span) in keys {

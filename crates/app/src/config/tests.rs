@@ -2,7 +2,7 @@
 
 use evenkeel_core::sched::{Floor, Limit, Share};
 use evenkeel_core::time::Span;
-use evenkeel_engine::policy::{Depth, Discipline, Match, Mode, Moves, Sharing, Tier};
+use evenkeel_engine::policy::{Depth, Discipline, Match, Member, Mode, Moves, Sharing};
 use proptest::prelude::*;
 
 use super::*;
@@ -62,7 +62,7 @@ fn a_volume_names_its_tiers_and_holds_the_exports_that_name_no_backend() {
     let policy = parse(&tiered(TIERS, ""), "p").unwrap_or_else(|found| panic!("{found}"));
     let (backend, volume) = policy.volumes().next().unwrap();
     assert_eq!((backend.scheduling.discipline, volume.moves), (Discipline::Baa, Moves::ByHeat));
-    let fast = Tier { backend: "ssd".into(), device: String::new(), size_bytes: Some(1 << 30) };
+    let fast = Member { backend: "ssd".into(), device: String::new(), size_bytes: Some(1 << 30) };
     assert_eq!((volume.extent_bytes, &volume.tiers[1]), (1 << 20, &fast));
     assert_eq!(policy.exports[0].backend, "v");
 }
@@ -72,10 +72,10 @@ fn what_a_volume_cannot_be_is_shown_where_it_is_written() {
     let hdd = "{ backend = \"hdd\", size = \"1 GiB\" }";
     let tiers = [
         (format!("{hdd}, \"sdd\""), "there is no backend \"sdd\""),
-        (format!("{hdd}, {hdd}"), "a tier already"),
+        (format!("{hdd}, {hdd}"), "a member of a volume already"),
         (format!("{hdd}, \"ssd\""), "memory without a size"),
-        (format!("{hdd}, \"v\""), "a tiered volume itself"),
-        (format!("{hdd}, 7"), "expected a tier, found an integer"),
+        (format!("{hdd}, \"v\""), "is a volume itself"),
+        (format!("{hdd}, 7"), "expected a member of a volume, found an integer"),
         (format!("{hdd}, {{ backend = \"ssd\", sise = \"1 GiB\" }}"), "unknown key `sise`"),
         (hdd.to_owned(), "a volume of one tier"),
     ];
@@ -84,13 +84,45 @@ fn what_a_volume_cannot_be_is_shown_where_it_is_written() {
     let others = [
         (format!("{TIERS}extent = \"3 MiB\"\n"), "", "extents of 3145728 bytes", 11),
         (format!("{TIERS}moves = \"haet\"\n"), "", "is not a way of moving", 11),
-        (format!("{TIERS}depth = 4\n"), "", "`depth` on a tiered volume", 11),
-        (TIERS.to_owned(), "backend = \"hdd\"\n", "is a tier of \"v\"", 13),
+        (format!("{TIERS}depth = 4\n"), "", "`depth` on a volume", 11),
+        (TIERS.to_owned(), "backend = \"hdd\"\n", "is a member of \"v\"", 13),
     ];
     for (volume, export, found, line) in tiers.into_iter().chain(others) {
         let shown = findings(&tiered(&volume, export));
         let is_shown = shown.contains(found) && shown.contains(&format!("policy.toml:{line}:"));
         assert!(is_shown && shown.contains("= help: "), "{volume}{export}\n{shown}");
+    }
+}
+
+const CHOICES: &str = "choices = [{ backend = \"hdd\", size = \"2 GiB\" }, \
+                       { backend = \"ssd\", size = \"1 GiB\" }]\n";
+
+#[test]
+fn a_spread_volume_has_defaults_and_is_printed_as_it_is_read() {
+    let policy = parse(&tiered(CHOICES, ""), "p").unwrap_or_else(|found| panic!("{found}"));
+    let volume = policy.backends[2].spread().unwrap();
+    assert_eq!((volume.shape.object_bytes, volume.shape.candidates), (4 << 20, 2));
+    assert_eq!((volume.shape.size_bytes, volume.ceiling_milli), (None, 930));
+    assert_eq!(policy.exports[0].backend, "v");
+    let said = format!("{CHOICES}object = \"1 MiB\"\nsize = \"5 GiB\"\nceiling = 0.8\n");
+    let policy = parse(&tiered(&said, ""), "p").unwrap_or_else(|found| panic!("{found}"));
+    assert_eq!(parse(&print(&policy), "again").unwrap(), policy);
+}
+
+#[test]
+fn what_a_spread_volume_cannot_be_is_shown_where_it_is_written() {
+    for (volume, found, line) in [
+        ("choices = [{ backend = \"hdd\", size = \"1 GiB\" }]\n", "spread over 1 servers", 10),
+        (&format!("{CHOICES}object = \"3 MiB\"\n"), "objects of 3145728 bytes", 11),
+        (&format!("{CHOICES}candidates = 4\n"), "4 candidates", 11),
+        (&format!("{CHOICES}ceiling = 1.1\n"), "no part of a server", 11),
+        (&format!("{CHOICES}depth = 4\n"), "`depth` on a volume", 11),
+        (&format!("{CHOICES}discipline = \"sfq\"\n"), "`discipline` on a spread volume", 11),
+        (&format!("{TIERS}ceiling = 0.9\n"), "`ceiling` needs `choices`", 11),
+    ] {
+        let shown = findings(&tiered(volume, ""));
+        let is_shown = shown.contains(found) && shown.contains(&format!("policy.toml:{line}:"));
+        assert!(is_shown && shown.contains("= help: "), "{volume}\n{shown}");
     }
 }
 

@@ -15,13 +15,14 @@
 
 use std::ops::Range;
 
-use evenkeel_engine::policy::{Moves, Policy, Tier, Tiered};
+use evenkeel_engine::policy::{Member, Moves, Policy, Tiered};
 use toml::Spanned;
 use toml::de::DeValue;
 
 use super::diagnostic::Diagnostics;
 use super::fields::{Fields, mismatch};
 use super::places::{Part, Places};
+use super::print::{quoted, size};
 use super::raw::RawBackend;
 use super::values;
 
@@ -32,27 +33,39 @@ const EXTENT_DEFAULT: u64 = 1 << 20;
 pub(super) fn tiers(
     value: &Spanned<DeValue<'_>>,
     out: &mut Diagnostics,
-) -> Option<Vec<Spanned<Tier>>> {
+) -> Option<Vec<Spanned<Member>>> {
     let DeValue::Array(items) = value.get_ref() else {
         mismatch(value, "a list of backends", "`[\"hdd\", \"ssd\"]`, the slowest first", out);
         return None;
     };
-    items.iter().map(|item| Some(Spanned::new(item.span(), tier(item, out)?))).collect()
+    items.iter().map(|item| Some(Spanned::new(item.span(), member(item, out)?))).collect()
+}
+
+/// The servers as written.
+pub(super) fn servers(
+    value: &Spanned<DeValue<'_>>,
+    out: &mut Diagnostics,
+) -> Option<Vec<Spanned<Member>>> {
+    let DeValue::Array(items) = value.get_ref() else {
+        mismatch(value, "a list of backends", "`[\"s1\", \"s2\"]`", out);
+        return None;
+    };
+    items.iter().map(|item| Some(Spanned::new(item.span(), member(item, out)?))).collect()
 }
 
 /// `"hdd"`, or a table that says which part of the backend.
-fn tier(value: &Spanned<DeValue<'_>>, out: &mut Diagnostics) -> Option<Tier> {
+fn member(value: &Spanned<DeValue<'_>>, out: &mut Diagnostics) -> Option<Member> {
     match value.get_ref() {
         DeValue::String(backend) => {
-            Some(Tier { backend: backend.to_string(), device: String::new(), size_bytes: None })
+            Some(Member { backend: backend.to_string(), device: String::new(), size_bytes: None })
         }
         DeValue::Table(_) => {
-            let mut fields = Fields::of("a tier", value, out)?;
+            let mut fields = Fields::of("a member", value, out)?;
             let backend = fields.required("backend", values::text, out);
             let device = fields.optional("device", values::text, out);
             let size = fields.optional("size", values::size, out);
             fields.finish(out);
-            Some(Tier {
+            Some(Member {
                 backend: backend?.into_inner(),
                 device: device.map_or_else(String::new, Spanned::into_inner),
                 size_bytes: size.map(Spanned::into_inner),
@@ -60,7 +73,7 @@ fn tier(value: &Spanned<DeValue<'_>>, out: &mut Diagnostics) -> Option<Tier> {
         }
         _ => {
             let examples = "`\"hdd\"` or `{ backend = \"hdd\", size = \"2 TiB\" }`";
-            mismatch(value, "a tier", examples, out);
+            mismatch(value, "a member of a volume", examples, out);
             None
         }
     }
@@ -80,11 +93,24 @@ pub(super) fn moves_name(moves: Moves) -> &'static str {
     }
 }
 
+/// A member as it would be written: one that is all of its backend is the backend's name.
+pub(super) fn member_name(member: &Member) -> String {
+    if member.device.is_empty() && member.size_bytes.is_none() {
+        return quoted(&member.backend);
+    }
+    let mut keys = vec![format!("backend = {}", quoted(&member.backend))];
+    if !member.device.is_empty() {
+        keys.push(format!("device = {}", quoted(&member.device)));
+    }
+    keys.extend(member.size_bytes.map(|bytes| format!("size = {}", size(bytes))));
+    format!("{{ {} }}", keys.join(", "))
+}
+
 /// The volume that the backend at `index` is.
 pub(super) fn volume(raw: &mut RawBackend, index: usize, places: &mut Places) -> Option<Tiered> {
     let tiers = raw.tiers.take()?.into_inner();
     for (position, tier) in tiers.iter().enumerate() {
-        places.note(Part::Tier(index), position, "", tier.span());
+        places.note(Part::Member(index), position, "", tier.span());
     }
     Some(Tiered {
         tiers: tiers.into_iter().map(Spanned::into_inner).collect(),
@@ -104,8 +130,8 @@ pub(super) fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
     ];
     for (key, span) in of_devices {
         if let Some(span) = span {
-            let message = format!("`{key}` on a tiered volume, which is no device");
-            out.error(span, message, "write it on each of the backends that are its tiers");
+            let message = format!("`{key}` on a volume, which is no device");
+            out.error(span, message, "write it on each of the backends that it is made of");
         }
     }
 }
@@ -119,8 +145,8 @@ pub(super) fn settle_disciplines(
 ) {
     for (index, written) in written.iter().enumerate() {
         let name = &policy.backends[index].name;
-        let volume = policy.volumes().find(|(_, volume)| volume.has_tier(name));
-        if let (Some((volume, _)), Some(span)) = (volume, written) {
+        let volume = policy.volume_of(name).filter(|one| one.volume().is_some());
+        if let (Some(volume), Some(span)) = (volume, written) {
             let message = format!("a discipline on `{name}`, which is a tier of `{}`", volume.name);
             let remedy =
                 "remove it, or write it on the volume: it orders the requests of all tiers";

@@ -28,6 +28,9 @@ pub(super) fn of(status: &Status) -> String {
         if let Some(volume) = &domain.volume {
             text += &format!("\n{}", volume_table(volume));
         }
+        if let Some(volume) = &domain.spread {
+            text += &format!("\n{}", spread_table(volume));
+        }
         if let Some(allocation) = &domain.allocation {
             text += &format!("\n{}", allocation_table(allocation));
         }
@@ -108,6 +111,33 @@ fn volume_table(volume: &crate::status::Volume) -> String {
         moves.given_up,
         moves.failed,
         stopped.unwrap_or_default()
+    )
+}
+
+fn spread_table(volume: &crate::status::Spread) -> String {
+    let part = |slots: u32, of: u32| human::percent(f64::from(slots) / f64::from(of.max(1)));
+    let rows = volume.servers.iter().map(|server| {
+        vec![
+            server.backend.clone(),
+            server.slots.to_string(),
+            server.used_slots.to_string(),
+            part(server.used_slots, server.slots),
+            part(server.ceiling_slots, server.slots),
+            server.standing.clone(),
+        ]
+    });
+    let header = ["SERVER", "OBJECTS", "USED", "FULL", "CEILING", "STANDING"];
+    let table = terminal::table(&header, &rows.collect::<Vec<_>>());
+    let warnings: String =
+        volume.warnings.iter().map(|warning| format!("warning: {warning}\n")).collect();
+    format!(
+        "{table}{} of {} objects placed, {} not on their first candidate, {} lost, {} writes found \
+         no room\n{warnings}",
+        volume.placed_objects,
+        volume.objects,
+        volume.diverted_objects,
+        volume.lost_objects,
+        volume.full_writes
     )
 }
 

@@ -46,8 +46,8 @@ pub(super) fn devices(models: &[String], policy: &Policy) -> anyhow::Result<Vec<
         })?;
         Ok(BackendDevice { backend: name.to_owned(), device, link: LinkSpec::default() })
     };
-    // A volume has its tiers for devices.
-    let devices = policy.backends.iter().filter(|backend| backend.volume().is_none());
+    // A volume has its members for devices.
+    let devices = policy.backends.iter().filter(|backend| !backend.is_volume());
     devices.map(|backend| device(&backend.name)).collect()
 }
 

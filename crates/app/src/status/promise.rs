@@ -33,9 +33,9 @@ impl Promise {
 /// The discipline that orders the requests of a backend: for a tier, its volume's. Empty for a
 /// backend that the policy no longer has.
 pub(super) fn discipline(backend: &str, policy: &Policy) -> &'static str {
-    let volume = policy.volumes().find(|(_, volume)| volume.has_tier(backend));
+    let volume = policy.volume_of(backend).filter(|volume| volume.volume().is_some());
     let own = policy.backends.iter().find(|one| one.name == backend);
-    let orders = volume.map(|(volume, _)| volume).or(own);
+    let orders = volume.or(own);
     orders.map_or("", |backend| backend.scheduling.discipline.name())
 }
 

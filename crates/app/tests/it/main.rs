@@ -41,6 +41,7 @@ mod load;
 mod plan;
 mod reload;
 mod simulate;
+mod spread;
 mod store;
 mod stores;
 mod tiers;

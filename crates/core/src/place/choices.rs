@@ -1,7 +1,8 @@
 //! What was chosen for each object of a volume, in two bits.
 //!
 //! With this map nobody has to look for an object: not on reads, not on writes after the first, not
-//! after a restart. It is kept in pages of 4 KiB, 64 KiB in all for a TiB in objects of 4 MiB. A
+//! after a restart. It takes 64 KiB for a TiB in objects of 4 MiB, in pages that fit a block of 4 KiB
+//! beside 64 bytes that say what it is. A
 //! choice must be durable before the first byte of its object is written; then a crash leaves at
 //! worst a choice without an object, which reads as zeroes like any other object that nobody wrote.
 
@@ -10,12 +11,12 @@ use std::collections::BTreeSet;
 use super::CANDIDATES_MAX;
 
 /// Bytes of a page.
-pub const PAGE_BYTES: usize = 4096;
+pub const PAGE_BYTES: usize = 4096 - 64;
 
 /// Objects of which a page tells.
 pub const PAGE_OBJECTS: u64 = PAGE_BYTES as u64 * 4;
 
-/// Most objects of a volume: 4 PiB in objects of 4 MiB, and 256 MiB of map.
+/// Most objects of a volume: 4 PiB in objects of 4 MiB, and 260 MiB of map.
 pub const OBJECTS_MAX: u64 = 1 << 30;
 
 /// The choices of one volume.
@@ -118,7 +119,8 @@ mod tests {
     }
 
     #[test]
-    fn a_tebibyte_takes_64_kibibytes() {
-        assert_eq!(ChoiceMap::new((1 << 40) / (4 << 20)).bits.len(), 64 << 10);
+    fn a_tebibyte_takes_64_kibibytes_and_17_pages() {
+        let map = ChoiceMap::new((1 << 40) / (4 << 20));
+        assert_eq!((map.objects() / 4, map.pages()), (64 << 10, 17));
     }
 }

@@ -31,7 +31,7 @@
 //! proportion to what all floors would take on j this is exact if the devices rank the tenants
 //! alike.
 
-use super::{Backend, Group, Policy, Reach, Sharing, Tenant, Tiered};
+use super::{Backend, Group, Policy, Reach, Sharing, Tenant};
 use crate::cost::{CostModel, Line};
 
 /// The request size for which a floor in requests is reckoned if none is known: the smallest that
@@ -130,7 +130,7 @@ pub enum Outcome {
 pub struct Admission {
     /// One for each backend that is no volume, in the policy's order.
     pub devices: Vec<Device>,
-    /// One for each tiered volume, then one for each group whose shares are total, in the policy's
+    /// One for each volume, then one for each group whose shares are total, in the policy's
     /// order.
     pub pools: Vec<Pool>,
 }
@@ -191,11 +191,11 @@ impl Policy {
     /// what [`Policy::reach`] takes.
     pub fn admission(&self, loads: &[Load]) -> Admission {
         let reach = self.reach();
-        let is_device = |(_, backend): &(usize, &Backend)| backend.volume().is_none();
+        let is_device = |(_, backend): &(usize, &Backend)| !backend.is_volume();
         let devices = self.backends.iter().enumerate().filter(is_device);
         let devices = devices.map(|(index, backend)| self.device(index, backend, &reach, loads));
         let mut admission = Admission { devices: devices.collect(), pools: Vec::new() };
-        let volumes = self.backends.iter().enumerate().filter(|(_, one)| one.volume().is_some());
+        let volumes = self.backends.iter().enumerate().filter(|(_, one)| one.is_volume());
         let volumes = volumes.map(|(index, _)| PoolId::Volume(index));
         let groups = self.groups.iter().enumerate().filter(|(_, one)| counts_once(one));
         let groups = groups.map(|(index, _)| PoolId::Group(index));
@@ -220,10 +220,11 @@ impl Policy {
 
     /// The pool that a backend is in, and which of its devices it is.
     fn place_of(&self, backend: &str) -> Option<(PoolId, usize)> {
-        let tier = |volume: &Tiered| volume.tiers.iter().position(|tier| tier.backend == backend);
+        let member_of =
+            |volume: &Backend| volume.members().iter().position(|member| member.backend == backend);
         let mut volumes = self.backends.iter().enumerate();
         let volume =
-            volumes.find_map(|(index, one)| Some((PoolId::Volume(index), tier(one.volume()?)?)));
+            volumes.find_map(|(index, one)| Some((PoolId::Volume(index), member_of(one)?)));
         let member = |group: &Group| group.backends.iter().position(|name| name == backend);
         let mut groups = self.groups.iter().enumerate().filter(|(_, group)| counts_once(group));
         let group = || groups.find_map(|(at, group)| Some((PoolId::Group(at), member(group)?)));
@@ -321,7 +322,7 @@ mod tests {
     use evenkeel_core::sched::{Floor, Share};
     use evenkeel_core::time::Span;
 
-    use super::super::{Moves, Scheduling, Source, Tier};
+    use super::super::{Member, Moves, Scheduling, Source, Tiered};
     use super::*;
 
     /// Reads of 100 us and writes of 200 us, at 100 MB/s either way.
@@ -351,7 +352,7 @@ mod tests {
 
     fn tiered(slow: u64, fast: u64, tenants: Vec<Tenant>) -> Policy {
         let tier =
-            |name: &str| Tier { backend: name.into(), device: String::new(), size_bytes: None };
+            |name: &str| Member { backend: name.into(), device: String::new(), size_bytes: None };
         let volume = Tiered {
             tiers: vec![tier("hdd"), tier("ssd")],
             extent_bytes: 1 << 20,

@@ -67,7 +67,7 @@ mod tests {
     use evenkeel_core::sched::{Floor, Share};
     use evenkeel_core::time::Span;
 
-    use super::super::{Moves, Scheduling, Source, Tier, Tiered};
+    use super::super::{Member, Moves, Scheduling, Source, Tiered};
     use super::*;
 
     fn backend(name: &str, source: Source) -> Backend {
@@ -78,7 +78,7 @@ mod tests {
     /// everywhere.
     fn tiered(share: Share) -> Policy {
         let tier =
-            |name: &str| Tier { backend: name.into(), device: String::new(), size_bytes: None };
+            |name: &str| Member { backend: name.into(), device: String::new(), size_bytes: None };
         let tiers = vec![tier("a"), tier("b")];
         let volume = Tiered { tiers, extent_bytes: 1 << 20, moves: Moves::Off };
         Policy {

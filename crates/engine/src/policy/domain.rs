@@ -12,8 +12,8 @@ use evenkeel_core::sched::Share;
 
 use super::matching::{Identity, identify};
 use super::{
-    Backend, DEFAULT_TENANT, Domain, MOVER_TENANT, Policy, Scheduling, Sharing, Source, Tenant,
-    TierPlan, Tiered, UPKEEP_TENANT,
+    Backend, DEFAULT_TENANT, Domain, MOVER_TENANT, Policy, Scheduling, Sharing, Source, SpreadPlan,
+    Tenant, TierPlan, Tiered, UPKEEP_TENANT,
 };
 
 /// Rows by name that never move.
@@ -121,29 +121,30 @@ impl Default for ServerTable {
 impl Policy {
     /// The tenants on whose accounts the gate does work of its own: they have no clients.
     pub fn own_tenants(&self) -> impl Iterator<Item = &'static str> {
-        let any = |is_it: fn(&Source) -> bool| self.backends.iter().any(|one| is_it(&one.source));
-        let mover = any(|source| matches!(source, Source::Tiered(_))).then_some(MOVER_TENANT);
-        let upkeep = any(|source| matches!(source, Source::Store(_))).then_some(UPKEEP_TENANT);
+        let any = |is_it: fn(&Backend) -> bool| self.backends.iter().any(is_it);
+        let mover = any(Backend::is_volume).then_some(MOVER_TENANT);
+        let is_store = |backend: &Backend| matches!(backend.source, Source::Store(_));
+        let upkeep = any(is_store).then_some(UPKEEP_TENANT);
         mover.into_iter().chain(upkeep)
     }
 
-    /// The scheduling domains: each group under its name, each tiered volume and each backend in
-    /// neither under its own; with the indexes of their backends, for a volume those of its tiers.
+    /// The scheduling domains: each group under its name, each volume and each backend in neither
+    /// under its own; with the indexes of their backends, for a volume those of its members.
     /// References that dangle are left out; [`Policy::check`] reports them.
     pub fn domains(&self) -> Vec<(String, Vec<usize>)> {
         let index_of = |name: &String| self.backends.iter().position(|one| one.name == *name);
         let groups = self.groups.iter().map(|group| {
             (group.name.clone(), group.backends.iter().filter_map(index_of).collect())
         });
-        let volumes = self.volumes().map(|(backend, volume)| {
-            let tiers = volume.tiers.iter().filter_map(|tier| index_of(&tier.backend));
-            (backend.name.clone(), tiers.collect())
+        let volumes = self.backends.iter().filter(|backend| backend.is_volume()).map(|backend| {
+            let members = backend.members().iter();
+            let members = members.filter_map(|member| index_of(&member.backend));
+            (backend.name.clone(), members.collect())
         });
         let is_alone = |backend: &Backend| {
-            let is_tier = |(_, volume): (_, &Tiered)| volume.has_tier(&backend.name);
             !self.groups.iter().any(|group| group.backends.contains(&backend.name))
-                && !matches!(backend.source, Source::Tiered(_))
-                && !self.volumes().any(is_tier)
+                && !backend.is_volume()
+                && self.volume_of(&backend.name).is_none()
         };
         let alone = self.backends.iter().enumerate().filter(|(_, backend)| is_alone(backend));
         let alone = alone.map(|(index, backend)| (backend.name.clone(), vec![index]));
@@ -155,11 +156,15 @@ impl Policy {
         self.backends.iter().filter_map(|backend| Some((backend, backend.volume()?)))
     }
 
-    /// The only backend that exports can be on, tiers aside; none if there are several.
+    /// The volume of either kind that this backend is a member of.
+    pub fn volume_of(&self, backend: &str) -> Option<&Backend> {
+        self.backends.iter().find(|volume| volume.has_member(backend))
+    }
+
+    /// The only backend that exports can be on, members of volumes aside; none if there are several.
     pub fn only_backend(&self) -> Option<&Backend> {
-        let is_tier =
-            |backend: &Backend| self.volumes().any(|(_, volume)| volume.has_tier(&backend.name));
-        let mut others = self.backends.iter().filter(|backend| !is_tier(backend));
+        let is_member = |backend: &Backend| self.volume_of(&backend.name).is_some();
+        let mut others = self.backends.iter().filter(|backend| !is_member(backend));
         let only = others.next()?;
         others.next().is_none().then_some(only)
     }
@@ -178,9 +183,16 @@ impl Policy {
         }
         let group = self.groups.iter().find(|group| group.name == *name);
         let volume = self.volumes().find(|(backend, _)| backend.name == *name);
+        let spread = self.backends.iter().find(|backend| backend.name == *name);
+        let spread = spread.and_then(Backend::spread);
+        let mover = || tenants.id(MOVER_TENANT).expect("the table has it where there is a volume");
         Domain {
             mode: self.mode,
-            sharing: group.map_or(Sharing::Local, |group| group.sharing),
+            sharing: match (group, spread) {
+                (Some(group), _) => group.sharing,
+                (None, Some(_)) => Sharing::Total,
+                (None, None) => Sharing::Local,
+            },
             tenants: tenants.rows().to_vec(),
             servers: servers.table.rows.clone(),
             tiers: volume.map(|(backend, volume)| TierPlan {
@@ -188,16 +200,14 @@ impl Policy {
                 servers: volume.tiers.iter().filter_map(|tier| servers.id(&tier.backend)).collect(),
                 extent_bytes: volume.extent_bytes,
                 moves: volume.moves,
-                mover: tenants.id(MOVER_TENANT).expect("the table has it where there is a volume"),
+                mover: mover(),
+            }),
+            spread: spread.map(|volume| SpreadPlan {
+                servers: volume.servers.iter().filter_map(|one| servers.id(&one.backend)).collect(),
+                ceiling_milli: volume.ceiling_milli,
+                clerk: mover(),
             }),
         }
-    }
-}
-
-impl Tiered {
-    /// Whether this backend is one of the tiers.
-    pub fn has_tier(&self, backend: &str) -> bool {
-        self.tiers.iter().any(|tier| tier.backend == backend)
     }
 }
 

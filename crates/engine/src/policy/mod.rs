@@ -19,6 +19,7 @@ use evenkeel_core::sched::{Floor, Share};
 use evenkeel_core::time::Span;
 
 use crate::cost::CostModel;
+use crate::spread::Shape;
 
 pub use domain::{ServerTable, TenantTable};
 /// How much may be with the device at once; requests are counted in units here.
@@ -108,6 +109,33 @@ impl Backend {
             _ => None,
         }
     }
+
+    /// The spread volume that it is, if it is one.
+    pub fn spread(&self) -> Option<&Spread> {
+        match &self.source {
+            Source::Spread(volume) => Some(volume),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a volume over other backends, of either kind.
+    pub fn is_volume(&self) -> bool {
+        matches!(self.source, Source::Tiered(_) | Source::Spread(_))
+    }
+
+    /// What it is made of, if it is a volume.
+    pub fn members(&self) -> &[Member] {
+        match &self.source {
+            Source::Tiered(volume) => &volume.tiers,
+            Source::Spread(volume) => &volume.servers,
+            _ => &[],
+        }
+    }
+
+    /// Whether this backend is a member of it.
+    pub fn has_member(&self, backend: &str) -> bool {
+        self.members().iter().any(|member| member.backend == backend)
+    }
 }
 
 /// What stands behind a backend.
@@ -136,6 +164,8 @@ pub enum Source {
     Memory,
     /// Other backends, as one volume of which every part lies where it is served best.
     Tiered(Tiered),
+    /// A volume over other backends, each object of it on one that is chosen.
+    Spread(Spread),
 }
 
 /// A chained log: a crash-safe store over drives of its own.
@@ -184,7 +214,7 @@ pub const FIRST_VOLUME: &str = "0";
 pub struct Tiered {
     /// What it is made of, the slowest first; 2 to [`TIERS_MAX`]. A backend is part of one volume
     /// at most, and of no group then.
-    pub tiers: Vec<Tier>,
+    pub tiers: Vec<Member>,
     /// The volume is placed and moved in extents of this many bytes; a power of two, 64 KiB to
     /// 16 MiB.
     pub extent_bytes: u64,
@@ -192,10 +222,23 @@ pub struct Tiered {
     pub moves: Moves,
 }
 
-/// One tier of a volume.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Tier {
-    /// The backend, whose scheduling says how much the tier can do.
+/// A volume over several backends, its servers: each object lies on the one of a few candidates that
+/// was emptier when it was first written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spread {
+    /// The servers; 2 to [`SERVERS_MAX`](crate::spread::layout::SERVERS_MAX). A backend is part of
+    /// one volume at most, and is nobody else's then.
+    pub servers: Vec<Member>,
+    /// What the volume is like.
+    pub shape: Shape,
+    /// The part of each server, in thousandths, that objects may fill: 1 to 1000.
+    pub ceiling_milli: u32,
+}
+
+/// What a volume is made of: a tier, or a server that it is spread over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The backend, whose scheduling says how much it can do.
     pub backend: String,
     /// Its export at an upstream, its file in a directory, or its volume in a store; empty for what
     /// has one only, and for the first volume.
@@ -457,6 +500,19 @@ pub struct Domain {
     pub servers: Vec<(String, Scheduling)>,
     /// Set if the servers are the tiers of one volume.
     pub tiers: Option<TierPlan>,
+    /// Set if a volume is spread over the servers.
+    pub spread: Option<SpreadPlan>,
+}
+
+/// What an engine needs to know of the spread volume that it serves.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SpreadPlan {
+    /// The servers, in the order of the policy.
+    pub servers: Vec<ServerId>,
+    /// See [`Spread::ceiling_milli`].
+    pub ceiling_milli: u32,
+    /// Who pays for what nobody waits for.
+    pub clerk: TenantId,
 }
 
 /// What an engine needs to know of the tiered volume that it serves.

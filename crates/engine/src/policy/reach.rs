@@ -34,9 +34,9 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// The declared tenants that can come to a backend, by their positions. For a tier these are
-    /// the volume's, and whoever pays for moves; for a volume, those who come to its exports. A
-    /// store is looked after on an account of its own.
+    /// The declared tenants that can come to a backend, by their positions. For a member of a volume
+    /// these are the volume's, and whoever pays for its own work; for a volume, those who come to
+    /// its exports. A store is looked after on an account of its own.
     pub fn tenants(&self, backend: usize) -> &[usize] {
         &self.tenants[backend]
     }
@@ -56,11 +56,11 @@ impl Policy {
             {
                 tenants[index].insert(at, upkeep);
             }
-            let Some(volume) = backend.volume() else { continue };
-            let mover = mover.filter(|_| volume.moves != Moves::Off);
+            let moves = backend.volume().is_some_and(|volume| volume.moves != Moves::Off);
+            let mover = mover.filter(|_| moves || backend.spread().is_some());
             let comers: Vec<usize> = tenants[index].iter().copied().chain(mover).collect();
-            for tier in &volume.tiers {
-                if let Some(position) = self.position_of(&tier.backend) {
+            for member in backend.members() {
+                if let Some(position) = self.position_of(&member.backend) {
                     tenants[position].extend(&comers);
                     tenants[position].sort_unstable();
                     tenants[position].dedup();
@@ -179,7 +179,7 @@ mod tests {
     use evenkeel_core::sched::Share;
     use evenkeel_core::time::Span;
 
-    use super::super::{Scheduling, Tier, Tiered, Upstream};
+    use super::super::{Member, Scheduling, Tiered, Upstream};
     use super::*;
 
     fn listener(name: &str) -> Listener {
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn the_tiers_of_a_volume_serve_its_tenants_and_the_moves() {
         let tier =
-            |name: &str| Tier { backend: name.into(), device: String::new(), size_bytes: None };
+            |name: &str| Member { backend: name.into(), device: String::new(), size_bytes: None };
         let tiers = vec![tier("a"), tier("b")];
         let volume = Tiered { tiers, extent_bytes: 1 << 20, moves: Moves::ByHeat };
         let mut tiered = policy(vec![tenant("db", by_export("db-*")), tenant(MOVER_TENANT, None)]);

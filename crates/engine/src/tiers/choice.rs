@@ -22,7 +22,7 @@ use evenkeel_core::time::Nanos;
 
 use super::heat::Heat;
 use super::map::{Place, TierMap};
-use super::step::STEP_BYTES_MAX;
+use crate::notes::STEP_BYTES_MAX;
 use crate::policy::Scheduling;
 
 /// Candidates that are kept.

@@ -12,8 +12,8 @@ use super::format::head::{Head, HeadError};
 use super::format::{Block, VolumeId};
 use super::layout::{EXTENT_BYTES, Layout, RESERVE_SLOTS, TierLayout};
 use super::map::SLOTS_MAX;
-use super::opening::TierDevice;
 use super::refusal::{Refusal, RefusalReason};
+use crate::notes::PartDevice;
 
 /// What a copy of a head turned out to be; none if it could not be read.
 pub(super) type Copy = Option<Result<Head, HeadError>>;
@@ -41,7 +41,7 @@ pub(super) fn copy(bytes: Option<&Block>) -> Copy {
 pub(super) fn judge(
     fresh: VolumeId,
     extent_bytes: u64,
-    devices: &[TierDevice],
+    devices: &[PartDevice],
     copies: &[[Copy; 2]],
 ) -> Result<Verdict, Refusal> {
     let refuse = |tier: usize, reason| Refusal { tier: devices[tier].name.clone(), reason };
@@ -105,7 +105,7 @@ fn belongs(
     tier: usize,
     head: &Head,
     first: &Head,
-    devices: &[TierDevice],
+    devices: &[PartDevice],
 ) -> Result<(), RefusalReason> {
     let expected = u32::try_from(tier).expect("few tiers");
     let count = u32::try_from(devices.len()).expect("few tiers");
@@ -126,7 +126,7 @@ fn fits(
     head: &Head,
     newest: u64,
     extent_bytes: u64,
-    device: &TierDevice,
+    device: &PartDevice,
 ) -> Result<(), RefusalReason> {
     if head.generation + 1 < newest {
         return Err(RefusalReason::Stale { found: head.generation, expected: newest });

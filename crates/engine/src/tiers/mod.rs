@@ -37,16 +37,13 @@ mod opening;
 mod refusal;
 mod report;
 mod serving;
-mod step;
 #[cfg(test)]
 mod trial;
 mod volume;
 
-pub use format::VolumeId;
 pub use moves::{HOLD_MAX, MovesReport, NOTE_ATTEMPTS, PASSES_MAX, Stopped};
-pub use opening::{Answer, Ask, Opening, TierDevice};
+pub use opening::Opening;
 pub use refusal::{Refusal, RefusalReason};
 pub use report::{TierReport, VolumeReport};
-pub(crate) use serving::{Admission, Serving};
-pub use step::{STEP_BYTES_MAX, Step, StepKind};
+pub(crate) use serving::Serving;
 pub use volume::Volume;

@@ -43,8 +43,8 @@ use evenkeel_core::time::{Nanos, Span};
 
 use super::choice::Choice;
 use super::map::Place;
-use super::step::{STEP_BYTES_MAX, StepKind};
 use super::volume::Volume;
+use crate::notes::{STEP_BYTES_MAX, StepKind};
 
 /// The longest that writes are held before the record is written.
 pub const HOLD_MAX: Span = Span::from_millis(500);

@@ -27,61 +27,8 @@ use super::journal::{Checkpoint, Journal};
 use super::layout::{COPIES, Layout};
 use super::map::{Place, TierMap};
 use super::refusal::{Refusal, RefusalReason};
-use super::step::STEP_BYTES_MAX;
 use super::volume::Volume;
-
-/// A device that is to be a tier.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TierDevice {
-    /// What people know it by.
-    pub name: String,
-    /// How much of it may be used.
-    pub size_bytes: u64,
-}
-
-/// What an opening asks for. Tiers are counted from the slowest; offsets and lengths are multiples
-/// of 4 KiB, lengths at most [`STEP_BYTES_MAX`].
-#[derive(Debug, PartialEq, Eq)]
-pub enum Ask<'a> {
-    /// Bytes of a tier; answer with [`Answer::Read`].
-    Read {
-        /// The tier.
-        tier: usize,
-        /// First byte.
-        offset: u64,
-        /// How many bytes.
-        length: u64,
-    },
-    /// Bytes to a tier; answer with [`Answer::Done`].
-    Write {
-        /// The tier.
-        tier: usize,
-        /// First byte.
-        offset: u64,
-        /// What is to stand there.
-        bytes: &'a [u8],
-    },
-    /// What was written to a tier is to be durable; answer with [`Answer::Done`].
-    Flush {
-        /// The tier.
-        tier: usize,
-    },
-    /// The volume is open. There is nothing more to ask for.
-    Ready(Box<Volume>),
-    /// The volume cannot be opened. There is nothing more to ask for.
-    Refused(Refusal),
-}
-
-/// What became of what was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer<'a> {
-    /// The bytes, as many as were asked for.
-    Read(&'a [u8]),
-    /// It was written, or flushed.
-    Done,
-    /// The tier answered with an error.
-    Failed,
-}
+use crate::notes::{Answer, Ask, Opens, PartDevice, STEP_BYTES_MAX};
 
 /// The opening of a volume.
 #[derive(Debug)]
@@ -89,7 +36,7 @@ pub struct Opening {
     /// The volume's name; that for a new one until the heads are read.
     volume: VolumeId,
     extent_bytes: u64,
-    devices: Vec<TierDevice>,
+    devices: Vec<PartDevice>,
     phase: Phase,
     /// What is to be asked for next, in order.
     tasks: VecDeque<Task>,
@@ -142,6 +89,47 @@ struct Pair([Option<Record>; COPIES]);
 const BLOCKS_AT_ONCE: u32 = 256;
 const _: () = assert!(BLOCKS_AT_ONCE as u64 * BLOCK_BYTES == STEP_BYTES_MAX);
 
+impl Opens for Opening {
+    type Volume = Volume;
+    type Refusal = Refusal;
+
+    fn poll(&mut self) -> Ask<'_, Volume, Refusal> {
+        while self.refusal.is_none() && self.tasks.is_empty() && self.phase != Phase::Closing {
+            if let Err(refusal) = self.advance() {
+                self.refusal = Some(refusal);
+            }
+        }
+        if let Some(refusal) = &self.refusal {
+            return Ask::Refused(refusal.clone());
+        }
+        match self.tasks.front() {
+            None => Ask::Ready(self.opened.take().expect("polled after it was ready")),
+            Some(&task) => self.ask(task),
+        }
+    }
+
+    fn answer(&mut self, answer: Answer<'_>) {
+        let task = self.tasks.pop_front().expect("answers follow questions");
+        match (task, answer) {
+            (Task::ReadHead { tier, copy }, _) => {
+                self.copies[tier][copy] = heads::copy(answer.blocks(1).and_then(<[_]>::first));
+            }
+            (Task::ReadMapHead { area }, _) => self.take_map_head(area, answer.blocks(1)),
+            (Task::ReadMap { offset, length }, _) => {
+                self.take_map(offset, answer.blocks(length / BLOCK_BYTES));
+            }
+            (Task::ReadJournal { offset, length }, _) => {
+                self.take_journal(offset, length, answer.blocks(length / BLOCK_BYTES));
+            }
+            (_, Answer::Done) => {}
+            (_, Answer::Read(_)) => panic!("nobody asked for bytes"),
+            (_, Answer::Failed) => {
+                self.refuse(self.tier_of(task), RefusalReason::Failed);
+            }
+        }
+    }
+}
+
 impl Opening {
     /// Begins to open these devices, the slowest first. If they are blank, a volume of the name
     /// `fresh` is made of them, which must not have been used before.
@@ -150,7 +138,7 @@ impl Opening {
     /// Unless there are two to [`TIERS_MAX`](crate::policy::TIERS_MAX) devices, and the extent's
     /// size is a power of two within [`EXTENT_BYTES`](super::layout::EXTENT_BYTES); the policy's
     /// checks see to both.
-    pub fn new(fresh: VolumeId, extent_bytes: u64, devices: Vec<TierDevice>) -> Self {
+    pub fn new(fresh: VolumeId, extent_bytes: u64, devices: Vec<PartDevice>) -> Self {
         assert!((2..=crate::policy::TIERS_MAX).contains(&devices.len()), "two tiers at least");
         let read = |tier| [0, 1].map(|copy| Task::ReadHead { tier, copy });
         Self {
@@ -171,63 +159,19 @@ impl Opening {
         }
     }
 
-    /// What to do next; the same until it is answered.
-    ///
-    /// # Panics
-    /// After [`Ask::Ready`].
-    pub fn poll(&mut self) -> Ask<'_> {
-        while self.refusal.is_none() && self.tasks.is_empty() && self.phase != Phase::Closing {
-            if let Err(refusal) = self.advance() {
-                self.refusal = Some(refusal);
-            }
-        }
-        if let Some(refusal) = &self.refusal {
-            return Ask::Refused(refusal.clone());
-        }
-        match self.tasks.front() {
-            None => Ask::Ready(self.opened.take().expect("polled after it was ready")),
-            Some(&task) => self.ask(task),
-        }
-    }
-
-    /// Takes the answer to what was asked for last.
-    ///
-    /// # Panics
-    /// If nothing was asked for, or the answer is of another kind or length.
-    pub fn answer(&mut self, answer: Answer<'_>) {
-        let task = self.tasks.pop_front().expect("answers follow questions");
-        match (task, answer) {
-            (Task::ReadHead { tier, copy }, _) => {
-                self.copies[tier][copy] = heads::copy(answer.blocks(1).and_then(<[_]>::first));
-            }
-            (Task::ReadMapHead { area }, _) => self.take_map_head(area, answer.blocks(1)),
-            (Task::ReadMap { offset, length }, _) => {
-                self.take_map(offset, answer.blocks(length / BLOCK_BYTES));
-            }
-            (Task::ReadJournal { offset, length }, _) => {
-                self.take_journal(offset, length, answer.blocks(length / BLOCK_BYTES));
-            }
-            (_, Answer::Done) => {}
-            (_, Answer::Read(_)) => panic!("nobody asked for bytes"),
-            (_, Answer::Failed) => {
-                self.refuse(self.tier_of(task), RefusalReason::Failed);
-            }
-        }
-    }
-
-    fn ask(&mut self, task: Task) -> Ask<'_> {
+    fn ask(&mut self, task: Task) -> Ask<'_, Volume, Refusal> {
         let tier = self.tier_of(task);
-        let read = |offset, length| Ask::Read { tier, offset, length };
+        let read = |offset, length| Ask::Read { part: tier, offset, length };
         match task {
             Task::ReadHead { copy, .. } => read(copy as u64 * BLOCK_BYTES, BLOCK_BYTES),
             Task::ReadMapHead { area } => read(self.layout().checkpoint_offset(area), BLOCK_BYTES),
             Task::ReadMap { offset, length } | Task::ReadJournal { offset, length } => {
                 read(offset, length)
             }
-            Task::Flush { tier } => Ask::Flush { tier },
+            Task::Flush { tier } => Ask::Flush { part: tier },
             Task::WriteHead { .. } | Task::WriteMap { .. } | Task::WriteRecord { .. } => {
                 let offset = self.make_bytes(task);
-                Ask::Write { tier, offset, bytes: &self.bytes }
+                Ask::Write { part: tier, offset, bytes: &self.bytes }
             }
         }
     }
@@ -514,18 +458,6 @@ impl Pair {
     /// The newer of the copies that are whole.
     fn newest(&self) -> Option<Record> {
         self.0.into_iter().flatten().max_by_key(|record| record.sequence)
-    }
-}
-
-impl<'a> Answer<'a> {
-    /// The blocks that were read; none if that failed.
-    fn blocks(self, count: u64) -> Option<&'a [Block]> {
-        let Answer::Read(bytes) = self else {
-            assert!(self == Answer::Failed, "a read is answered with bytes");
-            return None;
-        };
-        assert!(bytes.len() as u64 == count * BLOCK_BYTES, "as many bytes as were asked for");
-        Some(bytes.as_chunks().0)
     }
 }
 

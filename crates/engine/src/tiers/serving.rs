@@ -14,10 +14,12 @@ use super::heat::{Access, Heat};
 use super::map::Place;
 use super::moves::{Change, Mover, Mutant};
 use super::report::{TierReport, VolumeReport};
-use super::step::{Step, StepKind};
 use super::volume::Volume;
-use crate::placement::{Piece, Placement};
+use crate::Refused;
+use crate::notes::{Step, StepKind};
+use crate::placement::{Piece, Placed, Placement};
 use crate::policy::{Moves, Scheduling, TIERS_MAX, TierPlan};
+use crate::unheard::Unheard;
 use crate::units::{Stage, UnitEntry, UnitTable};
 
 /// The volume of a domain, with the servers that its tiers are.
@@ -45,22 +47,7 @@ pub(crate) struct Serving {
     is_due: bool,
     /// By tenant: units that went to each tier.
     hits: Vec<[u64; TIERS_MAX]>,
-    /// By tenant, a bit per tier: somebody else's flush failed there. What it should have made
-    /// durable may be lost whoever wrote it, and drives tell of that only once.
-    unheard: Vec<u8>,
-    /// The same for the mover.
-    unheard_by_mover: u8,
-}
-
-/// Whether a piece may go to its place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Admission {
-    /// It may.
-    Go,
-    /// It has to wait for a move.
-    Wait,
-    /// It is a write to an extent that can only be read.
-    Refuse,
+    unheard: Unheard,
 }
 
 impl Serving {
@@ -86,8 +73,7 @@ impl Serving {
             vacating: None,
             is_due: true,
             hits: Vec::new(),
-            unheard: Vec::new(),
-            unheard_by_mover: 0,
+            unheard: Unheard::default(),
             volume,
         };
         serving.configure(plan, tenants, tiers);
@@ -104,26 +90,13 @@ impl Serving {
         assert!(plan.servers.len() == self.volume.layout.tiers.len(), "a server for each tier");
         assert!(plan.servers == self.plan.servers, "tiers keep their servers");
         self.plan = plan.clone();
-        self.unheard.resize(tenants.max(self.unheard.len()), 0);
+        self.unheard.resize(tenants);
         self.chooser.configure(self.volume.layout.extent_bytes, tiers);
     }
 
     /// What the step that writes notes has to write.
     pub(crate) fn note_bytes(&self) -> &[u8] {
         &self.note
-    }
-
-    /// Whether a piece of such a request may go to its place.
-    pub(crate) fn admission(&self, kind: Kind, piece: &Piece) -> Admission {
-        if !changes_content(kind) || !self.is_at(self.mover.source(), piece.server, piece.offset) {
-            Admission::Go
-        } else if self.mover.is_in_doubt() {
-            Admission::Refuse
-        } else if self.mover.is_holding() {
-            Admission::Wait
-        } else {
-            Admission::Go
-        }
     }
 
     /// A unit of a request is about to be queued; `at` is where in the request it begins.
@@ -246,9 +219,10 @@ impl Serving {
         if step.kind == StepKind::Flush {
             let bit = self.bit_of(step.server);
             if !ok && !self.mover.is_mutated(Mutant::ForgetFlush) {
-                self.unheard.iter_mut().for_each(|tiers| *tiers |= bit);
+                self.unheard.own_failed(bit);
             }
-            ok &= hears(&mut self.unheard_by_mover, bit);
+            let is_trusting = self.mover.is_mutated(Mutant::TrustFlush);
+            ok &= self.unheard.own_hears(bit) || is_trusting;
         }
         let change = self.mover.step_ended(now, ok, &mut self.volume);
         self.take_change(change, units);
@@ -259,14 +233,9 @@ impl Serving {
     pub(crate) fn flush_ended(&mut self, tenant: TenantId, server: ServerId, ok: bool) -> bool {
         let bit = self.bit_of(server);
         if !ok {
-            let others = self.unheard.iter_mut().enumerate();
-            let others = others.filter(|(other, _)| *other != tenant.index());
-            others.for_each(|(_, tiers)| *tiers |= bit);
-            if !self.mover.is_mutated(Mutant::TrustFlush) {
-                self.unheard_by_mover |= bit;
-            }
+            self.unheard.tenant_failed(tenant, bit);
         }
-        hears(&mut self.unheard[tenant.index()], bit) && ok
+        self.unheard.tenant_hears(tenant, bit) && ok
     }
 
     /// The accounts.
@@ -354,7 +323,7 @@ impl Serving {
     }
 
     /// The bit that stands for the tier of this server.
-    fn bit_of(&self, server: ServerId) -> u8 {
+    fn bit_of(&self, server: ServerId) -> u64 {
         let tier = self.plan.servers.iter().position(|one| *one == server);
         1 << tier.expect("pieces and steps go to tiers")
     }
@@ -376,28 +345,30 @@ impl Serving {
 }
 
 impl Placement for Serving {
-    fn piece(&self, _: Kind, offset: u64, length: u64) -> Piece {
+    fn place(&self, _: Nanos, kind: Kind, offset: u64, length: u64) -> Placed {
         let extent = self.extent_of(offset);
         let place = self.volume.map.place(extent);
         let into = offset - (u64::from(extent) << self.extent_bits);
         let left = (1 << self.extent_bits) - into;
-        Piece {
+        let piece = Piece {
             server: self.plan.servers[place.tier()],
             offset: self.volume.layout.slot_offset(place.tier(), place.slot()) + into,
             length: length.min(left),
+        };
+        if !changes_content(kind) || !self.is_at(self.mover.source(), piece.server, piece.offset) {
+            Placed::Piece(piece)
+        } else if self.mover.is_in_doubt() {
+            Placed::Refused(Refused::InDoubt)
+        } else if self.mover.is_holding() {
+            Placed::Wait
+        } else {
+            Placed::Piece(piece)
         }
     }
 
     fn flushed(&self, index: usize) -> Option<ServerId> {
         self.plan.servers.get(index).copied()
     }
-}
-
-/// Takes out what was not heard of this tier; false if there was something.
-fn hears(unheard: &mut u8, bit: u8) -> bool {
-    let had = *unheard & bit;
-    *unheard &= !bit;
-    had == 0
 }
 
 fn changes_content(kind: Kind) -> bool {

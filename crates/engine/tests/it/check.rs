@@ -6,7 +6,7 @@ use evenkeel_engine::cost::{CostModel, Line};
 use evenkeel_engine::policy::check::{Place, Severity};
 use evenkeel_engine::policy::{
     Address, Backend, Depth, Discipline, Export, Group, Listener, ListenerTls, MOVER_TENANT, Match,
-    Mode, Moves, Policy, Scheduling, Sharing, Source, Store, StoreCache, Tenant, Tier, Tiered,
+    Mode, Moves, Policy, Scheduling, Sharing, Source, Store, StoreCache, Tenant, Member, Tiered,
     Upstream,
 };
 
@@ -500,7 +500,7 @@ fn a_latency_goal_leaves_the_device_its_idle_time() {
 
 /// A volume over both backends, with all exports on it.
 fn tiered(change: impl Fn(&mut Policy)) -> impl Fn(&mut Policy) {
-    let tier = |name: &str| Tier { backend: name.into(), device: String::new(), size_bytes: None };
+    let tier = |name: &str| Member { backend: name.into(), device: String::new(), size_bytes: None };
     let tiers = vec![tier("slow"), tier("fast")];
     move |p: &mut Policy| {
         p.groups.clear();
@@ -523,7 +523,7 @@ fn volume(p: &mut Policy) -> &mut Tiered {
 #[test]
 fn a_volume_owns_its_tiers() {
     assert_eq!(problems(tiered(|_| {})), []);
-    let tier = Place::Tier { backend: 2, index: 1 };
+    let tier = Place::Member { backend: 2, index: 1 };
     for name in ["nowhere", "v", "slow"] {
         refuses(tier, tiered(move |p| volume(p).tiers[1].backend = name.into()));
     }

@@ -59,6 +59,7 @@ pub(crate) fn domain(discipline: Discipline, rates_iops: &[u64], clients: &[Clie
             .map(|(r, s)| (format!("s{}", s.0), scheduling(r)))
             .collect(),
         tiers: spans.then_some(plan),
+        spread: None,
     }
 }
 
@@ -207,7 +208,9 @@ impl Loop {
                 Output::Finish { slot, ok } => self.finish(slot, ok),
                 Output::WaitUntil(at) => break Some(at),
                 Output::Idle => break None,
-                Output::Move(step) => panic!("no volume, yet {step:?}"),
+                output @ (Output::Move(_) | Output::Zeroes { .. } | Output::Refuse { .. }) => {
+                    panic!("no volume, yet {output:?}")
+                }
             }
         };
     }

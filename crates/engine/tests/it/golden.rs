@@ -115,7 +115,9 @@ impl Session {
                     let _ = writeln!(text, "wait until {} us", at.0 as f64 / 1e3);
                     return text;
                 }
-                Output::Move(step) => panic!("no volume, yet {step:?}"),
+                output @ (Output::Move(_) | Output::Zeroes { .. } | Output::Refuse { .. }) => {
+                    panic!("no volume, yet {output:?}")
+                }
                 Output::Idle => return text,
             };
         }
@@ -199,5 +201,6 @@ fn domain(words: &[&str]) -> Domain {
         ],
         servers: vec![("s0".into(), scheduling.clone()), ("s1".into(), scheduling)],
         tiers: None,
+        spread: None,
     }
 }

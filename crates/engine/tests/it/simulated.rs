@@ -39,6 +39,7 @@ pub(crate) fn domain(mode: Mode, weights: &[u32], servers: u32, depth: u32) -> D
         tenants: weights.iter().map(|weight| (format!("w{weight}"), share(weight))).collect(),
         servers: (0..servers).map(|server| (format!("s{server}"), scheduling.clone())).collect(),
         tiers: None,
+        spread: None,
     }
 }
 
@@ -145,7 +146,9 @@ impl Simulation {
                     self.wake_at = Some(at);
                     return;
                 }
-                Output::Move(step) => panic!("no volume, yet {step:?}"),
+                output @ (Output::Move(_) | Output::Zeroes { .. } | Output::Refuse { .. }) => {
+                    panic!("no volume, yet {output:?}")
+                }
                 Output::Idle => {
                     self.wake_at = None;
                     return;

@@ -4,8 +4,9 @@ use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::sched::Share;
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
+use evenkeel_engine::notes::{Answer, Ask, Opens, PartDevice, VolumeId};
 use evenkeel_engine::policy::{Discipline, Domain, Mode, Moves, Scheduling, Sharing, TierPlan};
-use evenkeel_engine::tiers::{Answer, Ask, Opening, Refusal, TierDevice, Volume, VolumeId};
+use evenkeel_engine::tiers::{Opening, Refusal, Volume};
 use evenkeel_engine::{Engine, Input, Output, Request, Target};
 
 const EXTENT_BYTES: u64 = 64 << 10;
@@ -74,7 +75,7 @@ impl Tiers {
     /// Opens, but writes and flushes only so many times; none if that was too few.
     fn open_until(&mut self, steps: usize) -> Option<Result<Volume, Refusal>> {
         self.log.clear();
-        let device = |(name, device): (&&str, &Device)| TierDevice {
+        let device = |(name, device): (&&str, &Device)| PartDevice {
             name: (*name).to_owned(),
             size_bytes: device.bytes.len() as u64,
         };
@@ -83,20 +84,21 @@ impl Tiers {
         loop {
             let bytes;
             let answer = match opening.poll() {
-                Ask::Read { tier, offset, length } => {
+                Ask::Read { part: tier, offset, length } => {
                     bytes = self.devices[tier].read(offset, length);
                     bytes.as_deref().map_or(Answer::Failed, Answer::Read)
                 }
                 Ask::Write { .. } | Ask::Flush { .. } if self.log.len() == steps => return None,
-                Ask::Write { tier, offset, bytes } => {
+                Ask::Write { part: tier, offset, bytes } => {
                     self.log.push(format!("write {} {offset}", self.names[tier]));
                     self.devices[tier].write(offset, bytes);
                     Answer::Done
                 }
-                Ask::Flush { tier } => {
+                Ask::Flush { part: tier } => {
                     self.log.push(format!("flush {}", self.names[tier]));
                     Answer::Done
                 }
+                Ask::Wait(_) => Answer::Done,
                 Ask::Ready(volume) => return Some(Ok(*volume)),
                 Ask::Refused(refusal) => return Some(Err(refusal)),
             };
@@ -282,6 +284,7 @@ fn engine(volume: Volume) -> Engine {
             moves: Moves::Off,
             mover: TenantId(0),
         }),
+        spread: None,
     };
     let mut engine = Engine::new(Nanos::ZERO, &domain);
     engine.handle(Nanos::ZERO, Input::Volume(Box::new(volume)));

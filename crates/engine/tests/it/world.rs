@@ -148,7 +148,9 @@ impl World {
                 Output::Submit(unit) => self.submitted(unit),
                 Output::Finish { slot, ok } => self.finished(slot, ok),
                 Output::WaitUntil(at) => return assert!(at > self.now, "a wake-up lies ahead"),
-                Output::Move(step) => panic!("no volume, yet {step:?}"),
+                output @ (Output::Move(_) | Output::Zeroes { .. } | Output::Refuse { .. }) => {
+                    panic!("no volume, yet {output:?}")
+                }
                 Output::Idle => {
                     assert!(!self.in_service.is_empty() || self.requests.is_empty(), "stuck");
                     return;
@@ -256,5 +258,6 @@ fn domain(choice: u32) -> Domain {
         tenants: (0..TENANTS).map(|tenant| (format!("t{tenant}"), share(tenant))).collect(),
         servers: (0..SERVERS).map(|server| (format!("s{server}"), scheduling.clone())).collect(),
         tiers: spans_tiers.then_some(plan),
+        spread: None,
     }
 }

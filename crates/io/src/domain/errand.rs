@@ -28,6 +28,10 @@ pub(crate) enum Task {
         offset: u64,
         data: Arc<Buf>,
     },
+    Zero {
+        offset: u64,
+        length: u64,
+    },
     Flush,
     /// What moves bytes of nobody's; the device is a turn.
     Turn {
@@ -43,6 +47,9 @@ impl Task {
             Self::Write { offset, data } => {
                 let length = data.len() as u64;
                 (Kind::Write, Command::Write, *offset, length, length)
+            }
+            Self::Zero { offset, length } => {
+                (Kind::WriteZeroes, Command::WriteZeroes, *offset, *length, 0)
             }
             Self::Flush => (Kind::Flush, Command::Flush, 0, 0, 0),
             Self::Turn { kind, length } => {

@@ -1,11 +1,14 @@
 //! Moves of a volume's extents, as the engine asks for them: one step after the other.
 
-use std::cell::Cell;
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use evenkeel_core::id::ServerId;
 use evenkeel_engine::Input;
-use evenkeel_engine::tiers::{Step, StepKind, Volume};
+use evenkeel_engine::notes::{Step, StepKind};
+use evenkeel_engine::tiers::Volume;
 use evenkeel_wire::nbd::proto::Errno;
 use tokio::sync::Notify;
 
@@ -18,21 +21,22 @@ use crate::op::LossesHeard;
 /// What the engine asked for, until somebody takes it on.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
-    next: Cell<Option<Step>>,
+    /// At most one for each server.
+    next: RefCell<VecDeque<Step>>,
     asked: Notify,
 }
 
 impl Steps {
     /// Hands a step to whoever makes them.
     pub(super) fn ask(&self, step: Step) {
-        let before = self.next.replace(Some(step));
-        assert!(before.is_none(), "the engine asks for one step at a time");
+        self.next.borrow_mut().push_back(step);
         self.asked.notify_one();
     }
 
-    async fn next(&self) -> Step {
+    pub(super) async fn next(&self) -> Step {
         loop {
-            if let Some(step) = self.next.take() {
+            let step = self.next.borrow_mut().pop_front();
+            if let Some(step) = step {
                 return step;
             }
             self.asked.notified().await;
@@ -47,7 +51,7 @@ pub(crate) struct Mover {
     pub(crate) device: Rc<Device>,
     /// Losses of acknowledged writes that the mover's flushes have met.
     pub(crate) heard: Rc<LossesHeard>,
-    /// What was read last; at most [`STEP_BYTES_MAX`](evenkeel_engine::tiers::STEP_BYTES_MAX).
+    /// What was read last; at most [`STEP_BYTES_MAX`](evenkeel_engine::notes::STEP_BYTES_MAX).
     pub(crate) data: Option<Arc<Buf>>,
 }
 
@@ -61,7 +65,7 @@ impl Mover {
             if let Err(errno) = result {
                 tracing::warn!(?step, ?errno, "a step of a move failed");
             }
-            domain.moved(result.is_ok());
+            domain.moved(step.server, result.is_ok());
         }
     }
 
@@ -76,7 +80,8 @@ impl Mover {
                 let data = self.data.clone().expect("what is written was read before");
                 Task::Write { offset, data }
             }
-            StepKind::Note => Task::Write { offset, data: Arc::new(self.domain.note()) },
+            StepKind::Note => Task::Write { offset, data: Arc::new(self.domain.note(step.server)) },
+            StepKind::Wipe => unreachable!("extents are copied whole"),
             StepKind::Flush => Task::Flush,
         };
         let tier = self.device.tier(step.server);
@@ -98,14 +103,14 @@ impl Domain {
     }
 
     /// What the engine wants noted.
-    fn note(&self) -> Buf {
-        Buf::copy_of(self.state.borrow().engine.note_bytes())
+    pub(super) fn note(&self, server: ServerId) -> Buf {
+        Buf::copy_of(self.state.borrow().engine.note_bytes(server))
     }
 
     /// Tells the engine how its step ended.
-    fn moved(self: &Rc<Self>, ok: bool) {
+    pub(super) fn moved(self: &Rc<Self>, server: ServerId, ok: bool) {
         let now = self.worker.clock.now();
-        self.state.borrow_mut().engine.handle(now, Input::Moved { ok });
+        self.state.borrow_mut().engine.handle(now, Input::Moved { server, ok });
         self.pump();
     }
 }

@@ -130,7 +130,7 @@ impl Worker {
         let why = match tokio::time::timeout(DESCRIBE_TIME, volume.opened()).await {
             Ok(Ok(device)) => return Ok(device.features().expect("an open volume knows")),
             Ok(Err(why)) => why,
-            Err(_) => "its tiers do not answer".to_owned(),
+            Err(_) => "its members do not answer".to_owned(),
         };
         Err(Refusal::Policy(format!("the volume is not open: {why}")))
     }
@@ -203,7 +203,9 @@ impl Worker {
                 let number = name.parse().map_err(|_| io::ErrorKind::NotFound)?;
                 Medium::Store(StoreVolume::new(host, number))
             }
-            Source::Tiered(_) => return Err(io::Error::other("a volume is no device")),
+            Source::Tiered(_) | Source::Spread(_) => {
+                return Err(io::Error::other("a volume is no device"));
+            }
             Source::Upstream(_) => {
                 let terms = plan.terms(&backend.name).expect("the plan has terms for upstreams");
                 let mut health = self.health.borrow_mut();

@@ -1,7 +1,8 @@
-//! Opening tiered volumes: the tiers as devices, what they say of themselves, the volume over them.
+//! Opening volumes over other backends: the members as devices, what they say of themselves, the volume
+//! over them.
 //!
 //! ```text
-//! policy has it -> tiers open -> their heads are read -> map to the engine -> open, moves begin
+//! policy has it -> members open -> their heads are read -> map to the engine -> open, moves begin
 //!       ^              |                  |
 //!       +---- pause ---+---- trouble -----+
 //! ```
@@ -17,8 +18,10 @@ use std::time::Duration;
 
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_engine::Target;
-use evenkeel_engine::policy::{Source, Tier};
-use evenkeel_engine::tiers::{Answer, Ask, Opening, TierDevice, Volume, VolumeId};
+use evenkeel_engine::notes::{Answer, Ask, Opens, PartDevice, VolumeId};
+use evenkeel_engine::policy::{Member, Source};
+use evenkeel_engine::spread::{self, Lease, Mended, Names, OwnerId};
+use evenkeel_engine::tiers;
 use evenkeel_wire::nbd::proto::TransmissionFlags;
 use rustix::rand::GetRandomFlags;
 use tokio::task::spawn_local;
@@ -31,6 +34,7 @@ use crate::device::{Device, Features, Medium};
 use crate::domain::Domain;
 use crate::domain::errand::Task;
 use crate::domain::moves::Mover;
+use crate::domain::spread::{Clerk, Pulse};
 use crate::op::LossesHeard;
 use crate::plan::Plan;
 
@@ -47,6 +51,12 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(3);
 /// The least that is read or written of what a volume notes of itself; see [`Ask`].
 const NOTE_BYTES: u32 = 4096;
 
+/// What keeps an open volume going.
+enum AtWork {
+    Tiered(Mover),
+    Spread(Clerk, Vec<Pulse>),
+}
+
 /// What opens one volume.
 struct Keeper {
     worker: Rc<Worker>,
@@ -57,11 +67,11 @@ struct Keeper {
     in_memory: Vec<(ServerId, Rc<Device>)>,
 }
 
-/// A tier that can be used.
-struct OpenTier {
+/// A member that can be used.
+struct OpenMember {
     device: Rc<Device>,
     features: Features,
-    description: TierDevice,
+    description: PartDevice,
 }
 
 impl Worker {
@@ -82,7 +92,11 @@ impl Keeper {
         let mut pause = PAUSE_MIN;
         loop {
             match self.attempt().await {
-                Ok(mover) => return mover.run().await,
+                Ok(AtWork::Tiered(mover)) => return mover.run().await,
+                Ok(AtWork::Spread(clerk, pulses)) => {
+                    pulses.into_iter().for_each(|pulse| drop(spawn_local(pulse.run())));
+                    return clerk.run().await;
+                }
                 Err(why) => self.note(&why),
             }
             tokio::time::sleep(pause).await;
@@ -98,53 +112,99 @@ impl Keeper {
     }
 
     /// Opens the volume, if that can be done now.
-    async fn attempt(&mut self) -> Result<Mover, String> {
+    async fn attempt(&mut self) -> Result<AtWork, String> {
         let plan = self.worker.plan();
         let backend = plan.backend(&self.name).ok_or("the policy no longer has it")?;
-        let Source::Tiered(volume) = &backend.source else {
+        if !backend.is_volume() {
             return Err("the policy has something else under its name".to_owned());
-        };
-        let planned = plan.domain(&self.name).ok_or("the policy no longer has it")?;
-        let terms = planned.domain.tiers.as_ref().ok_or("the policy no longer has it")?;
-        let mut tiers = Vec::new();
-        for tier in &volume.tiers {
-            let server = planned.server(&tier.backend).ok_or("the policy has no such backend")?;
-            let opened = self.tier(&plan, tier, server).await;
-            tiers.push(opened.map_err(|why| format!("tier {:?}: {why}", tier.backend))?);
         }
-        let parts = tiers.iter().map(|tier| (Rc::clone(&tier.device), &tier.features));
+        let planned = plan.domain(&self.name).ok_or("the policy no longer has it")?;
+        let mut members = Vec::new();
+        for member in backend.members() {
+            let server = planned.server(&member.backend).ok_or("the policy has no such backend")?;
+            let opened = self.member(&plan, member, server).await;
+            members.push(opened.map_err(|why| format!("{:?}: {why}", member.backend))?);
+        }
+        let parts = members.iter().map(|member| (Rc::clone(&member.device), &member.features));
         let disk = TieredDisk::new(parts.collect());
-        let disk = disk.ok_or("there is no size of request that all tiers take")?;
+        let disk = disk.ok_or("there is no size of request that all members take")?;
         let heard = Rc::new(LossesHeard::new(disk.losses()));
-        let found = self.ask_tiers(&tiers, volume.extent_bytes, (terms.mover, &heard)).await?;
-        let medium = Medium::Tiered(disk.of_size(found.size_bytes()));
-        let device = Rc::new(Device { target: Target::Volume, medium });
-        tracing::info!(volume = self.name, id = %found.id(), bytes = found.size_bytes(), "open");
-        self.domain.serve_volume(found, Rc::clone(&device));
-        Ok(Mover { domain: Rc::clone(&self.domain), device, heard, data: None })
+        let no_name = |error| format!("no name can be drawn for it: {error}");
+        let fresh = VolumeId(random().map_err(no_name)?);
+        let devices = members.iter().map(|member| member.description.clone()).collect();
+        match (&backend.source, &planned.domain.tiers, &planned.domain.spread) {
+            (Source::Tiered(volume), Some(terms), _) => {
+                let opening = tiers::Opening::new(fresh, volume.extent_bytes, devices);
+                let found = self.open(&members, opening, (terms.mover, &heard)).await?;
+                let device = self.opened(disk, found.id(), found.size_bytes());
+                self.domain.serve_volume(found, Rc::clone(&device));
+                let domain = Rc::clone(&self.domain);
+                Ok(AtWork::Tiered(Mover { domain, device, heard, data: None }))
+            }
+            (Source::Spread(volume), _, Some(terms)) => {
+                let owner = OwnerId(random().map_err(no_name)?);
+                let names = Names { volume: fresh, owner, owner_name: gate_name() };
+                let opening = spread::Opening::new(names, volume.shape, devices);
+                let found = self.open(&members, opening, (terms.clerk, &heard)).await?;
+                let device = self.opened(disk, found.id(), found.size_bytes());
+                self.tell_mended(&found);
+                let clerk = Clerk { domain: Rc::clone(&self.domain), device, heard };
+                let pulse = |&server| Pulse {
+                    clerk: clerk.clone(),
+                    server,
+                    lease: Lease::new(&found),
+                    tenant: terms.clerk,
+                };
+                let pulses = terms.servers.iter().map(pulse).collect();
+                self.domain.serve_spread(found, Rc::clone(&clerk.device));
+                Ok(AtWork::Spread(clerk, pulses))
+            }
+            _ => Err("the policy has something else under its name".to_owned()),
+        }
     }
 
-    /// Reads what the tiers say of themselves, and makes a volume of them if they are blank.
-    async fn ask_tiers(
+    /// The volume as a device.
+    fn opened(&self, disk: TieredDisk, id: VolumeId, size_bytes: u64) -> Rc<Device> {
+        tracing::info!(volume = self.name, %id, bytes = size_bytes, "open");
+        let medium = Medium::Tiered(disk.of_size(size_bytes));
+        Rc::new(Device { target: Target::Volume, medium })
+    }
+
+    /// Says what an opening had to put right, and what is lost.
+    fn tell_mended(&self, found: &spread::Volume) {
+        let Mended { adopted, rebuilt_pages, damaged_blocks } = found.mended();
+        let (volume, lost) = (&self.name, found.lost_objects());
+        if adopted + rebuilt_pages + damaged_blocks > 0 {
+            tracing::warn!(volume, adopted, rebuilt_pages, damaged_blocks, "notes were mended");
+        }
+        if lost > 0 {
+            tracing::error!(volume, lost, "objects are not where they were written; restore them");
+        }
+    }
+
+    /// Reads what the members say of themselves, and makes a volume of them if they are blank.
+    async fn open<O: Opens>(
         &self,
-        tiers: &[OpenTier],
-        extent_bytes: u64,
+        members: &[OpenMember],
+        mut opening: O,
         account: (TenantId, &Rc<LossesHeard>),
-    ) -> Result<Box<Volume>, String> {
-        let devices = tiers.iter().map(|tier| tier.description.clone()).collect();
-        let fresh = fresh_id().map_err(|error| format!("no name can be drawn for it: {error}"))?;
-        let mut opening = Opening::new(fresh, extent_bytes, devices);
+    ) -> Result<Box<O::Volume>, String> {
         loop {
-            let (tier, task) = match opening.poll() {
-                Ask::Read { tier, offset, length } => (tier, Task::Read { offset, length }),
-                Ask::Write { tier, offset, bytes } => {
-                    (tier, Task::Write { offset, data: Arc::new(Buf::copy_of(bytes)) })
+            let (part, task) = match opening.poll() {
+                Ask::Read { part, offset, length } => (part, Task::Read { offset, length }),
+                Ask::Write { part, offset, bytes } => {
+                    (part, Task::Write { offset, data: Arc::new(Buf::copy_of(bytes)) })
                 }
-                Ask::Flush { tier } => (tier, Task::Flush),
+                Ask::Flush { part } => (part, Task::Flush),
+                Ask::Wait(span) => {
+                    tokio::time::sleep(Duration::from_nanos(span.0)).await;
+                    opening.answer(Answer::Done);
+                    continue;
+                }
                 Ask::Ready(volume) => return Ok(volume),
                 Ask::Refused(refusal) => return Err(refusal.to_string()),
             };
-            let result = self.domain.run_errand(&tiers[tier].device, account, task).await;
+            let result = self.domain.run_errand(&members[part].device, account, task).await;
             opening.answer(match &result {
                 Ok(Some(data)) => Answer::Read(data),
                 Ok(None) => Answer::Done,
@@ -153,13 +213,13 @@ impl Keeper {
         }
     }
 
-    /// Opens a tier, and waits until its server has told what it can do.
-    async fn tier(
+    /// Opens a member, and waits until its server has told what it can do.
+    async fn member(
         &mut self,
         plan: &Plan,
-        tier: &Tier,
+        tier: &Member,
         server: ServerId,
-    ) -> Result<OpenTier, String> {
+    ) -> Result<OpenMember, String> {
         let device = self.device(plan, tier, server)?;
         if let Medium::File(disk) = &device.medium {
             // Two gates would move each other's extents away.
@@ -184,11 +244,16 @@ impl Keeper {
             ));
         }
         self.domain.bound_unit(server, features.block_size.maximum_payload);
-        let description = TierDevice { name: tier.backend.clone(), size_bytes };
-        Ok(OpenTier { device, features, description })
+        let description = PartDevice { name: tier.backend.clone(), size_bytes };
+        Ok(OpenMember { device, features, description })
     }
 
-    fn device(&mut self, plan: &Plan, tier: &Tier, server: ServerId) -> Result<Rc<Device>, String> {
+    fn device(
+        &mut self,
+        plan: &Plan,
+        tier: &Member,
+        server: ServerId,
+    ) -> Result<Rc<Device>, String> {
         if let Some((_, device)) = self.in_memory.iter().find(|(known, _)| *known == server) {
             return Ok(Rc::clone(device));
         }
@@ -213,16 +278,23 @@ impl Keeper {
                 return features;
             }
             if let Some(why) = device.trouble() {
-                self.note(&format!("tier {tier:?}: {why}"));
+                self.note(&format!("{tier:?}: {why}"));
             }
             tokio::time::sleep(LOOK).await;
         }
     }
 }
 
-/// A name that no volume has had before.
-fn fresh_id() -> io::Result<VolumeId> {
-    let mut id = VolumeId::default();
-    rustix::rand::getrandom(&mut id.0, GetRandomFlags::empty())?;
-    Ok(id)
+/// Bytes that nobody has drawn before.
+fn random() -> io::Result<[u8; 16]> {
+    let mut bytes = [0; 16];
+    rustix::rand::getrandom(&mut bytes, GetRandomFlags::empty())?;
+    Ok(bytes)
+}
+
+/// What this gate calls itself before others that want its volume.
+fn gate_name() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = if host.trim().is_empty() { "an unnamed host" } else { host.trim() };
+    format!("the gate on {host}, process {}", std::process::id())
 }

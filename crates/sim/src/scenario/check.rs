@@ -73,6 +73,10 @@ impl Scenario {
 
     /// The policy's own check, but for what only a real gate needs.
     fn check_policy(&self) -> Result<(), ScenarioFault> {
+        if let Some(volume) = self.policy.backends.iter().find(|one| one.spread().is_some()) {
+            let what = format!("{:?} is spread over servers, which has no model", volume.name);
+            return fault("policy", what);
+        }
         let counts = |place: &Place| match place {
             Place::Listener { .. } | Place::Memory { .. } => false,
             Place::Policy { field } => *field != "listeners" && *field != "exports",

@@ -7,11 +7,11 @@ use evenkeel_core::prng::Prng;
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_core::workload::{Drawer, part_of};
 use evenkeel_engine::Input;
+use evenkeel_engine::notes::PartDevice;
 use evenkeel_engine::policy::matching::Identity;
 use evenkeel_engine::policy::{
-    Backend, Domain as DomainPolicy, Policy, ServerTable, Source, TenantTable, Tier,
+    Backend, Domain as DomainPolicy, Member, Policy, ServerTable, TenantTable,
 };
-use evenkeel_engine::tiers::TierDevice;
 
 use super::clients::{Client, Group};
 use super::gate::{Domain, Gate};
@@ -156,9 +156,9 @@ fn small(index: usize) -> u32 {
     u32::try_from(index).expect("the scenario bounds what there is")
 }
 
-/// The backends that devices stand behind: all but tiered volumes, which are made of others.
+/// The backends that devices stand behind: all but volumes, which are made of others.
 pub(crate) fn stores(policy: &Policy) -> impl Iterator<Item = &Backend> {
-    policy.backends.iter().filter(|backend| !matches!(backend.source, Source::Tiered(_)))
+    policy.backends.iter().filter(|backend| !backend.is_volume())
 }
 
 impl<'s> World<'s> {
@@ -219,7 +219,7 @@ impl<'s> World<'s> {
             let one = &mut self.gate.domains[domain];
             let plan = one.policy.tiers.as_ref().expect("the domain of a volume has a plan");
             let row = self.book.row(None, plan.mover);
-            let device = |(tier, server): (&Tier, &u32)| TierDevice {
+            let device = |(tier, server): (&Member, &u32)| PartDevice {
                 name: tier.backend.clone(),
                 size_bytes: tier
                     .size_bytes

@@ -163,6 +163,8 @@ impl World<'_> {
             let now = self.now;
             match self.gate.domains[domain as usize].engine.poll(now) {
                 Output::Submit(unit) => self.dispatch(domain, &unit)?,
+                // Models hold no bytes: a finish tells all that they need.
+                Output::Zeroes { .. } | Output::Refuse { .. } => {}
                 Output::Move(step) => self.begin_step(domain, &step)?,
                 Output::Finish { slot, ok } => self.finish(slot, ok)?,
                 Output::Idle => {

@@ -12,11 +12,11 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_core::id::ServerId;
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
-use evenkeel_engine::tiers::{
-    Answer, Ask, Opening, Refusal, Step, StepKind, TierDevice, Volume, VolumeId,
-};
+use evenkeel_engine::notes::{Answer, Ask, Opens, PartDevice, Step, StepKind, VolumeId};
+use evenkeel_engine::tiers::{Opening, Refusal, Volume};
 use evenkeel_engine::{Input, Unit};
 
 use super::World;
@@ -36,7 +36,7 @@ const BLOCK_BYTES: usize = 4096;
 pub(super) struct Tiers {
     extent_bytes: u64,
     /// The tiers, the slowest first.
-    devices: Vec<TierDevice>,
+    devices: Vec<PartDevice>,
     notes: Notes,
     pub(super) contents: Contents,
     size_bytes: u64,
@@ -68,7 +68,7 @@ impl Notes {
 
 impl Tiers {
     /// A volume to be made on blank devices, the slowest first.
-    pub(super) fn new(extent_bytes: u64, devices: Vec<TierDevice>, row: RowId) -> Self {
+    pub(super) fn new(extent_bytes: u64, devices: Vec<PartDevice>, row: RowId) -> Self {
         let (notes, noting) = (Notes::default(), Vec::new());
         let contents = Contents::default();
         Self { extent_bytes, devices, notes, contents, size_bytes: 0, row, noting, is_hurt: false }
@@ -129,15 +129,15 @@ impl Tiers {
         let mut opening = Opening::new(NAME, self.extent_bytes, self.devices.clone());
         loop {
             match opening.poll() {
-                Ask::Read { tier, offset, length } => {
+                Ask::Read { part: tier, offset, length } => {
                     let bytes = self.notes.read(tier, offset, length);
                     opening.answer(Answer::Read(&bytes));
                 }
-                Ask::Write { tier, offset, bytes } => {
+                Ask::Write { part: tier, offset, bytes } => {
                     self.notes.write(tier, offset, bytes);
                     opening.answer(Answer::Done);
                 }
-                Ask::Flush { .. } => opening.answer(Answer::Done),
+                Ask::Flush { .. } | Ask::Wait(_) => opening.answer(Answer::Done),
                 Ask::Ready(volume) => {
                     self.size_bytes = volume.size_bytes();
                     return Ok(volume);
@@ -165,7 +165,7 @@ impl World<'_> {
         };
         tiers.noting.clear();
         if step.kind == StepKind::Note {
-            tiers.noting.extend_from_slice(one.engine.note_bytes());
+            tiers.noting.extend_from_slice(one.engine.note_bytes(step.server));
         }
         let row = tiers.row;
         let server = one.servers[step.server.index()];
@@ -180,6 +180,7 @@ impl World<'_> {
             kind: match step.kind {
                 StepKind::Read => Kind::Read,
                 StepKind::Write | StepKind::Note => Kind::Write,
+                StepKind::Wipe => Kind::WriteZeroes,
                 StepKind::Flush => Kind::Flush,
             },
             offset: step.offset,
@@ -199,7 +200,8 @@ impl World<'_> {
         let now = self.now;
         let request = &mut self.requests[slot];
         request.custody.reply(now)?;
-        let Request { domain, row, kind, offset, length, tenant, ok, reached_at, .. } = *request;
+        let Request { domain, home, row, kind, offset, length, tenant, ok, reached_at, .. } =
+            *request;
         self.requests.release(slot);
         self.conservation.answered(tenant, length);
         if ok {
@@ -209,13 +211,17 @@ impl World<'_> {
             self.book.failed(row);
         }
         let one = &mut self.gate.domains[domain as usize];
+        let Home::Server(home) = home else { unreachable!("steps go to servers") };
+        let server = one.servers.iter().position(|server| *server == home);
+        let server = server.and_then(|server| u32::try_from(server).ok());
+        let server = ServerId(server.expect("steps go to servers of their domain"));
         let tiers = one.tiers.as_mut().expect("steps are of volumes");
         let noted = std::mem::take(&mut tiers.noting);
         if ok {
             let fastest = tiers.devices.len() - 1;
             tiers.notes.write(fastest, offset, &noted);
         }
-        one.engine.handle(now, Input::Moved { ok });
+        one.engine.handle(now, Input::Moved { server, ok });
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use evenkeel_core::sched::Share;
 use evenkeel_core::time::Span;
 use evenkeel_engine::cost::CostModel;
 use evenkeel_engine::policy::{
-    Backend, Depth, Discipline, Mode, Moves, Policy, Scheduling, Source, Tenant, Tier, Tiered,
+    Backend, Depth, Discipline, Member, Mode, Moves, Policy, Scheduling, Source, Tenant, Tiered,
 };
 use evenkeel_sim::device::spec::{ConstantSpec, DeviceSpec};
 use evenkeel_sim::link::LinkSpec;
@@ -102,7 +102,7 @@ impl Experiment {
                 ..Scheduling::default()
             },
         };
-        let part = |backend: &str| Tier {
+        let part = |backend: &str| Member {
             backend: backend.to_owned(),
             device: String::new(),
             size_bytes: None,

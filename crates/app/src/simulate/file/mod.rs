@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use evenkeel_core::time::Span;
-use evenkeel_engine::policy::{Policy, Source};
+use evenkeel_engine::policy::Policy;
 use evenkeel_sim::device::spec::DeviceSpec;
 use evenkeel_sim::scenario::{BackendDevice, GateSpec, Scenario, ScenarioFault};
 use toml::Spanned;
@@ -207,7 +207,7 @@ impl Places {
     /// a tiered volume has those of its tiers.
     fn check_backends(&self, scenario: &Scenario, out: &mut Diagnostics) {
         let backends = scenario.policy.backends.iter();
-        let stores = backends.filter(|backend| !matches!(backend.source, Source::Tiered(_)));
+        let stores = backends.filter(|backend| !backend.is_volume());
         let known: Vec<&str> = stores.map(|backend| backend.name.as_str()).collect();
         for device in &scenario.devices {
             if !known.contains(&device.backend.as_str()) {

@@ -54,7 +54,7 @@ fn check_source(policy: &Policy, index: usize, found: &mut Findings) {
             }
         }
         Source::Store(store) => stores::check(policy, index, store, found),
-        Source::Memory | Source::Tiered(_) => {}
+        Source::Memory | Source::Tiered(_) | Source::Spread(_) => {}
     }
     let is_same = |other: &&Backend| same_place(&other.source, &backend.source);
     if let Some(other) = policy.backends[..index].iter().find(is_same) {
@@ -65,9 +65,9 @@ fn check_source(policy: &Policy, index: usize, found: &mut Findings) {
         );
     }
     let is_offered = matches!(&backend.source, Source::Upstream(upstream) if upstream.passthrough);
-    let is_tier = policy.volumes().any(|(_, volume)| volume.has_tier(&backend.name));
+    let is_member = policy.volume_of(&backend.name).is_some();
     let is_used = policy.exports.iter().any(|export| export.backend == backend.name);
-    if !is_offered && !is_tier && !is_used {
+    if !is_offered && !is_member && !is_used {
         found.warning(
             place("name"),
             format!("no export uses backend {:?}", backend.name),

@@ -78,7 +78,11 @@ fn check_source(index: usize, export: &Export, source: &Source, found: &mut Find
         }
         Source::Directory { .. } => check_file_name(index, export, found),
         Source::Store(_) => check_volume_number(index, export, found),
-        Source::Upstream(_) | Source::File { .. } | Source::Memory | Source::Tiered(_) => {}
+        Source::Upstream(_)
+        | Source::File { .. }
+        | Source::Memory
+        | Source::Tiered(_)
+        | Source::Spread(_) => {}
     }
     let is_named =
         matches!(source, Source::Upstream(_) | Source::Directory { .. } | Source::Store(_));

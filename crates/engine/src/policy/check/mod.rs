@@ -98,11 +98,11 @@ pub enum Place {
         /// The position in its list of matches.
         index: usize,
     },
-    /// One of the tiers of a volume.
-    Tier {
+    /// One of the members of a volume.
+    Member {
         /// The position of the volume among the backends.
         backend: usize,
-        /// The position in its list of tiers.
+        /// The position in its list of members.
         index: usize,
     },
     /// [`Policy::memory`].

@@ -22,10 +22,11 @@ pub(super) fn check(policy: &Policy, found: &mut Findings) {
         let comers = Comers::new(policy, &reach, index);
         check_capacity(policy, index, &comers, found);
         // A tier has the discipline of its volume, which is checked there.
-        if !policy.volumes().any(|(_, volume)| volume.has_tier(&backend.name)) {
+        let is_tier = policy.volume_of(&backend.name).is_some_and(|one| one.volume().is_some());
+        if !is_tier && backend.spread().is_none() {
             check_discipline(policy, index, &comers, found);
         }
-        if backend.volume().is_none() {
+        if !backend.is_volume() {
             check_goals(policy, index, &reach, found);
         }
     }
@@ -78,21 +79,21 @@ fn check_limit(index: usize, tenant: &Tenant, found: &mut Findings) {
 
 fn check_capacity(policy: &Policy, index: usize, comers: &Comers, found: &mut Findings) {
     let backend = &policy.backends[index];
-    let mut volumes = policy.volumes().filter(|(_, volume)| volume.has_tier(&backend.name));
-    let is_ordered_by_volume = volumes.any(|(one, _)| one.scheduling.discipline.spans_tiers());
+    let volume = policy.volume_of(&backend.name);
+    let is_ordered_by_volume = volume.is_some_and(|one| one.scheduling.discipline.spans_tiers());
     let place = at_backend(index, "scheduling.capacity_iops");
     let is_plain = backend.scheduling.cost == CostModel::PerRequest;
     match backend.scheduling.capacity_iops {
         Some(0) => {
             found.error(place, "a capacity of 0 promises nothing", "set what the device can do");
         }
-        Some(_) if !is_plain && backend.volume().is_none() => found.warning(
+        Some(_) if !is_plain && !backend.is_volume() => found.warning(
             place,
             "a capacity in requests has no effect where they cost device time",
             "remove it, or write `cost = \"request\"`",
         ),
         // Of tiers that are ordered together the volume asks for it, floors or none.
-        None if is_plain && !is_ordered_by_volume => {
+        None if is_plain && !is_ordered_by_volume && backend.spread().is_none() => {
             if let Some(tenant) = comers.with_floor {
                 found.error_at_both(
                     at_backend(index, "scheduling.cost"),
@@ -165,7 +166,7 @@ fn check_goals(policy: &Policy, index: usize, reach: &Reach, found: &mut Finding
     };
     let (read, write) = (idle(Kind::Read), idle(Kind::Write));
     let name = &backend.name;
-    let is_tier = policy.volumes().any(|(_, volume)| volume.has_tier(name));
+    let is_tier = policy.volume_of(name).is_some();
     for &tenant in reach.tenants(index) {
         let goal = policy.tenants[tenant].share.latency_goal;
         if goal == Span::ZERO || goal >= read.max(write) {

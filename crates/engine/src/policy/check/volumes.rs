@@ -1,23 +1,35 @@
-//! Tiered volumes: tiers that are there, that nobody else writes to, and that can be compared.
+//! Volumes over other backends: members that are there and that nobody else writes to, tiers that can
+//! be compared, servers that can be filled.
 
 use super::exports::is_volume_number;
 use super::{Findings, Place, known};
 use crate::cost::CostModel;
 use crate::policy::disciplines::tier_discipline;
-use crate::policy::{Backend, Policy, Source, TIERS_MAX, Tier, Tiered};
+use crate::policy::{Backend, Member, Policy, Source, Spread, TIERS_MAX, Tiered};
+use crate::spread::Shape;
+use crate::spread::layout::{OBJECT_BYTES, SERVERS_MAX};
+use evenkeel_core::place::CANDIDATES_MAX;
 
 /// The bounds of [`Tiered::extent_bytes`].
 const EXTENT_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=16 << 20;
 
 pub(super) fn check(policy: &Policy, found: &mut Findings) {
     for (index, backend) in policy.backends.iter().enumerate() {
-        if let Some(volume) = backend.volume() {
-            check_volume(policy, index, volume, found);
-            for position in 0..volume.tiers.len() {
-                check_tier(policy, index, volume, position, found);
+        match &backend.source {
+            Source::Tiered(volume) => {
+                check_tiered(index, volume, found);
+                check_disciplines(policy, index, volume, found);
             }
-            check_disciplines(policy, index, volume, found);
-        } else if backend.scheduling.discipline.spans_tiers() {
+            Source::Spread(volume) => check_spread(index, volume, found),
+            _ => {}
+        }
+        if backend.is_volume() {
+            check_group(policy, index, found);
+        }
+        for position in 0..backend.members().len() {
+            check_member(policy, index, position, found);
+        }
+        if backend.volume().is_none() && backend.scheduling.discipline.spans_tiers() {
             found.error(
                 Place::Backend { index, field: "scheduling.discipline" },
                 "a discipline over the tiers of a volume on a backend that has none",
@@ -28,7 +40,7 @@ pub(super) fn check(policy: &Policy, found: &mut Findings) {
     check_exports(policy, found);
 }
 
-fn check_volume(policy: &Policy, index: usize, volume: &Tiered, found: &mut Findings) {
+fn check_tiered(index: usize, volume: &Tiered, found: &mut Findings) {
     let place = |field| Place::Backend { index, field };
     match volume.tiers.len() {
         0 => found.error(place("source.tiers"), "a volume of no tiers", "name its backends"),
@@ -52,43 +64,89 @@ fn check_volume(policy: &Policy, index: usize, volume: &Tiered, found: &mut Find
             "use a power of two from 64 KiB to 16 MiB",
         );
     }
+}
+
+fn check_spread(index: usize, volume: &Spread, found: &mut Findings) {
+    let place = |field| Place::Backend { index, field };
+    let count = volume.servers.len();
+    if !(2..=SERVERS_MAX).contains(&count) {
+        found.error(
+            place("source.servers"),
+            format!("a volume spread over {count} servers"),
+            format!("name 2 to {SERVERS_MAX} backends"),
+        );
+    }
+    let Shape { object_bytes, size_bytes, candidates } = volume.shape;
+    if !object_bytes.is_power_of_two() || !OBJECT_BYTES.contains(&object_bytes) {
+        found.error(
+            place("source.object_bytes"),
+            format!("objects of {object_bytes} bytes"),
+            "use a power of two from 64 KiB to 64 MiB",
+        );
+    }
+    if size_bytes == Some(0) {
+        found.error(place("source.size_bytes"), "a volume of no bytes", "set its size");
+    }
+    if !(2..=CANDIDATES_MAX).contains(&candidates) {
+        found.error(
+            place("source.candidates"),
+            format!("{candidates} candidates for each object"),
+            "use 2, or 3",
+        );
+    }
+    match volume.ceiling_milli {
+        1..=950 => {}
+        951..=1000 => found.warning(
+            place("source.ceiling"),
+            "a ceiling above 95 % leaves no time to add a server",
+            "use 93 % or less",
+        ),
+        _ => found.error(
+            place("source.ceiling"),
+            "a ceiling that is no part of a server",
+            "use 0.1 % to 100 %",
+        ),
+    }
+}
+
+/// What is in a group would share with others.
+fn check_group(policy: &Policy, index: usize, found: &mut Findings) {
     let name = &policy.backends[index].name;
     if let Some(group) = policy.groups.iter().find(|group| group.backends.contains(name)) {
         found.error(
-            place("name"),
-            format!("tiered volume {name:?} is in group {:?}", group.name),
-            "take it out of the group: the tiers of a volume share with nobody else",
+            Place::Backend { index, field: "name" },
+            format!("volume {name:?} is in group {:?}", group.name),
+            "take it out of the group: the members of a volume share with nobody else",
         );
     }
 }
 
-fn check_tier(
-    policy: &Policy,
-    volume: usize,
-    tiers: &Tiered,
-    position: usize,
-    found: &mut Findings,
-) {
-    let place = Place::Tier { backend: volume, index: position };
-    let tier = &tiers.tiers[position];
-    let name = &tier.backend;
+/// What a member of a volume is called.
+fn noun(policy: &Policy, volume: usize) -> &'static str {
+    if policy.backends[volume].spread().is_some() { "server" } else { "tier" }
+}
+
+fn check_member(policy: &Policy, volume: usize, position: usize, found: &mut Findings) {
+    let place = Place::Member { backend: volume, index: position };
+    let member = &policy.backends[volume].members()[position];
+    let name = &member.backend;
     let Some(index) = policy.position_of(name) else {
-        let others = policy.backends.iter().filter(|backend| backend.volume().is_none());
+        let others = policy.backends.iter().filter(|backend| !backend.is_volume());
         let message = format!("there is no backend {name:?}");
         found.error(place, message, known(others.map(|backend| backend.name.as_str())));
         return;
     };
     let backend = &policy.backends[index];
-    if backend.volume().is_some() {
-        let message = format!("tier {name:?} is a tiered volume itself");
+    if backend.is_volume() {
+        let message = format!("{} {name:?} is a volume itself", noun(policy, volume));
         found.error(place, message, "name the backends that it is made of");
         return;
     }
     check_sole_use(policy, volume, position, index, found);
-    check_device(backend, tier, place, found);
+    check_device(backend, member, noun(policy, volume), place, found);
 }
 
-/// Whoever else used the tier would write over the volume, or take device time that nobody counts.
+/// Whoever else used the member would write over the volume, or take device time that nobody counts.
 fn check_sole_use(
     policy: &Policy,
     volume: usize,
@@ -96,79 +154,93 @@ fn check_sole_use(
     index: usize,
     found: &mut Findings,
 ) {
-    let place = Place::Tier { backend: volume, index: position };
-    let at_tier = |field| Place::Backend { index, field };
+    let place = Place::Member { backend: volume, index: position };
+    let (noun, at_member) = (noun(policy, volume), |field| Place::Backend { index, field });
     let name = &policy.backends[index].name;
     let volumes = policy.backends[..=volume].iter().enumerate();
     let mut uses = volumes.flat_map(|(other, backend)| {
-        let tiers = backend.volume().map_or(&[][..], |volume| &volume.tiers);
-        let same = tiers.iter().enumerate().filter(|(_, tier)| tier.backend == *name);
+        let members = backend.members().iter().enumerate();
+        let same = members.filter(|(_, member)| member.backend == *name);
         same.map(move |(at, _)| (other, at))
     });
     if let Some((other, at)) = uses.next().filter(|&first| first != (volume, position)) {
         found.error_at_both(
             place,
-            Place::Tier { backend: other, index: at },
-            format!("backend {name:?} is a tier already"),
-            "use each backend for one tier; a part of a drive can be a backend of its own",
+            Place::Member { backend: other, index: at },
+            format!("backend {name:?} is a member of a volume already"),
+            "use each backend once; a part of a drive can be a backend of its own",
         );
     }
     if let Some(group) = policy.groups.iter().position(|group| group.backends.contains(name)) {
         found.error_at_both(
             place,
             Place::Group { index: group, field: "backends" },
-            format!("tier {name:?} is in group {:?}", policy.groups[group].name),
-            "take it out of the group: the tiers of a volume share with nobody else",
+            format!("{noun} {name:?} is in group {:?}", policy.groups[group].name),
+            "take it out of the group: the members of a volume share with nobody else",
         );
     }
     if matches!(&policy.backends[index].source, Source::Upstream(upstream) if upstream.passthrough)
     {
         found.error_at_both(
             place,
-            at_tier("source.passthrough"),
-            format!("tier {name:?} passes its server's exports through, past the volume"),
+            at_member("source.passthrough"),
+            format!("{noun} {name:?} passes its server's exports through, past the volume"),
             "turn passthrough off there",
         );
     }
 }
 
-/// A tier must name one device, and say how much of it there is where nothing else does.
-fn check_device(backend: &Backend, tier: &Tier, place: Place, found: &mut Findings) {
+/// A member must name one device, and say how much of it there is where nothing else does.
+fn check_device(
+    backend: &Backend,
+    member: &Member,
+    noun: &str,
+    place: Place,
+    found: &mut Findings,
+) {
     let name = &backend.name;
     match &backend.source {
         Source::Directory { .. } => {
-            let device = tier.device.as_str();
+            let device = member.device.as_str();
             if device.contains(['/', '\0']) || matches!(device, "" | "." | "..") {
                 found.error(
                     place,
-                    format!("tier {name:?} is a folder, and {device:?} is no file in it"),
-                    "name the file that holds the tier as its device",
+                    format!("{noun} {name:?} is a folder, and {device:?} is no file in it"),
+                    "name the file that holds it as its device",
                 );
             }
         }
-        Source::Store(_) if !tier.device.is_empty() && !is_volume_number(&tier.device) => {
+        Source::Store(_) if !member.device.is_empty() && !is_volume_number(&member.device) => {
             found.error(
                 place,
-                format!("tier {name:?} is a store, and {:?} no number of a volume", tier.device),
+                format!(
+                    "{noun} {name:?} is a store, and {:?} no number of a volume",
+                    member.device
+                ),
                 "name the volume by its number as its device, or leave it out for the first",
             );
         }
-        Source::File { .. } | Source::Memory if !tier.device.is_empty() => found.error(
+        Source::File { .. } | Source::Memory if !member.device.is_empty() => found.error(
             place,
-            format!("tier {name:?} has one device only, and names {:?}", tier.device),
+            format!("{noun} {name:?} has one device only, and names {:?}", member.device),
             "leave the device out",
         ),
-        Source::Memory if tier.size_bytes.is_none() => {
-            found.error(place, format!("tier {name:?} is memory without a size"), "set its size");
+        Source::Memory if member.size_bytes.is_none() => {
+            found.error(place, format!("{noun} {name:?} is memory without a size"), "set its size");
         }
         Source::Upstream(_)
         | Source::File { .. }
         | Source::Store(_)
         | Source::Memory
-        | Source::Tiered(_) => {}
+        | Source::Tiered(_)
+        | Source::Spread(_) => {}
     }
-    if tier.size_bytes == Some(0) {
-        found.error(place, "a tier of no bytes", "set its size, or leave it out for all there is");
+    if member.size_bytes == Some(0) {
+        found.error(
+            place,
+            format!("a {noun} of no bytes"),
+            "set its size, or leave it out for all there is",
+        );
     }
 }
 
@@ -218,12 +290,11 @@ fn check_disciplines(policy: &Policy, index: usize, volume: &Tiered, found: &mut
 
 fn check_exports(policy: &Policy, found: &mut Findings) {
     for (index, export) in policy.exports.iter().enumerate() {
-        let owner = policy.volumes().find(|(_, volume)| volume.has_tier(&export.backend));
-        if let Some((volume, _)) = owner {
+        if let Some(volume) = policy.volume_of(&export.backend) {
             found.error(
                 Place::Export { index, field: "backend" },
-                format!("backend {:?} is a tier of {:?}", export.backend, volume.name),
-                "put the export on the volume: what else is on a tier would be written over",
+                format!("backend {:?} is a member of {:?}", export.backend, volume.name),
+                "put the export on the volume: what else is on a member would be written over",
             );
         }
     }

@@ -10,10 +10,10 @@
 //! There are two areas, written in turn. A map is whole when all its blocks are, with the same
 //! number.
 
-use super::block::{
+use super::{Block, PLACES_PER_BLOCK};
+use crate::notes::block::{
     BlockKind, Label, NUMBER_END, VolumeId, label, put_u32, put_u64, seal, u32_at, u64_at,
 };
-use super::{Block, PLACES_PER_BLOCK};
 use crate::tiers::map::Place;
 
 /// Where the places begin.

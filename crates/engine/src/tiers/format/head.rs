@@ -17,10 +17,10 @@
 //! All fields lie in the first 512 bytes, which no drive tears. Generation 0 says that the volume
 //! is not finished; each opening counts one up, on every tier.
 
-use super::block::{
+use super::{BLOCK_BYTES, Block};
+use crate::notes::block::{
     BlockKind, Label, Unlabelled, VolumeId, label, put_u32, put_u64, seal, u32_at, u64_at,
 };
-use super::{BLOCK_BYTES, Block};
 
 /// What the head of a tier says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@
 //! by side, so that a sector that goes bad takes no move back.
 
 use super::Block;
-use super::block::{BlockKind, Label, VolumeId, label, put_u32, seal, u32_at};
+use crate::notes::block::{BlockKind, Label, VolumeId, label, put_u32, seal, u32_at};
 use crate::tiers::map::Place;
 
 /// One move. Records are numbered from 1 in the order of the moves.

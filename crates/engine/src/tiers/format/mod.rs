@@ -1,26 +1,17 @@
 //! What a tiered volume notes of itself on its tiers, block by block.
 //!
-//! Everything is in blocks of 4 KiB that describe themselves (`block`): what a block is, of which
-//! volume, where it belongs, and a checksum of it all. A block that a power cut tore, that strayed
-//! to another address or that another volume left behind is thus known for what it is. The bytes
-//! are told in `docs/tiered-volumes.md`.
+//! Everything is in blocks of 4 KiB that describe themselves ([`crate::notes`]). The bytes are told
+//! in `docs/tiered-volumes.md`.
 
-pub(super) mod block;
 pub(super) mod checkpoint;
 pub(super) mod head;
 pub(super) mod journal;
 
-pub use block::VolumeId;
+pub use crate::notes::VolumeId;
+pub(super) use crate::notes::block::{BLOCK, BLOCK_BYTES, Block};
 
-/// Bytes of a block in memory.
-pub(super) const BLOCK: usize = 4096;
-/// Bytes of a block on a tier.
-pub(super) const BLOCK_BYTES: u64 = BLOCK as u64;
 /// Places that one block of the map holds.
 pub(super) const PLACES_PER_BLOCK: u32 = 1008;
-
-/// A block in memory.
-pub(super) type Block = [u8; BLOCK];
 
 /// Reads whatever these bytes are, as an opening would; for the fuzz target. True if they are a
 /// block that this program would have written just so.
@@ -45,11 +36,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::map::Place;
-    use super::block::VolumeId;
     use super::checkpoint::CheckpointHead;
     use super::head::{Head, HeadError};
     use super::journal::Record;
     use super::*;
+    use crate::notes::VolumeId;
 
     const VOLUME: VolumeId = VolumeId(*b"sixteen bytes...");
 

@@ -2,18 +2,17 @@
 //! volatile caches that reorder, tear and fail, with the power cut at every event; and each rule of
 //! [`super::moves`] broken, to see that it would be noticed.
 
-mod disk;
-mod oracle;
-mod world;
+mod kit;
 
-use disk::{Cut, index};
+use crate::trial::disk::{Cut, index};
 use evenkeel_core::prng::Prng;
 use evenkeel_core::sched::Limit;
 use evenkeel_core::time::Span;
-use world::{Act, Faults, World, domain, open};
+use kit::{Tiers, World, domain};
 
 use super::moves::Mutant;
 use crate::policy::Mode;
+use crate::trial::world::{Act, Faults, Kit};
 
 /// How a trial goes.
 #[derive(Clone, Copy)]
@@ -90,7 +89,7 @@ fn run(seed: u64, trial: Trial) -> Result<World, String> {
 fn cut_copies(world: &World, prng: &mut Prng) -> Result<(), String> {
     for cut in [Cut::LoseAll, Cut::KeepAll, Cut::Any(prng.next_u64())] {
         let mut disks = world.after_cut(cut);
-        let volume = open(&mut disks, u64::MAX).expect("asks without end");
+        let volume = Tiers::open(&mut disks, u64::MAX).expect("asks without end");
         let volume = volume.map_err(|refusal| format!("{cut:?}: {refusal}"))?;
         world.check_copy(&disks, &volume).map_err(|why| format!("{cut:?}: {why}"))?;
     }

@@ -20,7 +20,7 @@ struct Write {
 
 /// All that was written.
 #[derive(Clone, Debug)]
-pub(super) struct Oracle {
+pub(crate) struct Oracle {
     writes: Vec<Write>,
     /// By sector of the volume: the writes to it.
     sectors: Vec<Vec<usize>>,
@@ -29,21 +29,21 @@ pub(super) struct Oracle {
 
 impl Oracle {
     /// A volume full of zeroes.
-    pub(super) fn new(sectors: usize) -> Self {
+    pub(crate) fn new(sectors: usize) -> Self {
         let zero =
             Write { value: 0, began: 0, ended: Some(0), is_durable: true, is_dropped: false };
         Self { writes: vec![zero], sectors: vec![vec![0]; sectors], clock: 1 }
     }
 
     /// An instant later than all before.
-    pub(super) fn tick(&mut self) -> u64 {
+    pub(crate) fn tick(&mut self) -> u64 {
         self.clock += 1;
         self.clock
     }
 
     /// A write of a new value, or of zeroes, begins; its handles and value. Its sectors are writes
     /// of their own, since one that fails may have been done in part.
-    pub(super) fn begin(&mut self, sectors: Range<usize>, is_zero: bool) -> (Range<usize>, u64) {
+    pub(crate) fn begin(&mut self, sectors: Range<usize>, is_zero: bool) -> (Range<usize>, u64) {
         let began = self.tick();
         let (first, value) = (self.writes.len(), if is_zero { 0 } else { began });
         for sector in sectors {
@@ -55,7 +55,7 @@ impl Oracle {
     }
 
     /// A write went well.
-    pub(super) fn end(&mut self, handles: Range<usize>, is_forced: bool) {
+    pub(crate) fn end(&mut self, handles: Range<usize>, is_forced: bool) {
         let ended = self.tick();
         for write in &mut self.writes[handles] {
             write.ended = Some(ended);
@@ -64,7 +64,7 @@ impl Oracle {
     }
 
     /// A flush that began then went well.
-    pub(super) fn flushed(&mut self, began: u64) {
+    pub(crate) fn flushed(&mut self, began: u64) {
         let covered = |write: &&mut Write| {
             write.ended.is_some_and(|ended| ended < began) && !write.is_dropped
         };
@@ -72,13 +72,13 @@ impl Oracle {
     }
 
     /// A flush failed: of what is not durable yet, nobody knows.
-    pub(super) fn flush_failed(&mut self) {
+    pub(crate) fn flush_failed(&mut self) {
         let lost = self.writes.iter_mut().filter(|write| !write.is_durable);
         lost.for_each(|write| (write.ended, write.is_dropped) = (None, true));
     }
 
     /// Checks what a read that began then found.
-    pub(super) fn read(&mut self, sector: usize, value: u64, began: u64) -> Result<(), String> {
+    pub(crate) fn read(&mut self, sector: usize, value: u64, began: u64) -> Result<(), String> {
         let is_over = |write: &Write| write.ended.is_some_and(|ended| ended < began);
         let seen = self.find(sector, value, is_over)?;
         // Whoever reads later must not read anything older; of zeroes nobody knows whose they are.
@@ -90,12 +90,12 @@ impl Oracle {
     }
 
     /// Checks what a sector would hold after a power cut now.
-    pub(super) fn check_after_cut(&self, sector: usize, value: u64) -> Result<(), String> {
+    pub(crate) fn check_after_cut(&self, sector: usize, value: u64) -> Result<(), String> {
         self.find(sector, value, |write| write.is_durable).map(drop)
     }
 
     /// Checks what a sector holds after a power cut. From then on that is all there ever was.
-    pub(super) fn read_after_cut(&mut self, sector: usize, value: u64) -> Result<(), String> {
+    pub(crate) fn read_after_cut(&mut self, sector: usize, value: u64) -> Result<(), String> {
         let seen = self.find(sector, value, |write| write.is_durable)?;
         let (value, now) = (self.writes[seen].value, self.tick());
         let (began, ended) = (now, Some(now));

@@ -8,11 +8,11 @@ use std::rc::Rc;
 use evenkeel_core::prng::Prng;
 
 /// The unit that nothing tears.
-pub(super) const SECTOR: usize = 512;
+pub(crate) const SECTOR: usize = 512;
 
 /// A drive.
 #[derive(Clone)]
-pub(super) struct Disk {
+pub(crate) struct Disk {
     /// By sector: what a power cut leaves for certain.
     medium: Vec<Sector>,
     /// By sector: what reads see.
@@ -36,7 +36,7 @@ struct Cached {
 
 /// What a power cut does with what is not durable.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Cut {
+pub(crate) enum Cut {
     KeepAll,
     LoseAll,
     /// Each sector, block of 4 KiB or write by itself.
@@ -44,24 +44,24 @@ pub(super) enum Cut {
 }
 
 impl Disk {
-    pub(super) fn new(size_bytes: u64) -> Self {
+    pub(crate) fn new(size_bytes: u64) -> Self {
         let sectors = usize::try_from(size_bytes).unwrap() / SECTOR;
         let (medium, view) = (vec![None; sectors], vec![None; sectors]);
         Self { medium, view, cache: Vec::new(), acknowledged: 0 }
     }
 
     /// How many writes were acknowledged up to now: what a flush that is sent now covers.
-    pub(super) fn acknowledged(&self) -> u64 {
+    pub(crate) fn acknowledged(&self) -> u64 {
         self.acknowledged
     }
 
-    pub(super) fn read(&self, offset: u64, length: u64) -> Vec<u8> {
+    pub(crate) fn read(&self, offset: u64, length: u64) -> Vec<u8> {
         let sectors = sectors(offset, length);
         let bytes = |sector: &Sector| sector.as_deref().copied().unwrap_or([0; SECTOR]);
         self.view[sectors].iter().flat_map(bytes).collect()
     }
 
-    pub(super) fn write(&mut self, offset: u64, bytes: &[u8], fua: bool) {
+    pub(crate) fn write(&mut self, offset: u64, bytes: &[u8], fua: bool) {
         self.acknowledged += 1;
         for (sector, part) in sectors(offset, bytes.len() as u64).zip(bytes.chunks(SECTOR)) {
             let bytes: Sector = Some(Rc::new(part.try_into().unwrap()));
@@ -77,7 +77,7 @@ impl Disk {
     }
 
     /// Makes durable what had been acknowledged when the flush was sent.
-    pub(super) fn flush(&mut self, acknowledged: u64) {
+    pub(crate) fn flush(&mut self, acknowledged: u64) {
         for cached in std::mem::take(&mut self.cache) {
             if cached.number > acknowledged {
                 self.cache.push(cached);
@@ -88,13 +88,13 @@ impl Disk {
     }
 
     /// A flush that fails.
-    pub(super) fn fail_flush(&mut self, acknowledged: u64, prng: &mut Prng) {
+    pub(crate) fn fail_flush(&mut self, acknowledged: u64, prng: &mut Prng) {
         let covered = self.cache.iter_mut().filter(|cached| cached.number <= acknowledged);
         covered.for_each(|cached| cached.is_dropped |= prng.below(2) == 0);
     }
 
     /// Cuts the power; writes that were under way count as the youngest in the cache.
-    pub(super) fn power_cut(&mut self, cut: Cut) {
+    pub(crate) fn power_cut(&mut self, cut: Cut) {
         let mut prng = Prng::new(if let Cut::Any(seed) = cut { seed } else { 0 });
         let (unit, percent) = ([1, 8, 1 << 20][index(&mut prng, 3)], prng.below(101));
         let mut last = None;
@@ -117,7 +117,7 @@ impl Disk {
     }
 }
 
-pub(super) fn index(prng: &mut Prng, bound: usize) -> usize {
+pub(crate) fn index(prng: &mut Prng, bound: usize) -> usize {
     usize::try_from(prng.below(bound as u64)).unwrap()
 }
 

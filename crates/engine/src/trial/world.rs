@@ -1,51 +1,69 @@
-//! Clients, an engine with a volume, and two drives: every command of the drives is an event of its
-//! own, and what happens next is drawn.
+//! Clients, an engine with a volume, and its drives: every command of the drives is an event of its
+//! own, and what happens next is drawn. What kind of volume it is, a [`Kit`] says.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::prng::Prng;
-use evenkeel_core::sched::Share;
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
 
-use super::super::choice::Choice;
-use super::super::moves::{Mutant, Stopped};
-use super::super::report::VolumeReport;
-use super::super::step::{Step, StepKind};
-use super::super::{Answer, Ask, Opening, Refusal, TierDevice, Volume, VolumeId};
 use super::disk::{Cut, Disk, SECTOR, index};
 use super::oracle::Oracle;
-use crate::policy::{Depth, Domain, Mode, Moves, Scheduling, Sharing, TierPlan};
-use crate::{Engine, Input, Output, Request, Target, Unit};
+use crate::notes::{Answer, Ask, Opens, Step, StepKind};
+use crate::policy::Domain;
+use crate::{Engine, Input, Output, Refused, Request, Target, Unit};
 
-pub(super) const EXTENT_BYTES: u64 = 64 << 10;
-/// Slots of the slow and of the fast tier.
-const SLOTS: [u64; 2] = [4, 3];
-/// The moves' tenant; the clients are below.
-const MOVER: TenantId = TenantId(2);
+/// A kind of volume.
+pub(crate) trait Kit {
+    /// What an opening gives.
+    type Volume;
+    /// A rule that can be broken.
+    type Mutant: Copy;
+
+    /// Drives on which there is no volume yet.
+    fn disks() -> Vec<Disk>;
+
+    /// Opens the volume; none if it was cut short after so many asks.
+    fn open(disks: &mut [Disk], asks: u64) -> Option<Result<Self::Volume, String>>;
+
+    /// Bytes of the volume.
+    fn size_bytes(volume: &Self::Volume) -> u64;
+
+    /// What the volume holds, past any engine.
+    ///
+    /// # Errors
+    /// Something of it cannot be found.
+    fn content(disks: &[Disk], volume: &Self::Volume) -> Result<Vec<u8>, String>;
+
+    /// An engine that serves the volume.
+    fn engine(now: Nanos, volume: Self::Volume, mutant: Option<Self::Mutant>) -> Engine;
+}
+
+/// Bytes that steps copy at most.
+const BUFFER_BYTES: usize = 64 << 10;
 
 /// How often things go wrong, in percent.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Faults {
-    pub(super) writes: u64,
-    pub(super) flushes: u64,
+pub(crate) struct Faults {
+    pub(crate) writes: u64,
+    pub(crate) flushes: u64,
     /// Those of notes and flushes that the mover asks for.
-    pub(super) notes: u64,
+    pub(crate) notes: u64,
 }
 
 /// A world.
-pub(super) struct World {
-    pub(super) engine: Engine,
-    pub(super) disks: [Disk; 2],
-    pub(super) oracle: Oracle,
-    pub(super) prng: Prng,
-    pub(super) faults: Faults,
+pub(crate) struct World<K: Kit> {
+    pub(crate) engine: Engine,
+    pub(crate) disks: Vec<Disk>,
+    pub(crate) oracle: Oracle,
+    pub(crate) prng: Prng,
+    pub(crate) faults: Faults,
     /// How many commands in a hundred take very long.
-    pub(super) stuck: u64,
+    pub(crate) stuck: u64,
     wake_at: Option<Nanos>,
-    mutant: Option<Mutant>,
+    mutant: Option<K::Mutant>,
     now: Nanos,
     requests: BTreeMap<u32, Pending>,
     commands: Vec<Command>,
@@ -53,9 +71,13 @@ pub(super) struct World {
     buffer: Vec<u8>,
     sectors: usize,
     /// Events up to now.
-    pub(super) events: u64,
+    pub(crate) events: u64,
     /// Requests of clients that were answered with an error.
-    pub(super) errors: u64,
+    pub(crate) errors: u64,
+    /// What was refused, and why.
+    pub(crate) refusals: Vec<Refused>,
+    /// A drive that takes no writes and no flushes.
+    pub(crate) broken: Option<ServerId>,
 }
 
 /// A request under way.
@@ -67,7 +89,7 @@ enum Pending {
 }
 
 /// A unit with a drive.
-pub(super) struct Command {
+pub(crate) struct Command {
     unit: Unit,
     acknowledged: u64,
     /// It ends no earlier than this event, as long as others can.
@@ -76,7 +98,7 @@ pub(super) struct Command {
 
 /// What a client does.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Act {
+pub(crate) enum Act {
     Read,
     Write,
     Force,
@@ -84,13 +106,13 @@ pub(super) enum Act {
     Flush,
 }
 
-impl World {
+impl<K: Kit> World<K> {
     /// A new volume.
-    pub(super) fn new(seed: u64, mutant: Option<Mutant>) -> Self {
-        let mut disks = sizes().map(Disk::new);
-        let volume = open(&mut disks, u64::MAX).unwrap().unwrap();
-        let sectors = usize::try_from(volume.size_bytes()).unwrap() / SECTOR;
-        let engine = engine(Nanos::ZERO, volume, mutant);
+    pub(crate) fn new(seed: u64, mutant: Option<K::Mutant>) -> Self {
+        let mut disks = K::disks();
+        let volume = K::open(&mut disks, u64::MAX).unwrap().unwrap();
+        let sectors = usize::try_from(K::size_bytes(&volume)).unwrap() / SECTOR;
+        let engine = K::engine(Nanos::ZERO, volume, mutant);
         Self {
             engine,
             disks,
@@ -103,22 +125,17 @@ impl World {
             now: Nanos::ZERO,
             requests: BTreeMap::new(),
             commands: Vec::new(),
-            buffer: vec![0; usize::try_from(EXTENT_BYTES).unwrap()],
+            buffer: vec![0; BUFFER_BYTES],
             sectors,
             events: 0,
             errors: 0,
+            refusals: Vec::new(),
+            broken: None,
         }
     }
 
-    /// Begins to move an extent, if nothing else moves and there is a slot.
-    pub(super) fn begin_move(&mut self, extent: u32) {
-        let volume = self.engine.volume.as_mut().unwrap();
-        let tier = 1 - volume.volume().map().place(extent).tier();
-        volume.begin_move(self.now, Choice { extent, tier });
-    }
-
     /// A client asks for something within these sectors.
-    pub(super) fn act(&mut self, act: Act, within: Range<usize>) {
+    pub(crate) fn act(&mut self, act: Act, within: Range<usize>) {
         let slot = self.free_slot();
         let length = (1 + index(&mut self.prng, 8)).min(within.len());
         let first = within.start + index(&mut self.prng, within.len() - length + 1);
@@ -157,12 +174,12 @@ impl World {
     }
 
     /// Clients with something under way.
-    pub(super) fn clients(&self) -> usize {
+    pub(crate) fn clients(&self) -> usize {
         self.requests.values().filter(|pending| !matches!(pending, Pending::Step(_))).count()
     }
 
     /// Something happens at a drive, if anything is under way; false if not.
-    pub(super) fn complete_one(&mut self) -> Result<bool, String> {
+    pub(crate) fn complete_one(&mut self) -> Result<bool, String> {
         self.events += 1;
         self.now += Span::from_micros(50);
         if self.commands.is_empty() {
@@ -186,12 +203,12 @@ impl World {
     }
 
     /// Everything under way comes to its end.
-    pub(super) fn settle(&mut self) -> Result<(), String> {
+    pub(crate) fn settle(&mut self) -> Result<(), String> {
         while self.complete_one()? {}
         if self.requests.is_empty() { Ok(()) } else { Err("requests are stuck".into()) }
     }
 
-    pub(super) fn drain(&mut self) -> Result<(), String> {
+    pub(crate) fn drain(&mut self) -> Result<(), String> {
         loop {
             match self.engine.poll(self.now) {
                 Output::Submit(unit) => {
@@ -201,6 +218,11 @@ impl World {
                     let not_before = self.events + stuck;
                     self.commands.push(Command { unit, acknowledged, not_before });
                 }
+                Output::Refuse { why, .. } => self.refusals.push(why),
+                Output::Zeroes { slot, .. } => {
+                    let pending = &self.requests[&slot];
+                    assert!(matches!(pending, Pending::Read { .. }), "only reads are told");
+                }
                 Output::Finish { slot, ok } => self.finish(slot, ok)?,
                 Output::Move(step) => {
                     let slot = self.free_slot();
@@ -209,6 +231,7 @@ impl World {
                     let kind = match step.kind {
                         StepKind::Read => Kind::Read,
                         StepKind::Write | StepKind::Note => Kind::Write,
+                        StepKind::Wipe => Kind::WriteZeroes,
                         StepKind::Flush => Kind::Flush,
                     };
                     let Step { tenant, offset, length, .. } = step;
@@ -230,51 +253,28 @@ impl World {
     }
 
     /// Commands that the drives have.
-    pub(super) fn commands(&self) -> usize {
+    pub(crate) fn commands(&self) -> usize {
         self.commands.len()
     }
 
     /// Takes the only command of the drives out of their hands.
-    pub(super) fn take_command(&mut self) -> Command {
+    pub(crate) fn take_command(&mut self) -> Command {
         assert_eq!(self.commands.len(), 1, "there is one");
         self.commands.remove(0)
     }
 
     /// Gives a command back.
-    pub(super) fn put_command(&mut self, command: Command) {
+    pub(crate) fn put_command(&mut self, command: Command) {
         self.commands.push(command);
     }
 
     /// The instant.
-    pub(super) fn now(&self) -> Nanos {
+    pub(crate) fn now(&self) -> Nanos {
         self.now
     }
 
-    /// Whether writes to an extent are held.
-    pub(super) fn is_holding(&self) -> bool {
-        self.engine.volume.as_ref().unwrap().mover.is_holding()
-    }
-
-    /// How many records the journal ever had.
-    pub(super) fn journal_sequence(&self) -> u64 {
-        self.engine.volume.as_ref().unwrap().volume().journal.last()
-    }
-
-    /// The accounts of the volume.
-    pub(super) fn report(&mut self) -> VolumeReport {
-        self.engine.report(self.now).volume.unwrap()
-    }
-
-    /// Whether moving has stopped, with which extent in doubt.
-    pub(super) fn in_doubt(&mut self) -> Option<u32> {
-        match self.report().moves.stopped {
-            Some(Stopped::InDoubt { extent }) => Some(extent),
-            _ => None,
-        }
-    }
-
     /// The drives as a power cut leaves them now: writes under way may have had their effect too.
-    pub(super) fn after_cut(&self, cut: Cut) -> [Disk; 2] {
+    pub(crate) fn after_cut(&self, cut: Cut) -> Vec<Disk> {
         let mut disks = self.disks.clone();
         for Command { unit, .. } in &self.commands {
             if let Some(bytes) = self.content(unit) {
@@ -289,7 +289,7 @@ impl World {
     }
 
     /// The host dies; with the power (as the cut says), or without.
-    pub(super) fn restart(&mut self, cut: Option<Cut>) -> Result<(), String> {
+    pub(crate) fn restart(&mut self, cut: Option<Cut>) -> Result<(), String> {
         if let Some(cut) = cut {
             self.disks = self.after_cut(cut);
         } else {
@@ -307,8 +307,8 @@ impl World {
         self.requests.clear();
         let volume = loop {
             let asks = self.prng.below(60);
-            match open(&mut self.disks, if asks < 40 { asks } else { u64::MAX }) {
-                Some(opened) => break opened.map_err(|refusal| refusal.to_string())?,
+            match K::open(&mut self.disks, if asks < 40 { asks } else { u64::MAX }) {
+                Some(opened) => break opened?,
                 None if cut.is_some() => {
                     let cut = Cut::Any(self.prng.next_u64());
                     for disk in &mut self.disks {
@@ -319,15 +319,15 @@ impl World {
             }
         };
         self.check_all(&volume, cut.is_some())?;
-        self.engine = engine(self.now, volume, self.mutant);
+        self.engine = K::engine(self.now, volume, self.mutant);
         Ok(())
     }
 
     /// Checks every sector of a volume that was just opened.
-    pub(super) fn check_all(&mut self, volume: &Volume, was_cut: bool) -> Result<(), String> {
+    pub(crate) fn check_all(&mut self, volume: &K::Volume, was_cut: bool) -> Result<(), String> {
         let began = self.oracle.tick();
         let oracle = &mut self.oracle;
-        check(&self.disks, volume, |sector, value| {
+        check::<K>(&self.disks, volume, |sector, value| {
             if was_cut {
                 oracle.read_after_cut(sector, value)
             } else {
@@ -337,23 +337,17 @@ impl World {
     }
 
     /// As [`Self::check_all`] after a power cut, for drives that are a copy of the world's.
-    pub(super) fn check_copy(&self, disks: &[Disk; 2], volume: &Volume) -> Result<(), String> {
-        check(disks, volume, |sector, value| self.oracle.check_after_cut(sector, value))
-    }
-
-    /// Sectors of an extent.
-    pub(super) fn sectors_of(extent: u32) -> Range<usize> {
-        let sectors = usize::try_from(EXTENT_BYTES).unwrap() / SECTOR;
-        extent as usize * sectors..(extent as usize + 1) * sectors
+    pub(crate) fn check_copy(&self, disks: &[Disk], volume: &K::Volume) -> Result<(), String> {
+        check::<K>(disks, volume, |sector, value| self.oracle.check_after_cut(sector, value))
     }
 
     /// Sectors of the volume.
-    pub(super) fn sectors(&self) -> Range<usize> {
+    pub(crate) fn sectors(&self) -> Range<usize> {
         0..self.sectors
     }
 
     /// Exchanges the policy.
-    pub(super) fn reload(&mut self, domain: &Domain) -> Result<(), String> {
+    pub(crate) fn reload(&mut self, domain: &Domain) -> Result<(), String> {
         self.engine.handle(self.now, Input::Policy(domain));
         self.drain()
     }
@@ -381,7 +375,8 @@ impl World {
             Kind::Read => 0,
             _ => self.faults.writes,
         };
-        let ok = self.prng.below(100) >= percent;
+        let is_broken = self.broken == Some(unit.server) && unit.kind != Kind::Read;
+        let ok = self.prng.below(100) >= percent && !is_broken;
         match unit.kind {
             Kind::Read => {
                 let bytes = self.disk(unit.server).read(unit.offset, unit.length);
@@ -423,7 +418,7 @@ impl World {
             }
             (Kind::Write, Pending::Step(step)) => {
                 let source = match step.kind {
-                    StepKind::Note => self.engine.note_bytes(),
+                    StepKind::Note => self.engine.note_bytes(step.server),
                     _ => &self.buffer,
                 };
                 Some(source[at..at + length].to_vec())
@@ -435,7 +430,10 @@ impl World {
 
     fn finish(&mut self, slot: u32, ok: bool) -> Result<(), String> {
         match self.requests.remove(&slot).unwrap() {
-            Pending::Step(_) => self.engine.handle(self.now, Input::Moved { ok }),
+            Pending::Step(step) => {
+                let server = step.server;
+                self.engine.handle(self.now, Input::Moved { server, ok });
+            }
             Pending::Flush { began, .. } if ok => self.oracle.flushed(began),
             Pending::Flush { .. } => {
                 self.errors += 1;
@@ -454,20 +452,14 @@ impl World {
 }
 
 /// Looks at every sector of a volume.
-fn check(
-    disks: &[Disk; 2],
-    volume: &Volume,
+fn check<K: Kit>(
+    disks: &[Disk],
+    volume: &K::Volume,
     mut look: impl FnMut(usize, u64) -> Result<(), String>,
 ) -> Result<(), String> {
-    for extent in 0..volume.map().extents() {
-        let place = volume.map().place(extent);
-        let offset = volume.layout().slot_offset(place.tier(), place.slot());
-        let bytes = disks[place.tier()].read(offset, EXTENT_BYTES);
-        for (sector, bytes) in World::sectors_of(extent).zip(bytes.chunks(SECTOR)) {
-            look(sector, value(bytes)?)?;
-        }
-    }
-    Ok(())
+    let content = K::content(disks, volume)?;
+    let mut sectors = content.chunks(SECTOR).enumerate();
+    sectors.try_for_each(|(sector, bytes)| look(sector, value(bytes)?))
 }
 
 /// What a sector holds, which is one number all over.
@@ -480,62 +472,33 @@ fn value(bytes: &[u8]) -> Result<u64, String> {
     }
 }
 
-fn sizes() -> [u64; 2] {
-    // Heads, both maps and the journal take nine extents of the fast tier.
-    [(SLOTS[0] + 1) * EXTENT_BYTES, (SLOTS[1] + 9) * EXTENT_BYTES]
-}
-
-/// Opens the volume; none if it was cut short after so many asks.
-pub(super) fn open(disks: &mut [Disk; 2], asks: u64) -> Option<Result<Volume, Refusal>> {
-    let device = |(name, size_bytes): (&str, u64)| TierDevice { name: name.into(), size_bytes };
-    let devices = ["slow", "fast"].into_iter().zip(sizes()).map(device).collect();
-    let mut opening = Opening::new(VolumeId([7; 16]), EXTENT_BYTES, devices);
+/// Performs what an opening asks for; none if it was cut short after so many asks.
+pub(crate) fn open<O: Opens>(
+    disks: &mut [Disk],
+    asks: u64,
+    mut opening: O,
+) -> Option<Result<O::Volume, O::Refusal>> {
     for _ in 0..asks {
         let bytes;
         let answer = match opening.poll() {
-            Ask::Read { tier, offset, length } => {
-                bytes = disks[tier].read(offset, length);
+            Ask::Read { part, offset, length } => {
+                bytes = disks[part].read(offset, length);
                 Answer::Read(&bytes)
             }
-            Ask::Write { tier, offset, bytes } => {
-                disks[tier].write(offset, bytes, false);
+            Ask::Write { part, offset, bytes } => {
+                disks[part].write(offset, bytes, false);
                 Answer::Done
             }
-            Ask::Flush { tier } => {
-                let acknowledged = disks[tier].acknowledged();
-                disks[tier].flush(acknowledged);
+            Ask::Flush { part } => {
+                let acknowledged = disks[part].acknowledged();
+                disks[part].flush(acknowledged);
                 Answer::Done
             }
+            Ask::Wait(_) => Answer::Done,
             Ask::Ready(volume) => return Some(Ok(*volume)),
             Ask::Refused(refusal) => return Some(Err(refusal)),
         };
         opening.answer(answer);
     }
     None
-}
-
-fn engine(now: Nanos, volume: Volume, mutant: Option<Mutant>) -> Engine {
-    let mut engine = Engine::new(now, &domain(Mode::Enforce, 4));
-    engine.handle(now, Input::Volume(Box::new(volume)));
-    engine.volume.as_mut().unwrap().mover.mutant = mutant;
-    engine
-}
-
-/// A policy in which so many units are with each drive.
-pub(super) fn domain(mode: Mode, depth: u32) -> Domain {
-    let scheduling =
-        Scheduling { depth: Depth::Requests(depth), unit_bytes: 4096, ..Scheduling::default() };
-    Domain {
-        mode,
-        sharing: Sharing::Local,
-        tenants: ["a", "b", "moves"].map(|name| (name.into(), Share::default())).into(),
-        servers: ["slow", "fast"].map(|name| (name.into(), scheduling.clone())).into(),
-        tiers: Some(TierPlan {
-            discipline: scheduling.discipline,
-            servers: vec![ServerId(0), ServerId(1)],
-            extent_bytes: EXTENT_BYTES,
-            moves: Moves::ByHeat,
-            mover: MOVER,
-        }),
-    }
 }

@@ -2,25 +2,34 @@
 //!
 //! | byte | size | what |
 //! |---|---|---|
-//! | 0 | 8 | what it is: `e9 6b 54`, one of `H` (head), `C` (map), `J` (journal), `0d 0a 1a 0a` |
+//! | 0 | 8 | what it is: `e9 6b`, two letters ([`BlockKind`]), `0d 0a 1a 0a` |
 //! | 8 | 4 | CRC-32C of bytes 12 to 4095 |
 //! | 12 | 4 | version of the format |
 //! | 16 | 16 | the volume |
 //! | 32 | 8 | generation of a head, number of a map, sequence number of a record: below 2^63 |
-//! | 40 | 8 | where on its tier the block belongs, in bytes |
+//! | 40 | 8 | where on its device the block belongs, in bytes |
+//!
+//! A block that a power cut tore, that strayed to another address or that another volume left behind
+//! is thus known for what it is.
 
 use std::fmt;
 
 use evenkeel_core::crc32c::crc32c;
 
-use super::Block;
+/// Bytes of a block in memory.
+pub(crate) const BLOCK: usize = 4096;
+/// Bytes of a block on a device.
+pub(crate) const BLOCK_BYTES: u64 = BLOCK as u64;
+
+/// A block in memory.
+pub(crate) type Block = [u8; BLOCK];
 
 /// Version of the format that this code reads and writes.
-pub(in crate::tiers) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 /// Numbers from here on are damage, whatever the checksum says: no volume ever counts so far, so
 /// the next number can be reckoned without a thought.
-pub(in crate::tiers) const NUMBER_END: u64 = 1 << 63;
+pub(crate) const NUMBER_END: u64 = 1 << 63;
 
 /// What a volume is known by; whoever makes one draws it at random.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,13 +46,21 @@ impl fmt::Display for VolumeId {
 
 /// What a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::tiers) enum BlockKind {
-    /// The head of a tier.
+pub(crate) enum BlockKind {
+    /// `TH`: the head of a tier.
     Head,
-    /// A part of the map.
+    /// `TC`: a part of the map of a tiered volume.
     Checkpoint,
-    /// A record of the journal.
+    /// `TJ`: a record of its journal.
     Journal,
+    /// `SH`: the head of a server that a volume is spread over.
+    SpreadHead,
+    /// `SO`: who owns such a volume at present.
+    Owner,
+    /// `ST`: a part of the table of a server's slots.
+    Table,
+    /// `SC`: a page of the choices.
+    Choices,
 }
 
 impl BlockKind {
@@ -52,21 +69,25 @@ impl BlockKind {
             Self::Head => *b"\xe9kTH\r\n\x1a\n",
             Self::Checkpoint => *b"\xe9kTC\r\n\x1a\n",
             Self::Journal => *b"\xe9kTJ\r\n\x1a\n",
+            Self::SpreadHead => *b"\xe9kSH\r\n\x1a\n",
+            Self::Owner => *b"\xe9kSO\r\n\x1a\n",
+            Self::Table => *b"\xe9kST\r\n\x1a\n",
+            Self::Choices => *b"\xe9kSC\r\n\x1a\n",
         }
     }
 }
 
 /// The fields that every block has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::tiers) struct Label {
-    pub(in crate::tiers) volume: VolumeId,
-    pub(in crate::tiers) number: u64,
-    pub(in crate::tiers) offset: u64,
+pub(crate) struct Label {
+    pub(crate) volume: VolumeId,
+    pub(crate) number: u64,
+    pub(crate) offset: u64,
 }
 
 /// Why bytes are no block of this kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::tiers) enum Unlabelled {
+pub(crate) enum Unlabelled {
     /// They are something else.
     Foreign,
     /// They are such a block of a version that this code does not know.
@@ -76,7 +97,7 @@ pub(in crate::tiers) enum Unlabelled {
 }
 
 /// Writes label and checksum over a block whose body is written, and whose first bytes are not.
-pub(in crate::tiers) fn seal(kind: BlockKind, label: &Label, block: &mut Block) {
+pub(crate) fn seal(kind: BlockKind, label: &Label, block: &mut Block) {
     block[..8].copy_from_slice(&kind.magic());
     put_u32(block, 12, VERSION);
     block[16..32].copy_from_slice(&label.volume.0);
@@ -87,7 +108,7 @@ pub(in crate::tiers) fn seal(kind: BlockKind, label: &Label, block: &mut Block) 
 }
 
 /// The label of a block of this kind.
-pub(in crate::tiers) fn label(kind: BlockKind, block: &Block) -> Result<Label, Unlabelled> {
+pub(crate) fn label(kind: BlockKind, block: &Block) -> Result<Label, Unlabelled> {
     if block[..8] != kind.magic() {
         return Err(Unlabelled::Foreign);
     }
@@ -111,19 +132,19 @@ pub(in crate::tiers) fn label(kind: BlockKind, block: &Block) -> Result<Label, U
     Ok(Label { volume, number, offset: u64_at(block, 40) })
 }
 
-pub(in crate::tiers) fn u32_at(block: &Block, at: usize) -> u32 {
+pub(crate) fn u32_at(block: &Block, at: usize) -> u32 {
     u32::from_le_bytes(std::array::from_fn(|index| block[at + index]))
 }
 
-pub(in crate::tiers) fn u64_at(block: &Block, at: usize) -> u64 {
+pub(crate) fn u64_at(block: &Block, at: usize) -> u64 {
     u64::from_le_bytes(std::array::from_fn(|index| block[at + index]))
 }
 
-pub(in crate::tiers) fn put_u32(block: &mut Block, at: usize, value: u32) {
+pub(crate) fn put_u32(block: &mut Block, at: usize, value: u32) {
     block[at..at + 4].copy_from_slice(&value.to_le_bytes());
 }
 
-pub(in crate::tiers) fn put_u64(block: &mut Block, at: usize, value: u64) {
+pub(crate) fn put_u64(block: &mut Block, at: usize, value: u64) {
     block[at..at + 8].copy_from_slice(&value.to_le_bytes());
 }
 

@@ -1,8 +1,9 @@
-//! What the engine asks of the driver to move an extent: one step after the other, never two.
+//! What the engine asks of the driver to look after a volume: at each server one step after the
+//! other, never two.
 
 use evenkeel_core::id::{ServerId, TenantId};
 
-/// Most bytes of one step, hence of the driver's one buffer for moves.
+/// Most bytes that one step reads or writes, hence of the driver's buffer for moves.
 pub const STEP_BYTES_MAX: u64 = 1 << 20;
 
 /// A request that the engine wants made on a tenant's account.
@@ -14,9 +15,9 @@ pub struct Step {
     pub server: ServerId,
     /// First byte, in the server's own addressing; zero for a flush.
     pub offset: u64,
-    /// Bytes, at most [`STEP_BYTES_MAX`]; zero for a flush.
+    /// Bytes, at most [`STEP_BYTES_MAX`] unless they are wiped; zero for a flush.
     pub length: u64,
-    /// Who pays: whoever waits for the move, else the tenant whose account moves are on.
+    /// Who pays: whoever waits for it, else the tenant whose account moves are on.
     pub tenant: TenantId,
 }
 
@@ -27,9 +28,11 @@ pub enum StepKind {
     Read,
     /// Writes what the buffer got from the last [`StepKind::Read`], which was as long.
     Write,
-    /// Writes what [`Engine::note_bytes`](crate::Engine::note_bytes) returns, which has this
-    /// length.
+    /// Writes what [`Engine::note_bytes`](crate::Engine::note_bytes) returns for the server, which
+    /// has this length.
     Note,
+    /// Writes zeroes; of any length.
+    Wipe,
     /// Makes durable what was written.
     Flush,
 }

@@ -1,0 +1,77 @@
+//! Spread volumes in the policy file: a backend over others, each object of it on one that is chosen.
+//!
+//! ```toml
+//! [[backend]]
+//! name = "pool"
+//! choices = ["s1", "s2", "s3", "s4"]   # backends of this file
+//! object = "4 MiB"
+//! size = "10 TiB"                      # nine tenths of the room if left out
+//! candidates = 2
+//! ceiling = 0.93
+//! ```
+//!
+//! A server of which only a part is used is a table, as a tier is.
+
+use evenkeel_core::place::choose::CEILING;
+use evenkeel_engine::policy::Spread;
+use evenkeel_engine::spread::Shape;
+use toml::Spanned;
+
+use super::diagnostic::Diagnostics;
+use super::places::{Part, Places};
+use super::print::{Text, size};
+use super::raw::RawBackend;
+use super::volume::member_name;
+
+/// Bytes of an object that is not given a size.
+const OBJECT_DEFAULT: u64 = 4 << 20;
+/// Candidates of each object if none are said.
+const CANDIDATES_DEFAULT: u32 = 2;
+
+/// The volume that the backend at `index` is.
+pub(super) fn volume(raw: &mut RawBackend, index: usize, places: &mut Places) -> Option<Spread> {
+    let servers = raw.choices.take()?.into_inner();
+    for (position, server) in servers.iter().enumerate() {
+        places.note(Part::Member(index), position, "", server.span());
+    }
+    let candidates = raw.candidates.take().map_or(CANDIDATES_DEFAULT, Spanned::into_inner);
+    Some(Spread {
+        servers: servers.into_iter().map(Spanned::into_inner).collect(),
+        shape: Shape {
+            object_bytes: raw.object.take().map_or(OBJECT_DEFAULT, Spanned::into_inner),
+            size_bytes: raw.size.take().map(Spanned::into_inner),
+            candidates: usize::try_from(candidates).unwrap_or(usize::MAX),
+        },
+        ceiling_milli: raw.ceiling.take().map_or_else(ceiling_default, Spanned::into_inner),
+    })
+}
+
+/// In thousandths.
+fn ceiling_default() -> u32 {
+    // Rounded: 0.93 is no binary fraction.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "930")]
+    let milli = (CEILING * 1000.0).round() as u32;
+    milli
+}
+
+/// Refuses what only the servers can be told.
+pub(super) fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
+    super::volume::misplaced_keys(raw, out);
+    if let Some(discipline) = &raw.discipline {
+        let message = "`discipline` on a spread volume, whose servers order their own requests";
+        out.error(discipline.span(), message, "write it on each of the servers");
+    }
+}
+
+/// The keys as they would be written.
+pub(super) fn print(volume: &Spread, text: &mut Text) {
+    let servers: Vec<_> = volume.servers.iter().map(member_name).collect();
+    text.key("choices", format!("[{}]", servers.join(", ")));
+    text.key("object", size(volume.shape.object_bytes));
+    if let Some(bytes) = volume.shape.size_bytes {
+        text.key("size", size(bytes));
+    }
+    text.key("candidates", volume.shape.candidates.to_string());
+    let (whole, part) = (volume.ceiling_milli / 1000, volume.ceiling_milli % 1000);
+    text.key("ceiling", format!("{whole}.{part:03}"));
+}

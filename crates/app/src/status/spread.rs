@@ -1,0 +1,144 @@
+//! A spread volume in the status document: how full its servers are, and what is not served.
+
+use evenkeel_engine::report::{DomainReport, SpreadReport, SpreadServer, Standing};
+use serde::{Deserialize, Serialize};
+
+/// How near the ceiling a server may come before it is said, in thousandths of its room.
+const EARLY_MILLI: u64 = 50;
+
+/// The open spread volume of a domain.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spread {
+    /// Its servers, in the order of the policy.
+    pub servers: Vec<Server>,
+    /// Bytes of an object.
+    pub object_bytes: u64,
+    /// Objects of the volume.
+    pub objects: u32,
+    /// Objects that were written and lie somewhere.
+    pub placed_objects: u32,
+    /// Objects placed since the gate opened the volume that are not on their first candidate.
+    pub diverted_objects: u64,
+    /// Objects that were written and are not where they should be; they are not served.
+    pub lost_objects: u32,
+    /// Writes that found no room below the ceiling.
+    pub full_writes: u64,
+    /// What people should know, if anything: a server near its ceiling, one that is passed over.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// One server of a spread volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Server {
+    /// The backend's name.
+    pub backend: String,
+    /// Objects that there is room for.
+    pub slots: u32,
+    /// Objects that may be placed there: the room below the ceiling.
+    pub ceiling_slots: u32,
+    /// Room in use.
+    pub used_slots: u32,
+    /// `serving`; `resting` while nothing is placed there since it could not be written to; `stale`
+    /// if it came back with older content and nothing of it is served.
+    pub standing: String,
+}
+
+/// The spread volume of a domain, if it has one and it is open.
+pub(super) fn spread(domain: &DomainReport) -> Option<Spread> {
+    let volume = domain.spread.as_ref()?;
+    let name = |server: &SpreadServer| domain.servers[server.server.index()].name.clone();
+    let servers = volume.servers.iter().map(|server| Server {
+        backend: name(server),
+        slots: server.slots,
+        ceiling_slots: server.ceiling_slots,
+        used_slots: server.used_slots,
+        standing: word(server.standing).to_owned(),
+    });
+    Some(Spread {
+        servers: servers.collect(),
+        object_bytes: volume.object_bytes,
+        objects: volume.objects,
+        placed_objects: volume.placed,
+        diverted_objects: volume.diverted,
+        lost_objects: volume.lost,
+        full_writes: volume.full,
+        warnings: warnings(volume, name),
+    })
+}
+
+fn warnings(volume: &SpreadReport, name: impl Fn(&SpreadServer) -> String) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if volume.is_claimed {
+        warnings.push("another gate has claimed the volume: nothing is served".to_owned());
+    }
+    for server in &volume.servers {
+        let early = u64::from(server.slots) * EARLY_MILLI / 1000;
+        let name = name(server);
+        match server.standing {
+            Standing::Resting => {
+                warnings.push(format!("{name} cannot be written to: nothing is placed there"));
+            }
+            Standing::Stale => {
+                warnings.push(format!("{name} came back with older content: it is not served"));
+            }
+            Standing::Serving if server.used_slots >= server.ceiling_slots => {
+                warnings.push(format!("{name} is at its ceiling"));
+            }
+            Standing::Serving
+                if u64::from(server.used_slots) + early >= u64::from(server.ceiling_slots) =>
+            {
+                warnings.push(format!("{name} is close to its ceiling"));
+            }
+            Standing::Serving => {}
+        }
+    }
+    warnings
+}
+
+fn word(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Serving => "serving",
+        Standing::Resting => "resting",
+        Standing::Stale => "stale",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_core::id::ServerId;
+    use evenkeel_engine::report::ServerReport;
+
+    use super::*;
+
+    #[test]
+    fn servers_have_their_names_and_warn_before_they_are_full() {
+        let server = |server, used_slots, standing| SpreadServer {
+            server: ServerId(server),
+            slots: 1000,
+            ceiling_slots: 930,
+            used_slots,
+            standing,
+        };
+        let named = |name: &str| ServerReport { name: name.to_owned(), ..ServerReport::default() };
+        let domain = DomainReport {
+            servers: vec![named("a"), named("b"), named("c")],
+            spread: Some(SpreadReport {
+                servers: vec![
+                    server(2, 879, Standing::Serving),
+                    server(0, 880, Standing::Serving),
+                    server(1, 10, Standing::Resting),
+                ],
+                ..SpreadReport::default()
+            }),
+            ..DomainReport::default()
+        };
+        let spread = spread(&domain).unwrap();
+        let names: Vec<_> = spread.servers.iter().map(|server| server.backend.as_str()).collect();
+        assert_eq!(names, ["c", "a", "b"]);
+        assert_eq!(
+            spread.warnings,
+            ["a is close to its ceiling", "b cannot be written to: nothing is placed there"]
+        );
+    }
+}

@@ -1,0 +1,10 @@
+//! What volumes over several devices have in common: blocks that describe themselves, the questions
+//! that an opening asks of its driver, and the steps that a volume in service asks for.
+
+pub(crate) mod block;
+mod opening;
+mod step;
+
+pub use block::VolumeId;
+pub use opening::{Answer, Ask, Opens, PartDevice};
+pub use step::{STEP_BYTES_MAX, Step, StepKind};

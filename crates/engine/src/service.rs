@@ -1,0 +1,196 @@
+//! The volume that a domain's servers make up: either kind, as the engine sees it.
+
+use evenkeel_core::id::{ServerId, TenantId};
+use evenkeel_core::ticket::Kind;
+use evenkeel_core::time::Nanos;
+
+use crate::notes::Step;
+use crate::placement::{Placed, Placement};
+use crate::policy::{Domain, Scheduling};
+use crate::units::{UnitEntry, UnitTable};
+use crate::{Refused, Request, spread, tiers};
+
+/// A volume in service.
+pub(crate) enum Service {
+    /// Over tiers, between which extents move.
+    Tiered(tiers::Serving),
+    /// Over servers, of which each object has one.
+    Spread(spread::Serving),
+}
+
+/// What becomes of a request that has to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// It waits.
+    Waits,
+    /// It waits, and from now on its tenant pays for this request, which it waits for.
+    Pays(u32),
+    /// There is nothing to wait for.
+    Refused(Refused),
+}
+
+impl Service {
+    /// Puts a policy in force; `scheduling` tells that of each server.
+    pub(crate) fn configure<'a>(
+        &mut self,
+        domain: &Domain,
+        tenants: usize,
+        scheduling: impl Fn(ServerId) -> &'a Scheduling,
+    ) {
+        match self {
+            Self::Tiered(volume) => {
+                if let Some(plan) = &domain.tiers {
+                    let tiers = plan.servers.iter().map(|server| scheduling(*server));
+                    volume.configure(plan, tenants, tiers);
+                }
+            }
+            Self::Spread(volume) => {
+                if let Some(plan) = &domain.spread {
+                    volume.configure(plan, tenants);
+                }
+            }
+        }
+    }
+
+    /// The next piece of a request has to wait.
+    pub(crate) fn hold(&mut self, now: Nanos, who: (u32, TenantId), offset: u64) -> Held {
+        match self {
+            Self::Tiered(volume) => volume.hold(who.0, who.1).map_or(Held::Waits, Held::Pays),
+            Self::Spread(volume) => match volume.hold(now, who, offset) {
+                Ok(()) => Held::Waits,
+                Err(why) => Held::Refused(why),
+            },
+        }
+    }
+
+    /// A unit of a request is about to be queued; `at` is where in the request it begins.
+    pub(crate) fn queued(&mut self, now: Nanos, request: &Request, at: u64) {
+        if let Self::Tiered(volume) = self {
+            volume.queued(now, request, at);
+        }
+    }
+
+    /// A unit is over, be it that the backend has answered or that it was taken back.
+    pub(crate) fn ended(&mut self, unit: &UnitEntry) {
+        if let Self::Tiered(volume) = self {
+            volume.ended(unit);
+        }
+    }
+
+    /// A flush of a tenant is over at this server. Returns how it is to end.
+    pub(crate) fn flush_ended(&mut self, tenant: TenantId, server: ServerId, ok: bool) -> bool {
+        match self {
+            Self::Tiered(volume) => volume.flush_ended(tenant, server, ok),
+            Self::Spread(volume) => volume.flush_ended(tenant, server, ok),
+        }
+    }
+
+    /// A request waits no longer, since its client is gone.
+    pub(crate) fn withdraw(&mut self, slot: u32) {
+        match self {
+            Self::Tiered(volume) => volume.withdraw(slot),
+            Self::Spread(volume) => volume.withdraw(slot),
+        }
+    }
+
+    /// A request that may go on.
+    pub(crate) fn take_released(&mut self) -> Option<u32> {
+        match self {
+            Self::Tiered(volume) => volume.take_released(),
+            Self::Spread(volume) => volume.take_released(),
+        }
+    }
+
+    /// A step under way has become this request. Returns whose it is to pay, if not whose the step
+    /// says.
+    pub(crate) fn step_arrived(&mut self, slot: u32) -> Option<TenantId> {
+        match self {
+            Self::Tiered(volume) => volume.step_arrived(slot),
+            Self::Spread(_) => None,
+        }
+    }
+
+    /// This request is over.
+    pub(crate) fn finished(&mut self, slot: u32) {
+        if let Self::Tiered(volume) = self {
+            volume.finished(slot);
+        }
+    }
+
+    /// Whether [`Self::poll`] has something to decide.
+    pub(crate) fn is_due(&self, now: Nanos) -> bool {
+        match self {
+            Self::Tiered(volume) => volume.is_due(now),
+            Self::Spread(volume) => volume.is_due(),
+        }
+    }
+
+    /// When it wants to be polled although nothing happens.
+    pub(crate) fn deadline(&self) -> Option<Nanos> {
+        match self {
+            Self::Tiered(volume) => volume.deadline(),
+            Self::Spread(_) => None,
+        }
+    }
+
+    /// The next step, if one is wanted.
+    pub(crate) fn poll(&mut self, now: Nanos, units: &UnitTable) -> Option<Step> {
+        match self {
+            Self::Tiered(volume) => volume.poll(now, units),
+            Self::Spread(volume) => volume.poll(),
+        }
+    }
+
+    /// The step under way at a server is over.
+    pub(crate) fn moved(&mut self, now: Nanos, server: ServerId, ok: bool, units: &UnitTable) {
+        match self {
+            Self::Tiered(volume) => volume.moved(now, ok, units),
+            Self::Spread(volume) => volume.moved(now, server, ok),
+        }
+    }
+
+    /// What the step that writes notes at this server has to write.
+    pub(crate) fn note_bytes(&self, server: ServerId) -> &[u8] {
+        match self {
+            Self::Tiered(volume) => volume.note_bytes(),
+            Self::Spread(volume) => volume.note_bytes(server),
+        }
+    }
+
+    /// The spread volume, if it is one.
+    pub(crate) fn spread(&self) -> Option<&spread::Serving> {
+        if let Self::Spread(volume) = self { Some(volume) } else { None }
+    }
+
+    /// The spread volume, if it is one.
+    pub(crate) fn spread_mut(&mut self) -> Option<&mut spread::Serving> {
+        if let Self::Spread(volume) = self { Some(volume) } else { None }
+    }
+
+    /// The tiered volume, if it is one.
+    pub(crate) fn tiered(&self) -> Option<&tiers::Serving> {
+        if let Self::Tiered(volume) = self { Some(volume) } else { None }
+    }
+
+    /// The tiered volume.
+    #[cfg(test)]
+    pub(crate) fn tiered_mut(&mut self) -> &mut tiers::Serving {
+        if let Self::Tiered(volume) = self { volume } else { panic!("it is spread") }
+    }
+}
+
+impl Placement for Service {
+    fn place(&self, now: Nanos, kind: Kind, offset: u64, length: u64) -> Placed {
+        match self {
+            Self::Tiered(volume) => volume.place(now, kind, offset, length),
+            Self::Spread(volume) => volume.place(now, kind, offset, length),
+        }
+    }
+
+    fn flushed(&self, index: usize) -> Option<ServerId> {
+        match self {
+            Self::Tiered(volume) => volume.flushed(index),
+            Self::Spread(volume) => volume.flushed(index),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What a spread volume notes of itself on its servers, block by block ([`crate::notes`]). The
+//! bytes are told in `docs/spread-volumes.md`.
+
+pub(super) mod choices;
+pub(super) mod head;
+pub(super) mod owner;
+pub(super) mod table;
+
+use crate::notes::VolumeId;
+use crate::notes::block::{BLOCK, Block};
+
+/// Reads whatever these bytes are, as an opening would; for the fuzz target. True if they are a
+/// block that this program would have written just so.
+pub fn probe(bytes: &[u8], volume: VolumeId, offset: u64) -> bool {
+    let Ok(bytes) = <&Block>::try_from(bytes) else { return false };
+    let mut again: Block = [0; BLOCK];
+    if let Ok(head) = head::Head::decode(bytes) {
+        head.encode(offset, &mut again);
+    } else if let Some(owner) = owner::Owner::decode(volume, bytes) {
+        owner.encode(volume, &mut again);
+    } else if let Some(part) = table::TablePart::decode(volume, offset, bytes) {
+        part.encode(volume, offset, &mut again);
+    } else if let Some(page) = choices::Page::decode(volume, offset, bytes) {
+        page.encode(volume, offset, &mut again);
+    } else {
+        return false;
+    }
+    again == *bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::choices::Page;
+    use super::head::{Head, HeadError};
+    use super::owner::{Owner, OwnerId};
+    use super::table::{Entry, TablePart};
+    use super::*;
+
+    const VOLUME: VolumeId = VolumeId(*b"sixteen bytes...");
+
+    fn head() -> Head {
+        Head {
+            volume: VOLUME,
+            generation: 3,
+            features_optional: 0,
+            server: 1,
+            servers: 4,
+            object_bytes: 4 << 20,
+            data_offset: 8 << 20,
+            slots: 1000,
+            objects: 3600,
+            pages: 1,
+            candidates: 2,
+        }
+    }
+
+    #[test]
+    fn heads_are_read_as_they_were_written() {
+        let mut block: Block = [0; BLOCK];
+        head().encode(4096, &mut block);
+        assert_eq!(Head::decode(&block), Ok(head()));
+        head().encode(0, &mut block);
+        assert_eq!(Head::decode(&block), Err(HeadError::Damaged), "it has strayed");
+        assert_eq!(Head::decode(&[0; BLOCK]), Err(HeadError::Blank));
+        assert_eq!(Head::decode(&[9; BLOCK]), Err(HeadError::Foreign));
+    }
+
+    #[test]
+    fn owners_parts_and_pages_are_read_as_they_were_written_and_only_where() {
+        let mut block: Block = [0; BLOCK];
+        let owner = Owner {
+            id: OwnerId([4; 16]),
+            beat: 7,
+            settled: 2,
+            is_released: false,
+            name: "host:17".into(),
+        };
+        owner.encode(VOLUME, &mut block);
+        assert_eq!(Owner::decode(VOLUME, &block), Some(owner));
+        assert_eq!(Owner::decode(VolumeId([1; 16]), &block), None);
+        let mut part = TablePart { number: 9, generation: 3, index: 2, entries: vec![None; 252] };
+        part.entries[17] = Entry::new(5, 99);
+        part.encode(VOLUME, 65536, &mut block);
+        assert_eq!(TablePart::decode(VOLUME, 65536, &block), Some(part));
+        assert_eq!(TablePart::decode(VOLUME, 0, &block), None);
+        let page = Page { number: 2, generation: 3, index: 0, bits: [0x1b; 4032] };
+        page.encode(VOLUME, 8192, &mut block);
+        assert_eq!(Page::decode(VOLUME, 8192, &block), Some(page));
+        assert_eq!(Page::decode(VolumeId([1; 16]), 8192, &block), None);
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_with_any_damage_are_blocks_or_not_but_never_a_panic(
+            at in 0..BLOCK, byte in any::<u8>(), what in 0..4,
+        ) {
+            let mut block: Block = [0; BLOCK];
+            match what {
+                0 => head().encode(4096, &mut block),
+                1 => Owner::default().encode(VOLUME, &mut block),
+                2 => TablePart { number: 1, generation: 1, index: 0, entries: vec![None; 252] }
+                    .encode(VOLUME, 4096, &mut block),
+                _ => Page { number: 1, generation: 1, index: 0, bits: [0; 4032] }
+                    .encode(VOLUME, 4096, &mut block),
+            }
+            prop_assert!(probe(&block, VOLUME, 4096));
+            let was = std::mem::replace(&mut block[at], byte);
+            prop_assert_eq!(probe(&block, VOLUME, 4096), was == byte);
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! What lies where on the servers of a spread volume.
+//!
+//! ```text
+//! every server    | head A | head B | owner |    | table of slots |          | slot 0 | slot 1 | ..
+//! the first three | head A | head B | owner |    | table of slots | choices  | slot 0 | slot 1 | ..
+//!                 0        4 KiB    8 KiB        16 KiB                      data offset
+//! ```
+//!
+//! A head says what the server is, the owner which gate uses it. The table says which object lies
+//! in which slot, the choices which of its candidates each object is on. Every block of table and
+//! choices has room for two copies, side by side: a write goes to the older one, so that a power
+//! cut that tears it costs nothing that was known before.
+
+use std::fmt;
+
+use super::place::{OBJECTS_MAX, SLOTS_MAX};
+use crate::notes::block::BLOCK_BYTES;
+use evenkeel_core::place::CANDIDATES_MAX;
+use evenkeel_core::place::choices::PAGE_OBJECTS;
+
+/// Most servers of one volume.
+pub const SERVERS_MAX: usize = 64;
+/// Servers that keep the choices: the first ones, up to so many.
+pub const KEEPERS_MAX: usize = 3;
+/// Sizes that objects may have, in bytes; each is a power of two.
+pub const OBJECT_BYTES: std::ops::RangeInclusive<u64> = (64 << 10)..=(64 << 20);
+/// Entries of one block of a table.
+pub(super) const ENTRIES_PER_BLOCK: u32 = 252;
+/// Where the owner stands.
+pub(super) const OWNER_OFFSET: u64 = 2 * BLOCK_BYTES;
+/// Bytes from the start that hold heads and owner.
+pub(super) const FRONT_BYTES: u64 = 3 * BLOCK_BYTES;
+/// Where the table begins.
+const TABLE_OFFSET: u64 = 4 * BLOCK_BYTES;
+/// Copies of each block of table and choices.
+pub(super) const COPIES: u64 = 2;
+/// Part of the room that a volume has by default, in thousandths: below any sensible ceiling, so
+/// that a disk that is written from end to end does not meet it.
+const SIZE_MILLI: u64 = 900;
+
+/// What a new volume is to be like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Size of an object and of a slot; a power of two within [`OBJECT_BYTES`].
+    pub object_bytes: u64,
+    /// Size of the volume, rounded up to whole objects; nine tenths of the room if none is said.
+    pub size_bytes: Option<u64>,
+    /// Servers that are considered for each object, 2 to [`CANDIDATES_MAX`].
+    pub candidates: usize,
+}
+
+/// What lies where. Offsets and sizes are in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Size of an object and of a slot.
+    pub object_bytes: u64,
+    /// Objects of the volume.
+    pub objects: u32,
+    /// Servers that are considered for each object.
+    pub candidates: u32,
+    /// Pages of the choices.
+    pub pages: u32,
+    /// The servers.
+    pub servers: Vec<ServerLayout>,
+}
+
+/// The part of a server that holds objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerLayout {
+    /// Where the first slot begins.
+    pub data_offset: u64,
+    /// How many slots there are.
+    pub slots: u32,
+}
+
+/// Why devices cannot be the servers of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LayoutError {
+    /// This server has no room for one object and what the volume notes of itself.
+    TooSmall {
+        /// The server.
+        server: usize,
+        /// The least that it must have.
+        needed_bytes: u64,
+    },
+    /// The volume has more objects, or this server more slots, than can be numbered.
+    TooMany {
+        /// The server; the first one for the volume's objects.
+        server: usize,
+        /// The smallest objects that would do.
+        object_bytes: u64,
+    },
+}
+
+impl LayoutError {
+    /// The server.
+    pub fn server(&self) -> usize {
+        let (Self::TooSmall { server, .. } | Self::TooMany { server, .. }) = self;
+        *server
+    }
+}
+
+impl fmt::Display for LayoutError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooSmall { needed_bytes, .. } => {
+                write!(f, "it is too small: it needs at least {needed_bytes} bytes")
+            }
+            Self::TooMany { object_bytes, .. } => {
+                write!(f, "there are too many objects: make them at least {object_bytes} bytes")
+            }
+        }
+    }
+}
+
+impl Layout {
+    /// The layout of a new volume over devices of these sizes.
+    ///
+    /// # Errors
+    /// If a device is too small, or there are too many objects.
+    ///
+    /// # Panics
+    /// Unless there are 2 to [`SERVERS_MAX`] servers and the shape is within its bounds; the
+    /// policy's checks see to both.
+    pub fn plan(shape: &Shape, sizes_bytes: &[u64]) -> Result<Self, LayoutError> {
+        let Shape { object_bytes, size_bytes, candidates } = *shape;
+        assert!(object_bytes.is_power_of_two() && OBJECT_BYTES.contains(&object_bytes));
+        assert!((2..=SERVERS_MAX).contains(&sizes_bytes.len()), "2 to 64 servers");
+        assert!((2..=CANDIDATES_MAX).contains(&candidates), "2 or 3 candidates");
+        // Slots depend on what table and choices leave, and those on the number of slots: they are
+        // made large enough for slots all over the devices.
+        let most: u64 = sizes_bytes.iter().map(|bytes| bytes / object_bytes).sum();
+        let wanted = size_bytes.map(|bytes| bytes.div_ceil(object_bytes));
+        let most = wanted.unwrap_or(most);
+        if most > u64::from(OBJECTS_MAX) {
+            let object_bytes = grown(object_bytes, most, OBJECTS_MAX);
+            return Err(LayoutError::TooMany { server: 0, object_bytes });
+        }
+        let pages = most.div_ceil(PAGE_OBJECTS);
+        let mut servers = Vec::new();
+        for (server, &bytes) in sizes_bytes.iter().enumerate() {
+            servers.push(place_slots(server, bytes, object_bytes, pages)?);
+        }
+        let slots: u64 = servers.iter().map(|server| u64::from(server.slots)).sum();
+        let objects = wanted.unwrap_or((slots * SIZE_MILLI / 1000).max(1));
+        let objects = u32::try_from(objects).expect("no more than there is room for");
+        let pages = u32::try_from(pages).expect("a page tells of thousands of objects");
+        let candidates = u32::try_from(candidates).expect("at most three");
+        Ok(Self { object_bytes, objects, candidates, pages, servers })
+    }
+
+    /// Size of the volume.
+    pub fn size_bytes(&self) -> u64 {
+        u64::from(self.objects) * self.object_bytes
+    }
+
+    /// Where a slot begins on its server.
+    pub fn slot_offset(&self, server: usize, slot: u32) -> u64 {
+        self.servers[server].data_offset + u64::from(slot) * self.object_bytes
+    }
+
+    /// How many of the servers keep the choices.
+    pub fn keepers(&self) -> usize {
+        self.servers.len().min(KEEPERS_MAX)
+    }
+
+    /// Where the used part of a server ends.
+    pub fn end(&self, server: usize) -> u64 {
+        self.slot_offset(server, self.servers[server].slots)
+    }
+
+    /// Blocks of a server's table.
+    pub(super) fn table_blocks(&self, server: usize) -> u32 {
+        self.servers[server].slots.div_ceil(ENTRIES_PER_BLOCK)
+    }
+
+    /// Where a copy of a block of a server's table stands.
+    pub(super) fn table_offset(block: u32, copy: u64) -> u64 {
+        TABLE_OFFSET + (u64::from(block) * COPIES + copy) * BLOCK_BYTES
+    }
+
+    /// Where a copy of a page of the choices stands on a keeper.
+    pub(super) fn page_offset(&self, keeper: usize, page: u32, copy: u64) -> u64 {
+        let start = Self::table_offset(self.table_blocks(keeper), 0);
+        start + (u64::from(page) * COPIES + copy) * BLOCK_BYTES
+    }
+
+    /// Whether the parts do not overlap and everything can be numbered.
+    pub(super) fn is_sound(&self) -> bool {
+        let fits = |(server, layout): (usize, &ServerLayout)| {
+            let pages = if server < KEEPERS_MAX { self.pages } else { 0 };
+            layout.slots > 0
+                && layout.slots <= SLOTS_MAX
+                && layout.data_offset < 1 << 62
+                && self.page_offset(server, pages, 0) <= layout.data_offset
+        };
+        self.servers.iter().enumerate().all(fits)
+            && (1..=OBJECTS_MAX).contains(&self.objects)
+            && u64::from(self.pages) >= u64::from(self.objects).div_ceil(PAGE_OBJECTS)
+            && (2..=CANDIDATES_MAX).contains(&(self.candidates as usize))
+    }
+}
+
+/// The slots of a server of this size.
+fn place_slots(
+    server: usize,
+    size_bytes: u64,
+    object_bytes: u64,
+    pages: u64,
+) -> Result<ServerLayout, LayoutError> {
+    let most = size_bytes / object_bytes;
+    let blocks = most.div_ceil(u64::from(ENTRIES_PER_BLOCK));
+    let pages = if server < KEEPERS_MAX { pages } else { 0 };
+    let notes_bytes = TABLE_OFFSET + (blocks + pages) * COPIES * BLOCK_BYTES;
+    let data_offset = notes_bytes.next_multiple_of(object_bytes);
+    let slots = size_bytes.saturating_sub(data_offset) / object_bytes;
+    if slots == 0 {
+        let needed_bytes = data_offset + object_bytes;
+        return Err(LayoutError::TooSmall { server, needed_bytes });
+    }
+    let slots = u32::try_from(slots).ok().filter(|count| *count <= SLOTS_MAX);
+    let too_many =
+        || LayoutError::TooMany { server, object_bytes: grown(object_bytes, most, SLOTS_MAX) };
+    Ok(ServerLayout { data_offset, slots: slots.ok_or_else(too_many)? })
+}
+
+/// The size of objects at which there are no more than `most` of them.
+fn grown(object_bytes: u64, count: u64, most: u32) -> u64 {
+    (object_bytes * count.div_ceil(u64::from(most)).max(2)).next_power_of_two()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const SHAPE: Shape = Shape { object_bytes: 4 * MIB, size_bytes: None, candidates: 2 };
+
+    #[test]
+    fn slots_and_what_the_volume_notes_do_not_overlap() {
+        let layout = Layout::plan(&SHAPE, &[4096 * MIB, 4096 * MIB, 1024 * MIB, 64 * MIB]).unwrap();
+        assert_eq!(layout.servers[0], ServerLayout { data_offset: 4 * MIB, slots: 1023 });
+        assert_eq!(layout.servers[3], ServerLayout { data_offset: 4 * MIB, slots: 15 });
+        assert_eq!((layout.keepers(), layout.pages), (3, 1));
+        assert_eq!(layout.page_offset(0, 0, 0), 16384 + 5 * 8192, "1023 entries, 252 in a block");
+        assert_eq!(layout.size_bytes(), (2 * 1023 + 255 + 15) * 9 / 10 * 4 * MIB);
+        assert!(layout.is_sound());
+        let thin = Shape { size_bytes: Some(1 << 40), ..SHAPE };
+        let thin = Layout::plan(&thin, &[64 * MIB, 64 * MIB]).unwrap();
+        assert_eq!((thin.size_bytes(), thin.pages, thin.is_sound()), (1 << 40, 17, true));
+    }
+
+    #[test]
+    fn devices_that_cannot_serve_are_named() {
+        let small = Layout::plan(&SHAPE, &[64 * MIB, 7 * MIB]).unwrap_err();
+        assert_eq!(small, LayoutError::TooSmall { server: 1, needed_bytes: 8 * MIB });
+        let shape = Shape { object_bytes: 64 << 10, size_bytes: Some(1 << 60), ..SHAPE };
+        let large = Layout::plan(&shape, &[64 << 30, 64 << 30]).unwrap_err();
+        assert!(matches!(large, LayoutError::TooMany { .. }), "{large}");
+    }
+}

@@ -1,0 +1,55 @@
+//! A spread volume: one disk for the clients, over 2 to 64 servers, each object on the one that was
+//! better when it was first written.
+//!
+//! The volume is divided into objects. Hashing names a few candidate servers for each, and the
+//! emptier one gets it ([`evenkeel_core::place`]); so all servers fill alike, whatever their sizes,
+//! and no directory has to be asked. What was chosen is kept on the servers themselves.
+//!
+//! ```text
+//!              devices                         client requests
+//!                 |                                  |
+//!   Opening: claim, tables, choices                  v
+//!                 |                       +--- Engine: piece by piece to its server;
+//!                 +----> Volume --------> |            zeroes for what nobody wrote
+//!                    (Input::Spread)      +--- Output::Move(Step) -> driver -> Input::Moved
+//!                 +----> Lease, beaten by the driver: Input::Held, Input::Fenced
+//! ```
+//!
+//! # The driver's part
+//!
+//! 1. Open the devices; let [`Opening`] ask for reads, writes, flushes and time until it has a
+//!    [`Volume`] or says why not.
+//! 2. Give the volume to the engine with [`crate::Input::Spread`].
+//! 3. Beat on every server ([`Lease`]), and tell the engine with [`crate::Input::Held`] until when
+//!    the volume is its own, or with [`crate::Input::Fenced`] that something is not. Nothing is
+//!    served before the first.
+//! 4. Turn each [`crate::Output::Move`] into a request to its server, and report
+//!    [`crate::Input::Moved`] with its end; there is at most one under way at each server.
+//!
+//! Format, rules and recovery are told in `docs/spread-volumes.md`.
+
+pub mod format;
+mod heads;
+pub mod layout;
+mod lease;
+mod opening;
+mod place;
+mod reading;
+mod refusal;
+mod report;
+mod scribe;
+mod serving;
+#[cfg(test)]
+mod trial;
+mod volume;
+
+pub use format::owner::OwnerId;
+pub use layout::Shape;
+pub use lease::{BEAT, Fenced, HOLD, LEASE, Lease, SETTLE};
+pub use opening::{Names, Opening};
+pub use refusal::{Refusal, RefusalReason};
+pub use report::{SpreadReport, SpreadServer, Standing};
+pub use scribe::ATTEMPTS;
+pub use serving::REST;
+pub(crate) use serving::Serving;
+pub use volume::{Mended, Volume};

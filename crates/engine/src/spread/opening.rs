@@ -1,0 +1,442 @@
+//! Opens the servers of a volume: asks its driver for reads, writes and flushes, and to let time
+//! pass, until it has a [`Volume`] or a reason why not.
+//!
+//! ```text
+//!   fronts --- in use, and beating ---> Refused
+//!     |
+//!   claim on every server, wait: still ours? --- no ---> Refused
+//!     |                                                     ^
+//!     +--- blank: tables and choices of nothing, heads 1 ---+------> Ready
+//!     |                                                     |
+//!     +--- heads up --- tables, choices --- mended, flushed, made sure: still ours? ---> Ready
+//! ```
+//!
+//! A power cut at any point leaves something that opens again. A driver may also have died without
+//! a power cut, perhaps just after a flush had failed; what is read then may be in the server's
+//! cache alone. So whatever was noted since the last opening came to its end is written again,
+//! before a flush: `settled` in the owner's block tells since when.
+
+use std::collections::VecDeque;
+
+use evenkeel_core::time::Span;
+
+use super::format::head::Head;
+use super::format::owner::{Owner, OwnerId};
+use super::heads::{self, Front, Verdict};
+use super::layout::{FRONT_BYTES, Layout, OWNER_OFFSET, Shape};
+use super::lease::{LEASE, SETTLE, claims};
+use super::reading::Reading;
+use super::refusal::{Refusal, RefusalReason};
+use super::volume::Volume;
+use crate::notes::block::{BLOCK, BLOCK_BYTES, Block};
+use crate::notes::{Answer, Ask, Opens, PartDevice, STEP_BYTES_MAX, VolumeId};
+
+/// Names for what an opening may have to name, all drawn at random for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Names {
+    /// The volume, should it be made.
+    pub volume: VolumeId,
+    /// This opening.
+    pub owner: OwnerId,
+    /// The gate, for people.
+    pub owner_name: String,
+}
+
+/// The opening of a volume.
+#[derive(Debug)]
+pub struct Opening {
+    names: Names,
+    shape: Shape,
+    devices: Vec<PartDevice>,
+    phase: Phase,
+    /// What is to be asked for next, in order.
+    tasks: VecDeque<Task>,
+    /// The bytes of the write that is asked for.
+    bytes: Vec<u8>,
+    fronts: Vec<Front>,
+    /// What the owners said when they were first seen.
+    watched: Option<Vec<Option<(OwnerId, u64)>>>,
+    /// Whether a volume is made.
+    is_new: bool,
+    /// Notes of this generation and later ones may not be durable.
+    settled: u64,
+    reading: Option<Reading>,
+    opened: Option<Box<Volume>>,
+    refusal: Option<Refusal>,
+}
+
+/// What the tasks at hand are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Read all fronts.
+    Look,
+    /// Write this gate's name on all servers, and let it settle.
+    Claim,
+    /// Read all fronts again.
+    Confirm,
+    /// Write tables and choices of nothing.
+    Make,
+    /// Read tables and choices.
+    Read,
+    /// Make sure of it all.
+    Close,
+    /// Read all fronts for the last time.
+    Done,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Task {
+    ReadFront { server: usize },
+    ReadNotes { server: usize, offset: u64, length: u64 },
+    WriteOwner { server: usize, settled: u64 },
+    WriteHead { server: usize, generation: u64 },
+    WriteTable { server: usize, block: u32 },
+    WritePage { keeper: usize, page: u32 },
+    Flush { server: usize },
+    Wait(Span),
+}
+
+impl Opens for Opening {
+    type Volume = Volume;
+    type Refusal = Refusal;
+
+    fn poll(&mut self) -> Ask<'_, Volume, Refusal> {
+        while self.refusal.is_none() && self.tasks.is_empty() {
+            match self.advance() {
+                Ok(true) => {
+                    return Ask::Ready(self.opened.take().expect("polled after it was ready"));
+                }
+                Ok(false) => {}
+                Err(refusal) => self.refusal = Some(refusal),
+            }
+        }
+        if let Some(refusal) = &self.refusal {
+            return Ask::Refused(refusal.clone());
+        }
+        self.ask()
+    }
+
+    fn answer(&mut self, answer: Answer<'_>) {
+        let task = self.tasks.pop_front().expect("answers follow questions");
+        match (task, answer) {
+            (Task::ReadFront { server }, _) => {
+                let blocks = answer.blocks(FRONT_BYTES / BLOCK_BYTES);
+                match blocks.map_or(Err(RefusalReason::Failed), Front::read) {
+                    Ok(front) => self.fronts[server] = front,
+                    Err(reason) => self.refuse(server, reason),
+                }
+            }
+            (Task::ReadNotes { server, offset, length }, _) => {
+                self.take_notes(server, offset, length, answer);
+            }
+            (_, Answer::Done) => {}
+            (_, Answer::Read(_)) => panic!("nobody asked for bytes"),
+            (task, Answer::Failed) => {
+                let server = task.server().expect("time passes without errors");
+                self.refuse(server, RefusalReason::Failed);
+            }
+        }
+    }
+}
+
+impl Opening {
+    /// Begins to open these devices. If they are blank, a volume is made of them.
+    ///
+    /// # Panics
+    /// Unless there are 2 to [`SERVERS_MAX`](super::layout::SERVERS_MAX) devices, and the shape is
+    /// within its bounds; the policy's checks see to both.
+    pub fn new(names: Names, shape: Shape, devices: Vec<PartDevice>) -> Self {
+        let count = devices.len();
+        assert!((2..=super::layout::SERVERS_MAX).contains(&count), "{count} servers");
+        let mut opening = Self {
+            names,
+            shape,
+            phase: Phase::Look,
+            tasks: VecDeque::new(),
+            bytes: Vec::new(),
+            fronts: vec![Front::default(); count],
+            devices,
+            watched: None,
+            is_new: false,
+            settled: 0,
+            reading: None,
+            opened: None,
+            refusal: None,
+        };
+        opening.push_each(|server| Task::ReadFront { server });
+        opening
+    }
+
+    fn ask(&mut self) -> Ask<'_, Volume, Refusal> {
+        let task = *self.tasks.front().expect("looked at by `poll`");
+        match task {
+            Task::ReadFront { server } => {
+                Ask::Read { part: server, offset: 0, length: FRONT_BYTES }
+            }
+            Task::ReadNotes { server, offset, length } => {
+                Ask::Read { part: server, offset, length }
+            }
+            Task::Flush { server } => Ask::Flush { part: server },
+            Task::Wait(span) => Ask::Wait(span),
+            Task::WriteOwner { server, .. }
+            | Task::WriteHead { server, .. }
+            | Task::WriteTable { server, .. }
+            | Task::WritePage { keeper: server, .. } => {
+                let offset = self.make_bytes(task);
+                Ask::Write { part: server, offset, bytes: &self.bytes }
+            }
+        }
+    }
+
+    /// Makes the bytes of a write; returns where they go.
+    fn make_bytes(&mut self, task: Task) -> u64 {
+        let volume = self.opened.as_deref().expect("nothing is written before the verdict");
+        let mut block: Block = [0; BLOCK];
+        let offset = match task {
+            Task::WriteTable { server, block } => {
+                let latest = volume.tables[server].latest[block as usize];
+                return volume.encode_table(server, block, latest, &mut self.bytes);
+            }
+            Task::WritePage { keeper, page } => {
+                let copy = volume.pages[keeper][page as usize].copy;
+                return volume.encode_page(keeper, page, copy, &mut self.bytes);
+            }
+            Task::WriteHead { server, generation } => {
+                let head = heads::head(volume.id, &volume.layout, server, generation);
+                head.encode(Head::offset(generation), &mut block);
+                Head::offset(generation)
+            }
+            Task::WriteOwner { settled, .. } => {
+                let (id, name) = (self.names.owner, self.names.owner_name.clone());
+                let owner = Owner { id, beat: 1, settled, is_released: false, name };
+                owner.encode(volume.id, &mut block);
+                OWNER_OFFSET
+            }
+            _ => unreachable!("no write"),
+        };
+        self.bytes.clear();
+        self.bytes.extend_from_slice(&block);
+        offset
+    }
+
+    /// The tasks of a phase are done: what they found decides what comes next. True at the end.
+    fn advance(&mut self) -> Result<bool, Refusal> {
+        match self.phase {
+            Phase::Look => self.watch_or_claim()?,
+            Phase::Claim => {
+                self.push_each(|server| Task::ReadFront { server });
+                self.phase = Phase::Confirm;
+            }
+            Phase::Confirm if self.is_new => {
+                self.confirm()?;
+                self.make();
+            }
+            Phase::Confirm => {
+                self.confirm()?;
+                self.read();
+            }
+            Phase::Make => {
+                self.push_each(|server| Task::WriteHead { server, generation: 1 });
+                self.close(1);
+            }
+            Phase::Read => {
+                self.mend()?;
+                self.close(self.opened().generation);
+            }
+            Phase::Close => {
+                self.push_each(|server| Task::ReadFront { server });
+                self.phase = Phase::Done;
+            }
+            Phase::Done => {
+                self.confirm()?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Everybody who may be alive is watched for a while; whoever has not moved is gone.
+    fn watch_or_claim(&mut self) -> Result<(), Refusal> {
+        let verdict = heads::judge(&self.shape, &self.devices, &self.fronts)?;
+        let claimed = claims(&self.fronts);
+        match &self.watched {
+            None if claimed.iter().any(Option::is_some) => {
+                self.watched = Some(claimed);
+                self.tasks.push_back(Task::Wait(LEASE));
+                self.push_each(|server| Task::ReadFront { server });
+                return Ok(());
+            }
+            Some(before) => {
+                if let Some(server) = (0..claimed.len()).find(|&at| claimed[at] != before[at]) {
+                    return Err(self.in_use(server));
+                }
+            }
+            None => {}
+        }
+        self.claim(verdict)
+    }
+
+    fn claim(&mut self, verdict: Verdict) -> Result<(), Refusal> {
+        let owner = (self.names.owner, self.names.owner_name.clone());
+        let settled = |front: &Front| front.owner.as_ref().map_or(0, |owner| owner.settled);
+        let volume = match verdict {
+            Verdict::Make(known) => {
+                let sizes: Vec<_> = self.devices.iter().map(|device| device.size_bytes).collect();
+                let layout = Layout::plan(&self.shape, &sizes);
+                let layout = layout.map_err(|error| {
+                    self.refusal_of(error.server(), RefusalReason::Layout(error))
+                })?;
+                self.is_new = true;
+                Volume::blank(known.unwrap_or(self.names.volume), layout, 1, owner)
+            }
+            Verdict::Use { volume, layout, generation } => {
+                self.settled = self.fronts.iter().map(settled).min().unwrap_or(0);
+                Volume::blank(volume, layout, generation, owner)
+            }
+        };
+        self.opened = Some(Box::new(volume));
+        let settled = self.settled;
+        if self.is_new {
+            self.push_each(|server| Task::WriteHead { server, generation: 0 });
+        }
+        self.push_each(|server| Task::WriteOwner { server, settled });
+        self.push_each(|server| Task::Flush { server });
+        self.tasks.push_back(Task::Wait(SETTLE));
+        self.phase = Phase::Claim;
+        Ok(())
+    }
+
+    /// The claim stands on every server.
+    fn confirm(&self) -> Result<(), Refusal> {
+        let is_ours = |front: &Front| {
+            let owner = front.owner.as_ref();
+            owner.is_some_and(|owner| owner.id == self.names.owner)
+        };
+        match self.fronts.iter().position(|front| !is_ours(front)) {
+            Some(server) => Err(self.in_use(server)),
+            None => Ok(()),
+        }
+    }
+
+    fn make(&mut self) {
+        let volume = self.opened.as_mut().expect("made by the claim");
+        volume.versions.fill(1);
+        volume.pages.iter_mut().flatten().for_each(|latest| latest.number = 1);
+        let layout = volume.layout.clone();
+        for latest in volume.tables.iter_mut().flat_map(|table| &mut table.latest) {
+            latest.number = 1;
+        }
+        for server in 0..layout.servers.len() {
+            let blocks = 0..layout.table_blocks(server);
+            self.tasks.extend(blocks.map(|block| Task::WriteTable { server, block }));
+        }
+        for keeper in 0..layout.keepers() {
+            self.tasks.extend((0..layout.pages).map(|page| Task::WritePage { keeper, page }));
+        }
+        self.push_each(|server| Task::Flush { server });
+        self.phase = Phase::Make;
+    }
+
+    fn read(&mut self) {
+        let generation = self.opened().generation;
+        self.push_each(|server| Task::WriteHead { server, generation });
+        self.push_each(|server| Task::Flush { server });
+        let layout = self.opened().layout.clone();
+        for server in 0..layout.servers.len() {
+            let end = if server < layout.keepers() {
+                layout.page_offset(server, layout.pages, 0)
+            } else {
+                Layout::table_offset(layout.table_blocks(server), 0)
+            };
+            let mut offset = Layout::table_offset(0, 0);
+            while offset < end {
+                let length = STEP_BYTES_MAX.min(end - offset);
+                self.tasks.push_back(Task::ReadNotes { server, offset, length });
+                offset += length;
+            }
+        }
+        self.reading = Some(Reading::new(&layout));
+        self.phase = Phase::Read;
+    }
+
+    /// Takes blocks of tables and choices. If they cannot be read together, each is read by itself:
+    /// one may be unreadable.
+    fn take_notes(&mut self, server: usize, offset: u64, length: u64, answer: Answer<'_>) {
+        let count = length / BLOCK_BYTES;
+        let reading = self.reading.as_mut().expect("notes are read in their phase");
+        let volume = self.opened.as_deref().expect("made by the claim");
+        match answer.blocks(count) {
+            Some(blocks) => {
+                for (index, block) in (0..).zip(blocks) {
+                    reading.take(volume, server, offset + index * BLOCK_BYTES, block);
+                }
+            }
+            None if count > 1 => {
+                for index in (0..count).rev() {
+                    let offset = offset + index * BLOCK_BYTES;
+                    self.tasks.push_front(Task::ReadNotes { server, offset, length: BLOCK_BYTES });
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// Puts together what was read, and writes again what may not be durable.
+    fn mend(&mut self) -> Result<(), Refusal> {
+        let reading = self.reading.take().expect("notes were read");
+        let volume = self.opened.as_mut().expect("made by the claim");
+        let Some(rewrites) = reading.assemble(volume, self.settled) else {
+            return Err(self.refusal_of(0, RefusalReason::NotesDamaged));
+        };
+        let tables = rewrites.tables.into_iter();
+        self.tasks.extend(tables.map(|(server, block)| Task::WriteTable { server, block }));
+        let pages = rewrites.pages.into_iter();
+        self.tasks.extend(pages.map(|(keeper, page)| Task::WritePage { keeper, page }));
+        Ok(())
+    }
+
+    /// Makes everything durable, and says so.
+    fn close(&mut self, settled: u64) {
+        self.push_each(|server| Task::Flush { server });
+        self.push_each(|server| Task::WriteOwner { server, settled });
+        self.push_each(|server| Task::Flush { server });
+        self.phase = Phase::Close;
+    }
+
+    fn push_each(&mut self, task: impl Fn(usize) -> Task) {
+        self.tasks.extend((0..self.devices.len()).map(task));
+    }
+
+    fn opened(&self) -> &Volume {
+        self.opened.as_deref().expect("made by the claim")
+    }
+
+    fn in_use(&self, server: usize) -> Refusal {
+        let owner = self.fronts[server].owner.as_ref();
+        let by = owner.map_or_else(|| "another gate".to_owned(), |owner| owner.name.clone());
+        self.refusal_of(server, RefusalReason::InUse { by })
+    }
+
+    fn refuse(&mut self, server: usize, reason: RefusalReason) {
+        self.refusal = Some(self.refusal_of(server, reason));
+    }
+
+    fn refusal_of(&self, server: usize, reason: RefusalReason) -> Refusal {
+        Refusal { server: self.devices[server].name.clone(), reason }
+    }
+}
+
+impl Task {
+    fn server(self) -> Option<usize> {
+        match self {
+            Self::ReadFront { server }
+            | Self::ReadNotes { server, .. }
+            | Self::WriteOwner { server, .. }
+            | Self::WriteHead { server, .. }
+            | Self::WriteTable { server, .. }
+            | Self::WritePage { keeper: server, .. }
+            | Self::Flush { server } => Some(server),
+            Self::Wait(_) => None,
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! What the notes of all servers come to: where each object lies, what is lost, and what has to be
+//! written again.
+
+use std::collections::BTreeMap;
+
+use evenkeel_core::place::choices::PAGE_BYTES;
+
+use super::format::choices::Page;
+use super::format::table::{Entry, TablePart};
+use super::layout::{COPIES, ENTRIES_PER_BLOCK, Layout};
+use super::place::Place;
+use super::volume::{Latest, Volume};
+use crate::notes::block::{BLOCK_BYTES, Block};
+
+/// What was read so far.
+#[derive(Debug)]
+pub(super) struct Reading {
+    /// By server and block: the newest copy that is whole, and the generation that wrote it.
+    tables: Vec<Vec<Option<(Latest, u64)>>>,
+    entries: Vec<Vec<Option<Entry>>>,
+    /// By keeper and page: likewise.
+    pages: Vec<Vec<Option<(Latest, u64)>>>,
+    /// By page: the bits of its newest version, and its number.
+    bits: Vec<Option<(u64, Box<[u8; PAGE_BYTES]>)>>,
+}
+
+/// What has to be written again, where the volume says.
+#[derive(Debug, Default)]
+pub(super) struct Rewrites {
+    /// Server and block.
+    pub(super) tables: Vec<(usize, u32)>,
+    /// Keeper and page.
+    pub(super) pages: Vec<(usize, u32)>,
+}
+
+impl Reading {
+    pub(super) fn new(layout: &Layout) -> Self {
+        let blocks = |server| layout.table_blocks(server) as usize;
+        let servers = || 0..layout.servers.len();
+        let entries = |server| vec![None; blocks(server) * ENTRIES_PER_BLOCK as usize];
+        Self {
+            tables: servers().map(|server| vec![None; blocks(server)]).collect(),
+            entries: servers().map(entries).collect(),
+            pages: vec![vec![None; layout.pages as usize]; layout.keepers()],
+            bits: vec![None; layout.pages as usize],
+        }
+    }
+
+    /// Takes a block that was read at this offset of a server; damage is passed over.
+    pub(super) fn take(&mut self, volume: &Volume, server: usize, offset: u64, block: &Block) {
+        let index = (offset - Layout::table_offset(0, 0)) / BLOCK_BYTES;
+        let (position, copy) = (index / COPIES, index % COPIES);
+        let blocks = u64::from(volume.layout.table_blocks(server));
+        if position < blocks {
+            let part = TablePart::decode(volume.id, offset, block);
+            if let Some(part) = part.filter(|part| u64::from(part.index) == position) {
+                self.take_table(server, &part, copy);
+            }
+        } else if let Some(page) = Page::decode(volume.id, offset, block)
+            && u64::from(page.index) == position - blocks
+        {
+            self.take_page(server, &page, copy);
+        }
+    }
+
+    fn take_table(&mut self, server: usize, part: &TablePart, copy: u64) {
+        let known = &mut self.tables[server][part.index as usize];
+        if known.is_none_or(|(latest, _)| latest.number < part.number) {
+            *known = Some((Latest { number: part.number, copy }, part.generation));
+            let start = (part.index * ENTRIES_PER_BLOCK) as usize;
+            self.entries[server][start..start + part.entries.len()].copy_from_slice(&part.entries);
+        }
+    }
+
+    fn take_page(&mut self, keeper: usize, page: &Page, copy: u64) {
+        let index = page.index as usize;
+        let known = &mut self.pages[keeper][index];
+        if known.is_none_or(|(latest, _)| latest.number < page.number) {
+            *known = Some((Latest { number: page.number, copy }, page.generation));
+        }
+        let bits = &mut self.bits[index];
+        if bits.as_ref().is_none_or(|(number, _)| *number < page.number) {
+            *bits = Some((page.number, Box::new(page.bits)));
+        }
+    }
+
+    /// Puts a volume together. Notes of the generation `settled` and later ones are to be written
+    /// again. None if so much is damaged that what was lost cannot be told from what never was.
+    pub(super) fn assemble(self, volume: &mut Volume, settled: u64) -> Option<Rewrites> {
+        let mut rewrites = Rewrites::default();
+        self.load_pages(volume);
+        let has_all_pages = volume.mended.rebuilt_pages == 0;
+        let newest = self.load_tables(volume, settled, &mut rewrites);
+        if volume.mended.damaged_blocks > 0 && !has_all_pages {
+            return None;
+        }
+        place_objects(volume, &newest);
+        self.push_pages(volume, settled, &mut rewrites);
+        Some(rewrites)
+    }
+
+    fn load_pages(&self, volume: &mut Volume) {
+        for (index, page) in (0..).zip(&self.bits) {
+            match page {
+                Some((number, bits)) => {
+                    volume.versions[index as usize] = *number;
+                    volume.choices.load(index, bits);
+                }
+                None => volume.mended.rebuilt_pages += 1,
+            }
+        }
+    }
+
+    /// Takes over the tables; returns the latest placing of every object on each server.
+    fn load_tables(
+        &self,
+        volume: &mut Volume,
+        settled: u64,
+        rewrites: &mut Rewrites,
+    ) -> BTreeMap<u32, Vec<(u64, Place)>> {
+        let mut placings: BTreeMap<u32, Vec<(u64, Place)>> = BTreeMap::new();
+        for server in 0..self.tables.len() {
+            let slots = volume.layout.servers[server].slots;
+            let table = &mut volume.tables[server];
+            table.free.clear();
+            for (block, found) in (0..).zip(&self.tables[server]) {
+                let Some((latest, generation)) = *found else {
+                    volume.mended.damaged_blocks += 1;
+                    continue;
+                };
+                let start = block * ENTRIES_PER_BLOCK;
+                for slot in start..(start + ENTRIES_PER_BLOCK).min(slots) {
+                    let entry = self.entries[server][slot as usize];
+                    let entry = entry.filter(|entry| entry.object < volume.layout.objects);
+                    if let Some(Entry { object, sequence }) = entry {
+                        volume.sequence = volume.sequence.max(sequence.get());
+                        let place = (sequence.get(), Place::new(server, slot));
+                        placings.entry(object).or_default().push(place);
+                    } else {
+                        table.free.push(slot);
+                    }
+                    table.entries[slot as usize] = entry;
+                }
+                let is_unsure = generation >= settled;
+                table.latest[block as usize] = if is_unsure { latest.next() } else { latest };
+                if is_unsure {
+                    rewrites.tables.push((server, block));
+                }
+            }
+            table.free.reverse();
+        }
+        placings
+    }
+
+    /// Has every page written again that not all keepers have, that may not be durable, or that has
+    /// just changed.
+    fn push_pages(&self, volume: &mut Volume, settled: u64, rewrites: &mut Rewrites) {
+        let mut changed = vec![false; volume.versions.len()];
+        while let Some(page) = volume.choices.take_changed() {
+            changed[page as usize] = true;
+        }
+        for (index, page) in (0..).zip(0..volume.versions.len()) {
+            let newest = volume.versions[page];
+            let is_sure = |keeper: &Vec<Option<(Latest, u64)>>| {
+                keeper[page].is_some_and(|(latest, generation)| {
+                    latest.number == newest && generation < settled
+                })
+            };
+            let is_kept = !changed[page] && self.pages.iter().all(is_sure);
+            volume.versions[page] += u64::from(!is_kept);
+            for (keeper, pages) in self.pages.iter().enumerate() {
+                let found = pages[page].map_or_else(Latest::default, |(latest, _)| latest);
+                let number = volume.versions[page];
+                volume.pages[keeper][page] =
+                    if is_kept { found } else { Latest { number, copy: 1 - found.copy } };
+                if !is_kept {
+                    rewrites.pages.push((keeper, index));
+                }
+            }
+        }
+    }
+}
+
+/// Finds where every object lies.
+fn place_objects(volume: &mut Volume, placings: &BTreeMap<u32, Vec<(u64, Place)>>) {
+    let nothing = Vec::new();
+    for object in 0..volume.layout.objects {
+        let found = placings.get(&object).unwrap_or(&nothing);
+        let chosen = volume.choices.choice(u64::from(object));
+        let home = match chosen {
+            Some(position) => {
+                let server = volume.candidate(object, position);
+                let home = latest(found, |at| Some(at) == server);
+                if home.is_none() {
+                    volume.lost.insert(object);
+                }
+                home
+            }
+            None => latest(found, |_| true).filter(|place| adopt(volume, object, *place)),
+        };
+        if let Some(place) = home {
+            volume.places[object as usize] = place;
+            volume.mended.adopted += u32::from(chosen.is_none());
+        }
+        release(volume, found, home);
+    }
+}
+
+/// The latest placing on such a server.
+fn latest(found: &[(u64, Place)], is_wanted: impl Fn(usize) -> bool) -> Option<Place> {
+    let there = found.iter().filter(|(_, place)| place.get().is_some_and(|(at, _)| is_wanted(at)));
+    there.max_by_key(|(sequence, _)| *sequence).map(|(_, place)| *place)
+}
+
+/// Notes the choice that a placing tells of; false if the server is none of the candidates.
+fn adopt(volume: &mut Volume, object: u32, place: Place) -> bool {
+    let server = place.get().map(|(server, _)| server);
+    let mut positions = 0..volume.layout.candidates as usize;
+    let position = positions.find(|position| volume.candidate(object, *position) == server);
+    if position.is_some() {
+        volume.choices.set(u64::from(object), position);
+    }
+    position.is_some()
+}
+
+/// Slots of placings that do not count may be taken again.
+fn release(volume: &mut Volume, found: &[(u64, Place)], home: Option<Place>) {
+    for (_, place) in found.iter().filter(|(_, place)| Some(*place) != home) {
+        if let Some((server, slot)) = place.get() {
+            volume.tables[server].entries[slot as usize] = None;
+            volume.tables[server].free.push(slot);
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Why servers are not opened as a volume: which server, what is wrong with it, and what to do.
+
+use std::fmt;
+
+use super::layout::LayoutError;
+use crate::notes::VolumeId;
+
+/// Why the volume was not opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The server's name.
+    pub server: String,
+    /// What is wrong with it.
+    pub reason: RefusalReason,
+}
+
+/// What is wrong with a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RefusalReason {
+    /// It answered a read, a write or a flush with an error.
+    Failed,
+    /// It is too small, or has too many objects.
+    Layout(LayoutError),
+    /// It holds something else.
+    Foreign,
+    /// It is blank, while other servers of the volume are in use.
+    Blank,
+    /// Both its heads are damaged, or say what cannot be.
+    HeadDamaged,
+    /// It was made by a newer program, in this version of the format.
+    Newer(u32),
+    /// It has features that this program does not know.
+    Features(u32),
+    /// It belongs to another volume than the first server.
+    OtherVolume {
+        /// Its volume.
+        found: VolumeId,
+        /// That of the first server.
+        expected: VolumeId,
+    },
+    /// It is another server of the volume.
+    OtherServer {
+        /// Which it is, counted from 0.
+        found: u32,
+        /// Where it is listed.
+        expected: u32,
+    },
+    /// The volume has another number of servers.
+    ServerCount {
+        /// How many it has.
+        found: u32,
+        /// How many are listed.
+        expected: u32,
+    },
+    /// The volume is not as the policy says.
+    Shape {
+        /// Bytes of its objects, bytes of it all, candidates of an object.
+        found: (u64, u64, u32),
+    },
+    /// It has become smaller than what the volume uses of it.
+    Shrunk {
+        /// What the volume uses.
+        needed_bytes: u64,
+        /// What is there.
+        found_bytes: u64,
+    },
+    /// It was not there when the volume was opened last: an older copy.
+    Stale {
+        /// Its generation.
+        found: u64,
+        /// That of other servers.
+        expected: u64,
+    },
+    /// Another gate uses the volume.
+    InUse {
+        /// What that gate calls itself.
+        by: String,
+    },
+    /// Part of its table is damaged, and so are all copies of a page of the choices: nobody knows
+    /// what was there.
+    NotesDamaged,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "server \"{}\": {}", self.server, self.reason)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl fmt::Display for RefusalReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed => write!(f, "it answers with errors; see to the server and try again"),
+            Self::Layout(error) => write!(f, "{error}"),
+            Self::Foreign => write!(
+                f,
+                "it holds something else than a part of a spread volume; if that may go, overwrite \
+                 its first 12 KiB with zeroes"
+            ),
+            Self::Blank => write!(
+                f,
+                "it is blank, but other servers of the volume are in use; attach the export that \
+                 was in its place, or overwrite the first 12 KiB of every server with zeroes to \
+                 begin anew"
+            ),
+            Self::HeadDamaged => write!(
+                f,
+                "its heads are damaged; restore the export, or overwrite the first 12 KiB of every \
+                 server with zeroes to begin anew"
+            ),
+            Self::Newer(version) => {
+                write!(f, "it has version {version} of the format; use a newer evenkeel")
+            }
+            Self::Features(bits) => write!(
+                f,
+                "it has features that this evenkeel does not know ({bits:#x}); use a newer one"
+            ),
+            Self::OtherVolume { found, expected } => write!(
+                f,
+                "it belongs to volume {found}, the first server to {expected}; list the servers of \
+                 one volume"
+            ),
+            Self::OtherServer { found, expected } => write!(
+                f,
+                "it is server {found} of the volume, counted from 0, and listed as server \
+                 {expected}; list it there"
+            ),
+            Self::ServerCount { found, expected } => write!(
+                f,
+                "its volume has {found} servers, but {expected} are listed; list them all"
+            ),
+            Self::Shape { found: (object_bytes, size_bytes, candidates) } => write!(
+                f,
+                "its volume has {size_bytes} bytes in objects of {object_bytes} bytes with \
+                 {candidates} candidates each; say so in the policy, or leave it out"
+            ),
+            Self::Shrunk { needed_bytes, found_bytes } => write!(
+                f,
+                "it has {found_bytes} bytes, but the volume uses {needed_bytes}; give it its size \
+                 back"
+            ),
+            Self::Stale { found, expected } => write!(
+                f,
+                "it is an older copy (generation {found}, others have {expected}); attach the \
+                 export that was used last"
+            ),
+            Self::InUse { by } => {
+                write!(f, "{by} uses the volume; stop that gate first, or wait until it is gone")
+            }
+            Self::NotesDamaged => write!(
+                f,
+                "a part of its table is damaged, and so are all copies of the choices; restore all \
+                 servers from the same backup"
+            ),
+        }
+    }
+}

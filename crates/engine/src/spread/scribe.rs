@@ -1,0 +1,388 @@
+//! Writes what a volume notes on one server: slots wiped, table and choices, in an order that a
+//! power cut may end at any point.
+//!
+//! ```text
+//! wipe the slots -> flush -> table blocks, pages of choices -> flush -> told
+//! ```
+//!
+//! All that came up meanwhile is noted together in the next round, so the cost of a round is shared
+//! by however many objects wait for it. An object goes through two rounds: one on its server, which
+//! ends with its entry in the table; then one on each keeper, which ends with its choice. **Entry
+//! before choice:** what a cut leaves is then a slot of zeroes that nobody refers to. The other way
+//! round it would be a choice of nothing, and look like a server that has lost an object.
+//!
+//! A step that fails is tried again with what it stood on, three times in all. Then the server
+//! rests.
+
+use std::collections::BTreeSet;
+
+use evenkeel_core::id::TenantId;
+
+use super::volume::{Latest, Volume};
+use crate::notes::StepKind;
+
+/// How often a round is tried.
+pub const ATTEMPTS: u32 = 3;
+/// Most bytes that are wiped in one step.
+const WIPE_BYTES_MAX: u64 = 64 << 20;
+
+/// What notes on one server.
+#[derive(Debug, Default)]
+pub(super) struct Scribe {
+    phase: Phase,
+    attempt: u32,
+    /// Objects that are to be entered in the next round.
+    pub(super) queue: Vec<Entering>,
+    /// Pages that are to be written in the next round; for keepers.
+    pub(super) pages: BTreeSet<u32>,
+    /// The objects of this round.
+    batch: Vec<Entering>,
+    /// Slots to wipe: the first one, and how many.
+    runs: Vec<(u32, u32)>,
+    /// The blocks of this round, with how they are to be written.
+    blocks: Vec<(Note, Latest)>,
+    /// What the step under way writes.
+    pub(super) bytes: Vec<u8>,
+    pub(super) is_busy: bool,
+    payer: Option<TenantId>,
+}
+
+/// An object that is to be entered in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entering {
+    pub(super) object: u32,
+    pub(super) slot: u32,
+    pub(super) sequence: u64,
+    /// Who waits for it.
+    pub(super) payer: TenantId,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Note {
+    Table(u32),
+    Page(u32),
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Idle,
+    Wipe(usize),
+    FlushWiped,
+    Write(usize),
+    Flush,
+}
+
+/// A step that a scribe wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Wanted {
+    pub(super) kind: StepKind,
+    pub(super) offset: u64,
+    pub(super) length: u64,
+    pub(super) payer: Option<TenantId>,
+}
+
+/// How a round ended, if it did.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Ended {
+    /// Objects that are entered.
+    pub(super) entered: Vec<Entering>,
+    /// Whether pages were written.
+    pub(super) has_pages: bool,
+    /// Objects that could not be entered: the server has to rest.
+    pub(super) failed: Vec<Entering>,
+    pub(super) has_failed: bool,
+}
+
+/// Rules that tests break, one at a time, to see that they would notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mutant {
+    /// Slots are not wiped.
+    SkipWipe,
+    /// Entries do not wait until their slots are wiped for good.
+    SkipWipeFlush,
+    /// Placings count before their notes are flushed.
+    SkipNoteFlush,
+    /// Choices do not wait for the entries.
+    ChoiceFirst,
+    /// A flush that failed for a client is of no concern to what is noted.
+    TrustFlush,
+    /// A flush of notes that failed is of no concern to the clients.
+    ForgetFlush,
+}
+
+/// Which rule a test has broken, if any.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rules {
+    #[cfg(test)]
+    pub(super) mutant: Option<Mutant>,
+}
+
+impl Rules {
+    /// Whether a test has broken this rule.
+    #[cfg(test)]
+    pub(super) fn is_broken(self, rule: Mutant) -> bool {
+        self.mutant == Some(rule)
+    }
+
+    /// Whether a test has broken this rule.
+    #[cfg(not(test))]
+    #[expect(clippy::unused_self, reason = "the tests' version looks")]
+    pub(super) fn is_broken(self, _: Mutant) -> bool {
+        false
+    }
+}
+
+impl Scribe {
+    /// The next step, if there is anything to do and none is under way.
+    pub(super) fn poll(
+        &mut self,
+        server: usize,
+        volume: &mut Volume,
+        rules: Rules,
+    ) -> Option<Wanted> {
+        if self.is_busy {
+            return None;
+        }
+        if self.phase == Phase::Idle {
+            self.begin(server, volume, rules)?;
+        }
+        let mut wanted = self.wanted(server, volume);
+        wanted.payer = self.payer;
+        self.is_busy = true;
+        Some(wanted)
+    }
+
+    /// Begins a round with all that is wanted by now.
+    fn begin(&mut self, server: usize, volume: &mut Volume, rules: Rules) -> Option<()> {
+        self.batch = std::mem::take(&mut self.queue);
+        let pages = std::mem::take(&mut self.pages);
+        if self.batch.is_empty() && pages.is_empty() {
+            return None;
+        }
+        self.payer = self.batch.first().map(|one| one.payer).or(self.payer);
+        self.attempt = 1;
+        self.runs = runs(&self.batch, WIPE_BYTES_MAX / volume.layout.object_bytes);
+        let blocks: BTreeSet<u32> = self.batch.iter().map(|one| one.block()).collect();
+        let table =
+            |block: u32| (Note::Table(block), volume.tables[server].latest[block as usize].next());
+        self.blocks = blocks.into_iter().map(table).collect();
+        let page = |page: u32| (Note::Page(page), volume.pages[server][page as usize].next());
+        self.blocks.extend(pages.into_iter().map(page));
+        if self.runs.is_empty() || rules.is_broken(Mutant::SkipWipe) {
+            self.enter(server, volume);
+            self.phase = Phase::Write(0);
+        } else {
+            self.phase = Phase::Wipe(0);
+        }
+        Some(())
+    }
+
+    /// The slots are wiped: their entries may be noted.
+    fn enter(&self, server: usize, volume: &mut Volume) {
+        for one in &self.batch {
+            volume.tables[server].entries[one.slot as usize] = one.entry();
+        }
+    }
+
+    fn wanted(&mut self, server: usize, volume: &Volume) -> Wanted {
+        let flush = Wanted { kind: StepKind::Flush, offset: 0, length: 0, payer: None };
+        match self.phase {
+            Phase::Idle => unreachable!("a round was begun"),
+            Phase::Wipe(index) => {
+                let (first, count) = self.runs[index];
+                let offset = volume.layout.slot_offset(server, first);
+                let length = u64::from(count) * volume.layout.object_bytes;
+                Wanted { kind: StepKind::Wipe, offset, length, payer: None }
+            }
+            Phase::FlushWiped | Phase::Flush => flush,
+            Phase::Write(index) => {
+                let (note, latest) = &mut self.blocks[index];
+                let bytes = &mut self.bytes;
+                let offset = match *note {
+                    Note::Table(block) => volume.encode_table(server, block, *latest, bytes),
+                    Note::Page(page) => {
+                        latest.number = volume.versions[page as usize];
+                        volume.encode_page(server, page, latest.copy, bytes)
+                    }
+                };
+                let length = bytes.len() as u64;
+                Wanted { kind: StepKind::Note, offset, length, payer: None }
+            }
+        }
+    }
+
+    /// The step is over.
+    pub(super) fn step_ended(
+        &mut self,
+        server: usize,
+        ok: bool,
+        volume: &mut Volume,
+        rules: Rules,
+    ) -> Ended {
+        assert!(std::mem::take(&mut self.is_busy), "no step is under way");
+        if !ok {
+            return self.step_failed(server, volume);
+        }
+        self.phase = match self.phase {
+            Phase::Idle => unreachable!("it asks for no step"),
+            Phase::Wipe(index) if index + 1 < self.runs.len() => Phase::Wipe(index + 1),
+            Phase::Wipe(_) if !rules.is_broken(Mutant::SkipWipeFlush) => Phase::FlushWiped,
+            Phase::Wipe(_) | Phase::FlushWiped => {
+                self.enter(server, volume);
+                Phase::Write(0)
+            }
+            Phase::Write(index) if index + 1 < self.blocks.len() => Phase::Write(index + 1),
+            Phase::Write(_) if !rules.is_broken(Mutant::SkipNoteFlush) => Phase::Flush,
+            Phase::Write(_) | Phase::Flush => return self.end(server, volume),
+        };
+        Ended::default()
+    }
+
+    /// The round is over: its blocks are durable.
+    fn end(&mut self, server: usize, volume: &mut Volume) -> Ended {
+        let mut has_pages = false;
+        for (note, latest) in self.blocks.drain(..) {
+            match note {
+                Note::Table(block) => volume.tables[server].latest[block as usize] = latest,
+                Note::Page(page) => {
+                    volume.pages[server][page as usize] = latest;
+                    has_pages = true;
+                }
+            }
+        }
+        self.phase = Phase::Idle;
+        Ended { entered: std::mem::take(&mut self.batch), has_pages, ..Ended::default() }
+    }
+
+    /// What a step that failed left behind nobody knows: the round goes back to where all is done
+    /// anew, and is given up after a while.
+    fn step_failed(&mut self, server: usize, volume: &mut Volume) -> Ended {
+        if self.attempt < ATTEMPTS {
+            self.attempt += 1;
+            self.phase = match self.phase {
+                Phase::Wipe(_) | Phase::FlushWiped => Phase::Wipe(0),
+                _ => Phase::Write(0),
+            };
+            return Ended::default();
+        }
+        self.phase = Phase::Idle;
+        self.blocks.clear();
+        for one in &self.batch {
+            volume.tables[server].entries[one.slot as usize] = None;
+        }
+        let mut failed = std::mem::take(&mut self.batch);
+        failed.append(&mut self.queue);
+        Ended { failed, has_failed: true, ..Ended::default() }
+    }
+}
+
+impl Entering {
+    fn block(&self) -> u32 {
+        self.slot / super::layout::ENTRIES_PER_BLOCK
+    }
+
+    fn entry(&self) -> Option<super::format::table::Entry> {
+        super::format::table::Entry::new(self.object, self.sequence)
+    }
+}
+
+/// Slots side by side, at most so many in one run.
+fn runs(batch: &[Entering], most: u64) -> Vec<(u32, u32)> {
+    let mut slots: Vec<u32> = batch.iter().map(|one| one.slot).collect();
+    slots.sort_unstable();
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for slot in slots {
+        match runs.last_mut() {
+            Some((first, count)) if *first + *count == slot && u64::from(*count) < most => {
+                *count += 1;
+            }
+            _ => runs.push((slot, 1)),
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::layout::{Layout, Shape};
+    use super::super::{OwnerId, volume::Volume};
+    use super::*;
+    use crate::notes::VolumeId;
+
+    const OBJECT_BYTES: u64 = 64 << 10;
+
+    fn entering(object: u32, slot: u32) -> Entering {
+        Entering { object, slot, sequence: u64::from(object) + 1, payer: TenantId(0) }
+    }
+
+    fn volume() -> Volume {
+        let shape = Shape { object_bytes: OBJECT_BYTES, size_bytes: None, candidates: 2 };
+        let layout = Layout::plan(&shape, &[64 << 20, 64 << 20]).unwrap();
+        Volume::blank(VolumeId([1; 16]), layout, 1, (OwnerId([2; 16]), "test".into()))
+    }
+
+    /// The steps of the next round, all of which go well.
+    fn round(scribe: &mut Scribe, volume: &mut Volume) -> Vec<(StepKind, u64, u64)> {
+        let mut steps = Vec::new();
+        while let Some(wanted) = scribe.poll(0, volume, Rules::default()) {
+            steps.push((wanted.kind, wanted.offset, wanted.length));
+            scribe.step_ended(0, true, volume, Rules::default());
+        }
+        steps
+    }
+
+    #[test]
+    fn a_round_wipes_runs_of_slots_and_writes_each_block_once() {
+        let (mut scribe, mut volume) = (Scribe::default(), volume());
+        scribe.queue = [4, 2, 3, 300].map(|slot| entering(slot, slot)).into();
+        scribe.pages.insert(0);
+        let slot = |slot| volume.layout.slot_offset(0, slot);
+        let (run, alone) = (slot(2), slot(300));
+        let page = volume.layout.page_offset(0, 0, 1);
+        let expected = [
+            (StepKind::Wipe, run, 3 * OBJECT_BYTES),
+            (StepKind::Wipe, alone, OBJECT_BYTES),
+            (StepKind::Flush, 0, 0),
+            (StepKind::Note, Layout::table_offset(0, 1), 4096),
+            (StepKind::Note, Layout::table_offset(1, 1), 4096),
+            (StepKind::Note, page, 4096),
+            (StepKind::Flush, 0, 0),
+        ];
+        assert_eq!(round(&mut scribe, &mut volume), expected);
+    }
+
+    #[test]
+    fn a_block_is_never_written_over_its_newest_copy() {
+        let (mut scribe, mut volume) = (Scribe::default(), volume());
+        let mut offsets = Vec::new();
+        for object in 0..4 {
+            scribe.queue.push(entering(object, object));
+            let steps = round(&mut scribe, &mut volume);
+            offsets.extend(steps.iter().filter(|step| step.0 == StepKind::Note).map(|step| step.1));
+        }
+        let [first, second] = [0, 1].map(|copy| Layout::table_offset(0, copy));
+        assert_eq!(offsets, [second, first, second, first]);
+    }
+
+    #[test]
+    fn a_round_that_fails_is_done_anew_and_given_up_at_last() {
+        let (mut scribe, mut volume) = (Scribe::default(), volume());
+        scribe.queue.push(entering(7, 7));
+        let mut offsets = Vec::new();
+        let failed = loop {
+            let wanted = scribe.poll(0, &mut volume, Rules::default()).unwrap();
+            let ok = wanted.kind != StepKind::Flush || offsets.is_empty();
+            if wanted.kind == StepKind::Note {
+                offsets.push(wanted.offset);
+            }
+            let ended = scribe.step_ended(0, ok, &mut volume, Rules::default());
+            if ended.has_failed {
+                break ended.failed;
+            }
+        };
+        assert_eq!(offsets, [Layout::table_offset(0, 1); ATTEMPTS as usize], "the same bytes");
+        assert_eq!(failed, [entering(7, 7)]);
+        assert_eq!(volume.tables[0].entries[7], None);
+    }
+}

@@ -1,0 +1,506 @@
+//! A spread volume in service: what the engine asks it on the way of every request.
+//!
+//! An object that was written lies where its place says, and an unwritten one reads as zeroes, with
+//! no server asked. The first write to an object waits until it is **placed**:
+//!
+//! ```text
+//! write -> choose a candidate below the ceiling -> slot wiped, entered in the server's table
+//!                                               -> choice noted on the keepers -> write goes on
+//! ```
+//!
+//! Rounds of notes are on the account of the tenant that has waited longest for them.
+
+use std::collections::BTreeMap;
+
+use evenkeel_core::id::{ServerId, TenantId};
+use evenkeel_core::place::choose::choose;
+use evenkeel_core::place::loads::{Loads, Metrics};
+use evenkeel_core::place::policy::{Policy, View, space::Space};
+use evenkeel_core::ticket::Kind;
+use evenkeel_core::time::{Nanos, Span};
+
+use super::place::Place;
+use super::report::{SpreadReport, SpreadServer, Standing};
+use super::scribe::{Entering, Mutant, Rules, Scribe};
+use super::volume::Volume;
+use crate::Refused;
+use crate::notes::{Step, StepKind};
+use crate::placement::{Piece, Placed, Placement};
+use crate::policy::SpreadPlan;
+use crate::unheard::Unheard;
+
+/// How much less of a server must be in use for it to be preferred to an earlier candidate.
+const MARGIN: f64 = 0.01;
+/// For so long nothing is placed on a server that could not be written to.
+pub const REST: Span = Span::from_secs(10);
+
+/// The volume of a domain, with the servers that it is spread over.
+pub(crate) struct Serving {
+    pub(super) volume: Volume,
+    plan: SpreadPlan,
+    /// Bits of a volume's offset that lie within an object.
+    object_bits: u32,
+    loads: Loads,
+    policy: Box<dyn Policy>,
+    /// Objects that are being placed.
+    grants: BTreeMap<u32, Grant>,
+    /// By server.
+    scribes: Vec<Scribe>,
+    steps: Vec<Option<StepKind>>,
+    /// By server: no object is placed there before.
+    rest_until: Vec<Nanos>,
+    is_stale: Vec<bool>,
+    is_claimed: bool,
+    /// Until then the volume is ours.
+    held_until: Nanos,
+    /// Requests that wait for the volume to be ours.
+    unowned: Vec<u32>,
+    /// Requests that may go on.
+    released: Vec<u32>,
+    unheard: Unheard,
+    is_due: bool,
+    placed: u32,
+    diverted: u64,
+    full: u64,
+    pub(super) rules: Rules,
+}
+
+/// An object on its way to a place.
+#[derive(Debug)]
+struct Grant {
+    server: usize,
+    slot: u32,
+    position: usize,
+    stage: Stage,
+    /// Requests that wait for it.
+    waiters: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Its server is to enter it.
+    Entering,
+    /// The keepers are to note this version of its page.
+    Choosing { version: u64 },
+    /// No keeper could; nobody knows whether the choice is noted.
+    InDoubt,
+}
+
+impl Serving {
+    /// Begins to serve, once the volume is known to be ours.
+    pub(crate) fn new(volume: Volume, plan: &SpreadPlan, tenants: usize) -> Self {
+        let servers = volume.layout.servers.len();
+        let placed = volume.places.iter().filter(|place| **place != Place::NOWHERE).count();
+        let mut serving = Self {
+            object_bits: volume.layout.object_bytes.trailing_zeros(),
+            loads: Loads::new(servers),
+            policy: Box::new(Space::with_margin(MARGIN)),
+            grants: BTreeMap::new(),
+            scribes: (0..servers).map(|_| Scribe::default()).collect(),
+            steps: vec![None; servers],
+            rest_until: vec![Nanos::ZERO; servers],
+            is_stale: vec![false; servers],
+            is_claimed: false,
+            held_until: Nanos::ZERO,
+            unowned: Vec::new(),
+            released: Vec::new(),
+            unheard: Unheard::default(),
+            is_due: false,
+            placed: u32::try_from(placed).expect("objects are numbered by u32"),
+            diverted: 0,
+            full: 0,
+            rules: Rules::default(),
+            plan: plan.clone(),
+            volume,
+        };
+        serving.configure(plan, tenants);
+        (0..servers).for_each(|server| serving.report_load(server, Nanos::ZERO));
+        serving
+    }
+
+    /// Puts a policy in force.
+    pub(crate) fn configure(&mut self, plan: &SpreadPlan, tenants: usize) {
+        assert!(plan.servers.len() == self.scribes.len(), "a server for each part");
+        assert!(plan.servers == self.plan.servers, "parts keep their servers");
+        self.plan = plan.clone();
+        self.unheard.resize(tenants);
+    }
+
+    /// The volume is ours until then, as far as its servers tell.
+    pub(crate) fn held(&mut self, until: Nanos) {
+        self.held_until = self.held_until.max(until);
+        self.released.append(&mut self.unowned);
+    }
+
+    /// A server is not what it was, or the whole volume is another gate's.
+    pub(crate) fn fenced(&mut self, server: Option<ServerId>) {
+        match server {
+            Some(server) => {
+                let index = self.index_of(server);
+                self.is_stale[index] = true;
+                self.loads.report(as_id(index), Metrics::default());
+            }
+            None => self.is_claimed = true,
+        }
+        self.released.append(&mut self.unowned);
+        for grant in self.grants.values_mut() {
+            self.released.append(&mut grant.waiters);
+        }
+    }
+
+    /// What the step at this server writes.
+    pub(crate) fn note_bytes(&self, server: ServerId) -> &[u8] {
+        &self.scribes[self.index_of(server)].bytes
+    }
+
+    /// The next piece of a request has to wait.
+    ///
+    /// # Errors
+    /// There is no room for it.
+    pub(crate) fn hold(
+        &mut self,
+        now: Nanos,
+        (slot, tenant): (u32, TenantId),
+        offset: u64,
+    ) -> Result<(), Refused> {
+        if now >= self.held_until {
+            self.unowned.push(slot);
+            return Ok(());
+        }
+        let object = self.object_of(offset);
+        if !self.grants.contains_key(&object) {
+            self.grant(now, object, tenant)?;
+        }
+        let grant = self.grants.get_mut(&object).expect("it was granted above");
+        if !grant.waiters.contains(&slot) {
+            grant.waiters.push(slot);
+        }
+        Ok(())
+    }
+
+    /// A request waits no longer, since its client is gone.
+    pub(crate) fn withdraw(&mut self, slot: u32) {
+        self.unowned.retain(|other| *other != slot);
+        self.released.retain(|other| *other != slot);
+        for grant in self.grants.values_mut() {
+            grant.waiters.retain(|other| *other != slot);
+        }
+    }
+
+    /// A request that may go on.
+    pub(crate) fn take_released(&mut self) -> Option<u32> {
+        self.released.pop()
+    }
+
+    /// Whether [`Self::poll`] has something to decide.
+    pub(crate) fn is_due(&self) -> bool {
+        self.is_due || !self.released.is_empty()
+    }
+
+    /// Decides what is noted next, at most one step for each server at a time.
+    pub(crate) fn poll(&mut self) -> Option<Step> {
+        for index in 0..self.scribes.len() {
+            let wanted = self.scribes[index].poll(index, &mut self.volume, self.rules);
+            if let Some(wanted) = wanted {
+                self.steps[index] = Some(wanted.kind);
+                return Some(Step {
+                    kind: wanted.kind,
+                    server: self.plan.servers[index],
+                    offset: wanted.offset,
+                    length: wanted.length,
+                    tenant: wanted.payer.unwrap_or(self.plan.clerk),
+                });
+            }
+        }
+        self.is_due = false;
+        None
+    }
+
+    /// The step at a server is over.
+    pub(crate) fn moved(&mut self, now: Nanos, server: ServerId, mut ok: bool) {
+        let (index, bit) = (self.index_of(server), self.bit_of(server));
+        let kind = self.steps[index].take().expect("a step is under way there");
+        self.is_due = true;
+        if kind == StepKind::Flush {
+            if !ok && !self.rules.is_broken(Mutant::ForgetFlush) {
+                self.unheard.own_failed(bit);
+            }
+            ok &= self.unheard.own_hears(bit) || self.rules.is_broken(Mutant::TrustFlush);
+        }
+        let ended = self.scribes[index].step_ended(index, ok, &mut self.volume, self.rules);
+        for one in &ended.entered {
+            self.entered(now, one);
+        }
+        if ended.has_failed {
+            self.rest(now, index, &ended.failed);
+        }
+        if ended.has_pages || ended.has_failed {
+            self.count_choices(now);
+        }
+    }
+
+    /// A flush of a tenant is over at this server. Returns how it is to end.
+    pub(crate) fn flush_ended(&mut self, tenant: TenantId, server: ServerId, ok: bool) -> bool {
+        let bit = self.bit_of(server);
+        if !ok {
+            self.unheard.tenant_failed(tenant, bit);
+        }
+        let is_stale = self.is_stale[self.index_of(server)];
+        self.unheard.tenant_hears(tenant, bit) && ok && !is_stale && !self.is_claimed
+    }
+
+    /// The accounts.
+    pub(crate) fn report(&self, now: Nanos) -> SpreadReport {
+        let count = |count: usize| u32::try_from(count).expect("objects are numbered by u32");
+        let server = |(index, &server): (usize, &ServerId)| {
+            let slots = self.volume.layout.servers[index].slots;
+            SpreadServer {
+                server,
+                slots,
+                ceiling_slots: self.ceiling_slots(slots),
+                used_slots: self.used_slots(index),
+                standing: if self.is_stale[index] {
+                    Standing::Stale
+                } else if now < self.rest_until[index] {
+                    Standing::Resting
+                } else {
+                    Standing::Serving
+                },
+            }
+        };
+        SpreadReport {
+            servers: self.plan.servers.iter().enumerate().map(server).collect(),
+            object_bytes: self.volume.layout.object_bytes,
+            objects: self.volume.layout.objects,
+            placed: self.placed,
+            diverted: self.diverted,
+            lost: count(self.volume.lost.len()),
+            full: self.full,
+            is_claimed: self.is_claimed,
+        }
+    }
+
+    /// Chooses a place for an object.
+    fn grant(&mut self, now: Nanos, object: u32, payer: TenantId) -> Result<(), Refused> {
+        self.end_rests(now);
+        let size_bytes = self.volume.layout.object_bytes;
+        let view = View { loads: &self.loads, size_bytes };
+        let candidates = self.volume.candidates(object);
+        let sets = candidates.sets(&self.volume.groups);
+        let ceiling = f64::from(self.plan.ceiling_milli) / 1000.0;
+        let position = match choose(&*self.policy, &view, sets, ceiling) {
+            Ok(position) => position,
+            Err(no_room) => {
+                let index = no_room.server.index();
+                if self.used_slots(index)
+                    < self.ceiling_slots(self.volume.layout.servers[index].slots)
+                {
+                    return Err(Refused::Away(self.plan.servers[index]));
+                }
+                self.full += 1;
+                return Err(Refused::NoRoom(self.plan.servers[index]));
+            }
+        };
+        let server = self.volume.candidate(object, position).expect("it was chosen among them");
+        let slot = self.volume.tables[server].free.pop();
+        let slot = slot.ok_or(Refused::NoRoom(self.plan.servers[server]))?;
+        self.volume.sequence += 1;
+        let sequence = self.volume.sequence;
+        self.scribes[server].queue.push(Entering { object, slot, sequence, payer });
+        let (stage, waiters) = (Stage::Entering, Vec::new());
+        let grant = Grant { server, slot, position, stage, waiters };
+        let waiters = self.grants.insert(object, grant).map_or_else(Vec::new, |old| old.waiters);
+        self.grants.get_mut(&object).expect("just inserted").waiters = waiters;
+        self.report_load(server, now);
+        self.is_due = true;
+        if self.rules.is_broken(Mutant::ChoiceFirst) {
+            self.choose_now(object);
+        }
+        Ok(())
+    }
+
+    /// An object is entered in its server's table; now its choice.
+    fn entered(&mut self, now: Nanos, one: &Entering) {
+        if self.rules.is_broken(Mutant::ChoiceFirst) {
+            return self.put_in_force(one.object);
+        }
+        self.choose_now(one.object);
+        self.count_choices(now);
+    }
+
+    /// Has the choice of an object noted by the keepers.
+    fn choose_now(&mut self, object: u32) {
+        let grant = self.grants.get_mut(&object).expect("its entry was asked for");
+        self.volume.choices.set(u64::from(object), Some(grant.position));
+        while let Some(page) = self.volume.choices.take_changed() {
+            self.volume.versions[page as usize] += 1;
+            for keeper in 0..self.volume.layout.keepers() {
+                self.scribes[keeper].pages.insert(page);
+            }
+        }
+        let version = self.volume.versions[Volume::page_of(object) as usize];
+        grant.stage = Stage::Choosing { version };
+    }
+
+    /// Puts every place in force whose choice all keepers have that are at work.
+    fn count_choices(&mut self, now: Nanos) {
+        let keepers = 0..self.volume.layout.keepers();
+        let working: Vec<usize> =
+            keepers.filter(|keeper| now >= self.rest_until[*keeper]).collect();
+        let volume = &self.volume;
+        let is_noted = |(object, grant): (&u32, &Grant)| {
+            let Stage::Choosing { version } = grant.stage else { return None };
+            let page = Volume::page_of(*object) as usize;
+            let has_it = |keeper: &usize| volume.pages[*keeper][page].number >= version;
+            working.iter().all(has_it).then_some(*object)
+        };
+        let noted: Vec<u32> = self.grants.iter().filter_map(is_noted).collect();
+        for object in noted {
+            if working.is_empty() {
+                let grant = self.grants.get_mut(&object).expect("found above");
+                grant.stage = Stage::InDoubt;
+                self.released.append(&mut grant.waiters);
+            } else if !self.rules.is_broken(Mutant::ChoiceFirst) {
+                self.put_in_force(object);
+            }
+        }
+    }
+
+    fn put_in_force(&mut self, object: u32) {
+        let grant = self.grants.remove(&object).expect("it was being placed");
+        self.volume.places[object as usize] = Place::new(grant.server, grant.slot);
+        self.placed += 1;
+        self.diverted += u64::from(grant.position > 0);
+        self.released.extend(grant.waiters);
+    }
+
+    /// A server could not be written to: what was to go there goes elsewhere, if it can. The slots
+    /// are left alone until the volume is opened anew, as a late write may still come through.
+    fn rest(&mut self, now: Nanos, index: usize, failed: &[Entering]) {
+        self.rest_until[index] = now + REST;
+        self.loads.report(as_id(index), Metrics::default());
+        for one in failed {
+            if self.grant(now, one.object, one.payer).is_err() {
+                let grant = self.grants.remove(&one.object).expect("its entry was asked for");
+                // Each finds out by itself what stands in the way.
+                self.released.extend(grant.waiters);
+            }
+        }
+    }
+
+    /// Servers that have rested take part again; keepers catch up first.
+    fn end_rests(&mut self, now: Nanos) {
+        for index in 0..self.rest_until.len() {
+            let rested = std::mem::take(&mut self.rest_until[index]);
+            if rested == Nanos::ZERO || now < rested {
+                self.rest_until[index] = rested;
+                continue;
+            }
+            self.report_load(index, now);
+            if let Some(pages) = self.volume.pages.get(index) {
+                let behind = (0..).zip(pages).zip(&self.volume.versions);
+                let behind = behind.filter(|((_, latest), version)| latest.number < **version);
+                self.scribes[index].pages.extend(behind.map(|((page, _), _)| page));
+            }
+        }
+    }
+
+    fn report_load(&mut self, index: usize, now: Nanos) {
+        if self.is_stale[index] || now < self.rest_until[index] {
+            return;
+        }
+        let object_bytes = self.volume.layout.object_bytes;
+        let metrics = Metrics {
+            capacity_bytes: u64::from(self.volume.layout.servers[index].slots) * object_bytes,
+            used_bytes: u64::from(self.used_slots(index)) * object_bytes,
+            ..Metrics::default()
+        };
+        self.loads.report(as_id(index), metrics);
+    }
+
+    /// Slots of a server that cannot be taken.
+    fn used_slots(&self, index: usize) -> u32 {
+        let free = u32::try_from(self.volume.tables[index].free.len());
+        self.volume.layout.servers[index].slots - free.expect("slots are numbered by u32")
+    }
+
+    fn ceiling_slots(&self, slots: u32) -> u32 {
+        let below = u64::from(slots) * u64::from(self.plan.ceiling_milli) / 1000;
+        u32::try_from(below).expect("at most all of them")
+    }
+
+    fn index_of(&self, server: ServerId) -> usize {
+        let index = self.plan.servers.iter().position(|one| *one == server);
+        index.expect("pieces and steps go to the servers of the volume")
+    }
+
+    fn bit_of(&self, server: ServerId) -> u64 {
+        1 << self.index_of(server)
+    }
+
+    fn object_of(&self, offset: u64) -> u32 {
+        // An empty request may stand at the very end.
+        let last = self.volume.layout.objects - 1;
+        u32::try_from(offset >> self.object_bits).map_or(last, |object| object.min(last))
+    }
+
+    /// What lies at a place, or why it is not served.
+    fn piece_at(&self, place: (usize, u32), into: u64, length: u64) -> Placed {
+        let (index, slot) = place;
+        let server = self.plan.servers[index];
+        if self.is_stale[index] {
+            return Placed::Refused(Refused::Stale(server));
+        }
+        let left = self.volume.layout.object_bytes - into;
+        let offset = self.volume.layout.slot_offset(index, slot) + into;
+        Placed::Piece(Piece { server, offset, length: length.min(left) })
+    }
+
+    /// How far nothing was written, from an object on.
+    fn hole_from(&self, object: u32, into: u64, length: u64) -> u64 {
+        let unwritten = |object: &u32| {
+            self.volume.places[*object as usize] == Place::NOWHERE
+                && !self.volume.lost.contains(object)
+        };
+        let objects = (object..self.volume.layout.objects).take_while(unwritten);
+        let most = (into + length).div_ceil(self.volume.layout.object_bytes);
+        let count = objects.take(usize::try_from(most).expect("objects fit memory")).count();
+        length.min(count as u64 * self.volume.layout.object_bytes - into)
+    }
+}
+
+impl Placement for Serving {
+    fn place(&self, now: Nanos, kind: Kind, offset: u64, length: u64) -> Placed {
+        if self.is_claimed {
+            return Placed::Refused(Refused::Claimed);
+        }
+        if now >= self.held_until {
+            return Placed::Wait;
+        }
+        let object = self.object_of(offset);
+        let into = offset - (u64::from(object) << self.object_bits);
+        if let Some(place) = self.volume.places[object as usize].get() {
+            return self.piece_at(place, into, length);
+        }
+        if self.volume.lost.contains(&object) {
+            let position = self.volume.choices.choice(u64::from(object)).unwrap_or(0);
+            let index = self.volume.candidate(object, position).unwrap_or(0);
+            return Placed::Refused(Refused::Lost(self.plan.servers[index]));
+        }
+        if kind != Kind::Write || length == 0 {
+            return Placed::Hole(self.hole_from(object, into, length));
+        }
+        match self.grants.get(&object).map(|grant| grant.stage) {
+            Some(Stage::InDoubt) => Placed::Refused(Refused::InDoubt),
+            _ => Placed::Wait,
+        }
+    }
+
+    fn flushed(&self, index: usize) -> Option<ServerId> {
+        self.plan.servers.get(index).copied()
+    }
+}
+
+fn as_id(index: usize) -> ServerId {
+    ServerId(u32::try_from(index).expect("few servers"))
+}

@@ -1,0 +1,127 @@
+//! A spread volume for trials: six objects over four servers of five slots each, on drives that
+//! held something else before.
+
+use evenkeel_core::id::{ServerId, TenantId};
+use evenkeel_core::sched::Share;
+use evenkeel_core::time::Nanos;
+
+use super::super::scribe::Mutant;
+use super::super::{Names, Opening, OwnerId, Shape, SpreadReport, Volume};
+use crate::notes::{PartDevice, VolumeId};
+use crate::policy::{Depth, Domain, Mode, Scheduling, Sharing, SpreadPlan};
+use crate::trial::disk::{Disk, SECTOR};
+use crate::trial::world::{self, Kit};
+use crate::{Engine, Input};
+
+pub(super) const OBJECT_BYTES: u64 = 64 << 10;
+pub(super) const SERVERS: usize = 4;
+pub(super) const SLOTS: u64 = 5;
+pub(super) const OBJECTS: u32 = 6;
+/// Heads, table and choices take one slot's room.
+const SIZE_BYTES: u64 = (SLOTS + 1) * OBJECT_BYTES;
+/// What slots held before: nothing that a client ever wrote.
+const STALE: u8 = 0xd5;
+/// The volume's own tenant; the clients are below.
+const CLERK: TenantId = TenantId(2);
+
+pub(super) type World = world::World<Spread>;
+
+/// See the [module](self).
+pub(super) struct Spread;
+
+impl Kit for Spread {
+    type Volume = Volume;
+    type Mutant = Mutant;
+
+    fn disks() -> Vec<Disk> {
+        let disk = |_| {
+            let mut disk = Disk::new(SIZE_BYTES);
+            for offset in (16 << 10..SIZE_BYTES).step_by(SECTOR) {
+                disk.write(offset, &[STALE; SECTOR], true);
+            }
+            disk
+        };
+        (0..SERVERS).map(disk).collect()
+    }
+
+    fn open(disks: &mut [Disk], asks: u64) -> Option<Result<Volume, String>> {
+        let opened = world::open(disks, asks, opening(disks, "trial"))?;
+        Some(opened.map_err(|refusal| refusal.to_string()))
+    }
+
+    fn size_bytes(volume: &Volume) -> u64 {
+        volume.size_bytes()
+    }
+
+    fn content(disks: &[Disk], volume: &Volume) -> Result<Vec<u8>, String> {
+        if volume.lost_objects() > 0 {
+            return Err(format!("objects {:?} are lost", volume.lost));
+        }
+        let object = |place: &super::super::place::Place| match place.get() {
+            Some((server, slot)) => {
+                disks[server].read(volume.layout.slot_offset(server, slot), OBJECT_BYTES)
+            }
+            None => vec![0; usize::try_from(OBJECT_BYTES).unwrap()],
+        };
+        Ok(volume.places.iter().flat_map(object).collect())
+    }
+
+    fn engine(now: Nanos, volume: Volume, mutant: Option<Mutant>) -> Engine {
+        let mut engine = Engine::new(now, &domain(1000));
+        engine.handle(now, Input::Spread(Box::new(volume)));
+        engine.handle(now, Input::Held { until: Nanos(u64::MAX) });
+        engine.volume.as_mut().unwrap().spread_mut().unwrap().rules.mutant = mutant;
+        engine
+    }
+}
+
+impl World {
+    /// The accounts of the volume.
+    pub(super) fn report(&mut self) -> SpreadReport {
+        self.engine.report(self.now()).spread.unwrap()
+    }
+
+    /// Sectors of an object.
+    pub(super) fn sectors_of(object: usize) -> std::ops::Range<usize> {
+        let sectors = usize::try_from(OBJECT_BYTES).unwrap() / SECTOR;
+        object * sectors..(object + 1) * sectors
+    }
+}
+
+pub(super) fn shape() -> Shape {
+    Shape {
+        object_bytes: OBJECT_BYTES,
+        size_bytes: Some(u64::from(OBJECTS) * OBJECT_BYTES),
+        candidates: 2,
+    }
+}
+
+/// Begins to open the drives; each opening has a name of its own.
+pub(super) fn opening(disks: &[Disk], owner_name: &str) -> Opening {
+    let written: u64 = disks.iter().map(Disk::acknowledged).sum();
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(&written.to_le_bytes());
+    id[8] = owner_name.as_bytes()[0];
+    let device = |server| PartDevice { name: format!("s{server}"), size_bytes: SIZE_BYTES };
+    let names = Names {
+        volume: VolumeId(*b"made in a trial."),
+        owner: OwnerId(id),
+        owner_name: owner_name.to_owned(),
+    };
+    Opening::new(names, shape(), (0..disks.len()).map(device).collect())
+}
+
+/// A policy with this ceiling, in thousandths.
+pub(super) fn domain(ceiling_milli: u32) -> Domain {
+    let scheduling =
+        Scheduling { depth: Depth::Requests(4), unit_bytes: 4096, ..Scheduling::default() };
+    let ids = (0..).map(ServerId).take(SERVERS);
+    Domain {
+        mode: Mode::Enforce,
+        sharing: Sharing::Total,
+        tenants: ["a", "b", "moves"].map(|name| (name.into(), Share::default())).into(),
+        servers: ids.clone().map(|id| (format!("s{}", id.0), scheduling.clone())).collect(),
+        tiers: None,
+        spread: Some(SpreadPlan { servers: ids.collect(), ceiling_milli, clerk: CLERK }),
+    }
+}

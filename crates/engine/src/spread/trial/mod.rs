@@ -1,0 +1,142 @@
+//! Placings on trial: clients that read, write, force and flush while objects get their places, on
+//! drives with volatile caches that reorder, tear and fail, with the power cut at every event; each
+//! rule of [`super::scribe`] broken, to see that it would be noticed; and gates that want the same
+//! volume.
+
+mod kit;
+mod owners;
+mod servers;
+
+use evenkeel_core::prng::Prng;
+use kit::{OBJECTS, Spread, World};
+
+use super::scribe::Mutant;
+use crate::trial::disk::{Cut, index};
+use crate::trial::world::{Act, Faults, Kit};
+
+/// How a trial goes.
+#[derive(Clone, Copy)]
+struct Trial {
+    mutant: Option<Mutant>,
+    faults: Faults,
+    /// After one in so many events the power is cut, on a copy of the world; never if 0.
+    cut_each: u64,
+    /// How often the host dies, in thousandths of events.
+    deaths: u64,
+    turns: u32,
+}
+
+const QUIET: Trial = Trial {
+    mutant: None,
+    faults: Faults { writes: 0, flushes: 0, notes: 0 },
+    cut_each: 0,
+    deaths: 0,
+    turns: 250,
+};
+
+/// Clients all over a volume that fills.
+fn run(seed: u64, trial: Trial) -> Result<World, String> {
+    let mut world = World::new(seed, trial.mutant);
+    world.faults = trial.faults;
+    let mut prng = Prng::new(seed ^ 0x5eed);
+    let clients_max = 1 + index(&mut prng, 8);
+    for _ in 0..trial.turns {
+        if world.clients() < clients_max && prng.below(2) == 0 {
+            let acts =
+                [Act::Read, Act::Read, Act::Write, Act::Write, Act::Force, Act::Zero, Act::Flush];
+            let act = acts[index(&mut prng, acts.len())];
+            let all = World::sectors_of(index(&mut prng, OBJECTS as usize));
+            let within = match prng.below(8) {
+                0 => world.sectors(),
+                // Mostly the same few sectors, so that requests meet.
+                1..4 => all.start + 4..all.start + 14,
+                // Across the end of an object.
+                4 => all.end.saturating_sub(3)..(all.end + 3).min(world.sectors().end),
+                _ => all,
+            };
+            world.act(act, within);
+            world.drain()?;
+        } else {
+            world.complete_one()?;
+        }
+        if trial.cut_each > 0 && prng.below(trial.cut_each) == 0 {
+            cut_copies(&world, &mut prng)?;
+        }
+        if prng.below(1000) < trial.deaths {
+            let cut = Cut::Any(prng.next_u64());
+            world.restart((prng.below(4) > 0).then_some(cut))?;
+        }
+    }
+    world.settle()?;
+    Ok(world)
+}
+
+/// The power is cut now: whatever is left must open, and hold all that was promised.
+fn cut_copies(world: &World, prng: &mut Prng) -> Result<(), String> {
+    for cut in [Cut::LoseAll, Cut::KeepAll, Cut::Any(prng.next_u64())] {
+        let mut disks = world.after_cut(cut);
+        let volume = Spread::open(&mut disks, u64::MAX).expect("asks without end");
+        let volume = volume.map_err(|refusal| format!("{cut:?}: {refusal}"))?;
+        world.check_copy(&disks, &volume).map_err(|why| format!("{cut:?}: {why}"))?;
+    }
+    Ok(())
+}
+
+/// The first seed in which a trial notices something.
+fn noticed(seeds: std::ops::Range<u64>, trial: Trial) -> Option<(u64, String)> {
+    seeds.into_iter().find_map(|seed| run(seed, trial).err().map(|why| (seed, why)))
+}
+
+fn assert_clean(seeds: std::ops::Range<u64>, trial: Trial) {
+    if let Some((seed, why)) = noticed(seeds, trial) {
+        panic!("seed {seed}: {why}");
+    }
+}
+
+#[test]
+fn every_read_brings_the_last_write_or_one_under_way_and_zeroes_where_nobody_wrote() {
+    let mut placed = 0;
+    for seed in 0..40 {
+        let mut world = run(seed, QUIET).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        placed += world.report().placed;
+        assert_eq!(world.errors, 0);
+    }
+    assert!(placed > 150, "{placed} objects");
+}
+
+#[test]
+fn a_power_cut_at_any_event_of_a_placing_loses_nothing_that_was_promised() {
+    assert_clean(0..3, Trial { cut_each: 1, ..QUIET });
+    assert_clean(3..15, Trial { cut_each: 8, ..QUIET });
+}
+
+#[test]
+fn hosts_may_die_again_and_again_also_while_opening() {
+    assert_clean(0..20, Trial { deaths: 20, turns: 600, ..QUIET });
+}
+
+#[test]
+fn errors_of_drives_lose_nothing_that_was_promised() {
+    let faults = Faults { writes: 3, flushes: 10, notes: 10 };
+    assert_clean(0..8, Trial { faults, cut_each: 4, ..QUIET });
+    assert_clean(100..110, Trial { faults, deaths: 20, turns: 600, ..QUIET });
+}
+
+#[test]
+fn each_rule_that_is_broken_is_noticed() {
+    let cuts = Trial { cut_each: 4, ..QUIET };
+    let notes = Faults { writes: 0, flushes: 0, notes: 15 };
+    let clients = Faults { writes: 0, flushes: 25, notes: 0 };
+    for (mutant, trial) in [
+        (Mutant::SkipWipe, QUIET),
+        (Mutant::SkipWipeFlush, cuts),
+        (Mutant::SkipNoteFlush, cuts),
+        (Mutant::ChoiceFirst, cuts),
+        (Mutant::TrustFlush, Trial { faults: clients, ..cuts }),
+        (Mutant::ForgetFlush, Trial { faults: notes, ..cuts }),
+    ] {
+        let found = noticed(0..60, Trial { mutant: Some(mutant), ..trial });
+        let (seed, why) = found.unwrap_or_else(|| panic!("{mutant:?} goes unnoticed"));
+        println!("{mutant:?}: seed {seed}: {why}");
+    }
+}

@@ -1,0 +1,230 @@
+//! Servers that are lost, come back old, or are full; and notes that are damaged.
+
+use evenkeel_core::id::ServerId;
+use evenkeel_core::time::Nanos;
+
+use super::super::format::owner::Owner;
+use super::super::lease::{Fenced, Lease};
+use super::super::place::Place;
+use super::super::{Mended, Volume};
+use super::kit::{OBJECT_BYTES, OBJECTS, SERVERS, SLOTS, Spread, World, domain};
+use crate::notes::block::{BLOCK, Block};
+use crate::trial::disk::{Cut, Disk};
+use crate::trial::world::{Act, Kit};
+use crate::{Input, Refused};
+
+/// A world in which every object was written and flushed.
+fn full_world() -> World {
+    let mut world = World::new(1, None);
+    for object in 0..OBJECTS as usize {
+        world.act(Act::Force, World::sectors_of(object));
+        world.drain().unwrap();
+        world.settle().unwrap();
+    }
+    assert_eq!((world.report().placed, world.errors), (OBJECTS, 0));
+    world
+}
+
+fn reopened(disks: &mut [Disk]) -> Result<Volume, String> {
+    disks.iter_mut().for_each(|disk| disk.power_cut(Cut::KeepAll));
+    Spread::open(disks, u64::MAX).unwrap()
+}
+
+fn on_server(volume: &Volume, server: usize) -> Vec<u32> {
+    let is_there = |place: &Place| place.get().is_some_and(|(at, _)| at == server);
+    let objects = (0..).zip(&volume.places);
+    objects.filter(|(_, place)| is_there(place)).map(|(object, _)| object).collect()
+}
+
+fn wipe(disk: &mut Disk, offset: u64, blocks: u64) {
+    for block in 0..blocks {
+        disk.write(offset + block * 4096, &[0; BLOCK], true);
+    }
+}
+
+#[test]
+fn objects_fill_all_servers_and_a_restart_finds_them_without_mending() {
+    let mut world = full_world();
+    let used: Vec<u32> = world.report().servers.iter().map(|server| server.used_slots).collect();
+    assert!(used.iter().all(|used| (1..=2).contains(used)), "{used:?} of {OBJECTS}");
+    let volume = reopened(&mut world.disks).unwrap();
+    assert_eq!(volume.mended(), Mended::default());
+}
+
+#[test]
+fn choices_that_all_keepers_have_lost_are_made_anew_from_the_tables() {
+    let mut world = full_world();
+    let before = reopened(&mut world.disks).unwrap();
+    for keeper in 0..3 {
+        wipe(&mut world.disks[keeper], before.layout.page_offset(keeper, 0, 0), 2);
+    }
+    let after = reopened(&mut world.disks).unwrap();
+    assert_eq!((after.mended().rebuilt_pages, after.mended().adopted), (1, OBJECTS));
+    assert_eq!((after.places, after.choices), (before.places, before.choices));
+    let again = reopened(&mut world.disks).unwrap();
+    assert_eq!(again.mended(), Mended::default(), "they are written again");
+}
+
+#[test]
+fn one_keeper_with_its_choices_is_enough() {
+    let mut world = full_world();
+    let before = reopened(&mut world.disks).unwrap();
+    for keeper in [0, 2] {
+        wipe(&mut world.disks[keeper], before.layout.page_offset(keeper, 0, 0), 2);
+    }
+    let after = reopened(&mut world.disks).unwrap();
+    assert_eq!(after.mended(), Mended::default());
+    assert_eq!(after.places, before.places);
+}
+
+#[test]
+fn what_a_server_has_lost_is_an_error_and_never_zeroes() {
+    let mut world = full_world();
+    let before = reopened(&mut world.disks).unwrap();
+    let there = on_server(&before, 1);
+    wipe(&mut world.disks[1], super::super::layout::Layout::table_offset(0, 0), 2);
+    let after = reopened(&mut world.disks).unwrap();
+    assert_eq!(after.mended().damaged_blocks, 1);
+    assert_eq!(after.lost.iter().copied().collect::<Vec<_>>(), there);
+    world.engine = Spread::engine(world.now(), after, None);
+    let served = (0..OBJECTS).find(|object| !there.contains(object)).unwrap() as usize;
+    world.act(Act::Read, World::sectors_of(there[0] as usize));
+    world.act(Act::Write, World::sectors_of(there[0] as usize));
+    world.drain().unwrap();
+    assert_eq!(world.errors, 2, "reads and writes of it fail at once");
+    assert_eq!(world.refusals, [Refused::Lost(ServerId(1)); 2]);
+    world.act(Act::Read, World::sectors_of(served));
+    world.drain().unwrap();
+    world.settle().unwrap();
+    assert_eq!(world.errors, 2, "others are served");
+}
+
+#[test]
+fn a_table_and_all_choices_that_are_damaged_together_are_refused() {
+    let mut world = full_world();
+    let volume = reopened(&mut world.disks).unwrap();
+    wipe(&mut world.disks[1], super::super::layout::Layout::table_offset(0, 0), 2);
+    for keeper in 0..3 {
+        wipe(&mut world.disks[keeper], volume.layout.page_offset(keeper, 0, 0), 2);
+    }
+    let refusal = reopened(&mut world.disks).unwrap_err();
+    assert!(refusal.contains("nobody knows") || refusal.contains("restore"), "{refusal}");
+}
+
+#[test]
+fn a_server_that_comes_back_with_older_content_is_refused_and_fenced() {
+    let mut world = full_world();
+    let old = world.disks[2].clone();
+    let volume = reopened(&mut world.disks).unwrap();
+    let mut lease = Lease::new(&volume);
+    let front = |disk: &Disk| disk.read(0, Lease::front_bytes());
+    lease.look(&front(&world.disks[2])).unwrap();
+    let (offset, bytes) = lease.beat();
+    world.disks[2].write(offset, &bytes, false);
+    lease.beaten();
+    lease.look(&front(&world.disks[2])).unwrap();
+    assert_eq!(lease.look(&front(&old)), Err(Fenced::Stale));
+    assert_eq!(lease.look(&front(&Disk::new(1 << 20))), Err(Fenced::Stale), "a blank one");
+    let _ = reopened(&mut world.disks).unwrap();
+    world.disks[2] = old;
+    let refusal = reopened(&mut world.disks).unwrap_err();
+    assert!(refusal.contains("server \"s2\": it is an older copy"), "{refusal}");
+}
+
+#[test]
+fn a_server_that_was_exchanged_for_a_blank_one_is_named() {
+    let mut world = full_world();
+    world.disks[3] = Disk::new((SLOTS + 1) * OBJECT_BYTES);
+    let refusal = reopened(&mut world.disks).unwrap_err();
+    assert!(refusal.starts_with("server \"s3\": it is blank"), "{refusal}");
+    assert_eq!(world.disks[3].read(0, 12 << 10), vec![0; 12 << 10], "nothing was written");
+}
+
+#[test]
+fn what_is_fenced_is_refused_and_the_rest_goes_on() {
+    let mut world = full_world();
+    let now = world.now();
+    let volume = reopened(&mut world.disks).unwrap();
+    let there = on_server(&volume, 0)[0] as usize;
+    let elsewhere = on_server(&volume, 1)[0] as usize;
+    world.engine = Spread::engine(now, volume, None);
+    world.engine.handle(now, Input::Fenced { server: Some(ServerId(0)) });
+    world.act(Act::Read, World::sectors_of(there));
+    world.act(Act::Read, World::sectors_of(elsewhere));
+    world.drain().unwrap();
+    world.settle().unwrap();
+    assert_eq!((world.errors, &world.refusals[..]), (1, &[Refused::Stale(ServerId(0))][..]));
+    world.engine.handle(now, Input::Fenced { server: None });
+    world.act(Act::Read, World::sectors_of(elsewhere));
+    world.drain().unwrap();
+    assert_eq!(world.refusals[1], Refused::Claimed);
+}
+
+#[test]
+fn nothing_is_served_before_the_lease_nor_after_it() {
+    let mut world = World::new(1, None);
+    let volume = reopened(&mut world.disks).unwrap();
+    let mut engine = crate::Engine::new(Nanos::ZERO, &domain(1000));
+    engine.handle(Nanos::ZERO, Input::Spread(Box::new(volume)));
+    world.engine = engine;
+    world.act(Act::Read, World::sectors_of(0));
+    world.drain().unwrap();
+    assert_eq!(world.clients(), 1, "it waits");
+    let now = world.now();
+    world.engine.handle(now, Input::Held { until: now + evenkeel_core::time::Span(1) });
+    world.drain().unwrap();
+    assert_eq!(world.clients(), 0, "zeroes, with no server asked");
+    world.complete_one().unwrap();
+    world.act(Act::Read, World::sectors_of(0));
+    world.drain().unwrap();
+    assert_eq!(world.clients(), 1, "the lease is over");
+}
+
+#[test]
+fn at_the_ceiling_writes_to_new_objects_are_refused_and_old_ones_are_served() {
+    let mut world = World::new(1, None);
+    // One slot of five on each server.
+    world.reload(&domain(200)).unwrap();
+    for object in 0..OBJECTS as usize {
+        world.act(Act::Write, World::sectors_of(object));
+        world.drain().unwrap();
+        world.settle().unwrap();
+    }
+    let report = world.report();
+    assert!(report.servers.iter().all(|server| server.used_slots <= 1), "{report:?}");
+    assert_eq!(u64::from(report.placed) + report.full, u64::from(OBJECTS));
+    assert!(world.refusals.iter().all(|why| matches!(why, Refused::NoRoom(_))));
+    let errors = world.errors;
+    let volume = &world.engine.volume.as_ref().unwrap().spread().unwrap().volume;
+    let placed = volume.places.iter().position(|place| *place != Place::NOWHERE).unwrap();
+    world.act(Act::Write, World::sectors_of(placed));
+    world.drain().unwrap();
+    world.settle().unwrap();
+    assert_eq!(world.errors, errors);
+}
+
+#[test]
+fn a_server_that_cannot_be_written_to_is_passed_over() {
+    let mut world = World::new(1, None);
+    world.broken = Some(ServerId(1));
+    for object in 0..OBJECTS as usize {
+        world.act(Act::Write, World::sectors_of(object));
+        world.drain().unwrap();
+        world.settle().unwrap();
+    }
+    let report = world.report();
+    assert!(report.placed >= 4, "those with another candidate: {report:?}");
+    assert_eq!(u64::from(report.placed) + world.errors, u64::from(OBJECTS));
+    assert!(world.refusals.iter().all(|why| *why == Refused::Away(ServerId(1))));
+}
+
+#[test]
+fn owners_are_known_by_what_they_wrote() {
+    let mut world = full_world();
+    let volume = reopened(&mut world.disks).unwrap();
+    for disk in &world.disks[..SERVERS] {
+        let block: Block = disk.read(8192, 4096).try_into().unwrap();
+        let owner = Owner::decode(volume.id(), &block).unwrap();
+        assert_eq!((owner.id, owner.settled), (volume.owner, volume.generation));
+    }
+}

@@ -1,0 +1,127 @@
+//! A tiered volume for trials: four slots of a slow drive, three of a fast one.
+
+use evenkeel_core::id::{ServerId, TenantId};
+use evenkeel_core::sched::Share;
+use evenkeel_core::time::Nanos;
+
+use super::super::choice::Choice;
+use super::super::moves::{Mutant, Stopped};
+use super::super::report::VolumeReport;
+use super::super::{Opening, Volume};
+use crate::notes::{PartDevice, VolumeId};
+use crate::policy::{Depth, Domain, Mode, Moves, Scheduling, Sharing, TierPlan};
+use crate::trial::disk::{Disk, SECTOR};
+use crate::trial::world::{self, Kit};
+use crate::{Engine, Input};
+
+pub(super) const EXTENT_BYTES: u64 = 64 << 10;
+/// Slots of the slow and of the fast tier.
+const SLOTS: [u64; 2] = [4, 3];
+/// The moves' tenant; the clients are below.
+const MOVER: TenantId = TenantId(2);
+
+pub(super) type World = world::World<Tiers>;
+
+/// See the [module](self).
+pub(super) struct Tiers;
+
+impl Kit for Tiers {
+    type Volume = Volume;
+    type Mutant = Mutant;
+
+    fn disks() -> Vec<Disk> {
+        sizes().map(Disk::new).into()
+    }
+
+    fn open(disks: &mut [Disk], asks: u64) -> Option<Result<Volume, String>> {
+        let device = |(name, size_bytes): (&str, u64)| PartDevice { name: name.into(), size_bytes };
+        let devices = ["slow", "fast"].into_iter().zip(sizes()).map(device).collect();
+        let opening = Opening::new(VolumeId([7; 16]), EXTENT_BYTES, devices);
+        let opened = world::open(disks, asks, opening)?;
+        Some(opened.map_err(|refusal| refusal.to_string()))
+    }
+
+    fn size_bytes(volume: &Volume) -> u64 {
+        volume.size_bytes()
+    }
+
+    fn content(disks: &[Disk], volume: &Volume) -> Result<Vec<u8>, String> {
+        let extent = |extent| {
+            let place = volume.map().place(extent);
+            let offset = volume.layout().slot_offset(place.tier(), place.slot());
+            disks[place.tier()].read(offset, EXTENT_BYTES)
+        };
+        Ok((0..volume.map().extents()).flat_map(extent).collect())
+    }
+
+    fn engine(now: Nanos, volume: Volume, mutant: Option<Mutant>) -> Engine {
+        let mut engine = Engine::new(now, &domain(Mode::Enforce, 4));
+        engine.handle(now, Input::Volume(Box::new(volume)));
+        engine.volume.as_mut().unwrap().tiered_mut().mover.mutant = mutant;
+        engine
+    }
+}
+
+impl World {
+    /// Begins to move an extent, if nothing else moves and there is a slot.
+    pub(super) fn begin_move(&mut self, extent: u32) {
+        let now = self.now();
+        let volume = self.engine.volume.as_mut().unwrap().tiered_mut();
+        let tier = 1 - volume.volume().map().place(extent).tier();
+        volume.begin_move(now, Choice { extent, tier });
+    }
+
+    /// Whether writes to an extent are held.
+    pub(super) fn is_holding(&self) -> bool {
+        self.engine.volume.as_ref().unwrap().tiered().unwrap().mover.is_holding()
+    }
+
+    /// How many records the journal ever had.
+    pub(super) fn journal_sequence(&self) -> u64 {
+        self.engine.volume.as_ref().unwrap().tiered().unwrap().volume().journal.last()
+    }
+
+    /// The accounts of the volume.
+    pub(super) fn report(&mut self) -> VolumeReport {
+        self.engine.report(self.now()).volume.unwrap()
+    }
+
+    /// Whether moving has stopped, with which extent in doubt.
+    pub(super) fn in_doubt(&mut self) -> Option<u32> {
+        match self.report().moves.stopped {
+            Some(Stopped::InDoubt { extent }) => Some(extent),
+            _ => None,
+        }
+    }
+
+    /// Sectors of an extent.
+    pub(super) fn sectors_of(extent: u32) -> std::ops::Range<usize> {
+        let sectors = usize::try_from(EXTENT_BYTES).unwrap() / SECTOR;
+        extent as usize * sectors..(extent as usize + 1) * sectors
+    }
+}
+
+fn sizes() -> [u64; 2] {
+    // Heads, both maps and the journal take nine extents of the fast tier.
+    [(SLOTS[0] + 1) * EXTENT_BYTES, (SLOTS[1] + 9) * EXTENT_BYTES]
+}
+
+/// A policy in which so many units are with each drive.
+pub(super) fn domain(mode: Mode, depth: u32) -> Domain {
+    let scheduling =
+        Scheduling { depth: Depth::Requests(depth), unit_bytes: 4096, ..Scheduling::default() };
+    Domain {
+        mode,
+        sharing: Sharing::Local,
+        tenants: ["a", "b", "moves"].map(|name| (name.into(), Share::default())).into(),
+        servers: ["slow", "fast"].map(|name| (name.into(), scheduling.clone())).into(),
+        tiers: Some(TierPlan {
+            discipline: scheduling.discipline,
+            servers: vec![ServerId(0), ServerId(1)],
+            extent_bytes: EXTENT_BYTES,
+            moves: Moves::ByHeat,
+            mover: MOVER,
+        }),
+        spread: None,
+    }
+}

@@ -1,0 +1,207 @@
+//! A spread volume at work: its notes, as the engine asks for them, and the beats that keep it this
+//! gate's.
+//!
+//! ```text
+//! Output::Move --> Clerk --- one errand at a time to each server ---> Input::Moved
+//!                  Pulse --- look, beat, pause; one for each server -> Input::Held, Input::Fenced
+//! ```
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_core::id::{ServerId, TenantId};
+use evenkeel_engine::notes::{STEP_BYTES_MAX, Step, StepKind};
+use evenkeel_engine::spread::{BEAT, Fenced, HOLD, Lease, Volume};
+use evenkeel_engine::{Input, Refused, Target};
+use evenkeel_wire::nbd::proto::{Errno, TransmissionFlags};
+use tokio::task::spawn_local;
+
+use super::Domain;
+use super::errand::Task;
+use crate::buffer::Buf;
+use crate::device::Device;
+use crate::op::{LossesHeard, Op};
+
+/// Carries out what the engine wants noted.
+#[derive(Clone)]
+pub(crate) struct Clerk {
+    pub(crate) domain: Rc<Domain>,
+    /// The open volume.
+    pub(crate) device: Rc<Device>,
+    /// Losses of acknowledged writes that flushes of notes have met.
+    pub(crate) heard: Rc<LossesHeard>,
+}
+
+/// Keeps the volume this gate's, as far as one of its servers is concerned.
+pub(crate) struct Pulse {
+    pub(crate) clerk: Clerk,
+    pub(crate) server: ServerId,
+    pub(crate) lease: Lease,
+    /// On whose account.
+    pub(crate) tenant: TenantId,
+}
+
+impl Clerk {
+    /// Makes the steps that the engine asks for, for as long as the gate runs.
+    pub(crate) async fn run(self) {
+        loop {
+            let step = self.domain.steps.next().await;
+            let clerk = self.clone();
+            spawn_local(async move {
+                let result = clerk.make(&step).await;
+                if let Err(errno) = result {
+                    tracing::warn!(?step, ?errno, "a note of a volume failed");
+                }
+                clerk.domain.moved(step.server, result.is_ok());
+            });
+        }
+    }
+
+    async fn make(&self, step: &Step) -> Result<(), Errno> {
+        let offset = step.offset;
+        let task = match step.kind {
+            StepKind::Note => Task::Write { offset, data: Arc::new(self.domain.note(step.server)) },
+            StepKind::Flush => Task::Flush,
+            StepKind::Wipe if self.can_zero(step.server) => {
+                Task::Zero { offset, length: step.length }
+            }
+            StepKind::Wipe => return self.overwrite(step).await,
+            StepKind::Read | StepKind::Write => unreachable!("spread volumes move nothing"),
+        };
+        self.run_errand(step.server, step.tenant, task).await.map(drop)
+    }
+
+    /// Writes zeroes where a server cannot be told to.
+    async fn overwrite(&self, step: &Step) -> Result<(), Errno> {
+        let part_bytes = STEP_BYTES_MAX.min(step.length);
+        let mut zeroes = Buf::take(usize::try_from(part_bytes).expect("bounded above"));
+        zeroes.fill(0);
+        let data = Arc::new(zeroes);
+        let end = step.offset + step.length;
+        for offset in (step.offset..end).step_by(data.len()) {
+            let task = Task::Write { offset, data: Arc::clone(&data) };
+            self.run_errand(step.server, step.tenant, task).await?;
+        }
+        Ok(())
+    }
+
+    fn can_zero(&self, server: ServerId) -> bool {
+        let features = self.device.tier(server).features();
+        features.is_some_and(|one| one.flags.contains(TransmissionFlags::SEND_WRITE_ZEROES))
+    }
+
+    async fn run_errand(
+        &self,
+        server: ServerId,
+        tenant: TenantId,
+        task: Task,
+    ) -> Result<Option<Buf>, Errno> {
+        let part = self.device.tier(server);
+        self.domain.run_errand(part, (tenant, &self.heard), task).await
+    }
+}
+
+impl Pulse {
+    /// Beats until the server is fenced.
+    pub(crate) async fn run(mut self) {
+        let domain = Rc::clone(&self.clerk.domain);
+        loop {
+            let began = domain.worker.clock.now();
+            match self.beat().await {
+                Ok(None) => domain.tell(Input::Held { until: began + HOLD }),
+                Ok(Some(fenced)) => return self.fence(&fenced),
+                // Requests to the server tell the same, with what stands in the way.
+                Err(errno) => tracing::debug!(server = ?self.server, ?errno, "no beat"),
+            }
+            tokio::time::sleep(Duration::from_nanos(BEAT.0)).await;
+        }
+    }
+
+    async fn beat(&mut self) -> Result<Option<Fenced>, Errno> {
+        let look = Task::Read { offset: 0, length: Lease::front_bytes() };
+        let front = self.clerk.run_errand(self.server, self.tenant, look).await?;
+        let front = front.expect("a read brings its data");
+        if let Err(fenced) = self.lease.look(&front) {
+            return Ok(Some(fenced));
+        }
+        let (offset, bytes) = self.lease.beat();
+        let task = Task::Write { offset, data: Arc::new(Buf::copy_of(&bytes)) };
+        self.clerk.run_errand(self.server, self.tenant, task).await?;
+        self.lease.beaten();
+        Ok(None)
+    }
+
+    fn fence(&self, fenced: &Fenced) {
+        let domain = &self.clerk.domain;
+        let server = domain.server_name(self.server);
+        let server = match fenced {
+            Fenced::Claimed(by) => {
+                tracing::error!(
+                    server,
+                    by,
+                    "another gate has claimed the volume: nothing is served"
+                );
+                None
+            }
+            Fenced::Stale => {
+                tracing::error!(server, "it came back with older content: nothing of it is served");
+                Some(self.server)
+            }
+        };
+        domain.tell(Input::Fenced { server });
+    }
+}
+
+impl Domain {
+    /// Serves the spread volume that the servers turned out to hold.
+    pub(crate) fn serve_spread(self: &Rc<Self>, volume: Box<Volume>, device: Rc<Device>) {
+        self.tell(Input::Spread(volume));
+        self.volume().expect("its domain has a volume").open(device);
+    }
+
+    fn tell(self: &Rc<Self>, input: Input<'_>) {
+        let now = self.worker.clock.now();
+        self.state.borrow_mut().engine.handle(now, input);
+        self.pump();
+    }
+
+    fn server_name(&self, server: ServerId) -> String {
+        self.policy.borrow().servers[server.index()].0.clone()
+    }
+
+    /// A request of the volume is not served. Why is told where the gate's words go, once for as
+    /// long as the reason stays the same.
+    pub(super) fn refuse(&self, op: &mut Op, why: Refused) {
+        op.fail(if matches!(why, Refused::NoRoom(_)) { Errno::NoSpace } else { Errno::Io });
+        if self.refused.replace(Some(why)) == Some(why) || op.device.target != Target::Volume {
+            return;
+        }
+        let (offset, length, kind) = (op.request.offset, op.request.length, op.kind.name());
+        let why = self.words_for(why);
+        tracing::error!(kind, offset, length, "{why}");
+    }
+
+    fn words_for(&self, why: Refused) -> String {
+        let name = |server| self.server_name(server);
+        match why {
+            Refused::InDoubt => "notes of the volume cannot be written".to_owned(),
+            Refused::NoRoom(server) => format!(
+                "no candidate server has room below the ceiling, the emptiest is {:?}; free some \
+                 or raise the ceiling",
+                name(server)
+            ),
+            Refused::Away(server) => {
+                format!("no candidate server can be written to, one is {:?}", name(server))
+            }
+            Refused::Lost(server) => {
+                format!("written, and not on server {:?} any more; restore it", name(server))
+            }
+            Refused::Stale(server) => format!(
+                "server {:?} came back with older content; attach what was used last",
+                name(server)
+            ),
+            Refused::Claimed => "another gate has claimed the volume".to_owned(),
+        }
+    }
+}
