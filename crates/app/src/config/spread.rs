@@ -1,4 +1,5 @@
-//! Spread volumes in the policy file: a backend over others, each object of it on one that is chosen.
+//! Spread volumes in the policy file: a backend over others, each object of it on the one that was
+//! chosen.
 //!
 //! ```toml
 //! [[backend]]

@@ -9,8 +9,8 @@
 //! | 32 | 8 | generation of a head, number of a map, sequence number of a record: below 2^63 |
 //! | 40 | 8 | where on its device the block belongs, in bytes |
 //!
-//! A block that a power cut tore, that strayed to another address or that another volume left behind
-//! is thus known for what it is.
+//! A block that a power cut tore, that strayed to another address or that another volume left
+//! behind is thus known for what it is.
 
 use std::fmt;
 

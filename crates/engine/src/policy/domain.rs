@@ -161,7 +161,8 @@ impl Policy {
         self.backends.iter().find(|volume| volume.has_member(backend))
     }
 
-    /// The only backend that exports can be on, members of volumes aside; none if there are several.
+    /// The only backend that exports can be on, members of volumes aside; none if there are
+    /// several.
     pub fn only_backend(&self) -> Option<&Backend> {
         let is_member = |backend: &Backend| self.volume_of(&backend.name).is_some();
         let mut others = self.backends.iter().filter(|backend| !is_member(backend));

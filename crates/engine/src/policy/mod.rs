@@ -222,8 +222,8 @@ pub struct Tiered {
     pub moves: Moves,
 }
 
-/// A volume over several backends, its servers: each object lies on the one of a few candidates that
-/// was emptier when it was first written.
+/// A volume over several backends, its servers: each object lies on the one of a few candidates
+/// that was emptier when it was first written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spread {
     /// The servers; 2 to [`SERVERS_MAX`](crate::spread::layout::SERVERS_MAX). A backend is part of

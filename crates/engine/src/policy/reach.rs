@@ -34,9 +34,9 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// The declared tenants that can come to a backend, by their positions. For a member of a volume
-    /// these are the volume's, and whoever pays for its own work; for a volume, those who come to
-    /// its exports. A store is looked after on an account of its own.
+    /// The declared tenants that can come to a backend, by their positions. For a member of a
+    /// volume these are the volume's, and whoever pays for its own work; for a volume, those who
+    /// come to its exports. A store is looked after on an account of its own.
     pub fn tenants(&self, backend: usize) -> &[usize] {
         &self.tenants[backend]
     }

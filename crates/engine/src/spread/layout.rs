@@ -1,9 +1,9 @@
 //! What lies where on the servers of a spread volume.
 //!
 //! ```text
-//! every server    | head A | head B | owner |    | table of slots |          | slot 0 | slot 1 | ..
-//! the first three | head A | head B | owner |    | table of slots | choices  | slot 0 | slot 1 | ..
-//!                 0        4 KiB    8 KiB        16 KiB                      data offset
+//! every server    | head A | head B | owner |  | table of slots |         | slot 0 | slot 1 | ..
+//! the first three | head A | head B | owner |  | table of slots | choices | slot 0 | slot 1 | ..
+//!                 0        4 KiB    8 KiB      16 KiB                     data offset
 //! ```
 //!
 //! A head says what the server is, the owner which gate uses it. The table says which object lies

@@ -10,15 +10,15 @@
 //! owner A   beat 17 . . beat 18 . . beat 19 . . (dies)
 //! gate B          sees 17, waits ------ sees 19: refused
 //! gate B                                    sees 19, waits ---- LEASE ---- sees 19: claims
-//! gate B                                                         claim, waits SETTLE, still its own
+//! gate B                                                   claim, waits SETTLE, still its own
 //! ```
 //!
 //! An owner that could not beat for [`HOLD`] on any server serves nothing until it can. That is
 //! less than [`LEASE`], so nobody serves beside a gate that has claimed the volume meanwhile. What
 //! a server had been sent before and carries out later is not covered: no lease can.
 //!
-//! The same look tells a server that came back with older content than it had: its front is not what
-//! was written last.
+//! The same look tells a server that came back with older content than it had: its front is not
+//! what was written last.
 
 use evenkeel_core::time::Span;
 

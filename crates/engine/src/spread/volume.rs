@@ -7,7 +7,7 @@
 //! | choice | entry | meaning |
 //! |---|---|---|
 //! | none | none | never written: zeroes |
-//! | none | there | a placing that was cut short; there is nothing in it but zeroes, so it may count |
+//! | none | there | a placing that was cut short; it holds zeroes, so it may count |
 //! | there | there | the object |
 //! | there | none | the server has lost it, or is an older copy: an error, never zeroes |
 

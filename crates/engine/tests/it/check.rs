@@ -500,7 +500,8 @@ fn a_latency_goal_leaves_the_device_its_idle_time() {
 
 /// A volume over both backends, with all exports on it.
 fn tiered(change: impl Fn(&mut Policy)) -> impl Fn(&mut Policy) {
-    let tier = |name: &str| Member { backend: name.into(), device: String::new(), size_bytes: None };
+    let tier =
+        |name: &str| Member { backend: name.into(), device: String::new(), size_bytes: None };
     let tiers = vec![tier("slow"), tier("fast")];
     move |p: &mut Policy| {
         p.groups.clear();

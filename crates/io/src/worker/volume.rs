@@ -1,5 +1,5 @@
-//! Opening volumes over other backends: the members as devices, what they say of themselves, the volume
-//! over them.
+//! Opening volumes over other backends: the members as devices, what they say of themselves, the
+//! volume over them.
 //!
 //! ```text
 //! policy has it -> members open -> their heads are read -> map to the engine -> open, moves begin

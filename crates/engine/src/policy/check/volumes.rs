@@ -1,5 +1,5 @@
-//! Volumes over other backends: members that are there and that nobody else writes to, tiers that can
-//! be compared, servers that can be filled.
+//! Volumes over other backends: members that are there and that nobody else writes to, tiers that
+//! can be compared, servers that can be filled.
 
 use super::exports::is_volume_number;
 use super::{Findings, Place, known};
@@ -146,7 +146,8 @@ fn check_member(policy: &Policy, volume: usize, position: usize, found: &mut Fin
     check_device(backend, member, noun(policy, volume), place, found);
 }
 
-/// Whoever else used the member would write over the volume, or take device time that nobody counts.
+/// Whoever else used the member would write over the volume, or take device time that nobody
+/// counts.
 fn check_sole_use(
     policy: &Policy,
     volume: usize,

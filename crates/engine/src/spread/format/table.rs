@@ -7,9 +7,9 @@
 //! | 60 | 4 | zero |
 //! | 64 | 4032 | 252 entries of 16 bytes |
 //!
-//! An **entry** is the object (4 bytes), four zeroes, and the number of its placing (8 bytes), which
-//! counts over the whole volume from 1; it is zero for a slot that holds nothing. Should two slots
-//! claim an object, the greater number tells which is the later one.
+//! An **entry** is the object (4 bytes), four zeroes, and the number of its placing (8 bytes),
+//! which counts over the whole volume from 1; it is zero for a slot that holds nothing. Should two
+//! slots claim an object, the greater number tells which is the later one.
 
 use std::num::NonZeroU64;
 
