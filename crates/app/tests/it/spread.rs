@@ -183,7 +183,6 @@ fn a_server_that_comes_back_with_older_content_is_never_read_from() {
         (volume(&gate)["servers"][2]["standing"] == "stale").then_some(())
     });
     gate.kill_and_restart();
-    gate.kill_and_restart();
     wait_for("the gate to refuse it", || {
         trouble(&gate).contains("server \"s3\": it is an older copy").then_some(())
     });

@@ -5,7 +5,8 @@
 //! |---|---|
 //! | all blank or of generation 0 | make a volume |
 //! | all of one volume, some of generation 0, none above 1 | its making was cut short: go on |
-//! | all of one volume, generations g and g - 1 | in use; an opening may have been cut short |
+//! | all of one volume, of one generation | in use |
+//! | all of one volume, generations g and g - 1 | in use, if the opening to g was cut short |
 //! | anything else | refused |
 
 use super::format::head::{Head, HeadError};
@@ -91,8 +92,12 @@ pub(super) fn judge(
     if newest == 1 && found.iter().any(|head| head.generation == 0) {
         return Ok(Verdict::Make(Some(volume)));
     }
+    // An opening that came to its end has left no head behind, and says so.
+    let settled = |front: &Front| front.owner.as_ref().map_or(0, |owner| owner.settled);
+    let was_complete = fronts.iter().any(|front| settled(front) >= newest);
+    let oldest = if was_complete { newest } else { newest - 1 };
     for (server, head) in found.iter().enumerate() {
-        fits(head, newest, &devices[server]).map_err(|reason| refuse(server, reason))?;
+        fits(head, (oldest, newest), &devices[server]).map_err(|reason| refuse(server, reason))?;
     }
     let layout = layout(&found).ok_or_else(|| refuse(0, RefusalReason::HeadDamaged))?;
     let is_wanted = layout.object_bytes == shape.object_bytes
@@ -131,8 +136,12 @@ fn belongs(
 }
 
 /// Whether a server is as it was left.
-fn fits(head: &Head, newest: u64, device: &PartDevice) -> Result<(), RefusalReason> {
-    if head.generation + 1 < newest {
+fn fits(
+    head: &Head,
+    (oldest, newest): (u64, u64),
+    device: &PartDevice,
+) -> Result<(), RefusalReason> {
+    if head.generation < oldest {
         return Err(RefusalReason::Stale { found: head.generation, expected: newest });
     }
     if !head.object_bytes.is_power_of_two() || !OBJECT_BYTES.contains(&head.object_bytes) {
