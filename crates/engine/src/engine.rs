@@ -148,8 +148,8 @@ impl Engine {
                 .map(|(tenant, account)| self.report_of(now, tenant, account))
                 .collect(),
             servers: self.lanes.iter().map(|lane| lane.report(now)).collect(),
-            volume: self.volume.as_ref().and_then(|one| one.tiered()).map(|one| one.report()),
-            spread: self.volume.as_ref().and_then(|one| one.spread()).map(|one| one.report(now)),
+            volume: self.volume.as_ref().and_then(|one| Some(one.tiered()?.report())),
+            spread: self.volume.as_ref().and_then(|one| Some(one.spread()?.report(now))),
             allocation: self.allocation(),
             interference,
             interference_other,

@@ -56,8 +56,8 @@ impl Policy {
             {
                 tenants[index].insert(at, upkeep);
             }
-            let moves = backend.volume().is_some_and(|volume| volume.moves != Moves::Off);
-            let mover = mover.filter(|_| moves || backend.spread().is_some());
+            let is_moving = backend.volume().is_some_and(|volume| volume.moves != Moves::Off);
+            let mover = mover.filter(|_| is_moving || backend.spread().is_some());
             let comers: Vec<usize> = tenants[index].iter().copied().chain(mover).collect();
             for member in backend.members() {
                 if let Some(position) = self.position_of(&member.backend) {

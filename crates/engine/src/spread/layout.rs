@@ -142,7 +142,7 @@ impl Layout {
             servers.push(place_slots(server, bytes, object_bytes, pages)?);
         }
         let slots: u64 = servers.iter().map(|server| u64::from(server.slots)).sum();
-        let objects = wanted.unwrap_or((slots * SIZE_MILLI / 1000).max(1));
+        let objects = wanted.unwrap_or_else(|| (slots * SIZE_MILLI / 1000).max(1));
         let objects = u32::try_from(objects).expect("no more than there is room for");
         let pages = u32::try_from(pages).expect("a page tells of thousands of objects");
         let candidates = u32::try_from(candidates).expect("at most three");

@@ -163,7 +163,7 @@ impl Scribe {
         self.payer = self.batch.first().map(|one| one.payer).or(self.payer);
         self.attempt = 1;
         self.runs = runs(&self.batch, WIPE_BYTES_MAX / volume.layout.object_bytes);
-        let blocks: BTreeSet<u32> = self.batch.iter().map(|one| one.block()).collect();
+        let blocks: BTreeSet<u32> = self.batch.iter().map(Entering::block).collect();
         let table =
             |block: u32| (Note::Table(block), volume.tables[server].latest[block as usize].next());
         self.blocks = blocks.into_iter().map(table).collect();

@@ -94,7 +94,9 @@ impl Keeper {
             match self.attempt().await {
                 Ok(AtWork::Tiered(mover)) => return mover.run().await,
                 Ok(AtWork::Spread(clerk, pulses)) => {
-                    pulses.into_iter().for_each(|pulse| drop(spawn_local(pulse.run())));
+                    for pulse in pulses {
+                        spawn_local(pulse.run());
+                    }
                     return clerk.run().await;
                 }
                 Err(why) => self.note(&why),

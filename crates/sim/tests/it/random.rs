@@ -4,8 +4,8 @@ use evenkeel_core::sched::{Limit, Share};
 use evenkeel_core::time::Span;
 use evenkeel_engine::cost::CostModel;
 use evenkeel_engine::policy::{
-    Backend, Depth, Discipline, Group, MOVER_TENANT, Mode, Moves, Policy, Scheduling, Sharing,
-    Source, Tenant, Tier, Tiered,
+    Backend, Depth, Discipline, Group, MOVER_TENANT, Member, Mode, Moves, Policy, Scheduling,
+    Sharing, Source, Tenant, Tiered,
 };
 use evenkeel_sim::device::spec::{ConstantSpec, DelaySpec, DeviceSpec, RateSpec};
 use evenkeel_sim::faults::{Fault, FaultKind, LinkPlace};
@@ -180,7 +180,7 @@ fn tiered() -> impl Strategy<Value = Scenario> {
                 backend.scheduling.discipline = Discipline::Sfq;
                 backend.scheduling.cost = COST;
             }
-            let tier = |name: &str| Tier {
+            let tier = |name: &str| Member {
                 backend: name.to_owned(),
                 device: String::new(),
                 size_bytes: Some(32 << extent_bits),

@@ -3,8 +3,8 @@
 use evenkeel_core::time::Span;
 use evenkeel_engine::cost::CostModel;
 use evenkeel_engine::policy::{
-    Backend, Depth, Discipline, MOVER_TENANT, Mode, Moves, Policy, Scheduling, Source, Tenant,
-    Tier, Tiered,
+    Backend, Depth, Discipline, MOVER_TENANT, Member, Mode, Moves, Policy, Scheduling, Source,
+    Tenant, Tiered,
 };
 use evenkeel_engine::tiers::layout::{Layout, RESERVE_SLOTS};
 use evenkeel_sim::device::spec::{ConstantSpec, DeviceSpec};
@@ -41,7 +41,7 @@ fn scheduling(iops: u64) -> Scheduling {
 /// own names.
 fn scene(discipline: Discipline, moves: Moves, workloads: Vec<Workload>) -> Scenario {
     let tier =
-        |name: &str| Tier { backend: name.to_owned(), device: String::new(), size_bytes: None };
+        |name: &str| Member { backend: name.to_owned(), device: String::new(), size_bytes: None };
     let volume =
         Tiered { tiers: vec![tier("slow"), tier("fast")], extent_bytes: EXTENT_BYTES, moves };
     let tenant = |workload: &Workload| Tenant {

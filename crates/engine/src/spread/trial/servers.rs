@@ -26,7 +26,9 @@ fn full_world() -> World {
 }
 
 fn reopened(disks: &mut [Disk]) -> Result<Volume, String> {
-    disks.iter_mut().for_each(|disk| disk.power_cut(Cut::KeepAll));
+    for disk in &mut *disks {
+        disk.power_cut(Cut::KeepAll);
+    }
     Spread::open(disks, u64::MAX).unwrap()
 }
 
