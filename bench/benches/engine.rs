@@ -49,6 +49,7 @@ impl Bench {
                 moves: Moves::ByHeat,
                 mover: TenantId(0),
             }),
+            spread: None,
         };
         let mut engine = Engine::new(Nanos::ZERO, &domain);
         let is_tiered = volume.is_some();
