@@ -5,6 +5,7 @@
 use arbitrary::Arbitrary;
 use evenkeel_core::crc32c::crc32c;
 use evenkeel_engine::notes::{Answer, Ask, Opens, PartDevice, VolumeId};
+use evenkeel_engine::spread;
 use evenkeel_engine::tiers::{Opening, format};
 use libfuzzer_sys::fuzz_target;
 
@@ -86,6 +87,7 @@ fn apply(damage: &Damage, devices: &mut [Device]) {
         bytes[8..12].copy_from_slice(&checksum.to_le_bytes());
     }
     let _ = format::probe(bytes, VolumeId([7; 16]), (block * BLOCK) as u64);
+    let _ = spread::format::probe(bytes, VolumeId([7; 16]), (block * BLOCK) as u64);
 }
 
 fuzz_target!(|all: Vec<Damage>| {
