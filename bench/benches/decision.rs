@@ -51,7 +51,7 @@ impl<S: Scheduler> Bench<S> {
             let weight_milli = u32::try_from(500 + prng.below(8_000)).expect("small");
             // Only some disciplines care: goals that about half of all requests can meet.
             let latency_goal = Span::from_millis(1 + prng.below(100));
-            let share = Share { weight_milli, limit, floor, latency_goal };
+            let share = Share { weight_milli, limit, floor, latency_goal, ..Share::default() };
             scheduler.configure(Nanos(0), TenantId(tenant), share);
         }
         for slot in 0..tenants * QUEUED_PER_TENANT + DEPTH {

@@ -49,7 +49,7 @@ impl Bench {
                 moves: Moves::ByHeat,
                 mover: TenantId(0),
             }),
-            spread: None,
+            ..Domain::default()
         };
         let mut engine = Engine::new(Nanos::ZERO, &domain);
         let is_tiered = volume.is_some();

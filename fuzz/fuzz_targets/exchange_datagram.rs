@@ -1,5 +1,5 @@
-//! Datagrams of the exchange between gates: decoding is total, a value has one encoding, and what the
-//! rules of the peers take is harmless to every controller.
+//! Datagrams of the exchange between gates: decoding is total, a value has one encoding, and what
+//! the rules of the peers take is harmless to every controller.
 #![no_main]
 
 use evenkeel_core::control::member::{Member, Method, Rules};
@@ -31,7 +31,7 @@ fn decide(summary: &Summary) {
         let own = |period| Summary { host: OWN, period, ..Summary::default() };
         let before = summary.period.saturating_sub(1);
         let _ = member.decide(own(before));
-        let _ = member.hear(summary.clone());
+        let _ = member.hear(before, summary.clone());
         for later in 0..8 {
             let outcome = member.decide(own(summary.period.saturating_add(later)));
             assert!(outcome.decision.slots >= 1);

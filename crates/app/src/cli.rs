@@ -9,8 +9,8 @@ use tracing_subscriber::EnvFilter;
 
 use crate::exit::Exit;
 use crate::{
-    calibrate, check, completions, ctl, demo, load, man, plan, reproduce, serve, simulate, store,
-    terminal, top, trace, version,
+    calibrate, check, completions, ctl, demo, exchange, load, man, plan, reproduce, serve,
+    simulate, store, terminal, top, trace, version,
 };
 
 /// What every `--help` ends with.
@@ -72,6 +72,8 @@ pub enum Command {
     Plan(plan::Args),
     /// Run a scenario in virtual time: who gets what, on which storage, under which policy.
     Simulate(simulate::Args),
+    /// Decide once more what a gate decided with others, from its recording.
+    Exchange(exchange::Args),
     /// Run a paper's experiments and hold the outcome against its figures.
     Reproduce(reproduce::Args),
     /// Print a completion script for a shell.
@@ -94,6 +96,7 @@ impl Command {
             Self::Trace(args) => trace::run(&args),
             Self::Plan(args) => plan::run(&args),
             Self::Simulate(args) => simulate::run(&args),
+            Self::Exchange(args) => exchange::run(&args),
             Self::Reproduce(args) => reproduce::run(&args),
             Self::Completions(args) => completions::run(&args),
             Self::Man(args) => man::run(&args),

@@ -18,6 +18,7 @@
 //! | [`reproduce`] | a paper's experiments, claim by claim |
 //! | [`plan`] | a recorded trace under another policy, on other storage |
 //! | [`simulate`] | a scenario in virtual time |
+//! | [`exchange`] | decisions with other gates, made once more from a recording |
 //! | [`plot`] | charts as SVG and PNG |
 //! | [`store`] | stores made, looked at, checked, scrubbed and mended |
 //! | [`volumes`] | volumes and snapshots of stores, as people name them |
@@ -37,6 +38,7 @@ pub mod control;
 pub mod ctl;
 pub mod demo;
 pub mod emulate;
+pub mod exchange;
 pub mod exit;
 pub mod human;
 pub mod load;

@@ -6,6 +6,7 @@
 //! storage's.
 
 mod allocation;
+mod exchange;
 mod promise;
 mod spread;
 mod store;
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::mode_name;
 use crate::version;
 pub use allocation::{Allocation, Given, TierUse};
+pub use exchange::{Exchange, Peer, Refused, SharedDevice, SharingGate};
 pub use promise::Promise;
 pub use spread::{Server as SpreadServer, Spread};
 pub use store::{Cache, Hits, LostBlock, Scrub, Store};
@@ -51,6 +53,9 @@ pub struct Status {
     pub backends: Vec<Backend>,
     /// What clients see.
     pub exports: Vec<Export>,
+    /// How the exchange with other gates stands, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exchange: Option<Exchange>,
 }
 
 /// Connections of the whole gate.
@@ -309,6 +314,7 @@ impl Status {
             domains: domains.collect(),
             backends: report.backends.iter().map(backend).collect(),
             exports: report.exports.iter().map(export).collect(),
+            exchange: report.exchange.as_ref().map(Exchange::from),
         }
     }
 }

@@ -8,6 +8,8 @@
 
 use std::rc::Rc;
 
+use evenkeel_core::control::shared::{Enforcement, SharedQueue};
+use evenkeel_core::control::summary::HostId;
 use evenkeel_core::id::ServerId;
 use evenkeel_core::sched::Scheduler;
 use evenkeel_core::sched::edf::Edf;
@@ -18,11 +20,12 @@ use evenkeel_core::sched::sfq::{Sfq, SfqOptions};
 use evenkeel_core::sched::tiered::{DeviceOptions, TieredLane, TieredOptions, lanes};
 use evenkeel_core::share;
 use evenkeel_core::ticket::Cost;
-use evenkeel_core::time::Span;
+use evenkeel_core::time::{Nanos, Span};
 
 use crate::cost::CostModel;
 use crate::dmclock::{GroupMclock, SharedTracker};
-use crate::policy::{Depth, Discipline, Domain, Scheduling, Sharing, TierPlan};
+use crate::policy::exchange::first_slots;
+use crate::policy::{Depth, Discipline, Domain, Mode, Scheduling, Sharing, TierPlan};
 
 /// How the requests of one server are ordered.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +46,13 @@ pub(crate) enum Order {
         /// Which of its devices.
         device: usize,
     },
+    /// By what all hosts before the device agree on.
+    Shared {
+        /// This one.
+        host: HostId,
+        /// Its slots until the first decision.
+        slots: u32,
+    },
     /// By floors and limits that count over several servers.
     InAll {
         /// The depths of those that take part, none for others, by server.
@@ -55,7 +65,7 @@ pub(crate) enum Order {
 /// The order of every server of a domain.
 pub(crate) fn orders(domain: &Domain) -> Vec<Order> {
     let mut orders: Vec<Order> =
-        domain.servers.iter().map(|(_, scheduling)| Order::alone(scheduling)).collect();
+        domain.servers.iter().map(|(_, scheduling)| Order::of(domain.host, scheduling)).collect();
     if let Some(plan) = domain.tiers.as_ref().filter(|plan| plan.discipline.spans_tiers()) {
         let options = Rc::new(tiered_options(domain, plan));
         for (device, server) in plan.servers.iter().enumerate() {
@@ -100,9 +110,17 @@ fn capacity_cost_per_second(scheduling: &Scheduling) -> u64 {
 }
 
 impl Order {
-    fn alone(scheduling: &Scheduling) -> Self {
+    fn of(host: HostId, scheduling: &Scheduling) -> Self {
         let Scheduling { discipline, depth, hold, .. } = *scheduling;
+        if discipline == Discipline::Shared {
+            return Self::Shared { host, slots: first_slots(scheduling) };
+        }
         Self::Alone { discipline, depth, hold }
+    }
+
+    /// Whether it matters to others what passes here, even if nothing is held.
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self, Self::Shared { .. })
     }
 
     fn depth_of_mclock(&self) -> Option<Depth> {
@@ -116,6 +134,23 @@ impl Order {
 /// The scheduler that delays nothing: arrival order, no depth, no limits.
 pub(crate) fn open_gate() -> Box<dyn Scheduler> {
     Box::new(Fifo::new(None))
+}
+
+/// The scheduler of a server that other gates share, and the same as what the exchange leads. In
+/// every mode it measures, since the others have to know; only to enforce does it hold anything.
+pub(crate) fn shared_scheduler(
+    now: Nanos,
+    mode: Mode,
+    host: HostId,
+    slots: u32,
+) -> (SharedQueue, Box<dyn Scheduler>) {
+    if mode == Mode::Enforce {
+        let queue = SharedQueue::new(now, host, slots, Enforcement::Yes);
+        (queue.clone(), Box::new(Limited::new(queue)))
+    } else {
+        let queue = SharedQueue::new(now, host, slots, Enforcement::No);
+        (queue.clone(), Box::new(queue))
+    }
 }
 
 /// Makes the schedulers of a domain, each once; those of servers that are ordered together belong
@@ -140,7 +175,7 @@ impl Maker {
         scheduling: &Scheduling,
     ) -> Box<dyn Scheduler> {
         match order {
-            Order::Alone { .. } => scheduler_for(scheduling),
+            Order::Alone { .. } | Order::Shared { .. } => scheduler_for(scheduling),
             Order::Tier { options, device } => {
                 if self.tiers.is_empty() {
                     let lanes = lanes(options);
@@ -166,6 +201,12 @@ pub fn scheduler_for(scheduling: &Scheduling) -> Box<dyn Scheduler> {
         Discipline::Sfq | Discipline::Fair | Discipline::Drf | Discipline::Baa => {
             let Scheduling { depth, hold, .. } = *scheduling;
             Box::new(Limited::new(Sfq::new(SfqOptions { depth, hold })))
+        }
+        // Without the others a gate is alone before the device, and has its first slots.
+        Discipline::Shared => {
+            let (slots, enforcement) = (first_slots(scheduling), Enforcement::Yes);
+            let queue = SharedQueue::new(Nanos::ZERO, HostId::default(), slots, enforcement);
+            Box::new(Limited::new(queue))
         }
         Discipline::Mclock => Box::new(Mclock::new(scheduling.depth)),
         Discipline::Edf => Box::new(Limited::new(Edf::new(scheduling.depth))),

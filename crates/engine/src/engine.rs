@@ -10,6 +10,8 @@
 
 use std::collections::VecDeque;
 
+use evenkeel_core::control::Decision;
+use evenkeel_core::control::summary::Summary;
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::sched::dsfq::{Coordinator, Form};
 use evenkeel_core::ticket::{Cost, Kind, Ticket};
@@ -102,6 +104,7 @@ impl Engine {
                 self.release(now);
             }
             Input::Moved { server, ok } => self.moved(now, server, ok),
+            Input::Decide { server, decision } => self.decide(server, decision),
         }
         if now >= self.next_tick {
             self.tick(now);
@@ -135,6 +138,12 @@ impl Engine {
     /// writes; good until the step is finished.
     pub fn note_bytes(&self, server: ServerId) -> &[u8] {
         self.volume.as_ref().map_or(&[], |volume| volume.note_bytes(server))
+    }
+
+    /// Ends the period of this number at a server that other gates share: what they are to be told.
+    /// None if it is not shared. O(tenants).
+    pub fn close_period(&mut self, now: Nanos, server: ServerId, number: u64) -> Option<Summary> {
+        Some(self.lanes.get(server.index())?.shared()?.summarise(now, number))
     }
 
     /// The accounts at this instant. O(tenants * servers).
@@ -415,6 +424,13 @@ impl Engine {
             }
             self.accounts[entry.request.tenant.index()].finished(now, &entry);
             self.finished.push_back((slot, entry.status == Status::Cut));
+        }
+    }
+
+    fn decide(&mut self, server: ServerId, decision: &Decision) {
+        if let Some(shared) = self.lanes[server.index()].shared() {
+            shared.decide(decision);
+            self.make_ready(server);
         }
     }
 

@@ -13,6 +13,7 @@
 //! Servers that are ordered together get new schedulers together: all are drained first, and what
 //! was queued is enqueued server by server when all have been replaced.
 
+use evenkeel_core::control::shared::SharedQueue;
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::sched::tiered::TieredLane;
 use evenkeel_core::sched::{Next, Scheduler, Share};
@@ -20,7 +21,7 @@ use evenkeel_core::ticket::{Cost, Ticket};
 use evenkeel_core::time::{Nanos, Span};
 
 use crate::attribution::{Ledger, PairTable};
-use crate::discipline::{Maker, Order, open_gate, orders};
+use crate::discipline::{Maker, Order, open_gate, orders, shared_scheduler};
 use crate::policy::{Domain, Mode, Scheduling};
 use crate::report::{AllocationReport, ServerReport};
 use crate::shadow::{Held, Shadow};
@@ -37,6 +38,8 @@ pub(crate) struct Lane {
     scheduler: Box<dyn Scheduler>,
     /// What orders the requests of several servers, this one among them.
     dispatcher: Option<TieredLane>,
+    /// The scheduler, where other gates share the server: what is told to them, and they decide.
+    shared: Option<SharedQueue>,
     /// Counts the schedulers that were in force; units remember which one dispatched them.
     generation: u32,
     shadow: Option<Shadow>,
@@ -75,7 +78,7 @@ pub(crate) fn configure(lanes: &mut Vec<Lane>, now: Nanos, domain: &Domain) {
         assert!(scheduling.unit_bytes > 0, "units have a size");
         lane.scheduling = scheduling.clone();
         if new[index] {
-            lane.replace_schedulers(domain.mode, order, &mut maker);
+            lane.replace_schedulers(now, domain.mode, order, &mut maker);
         }
         lane.configure_tenants(now, domain.tenants.iter().map(|(_, share)| *share));
     }
@@ -95,6 +98,7 @@ impl Lane {
             scheduling,
             scheduler: open_gate(),
             dispatcher: None,
+            shared: None,
             generation: 0,
             shadow: None,
             is_ready: false,
@@ -171,6 +175,11 @@ impl Lane {
         matches!(self.order, Some(Order::Tier { .. }))
     }
 
+    /// The scheduler, where other gates share the server.
+    pub(crate) fn shared(&self) -> Option<&SharedQueue> {
+        self.shared.as_ref()
+    }
+
     /// Marks the lane as worth polling; true if it was not yet.
     pub(crate) fn make_ready(&mut self) -> bool {
         !std::mem::replace(&mut self.is_ready, true)
@@ -230,7 +239,9 @@ impl Lane {
     }
 
     fn is_new_order(&self, mode: Mode, order: &Order) -> bool {
-        self.mode != mode || mode != Mode::Observe && self.order.as_ref() != Some(order)
+        let was_shared = self.order.as_ref().is_some_and(Order::is_shared);
+        let matters = mode != Mode::Observe || was_shared || order.is_shared();
+        self.mode != mode || matters && self.order.as_ref() != Some(order)
     }
 
     fn configure_tenants(&mut self, now: Nanos, shares: impl Iterator<Item = Share>) {
@@ -259,12 +270,18 @@ impl Lane {
     }
 
     /// Puts new schedulers in force, which know no tenant yet.
-    fn replace_schedulers(&mut self, mode: Mode, order: Order, maker: &mut Maker) {
+    fn replace_schedulers(&mut self, now: Nanos, mode: Mode, order: Order, maker: &mut Maker) {
         let mut policys_own = || maker.scheduler(&order, &self.scheduling);
-        (self.scheduler, self.shadow) = match mode {
-            Mode::Observe => (open_gate(), None),
-            Mode::Shadow => (open_gate(), Some(Shadow::new(policys_own()))),
-            Mode::Enforce => (policys_own(), None),
+        self.shared = None;
+        (self.scheduler, self.shadow) = match (mode, &order) {
+            (_, Order::Shared { host, slots }) => {
+                let (queue, scheduler) = shared_scheduler(now, mode, *host, *slots);
+                self.shared = Some(queue);
+                (scheduler, None)
+            }
+            (Mode::Observe, _) => (open_gate(), None),
+            (Mode::Shadow, _) => (open_gate(), Some(Shadow::new(policys_own()))),
+            (Mode::Enforce, _) => (policys_own(), None),
         };
         self.dispatcher = maker.dispatcher(&order);
         self.generation += 1;

@@ -30,6 +30,7 @@ mod units;
 pub use discipline::scheduler_for;
 pub use engine::Engine;
 
+use evenkeel_core::control::Decision;
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
@@ -96,6 +97,14 @@ pub enum Input<'a> {
     Fenced {
         /// Which.
         server: Option<ServerId>,
+    },
+    /// What holds from now on at a server that other gates share. Ignored at one that is not, as
+    /// when a policy has just changed that.
+    Decide {
+        /// The server.
+        server: ServerId,
+        /// What was decided.
+        decision: &'a Decision,
     },
     /// The step that [`Output::Move`] asked for is finished.
     Moved {

@@ -55,6 +55,12 @@ impl ChildProcess {
         self.child.try_wait()
     }
 
+    /// Ends it without warning, as a power cut would, and waits until it is gone.
+    pub fn kill(&mut self) {
+        self.signal(Signal::KILL);
+        let _ = self.child.wait();
+    }
+
     fn signal(&self, signal: Signal) {
         // The id stays the child's until `wait` has seen it end.
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {

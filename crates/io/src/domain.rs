@@ -28,6 +28,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use evenkeel_core::control::Decision;
+use evenkeel_core::control::summary::Summary;
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
@@ -232,6 +234,19 @@ impl Domain {
         }
         let now = self.worker.clock.now();
         self.state.borrow_mut().engine.handle(now, Input::Policy(&policy));
+        self.pump();
+    }
+
+    /// What happened in a period at a server that other gates share; none if it is not shared.
+    pub(crate) fn close_period(&self, server: ServerId, number: u64) -> Option<Summary> {
+        let now = self.worker.clock.now();
+        self.state.borrow_mut().engine.close_period(now, server, number)
+    }
+
+    /// Puts in force what was decided for a server that other gates share.
+    pub(crate) fn decide(self: &Rc<Self>, server: ServerId, decision: &Decision) {
+        let now = self.worker.clock.now();
+        self.state.borrow_mut().engine.handle(now, Input::Decide { server, decision });
         self.pump();
     }
 

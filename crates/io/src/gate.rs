@@ -16,6 +16,7 @@ pub use crate::report::{BackendReport, ExportReport, GateReport, StoreReport};
 pub use crate::store::DriveModels;
 
 use crate::clock::Clock;
+use crate::exchange::{Change, Exchange, ExchangeReport};
 use crate::listen::{self, Ears};
 use crate::plan::Plan;
 use crate::record::{Recorder, RecordingReport};
@@ -75,6 +76,8 @@ pub(crate) struct Shared {
     /// Listeners by address, each with what ends it when dropped. Held during a reload, and while a
     /// recording starts or stops.
     listening: Mutex<BTreeMap<Address, watch::Sender<()>>>,
+    /// The exchange with other gates, if there is one. Changed while `listening` is held.
+    exchange: std::sync::Mutex<Option<Exchange>>,
 }
 
 impl Shared {
@@ -102,6 +105,22 @@ impl Shared {
     /// Sends a message to a worker; one that has ended does not get it.
     pub(crate) fn send(&self, worker: usize, message: Message) {
         let _ = self.workers[worker].send(message);
+    }
+
+    /// Carries out what a change of the policy does to the exchange.
+    fn change_exchange(&self, change: Change, plan: &Plan) -> Result<(), GateError> {
+        let mut exchange = self.exchange.lock().unwrap_or_else(PoisonError::into_inner);
+        *exchange = Exchange::change(exchange.take(), change, plan, &self.workers)?;
+        Ok(())
+    }
+
+    /// How the exchange stands, if there is one.
+    async fn report_exchange(&self) -> Option<ExchangeReport> {
+        let report = {
+            let exchange = self.exchange.lock().unwrap_or_else(PoisonError::into_inner);
+            exchange.as_ref()?.report()
+        };
+        report.await.ok()
     }
 
     /// Counts a new connection in; false if there are `max` already.
@@ -134,6 +153,7 @@ impl Gate {
     pub fn start(policy: Policy, options: &Options) -> Result<Self, GateError> {
         let workers = options.cores.max(1);
         let plan = Plan::new(policy, None, workers)?;
+        let change = Change::between(None, &plan)?;
         let mut ears = Vec::new();
         for listener in &plan.listeners {
             ears.push((listener.address.clone(), listen::bind(&listener.name, &listener.address)?));
@@ -151,12 +171,14 @@ impl Gate {
             refused: AtomicU64::new(0),
             protocol_errors: AtomicU64::new(0),
             listening: Mutex::default(),
+            exchange: std::sync::Mutex::default(),
         });
         let mut gate =
             Self { handle: GateHandle { shared: Arc::clone(&shared) }, threads: Vec::new() };
         for (index, receiver) in receivers.into_iter().enumerate() {
             gate.threads.push(start_worker(index, &shared, receiver)?);
         }
+        shared.change_exchange(change, &shared.plan())?;
         let mut listening = shared.listening.try_lock().expect("nobody else has it yet");
         for (index, (address, socket)) in ears.into_iter().enumerate() {
             shared.hear(&mut listening, index, address, socket);
@@ -180,6 +202,7 @@ impl Gate {
         if let Ok(mut listening) = shared.listening.try_lock() {
             listening.clear();
         }
+        shared.exchange.lock().unwrap_or_else(PoisonError::into_inner).take();
         for worker in 0..shared.workers() {
             shared.send(worker, Message::Stop { grace });
         }
@@ -266,6 +289,7 @@ impl GateHandle {
         let before = shared.plan();
         keeps_sources(&before.policy, &policy)?;
         let plan = Arc::new(Plan::new(policy, Some(&before), shared.workers())?);
+        let change = Change::between(Some(&before), &plan)?;
         let mut fresh = Vec::new();
         for listener in &plan.listeners {
             if !listening.contains_key(&listener.address) {
@@ -287,6 +311,7 @@ impl GateHandle {
         for (index, (address, socket)) in fresh.into_iter().enumerate() {
             shared.hear(&mut listening, index, address, socket);
         }
+        shared.change_exchange(change, &plan)?;
         listening.retain(|address, _| plan.listeners.iter().any(|l| l.address == *address));
         Ok(())
     }
@@ -409,6 +434,7 @@ impl GateHandle {
             connections_refused: shared.refused.load(Ordering::Relaxed),
             protocol_errors: shared.protocol_errors.load(Ordering::Relaxed),
             recording: self.recording(),
+            exchange: shared.report_exchange().await,
             ..report::merge(&plan, reports)
         }
     }

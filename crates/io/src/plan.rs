@@ -16,6 +16,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::device::remote::Terms;
 use crate::device::remote::connect::Route;
+use crate::exchange::PlannedExchange;
 use crate::gate::{GateError, same_source};
 use crate::tls;
 
@@ -25,6 +26,8 @@ pub(crate) struct Plan {
     pub(crate) policy: Policy,
     pub(crate) listeners: Vec<PlannedListener>,
     pub(crate) domains: Vec<PlannedDomain>,
+    /// With whom devices are shared, if with anybody.
+    pub(crate) exchange: Option<PlannedExchange>,
     tenants: TenantTable,
     /// How to use each upstream, by backend.
     terms: BTreeMap<String, Terms>,
@@ -142,7 +145,8 @@ impl Plan {
             }
         }
         let domains = deal(&policy, &tenants, before, workers)?;
-        Ok(Self { policy, listeners, domains, tenants, terms })
+        let exchange = PlannedExchange::new(&policy, &domains)?;
+        Ok(Self { policy, listeners, domains, exchange, tenants, terms })
     }
 
     /// What a client means by `export`: a declared export first, then whatever upstreams that are

@@ -7,6 +7,7 @@ use evenkeel_engine::policy::{Address, Mode, Source};
 use evenkeel_engine::report::DomainReport;
 use evenkeel_store::{CacheStatus, Telemetry};
 
+use crate::exchange::ExchangeReport;
 use crate::plan::Plan;
 use crate::record::RecordingReport;
 use crate::store::ScrubStatus;
@@ -37,6 +38,8 @@ pub struct GateReport {
     pub memory_bound_bytes: u64,
     /// The recording under way, if there is one.
     pub recording: Option<RecordingReport>,
+    /// How the exchange with other gates stands, if there is one.
+    pub exchange: Option<ExchangeReport>,
 }
 
 /// The state of one backend.

@@ -10,7 +10,9 @@
 //! Everything found in one pass is reported together. Paths are relative to the file's folder.
 
 pub mod diagnostic;
+mod exchange;
 pub(crate) mod fields;
+mod goal;
 mod places;
 mod print;
 mod raw;
@@ -190,6 +192,10 @@ fn each_path(policy: &mut Policy, fix: impl Fn(&mut PathBuf)) {
             fix(&mut tls.key);
             tls.client_authority.iter_mut().for_each(&fix);
         }
+    }
+    if let Some(exchange) = &mut policy.exchange {
+        fix(&mut exchange.key);
+        exchange.record.iter_mut().for_each(&fix);
     }
     for backend in &mut policy.backends {
         match &mut backend.source {

@@ -25,6 +25,7 @@ pub(super) enum Part {
     Match(usize),
     /// The tiers of the backend at this position.
     Member(usize),
+    Exchange,
     Memory,
 }
 
@@ -76,6 +77,7 @@ impl Places {
             Place::Tenant { index, field } => (Part::Tenant, index, field),
             Place::Match { tenant, index } => (Part::Match(tenant), index, ""),
             Place::Member { backend, index } => (Part::Member(backend), index, ""),
+            Place::Exchange { field } => (Part::Exchange, 0, field),
             Place::Memory { field } => (Part::Memory, 0, field),
         };
         loop {

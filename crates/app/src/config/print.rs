@@ -14,6 +14,7 @@ use evenkeel_engine::policy::{
 use super::resolve::address_text;
 use super::uri::ServerUri;
 use super::volume::{member_name, moves_name};
+use super::{exchange, goal};
 use crate::units::{self, Amount};
 
 /// The word for a mode.
@@ -34,6 +35,12 @@ pub fn print(policy: &Policy) -> String {
     policy.groups.iter().for_each(|part| group(part, &mut text));
     policy.exports.iter().for_each(|part| export(part, &mut text));
     policy.tenants.iter().for_each(|part| tenant(part, &mut text));
+    if let Some(exchange) = &policy.exchange {
+        text.section("[exchange]");
+        for (key, value) in exchange::printed(exchange) {
+            text.key(key, value);
+        }
+    }
     memory(policy.memory, &mut text);
     text.text
 }
@@ -167,6 +174,9 @@ fn upstream(upstream: &Upstream, text: &mut Text) {
 
 fn discipline(scheduling: &Scheduling, text: &mut Text) {
     text.key("discipline", quoted(scheduling.discipline.name()));
+    if let Some(control) = scheduling.control {
+        text.key("control", quoted(control.name()));
+    }
 }
 
 fn scheduling(scheduling: &Scheduling, text: &mut Text) {
@@ -249,7 +259,7 @@ fn share(share: &Share, text: &mut Text) {
     let Share { floor, limit, .. } = share;
     amounts("floor", units::amounts(floor.rate_bytes, floor.rate_iops), units::print_rate, text);
     if share.latency_goal > Span::ZERO {
-        text.key("latency", quoted(&units::print_duration(share.latency_goal)));
+        text.key("latency", goal::printed(share));
     }
     amounts("limit", units::amounts(limit.rate_bytes, limit.rate_iops), units::print_rate, text);
     let burst = units::amounts(limit.burst_bytes, limit.burst_requests);

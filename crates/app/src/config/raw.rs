@@ -6,12 +6,14 @@ use std::path::PathBuf;
 
 use evenkeel_core::time::Span;
 use evenkeel_engine::cost::Line;
-use evenkeel_engine::policy::{Address, Depth, Discipline, Match, Member, Mode, Moves};
+use evenkeel_engine::policy::{Address, Depth, Discipline, Match, Member, Method, Mode, Moves};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::diagnostic::Diagnostics;
+use super::exchange::{self, RawExchange};
 use super::fields::{Fields, mismatch};
+use super::goal::Goal;
 use super::uri::ServerUri;
 use super::values;
 use super::volume;
@@ -28,6 +30,7 @@ pub(super) struct RawPolicy {
     pub(super) groups: Vec<RawGroup>,
     pub(super) exports: Vec<RawExport>,
     pub(super) tenants: Vec<RawTenant>,
+    pub(super) exchange: Written<RawExchange>,
     pub(super) memory: Written<RawMemory>,
 }
 
@@ -70,6 +73,7 @@ pub(super) struct RawBackend {
     pub(super) patience: Written<Span>,
     pub(super) tls: Written<RawUpstreamTls>,
     pub(super) discipline: Written<Discipline>,
+    pub(super) control: Written<Method>,
     pub(super) depth: Written<Depth>,
     pub(super) hold: Written<Span>,
     pub(super) unit: Written<u64>,
@@ -127,7 +131,7 @@ pub(super) struct RawTenant {
     pub(super) matches: Written<Vec<Spanned<Match>>>,
     pub(super) share: Written<u32>,
     pub(super) floor: Written<Vec<Spanned<Amount>>>,
-    pub(super) latency: Written<Span>,
+    pub(super) latency: Written<Goal>,
     pub(super) limit: Written<Vec<Spanned<Amount>>>,
     pub(super) burst: Written<Vec<Spanned<Amount>>>,
 }
@@ -151,6 +155,7 @@ impl RawPolicy {
             groups: fields.tables("group", RawGroup::read, out),
             exports: fields.tables("export", RawExport::read, out),
             tenants: fields.tables("tenant", RawTenant::read, out),
+            exchange: fields.optional("exchange", RawExchange::read, out),
             memory: fields.optional("memory", RawMemory::read, out),
         };
         fields.finish(out);
@@ -227,6 +232,7 @@ impl RawBackend {
             patience: fields.optional("patience", values::duration, out),
             tls: fields.optional("tls", RawUpstreamTls::read, out),
             discipline: fields.optional("discipline", discipline, out),
+            control: fields.optional("control", exchange::control, out),
             depth: fields.optional("depth", depth, out),
             hold: fields.optional("hold", values::duration, out),
             unit: fields.optional("unit", values::size, out),
@@ -313,7 +319,7 @@ impl RawTenant {
         let matches = fields.optional("match", matches, out);
         let share = fields.optional("share", values::thousandths, out);
         let floor = fields.optional("floor", values::rates, out);
-        let latency = fields.optional("latency", values::duration, out);
+        let latency = fields.optional("latency", Goal::read, out);
         let limit = fields.optional("limit", values::rates, out);
         let burst = fields.optional("burst", values::bursts, out);
         Some(Self { name: name?, matches, share, floor, latency, limit, burst })

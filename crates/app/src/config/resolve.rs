@@ -13,6 +13,8 @@ use evenkeel_engine::policy::{
 use toml::Spanned;
 
 use super::diagnostic::Diagnostics;
+use super::exchange;
+use super::goal::Goal;
 use super::places::{Part, Places};
 use super::raw::{
     RawBackend, RawCache, RawCost, RawExport, RawGroup, RawListener, RawListenerTls, RawMemory,
@@ -70,8 +72,10 @@ pub(super) fn resolve(raw: RawPolicy, out: &mut Diagnostics) -> (Policy, Places)
     policy.groups = groups.map(|(index, raw)| group(raw, index, out, &mut places)).collect();
     let tenants = raw.tenants.into_iter().enumerate();
     policy.tenants = tenants.map(|(index, raw)| tenant(raw, index, out, &mut places)).collect();
+    policy.exchange = exchange::exchange(raw.exchange, &mut places);
     policy.memory = memory(raw.memory, &mut places);
     volume::settle_disciplines(&mut policy, &disciplines, out);
+    exchange::settle_control(&mut policy);
     (policy, places)
 }
 
@@ -130,6 +134,7 @@ fn backend(
         ("scheduling.cost", at(raw.cost.as_ref())),
         ("scheduling.capacity_iops", at(raw.capacity.as_ref())),
         ("scheduling.discipline", at(raw.discipline.as_ref())),
+        ("scheduling.control", at(raw.control.as_ref())),
         ("source", source),
         ("source.tiers", at(raw.tiers.as_ref())),
         ("source.drives", at(raw.store.as_ref())),
@@ -164,6 +169,7 @@ fn scheduling(raw: &mut RawBackend) -> Scheduling {
         cost: raw.cost.take().map_or(default.cost, |cost| cost_model(cost.into_inner())),
         unit_bytes: or(raw.unit.take(), default.unit_bytes),
         capacity_iops: raw.capacity.take().map(Spanned::into_inner),
+        control: raw.control.take().map(Spanned::into_inner),
     }
 }
 
@@ -408,15 +414,19 @@ fn tenant(raw: RawTenant, index: usize, out: &mut Diagnostics, places: &mut Plac
     places.note_all(Part::Tenant, index, spans);
     let amounts = |written: Written<Vec<_>>| written.map_or_else(Vec::new, Spanned::into_inner);
     let floor = floor(amounts(raw.floor), out);
-    let latency_goal = raw.latency.map_or(Span::ZERO, |goal| latency_goal(&goal, out));
+    let mut share = Share { weight_milli: or(raw.share, 1000), ..Share::default() };
+    if let Some(goal) = &raw.latency {
+        refuse_zero_goal(goal, out);
+        let Goal { latency, bounds, window } = *goal.get_ref();
+        (share.latency_goal, share.goal_bounds, share.goal_window) = (latency, bounds, window);
+    }
     let limit = limit(amounts(raw.limit), amounts(raw.burst), out);
     let matches = raw.matches.map_or_else(Vec::new, Spanned::into_inner);
     for (position, way) in matches.iter().enumerate() {
         places.note(Part::Match(index), position, "", way.span());
     }
     let matches = matches.into_iter().map(Spanned::into_inner).collect();
-    let weight_milli = or(raw.share, 1000);
-    Tenant { name, matches, share: Share { weight_milli, limit, floor, latency_goal } }
+    Tenant { name, matches, share: Share { limit, floor, ..share } }
 }
 
 /// Rates, each in bytes and in requests at most once.
@@ -432,12 +442,11 @@ fn floor(rates: Vec<Spanned<Amount>>, out: &mut Diagnostics) -> Floor {
     floor
 }
 
-fn latency_goal(goal: &Spanned<Span>, out: &mut Diagnostics) -> Span {
-    if *goal.get_ref() == Span::ZERO {
+fn refuse_zero_goal(goal: &Spanned<Goal>, out: &mut Diagnostics) {
+    if goal.get_ref().latency == Span::ZERO {
         let remedy = "write the time that a request may take, or remove it for no goal";
         out.error(goal.span(), "a latency goal of zero can never be met", remedy);
     }
-    *goal.get_ref()
 }
 
 /// Rates and bursts, each in bytes and in requests at most once.

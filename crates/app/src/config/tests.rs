@@ -1,8 +1,9 @@
 //! The policy file as operators meet it: what is read, what is refused, and how that is said.
 
+use evenkeel_core::control::target::Target;
 use evenkeel_core::sched::{Floor, Limit, Share};
 use evenkeel_core::time::Span;
-use evenkeel_engine::policy::{Depth, Discipline, Match, Member, Mode, Moves, Sharing};
+use evenkeel_engine::policy::{Depth, Discipline, Match, Member, Method, Mode, Moves, Sharing};
 use proptest::prelude::*;
 
 use super::*;
@@ -156,6 +157,75 @@ fn floors_and_goals_choose_the_discipline_that_keeps_them() {
     assert_eq!(goal.tenants[0].share.latency_goal, Span::from_millis(10));
     let scheduling = &goal.backends[0].scheduling;
     assert_eq!((scheduling.discipline, scheduling.capacity_iops), (Discipline::Edf, Some(2000)));
+}
+
+/// A backend that is shared, and what `extra` adds.
+fn shared(extra: &str) -> String {
+    with(&format!(
+        "[exchange]\nname = \"site\"\nlisten = \"10.0.0.1:10900\"\n\
+         peers = [\"10.0.0.2:10900\"]\nkey = \"exchange.key\"\n{extra}"
+    ))
+    .replace("memory = true\n", "memory = true\ncontrol = \"drg\"\n")
+}
+
+#[test]
+fn a_controller_makes_a_backend_shared_and_the_listener_names_the_gate() {
+    let text = shared("period = \"200 ms\"\nrecord = \"a.rec\"\n");
+    let policy = parse(&text, "p").unwrap_or_else(|found| panic!("{found}"));
+    let scheduling = &policy.backends[0].scheduling;
+    assert_eq!(
+        (scheduling.discipline, scheduling.control),
+        (Discipline::Shared, Some(Method::Drg))
+    );
+    let exchange = policy.exchange.as_ref().unwrap();
+    assert_eq!(
+        (exchange.own.as_str(), exchange.period),
+        ("10.0.0.1:10900", Span::from_millis(200))
+    );
+    assert_eq!(parse(&print(&policy), "printed"), Ok(policy));
+    let by_word = text.replace("control = \"drg\"", "discipline = \"shared\"");
+    let policy = parse(&by_word, "p").unwrap_or_else(|found| panic!("{found}"));
+    assert_eq!(policy.backends[0].scheduling.control, Some(Method::Slack));
+}
+
+#[test]
+fn what_is_wrong_with_an_exchange_is_shown_where_it_stands() {
+    let cases = [
+        (shared("period = \"1 ms\"\n"), "a period of 1 ms", 14),
+        (shared("perod = \"1 s\"\n"), "unknown key `perod`", 14),
+        (shared("").replace("10.0.0.2:10900", "nowhere"), "is not an address and port", 12),
+        (with("").replace("memory = true", "memory = true\ncontrol = \"slack\""), "shared with", 5),
+        (with("").replace("memory = true", "memory = true\ncontrol = \"slak\""), "a controller", 5),
+    ];
+    for (text, found, line) in cases {
+        let shown = findings(&text);
+        let is_shown = shown.contains(found) && shown.contains(&format!("policy.toml:{line}:"));
+        assert!(is_shown && shown.contains("= help: "), "{text}\n{shown}");
+    }
+}
+
+#[test]
+fn a_goal_bounds_a_mean_or_a_percentile_over_a_window() {
+    let goal = |written: &str| {
+        let tenant = format!("[[tenant]]\nname = \"t\"\nlatency = {written}\n");
+        let policy = parse(&with(&tenant), "p").unwrap_or_else(|found| panic!("{found}"));
+        assert_eq!(parse(&print(&policy), "printed").as_ref(), Ok(&policy));
+        policy.tenants[0].share.target().unwrap()
+    };
+    let ms = Span::from_millis;
+    assert_eq!(goal("\"20 ms\""), Target::mean(ms(20), ms(1000)));
+    assert_eq!(goal("{ mean = \"20 ms\", window = \"5 s\" }"), Target::mean(ms(20), ms(5000)));
+    let most = goal("{ most = \"50 ms\", percentile = 99.5, window = \"10 s\" }");
+    assert_eq!(most, Target::all_but(5, ms(50), ms(10_000)));
+    for (wrong, found) in [
+        ("{ most = \"50 ms\" }", "neither a mean nor a percentile"),
+        ("{ most = \"50 ms\", percentile = 100 }", "no percentile"),
+        ("{ mean = \"50 ms\", window = \"0 s\" }", "a window of no length"),
+    ] {
+        let tenant = format!("[[tenant]]\nname = \"t\"\nlatency = {wrong}\n");
+        let shown = findings(&with(&tenant));
+        assert!(shown.contains(found), "{wrong}\n{shown}");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The status of a gate as tables for people.
 
+mod exchange;
 mod stores;
 
 use evenkeel_core::time::Span;
@@ -45,6 +46,9 @@ pub(super) fn of(status: &Status) -> String {
     text.push('\n');
     text += &backend_table(status);
     text += &stores::table(&status.backends);
+    if let Some(exchange) = &status.exchange {
+        text += &exchange::tables(exchange);
+    }
     text
 }
 

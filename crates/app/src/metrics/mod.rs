@@ -1,6 +1,7 @@
 //! The accounts as Prometheus text: [`table`] says what there is, [`text`] how it is written, and
 //! [`render()`] fills the one into the other.
 
+mod exchange;
 pub mod process;
 pub mod render;
 mod stores;

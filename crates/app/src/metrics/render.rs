@@ -7,9 +7,9 @@ use evenkeel_engine::report::{KindReport, ServerReport, TenantReport};
 use evenkeel_io::gate::{BackendReport, GateReport};
 
 use super::process::Usage;
-use super::stores;
 use super::table::{self as metric, Metric};
 use super::text::{Document, Family};
+use super::{exchange, stores};
 use crate::config::mode_name;
 use crate::status::{domain_name, tenant_name};
 use crate::version;
@@ -27,6 +27,7 @@ pub fn render(report: &GateReport, policy: &Policy, usage: Option<Usage>) -> Str
     page.backends();
     stores::render(&mut page.document, &report.backends);
     page.exports();
+    exchange::render(&mut page.document, report.exchange.as_ref());
     if let Some(usage) = usage {
         page.document.family(&metric::CPU).sample(&[], usage.cpu_seconds);
         page.document.family(&metric::RESIDENT).count(&[], usage.resident_bytes);
@@ -246,12 +247,20 @@ impl Page<'_> {
 mod tests {
     use std::collections::BTreeSet;
 
+    use evenkeel_io::exchange::{DeviceReport, ExchangeReport, PeerReport};
+
     use super::*;
     use crate::testing::{sample_policy, sample_report};
 
     fn sample() -> String {
         let usage = Usage { cpu_seconds: 1.25, resident_bytes: 12 << 20 };
-        render(&sample_report(), &sample_policy(), Some(usage))
+        let mut report = sample_report();
+        report.exchange = Some(ExchangeReport {
+            peers: vec![PeerReport { name: "east".to_owned(), ..PeerReport::default() }],
+            devices: vec![DeviceReport { slots: 5, ..DeviceReport::default() }],
+            ..ExchangeReport::default()
+        });
+        render(&report, &sample_policy(), Some(usage))
     }
 
     #[test]

@@ -193,6 +193,23 @@ metrics! {
     EXPORT_CONNECTIONS = Gauge "evenkeel_export_connections" ["export", "tenant"]
         "Open connections to the export by tenant.";
 
+    PEER_SILENT = Gauge "evenkeel_peer_silent_seconds" ["peer"]
+        "Time since the word of another gate was last taken.";
+    PEER_SKEW = Gauge "evenkeel_peer_skew_periods" ["peer"]
+        "By how many periods another gate's clock was ahead when it last spoke.";
+    PEER_SENT = Counter "evenkeel_peer_sent_datagrams_total" ["peer"]
+        "Summaries sent to another gate.";
+    PEER_RECEIVED = Counter "evenkeel_peer_received_datagrams_total" ["peer"]
+        "Summaries of another gate that came in with a good tag.";
+    EXCHANGE_REFUSED = Counter "evenkeel_exchange_refused_datagrams_total" ["reason"]
+        "Datagrams that came in and did not count.";
+    SHARED_SLOTS = Gauge "evenkeel_shared_slots" ["backend"]
+        "Requests that this gate may have at a shared device at once.";
+    SHARED_SLOTS_ALL = Gauge "evenkeel_shared_slots_all" ["backend"]
+        "Requests that all gates together are meant to have at a shared device; 0 if not known.";
+    SHARED_UNMET = Gauge "evenkeel_shared_unmet_targets" ["backend"]
+        "Tenants of this gate whose targets are not met at a shared device.";
+
     CPU = Counter "process_cpu_seconds_total" []
         "User and system CPU time of the process.";
     RESIDENT = Gauge "process_resident_memory_bytes" []

@@ -33,6 +33,7 @@ Examples:
   evenkeel reproduce baa --only simulated --plot ./figures
   evenkeel reproduce choices
   evenkeel reproduce drg --quick
+  evenkeel reproduce drg --only live
   evenkeel reproduce gecko --quick
   evenkeel reproduce gecko --only cleaning --plot ./figures
   evenkeel reproduce forecast --quick
@@ -59,8 +60,8 @@ enum Paper {
     Choices(Options),
     /// A decentralized resource allocation approach for response-time guarantees in storage system
     /// (2011): response times of four workloads across hosts, by request windows, PARDA, DRG and
-    /// ours, on eight simulated drives.
-    Drg(Options),
+    /// ours, on eight simulated drives; and four gates live, before one server.
+    Drg(drg::DrgOptions),
     /// Gecko: contention-oblivious disk arrays for cloud storage (FAST 2013): the store as a chain
     /// of simulated drives beside the same store on striped ones, under cleaning and readers.
     Gecko(gecko::GeckoOptions),

@@ -37,6 +37,13 @@ pub enum Pace {
         /// Bytes per second.
         rate_bytes: u64,
     },
+    /// Both: requests take a time each, and all of them together no more than a rate.
+    Pipe {
+        /// Bytes per second.
+        rate_bytes: u64,
+        /// What each request takes besides.
+        delay: Span,
+    },
     /// Each request takes a time.
     Delay {
         /// Requests that read.
@@ -64,17 +71,22 @@ pub fn find_nbdkit() -> anyhow::Result<String> {
 }
 
 impl Pace {
-    /// The filter to load, and its settings.
-    fn arguments(self) -> (Option<&'static str>, Vec<String>) {
+    /// The filters to load, and their settings.
+    fn arguments(self) -> (&'static [&'static str], Vec<String>) {
         match self {
-            Self::Free => (None, Vec::new()),
+            Self::Free => (&[], Vec::new()),
             Self::Rate { rate_bytes } => {
-                (Some("--filter=rate"), vec![format!("rate={}", rate_bytes * 8)])
+                (&["--filter=rate"], vec![format!("rate={}", rate_bytes * 8)])
+            }
+            Self::Pipe { rate_bytes, delay } => {
+                let (_, mut settings) = Self::Delay { read: delay, write: delay }.arguments();
+                settings.push(format!("rate={}", rate_bytes * 8));
+                (&["--filter=rate", "--filter=delay"], settings)
             }
             Self::Delay { read, write } => {
                 let milliseconds = |name, time: Span| format!("{name}={}ms", time.0 / 1_000_000);
                 let settings = vec![milliseconds("rdelay", read), milliseconds("wdelay", write)];
-                (Some("--filter=delay"), settings)
+                (&["--filter=delay"], settings)
             }
         }
     }
@@ -90,8 +102,8 @@ impl DataServer {
         let log = stage.path(&format!("{name}.log"));
         let mut command = Command::new("nbdkit");
         command.args(["--foreground", "--unix"]).arg(&socket);
-        let (filter, settings) = pace.arguments();
-        command.args(filter);
+        let (filters, settings) = pace.arguments();
+        command.args(filters);
         command.args(["memory", &format!("size={size_bytes}")]).args(settings);
         let file = std::fs::File::create(&log).context("cannot write to the scratch folder")?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);

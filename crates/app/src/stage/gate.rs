@@ -32,11 +32,23 @@ impl GateProcess {
     /// # Errors
     /// If it does not start; what it said is part of the error.
     pub fn start(stage: &Stage, name: &str, policy: &str) -> anyhow::Result<Self> {
+        let program = std::env::current_exe().context("cannot find this program's own file")?;
+        Self::start_by(stage, name, policy, Command::new(program))
+    }
+
+    /// As [`start`](Self::start), by a command that runs this program.
+    ///
+    /// # Errors
+    /// If it does not start; what it said is part of the error.
+    pub fn start_by(
+        stage: &Stage,
+        name: &str,
+        policy: &str,
+        mut command: Command,
+    ) -> anyhow::Result<Self> {
         let file = |suffix: &str| stage.path(&format!("{name}{suffix}"));
         let (socket, control_socket, log) = (file(".sock"), file(".control"), file(".log"));
         write_policy(&file(".toml"), &socket, policy)?;
-        let program = std::env::current_exe().context("cannot find this program's own file")?;
-        let mut command = Command::new(program);
         command.arg("serve").arg(file(".toml"));
         command.arg("--control").arg(&control_socket).args(["--metrics", "off", "--cores", "1"]);
         command.env("RUST_LOG", "warn");
@@ -52,6 +64,11 @@ impl GateProcess {
         };
         wait_until_ready(&format!("the gate {name}"), &mut child, &log, is_ready)?;
         Ok(Self { child, socket, policy: file(".toml"), control, runtime })
+    }
+
+    /// Ends it without warning.
+    pub fn kill(&mut self) {
+        self.child.kill();
     }
 
     /// Puts another policy in force, as `ctl reload` does; the address to listen on stays.

@@ -5,9 +5,11 @@
 
 mod data_server;
 mod gate;
+mod network;
 
 pub use data_server::{DataServer, NBDKIT_MISSING, Pace, find_nbdkit};
 pub use gate::GateProcess;
+pub use network::Network;
 
 use std::fs;
 use std::path::{Path, PathBuf};

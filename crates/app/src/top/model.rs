@@ -3,7 +3,7 @@
 
 use evenkeel_core::time::Span;
 
-use crate::status::{Domain, Interference, Status, Tenant, Times};
+use crate::status::{Backend, Domain, Interference, SharedDevice, Status, Tenant, Times};
 
 /// Fewer requests waiting on average are not worth a line.
 const WAITING_MIN: f64 = 0.05;
@@ -241,7 +241,7 @@ impl Interval<'_> {
 }
 
 fn backend(
-    backend: &crate::status::Backend,
+    backend: &Backend,
     earlier: Option<&Status>,
     later: &Status,
     seconds: f64,
@@ -255,12 +255,29 @@ fn backend(
     BackendLine {
         name: backend.name.clone(),
         up: backend.up,
-        remark: backend.trouble.clone().unwrap_or_else(|| backend.source.clone()),
+        remark: remark(backend, later),
         busy: ((server.busy_seconds - before) / seconds).clamp(0.0, 1.0),
         in_service: server.in_service,
         queued: server.queued,
         depth: server.depth,
     }
+}
+
+/// What is wrong with a backend, how it stands with other gates, or where it is.
+fn remark(backend: &Backend, status: &Status) -> String {
+    let mut devices = status.exchange.iter().flat_map(|exchange| &exchange.devices);
+    let shared = devices.find(|device| device.backend == backend.name).map(shared_remark);
+    backend.trouble.clone().or(shared).unwrap_or_else(|| backend.source.clone())
+}
+
+fn shared_remark(device: &SharedDevice) -> String {
+    let SharedDevice { slots, slots_all, gates, unmet, reason, .. } = device;
+    let missed = if unmet.is_empty() {
+        String::new()
+    } else {
+        format!("targets missed: {}; ", unmet.join(", "))
+    };
+    format!("{missed}{slots} of {slots_all} slots, {} gates; {reason}", gates.len())
 }
 
 /// The quantile of what came between two documents; nothing if nothing came, or if the documents
@@ -307,6 +324,25 @@ mod tests {
         assert!((picture.rows[1].limited - 0.025).abs() < 1e-9);
         assert_eq!(picture.rows[0].waits_for, Some(("bob".to_owned(), 42.0 / 43.0)));
         assert_eq!((picture.pairs[0].culprit.as_str(), picture.pairs[0].waiting), ("bob", 0.7));
+    }
+
+    #[test]
+    fn a_shared_backend_tells_its_slots_and_whose_target_is_missed() {
+        let document = || Status::new(&sample_report(), &sample_policy(), Detail::Buckets);
+        let backend = document().backends[0].clone();
+        assert_eq!(remark(&backend, &document()), backend.source);
+        let device = SharedDevice {
+            backend: backend.name.clone(),
+            slots: 5,
+            slots_all: 17,
+            reason: "short".to_owned(),
+            unmet: vec!["db".to_owned()],
+            ..SharedDevice::default()
+        };
+        let exchange = crate::status::Exchange { devices: vec![device], ..Default::default() };
+        let status = Status { exchange: Some(exchange), ..document() };
+        let shown = remark(&backend, &status);
+        assert_eq!(shown, "targets missed: db; 5 of 17 slots, 0 gates; short");
     }
 
     #[test]

@@ -18,6 +18,7 @@
 //! | `plan` | a trace is forecast beside the present, with a verdict |
 //! | `trace` | traces convert, stream in bounded memory, and say what is wrong with them |
 //! | `trace_replay` | the gate records what it serves, and replays keep their times |
+//! | `exchange` | gates that share a device keep a target together, and heed no stranger |
 //! | `baa` | the figures of bottleneck-aware allocation come out |
 //! | `choices` | two choices fill virtual clusters where hashing does not |
 //! | `gecko` | a chained log is ahead of a striped one beside readers |
@@ -32,6 +33,7 @@ mod calibrate;
 mod choices;
 mod cli;
 mod clients;
+mod exchange;
 mod experiments;
 mod faults;
 mod gecko;

@@ -182,7 +182,8 @@ fn the_shares_of_vpfs_hold_in_virtual_time() {
 #[test]
 fn response_times_across_hosts_are_kept_best_by_ours() {
     let scratch = Scratch::new();
-    let arguments = ["reproduce", "drg", "--quick", "--json", "--plot", "figures"];
+    let arguments =
+        ["reproduce", "drg", "--only", "simulated", "--quick", "--json", "--plot", "figures"];
     let (status, output) = finish(scratch.path(), EVENKEEL, &arguments, LONG);
     let start = output.find("\n{").expect("a document after the talk");
     let document = document(&output[start..]);

@@ -16,6 +16,10 @@
 //! forgotten by a constant factor per sample. While N hardly varies, the samples tell a point and
 //! no slope. A weak guess about idleness decides then: too steep rather than too flat, so that the
 //! depth moves, and teaches what the guess did not know.
+//!
+//! A device may change at once: a cache that took a burst is full, a drive of an array has failed.
+//! The weights make that worse, for the quick samples from before count most. So what was learned
+//! is forgotten as a whole when some samples running are far from what it says.
 
 /// A line of mean latency over requests outstanding, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,7 +55,21 @@ pub struct Estimator {
     sums: [f64; 5],
     /// The sample under way: its length, its slot time and its completions.
     sample: [f64; 3],
+    /// The fewest requests outstanding in a sample, and how many samples ago that was.
+    least: Option<(f64, u32)>,
+    /// Samples running that were far above the line; below it if negative.
+    astray: i32,
 }
+
+/// A sample is far from the line if it is longer or shorter by this factor.
+const FAR: f64 = 1.25;
+
+/// So many samples running that are far from the line on one side are of another device: more than
+/// a latency of several periods can bring about, or chance.
+const ASTRAY_MAX: i32 = 10;
+
+/// What was seen of a depth is known for so many samples: the device may have changed since.
+const SEEN_MAX: u32 = 300;
 
 /// What of the past a sample leaves in place.
 const FORGET: f64 = 0.995;
@@ -74,6 +92,11 @@ impl Estimator {
         self.line
     }
 
+    /// Whether it was seen how the device answers with hardly more than so many outstanding.
+    pub fn has_seen(&self, outstanding: f64) -> bool {
+        self.least.is_some_and(|(least, _)| least <= 2.0 * outstanding)
+    }
+
     /// A period of `period_s` seconds: the time integral of outstanding requests, in seconds, and
     /// how many completed.
     pub fn note(&mut self, period_s: f64, slot_time_s: f64, completions: f64) {
@@ -89,6 +112,9 @@ impl Estimator {
             return;
         }
         let latency_s = slot_time_s / completions;
+        self.notice_change(outstanding, latency_s);
+        let kept = self.least.filter(|(least, age)| *least < outstanding && *age < SEEN_MAX);
+        self.least = Some(kept.map_or((outstanding, 0), |(least, age)| (least, age + 1)));
         let weight = 1.0 / (latency_s * latency_s);
         let terms =
             [1.0, outstanding, outstanding * outstanding, latency_s, outstanding * latency_s];
@@ -96,6 +122,20 @@ impl Estimator {
             *sum = FORGET * *sum + weight * term;
         }
         self.line = Some(self.solve());
+    }
+
+    /// Forgets everything if the device is no longer the one that was learned.
+    fn notice_change(&mut self, outstanding: f64, latency_s: f64) {
+        let Some(line) = self.line else { return };
+        let ratio = latency_s / line.latency_s(outstanding);
+        self.astray = match ratio {
+            above if above > FAR => self.astray.max(0) + 1,
+            below if below < 1.0 / FAR => self.astray.min(0) - 1,
+            _ => 0,
+        };
+        if self.astray.abs() >= ASTRAY_MAX {
+            *self = Self::default();
+        }
     }
 
     /// The least squares, with a weak sample more at idleness.
@@ -173,6 +213,29 @@ mod tests {
         }
         let error = estimator.line().unwrap().latency_s(200.0) / after.latency_s(200.0) - 1.0;
         assert!(error.abs() < 0.05, "{:?}", estimator.line());
+    }
+
+    #[test]
+    fn a_cache_that_took_a_burst_does_not_decide_for_long() {
+        let mut estimator = Estimator::default();
+        let mut note = |outstanding: f64, latency_s: f64| {
+            estimator.note(0.1, outstanding * 0.1, outstanding / latency_s * 0.1);
+            estimator.line().unwrap().latency_s(10.0)
+        };
+        (0..30).for_each(|_| _ = note(60.0, 0.002));
+        // A pipe of 1,000 requests per second from now on.
+        (0..10).for_each(|_| _ = note(60.0, 0.060));
+        let believed_s = (0..10).map(|step| note(10.0 + f64::from(step), 0.01)).last();
+        assert!((believed_s.unwrap() / 0.01 - 1.0).abs() < 0.2, "{believed_s:?}");
+    }
+
+    #[test]
+    fn what_was_seen_is_told_apart_from_what_is_guessed() {
+        let mut estimator = Estimator::default();
+        estimator.note(0.1, 6.0, 100.0);
+        assert!(!estimator.has_seen(4.0) && estimator.has_seen(40.0));
+        estimator.note(0.1, 0.5, 50.0);
+        assert!(estimator.has_seen(4.0));
     }
 
     #[test]

@@ -6,9 +6,16 @@
 //!   own summary ------------- decide -----+
 //! ```
 //!
-//! All that a decision depends on comes in through [`Member::hear`] and [`Member::decide`], with the
-//! number of the period in place of a clock. So a record of those calls, played again, gives the
-//! same decisions.
+//! All that a decision depends on comes in through [`Member::hear`] and [`Member::decide`], with
+//! the number of the period in place of a clock. So a record of those calls, played again, gives
+//! the same decisions.
+//!
+//! # When all fall silent
+//!
+//! One peer that falls silent has died, as a rule; if all do, it is rather this host that was cut
+//! off. The others then work on and keep their tenants' targets as well as they can, and would not
+//! if this host took all that it no longer sees used. So for a minute it has no more slots than it
+//! had with them. After that it is alone.
 
 use super::drg::{Borrowing, Drg};
 use super::parda::{Parda, PardaOptions};
@@ -85,6 +92,9 @@ impl Rules {
     }
 }
 
+/// For so long a host that hears nobody any more takes no more than before.
+const ISOLATION_MAX: Span = Span::from_secs(60);
+
 /// One host in the exchange over one device. See the [module](self).
 pub struct Member {
     own: HostId,
@@ -92,8 +102,10 @@ pub struct Member {
     hosts: usize,
     peers: Peers,
     controller: Box<dyn Controller>,
-    /// The newest period of this host.
+    /// The period that was decided upon last.
     period: u64,
+    /// The last period with word from others, and the slots decided then.
+    connected: Option<(u64, u32)>,
 }
 
 impl std::fmt::Debug for Member {
@@ -109,6 +121,8 @@ pub struct Outcome {
     pub decision: Decision,
     /// What it was decided from, by host.
     pub known: Vec<Known>,
+    /// Whether the slots are held at what they were, since nobody is heard any more.
+    pub is_held: bool,
 }
 
 impl Member {
@@ -116,7 +130,7 @@ impl Member {
     pub fn new(own: HostId, members: &[HostId], rules: Rules) -> Self {
         let peers = Peers::new(own, members.iter().copied(), Patience::default());
         let (controller, hosts) = (rules.controller(members.len()), members.len());
-        Self { own, rules, hosts, peers, controller, period: 0 }
+        Self { own, rules, hosts, peers, controller, period: 0, connected: None }
     }
 
     /// Time between two decisions, the same at every host.
@@ -135,12 +149,12 @@ impl Member {
         (self.rules, self.hosts) = (rules, members.len());
     }
 
-    /// Another host's word came in.
+    /// Another host's word came in while `period` is the newest of this one.
     ///
     /// # Errors
     /// Why it does not count; it is counted as such.
-    pub fn hear(&mut self, summary: Summary) -> Result<(), Refusal> {
-        self.peers.receive(self.period, summary)
+    pub fn hear(&mut self, period: u64, summary: Summary) -> Result<(), Refusal> {
+        self.peers.receive(period, summary)
     }
 
     /// A period of this host has ended, with this summary of it: what holds from now on. A number
@@ -153,7 +167,26 @@ impl Member {
         let now = Nanos(own.period.saturating_mul(self.period().0));
         let known = self.peers.known(own);
         let view = View { own: self.own, now, known: &known };
-        Outcome { decision: self.controller.step(&view), known }
+        let mut decision = self.controller.step(&view);
+        let mut is_held = false;
+        let is_fresh = |other: &Known| {
+            other.summary.host != self.own && other.missed <= Patience::default().kept
+        };
+        if known.iter().any(is_fresh) {
+            self.connected = Some((self.period, decision.slots));
+        } else if let Some(slots) = self.slots_when_connected() {
+            is_held = slots < decision.slots;
+            decision.slots = decision.slots.min(slots);
+        }
+        Outcome { decision, known, is_held }
+    }
+
+    /// What this host had when it last heard others, if that is not too long ago and there are any
+    /// to be heard.
+    fn slots_when_connected(&self) -> Option<u32> {
+        let (period, slots) = self.connected.filter(|_| self.hosts > 1)?;
+        let silent_ns = self.period.abs_diff(period).saturating_mul(self.period().0);
+        (silent_ns < ISOLATION_MAX.0).then_some(slots)
     }
 
     /// Whose word counts, and what was refused.
@@ -192,7 +225,7 @@ mod tests {
         let run = || -> Vec<Outcome> {
             let mut member = Member::new(HostId(0), &[HostId(0), HostId(1)], RULES);
             let step = |period| {
-                member.hear(summary(1, period)).unwrap();
+                member.hear(period, summary(1, period)).unwrap();
                 member.decide(summary(0, period))
             };
             (1..40).map(step).collect()
@@ -217,11 +250,31 @@ mod tests {
     }
 
     #[test]
+    fn who_hears_nobody_any_more_takes_no_more_than_before_for_a_minute() {
+        let rules = Rules { method: Method::Slack, ..RULES };
+        let mut member = Member::new(HostId(0), &[HostId(0), HostId(1)], rules);
+        let mut last = 0;
+        for period in 1..40 {
+            let mut other = summary(1, period);
+            let target = super::super::target::Target::mean(Span::from_millis(30), rules.period);
+            other.flows[0].target = Some(target);
+            member.hear(period, other).unwrap();
+            last = member.decide(summary(0, period)).decision.slots;
+        }
+        let outcomes: Vec<Outcome> =
+            (40..700).map(|period| member.decide(summary(0, period))).collect();
+        assert!(outcomes[2..590].iter().all(|outcome| outcome.decision.slots <= last));
+        assert!(outcomes[300].is_held && outcomes[300].known.len() == 1);
+        let alone = outcomes.last().unwrap();
+        assert!(!alone.is_held && alone.decision.slots > last, "{alone:?} {last}");
+    }
+
+    #[test]
     fn a_clock_that_was_set_back_does_not_stop_the_host() {
         let mut member = Member::new(HostId(0), &[HostId(0), HostId(1)], RULES);
         member.decide(summary(0, 1000));
         let known = member.decide(summary(0, 900)).known;
         assert_eq!(known[0].summary.period, 900);
-        assert_eq!(member.hear(summary(1, 900)), Ok(()));
+        assert_eq!(member.hear(900, summary(1, 900)), Ok(()));
     }
 }

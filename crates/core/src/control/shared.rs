@@ -1,4 +1,5 @@
-//! A host before a shared device, as a scheduler: the slots and the order are what was decided last.
+//! A host before a shared device, as a scheduler: the slots and the order are what was decided
+//! last.
 //!
 //! ```text
 //!   enqueue --> [host: queue, monitor] --slots--> dispatch .. complete
@@ -17,7 +18,6 @@ use std::rc::Rc;
 use super::Decision;
 use super::host::{Host, Sent};
 use super::summary::{FlowSummary, HostId, Summary};
-use super::target::Target;
 use crate::id::TenantId;
 use crate::sched::{Next, Scheduler, Share};
 use crate::ticket::Ticket;
@@ -93,12 +93,6 @@ impl Machine {
     }
 }
 
-/// The promise of a share, as targets are measured here.
-fn target(share: &Share) -> Option<Target> {
-    let window = Span::from_secs(1);
-    (share.latency_goal > Span::ZERO).then(|| Target::mean(share.latency_goal, window))
-}
-
 impl Scheduler for SharedQueue {
     fn enqueue(&mut self, now: Nanos, ticket: Ticket) {
         let machine = &mut *self.0.borrow_mut();
@@ -122,7 +116,7 @@ impl Scheduler for SharedQueue {
     }
 
     fn configure(&mut self, _now: Nanos, tenant: TenantId, share: Share) {
-        self.0.borrow_mut().host.configure(tenant, share.weight_milli.max(1), target(&share));
+        self.0.borrow_mut().host.configure(tenant, share.weight_milli.max(1), share.target());
     }
 
     fn withdraw(&mut self, _now: Nanos, ticket: Ticket) -> bool {

@@ -8,7 +8,8 @@
 //!    that chases it at this pace oscillates.
 //! 2. **The depth.** `U` slots for all together, so that `L(U)` is at most 0.85 of the strictest
 //!    target. A target that even one slot per host would miss is out of reach: it is left out, and
-//!    served like none, so that it throttles nobody in vain.
+//!    served like none, so that it throttles nobody in vain. That has to have been seen, and not
+//!    only be what the line says of depths at which the device never was.
 //! 3. **The use.** What each flow will have at the device: what it has there now or, if more, its
 //!    expected arrivals times the latency; and what waits.
 //! 4. **Slack.** While all uses together fit into U, nobody is held back: every flow may have its
@@ -18,6 +19,9 @@
 //!    target first, of equals the smallest first; one that does not fit is passed over. Those
 //!    passed over share what is left in proportion to their needs. So few flows lose, those with
 //!    the most room to lose, and the same ones in the next period, until the shortage is over.
+//!    Flows without a target are never served whole then: a client that sends its next request
+//!    with each answer asks more the more it gets. They share what is left by weight, and with
+//!    them, as one, those passed over.
 //! 6. **Trim.** Caps are bounds; the flows served whole leave some of theirs unused. While somebody
 //!    waits, what is left for those passed over grows by a part of what N lacks to U; and while N
 //!    exceeds U by more than a tenth, less is divided.
@@ -108,6 +112,8 @@ struct Ask {
     free: f64,
     /// Slots that it needs to be served whole while all of U is in use.
     whole: f64,
+    /// Its weight among those without a target, above zero.
+    weight: f64,
     is_waiting: bool,
 }
 
@@ -126,8 +132,8 @@ impl Slack {
     /// `least` slots would already be too many.
     fn bound_s(&self, line: Line, flow: &FlowSummary, least: f64) -> f64 {
         let bound_s = flow.target.map_or(f64::INFINITY, |target| target.device_latency_max_s());
-        let is_reachable = self.options.device_part * bound_s >= line.latency_s(least);
-        if is_reachable { bound_s } else { f64::INFINITY }
+        let is_missed = self.options.device_part * bound_s < line.latency_s(least);
+        if is_missed && self.estimator.has_seen(least) { f64::INFINITY } else { bound_s }
     }
 
     /// The slots of each ask, in the same order.
@@ -151,7 +157,7 @@ impl Slack {
         let mut left = slots_all - excess;
         let mut passed_over = Vec::new();
         for index in order {
-            if asks[index].whole <= left {
+            if asks[index].bound_s.is_finite() && asks[index].whole <= left {
                 left -= asks[index].whole;
             } else {
                 passed_over.push(index);
@@ -162,12 +168,52 @@ impl Slack {
             self.trim = (self.trim + TRIM_GAIN * lacking).clamp(TRIM.0, TRIM.1);
         }
         let shared = (left + self.trim * slots_all).max(FLOOR * slots_all);
-        let asked: f64 = passed_over.iter().map(|index| asks[*index].whole).sum();
-        for index in passed_over {
-            caps[index] = shared * asks[index].whole / asked;
-        }
+        share_out(asks, &passed_over, shared, &mut caps);
         caps
     }
+}
+
+/// Gives what is left to those passed over: to each without a target by weight and as much as it
+/// would use at most, and with them, as one of all their weights, to those that have a target,
+/// who divide it by their needs.
+fn share_out(asks: &[Ask], passed_over: &[usize], shared: f64, caps: &mut [f64]) {
+    let (strict, free): (Vec<usize>, Vec<usize>) =
+        passed_over.iter().partition(|index| asks[**index].bound_s.is_finite());
+    let sum = |of: fn(&Ask) -> f64| strict.iter().map(|index| of(&asks[*index])).sum::<f64>();
+    let (needs, weights) = (sum(|ask| ask.whole), sum(|ask| ask.weight));
+    let mut claims: Vec<(f64, f64)> =
+        free.iter().map(|index| (asks[*index].free, asks[*index].weight)).collect();
+    claims.extend((!strict.is_empty()).then_some((needs, weights)));
+    let given = fill(&claims, shared);
+    for (index, given) in free.iter().zip(&given) {
+        caps[*index] = *given;
+    }
+    if let Some(given) = given.get(free.len()) {
+        for index in strict {
+            caps[index] = given * asks[index].whole / needs;
+        }
+    }
+}
+
+/// Divides by weight, nobody more than asked while another lacks; what nobody asked for is divided
+/// by weight too. Claims are `(asked, weight)`.
+fn fill(claims: &[(f64, f64)], amount: f64) -> Vec<f64> {
+    let mut by_level: Vec<usize> = (0..claims.len()).collect();
+    let level = |index: usize| claims[index].0 / claims[index].1;
+    by_level.sort_by(|&left, &right| level(left).total_cmp(&level(right)).then(left.cmp(&right)));
+    let mut given = vec![0.0; claims.len()];
+    let (mut left, mut weights) = (amount, claims.iter().map(|(_, weight)| weight).sum::<f64>());
+    let all_weights = weights;
+    for index in by_level {
+        let (asked, weight) = claims[index];
+        given[index] = asked.min(left * weight / weights);
+        left -= given[index];
+        weights -= weight;
+    }
+    for (given, (_, weight)) in given.iter_mut().zip(claims) {
+        *given += left.max(0.0) * weight / all_weights;
+    }
+    given
 }
 
 impl Controller for Slack {
@@ -202,6 +248,7 @@ impl Controller for Slack {
                     bound_s: self.bound_s(line, flow, least),
                     free: at_device.min(slots_all) + queued,
                     whole: ((expected + queued / DRAIN_S) * deepest_s).max(1.0),
+                    weight: f64::from(flow.weight_milli.max(1)),
                     is_waiting: queued > 0.0,
                 }
             })
@@ -227,6 +274,7 @@ mod tests {
             bound_s: *bound_s,
             free: *slots,
             whole: *slots,
+            weight: 1.0,
             is_waiting: true,
         };
         (0..).zip(asks).map(ask).collect()
@@ -251,7 +299,20 @@ mod tests {
     #[test]
     fn a_strict_flow_too_large_for_the_device_costs_the_others_nothing() {
         let uses = [(0.1, 900.0), (0.25, 50.0), (f64::INFINITY, 100.0)];
-        assert_eq!(divide(&uses, 320.0), [170.0, 320.0, 320.0]);
+        assert_eq!(divide(&uses, 320.0), [170.0, 320.0, 100.0]);
+    }
+
+    #[test]
+    fn those_without_a_target_share_what_is_left_by_weight_and_are_held_to_it() {
+        let uses = [(0.02, 20.0), (f64::INFINITY, 320.0), (f64::INFINITY, 30.0), (1.0, 400.0)];
+        assert_eq!(divide(&uses, 320.0), [320.0, 135.0, 30.0, 135.0]);
+    }
+
+    #[test]
+    fn what_is_divided_by_weight_is_divided_whole() {
+        assert_eq!(fill(&[(9.0, 1.0), (9.0, 2.0)], 12.0), [4.0, 8.0]);
+        assert_eq!(fill(&[(1.0, 1.0), (9.0, 2.0)], 12.0), [1.0 + 2.0 / 3.0, 9.0 + 4.0 / 3.0]);
+        assert_eq!(fill(&[], 12.0), []);
     }
 
     #[test]

@@ -120,8 +120,8 @@ impl FlowSummary {
         (self.completions > 0).then(|| self.device_time.as_secs_f64() / f64::from(self.completions))
     }
 
-    /// The times in whole microseconds, rounded down: what hosts tell each other, so that each takes
-    /// itself for what the others do.
+    /// The times in whole microseconds, rounded down: what hosts tell each other, so that each
+    /// takes itself for what the others do.
     #[must_use]
     pub fn in_microseconds(self) -> Self {
         let rounded = |span: Span| Span(span.0 / 1_000 * 1_000);

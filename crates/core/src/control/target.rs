@@ -25,9 +25,10 @@ pub struct Target {
 }
 
 /// What a target bounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bounds {
     /// The mean of a window's response times.
+    #[default]
     Mean,
     /// All but so many thousandths of a window's response times, 1 to 999.
     AllBut {

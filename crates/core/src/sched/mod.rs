@@ -44,6 +44,7 @@ mod tag;
 pub(crate) mod testing;
 pub mod tiered;
 
+use crate::control::target::{Bounds, Target};
 use crate::id::TenantId;
 use crate::ticket::Ticket;
 use crate::time::{Nanos, Span};
@@ -70,8 +71,25 @@ pub struct Share {
     pub limit: Limit,
     /// Lower bounds, kept by [`mclock`]; other policies have none.
     pub floor: Floor,
-    /// Goal for the response time, pursued by [`edf`]; zero for none.
+    /// Goal for the response time, pursued by [`edf`] for every request and across hosts
+    /// ([`crate::control`]) as a [`Target`]; zero for none.
     pub latency_goal: Span,
+    /// What of the response times of a window the goal bounds.
+    pub goal_bounds: Bounds,
+    /// The window, above zero.
+    pub goal_window: Span,
+}
+
+/// The window of a goal that names none.
+pub const GOAL_WINDOW: Span = Span::from_secs(1);
+
+impl Share {
+    /// The goal as a promise over windows, if there is one.
+    pub fn target(&self) -> Option<Target> {
+        let Self { latency_goal: latency_max, goal_bounds: bounds, goal_window: window, .. } =
+            *self;
+        (latency_max > Span::ZERO).then_some(Target { bounds, latency_max, window })
+    }
 }
 
 /// Lower bounds of one tenant: what it gets first whenever it asks for it. Zero means none.
@@ -104,6 +122,8 @@ impl Default for Share {
             limit: Limit::default(),
             floor: Floor::default(),
             latency_goal: Span::ZERO,
+            goal_bounds: Bounds::Mean,
+            goal_window: GOAL_WINDOW,
         }
     }
 }

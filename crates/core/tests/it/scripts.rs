@@ -141,7 +141,7 @@ impl Stage {
         let latency_goal = Span::from_millis(words.value("goal"));
         let tenant = TenantId(words.number(1));
         let floor = Floor { rate_iops: words.value("floor"), ..Floor::default() };
-        let share = Share { weight_milli, limit, floor, latency_goal };
+        let share = Share { weight_milli, limit, floor, latency_goal, ..Share::default() };
         for scheduler in &mut self.schedulers {
             scheduler.configure(self.now, tenant, share);
         }

@@ -5,6 +5,7 @@
 //! a floor                  mclock
 //! a latency goal           edf       (a floor and a goal at one backend: no discipline keeps both)
 //! neither                  sfq
+//! a controller is named    shared    (with other gates)
 //! a tiered volume          baa, which keeps floors; with goals alone, edf
 //! ```
 //!
@@ -16,6 +17,9 @@ use super::{Backend, Discipline, Policy, Reach, Tenant};
 impl Policy {
     /// The discipline of a backend for which none is named.
     pub fn default_discipline(&self, backend: usize, reach: &Reach) -> Discipline {
+        if self.backends[backend].scheduling.control.is_some() {
+            return Discipline::Shared;
+        }
         let comers = || reach.tenants(backend).iter().map(|&tenant| &self.tenants[tenant]);
         let has_floor = comers().any(Tenant::has_floor);
         let has_goal = comers().any(Tenant::has_goal);

@@ -12,8 +12,8 @@ use evenkeel_core::sched::Share;
 
 use super::matching::{Identity, identify};
 use super::{
-    Backend, DEFAULT_TENANT, Domain, MOVER_TENANT, Policy, Scheduling, Sharing, Source, SpreadPlan,
-    Tenant, TierPlan, Tiered, UPKEEP_TENANT,
+    Backend, DEFAULT_TENANT, Domain, Exchange, MOVER_TENANT, Policy, Scheduling, Sharing, Source,
+    SpreadPlan, Tenant, TierPlan, Tiered, UPKEEP_TENANT,
 };
 
 /// Rows by name that never move.
@@ -196,6 +196,7 @@ impl Policy {
             },
             tenants: tenants.rows().to_vec(),
             servers: servers.table.rows.clone(),
+            host: self.exchange.as_ref().map(Exchange::host).unwrap_or_default(),
             tiers: volume.map(|(backend, volume)| TierPlan {
                 discipline: backend.scheduling.discipline,
                 servers: volume.tiers.iter().filter_map(|tier| servers.id(&tier.backend)).collect(),

@@ -8,12 +8,14 @@ pub mod admission;
 pub mod check;
 mod disciplines;
 mod domain;
+pub(crate) mod exchange;
 pub mod matching;
 mod reach;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use evenkeel_core::control::summary::HostId;
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::sched::{Floor, Share};
 use evenkeel_core::time::Span;
@@ -22,8 +24,11 @@ use crate::cost::CostModel;
 use crate::spread::Shape;
 
 pub use domain::{ServerTable, TenantTable};
+/// Who decides the slots of a device that several gates share.
+pub use evenkeel_core::control::member::Method;
 /// How much may be with the device at once; requests are counted in units here.
 pub use evenkeel_core::sched::depth::DepthPolicy as Depth;
+pub use exchange::Exchange;
 pub use reach::Reach;
 
 /// Everything the operator decided.
@@ -41,6 +46,8 @@ pub struct Policy {
     pub exports: Vec<Export>,
     /// Who shares.
     pub tenants: Vec<Tenant>,
+    /// With whom this gate shares devices, if with anybody.
+    pub exchange: Option<Exchange>,
     /// Bounds on what the gate itself may use.
     pub memory: Memory,
 }
@@ -307,6 +314,8 @@ pub struct Scheduling {
     /// ([`CostModel::PerRequest`]); promises are held against it. A linear model needs none: its
     /// device gives one second of service per second.
     pub capacity_iops: Option<u64>,
+    /// Who decides the slots under [`Discipline::Shared`]; none under any other.
+    pub control: Option<Method>,
 }
 
 impl Default for Scheduling {
@@ -318,6 +327,7 @@ impl Default for Scheduling {
             cost: CostModel::default(),
             unit_bytes: 1 << 20,
             capacity_iops: None,
+            control: None,
         }
     }
 }
@@ -333,6 +343,8 @@ pub enum Discipline {
     Mclock,
     /// Response times: earliest deadline first.
     Edf,
+    /// Slots and an order on which all gates before the device agree.
+    Shared,
     /// Over the tiers of a volume: equal requests per share, wherever they go.
     Fair,
     /// Over the tiers of a volume: equal dominant shares.
@@ -343,8 +355,16 @@ pub enum Discipline {
 
 impl Discipline {
     /// Every discipline, those for any backend first.
-    pub const ALL: [Self; 7] =
-        [Self::Sfq, Self::Fifo, Self::Mclock, Self::Edf, Self::Fair, Self::Drf, Self::Baa];
+    pub const ALL: [Self; 8] = [
+        Self::Sfq,
+        Self::Fifo,
+        Self::Mclock,
+        Self::Edf,
+        Self::Shared,
+        Self::Fair,
+        Self::Drf,
+        Self::Baa,
+    ];
 
     /// The word for it.
     pub fn name(self) -> &'static str {
@@ -353,6 +373,7 @@ impl Discipline {
             Self::Sfq => "sfq",
             Self::Mclock => "mclock",
             Self::Edf => "edf",
+            Self::Shared => "shared",
             Self::Fair => "fair",
             Self::Drf => "drf",
             Self::Baa => "baa",
@@ -502,6 +523,8 @@ pub struct Domain {
     pub tiers: Option<TierPlan>,
     /// Set if a volume is spread over the servers.
     pub spread: Option<SpreadPlan>,
+    /// What this gate is called where others share its servers.
+    pub host: HostId,
 }
 
 /// What an engine needs to know of the spread volume that it serves.

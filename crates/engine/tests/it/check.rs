@@ -5,9 +5,9 @@ use evenkeel_core::time::Span;
 use evenkeel_engine::cost::{CostModel, Line};
 use evenkeel_engine::policy::check::{Place, Severity};
 use evenkeel_engine::policy::{
-    Address, Backend, Depth, Discipline, Export, Group, Listener, ListenerTls, MOVER_TENANT, Match,
-    Mode, Moves, Policy, Scheduling, Sharing, Source, Store, StoreCache, Tenant, Member, Tiered,
-    Upstream,
+    Address, Backend, Depth, Discipline, Exchange, Export, Group, Listener, ListenerTls,
+    MOVER_TENANT, Match, Member, Method, Mode, Moves, Policy, Scheduling, Sharing, Source, Store,
+    StoreCache, Tenant, Tiered, Upstream,
 };
 
 fn listener(name: &str, port: u16) -> Listener {
@@ -615,4 +615,68 @@ fn the_floors_of_a_volume_hold_or_depend_on_where_requests_fall_or_fail() {
     // 9275 on one tier and 99 on the other are all there is.
     warns(at_tenant("share.floor"), with_floor(9_370));
     refuses(at_tenant("share.floor"), with_floor(9_380));
+}
+
+/// The second backend is shared with another gate.
+fn shared(p: &mut Policy) {
+    p.groups.clear();
+    p.exchange = Some(Exchange {
+        name: "site".into(),
+        own: "10.0.0.1:10900".into(),
+        listen: "0.0.0.0:10900".into(),
+        peers: vec!["10.0.0.1:10900".into(), "10.0.0.2:10900".into()],
+        key: "key".into(),
+        period: Span::from_millis(100),
+        record: None,
+    });
+    p.backends[1].scheduling.control = Some(Method::Slack);
+    p.settle_disciplines(|_| true);
+}
+
+fn with_exchange(change: impl FnOnce(&mut Exchange)) -> impl FnOnce(&mut Policy) {
+    |p: &mut Policy| {
+        shared(p);
+        change(p.exchange.as_mut().expect("set above"));
+    }
+}
+
+#[test]
+fn a_shared_backend_keeps_goals_and_needs_somebody_to_share_with() {
+    assert_eq!(problems(shared), []);
+    let control = at_backend("scheduling.control");
+    let with_goal = |p: &mut Policy| {
+        shared(p);
+        p.tenants[1].share.latency_goal = Span::from_millis(20);
+    };
+    assert_eq!(problems(with_goal), []);
+    refuses(control, |p| {
+        shared(p);
+        p.exchange = None;
+    });
+    refuses(control, |p| {
+        shared(p);
+        p.backends[1].scheduling.discipline = Discipline::Sfq;
+    });
+    refuses(control, |p| {
+        let groups = p.groups.clone();
+        shared(p);
+        p.groups = groups;
+    });
+}
+
+#[test]
+fn an_exchange_has_peers_that_can_be_told_apart() {
+    let at = |field| Place::Exchange { field };
+    refuses(at("period"), with_exchange(|it| it.period = Span::from_millis(1)));
+    refuses(at("listen"), with_exchange(|it| it.listen = "10900".into()));
+    refuses(at("name"), with_exchange(|it| it.name.clear()));
+    refuses(at("own"), with_exchange(|it| it.own.clear()));
+    refuses(at("key"), with_exchange(|it| it.key = "".into()));
+    refuses(at("peers"), with_exchange(|it| it.peers.push("nowhere".into())));
+    warns(at("peers"), with_exchange(|it| it.peers.truncate(1)));
+    warns(at(""), |p| {
+        shared(p);
+        p.backends[1].scheduling.control = None;
+        p.settle_disciplines(|_| true);
+    });
 }

@@ -59,7 +59,7 @@ pub(crate) fn domain(discipline: Discipline, rates_iops: &[u64], clients: &[Clie
             .map(|(r, s)| (format!("s{}", s.0), scheduling(r)))
             .collect(),
         tiers: spans.then_some(plan),
-        spread: None,
+        ..Domain::default()
     }
 }
 

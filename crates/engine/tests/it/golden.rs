@@ -186,6 +186,7 @@ fn domain(words: &[&str]) -> Domain {
         cost: CostModel::Linear { read: line, write: line, flush: Span::from_micros(10) },
         unit_bytes: number("unit", 4096),
         capacity_iops: None,
+        ..Scheduling::default()
     };
     Domain {
         mode: match words[0] {
@@ -201,6 +202,6 @@ fn domain(words: &[&str]) -> Domain {
         ],
         servers: vec![("s0".into(), scheduling.clone()), ("s1".into(), scheduling)],
         tiers: None,
-        spread: None,
+        ..Domain::default()
     }
 }

@@ -39,7 +39,7 @@ pub(crate) fn domain(mode: Mode, weights: &[u32], servers: u32, depth: u32) -> D
         tenants: weights.iter().map(|weight| (format!("w{weight}"), share(weight))).collect(),
         servers: (0..servers).map(|server| (format!("s{server}"), scheduling.clone())).collect(),
         tiers: None,
-        spread: None,
+        ..Domain::default()
     }
 }
 

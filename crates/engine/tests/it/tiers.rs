@@ -284,7 +284,7 @@ fn engine(volume: Volume) -> Engine {
             moves: Moves::Off,
             mover: TenantId(0),
         }),
-        spread: None,
+        ..Domain::default()
     };
     let mut engine = Engine::new(Nanos::ZERO, &domain);
     engine.handle(Nanos::ZERO, Input::Volume(Box::new(volume)));

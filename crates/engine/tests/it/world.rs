@@ -233,6 +233,7 @@ fn domain(choice: u32) -> Domain {
         cost: if pick(2) == 0 { CostModel::PerRequest } else { CostModel::default() },
         unit_bytes: 4096 << pick(3),
         capacity_iops: Some(100 << pick(6)),
+        ..Scheduling::default()
     };
     let plan = TierPlan {
         discipline,
@@ -251,6 +252,7 @@ fn domain(choice: u32) -> Domain {
         limit: if tenant == 1 { limit } else { Limit::default() },
         floor: Floor { rate_iops: if tenant == 2 { 50 } else { 0 }, ..Floor::default() },
         latency_goal: if tenant == 3 { Span::from_millis(2) } else { Span::ZERO },
+        ..Share::default()
     };
     Domain {
         mode,
@@ -258,6 +260,6 @@ fn domain(choice: u32) -> Domain {
         tenants: (0..TENANTS).map(|tenant| (format!("t{tenant}"), share(tenant))).collect(),
         servers: (0..SERVERS).map(|server| (format!("s{server}"), scheduling.clone())).collect(),
         tiers: spans_tiers.then_some(plan),
-        spread: None,
+        ..Domain::default()
     }
 }

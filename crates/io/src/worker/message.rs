@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
+use evenkeel_core::control::Decision;
+use evenkeel_core::id::ServerId;
 use evenkeel_core::time::Span;
 use evenkeel_engine::report::DomainReport;
 use evenkeel_store::Volume;
 use evenkeel_wire::nbd::server::{ExportInfo, Refusal, ServerSession};
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
+use crate::exchange::Told;
 use crate::gate::BackendReport;
 use crate::listen::Ears;
 use crate::plan::{Peer, Plan, Target};
@@ -31,6 +35,16 @@ pub(crate) enum Message {
     Apply { plan: Arc<Plan>, reply: oneshot::Sender<()> },
     /// Record what is served from now on, or no longer.
     Record { recorder: Option<Arc<Recorder>>, reply: oneshot::Sender<()> },
+    /// Tell what happened in the period of this number at a server that other gates share.
+    ClosePeriod {
+        domain: String,
+        server: ServerId,
+        backend: String,
+        number: u64,
+        reply: UnboundedSender<Told>,
+    },
+    /// Put in force what was decided for a server that other gates share.
+    Decide { domain: String, server: ServerId, decision: Box<Decision> },
     /// Give the accounts.
     Report { reply: oneshot::Sender<WorkerReport> },
     /// Tell the volumes of a store.

@@ -27,6 +27,7 @@ use crate::device::remote::Health;
 use crate::device::store::StoreHost;
 use crate::domain::Domain;
 use crate::drive::DriveKind;
+use crate::exchange::Told;
 use crate::gate::{BackendReport, Shared};
 use crate::listen;
 use crate::plan::Plan;
@@ -214,6 +215,19 @@ pub(crate) async fn live(
             Message::Record { recorder, reply } => {
                 worker.record_to(recorder);
                 let _ = reply.send(());
+            }
+            Message::ClosePeriod { domain, server, backend, number, reply } => {
+                let domain = worker.domains.borrow().get(&domain).cloned();
+                let summary = domain.and_then(|domain| domain.close_period(server, number));
+                if let Some(summary) = summary {
+                    let _ = reply.send(Told { backend, summary });
+                }
+            }
+            Message::Decide { domain, server, decision } => {
+                let domain = worker.domains.borrow().get(&domain).cloned();
+                if let Some(domain) = domain {
+                    domain.decide(server, &decision);
+                }
             }
             Message::Report { reply } => {
                 let _ = reply.send(worker.report());

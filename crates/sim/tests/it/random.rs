@@ -78,6 +78,7 @@ fn scheduling() -> impl Strategy<Value = Scheduling> {
             cost: if per_request { CostModel::PerRequest } else { COST },
             unit_bytes: 4096 << unit,
             capacity_iops: None,
+            ..Scheduling::default()
         }
     })
 }

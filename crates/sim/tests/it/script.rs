@@ -143,6 +143,7 @@ fn scheduling(words: &Words<'_>) -> Scheduling {
         cost: if words.named.contains_key("cost") { CostModel::PerRequest } else { COST },
         unit_bytes: words.find("unit").unwrap_or(1 << 20),
         capacity_iops: None,
+        ..Scheduling::default()
     }
 }
 

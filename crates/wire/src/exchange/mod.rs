@@ -10,17 +10,18 @@
 //!  target: 0 | 1 latency window | 2 late latency window           latency, window: microseconds
 //! ```
 //!
-//! Fixed fields are big-endian, varints are LEB128 in their shortest form, so that every summary has
-//! one encoding. Times are whole microseconds ([`FlowSummary::in_microseconds`]). With one flow a
-//! datagram has some 75 bytes, with [`FLOWS_MAX`] at most [`DATAGRAM_BYTES_MAX`]; up to some 30 flows
-//! it fits an unfragmented packet of Ethernet.
+//! Fixed fields are big-endian, varints are LEB128 in their shortest form, so that every summary
+//! has one encoding. Times are whole microseconds ([`FlowSummary::in_microseconds`]). With one flow
+//! a datagram has some 75 bytes, with [`FLOWS_MAX`] at most [`DATAGRAM_BYTES_MAX`]; up to some 30
+//! flows it fits an unfragmented packet of Ethernet.
 //!
-//! The tag authenticates all before it. It is made and checked by whoever has the key; here it is 16
-//! bytes behind the body ([`sealed`], [`opened`]).
+//! The tag authenticates all before it. It is made and checked by whoever has the key; here it is
+//! 16 bytes behind the body ([`sealed`], [`opened`]).
 //!
 //! Decoding checks the form alone. Whether figures are plausible and whether they are news is for
 //! [`evenkeel_core::control::peers`] to say.
 
+pub mod recording;
 mod varint;
 
 use std::fmt;

@@ -1,5 +1,5 @@
-//! Numbers in as few bytes as they need: LEB128, seven bits in a byte, the lowest first, the top bit
-//! set on all but the last.
+//! Numbers in as few bytes as they need: LEB128, seven bits in a byte, the lowest first, the top
+//! bit set on all but the last.
 //!
 //! ```text
 //!   300 = 0b10_0101100   ->   1_0101100  0_0000010   =   ac 02
@@ -29,6 +29,7 @@ fn low_bits(value: u64) -> u8 {
 }
 
 /// What is left to read.
+#[derive(Clone, Debug)]
 pub(super) struct Varints<'a>(pub(super) &'a [u8]);
 
 impl Varints<'_> {

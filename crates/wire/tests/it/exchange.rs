@@ -1,5 +1,5 @@
-//! The datagrams of the exchange: byte by byte as `testdata/exchange.txt` has them, read back as they
-//! were written, and refused if a single byte is not as it should be.
+//! The datagrams of the exchange: byte by byte as `testdata/exchange.txt` has them, read back as
+//! they were written, and refused if a single byte is not as it should be.
 //!
 //! `EVENKEEL_BLESS=1` in the environment rewrites the golden file.
 

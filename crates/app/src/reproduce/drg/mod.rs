@@ -5,9 +5,11 @@
 //!   web0, web1, tpcc0, tpcc1 -> a host each, with its controller -> 8 Cheetah 9LP, RAID 0
 //! ```
 //!
-//! In virtual time: the controllers are those of the product, the array is the simulator's.
+//! In virtual time: the controllers are those of the product, the array is the simulator's. And
+//! live: gates that exchange their summaries over a network ([`live`]).
 
 mod figures;
+mod live;
 mod reference;
 mod rows;
 mod runs;
@@ -21,9 +23,29 @@ use serde::Serialize;
 use super::Options;
 use super::claim;
 use crate::exit::Exit;
+use crate::stage::find_nbdkit;
 use crate::terminal;
 use reference::Reference;
 use runs::{Cell, Scope, Score, Scores};
+
+/// How to run the experiments.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct DrgOptions {
+    #[command(flatten)]
+    common: Options,
+    /// Leave away all but one part.
+    #[arg(long, value_name = "PART")]
+    only: Option<Part>,
+}
+
+/// A part of the experiments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// The paper's experiment, in virtual time.
+    Simulated,
+    /// Four gates before one server. Needs nbdkit, network namespaces and some minutes.
+    Live,
+}
 
 #[derive(Debug, Serialize)]
 struct More<'a> {
@@ -45,8 +67,14 @@ struct Shown {
     late_half_width: f64,
 }
 
-/// Runs the experiment and shows what came of it.
-pub(super) fn run(options: &Options) -> anyhow::Result<Exit> {
+/// Runs the experiments and shows what came of them.
+pub(super) fn run(options: &DrgOptions) -> anyhow::Result<Exit> {
+    let DrgOptions { common: options, only } = options;
+    if *only == Some(Part::Live) {
+        let data_server = find_nbdkit()?;
+        terminal::say(&format!("four gates, live; data server: {data_server}"));
+        return claim::show("drg", options, &live::claims(options)?, "PAPER");
+    }
     let reference = Reference::load();
     let scope = if options.quick { Scope::quick(options.seed) } else { Scope::full(options.seed) };
     let reference::Capacity { slots, latency_ms } = reference.capacity;
@@ -62,7 +90,10 @@ pub(super) fn run(options: &Options) -> anyhow::Result<Exit> {
             terminal::say(&format!("{done} of {all} runs"));
         }
     });
-    let claims = rows::claims(&reference, &scope, &scores);
+    let mut claims = rows::claims(&reference, &scope, &scores);
+    if only.is_none() && find_nbdkit().is_ok() {
+        claims.extend(live::claims(options)?);
+    }
     options.draw(|| figures::figures(&scope))?;
     let cells = shown(&scope, &scores);
     if !options.json {

@@ -73,7 +73,7 @@ pub(crate) fn parse(text: &str, name: &str, folder: &Path) -> anyhow::Result<Loa
     }
     let Some(raw) = Raw::read(table.get_ref(), folder, &mut out) else { return Err(refuse(out)) };
     let policy = match raw.policy {
-        RawPolicy::Within(policy) => policy,
+        RawPolicy::Within(policy) => *policy,
         RawPolicy::File(file) => load_policy(&folder.join(file))?,
     };
     if out.has_errors() {
@@ -131,7 +131,7 @@ struct Raw {
 
 enum RawPolicy {
     File(PathBuf),
-    Within(Policy),
+    Within(Box<Policy>),
 }
 
 /// Where the parts stand, by the names that [`ScenarioFault`] gives them.
@@ -244,7 +244,9 @@ impl Places {
 fn policy(value: &Value<'_>, out: &mut Diagnostics) -> Option<RawPolicy> {
     match value.get_ref() {
         DeValue::String(_) => values::path(value, out).map(RawPolicy::File),
-        DeValue::Table(table) => config::policy_within(table, out).map(RawPolicy::Within),
+        DeValue::Table(table) => {
+            config::policy_within(table, out).map(Box::new).map(RawPolicy::Within)
+        }
         _ => {
             let examples = "`\"gate.toml\"`, or the policy itself as `[policy]`";
             mismatch(value, "a policy", examples, out);

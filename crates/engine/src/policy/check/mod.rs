@@ -7,9 +7,11 @@
 //! shows when the gate starts.
 //!
 //! One file for each kind of item: `listeners`, `backends` (with groups), `stores`, `volumes` (of
-//! tiers), `exports`, `tenants`, and `promises` over all of them; the bounds on memory are here.
+//! tiers), `exports`, `tenants`, `promises` over all of them, and the `exchange` with other gates;
+//! the bounds on memory are here.
 
 mod backends;
+mod exchange;
 mod exports;
 mod listeners;
 mod promises;
@@ -105,6 +107,11 @@ pub enum Place {
         /// The position in its list of members.
         index: usize,
     },
+    /// [`Policy::exchange`].
+    Exchange {
+        /// Its field.
+        field: &'static str,
+    },
     /// [`Policy::memory`].
     Memory {
         /// Its field.
@@ -125,6 +132,7 @@ impl Policy {
         exports::check(self, &mut found);
         tenants::check(self, &mut found);
         promises::check(self, &mut found);
+        exchange::check(self, &mut found);
         check_memory(&self.memory, &mut found);
         found.problems
     }

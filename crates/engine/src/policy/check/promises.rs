@@ -131,6 +131,7 @@ fn check_discipline(policy: &Policy, index: usize, comers: &Comers, found: &mut 
         return;
     }
     let keeps_floors = discipline == Discipline::Mclock || discipline.spans_tiers();
+    let keeps_goals = matches!(discipline, Discipline::Edf | Discipline::Shared);
     let place = at_backend(index, "scheduling.discipline");
     let word = discipline.name();
     if let Some(floor) = comers.with_floor.filter(|_| !keeps_floors) {
@@ -142,7 +143,7 @@ fn check_discipline(policy: &Policy, index: usize, comers: &Comers, found: &mut 
             format!("use {better} here, or leave the discipline out"),
         );
     }
-    if let Some(goal) = comers.with_goal.filter(|_| discipline != Discipline::Edf) {
+    if let Some(goal) = comers.with_goal.filter(|_| !keeps_goals) {
         found.error_at_both(
             place,
             at_tenant(goal, GOAL),

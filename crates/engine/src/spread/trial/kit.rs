@@ -123,5 +123,6 @@ pub(super) fn domain(ceiling_milli: u32) -> Domain {
         servers: ids.clone().map(|id| (format!("s{}", id.0), scheduling.clone())).collect(),
         tiers: None,
         spread: Some(SpreadPlan { servers: ids.collect(), ceiling_milli, clerk: CLERK }),
+        ..Domain::default()
     }
 }

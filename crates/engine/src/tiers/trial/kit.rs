@@ -123,5 +123,6 @@ pub(super) fn domain(mode: Mode, depth: u32) -> Domain {
             mover: MOVER,
         }),
         spread: None,
+        ..Domain::default()
     }
 }

@@ -1,0 +1,62 @@
+//! The exchange with other gates as tables for people.
+
+use super::time;
+use crate::status::{Exchange, Peer, SharedDevice};
+use crate::terminal;
+
+/// Who is there, and what was decided.
+pub(super) fn tables(exchange: &Exchange) -> String {
+    let mut text = format!("\nexchange {}, this gate is {}\n", exchange.name, exchange.own);
+    let rows: Vec<_> = exchange.peers.iter().map(peer).collect();
+    text += &terminal::table(
+        &["PEER", "SILENT", "CLOCK AHEAD", "SENT", "NOT SENT", "RECEIVED", "REFUSED"],
+        &rows,
+    );
+    let refused = exchange.refused.by_reason().into_iter().filter(|(_, count)| *count > 0);
+    let refused: Vec<String> = refused.map(|(why, count)| format!("{count} {why}")).collect();
+    if !refused.is_empty() {
+        text += &format!("refused: {}\n", refused.join(", "));
+    }
+    exchange.devices.iter().for_each(|device| text += &self::device(device));
+    text
+}
+
+fn peer(peer: &Peer) -> Vec<String> {
+    vec![
+        peer.name.clone(),
+        peer.silent_seconds.map_or_else(|| "never heard".to_owned(), |at| time(Some(at))),
+        format!("{} periods", peer.skew_periods),
+        peer.sent.to_string(),
+        peer.not_sent.to_string(),
+        peer.received.to_string(),
+        peer.refused.to_string(),
+    ]
+}
+
+fn device(device: &SharedDevice) -> String {
+    let SharedDevice { backend, control, slots, slots_all, reason, .. } = device;
+    let mut text = format!("\n{backend} by {control}: {slots} of {slots_all} slots; {reason}\n");
+    let rows: Vec<_> = device
+        .gates
+        .iter()
+        .map(|gate| {
+            vec![
+                gate.name.clone(),
+                time(gate.device_seconds),
+                time(gate.response_seconds),
+                format!("{:.1}", gate.used_slots),
+                gate.need_slots.to_string(),
+                gate.expected_per_second.to_string(),
+                format!("{} of {}", gate.late, gate.completions),
+                gate.missed_periods.to_string(),
+            ]
+        })
+        .collect();
+    let header =
+        ["GATE", "DEVICE", "RESPONSE", "USED", "NEEDED", "EXPECTED/S", "LATE", "PERIODS AGO"];
+    text += &terminal::table(&header, &rows);
+    if !device.unmet.is_empty() {
+        text += &format!("targets that are not met: {}\n", device.unmet.join(", "));
+    }
+    text
+}

@@ -1,0 +1,47 @@
+//! The exchange with other gates, family by family.
+
+use evenkeel_io::exchange::ExchangeReport;
+
+use super::table::{self as metric, Metric};
+use super::text::Document;
+use crate::status::{Exchange, Peer, SharedDevice};
+
+/// A metric, and where its value is in an account.
+type Reading<A> = (&'static Metric, fn(&A) -> f64);
+
+/// Writes what is known of the exchange, if there is one.
+pub(super) fn render(document: &mut Document, report: Option<&ExchangeReport>) {
+    let Some(exchange) = report.map(Exchange::from) else { return };
+    let mut silent = document.family(&metric::PEER_SILENT);
+    for peer in &exchange.peers {
+        if let Some(seconds) = peer.silent_seconds {
+            silent.sample(&[&peer.name], seconds);
+        }
+    }
+    let numbers: [Reading<Peer>; 3] = [
+        (&metric::PEER_SKEW, |peer| peer.skew_periods as f64),
+        (&metric::PEER_SENT, |peer| peer.sent as f64),
+        (&metric::PEER_RECEIVED, |peer| peer.received as f64),
+    ];
+    for (metric, number) in numbers {
+        let mut family = document.family(metric);
+        for peer in &exchange.peers {
+            family.sample(&[&peer.name], number(peer));
+        }
+    }
+    let mut refused = document.family(&metric::EXCHANGE_REFUSED);
+    for (reason, count) in exchange.refused.by_reason() {
+        refused.count(&[reason], count);
+    }
+    let numbers: [Reading<SharedDevice>; 3] = [
+        (&metric::SHARED_SLOTS, |device| f64::from(device.slots)),
+        (&metric::SHARED_SLOTS_ALL, |device| f64::from(device.slots_all)),
+        (&metric::SHARED_UNMET, |device| device.unmet.len() as f64),
+    ];
+    for (metric, number) in numbers {
+        let mut family = document.family(metric);
+        for device in &exchange.devices {
+            family.sample(&[&device.backend], number(device));
+        }
+    }
+}

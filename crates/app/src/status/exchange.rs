@@ -1,0 +1,203 @@
+//! The exchange with other gates in the status document: who is there, and what was decided from
+//! what.
+
+use evenkeel_core::time::Span;
+use evenkeel_io::exchange::{DeviceReport, ExchangeReport, HostReport, PeerReport, RefusedReport};
+use serde::{Deserialize, Serialize};
+
+/// The exchange of the gate.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Exchange {
+    /// Its name.
+    pub name: String,
+    /// What the others call this gate.
+    pub own: String,
+    /// The other gates.
+    pub peers: Vec<Peer>,
+    /// The devices that are shared.
+    pub devices: Vec<SharedDevice>,
+    /// What came in and did not count.
+    pub refused: Refused,
+}
+
+/// Another gate.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Peer {
+    /// What the policy calls it.
+    pub name: String,
+    /// Where it is; `null` as long as its name leads nowhere.
+    pub address: Option<String>,
+    /// Time since its word was last taken; `null` if it never was.
+    pub silent_seconds: Option<f64>,
+    /// By how many periods its clock was ahead when it last spoke.
+    pub skew_periods: i64,
+    /// Datagrams sent to it.
+    pub sent: u64,
+    /// Datagrams that the network would not take.
+    pub not_sent: u64,
+    /// Datagrams of it, with a good tag.
+    pub received: u64,
+    /// Those of them that did not count.
+    pub refused: u64,
+}
+
+/// What came in and did not count, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    /// No datagram of the exchange.
+    pub malformed: u64,
+    /// With a tag that is not of the key.
+    pub forged: u64,
+    /// Of a device that is not shared here.
+    pub unknown_device: u64,
+    /// Of a gate that is no peer.
+    pub stranger: u64,
+    /// As old as what is known, or long past.
+    pub stale: u64,
+    /// Of the peer's life before it started anew.
+    pub former: u64,
+    /// Of a clock that is far ahead.
+    pub ahead: u64,
+    /// With figures that cannot be true.
+    pub absurd: u64,
+}
+
+/// A device that several gates share.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SharedDevice {
+    /// The backend.
+    pub backend: String,
+    /// Who decides: the word of the policy file.
+    pub control: String,
+    /// Time between two decisions.
+    pub period_seconds: f64,
+    /// Decisions so far.
+    pub decisions: u64,
+    /// Requests that this gate may have at the device at once.
+    pub slots: u32,
+    /// Requests that all gates are meant to have there; 0 if nobody knows.
+    pub slots_all: u32,
+    /// Why it is not more.
+    pub reason: String,
+    /// This gate's tenants whose targets are not met.
+    pub unmet: Vec<String>,
+    /// What was decided from, by gate.
+    pub gates: Vec<SharingGate>,
+}
+
+/// One gate in the last decision.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SharingGate {
+    /// What it is called.
+    pub name: String,
+    /// Periods since its word.
+    pub missed_periods: u64,
+    /// Mean time at the device.
+    pub device_seconds: Option<f64>,
+    /// Mean time from arrival to completion.
+    pub response_seconds: Option<f64>,
+    /// Slots used, on average over the period.
+    pub used_slots: f64,
+    /// Slots that it would use: requests at the device and waiting.
+    pub need_slots: u32,
+    /// Requests that wait.
+    pub queued: u32,
+    /// Requests per second that are expected.
+    pub expected_per_second: u32,
+    /// Completions of the period.
+    pub completions: u32,
+    /// Of those, how many took longer than their target.
+    pub late: u32,
+}
+
+impl From<&ExchangeReport> for Exchange {
+    fn from(report: &ExchangeReport) -> Self {
+        Self {
+            name: report.name.clone(),
+            own: report.own.clone(),
+            peers: report.peers.iter().map(Peer::from).collect(),
+            devices: report.devices.iter().map(SharedDevice::from).collect(),
+            refused: Refused::from(&report.refused),
+        }
+    }
+}
+
+impl From<&PeerReport> for Peer {
+    fn from(report: &PeerReport) -> Self {
+        Self {
+            name: report.name.clone(),
+            address: report.address.clone(),
+            silent_seconds: report.silent_for.map(Span::as_secs_f64),
+            skew_periods: report.skew_periods,
+            sent: report.sent,
+            not_sent: report.not_sent,
+            received: report.received,
+            refused: report.refused,
+        }
+    }
+}
+
+impl From<&RefusedReport> for Refused {
+    fn from(report: &RefusedReport) -> Self {
+        let RefusedReport { malformed, forged, unknown_device, peers } = *report;
+        Self {
+            malformed,
+            forged,
+            unknown_device,
+            stranger: peers.strangers,
+            stale: peers.stale,
+            former: peers.former,
+            ahead: peers.ahead,
+            absurd: peers.absurd,
+        }
+    }
+}
+
+impl Refused {
+    /// Every reason and its count.
+    pub fn by_reason(&self) -> [(&'static str, u64); 8] {
+        [
+            ("malformed", self.malformed),
+            ("forged", self.forged),
+            ("unknown_device", self.unknown_device),
+            ("stranger", self.stranger),
+            ("stale", self.stale),
+            ("former", self.former),
+            ("ahead", self.ahead),
+            ("absurd", self.absurd),
+        ]
+    }
+}
+
+impl From<&DeviceReport> for SharedDevice {
+    fn from(report: &DeviceReport) -> Self {
+        Self {
+            backend: report.backend.clone(),
+            control: report.method.name().to_owned(),
+            period_seconds: report.period.as_secs_f64(),
+            decisions: report.decisions,
+            slots: report.slots,
+            slots_all: report.slots_all,
+            reason: report.reason.clone(),
+            unmet: report.unmet.clone(),
+            gates: report.hosts.iter().map(SharingGate::from).collect(),
+        }
+    }
+}
+
+impl From<&HostReport> for SharingGate {
+    fn from(report: &HostReport) -> Self {
+        Self {
+            name: report.name.clone(),
+            missed_periods: report.missed,
+            device_seconds: report.device_latency.map(Span::as_secs_f64),
+            response_seconds: report.response.map(Span::as_secs_f64),
+            used_slots: report.used,
+            need_slots: report.need,
+            queued: report.queued,
+            expected_per_second: report.expected_per_s,
+            completions: report.completions,
+            late: report.late,
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The exchange between gates: peers that can be told apart, devices that can be shared.
+
+use std::collections::BTreeMap;
+
+use evenkeel_core::control::peers::HOSTS_MAX;
+use evenkeel_core::control::summary::{FLOWS_MAX, HostId};
+use evenkeel_core::time::Span;
+
+use super::listeners::check_address;
+use super::{Findings, Place};
+use crate::policy::{Address, Backend, Discipline, Exchange, Policy, Sharing, Tenant};
+
+/// A shorter period is beyond timers; a longer one is no control.
+const PERIOD: std::ops::RangeInclusive<Span> = Span::from_millis(20)..=Span::from_secs(10);
+
+fn at(field: &'static str) -> Place {
+    Place::Exchange { field }
+}
+
+fn at_backend(index: usize, field: &'static str) -> Place {
+    Place::Backend { index, field }
+}
+
+pub(super) fn check(policy: &Policy, found: &mut Findings) {
+    for (index, backend) in policy.backends.iter().enumerate() {
+        check_control(index, backend, found);
+    }
+    for (index, backend) in policy.shared_backends() {
+        check_shared(policy, index, backend, found);
+    }
+    let Some(exchange) = &policy.exchange else { return };
+    if policy.shared_backends().next().is_none() {
+        found.warning(
+            at(""),
+            "an exchange, and no backend that is shared",
+            "add `control = \"slack\"` to the backends that other gates use too",
+        );
+    }
+    check_settings(exchange, found);
+    check_peers(exchange, found);
+    check_devices(policy, exchange, found);
+    let strict = policy.tenants.iter().filter(|tenant| Tenant::has_goal(tenant)).count();
+    if strict >= FLOWS_MAX {
+        found.error(
+            at(""),
+            format!("{strict} tenants with a latency goal; a summary tells of {FLOWS_MAX} tenants"),
+            "use at most 63 tenants with a goal at a gate",
+        );
+    }
+}
+
+fn check_control(index: usize, backend: &Backend, found: &mut Findings) {
+    let scheduling = &backend.scheduling;
+    let (is_shared, has_control) =
+        (scheduling.discipline == Discipline::Shared, scheduling.control.is_some());
+    if has_control && !is_shared {
+        let word = scheduling.discipline.name();
+        found.error(
+            at_backend(index, "scheduling.control"),
+            format!("{:?} queues by {word}, which nobody controls", backend.name),
+            "leave the discipline out, or remove the controller",
+        );
+    }
+}
+
+fn check_shared(policy: &Policy, index: usize, backend: &Backend, found: &mut Findings) {
+    let place = at_backend(index, "scheduling.control");
+    let name = &backend.name;
+    if policy.exchange.is_none() {
+        found.error(
+            place,
+            format!("{name:?} is shared with other gates, and nothing says with which"),
+            "add an [exchange] with its peers",
+        );
+    }
+    if policy.volume_of(name).is_some() || !backend.members().is_empty() {
+        found.error(
+            place,
+            format!("{name:?} is part of a volume, which no other gate can share"),
+            "remove the controller",
+        );
+    }
+    let group = policy.groups.iter().find(|group| group.backends.contains(name));
+    if let Some(group) = group.filter(|group| group.sharing != Sharing::Local) {
+        found.error(
+            place,
+            format!("{name:?} gives shares in all with group {:?}", group.name),
+            "use local sharing in the group, or remove the controller",
+        );
+    }
+}
+
+fn check_settings(exchange: &Exchange, found: &mut Findings) {
+    if exchange.name.is_empty() {
+        found.error(at("name"), "an exchange without a name", "name it alike at all its gates");
+    }
+    if exchange.own.is_empty() {
+        let remedy = "write the address by which the others know this gate";
+        found.error(at("own"), "a gate without a name", remedy);
+    }
+    if exchange.key.as_os_str().is_empty() {
+        found.error(at("key"), "an empty path", "name the file with the key of all gates");
+    }
+    check_address(&Address::Tcp(exchange.listen.clone()), at("listen"), found);
+    if !PERIOD.contains(&exchange.period) {
+        found.error(
+            at("period"),
+            format!("a period of {}", exchange.period),
+            "use 20 ms to 10 s; 100 ms suits most devices",
+        );
+    }
+}
+
+fn check_peers(exchange: &Exchange, found: &mut Findings) {
+    let others = exchange.others();
+    if others.is_empty() {
+        found.warning(
+            at("peers"),
+            "nobody to exchange with: this gate is alone before its devices",
+            "list the addresses of the other gates",
+        );
+    }
+    if others.len() >= HOSTS_MAX {
+        let message = format!("{} peers", others.len());
+        found.error(at("peers"), message, format!("share a device among {HOSTS_MAX} at most"));
+    }
+    let mut known = BTreeMap::from([(exchange.host(), exchange.own.as_str())]);
+    for peer in others {
+        check_address(&Address::Tcp(peer.to_owned()), at("peers"), found);
+        if let Some(other) = known.insert(HostId::named(peer), peer) {
+            found.error(
+                at("peers"),
+                format!("{peer:?} and {other:?} have the same number on the wire"),
+                "write one of them in another way, at every gate: a name in place of an address",
+            );
+        }
+    }
+}
+
+fn check_devices(policy: &Policy, exchange: &Exchange, found: &mut Findings) {
+    let mut known = BTreeMap::new();
+    for (index, backend) in policy.shared_backends() {
+        let name = &backend.name;
+        if let Some(other) = known.insert(exchange.device(name), name) {
+            found.error(
+                at_backend(index, "name"),
+                format!("{name:?} and {other:?} have the same number on the wire"),
+                "rename one of them, at every gate",
+            );
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! With whom a gate shares devices: the gates before the same storage, which tell each other once a
+//! period what they do there. See [`evenkeel_core::control`].
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use evenkeel_core::control::member::Rules;
+use evenkeel_core::control::name::DeviceId;
+use evenkeel_core::control::summary::HostId;
+use evenkeel_core::time::Span;
+
+use super::{Backend, Depth, Discipline, Policy, Scheduling};
+
+/// The latency that PARDA holds a device at where nothing else is said: the default of the product
+/// that it became.
+const PARDA_THRESHOLD: Span = Span::from_millis(30);
+
+/// How this gate takes part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// What the gates that share devices have in common; others do not hear each other.
+    pub name: String,
+    /// How the others call this gate in their lists of peers.
+    pub own: String,
+    /// Where their summaries come in, as `host:port`.
+    pub listen: String,
+    /// The other gates, as `host:port`. This one may be among them and is no peer of itself.
+    pub peers: Vec<String>,
+    /// A file with the key that all of them have.
+    pub key: PathBuf,
+    /// Time between two summaries under [`super::Method::Slack`].
+    pub period: Span,
+    /// A file for what is decided from what, if that is to be recorded.
+    pub record: Option<PathBuf>,
+}
+
+impl Exchange {
+    /// This gate.
+    pub fn host(&self) -> HostId {
+        HostId::named(&self.own)
+    }
+
+    /// The other gates, each once.
+    pub fn others(&self) -> BTreeSet<&str> {
+        self.peers.iter().map(String::as_str).filter(|peer| *peer != self.own).collect()
+    }
+
+    /// All gates, this one among them, in the order of their numbers.
+    pub fn members(&self) -> Vec<HostId> {
+        let mut members: Vec<HostId> = self.others().into_iter().map(HostId::named).collect();
+        members.push(self.host());
+        members.sort_unstable();
+        members.dedup();
+        members
+    }
+
+    /// The number by which gates know this backend.
+    pub fn device(&self, backend: &str) -> DeviceId {
+        DeviceId::named(&self.name, backend)
+    }
+
+    /// By what the slots of a backend are decided; none if it is not shared.
+    pub fn rules(&self, scheduling: &Scheduling) -> Option<Rules> {
+        let method = scheduling.control.filter(|_| scheduling.discipline == Discipline::Shared)?;
+        let threshold = match scheduling.depth {
+            Depth::Adaptive { read_goal, .. } => read_goal,
+            Depth::Requests(_) | Depth::Bytes(_) => PARDA_THRESHOLD,
+        };
+        let depth = first_slots(scheduling);
+        Some(Rules { method, period: self.period, depth, threshold })
+    }
+}
+
+/// The slots of a gate at a shared device until the first decision.
+pub(crate) fn first_slots(scheduling: &Scheduling) -> u32 {
+    let slots = match scheduling.depth {
+        Depth::Requests(units) | Depth::Adaptive { max: units, .. } => units,
+        Depth::Bytes(bytes) => u32::try_from(bytes / scheduling.unit_bytes).unwrap_or(u32::MAX),
+    };
+    slots.max(1)
+}
+
+impl Policy {
+    /// The backends that this gate shares with others.
+    pub fn shared_backends(&self) -> impl Iterator<Item = (usize, &Backend)> {
+        let is_shared = |backend: &Backend| backend.scheduling.discipline == Discipline::Shared;
+        self.backends.iter().enumerate().filter(move |(_, backend)| is_shared(backend))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_gate_counts_the_same_members_from_its_own_list() {
+        let gate = |own: &str, peers: &[&str]| Exchange {
+            name: "site".into(),
+            own: own.into(),
+            listen: own.into(),
+            peers: peers.iter().map(ToString::to_string).collect(),
+            key: "key".into(),
+            period: Span::from_millis(100),
+            record: None,
+        };
+        let [a, b, c] = ["10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"];
+        let one = gate(a, &[b, c]);
+        let other = gate(c, &[c, a, b, b]);
+        assert_eq!(one.members(), other.members());
+        assert_eq!(other.others().into_iter().collect::<Vec<_>>(), [a, b]);
+        assert_eq!(one.device("array"), other.device("array"));
+    }
+}

@@ -1,0 +1,216 @@
+//! The exchange with other gates: each period every gate tells the others what it did at the
+//! devices that they share, and decides how much it may have there.
+//!
+//! ```text
+//!              +------------- thread of the exchange -------------+
+//!   UDP  <---> | key -> wire::exchange -> core::control::member   |
+//!              +---|-----------------------------------------^----+
+//!     close period |  decide          (messages)             | own summary
+//!              +---v-----------------------------------------|----+
+//!              | worker: domain -> engine -> slots and order       |
+//!              +---------------------------------------------------+
+//! ```
+//!
+//! Requests never wait for it: workers take two short messages a period, and until the next
+//! decision the last one holds. What is lost, late or forged costs a period at most
+//! ([`evenkeel_core::control::peers`] says whose word counts for how long).
+//!
+//! **Time.** Periods are counted by the machine's clock since 1970, so that all gates count alike.
+//! A decision is made a quarter of a period after its end, when the others' words of it are there.
+//! A clock that differs by more than two periods makes a gate look late or early to the others, and
+//! is seen in its peers' `skew`. A clock that is set back is a new incarnation.
+
+mod key;
+mod peer;
+mod recorder;
+mod report;
+mod seat;
+mod task;
+
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use evenkeel_engine::policy;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+
+pub use report::{DeviceReport, ExchangeReport, HostReport, PeerReport, RefusedReport};
+
+use crate::gate::GateError;
+use crate::plan::{Plan, PlannedDomain};
+use crate::worker::message::Message;
+pub(crate) use key::Key;
+pub(crate) use seat::Told;
+use task::Order;
+
+/// The exchange of a policy, ready for use.
+#[derive(Clone, Debug)]
+pub(crate) struct PlannedExchange {
+    pub(crate) settings: policy::Exchange,
+    pub(crate) key: Arc<Key>,
+    pub(crate) places: Vec<Place>,
+}
+
+/// Where a shared device is served.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) backend: String,
+    pub(crate) domain: String,
+    pub(crate) worker: usize,
+    pub(crate) server: evenkeel_core::id::ServerId,
+    pub(crate) rules: evenkeel_core::control::member::Rules,
+    /// Names of tenants by number, for reports.
+    pub(crate) tenants: Vec<String>,
+}
+
+impl PlannedExchange {
+    /// Reads the key and finds the shared backends; none if the policy has no exchange.
+    pub(crate) fn new(
+        policy: &policy::Policy,
+        domains: &[PlannedDomain],
+    ) -> Result<Option<Self>, GateError> {
+        let Some(settings) = policy.exchange.clone() else { return Ok(None) };
+        let key = Key::read(&settings.key).map_err(|error| GateError {
+            what: format!("the key of exchange {:?}", settings.name),
+            why: error.to_string(),
+        })?;
+        let place = |backend: &policy::Backend| {
+            let domain = domains.iter().find(|domain| domain.has(&backend.name))?;
+            Some(Place {
+                backend: backend.name.clone(),
+                domain: domain.name.clone(),
+                worker: domain.worker,
+                server: domain.server(&backend.name)?,
+                rules: settings.rules(&backend.scheduling)?,
+                tenants: domain.domain.tenants.iter().map(|(name, _)| name.clone()).collect(),
+            })
+        };
+        let places = policy.shared_backends().filter_map(|(_, backend)| place(backend)).collect();
+        Ok(Some(Self { settings, key: Arc::new(key), places }))
+    }
+
+    fn bind(&self) -> Result<UdpSocket, GateError> {
+        let bound = UdpSocket::bind(&self.settings.listen);
+        let socket = bound.and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
+        socket.map_err(|error| GateError {
+            what: format!("exchange {:?} on {}", self.settings.name, self.settings.listen),
+            why: format!("{error}; choose a UDP address of this machine that is free"),
+        })
+    }
+
+    /// Refuses what cannot change while others know this gate by it.
+    fn keeps_name(&self, after: &Self) -> Result<(), GateError> {
+        let identity = |it: &Self| {
+            (it.settings.name.clone(), it.settings.own.clone(), it.settings.listen.clone())
+        };
+        if identity(self) == identity(after) {
+            return Ok(());
+        }
+        Err(GateError {
+            what: format!("exchange {:?}", self.settings.name),
+            why: "its name, `own` and `listen` cannot change while the gate runs; restart the gate"
+                .to_owned(),
+        })
+    }
+}
+
+/// The running exchange. Dropping it ends its thread.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    orders: Option<UnboundedSender<Order>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What a change of the policy does to the exchange, prepared so far that it cannot fail.
+#[derive(Debug)]
+pub(crate) enum Change {
+    /// There is none before and after, or none any more.
+    End,
+    /// It goes on with other settings.
+    Apply,
+    /// It begins, on this socket.
+    Start(UdpSocket),
+}
+
+impl Change {
+    /// What is to be done to come from one plan to the other.
+    pub(crate) fn between(before: Option<&Plan>, after: &Plan) -> Result<Self, GateError> {
+        let before = before.and_then(|plan| plan.exchange.as_ref());
+        match (before, &after.exchange) {
+            (_, None) => Ok(Self::End),
+            (Some(before), Some(after)) => before.keeps_name(after).map(|()| Self::Apply),
+            (None, Some(after)) => after.bind().map(Self::Start),
+        }
+    }
+}
+
+impl Exchange {
+    /// Carries out a change; `running` is what runs now.
+    pub(crate) fn change(
+        running: Option<Self>,
+        change: Change,
+        plan: &Plan,
+        workers: &[UnboundedSender<Message>],
+    ) -> Result<Option<Self>, GateError> {
+        let planned = plan.exchange.clone();
+        match (change, planned, running) {
+            (Change::Apply, Some(planned), Some(running)) => {
+                running.order(Order::Apply(Box::new(planned)));
+                Ok(Some(running))
+            }
+            (Change::Start(socket), Some(planned), _) => {
+                Self::start(planned, socket, workers.to_vec()).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn start(
+        planned: PlannedExchange,
+        socket: UdpSocket,
+        workers: Vec<UnboundedSender<Message>>,
+    ) -> Result<Self, GateError> {
+        let failed = |error: std::io::Error| GateError {
+            what: "the thread of the exchange".to_owned(),
+            why: error.to_string(),
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(1)
+            .build()
+            .map_err(failed)?;
+        let (orders, received) = unbounded_channel();
+        let thread = std::thread::Builder::new()
+            .name("exchange".to_owned())
+            .spawn(move || {
+                let tasks = tokio::task::LocalSet::new();
+                tasks.block_on(&runtime, task::live(planned, socket, workers, received));
+            })
+            .map_err(failed)?;
+        Ok(Self { orders: Some(orders), thread: Some(thread) })
+    }
+
+    /// Asks for the books; none comes if the exchange has ended.
+    pub(crate) fn report(&self) -> oneshot::Receiver<ExchangeReport> {
+        let (reply, report) = oneshot::channel();
+        self.order(Order::Report(reply));
+        report
+    }
+
+    fn order(&self, order: Order) {
+        if let Some(orders) = &self.orders {
+            // A thread that has ended gets no orders.
+            let _ = orders.send(order);
+        }
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.orders.take();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! How the exchange stands, for people and programs.
+
+use evenkeel_core::control::member::Method;
+use evenkeel_core::control::peers::PeerCounts;
+use evenkeel_core::time::Span;
+
+/// The exchange at one instant.
+#[derive(Clone, Debug, Default)]
+pub struct ExchangeReport {
+    /// Its name.
+    pub name: String,
+    /// What the others call this gate.
+    pub own: String,
+    /// The other gates.
+    pub peers: Vec<PeerReport>,
+    /// The devices that are shared.
+    pub devices: Vec<DeviceReport>,
+    /// What came in and did not count.
+    pub refused: RefusedReport,
+}
+
+/// Another gate.
+#[derive(Clone, Debug, Default)]
+pub struct PeerReport {
+    /// What it is called in the policy.
+    pub name: String,
+    /// Where it is; none as long as its name leads nowhere.
+    pub address: Option<String>,
+    /// Time since its word was last taken; none if it never was.
+    pub silent_for: Option<Span>,
+    /// By how many periods its clock was ahead when it last spoke.
+    pub skew_periods: i64,
+    /// Datagrams sent to it.
+    pub sent: u64,
+    /// Datagrams that the network would not take.
+    pub not_sent: u64,
+    /// Datagrams of it, with a good tag.
+    pub received: u64,
+    /// Those of them that did not count.
+    pub refused: u64,
+}
+
+/// What came in and did not count, by reason, since start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RefusedReport {
+    /// No datagram of the exchange.
+    pub malformed: u64,
+    /// With a tag that is not of the key.
+    pub forged: u64,
+    /// Of a device that is not shared here.
+    pub unknown_device: u64,
+    /// Refused by the rules of the peers, and taken, over all devices.
+    pub peers: PeerCounts,
+}
+
+/// A shared device, as this gate sees it.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceReport {
+    /// The backend.
+    pub backend: String,
+    /// Who decides.
+    pub method: Method,
+    /// Time between two decisions.
+    pub period: Span,
+    /// Decisions so far.
+    pub decisions: u64,
+    /// Requests that this gate may have at the device at once.
+    pub slots: u32,
+    /// Requests that all gates together are meant to have there; zero if nobody knows.
+    pub slots_all: u32,
+    /// Why it is not more, in words.
+    pub reason: String,
+    /// Names of this gate's tenants whose targets are not met.
+    pub unmet: Vec<String>,
+    /// What was decided from, by gate, this one among them.
+    pub hosts: Vec<HostReport>,
+}
+
+/// One gate in the last decision.
+#[derive(Clone, Debug, Default)]
+pub struct HostReport {
+    /// What it is called; its number in hexadecimal if it is no longer a peer.
+    pub name: String,
+    /// Periods since its word.
+    pub missed: u64,
+    /// Mean time at the device of the requests that completed in the period; none if none did.
+    pub device_latency: Option<Span>,
+    /// Mean time from arrival to completion of those.
+    pub response: Option<Span>,
+    /// Slots used on average over the period.
+    pub used: f64,
+    /// Slots that it would use: those with the device and those that wait at the end.
+    pub need: u32,
+    /// Requests that wait.
+    pub queued: u32,
+    /// Requests per second that are expected.
+    pub expected_per_s: u32,
+    /// Completions of the period.
+    pub completions: u32,
+    /// Of those, how many took longer than their target.
+    pub late: u32,
+}

@@ -1,0 +1,278 @@
+//! The thread of the exchange: what comes in from the network, from the workers and from the clock,
+//! one after the other.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, UdpSocket as StdSocket};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use evenkeel_core::control::name::DeviceId;
+use evenkeel_core::control::peers::PeerCounts;
+use evenkeel_core::control::summary::{HostId, Summary};
+use evenkeel_engine::policy;
+use evenkeel_wire::exchange::recording::Event;
+use evenkeel_wire::exchange::{self as wire, DATAGRAM_BYTES_MAX, Datagram};
+use tokio::net::UdpSocket;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+
+use super::key::Key;
+use super::peer::{Found, Peer, peers};
+use super::recorder::Recorder;
+use super::report::{ExchangeReport, RefusedReport};
+use super::seat::{Due, Seat, Told};
+use super::{Place, PlannedExchange};
+use crate::clock::Clock;
+use crate::worker::message::Message;
+
+/// What the gate asks of the exchange.
+#[derive(Debug)]
+pub(super) enum Order {
+    /// Another policy is in force.
+    Apply(Box<PlannedExchange>),
+    /// Give the books.
+    Report(oneshot::Sender<ExchangeReport>),
+}
+
+/// The nanoseconds since 1970 by the machine's clock.
+fn wall_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+struct Exchange {
+    settings: policy::Exchange,
+    key: Arc<Key>,
+    own: HostId,
+    incarnation: u64,
+    clock: Clock,
+    socket: UdpSocket,
+    workers: Vec<UnboundedSender<Message>>,
+    /// Where the workers answer.
+    told: UnboundedSender<Told>,
+    found: UnboundedSender<Found>,
+    peers: BTreeMap<HostId, Peer>,
+    seats: BTreeMap<DeviceId, Seat>,
+    refused: RefusedReport,
+    recorder: Option<Recorder>,
+}
+
+/// Lives until nobody can give orders any more.
+pub(super) async fn live(
+    planned: PlannedExchange,
+    socket: StdSocket,
+    workers: Vec<UnboundedSender<Message>>,
+    mut orders: UnboundedReceiver<Order>,
+) {
+    let socket = match UdpSocket::from_std(socket) {
+        Ok(socket) => socket,
+        Err(error) => return tracing::error!(%error, "the exchange cannot use its socket"),
+    };
+    let (told, mut summaries) = unbounded_channel();
+    let (found, mut addresses) = unbounded_channel();
+    let mut exchange = Exchange {
+        own: planned.settings.host(),
+        incarnation: wall_ns() / 1_000_000_000,
+        clock: Clock::start(),
+        socket,
+        workers,
+        told,
+        found,
+        peers: BTreeMap::new(),
+        seats: BTreeMap::new(),
+        refused: RefusedReport::default(),
+        recorder: None,
+        settings: planned.settings.clone(),
+        key: Arc::clone(&planned.key),
+    };
+    exchange.apply(planned);
+    // One byte more than a datagram may have tells one that has.
+    let mut buffer = vec![0; DATAGRAM_BYTES_MAX + 1];
+    loop {
+        let wait = exchange.run_due();
+        tokio::select! {
+            order = orders.recv() => match order {
+                Some(Order::Apply(planned)) => exchange.apply(*planned),
+                Some(Order::Report(reply)) => _ = reply.send(exchange.report()),
+                None => return,
+            },
+            received = exchange.socket.recv_from(&mut buffer) => match received {
+                Ok((length, from)) => exchange.hear(&buffer[..length], from),
+                Err(error) => tracing::debug!(%error, "nothing was received"),
+            },
+            Some(told) = summaries.recv() => exchange.tell(told),
+            Some((host, address)) = addresses.recv() => {
+                if let Some(peer) = exchange.peers.get_mut(&host) {
+                    peer.address = Some(address);
+                }
+            }
+            () = tokio::time::sleep(wait) => {}
+        }
+    }
+}
+
+impl Exchange {
+    fn apply(&mut self, planned: PlannedExchange) {
+        let PlannedExchange { settings, key, places } = planned;
+        let before = std::mem::take(&mut self.peers);
+        self.peers = peers(settings.others(), before, &self.found);
+        let members = settings.members();
+        let mut before = std::mem::take(&mut self.seats);
+        let seat = |place: Place| {
+            let device = settings.device(&place.backend);
+            let seat = match before.remove(&device) {
+                Some(mut seat) => {
+                    seat.change(place, &members);
+                    seat
+                }
+                None => Seat::new(place, self.own, &members),
+            };
+            (device, seat)
+        };
+        self.seats = places.into_iter().map(seat).collect();
+        (self.settings, self.key) = (settings, key);
+        self.record(&members);
+    }
+
+    /// Records from now on, or no longer, as the policy says.
+    fn record(&mut self, members: &[HostId]) {
+        let path = self.settings.record.as_deref();
+        if self.recorder.as_ref().map(Recorder::path) != path {
+            let recorder = path.map(Recorder::new).transpose();
+            self.recorder = recorder.unwrap_or_else(|error| {
+                tracing::warn!(%error, "the exchange cannot be recorded");
+                None
+            });
+        }
+        let Some(recorder) = &mut self.recorder else { return };
+        for (device, seat) in &self.seats {
+            let (device, own, rules) = (*device, self.own, seat.place.rules);
+            recorder.note(&Event::Seat { device, own, rules, members: members.to_vec() });
+        }
+    }
+
+    /// Does what the clock asks for; how long it has nothing more to ask.
+    fn run_due(&mut self) -> Duration {
+        let wall_ns = wall_ns();
+        if self.seats.values().any(|seat| seat.was_set_back(wall_ns)) {
+            self.incarnation = (wall_ns / 1_000_000_000).max(self.incarnation + 1);
+        }
+        let mut wait_ns = u64::MAX;
+        for (device, seat) in &mut self.seats {
+            loop {
+                match seat.due(wall_ns) {
+                    Due::Nothing { for_ns } => break wait_ns = wait_ns.min(for_ns),
+                    Due::Close { number } => {
+                        let Place { domain, server, backend, worker, .. } = &seat.place;
+                        let message = Message::ClosePeriod {
+                            domain: domain.clone(),
+                            server: *server,
+                            backend: backend.clone(),
+                            number,
+                            reply: self.told.clone(),
+                        };
+                        // A worker that has ended has no periods.
+                        let _ = self.workers[*worker].send(message);
+                    }
+                    Due::Decide(own) => {
+                        let told = own.clone();
+                        let decision = Box::new(seat.decide(own).decision.clone());
+                        if let Some(recorder) = &mut self.recorder {
+                            let datagram = Datagram { device: *device, summary: told };
+                            recorder.note(&Event::Decided { slots: decision.slots, datagram });
+                        }
+                        let Place { domain, server, worker, .. } = &seat.place;
+                        let (domain, server) = (domain.clone(), *server);
+                        let message = Message::Decide { domain, server, decision };
+                        let _ = self.workers[*worker].send(message);
+                    }
+                }
+            }
+        }
+        Duration::from_nanos(wait_ns)
+    }
+
+    /// A worker has told what happened in a period: so do we.
+    fn tell(&mut self, told: Told) {
+        let Told { backend, summary } = told;
+        let device = self.settings.device(&backend);
+        let Some(seat) = self.seats.get_mut(&device) else { return };
+        let summary = Summary { host: self.own, incarnation: self.incarnation, ..summary };
+        let datagram = Datagram { device, summary };
+        let mut body = Vec::new();
+        wire::encode(&datagram, &mut body);
+        let tag = self.key.tag(&body);
+        let bytes = wire::sealed(body, tag);
+        for peer in self.peers.values_mut() {
+            let outcome = peer.address.map(|address| self.socket.try_send_to(&bytes, address));
+            peer.told(matches!(outcome, Some(Ok(_))));
+        }
+        seat.told(datagram.summary);
+    }
+
+    /// A datagram came in.
+    fn hear(&mut self, bytes: &[u8], from: SocketAddr) {
+        let Ok((body, tag)) = wire::opened(bytes) else {
+            return self.refused.malformed += 1;
+        };
+        if !self.key.is_tag_of(tag, body) {
+            return self.refused.forged += 1;
+        }
+        let Datagram { device, summary } = match wire::decode(body) {
+            Ok(datagram) => datagram,
+            Err(error) => {
+                tracing::warn!(%from, %error, "a gate with our key speaks otherwise");
+                return self.refused.malformed += 1;
+            }
+        };
+        let Some(seat) = self.seats.get_mut(&device) else {
+            return self.refused.unknown_device += 1;
+        };
+        let period = wall_ns() / seat.member.period().0;
+        let signed = |period: u64| i64::try_from(period).unwrap_or(i64::MAX);
+        let skew = signed(summary.period).saturating_sub(signed(period));
+        let host = summary.host;
+        if let Some(recorder) = &mut self.recorder {
+            let datagram = Datagram { device, summary: summary.clone() };
+            recorder.note(&Event::Heard { period, datagram });
+        }
+        let outcome = seat.member.hear(period, summary);
+        if let Err(reason) = outcome {
+            tracing::debug!(%from, ?reason, "a summary does not count");
+        }
+        if let Some(peer) = self.peers.get_mut(&host) {
+            peer.heard(self.clock.now(), skew, outcome.is_ok());
+        }
+    }
+
+    fn report(&self) -> ExchangeReport {
+        let name = |host: HostId| match self.peers.get(&host) {
+            Some(peer) => peer.name.clone(),
+            None if host == self.own => self.settings.own.clone(),
+            None => format!("{:08x}", host.0),
+        };
+        let mut refused = self.refused;
+        for seat in self.seats.values() {
+            refused.peers = sum(refused.peers, seat.member.peers().counts());
+        }
+        let now = self.clock.now();
+        ExchangeReport {
+            name: self.settings.name.clone(),
+            own: self.settings.own.clone(),
+            peers: self.peers.values().map(|peer| peer.report(now)).collect(),
+            devices: self.seats.values().map(|seat| seat.report(self.own, name)).collect(),
+            refused,
+        }
+    }
+}
+
+fn sum(left: PeerCounts, right: PeerCounts) -> PeerCounts {
+    PeerCounts {
+        taken: left.taken + right.taken,
+        strangers: left.strangers + right.strangers,
+        stale: left.stale + right.stale,
+        former: left.former + right.former,
+        ahead: left.ahead + right.ahead,
+        absurd: left.absurd + right.absurd,
+    }
+}
