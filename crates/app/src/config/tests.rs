@@ -121,7 +121,7 @@ fn what_a_spread_volume_cannot_be_is_shown_where_it_is_written() {
         (&format!("{CHOICES}discipline = \"sfq\"\n"), "`discipline` on a spread volume", 11),
         (&format!("{TIERS}ceiling = 0.9\n"), "`ceiling` needs `choices`", 11),
     ] {
-        let shown = findings(&tiered(volume, ""));
+        let shown = findings(&tiered(volume, "backend = \"v\"\n"));
         let is_shown = shown.contains(found) && shown.contains(&format!("policy.toml:{line}:"));
         assert!(is_shown && shown.contains("= help: "), "{volume}\n{shown}");
     }

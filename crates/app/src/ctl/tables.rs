@@ -132,8 +132,9 @@ fn spread_table(volume: &crate::status::Spread) -> String {
     });
     let header = ["SERVER", "OBJECTS", "USED", "FULL", "CEILING", "STANDING"];
     let table = terminal::table(&header, &rows.collect::<Vec<_>>());
-    let warnings: String =
+    let warnings: Vec<_> =
         volume.warnings.iter().map(|warning| format!("warning: {warning}\n")).collect();
+    let warnings = warnings.concat();
     format!(
         "{table}{} of {} objects placed, {} not on their first candidate, {} lost, {} writes found \
          no room\n{warnings}",

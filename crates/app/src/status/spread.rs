@@ -133,11 +133,11 @@ mod tests {
             }),
             ..DomainReport::default()
         };
-        let spread = spread(&domain).unwrap();
-        let names: Vec<_> = spread.servers.iter().map(|server| server.backend.as_str()).collect();
-        assert_eq!(names, ["c", "a", "b"]);
+        let volume = spread(&domain).unwrap();
+        let listed: Vec<_> = volume.servers.iter().map(|server| server.backend.as_str()).collect();
+        assert_eq!(listed, ["c", "a", "b"]);
         assert_eq!(
-            spread.warnings,
+            volume.warnings,
             ["a is close to its ceiling", "b cannot be written to: nothing is placed there"]
         );
     }

@@ -24,22 +24,21 @@ const FAILED: u32 = 5;
 
 /// A volume over these servers; servers that are gone are given up soon.
 fn policy_over(servers: &[Server], more: &str) -> String {
-    let mut policy = String::new();
-    for (server, name) in servers.iter().zip(NAMES) {
+    let backend = |(server, name): (&Server, &str)| {
         let Address::Unix(path) = &server.target.address else { panic!("servers are local") };
-        policy += &format!(
+        format!(
             "[[backend]]\nname = \"{name}\"\nupstream = \"nbd+unix:///?socket={}\"\n\
              connections = 1\nwrites_survive_restart = true\npatience = \"500 ms\"\n",
             path.display()
-        );
-    }
-    let names: Vec<_> = NAMES.iter().map(|name| format!("\"{name}\"")).collect();
-    policy
-        + &format!(
-            "[[backend]]\nname = \"pool\"\nchoices = [{}]\nobject = \"64 KiB\"\n{more}\
-         [[export]]\nname = \"disk\"\nbackend = \"pool\"\n",
-            names.join(", ")
         )
+    };
+    let backends: Vec<_> = servers.iter().zip(NAMES).map(backend).collect();
+    format!(
+        "{}[[backend]]\nname = \"pool\"\nchoices = [\"{}\"]\nobject = \"64 KiB\"\n{more}\
+         [[export]]\nname = \"disk\"\nbackend = \"pool\"\n",
+        backends.concat(),
+        NAMES.join("\", \"")
+    )
 }
 
 fn memory_servers(scratch: &Scratch, size: &str) -> Vec<Server> {

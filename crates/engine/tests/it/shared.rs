@@ -36,8 +36,10 @@ fn submitted(engine: &mut Engine, now: Nanos) -> Vec<(u32, u32)> {
     loop {
         match engine.poll(now) {
             Output::Submit(unit) => all.push((unit.slot, unit.unit)),
-            Output::Finish { .. } | Output::Move(_) => {}
-            Output::Zeroes { .. } | Output::Refuse { .. } => {}
+            Output::Finish { .. }
+            | Output::Move(_)
+            | Output::Zeroes { .. }
+            | Output::Refuse { .. } => {}
             Output::WaitUntil(_) | Output::Idle => return all,
         }
     }

@@ -192,7 +192,9 @@ mod tests {
 
     fn file() -> Vec<u8> {
         let mut file = MAGIC.to_vec();
-        events().iter().for_each(|event| push(&mut file, event));
+        for event in &events() {
+            push(&mut file, event);
+        }
         file
     }
 
