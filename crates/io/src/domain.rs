@@ -49,6 +49,7 @@ use crate::worker::Worker;
 use drive::DomainDrive;
 use keep::Kept;
 use moves::Steps;
+use spread::Leave;
 use timer::Timer;
 use volume::Volume;
 
@@ -65,6 +66,8 @@ pub(crate) struct Domain {
     volume: Option<Volume>,
     /// What the engine asks for to look after the volume.
     steps: Steps,
+    /// When a spread volume is let go of.
+    leave: Leave,
     /// What was refused last: it is told once.
     refused: Cell<Option<Refused>>,
     policy: RefCell<policy::Domain>,
@@ -126,6 +129,7 @@ impl Domain {
             devices: RefCell::default(),
             volume: (policy.tiers.is_some() || policy.spread.is_some()).then(Volume::new),
             steps: Steps::default(),
+            leave: Leave::default(),
             refused: Cell::new(None),
             policy: RefCell::new(policy),
             unit_bytes_max: RefCell::default(),

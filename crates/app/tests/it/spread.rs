@@ -135,6 +135,28 @@ fn a_second_gate_is_refused_while_the_first_one_is_alive() {
     assert_eq!(client.read(0, 4096).unwrap(), noise(1, 4096), "the second one takes over");
 }
 
+/// Where the owner of a volume says whether it has let go (docs/spread-volumes.md).
+const LET_GO_OFFSET: u64 = 8192 + 72;
+
+#[test]
+fn a_gate_that_stops_lets_go_of_its_volume_so_that_the_next_one_need_not_watch() {
+    needs!("nbdkit");
+    let scratch = Scratch::new();
+    let servers = memory_servers(&scratch, "8M");
+    let mut gate = Gate::start(&scratch, &policy_over(&servers, ""));
+    let mut client = opened(&gate.plain("disk"));
+    assert_eq!(client.write(0, &noise(1, 4096)), Ok(()));
+    let has_let_go = |server: &Server| opened(&server.target).read(LET_GO_OFFSET, 1).unwrap();
+    assert_eq!(has_let_go(&servers[0]), [0], "it is in use");
+    drop(client);
+    assert!(gate.stop().success());
+    for server in &servers {
+        assert_eq!(has_let_go(server), [1]);
+    }
+    let gate = Gate::start(&scratch, &policy_over(&servers, ""));
+    assert_eq!(opened(&gate.plain("disk")).read(0, 4096).unwrap(), noise(1, 4096));
+}
+
 #[test]
 fn a_lost_server_costs_its_own_objects_and_no_others_and_nothing_silently() {
     needs!("nbdkit");

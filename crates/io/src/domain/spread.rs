@@ -4,8 +4,11 @@
 //! ```text
 //! Output::Move --> Clerk --- one errand at a time to each server ---> Input::Moved
 //!                  Pulse --- look, beat, pause; one for each server -> Input::Held, Input::Fenced
+//!                     ^
+//!                   Leave: let go, when the gate stops
 //! ```
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +18,7 @@ use evenkeel_engine::notes::{STEP_BYTES_MAX, Step, StepKind};
 use evenkeel_engine::spread::{BEAT, Fenced, HOLD, Lease, Volume};
 use evenkeel_engine::{Input, Refused, Target};
 use evenkeel_wire::nbd::proto::{Errno, TransmissionFlags};
+use tokio::sync::Notify;
 use tokio::task::spawn_local;
 
 use super::Domain;
@@ -22,6 +26,9 @@ use super::errand::Task;
 use crate::buffer::Buf;
 use crate::device::Device;
 use crate::op::{LossesHeard, Op};
+
+/// Between two looks whether all that was asked for is over.
+const LOOK: Duration = Duration::from_millis(2);
 
 /// Carries out what the engine wants noted.
 #[derive(Clone)]
@@ -40,6 +47,34 @@ pub(crate) struct Pulse {
     pub(crate) lease: Lease,
     /// On whose account.
     pub(crate) tenant: TenantId,
+}
+
+/// When the pulses of a domain are to let go of its volume.
+#[derive(Debug, Default)]
+pub(super) struct Leave {
+    is_wanted: Cell<bool>,
+    /// Pulses that have not ended.
+    pulses: Cell<usize>,
+    /// Told of every change.
+    news: Notify,
+}
+
+/// A pulse that has not ended.
+struct Beating(Rc<Domain>);
+
+impl Beating {
+    fn of(domain: &Rc<Domain>) -> Self {
+        domain.leave.pulses.set(domain.leave.pulses.get() + 1);
+        Self(Rc::clone(domain))
+    }
+}
+
+impl Drop for Beating {
+    fn drop(&mut self) {
+        let leave = &self.0.leave;
+        leave.pulses.set(leave.pulses.get() - 1);
+        leave.news.notify_waiters();
+    }
 }
 
 impl Clerk {
@@ -103,9 +138,10 @@ impl Clerk {
 }
 
 impl Pulse {
-    /// Beats until the server is fenced.
+    /// Beats until the server is fenced, or the gate stops.
     pub(crate) async fn run(mut self) {
         let domain = Rc::clone(&self.clerk.domain);
+        let _beating = Beating::of(&domain);
         loop {
             let began = domain.worker.clock.now();
             match self.beat().await {
@@ -114,7 +150,27 @@ impl Pulse {
                 // Requests to the server tell the same, with what stands in the way.
                 Err(errno) => tracing::debug!(server = ?self.server, ?errno, "no beat"),
             }
-            tokio::time::sleep(Duration::from_nanos(BEAT.0)).await;
+            let news = domain.leave.news.notified();
+            if !domain.leave.is_wanted.get() {
+                let _ = tokio::time::timeout(Duration::from_nanos(BEAT.0), news).await;
+            }
+            if domain.leave.is_wanted.get() {
+                return self.let_go().await;
+            }
+        }
+    }
+
+    /// Tells the next gate that it need not watch. What was asked for before is over by then, other
+    /// pulses' last words included.
+    async fn let_go(&self) {
+        while !self.clerk.domain.state.borrow().ops.is_empty() {
+            tokio::time::sleep(LOOK).await;
+        }
+        let (offset, bytes) = self.lease.release();
+        let task = Task::Write { offset, data: Arc::new(Buf::copy_of(&bytes)) };
+        if let Err(errno) = self.clerk.run_errand(self.server, self.tenant, task).await {
+            // The next gate watches for a while, as if this one had been killed.
+            tracing::warn!(server = ?self.server, ?errno, "a volume is not let go of");
         }
     }
 
@@ -158,6 +214,19 @@ impl Domain {
     pub(crate) fn serve_spread(self: &Rc<Self>, volume: Box<Volume>, device: Rc<Device>) {
         self.tell(Input::Spread(volume));
         self.volume().expect("its domain has a volume").open(device);
+    }
+
+    /// Lets go of a spread volume that nobody uses any more; at once if there is none.
+    pub(crate) async fn let_go(&self) {
+        self.leave.is_wanted.set(true);
+        self.leave.news.notify_waiters();
+        loop {
+            let news = self.leave.news.notified();
+            if self.leave.pulses.get() == 0 {
+                return;
+            }
+            news.await;
+        }
     }
 
     fn tell(self: &Rc<Self>, input: Input<'_>) {

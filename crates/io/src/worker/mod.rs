@@ -167,7 +167,8 @@ impl Worker {
         report
     }
 
-    /// Answers what is under way, lets every client go, then closes the stores.
+    /// Answers what is under way, lets every client and every spread volume go, then closes the
+    /// stores.
     async fn stop(&self, grace: Span) {
         self.stopping.set(true);
         let until = tokio::time::Instant::now() + duration(grace);
@@ -179,6 +180,11 @@ impl Worker {
         let present = || self.domains.borrow().values().any(|domain| domain.has_clients());
         while present() && tokio::time::Instant::now() < until {
             tokio::time::sleep(STOP_POLL).await;
+        }
+        let domains: Vec<_> = self.domains.borrow().values().cloned().collect();
+        for domain in domains.iter().filter(|it| !it.is_busy() && !it.has_clients()) {
+            // A server that is away must not keep the gate from ending.
+            let _ = tokio::time::timeout_at(until, domain.let_go()).await;
         }
         self.close_stores().await;
     }
