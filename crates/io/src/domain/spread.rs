@@ -229,6 +229,11 @@ impl Domain {
         }
     }
 
+    /// Whether its servers are those of a spread volume.
+    pub(crate) fn is_spread(&self) -> bool {
+        self.policy.borrow().spread.is_some()
+    }
+
     fn tell(self: &Rc<Self>, input: Input<'_>) {
         let now = self.worker.clock.now();
         self.state.borrow_mut().engine.handle(now, input);

@@ -125,7 +125,7 @@ impl Keeper {
         for member in backend.members() {
             let server = planned.server(&member.backend).ok_or("the policy has no such backend")?;
             let opened = self.member(&plan, member, server).await;
-            members.push(opened.map_err(|why| format!("{:?}: {why}", member.backend))?);
+            members.push(opened.map_err(|why| format!("{}: {why}", self.called(member)))?);
         }
         let parts = members.iter().map(|member| (Rc::clone(&member.device), &member.features));
         let disk = TieredDisk::new(parts.collect());
@@ -228,7 +228,7 @@ impl Keeper {
             let locked = disk.lock(LOCK_PATIENCE).await;
             locked.map_err(|error| format!("another program has locked it ({error})"))?;
         }
-        let features = self.features(&device, &tier.backend).await;
+        let features = self.features(&device, tier).await;
         if features.flags.contains(TransmissionFlags::READ_ONLY) {
             return Err("it can only be read, and a volume has to write what lies where".to_owned());
         }
@@ -273,14 +273,20 @@ impl Keeper {
         Ok(device)
     }
 
-    /// Waits until a tier can say what it can do; meanwhile the volume's trouble is the tier's.
-    async fn features(&self, device: &Device, tier: &str) -> Features {
+    /// A member as people know it.
+    fn called(&self, member: &Member) -> String {
+        let kind = if self.domain.is_spread() { "server" } else { "tier" };
+        format!("{kind} {:?}", member.backend)
+    }
+
+    /// Waits until a member can say what it can do; meanwhile the volume's trouble is its own.
+    async fn features(&self, device: &Device, member: &Member) -> Features {
         loop {
             if let Some(features) = device.features() {
                 return features;
             }
             if let Some(why) = device.trouble() {
-                self.note(&format!("{tier:?}: {why}"));
+                self.note(&format!("{}: {why}", self.called(member)));
             }
             tokio::time::sleep(LOOK).await;
         }
