@@ -2,6 +2,7 @@
 //! that an opening asks of its driver, and the steps that a volume in service asks for.
 
 pub(crate) mod block;
+pub(crate) mod head;
 mod opening;
 mod step;
 

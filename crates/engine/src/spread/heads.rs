@@ -9,11 +9,12 @@
 //! | all of one volume, generations g and g - 1 | in use, if the opening to g was cut short |
 //! | anything else | refused |
 
-use super::format::head::{Head, HeadError};
+use super::format::head::Head;
 use super::format::owner::Owner;
 use super::layout::{KEEPERS_MAX, Layout, OBJECT_BYTES, ServerLayout, Shape};
 use super::refusal::{Refusal, RefusalReason};
 use crate::notes::block::Block;
+use crate::notes::head::HeadError;
 use crate::notes::{PartDevice, VolumeId};
 
 /// The front of a server, as it was read.

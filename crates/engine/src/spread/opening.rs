@@ -20,7 +20,6 @@ use std::collections::VecDeque;
 
 use evenkeel_core::time::Span;
 
-use super::format::head::Head;
 use super::format::owner::{Owner, OwnerId};
 use super::heads::{self, Front, Verdict};
 use super::layout::{FRONT_BYTES, Layout, OWNER_OFFSET, Shape};
@@ -29,6 +28,7 @@ use super::reading::Reading;
 use super::refusal::{Refusal, RefusalReason};
 use super::volume::Volume;
 use crate::notes::block::{BLOCK, BLOCK_BYTES, Block};
+use crate::notes::head::head_offset;
 use crate::notes::{Answer, Ask, Opens, PartDevice, STEP_BYTES_MAX, VolumeId};
 
 /// Names for what an opening may have to name, all drawn at random for it.
@@ -203,8 +203,9 @@ impl Opening {
             }
             Task::WriteHead { server, generation } => {
                 let head = heads::head(volume.id, &volume.layout, server, generation);
-                head.encode(Head::offset(generation), &mut block);
-                Head::offset(generation)
+                let offset = head_offset(generation);
+                head.encode(offset, &mut block);
+                offset
             }
             Task::WriteOwner { settled, .. } => {
                 let (id, name) = (self.names.owner, self.names.owner_name.clone());

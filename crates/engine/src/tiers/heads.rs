@@ -8,12 +8,13 @@
 //! | all of one volume, generations g and g - 1 | in use; an opening may have been cut short |
 //! | anything else | refused |
 
-use super::format::head::{Head, HeadError};
+use super::format::head::Head;
 use super::format::{Block, VolumeId};
 use super::layout::{EXTENT_BYTES, Layout, RESERVE_SLOTS, TierLayout};
 use super::map::SLOTS_MAX;
 use super::refusal::{Refusal, RefusalReason};
 use crate::notes::PartDevice;
+use crate::notes::head::HeadError;
 
 /// What a copy of a head turned out to be; none if it could not be read.
 pub(super) type Copy = Option<Result<Head, HeadError>>;

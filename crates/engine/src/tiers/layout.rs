@@ -168,12 +168,6 @@ impl Layout {
         self.slot_offset(tier, self.tiers[tier].slots)
     }
 
-    /// Where the head of this generation stands: they take turns, so that the last one is never
-    /// overwritten.
-    pub(super) fn head_offset(generation: u64) -> u64 {
-        generation % 2 * BLOCK_BYTES
-    }
-
     /// Where an area of the map begins on the fastest tier.
     pub(super) fn checkpoint_offset(&self, area: u32) -> u64 {
         HEADS_BYTES + u64::from(area) * u64::from(self.checkpoint_blocks) * BLOCK_BYTES

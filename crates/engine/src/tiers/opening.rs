@@ -28,6 +28,7 @@ use super::layout::{COPIES, Layout};
 use super::map::{Place, TierMap};
 use super::refusal::{Refusal, RefusalReason};
 use super::volume::Volume;
+use crate::notes::head::head_offset;
 use crate::notes::{Answer, Ask, Opens, PartDevice, STEP_BYTES_MAX};
 
 /// The opening of a volume.
@@ -181,7 +182,7 @@ impl Opening {
         let mut block: Block = [0; BLOCK];
         let offset = match task {
             Task::WriteHead { tier, generation } => {
-                let offset = Layout::head_offset(generation);
+                let offset = head_offset(generation);
                 self.head(tier, generation).encode(offset, &mut block);
                 offset
             }

@@ -4,3 +4,25 @@
 pub(crate) mod disk;
 pub(crate) mod oracle;
 pub(crate) mod world;
+
+use std::ops::Range;
+
+/// What can be tried with any seed.
+pub(crate) trait Trial: Copy {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// What was noticed.
+    fn run(self, seed: u64) -> Result<(), String>;
+}
+
+/// The first seed in which a trial notices something.
+pub(crate) fn noticed(seeds: Range<u64>, trial: impl Trial) -> Option<(u64, String)> {
+    seeds.into_iter().find_map(|seed| trial.run(seed).err().map(|why| (seed, why)))
+}
+
+pub(crate) fn assert_clean(seeds: Range<u64>, trial: impl Trial) {
+    if let Some((seed, why)) = noticed(seeds, trial) {
+        panic!("seed {seed}: {why}");
+    }
+}

@@ -341,6 +341,18 @@ impl<K: Kit> World<K> {
         check::<K>(disks, volume, |sector, value| self.oracle.check_after_cut(sector, value))
     }
 
+    /// The power is cut now, on copies of the drives: whatever is left must open, and hold all that
+    /// was promised.
+    pub(crate) fn check_cuts(&self, prng: &mut Prng) -> Result<(), String> {
+        for cut in [Cut::LoseAll, Cut::KeepAll, Cut::Any(prng.next_u64())] {
+            let mut disks = self.after_cut(cut);
+            let volume = K::open(&mut disks, u64::MAX).expect("asks without end");
+            let volume = volume.map_err(|refusal| format!("{cut:?}: {refusal}"))?;
+            self.check_copy(&disks, &volume).map_err(|why| format!("{cut:?}: {why}"))?;
+        }
+        Ok(())
+    }
+
     /// Sectors of the volume.
     pub(crate) fn sectors(&self) -> Range<usize> {
         0..self.sectors

@@ -18,9 +18,8 @@
 //! is not finished; each opening counts one up, on every server.
 
 use crate::notes::VolumeId;
-use crate::notes::block::{
-    BLOCK_BYTES, Block, BlockKind, Label, Unlabelled, label, put_u32, put_u64, seal, u32_at, u64_at,
-};
+use crate::notes::block::{Block, BlockKind, Label, put_u32, put_u64, seal, u32_at, u64_at};
+use crate::notes::head::{HeadError, label_of_head};
 
 /// What the head of a server says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,44 +37,10 @@ pub(in crate::spread) struct Head {
     pub(in crate::spread) candidates: u32,
 }
 
-/// Why a block is no head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::spread) enum HeadError {
-    /// It holds nothing but zeroes.
-    Blank,
-    /// It is something else.
-    Foreign,
-    /// It is a head, but damaged.
-    Damaged,
-    /// It is of this version of the format.
-    Newer(u32),
-    /// It has features that this program does not know.
-    Features(u32),
-}
-
 impl Head {
-    /// Where the head of this generation stands: they take turns, so that the last one is never
-    /// overwritten.
-    pub(in crate::spread) fn offset(generation: u64) -> u64 {
-        generation % 2 * BLOCK_BYTES
-    }
-
     /// What a block says.
     pub(in crate::spread) fn decode(block: &Block) -> Result<Self, HeadError> {
-        if block.iter().all(|byte| *byte == 0) {
-            return Err(HeadError::Blank);
-        }
-        let label = label(BlockKind::SpreadHead, block).map_err(|why| match why {
-            Unlabelled::Foreign => HeadError::Foreign,
-            Unlabelled::Damaged => HeadError::Damaged,
-            Unlabelled::Newer(version) => HeadError::Newer(version),
-        })?;
-        if u32_at(block, 48) != 0 {
-            return Err(HeadError::Features(u32_at(block, 48)));
-        }
-        if label.offset != Self::offset(label.number) {
-            return Err(HeadError::Damaged);
-        }
+        let label = label_of_head(BlockKind::SpreadHead, block)?;
         Ok(Self {
             volume: label.volume,
             generation: label.number,

@@ -33,10 +33,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::choices::Page;
-    use super::head::{Head, HeadError};
+    use super::head::Head;
     use super::owner::{Owner, OwnerId};
     use super::table::{Entry, TablePart};
     use super::*;
+    use crate::notes::head::HeadError;
 
     const VOLUME: VolumeId = VolumeId(*b"sixteen bytes...");
 

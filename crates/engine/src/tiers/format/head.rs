@@ -17,10 +17,9 @@
 //! All fields lie in the first 512 bytes, which no drive tears. Generation 0 says that the volume
 //! is not finished; each opening counts one up, on every tier.
 
-use super::{BLOCK_BYTES, Block};
-use crate::notes::block::{
-    BlockKind, Label, Unlabelled, VolumeId, label, put_u32, put_u64, seal, u32_at, u64_at,
-};
+use super::Block;
+use crate::notes::block::{BlockKind, Label, VolumeId, put_u32, put_u64, seal, u32_at, u64_at};
+use crate::notes::head::{HeadError, label_of_head};
 
 /// What the head of a tier says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,39 +37,10 @@ pub(in crate::tiers) struct Head {
     pub(in crate::tiers) journal_records: u32,
 }
 
-/// Why a block is no head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::tiers) enum HeadError {
-    /// It holds nothing but zeroes.
-    Blank,
-    /// It is something else.
-    Foreign,
-    /// It is a head, but damaged.
-    Damaged,
-    /// It is of this version of the format.
-    Newer(u32),
-    /// It has features that this program does not know.
-    Features(u32),
-}
-
 impl Head {
     /// What a block says.
     pub(in crate::tiers) fn decode(block: &Block) -> Result<Self, HeadError> {
-        if block.iter().all(|byte| *byte == 0) {
-            return Err(HeadError::Blank);
-        }
-        let label = label(BlockKind::Head, block).map_err(|why| match why {
-            Unlabelled::Foreign => HeadError::Foreign,
-            Unlabelled::Damaged => HeadError::Damaged,
-            Unlabelled::Newer(version) => HeadError::Newer(version),
-        })?;
-        if u32_at(block, 48) != 0 {
-            return Err(HeadError::Features(u32_at(block, 48)));
-        }
-        // The copies lie at the heads of the drive: one that belongs elsewhere has strayed.
-        if label.offset != label.number % 2 * BLOCK_BYTES {
-            return Err(HeadError::Damaged);
-        }
+        let label = label_of_head(BlockKind::Head, block)?;
         Ok(Self {
             volume: label.volume,
             generation: label.number,

@@ -37,10 +37,11 @@ mod tests {
 
     use super::super::map::Place;
     use super::checkpoint::CheckpointHead;
-    use super::head::{Head, HeadError};
+    use super::head::Head;
     use super::journal::Record;
     use super::*;
     use crate::notes::VolumeId;
+    use crate::notes::head::HeadError;
 
     const VOLUME: VolumeId = VolumeId(*b"sixteen bytes...");
 

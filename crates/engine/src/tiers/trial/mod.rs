@@ -4,15 +4,16 @@
 
 mod kit;
 
-use crate::trial::disk::{Cut, index};
 use evenkeel_core::prng::Prng;
 use evenkeel_core::sched::Limit;
 use evenkeel_core::time::Span;
-use kit::{Tiers, World, domain};
+use kit::{World, domain};
 
 use super::moves::Mutant;
 use crate::policy::Mode;
-use crate::trial::world::{Act, Faults, Kit};
+use crate::trial::disk::{Cut, index};
+use crate::trial::world::{Act, Faults};
+use crate::trial::{self, assert_clean, noticed};
 
 /// How a trial goes.
 #[derive(Clone, Copy)]
@@ -70,7 +71,7 @@ fn run(seed: u64, trial: Trial) -> Result<World, String> {
             world.complete_one()?;
         }
         if trial.cuts_everywhere {
-            cut_copies(&world, &mut prng)?;
+            world.check_cuts(&mut prng)?;
         }
         if prng.below(1000) < trial.deaths {
             let cut = Cut::Any(prng.next_u64());
@@ -85,25 +86,9 @@ fn run(seed: u64, trial: Trial) -> Result<World, String> {
     Ok(world)
 }
 
-/// The power is cut now: whatever is left must open, and hold all that was promised.
-fn cut_copies(world: &World, prng: &mut Prng) -> Result<(), String> {
-    for cut in [Cut::LoseAll, Cut::KeepAll, Cut::Any(prng.next_u64())] {
-        let mut disks = world.after_cut(cut);
-        let volume = Tiers::open(&mut disks, u64::MAX).expect("asks without end");
-        let volume = volume.map_err(|refusal| format!("{cut:?}: {refusal}"))?;
-        world.check_copy(&disks, &volume).map_err(|why| format!("{cut:?}: {why}"))?;
-    }
-    Ok(())
-}
-
-/// The first seed in which a trial notices something.
-fn noticed(seeds: std::ops::Range<u64>, trial: Trial) -> Option<(u64, String)> {
-    seeds.into_iter().find_map(|seed| run(seed, trial).err().map(|why| (seed, why)))
-}
-
-fn assert_clean(seeds: std::ops::Range<u64>, trial: Trial) {
-    if let Some((seed, why)) = noticed(seeds, trial) {
-        panic!("seed {seed}: {why}");
+impl trial::Trial for Trial {
+    fn run(self, seed: u64) -> Result<(), String> {
+        run(seed, self).map(drop)
     }
 }
 
@@ -217,7 +202,7 @@ fn the_map_is_written_anew_before_the_journal_is_full_and_a_cut_meanwhile_costs_
         world.drain().unwrap();
         world.complete_one().unwrap();
         if turn % 4 == 0 {
-            cut_copies(&world, &mut prng).unwrap_or_else(|why| panic!("turn {turn}: {why}"));
+            world.check_cuts(&mut prng).unwrap_or_else(|why| panic!("turn {turn}: {why}"));
         }
         if turn % 1000 == 999 {
             world.restart(Some(Cut::Any(prng.next_u64()))).unwrap();

@@ -1,0 +1,43 @@
+//! What the heads of all kinds of volumes have in common: two copies at the start of a device, of
+//! which the newer one counts, and the features that whoever touches the device must know.
+
+use super::block::{BLOCK_BYTES, Block, BlockKind, Label, Unlabelled, label, u32_at};
+
+/// Why a block is no head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeadError {
+    /// It holds nothing but zeroes.
+    Blank,
+    /// It is something else.
+    Foreign,
+    /// It is a head, but damaged.
+    Damaged,
+    /// It is of this version of the format.
+    Newer(u32),
+    /// It has features that this program does not know.
+    Features(u32),
+}
+
+/// Where the head of this generation stands: they take turns, so that the last one is never
+/// overwritten.
+pub(crate) fn head_offset(generation: u64) -> u64 {
+    generation % 2 * BLOCK_BYTES
+}
+
+/// The label of a head, whose number is its generation.
+pub(crate) fn label_of_head(kind: BlockKind, block: &Block) -> Result<Label, HeadError> {
+    if block.iter().all(|byte| *byte == 0) {
+        return Err(HeadError::Blank);
+    }
+    let label = label(kind, block).map_err(|why| match why {
+        Unlabelled::Foreign => HeadError::Foreign,
+        Unlabelled::Damaged => HeadError::Damaged,
+        Unlabelled::Newer(version) => HeadError::Newer(version),
+    })?;
+    let features = u32_at(block, 48);
+    if features != 0 {
+        return Err(HeadError::Features(features));
+    }
+    // One that belongs elsewhere has strayed.
+    if label.offset == head_offset(label.number) { Ok(label) } else { Err(HeadError::Damaged) }
+}
