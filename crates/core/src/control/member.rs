@@ -237,6 +237,22 @@ mod tests {
     }
 
     #[test]
+    fn a_device_that_answers_in_no_time_keeps_its_slots() {
+        let at_once = |host, period| {
+            let mut summary = summary(host, period);
+            summary.flows[0].device_time = Span::ZERO;
+            summary
+        };
+        for method in Method::ALL {
+            let mut member = Member::new(HostId(0), &[0, 1].map(HostId), Rules { method, ..RULES });
+            for period in 1..40 {
+                member.hear(period, at_once(1, period)).unwrap();
+                assert!(member.decide(at_once(0, period)).decision.slots >= 1, "{member:?}");
+            }
+        }
+    }
+
+    #[test]
     fn every_method_decides_and_windows_follow_the_number_of_hosts() {
         for method in Method::ALL {
             let mut member = Member::new(HostId(0), &[HostId(0)], Rules { method, ..RULES });

@@ -115,9 +115,12 @@ impl FlowSummary {
             && self.target.is_none_or(is_whole)
     }
 
-    /// Mean time at the device of the requests that completed, in seconds; none if none did.
+    /// Mean time at the device of the requests that completed, in seconds; none if none did. Never
+    /// below a microsecond: hosts tell times in whole ones, so that a fast device may say zero, and
+    /// controllers divide by it.
     pub fn device_latency_s(&self) -> Option<f64> {
-        (self.completions > 0).then(|| self.device_time.as_secs_f64() / f64::from(self.completions))
+        let mean_s = || self.device_time.as_secs_f64() / f64::from(self.completions);
+        (self.completions > 0).then(|| mean_s().max(1e-6))
     }
 
     /// The times in whole microseconds, rounded down: what hosts tell each other, so that each
@@ -235,5 +238,7 @@ mod tests {
         assert_eq!(halved.device_latency_s(), flow.device_latency_s());
         assert_eq!((halved.queued, halved.target), (3, flow.target));
         assert_eq!(FlowSummary::default().device_latency_s(), None);
+        let at_once = FlowSummary { completions: 7, ..FlowSummary::default() };
+        assert_eq!(at_once.device_latency_s(), Some(1e-6));
     }
 }
