@@ -37,13 +37,6 @@ pub enum Pace {
         /// Bytes per second.
         rate_bytes: u64,
     },
-    /// Both: requests take a time each, and all of them together no more than a rate.
-    Pipe {
-        /// Bytes per second.
-        rate_bytes: u64,
-        /// What each request takes besides.
-        delay: Span,
-    },
     /// Each request takes a time.
     Delay {
         /// Requests that read.
@@ -77,11 +70,6 @@ impl Pace {
             Self::Free => (&[], Vec::new()),
             Self::Rate { rate_bytes } => {
                 (&["--filter=rate"], vec![format!("rate={}", rate_bytes * 8)])
-            }
-            Self::Pipe { rate_bytes, delay } => {
-                let (_, mut settings) = Self::Delay { read: delay, write: delay }.arguments();
-                settings.push(format!("rate={}", rate_bytes * 8));
-                (&["--filter=rate", "--filter=delay"], settings)
             }
             Self::Delay { read, write } => {
                 let milliseconds = |name, time: Span| format!("{name}={}ms", time.0 / 1_000_000);

@@ -6,10 +6,12 @@
 mod data_server;
 mod gate;
 mod network;
+mod shared_disk;
 
 pub use data_server::{DataServer, NBDKIT_MISSING, Pace, find_nbdkit};
 pub use gate::GateProcess;
 pub use network::Network;
+pub use shared_disk::{SharedDisk, SharedDiskOptions, find_qemu_nbd};
 
 use std::fs;
 use std::path::{Path, PathBuf};

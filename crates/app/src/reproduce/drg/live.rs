@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   tenant, 100/s, mean of 20 ms -> gate 1 --+
-//!   hog, 32 at once              -> gate 2 --+--> nbdkit, a pipe of 1,000 requests per second
+//!   hog, 32 at once              -> gate 2 --+--> qemu-nbd, 1,000 requests per second for all
 //!   hog                          -> gate 3 --+
 //!   hog                          -> gate 4 --+    summaries over UDP from namespace to namespace
 //! ```
@@ -22,7 +22,7 @@ use evenkeel_wire::nbd::uri::NbdUri;
 
 use crate::reproduce::Options;
 use crate::reproduce::claim::{Claim, Verdict};
-use crate::stage::{DataServer, GateProcess, Network, Pace, Stage};
+use crate::stage::{GateProcess, Network, SharedDisk, SharedDiskOptions, Stage};
 use crate::terminal;
 
 const GATES: usize = 4;
@@ -42,7 +42,7 @@ const CUT_OFF: usize = 3;
 /// After this time the target holds again, in seconds, whatever happened.
 const SETTLING_S: usize = 10;
 
-/// The server's bucket of two seconds is used up, and the device is known, in seconds.
+/// The device is known after this time, in seconds.
 const WARM_UP_S: usize = 6;
 
 /// What is promised.
@@ -79,7 +79,7 @@ struct Counted {
 struct Hall {
     stage: Stage,
     network: Network,
-    server: DataServer,
+    disk: SharedDisk,
     gates: Vec<Option<GateProcess>>,
     counted: Vec<Counted>,
     looked: Instant,
@@ -179,16 +179,17 @@ impl Hall {
     fn new(seed: u64) -> anyhow::Result<Self> {
         let stage = Stage::new()?;
         let network = Network::new(GATES)?;
-        let pace = Pace::Pipe {
+        let disk = SharedDiskOptions {
+            size_bytes: EXPORT_BYTES,
             rate_bytes: RATE_PER_S * u64::from(SIZE_BYTES),
             delay: Span::from_millis(1),
         };
-        let server = DataServer::start(&stage, "array", EXPORT_BYTES, pace)?;
+        let disk = SharedDisk::start(&stage, "array", disk)?;
         let key = format!("{seed:032} of the experiment");
         std::fs::write(stage.path("exchange.key"), key).context("cannot write to the stage")?;
         let gates = (0..GATES).map(|_| None).collect();
         let (counted, looked) = (vec![Counted::default(); GATES], Instant::now());
-        let mut hall = Self { stage, network, server, gates, counted, looked, failed: 0, seed };
+        let mut hall = Self { stage, network, disk, gates, counted, looked, failed: 0, seed };
         for gate in 1..=GATES {
             hall.start_gate(gate)?;
         }
@@ -196,7 +197,7 @@ impl Hall {
     }
 
     fn start_gate(&mut self, gate: usize) -> anyhow::Result<()> {
-        let policy = policy(gate, &self.server.uri("")?, &self.stage.path("exchange.key"));
+        let policy = policy(gate, &self.disk.uri()?, &self.stage.path("exchange.key"));
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let command = self.network.command(gate, program.as_os_str());
         let name = format!("gate{gate}");
@@ -237,6 +238,7 @@ impl Hall {
 
     /// What happened since it was looked last.
     fn look(&mut self) -> anyhow::Result<Window> {
+        self.disk.check()?;
         let now = Instant::now();
         let seconds = now.duration_since(std::mem::replace(&mut self.looked, now)).as_secs_f64();
         let mut window = Window { seconds, ..Window::default() };

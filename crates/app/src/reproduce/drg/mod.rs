@@ -23,7 +23,7 @@ use serde::Serialize;
 use super::Options;
 use super::claim;
 use crate::exit::Exit;
-use crate::stage::find_nbdkit;
+use crate::stage::find_qemu_nbd;
 use crate::terminal;
 use reference::Reference;
 use runs::{Cell, Scope, Score, Scores};
@@ -43,7 +43,7 @@ pub(super) struct DrgOptions {
 enum Part {
     /// The paper's experiment, in virtual time.
     Simulated,
-    /// Four gates before one server. Needs nbdkit, network namespaces and some minutes.
+    /// Four gates before one disk. Needs qemu-nbd, network namespaces and some minutes.
     Live,
 }
 
@@ -71,8 +71,8 @@ struct Shown {
 pub(super) fn run(options: &DrgOptions) -> anyhow::Result<Exit> {
     let DrgOptions { common: options, only } = options;
     if *only == Some(Part::Live) {
-        let data_server = find_nbdkit()?;
-        terminal::say(&format!("four gates, live; data server: {data_server}"));
+        let disk = find_qemu_nbd()?;
+        terminal::say(&format!("four gates, live; disk: {disk}"));
         return claim::show("drg", options, &live::claims(options)?, "PAPER");
     }
     let reference = Reference::load();
@@ -91,7 +91,7 @@ pub(super) fn run(options: &DrgOptions) -> anyhow::Result<Exit> {
         }
     });
     let mut claims = rows::claims(&reference, &scope, &scores);
-    if only.is_none() && find_nbdkit().is_ok() {
+    if only.is_none() && find_qemu_nbd().is_ok() {
         claims.extend(live::claims(options)?);
     }
     options.draw(|| figures::figures(&scope))?;
