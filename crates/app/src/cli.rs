@@ -9,7 +9,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::exit::Exit;
 use crate::{
-    calibrate, check, completions, ctl, demo, exchange, load, man, plan, reproduce, serve,
+    calibrate, check, completions, ctl, demo, exchange, load, man, place, plan, reproduce, serve,
     simulate, store, terminal, top, trace, version,
 };
 
@@ -70,6 +70,8 @@ pub enum Command {
     Trace(trace::Args),
     /// Replay a recorded trace under a policy on a model: what would each tenant get?
     Plan(plan::Args),
+    /// See where objects lie on many servers, and what choosing their place would gain.
+    Place(place::Args),
     /// Run a scenario in virtual time: who gets what, on which storage, under which policy.
     Simulate(simulate::Args),
     /// Decide once more what a gate decided with others, from its recording.
@@ -95,6 +97,7 @@ impl Command {
             Self::Bench(args) => load::run(&args),
             Self::Trace(args) => trace::run(&args),
             Self::Plan(args) => plan::run(&args),
+            Self::Place(args) => place::run(&args),
             Self::Simulate(args) => simulate::run(&args),
             Self::Exchange(args) => exchange::run(&args),
             Self::Reproduce(args) => reproduce::run(&args),

@@ -16,6 +16,7 @@
 //! | [`load`] | `bench`: load on NBD servers, and how they bear it |
 //! | [`trace`] | block traces: conversion, statistics, replay |
 //! | [`reproduce`] | a paper's experiments, claim by claim |
+//! | [`place`] | objects on many servers: what choices would gain, and what moves |
 //! | [`plan`] | a recorded trace under another policy, on other storage |
 //! | [`simulate`] | a scenario in virtual time |
 //! | [`exchange`] | decisions with other gates, made once more from a recording |
@@ -44,6 +45,7 @@ pub mod human;
 pub mod load;
 pub mod man;
 pub mod metrics;
+pub mod place;
 pub mod plan;
 pub mod plot;
 pub mod reproduce;

@@ -40,6 +40,7 @@ mod gecko;
 mod harness;
 mod hostile;
 mod load;
+mod place;
 mod plan;
 mod reload;
 mod simulate;

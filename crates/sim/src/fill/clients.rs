@@ -30,6 +30,11 @@ impl Clients {
         clients
     }
 
+    /// Whose turn it is to write an object.
+    pub(super) fn turn(&self, object: u64) -> usize {
+        usize::try_from(object % self.views.len() as u64).expect("below the number of clients")
+    }
+
     /// What a client knows.
     pub(super) fn loads(&self, client: usize) -> &Loads {
         &self.views[client]

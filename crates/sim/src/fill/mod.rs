@@ -10,6 +10,7 @@
 //!                                        +------- report every so many bytes ---------+
 //! ```
 
+pub mod change;
 mod clients;
 pub mod cluster;
 
@@ -76,8 +77,29 @@ pub struct Filled {
     pub mean_to_max: f64,
     /// Part of the objects that did not go to their first candidate.
     pub diverted_part: f64,
+    /// Candidates that somebody looks at on average who has no memory of what was chosen, and asks
+    /// one after the other; from 1 on.
+    pub looks_mean: f64,
     /// Objects that were placed.
     pub objects: u64,
+}
+
+/// A filling under way, with the objects of one volume.
+pub struct Filling<'a> {
+    cluster: &'a Cluster<'a>,
+    chooser: &'a Chooser<'a>,
+    clients: Clients,
+    volume: u64,
+    /// What the servers hold, by server.
+    used_bytes: Vec<u64>,
+    /// What was placed in each group, counted once for all its servers.
+    group_bytes: Vec<u64>,
+    /// What all servers hold.
+    stored_bytes: u64,
+    capacity: f64,
+    objects: u64,
+    diverted: u64,
+    looks: u64,
 }
 
 /// Fills a cluster with the objects of one volume until one of them meets a server without room.
@@ -89,24 +111,114 @@ pub fn fill(
     volume: u64,
     used_bytes: &mut [u64],
 ) -> Filled {
-    let mut clients = Clients::new(cluster, writers, used_bytes);
-    let (mut objects, mut diverted) = (0, 0);
-    loop {
-        let name = ObjectName { volume, index: objects };
-        let client = usize::try_from(objects % u64::from(writers.clients)).expect("a small number");
-        let position = pick(cluster, chooser, name, &clients, client);
-        let candidates = name.candidates(cluster.map, count(chooser));
-        let servers = cluster.map.servers(candidates.groups()[position]);
-        if !has_room(cluster, servers, used_bytes) {
-            return outcome(cluster, used_bytes, objects, diverted);
+    let mut filling = Filling::new(cluster, chooser, writers, volume, used_bytes.to_vec());
+    while filling.place() {}
+    used_bytes.copy_from_slice(filling.used_bytes());
+    filling.outcome()
+}
+
+impl<'a> Filling<'a> {
+    /// Servers that hold so much, by server, and nothing of the volume yet.
+    pub fn new(
+        cluster: &'a Cluster<'a>,
+        chooser: &'a Chooser<'a>,
+        writers: Writers,
+        volume: u64,
+        used_bytes: Vec<u64>,
+    ) -> Self {
+        Self {
+            cluster,
+            chooser,
+            clients: Clients::new(cluster, writers, &used_bytes),
+            volume,
+            stored_bytes: used_bytes.iter().sum(),
+            capacity: cluster.members.iter().map(|member| member.capacity_bytes as f64).sum(),
+            used_bytes,
+            group_bytes: vec![0; cluster.map.len() as usize],
+            objects: 0,
+            diverted: 0,
+            looks: 0,
         }
+    }
+
+    /// Places the next object; false, and nothing is changed, if it meets a server without room.
+    pub fn place(&mut self) -> bool {
+        let name = ObjectName { volume: self.volume, index: self.objects };
+        let client = self.clients.turn(self.objects);
+        let candidates = name.candidates(self.cluster.map, count(self.chooser));
+        let position = self.pick(&candidates, client);
+        let group = candidates.groups()[position];
+        let servers = self.cluster.map.servers(group);
+        if !self.has_room(servers) {
+            return false;
+        }
+        let bytes = self.cluster.object_bytes;
         for &server in servers {
-            used_bytes[server.index()] += cluster.object_bytes;
-            clients.wrote(client, server, cluster.object_bytes);
+            self.used_bytes[server.index()] += bytes;
+            self.clients.wrote(client, server, bytes);
         }
-        clients.pass(cluster, servers.len() as u64 * cluster.object_bytes, used_bytes);
-        objects += 1;
-        diverted += u64::from(position > 0);
+        self.group_bytes[group as usize] += bytes;
+        let in_all = servers.len() as u64 * bytes;
+        self.stored_bytes += in_all;
+        self.clients.pass(self.cluster, in_all, &self.used_bytes);
+        self.objects += 1;
+        self.diverted += u64::from(position > 0);
+        self.looks += 1 + position as u64;
+        true
+    }
+
+    /// What the servers hold, by server.
+    pub fn used_bytes(&self) -> &[u64] {
+        &self.used_bytes
+    }
+
+    /// What was placed in each group, counted once for all its servers.
+    pub fn group_bytes(&self) -> &[u64] {
+        &self.group_bytes
+    }
+
+    /// How far it has come.
+    pub fn outcome(&self) -> Filled {
+        let parts = cluster::used_parts(self.cluster.members, &self.used_bytes);
+        let objects = self.objects.max(1) as f64;
+        Filled {
+            used_part: self.used_part(),
+            mean_to_max: parts.iter().sum::<f64>()
+                / parts.len() as f64
+                / parts.iter().copied().fold(0.0, f64::max),
+            diverted_part: self.diverted as f64 / objects,
+            looks_mean: self.looks as f64 / objects,
+            objects: self.objects,
+        }
+    }
+
+    /// The part of the whole capacity that is in use.
+    pub fn used_part(&self) -> f64 {
+        self.stored_bytes as f64 / self.capacity
+    }
+
+    fn pick(&self, candidates: &Candidates, client: usize) -> usize {
+        match self.chooser {
+            Chooser::Hashing => 0,
+            Chooser::Policy { policy, .. } => {
+                let size_bytes = self.cluster.object_bytes;
+                let view = View { loads: self.clients.loads(client), size_bytes };
+                // Nothing is held back here: the question is when the first server is full.
+                choose(*policy, &view, candidates.sets(self.cluster.map), f64::INFINITY)
+                    .expect("there is no ceiling")
+            }
+            Chooser::Odds(odds) => {
+                let groups = [candidates.groups()[0], candidates.groups()[1]];
+                odds.pick(groups, candidates.lot())
+            }
+        }
+    }
+
+    fn has_room(&self, servers: &[ServerId]) -> bool {
+        servers.iter().all(|server| {
+            let capacity_bytes = self.cluster.members[server.index()].capacity_bytes;
+            self.used_bytes[server.index()] + self.cluster.object_bytes <= capacity_bytes
+        })
     }
 }
 
@@ -115,49 +227,6 @@ fn count(chooser: &Chooser<'_>) -> usize {
         Chooser::Hashing => 1,
         Chooser::Policy { candidates, .. } => *candidates,
         Chooser::Odds(_) => 2,
-    }
-}
-
-fn pick(
-    cluster: &Cluster<'_>,
-    chooser: &Chooser<'_>,
-    name: ObjectName,
-    clients: &Clients,
-    client: usize,
-) -> usize {
-    let candidates: Candidates = name.candidates(cluster.map, count(chooser));
-    match chooser {
-        Chooser::Hashing => 0,
-        Chooser::Policy { policy, .. } => {
-            let view = View { loads: clients.loads(client), size_bytes: cluster.object_bytes };
-            // Nothing is held back here: the question is when the first server is full.
-            choose(*policy, &view, candidates.sets(cluster.map), f64::INFINITY)
-                .expect("there is no ceiling")
-        }
-        Chooser::Odds(odds) => {
-            let groups = [candidates.groups()[0], candidates.groups()[1]];
-            odds.pick(groups, candidates.lot())
-        }
-    }
-}
-
-fn has_room(cluster: &Cluster<'_>, servers: &[ServerId], used_bytes: &[u64]) -> bool {
-    servers.iter().all(|server| {
-        let capacity_bytes = cluster.members[server.index()].capacity_bytes;
-        used_bytes[server.index()] + cluster.object_bytes <= capacity_bytes
-    })
-}
-
-fn outcome(cluster: &Cluster<'_>, used_bytes: &[u64], objects: u64, diverted: u64) -> Filled {
-    let parts = cluster::used_parts(cluster.members, used_bytes);
-    let capacity: f64 = cluster.members.iter().map(|member| member.capacity_bytes as f64).sum();
-    Filled {
-        used_part: used_bytes.iter().map(|&bytes| bytes as f64).sum::<f64>() / capacity,
-        mean_to_max: parts.iter().sum::<f64>()
-            / parts.len() as f64
-            / parts.iter().copied().fold(0.0, f64::max),
-        diverted_part: diverted as f64 / objects.max(1) as f64,
-        objects,
     }
 }
 
