@@ -70,7 +70,7 @@ fn what_ceph_prints_is_a_cluster_with_what_it_holds() {
         let used = 100 + 10 * id;
         format!(
             "{{\"id\": {id}, \"name\": \"osd.{id}\", \"type\": \"osd\", \"crush_weight\": 1, \
-             \"reweight\": 1, \"kb\": 1000000, \"kb_used\": {used}000}}"
+             \"reweight\": 1, \"kb\": 100000000, \"kb_used\": {used}00000}}"
         )
     };
     let osds: Vec<String> = (0..12).map(osd).collect();
@@ -129,7 +129,7 @@ fn mistakes_are_told_with_a_remedy() {
         (&["simulate", "--servers", "9", "--margin", "1%%"], 2, "such as 95%"),
         (&["simulate", "--servers", "9", "--report-every", "0"], 2, "0.1% or more"),
         (&["simulate", "--servers", "9", "--leave", "x"], 2, "no server is called x"),
-        (&["simulate", "--servers", "9", "--size", "4"], 2, "4 KiB"),
+        (&["simulate", "--servers", "9", "--size", "4"], 2, "no unit"),
         (&["simulate", "bad.toml"], 3, "did you mean `size`"),
         (&["simulate", "nowhere.toml"], 5, "nowhere.toml"),
     ];
