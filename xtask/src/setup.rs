@@ -38,6 +38,13 @@ const PACKAGES: &[Package] = &[
     },
     Package { name: "e2fsprogs", programs: &["mkfs.ext4"], used_for: "a file system on the gate" },
     Package { name: "openssl", programs: &["openssl"], used_for: "looking at TLS by hand" },
+    Package {
+        name: "ceph-mon",
+        programs: &["ceph-mon", "monmaptool"],
+        used_for: "a Ceph of one machine",
+    },
+    Package { name: "ceph-mgr", programs: &["ceph-mgr"], used_for: "a Ceph of one machine" },
+    Package { name: "ceph-osd", programs: &["ceph-osd"], used_for: "a Ceph of one machine" },
     Package { name: "iproute2", programs: &["ss"], used_for: "cutting connections in tests" },
 ];
 

@@ -25,6 +25,7 @@ pub mod load;
 mod op;
 mod outbox;
 mod plan;
+pub mod rados;
 pub mod record;
 mod report;
 pub mod store;

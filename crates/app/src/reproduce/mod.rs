@@ -32,6 +32,7 @@ Examples:
   evenkeel reproduce baa
   evenkeel reproduce baa --only simulated --plot ./figures
   evenkeel reproduce choices
+  evenkeel reproduce choices --only ceph --quick
   evenkeel reproduce drg --quick
   evenkeel reproduce drg --only live
   evenkeel reproduce gecko --quick
@@ -56,8 +57,9 @@ enum Paper {
     /// (FAST 2014): a slow and a fast device shared by clients of unequal hit ratios.
     Baa(baa::BaaOptions),
     /// Client choices for hash placement in storage systems (`APSys` 2016), what it says of space:
-    /// how full a cluster is when its first disk is, by hashing and with two choices.
-    Choices(Options),
+    /// how full a cluster is when its first disk is, by hashing and with two choices, in virtual
+    /// clusters and on a real Ceph.
+    Choices(choices::ChoicesOptions),
     /// A decentralized resource allocation approach for response-time guarantees in storage system
     /// (2011): response times of four workloads across hosts, by request windows, PARDA, DRG and
     /// ours, on eight simulated drives; and four gates live, before one server.

@@ -3,11 +3,13 @@
 //! Whatever happens, nothing stays behind. Children end when their handle is dropped, or when this
 //! process dies; the folder goes when the stage is dropped, or on SIGINT and SIGTERM.
 
+mod ceph;
 mod data_server;
 mod gate;
 mod network;
 mod shared_disk;
 
+pub use ceph::{CEPH_MISSING, CephCluster, CephOptions, find_ceph};
 pub use data_server::{DataServer, NBDKIT_MISSING, Pace, find_nbdkit};
 pub use gate::GateProcess;
 pub use network::Network;

@@ -93,6 +93,13 @@ impl Loads {
         &self.servers[server.index()].reported
     }
 
+    /// Bytes in use on a server, with what this client alone has written since its report; zero if
+    /// it never reported.
+    pub fn known_bytes(&self, server: ServerId) -> u64 {
+        let known = |seen: &Seen| seen.reported.used_bytes.saturating_add(seen.own_bytes);
+        self.servers.get(server.index()).map_or(0, known)
+    }
+
     /// Part of a server that is in use, once `more_bytes` are written; above 1 if unknown.
     pub fn used_part(&self, server: ServerId, more_bytes: u64) -> f64 {
         let Seen { reported, own_bytes, .. } = &self.servers[server.index()];

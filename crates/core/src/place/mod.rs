@@ -19,7 +19,9 @@
 //! - [`hash`], [`straw`] (straw2) and [`cluster`]: from servers with capacities to a table of
 //!   groups, made once per change of the cluster;
 //! - [`candidates`]: from an object to its groups;
-//! - [`loads`]: what is known of the servers, corrected for what has happened since;
+//! - [`rados`]: the same for names in a pool of Ceph, whose map it is;
+//! - [`loads`]: what is known of the servers, corrected for what has happened since, with [`lag`]
+//!   where figures are old when they come;
 //! - [`policy`]: which candidate is better; [`choose`] takes it;
 //! - [`odds`]: choosing without looking at all, by a table of one byte per group;
 //! - [`certificate`]: how full a cluster can get at most;
@@ -31,9 +33,11 @@ pub mod choices;
 pub mod choose;
 pub mod cluster;
 pub mod hash;
+pub mod lag;
 pub mod loads;
 pub mod odds;
 pub mod policy;
+pub mod rados;
 pub mod straw;
 
 /// Most candidates that an object may have: three, and "none yet", are what two bits can say.

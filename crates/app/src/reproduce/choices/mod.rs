@@ -1,12 +1,14 @@
 //! CHOICE: "Client choices for hash placement in storage systems" (`APSys` 2016), its experiments
-//! about space, in virtual clusters.
+//! about space, in virtual clusters and on a real Ceph.
 //!
 //! ```text
 //! object --hash--> two candidate sets of servers --policy--> the emptier one
 //! ```
 //!
-//! `space` fills clusters until their first disk is full; `change` lets servers come and go.
+//! `space` fills clusters until their first disk is full; `change` lets servers come and go; `ceph`
+//! fills the real thing.
 
+mod ceph;
 mod change;
 mod reference;
 mod space;
@@ -15,6 +17,7 @@ use super::Options;
 use super::claim;
 use crate::exit::Exit;
 use crate::plot::{Axis, Bars, Body, Chart, Figure};
+use crate::stage::find_ceph;
 use crate::terminal;
 use reference::Reference;
 use space::Outcome;
@@ -23,9 +26,47 @@ use space::Outcome;
 const OBJECTS_EACH: u64 = 20_000;
 const QUICK_OBJECTS_EACH: u64 = 3_000;
 
+/// How to run the experiments.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct ChoicesOptions {
+    #[command(flatten)]
+    common: Options,
+    /// Leave away all but one part.
+    #[arg(long, value_name = "PART")]
+    only: Option<Part>,
+}
+
+/// A part of the experiments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// Clusters of 15 to 1,000 servers, in virtual time.
+    Simulated,
+    /// A real Ceph of 15 OSDs on this machine. Needs Ceph's daemons, 8 GB of memory (with --quick
+    /// 4 GB) and some minutes; left away without being asked for where --quick is given or Ceph is
+    /// missing.
+    Ceph,
+}
+
 /// Runs the experiments and shows what came of them.
-pub(super) fn run(options: &Options) -> anyhow::Result<Exit> {
+pub(super) fn run(options: &ChoicesOptions) -> anyhow::Result<Exit> {
+    let ChoicesOptions { common: options, only } = options;
     let reference = Reference::load();
+    let mut claims = Vec::new();
+    if *only != Some(Part::Ceph) {
+        claims.extend(simulated(&reference, options)?);
+    }
+    let is_wanted = match only {
+        Some(part) => *part == Part::Ceph,
+        None => !options.quick && find_ceph().is_ok(),
+    };
+    if is_wanted {
+        terminal::say(&find_ceph()?);
+        claims.extend(ceph::claims(&reference.ceph, options)?);
+    }
+    claim::show("choices", options, &claims, "PAPER")
+}
+
+fn simulated(reference: &Reference, options: &Options) -> anyhow::Result<Vec<claim::Claim>> {
     let each = if options.quick { QUICK_OBJECTS_EACH } else { OBJECTS_EACH };
     let mut claims = Vec::new();
     let mut outcomes = Vec::new();
@@ -43,7 +84,7 @@ pub(super) fn run(options: &Options) -> anyhow::Result<Exit> {
         claims.extend(change::claims(row, reference.moved_at_most, each, options.seed));
     }
     options.draw(|| vec![figure(&outcomes)])?;
-    claim::show("choices", options, &claims, "PAPER")
+    Ok(claims)
 }
 
 /// How full each cluster gets, by way of placing.

@@ -14,6 +14,7 @@ pub(super) struct Reference {
     pub(super) cluster: Vec<ClusterRow>,
     pub(super) writers: Vec<WritersRow>,
     pub(super) change: Vec<ChangeRow>,
+    pub(super) ceph: Vec<CephRow>,
 }
 
 /// A cluster that is filled.
@@ -59,6 +60,24 @@ pub(super) struct ChangeRow {
     pub(super) servers: u32,
     pub(super) come: u32,
     pub(super) go: u32,
+}
+
+/// A pool of a real Ceph that is filled.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CephRow {
+    pub(super) name: String,
+    /// Placement groups.
+    pub(super) groups: u32,
+    /// Copies of each object.
+    pub(super) copies: u32,
+    /// What two choices must reach.
+    pub(super) at_least: f64,
+    /// What the average OSD must have of the fullest, of what was written.
+    pub(super) evenness_at_least: f64,
+    /// What the paper reports.
+    pub(super) paper_crush: Option<f64>,
+    pub(super) paper_choices: Option<f64>,
 }
 
 impl Reference {

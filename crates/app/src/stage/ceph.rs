@@ -1,0 +1,335 @@
+//! A real Ceph of one machine: a monitor, a manager and small OSDs, on loopback.
+//!
+//! ```text
+//! monmaptool -> ceph-mon --mkfs -> ceph-mon -> ceph-mgr -> per OSD: osd new, --mkfs, ceph-osd
+//! ```
+//!
+//! It is unmodified, and asks nobody for a password. OSDs keep their objects in memory, and report
+//! every second rather than every five, so that little is written between two looks.
+
+use std::fmt::Write as _;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use evenkeel_core::time::Span;
+use evenkeel_io::child::ChildProcess;
+use evenkeel_io::rados::{Access, Cluster, Pool, PoolStatus, Whom};
+use serde_json::{Value, json};
+
+use super::Stage;
+use crate::exit::Exit;
+
+/// What to say where Ceph is missing.
+pub const CEPH_MISSING: &str = "Ceph is not installed, and the experiment starts one of its own: \
+     `apt install --no-install-recommends ceph-mon ceph-mgr ceph-osd` (Debian, Ubuntu; here also \
+     `cargo xtask setup`), `dnf install ceph-mon ceph-mgr ceph-osd` (Fedora)";
+
+/// The programs that are started.
+const PROGRAMS: [&str; 4] = ["ceph-mon", "ceph-mgr", "ceph-osd", "monmaptool"];
+
+/// How long all of it may take to be up, on a busy machine.
+const UP_WITHIN: Duration = Duration::from_mins(4);
+
+/// How often it is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// OSDs that are made at a time; more would only compete.
+const MADE_AT_ONCE: usize = 4;
+
+/// How long a request to it may take.
+const PATIENCE: Span = Span::from_secs(60);
+
+/// What a cluster is to be like.
+#[derive(Clone, Copy, Debug)]
+pub struct CephOptions {
+    /// How many OSDs.
+    pub osds: u32,
+    /// Bytes of each.
+    pub osd_bytes: u64,
+    /// Part of its capacity at which an OSD counts as full.
+    pub full_part: f64,
+}
+
+/// A running cluster.
+#[derive(Debug)]
+pub struct CephCluster {
+    cluster: Arc<Cluster>,
+    conf: PathBuf,
+    folder: PathBuf,
+    osds: Vec<ChildProcess>,
+    manager: ChildProcess,
+    monitor: ChildProcess,
+}
+
+/// Makes sure that Ceph is there; the version it tells.
+///
+/// # Errors
+/// [`Exit::Unreachable`], with the way to install it.
+pub fn find_ceph() -> anyhow::Result<String> {
+    let mut version = String::new();
+    for program in PROGRAMS {
+        let output = Command::new(program).arg("--version").output();
+        let output = output.map_err(|_| Exit::Unreachable.because(CEPH_MISSING))?;
+        String::from_utf8_lossy(&output.stdout).trim().clone_into(&mut version);
+    }
+    Ok(version)
+}
+
+impl CephCluster {
+    /// Starts one, and waits until all of it is up.
+    ///
+    /// # Errors
+    /// If something does not start; what it said is part of the error.
+    pub fn start(stage: &Stage, name: &str, options: &CephOptions) -> anyhow::Result<Self> {
+        let folder = stage.path(name);
+        for part in ["run", "log", "mon", "mgr"] {
+            std::fs::create_dir_all(folder.join(part)).context("cannot write to the stage")?;
+        }
+        let conf = folder.join("ceph.conf");
+        let addresses = free_addresses()?;
+        let fsid = fresh_uuid()?;
+        std::fs::write(&conf, configuration(&folder, &fsid, &addresses, options))
+            .context("cannot write to the stage")?;
+        let daemon = Daemons { folder: &folder, conf: &conf };
+        let map = folder.join("monmap");
+        let mut make = Command::new("monmaptool");
+        make.args(["--create", "--fsid", &fsid, "--addv", "a", &addresses]).arg(&map);
+        finish("monmaptool", &mut make)?;
+        let mut make = daemon.command("ceph-mon", "a");
+        finish("ceph-mon --mkfs", make.args(["--mkfs", "--monmap"]).arg(&map))?;
+        let monitor = daemon.start("ceph-mon", "a")?;
+        let access = Access { patience: PATIENCE, ..access(conf.clone()) };
+        let cluster = Cluster::connect(&access)?;
+        let manager = daemon.start("ceph-mgr", "x")?;
+        let osds = daemon.start_osds(&cluster, options.osds)?;
+        let staged =
+            Self { cluster, conf: conf.clone(), folder: folder.clone(), osds, manager, monitor };
+        staged.wait_until("OSDs are up", || {
+            let stat = staged.ask(Whom::Monitor, &json!({"prefix": "osd stat"}))?;
+            let up = stat["num_up_osds"].as_u64() == Some(u64::from(options.osds));
+            Ok(up
+                && staged.cluster.osd_uses().is_ok_and(|uses| uses.len() == options.osds as usize))
+        })?;
+        // It would move groups about while they are counted.
+        staged.ask(Whom::Manager, &json!({"prefix": "balancer off"}))?;
+        Ok(staged)
+    }
+
+    /// Makes a pool and waits until all its groups are served.
+    ///
+    /// # Errors
+    /// If the cluster says no.
+    pub fn make_pool(&self, name: &str, groups: u32, copies: u32) -> anyhow::Result<Pool> {
+        let create = json!({
+            "prefix": "osd pool create", "pool": name, "pg_num": groups, "pgp_num": groups,
+            "size": copies,
+        });
+        self.ask(Whom::Monitor, &create)?;
+        let pool = Pool::open(&self.cluster, name)?;
+        self.wait_until("groups are served", || {
+            let PoolStatus { acting, .. } = self.cluster.pool_status(pool.id())?;
+            let is_whole = |set: &Vec<_>| set.len() == copies as usize;
+            Ok(acting.len() == groups as usize && acting.iter().all(is_whole))
+        })?;
+        Ok(pool)
+    }
+
+    /// A connection to it.
+    pub fn cluster(&self) -> &Arc<Cluster> {
+        &self.cluster
+    }
+
+    /// Its configuration file, by which others find it.
+    pub fn conf(&self) -> &std::path::Path {
+        &self.conf
+    }
+
+    /// Where the cluster itself puts an object: its group, and the OSDs that act for it.
+    ///
+    /// # Errors
+    /// If the monitors do not tell.
+    pub fn place_of(&self, pool: &str, object: &str) -> anyhow::Result<Value> {
+        self.ask(Whom::Monitor, &json!({"prefix": "osd map", "pool": pool, "object": object}))
+    }
+
+    fn ask(&self, whom: Whom, command: &Value) -> anyhow::Result<Value> {
+        let mut command = command.clone();
+        command["format"] = "json".into();
+        let answer = self.cluster.command(whom, &command.to_string())?;
+        if answer.trim_ascii().is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_slice(&answer).context("the cluster's answer is no JSON")
+    }
+
+    fn wait_until(
+        &self,
+        what: &str,
+        mut is_so: impl FnMut() -> anyhow::Result<bool>,
+    ) -> anyhow::Result<()> {
+        let deadline = Instant::now() + UP_WITHIN;
+        while !is_so()? {
+            if Instant::now() >= deadline {
+                let logs = self.folder.join("log");
+                bail!(
+                    "Ceph: not so within {UP_WITHIN:?}: {what}; its logs are in {}",
+                    logs.display()
+                );
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for CephCluster {
+    fn drop(&mut self) {
+        // Nobody needs what they hold. An OSD that is asked to end first says goodbye to a monitor,
+        // which takes seconds.
+        self.osds.iter_mut().for_each(ChildProcess::kill);
+        self.manager.kill();
+        self.monitor.kill();
+    }
+}
+
+/// How its daemons are started.
+struct Daemons<'a> {
+    folder: &'a std::path::Path,
+    conf: &'a std::path::Path,
+}
+
+impl Daemons<'_> {
+    fn command(&self, program: &str, id: &str) -> Command {
+        let mut command = Command::new(program);
+        command.arg("-c").arg(self.conf).args(["-i", id]);
+        command
+    }
+
+    fn start(&self, program: &str, id: &str) -> anyhow::Result<ChildProcess> {
+        let log = self.folder.join("log").join(format!("{program}.{id}.out"));
+        let file = std::fs::File::create(&log).context("cannot write to the stage")?;
+        let mut command = self.command(program, id);
+        command.arg("-f").stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
+        ChildProcess::spawn(&mut command).with_context(|| format!("cannot start {program}"))
+    }
+
+    fn start_osds(&self, cluster: &Cluster, count: u32) -> anyhow::Result<Vec<ChildProcess>> {
+        let mut running = Vec::new();
+        let ids: Vec<u32> = (0..count).collect();
+        for batch in ids.chunks(MADE_AT_ONCE) {
+            let mut making = Vec::new();
+            for osd in batch {
+                let uuid = fresh_uuid()?;
+                let new = json!({"prefix": "osd new", "uuid": &uuid, "id": osd}).to_string();
+                cluster.command(Whom::Monitor, &new)?;
+                std::fs::create_dir_all(self.folder.join(format!("osd{osd}")))?;
+                let mut make = self.command("ceph-osd", &osd.to_string());
+                make.args(["--mkfs", "--osd-uuid", &uuid]);
+                making.push(make.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?);
+            }
+            for child in making {
+                let output = child.wait_with_output()?;
+                if !output.status.success() {
+                    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+                    return Err(Exit::Runtime.because(format!("ceph-osd --mkfs failed: {said}")));
+                }
+            }
+            for osd in batch {
+                running.push(self.start("ceph-osd", &osd.to_string())?);
+            }
+        }
+        Ok(running)
+    }
+}
+
+/// How a cluster is reached whose configuration says all.
+fn access(conf: PathBuf) -> Access {
+    Access {
+        conf: Some(conf),
+        monitors: None,
+        user: "admin".to_owned(),
+        keyring: None,
+        key: None,
+        patience: PATIENCE,
+    }
+}
+
+/// Two addresses of a monitor that nobody uses at the moment, in its own notation.
+fn free_addresses() -> anyhow::Result<String> {
+    let ports = [TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?];
+    let mut text = String::from("[");
+    for (version, listener) in ["v2", "v1"].iter().zip(&ports) {
+        let comma = if *version == "v1" { "," } else { "" };
+        let _ = write!(text, "{comma}{version}:{}", listener.local_addr()?);
+    }
+    Ok(text + "]")
+}
+
+fn fresh_uuid() -> anyhow::Result<String> {
+    let uuid = std::fs::read_to_string("/proc/sys/kernel/random/uuid");
+    Ok(uuid.context("the system makes no random numbers")?.trim().to_owned())
+}
+
+/// Runs a program to its end.
+fn finish(name: &str, command: &mut Command) -> anyhow::Result<()> {
+    let output = command.output().with_context(|| format!("cannot start {name}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    Err(Exit::Runtime.because(format!("{name} failed: {}", said.trim())))
+}
+
+fn configuration(
+    folder: &std::path::Path,
+    fsid: &str,
+    addresses: &str,
+    options: &CephOptions,
+) -> String {
+    let CephOptions { osd_bytes, full_part, .. } = *options;
+    let root = folder.display();
+    // Warnings come in order, below what counts as full; the last is where an OSD protects itself.
+    let near = full_part - 0.01;
+    let last = full_part + (1.0 - full_part) * 0.75;
+    format!(
+        "[global]
+fsid = {fsid}
+mon host = {addresses}
+public addr = 127.0.0.1
+auth cluster required = none
+auth service required = none
+auth client required = none
+run dir = {root}/run
+admin socket = {root}/run/$name.$pid.asok
+pid file = {root}/run/$name.pid
+log file = {root}/log/$name.log
+mon data = {root}/mon
+mon data avail warn = 2
+mon data avail crit = 1
+mon allow pool size one = true
+mon osd nearfull ratio = {near}
+mon osd backfillfull ratio = {near}
+mon osd full ratio = {full_part}
+mgr data = {root}/mgr
+mgr initial modules = balancer
+mgr stats period = 1
+osd data = {root}/osd$id
+osd pool default min size = 1
+osd pool default pg autoscale mode = off
+osd crush chooseleaf type = 0
+osd crush initial weight = 1
+osd failsafe full ratio = {last}
+osd mon report interval = 1
+osd objectstore = memstore
+osd memory target = 939524096
+osd op num shards = 2
+osd class update on start = false
+osd max object name len = 256
+memstore device bytes = {osd_bytes}
+"
+    )
+}

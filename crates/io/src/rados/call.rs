@@ -1,0 +1,85 @@
+//! One asynchronous call: what it works on, owned until the library is done with it.
+
+#![expect(unsafe_code, reason = "the library calls back with a pointer of ours")]
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+use tokio::sync::oneshot;
+
+use super::error::{RadosError, check};
+use super::library::{Completion, Library};
+
+/// What waits inside the library for the end of a call.
+struct Waiting<S> {
+    library: &'static Library,
+    /// What the call reads or fills: its address must not change.
+    state: S,
+    done: oneshot::Sender<(S, c_int)>,
+}
+
+/// Makes a call and waits for its end; `start` hands it to the library. What the library points to
+/// while it works must be on the heap behind `state`, or in `state` at the address that `start` is
+/// given. Returns what the library did, below zero for an error.
+///
+/// Whoever stops to wait leaves the call to end by itself, with its memory.
+///
+/// # Errors
+/// If the call cannot be made.
+pub(super) async fn call<S: Send + 'static>(
+    library: &'static Library,
+    state: S,
+    what: &str,
+    start: impl FnOnce(Completion, &mut S) -> c_int,
+) -> Result<(S, c_int), RadosError> {
+    let (done, end) = oneshot::channel();
+    submit(library, Waiting { library, state, done }, what, start)?;
+    Ok(end.await.expect("the library calls back once for every call that it has taken"))
+}
+
+fn submit<S: Send + 'static>(
+    library: &'static Library,
+    waiting: Waiting<S>,
+    what: &str,
+    start: impl FnOnce(Completion, &mut S) -> c_int,
+) -> Result<(), RadosError> {
+    let waiting = Box::into_raw(Box::new(waiting));
+    let mut completion: Completion = ptr::null_mut();
+    // SAFETY: the pointer is to be given to `over` once, which takes the box back.
+    let made = unsafe {
+        (library.rados_aio_create_completion2)(waiting.cast(), over::<S>, &raw mut completion)
+    };
+    let result = if made < 0 {
+        made
+    } else {
+        // SAFETY: until the library has the completion, the box is ours alone; afterwards nothing
+        // here touches it any more.
+        start(completion, unsafe { &mut (*waiting).state })
+    };
+    if result < 0 {
+        if made >= 0 {
+            // SAFETY: a call that was refused never calls back, so that this is the only release.
+            unsafe { (library.rados_aio_release)(completion) };
+        }
+        // SAFETY: for the same reason nobody else has the box.
+        drop(unsafe { Box::from_raw(waiting) });
+    }
+    check(result, || format!("cannot {what}")).map(drop)
+}
+
+/// The library is done with a call. This runs on a thread of the library, which must not wait: it
+/// hands everything to the task that does.
+unsafe extern "C" fn over<S: Send + 'static>(completion: Completion, waiting: *mut c_void) {
+    // SAFETY: the pointer is the one that `submit` made of a box of this very type, and the library
+    // calls back once.
+    let waiting = unsafe { Box::from_raw(waiting.cast::<Waiting<S>>()) };
+    let Waiting { library, state, done } = *waiting;
+    // SAFETY: the call is over, and this is the only release of the completion.
+    let result = unsafe {
+        let result = (library.rados_aio_get_return_value)(completion);
+        (library.rados_aio_release)(completion);
+        result
+    };
+    // Nobody may be waiting any more.
+    let _ = done.send((state, result));
+}

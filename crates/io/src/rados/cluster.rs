@@ -1,0 +1,209 @@
+//! A connection to a cluster, and what its monitors and managers are asked.
+
+#![expect(unsafe_code, reason = "calls of librados")]
+
+use std::ffi::{CString, c_char, c_int};
+use std::fmt;
+use std::path::PathBuf;
+use std::ptr;
+use std::sync::Arc;
+
+use evenkeel_core::time::Span;
+
+use super::error::{RadosError, check, check_with};
+use super::library::{Library, RawCluster, library};
+
+/// How a cluster is reached.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Access {
+    /// Its configuration file, if there is one.
+    pub conf: Option<PathBuf>,
+    /// Its monitors, as `mon_host` of such a file; they count more than the file.
+    pub monitors: Option<String>,
+    /// Who we are: the name behind `client.`.
+    pub user: String,
+    /// The file with the secret of that user.
+    pub keyring: Option<PathBuf>,
+    /// The secret itself.
+    pub key: Option<String>,
+    /// How long a request may take before it fails, and connecting as well.
+    pub patience: Span,
+}
+
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { conf, monitors, user, .. } = self;
+        // No secrets in logs.
+        write!(f, "Access({conf:?}, {monitors:?}, client.{user})")
+    }
+}
+
+/// Who is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whom {
+    /// The monitors, who know the maps.
+    Monitor,
+    /// The manager, who has the figures.
+    Manager,
+}
+
+/// A connection to a cluster. It ends when the last pool of it is dropped.
+#[derive(Debug)]
+pub struct Cluster {
+    pub(super) library: &'static Library,
+    pub(super) raw: RawCluster,
+}
+
+// SAFETY: a handle of librados may be used by any thread, and by several at a time; it is ended in
+// `drop` alone, when nobody else has it.
+unsafe impl Send for Cluster {}
+// SAFETY: as above.
+unsafe impl Sync for Cluster {}
+
+impl Cluster {
+    /// Loads the library if need be and connects. Waits for the monitors.
+    ///
+    /// # Errors
+    /// Without the library; if a file cannot be read, the monitors do not answer in time, or do not
+    /// know the user.
+    pub fn connect(access: &Access) -> Result<Arc<Self>, RadosError> {
+        let cluster = Self::create(access)?;
+        // SAFETY: the handle is configured and not connected yet.
+        let result = unsafe { (cluster.library.rados_connect)(cluster.raw) };
+        check(result, || match (&access.monitors, &access.conf) {
+            (Some(monitors), _) => format!("cannot connect to the cluster at {monitors}"),
+            (None, Some(conf)) => format!("cannot connect to the cluster of {}", conf.display()),
+            (None, None) => "cannot connect to the cluster".to_owned(),
+        })?;
+        Ok(Arc::new(cluster))
+    }
+
+    fn create(access: &Access) -> Result<Self, RadosError> {
+        let library = library()?;
+        let user = text(&access.user)?;
+        let mut raw = ptr::null_mut();
+        // SAFETY: the result goes to a pointer of ours, the name is a C string.
+        let result = unsafe { (library.rados_create)(&raw mut raw, user.as_ptr()) };
+        check(result, || "cannot make a handle for a cluster".to_owned())?;
+        let cluster = Self { library, raw };
+        if let Some(conf) = &access.conf {
+            let path = text(&conf.to_string_lossy())?;
+            // SAFETY: the handle is ours, the path is a C string.
+            let result = unsafe { (library.rados_conf_read_file)(cluster.raw, path.as_ptr()) };
+            check(result, || format!("cannot read {}", conf.display()))?;
+        }
+        let seconds = access.patience.0.div_ceil(1_000_000_000).max(1).to_string();
+        let keyring = access.keyring.as_ref().map(|path| path.to_string_lossy().into_owned());
+        for (option, value) in [
+            ("mon_host", access.monitors.as_deref()),
+            ("keyring", keyring.as_deref()),
+            ("key", access.key.as_deref()),
+            ("client_mount_timeout", Some(&seconds)),
+            ("rados_mon_op_timeout", Some(&seconds)),
+            ("rados_osd_op_timeout", Some(&seconds)),
+        ] {
+            if let Some(value) = value {
+                cluster.set(option, value)?;
+            }
+        }
+        Ok(cluster)
+    }
+
+    fn set(&self, option: &str, value: &str) -> Result<(), RadosError> {
+        let (name, value) = (text(option)?, text(value)?);
+        // SAFETY: the handle is ours, both texts are C strings.
+        let result =
+            unsafe { (self.library.rados_conf_set)(self.raw, name.as_ptr(), value.as_ptr()) };
+        check(result, || format!("cannot set {option}")).map(drop)
+    }
+
+    /// Asks for something, in JSON as the `ceph` command would, and waits for the answer.
+    ///
+    /// # Errors
+    /// If nobody answers in time, or the answer is no; with what was said.
+    pub fn command(&self, whom: Whom, command: &str) -> Result<Vec<u8>, RadosError> {
+        let words = text(command)?;
+        let call = match whom {
+            Whom::Monitor => self.library.rados_mon_command,
+            Whom::Manager => self.library.rados_mgr_command,
+        };
+        let (mut out, mut said) = (Answer::of(self.library), Answer::of(self.library));
+        let commands = [words.as_ptr()];
+        // SAFETY: one command that is a C string, no input, and two answers that the library
+        // allocates and `Answer` gives back to it.
+        let result = unsafe {
+            call(
+                self.raw,
+                commands.as_ptr(),
+                commands.len(),
+                ptr::null(),
+                0,
+                &raw mut out.bytes,
+                &raw mut out.length,
+                &raw mut said.bytes,
+                &raw mut said.length,
+            )
+        };
+        let words = || String::from_utf8_lossy(said.as_slice()).into_owned();
+        check_with(result, || format!("command {command}"), words)?;
+        Ok(out.as_slice().to_vec())
+    }
+
+    /// Waits until this client has the newest map of the OSDs. Requests to OSDs from then on carry
+    /// it along: they will not serve a client any more that it shuts out.
+    ///
+    /// # Errors
+    /// If the monitors do not answer.
+    pub fn wait_for_latest_map(&self) -> Result<(), RadosError> {
+        // SAFETY: a connected handle.
+        let result = unsafe { (self.library.rados_wait_for_latest_osdmap)(self.raw) };
+        check(result, || "cannot get the newest map".to_owned()).map(drop)
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // SAFETY: nobody else has the handle, and every pool of it is gone: pools hold the cluster.
+        unsafe { (self.library.rados_shutdown)(self.raw) };
+    }
+}
+
+/// What the library allocated for us.
+struct Answer {
+    library: &'static Library,
+    bytes: *mut c_char,
+    length: usize,
+}
+
+impl Answer {
+    fn of(library: &'static Library) -> Self {
+        Self { library, bytes: ptr::null_mut(), length: 0 }
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        if self.bytes.is_null() || self.length == 0 {
+            return &[];
+        }
+        // SAFETY: the library said that so many bytes are there, and they stay until the drop.
+        unsafe { std::slice::from_raw_parts(self.bytes.cast(), self.length) }
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        if !self.bytes.is_null() {
+            // SAFETY: it came from the library, and nobody looks at it any more.
+            unsafe { (self.library.rados_buffer_free)(self.bytes) };
+        }
+    }
+}
+
+/// A text for C.
+pub(super) fn text(text: &str) -> Result<CString, RadosError> {
+    CString::new(text).map_err(|_| RadosError::Name(text.to_owned()))
+}
+
+/// What a function of the library returned that may also be a number of bytes or of items.
+pub(super) fn narrow(result: isize) -> c_int {
+    c_int::try_from(result).unwrap_or(c_int::MAX)
+}

@@ -1,0 +1,154 @@
+//! Exclusive locks on objects, kept by the OSDs themselves.
+//!
+//! A lock is held by one client under a cookie, for a while: unless it is renewed, the OSD forgets
+//! it. All calls here wait for the cluster.
+
+#![expect(unsafe_code, reason = "calls of librados")]
+
+use std::ffi::c_char;
+
+use evenkeel_core::time::Span;
+
+use super::cluster::{narrow, text};
+use super::error::{RadosError, check};
+use super::library::{MUST_RENEW, TimeValue};
+use super::pool::Pool;
+
+/// The name of the lock; an object can have several.
+const LOCK: &str = "evenkeel";
+
+/// Bytes for each thing that is told of whoever holds a lock; there is one at most.
+const TOLD_BYTES: usize = 1024;
+
+/// Who holds a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Locker {
+    /// Its number as a client, such as `client.4123`.
+    pub client: String,
+    /// Where it is.
+    pub address: String,
+}
+
+impl Pool {
+    /// Takes the lock of an object, which is made if it is not there, for a while.
+    ///
+    /// # Errors
+    /// If somebody else has it, we have it already, or the cluster does not answer in time.
+    pub fn lock(
+        &self,
+        object: &str,
+        cookie: &str,
+        told: &str,
+        time: Span,
+    ) -> Result<(), RadosError> {
+        self.lock_with(object, cookie, told, time, 0)
+    }
+
+    /// Holds on to the lock of an object for another while.
+    ///
+    /// # Errors
+    /// If we do not have it any more, or the cluster does not answer in time.
+    pub fn renew(
+        &self,
+        object: &str,
+        cookie: &str,
+        told: &str,
+        time: Span,
+    ) -> Result<(), RadosError> {
+        self.lock_with(object, cookie, told, time, MUST_RENEW)
+    }
+
+    fn lock_with(
+        &self,
+        object: &str,
+        cookie: &str,
+        told: &str,
+        time: Span,
+        flags: u8,
+    ) -> Result<(), RadosError> {
+        let (name, lock) = (text(object)?, text(LOCK)?);
+        let (cookie, told) = (text(cookie)?, text(told)?);
+        let whole = |number: u64| i64::try_from(number).expect("a span has fewer microseconds");
+        let mut time = TimeValue {
+            seconds: whole(time.0 / 1_000_000_000),
+            micros: whole(time.0 / 1000 % 1_000_000),
+        };
+        // SAFETY: the context is alive, all texts are C strings, and the time is only read.
+        let result = unsafe {
+            (self.context.cluster.library.rados_lock_exclusive)(
+                self.context.raw,
+                name.as_ptr(),
+                lock.as_ptr(),
+                cookie.as_ptr(),
+                told.as_ptr(),
+                &raw mut time,
+                flags,
+            )
+        };
+        check(result, || format!("cannot lock object {object:?}")).map(drop)
+    }
+
+    /// Lets go of the lock of an object.
+    ///
+    /// # Errors
+    /// If we do not have it, or the cluster does not answer in time.
+    pub fn unlock(&self, object: &str, cookie: &str) -> Result<(), RadosError> {
+        let (name, lock, cookie) = (text(object)?, text(LOCK)?, text(cookie)?);
+        // SAFETY: the context is alive, all texts are C strings.
+        let result = unsafe {
+            (self.context.cluster.library.rados_unlock)(
+                self.context.raw,
+                name.as_ptr(),
+                lock.as_ptr(),
+                cookie.as_ptr(),
+            )
+        };
+        check(result, || format!("cannot unlock object {object:?}")).map(drop)
+    }
+
+    /// Who has the lock of an object, if anybody has.
+    ///
+    /// # Errors
+    /// If the cluster does not answer in time.
+    pub fn locker(&self, object: &str) -> Result<Option<Locker>, RadosError> {
+        let (name, lock) = (text(object)?, text(LOCK)?);
+        let mut told = [[0u8; TOLD_BYTES]; 4];
+        let mut lengths = [TOLD_BYTES; 4];
+        let mut is_exclusive = 0;
+        let [tag, clients, cookies, addresses] = told.each_mut().map(|it| it.as_mut_ptr().cast());
+        let [tag_length, clients_length, cookies_length, addresses_length] =
+            lengths.each_mut().map(|it| &raw mut *it);
+        let (tag, clients): (*mut c_char, *mut c_char) = (tag, clients);
+        // SAFETY: the context is alive, both names are C strings, and every buffer comes with its
+        // length.
+        let result = unsafe {
+            (self.context.cluster.library.rados_list_lockers)(
+                self.context.raw,
+                name.as_ptr(),
+                lock.as_ptr(),
+                &raw mut is_exclusive,
+                tag,
+                tag_length,
+                clients,
+                clients_length,
+                cookies,
+                cookies_length,
+                addresses,
+                addresses_length,
+            )
+        };
+        match check(narrow(result), || format!("cannot look at the lock of {object:?}")) {
+            Ok(0) => Ok(None),
+            Ok(_) => {
+                // Each list ends every item with a zero byte.
+                let first = |told: &[u8]| {
+                    let item = told.split(|byte| *byte == 0).next().unwrap_or_default();
+                    String::from_utf8_lossy(item).into_owned()
+                };
+                Ok(Some(Locker { client: first(&told[1]), address: first(&told[3]) }))
+            }
+            Err(error) if error.is_missing() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

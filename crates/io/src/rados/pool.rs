@@ -1,0 +1,272 @@
+//! A pool: objects by name, read and written without blocking.
+
+#![expect(unsafe_code, reason = "calls of librados")]
+
+use std::ffi::CString;
+use std::ops::DerefMut;
+use std::ptr;
+use std::sync::Arc;
+
+use super::call::call;
+use super::cluster::{Cluster, text};
+use super::error::{RadosError, check};
+use super::library::{CREATE_EXCLUSIVE, FULL_TRY, RawPool, RawWrite};
+
+/// A pool of a cluster, in its default namespace.
+#[derive(Debug)]
+pub struct Pool {
+    /// After the context: the cluster must outlive it.
+    pub(super) context: Arc<Context>,
+    name: String,
+}
+
+/// A context of the library; calls under way hold it.
+#[derive(Debug)]
+pub(super) struct Context {
+    pub(super) cluster: Arc<Cluster>,
+    pub(super) raw: RawPool,
+}
+
+// SAFETY: calls on a context may come from any thread, and from several at a time; what must not
+// change meanwhile (key, namespace, snapshot) is never set.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: nobody else has it; calls under way hold it in their state.
+        unsafe { (self.cluster.library.rados_ioctx_destroy)(self.raw) };
+    }
+}
+
+/// Changes of one object that take effect together, in the making.
+struct Change {
+    context: Arc<Context>,
+    raw: RawWrite,
+}
+
+// SAFETY: a change is built by one thread and then only read by the library.
+unsafe impl Send for Change {}
+
+impl Drop for Change {
+    fn drop(&mut self) {
+        // SAFETY: the library is done with it: it is dropped before or after its call.
+        unsafe { (self.context.cluster.library.rados_release_write_op)(self.raw) };
+    }
+}
+
+/// What a call that reads works on: its memory, and the context that it goes through.
+struct Reading<B> {
+    buffer: B,
+    _context: Arc<Context>,
+}
+
+impl Pool {
+    /// The pool of this name.
+    ///
+    /// # Errors
+    /// If there is none, or the user may not use it.
+    pub fn open(cluster: &Arc<Cluster>, name: &str) -> Result<Self, RadosError> {
+        let words = text(name)?;
+        let mut raw = ptr::null_mut();
+        // SAFETY: a connected handle, a C string, and a pointer of ours for the result.
+        let result = unsafe {
+            (cluster.library.rados_ioctx_create)(cluster.raw, words.as_ptr(), &raw mut raw)
+        };
+        check(result, || format!("pool {name:?}"))?;
+        let context = Arc::new(Context { cluster: Arc::clone(cluster), raw });
+        Ok(Self { context, name: name.to_owned() })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its cluster.
+    pub fn cluster(&self) -> &Arc<Cluster> {
+        &self.context.cluster
+    }
+
+    /// Its number, in which placement groups are named.
+    pub fn id(&self) -> i64 {
+        // SAFETY: the context is alive.
+        unsafe { (self.context.cluster.library.rados_ioctx_get_id)(self.context.raw) }
+    }
+
+    /// Reads as many bytes as the buffer has, from an offset on. Returns the buffer, and how many
+    /// bytes there were; beyond them nothing was ever written.
+    ///
+    /// # Errors
+    /// If there is no such object, or the cluster does not answer in time.
+    pub async fn read<B>(
+        &self,
+        object: &str,
+        offset: u64,
+        buffer: B,
+    ) -> Result<(B, usize), RadosError>
+    where
+        B: DerefMut<Target = [u8]> + Send + 'static,
+    {
+        let library = self.context.cluster.library;
+        let name = text(object)?;
+        let raw = self.context.raw;
+        let reading = Reading { buffer, _context: Arc::clone(&self.context) };
+        let (reading, result) = call(library, reading, "read", |completion, reading| {
+            let (bytes, length) = (reading.buffer.as_mut_ptr(), reading.buffer.len());
+            // SAFETY: the library copies the name; the buffer stays where it is until the call is
+            // over, since `call` owns it.
+            unsafe {
+                (library.rados_aio_read)(
+                    raw,
+                    name.as_ptr(),
+                    completion,
+                    bytes.cast(),
+                    length,
+                    offset,
+                )
+            }
+        })
+        .await?;
+        let count = check(result, || format!("cannot read object {object:?}"))?;
+        let count = usize::try_from(count).expect("not below zero");
+        Ok((reading.buffer, count))
+    }
+
+    /// Bytes of an object.
+    ///
+    /// # Errors
+    /// If there is no such object, or the cluster does not answer in time.
+    pub async fn size_of(&self, object: &str) -> Result<u64, RadosError> {
+        let library = self.context.cluster.library;
+        let (name, raw) = (text(object)?, self.context.raw);
+        let state = (0, Arc::clone(&self.context));
+        let ((size_bytes, _), result) =
+            call(library, state, "look at an object", |completion, state| {
+                let size_bytes = &raw mut state.0;
+                // SAFETY: the library copies the name; the size lies where `call` keeps it until the
+                // call is over; the time of the last change is not asked for.
+                unsafe {
+                    (library.rados_aio_stat)(
+                        raw,
+                        name.as_ptr(),
+                        completion,
+                        size_bytes,
+                        ptr::null_mut(),
+                    )
+                }
+            })
+            .await?;
+        check(result, || format!("cannot look at object {object:?}"))?;
+        Ok(size_bytes)
+    }
+
+    /// Writes a part of an object, which is made if it is not there. Durable on all OSDs of the
+    /// object when it returns, like every change.
+    ///
+    /// # Errors
+    /// If the pool is full, or the cluster does not answer in time.
+    pub async fn write(&self, object: &str, offset: u64, data: &[u8]) -> Result<(), RadosError> {
+        let change = self.change();
+        // SAFETY: the change is ours; the library copies the data.
+        unsafe {
+            (self.context.cluster.library.rados_write_op_write)(
+                change.raw,
+                data.as_ptr().cast(),
+                data.len(),
+                offset,
+            );
+        }
+        self.carry_out(change, object, "write").await
+    }
+
+    /// Makes an object of these bytes, in place of what it was.
+    ///
+    /// # Errors
+    /// If the pool is full, or the cluster does not answer in time.
+    pub async fn write_full(&self, object: &str, data: &[u8]) -> Result<(), RadosError> {
+        let change = self.change();
+        // SAFETY: the change is ours; the library copies the data.
+        unsafe {
+            (self.context.cluster.library.rados_write_op_write_full)(
+                change.raw,
+                data.as_ptr().cast(),
+                data.len(),
+            );
+        }
+        self.carry_out(change, object, "write").await
+    }
+
+    /// Makes an object of these bytes, if there is none yet.
+    ///
+    /// # Errors
+    /// If there is one, the pool is full, or the cluster does not answer in time.
+    pub async fn create(&self, object: &str, data: &[u8]) -> Result<(), RadosError> {
+        let change = self.change();
+        let library = self.context.cluster.library;
+        // SAFETY: the change is ours; the library copies the data; no category is a null pointer.
+        unsafe {
+            (library.rados_write_op_create)(change.raw, CREATE_EXCLUSIVE, ptr::null());
+            (library.rados_write_op_write_full)(change.raw, data.as_ptr().cast(), data.len());
+        }
+        self.carry_out(change, object, "create").await
+    }
+
+    /// Makes a part of an object read as zeroes; what is there of it takes no room any more.
+    ///
+    /// # Errors
+    /// If the cluster does not answer in time.
+    pub async fn zero(&self, object: &str, offset: u64, length: u64) -> Result<(), RadosError> {
+        let change = self.change();
+        // SAFETY: the change is ours.
+        unsafe {
+            (self.context.cluster.library.rados_write_op_zero)(change.raw, offset, length);
+        }
+        self.carry_out(change, object, "clear a part of").await
+    }
+
+    /// Removes an object.
+    ///
+    /// # Errors
+    /// If there is none, or the cluster does not answer in time.
+    pub async fn remove(&self, object: &str) -> Result<(), RadosError> {
+        let change = self.change();
+        // SAFETY: the change is ours.
+        unsafe { (self.context.cluster.library.rados_write_op_remove)(change.raw) };
+        self.carry_out(change, object, "remove").await
+    }
+
+    fn change(&self) -> Change {
+        // SAFETY: it has no condition.
+        let raw = unsafe { (self.context.cluster.library.rados_create_write_op)() };
+        Change { context: Arc::clone(&self.context), raw }
+    }
+
+    async fn carry_out(
+        &self,
+        change: Change,
+        object: &str,
+        what: &'static str,
+    ) -> Result<(), RadosError> {
+        let library = self.context.cluster.library;
+        let name: CString = text(object)?;
+        let (_change, result) = call(library, change, what, |completion, change| {
+            let (raw, pool) = (change.raw, change.context.raw);
+            // SAFETY: the change stays until the call is over, since `call` owns it; the library
+            // copies the name; no time of change is a null pointer.
+            unsafe {
+                (library.rados_aio_write_op_operate)(
+                    raw,
+                    pool,
+                    completion,
+                    name.as_ptr(),
+                    ptr::null_mut(),
+                    FULL_TRY,
+                )
+            }
+        })
+        .await?;
+        check(result, || format!("cannot {what} object {object:?}")).map(drop)
+    }
+}
