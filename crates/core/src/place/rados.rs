@@ -1,8 +1,8 @@
 //! Where Ceph's RADOS puts an object, by its name: what a client must know to choose among names.
 //!
 //! RADOS hashes the name of an object to a placement group of the pool, and the cluster's map says
-//! which OSDs act for that group. A client cannot choose the group, but it can choose the name: each
-//! candidate of an object is another name, and the object lives under the one that was chosen.
+//! which OSDs act for that group. A client cannot choose the group, but it can choose the name:
+//! each candidate of an object is another name, and the object lives under the one chosen.
 //!
 //! ```text
 //! db.0000002a.0 --hash--> 0x9c3f..e1 --mod 512--> group 1e1 --map--> OSDs 4, 9, 2

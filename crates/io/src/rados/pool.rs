@@ -145,8 +145,8 @@ impl Pool {
         let ((size_bytes, _), result) =
             call(library, state, "look at an object", |completion, state| {
                 let size_bytes = &raw mut state.0;
-                // SAFETY: the library copies the name; the size lies where `call` keeps it until the
-                // call is over; the time of the last change is not asked for.
+                // SAFETY: the library copies the name; the size lies where `call` keeps it until
+                // the call is over; the time of the last change is not asked for.
                 unsafe {
                     (library.rados_aio_stat)(
                         raw,

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Every filling has a fresh cluster, whose groups lie as those of the one before: what differs is
-//! the placing. The filler goes by the manager's figures, which are a second or two old, and by what
-//! it has written since. Near the end it goes slowly, so that Ceph can say that an OSD is full
+//! the placing. The filler goes by the manager's figures, which are a second or two old, and by
+//! what it has written since. Near the end it goes slowly, so that Ceph can say that an OSD is full
 //! before it is fuller than that.
 
 use std::rc::Rc;
@@ -368,8 +368,8 @@ fn parts(uses: &[OsdUse]) -> (f64, f64) {
 fn of_row(row: &CephRow, crush: &Outcome, choices: &Outcome) -> Vec<Claim> {
     let told = |outcome: &Outcome| {
         Some(format!(
-            "the fullest at {}, {} of {OSDS} OSDs full; {} objects, {:.0} % of them at their second \
-             name",
+            "the fullest at {}, {} of {OSDS} OSDs full; {} objects, {:.0} % of them at their \
+             second name",
             percent(outcome.fullest),
             outcome.full_osds,
             outcome.objects,
