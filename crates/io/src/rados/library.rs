@@ -116,11 +116,17 @@ pub(super) fn library() -> Result<&'static Library, RadosError> {
 
 fn load(file: &str) -> Result<Library, String> {
     // SAFETY: the initialisers of this library set up its own memory and nothing else.
-    let library = unsafe { libloading::Library::new(file) }.map_err(|error| error.to_string())?;
-    let bound = Library::bind(&library).map_err(|error| error.to_string())?;
+    let library = unsafe { libloading::Library::new(file) }.map_err(|error| told(&error))?;
+    let bound = Library::bind(&library).map_err(|error| told(&error))?;
     // Its threads outlive every handle: it must never be unloaded.
     std::mem::forget(library);
     Ok(bound)
+}
+
+/// What the system said, which the error itself only refers to.
+fn told(error: &libloading::Error) -> String {
+    use std::error::Error;
+    error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 #[cfg(test)]
