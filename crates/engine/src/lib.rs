@@ -14,6 +14,7 @@ mod lane;
 pub mod notes;
 pub mod placement;
 pub mod policy;
+pub mod pooled;
 pub mod report;
 mod requests;
 mod service;

@@ -8,9 +8,11 @@
 //!      ^                    ^                        file       drive, reaped here
 //!      |                    |                        remote     link task, done() later
 //!      |                    |                        store      a task each, done() later
+//!      |                    |                        ceph       the same
 //!      +------ Finish ------+------- Done ------------+
 //! ```
 
+mod ceph;
 mod drive;
 pub(crate) mod errand;
 mod keep;

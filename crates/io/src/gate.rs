@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
 use evenkeel_core::time::Span;
-use evenkeel_engine::policy::{Address, Backend, Policy, Source, Spread, Tiered};
+use evenkeel_engine::policy::{Address, Backend, Ceph, Policy, Source, Spread, Tiered};
 use evenkeel_store::Volume;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Mutex, oneshot, watch};
@@ -471,6 +471,9 @@ pub(crate) fn same_source(before: &Source, after: &Source) -> bool {
         }
         (Source::Spread(before), Source::Spread(after)) => {
             Spread { ceiling_milli: after.ceiling_milli, ..before.clone() } == *after
+        }
+        (Source::Ceph(before), Source::Ceph(after)) => {
+            Ceph { ceiling_milli: after.ceiling_milli, ..before.clone() } == *after
         }
         (before, after) => before == after,
     }

@@ -236,7 +236,9 @@ impl Plan {
     fn declared(&self, export: &Export) -> Option<Target> {
         let backend = self.backend(&export.backend)?;
         let device = match &backend.source {
-            Source::File { .. } | Source::Tiered(_) | Source::Spread(_) => String::new(),
+            Source::File { .. } | Source::Tiered(_) | Source::Spread(_) | Source::Ceph(_) => {
+                String::new()
+            }
             Source::Memory => export.name.clone(),
             Source::Store(_) => {
                 export.source.clone().unwrap_or_else(|| policy::FIRST_VOLUME.to_owned())

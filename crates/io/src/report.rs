@@ -134,6 +134,7 @@ fn source_name(source: &Source) -> String {
             let servers: Vec<_> = volume.servers.iter().map(|one| one.backend.as_str()).collect();
             format!("spread over {}", servers.join(", "))
         }
+        Source::Ceph(volume) => format!("ceph {}/{}", volume.pool, volume.volume),
         Source::File { path, .. } => format!("file {}", path.display()),
         Source::Directory { path, .. } => format!("directory {}", path.display()),
         Source::Store(store) => {

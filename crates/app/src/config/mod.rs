@@ -9,6 +9,7 @@
 //!
 //! Everything found in one pass is reported together. Paths are relative to the file's folder.
 
+mod ceph;
 pub mod diagnostic;
 mod exchange;
 pub(crate) mod fields;
@@ -202,6 +203,10 @@ fn each_path(policy: &mut Policy, fix: impl Fn(&mut PathBuf)) {
             Source::File { path, .. } | Source::Directory { path, .. } => fix(path),
             Source::Store(store) => {
                 store.drives.iter_mut().chain(&mut store.cache.drive).for_each(&fix);
+            }
+            Source::Ceph(volume) => {
+                fix(&mut volume.conf);
+                volume.keyring.iter_mut().for_each(&fix);
             }
             Source::Memory | Source::Tiered(_) | Source::Spread(_) => {}
             Source::Upstream(upstream) => {

@@ -70,7 +70,7 @@ pub(super) fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
-fn path(path: &Path) -> String {
+pub(super) fn path(path: &Path) -> String {
     quoted(&path.to_string_lossy())
 }
 
@@ -78,7 +78,7 @@ pub(super) fn size(bytes: u64) -> String {
     quoted(&units::print_size(bytes))
 }
 
-fn thousandths(milli: u32) -> String {
+pub(super) fn thousandths(milli: u32) -> String {
     let text = format!("{}.{:03}", milli / 1000, milli % 1000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
@@ -127,6 +127,7 @@ fn backend(backend: &Backend, policy: &Policy, text: &mut Text) {
             return;
         }
         Source::Spread(volume) => return super::spread::print(volume, text),
+        Source::Ceph(volume) => super::ceph::print(volume, text),
     }
     if policy.volume_of(&backend.name).is_none_or(|volume| volume.volume().is_none()) {
         discipline(&backend.scheduling, text);

@@ -62,6 +62,11 @@ pub(super) struct RawBackend {
     pub(super) extent: Written<u64>,
     pub(super) moves: Written<Moves>,
     pub(super) choices: Written<Vec<Spanned<Member>>>,
+    pub(super) ceph: Written<PathBuf>,
+    pub(super) pool: Written<String>,
+    pub(super) volume: Written<String>,
+    pub(super) user: Written<String>,
+    pub(super) keyring: Written<PathBuf>,
     pub(super) object: Written<u64>,
     pub(super) size: Written<u64>,
     pub(super) candidates: Written<u32>,
@@ -172,6 +177,7 @@ impl RawPolicy {
                 backend.memory.is_some(),
                 backend.tiers.is_some(),
                 backend.choices.is_some(),
+                backend.ceph.is_some(),
             ];
             if !named.contains(&true) {
                 let server = ServerUri { address: Address::Unix("simulated".into()), tls: false };
@@ -221,6 +227,11 @@ impl RawBackend {
             extent: fields.optional("extent", values::size, out),
             moves: fields.optional("moves", volume::moves, out),
             choices: fields.optional("choices", volume::servers, out),
+            ceph: fields.optional("ceph", values::path, out),
+            pool: fields.optional("pool", values::text, out),
+            volume: fields.optional("volume", values::text, out),
+            user: fields.optional("user", values::text, out),
+            keyring: fields.optional("keyring", values::path, out),
             object: fields.optional("object", values::size, out),
             size: fields.optional("size", values::size, out),
             candidates: fields.optional("candidates", values::whole, out),

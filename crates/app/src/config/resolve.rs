@@ -20,7 +20,7 @@ use super::raw::{
     RawBackend, RawCache, RawCost, RawExport, RawGroup, RawListener, RawListenerTls, RawMemory,
     RawPolicy, RawSharing, RawTenant, RawUpstreamTls, Written,
 };
-use super::{spread, volume};
+use super::{ceph, spread, volume};
 use crate::units::Amount;
 
 /// Connections per export towards an upstream that allows several.
@@ -146,6 +146,9 @@ fn backend(
         ("source.size_bytes", at(raw.size.as_ref())),
         ("source.candidates", at(raw.candidates.as_ref())),
         ("source.ceiling", at(raw.ceiling.as_ref())),
+        ("source.conf", at(raw.ceph.as_ref())),
+        ("source.pool", at(raw.pool.as_ref())),
+        ("source.volume", at(raw.volume.as_ref())),
         ("source.tls", at(raw.tls.as_ref())),
     ];
     places.note_all(Part::Backend, index, spans);
@@ -206,10 +209,11 @@ fn source(
         at(memory.as_ref()),
         at(raw.tiers.as_ref()),
         at(raw.choices.as_ref()),
+        at(raw.ceph.as_ref()),
     ];
     let mut spans: Vec<_> = named.into_iter().flatten().collect();
     let remedy = "give one of `upstream`, `file`, `directory`, `store`, `memory = true`, `tiers`, \
-                  `choices`";
+                  `choices`, `ceph`";
     if spans.len() != 1 {
         let name = raw.name.get_ref();
         let message = match spans.len() {
@@ -243,6 +247,9 @@ fn source(
     if let Some(volume) = spread::volume(&mut raw, index, places) {
         return Some(Source::Spread(volume));
     }
+    if raw.ceph.is_some() {
+        return ceph::volume(raw, out).map(Source::Ceph);
+    }
     upstream(raw, out).map(Source::Upstream)
 }
 
@@ -264,7 +271,6 @@ fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
         ("connections", at(raw.connections.as_ref())),
         ("passthrough", at(raw.passthrough.as_ref())),
         ("writes_survive_restart", at(raw.writes_survive_restart.as_ref())),
-        ("patience", at(raw.patience.as_ref())),
         ("tls", at(raw.tls.as_ref())),
     ];
     let tiered = [("extent", at(raw.extent.as_ref())), ("moves", at(raw.moves.as_ref()))];
@@ -273,6 +279,13 @@ fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
         ("size", at(raw.size.as_ref())),
         ("candidates", at(raw.candidates.as_ref())),
         ("ceiling", at(raw.ceiling.as_ref())),
+    ];
+    let patient = [("patience", at(raw.patience.as_ref()))];
+    let of_ceph = [
+        ("pool", at(raw.pool.as_ref())),
+        ("volume", at(raw.volume.as_ref())),
+        ("user", at(raw.user.as_ref())),
+        ("keyring", at(raw.keyring.as_ref())),
     ];
     let of_store = [
         ("degraded", at(raw.degraded.as_ref())),
@@ -285,7 +298,9 @@ fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
         (raw.store.is_some(), "a `store`", &of_store[..]),
         (raw.upstream.is_some(), "an `upstream`", &remote[..]),
         (raw.tiers.is_some(), "`tiers`", &tiered[..]),
-        (raw.choices.is_some(), "`choices`", &spread[..]),
+        (raw.choices.is_some() || raw.ceph.is_some(), "`choices` or `ceph`", &spread[..]),
+        (raw.upstream.is_some() || raw.ceph.is_some(), "an `upstream` or `ceph`", &patient[..]),
+        (raw.ceph.is_some(), "`ceph`", &of_ceph[..]),
     ];
     for (_, wanted, keys) in kinds.into_iter().filter(|(is_kind, ..)| !is_kind) {
         for (key, span) in keys {

@@ -25,9 +25,9 @@ use super::raw::RawBackend;
 use super::volume::member_name;
 
 /// Bytes of an object that is not given a size.
-const OBJECT_DEFAULT: u64 = 4 << 20;
+pub(super) const OBJECT_DEFAULT: u64 = 4 << 20;
 /// Candidates of each object if none are said.
-const CANDIDATES_DEFAULT: u32 = 2;
+pub(super) const CANDIDATES_DEFAULT: u32 = 2;
 
 /// The volume that the backend at `index` is.
 pub(super) fn volume(raw: &mut RawBackend, index: usize, places: &mut Places) -> Option<Spread> {
@@ -48,7 +48,7 @@ pub(super) fn volume(raw: &mut RawBackend, index: usize, places: &mut Places) ->
 }
 
 /// In thousandths.
-fn ceiling_default() -> u32 {
+pub(super) fn ceiling_default() -> u32 {
     // Rounded: 0.93 is no binary fraction.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "930")]
     let milli = (CEILING * 1000.0).round() as u32;

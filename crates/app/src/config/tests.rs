@@ -95,6 +95,46 @@ fn what_a_volume_cannot_be_is_shown_where_it_is_written() {
     }
 }
 
+const CEPH: &str = "listen = [\"127.0.0.1:10809\"]\n[[backend]]\nname = \"db\"\n\
+                    ceph = \"/etc/ceph/ceph.conf\"\npool = \"objects\"\nsize = \"1 TiB\"\n";
+const ITS_EXPORT: &str = "[[export]]\nname = \"disk\"\n";
+
+#[test]
+fn a_volume_in_ceph_has_defaults_and_is_printed_as_it_is_read() {
+    let policy = parse(&format!("{CEPH}{ITS_EXPORT}"), "p").unwrap_or_else(|it| panic!("{it}"));
+    let Source::Ceph(volume) = &policy.backends[0].source else { panic!("a volume in Ceph") };
+    assert_eq!((volume.user.as_str(), volume.volume.as_str()), ("admin", "db"));
+    assert_eq!((volume.shape.object_bytes, volume.shape.candidates), (4 << 20, 2));
+    assert_eq!((volume.ceiling_milli, volume.patience), (930, Span::from_secs(30)));
+    let more = "user = \"a\"\nkeyring = \"/k\"\nvolume = \"b\"\ncandidates = 3\n\
+                ceiling = 0.8\nobject = \"1 MiB\"\npatience = \"5 s\"\n";
+    let policy =
+        parse(&format!("{CEPH}{more}{ITS_EXPORT}"), "p").unwrap_or_else(|it| panic!("{it}"));
+    assert_eq!(parse(&print(&policy), "again").unwrap(), policy);
+}
+
+#[test]
+fn what_a_volume_in_ceph_lacks_or_cannot_be_is_said_with_its_place() {
+    let without = |key: &str| {
+        let lines = CEPH.lines().filter(|line| !line.starts_with(key));
+        lines.map(|line| format!("{line}\n")).collect::<String>() + ITS_EXPORT
+    };
+    let with = |line: &str| format!("{CEPH}{line}\n{ITS_EXPORT}");
+    for (text, found, line) in [
+        (without("pool"), "needs `pool`", 4),
+        (without("size"), "needs `size`", 4),
+        (with("volume = \"a/b\""), "is no name of a volume", 7),
+        (with("ceiling = 0.97"), "may already have stopped the pool", 7),
+        (with("object = \"3 MiB\""), "objects of 3145728 bytes", 7),
+        (with("connections = 2"), "`connections` needs", 7),
+        (without("ceph").replace("size = \"1 TiB\"", "memory = true"), "`pool` needs `ceph`", 4),
+    ] {
+        let shown = findings(&text);
+        let is_shown = shown.contains(found) && shown.contains(&format!("policy.toml:{line}:"));
+        assert!(is_shown && shown.contains("= help: "), "{text}\n{shown}");
+    }
+}
+
 const CHOICES: &str = "choices = [{ backend = \"hdd\", size = \"2 GiB\" }, \
                        { backend = \"ssd\", size = \"1 GiB\" }]\n";
 

@@ -21,6 +21,7 @@ use evenkeel_core::sched::{Floor, Share};
 use evenkeel_core::time::Span;
 
 use crate::cost::CostModel;
+use crate::pooled;
 use crate::spread::Shape;
 
 pub use domain::{ServerTable, TenantTable};
@@ -173,6 +174,30 @@ pub enum Source {
     Tiered(Tiered),
     /// A volume over other backends, each object of it on one that is chosen.
     Spread(Spread),
+    /// A volume in a pool of Ceph.
+    Ceph(Ceph),
+}
+
+/// A volume in a pool of Ceph, each object of it under the name whose OSDs were emptier when it was
+/// first written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ceph {
+    /// The cluster's configuration file, which says where its monitors are.
+    pub conf: PathBuf,
+    /// The user of Ceph, without `client.`.
+    pub user: String,
+    /// The file with the user's secret; where the configuration says if none.
+    pub keyring: Option<PathBuf>,
+    /// The pool.
+    pub pool: String,
+    /// The volume in it; see [`is_name`](crate::pooled::is_name).
+    pub volume: String,
+    /// What the volume is like.
+    pub shape: pooled::Shape,
+    /// The part of each OSD, in thousandths, that objects may fill: 1 to 1000.
+    pub ceiling_milli: u32,
+    /// How long a request may wait for the cluster.
+    pub patience: Span,
 }
 
 /// A chained log: a crash-safe store over drives of its own.

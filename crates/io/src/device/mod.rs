@@ -1,9 +1,10 @@
-//! What holds the bytes: memory, a file or block device, a volume of a store, an export of an
-//! upstream server, or a volume over several of these.
+//! What holds the bytes: memory, a file or block device, a volume of a store, a volume in a pool of
+//! Ceph, an export of an upstream server, or a volume over several of these.
 //!
 //! A device belongs to one domain and lives on its worker. It is made when the first client looks
 //! up an export on it and is kept while the policy or a client names it.
 
+pub(crate) mod ceph;
 pub(crate) mod file;
 pub(crate) mod memory;
 pub(crate) mod remote;
@@ -19,6 +20,7 @@ use evenkeel_engine::Target;
 use evenkeel_store::VolumeId;
 use evenkeel_wire::nbd::proto::{BlockSize, TransmissionFlags};
 
+use ceph::CephVolume;
 use file::FileDisk;
 use memory::MemoryDisk;
 use remote::Remote;
@@ -41,6 +43,7 @@ pub(crate) enum Medium {
     File(FileDisk),
     Remote(Rc<Remote>),
     Store(Rc<StoreVolume>),
+    Ceph(Rc<CephVolume>),
     Tiered(TieredDisk),
     /// Nothing that anybody could ask for: what the gate does at a backend for itself.
     Turn(Rc<Turn>),
@@ -113,7 +116,8 @@ impl Device {
     /// How often acknowledged writes may have been lost so far, by server.
     pub(crate) fn losses(&self) -> Vec<(ServerId, u64)> {
         let losses = match &self.medium {
-            Medium::Memory(_) | Medium::Turn(_) => 0,
+            // What Ceph has answered is durable.
+            Medium::Memory(_) | Medium::Ceph(_) | Medium::Turn(_) => 0,
             Medium::File(disk) => disk.losses(),
             Medium::Remote(remote) => remote.losses(),
             Medium::Store(volume) => volume.host().losses(),
@@ -128,6 +132,7 @@ impl Device {
         match &self.medium {
             Medium::Remote(remote) => remote.trouble_now().map(|trouble| trouble.why),
             Medium::Store(volume) => volume.host().stopped_by(),
+            Medium::Ceph(volume) => volume.stopped_by(),
             Medium::Tiered(disk) => disk.trouble(),
             Medium::Memory(_) | Medium::File(_) | Medium::Turn(_) => None,
         }
@@ -151,6 +156,7 @@ impl Device {
             }
             Medium::Remote(remote) => remote.features(),
             Medium::Store(volume) => volume.features(),
+            Medium::Ceph(volume) => volume.features(),
             Medium::Tiered(disk) => Some(disk.features().clone()),
             Medium::Turn(_) => None,
         }

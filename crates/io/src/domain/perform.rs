@@ -7,7 +7,7 @@ use evenkeel_core::ticket::Kind;
 use evenkeel_engine::Unit;
 use evenkeel_wire::nbd::proto::{CommandFlags, Errno};
 
-use super::{Domain, State, drive, store};
+use super::{Domain, State, ceph, drive, store};
 use crate::buffer::Buf;
 use crate::device::Medium;
 use crate::device::memory::{MemoryDisk, is_contiguous};
@@ -39,6 +39,7 @@ pub(super) fn perform(state: &mut State, domain: &Rc<Domain>, unit: &Unit) {
             Err(errno) => state.done(unit, Err(errno)),
         },
         Medium::Store(volume) => store::start(state, domain, volume, unit),
+        Medium::Ceph(volume) => ceph::start(state, domain, volume, unit),
         Medium::Turn(turn) => store::come(domain, turn, unit),
         Medium::Tiered(_) => unreachable!("a tier is no tiered volume"),
     }

@@ -46,6 +46,10 @@ pub(super) fn ask(client: &Rc<Client>, request: Request, query: Option<&crate::b
             Ok(extents) => answer_local(client, &request, wanted.as_deref(), extents),
             Err(errno) => refuse(client, &request, errno),
         },
+        Medium::Ceph(volume) => match volume.extents(offset, length) {
+            Ok(extents) => answer_local(client, &request, wanted.as_deref(), extents),
+            Err(errno) => refuse(client, &request, errno),
+        },
         Medium::Remote(remote) => remote.ask(client, request, length, wanted),
         // Volumes offer no context, so that nobody can ask in earnest.
         Medium::Tiered(_) | Medium::Turn(_) => refuse(client, &request, Errno::NotSupported),

@@ -5,6 +5,7 @@
 
 pub(crate) mod message;
 mod open;
+mod pools;
 mod scrub;
 mod stores;
 mod sweep;
@@ -23,6 +24,7 @@ use tokio::task::spawn_local;
 
 use crate::budget::Budget;
 use crate::clock::{Clock, duration};
+use crate::device::ceph::CephVolume;
 use crate::device::remote::Health;
 use crate::device::store::StoreHost;
 use crate::domain::Domain;
@@ -65,6 +67,8 @@ pub(crate) struct Worker {
     health: RefCell<BTreeMap<String, Rc<Health>>>,
     /// By backend; a store that was opened once stays open.
     stores: RefCell<BTreeMap<String, Rc<StoreHost>>>,
+    /// By backend; likewise.
+    pools: RefCell<BTreeMap<String, Rc<CephVolume>>>,
 }
 
 impl Worker {
@@ -82,6 +86,7 @@ impl Worker {
             domains: RefCell::default(),
             health: RefCell::default(),
             stores: RefCell::default(),
+            pools: RefCell::default(),
         })
     }
 
@@ -107,6 +112,7 @@ impl Worker {
                 self.domains.borrow_mut().insert(planned.name.clone(), domain);
             }
             self.open_stores(plan, planned);
+            self.open_pools(plan, planned);
         }
     }
 
@@ -152,6 +158,7 @@ impl Worker {
             }
         }));
         report.backends.extend(self.report_stores());
+        report.backends.extend(self.report_pools());
         for (name, health) in self.health.borrow().iter() {
             report.backends.push(BackendReport {
                 name: name.clone(),
@@ -187,6 +194,8 @@ impl Worker {
             let _ = tokio::time::timeout_at(until, domain.let_go()).await;
         }
         self.close_stores().await;
+        // A cluster that does not answer must not keep the gate from ending.
+        let _ = tokio::time::timeout_at(until, self.close_pools()).await;
     }
 }
 

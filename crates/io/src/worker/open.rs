@@ -16,6 +16,7 @@ use super::Worker;
 use super::message::Arrival;
 use crate::client::task::ClientTask;
 use crate::client::{Client, Export};
+use crate::device::ceph::CephVolume;
 use crate::device::file::{FileDisk, OpenFile};
 use crate::device::memory::MemoryDisk;
 use crate::device::remote::Remote;
@@ -80,6 +81,7 @@ impl Worker {
                 }
             },
             Medium::Store(volume) => described_volume(volume).await?,
+            Medium::Ceph(volume) => described_pool(volume).await?,
             _ => device.features().expect("local devices know what they can do"),
         };
         domain.bound_unit(server, features.block_size.maximum_payload);
@@ -203,6 +205,7 @@ impl Worker {
                 let number = name.parse().map_err(|_| io::ErrorKind::NotFound)?;
                 Medium::Store(StoreVolume::new(host, number))
             }
+            Source::Ceph(_) => Medium::Ceph(self.pool(backend).expect("it is one")),
             Source::Tiered(_) | Source::Spread(_) => {
                 return Err(io::Error::other("a volume is no device"));
             }
@@ -236,6 +239,18 @@ async fn described_volume(volume: &StoreVolume) -> Result<Features, Refusal> {
         Err(_) => "the store is still being recovered; try again in a moment".to_owned(),
     };
     Err(Refusal::Policy(why))
+}
+
+async fn described_pool(volume: &CephVolume) -> Result<Features, Refusal> {
+    let why = match tokio::time::timeout(DESCRIBE_TIME, volume.opened()).await {
+        Ok(Ok(())) => match volume.features() {
+            Some(features) => return Ok(features),
+            None => "it was let go of".to_owned(),
+        },
+        Ok(Err(why)) => why,
+        Err(_) => "Ceph does not answer".to_owned(),
+    };
+    Err(Refusal::Policy(format!("the volume is not open: {why}")))
 }
 
 /// What a client sees of the part of a device that is its export.

@@ -4,7 +4,7 @@ use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Span;
 
 use super::listeners::check_address;
-use super::{Findings, Place, check_names, known, stores};
+use super::{Findings, Place, ceph, check_names, known, stores};
 use crate::cost::{CostModel, Line};
 use crate::policy::{
     Address, Backend, Depth, Discipline, Group, Policy, Scheduling, Sharing, Source, Upstream,
@@ -54,6 +54,7 @@ fn check_source(policy: &Policy, index: usize, found: &mut Findings) {
             }
         }
         Source::Store(store) => stores::check(policy, index, store, found),
+        Source::Ceph(volume) => ceph::check(index, volume, found),
         Source::Memory | Source::Tiered(_) | Source::Spread(_) => {}
     }
     let is_same = |other: &&Backend| same_place(&other.source, &backend.source);
@@ -82,6 +83,9 @@ fn same_place(one: &Source, other: &Source) -> bool {
         (Source::File { path: one, .. }, Source::File { path: other, .. })
         | (Source::Directory { path: one, .. }, Source::Directory { path: other, .. }) => {
             one == other
+        }
+        (Source::Ceph(one), Source::Ceph(other)) => {
+            (&one.conf, &one.pool, &one.volume) == (&other.conf, &other.pool, &other.volume)
         }
         _ => false,
     }

@@ -82,7 +82,8 @@ fn check_source(index: usize, export: &Export, source: &Source, found: &mut Find
         | Source::File { .. }
         | Source::Memory
         | Source::Tiered(_)
-        | Source::Spread(_) => {}
+        | Source::Spread(_)
+        | Source::Ceph(_) => {}
     }
     let is_named =
         matches!(source, Source::Upstream(_) | Source::Directory { .. } | Source::Store(_));
@@ -146,7 +147,7 @@ fn check_overlap(policy: &Policy, index: usize, source: &Source, found: &mut Fin
         return;
     }
     let is_same_device = |other: &Export| match source {
-        Source::File { .. } | Source::Tiered(_) => true,
+        Source::File { .. } | Source::Tiered(_) | Source::Ceph(_) => true,
         Source::Store(_) => volume_number(other) == volume_number(export),
         _ => file_name(other) == file_name(export),
     };

@@ -11,6 +11,7 @@
 //! the bounds on memory are here.
 
 mod backends;
+mod ceph;
 mod exchange;
 mod exports;
 mod listeners;

@@ -229,6 +229,11 @@ fn check_device(
         Source::Memory if member.size_bytes.is_none() => {
             found.error(place, format!("{noun} {name:?} is memory without a size"), "set its size");
         }
+        Source::Ceph(_) => found.error(
+            place,
+            format!("{noun} {name:?} is a volume in a pool of Ceph"),
+            "put an export on it: Ceph spreads it already",
+        ),
         Source::Upstream(_)
         | Source::File { .. }
         | Source::Store(_)

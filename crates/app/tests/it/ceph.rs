@@ -1,0 +1,165 @@
+//! A volume in a pool of a real Ceph stays one disk to its clients: when the gate is killed, when
+//! another one wants it, when one that was asleep wakes up after its volume was taken, and when the
+//! room is used up.
+//!
+//! Each test has a cluster of its own, of three OSDs in memory.
+
+use evenkeel_app::stage::{CephCluster, CephOptions, Stage};
+use evenkeel_io::rados::Pool;
+use evenkeel_io::store::block_on;
+use rustix::process::Signal;
+
+use crate::harness::client::fio_verify;
+use crate::harness::gate::Gate;
+use crate::harness::nbd::Client;
+use crate::harness::process::run;
+use crate::harness::skip::needs;
+use crate::harness::target::Target;
+use crate::harness::{Scratch, noise, wait_for};
+
+const OBJECT_BYTES: u64 = 1 << 20;
+/// `NBD_ENOSPC` and `NBD_EIO`.
+const NO_SPACE: u32 = 28;
+const FAILED: u32 = 5;
+
+/// A running Ceph with a pool.
+struct Staged {
+    pool: Pool,
+    ceph: CephCluster,
+    _stage: Stage,
+}
+
+impl Staged {
+    fn new(osd_mib: u64) -> Self {
+        let stage = Stage::new().expect("a stage");
+        let options = CephOptions { osds: 3, osd_bytes: osd_mib << 20, full_part: 0.95 };
+        let ceph = CephCluster::start(&stage, "ceph", &options).expect("Ceph starts");
+        let pool = ceph.make_pool("objects", 32, 1).expect("a pool");
+        Self { pool, ceph, _stage: stage }
+    }
+
+    fn policy(&self, more: &str) -> String {
+        format!(
+            "[[backend]]\nname = \"db\"\nceph = \"{}\"\npool = \"objects\"\nobject = \"1 MiB\"\n\
+             {more}\n[[export]]\nname = \"disk\"\nbackend = \"db\"\n",
+            self.ceph.conf().display()
+        )
+    }
+
+    /// The text of the volume's head.
+    fn head(&self) -> String {
+        let read = block_on(self.pool.read("db.head", 0, vec![0; 4096])).expect("a runtime");
+        let (bytes, count) = read.expect("the volume has a head");
+        String::from_utf8(bytes[..count].to_vec()).expect("heads are text")
+    }
+}
+
+fn opened(target: &Target) -> Client {
+    wait_for("the volume to be open", || Client::try_open(target))
+}
+
+fn trouble(gate: &Gate) -> String {
+    let status = gate.status();
+    status["backends"][0]["trouble"].as_str().unwrap_or_default().to_owned()
+}
+
+fn write(client: &mut Client, object: u64) -> Result<(), u32> {
+    client.write(object * OBJECT_BYTES, &noise(object, 4096))
+}
+
+#[test]
+fn fio_finds_what_it_wrote_in_ceph_also_after_the_gate_was_killed() {
+    needs!("ceph-mon", "ceph-mgr", "ceph-osd", "fio");
+    let staged = Staged::new(256);
+    let scratch = Scratch::new();
+    let mut gate = Gate::start(&scratch, &staged.policy("size = \"256 MiB\""));
+    let target = gate.plain("disk");
+    let mut client = opened(&target);
+    assert_eq!(client.read(0, 4096).unwrap(), vec![0; 4096], "nobody wrote there");
+    let arguments = fio_verify(&target, &(64_u64 << 20).to_string());
+    let mut arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    run(scratch.path(), "fio", &arguments);
+    let (first, last) = (200 * OBJECT_BYTES, 201 * OBJECT_BYTES - 4096);
+    assert_eq!(client.write(last, &noise(7, 8192)), Ok(()), "over the bound of two objects");
+    gate.kill_and_restart();
+    let mut client = opened(&target);
+    assert_eq!(client.read(last, 8192).unwrap(), noise(7, 8192));
+    assert_eq!(client.read(first, 4096).unwrap(), vec![0; 4096], "of a written object");
+    arguments.push("--verify_only");
+    run(scratch.path(), "fio", &arguments);
+    drop(client);
+    assert!(staged.head().contains("owner "), "{}", staged.head());
+    assert!(gate.stop().success());
+    assert!(!staged.head().contains("owner "), "it was let go of: {}", staged.head());
+}
+
+#[test]
+fn a_gate_that_slept_while_another_took_its_volume_in_ceph_serves_nothing_more() {
+    needs!("ceph-mon", "ceph-mgr", "ceph-osd");
+    let staged = Staged::new(64);
+    let (scratch, other) = (Scratch::new(), Scratch::new());
+    let policy = staged.policy("size = \"16 MiB\"\npatience = \"5 s\"");
+    let first = Gate::start(&scratch, &policy);
+    let mut old = opened(&first.plain("disk"));
+    assert_eq!(write(&mut old, 1), Ok(()));
+    let second = Gate::start(&other, &policy);
+    wait_for("the second gate to give up", || {
+        trouble(&second).contains("uses the volume; stop that gate first").then_some(())
+    });
+    assert_eq!(write(&mut old, 2), Ok(()), "the first one goes on");
+    first.process.signal(Signal::STOP);
+    let mut new = opened(&second.plain("disk"));
+    assert_eq!(new.read(2 * OBJECT_BYTES, 4096).unwrap(), noise(2, 4096));
+    assert_eq!(new.write(OBJECT_BYTES, &noise(9, 4096)), Ok(()));
+    first.process.signal(Signal::CONT);
+    assert_eq!(write(&mut old, 1), Err(FAILED), "it is shut out");
+    assert_eq!(old.read(OBJECT_BYTES, 4096), Err(FAILED));
+    assert_eq!(new.read(OBJECT_BYTES, 4096).unwrap(), noise(9, 4096));
+    assert!(trouble(&first).contains("another gate"), "{}", trouble(&first));
+}
+
+#[test]
+fn at_the_ceiling_a_volume_in_ceph_has_no_space_and_no_osd_is_full() {
+    needs!("ceph-mon", "ceph-mgr", "ceph-osd");
+    let staged = Staged::new(48);
+    let scratch = Scratch::new();
+    let gate = Gate::start(&scratch, &staged.policy("size = \"256 MiB\"\nceiling = 0.8"));
+    let mut client = opened(&gate.plain("disk"));
+    let whole = |client: &mut Client, object: u64| {
+        client.write(object * OBJECT_BYTES, &noise(object, 1 << 20))
+    };
+    let outcomes: Vec<_> = (0..150).map(|object| whole(&mut client, object)).collect();
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, Ok(()) | Err(NO_SPACE))));
+    let placed = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+    assert!((100..=115).contains(&placed), "{placed} of 115 MiB");
+    assert_eq!(whole(&mut client, 0), Ok(()), "what is there is served");
+    wait_for("the gate to warn", || trouble(&gate).contains("add OSDs").then_some(()));
+    let status = staged.pool.cluster().pool_status(staged.pool.id()).expect("the pool is there");
+    assert_eq!(status.full, []);
+    for one in staged.pool.cluster().osd_uses().expect("the manager tells") {
+        let part = one.used_bytes as f64 / one.capacity_bytes as f64;
+        assert!(part < 0.82, "{one:?}");
+    }
+    let (status, said) = gate.reload(&staged.policy("size = \"256 MiB\"\nceiling = 0.9"));
+    assert!(status.success(), "{said}");
+    assert_eq!(whole(&mut client, 149), Ok(()), "a higher ceiling holds at once");
+}
+
+#[test]
+fn a_lost_page_of_the_choices_is_made_anew_from_what_is_in_the_pool() {
+    needs!("ceph-mon", "ceph-mgr", "ceph-osd");
+    let staged = Staged::new(64);
+    let scratch = Scratch::new();
+    let mut gate = Gate::start(&scratch, &staged.policy("size = \"32 MiB\""));
+    let mut client = opened(&gate.plain("disk"));
+    (0..30).for_each(|object| assert_eq!(write(&mut client, object), Ok(())));
+    drop(client);
+    assert!(gate.stop().success());
+    block_on(staged.pool.remove("db.choices.00000000")).expect("a runtime").expect("it was there");
+    let gate = Gate::start(&scratch, &staged.policy("size = \"32 MiB\""));
+    let mut client = opened(&gate.plain("disk"));
+    for object in 0..30 {
+        assert_eq!(client.read(object * OBJECT_BYTES, 4096).unwrap(), noise(object, 4096));
+    }
+    assert_eq!(client.read(31 * OBJECT_BYTES, 4096).unwrap(), vec![0; 4096]);
+}

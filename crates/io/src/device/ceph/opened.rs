@@ -1,0 +1,337 @@
+//! An open volume at work: requests by object, choices stored, figures of the OSDs.
+
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_core::id::ServerId;
+use evenkeel_core::place::choose::NoRoom;
+use evenkeel_core::place::loads::Metrics;
+use evenkeel_core::place::rados::pool_map;
+use evenkeel_engine::policy;
+use evenkeel_engine::pooled::{Head, Page, Place, Shape, Volume, page_name};
+use tokio::sync::Notify;
+
+use super::hold::Hold;
+use super::{Failed, Request, blocking};
+use crate::buffer::Buf;
+use crate::clock::{Clock, duration};
+use crate::rados::{OsdUse, Pool, PoolStatus, RadosError};
+
+/// How often OSDs are looked at, and every how many looks the map.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+const MAP_EVERY: u32 = 4;
+
+/// So far below the ceiling the gate begins to warn.
+const EARLY: f64 = 0.05;
+
+/// A volume that is ours.
+#[derive(Debug)]
+pub(super) struct Opened {
+    hold: Rc<Hold>,
+    pool: Arc<Pool>,
+    volume_name: String,
+    shape: Shape,
+    patience: Duration,
+    clock: Clock,
+    volume: RefCell<Volume>,
+    ceiling_milli: Cell<u32>,
+    full_part: Cell<f64>,
+    /// Told when choices were stored, or could not be.
+    noted: Notify,
+    is_noting: Cell<bool>,
+    /// How often they could not be.
+    failures: Cell<u64>,
+    is_short: Cell<bool>,
+    is_refusing: Cell<bool>,
+}
+
+/// A part of a request within one object.
+struct Piece {
+    object: u64,
+    /// Where it begins in the object.
+    within: u64,
+    /// Its part of the request.
+    range: Range<usize>,
+}
+
+impl Opened {
+    pub(super) fn new(
+        hold: Rc<Hold>,
+        pool: Arc<Pool>,
+        source: &policy::Ceph,
+        volume: Volume,
+        clock: Clock,
+    ) -> Self {
+        Self {
+            hold,
+            pool,
+            volume_name: source.volume.clone(),
+            shape: source.shape,
+            patience: duration(source.patience),
+            clock,
+            volume: RefCell::new(volume),
+            ceiling_milli: Cell::new(source.ceiling_milli),
+            full_part: Cell::new(1.0),
+            noted: Notify::new(),
+            is_noting: Cell::new(false),
+            failures: Cell::new(0),
+            is_short: Cell::new(false),
+            is_refusing: Cell::new(false),
+        }
+    }
+
+    pub(super) fn size_bytes(&self) -> u64 {
+        self.shape.objects() * self.shape.object_bytes
+    }
+
+    pub(super) fn extents(&self, offset: u64, length: u64) -> Vec<(u64, bool)> {
+        self.volume.borrow().extents(offset, length)
+    }
+
+    pub(super) fn set_ceiling(&self, milli: u32) {
+        self.ceiling_milli.set(milli);
+        self.volume.borrow_mut().set_ceiling(self.ceiling(), self.full_part.get());
+    }
+
+    fn ceiling(&self) -> f64 {
+        f64::from(self.ceiling_milli.get()) / 1000.0
+    }
+
+    /// What to say of room that runs out.
+    pub(super) fn shortage(&self) -> Option<String> {
+        let (osd, part) = self.volume.borrow().fullest()?;
+        (part > self.ceiling() - EARLY).then(|| {
+            format!(
+                "osd.{} is {:.1} % full, and new objects have room up to {:.1} %; add OSDs",
+                osd.0,
+                part * 100.0,
+                self.ceiling() * 100.0
+            )
+        })
+    }
+
+    /// Keeps the figures of the OSDs fresh until the volume is not ours any more. Returns why.
+    pub(super) async fn look_after(self: &Rc<Self>, name: &str) -> String {
+        let mut looks = 0u32;
+        loop {
+            tokio::select! {
+                why = self.hold.until_lost() => return why,
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+            looks = looks.wrapping_add(1);
+            let looked = if looks.is_multiple_of(MAP_EVERY) {
+                match self.look_at_map().await {
+                    Ok(()) => self.look().await,
+                    Err(why) => Err(why),
+                }
+            } else {
+                self.look().await
+            };
+            if let Err(why) = looked {
+                // Placing goes on by what is known and by what we write ourselves.
+                tracing::warn!(volume = name, why, "no fresh figures of the OSDs");
+            }
+            let shortage = self.shortage();
+            if self.is_short.replace(shortage.is_some()) != shortage.is_some() {
+                if let Some(why) = shortage {
+                    tracing::warn!(volume = name, why, "room runs out");
+                } else {
+                    tracing::info!(volume = name, "there is room again");
+                }
+            }
+        }
+    }
+
+    /// Takes in how full the OSDs are.
+    pub(super) async fn look(&self) -> Result<(), String> {
+        let uses = blocking(&self.pool, |pool| pool.cluster().osd_uses()).await;
+        let uses = uses.map_err(|error| error.to_string())?;
+        let now = self.clock.now();
+        let mut volume = self.volume.borrow_mut();
+        for OsdUse { osd, capacity_bytes, used_bytes, .. } in uses {
+            volume.report(now, osd, Metrics { capacity_bytes, used_bytes, ..Metrics::default() });
+        }
+        Ok(())
+    }
+
+    async fn look_at_map(&self) -> Result<(), String> {
+        let number = self.pool.id();
+        let status = blocking(&self.pool, move |pool| pool.cluster().pool_status(number)).await;
+        self.take_status(&status.map_err(|error| error.to_string())?)
+    }
+
+    /// Takes in where groups are.
+    pub(super) fn take_status(&self, status: &PoolStatus) -> Result<(), String> {
+        let groups = pool_map(&status.acting, ServerId(status.osds));
+        self.full_part.set(status.full_part);
+        let mut volume = self.volume.borrow_mut();
+        volume.remap(groups.map_err(|error| error.to_string())?);
+        volume.set_ceiling(self.ceiling(), status.full_part);
+        Ok(())
+    }
+
+    /// Lets go of the volume.
+    pub(super) async fn let_go(&self) -> Result<(), RadosError> {
+        if self.hold.lost().is_none() {
+            self.hold.write_head(&Head { shape: self.shape, owner: None }).await?;
+        }
+        self.hold.release().await
+    }
+
+    /// Does what a client asks.
+    pub(super) async fn perform(
+        self: &Rc<Self>,
+        offset: u64,
+        request: Request,
+    ) -> Result<Option<Buf>, Failed> {
+        if !self.hold.is_held(self.patience).await {
+            return Err(Failed::NotHeld);
+        }
+        match request {
+            Request::Read { length } => self.read(offset, length).await.map(Some),
+            Request::Write { data, range } => {
+                let start = range.start;
+                for piece in self.pieces(offset, range.len() as u64) {
+                    let range = start + piece.range.start..start + piece.range.end;
+                    self.write(&piece, &data[range]).await?;
+                }
+                Ok(None)
+            }
+            Request::Zero { length } => {
+                for piece in self.pieces(offset, length) {
+                    self.zero(&piece).await?;
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    async fn read(&self, offset: u64, length: u64) -> Result<Buf, Failed> {
+        let mut pieces = self.pieces(offset, length);
+        let first = pieces.next().expect("a read has a length");
+        if first.range.len() as u64 == length {
+            return self.read_piece(&first).await;
+        }
+        let mut whole = Buf::take(usize::try_from(length).expect("units fit memory"));
+        for piece in std::iter::once(first).chain(pieces) {
+            let part = self.read_piece(&piece).await?;
+            whole[piece.range].copy_from_slice(&part);
+        }
+        Ok(whole)
+    }
+
+    async fn read_piece(&self, piece: &Piece) -> Result<Buf, Failed> {
+        let part = Buf::take(piece.range.len());
+        let place = self.volume.borrow().place_of(piece.object);
+        let (mut part, count) = match place {
+            Place::At(name) => match self.pool.read(&name, piece.within, part).await {
+                Ok(read) => read,
+                // Its choice was stored, and the gate killed before the first byte was written.
+                Err(error) if error.is_missing() => (Buf::take(piece.range.len()), 0),
+                Err(error) => return Err(error.into()),
+            },
+            // Nothing was acknowledged yet of what is still being placed.
+            Place::Unwritten | Place::Pending => (part, 0),
+        };
+        part[count..].fill(0);
+        Ok(part)
+    }
+
+    async fn write(self: &Rc<Self>, piece: &Piece, data: &[u8]) -> Result<(), Failed> {
+        let name = self.placed(piece.object).await?;
+        let growth = self.volume.borrow().check_growth(piece.object);
+        growth.map_err(|no_room| self.refuse(piece.object, no_room))?;
+        Ok(self.pool.write(&name, piece.within, data).await?)
+    }
+
+    async fn zero(&self, piece: &Piece) -> Result<(), Failed> {
+        let place = self.volume.borrow().place_of(piece.object);
+        let Place::At(name) = place else { return Ok(()) };
+        match self.pool.zero(&name, piece.within, piece.range.len() as u64).await {
+            Err(error) if !error.is_missing() => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The name of an object, which gets one if it has none.
+    async fn placed(self: &Rc<Self>, object: u64) -> Result<String, Failed> {
+        let failures = self.failures.get();
+        loop {
+            let noted = self.noted.notified();
+            let place = self.volume.borrow().place_of(object);
+            match place {
+                Place::At(name) => return Ok(name),
+                Place::Unwritten => {
+                    let now = self.clock.now();
+                    let chosen = self.volume.borrow_mut().choose(now, object);
+                    chosen.map_err(|no_room| self.refuse(object, no_room))?;
+                    self.is_refusing.set(false);
+                }
+                Place::Pending if self.failures.get() > failures => return Err(Failed::NotNoted),
+                Place::Pending => {}
+            }
+            if !self.is_noting.replace(true) {
+                tokio::task::spawn_local(Rc::clone(self).note());
+            }
+            noted.await;
+        }
+    }
+
+    /// Stores pages of the choices until none has changed.
+    async fn note(self: Rc<Self>) {
+        loop {
+            let page = self.volume.borrow_mut().take_page();
+            let Some(Page { number, version, bytes }) = page else { break };
+            let name = page_name(&self.volume_name, number);
+            match self.pool.write_full(&name, &bytes).await {
+                Ok(()) => self.volume.borrow_mut().noted(number, version),
+                Err(error) => {
+                    tracing::error!(name, %error, "choices cannot be stored");
+                    self.volume.borrow_mut().not_noted(number);
+                    self.failures.set(self.failures.get() + 1);
+                    break;
+                }
+            }
+            self.noted.notify_waiters();
+        }
+        self.is_noting.set(false);
+        self.noted.notify_waiters();
+    }
+
+    /// There is no room for a write: the log says so once, until something is placed again.
+    fn refuse(&self, object: u64, no_room: NoRoom) -> Failed {
+        if !self.is_refusing.replace(true) {
+            let NoRoom { server, used_part } = no_room;
+            tracing::error!(
+                volume = self.volume_name,
+                object,
+                "no space: osd.{} would be {:.1} % full, the ceiling is {:.1} %; add OSDs, or free \
+                 some room",
+                server.0,
+                used_part * 100.0,
+                self.ceiling() * 100.0
+            );
+        }
+        Failed::NoRoom
+    }
+
+    /// Cuts a range at the bounds of objects.
+    fn pieces(&self, offset: u64, length: u64) -> impl Iterator<Item = Piece> + use<> {
+        let object_bytes = self.shape.object_bytes;
+        let (mut at, end) = (offset, offset + length);
+        std::iter::from_fn(move || {
+            if at >= end {
+                return None;
+            }
+            let (object, within) = (at / object_bytes, at % object_bytes);
+            let bytes = (object_bytes - within).min(end - at);
+            let index = |at: u64| usize::try_from(at - offset).expect("requests fit memory");
+            let range = index(at)..index(at + bytes);
+            at += bytes;
+            Some(Piece { object, within, range })
+        })
+    }
+}
