@@ -116,8 +116,8 @@ fn a_volume_in_ceph_has_defaults_and_is_printed_as_it_is_read() {
 #[test]
 fn what_a_volume_in_ceph_lacks_or_cannot_be_is_said_with_its_place() {
     let without = |key: &str| {
-        let lines = CEPH.lines().filter(|line| !line.starts_with(key));
-        lines.map(|line| format!("{line}\n")).collect::<String>() + ITS_EXPORT
+        let lines: Vec<&str> = CEPH.lines().filter(|line| !line.starts_with(key)).collect();
+        lines.join("\n") + "\n" + ITS_EXPORT
     };
     let with = |line: &str| format!("{CEPH}{line}\n{ITS_EXPORT}");
     for (text, found, line) in [

@@ -135,14 +135,14 @@ mod tests {
 
     #[test]
     fn a_missing_library_names_the_package() {
-        let why = load("libnobody-has-this.so.2").err().expect("there is none");
+        let why = load("libnobody-has-this.so.2").expect_err("there is none");
         let text = RadosError::Library(why).to_string();
         assert!(text.contains("libnobody-has-this") && text.contains("librados2"), "{text}");
     }
 
     #[test]
     fn another_library_is_refused_with_the_function_that_it_lacks() {
-        let why = load("libc.so.6").err().expect("it is not Ceph's");
+        let why = load("libc.so.6").expect_err("it is not Ceph's");
         assert!(why.contains("rados_"), "{why}");
     }
 }
