@@ -119,6 +119,24 @@ fn a_gate_that_slept_while_another_took_its_volume_in_ceph_serves_nothing_more()
 }
 
 #[test]
+fn a_gate_that_slept_longer_than_its_lock_in_ceph_goes_on_if_nobody_came() {
+    needs!("ceph-mon", "ceph-mgr", "ceph-osd");
+    let staged = Staged::new(64);
+    let scratch = Scratch::new();
+    let gate = Gate::start(&scratch, &staged.policy("size = \"16 MiB\""));
+    let mut client = opened(&gate.plain("disk"));
+    assert_eq!(write(&mut client, 1), Ok(()));
+    gate.process.signal(Signal::STOP);
+    wait_for("the lock to end", || {
+        let locker = staged.pool.locker("db.head").expect("the cluster answers");
+        locker.is_none().then_some(())
+    });
+    gate.process.signal(Signal::CONT);
+    assert_eq!(write(&mut client, 2), Ok(()));
+    assert_eq!(client.read(OBJECT_BYTES, 4096).unwrap(), noise(1, 4096));
+}
+
+#[test]
 fn at_the_ceiling_a_volume_in_ceph_has_no_space_and_no_osd_is_full() {
     needs!("ceph-mon", "ceph-mgr", "ceph-osd");
     let staged = Staged::new(48);

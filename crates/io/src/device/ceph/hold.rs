@@ -48,6 +48,8 @@ pub(super) struct Hold {
     cookie: String,
     /// What we call ourselves.
     name: String,
+    /// The line of the head that says that the volume is ours, once it is known.
+    owner: RefCell<Option<String>>,
     until: Cell<Instant>,
     /// Why it is not ours any more.
     lost: RefCell<Option<String>>,
@@ -73,6 +75,7 @@ impl Hold {
             head: head_name(volume),
             cookie: cookie.to_owned(),
             name: format!("gate on {host}, process {}", std::process::id()),
+            owner: RefCell::new(None),
             until: Cell::new(Instant::now()),
             lost: RefCell::new(None),
             is_over: Cell::new(false),
@@ -131,7 +134,9 @@ impl Hold {
         let locker = blocking(&self.pool, move |pool| pool.locker(&head)).await;
         let locker = locker.map_err(|error| error.to_string())?;
         let locker = locker.ok_or("the lock ended at once")?;
-        Ok(format!("{} {}", locker.address, self.name))
+        let owner = format!("{} {}", locker.address, self.name);
+        self.owner.replace(Some(owner.clone()));
+        Ok(owner)
     }
 
     /// Stores the head.
@@ -215,9 +220,7 @@ impl Hold {
         let begin = Instant::now();
         match self.lock().await {
             Ok(()) => match self.head().await {
-                Ok(Some(head))
-                    if head.owner.as_ref().is_some_and(|it| it.ends_with(&self.name)) =>
-                {
+                Ok(Some(head)) if head.owner.is_some() && head.owner == *self.owner.borrow() => {
                     self.held_from(begin);
                 }
                 Ok(_) => self.lose("another gate has used the volume meanwhile".to_owned()),
