@@ -25,11 +25,27 @@ pub(crate) fn time_of(process_id: u32) -> Result<Duration> {
     Ok(TICK * ticks)
 }
 
+/// User and system time of all processes that this one has started and waited for.
+///
+/// # Errors
+/// If its own state cannot be read.
+pub(crate) fn time_of_children() -> Result<Duration> {
+    let path = "/proc/self/stat";
+    let stat = fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
+    let ticks = sum(&stat, 15).with_context(|| format!("{path} has no times: {stat}"))?;
+    Ok(TICK * ticks)
+}
+
 /// The sum of fields 14 (user) and 15 (system). Field 2, the program's name in brackets, may
 /// itself hold blanks and brackets, so fields are counted from the last bracket.
 fn ticks(stat: &str) -> Option<u32> {
+    sum(stat, 13)
+}
+
+/// The sum of two fields that stand side by side after so many others.
+fn sum(stat: &str, before: usize) -> Option<u32> {
     let (_, fields) = stat.rsplit_once(')')?;
-    let mut times = fields.split_ascii_whitespace().skip(11);
+    let mut times = fields.split_ascii_whitespace().skip(before - 2);
     let user: u32 = times.next()?.parse().ok()?;
     let system: u32 = times.next()?.parse().ok()?;
     user.checked_add(system)
@@ -42,7 +58,7 @@ mod tests {
     #[test]
     fn user_and_system_time_are_added() {
         let stat = "8451 (nbdkit) S 1 8451 8451 0 -1 4194624 315 0 0 0 17 25 3 4 20 0 3 0 1 2 3";
-        assert_eq!(ticks(stat), Some(42));
+        assert_eq!((ticks(stat), sum(stat, 15)), (Some(42), Some(7)), "its own and its children's");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Evenkeel beside named peers, on the same work in one run: `evenkeel-bench compare` as a server
 //! and a relay, `evenkeel-bench disk` as a log, `evenkeel-bench offline` as a simulator and a
-//! reader of traces.
+//! reader of traces, `evenkeel-bench place` as a finder of servers.
 //!
 //! ```text
 //! matrix     which cells           run       interleaved rounds      report   ratios, verdicts
@@ -17,6 +17,7 @@ mod machine;
 mod matrix;
 mod offline;
 mod peers;
+mod place;
 mod report;
 mod run;
 mod server;
@@ -70,6 +71,8 @@ enum Subcommands {
     Disk(disk::Disk),
     /// Compare simulator, caches and readers of traces with peers and known figures
     Offline(offline::Offline),
+    /// Compare finding the servers of objects with CRUSH
+    Place(place::Place),
 }
 
 #[derive(clap::Args)]
@@ -118,6 +121,7 @@ fn main() -> ExitCode {
         Subcommands::Compare(arguments) => compare(&arguments),
         Subcommands::Disk(arguments) => disk::disk(&arguments),
         Subcommands::Offline(arguments) => offline::offline(&arguments),
+        Subcommands::Place(arguments) => place::place(&arguments),
     };
     match outcome {
         Ok(code) => code,

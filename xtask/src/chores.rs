@@ -33,11 +33,13 @@ pub(crate) fn bench(smoke: bool) -> Result<()> {
         // Under `cargo test` each benchmark runs once, to see that it still works.
         shell::run(&mut shell::cargo("test --quiet -p evenkeel-bench --benches"))?;
         shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- offline --smoke"))?;
+        shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- place --smoke"))?;
         shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- disk --smoke"))?;
         return shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- compare --smoke"));
     }
     shell::run(&mut shell::cargo("bench -p evenkeel-bench"))?;
     shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- offline"))?;
+    shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- place"))?;
     shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- disk"))?;
     shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- compare"))
 }

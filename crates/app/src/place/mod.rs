@@ -3,13 +3,17 @@
 //!
 //! ```text
 //! flags, a file, or a Ceph cluster's own words --cluster--> servers --simulate--> what if
+//! a running Ceph cluster                       ---------------------advise------> what to gain
+//! the status of a spread volume                ---------------------plan--------> what moves
 //! ```
 //!
 //! Nothing here places anything: the algorithms are those of `evenkeel_core::place`, filled by
 //! `evenkeel_sim::fill`.
 
+mod advise;
 mod cluster;
 mod parts;
+mod plan;
 mod simulate;
 
 use clap::Subcommand;
@@ -23,6 +27,8 @@ Examples:
   evenkeel place simulate --servers 44 --size 4TiB --per-domain 4
   evenkeel place simulate --servers 44 --join 4 --at 60%
   ceph osd df tree -f json | evenkeel place simulate -
+  evenkeel place advise
+  evenkeel place plan pool --join 's5=4 TiB'
 
 docs/place.md is the manual.")]
 pub struct Args {
@@ -34,6 +40,10 @@ pub struct Args {
 enum Action {
     /// Fill a cluster that does not exist, and see when its first server is full.
     Simulate(Box<simulate::Args>),
+    /// Say what choices would gain on a Ceph cluster, as it is now.
+    Advise(advise::Args),
+    /// Show what would move if servers joined or left a spread volume; nothing is moved.
+    Plan(plan::Args),
 }
 
 /// Runs the subcommand.
@@ -43,5 +53,7 @@ enum Action {
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     match &args.action {
         Action::Simulate(args) => simulate::run(args),
+        Action::Advise(args) => advise::run(args),
+        Action::Plan(args) => plan::run(args),
     }
 }

@@ -17,6 +17,9 @@ fn two_choices_fill_virtual_clusters() {
     let start = output.find('{').expect("a document after the talk");
     let document: serde_json::Value = serde_json::from_str(&output[start..]).expect("JSON");
     let claims = document["claims"].as_array().expect("claims");
-    assert_eq!(claims.len(), 60, "{claims:?}");
+    // Rows beside upmap are there where Ceph's tools are.
+    let is_upmap = |id: &str| id.starts_with("upmap-");
+    let ids = claims.iter().map(|claim| claim["id"].as_str().expect("an id"));
+    assert_eq!(ids.filter(|id| !is_upmap(id)).count(), 78, "{claims:?}");
     assert!(scratch.path().join("figures/choices-space.svg").exists());
 }

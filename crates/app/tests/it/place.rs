@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use crate::harness::Scratch;
 use crate::harness::gate::EVENKEEL;
-use crate::harness::process::finish;
+use crate::harness::process::{finish, run};
+use crate::harness::skip::needs;
 
 const LONG: Duration = Duration::from_mins(2);
 
@@ -135,7 +136,10 @@ fn mistakes_are_told_with_a_remedy() {
     ];
     for (arguments, expected, part) in cases {
         let (code, output) = place(&scratch, arguments);
-        assert!(code == Some(expected) && output.contains(part), "{arguments:?}: {code:?} {output}");
+        assert!(
+            code == Some(expected) && output.contains(part),
+            "{arguments:?}: {code:?} {output}"
+        );
     }
 }
 
@@ -149,4 +153,146 @@ fn the_cluster_in_the_manual_can_be_filled() {
     std::fs::write(scratch.join("manual.toml"), text).expect("write the cluster");
     let all = simulated(&scratch, &["manual.toml", "--keep-used"]);
     assert_eq!(all["servers"], 42, "{all}");
+}
+
+/// Twelve OSDs in four hosts and a pool of three copies, as `osdmaptool` lays them out, and what
+/// Ceph would print of them.
+fn ceph_cluster(scratch: &Scratch) {
+    let file = |name: &str| scratch.join(name).to_str().expect("a name of ours").to_owned();
+    let [map, crush] = ["osdmap", "crush"].map(file);
+    run(
+        scratch.path(),
+        "osdmaptool",
+        &["--createsimple", "12", &map, "--with-default-pool", "--pg-bits", "5"],
+    );
+    let shape = ["host", "straw2", "3", "root", "straw2", "0"];
+    let build = ["--build", "--num_osds", "12", "-o", &crush];
+    run(scratch.path(), "crushtool", &[&build[..], &shape[..]].concat());
+    run(scratch.path(), "osdmaptool", &[&map, "--import-crush", &crush]);
+    let up = ["--mark-up-in", "--adjust-crush-weight", "0:1", "--save"];
+    run(scratch.path(), "osdmaptool", &[&[map.as_str()], &up[..]].concat());
+    let (_, dump) =
+        finish(scratch.path(), "osdmaptool", &[&map, "--test-map-pgs-dump", "--pool", "1"], LONG);
+    let lines = dump.lines().filter_map(|line| {
+        let mut words = line.split('\t');
+        Some((words.next()?, words.next()?)).filter(|(_, set)| set.starts_with('['))
+    });
+    let mut used = [0u64; 12];
+    let group = |(group, set): (&str, &str)| {
+        for osd in set.trim_matches(['[', ']']).split(',') {
+            used[osd.parse::<usize>().expect("an OSD")] += 1 << 30;
+        }
+        format!(
+            "{{\"pgid\": \"{group}\", \"acting\": {set}, \
+             \"stat_sum\": {{\"num_bytes\": {}}}}}",
+            1 << 30
+        )
+    };
+    let groups: Vec<String> = lines.map(group).collect();
+    assert_eq!(groups.len(), 384, "{dump}");
+    let osd = |(number, used): (usize, &u64)| {
+        format!(
+            "{{\"id\": {number}, \"name\": \"osd.{number}\", \"type\": \"osd\", \
+             \"crush_weight\": 1, \"reweight\": 1, \"kb\": {}, \"kb_used\": {}}}",
+            200 << 20,
+            used >> 10
+        )
+    };
+    let osds: Vec<String> = used.iter().enumerate().map(osd).collect();
+    let write = |name: &str, text: String| {
+        std::fs::write(scratch.join(name), text).expect("write a document");
+    };
+    write("df.json", format!("{{\"nodes\": [{}], \"stray\": []}}", osds.join(",")));
+    write("pgs.json", format!("{{\"pg_map\": {{\"pg_stats\": [{}]}}}}", groups.join(",")));
+    let pool = "{\"pool\": 1, \"pool_name\": \"rbd\", \"size\": 3, \"pg_num\": 384}";
+    write("dump.json", format!("{{\"full_ratio\": 0.95, \"pools\": [{pool}]}}"));
+}
+
+const CEPH: [&str; 6] = ["--df", "df.json", "--pgs", "pgs.json", "--dump", "dump.json"];
+
+#[test]
+fn advice_compares_choices_with_hashing_and_with_upmap() {
+    needs!("osdmaptool", "crushtool");
+    let scratch = Scratch::new();
+    ceph_cluster(&scratch);
+    let all = [&["advise", "--json", "--osdmap", "osdmap", "--plot", "figures"], &CEPH[..]];
+    let (code, output) = place(&scratch, &all.concat());
+    assert_eq!(code, Some(0), "{output}");
+    let start = output.find("\n{").map_or(0, |at| at + 1);
+    let advice: Value = serde_json::from_str(&output[start..]).expect("JSON after the talk");
+    let ways = advice["ways"].as_array().expect("ways");
+    let names: Vec<_> = ways.iter().map(|way| &way["name"]).collect();
+    let expected =
+        ["hashing, as it is", "hashing after upmap", "2 choices", "2 choices, margin 1.0%"];
+    assert_eq!(names, expected);
+    let used: Vec<f64> =
+        ways.iter().map(|way| way["used_part"].as_f64().expect("a part")).collect();
+    assert!(used[0] < used[1] && used[1] < 0.95, "{used:?}");
+    assert!(used[2] > 0.94 && used[3] > 0.92, "{used:?}");
+    assert!(ways[1]["moved_bytes"].as_u64() > Some(10 << 30), "{}", ways[1]);
+    assert_eq!(ways[2]["moved_bytes"], 0);
+    assert!(advice["gained_bytes"].as_u64() > Some(10 << 30), "{advice}");
+    assert!(scratch.join("figures/place-advise.svg").is_file());
+}
+
+#[test]
+fn advice_without_a_map_or_a_cluster_says_what_is_missing() {
+    needs!("osdmaptool", "crushtool");
+    let scratch = Scratch::new();
+    ceph_cluster(&scratch);
+    let (code, output) = place(&scratch, &[&["advise"], &CEPH[..]].concat());
+    assert_eq!(code, Some(0), "{output}");
+    for part in ["12 OSDs", "pool rbd: 3 copies, 384 groups", "upmap is not compared", "--osdmap"] {
+        assert!(output.contains(part), "{part} in {output}");
+    }
+    let (code, output) = place(&scratch, &[&["advise", "--pool", "x"], &CEPH[..]].concat());
+    assert!(code == Some(2) && output.contains("there are rbd"), "{output}");
+    let (code, output) = place(&scratch, &["advise", "--df", "df.json"]);
+    assert!(code == Some(2) && output.contains("--pgs"), "{output}");
+}
+
+/// The status of a gate with a spread volume, as far as a plan reads it.
+fn status(scratch: &Scratch) {
+    let server = |name: &str| {
+        format!(
+            "{{\"backend\": \"{name}\", \"slots\": 1000, \"ceiling_slots\": 930, \
+             \"used_slots\": 600, \"standing\": \"serving\"}}"
+        )
+    };
+    let servers = ["s1", "s2", "s3", "s4"].map(server).join(",");
+    let text = format!(
+        "{{\"version\": \"0\", \"uptime_seconds\": 1, \"mode\": \"enforce\", \
+         \"connections\": {{\"open\": 0, \"refused\": 0, \"protocol_errors\": 0}}, \
+         \"memory\": {{\"bytes\": 0, \"bound_bytes\": 0}}, \"backends\": [], \"exports\": [], \
+         \"domains\": [{{\"name\": \"pool\", \"tenants\": [], \"servers\": [], \
+         \"interference\": [], \"interference_other_seconds\": 0, \"spread\": {{\
+         \"servers\": [{servers}], \"object_bytes\": 4194304, \"objects\": 3600, \
+         \"placed_objects\": 2400, \"diverted_objects\": 0, \"lost_objects\": 0, \
+         \"full_writes\": 0}}}}]}}"
+    );
+    std::fs::write(scratch.join("status.json"), text).expect("write the status");
+}
+
+#[test]
+fn a_plan_shows_what_would_move_and_that_it_only_shows() {
+    let scratch = Scratch::new();
+    status(&scratch);
+    let plan = ["plan", "pool", "--status", "status.json"];
+    let (code, output) = place(&scratch, &[&plan[..], &["--join", "s5=4000 MiB"]].concat());
+    assert_eq!(code, Some(0), "{output}");
+    for part in ["s5", "objects move", "this only shows"] {
+        assert!(output.contains(part), "{part} in {output}");
+    }
+    let (code, output) =
+        place(&scratch, &[&plan[..], &["--leave", "s2", "--level", "2%", "--json"]].concat());
+    assert_eq!(code, Some(0), "{output}");
+    let document: Value = serde_json::from_str(&output).expect("JSON");
+    assert_eq!(document["servers"][1]["objects"], 0, "{document}");
+    assert!(document["max_to_mean"].as_f64() < Some(1.05), "{document}");
+    assert_eq!(document["is_carried_out"], false);
+    let (code, output) =
+        place(&scratch, &[&plan[..], &["--leave", "s2", "--leave", "s3"]].concat());
+    assert!(code == Some(1) && output.contains("add a server"), "{code:?} {output}");
+    let (code, output) = place(&scratch, &[&plan[..], &["--leave", "s9"]].concat());
+    assert!(code == Some(2) && output.contains("it has s1, s2, s3, s4"), "{code:?} {output}");
 }

@@ -48,8 +48,8 @@ pub fn choose<'a>(
     let mut kept: Option<(usize, &[ServerId])> = None;
     let mut no_room: Option<NoRoom> = None;
     for (position, servers) in candidates.enumerate() {
-        let fullest = fullest(view, servers);
-        if fullest.used_part > ceiling {
+        if most_used(view, servers) > ceiling {
+            let fullest = fullest(view, servers);
             no_room =
                 Some(no_room.filter(|one| one.used_part <= fullest.used_part).unwrap_or(fullest));
             continue;
@@ -67,6 +67,13 @@ pub fn choose<'a>(
     }
 }
 
+/// The used part of the fullest, which has to be known for every candidate.
+fn most_used(view: &View<'_>, servers: &[ServerId]) -> f64 {
+    let parts = servers.iter().map(|&server| view.loads.used_part(server, view.size_bytes));
+    parts.fold(0.0, f64::max)
+}
+
+/// The fullest, for the rare error.
 fn fullest(view: &View<'_>, servers: &[ServerId]) -> NoRoom {
     let part =
         |&server| NoRoom { server, used_part: view.loads.used_part(server, view.size_bytes) };

@@ -43,38 +43,57 @@ struct Seen {
     own_in_flight: u32,
 }
 
+/// What choices go by most, side by side, so that a comparison divides nothing and touches little
+/// memory.
+#[derive(Clone, Copy, Debug)]
+struct Fill {
+    /// Part in use.
+    used_part: f64,
+    /// What each further byte adds to it.
+    per_byte: f64,
+}
+
 /// What is known of all servers.
 #[derive(Clone, Debug, Default)]
 pub struct Loads {
     servers: Vec<Seen>,
+    /// Follows from `servers` and `clients`.
+    fills: Vec<Fill>,
     clients: u32,
 }
 
 impl Loads {
     /// Servers of whom nothing is known; they count as full until they report.
     pub fn new(servers: usize) -> Self {
-        Self { servers: vec![Seen::default(); servers], clients: 1 }
+        let fills = vec![Fill::UNKNOWN; servers];
+        Self { servers: vec![Seen::default(); servers], fills, clients: 1 }
     }
 
     /// How many clients choose at present, this one included.
     pub fn set_clients(&mut self, clients: u32) {
         self.clients = clients.max(1);
+        for (fill, seen) in self.fills.iter_mut().zip(&self.servers) {
+            *fill = Fill::of(seen, self.clients);
+        }
     }
 
     /// A server has reported. What was written before is in the report.
     pub fn report(&mut self, server: ServerId, metrics: Metrics) {
         if server.index() >= self.servers.len() {
             self.servers.resize(server.index() + 1, Seen::default());
+            self.fills.resize(server.index() + 1, Fill::UNKNOWN);
         }
         let seen = &mut self.servers[server.index()];
         seen.reported = metrics;
         seen.own_bytes = 0;
+        self.fills[server.index()] = Fill::of(seen, self.clients);
     }
 
     /// This client has taken space on a server.
     pub fn wrote(&mut self, server: ServerId, bytes: u64) {
-        let own_bytes = &mut self.servers[server.index()].own_bytes;
-        *own_bytes = own_bytes.saturating_add(bytes);
+        let seen = &mut self.servers[server.index()];
+        seen.own_bytes = seen.own_bytes.saturating_add(bytes);
+        self.fills[server.index()] = Fill::of(seen, self.clients);
     }
 
     /// A request of this client has gone to a server.
@@ -102,12 +121,8 @@ impl Loads {
 
     /// Part of a server that is in use, once `more_bytes` are written; above 1 if unknown.
     pub fn used_part(&self, server: ServerId, more_bytes: u64) -> f64 {
-        let Seen { reported, own_bytes, .. } = &self.servers[server.index()];
-        if reported.capacity_bytes == 0 {
-            return 2.0;
-        }
-        let since = own_bytes.saturating_mul(u64::from(self.clients)).saturating_add(more_bytes);
-        reported.used_bytes.saturating_add(since) as f64 / reported.capacity_bytes as f64
+        let Fill { used_part, per_byte } = self.fills[server.index()];
+        used_part + more_bytes as f64 * per_byte
     }
 
     /// Requests under way at a server, as far as is known: its own figure is of the past, ours of
@@ -120,6 +135,22 @@ impl Loads {
     /// Every server.
     pub fn servers(&self) -> impl Iterator<Item = ServerId> {
         (0..).map(ServerId).take(self.servers.len())
+    }
+}
+
+impl Fill {
+    /// Counts as full.
+    const UNKNOWN: Self = Self { used_part: 2.0, per_byte: 0.0 };
+
+    fn of(seen: &Seen, clients: u32) -> Self {
+        let Seen { reported, own_bytes, .. } = seen;
+        if reported.capacity_bytes == 0 {
+            return Self::UNKNOWN;
+        }
+        let since = own_bytes.saturating_mul(u64::from(clients));
+        let capacity = reported.capacity_bytes as f64;
+        let used_part = reported.used_bytes.saturating_add(since) as f64 / capacity;
+        Self { used_part, per_byte: 1.0 / capacity }
     }
 }
 

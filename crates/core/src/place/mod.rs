@@ -25,7 +25,8 @@
 //! - [`policy`]: which candidate is better; [`choose`] takes it;
 //! - [`odds`]: choosing without looking at all, by a table of one byte per group;
 //! - [`certificate`]: how full a cluster can get at most;
-//! - [`choices`]: two bits per object.
+//! - [`choices`]: two bits per object;
+//! - [`moves`]: what has to move when servers join or leave.
 
 pub mod candidates;
 pub mod certificate;
@@ -35,6 +36,7 @@ pub mod cluster;
 pub mod hash;
 pub mod lag;
 pub mod loads;
+pub mod moves;
 pub mod odds;
 pub mod policy;
 pub mod rados;

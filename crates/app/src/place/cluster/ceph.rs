@@ -18,6 +18,13 @@ const WEIGHT_ONE: f64 = 65_536.0;
 /// Bytes that a weight of 1 stands for.
 const WEIGHT_ONE_BYTES: f64 = (1u64 << 40) as f64;
 
+/// An OSD with the number that Ceph gives it.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::place) struct Osd {
+    pub(in crate::place) number: i64,
+    pub(in crate::place) server: Server,
+}
+
 /// Either of the two documents.
 #[derive(Debug, Deserialize)]
 struct Document {
@@ -73,16 +80,29 @@ struct Device {
     name: String,
 }
 
+/// The OSDs of `ceph osd df tree -f json`; `name` is what an error calls it.
+pub(in crate::place) fn osds(text: &str, name: &str) -> anyhow::Result<Vec<Osd>> {
+    let document: Document = serde_json::from_str(text).map_err(|error| {
+        let what = "is not what `ceph osd df tree -f json` prints";
+        Exit::Invalid.because(format!("{name} {what}: {error}"))
+    })?;
+    let osds = of_tree(&document, "host");
+    if osds.is_empty() {
+        return Err(Exit::Invalid.because(format!("{name} names no OSD")));
+    }
+    Ok(osds)
+}
+
 /// Parses either document; `name` is what an error calls the file.
 pub(super) fn parse(text: &str, name: &str, domain_type: &str) -> anyhow::Result<Described> {
     let document: Document = serde_json::from_str(text).map_err(|error| {
         let what = "is neither `ceph osd df tree -f json` nor `ceph osd crush dump`";
         Exit::Invalid.because(format!("{name} {what}: {error}"))
     })?;
-    let servers = if document.nodes.is_empty() {
+    let servers: Vec<Server> = if document.nodes.is_empty() {
         of_crush(&document, domain_type)
     } else {
-        of_tree(&document, domain_type)
+        of_tree(&document, domain_type).into_iter().map(|osd| osd.server).collect()
     };
     if servers.is_empty() {
         return Err(Exit::Invalid.because(format!(
@@ -93,7 +113,7 @@ pub(super) fn parse(text: &str, name: &str, domain_type: &str) -> anyhow::Result
     Ok(Described { servers })
 }
 
-fn of_tree(document: &Document, domain_type: &str) -> Vec<Server> {
+fn of_tree(document: &Document, domain_type: &str) -> Vec<Osd> {
     let nodes = document.nodes.iter();
     let above = Above::new(nodes.map(|node| {
         let bucket = (node.name.as_str(), node.kind.as_str());
@@ -103,14 +123,19 @@ fn of_tree(document: &Document, domain_type: &str) -> Vec<Server> {
     // An OSD that lies in several trees is still one.
     let osds = document.nodes.iter().chain(&document.stray);
     osds.filter(|node| node.kind == "osd" && seen.insert(node.id))
-        .map(|node| Server {
-            name: node.name.clone(),
-            capacity_bytes: node.kb.saturating_mul(1024),
-            weight: whole(node.crush_weight * node.reweight * WEIGHT_ONE),
-            domain: above.domain(node.id, domain_type).unwrap_or(&node.name).to_owned(),
-            used_bytes: node.kb_used.saturating_mul(1024).min(node.kb.saturating_mul(1024)),
-        })
+        .map(|node| Osd { number: node.id, server: server(node, &above, domain_type) })
         .collect()
+}
+
+fn server(node: &Node, above: &Above<'_>, domain_type: &str) -> Server {
+    let capacity_bytes = node.kb.saturating_mul(1024);
+    Server {
+        name: node.name.clone(),
+        capacity_bytes,
+        weight: whole(node.crush_weight * node.reweight * WEIGHT_ONE),
+        domain: above.domain(node.id, domain_type).unwrap_or(&node.name).to_owned(),
+        used_bytes: node.kb_used.saturating_mul(1024).min(capacity_bytes),
+    }
 }
 
 fn of_crush(document: &Document, domain_type: &str) -> Vec<Server> {

@@ -23,6 +23,7 @@ use evenkeel_core::place::cluster::{ClusterError, DomainId, GroupMap, GroupOptio
 
 use crate::exit::Exit;
 
+pub(super) use ceph::{Osd, osds};
 pub(super) use flags::Flags;
 
 /// Most servers of a cluster.

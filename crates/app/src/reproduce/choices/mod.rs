@@ -5,13 +5,16 @@
 //! object --hash--> two candidate sets of servers --policy--> the emptier one
 //! ```
 //!
-//! `space` fills clusters until their first disk is full; `change` lets servers come and go; `ceph`
-//! fills the real thing.
+//! `space` fills clusters until their first disk is full; `change` lets servers come and go;
+//! `theory` holds the gap between fullest server and mean against its bounds, `upmap` choices
+//! against Ceph's balancer; `ceph` fills the real thing.
 
 mod ceph;
 mod change;
 mod reference;
 mod space;
+mod theory;
+mod upmap;
 
 use super::Options;
 use super::claim;
@@ -82,6 +85,18 @@ fn simulated(reference: &Reference, options: &Options) -> anyhow::Result<Vec<cla
     }
     for row in &reference.change {
         claims.extend(change::claims(row, reference.moved_at_most, each, options.seed));
+    }
+    for row in &reference.theory {
+        claims.extend(theory::claims(row, options.quick, options.seed));
+    }
+    match upmap::missing() {
+        Some(why) => terminal::say(&why),
+        None => {
+            for row in &reference.upmap[..if options.quick { 1 } else { reference.upmap.len() }] {
+                terminal::say(&format!("upmap, {} servers", row.servers));
+                claims.extend(upmap::claims(row, each, options.seed)?);
+            }
+        }
     }
     options.draw(|| vec![figure(&outcomes)])?;
     Ok(claims)

@@ -15,6 +15,8 @@ pub(super) struct Reference {
     pub(super) writers: Vec<WritersRow>,
     pub(super) change: Vec<ChangeRow>,
     pub(super) ceph: Vec<CephRow>,
+    pub(super) theory: Vec<TheoryRow>,
+    pub(super) upmap: Vec<UpmapRow>,
 }
 
 /// A cluster that is filled.
@@ -78,6 +80,28 @@ pub(super) struct CephRow {
     /// What the paper reports.
     pub(super) paper_crush: Option<f64>,
     pub(super) paper_choices: Option<f64>,
+}
+
+/// Servers whose fullest one is held against the theory.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TheoryRow {
+    /// A power of two.
+    pub(super) servers: u32,
+    /// Objects on the average server.
+    pub(super) objects_each: Vec<u64>,
+    /// What stands for the constant of the bound with several choices.
+    pub(super) constant: f64,
+}
+
+/// A cluster that Ceph's balancer evens out.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UpmapRow {
+    /// A power of two, those that join included.
+    pub(super) servers: u32,
+    pub(super) join: u32,
+    pub(super) leave: u32,
 }
 
 impl Reference {
