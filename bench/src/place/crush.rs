@@ -38,7 +38,8 @@ impl Crush {
         command.args(["--num-rep", &REPLICAS.to_string()]);
         command.args(["--min-x", "0", "--max-x", &(count - 1).to_string()]);
         run(&mut command)?;
-        Ok((cpu::time_of_children()? - before).as_secs_f64() * 1e9 / count as f64)
+        let taken = cpu::time_of_children()?.saturating_sub(before);
+        Ok(taken.as_secs_f64() * 1e9 / count as f64)
     }
 }
 

@@ -38,7 +38,7 @@ impl Table {
         let options = GroupOptions { group_bits: shape.group_bits, replicas: REPLICAS, seed: 1 };
         let before = own_time()?;
         let map = GroupMap::new(&members, options)?;
-        let made_ms = (own_time()? - before).as_secs_f64() * 1e3;
+        let made_ms = own_time()?.saturating_sub(before).as_secs_f64() * 1e3;
         let mut loads = Loads::new(members.len());
         for member in &members {
             let used_bytes = SERVER_BYTES / 100 * (40 + u64::from(member.server.0 * 7 % 20));
@@ -75,7 +75,7 @@ fn each_ns(count: u64, work: impl Fn(u64) -> u32) -> Result<f64> {
     let before = own_time()?;
     let sum = (0..count).fold(0u32, |sum, index| sum.wrapping_add(work(index)));
     black_box(sum);
-    Ok((own_time()? - before).as_secs_f64() * 1e9 / count as f64)
+    Ok(own_time()?.saturating_sub(before).as_secs_f64() * 1e9 / count as f64)
 }
 
 fn own_time() -> Result<Duration> {
