@@ -80,6 +80,9 @@ impl<D: Drive> Store<D> {
     pub(crate) async fn make_checkpoint(&self) {
         while self.check_running().is_ok() {
             let moment = self.moment();
+            if !self.state.borrow().rules.hold(Rule::ResetAfterCheckpoint) {
+                self.discard(&moment.released).await;
+            }
             if self.write_checkpoint(&moment).await {
                 self.discard(&moment.released).await;
                 let mut state = self.state.borrow_mut();

@@ -5,8 +5,9 @@
 //! over-provisioning that keeps cleaning cheap.
 
 use crate::buffer::Buffer;
+use crate::drive::zone::{DriveShape, Zoning};
 use crate::drive::{Drive, DriveError, Durability};
-use crate::error::FormatError;
+use crate::error::{FormatError, OPEN_ZONES_MIN, ZoneProblem};
 use crate::format;
 use crate::format::checkpoint::{ChunkWriter, Item, Root};
 use crate::format::layout::Layout;
@@ -30,7 +31,8 @@ pub struct CreateOptions {
     pub drives: Vec<Uuid>,
     /// Copies of everything: 1, or 2 on different drives.
     pub copies: u8,
-    /// Bytes of a segment: 64 KiB to 1 GiB, of whole blocks. 64 MiB suits disks.
+    /// Bytes of a segment: 64 KiB to 1 GiB, of whole blocks. 64 MiB suits disks; where a drive has
+    /// zones, a segment is as long as one of them can hold, since each holds one.
     pub segment_bytes: u64,
     /// Percent of the room that volumes never get, 5 to 90: the less, the more cleaning.
     pub over_provisioning_percent: u8,
@@ -65,17 +67,23 @@ pub async fn create<D: Drive>(drives: &[D], options: &CreateOptions) -> Result<(
     Ok(())
 }
 
-/// Bytes that volumes can have together on drives of these sizes.
+/// Bytes that volumes can have together on drives of these shapes; of drives without zones, the
+/// sizes are enough.
 ///
 /// # Errors
-/// [`FormatError::Option`] for options out of their range.
-pub fn possible_bytes(sizes_bytes: &[u64], options: &CreateOptions) -> Result<u64, FormatError> {
-    check(sizes_bytes, options)?;
+/// [`FormatError::Option`] for options out of their range, [`FormatError::Zones`] for a drive whose
+/// zones suit no store.
+pub fn possible_bytes(
+    drives: &[impl Into<DriveShape> + Copy],
+    options: &CreateOptions,
+) -> Result<u64, FormatError> {
+    let drives: Vec<DriveShape> = drives.iter().map(|&drive| drive.into()).collect();
+    check(&drives, options)?;
     // The more volumes may hold, the larger the checkpoint areas, the less the volumes.
-    let (mut low, mut high) = (0, sum_blocks(sizes_bytes));
+    let (mut low, mut high) = (0, sum_blocks(&drives));
     while low < high {
         let middle = low + (high - low).div_ceil(2);
-        let layouts = layouts(sizes_bytes, options, area_blocks(sizes_bytes, options, middle));
+        let layouts = layouts(&drives, options, area_blocks(&drives, options, middle));
         if middle <= capacity_blocks(&layouts, options) {
             low = middle;
         } else {
@@ -94,23 +102,26 @@ struct Plan {
 
 impl Plan {
     fn new<D: Drive>(drives: &[D], options: &CreateOptions) -> Result<Self, FormatError> {
-        let sizes: Vec<u64> = drives.iter().map(|drive| drive.geometry().size_bytes).collect();
-        let possible_bytes = possible_bytes(&sizes, options)?;
+        let shapes: Vec<DriveShape> = drives.iter().map(DriveShape::of).collect();
+        let possible_bytes = possible_bytes(&shapes, options)?;
         let wanted_bytes =
             options.volume_bytes.iter().fold(0, |sum: u64, &bytes| sum.saturating_add(bytes));
         if wanted_bytes > possible_bytes {
+            let area_blocks = area_blocks(&shapes, options, wanted_bytes / BLOCK_BYTES_U64);
+            check_zones(&shapes, options, area_blocks)?;
             return Err(FormatError::TooSmall { wanted_bytes, possible_bytes });
         }
         let capacity_blocks = possible_bytes / BLOCK_BYTES_U64;
-        let area_blocks = area_blocks(&sizes, options, capacity_blocks);
-        let layouts = layouts(&sizes, options, area_blocks);
+        let area_blocks = area_blocks(&shapes, options, capacity_blocks);
+        let layouts = layouts(&shapes, options, area_blocks);
         let (checkpoint, place) = first_checkpoint(options);
         let rows = options.drives.iter().zip(&layouts).map(|(&uuid, layout)| DriveRow {
             uuid,
             slots: layout.slots(),
             state: DriveState::InSync,
+            zones: layout.zones,
         });
-        let superblock = Superblock {
+        let mut superblock = Superblock {
             store: options.store,
             drive: DriveIndex(0),
             sequence: FIRST_SEQUENCES[0],
@@ -123,6 +134,7 @@ impl Plan {
             checkpoint: place,
             drives: rows.collect(),
         };
+        superblock.settle_features();
         Ok(Self { layouts, superblock, checkpoint })
     }
 
@@ -150,18 +162,18 @@ impl Plan {
     }
 }
 
-fn check(sizes_bytes: &[u64], options: &CreateOptions) -> Result<(), FormatError> {
+fn check(drives: &[DriveShape], options: &CreateOptions) -> Result<(), FormatError> {
     let is_whole = |bytes: &u64| bytes.is_multiple_of(BLOCK_BYTES_U64);
     let checks = [
-        ((1..=DRIVES_MAX).contains(&sizes_bytes.len()), "a store has 1 to 32 drives; give as many"),
+        ((1..=DRIVES_MAX).contains(&drives.len()), "a store has 1 to 32 drives; give as many"),
         (
-            sum_blocks(sizes_bytes) <= ADDRESS_BLOCKS_MAX,
+            sum_blocks(drives) <= ADDRESS_BLOCKS_MAX,
             "a store has at most 256 TiB of drives; make several stores",
         ),
-        (options.drives.len() == sizes_bytes.len(), "every drive needs a uuid; give as many"),
+        (options.drives.len() == drives.len(), "every drive needs a uuid; give as many"),
         (matches!(options.copies, 1 | 2), "copies are 1 or 2; choose one of them"),
         (
-            usize::from(options.copies) <= sizes_bytes.len(),
+            usize::from(options.copies) <= drives.len(),
             "two copies need two drives; give another drive, or choose one copy",
         ),
         (
@@ -182,13 +194,44 @@ fn check(sizes_bytes: &[u64], options: &CreateOptions) -> Result<(), FormatError
         ),
     ];
     match checks.iter().find(|(holds, _)| !holds) {
-        None => Ok(()),
+        None => check_zones(drives, options, area_blocks(drives, options, 0)),
         Some((_, remedy)) => Err(FormatError::Option(remedy)),
     }
 }
 
-fn sum_blocks(sizes_bytes: &[u64]) -> u64 {
-    sizes_bytes.iter().map(|bytes| bytes / BLOCK_BYTES_U64).sum()
+fn check_zones(
+    drives: &[DriveShape],
+    options: &CreateOptions,
+    area_blocks: u64,
+) -> Result<(), FormatError> {
+    let layouts = layouts(drives, options, area_blocks);
+    for (index, (drive, layout)) in (0..).map(DriveIndex).zip(drives.iter().zip(layouts)) {
+        if let Some(problem) = drive.zoning.and_then(|zoning| problem_of(zoning, &layout)) {
+            return Err(FormatError::Zones(index, problem));
+        }
+    }
+    Ok(())
+}
+
+/// Why a drive with these zones cannot be divided like this, if it cannot.
+pub(crate) fn problem_of(zoning: Zoning, layout: &Layout) -> Option<ZoneProblem> {
+    let Zoning { zone_bytes, capacity_bytes, .. } = zoning;
+    let is_odd = [zone_bytes, capacity_bytes].iter().any(|n| !n.is_multiple_of(BLOCK_BYTES_U64));
+    if is_odd || zone_bytes == 0 || capacity_bytes > zone_bytes {
+        return Some(ZoneProblem::Odd);
+    }
+    if capacity_bytes < u64::from(layout.segment_blocks) * BLOCK_BYTES_U64 {
+        return Some(ZoneProblem::Capacity { capacity_bytes });
+    }
+    if let Some(zones) = zoning.open_zones_max.filter(|&zones| zones < OPEN_ZONES_MIN) {
+        return Some(ZoneProblem::Open { zones });
+    }
+    let (needed_bytes, have_bytes) = (layout.overhead_bytes(), zoning.conventional_bytes());
+    (!layout.has_room_for_areas()).then_some(ZoneProblem::Conventional { needed_bytes, have_bytes })
+}
+
+fn sum_blocks(drives: &[DriveShape]) -> u64 {
+    drives.iter().map(|drive| drive.size_bytes / BLOCK_BYTES_U64).sum()
 }
 
 fn segment_blocks(options: &CreateOptions) -> u32 {
@@ -197,8 +240,8 @@ fn segment_blocks(options: &CreateOptions) -> u32 {
 
 /// Blocks of the largest checkpoint: no two neighbours of any volume are neighbours in the log, and
 /// snapshots have as many leaves of their own as volumes.
-fn area_blocks(sizes_bytes: &[u64], options: &CreateOptions, capacity_blocks: u64) -> u64 {
-    let segments = sum_blocks(sizes_bytes) / u64::from(segment_blocks(options));
+fn area_blocks(drives: &[DriveShape], options: &CreateOptions, capacity_blocks: u64) -> u64 {
+    let segments = sum_blocks(drives) / u64::from(segment_blocks(options));
     let volumes = options.volume_bytes.len() as u64 + VOLUMES_MORE;
     let leaves = 2 * leaves_of(capacity_blocks) + options.volume_bytes.len() as u64 + LEAVES_MORE;
     format::area::area_blocks(
@@ -208,13 +251,9 @@ fn area_blocks(sizes_bytes: &[u64], options: &CreateOptions, capacity_blocks: u6
     )
 }
 
-fn layouts(sizes_bytes: &[u64], options: &CreateOptions, area_blocks: u64) -> Vec<Layout> {
-    let layout = |&size_bytes: &u64| Layout {
-        drive_blocks: size_bytes / BLOCK_BYTES_U64,
-        area_blocks,
-        segment_blocks: segment_blocks(options),
-    };
-    sizes_bytes.iter().map(layout).collect()
+fn layouts(drives: &[DriveShape], options: &CreateOptions, area_blocks: u64) -> Vec<Layout> {
+    let segment_blocks = segment_blocks(options);
+    drives.iter().map(|&drive| Layout::of(drive, area_blocks, segment_blocks)).collect()
 }
 
 /// Blocks that can be promised on drives divided like this.

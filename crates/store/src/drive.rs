@@ -32,6 +32,10 @@
 //! **Failed flushes.** After a flush failed, any write since the last good flush may be lost, and a
 //! later flush that succeeds does not mean that they are safe: the store must not retry and go on.
 //!
+//! **Zones.** A drive with [`Drive::zoning`] has zones that are written from front to back alone;
+//! see [`zone`]. A write anywhere but at the write pointer of such a zone is
+//! [`DriveError::Misuse`].
+//!
 //! **Time.** A drive answers every operation in bounded time; one that would not is its driver's to
 //! give up on, with [`DriveError::Gone`]. After that every operation fails alike: a drive that
 //! returns is opened anew, and the store resynchronises it.
@@ -42,6 +46,9 @@ use crate::buffer::Buffer;
 
 pub mod memory;
 pub mod motor;
+pub mod zone;
+
+use zone::{ZoneState, Zoning};
 
 /// The measures of a drive; constant while it is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +116,32 @@ pub trait Drive {
         offset_bytes: u64,
         length_bytes: u64,
     ) -> impl Future<Output = Result<(), DriveError>>;
+
+    /// Whether it has stopped its spindle, so that the next command waits until it turns again.
+    fn is_asleep(&self) -> bool {
+        false
+    }
+
+    /// How it is divided into zones, if it is.
+    fn zoning(&self) -> Option<Zoning> {
+        None
+    }
+
+    /// The state of every zone, in their order; none if there are no zones. Only the state of those
+    /// counts that nothing is under way in.
+    fn report_zones(&self) -> impl Future<Output = Result<Vec<ZoneState>, DriveError>> {
+        async { Ok(Vec::new()) }
+    }
+
+    /// Empties the sequential zone that starts there.
+    fn reset_zone(&self, _offset_bytes: u64) -> impl Future<Output = Result<(), DriveError>> {
+        async { Err(DriveError::Misuse("the drive has no zones")) }
+    }
+
+    /// Counts the sequential zone that starts there as full.
+    fn finish_zone(&self, _offset_bytes: u64) -> impl Future<Output = Result<(), DriveError>> {
+        async { Err(DriveError::Misuse("the drive has no zones")) }
+    }
 }
 
 impl<D: Drive> Drive for std::rc::Rc<D> {
@@ -135,6 +168,26 @@ impl<D: Drive> Drive for std::rc::Rc<D> {
 
     async fn discard(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), DriveError> {
         (**self).discard(offset_bytes, length_bytes).await
+    }
+
+    fn is_asleep(&self) -> bool {
+        (**self).is_asleep()
+    }
+
+    fn zoning(&self) -> Option<Zoning> {
+        (**self).zoning()
+    }
+
+    async fn report_zones(&self) -> Result<Vec<ZoneState>, DriveError> {
+        (**self).report_zones().await
+    }
+
+    async fn reset_zone(&self, offset_bytes: u64) -> Result<(), DriveError> {
+        (**self).reset_zone(offset_bytes).await
+    }
+
+    async fn finish_zone(&self, offset_bytes: u64) -> Result<(), DriveError> {
+        (**self).finish_zone(offset_bytes).await
     }
 }
 

@@ -4,6 +4,7 @@
 //! can be dumped as well; whatever is no structure is said to be none. Without a checkpoint, the
 //! segments name themselves.
 
+use crate::drive::zone::{DriveShape, ZoneState, Zoning};
 use crate::drive::{Drive, DriveError};
 use crate::format::Defect;
 use crate::format::checkpoint::{CHUNK_BYTES_MAX, ChunkIdentity, Item, decode_chunk};
@@ -31,6 +32,15 @@ pub enum Entry {
         offset_bytes: u64,
         /// What is there.
         found: Result<Superblock, Defect>,
+    },
+    /// The drive has zones.
+    Zoning(Zoning),
+    /// How far the zone of a slot is written, in bytes; nothing if the drive has given it up.
+    Zone {
+        /// The slot.
+        slot: u32,
+        /// The write pointer, from the start of the zone.
+        written_bytes: Option<u64>,
     },
     /// A chunk of the checkpoint that the drive's newest superblock names; its items follow.
     Chunk {
@@ -76,15 +86,14 @@ pub async fn dump<D: Drive>(
     mut show: impl FnMut(Entry),
 ) -> Result<(), DriveError> {
     let Some(superblock) = dump_superblocks(drive, &mut show).await? else { return Ok(()) };
-    let layout = Layout {
-        drive_blocks: drive.geometry().size_bytes / BLOCK_BYTES_U64,
-        area_blocks: superblock.area_blocks,
-        segment_blocks: superblock.segment_blocks,
-    };
+    let layout =
+        Layout::of(DriveShape::of(drive), superblock.area_blocks, superblock.segment_blocks);
+    let zones = dump_zones(drive, &mut show).await?;
     dump_checkpoint(drive, &superblock, &layout, options, &mut show).await?;
     if options.records {
         for slot in 0..layout.slots() {
-            dump_slot(drive, &layout, slot, &mut show).await?;
+            let zone = zones.get(slot as usize);
+            dump_slot(drive, &layout, (slot, zone.copied()), &mut show).await?;
         }
     }
     Ok(())
@@ -95,12 +104,8 @@ async fn dump_superblocks<D: Drive>(
     drive: &D,
     show: &mut impl FnMut(Entry),
 ) -> Result<Option<Superblock>, DriveError> {
-    let drive_blocks = drive.geometry().size_bytes / BLOCK_BYTES_U64;
     let mut newest: Option<Superblock> = None;
-    if drive_blocks < 8 {
-        return Ok(None);
-    }
-    let layout = Layout { drive_blocks, area_blocks: 0, segment_blocks: 16 };
+    let Some(layout) = Layout::of_superblocks(DriveShape::of(drive)) else { return Ok(None) };
     for offset_bytes in (0..2).flat_map(|slot| layout.superblock_offsets_bytes(slot)) {
         let Some(block) = read(drive, offset_bytes, BLOCK_BYTES, show).await? else { continue };
         let found = Superblock::decode(&block);
@@ -146,20 +151,46 @@ async fn dump_checkpoint<D: Drive>(
     Ok(())
 }
 
-/// The headers in a slot, as far as one leads to the next.
+/// Tells whether the drive has zones; gives the states of those that are slots.
+async fn dump_zones<D: Drive>(
+    drive: &D,
+    show: &mut impl FnMut(Entry),
+) -> Result<Vec<ZoneState>, DriveError> {
+    let Some(zoning) = drive.zoning() else { return Ok(Vec::new()) };
+    show(Entry::Zoning(zoning));
+    let mut zones = drive.report_zones().await?;
+    let conventional = zones.len().min(zoning.conventional_zones as usize);
+    zones.drain(..conventional);
+    Ok(zones)
+}
+
+/// The headers in a slot, as far as one leads to the next, and no further than its zone is written.
 async fn dump_slot<D: Drive>(
     drive: &D,
     layout: &Layout,
-    slot: u32,
+    (slot, zone): (u32, Option<ZoneState>),
     show: &mut impl FnMut(Entry),
 ) -> Result<(), DriveError> {
+    let written_bytes = match zone {
+        None | Some(ZoneState::Conventional) => u64::MAX,
+        Some(ZoneState::Sequential { written_bytes }) => written_bytes,
+        Some(ZoneState::Unusable) => 0,
+    };
+    if let Some(zone) = zone {
+        let is_usable = zone != ZoneState::Unusable;
+        show(Entry::Zone { slot, written_bytes: is_usable.then_some(written_bytes) });
+    }
+    let written_blocks = written_bytes / BLOCK_BYTES_U64;
+    if written_blocks == 0 {
+        return Ok(());
+    }
     let first = layout.block_offset_bytes(slot, 0);
     let Some(block) = read(drive, first, BLOCK_BYTES, show).await? else { return Ok(()) };
     if let Ok(header) = SegmentHeader::decode(&block) {
         show(Entry::Segment { slot, header });
     }
     let mut block = 1;
-    while block < u64::from(layout.segment_blocks) {
+    while block < u64::from(layout.segment_blocks).min(written_blocks) {
         let offset_bytes = layout.block_offset_bytes(slot, block);
         let Some(bytes) = read(drive, offset_bytes, BLOCK_BYTES, show).await? else { break };
         let Ok(header) = RecordHeader::decode(&bytes) else { break };

@@ -109,6 +109,11 @@ pub enum OpenError {
         /// Its place among the drives given.
         position: usize,
     },
+    /// The drive's zones are not those that it had when it was formatted.
+    Zones {
+        /// Its place among the drives given.
+        position: usize,
+    },
     /// No drive has the newest checkpoint whole.
     Checkpoint(Defect),
     /// Recovery found records that contradict the checkpoint.
@@ -139,6 +144,8 @@ pub enum ReplacementError {
         /// Bytes that it must have at least.
         needed_bytes: u64,
     },
+    /// The zones of the new drive do not suit the store.
+    Zones(ZoneProblem),
     /// The new drive is a drive of this very store.
     InUse {
         /// Which of them.
@@ -158,9 +165,63 @@ pub enum FormatError {
         /// Bytes that these drives can promise.
         possible_bytes: u64,
     },
+    /// The zones of a drive do not suit a store.
+    Zones(DriveIndex, ZoneProblem),
     /// A drive failed.
     Drive(DriveIndex, DriveError),
 }
+
+/// Why a drive with zones cannot be one of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ZoneProblem {
+    /// The conventional zones that it begins with are too small, or there are none.
+    Conventional {
+        /// Bytes that superblocks and checkpoints take.
+        needed_bytes: u64,
+        /// Bytes of the conventional zones.
+        have_bytes: u64,
+    },
+    /// A segment does not fit a zone, which can hold so many bytes.
+    Capacity {
+        /// Bytes of a zone that can be written.
+        capacity_bytes: u64,
+    },
+    /// Fewer zones can be partly written at a time than the store needs.
+    Open {
+        /// How many can.
+        zones: u32,
+    },
+    /// Zones are not of whole blocks of 4 KiB.
+    Odd,
+}
+
+impl fmt::Display for ZoneProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Conventional { needed_bytes, have_bytes } => write!(
+                f,
+                "its conventional zones have {have_bytes} bytes, and superblocks and checkpoints \
+                 take {needed_bytes}; choose smaller volumes if it has some, else give another \
+                 drive"
+            ),
+            Self::Capacity { capacity_bytes } => write!(
+                f,
+                "a segment does not fit its zones, which hold {capacity_bytes} bytes; choose \
+                 segments of that size, or shorter ones"
+            ),
+            Self::Open { zones } => write!(
+                f,
+                "it can have {zones} zones partly written at a time, and a store needs \
+                 {OPEN_ZONES_MIN}; give another drive"
+            ),
+            Self::Odd => f.write_str("its zones are not of whole blocks of 4 KiB; give another"),
+        }
+    }
+}
+
+/// Zones of a drive that a store writes to at a time: one of clients, one of the cleaner, and one
+/// of each that ends while the next begins.
+pub(crate) const OPEN_ZONES_MIN: u32 = 4;
 
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -261,6 +322,11 @@ impl fmt::Display for OpenError {
                 f,
                 "drive {position} is smaller than when it was formatted; restore its size"
             ),
+            Self::Zones { position } => write!(
+                f,
+                "drive {position} has other zones than when it was formatted, or none; give the \
+                 drive itself rather than a copy of it, or replace it"
+            ),
             Self::Checkpoint(defect) => {
                 write!(f, "no drive has the newest checkpoint whole: {defect}")
             }
@@ -290,6 +356,7 @@ impl fmt::Display for ReplacementError {
                 "the new drive is too small: its place needs {needed_bytes} bytes; give a larger \
                  one"
             ),
+            Self::Zones(problem) => write!(f, "the new drive does not fit: {problem}"),
             Self::InUse { drive } => {
                 write!(f, "the new drive is drive {drive} of this store; give a blank one")
             }
@@ -306,6 +373,7 @@ impl fmt::Display for FormatError {
                 "volumes of {wanted_bytes} bytes do not fit: these drives can promise \
                  {possible_bytes}; give larger drives or smaller volumes"
             ),
+            Self::Zones(drive, problem) => write!(f, "drive {drive}: {problem}"),
             Self::Drive(drive, error) => write!(f, "drive {drive}: {error}"),
         }
     }
@@ -320,3 +388,4 @@ impl std::error::Error for StoreError {}
 impl std::error::Error for OpenError {}
 impl std::error::Error for ReplacementError {}
 impl std::error::Error for FormatError {}
+impl std::error::Error for ZoneProblem {}

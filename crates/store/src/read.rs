@@ -193,8 +193,8 @@ impl<D: Drive> Store<D> {
         }
     }
 
-    /// The copies of a segment: those that are not on the tail first, and of these those on the
-    /// drive that has less to do.
+    /// The copies of a segment: those on a drive that is awake first, of these those that are not
+    /// on the tail, and of these those on the drive that has less to do.
     pub(crate) fn by_preference(&self, segment: SegmentId) -> Vec<Slot> {
         let state = self.state.borrow();
         let copies = state.space.copies(segment);
@@ -202,7 +202,12 @@ impl<D: Drive> Store<D> {
         let mut slots: Vec<Slot> = copies.into_iter().flatten().filter(present).collect();
         slots.sort_by_key(|slot| {
             let member = &self.chain.members[slot.drive.index()];
-            (!member.is_active(), state.space.is_tail(slot.drive), member.under_way())
+            (
+                !member.is_active(),
+                member.is_asleep(),
+                state.space.is_tail(slot.drive),
+                member.under_way(),
+            )
         });
         slots
     }

@@ -16,13 +16,15 @@
 
 use crate::buffer::Buffer;
 use crate::chain::{Member, read_superblock};
+use crate::create::problem_of;
+use crate::drive::zone::DriveShape;
 use crate::drive::{Drive, DriveError, Durability};
 use crate::error::{OpenError, ReplacementError};
 use crate::format::layout::Layout;
 use crate::format::superblock::{DriveRow, DriveState};
 use crate::recover::OpenOptions;
 use crate::store::Store;
-use crate::units::{BLOCK_BYTES, BLOCK_BYTES_U64, DriveIndex, Uuid};
+use crate::units::{BLOCK_BYTES, DriveIndex, Uuid};
 
 /// What takes whose place.
 #[derive(Debug)]
@@ -51,8 +53,10 @@ impl<D: Drive> Store<D> {
         let mut store = Self::recover(drives, Some(lost), options).await?;
         let layout = store.layout_on(&drive, lost)?;
         store.prepare(&drive, lost, &layout).await?;
+        let failed = |error| OpenError::Drive(lost, error);
+        let member = Member::open(lost, layout, drive, options.rules).await.map_err(failed)?;
         store.begin(options.nonce).await?;
-        store.adopt(Member::new(lost, layout, Some(drive)), name);
+        store.adopt(member, name);
         store.settle_state().await?;
         // In both slots of the new drive: one unreadable slot must not make it a stranger.
         store.repeat_superblock().await;
@@ -65,11 +69,12 @@ impl<D: Drive> Store<D> {
     /// How the new drive is divided, if it is as large as its place.
     fn layout_on(&self, drive: &D, place: DriveIndex) -> Result<Layout, OpenError> {
         let state = self.state.borrow();
-        let layout = Layout {
-            drive_blocks: drive.geometry().size_bytes / BLOCK_BYTES_U64,
-            area_blocks: state.superblock.area_blocks,
-            segment_blocks: state.superblock.segment_blocks,
-        };
+        let (shape, segment_blocks) = (DriveShape::of(drive), state.superblock.segment_blocks);
+        let layout = Layout::of(shape, state.superblock.area_blocks, segment_blocks);
+        let problem = shape.zoning.and_then(|zoning| problem_of(zoning, &layout));
+        if let Some(problem) = problem {
+            return Err(OpenError::Replacement(ReplacementError::Zones(problem)));
+        }
         let slots = state.superblock.drives[place.index()].slots;
         if layout.slots() >= slots {
             return Ok(layout);
@@ -103,7 +108,10 @@ impl<D: Drive> Store<D> {
         let state = self.state.get_mut();
         let row = &mut state.superblock.drives[member.index.index()];
         (row.uuid, row.state) = (name, DriveState::InSync);
-        state.space.adopt_drive(member.index, row.slots);
+        row.zones = member.layout.zones;
+        let slots = row.slots;
+        state.superblock.settle_features();
+        state.space.adopt_drive(member.index, slots);
         // What was staged without the drive would lack a copy for no reason.
         state.space.retract_runway();
         let place = member.index.index();

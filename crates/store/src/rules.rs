@@ -34,11 +34,17 @@ pub enum Rule {
     StaleBeforeAck,
     /// A block that is read matches the tag in the map.
     VerifyTags,
+    /// A sequential zone is written at its write pointer, one write at a time.
+    WriteAtPointer,
+    /// A sequential zone is reset before the first write of a new use.
+    ResetForReuse,
+    /// A sequential zone is reset only after a checkpoint that does not need it is durable.
+    ResetAfterCheckpoint,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 16] = [
         Self::RecordIdentity,
         Self::RecordData,
         Self::LogOrder,
@@ -52,6 +58,9 @@ impl Rule {
         Self::FreshEpoch,
         Self::StaleBeforeAck,
         Self::VerifyTags,
+        Self::WriteAtPointer,
+        Self::ResetForReuse,
+        Self::ResetAfterCheckpoint,
     ];
 }
 

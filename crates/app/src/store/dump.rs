@@ -83,6 +83,19 @@ fn describe(entry: &Entry) -> Value {
         Entry::Superblock { offset_bytes, found: Err(defect) } => json!({
             "kind": "superblock", "offset_bytes": offset_bytes, "defect": defect.to_string(),
         }),
+        Entry::Zoning(zoning) => json!({
+            "kind": "zones",
+            "zone_bytes": zoning.zone_bytes,
+            "capacity_bytes": zoning.capacity_bytes,
+            "conventional_zones": zoning.conventional_zones,
+            "open_zones_max": zoning.open_zones_max,
+        }),
+        Entry::Zone { slot, written_bytes } => json!({
+            "kind": "zone",
+            "slot": slot,
+            "usable": written_bytes.is_some(),
+            "written_bytes": written_bytes,
+        }),
         Entry::Chunk { offset_bytes, index, found } => json!({
             "kind": "chunk",
             "offset_bytes": offset_bytes,
@@ -114,7 +127,13 @@ fn superblock(offset_bytes: u64, found: &Superblock) -> Value {
             DriveState::InSync => None,
             DriveState::Stale { since } => Some(since.0),
         };
-        json!({ "uuid": row.uuid.to_string(), "slots": row.slots, "stale_since": since })
+        json!({
+            "uuid": row.uuid.to_string(),
+            "slots": row.slots,
+            "stale_since": since,
+            "zone_bytes": row.zones.map(|zones| u64::from(zones.zone_blocks) * BLOCK_BYTES_U64),
+            "conventional_zones": row.zones.map(|zones| zones.conventional_zones),
+        })
     });
     json!({
         "kind": "superblock",

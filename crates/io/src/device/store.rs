@@ -193,6 +193,11 @@ impl StoreHost {
 
     /// The drive, made as slow as the policy says.
     fn emulated(&self, drive: FileDrive) -> Result<Rc<FileDrive>, String> {
+        if let Some(zoning) = drive.zoning() {
+            let (path, emulated) = (drive.path().display(), drive.has_emulated_zones());
+            let zone_bytes = zoning.zone_bytes;
+            tracing::info!(store = self.name, %path, zone_bytes, emulated, "drive with zones");
+        }
         let Some(name) = &self.source.emulate else { return Ok(Rc::new(drive)) };
         let path = drive.path().to_owned();
         let failed = |why: String| format!("drive {}: {why}", path.display());

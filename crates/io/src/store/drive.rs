@@ -7,12 +7,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use evenkeel_core::device::Device;
-use evenkeel_store::{Buffer, Drive, DriveError, Durability, Geometry};
+use evenkeel_store::{Buffer, Drive, DriveError, Durability, Geometry, ZoneState, Zoning};
 use rustix::io::Errno;
 
 use super::calls::{Calls, Gone};
 use super::emulation::{Command, Emulation};
 use super::open::{self, OpenDrive, OpenDriveError};
+use super::zones::{EmulatedZones, Zones};
 use crate::buffer::Buf;
 use crate::drive::Action;
 
@@ -26,6 +27,7 @@ pub struct FileDrive {
     /// Whether room that is not needed is given back.
     discards: Cell<bool>,
     calls: Rc<Calls>,
+    zones: Option<Zones>,
     /// What makes it as slow as another drive, if anything does.
     emulation: Option<Emulation>,
     /// The first write or flush that failed: a store does without the drive from then on.
@@ -40,7 +42,7 @@ impl FileDrive {
     /// [`OpenDriveError`], which names the path and the remedy.
     pub async fn open(path: &Path, how: &OpenDrive) -> Result<Self, OpenDriveError> {
         let opened = open::open(path, how).await?;
-        let calls = Calls::new(Arc::new(opened.file), how.kind, how.answer_patience)
+        let calls = Calls::new(opened.file, how.kind, how.answer_patience)
             .map_err(|error| OpenDriveError::Io { path: path.to_owned(), error })?;
         Ok(Self {
             path: path.to_owned(),
@@ -48,6 +50,7 @@ impl FileDrive {
             is_direct: opened.is_direct,
             discards: Cell::new(opened.is_sparse),
             calls,
+            zones: opened.zones,
             emulation: None,
             trouble: RefCell::default(),
         })
@@ -69,6 +72,37 @@ impl FileDrive {
     /// Whether it is used past the page cache.
     pub fn is_direct(&self) -> bool {
         self.is_direct
+    }
+
+    /// Whether it is a file that stands for a drive with zones.
+    pub fn has_emulated_zones(&self) -> bool {
+        self.emulated_zones().is_some()
+    }
+
+    fn emulated_zones(&self) -> Option<&EmulatedZones> {
+        self.zones.as_ref().and_then(Zones::emulated)
+    }
+
+    /// Makes the write pointers of an emulated drive durable, as they were before the last flush.
+    async fn write_pointers(&self, changed: Vec<(u64, Buffer)>) -> Result<(), Fault> {
+        if changed.is_empty() {
+            return Ok(());
+        }
+        let blocks = changed.into_iter().map(|(offset_bytes, block)| {
+            (offset_bytes, Action::Gather { data: vec![block], durable: false })
+        });
+        // A real drive takes no time for it that anybody could tell.
+        for (offset_bytes, action) in blocks.chain([(0, Action::Flush)]) {
+            let what = action.name();
+            let (outcome, _) = self.calls.perform(offset_bytes, action).await?;
+            self.noted(what, offset_bytes, outcome)?;
+        }
+        Ok(())
+    }
+
+    /// What came of a change of a zone.
+    fn noted(&self, what: &str, offset_bytes: u64, outcome: io::Result<()>) -> Result<(), Fault> {
+        outcome.map_err(|error| self.failed(what, offset_bytes, &error))
     }
 
     /// What is wrong with it, if a store had to go on without it; with the next step.
@@ -115,7 +149,7 @@ impl FileDrive {
     fn failed(&self, what: &str, offset_bytes: u64, error: &io::Error) -> Fault {
         let path = self.path.display();
         tracing::warn!(%path, what, offset_bytes, %error, "drive error");
-        if matches!(what, "write" | "flush") {
+        if matches!(what, "write" | "flush" | "reset zone" | "finish zone") {
             self.trouble.borrow_mut().get_or_insert_with(|| format!("{what}: {error}"));
         }
         if is_absent(error) {
@@ -134,6 +168,8 @@ impl Drive for FileDrive {
 
     async fn read(&self, offset_bytes: u64, length_bytes: usize) -> Result<Buffer, DriveError> {
         self.geometry.check_range(offset_bytes, length_bytes as u64)?;
+        let refuse = |zones: &EmulatedZones| zones.refuse_read(offset_bytes, length_bytes as u64);
+        refused(self.emulated_zones().and_then(refuse))?;
         match self.perform(offset_bytes, Action::Read(Buf::take(length_bytes))).await? {
             Action::Read(buf) => Ok(Buffer::adopt(Arc::new(buf))),
             other => unreachable!("a read comes back as a read, not {}", other.name()),
@@ -147,15 +183,47 @@ impl Drive for FileDrive {
         durability: Durability,
     ) -> Result<(), DriveError> {
         self.geometry.check_write(offset_bytes, &data)?;
+        let length_bytes = data.iter().map(|buffer| buffer.len() as u64).sum();
+        let refuse = |zones: &EmulatedZones| zones.refuse_write(offset_bytes, length_bytes);
+        refused(self.emulated_zones().and_then(refuse))?;
         let durable = durability == Durability::Durable;
         self.perform(offset_bytes, Action::Gather { data, durable }).await?;
+        if let Some(zones) = self.emulated_zones() {
+            zones.wrote(offset_bytes, length_bytes);
+        }
         Ok(())
     }
 
     async fn flush(&self) -> Result<(), DriveError> {
         self.calls.settle_abandoned().await;
+        let pointers = self.emulated_zones().map(EmulatedZones::take_changed);
         self.perform(0, Action::Flush).await?;
-        Ok(())
+        Ok(self.write_pointers(pointers.unwrap_or_default()).await?)
+    }
+
+    fn zoning(&self) -> Option<Zoning> {
+        self.zones.as_ref().map(Zones::zoning)
+    }
+
+    async fn report_zones(&self) -> Result<Vec<ZoneState>, DriveError> {
+        let Some(zones) = &self.zones else { return Ok(Vec::new()) };
+        Ok(zones.report().await.map_err(|error| self.failed("report zones", 0, &error))?)
+    }
+
+    async fn reset_zone(&self, offset_bytes: u64) -> Result<(), DriveError> {
+        let zones = self.zones.as_ref().ok_or(DriveError::Misuse("the drive has no zones"))?;
+        self.noted("reset zone", offset_bytes, zones.reset(offset_bytes).await)?;
+        // Of a file, the room is given back as well.
+        let zone_bytes = zones.zoning().zone_bytes;
+        match zones.emulated() {
+            Some(_) => self.discard(offset_bytes, zone_bytes).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn finish_zone(&self, offset_bytes: u64) -> Result<(), DriveError> {
+        let zones = self.zones.as_ref().ok_or(DriveError::Misuse("the drive has no zones"))?;
+        Ok(self.noted("finish zone", offset_bytes, zones.finish(offset_bytes).await)?)
     }
 
     async fn discard(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), DriveError> {
@@ -175,11 +243,22 @@ impl Drive for FileDrive {
     }
 }
 
+/// What a drive with zones refuses is a bug of whoever asks.
+fn refused(why: Option<&'static str>) -> Result<(), DriveError> {
+    why.map_or(Ok(()), |why| Err(DriveError::Misuse(why)))
+}
+
 /// Why an operation failed.
 enum Fault {
     Medium,
     Gone,
     Unsupported(io::Error),
+}
+
+impl From<Gone> for Fault {
+    fn from(Gone: Gone) -> Self {
+        Self::Gone
+    }
 }
 
 impl From<Fault> for DriveError {

@@ -31,6 +31,7 @@ mod emulation;
 mod open;
 mod scrub;
 mod volumes;
+mod zones;
 
 use std::io;
 use std::path::PathBuf;
@@ -46,6 +47,7 @@ pub(crate) use open::refuse_twice;
 pub use open::{OpenDrive, OpenDriveError};
 pub use scrub::{Progress, ScrubError, ScrubOrder, ScrubStatus};
 pub use volumes::{VolumeError, VolumeOrder, carry_out};
+pub use zones::EmulatedZoning;
 
 /// Opens the drives of a store, in this order.
 ///

@@ -9,6 +9,7 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_store::Geometry;
@@ -16,6 +17,7 @@ use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
 use super::drive::is_absent;
+use super::zones::{EmulatedZones, EmulatedZoning, Zones, emulated};
 use crate::buffer::Buf;
 use crate::device::file::{create, lock_patiently, size_of};
 use crate::drive::DriveKind;
@@ -29,6 +31,8 @@ pub struct OpenDrive {
     pub read_only: bool,
     /// Make a sparse file of this size if nothing is there; what is there keeps its own.
     pub create_bytes: Option<u64>,
+    /// Divide a file that is made like a drive with zones; see [`EmulatedZoning`].
+    pub create_zones: Option<EmulatedZoning>,
     /// What does the work.
     pub kind: DriveKind,
     /// How long another program may have it locked before that is an error: the kernel may be at
@@ -47,6 +51,7 @@ impl Default for OpenDrive {
             direct: true,
             read_only: false,
             create_bytes: None,
+            create_zones: None,
             kind: DriveKind::Best,
             lock_patience: Duration::from_secs(3),
             answer_patience: ANSWER_PATIENCE,
@@ -96,8 +101,9 @@ fn remedy(error: &io::Error) -> &'static str {
 
 /// A drive that was opened.
 pub(super) struct Opened {
-    pub(super) file: File,
+    pub(super) file: Arc<File>,
     pub(super) geometry: Geometry,
+    pub(super) zones: Option<Zones>,
     pub(super) is_direct: bool,
     /// Whether parts of it take no room, or may not: a file that was allocated whole stays so.
     pub(super) is_sparse: bool,
@@ -110,7 +116,7 @@ pub(super) async fn open(path: &Path, how: &OpenDrive) -> Result<Opened, OpenDri
     options.read(true).write(!how.read_only);
     let metadata = match (std::fs::metadata(path), how.create_bytes) {
         (Err(error), Some(bytes)) if error.kind() == io::ErrorKind::NotFound => {
-            create(path, bytes).and_then(|file| file.metadata())
+            make(path, bytes, how.create_zones).and_then(|file| file.metadata())
         }
         (metadata, _) => metadata,
     }
@@ -135,7 +141,17 @@ pub(super) async fn open(path: &Path, how: &OpenDrive) -> Result<Opened, OpenDri
         let is_taken = error.kind() == io::ErrorKind::WouldBlock;
         if is_taken { OpenDriveError::InUse(path.to_owned()) } else { io_error(error) }
     })?;
-    let size_bytes = size_of(&file).map_err(io_error)?;
+    let file = Arc::new(file);
+    let zones = if is_device {
+        Zones::of_device(&file).map_err(io_error)?
+    } else {
+        EmulatedZones::find(&file, metadata.len()).map_err(io_error)?.map(Zones::Emulated)
+    };
+    let emulated = zones.as_ref().and_then(Zones::emulated);
+    let size_bytes = match emulated {
+        Some(emulated) => emulated.drive_bytes(),
+        None => size_of(&file).map_err(io_error)?,
+    };
     Ok(Opened {
         geometry: Geometry {
             size_bytes: size_bytes - size_bytes % u64::from(block_bytes),
@@ -144,8 +160,17 @@ pub(super) async fn open(path: &Path, how: &OpenDrive) -> Result<Opened, OpenDri
         },
         is_direct,
         is_sparse: is_device || is_sparse(&metadata),
+        zones,
         file,
     })
+}
+
+/// Makes a sparse file of this size, or one for a drive of this size with zones.
+fn make(path: &Path, bytes: u64, zones: Option<EmulatedZoning>) -> io::Result<File> {
+    let Some(wish) = zones else { return create(path, bytes) };
+    let file = create(path, emulated::file_bytes(bytes, &wish))?;
+    EmulatedZones::make(&file, bytes, &wish)?;
+    Ok(file)
 }
 
 /// Past the page cache if that is wanted and can be; with the unit of addressing.

@@ -106,6 +106,7 @@ impl CleaningRun {
                 commit_depth: commit_depth.max(2),
                 ..Tuning::default()
             },
+            power_down: None,
             flash_bytes: 0,
             seed: self.seed,
         }

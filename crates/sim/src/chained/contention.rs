@@ -82,6 +82,7 @@ impl ContentionRun {
             segment_bytes: self.drive_bytes / 256,
             epoch_percent: self.epoch_percent(),
             tuning: Tuning { commit_depth: COMMIT_DEPTH, ..Tuning::default() },
+            power_down: None,
             flash_bytes: 0,
             seed: self.seed,
         });

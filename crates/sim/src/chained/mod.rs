@@ -22,4 +22,5 @@ pub mod cleaning;
 pub mod contention;
 pub mod published;
 pub mod rig;
+pub mod standby;
 pub mod traces;

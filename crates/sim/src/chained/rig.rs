@@ -13,6 +13,7 @@ use evenkeel_store::{
 use crate::device::simple::Constant;
 use crate::device::spec::ConstantSpec;
 use crate::device::spindle::{Spindle, SpindleSpec};
+use crate::device::standby::{PowerMeter, Standby};
 use crate::disk::{StripedDrive, TimedDrive};
 use crate::executor::{Clock, Executor, Order};
 
@@ -64,6 +65,8 @@ pub struct RigOptions {
     pub epoch_percent: u32,
     /// How the store works; its epoch is set from the percentage above.
     pub tuning: Tuning,
+    /// After so long without a command a drive stops its spindle; never without.
+    pub power_down: Option<Span>,
     /// Bytes of an SSD that the store caches on; zero for none.
     pub flash_bytes: u64,
     /// Draws what is random.
@@ -79,6 +82,8 @@ pub struct Rig {
     pub volume_bytes: u64,
     /// Drives that the store knows.
     pub members: usize,
+    /// What tells of the spindle of each drive.
+    pub meters: Vec<PowerMeter>,
 }
 
 /// Bytes that clients and the cleaner wrote in some time.
@@ -126,9 +131,13 @@ impl Rig {
         let mut executor = Executor::new(Order::Fair);
         let clock = executor.clock();
         let spec = SpindleSpec::of_2013().of_size(options.drive_bytes);
+        let mut meters = Vec::new();
         let drives = (0..u64::from(options.drives)).map(|number| {
             let spindle = Spindle::new(spec.clone(), options.seed.wrapping_mul(1000) + number);
-            TimedDrive::new(&clock, Box::new(spindle))
+            let drive = Standby::new(spindle, spec.power.clone(), options.power_down);
+            let meter = drive.meter();
+            meters.push(meter.clone());
+            TimedDrive::new(&clock, Box::new(drive)).with_meter(&clock, meter)
         });
         let members = options.layout.members(&drives.collect::<Vec<_>>());
         let count = members.len();
@@ -168,7 +177,7 @@ impl Rig {
             let halt = running.run().await;
             panic!("the store stopped: {halt:?}");
         });
-        Self { executor, store, volume_bytes, members: count }
+        Self { executor, store, volume_bytes, members: count, meters }
     }
 
     /// The clock of its world.

@@ -139,6 +139,7 @@ impl TracesRun {
                 _ => EPOCH_PERCENT,
             },
             tuning: Tuning { commit_depth: COMMIT_DEPTH, cache, ..Tuning::default() },
+            power_down: None,
             flash_bytes: self.flash_bytes,
             seed: self.seed,
         })

@@ -13,6 +13,7 @@ pub mod simple;
 pub mod spec;
 pub mod spindle;
 pub mod ssd;
+pub mod standby;
 #[cfg(test)]
 pub(crate) mod testing;
 

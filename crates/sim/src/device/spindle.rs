@@ -23,6 +23,7 @@ use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
 use serde::Deserialize;
 
+use super::standby::PowerSpec;
 use super::{Device, Op, Outcome, Step};
 
 /// What is to be known of the drive and its queue. Times in nanoseconds.
@@ -47,6 +48,8 @@ pub struct SpindleSpec {
     pub command_ns: u64,
     /// The host's queue.
     pub queue: QueueSpec,
+    /// What it draws, and how long it takes to start.
+    pub power: PowerSpec,
 }
 
 /// The host's queue before a drive.

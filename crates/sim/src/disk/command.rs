@@ -45,6 +45,21 @@ pub enum Command {
     },
     /// What was acknowledged before this was submitted goes to the medium.
     Flush,
+    /// The sequential zone is empty from then on; until the next flush a power cut may bring all of
+    /// it back.
+    ResetZone {
+        /// Its first byte.
+        offset: u64,
+        /// Its bytes.
+        length_bytes: u64,
+    },
+    /// The sequential zone counts as full.
+    FinishZone {
+        /// Its first byte.
+        offset: u64,
+        /// Its bytes.
+        length_bytes: u64,
+    },
 }
 
 impl Command {
@@ -53,7 +68,9 @@ impl Command {
         match self {
             Self::Read { offset, length_bytes }
             | Self::WriteZeroes { offset, length_bytes, .. }
-            | Self::Discard { offset, length_bytes } => (*offset, *length_bytes),
+            | Self::Discard { offset, length_bytes }
+            | Self::ResetZone { offset, length_bytes }
+            | Self::FinishZone { offset, length_bytes } => (*offset, *length_bytes),
             Self::Write { offset, bytes, .. } => (*offset, bytes.len() as u64),
             Self::Flush => (0, 0),
         }
@@ -61,7 +78,18 @@ impl Command {
 
     /// Whether it changes content.
     pub fn changes_content(&self) -> bool {
-        matches!(self, Self::Write { .. } | Self::WriteZeroes { .. } | Self::Discard { .. })
+        matches!(
+            self,
+            Self::Write { .. }
+                | Self::WriteZeroes { .. }
+                | Self::Discard { .. }
+                | Self::ResetZone { .. }
+        )
+    }
+
+    /// Whether it moves the write pointer of a zone, if it goes to one.
+    pub fn is_zone_change(&self) -> bool {
+        matches!(self, Self::Write { .. } | Self::ResetZone { .. } | Self::FinishZone { .. })
     }
 }
 
@@ -77,6 +105,9 @@ pub enum DiskError {
         /// The sector's first byte.
         offset: u64,
     },
+    /// A drive with zones does not do this; the text says why.
+    #[error("the drive refuses: {0}")]
+    Refused(&'static str),
     /// There is no such drive at present.
     #[error("the drive is gone")]
     Gone,

@@ -14,13 +14,16 @@
 //!
 //! That is less than most drives hold to, on purpose: code that is right here is right on any.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_store::{ZoneState, Zoning};
 
 use super::command::{Answer, Command, CommandId, DiskError};
 use super::cut::Fate;
-use super::extent::Extent;
+use super::extent::{Effect, Extent};
 use super::fault::{Fault, FaultPlan, Stall, coin};
 use super::platter::{BLOCK_BYTES, Platter, SECTOR_BYTES};
+use super::zones::Zones;
 
 /// A drive that holds bytes.
 #[derive(Clone, Debug)]
@@ -38,12 +41,15 @@ pub struct CrashDisk {
     acknowledged: u64,
     faults: FaultPlan,
     is_gone: bool,
+    zones: Option<Zones>,
 }
 
 #[derive(Clone, Debug)]
 struct InFlight {
     command: Command,
     fault: Option<Fault>,
+    /// Why the drive will not do it.
+    refusal: Option<&'static str>,
     /// How many writes had ever been acknowledged when it was submitted.
     acknowledged: u64,
 }
@@ -75,7 +81,25 @@ impl CrashDisk {
             acknowledged: 0,
             faults: FaultPlan::default(),
             is_gone: false,
+            zones: None,
         }
+    }
+
+    /// The same drive, divided into zones, all of them empty; written from front to back.
+    #[must_use]
+    pub fn with_zones(mut self, zoning: Zoning) -> Self {
+        self.zones = Some(Zones::new(zoning, self.size_bytes));
+        self
+    }
+
+    /// How it is divided into zones, if it is.
+    pub fn zoning(&self) -> Option<Zoning> {
+        self.zones.as_ref().map(|zones| zones.zoning)
+    }
+
+    /// The state of every zone; none if there are none.
+    pub fn report_zones(&self) -> Vec<ZoneState> {
+        self.zones.as_ref().map(Zones::report).unwrap_or_default()
     }
 
     /// The same drive with these faults from now on.
@@ -119,7 +143,10 @@ impl CrashDisk {
         let id = CommandId(self.next);
         self.next += 1;
         let fault = self.faults.draw(id, &command);
-        self.in_flight.insert(id, InFlight { command, fault, acknowledged: self.acknowledged });
+        let under_way = self.in_flight.values().map(|flight| &flight.command);
+        let refusal = self.zones.as_ref().and_then(|zones| zones.refusal(&command, under_way));
+        let acknowledged = self.acknowledged;
+        self.in_flight.insert(id, InFlight { command, fault, refusal, acknowledged });
         id
     }
 
@@ -155,25 +182,31 @@ impl CrashDisk {
     /// # Panics
     /// If the command is not under way.
     pub fn complete(&mut self, id: CommandId) -> Answer {
-        let InFlight { command, fault, acknowledged } =
+        let InFlight { command, fault, refusal, acknowledged } =
             self.in_flight.remove(&id).expect("a command under way completes once");
         if self.is_gone {
             return Err(DiskError::Gone);
         }
+        if let Some(why) = refusal {
+            return Err(DiskError::Refused(why));
+        }
         match command {
             Command::Read { offset, length_bytes } => self.do_read(offset, length_bytes, fault),
             Command::Flush => self.do_flush(acknowledged, fault),
-            Command::Write { offset, bytes, fua } => {
-                let length_bytes = bytes.len() as u64;
-                self.do_write(Extent::new(offset, length_bytes, Some(bytes)), fua, fault)
-            }
-            Command::WriteZeroes { offset, length_bytes, fua } => {
-                self.do_write(Extent::new(offset, length_bytes, None), fua, fault)
-            }
-            Command::Discard { offset, length_bytes } => {
-                self.do_write(Extent::new(offset, length_bytes, None), false, fault)
+            _ => {
+                let fua = matches!(
+                    command,
+                    Command::Write { fua: true, .. } | Command::WriteZeroes { fua: true, .. }
+                );
+                let extent = Extent::of(&command).expect("all others change something");
+                let is_sequential = self.is_sequential(&extent);
+                self.do_write(extent, fua, fault.map(|fault| fault.honest_if(is_sequential)))
             }
         }
+    }
+
+    fn is_sequential(&self, extent: &Extent) -> bool {
+        self.zones.as_ref().is_some_and(|zones| zones.sequential(extent.offset).is_some())
     }
 
     /// The writes whose fate a power cut decides: the cached ones, oldest first, then those under
@@ -187,13 +220,28 @@ impl CrashDisk {
     /// [`Self::unflushed`], that reaches the medium which `fate` says. Commands under way are
     /// forgotten.
     pub fn power_cut(&mut self, mut fate: impl FnMut(&Unflushed) -> Fate) {
+        let mut broken = BTreeSet::new();
         for (extent, in_flight) in self.unflushed_extents() {
             let fate = fate(&extent.describe(in_flight));
-            extent.suffer(&fate, &mut self.medium);
+            let is_sequential = self.is_sequential(&extent);
+            match &mut self.zones {
+                Some(zones) if is_sequential => {
+                    zones.suffer(&extent, &fate, &mut broken, &mut self.medium);
+                }
+                _ => extent.suffer(&fate, &mut self.medium),
+            }
         }
         self.cached.clear();
         self.in_flight.clear();
+        self.show_medium();
+    }
+
+    /// What is in the cache is lost from sight.
+    fn show_medium(&mut self) {
         self.view = self.medium.clone();
+        if let Some(zones) = &mut self.zones {
+            zones.view = zones.medium.clone();
+        }
     }
 
     /// The drive vanishes: as a power cut of this drive alone, and until [`Self::attach`] every
@@ -202,8 +250,8 @@ impl CrashDisk {
         let under_way: Vec<_> = self.in_flight.keys().copied().collect();
         self.power_cut(fate);
         for id in under_way {
-            let fault = None;
-            self.in_flight.insert(id, InFlight { command: Command::Flush, fault, acknowledged: 0 });
+            let (command, fault, refusal) = (Command::Flush, None, None);
+            self.in_flight.insert(id, InFlight { command, fault, refusal, acknowledged: 0 });
         }
         self.is_gone = true;
     }
@@ -282,6 +330,9 @@ impl CrashDisk {
                 let units = extent.length_bytes / SECTOR_BYTES;
                 self.put(extent.part(0, salt % units.max(1) * SECTOR_BYTES), fua);
             }
+            Some(Fault::Failed { .. }) if extent.effect != Effect::Write => {
+                return Err(DiskError::Failed);
+            }
             Some(Fault::Failed { salt }) => {
                 // A failed write may have been done, or in part, or not at all.
                 let units = extent.length_bytes / SECTOR_BYTES;
@@ -296,15 +347,33 @@ impl CrashDisk {
     /// A write takes effect: in the cache, or by force on the medium.
     fn put(&mut self, mut extent: Extent, fua: bool) {
         extent.apply(&mut self.view);
-        if fua {
+        if let Some(zones) = &mut self.zones {
+            zones.view.follow(&zones.zoning, &extent);
+        }
+        if fua && self.is_sequential(&extent) {
+            // A pointer cannot pass over what is still in the cache.
+            let older = std::mem::take(&mut self.cached);
+            for old in older {
+                self.settle(&old);
+            }
+            self.settle(&extent);
+        } else if fua {
             // What is older in the cache must not overwrite it any more.
             let older = std::mem::take(&mut self.cached);
             self.cached = older.into_iter().flat_map(|old| old.minus(&extent)).collect();
-            extent.apply(&mut self.medium);
+            self.settle(&extent);
         } else if extent.length_bytes > 0 {
             self.acknowledged += 1;
             extent.sequence = self.acknowledged;
             self.cached.push(extent);
+        }
+    }
+
+    /// A change is on the medium.
+    fn settle(&mut self, extent: &Extent) {
+        extent.apply(&mut self.medium);
+        if let Some(zones) = &mut self.zones {
+            zones.medium.follow(&zones.zoning, extent);
         }
     }
 
@@ -318,8 +387,9 @@ impl CrashDisk {
             }
             _ => {}
         }
-        for extent in self.cached.drain(..covered) {
-            extent.apply(&mut self.medium);
+        let later = self.cached.split_off(covered);
+        for extent in std::mem::replace(&mut self.cached, later) {
+            self.settle(&extent);
         }
         Ok(Vec::new())
     }
@@ -327,21 +397,36 @@ impl CrashDisk {
     /// A failed flush: some of what it covered is on the medium, some still in the cache, and some
     /// is dropped for good although it had been acknowledged. A second flush does not help.
     fn drop_some(&mut self, covered: usize, salt: u64) {
-        let later = self.cached.split_off(covered);
+        let mut later = self.cached.split_off(covered);
         let covered = std::mem::take(&mut self.cached);
         let mut dropped = Vec::new();
+        let mut is_zone_dropped = false;
         for (index, extent) in covered.into_iter().enumerate() {
+            let is_sequential = self.is_sequential(&extent);
             match (coin(salt, 2 * index), coin(salt, 2 * index + 1)) {
-                (true, true) => extent.apply(&mut self.medium),
-                (true, false) => self.cached.push(extent),
-                (false, _) => dropped.push(extent),
+                (true, true) if !(is_sequential && is_zone_dropped) => self.settle(&extent),
+                (true, false) if !is_sequential => self.cached.push(extent),
+                _ => {
+                    is_zone_dropped |= is_sequential;
+                    dropped.push(extent);
+                }
             }
+        }
+        if is_zone_dropped {
+            // Nothing stays behind a gap.
+            let (gone, stays) = later.into_iter().partition(|extent| self.is_sequential(extent));
+            later = stays;
+            dropped.extend::<Vec<Extent>>(gone);
         }
         self.cached.extend(later);
         for extent in dropped {
             self.view.copy_from(&self.medium, extent.offset, extent.length_bytes);
         }
         self.cached.iter().for_each(|extent| extent.apply(&mut self.view));
+        if let Some(zones) = &mut self.zones {
+            zones.view = zones.medium.clone();
+            self.cached.iter().for_each(|extent| zones.view.follow(&zones.zoning, extent));
+        }
     }
 
     /// The write goes elsewhere: over a block that is in use, where it does most harm.
@@ -355,15 +440,8 @@ impl CrashDisk {
 
     fn unflushed_extents(&self) -> Vec<(Extent, bool)> {
         let cached = self.cached.iter().map(|extent| (extent.clone(), false));
-        let under_way = self.in_flight.values().filter_map(|flight| {
-            let (offset, length_bytes) = flight.command.range();
-            let bytes = match &flight.command {
-                Command::Write { bytes, .. } => Some(bytes.clone()),
-                _ => None,
-            };
-            let extent = Extent::new(offset, length_bytes, bytes);
-            flight.command.changes_content().then_some((extent, true))
-        });
+        let under_way = self.in_flight.values().filter(|flight| flight.refusal.is_none());
+        let under_way = under_way.filter_map(|flight| Some((Extent::of(&flight.command)?, true)));
         cached.chain(under_way).collect()
     }
 }

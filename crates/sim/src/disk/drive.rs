@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use evenkeel_core::time::Span;
-use evenkeel_store::{Buffer, Drive, DriveError, Durability, Geometry};
+use evenkeel_store::{Buffer, Drive, DriveError, Durability, Geometry, ZoneState, Zoning};
 
 use super::command::{Answer, Command, DiskError};
 use super::rack::{BayId, Rack};
@@ -66,6 +66,7 @@ impl SimDrive {
         let error = match answer {
             Some(Ok(bytes)) => return Ok(bytes),
             Some(Err(DiskError::Failed | DiskError::Unreadable { .. })) => DriveError::Medium,
+            Some(Err(DiskError::Refused(why))) => DriveError::Misuse(why),
             Some(Err(DiskError::Gone)) | None => DriveError::Gone,
         };
         if error == DriveError::Gone {
@@ -126,6 +127,26 @@ impl Drive for SimDrive {
         held(self.geometry.check_range(offset_bytes, length_bytes));
         let command = Command::Discard { offset: offset_bytes, length_bytes };
         self.execute(command).await.map(drop)
+    }
+
+    fn zoning(&self) -> Option<Zoning> {
+        self.rack.with_disk(self.bay, |disk| disk.zoning())
+    }
+
+    async fn report_zones(&self) -> Result<Vec<ZoneState>, DriveError> {
+        let report =
+            self.rack.with_disk(self.bay, |disk| (!disk.is_gone()).then(|| disk.report_zones()));
+        report.filter(|_| !self.is_given_up.get()).ok_or(DriveError::Gone)
+    }
+
+    async fn reset_zone(&self, offset: u64) -> Result<(), DriveError> {
+        let length_bytes = self.zoning().expect("the store looked").zone_bytes;
+        self.execute(Command::ResetZone { offset, length_bytes }).await.map(drop)
+    }
+
+    async fn finish_zone(&self, offset: u64) -> Result<(), DriveError> {
+        let length_bytes = self.zoning().expect("the store looked").zone_bytes;
+        self.execute(Command::FinishZone { offset, length_bytes }).await.map(drop)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::command::Command;
 use super::crash_disk::Unflushed;
 use super::cut::{Fate, UnitFate};
 use super::platter::Platter;
@@ -15,12 +16,38 @@ pub(super) struct Extent {
     pub(super) bytes: Option<(Arc<[u8]>, u64)>,
     /// Counts acknowledged writes; zero as long as it is none.
     pub(super) sequence: u64,
+    pub(super) effect: Effect,
+}
+
+/// What it does to the zone that it lies in, if it lies in one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// The pointer comes to stand behind it.
+    Write,
+    /// The zone is empty.
+    Reset,
+    /// The zone is full; nothing is written.
+    Finish,
 }
 
 impl Extent {
     /// A write of these bytes, or of zeroes without.
     pub(super) fn new(offset: u64, length_bytes: u64, bytes: Option<Arc<[u8]>>) -> Self {
-        Self { offset, length_bytes, bytes: bytes.map(|bytes| (bytes, 0)), sequence: 0 }
+        let bytes = bytes.map(|bytes| (bytes, 0));
+        Self { offset, length_bytes, bytes, sequence: 0, effect: Effect::Write }
+    }
+
+    /// What a command changes, if it changes anything.
+    pub(super) fn of(command: &Command) -> Option<Self> {
+        let (offset, length_bytes) = command.range();
+        let (bytes, effect) = match command {
+            Command::Read { .. } | Command::Flush => return None,
+            Command::Write { bytes, .. } => (Some(bytes.clone()), Effect::Write),
+            Command::WriteZeroes { .. } | Command::Discard { .. } => (None, Effect::Write),
+            Command::ResetZone { .. } => (None, Effect::Reset),
+            Command::FinishZone { .. } => (None, Effect::Finish),
+        };
+        Some(Self { effect, ..Self::new(offset, length_bytes, bytes) })
     }
 
     /// What the fate of a power cut is asked about.
@@ -36,7 +63,8 @@ impl Extent {
     /// The part from `start` bytes after its offset.
     pub(super) fn part(&self, start: u64, length_bytes: u64) -> Self {
         let bytes = self.bytes.clone().map(|(bytes, first)| (bytes, first + start));
-        Self { offset: self.offset + start, length_bytes, bytes, sequence: self.sequence }
+        let offset = self.offset + start;
+        Self { offset, length_bytes, bytes, sequence: self.sequence, effect: self.effect }
     }
 
     /// What of it lies outside `newer`.
@@ -54,6 +82,7 @@ impl Extent {
     /// Writes all of it.
     pub(super) fn apply(&self, platter: &mut Platter) {
         match &self.bytes {
+            None if self.effect == Effect::Finish => {}
             None => platter.zero(self.offset, self.length_bytes),
             Some((bytes, first)) => {
                 let range = *first..first + self.length_bytes;

@@ -43,6 +43,20 @@ pub enum Fault {
     Stuck(Stall),
 }
 
+impl Fault {
+    /// As it shows in a sequential zone: there a write that is not done is an error, since the
+    /// pointer gives it away.
+    pub(super) fn honest_if(self, is_sequential: bool) -> Self {
+        match self {
+            Self::Ignored if is_sequential => Self::Failed { salt: 0 },
+            Self::Misdirected { salt } | Self::Shorn { salt } if is_sequential => {
+                Self::Failed { salt }
+            }
+            other => other,
+        }
+    }
+}
+
 /// How long a drive holds a command back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stall {
@@ -134,6 +148,13 @@ impl FaultPlan {
                 stuck,
                 (rates.failed_flushes, Fault::Failed { salt }),
                 (rates.lost_flushes, Fault::Ignored),
+                (0, Fault::Ignored),
+                (0, Fault::Ignored),
+            ],
+            Command::ResetZone { .. } | Command::FinishZone { .. } => [
+                stuck,
+                (rates.failed_writes, Fault::Failed { salt }),
+                (0, Fault::Ignored),
                 (0, Fault::Ignored),
                 (0, Fault::Ignored),
             ],

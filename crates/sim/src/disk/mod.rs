@@ -48,6 +48,7 @@ mod striped;
 #[cfg(test)]
 mod tests;
 mod timed;
+mod zones;
 
 pub use command::{Answer, Command, CommandId, DiskError};
 pub use crash_disk::{CrashDisk, Unflushed};

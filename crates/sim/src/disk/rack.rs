@@ -247,7 +247,9 @@ fn kind(command: &Command) -> Kind {
         Command::Read { .. } => Kind::Read,
         Command::Write { .. } => Kind::Write,
         Command::WriteZeroes { .. } => Kind::WriteZeroes,
-        Command::Discard { .. } => Kind::Trim,
+        Command::Discard { .. } | Command::ResetZone { .. } | Command::FinishZone { .. } => {
+            Kind::Trim
+        }
         Command::Flush => Kind::Flush,
     }
 }

@@ -136,6 +136,10 @@ impl Drive for StripedDrive {
         Geometry { size_bytes, ..one }
     }
 
+    fn is_asleep(&self) -> bool {
+        self.columns.iter().all(|mirrors| mirrors.iter().all(Drive::is_asleep))
+    }
+
     async fn read(&self, offset_bytes: u64, length_bytes: usize) -> Result<Buffer, DriveError> {
         self.geometry().check_range(offset_bytes, length_bytes as u64)?;
         let shares = self.shares(offset_bytes, length_bytes as u64);

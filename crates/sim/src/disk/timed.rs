@@ -12,6 +12,7 @@ use evenkeel_store::drive::motor::Motor;
 use evenkeel_store::{Buffer, Drive, DriveError, Durability, Geometry};
 
 use super::stamps::Stamps;
+use crate::device::standby::PowerMeter;
 use crate::device::{Device, Outcome};
 use crate::executor::Clock;
 
@@ -23,6 +24,7 @@ pub struct TimedDrive {
     geometry: Geometry,
     motor: Motor<Clock>,
     stamps: Rc<RefCell<Stamps>>,
+    power: Option<(PowerMeter, Clock)>,
 }
 
 impl TimedDrive {
@@ -33,7 +35,14 @@ impl TimedDrive {
         let geometry = Geometry { size_bytes, block_bytes: BLOCK_BYTES, atomic_bytes: BLOCK_BYTES };
         let motor = Motor::new(clock.clone(), timing);
         clock.spawn(motor.clone().run());
-        Self { geometry, motor, stamps: Rc::default() }
+        Self { geometry, motor, stamps: Rc::default(), power: None }
+    }
+
+    /// The same drive, which knows from this meter whether its spindle stands still.
+    #[must_use]
+    pub fn with_meter(mut self, clock: &Clock, meter: PowerMeter) -> Self {
+        self.power = Some((meter, clock.clone()));
+        self
     }
 
     /// Commands that the drive was given and has not answered.
@@ -91,6 +100,10 @@ impl Drive for TimedDrive {
         let count = usize::try_from(length_bytes / block).expect("a segment's blocks fit memory");
         self.stamps.borrow_mut().discard(offset_bytes / block, count);
         Ok(())
+    }
+
+    fn is_asleep(&self) -> bool {
+        self.power.as_ref().is_some_and(|(meter, clock)| meter.is_asleep(clock.now()))
     }
 }
 

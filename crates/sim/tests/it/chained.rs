@@ -4,6 +4,7 @@ use evenkeel_core::time::Span;
 use evenkeel_sim::chained::cleaning::{CleaningOutcome, CleaningRun, Scale};
 use evenkeel_sim::chained::contention::{ContentionOutcome, ContentionRun};
 use evenkeel_sim::chained::rig::Layout;
+use evenkeel_sim::chained::standby::{StandbyOutcome, StandbyRun};
 use evenkeel_store::Cleaning;
 
 const CHAIN: Layout = Layout::Chain { length: 2 };
@@ -71,4 +72,36 @@ fn readers_of_a_mirrored_pair_get_both_drives() {
     };
     let [one, two] = [read(Layout::Striped, 1), read(Layout::Pairs, 2)];
     assert!(two > 1.6 * one, "{two} of {one} bytes per second");
+}
+
+fn standby(layout: Layout, after: Option<Span>) -> StandbyOutcome {
+    let run = StandbyRun {
+        layout,
+        drives: 4,
+        drive_bytes: 1 << 30,
+        writes_per_s: 8,
+        after,
+        measure: Span::from_secs(3600),
+        seed: 1,
+    };
+    run.run()
+}
+
+#[test]
+fn the_body_of_a_chain_sleeps_while_little_is_written_and_a_striped_log_never_does() {
+    let minute = Some(Span::from_secs(60));
+    let striped = standby(Layout::Striped, minute);
+    let chain = standby(Layout::Chain { length: 4 }, minute);
+    let pairs = standby(Layout::Pairs, minute);
+    let awake = standby(Layout::Chain { length: 4 }, None);
+    for (name, outcome) in
+        [("striped", &striped), ("chain", &chain), ("pairs", &pairs), ("no timer", &awake)]
+    {
+        let (permille, watts) = (outcome.standby_permille(), outcome.average_mw);
+        println!("{name}: {permille} per mille asleep, {watts} mW, {outcome:?}");
+    }
+    assert_eq!((striped.standby_permille(), awake.standby_permille()), (0, 0));
+    assert!(chain.standby_permille() > 600, "{chain:?}");
+    assert!(pairs.standby_permille() > 400, "{pairs:?}");
+    assert!(chain.average_mw * 10 < awake.average_mw * 6, "{chain:?} {awake:?}");
 }

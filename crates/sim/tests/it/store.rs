@@ -27,3 +27,4 @@ mod stamp;
 mod subject;
 mod sustained;
 mod toy;
+mod zoned;

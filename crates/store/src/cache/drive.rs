@@ -249,6 +249,9 @@ fn first_region_bytes(region_bytes: u64) -> u64 {
 /// Regions that a drive has room for.
 fn regions<D: Drive>(drive: &D, options: &CacheOptions) -> Result<u64, CacheError> {
     options.check()?;
+    if drive.zoning().is_some() {
+        return Err(CacheError::Zoned);
+    }
     let region_bytes = u64::from(options.region_blocks) * BLOCK_BYTES_U64;
     let first_bytes = first_region_bytes(region_bytes);
     let regions = drive.geometry().size_bytes.saturating_sub(first_bytes) / region_bytes;

@@ -46,6 +46,8 @@ pub enum CacheError {
         /// Bytes of the smallest cache drive.
         needed_bytes: u64,
     },
+    /// The drive has zones, and a cache is written over in place.
+    Zoned,
     /// The drive has no label of a cache drive.
     NotACache(Defect),
     /// It is the cache drive of another store.
@@ -163,6 +165,10 @@ impl fmt::Display for CacheError {
                 f,
                 "a cache drive has {needed_bytes} bytes at least; give a larger one, or smaller \
                  regions"
+            ),
+            Self::Zoned => f.write_str(
+                "the drive has zones, which cannot be written over in place as a cache is; give a \
+                 drive without",
             ),
             Self::NotACache(defect) => write!(
                 f,

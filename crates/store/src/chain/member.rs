@@ -3,10 +3,12 @@
 
 use std::cell::Cell;
 
-use crate::buffer::Buffer;
+use super::pointers::Pointers;
+use crate::buffer::{Buffer, BufferMut};
 use crate::drive::{Drive, DriveError, Durability};
 use crate::format::layout::Layout;
 use crate::format::superblock::DriveState;
+use crate::rules::Rules;
 use crate::sync::Lock;
 use crate::telemetry::Traffic;
 use crate::units::{BLOCK_BYTES_U64, DriveIndex, Slot};
@@ -21,6 +23,8 @@ pub(crate) struct Member<D> {
     failure: Cell<Option<DriveError>>,
     /// `None` if the drive is missing.
     drive: Option<D>,
+    /// Its write pointers, if it has zones.
+    pointers: Option<Pointers>,
     pub(crate) traffic: Traffic,
     /// Reads and writes that it has not answered.
     under_way: Cell<usize>,
@@ -31,19 +35,32 @@ pub(crate) struct Member<D> {
 }
 
 impl<D: Drive> Member<D> {
-    pub(crate) fn new(index: DriveIndex, layout: Layout, drive: Option<D>) -> Self {
+    /// A drive that is missing.
+    pub(crate) fn absent(index: DriveIndex, layout: Layout) -> Self {
         Self {
             index,
             layout,
             state: Cell::new(DriveState::InSync),
             failure: Cell::new(None),
-            drive,
+            drive: None,
+            pointers: None,
             traffic: Traffic::default(),
             under_way: Cell::new(0),
             writes_done: Cell::new(0),
             writes_flushed: Cell::new(0),
             flushing: Lock::default(),
         }
+    }
+
+    /// A drive that is here. Where it has zones, it is asked how far they are written.
+    pub(crate) async fn open(
+        index: DriveIndex,
+        layout: Layout,
+        drive: D,
+        rules: Rules,
+    ) -> Result<Self, DriveError> {
+        let pointers = Pointers::of(&drive, rules).await?;
+        Ok(Self { drive: Some(drive), pointers, ..Self::absent(index, layout) })
     }
 
     /// Whether it takes part: records are written to it and count on it.
@@ -59,15 +76,26 @@ impl<D: Drive> Member<D> {
         self.drive.as_ref()
     }
 
+    /// Bytes of the drive. Zeroes stand for what is not written of a zone.
     pub(crate) async fn read(&self, offset: u64, length: usize) -> Result<Buffer, DriveError> {
         self.traffic.note_read(length);
-        match &self.drive {
-            Some(drive) => {
-                let _busy = Busy::new(&self.under_way);
-                drive.read(offset, length).await
-            }
-            None => Err(DriveError::Gone),
+        let Some(drive) = &self.drive else { return Err(DriveError::Gone) };
+        let _busy = Busy::new(&self.under_way);
+        let readable = self.pointers.as_ref().map_or(u64::MAX, |it| it.readable_bytes(offset));
+        let readable = usize::try_from(readable).unwrap_or(usize::MAX).min(length);
+        if readable == length {
+            return drive.read(offset, length).await;
         }
+        let mut whole = BufferMut::zeroed(length);
+        if readable > 0 {
+            whole[..readable].copy_from_slice(&drive.read(offset, readable).await?);
+        }
+        Ok(whole.freeze())
+    }
+
+    /// Whether the next command waits until it turns again.
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.drive.as_ref().is_some_and(Drive::is_asleep)
     }
 
     /// Reads and writes that it has not answered.
@@ -87,13 +115,35 @@ impl<D: Drive> Member<D> {
 
     pub(crate) async fn write(&self, offset: u64, data: Vec<Buffer>) -> Result<(), DriveError> {
         let Some(drive) = &self.drive else { return Err(DriveError::Gone) };
-        self.traffic.note_write(data.iter().map(|buffer| buffer.len()).sum());
+        let length = data.iter().map(|buffer| buffer.len()).sum();
+        self.traffic.note_write(length);
         let busy = Busy::new(&self.under_way);
-        let outcome = drive.write(offset, data, Durability::Volatile).await;
+        let outcome = self.write_in_turn(drive, offset, data, length as u64).await;
         drop(busy);
         // A failed write may still have changed something; it counts for the next flush as well.
         self.writes_done.set(self.writes_done.get() + 1);
         self.note(outcome)
+    }
+
+    async fn write_in_turn(
+        &self,
+        drive: &D,
+        offset: u64,
+        data: Vec<Buffer>,
+        length_bytes: u64,
+    ) -> Result<(), DriveError> {
+        let turn = match &self.pointers {
+            Some(pointers) => pointers.turn(offset, || self.failure.get()).await?,
+            None => None,
+        };
+        if let Some(turn) = &turn {
+            turn.prepare(drive).await?;
+        }
+        drive.write(offset, data, Durability::Volatile).await?;
+        if let Some(turn) = turn {
+            turn.wrote(length_bytes);
+        }
+        Ok(())
     }
 
     /// Makes durable all that was written before. Flushes that are wanted while one is under way
@@ -130,16 +180,59 @@ impl<D: Drive> Member<D> {
     fn note(&self, outcome: Result<(), DriveError>) -> Result<(), DriveError> {
         if let Err(error) = outcome {
             self.failure.set(Some(error));
+            // Whoever waits for a pointer that will not move any more is to hear of it.
+            self.pointers.iter().for_each(Pointers::look_again);
         }
         outcome
+    }
+
+    /// From which byte of a slot on it can still be written; anywhere if it is not in a zone.
+    pub(crate) fn written_bytes(&self, slot: Slot) -> Option<u64> {
+        let start = self.layout.block_offset_bytes(slot.slot, 0);
+        self.pointers.as_ref().and_then(|pointers| pointers.written_bytes(start))
+    }
+
+    /// Writes a part of a slot, from a byte of it on.
+    pub(crate) async fn write_slot(
+        &self,
+        slot: Slot,
+        at_bytes: u64,
+        data: Buffer,
+    ) -> Result<(), DriveError> {
+        self.write(self.layout.block_offset_bytes(slot.slot, 0) + at_bytes, vec![data]).await
+    }
+
+    /// Nothing more is written to a slot in this use of it.
+    pub(crate) async fn finish_slot(&self, slot: Slot) -> Result<(), DriveError> {
+        let start = self.layout.block_offset_bytes(slot.slot, 0);
+        match (&self.drive, &self.pointers) {
+            (Some(drive), Some(pointers)) => self.note(pointers.finish(drive, start).await),
+            _ => Ok(()),
+        }
+    }
+
+    /// Nothing more is written to any zone that is written in part, whosever it was. If the drive
+    /// cannot do it, it counts as failed: it would soon have too many of them.
+    pub(crate) async fn finish_zones(&self) {
+        if let (Some(drive), Some(pointers)) = (&self.drive, &self.pointers) {
+            for start in pointers.open_zones() {
+                let _ = self.note(pointers.finish(drive, start).await);
+            }
+        }
     }
 
     /// Tells the drive that a slot is not needed. Whether it can do something with that is its own
     /// affair, and so is a failure.
     pub(crate) async fn discard_slot(&self, slot: Slot) {
         if let Some(drive) = &self.drive {
+            let start = self.layout.block_offset_bytes(slot.slot, 0);
             let length = u64::from(self.layout.segment_blocks) * BLOCK_BYTES_U64;
-            let _ = drive.discard(self.layout.block_offset_bytes(slot.slot, 0), length).await;
+            match &self.pointers {
+                Some(pointers) if pointers.written_bytes(start).is_some() => {
+                    pointers.reset(drive, start).await;
+                }
+                _ => drop(drive.discard(start, length).await),
+            }
         }
     }
 }

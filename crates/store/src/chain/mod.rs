@@ -5,12 +5,15 @@
 //! cleaning (Gecko, FAST 2013).
 
 mod member;
+mod pointers;
 
 pub(crate) use member::Member;
 
 use crate::buffer::Buffer;
+use crate::drive::zone::DriveShape;
 use crate::drive::{Drive, DriveError};
 use crate::format::Defect;
+use crate::format::layout::Layout;
 use crate::format::superblock::Superblock;
 use crate::sync::join_all;
 use crate::units::{BLOCK_BYTES, Copies, DriveIndex};
@@ -119,12 +122,8 @@ impl<D: Drive> Chain<D> {
 pub async fn read_superblock<D: Drive>(
     drive: &D,
 ) -> Result<Result<Superblock, Defect>, DriveError> {
-    let drive_blocks = drive.geometry().size_bytes / BLOCK_BYTES as u64;
-    let layout = crate::format::layout::Layout { drive_blocks, area_blocks: 0, segment_blocks: 16 };
     let mut newest: Result<Superblock, Defect> = Err(Defect::Truncated);
-    if drive_blocks < 8 {
-        return Ok(newest);
-    }
+    let Some(layout) = Layout::of_superblocks(DriveShape::of(drive)) else { return Ok(newest) };
     for slot in 0..2 {
         for offset in layout.superblock_offsets_bytes(slot) {
             let block = match drive.read(offset, BLOCK_BYTES).await {

@@ -163,6 +163,7 @@ impl Finding {
                 | OpenError::Replaced { position }
                 | OpenError::Duplicate { position }
                 | OpenError::Unreadable { position, .. }
+                | OpenError::Zones { position }
                 | OpenError::Shrunk { position } => Place::Given(position),
                 OpenError::Drive(drive, _) => Place::Drive(drive),
                 _ => Place::Store,

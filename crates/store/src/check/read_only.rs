@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use crate::buffer::Buffer;
+use crate::drive::zone::{ZoneState, Zoning};
 use crate::drive::{Drive, DriveError, Durability, Geometry};
 
 /// A drive behind glass. See the [module](self).
@@ -56,6 +57,23 @@ impl<D: Drive> Drive for ReadOnly<D> {
     }
 
     async fn discard(&self, _offset_bytes: u64, _length_bytes: u64) -> Result<(), DriveError> {
+        Ok(())
+    }
+
+    fn zoning(&self) -> Option<Zoning> {
+        self.inner.zoning()
+    }
+
+    async fn report_zones(&self) -> Result<Vec<ZoneState>, DriveError> {
+        self.inner.report_zones().await
+    }
+
+    /// Nothing happens, and whoever asked is told so: what lies there is still to be looked at.
+    async fn reset_zone(&self, _offset_bytes: u64) -> Result<(), DriveError> {
+        Err(DriveError::Medium)
+    }
+
+    async fn finish_zone(&self, _offset_bytes: u64) -> Result<(), DriveError> {
         Ok(())
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::CheckReport;
 use super::finding::{Finding, Place, Severity};
 use super::read_only::ReadOnly;
+use crate::drive::zone::DriveShape;
 use crate::drive::{Drive, DriveError};
 use crate::format::Defect;
 use crate::format::checkpoint::{CHUNK_BYTES_MAX, ChunkIdentity, decode_chunk};
@@ -19,11 +20,7 @@ pub(super) async fn check_superblocks<D: Drive>(
     position: usize,
     drive: &D,
 ) {
-    let drive_blocks = drive.geometry().size_bytes / BLOCK_BYTES_U64;
-    let layout = Layout { drive_blocks, area_blocks: 0, segment_blocks: 16 };
-    if drive_blocks < 8 {
-        return;
-    }
+    let Some(layout) = Layout::of_superblocks(DriveShape::of(drive)) else { return };
     let mut bad = Vec::new();
     let mut is_member = false;
     for slot in 0..2 {

@@ -177,12 +177,15 @@ impl<D: Drive> Store<D> {
         if self.check_running().is_err() {
             return false;
         }
-        let mut state = self.state.borrow_mut();
-        state.apply(&header, claim.address.plus(1));
-        state.space.landed(claim.segment);
-        state.work.apply(header.record_blocks());
-        state.counters.moved_records += 1;
-        state.counters.moved_blocks += header.checksums.len() as u64;
+        {
+            let mut state = self.state.borrow_mut();
+            state.apply(&header, claim.address.plus(1));
+            state.space.landed(claim.segment);
+            state.work.apply(header.record_blocks());
+            state.counters.moved_records += 1;
+            state.counters.moved_blocks += header.checksums.len() as u64;
+        }
+        self.finish_completed().await;
         true
     }
 }

@@ -5,6 +5,7 @@
 //! one is never overwritten. At mount the valid one with the highest sequence counts.
 
 use super::codec::{Defect, Reader, Writer, unseal};
+use super::layout::ZoneLayout;
 use super::{VERSION, magic};
 use crate::units::{DriveIndex, Lsn, Mount, Uuid};
 
@@ -17,8 +18,11 @@ pub const SEGMENT_BLOCKS: std::ops::RangeInclusive<u32> = 16..=1 << 18;
 /// Blocks of all slots together: what 36 bits of 4 KiB address, 256 TiB.
 pub const ADDRESS_BLOCKS_MAX: u64 = 1 << 36;
 
-/// A feature that a reader must know to read or write: none yet.
-const INCOMPATIBLE_KNOWN: u64 = 0;
+/// The incompatible feature of a store with a drive that has zones: its places are others.
+pub const ZONED: u64 = 1;
+
+/// The features that a reader must know to read or write.
+const INCOMPATIBLE_KNOWN: u64 = ZONED;
 /// A feature that a reader must know to write: none yet.
 const READ_ONLY_COMPATIBLE_KNOWN: u64 = 0;
 
@@ -82,6 +86,8 @@ pub struct DriveRow {
     pub slots: u32,
     /// Whether it has all that was acknowledged.
     pub state: DriveState,
+    /// Its zones, if it has any.
+    pub zones: Option<ZoneLayout>,
 }
 
 /// Whether a drive has all that was acknowledged.
@@ -100,6 +106,19 @@ impl Superblock {
     /// The slot that it belongs to: 0 (A) or 1 (B).
     pub fn slot(&self) -> u8 {
         u8::from(self.sequence % 2 == 1)
+    }
+
+    /// Whether any of its drives has zones.
+    pub fn is_zoned(&self) -> bool {
+        self.features.incompatible & ZONED != 0
+    }
+
+    /// Takes the zones of its drives into account.
+    pub(crate) fn settle_features(&mut self) {
+        self.features.incompatible &= !ZONED;
+        if self.drives.iter().any(|row| row.zones.is_some()) {
+            self.features.incompatible |= ZONED;
+        }
     }
 
     /// One sealed block.
@@ -128,6 +147,11 @@ impl Superblock {
         for row in &self.drives {
             encode_drive(&mut writer, row);
         }
+        assert_eq!(self.is_zoned(), self.drives.iter().any(|row| row.zones.is_some()));
+        if self.is_zoned() {
+            writer.pad_to(ZONES_OFFSET_BYTES);
+            self.drives.iter().for_each(|row| encode_zones(&mut writer, row.zones));
+        }
         writer.into_sealed_block()
     }
 
@@ -148,8 +172,14 @@ impl Superblock {
         if drive_count > DRIVES_MAX {
             return Err(Defect::Field("drives"));
         }
-        let drives =
+        let mut drives =
             (0..drive_count).map(|_| decode_drive(&mut reader)).collect::<Result<Vec<_>, _>>()?;
+        if features.incompatible & ZONED != 0 {
+            reader.take((DRIVES_MAX - drive_count) * DRIVE_BYTES)?;
+            for row in &mut drives {
+                row.zones = decode_zones(&mut reader)?;
+            }
+        }
         let superblock = Self {
             store,
             drive,
@@ -183,6 +213,7 @@ impl Superblock {
             (self.checkpoint.blocks <= self.area_blocks, "checkpoint blocks"),
             (self.area_blocks < 1 << 48, "area blocks"),
             (self.address_blocks() <= ADDRESS_BLOCKS_MAX, "slots"),
+            (self.is_zoned() == self.drives.iter().any(|row| row.zones.is_some()), "zones"),
         ];
         match checks.iter().find(|(holds, _)| !holds) {
             None => Ok(()),
@@ -193,6 +224,10 @@ impl Superblock {
 
 const FIXED_BYTES: usize = 120;
 const DRIVES_OFFSET_BYTES: usize = 256;
+const DRIVE_BYTES: usize = 32;
+const ZONES_OFFSET_BYTES: usize = DRIVES_OFFSET_BYTES + DRIVES_MAX * DRIVE_BYTES;
+/// Of a drive without zones, in a store with drives that have some.
+const NO_ZONES: ZoneLayout = ZoneLayout { zone_blocks: 0, conventional_zones: 0 };
 const IN_SYNC: u32 = 0;
 const STALE: u32 = 1;
 
@@ -234,7 +269,18 @@ fn decode_drive(reader: &mut Reader<'_>) -> Result<DriveRow, Defect> {
         STALE => DriveState::Stale { since },
         _ => return Err(Defect::Field("drive state")),
     };
-    Ok(DriveRow { uuid, slots, state })
+    Ok(DriveRow { uuid, slots, state, zones: None })
+}
+
+fn encode_zones(writer: &mut Writer, zones: Option<ZoneLayout>) {
+    let zones = zones.unwrap_or(NO_ZONES);
+    writer.u32(zones.zone_blocks);
+    writer.u32(zones.conventional_zones);
+}
+
+fn decode_zones(reader: &mut Reader<'_>) -> Result<Option<ZoneLayout>, Defect> {
+    let zones = ZoneLayout { zone_blocks: reader.u32()?, conventional_zones: reader.u32()? };
+    Ok((zones != NO_ZONES).then_some(zones))
 }
 
 #[cfg(test)]
@@ -243,7 +289,7 @@ mod tests {
     use crate::units::Nonce;
 
     fn superblock() -> Superblock {
-        let row = |byte, state| DriveRow { uuid: Uuid([byte; 16]), slots: 40, state };
+        let row = |byte, state| DriveRow { uuid: Uuid([byte; 16]), slots: 40, state, zones: None };
         Superblock {
             store: Uuid([9; 16]),
             drive: DriveIndex(1),
@@ -263,8 +309,14 @@ mod tests {
     fn a_superblock_comes_back_as_it_was() {
         let superblock = superblock();
         assert_eq!(Superblock::decode(&superblock.encode()), Ok(superblock.clone()));
-        let full = Superblock { drives: vec![superblock.drives[0]; DRIVES_MAX], ..superblock };
-        assert_eq!(Superblock::decode(&full.encode()), Ok(full));
+        let mut full = Superblock { drives: vec![superblock.drives[0]; DRIVES_MAX], ..superblock };
+        assert_eq!(Superblock::decode(&full.encode()), Ok(full.clone()));
+        for place in [1, DRIVES_MAX - 1] {
+            let zones = ZoneLayout { zone_blocks: 0x1_0000, conventional_zones: 524 };
+            full.drives[place].zones = Some(zones);
+            full.settle_features();
+            assert_eq!(Superblock::decode(&full.encode()), Ok(full.clone()));
+        }
     }
 
     #[test]

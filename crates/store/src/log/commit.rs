@@ -152,6 +152,20 @@ impl<D: Drive> Store<D> {
             change.done.set(outcome);
         }
         self.changed.notify();
+        self.finish_completed().await;
+    }
+
+    /// Tells drives with zones which of them get nothing more: only so many may be half full.
+    pub(crate) async fn finish_completed(&self) {
+        let completed = self.state.borrow_mut().space.take_completed();
+        for slot in completed {
+            let member = &self.chain.members[slot.drive.index()];
+            if member.is_active()
+                && let Err(error) = member.finish_slot(slot).await
+            {
+                self.fail_drives(vec![(slot.drive, error)]).await;
+            }
+        }
     }
 }
 

@@ -3,9 +3,11 @@
 use super::OpenOptions;
 use crate::chain::{Chain, Member, read_superblock};
 use crate::drive::Drive;
+use crate::drive::zone::DriveShape;
 use crate::error::{OpenError, ReplacementError};
 use crate::format::layout::Layout;
 use crate::format::superblock::{DriveRow, DriveState, Superblock};
+use crate::rules::Rules;
 use crate::units::{BLOCK_BYTES_U64, DriveIndex};
 
 /// The drives of a store in their places, and its newest superblock.
@@ -33,7 +35,7 @@ pub(super) async fn find<D: Drive>(
     }
     let newest = known.iter().map(|(superblock, _)| superblock).max_by_key(|it| it.sequence);
     let newest = newest.ok_or(OpenError::NoDrive)?.clone();
-    let mut places: Vec<Option<D>> = newest.drives.iter().map(|_| None).collect();
+    let mut places: Vec<Option<(usize, D)>> = newest.drives.iter().map(|_| None).collect();
     check_lost(lost, places.len())?;
     for (position, (own, drive)) in known.into_iter().enumerate() {
         let row = row_of(&own, &newest, position)?;
@@ -44,13 +46,19 @@ pub(super) async fn find<D: Drive>(
         if place.is_some() {
             return Err(OpenError::Duplicate { position });
         }
-        if layout(&newest, &drive).slots() < row.slots {
+        let layout = layout(&newest, &drive);
+        if layout.zones != row.zones || !has_room(&drive, &newest) {
+            return Err(OpenError::Zones { position });
+        }
+        if layout.slots() < row.slots {
             return Err(OpenError::Shrunk { position });
         }
-        *place = Some(drive);
+        *place = Some((position, drive));
     }
-    let rows = newest.drives.iter().zip(places).zip((0..).map(DriveIndex));
-    let members = rows.map(|((row, drive), index)| member(&newest, row, drive, index)).collect();
+    let mut members = Vec::new();
+    for ((row, place), index) in newest.drives.iter().zip(places).zip((0..).map(DriveIndex)) {
+        members.push(member(&newest, row, place, index, options.rules).await?);
+    }
     let chain = Chain { members };
     check_missing(&chain, lost, options)?;
     Ok(Found { chain, superblock: newest, lost })
@@ -77,28 +85,32 @@ fn row_of(own: &Superblock, newest: &Superblock, position: usize) -> Result<Driv
 }
 
 fn layout<D: Drive>(superblock: &Superblock, drive: &D) -> Layout {
-    Layout {
-        drive_blocks: drive.geometry().size_bytes / BLOCK_BYTES_U64,
-        area_blocks: superblock.area_blocks,
-        segment_blocks: superblock.segment_blocks,
-    }
+    Layout::of(DriveShape::of(drive), superblock.area_blocks, superblock.segment_blocks)
 }
 
-fn member<D: Drive>(
+/// Whether each zone of the drive can hold a segment.
+fn has_room<D: Drive>(drive: &D, superblock: &Superblock) -> bool {
+    let segment_bytes = u64::from(superblock.segment_blocks) * BLOCK_BYTES_U64;
+    drive.zoning().is_none_or(|zoning| zoning.capacity_bytes >= segment_bytes)
+}
+
+async fn member<D: Drive>(
     newest: &Superblock,
     row: &DriveRow,
-    drive: Option<D>,
+    place: Option<(usize, D)>,
     index: DriveIndex,
-) -> Member<D> {
-    let absent = Layout {
-        drive_blocks: 0,
-        area_blocks: newest.area_blocks,
-        segment_blocks: newest.segment_blocks,
+    rules: Rules,
+) -> Result<Member<D>, OpenError> {
+    let member = match place {
+        Some((position, drive)) => Member::open(index, layout(newest, &drive), drive, rules)
+            .await
+            .map_err(|error| OpenError::Unreadable { position, error })?,
+        None => {
+            Member::absent(index, Layout::of(0.into(), newest.area_blocks, newest.segment_blocks))
+        }
     };
-    let layout = drive.as_ref().map_or(absent, |drive| layout(newest, drive));
-    let member = Member::new(index, layout, drive);
     member.state.set(row.state);
-    member
+    Ok(member)
 }
 
 /// Refuses to go on without drives that have everything, unless that is wanted.

@@ -68,6 +68,10 @@ impl<D: Drive> Store<D> {
         let candidates = store.scan(&replayed).await;
         store.replay(candidates).await?;
         store.state.borrow_mut().space.loaded();
+        // What was open is sealed now, and what a stale drive had begun is never gone on with.
+        for member in &store.chain.members {
+            member.finish_zones().await;
+        }
         Ok(store)
     }
 

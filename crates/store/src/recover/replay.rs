@@ -15,7 +15,7 @@ use crate::format::record::RecordHeader;
 use crate::read::CopyBlocks;
 use crate::rules::Rule;
 use crate::store::Store;
-use crate::units::{BLOCK_BYTES, Slot};
+use crate::units::{BLOCK_BYTES, BLOCK_BYTES_U64, Slot};
 use crate::volume::Impossible;
 
 impl<D: Drive> Store<D> {
@@ -66,7 +66,8 @@ impl<D: Drive> Store<D> {
         replayed.map_err(|Impossible| OpenError::Inconsistent("a record of no volume"))
     }
 
-    /// Whether each block of the record is whole on some copy. If so, all copies are whole after.
+    /// Whether each block of the record is whole on some copy. If so, all copies are whole after;
+    /// one in a zone that cannot be made so is a copy no more, unless there is no better one.
     async fn make_whole(&self, candidate: &Candidate) -> Result<bool, Halt> {
         if !self.state.borrow().rules.hold(Rule::RecordData) {
             return Ok(true);
@@ -75,27 +76,72 @@ impl<D: Drive> Store<D> {
         let length = (1 + candidate.header.checksums.len()) * BLOCK_BYTES;
         let mut whole = Whole::new(&candidate.header);
         let mut torn: Vec<Slot> = Vec::new();
-        for slot in self.by_preference(segment) {
+        let slots = self.by_preference(segment);
+        for &slot in &slots {
             let copy = self.read_copy(slot, block, length).await;
             if !copy.is_ok_and(|copy| whole.take(&copy)) {
                 torn.push(slot);
             }
         }
         let Some(record) = whole.finish() else { return Ok(false) };
+        let mut lost = Vec::new();
         for slot in torn {
-            self.rewrite(slot, block, &record).await?;
+            if !self.mend_copy(slot, block, &record).await? {
+                lost.push(slot);
+            }
+        }
+        if lost.len() < slots.len() {
+            let mut state = self.state.borrow_mut();
+            for slot in lost {
+                state.space.drop_copy(segment, slot);
+            }
         }
         Ok(true)
+    }
+
+    /// Makes the copy of a record whole; whether that could be.
+    async fn mend_copy(&self, slot: Slot, block: u64, record: &Buffer) -> Result<bool, Halt> {
+        let member = &self.chain.members[slot.drive.index()];
+        if member.written_bytes(slot).is_some() {
+            self.complete(slot, block, record).await
+        } else {
+            self.rewrite(slot, block, record).await?;
+            Ok(true)
+        }
     }
 
     async fn rewrite(&self, slot: Slot, block: u64, record: &Buffer) -> Result<(), Halt> {
         let failures =
             self.chain.write_copies([Some(slot), None], block, std::slice::from_ref(record));
         self.fail_drives(failures.await).await;
-        match self.state.borrow().halted {
-            None => Ok(()),
-            Some(halt) => Err(halt),
+        self.state.borrow().halted.map_or(Ok(()), Err)
+    }
+
+    /// Writes what is missing of a record's copy in a zone, where nothing can be written over;
+    /// whether it is whole then.
+    ///
+    /// ```text
+    /// | header | data | da           |        the copy that a power cut has left
+    ///                     ^ pointer
+    ///                     | ta | data |      what is written
+    /// ```
+    async fn complete(&self, slot: Slot, block: u64, record: &Buffer) -> Result<bool, Halt> {
+        let member = &self.chain.members[slot.drive.index()];
+        let start_bytes = block * BLOCK_BYTES_U64;
+        let written = member.written_bytes(slot).and_then(|it| it.checked_sub(start_bytes));
+        let written = written.and_then(|bytes| usize::try_from(bytes).ok());
+        let Some(written) = written.filter(|&written| written < record.len()) else {
+            return Ok(false);
+        };
+        let copy = member.read_slot(slot, block, record.len()).await;
+        if !copy.is_ok_and(|copy| copy[..written] == record[..written]) {
+            return Ok(false);
         }
+        let rest = record.slice(written..record.len()).into_aligned();
+        let outcome = member.write_slot(slot, start_bytes + written as u64, rest).await;
+        let failures = outcome.err().map(|error| (slot.drive, error));
+        self.fail_drives(failures.into_iter().collect()).await;
+        self.state.borrow().halted.map_or_else(|| Ok(outcome.is_ok()), Err)
     }
 }
 

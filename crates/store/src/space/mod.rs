@@ -60,6 +60,8 @@ pub(crate) struct Space {
     staged: [VecDeque<SegmentId>; 2],
     runway: [VecDeque<SegmentId>; 2],
     open: [Option<Open>; 2],
+    /// Segments that have got their last record, until somebody takes note of it.
+    completed: Vec<SegmentId>,
     /// Whom to tell which blocks die, and which move.
     cache: Option<Rc<RefCell<Contents>>>,
 }
@@ -144,6 +146,7 @@ impl Space {
             staged: [VecDeque::new(), VecDeque::new()],
             runway: [VecDeque::new(), VecDeque::new()],
             open: [None, None],
+            completed: Vec::new(),
             cache: None,
         }
     }
@@ -260,14 +263,27 @@ impl Space {
     pub(crate) fn seal(&mut self, kind: Kind) {
         if let Some(open) = self.open[stream(kind)].take() {
             self.segments[open.segment.index()].state = State::Sealed;
-            self.settle(open.segment);
+            self.complete(open.segment);
         }
     }
 
     /// A record that was claimed is in the map.
     pub(crate) fn landed(&mut self, segment: SegmentId) {
         self.segments[segment.index()].landing -= 1;
+        self.complete(segment);
+    }
+
+    fn complete(&mut self, segment: SegmentId) {
+        if Self::is_settled(&self.segments[segment.index()]) {
+            self.completed.push(segment);
+        }
         self.settle(segment);
+    }
+
+    /// The copies of segments that have got their last record since this was asked before.
+    pub(crate) fn take_completed(&mut self) -> Vec<Slot> {
+        let completed = std::mem::take(&mut self.completed);
+        completed.into_iter().flat_map(|segment| self.copies(segment)).flatten().collect()
     }
 
     /// Sorts a sealed segment whose records have all landed in with the others.
@@ -607,6 +623,18 @@ impl Space {
                 *copy = None;
                 let segment = SegmentId(u32::try_from(index).expect("segments are bounded"));
                 self.settle(segment);
+            }
+        }
+    }
+
+    /// A copy is not what it should be, and cannot be made so: it counts no more, and its place is
+    /// free.
+    pub(crate) fn drop_copy(&mut self, segment: SegmentId, slot: Slot) {
+        let copies = self.segments[segment.index()].copies.iter_mut();
+        for copy in copies.filter(|copy| **copy == Some(slot)) {
+            *copy = None;
+            if let Some(slots) = &mut self.free_slots[slot.drive.index()] {
+                slots.insert(slot.slot);
             }
         }
     }

@@ -10,10 +10,11 @@ use evenkeel_store::format::checkpoint::{
     ChunkIdentity, ChunkWriter, Item, LeafRow, LeafRun, Phase, Root, SegmentRow, ShareRow,
     decode_chunk,
 };
+use evenkeel_store::format::layout::ZoneLayout;
 use evenkeel_store::format::record::{Change, Extent, Identity, Kind, RecordHeader};
 use evenkeel_store::format::segment::SegmentHeader;
 use evenkeel_store::format::superblock::{
-    CheckpointPlace, DriveRow, DriveState, Features, Superblock,
+    CheckpointPlace, DriveRow, DriveState, Features, Superblock, ZONED,
 };
 use evenkeel_store::format::volume::{VolumeChange, VolumeKind, VolumeRow};
 use evenkeel_store::units::{Address, SegmentId, Slot};
@@ -24,7 +25,12 @@ const STORE: Uuid = Uuid(*b"the-store's-name");
 const MOUNT: Mount = Mount { epoch: 0x0b, nonce: Nonce(0x7766_5544_3322_1100) };
 
 fn superblock() -> Superblock {
-    let row = |name: &[u8; 16], state| DriveRow { uuid: Uuid(*name), slots: 0x0102_0304, state };
+    let row = |name: &[u8; 16], state| DriveRow {
+        uuid: Uuid(*name),
+        slots: 0x0102_0304,
+        state,
+        zones: None,
+    };
     Superblock {
         store: STORE,
         drive: DriveIndex(1),
@@ -41,6 +47,15 @@ fn superblock() -> Superblock {
             row(b"drive-number-two", DriveState::Stale { since: Lsn(0x0a00) }),
         ],
     }
+}
+
+/// One whose second drive has zones.
+fn zoned_superblock() -> Superblock {
+    let mut superblock = superblock();
+    superblock.features.incompatible = ZONED;
+    let zones = ZoneLayout { zone_blocks: 0x0001_0000, conventional_zones: 0x020c };
+    superblock.drives[1].zones = Some(zones);
+    superblock
 }
 
 fn cache_label() -> CacheLabel {
@@ -207,6 +222,7 @@ fn what_is_written_is_what_was_always_written() {
         dump("record of volumes", &volumes().encode()),
         dump("checkpoint chunk", &chunk()),
         dump("cache label", &cache_label().encode()),
+        dump("superblock with zones", &zoned_superblock().encode()),
     ]
     .concat();
     if std::env::var_os("EVENKEEL_BLESS").is_some() {
@@ -220,6 +236,7 @@ fn what_is_written_is_what_was_always_written() {
 #[test]
 fn what_was_written_once_is_still_read() {
     assert_eq!(Superblock::decode(&stored("superblock")), Ok(superblock()));
+    assert_eq!(Superblock::decode(&stored("superblock with zones")), Ok(zoned_superblock()));
     assert_eq!(SegmentHeader::decode(&stored("segment header")), Ok(segment()));
     assert_eq!(RecordHeader::decode(&stored("user record")), Ok(user()));
     assert_eq!(RecordHeader::decode(&stored("moved record")), Ok(moved()));

@@ -13,3 +13,4 @@ mod replace;
 mod scrub;
 mod support;
 mod volumes;
+mod zones;

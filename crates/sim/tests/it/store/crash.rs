@@ -71,7 +71,7 @@ pub(crate) fn scenes_of_making<S: Subject>(setup: &S::Setup, start: Scene) -> Ve
 
 /// A new store, cleanly written.
 pub(crate) fn format<S: Subject>(setup: &S::Setup) -> Scene {
-    let blank = S::drives(setup).into_iter().map(CrashDisk::new).collect();
+    let blank = S::drives(setup);
     let mut machine = Machine::boot(blank, 0);
     let formatted = machine.executor.block_on(S::format(setup.clone(), machine.drives.clone()));
     assert_eq!(formatted, Ok(Ok(())), "a new store");

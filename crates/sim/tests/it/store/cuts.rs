@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use evenkeel_core::prng::Prng;
-use evenkeel_sim::disk::{CrashDisk, CutOptions, Tearing};
+use evenkeel_sim::disk::{CutOptions, Tearing};
 use evenkeel_store::Tuning;
 
 use super::clients::{Crowd, gather};
@@ -48,7 +48,7 @@ fn paint(author: u32, first: u32, cells: u32, is_forced: bool) -> Act {
     Act::Paint { space: 0, first, cells, author, is_forced }
 }
 
-fn short(setup: &Setup, permille: u64) {
+pub(crate) fn short(setup: &Setup, permille: u64) {
     let depth = Depth { acts_max: 4, cuts_max: 64, budget: points(permille) };
     match every_word::<Real>(setup, &format::<Real>(setup), &ALPHABET, depth) {
         Ok(tried) => println!("{tried:?}"),
@@ -151,7 +151,7 @@ fn half_made(setup: &Setup, start: Scene) -> (u32, u32) {
 #[test]
 fn a_store_that_is_half_made_is_refused_or_empty() {
     let setup = Setup::tiny(2, 2);
-    let disks = Real::drives(&setup).into_iter().map(CrashDisk::new).collect();
+    let disks = Real::drives(&setup);
     let history = History::new(Real::blank(&setup));
     let (opened, refused) = half_made(&setup, Scene { disks, history });
     assert!(opened > 0 && refused > 0, "{opened} opened, {refused} refused");

@@ -97,7 +97,8 @@ impl Script<Real> for Vanishing {
         if is_mended {
             self.behind.set(None);
         }
-        if self.behind.get().is_none() && self.prng.below(3) == 0 {
+        // A power cut can have cost a copy as well, in a zone: then none can be spared either.
+        if self.behind.get().is_none() && is_mended && self.prng.below(3) == 0 {
             let count = disks.len() as u64;
             let further = 1 + self.prng.below(count - 1);
             let victim = (self.last as u64 + further) % count;

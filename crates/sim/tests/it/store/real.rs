@@ -3,11 +3,12 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use evenkeel_sim::disk::SimDrive;
+use evenkeel_sim::disk::{CrashDisk, SimDrive};
 use evenkeel_sim::executor::Clock;
 use evenkeel_store::{
-    Buffer, CacheError, CreateOptions, Durability, Nonce, OpenOptions, Provision, Rules, Shrink,
-    Store, StoreError, Tuning, Uuid, VolumeId, VolumeKind, create, possible_bytes,
+    Buffer, CacheError, CreateOptions, DriveShape, Durability, Nonce, OpenOptions, Provision,
+    Rules, Shrink, Store, StoreError, Tuning, Uuid, VolumeId, VolumeKind, Zoning, create,
+    possible_bytes,
 };
 
 use super::history::{Space, World};
@@ -28,6 +29,8 @@ pub(crate) struct Setup {
     pub(crate) spare_segments: u64,
     pub(crate) tuning: Tuning,
     pub(crate) rules: Rules,
+    /// Whether the drives have zones, each of which holds a segment and a little more.
+    pub(crate) is_zoned: bool,
     /// Whether to open without drives that are not there.
     pub(crate) allow_missing: bool,
     /// Whether tidying up begins with a scrub.
@@ -61,11 +64,48 @@ impl Setup {
             spare_segments: 0,
             tuning: Tuning::default(),
             rules: Rules::default(),
+            is_zoned: false,
             allow_missing: false,
             scrubs: false,
             cache_blocks: 0,
             mounts: Mounts::default(),
         }
+    }
+
+    /// The same on drives with zones.
+    pub(crate) fn zoned(drives: usize, copies: u8) -> Self {
+        Self { is_zoned: true, ..Self::tiny(drives, copies) }
+    }
+
+    /// So many conventional zones, and as few open ones as a store can do with.
+    fn zoning(&self, conventional_zones: u32) -> Zoning {
+        Zoning {
+            zone_bytes: self.segment_bytes + 4 * 4096,
+            capacity_bytes: self.segment_bytes + 4096,
+            conventional_zones,
+            open_zones_max: Some(4),
+        }
+    }
+
+    /// The smallest drive of which as many as there are hold the volume.
+    fn least_shape(&self) -> DriveShape {
+        let holds = |shape: DriveShape| {
+            let possible = possible_bytes(&vec![shape; self.drives], &self.options());
+            possible.is_ok_and(|bytes| bytes >= self.volume_bytes)
+        };
+        let plain = |segments| DriveShape::from(segments * self.segment_bytes);
+        let zoned = |zones: u32| {
+            // A quarter of the smallest drives is taken by their areas.
+            let zoning = self.zoning(zones.div_ceil(4));
+            let size_bytes = u64::from(zones) * zoning.zone_bytes;
+            DriveShape { size_bytes, zoning: Some(zoning) }
+        };
+        let shape = if self.is_zoned {
+            (1..1000).map(zoned).find(|&shape| holds(shape))
+        } else {
+            (1..1000).map(plain).find(|&shape| holds(shape))
+        };
+        shape.expect("some drive is large enough")
     }
 
     pub(crate) fn open_options(&self) -> OpenOptions {
@@ -251,17 +291,16 @@ impl Subject for Real {
     }
 
     /// The smallest drives that hold the volume, and what is to spare.
-    fn drives(setup: &Setup) -> Vec<u64> {
-        let holds = |size: &u64| {
-            let sizes = vec![*size; setup.drives];
-            possible_bytes(&sizes, &setup.options()).expect("options in their range")
-                >= setup.volume_bytes
+    fn drives(setup: &Setup) -> Vec<CrashDisk> {
+        let DriveShape { size_bytes, zoning } = setup.least_shape();
+        let slot_bytes = zoning.map_or(setup.segment_bytes, |zoning| zoning.zone_bytes);
+        let disk = CrashDisk::new(size_bytes + setup.spare_segments * slot_bytes);
+        let disk = match zoning {
+            Some(zoning) => disk.with_zones(zoning),
+            None => disk,
         };
-        let size = (1..1000).map(|segments| segments * setup.segment_bytes).find(holds);
-        let spare_bytes = setup.spare_segments * setup.segment_bytes;
-        let size = size.expect("some drive is large enough") + spare_bytes;
         let cache_bytes = setup.cache_blocks * 4096;
-        let cache_drive = (cache_bytes > 0).then_some(cache_bytes);
-        std::iter::repeat_n(size, setup.drives).chain(cache_drive).collect()
+        let cache_drive = (cache_bytes > 0).then(|| CrashDisk::new(cache_bytes));
+        std::iter::repeat_n(disk, setup.drives).chain(cache_drive).collect()
     }
 }

@@ -100,7 +100,7 @@ impl Subject for Restored {
         Real::atomic_cells(&shop.setup)
     }
 
-    fn drives(shop: &Workshop) -> Vec<u64> {
+    fn drives(shop: &Workshop) -> Vec<CrashDisk> {
         Real::drives(&shop.setup)
     }
 }

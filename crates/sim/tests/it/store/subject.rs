@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use evenkeel_core::prng::Prng;
-use evenkeel_sim::disk::SimDrive;
+use evenkeel_sim::disk::{CrashDisk, SimDrive};
 use evenkeel_sim::executor::Clock;
 
 use super::history::{Change, Space, World};
@@ -113,8 +113,8 @@ pub(crate) trait Subject: Sized + 'static {
     /// Cells of the largest write that happens wholly or not at all.
     fn atomic_cells(setup: &Self::Setup) -> u32;
 
-    /// Sizes of the drives.
-    fn drives(setup: &Self::Setup) -> Vec<u64>;
+    /// The drives, blank.
+    fn drives(setup: &Self::Setup) -> Vec<CrashDisk>;
 }
 
 /// Draws what a client asks for, one after the other.

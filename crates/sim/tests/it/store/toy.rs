@@ -12,7 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use evenkeel_core::crc32c::crc32c;
-use evenkeel_sim::disk::SimDrive;
+use evenkeel_sim::disk::{CrashDisk, SimDrive};
 use evenkeel_sim::executor::Clock;
 use evenkeel_store::{Buffer, Drive, DriveError, Durability};
 
@@ -227,7 +227,7 @@ impl Subject for Toy {
         8
     }
 
-    fn drives(_: &Mistake) -> Vec<u64> {
-        vec![JOURNAL + RECORDS * RECORD]
+    fn drives(_: &Mistake) -> Vec<CrashDisk> {
+        vec![CrashDisk::new(JOURNAL + RECORDS * RECORD)]
     }
 }

@@ -1,0 +1,126 @@
+//! Power cuts of a store on drives with zones, which refuse whatever is not at a write pointer: a
+//! refusal ends a run at once.
+
+use evenkeel_sim::disk::{CrashDisk, Fate, Tearing};
+use evenkeel_store::{Cleaning, Tuning};
+
+use super::clients::{Crowd, gather};
+use super::crash::{Machine, Scene, format, recover, scenes};
+use super::cuts::{
+    long, long_among_lives, long_among_volumes, points, short, with_room_for_copies,
+};
+use super::faults::vanishing;
+use super::random::Ordeal;
+use super::real::{Real, Setup};
+use super::subject::{Act, Subject};
+
+const ORDEAL: Ordeal = Ordeal { cuts: 6, commands_max: 300, tearing: Tearing::Sectors };
+
+#[test]
+fn every_cut_of_short_work_leaves_a_prefix_on_a_zoned_drive() {
+    short(&Setup::zoned(1, 1), 60);
+}
+
+#[test]
+fn every_cut_of_short_work_leaves_a_prefix_on_zoned_mirrors() {
+    short(&Setup::zoned(2, 2), 60);
+}
+
+fn endures(setup: &Setup, permille: u64) {
+    for seed in 0..points(permille) / u64::from(ORDEAL.cuts) {
+        assert_eq!(long(setup, ORDEAL, seed), Ok(()));
+    }
+}
+
+#[test]
+fn long_work_leaves_a_prefix_on_zoned_drives() {
+    endures(&Setup::zoned(1, 1), 20);
+    endures(&Setup::zoned(2, 2), 20);
+    endures(&Setup::zoned(3, 1), 10);
+    endures(&Setup::zoned(4, 2), 10);
+}
+
+#[test]
+fn records_of_clients_and_the_cleaner_share_a_zone_and_a_prefix_is_left() {
+    let to_tail = Tuning { cleaning: Cleaning::MoveToTail, ..Tuning::default() };
+    for setup in [Setup::zoned(1, 1), Setup::zoned(2, 2)] {
+        endures(&Setup { tuning: to_tail, ..setup }, 10);
+    }
+}
+
+#[test]
+fn snapshots_and_volumes_that_come_and_go_leave_a_prefix_on_zoned_drives() {
+    for setup in [Setup::zoned(1, 1), Setup::zoned(2, 2)].map(|it| with_room_for_copies(&it)) {
+        for seed in 0..points(5) / u64::from(ORDEAL.cuts) {
+            assert_eq!(long_among_volumes(&setup, ORDEAL, seed), Ok(()));
+            assert_eq!(long_among_lives(&setup, ORDEAL, seed), Ok(()));
+        }
+    }
+}
+
+#[test]
+fn many_clients_have_one_order_on_zoned_drives() {
+    let crowd = Crowd { clients: 6, cuts: 6, commands_max: 300, is_ragged: false };
+    for setup in [Setup::zoned(1, 1), Setup::zoned(4, 2)] {
+        for seed in 0..points(5) / u64::from(crowd.cuts) {
+            let outcome = gather(&setup, crowd, seed);
+            assert!(outcome.is_ok(), "{setup:?} {outcome:?}");
+        }
+    }
+}
+
+#[test]
+fn zoned_mirrors_vanish_and_return_one_at_a_time_and_nothing_is_lost() {
+    for seed in 0..points(10) / 12 {
+        assert_eq!(vanishing(&Setup::zoned(2, 2), seed), Ok(()));
+        let chain = Setup { spare_segments: 8, ..Setup::zoned(4, 2) };
+        assert_eq!(vanishing(&chain, seed), Ok(()));
+    }
+}
+
+/// A store with something in it, cut when all was flushed.
+fn written(setup: &Setup) -> Scene {
+    let act = Act::Paint { space: 0, first: 0, cells: 64, author: 1, is_forced: true };
+    let scenes = scenes::<Real>(setup, &format::<Real>(setup), &[act]).expect("a good store");
+    let mut end = scenes.into_iter().next_back().expect("the end of the work");
+    end.disks.iter_mut().for_each(|disk| disk.power_cut(|_| Fate::Kept));
+    end
+}
+
+#[test]
+fn a_copy_of_a_zoned_drive_on_a_plain_one_is_refused() {
+    let setup = Setup::zoned(1, 1);
+    let mut scene = written(&setup);
+    assert_eq!(recover::<Real>(&setup, &mut scene), Ok(()));
+    let size_bytes = scene.disks[0].size_bytes();
+    let mut bytes = vec![0; usize::try_from(size_bytes).expect("a small drive")];
+    scene.disks[0].medium().read(0, &mut bytes).expect("a good drive");
+    let mut plain = CrashDisk::new(size_bytes);
+    plain.write(0, &bytes).expect("a good drive");
+    plain.flush().expect("a good drive");
+    scene.disks = vec![plain];
+    let refusal = recover::<Real>(&setup, &mut scene).expect_err("it has no zones");
+    assert!(refusal.contains("other zones"), "{refusal}");
+}
+
+#[test]
+fn a_zoned_drive_and_a_plain_one_make_a_mirror() {
+    let setup = Setup::zoned(2, 2);
+    let mut disks = Real::drives(&setup);
+    disks[1] = CrashDisk::new(disks[0].size_bytes());
+    let mut machine = Machine::boot(disks, 0);
+    let made = machine.executor.block_on(Real::format(setup.clone(), machine.drives.clone()));
+    assert_eq!(made, Ok(Ok(())));
+    let disks = machine.rack.disks();
+    drop(machine);
+    let history = format::<Real>(&setup).history;
+    let act = Act::Paint { space: 0, first: 0, cells: 64, author: 1, is_forced: true };
+    let mut scene = Scene { disks, history };
+    for _ in 0..20 {
+        let acts = [act.clone(), Act::Tidy];
+        let seen = scenes::<Real>(&setup, &scene, &acts).expect("a good store");
+        scene = seen.into_iter().next_back().expect("the end of the work");
+        scene.disks.iter_mut().for_each(|disk| disk.power_cut(|_| Fate::Lost));
+        assert_eq!(recover::<Real>(&setup, &mut scene), Ok(()));
+    }
+}
