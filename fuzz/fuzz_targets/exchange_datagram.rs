@@ -1,19 +1,20 @@
 //! Datagrams of the exchange between gates: decoding is total, a value has one encoding, and what
-//! the rules of the peers take is harmless to every controller.
+//! the rules of the peers take is harmless to every controller and to every account.
 #![no_main]
 
 use evenkeel_core::control::member::{Member, Method, Rules};
+use evenkeel_core::control::service::{ServedByOthers, Service};
 use evenkeel_core::control::summary::{HostId, Summary};
 use evenkeel_core::time::Span;
-use evenkeel_wire::exchange::{MAGIC, VERSION, decode, encode, opened};
+use evenkeel_wire::exchange::{MAGIC, VERSION, Word, encode, opened, read, service};
 use libfuzzer_sys::fuzz_target;
 
 const OWN: HostId = HostId(1);
 const OTHER: HostId = HostId(2);
 
 /// Input whose head is right, since noise never gets past it: the rest is what it says.
-fn framed(data: &[u8]) -> Vec<u8> {
-    let mut bytes = MAGIC.to_be_bytes().to_vec();
+fn framed(magic: u16, data: &[u8]) -> Vec<u8> {
+    let mut bytes = magic.to_be_bytes().to_vec();
     bytes.push(VERSION);
     let Some((flows, rest)) = data.split_first() else { return bytes };
     bytes.push(flows % 66);
@@ -39,13 +40,34 @@ fn decide(summary: &Summary) {
     }
 }
 
+/// A word on what was served, heard again after the same with nothing in it.
+fn count(word: &Service) {
+    let mut others = ServedByOthers::default();
+    others.set_members([OTHER]);
+    let mut before = word.clone();
+    before.number = word.number.saturating_sub(1);
+    before.totals.iter_mut().for_each(|(_, total)| total.0 = 0);
+    let _ = others.hear(word.period, &before);
+    if others.hear(word.period, word).is_ok() {
+        assert!(others.take().len() <= word.totals.len());
+    }
+}
+
 fuzz_target!(|data: &[u8]| {
     let _ = opened(data);
-    for bytes in [data.to_vec(), framed(data)] {
-        let Ok(datagram) = decode(&bytes) else { continue };
-        decide(&datagram.summary);
+    for bytes in [data.to_vec(), framed(MAGIC, data), framed(service::MAGIC, data)] {
         let mut out = Vec::new();
-        encode(&datagram, &mut out);
+        match read(&bytes) {
+            Ok(Word::Summary(datagram)) => {
+                decide(&datagram.summary);
+                encode(&datagram, &mut out);
+            }
+            Ok(Word::Service(datagram)) => {
+                count(&datagram.service);
+                service::encode(&datagram, &mut out);
+            }
+            Err(_) => continue,
+        }
         assert_eq!(out, bytes);
     }
 });

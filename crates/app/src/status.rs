@@ -25,7 +25,9 @@ use serde::{Deserialize, Serialize};
 use crate::config::mode_name;
 use crate::version;
 pub use allocation::{Allocation, Given, TierUse};
-pub use exchange::{Exchange, Peer, Refused, SharedDevice, SharingGate};
+pub use exchange::{
+    Exchange, Peer, Refused, ServedElsewhere, SharedDevice, SharedGroup, SharingGate,
+};
 pub use promise::Promise;
 pub use spread::{Server as SpreadServer, Spread};
 pub use store::{Cache, Hits, LostBlock, Scrub, Store};

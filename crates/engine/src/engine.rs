@@ -105,6 +105,13 @@ impl Engine {
             }
             Input::Moved { server, ok } => self.moved(now, server, ok),
             Input::Decide { server, decision } => self.decide(server, decision),
+            Input::ServedByOthers(costs) => {
+                if let Some(coordinator) = &mut self.coordinator {
+                    let waits =
+                        |tenant: TenantId| self.accounts[tenant.index()].backlog.present() > 0;
+                    coordinator.served_by_others(costs, waits);
+                }
+            }
         }
         if now >= self.next_tick {
             self.tick(now);
@@ -144,6 +151,13 @@ impl Engine {
     /// None if it is not shared. O(tenants).
     pub fn close_period(&mut self, now: Nanos, server: ServerId, number: u64) -> Option<Summary> {
         Some(self.lanes.get(server.index())?.shared()?.summarise(now, number))
+    }
+
+    /// The cost of all that was ever served of each tenant, for gates with which shares count
+    /// together. O(tenants).
+    pub fn served(&self) -> Vec<(TenantId, Cost)> {
+        let served = (0..).map(TenantId).zip(&self.accounts);
+        served.map(|(tenant, account)| (tenant, account.delivered_cost)).collect()
     }
 
     /// The accounts at this instant. O(tenants * servers).
@@ -500,7 +514,8 @@ impl Engine {
             Sharing::Hybrid { min_share_milli } => Some(Form::Hybrid { min_share_milli }),
         };
         // In observe mode nobody reads the stamps; they are kept up for the change to another mode.
-        let Some(form) = form.filter(|_| domain.servers.len() > 1) else {
+        let is_needed = domain.servers.len() > 1 || domain.is_exchanged;
+        let Some(form) = form.filter(|_| is_needed) else {
             self.coordinator = None;
             return;
         };

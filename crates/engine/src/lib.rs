@@ -33,7 +33,7 @@ pub use engine::Engine;
 
 use evenkeel_core::control::Decision;
 use evenkeel_core::id::{ServerId, TenantId};
-use evenkeel_core::ticket::Kind;
+use evenkeel_core::ticket::{Cost, Kind};
 use evenkeel_core::time::Nanos;
 
 /// A client's request, as the engine sees it.
@@ -107,6 +107,9 @@ pub enum Input<'a> {
         /// What was decided.
         decision: &'a Decision,
     },
+    /// A period has passed in which other gates served so much of these tenants, each named once.
+    /// Ignored where shares do not count over several gates or servers.
+    ServedByOthers(&'a [(TenantId, Cost)]),
     /// The step that [`Output::Move`] asked for is finished.
     Moved {
         /// Where.

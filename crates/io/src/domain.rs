@@ -33,7 +33,7 @@ use std::sync::Arc;
 use evenkeel_core::control::Decision;
 use evenkeel_core::control::summary::Summary;
 use evenkeel_core::id::{ServerId, TenantId};
-use evenkeel_core::ticket::Kind;
+use evenkeel_core::ticket::{Cost, Kind};
 use evenkeel_core::time::Nanos;
 use evenkeel_engine::report::DomainReport;
 use evenkeel_engine::{Engine, Input, Output, Refused, Unit, policy};
@@ -254,6 +254,17 @@ impl Domain {
         let now = self.worker.clock.now();
         self.state.borrow_mut().engine.handle(now, Input::Decide { server, decision });
         self.pump();
+    }
+
+    /// The cost of all that was ever served of each tenant.
+    pub(crate) fn served(&self) -> Vec<(TenantId, Cost)> {
+        self.state.borrow().engine.served()
+    }
+
+    /// Other gates served so much since this was told last.
+    pub(crate) fn served_by_others(self: &Rc<Self>, costs: &[(TenantId, Cost)]) {
+        let now = self.worker.clock.now();
+        self.state.borrow_mut().engine.handle(now, Input::ServedByOthers(costs));
     }
 
     /// The volume, if the servers are the members of one.

@@ -228,6 +228,7 @@ fn group(group: &Group, text: &mut Text) {
             text.key("min_share", thousandths(min_share_milli));
         }
     }
+    text.key("exchange", group.is_exchanged.to_string());
 }
 
 fn export(export: &Export, text: &mut Text) {

@@ -111,6 +111,7 @@ pub(super) struct RawGroup {
     pub(super) backends: Spanned<Vec<Spanned<String>>>,
     pub(super) sharing: Written<RawSharing>,
     pub(super) min_share: Written<u32>,
+    pub(super) exchange: Written<bool>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -306,7 +307,8 @@ impl RawGroup {
         let backends = fields.required("backends", values::texts, out);
         let sharing = fields.optional("sharing", sharing, out);
         let min_share = fields.optional("min_share", values::thousandths, out);
-        Some(Self { name: name?, backends: backends?, sharing, min_share })
+        let exchange = fields.optional("exchange", values::truth, out);
+        Some(Self { name: name?, backends: backends?, sharing, min_share, exchange })
     }
 }
 

@@ -357,7 +357,7 @@ fn group(raw: RawGroup, index: usize, out: &mut Diagnostics, places: &mut Places
     places.note(Part::Group, index, "", raw.name.span());
     places.note(Part::Group, index, "backends", raw.backends.span());
     let sharing_span = at(raw.sharing.as_ref()).or_else(|| at(raw.min_share.as_ref()));
-    let spans = [("sharing", sharing_span)];
+    let spans = [("sharing", sharing_span), ("exchange", at(raw.exchange.as_ref()))];
     places.note_all(Part::Group, index, spans);
     let sharing = or(raw.sharing, RawSharing::Local);
     if let Some(min_share) = &raw.min_share
@@ -379,7 +379,7 @@ fn group(raw: RawGroup, index: usize, out: &mut Diagnostics, places: &mut Places
         }
     };
     let backends = raw.backends.into_inner().into_iter().map(Spanned::into_inner).collect();
-    Group { name, backends, sharing }
+    Group { name, backends, sharing, is_exchanged: or(raw.exchange, false) }
 }
 
 fn export(

@@ -44,4 +44,10 @@ pub(super) fn render(document: &mut Document, report: Option<&ExchangeReport>) {
             family.sample(&[&device.backend], number(device));
         }
     }
+    let mut elsewhere = document.family(&metric::SERVED_ELSEWHERE);
+    for group in &exchange.groups {
+        for one in &group.elsewhere {
+            elsewhere.sample(&[&group.name, &one.tenant], one.service_seconds);
+        }
+    }
 }

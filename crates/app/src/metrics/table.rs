@@ -209,6 +209,8 @@ metrics! {
         "Requests that all gates together are meant to have at a shared device; 0 if not known.";
     SHARED_UNMET = Gauge "evenkeel_shared_unmet_targets" ["backend"]
         "Tenants of this gate whose targets are not met at a shared device.";
+    SERVED_ELSEWHERE = Counter "evenkeel_served_by_other_gates_seconds_total" ["group", "tenant"]
+        "Device time that other gates gave a tenant of this one, by the cost model.";
 
     CPU = Counter "process_cpu_seconds_total" []
         "User and system CPU time of the process.";

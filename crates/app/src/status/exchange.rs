@@ -2,7 +2,10 @@
 //! what.
 
 use evenkeel_core::time::Span;
-use evenkeel_io::exchange::{DeviceReport, ExchangeReport, HostReport, PeerReport, RefusedReport};
+use evenkeel_io::exchange::{
+    DeviceReport, ElsewhereReport, ExchangeReport, GroupReport, HostReport, PeerReport,
+    RefusedReport,
+};
 use serde::{Deserialize, Serialize};
 
 /// The exchange of the gate.
@@ -16,6 +19,9 @@ pub struct Exchange {
     pub peers: Vec<Peer>,
     /// The devices that are shared.
     pub devices: Vec<SharedDevice>,
+    /// The groups whose shares count over several gates.
+    #[serde(default)]
+    pub groups: Vec<SharedGroup>,
     /// What came in and did not count.
     pub refused: Refused,
 }
@@ -110,6 +116,24 @@ pub struct SharingGate {
     pub late: u32,
 }
 
+/// A group of servers whose shares count over several gates.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SharedGroup {
+    /// Its name.
+    pub name: String,
+    /// What other gates served of this gate's tenants.
+    pub elsewhere: Vec<ServedElsewhere>,
+}
+
+/// What other gates served of a tenant.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServedElsewhere {
+    /// Whom.
+    pub tenant: String,
+    /// Device time by the cost model, since this gate started.
+    pub service_seconds: f64,
+}
+
 impl From<&ExchangeReport> for Exchange {
     fn from(report: &ExchangeReport) -> Self {
         Self {
@@ -117,7 +141,21 @@ impl From<&ExchangeReport> for Exchange {
             own: report.own.clone(),
             peers: report.peers.iter().map(Peer::from).collect(),
             devices: report.devices.iter().map(SharedDevice::from).collect(),
+            groups: report.groups.iter().map(SharedGroup::from).collect(),
             refused: Refused::from(&report.refused),
+        }
+    }
+}
+
+impl From<&GroupReport> for SharedGroup {
+    fn from(report: &GroupReport) -> Self {
+        let elsewhere = |one: &ElsewhereReport| ServedElsewhere {
+            tenant: one.tenant.clone(),
+            service_seconds: one.cost.as_secs_f64(),
+        };
+        Self {
+            name: report.name.clone(),
+            elsewhere: report.elsewhere.iter().map(elsewhere).collect(),
         }
     }
 }

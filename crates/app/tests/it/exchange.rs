@@ -42,8 +42,32 @@ fn pipe(scratch: &Scratch) -> (Server, String) {
     (server, uri)
 }
 
+/// The policy of a gate with a server of its own, whose tenants' shares count over all gates.
+fn policy_in_all(scratch: &Scratch, server: &str, own: &str, all: &[String]) -> String {
+    std::fs::write(scratch.join("exchange.key"), "a key that all gates of this test have")
+        .expect("write the key");
+    let tenant = |name| {
+        format!(
+            "[[export]]\nname = \"{name}\"\nsource = \"\"\n\
+             [[tenant]]\nname = \"{name}\"\nmatch = {{ export = \"{name}\" }}\n"
+        )
+    };
+    format!(
+        "mode = \"enforce\"\n[[backend]]\nname = \"own\"\nupstream = \"{server}\"\n\
+         depth = 4\n[[group]]\nname = \"all\"\nbackends = [\"own\"]\nsharing = \"total\"\n\
+         exchange = true\n[exchange]\nname = \"test\"\nlisten = \"{own}\"\npeers = {all:?}\n\
+         key = \"exchange.key\"\n{}{}",
+        tenant("wide"),
+        tenant("narrow"),
+    )
+}
+
 fn bench(scratch: &Scratch, options: &str) -> Value {
-    let uri = format!("nbd+unix:///disk?socket={}", scratch.join("gate.sock").display());
+    bench_of(scratch, "disk", options)
+}
+
+fn bench_of(scratch: &Scratch, export: &str, options: &str) -> Value {
+    let uri = format!("nbd+unix:///{export}?socket={}", scratch.join("gate.sock").display());
     let mut arguments = vec!["bench", &uri, "--json"];
     arguments.extend(options.split_ascii_whitespace());
     let text = process::run(scratch.path(), EVENKEEL, &arguments);
@@ -109,6 +133,30 @@ fn a_gate_that_dies_is_forgotten_and_counts_again_when_it_is_back() {
     two.kill_and_restart();
     wait_for_gates(&one, 2);
     two.assert_serves("disk");
+}
+
+#[test]
+fn shares_count_over_gates_that_each_have_a_server() {
+    needs!("nbdkit");
+    let (scratch, other) = (Scratch::new(), Scratch::new());
+    let ((_one, near), (_two, far)) = (pipe(&scratch), pipe(&other));
+    let all = [free_address(), free_address()];
+    let gate = Gate::start(&scratch, &policy_in_all(&scratch, &near, &all[0], &all));
+    let _other = Gate::start(&other, &policy_in_all(&other, &far, &all[1], &all));
+    let per_s = std::thread::scope(|scope| {
+        scope.spawn(|| bench_of(&other, "wide", "--depth 32 --runtime 13s"));
+        scope.spawn(|| bench_of(&scratch, "wide", "--depth 32 --runtime 13s"));
+        let report = bench_of(&scratch, "narrow", "--depth 32 --ramp 5s --runtime 6s");
+        report["jobs"][0]["read"]["iops"].as_f64().expect("a rate")
+    });
+    // Half of 1,000 if each server is divided by itself. In all it takes the whole to make up for
+    // the server that it does not use.
+    assert!(per_s > 800.0, "{per_s} requests per second");
+    let status = gate.status();
+    let elsewhere = &status["exchange"]["groups"][0]["elsewhere"];
+    assert!(elsewhere.to_string().contains("\"wide\""), "{elsewhere}");
+    let shown = gate.ctl(&["status"]);
+    assert!(shown.contains("all: shares count over all gates"), "{shown}");
 }
 
 #[test]

@@ -22,7 +22,8 @@
 //! [`target`] says what is promised, [`host`] and [`monitor`] what is measured, [`peers`] whose
 //! word counts, [`latency`] what the device is believed to do, [`order`] who goes next inside a
 //! host, and [`watch`] whose target cannot be met. [`shared`] is a host as a scheduler, [`member`]
-//! what decides for it, and [`name`] what hosts call each other.
+//! what decides for it, and [`name`] what hosts call each other. [`service`] is for gates with
+//! servers of their own, whose shares count together all the same.
 
 pub mod drg;
 pub mod host;
@@ -33,6 +34,7 @@ pub mod name;
 pub mod order;
 pub mod parda;
 pub mod peers;
+pub mod service;
 pub mod shared;
 pub mod slack;
 pub mod summary;

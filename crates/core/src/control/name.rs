@@ -1,8 +1,8 @@
 //! Names as numbers: what gates call each other, and the device that they share, in a few bytes.
 //!
 //! Every host makes a name's number alike, whatever its list of peers: no host hands numbers out,
-//! and whoever comes or goes changes nobody else's. The number is the 32-bit FNV-1a hash of the
-//! name (Fowler, Noll and Vo, 1991). Two names may get the same number, one pair of a hundred names
+//! and whoever comes or goes changes nobody else's. The number is the FNV-1a hash of the name
+//! (Fowler, Noll and Vo, 1991), 32 bits of it for hosts and devices. Two names may get the same number, one pair of a hundred names
 //! in a million lists; whoever lists names has to look, and one of the two is then renamed.
 
 use super::summary::HostId;
@@ -11,8 +11,15 @@ use super::summary::HostId;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceId(pub u32);
 
+/// A tenant, as the number of its name: gates count their tenants each in an order of its own. 64
+/// bits, since nobody has a list of all tenants of all gates to look for two alike.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TenantName(pub u64);
+
 const OFFSET_BASIS: u32 = 0x811c_9dc5;
 const PRIME: u32 = 0x0100_0193;
+const OFFSET_BASIS_64: u64 = 0xcbf2_9ce4_8422_2325;
+const PRIME_64: u64 = 0x0000_0100_0000_01b3;
 
 fn fnv1a(hash: u32, bytes: &[u8]) -> u32 {
     bytes.iter().fold(hash, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(PRIME))
@@ -34,6 +41,14 @@ impl DeviceId {
     }
 }
 
+impl TenantName {
+    /// The tenant of this name.
+    pub fn named(name: &str) -> Self {
+        let next = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(PRIME_64);
+        Self(name.bytes().fold(OFFSET_BASIS_64, next))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,6 +58,8 @@ mod tests {
         assert_eq!(HostId::named(""), HostId(0x811c_9dc5));
         assert_eq!(HostId::named("a"), HostId(0xe40c_292c));
         assert_eq!(HostId::named("foobar"), HostId(0xbf9c_f968));
+        assert_eq!(TenantName::named("a"), TenantName(0xaf63_dc4c_8601_ec8c));
+        assert_eq!(TenantName::named("foobar"), TenantName(0x8594_4171_f739_67e8));
     }
 
     #[test]

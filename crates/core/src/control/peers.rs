@@ -23,7 +23,7 @@ use super::summary::{HostId, Summary};
 pub const HOSTS_MAX: usize = 4_096;
 
 /// How far a summary's period may lie ahead of the own: clocks differ.
-const AHEAD_MAX: u64 = 16;
+pub(super) const AHEAD_MAX: u64 = 16;
 
 /// When silence counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +81,21 @@ pub struct PeerCounts {
     pub absurd: u64,
 }
 
+impl PeerCounts {
+    /// One more came in, with this outcome.
+    pub(super) fn note(&mut self, outcome: Result<(), Refusal>) {
+        let counter = match outcome {
+            Ok(()) => &mut self.taken,
+            Err(Refusal::Stranger) => &mut self.strangers,
+            Err(Refusal::Stale) => &mut self.stale,
+            Err(Refusal::Former) => &mut self.former,
+            Err(Refusal::Ahead) => &mut self.ahead,
+            Err(Refusal::Absurd) => &mut self.absurd,
+        };
+        *counter += 1;
+    }
+}
+
 /// The latest word of each peer. See the [module](self).
 #[derive(Clone, Debug)]
 pub struct Peers {
@@ -128,15 +143,7 @@ impl Peers {
     /// Why it was not taken; it is counted.
     pub fn receive(&mut self, period: u64, summary: Summary) -> Result<(), Refusal> {
         let outcome = self.check(period, &summary);
-        let counter = match outcome {
-            Ok(()) => &mut self.counts.taken,
-            Err(Refusal::Stranger) => &mut self.counts.strangers,
-            Err(Refusal::Stale) => &mut self.counts.stale,
-            Err(Refusal::Former) => &mut self.counts.former,
-            Err(Refusal::Ahead) => &mut self.counts.ahead,
-            Err(Refusal::Absurd) => &mut self.counts.absurd,
-        };
-        *counter += 1;
+        self.counts.note(outcome);
         outcome?;
         self.latest.insert(summary.host, summary);
         Ok(())

@@ -8,6 +8,7 @@ mod churn;
 mod closed_loop;
 mod control;
 mod edf_deadlines;
+mod gates;
 mod limits;
 mod mclock_rates;
 mod paper_dsfq;

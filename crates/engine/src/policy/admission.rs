@@ -434,7 +434,8 @@ mod tests {
         let outcomes = |sharing, iops| {
             let backends = vec![plain("a", 300), plain("b", 100)];
             let names = vec!["a".to_string(), "b".to_string()];
-            let groups = vec![Group { name: "g".into(), backends: names, sharing }];
+            let groups =
+                vec![Group { name: "g".into(), backends: names, sharing, is_exchanged: false }];
             let admission = Policy { groups, ..policy(backends, vec![tenant(iops, 0)]) };
             let admission = admission.admission(&[]);
             let whole = admission.pools.first().map(Pool::outcome);

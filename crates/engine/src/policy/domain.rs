@@ -194,6 +194,7 @@ impl Policy {
                 (None, Some(_)) => Sharing::Total,
                 (None, None) => Sharing::Local,
             },
+            is_exchanged: group.is_some_and(|group| group.is_exchanged),
             tenants: tenants.rows().to_vec(),
             servers: servers.table.rows.clone(),
             host: self.exchange.as_ref().map(Exchange::host).unwrap_or_default(),
@@ -223,7 +224,12 @@ mod tests {
         let tenant = |name| Tenant { name, matches: vec![], share: Share::default() };
         let backend =
             |name| Backend { name, source: Source::Memory, scheduling: Scheduling::default() };
-        let group = Group { name: "all".into(), backends: names(group), sharing: Sharing::Total };
+        let group = Group {
+            name: "all".into(),
+            backends: names(group),
+            sharing: Sharing::Total,
+            is_exchanged: false,
+        };
         Policy {
             tenants: names(tenants).into_iter().map(tenant).collect(),
             backends: names(backends).into_iter().map(backend).collect(),

@@ -1,5 +1,5 @@
-//! With whom a gate shares devices: the gates before the same storage, which tell each other once a
-//! period what they do there. See [`evenkeel_core::control`].
+//! With whom a gate shares devices, or the shares of its tenants: gates that tell each other once a
+//! period what they do. See [`evenkeel_core::control`].
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -9,7 +9,8 @@ use evenkeel_core::control::name::DeviceId;
 use evenkeel_core::control::summary::HostId;
 use evenkeel_core::time::Span;
 
-use super::{Backend, Depth, Discipline, Policy, Scheduling};
+use super::{Backend, Depth, Discipline, Group, Policy, Scheduling};
+use crate::cost::CostModel;
 
 /// The latency that PARDA holds a device at where nothing else is said: the default of the product
 /// that it became.
@@ -59,6 +60,16 @@ impl Exchange {
         DeviceId::named(&self.name, backend)
     }
 
+    /// The number by which gates know a group of servers with these costs: gates that count in
+    /// different units do not hear each other.
+    pub fn group(&self, group: &Group, cost: CostModel) -> DeviceId {
+        let unit = match cost {
+            CostModel::PerRequest => "requests",
+            CostModel::Linear { .. } => "device time",
+        };
+        DeviceId::named(&self.name, &format!("group {} in {unit}", group.name))
+    }
+
     /// By what the slots of a backend are decided; none if it is not shared.
     pub fn rules(&self, scheduling: &Scheduling) -> Option<Rules> {
         let method = scheduling.control.filter(|_| scheduling.discipline == Discipline::Shared)?;
@@ -81,6 +92,15 @@ pub(crate) fn first_slots(scheduling: &Scheduling) -> u32 {
 }
 
 impl Policy {
+    /// The groups whose shares count over other gates too, each with the costs of its servers.
+    pub fn exchanged_groups(&self) -> impl Iterator<Item = (&Group, CostModel)> {
+        self.groups.iter().filter(|group| group.is_exchanged).filter_map(|group| {
+            let first = group.backends.first()?;
+            let backend = self.backends.iter().find(|backend| backend.name == *first)?;
+            Some((group, backend.scheduling.cost))
+        })
+    }
+
     /// The backends that this gate shares with others.
     pub fn shared_backends(&self) -> impl Iterator<Item = (usize, &Backend)> {
         let is_shared = |backend: &Backend| backend.scheduling.discipline == Discipline::Shared;

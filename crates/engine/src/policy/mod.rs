@@ -413,7 +413,7 @@ impl Discipline {
 }
 
 /// Backends whose shares count together.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Group {
     /// Its name.
     pub name: String,
@@ -421,6 +421,9 @@ pub struct Group {
     pub backends: Vec<String>,
     /// How shares count over them.
     pub sharing: Sharing,
+    /// Whether shares count over the servers of all gates of the [`Exchange`] that have a group of
+    /// this name.
+    pub is_exchanged: bool,
 }
 
 /// How shares count over the servers of a group.
@@ -539,6 +542,8 @@ pub struct Domain {
     pub mode: Mode,
     /// How shares count over the servers.
     pub sharing: Sharing,
+    /// Whether they count over other gates' servers as well.
+    pub is_exchanged: bool,
     /// By [`TenantId`]; ids are never reused while the gate runs, removed
     /// tenants keep their row.
     pub tenants: Vec<(String, Share)>,

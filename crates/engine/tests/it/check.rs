@@ -63,7 +63,12 @@ fn sound() -> Policy {
         mode: Mode::Enforce,
         listeners: vec![listener("lan", 10809), listener("wan", 10810)],
         backends: vec![backend("fast", "/dev/a"), backend("slow", "/dev/b")],
-        groups: vec![Group { name: "all".into(), backends: members, sharing: Sharing::Total }],
+        groups: vec![Group {
+            name: "all".into(),
+            backends: members,
+            sharing: Sharing::Total,
+            is_exchanged: false,
+        }],
         exports: vec![export("db-1", "fast", 0), export("logs", "slow", 0)],
         tenants: vec![
             tenant("db", Match::Export("db-*".into())),
@@ -552,6 +557,7 @@ fn a_volume_owns_its_tiers() {
                 name: "all".into(),
                 backends: vec!["fast".into()],
                 sharing: Sharing::Local,
+                is_exchanged: false,
             }];
         }),
     );

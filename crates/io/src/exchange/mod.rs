@@ -1,5 +1,6 @@
 //! The exchange with other gates: each period every gate tells the others what it did at the
-//! devices that they share, and decides how much it may have there.
+//! devices that they share, and decides how much it may have there. Where shares count over several
+//! gates ([`group`]), it tells what it served, and lets its workers know what others did.
 //!
 //! ```text
 //!              +------------- thread of the exchange -------------+
@@ -20,8 +21,10 @@
 //! A clock that differs by more than two periods makes a gate look late or early to the others, and
 //! is seen in its peers' `skew`. A clock that is set back is a new incarnation.
 
+mod group;
 mod key;
 mod peer;
+mod periods;
 mod recorder;
 mod report;
 mod seat;
@@ -31,17 +34,25 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use evenkeel_core::control::name::DeviceId;
+use evenkeel_core::control::summary::Summary;
+use evenkeel_core::id::TenantId;
+use evenkeel_core::ticket::Cost;
+use evenkeel_core::time::Span;
+use evenkeel_engine::cost::CostModel;
 use evenkeel_engine::policy;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
-pub use report::{DeviceReport, ExchangeReport, HostReport, PeerReport, RefusedReport};
+pub use report::{
+    DeviceReport, ElsewhereReport, ExchangeReport, GroupReport, HostReport, PeerReport,
+    RefusedReport,
+};
 
 use crate::gate::GateError;
 use crate::plan::{Plan, PlannedDomain};
 use crate::worker::message::Message;
 pub(crate) use key::Key;
-pub(crate) use seat::Told;
 use task::Order;
 
 /// The exchange of a policy, ready for use.
@@ -50,6 +61,27 @@ pub(crate) struct PlannedExchange {
     pub(crate) settings: policy::Exchange,
     pub(crate) key: Arc<Key>,
     pub(crate) places: Vec<Place>,
+    pub(crate) groups: Vec<(DeviceId, GroupPlace)>,
+}
+
+/// A worker's answer to the end of a period.
+#[derive(Debug)]
+pub(crate) enum Told {
+    /// What happened at a shared device.
+    Summary { backend: String, summary: Summary },
+    /// What was ever served of each tenant of a group.
+    Served { group: DeviceId, period: u64, served: Vec<(TenantId, Cost)> },
+}
+
+/// Where a group is served whose shares count over other gates.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupPlace {
+    pub(crate) name: String,
+    pub(crate) domain: String,
+    pub(crate) worker: usize,
+    pub(crate) period: Span,
+    /// Names of tenants by number.
+    pub(crate) tenants: Vec<String>,
 }
 
 /// Where a shared device is served.
@@ -86,8 +118,20 @@ impl PlannedExchange {
                 tenants: domain.domain.tenants.iter().map(|(name, _)| name.clone()).collect(),
             })
         };
+        let group = |(group, cost): (&policy::Group, CostModel)| {
+            let domain = domains.iter().find(|domain| domain.name == group.name)?;
+            let place = GroupPlace {
+                name: group.name.clone(),
+                domain: domain.name.clone(),
+                worker: domain.worker,
+                period: settings.period,
+                tenants: domain.domain.tenants.iter().map(|(name, _)| name.clone()).collect(),
+            };
+            Some((settings.group(group, cost), place))
+        };
         let places = policy.shared_backends().filter_map(|(_, backend)| place(backend)).collect();
-        Ok(Some(Self { settings, key: Arc::new(key), places }))
+        let groups = policy.exchanged_groups().filter_map(group).collect();
+        Ok(Some(Self { settings, key: Arc::new(key), places, groups }))
     }
 
     fn bind(&self) -> Result<UdpSocket, GateError> {

@@ -15,8 +15,28 @@ pub struct ExchangeReport {
     pub peers: Vec<PeerReport>,
     /// The devices that are shared.
     pub devices: Vec<DeviceReport>,
+    /// The groups whose shares count over several gates.
+    pub groups: Vec<GroupReport>,
     /// What came in and did not count.
     pub refused: RefusedReport,
+}
+
+/// A group of servers whose shares count over several gates.
+#[derive(Clone, Debug, Default)]
+pub struct GroupReport {
+    /// Its name.
+    pub name: String,
+    /// What other gates served, by tenant of this one.
+    pub elsewhere: Vec<ElsewhereReport>,
+}
+
+/// What other gates served of a tenant.
+#[derive(Clone, Debug, Default)]
+pub struct ElsewhereReport {
+    /// Whom.
+    pub tenant: String,
+    /// The cost of it since this gate started, as the accounts count it.
+    pub cost: Span,
 }
 
 /// Another gate.

@@ -12,17 +12,11 @@ use evenkeel_core::control::summary::{FlowId, FlowSummary, HostId, Summary};
 use evenkeel_core::time::Span;
 
 use super::Place;
+use super::periods::Periods;
 use super::report::{DeviceReport, HostReport};
 
 /// Part of a period after its end at which the others' words of it are there.
 const DECIDE_AFTER: u64 = 4;
-
-/// A worker's answer to the end of a period.
-#[derive(Debug)]
-pub(crate) struct Told {
-    pub(crate) backend: String,
-    pub(crate) summary: Summary,
-}
 
 /// What a seat wants done.
 #[derive(Debug)]
@@ -40,8 +34,7 @@ pub(super) enum Due {
 pub(super) struct Seat {
     pub(super) place: Place,
     pub(super) member: Member,
-    /// The last period that was closed; none before the first.
-    number: Option<u64>,
+    periods: Periods,
     /// What was told of it, until it is decided upon.
     own: Option<Summary>,
     last: Option<Outcome>,
@@ -51,7 +44,8 @@ pub(super) struct Seat {
 impl Seat {
     pub(super) fn new(place: Place, own: HostId, members: &[HostId]) -> Self {
         let member = Member::new(own, members, place.rules);
-        Self { place, member, number: None, own: None, last: None, decisions: 0 }
+        let periods = Periods::default();
+        Self { place, member, periods, own: None, last: None, decisions: 0 }
     }
 
     /// Goes on at the same device with other rules or members.
@@ -62,16 +56,11 @@ impl Seat {
 
     /// What is to be done at this instant of the wall clock, in nanoseconds since 1970.
     pub(super) fn due(&mut self, wall_ns: u64) -> Due {
-        let period_ns = self.member.period().0;
-        let (number, passed_ns) = (wall_ns / period_ns, wall_ns % period_ns);
-        if self.number != Some(number) {
-            let is_first = self.number.is_none();
-            self.number = Some(number);
-            // The first period is under way when the seat is taken.
-            if !is_first {
-                return Due::Close { number };
-            }
+        let period = self.member.period();
+        if let Some(number) = self.periods.turned(period, wall_ns) {
+            return Due::Close { number };
         }
+        let (period_ns, passed_ns) = (period.0, wall_ns % period.0);
         let decide_at_ns = period_ns / DECIDE_AFTER;
         if passed_ns < decide_at_ns && self.own.is_some() {
             return Due::Nothing { for_ns: decide_at_ns - passed_ns };
@@ -84,7 +73,7 @@ impl Seat {
 
     /// Whether the clock has been set back since the last period.
     pub(super) fn was_set_back(&self, wall_ns: u64) -> bool {
-        self.number.is_some_and(|number| wall_ns / self.member.period().0 < number)
+        self.periods.was_set_back(self.member.period(), wall_ns)
     }
 
     /// The worker has told of a period; a late answer to one before is as good.

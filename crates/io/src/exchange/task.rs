@@ -7,21 +7,26 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use evenkeel_core::control::name::DeviceId;
-use evenkeel_core::control::peers::PeerCounts;
+use evenkeel_core::control::peers::{PeerCounts, Refusal};
+use evenkeel_core::control::service::Service;
 use evenkeel_core::control::summary::{HostId, Summary};
+use evenkeel_core::id::TenantId;
+use evenkeel_core::ticket::Cost;
 use evenkeel_engine::policy;
 use evenkeel_wire::exchange::recording::Event;
-use evenkeel_wire::exchange::{self as wire, DATAGRAM_BYTES_MAX, Datagram};
+use evenkeel_wire::exchange::service::ServiceDatagram;
+use evenkeel_wire::exchange::{self as wire, DATAGRAM_BYTES_MAX, Datagram, Word};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
+use super::group::GroupSeat;
 use super::key::Key;
 use super::peer::{Found, Peer, peers};
 use super::recorder::Recorder;
 use super::report::{ExchangeReport, RefusedReport};
-use super::seat::{Due, Seat, Told};
-use super::{Place, PlannedExchange};
+use super::seat::{Due, Seat};
+use super::{Place, PlannedExchange, Told};
 use crate::clock::Clock;
 use crate::worker::message::Message;
 
@@ -53,6 +58,7 @@ struct Exchange {
     found: UnboundedSender<Found>,
     peers: BTreeMap<HostId, Peer>,
     seats: BTreeMap<DeviceId, Seat>,
+    groups: BTreeMap<DeviceId, GroupSeat>,
     refused: RefusedReport,
     recorder: Option<Recorder>,
 }
@@ -80,6 +86,7 @@ pub(super) async fn live(
         found,
         peers: BTreeMap::new(),
         seats: BTreeMap::new(),
+        groups: BTreeMap::new(),
         refused: RefusedReport::default(),
         recorder: None,
         settings: planned.settings.clone(),
@@ -113,7 +120,7 @@ pub(super) async fn live(
 
 impl Exchange {
     fn apply(&mut self, planned: PlannedExchange) {
-        let PlannedExchange { settings, key, places } = planned;
+        let PlannedExchange { settings, key, places, groups } = planned;
         let before = std::mem::take(&mut self.peers);
         self.peers = peers(settings.others(), before, &self.found);
         let members = settings.members();
@@ -130,6 +137,18 @@ impl Exchange {
             (device, seat)
         };
         self.seats = places.into_iter().map(seat).collect();
+        let mut before = std::mem::take(&mut self.groups);
+        let seat = |(group, place)| {
+            let seat = match before.remove(&group) {
+                Some(mut seat) => {
+                    seat.change(place, self.own, &members);
+                    seat
+                }
+                None => GroupSeat::new(place, self.own, &members),
+            };
+            (group, seat)
+        };
+        self.groups = groups.into_iter().map(seat).collect();
         (self.settings, self.key) = (settings, key);
         self.record(&members);
     }
@@ -154,7 +173,9 @@ impl Exchange {
     /// Does what the clock asks for; how long it has nothing more to ask.
     fn run_due(&mut self) -> Duration {
         let wall_ns = wall_ns();
-        if self.seats.values().any(|seat| seat.was_set_back(wall_ns)) {
+        let was_set_back = self.seats.values().any(|seat| seat.was_set_back(wall_ns))
+            || self.groups.values().any(|group| group.was_set_back(wall_ns));
+        if was_set_back {
             self.incarnation = (wall_ns / 1_000_000_000).max(self.incarnation + 1);
         }
         let mut wait_ns = u64::MAX;
@@ -189,25 +210,61 @@ impl Exchange {
                 }
             }
         }
+        for (group, seat) in &mut self.groups {
+            match seat.due(wall_ns) {
+                Err(for_ns) => wait_ns = wait_ns.min(for_ns),
+                Ok(period) => {
+                    wait_ns = 0;
+                    let costs = seat.take();
+                    let worker = &self.workers[seat.place.worker];
+                    let domain = seat.place.domain.clone();
+                    // A worker that has ended serves nobody.
+                    let _ = worker.send(Message::ServedByOthers { domain, costs });
+                    let (domain, reply) = (seat.place.domain.clone(), self.told.clone());
+                    let group = *group;
+                    let _ = worker.send(Message::TellServed { domain, group, period, reply });
+                }
+            }
+        }
         Duration::from_nanos(wait_ns)
     }
 
     /// A worker has told what happened in a period: so do we.
     fn tell(&mut self, told: Told) {
-        let Told { backend, summary } = told;
-        let device = self.settings.device(&backend);
+        match told {
+            Told::Summary { backend, summary } => self.tell_summary(&backend, summary),
+            Told::Served { group, period, served } => self.tell_service(group, period, &served),
+        }
+    }
+
+    fn tell_service(&mut self, group: DeviceId, period: u64, served: &[(TenantId, Cost)]) {
+        let Some(seat) = self.groups.get_mut(&group) else { return };
+        let Some(service) = seat.word(period, served) else { return };
+        let service = Service { host: self.own, incarnation: self.incarnation, ..service };
+        let mut body = Vec::new();
+        wire::service::encode(&ServiceDatagram { group, service }, &mut body);
+        self.send(body);
+    }
+
+    fn tell_summary(&mut self, backend: &str, summary: Summary) {
+        let device = self.settings.device(backend);
         let Some(seat) = self.seats.get_mut(&device) else { return };
         let summary = Summary { host: self.own, incarnation: self.incarnation, ..summary };
         let datagram = Datagram { device, summary };
         let mut body = Vec::new();
         wire::encode(&datagram, &mut body);
+        seat.told(datagram.summary);
+        self.send(body);
+    }
+
+    /// Sends a body to all peers. One that the network does not take is lost, as any may be.
+    fn send(&mut self, body: Vec<u8>) {
         let tag = self.key.tag(&body);
         let bytes = wire::sealed(body, tag);
         for peer in self.peers.values_mut() {
             let outcome = peer.address.map(|address| self.socket.try_send_to(&bytes, address));
             peer.told(matches!(outcome, Some(Ok(_))));
         }
-        seat.told(datagram.summary);
     }
 
     /// A datagram came in.
@@ -218,27 +275,47 @@ impl Exchange {
         if !self.key.is_tag_of(tag, body) {
             return self.refused.forged += 1;
         }
-        let Datagram { device, summary } = match wire::decode(body) {
-            Ok(datagram) => datagram,
+        match wire::read(body) {
+            Ok(Word::Summary(datagram)) => self.hear_summary(datagram, from),
+            Ok(Word::Service(datagram)) => self.hear_service(&datagram, from),
             Err(error) => {
                 tracing::warn!(%from, %error, "a gate with our key speaks otherwise");
-                return self.refused.malformed += 1;
+                self.refused.malformed += 1;
             }
+        }
+    }
+
+    fn hear_service(&mut self, datagram: &ServiceDatagram, from: SocketAddr) {
+        let ServiceDatagram { group, service } = datagram;
+        let Some(seat) = self.groups.get_mut(group) else {
+            return self.refused.unknown_device += 1;
         };
+        let wall_ns = wall_ns();
+        let outcome = seat.hear(wall_ns, service);
+        let skew = skew(service.period, wall_ns / seat.place.period.0);
+        self.heard(from, service.host, skew, outcome);
+    }
+
+    fn hear_summary(&mut self, datagram: Datagram, from: SocketAddr) {
+        let Datagram { device, summary } = datagram;
         let Some(seat) = self.seats.get_mut(&device) else {
             return self.refused.unknown_device += 1;
         };
         let period = wall_ns() / seat.member.period().0;
-        let signed = |period: u64| i64::try_from(period).unwrap_or(i64::MAX);
-        let skew = signed(summary.period).saturating_sub(signed(period));
+        let skew = skew(summary.period, period);
         let host = summary.host;
         if let Some(recorder) = &mut self.recorder {
             let datagram = Datagram { device, summary: summary.clone() };
             recorder.note(&Event::Heard { period, datagram });
         }
         let outcome = seat.member.hear(period, summary);
+        self.heard(from, host, skew, outcome);
+    }
+
+    /// Notes what came of a word.
+    fn heard(&mut self, from: SocketAddr, host: HostId, skew: i64, outcome: Result<(), Refusal>) {
         if let Err(reason) = outcome {
-            tracing::debug!(%from, ?reason, "a summary does not count");
+            tracing::debug!(%from, ?reason, "a word does not count");
         }
         if let Some(peer) = self.peers.get_mut(&host) {
             peer.heard(self.clock.now(), skew, outcome.is_ok());
@@ -252,8 +329,9 @@ impl Exchange {
             None => format!("{:08x}", host.0),
         };
         let mut refused = self.refused;
-        for seat in self.seats.values() {
-            refused.peers = sum(refused.peers, seat.member.peers().counts());
+        let devices = self.seats.values().map(|seat| seat.member.peers().counts());
+        for counts in devices.chain(self.groups.values().map(GroupSeat::counts)) {
+            refused.peers = sum(refused.peers, counts);
         }
         let now = self.clock.now();
         ExchangeReport {
@@ -261,9 +339,16 @@ impl Exchange {
             own: self.settings.own.clone(),
             peers: self.peers.values().map(|peer| peer.report(now)).collect(),
             devices: self.seats.values().map(|seat| seat.report(self.own, name)).collect(),
+            groups: self.groups.values().map(GroupSeat::report).collect(),
             refused,
         }
     }
+}
+
+/// By how many periods a word is ahead.
+fn skew(of: u64, own: u64) -> i64 {
+    let signed = |period: u64| i64::try_from(period).unwrap_or(i64::MAX);
+    signed(of).saturating_sub(signed(own))
 }
 
 fn sum(left: PeerCounts, right: PeerCounts) -> PeerCounts {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use evenkeel_core::control::Decision;
-use evenkeel_core::id::ServerId;
+use evenkeel_core::control::name::DeviceId;
+use evenkeel_core::id::{ServerId, TenantId};
+use evenkeel_core::ticket::Cost;
 use evenkeel_core::time::Span;
 use evenkeel_engine::report::DomainReport;
 use evenkeel_store::Volume;
@@ -45,6 +47,10 @@ pub(crate) enum Message {
     },
     /// Put in force what was decided for a server that other gates share.
     Decide { domain: String, server: ServerId, decision: Box<Decision> },
+    /// Tell all that was ever served of each tenant of a domain, at the beginning of this period.
+    TellServed { domain: String, group: DeviceId, period: u64, reply: UnboundedSender<Told> },
+    /// Other gates served so much of a domain's tenants since this was said last.
+    ServedByOthers { domain: String, costs: Vec<(TenantId, Cost)> },
     /// Give the accounts.
     Report { reply: oneshot::Sender<WorkerReport> },
     /// Tell the volumes of a store.

@@ -235,13 +235,25 @@ pub(crate) async fn live(
                 let domain = worker.domains.borrow().get(&domain).cloned();
                 let summary = domain.and_then(|domain| domain.close_period(server, number));
                 if let Some(summary) = summary {
-                    let _ = reply.send(Told { backend, summary });
+                    let _ = reply.send(Told::Summary { backend, summary });
                 }
             }
             Message::Decide { domain, server, decision } => {
                 let domain = worker.domains.borrow().get(&domain).cloned();
                 if let Some(domain) = domain {
                     domain.decide(server, &decision);
+                }
+            }
+            Message::TellServed { domain, group, period, reply } => {
+                let domain = worker.domains.borrow().get(&domain).cloned();
+                if let Some(served) = domain.map(|domain| domain.served()) {
+                    let _ = reply.send(Told::Served { group, period, served });
+                }
+            }
+            Message::ServedByOthers { domain, costs } => {
+                let domain = worker.domains.borrow().get(&domain).cloned();
+                if let Some(domain) = domain {
+                    domain.served_by_others(&costs);
                 }
             }
             Message::Report { reply } => {

@@ -100,6 +100,7 @@ fn total_shares_count_over_all_servers() {
         name: "both".to_owned(),
         backends: vec!["disk".to_owned(), "two".to_owned()],
         sharing: Sharing::Total,
+        is_exchanged: false,
     }];
     let on_two = Workload { targets: vec!["two".to_owned()], ..clients("t1", 1, 32) };
     scenario.workloads = vec![clients("t0", 1, 32), clients("t1", 1, 32), on_two];

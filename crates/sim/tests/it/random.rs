@@ -234,6 +234,7 @@ fn scenario() -> impl Strategy<Value = Scenario> {
                 name: "both".to_owned(),
                 backends: BACKENDS.map(str::to_owned).to_vec(),
                 sharing,
+                is_exchanged: false,
             };
             Scenario {
                 policy: Policy {

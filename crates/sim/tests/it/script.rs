@@ -98,6 +98,7 @@ fn apply(scenario: &mut Scenario, words: &Words<'_>) {
             name: "together".to_owned(),
             backends: words.plain[2..].iter().map(ToString::to_string).collect(),
             sharing: Sharing::Total,
+            is_exchanged: false,
         }),
         "tenant" => policy.tenants.push(tenant(words)),
         "constant" | "rate" | "delay" => {

@@ -1,4 +1,5 @@
-//! The exchange between gates: one summary in one datagram.
+//! The exchange between gates: one word in one datagram, a summary of what happened at a device that
+//! gates share, or ([`service`]) what one has served where shares count over several gates.
 //!
 //! ```text
 //!  0        2         3       4          8        12
@@ -21,19 +22,23 @@
 //! Decoding checks the form alone. Whether figures are plausible and whether they are news is for
 //! [`evenkeel_core::control::peers`] to say.
 
+mod head;
 pub mod recording;
+pub mod service;
 mod varint;
 
 use std::fmt;
 
 use evenkeel_core::control::name::DeviceId;
-use evenkeel_core::control::summary::{FLOWS_MAX, FlowSummary, HostId, Summary};
+use evenkeel_core::control::summary::{FLOWS_MAX, FlowSummary, Summary};
 use evenkeel_core::control::target::{Bounds, Target};
 use evenkeel_core::id::TenantId;
 use evenkeel_core::time::Span;
+use head::{HEAD_BYTES, Head};
+use service::ServiceDatagram;
 use varint::Varints;
 
-/// What every datagram begins with.
+/// What every summary begins with.
 pub const MAGIC: u16 = u16::from_be_bytes(*b"EX");
 
 /// The only version so far.
@@ -45,8 +50,7 @@ pub const TAG_BYTES: usize = 16;
 /// No datagram of this version is longer.
 pub const DATAGRAM_BYTES_MAX: usize = HEAD_BYTES_MAX + FLOWS_MAX * FLOW_BYTES_MAX + TAG_BYTES;
 
-const FIXED_BYTES: usize = 12;
-const HEAD_BYTES_MAX: usize = FIXED_BYTES + 2 * varint::BYTES_MAX_64;
+const HEAD_BYTES_MAX: usize = HEAD_BYTES + 2 * varint::BYTES_MAX_64;
 
 /// Nine counts of 32 bits, four times and a target of two, a short number and its kind.
 const FLOW_BYTES_MAX: usize = 9 * varint::BYTES_MAX_32 + 6 * varint::BYTES_MAX_64 + 3;
@@ -58,6 +62,15 @@ pub struct Datagram {
     pub device: DeviceId,
     /// What a host says of it.
     pub summary: Summary,
+}
+
+/// What a datagram is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// A device that gates share.
+    Summary(Datagram),
+    /// Servers whose shares count together.
+    Service(ServiceDatagram),
 }
 
 /// Why bytes are no datagram of the exchange.
@@ -114,12 +127,7 @@ impl std::error::Error for Malformed {}
 /// If the summary tells of more than [`FLOWS_MAX`] tenants.
 pub fn encode(datagram: &Datagram, out: &mut Vec<u8>) {
     let Summary { host, incarnation, period, flows } = &datagram.summary;
-    assert!(flows.len() <= FLOWS_MAX, "a summary is bounded");
-    out.extend(MAGIC.to_be_bytes());
-    out.push(VERSION);
-    out.push(u8::try_from(flows.len()).expect("at most FLOWS_MAX"));
-    out.extend(datagram.device.0.to_be_bytes());
-    out.extend(host.0.to_be_bytes());
+    Head { count: flows.len(), device: datagram.device, host: *host }.push(MAGIC, out);
     varint::push(out, *incarnation);
     varint::push(out, *period);
     for flow in flows {
@@ -132,30 +140,24 @@ pub fn encode(datagram: &Datagram, out: &mut Vec<u8>) {
 /// # Errors
 /// [`Malformed`]: every byte has to be as [`encode`] writes it.
 pub fn decode(body: &[u8]) -> Result<Datagram, Malformed> {
-    if body.len() > DATAGRAM_BYTES_MAX - TAG_BYTES {
-        return Err(Malformed::Oversized);
-    }
-    let (fixed, rest) = body.split_first_chunk::<FIXED_BYTES>().ok_or(Malformed::Short)?;
-    let [m0, m1, version, flows, d0, d1, d2, d3, h0, h1, h2, h3] = *fixed;
-    if u16::from_be_bytes([m0, m1]) != MAGIC {
-        return Err(Malformed::Magic);
-    }
-    if version != VERSION {
-        return Err(Malformed::Version { found: version });
-    }
-    if usize::from(flows) > FLOWS_MAX {
-        return Err(Malformed::Flows { found: flows });
-    }
-    let mut fields = Varints(rest);
+    let (head, mut fields) = Head::read(body, MAGIC)?;
     let incarnation = fields.u64("incarnation")?;
     let period = fields.u64("period")?;
-    let flows = (0..flows).map(|_| decode_flow(&mut fields)).collect::<Result<_, _>>()?;
-    if !fields.0.is_empty() {
-        return Err(Malformed::Trailing);
+    let flows = (0..head.count).map(|_| decode_flow(&mut fields)).collect::<Result<_, _>>()?;
+    fields.end()?;
+    let summary = Summary { host: head.host, incarnation, period, flows };
+    Ok(Datagram { device: head.device, summary })
+}
+
+/// Reads a body of either kind.
+///
+/// # Errors
+/// [`Malformed`], as [`decode`].
+pub fn read(body: &[u8]) -> Result<Word, Malformed> {
+    if body.starts_with(&service::MAGIC.to_be_bytes()) {
+        return service::decode(body).map(Word::Service);
     }
-    let host = HostId(u32::from_be_bytes([h0, h1, h2, h3]));
-    let device = DeviceId(u32::from_be_bytes([d0, d1, d2, d3]));
-    Ok(Datagram { device, summary: Summary { host, incarnation, period, flows } })
+    decode(body).map(Word::Summary)
 }
 
 /// Appends the tag to a body.
@@ -173,7 +175,7 @@ pub fn opened(bytes: &[u8]) -> Result<(&[u8], &[u8; TAG_BYTES]), Malformed> {
         return Err(Malformed::Oversized);
     }
     let (body, tag) = bytes.split_last_chunk().ok_or(Malformed::Short)?;
-    if body.len() < FIXED_BYTES {
+    if body.len() < HEAD_BYTES {
         return Err(Malformed::Short);
     }
     Ok((body, tag))

@@ -165,9 +165,7 @@ fn seat(body: &mut Varints<'_>) -> Result<Event, Malformed> {
     }
     let members = (0..count).map(|_| body.u32("member").map(HostId));
     let members = members.collect::<Result<Vec<_>, _>>()?;
-    if !body.0.is_empty() {
-        return Err(Malformed::Trailing);
-    }
+    body.end()?;
     Ok(Event::Seat { device, own, rules: Rules { method, period, depth, threshold }, members })
 }
 

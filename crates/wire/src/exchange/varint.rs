@@ -58,6 +58,11 @@ impl Varints<'_> {
         }
         Err(Malformed::Field { name })
     }
+
+    /// Makes sure that nothing is left.
+    pub(super) fn end(&self) -> Result<(), Malformed> {
+        if self.0.is_empty() { Ok(()) } else { Err(Malformed::Trailing) }
+    }
 }
 
 #[cfg(test)]

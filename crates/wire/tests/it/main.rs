@@ -7,3 +7,4 @@ mod hostile_client;
 mod hostile_server;
 mod pair;
 mod server;
+mod service;

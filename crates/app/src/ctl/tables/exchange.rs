@@ -1,7 +1,7 @@
 //! The exchange with other gates as tables for people.
 
 use super::time;
-use crate::status::{Exchange, Peer, SharedDevice};
+use crate::status::{Exchange, Peer, ServedElsewhere, SharedDevice, SharedGroup};
 use crate::terminal;
 
 /// Who is there, and what was decided.
@@ -18,6 +18,19 @@ pub(super) fn tables(exchange: &Exchange) -> String {
         text += &format!("refused: {}\n", refused.join(", "));
     }
     exchange.devices.iter().for_each(|device| text += &self::device(device));
+    exchange.groups.iter().for_each(|group| text += &self::group(group));
+    text
+}
+
+fn group(group: &SharedGroup) -> String {
+    let mut text = format!("\n{}: shares count over all gates\n", group.name);
+    let row = |one: &ServedElsewhere| vec![one.tenant.clone(), time(Some(one.service_seconds))];
+    let rows: Vec<_> = group.elsewhere.iter().map(row).collect();
+    if rows.is_empty() {
+        text += "nothing was served by other gates yet\n";
+    } else {
+        text += &terminal::table(&["TENANT", "SERVED BY OTHERS"], &rows);
+    }
     text
 }
 

@@ -268,7 +268,7 @@ fn check_sharing(policy: &Policy, index: usize, group: &Group, found: &mut Findi
     if group.sharing == Sharing::Local {
         return;
     }
-    if group.backends.len() == 1 {
+    if group.backends.len() == 1 && !group.is_exchanged {
         found.warning(place, "total shares over one backend", "local sharing does the same");
     }
     let members = policy.backends.iter().filter(|backend| group.backends.contains(&backend.name));

@@ -8,7 +8,7 @@ use evenkeel_core::time::Span;
 
 use super::listeners::check_address;
 use super::{Findings, Place};
-use crate::policy::{Address, Backend, Discipline, Exchange, Policy, Sharing, Tenant};
+use crate::policy::{Address, Backend, Discipline, Exchange, Group, Policy, Sharing, Tenant};
 
 /// A shorter period is beyond timers; a longer one is no control.
 const PERIOD: std::ops::RangeInclusive<Span> = Span::from_millis(20)..=Span::from_secs(10);
@@ -28,12 +28,16 @@ pub(super) fn check(policy: &Policy, found: &mut Findings) {
     for (index, backend) in policy.shared_backends() {
         check_shared(policy, index, backend, found);
     }
+    for (index, group) in policy.groups.iter().enumerate().filter(|(_, group)| group.is_exchanged) {
+        check_group(policy, index, group, found);
+    }
     let Some(exchange) = &policy.exchange else { return };
-    if policy.shared_backends().next().is_none() {
+    if policy.shared_backends().next().is_none() && policy.exchanged_groups().next().is_none() {
         found.warning(
             at(""),
-            "an exchange, and no backend that is shared",
-            "add `control = \"slack\"` to the backends that other gates use too",
+            "an exchange, and neither a backend nor a group that takes part",
+            "add `control = \"slack\"` to the backends that other gates use too, or `exchange = \
+             true` to the groups whose shares count over other gates",
         );
     }
     check_settings(exchange, found);
@@ -86,6 +90,25 @@ fn check_shared(policy: &Policy, index: usize, backend: &Backend, found: &mut Fi
             place,
             format!("{name:?} gives shares in all with group {:?}", group.name),
             "use local sharing in the group, or remove the controller",
+        );
+    }
+}
+
+fn check_group(policy: &Policy, index: usize, group: &Group, found: &mut Findings) {
+    let place = Place::Group { index, field: "exchange" };
+    let name = &group.name;
+    if policy.exchange.is_none() {
+        found.error(
+            place,
+            format!("the shares of {name:?} count over other gates, and nothing says over which"),
+            "add an [exchange] with its peers",
+        );
+    }
+    if group.sharing == Sharing::Local {
+        found.error(
+            place,
+            format!("the shares of {name:?} count on each server by itself, so not over gates"),
+            "use `sharing = \"total\"` or \"hybrid\", or remove `exchange`",
         );
     }
 }

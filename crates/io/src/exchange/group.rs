@@ -1,0 +1,185 @@
+//! This gate's seat in one group of servers whose shares count over several gates: what it tells of
+//! its own service, and what it hears of others'.
+//!
+//! ```text
+//!   at the end of a period:  worker -> served in all -> word -> the others
+//!                            worker <- served by others since the last period
+//! ```
+
+use std::collections::BTreeMap;
+
+use evenkeel_core::control::name::TenantName;
+use evenkeel_core::control::peers::{PeerCounts, Refusal};
+use evenkeel_core::control::service::{SILENCE_MAX, ServedByOthers, Service, TENANTS_MAX};
+use evenkeel_core::control::summary::HostId;
+use evenkeel_core::id::TenantId;
+use evenkeel_core::ticket::Cost;
+use evenkeel_core::time::Span;
+
+use super::GroupPlace;
+use super::periods::Periods;
+use super::report::{ElsewhereReport, GroupReport};
+
+/// Who has nothing new to tell says so after this many periods, lest it be taken for gone.
+const HEARTBEAT: u64 = SILENCE_MAX - 1;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct GroupSeat {
+    pub(super) place: GroupPlace,
+    tenants: BTreeMap<TenantName, TenantId>,
+    others: ServedByOthers,
+    periods: Periods,
+    words: u64,
+    /// The period of the last word.
+    spoke: u64,
+    /// What was told of each tenant last.
+    told: BTreeMap<TenantId, Cost>,
+    /// What others served of each tenant since this gate started.
+    elsewhere: BTreeMap<TenantId, Cost>,
+}
+
+impl GroupSeat {
+    pub(super) fn new(place: GroupPlace, own: HostId, members: &[HostId]) -> Self {
+        let mut seat = Self {
+            tenants: BTreeMap::new(),
+            others: ServedByOthers::default(),
+            periods: Periods::default(),
+            words: 0,
+            spoke: 0,
+            told: BTreeMap::new(),
+            elsewhere: BTreeMap::new(),
+            place: place.clone(),
+        };
+        seat.change(place, own, members);
+        seat
+    }
+
+    /// Goes on with other tenants or members.
+    pub(super) fn change(&mut self, place: GroupPlace, own: HostId, members: &[HostId]) {
+        let ids = (0..).map(TenantId);
+        let names = place.tenants.iter().map(|name| TenantName::named(name));
+        self.tenants = names.zip(ids).collect();
+        self.others.set_members(members.iter().copied().filter(|member| *member != own));
+        self.place = place;
+    }
+
+    /// The number of the period that has begun, if one has; and else the time until one does.
+    pub(super) fn due(&mut self, wall_ns: u64) -> Result<u64, u64> {
+        let period = self.place.period;
+        self.periods.turned(period, wall_ns).ok_or(period.0 - wall_ns % period.0)
+    }
+
+    pub(super) fn was_set_back(&self, wall_ns: u64) -> bool {
+        self.periods.was_set_back(self.place.period, wall_ns)
+    }
+
+    /// What to tell the others at the beginning of a period, of what was served in all; none if
+    /// nothing is new. With more tenants than a word has room for, those of which most is new.
+    pub(super) fn word(&mut self, period: u64, served: &[(TenantId, Cost)]) -> Option<Service> {
+        let news = |(tenant, total): &(TenantId, Cost)| match self.told.get(tenant) {
+            Some(before) => total.0.saturating_sub(before.0),
+            None => u64::MAX,
+        };
+        let mut fresh: Vec<_> = served.iter().filter(|row| news(row) > 0).copied().collect();
+        fresh.sort_by_key(|row| std::cmp::Reverse(news(row)));
+        fresh.truncate(TENANTS_MAX);
+        if fresh.is_empty() && period.saturating_sub(self.spoke) < HEARTBEAT {
+            return None;
+        }
+        self.told.extend(fresh.iter().copied());
+        (self.words, self.spoke) = (self.words + 1, period);
+        let name = |tenant: TenantId| self.place.tenants.get(tenant.index());
+        let named = |(tenant, total)| Some((TenantName::named(name(tenant)?), total));
+        let mut totals: Vec<_> = fresh.into_iter().filter_map(named).collect();
+        totals.sort_unstable();
+        totals.dedup_by_key(|(name, _)| *name);
+        Some(Service { number: self.words, period, totals, ..Service::default() })
+    }
+
+    /// A word of another gate came in.
+    pub(super) fn hear(&mut self, wall_ns: u64, service: &Service) -> Result<(), Refusal> {
+        self.others.hear(wall_ns / self.place.period.0, service)
+    }
+
+    /// What others served of the tenants of this gate since this was asked last.
+    pub(super) fn take(&mut self) -> Vec<(TenantId, Cost)> {
+        let fresh = self.others.take().into_iter();
+        let known = fresh.filter_map(|(name, cost)| Some((*self.tenants.get(&name)?, cost)));
+        let known: Vec<_> = known.collect();
+        for (tenant, cost) in &known {
+            let sum = self.elsewhere.entry(*tenant).or_default();
+            sum.0 = sum.0.saturating_add(cost.0);
+        }
+        known
+    }
+
+    pub(super) fn counts(&self) -> PeerCounts {
+        self.others.counts()
+    }
+
+    /// For people.
+    pub(super) fn report(&self) -> GroupReport {
+        let row = |(tenant, cost): (&TenantId, &Cost)| {
+            let tenant = self.place.tenants.get(tenant.index())?.clone();
+            Some(ElsewhereReport { tenant, cost: Span(cost.0) })
+        };
+        GroupReport {
+            name: self.place.name.clone(),
+            elsewhere: self.elsewhere.iter().filter_map(row).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PERIOD: Span = Span::from_millis(100);
+
+    fn seat(own: u32) -> GroupSeat {
+        let place = GroupPlace {
+            name: "array".to_owned(),
+            domain: "array".to_owned(),
+            worker: 0,
+            period: PERIOD,
+            tenants: vec!["default".to_owned(), "db".to_owned()],
+        };
+        GroupSeat::new(place, HostId(own), &[HostId(1), HostId(2)])
+    }
+
+    #[test]
+    fn what_one_gate_tells_the_other_takes() {
+        let (mut one, mut other) = (seat(1), seat(2));
+        let mut told = |period: u64, db: u64| {
+            let served = [(TenantId(0), Cost(0)), (TenantId(1), Cost(db))];
+            let word = one.word(period, &served);
+            let word = word.map(|word| Service { host: HostId(1), incarnation: 1, ..word });
+            if let Some(word) = &word {
+                other.hear(period * PERIOD.0, word).unwrap();
+            }
+            (word.map(|word| word.totals.len()), other.take())
+        };
+        assert_eq!(told(10, 500), (Some(2), vec![]), "where counting begins");
+        assert_eq!(told(11, 700), (Some(1), vec![(TenantId(1), Cost(200))]));
+        assert_eq!(told(12, 700), (None, vec![]), "nothing is new");
+        assert_eq!(told(15, 700), (Some(0), vec![]), "still there");
+        assert_eq!(told(16, 750), (Some(1), vec![(TenantId(1), Cost(50))]));
+        let report = other.report();
+        assert_eq!(
+            (report.elsewhere[0].tenant.as_str(), report.elsewhere[0].cost),
+            ("db", Span(250))
+        );
+        assert_eq!(other.counts().taken, 4);
+    }
+
+    #[test]
+    fn periods_turn_by_the_clock() {
+        let mut seat = seat(1);
+        let ms = 1_000_000;
+        assert_eq!(seat.due(1_030 * ms), Err(70 * ms));
+        assert_eq!(seat.due(1_100 * ms), Ok(11));
+        assert_eq!(seat.due(1_101 * ms), Err(99 * ms));
+        assert!(seat.was_set_back(1_000 * ms) && !seat.was_set_back(1_102 * ms));
+    }
+}

@@ -1,0 +1,76 @@
+//! What a gate has served of each tenant, in one datagram
+//! ([`evenkeel_core::control::service`]).
+//!
+//! ```text
+//!  0        2         3       4          8        12
+//!  | "ES"   | version | count | group    | host   | incarnation | number | period | total .. | tag
+//!    u16      u8        u8      u32        u32      varint        varint   varint              16
+//!
+//!  total: tenant u64, cost varint
+//! ```
+//!
+//! The group is the number of the name that servers whose shares count together have. Costs are in
+//! units of 1,024 of the gate's own, rounded down: since totals are told and not differences,
+//! nothing is lost by that.
+
+use evenkeel_core::control::name::{DeviceId, TenantName};
+use evenkeel_core::control::service::Service;
+use evenkeel_core::ticket::Cost;
+
+use super::Malformed;
+use super::head::Head;
+use super::varint::{self, Varints};
+
+/// What every such datagram begins with.
+pub const MAGIC: u16 = u16::from_be_bytes(*b"ES");
+
+/// What costs are told in.
+const COST_UNIT: u64 = 1024;
+
+/// One datagram without its tag.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServiceDatagram {
+    /// The group that it is about.
+    pub group: DeviceId,
+    /// What a gate says.
+    pub service: Service,
+}
+
+/// Appends the body of a datagram.
+///
+/// # Panics
+/// If it tells of more than [`TENANTS_MAX`](evenkeel_core::control::service::TENANTS_MAX) tenants.
+pub fn encode(datagram: &ServiceDatagram, out: &mut Vec<u8>) {
+    let Service { host, incarnation, number, period, totals } = &datagram.service;
+    Head { count: totals.len(), device: datagram.group, host: *host }.push(MAGIC, out);
+    for field in [incarnation, number, period] {
+        varint::push(out, *field);
+    }
+    for (tenant, total) in totals {
+        out.extend(tenant.0.to_be_bytes());
+        varint::push(out, total.0 / COST_UNIT);
+    }
+}
+
+/// Reads the body of a datagram.
+///
+/// # Errors
+/// [`Malformed`]: every byte has to be as [`encode`] writes it.
+pub fn decode(body: &[u8]) -> Result<ServiceDatagram, Malformed> {
+    let (head, mut fields) = Head::read(body, MAGIC)?;
+    let incarnation = fields.u64("incarnation")?;
+    let number = fields.u64("number")?;
+    let period = fields.u64("period")?;
+    let totals = (0..head.count).map(|_| decode_total(&mut fields)).collect::<Result<_, _>>()?;
+    fields.end()?;
+    let service = Service { host: head.host, incarnation, number, period, totals };
+    Ok(ServiceDatagram { group: head.device, service })
+}
+
+fn decode_total(fields: &mut Varints<'_>) -> Result<(TenantName, Cost), Malformed> {
+    let (tenant, rest) = fields.0.split_first_chunk().ok_or(Malformed::Short)?;
+    fields.0 = rest;
+    let units = fields.u64("total")?;
+    let total = units.checked_mul(COST_UNIT).ok_or(Malformed::Field { name: "total" })?;
+    Ok((TenantName(u64::from_be_bytes(*tenant)), Cost(total)))
+}
