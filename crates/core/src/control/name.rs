@@ -2,8 +2,9 @@
 //!
 //! Every host makes a name's number alike, whatever its list of peers: no host hands numbers out,
 //! and whoever comes or goes changes nobody else's. The number is the FNV-1a hash of the name
-//! (Fowler, Noll and Vo, 1991), 32 bits of it for hosts and devices. Two names may get the same number, one pair of a hundred names
-//! in a million lists; whoever lists names has to look, and one of the two is then renamed.
+//! (Fowler, Noll and Vo, 1991), 32 bits of it for hosts and devices. Two of those may get the same
+//! number, one pair of a hundred names in a million lists; whoever lists names has to look, and one
+//! of the two is then renamed.
 
 use super::summary::HostId;
 

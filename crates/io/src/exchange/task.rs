@@ -26,8 +26,9 @@ use super::peer::{Found, Peer, peers};
 use super::recorder::Recorder;
 use super::report::{ExchangeReport, RefusedReport};
 use super::seat::{Due, Seat};
-use super::{Place, PlannedExchange, Told};
+use super::{GroupPlace, Place, PlannedExchange, Told};
 use crate::clock::Clock;
+use crate::worker::exchange::Asked;
 use crate::worker::message::Message;
 
 /// What the gate asks of the exchange.
@@ -185,15 +186,13 @@ impl Exchange {
                     Due::Nothing { for_ns } => break wait_ns = wait_ns.min(for_ns),
                     Due::Close { number } => {
                         let Place { domain, server, backend, worker, .. } = &seat.place;
-                        let message = Message::ClosePeriod {
-                            domain: domain.clone(),
+                        let asked = Asked::ClosePeriod {
                             server: *server,
                             backend: backend.clone(),
                             number,
                             reply: self.told.clone(),
                         };
-                        // A worker that has ended has no periods.
-                        let _ = self.workers[*worker].send(message);
+                        ask(&self.workers[*worker], domain, asked);
                     }
                     Due::Decide(own) => {
                         let told = own.clone();
@@ -203,9 +202,8 @@ impl Exchange {
                             recorder.note(&Event::Decided { slots: decision.slots, datagram });
                         }
                         let Place { domain, server, worker, .. } = &seat.place;
-                        let (domain, server) = (domain.clone(), *server);
-                        let message = Message::Decide { domain, server, decision };
-                        let _ = self.workers[*worker].send(message);
+                        let asked = Asked::Decide { server: *server, decision };
+                        ask(&self.workers[*worker], domain, asked);
                     }
                 }
             }
@@ -216,13 +214,11 @@ impl Exchange {
                 Ok(period) => {
                     wait_ns = 0;
                     let costs = seat.take();
-                    let worker = &self.workers[seat.place.worker];
-                    let domain = seat.place.domain.clone();
-                    // A worker that has ended serves nobody.
-                    let _ = worker.send(Message::ServedByOthers { domain, costs });
-                    let (domain, reply) = (seat.place.domain.clone(), self.told.clone());
-                    let group = *group;
-                    let _ = worker.send(Message::TellServed { domain, group, period, reply });
+                    let GroupPlace { domain, worker, .. } = &seat.place;
+                    let worker = &self.workers[*worker];
+                    ask(worker, domain, Asked::ServedByOthers(costs));
+                    let reply = self.told.clone();
+                    ask(worker, domain, Asked::TellServed { group: *group, period, reply });
                 }
             }
         }
@@ -343,6 +339,11 @@ impl Exchange {
             refused,
         }
     }
+}
+
+/// Asks a worker something about a domain. One that has ended neither answers nor serves.
+fn ask(worker: &UnboundedSender<Message>, domain: &str, asked: Asked) {
+    let _ = worker.send(Message::Exchange { domain: domain.to_owned(), asked });
 }
 
 /// By how many periods a word is ahead.

@@ -2,24 +2,19 @@
 
 use std::sync::Arc;
 
-use evenkeel_core::control::Decision;
-use evenkeel_core::control::name::DeviceId;
-use evenkeel_core::id::{ServerId, TenantId};
-use evenkeel_core::ticket::Cost;
 use evenkeel_core::time::Span;
 use evenkeel_engine::report::DomainReport;
 use evenkeel_store::Volume;
 use evenkeel_wire::nbd::server::{ExportInfo, Refusal, ServerSession};
-use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
-use crate::exchange::Told;
 use crate::gate::BackendReport;
 use crate::listen::Ears;
 use crate::plan::{Peer, Plan, Target};
 use crate::record::Recorder;
 use crate::store::{ScrubError, ScrubOrder, VolumeError, VolumeOrder};
 use crate::transport::Transport;
+use crate::worker::exchange::Asked;
 
 /// A message to a worker.
 pub(crate) enum Message {
@@ -37,20 +32,8 @@ pub(crate) enum Message {
     Apply { plan: Arc<Plan>, reply: oneshot::Sender<()> },
     /// Record what is served from now on, or no longer.
     Record { recorder: Option<Arc<Recorder>>, reply: oneshot::Sender<()> },
-    /// Tell what happened in the period of this number at a server that other gates share.
-    ClosePeriod {
-        domain: String,
-        server: ServerId,
-        backend: String,
-        number: u64,
-        reply: UnboundedSender<Told>,
-    },
-    /// Put in force what was decided for a server that other gates share.
-    Decide { domain: String, server: ServerId, decision: Box<Decision> },
-    /// Tell all that was ever served of each tenant of a domain, at the beginning of this period.
-    TellServed { domain: String, group: DeviceId, period: u64, reply: UnboundedSender<Told> },
-    /// Other gates served so much of a domain's tenants since this was said last.
-    ServedByOthers { domain: String, costs: Vec<(TenantId, Cost)> },
+    /// The exchange with other gates has a question, or an order, for a domain.
+    Exchange { domain: String, asked: Asked },
     /// Give the accounts.
     Report { reply: oneshot::Sender<WorkerReport> },
     /// Tell the volumes of a store.

@@ -3,6 +3,7 @@
 //! Workers talk to each other by [messages](message) only. Each accepts connections; a connection
 //! whose export belongs to another worker is handed over after its handshake.
 
+pub(crate) mod exchange;
 pub(crate) mod message;
 mod open;
 mod pools;
@@ -29,7 +30,6 @@ use crate::device::remote::Health;
 use crate::device::store::StoreHost;
 use crate::domain::Domain;
 use crate::drive::DriveKind;
-use crate::exchange::Told;
 use crate::gate::{BackendReport, Shared};
 use crate::listen;
 use crate::plan::Plan;
@@ -231,31 +231,7 @@ pub(crate) async fn live(
                 worker.record_to(recorder);
                 let _ = reply.send(());
             }
-            Message::ClosePeriod { domain, server, backend, number, reply } => {
-                let domain = worker.domains.borrow().get(&domain).cloned();
-                let summary = domain.and_then(|domain| domain.close_period(server, number));
-                if let Some(summary) = summary {
-                    let _ = reply.send(Told::Summary { backend, summary });
-                }
-            }
-            Message::Decide { domain, server, decision } => {
-                let domain = worker.domains.borrow().get(&domain).cloned();
-                if let Some(domain) = domain {
-                    domain.decide(server, &decision);
-                }
-            }
-            Message::TellServed { domain, group, period, reply } => {
-                let domain = worker.domains.borrow().get(&domain).cloned();
-                if let Some(served) = domain.map(|domain| domain.served()) {
-                    let _ = reply.send(Told::Served { group, period, served });
-                }
-            }
-            Message::ServedByOthers { domain, costs } => {
-                let domain = worker.domains.borrow().get(&domain).cloned();
-                if let Some(domain) = domain {
-                    domain.served_by_others(&costs);
-                }
-            }
+            Message::Exchange { domain, asked } => worker.exchange(&domain, asked),
             Message::Report { reply } => {
                 let _ = reply.send(worker.report());
             }

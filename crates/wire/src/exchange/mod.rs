@@ -1,5 +1,5 @@
-//! The exchange between gates: one word in one datagram, a summary of what happened at a device that
-//! gates share, or ([`service`]) what one has served where shares count over several gates.
+//! The exchange between gates: one word in one datagram, a summary of what happened at a device
+//! that gates share, or ([`service`]) what one has served where shares count over several gates.
 //!
 //! ```text
 //!  0        2         3       4          8        12
