@@ -66,11 +66,13 @@ fn caches(document: &mut Document, caches: &[(&str, &Cache)]) {
     }
     let mut left_out = document.family(&metric::CACHE_LEFT_OUT);
     for (name, cache) in caches {
+        left_out.count(&[name, "unworthy"], cache.unworthy_blocks);
         left_out.count(&[name, "budget"], cache.over_budget_blocks);
         left_out.count(&[name, "busy"], cache.busy_blocks);
         left_out.count(&[name, "failed"], cache.failed_blocks);
     }
-    let numbers: [Reading<Cache>; 3] = [
+    let numbers: [Reading<Cache>; 4] = [
+        (&metric::CACHE_KEPT, |cache| cache.kept_blocks),
         (&metric::CACHE_SSD, |cache| cache.ssd_bytes),
         (&metric::CACHE_WRITTEN, |cache| cache.ssd_written_bytes),
         (&metric::CACHE_WRITTEN_IN_LIFE, |cache| cache.ssd_written_in_life_bytes),

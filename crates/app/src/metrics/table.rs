@@ -178,7 +178,9 @@ metrics! {
     CACHE_SSD = Gauge "evenkeel_cache_ssd_bytes" ["backend"]
         "Bytes of the SSD that the cache uses; 0 without one, or if it failed.";
     CACHE_LEFT_OUT = Counter "evenkeel_cache_left_out_total" ["backend", "why"]
-        "Blocks that the SSD did not get (budget, busy) or could not give back (failed).";
+        "Blocks that the SSD did not get (unworthy, budget, busy) or could not give back (failed).";
+    CACHE_KEPT = Counter "evenkeel_cache_ssd_kept_total" ["backend"]
+        "Blocks on the SSD that were written there once more, since they are used.";
     CACHE_WRITTEN = Counter "evenkeel_cache_ssd_written_bytes_total" ["backend"]
         "Bytes written to the SSD since the store was opened.";
     CACHE_WRITTEN_IN_LIFE = Gauge "evenkeel_cache_ssd_life_written_bytes" ["backend"]

@@ -85,6 +85,10 @@ pub struct Cache {
     pub written_blocks: u64,
     /// Those that were overwritten in memory, and never wore the SSD.
     pub died_in_memory_blocks: u64,
+    /// Blocks on the SSD that were written there once more, since they are used.
+    pub kept_blocks: u64,
+    /// Blocks that the SSD did not get, since they are used less than what would have to go.
+    pub unworthy_blocks: u64,
     /// Blocks that the SSD did not get, to keep within its daily budget.
     pub over_budget_blocks: u64,
     /// Blocks that it did not get since it was busy.
@@ -152,6 +156,8 @@ impl From<&CacheStatus> for Cache {
             body: Hits::from(body),
             written_blocks: counters.written,
             died_in_memory_blocks: counters.died_in_memory,
+            kept_blocks: counters.flash_kept,
+            unworthy_blocks: counters.flash_unworthy,
             over_budget_blocks: counters.flash_over_budget,
             busy_blocks: counters.flash_busy,
             failed_blocks: counters.flash_failed,

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use evenkeel_io::store::{FileDrive, OpenDrive, OpenDriveError, open_drives};
-use evenkeel_store::{FormatError, OpenError, StoreError, read_superblock};
+use evenkeel_store::{Drive, FormatError, OpenError, StoreError, read_superblock};
 
 use crate::exit::Exit;
+use crate::units::print_size;
 
 /// The drives of a store.
 #[derive(Debug, clap::Args)]
@@ -71,16 +72,41 @@ impl Opened {
 
     /// The path of each drive of the store, by its place in the store's table.
     pub(super) async fn by_place(&self, count: usize) -> Vec<Option<&Path>> {
-        let mut paths = vec![None; count];
-        for (path, drive) in self.paths.iter().zip(&self.drives) {
+        let places = self.places(count).await;
+        let path = |index: usize| self.paths[index].as_path();
+        places.into_iter().map(|index| index.map(path)).collect()
+    }
+
+    /// Which drives of the store are files that stand for drives with zones, by their places.
+    pub(super) async fn emulated_zones(&self, count: usize) -> Vec<bool> {
+        let places = self.places(count).await;
+        let is_emulated = |index: usize| self.drives[index].has_emulated_zones();
+        places.into_iter().map(|index| index.is_some_and(is_emulated)).collect()
+    }
+
+    /// Which of the drives given is in each place of the store's table.
+    async fn places(&self, count: usize) -> Vec<Option<usize>> {
+        let mut places = vec![None; count];
+        for (index, drive) in self.drives.iter().enumerate() {
             if let Ok(Ok(own)) = read_superblock(drive).await
-                && let Some(place) = paths.get_mut(own.drive.index())
+                && let Some(place) = places.get_mut(own.drive.index())
             {
-                *place = Some(path.as_path());
+                *place = Some(index);
             }
         }
-        paths
+        places
     }
+}
+
+/// The zones of a drive, if it has any, in words.
+pub(super) fn zones_of(drive: &FileDrive) -> Option<String> {
+    let zoning = drive.zoning()?;
+    let emulated = if drive.has_emulated_zones() { ", emulated" } else { "" };
+    Some(format!(
+        "zones of {}, {} of them conventional{emulated}",
+        print_size(zoning.zone_bytes),
+        zoning.conventional_zones
+    ))
 }
 
 /// Which of the drives given an error is about.
@@ -91,6 +117,7 @@ fn position_of(error: &OpenError) -> Option<usize> {
         | OpenError::Replaced { position }
         | OpenError::Duplicate { position }
         | OpenError::Unreadable { position, .. }
+        | OpenError::Zones { position }
         | OpenError::Shrunk { position } => Some(position),
         _ => None,
     }

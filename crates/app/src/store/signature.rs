@@ -11,7 +11,7 @@
 
 use evenkeel_io::store::FileDrive;
 use evenkeel_store::cache::read_label;
-use evenkeel_store::{BLOCK_BYTES, Drive, DriveError, read_superblock};
+use evenkeel_store::{BLOCK_BYTES, Drive, DriveError, ZoneState, read_superblock};
 
 /// Bytes that are looked at, at each end.
 const LOOK_BYTES: usize = 256 << 10;
@@ -57,7 +57,12 @@ pub(super) async fn what_is_on(drive: &FileDrive) -> Result<Option<String>, Driv
     if let Ok(Ok(label)) = read_label(drive).await {
         return Ok(Some(format!("the cache of store {}", label.store)));
     }
-    let size_bytes = drive.geometry().size_bytes;
+    if let Some(what) = what_is_in_zones(drive).await? {
+        return Ok(Some(what));
+    }
+    // Of a drive with zones, only the conventional ones may be blank and still be readable.
+    let size_bytes =
+        drive.zoning().map_or(drive.geometry().size_bytes, |zoning| zoning.conventional_bytes());
     let block = BLOCK_BYTES as u64;
     let length = usize::try_from(size_bytes - size_bytes % block).unwrap_or(usize::MAX);
     let length = length.min(LOOK_BYTES);
@@ -72,6 +77,14 @@ pub(super) async fn what_is_on(drive: &FileDrive) -> Result<Option<String>, Driv
         (Ok(head), Ok(tail)) => Ok(of(&head, &tail).map(str::to_owned)),
         _ => Ok(Some("data that cannot be read".to_owned())),
     }
+}
+
+/// What the zones of a drive hold, if it has any; nothing if none is written.
+async fn what_is_in_zones(drive: &FileDrive) -> Result<Option<String>, DriveError> {
+    let is_written = |zone: &ZoneState| !matches!(zone, ZoneState::Sequential { written_bytes: 0 });
+    let zones = drive.report_zones().await?.into_iter();
+    let written = zones.filter(|zone| *zone != ZoneState::Conventional).filter(is_written).count();
+    Ok((written > 0).then(|| format!("{written} zones that are written")))
 }
 
 /// What these first and last bytes of a drive are the mark of.

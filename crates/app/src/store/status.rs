@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use evenkeel_store::Uuid;
 use evenkeel_store::check::{Survey, survey};
-use evenkeel_store::format::superblock::DriveState;
+use evenkeel_store::format::superblock::{DriveRow, DriveState};
 use evenkeel_store::units::BLOCK_BYTES_U64;
 use serde_json::{Value, json};
 
@@ -41,12 +41,16 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Exit> {
     let opened = Opened::to_read(&args.drives.drives).await?;
     let found = survey(opened.drives.clone()).await.map_err(|error| opened.explain(&error))?;
     let paths = opened.by_place(found.superblock.drives.len()).await;
+    let emulated = opened.emulated_zones(found.superblock.drives.len()).await;
     let cache = match &args.cache {
         Some(path) => Some((path, wear(path, found.superblock.store).await?)),
         None => None,
     };
     if args.json {
         let mut document = document(&found, &paths);
+        for (place, is_emulated) in emulated.into_iter().enumerate() {
+            document["drives"][place]["zones_emulated"] = json!(is_emulated);
+        }
         if let Some((path, written_bytes)) = cache {
             document["cache"] = json!({ "path": path, "written_in_life_bytes": written_bytes });
         }
@@ -56,7 +60,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Exit> {
             let (path, written) = (path.display(), human::size(bytes as f64));
             format!("cache drive {path}: {written} written in its life as a cache\n")
         });
-        terminal::data(&(text(&found, &paths) + &cache.unwrap_or_default()))?;
+        terminal::data(&(text(&found, &paths, &emulated) + &cache.unwrap_or_default()))?;
     }
     let is_whole = found.wanting().is_empty() && found.status.thin_segments == 0;
     Ok(if is_whole { Exit::Success } else { Exit::Failed })
@@ -87,7 +91,15 @@ fn states(found: &Survey) -> Vec<String> {
     .collect()
 }
 
-fn text(found: &Survey, paths: &[Option<&Path>]) -> String {
+/// The zones of a drive, in words.
+fn zones(row: &DriveRow, is_emulated: bool) -> String {
+    let Some(zones) = row.zones else { return "-".to_owned() };
+    let zone_bytes = u64::from(zones.zone_blocks) * BLOCK_BYTES_U64;
+    let emulated = if is_emulated { ", emulated" } else { "" };
+    format!("{}{emulated}", print_size(zone_bytes))
+}
+
+fn text(found: &Survey, paths: &[Option<&Path>], emulated: &[bool]) -> String {
     let (superblock, status) = (&found.superblock, &found.status);
     let segment_bytes = u64::from(superblock.segment_blocks) * BLOCK_BYTES_U64;
     let size = |bytes: u64| human::size(bytes as f64);
@@ -100,14 +112,18 @@ fn text(found: &Survey, paths: &[Option<&Path>]) -> String {
         status.lsn,
     );
     let drives = superblock.drives.iter().zip(states(found)).zip(paths).enumerate();
+    let is_zoned = superblock.is_zoned();
     let rows: Vec<Vec<String>> = drives
         .map(|(place, ((row, state), path))| {
             let path = path.map_or_else(|| "-".to_owned(), |path| path.display().to_string());
             let room = size(u64::from(row.slots) * segment_bytes);
-            vec![place.to_string(), path, room, row.uuid.to_string(), state]
+            let zones = is_zoned.then(|| zones(row, emulated[place]));
+            let cells = [place.to_string(), path, room, row.uuid.to_string(), state];
+            cells.into_iter().chain(zones).collect()
         })
         .collect();
-    text += &terminal::table(&["DRIVE", "<PATH", "ROOM", "<UUID", "<STATE"], &rows);
+    let heads = ["DRIVE", "<PATH", "ROOM", "<UUID", "<STATE", "<ZONES"];
+    text += &terminal::table(&heads[..if is_zoned { 6 } else { 5 }], &rows);
     let documents: Vec<_> = found.volumes.iter().map(VolumeDocument::from).collect();
     text += &format!("\n{}", volumes::table(&documents));
     let telemetry = &status.telemetry;
@@ -137,6 +153,8 @@ pub(super) fn document(found: &Survey, paths: &[Option<&Path>]) -> Value {
                 "path": path,
                 "uuid": row.uuid.to_string(),
                 "slots": row.slots,
+                "zone_bytes": row.zones
+                    .map(|zones| u64::from(zones.zone_blocks) * BLOCK_BYTES_U64),
                 "present": is_present,
                 "in_sync": row.state == DriveState::InSync,
                 "state": state,

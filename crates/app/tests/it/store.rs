@@ -84,6 +84,29 @@ fn a_store_of_sparse_files_is_made_and_tells_what_it_is() {
 }
 
 #[test]
+fn a_store_on_emulated_zones_says_so_and_is_looked_after_like_any_other() {
+    let scratch = Scratch::new();
+    let made = well(&scratch, "create a.img b.img --size 64MiB --zones 1MiB --volume 8MiB");
+    assert!(made.contains("zones of 1 MiB") && made.contains("emulated"), "{made}");
+    well(&scratch, "snapshot create a.img b.img --volume 0");
+    let text = well(&scratch, "status a.img b.img");
+    assert!(text.contains("ZONES") && text.contains("1 MiB, emulated"), "{text}");
+    let status = json(&scratch, "status a.img b.img");
+    let drive = &status["drives"][1];
+    assert_eq!((&drive["zone_bytes"], &drive["zones_emulated"]), (&(1 << 20).into(), &true.into()));
+    assert_eq!(json(&scratch, "check a.img b.img")["findings"], Value::Array(vec![]));
+    let dump = well(&scratch, "dump a.img --records");
+    for word in ["zone_bytes=1048576", "conventional_zones=", "written_bytes="] {
+        assert!(dump.contains(word), "no `{word}` in:\n{dump}");
+    }
+    let told = refused(&scratch, 3, "create a.img b.img");
+    assert!(told.contains("holds drive 0"), "{told}");
+    let told = refused(&scratch, 2, "create c.img --size 64MiB --zones 1MiB --segment 2MiB");
+    assert!(told.contains("does not fit its zones"), "{told}");
+    assert!(!scratch.join("c.img").exists());
+}
+
+#[test]
 fn what_is_on_a_drive_is_told_and_stays_there_without_yes() {
     let scratch = mirror();
     let file = std::fs::File::create(scratch.join("fs.img")).expect("make a file");
