@@ -32,7 +32,8 @@ Examples:
   evenkeel store create old.img --copies 1 --yes
   evenkeel store create a.img b.img --size '10 GiB' --zones '64 MiB'
 
-On drives with zones (host-managed SMR, ZNS) each segment is a zone. If there is anything on a drive, the command says what, and does nothing without --yes.")]
+On drives with zones (host-managed SMR, ZNS) each segment is a zone.
+If there is anything on a drive, the command says what, and does nothing without --yes.")]
 pub(super) struct Args {
     #[command(flatten)]
     drives: DriveArgs,
