@@ -61,8 +61,9 @@ pub(super) async fn what_is_on(drive: &FileDrive) -> Result<Option<String>, Driv
         return Ok(Some(what));
     }
     // Of a drive with zones, only the conventional ones may be blank and still be readable.
-    let size_bytes =
-        drive.zoning().map_or(drive.geometry().size_bytes, |zoning| zoning.conventional_bytes());
+    let size_bytes = drive
+        .zoning()
+        .map_or_else(|| drive.geometry().size_bytes, |zoning| zoning.conventional_bytes());
     let block = BLOCK_BYTES as u64;
     let length = usize::try_from(size_bytes - size_bytes % block).unwrap_or(usize::MAX);
     let length = length.min(LOOK_BYTES);
