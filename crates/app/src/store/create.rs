@@ -20,6 +20,9 @@ const SEGMENT_BYTES: (u64, u64) = (1 << 20, 64 << 20);
 /// No segment is longer; of a longer zone the rest stays empty.
 const SEGMENT_BYTES_MAX: u64 = 1 << 30;
 
+/// Emulated drives have no more zones: real ones of today have some 100,000.
+const ZONES_MAX: u32 = 1_000_000;
+
 /// Segments that a drive gets by default at least.
 const SEGMENTS_WANTED: u64 = 256;
 
@@ -113,16 +116,21 @@ fn division(args: &Args, zone_bytes: u64, size_bytes: u64) -> anyhow::Result<Emu
             Exit::Usage.because("--zones: a zone has a multiple of 4 KiB; choose such a size")
         );
     }
+    let count = size_bytes / zone_bytes;
+    let count = u32::try_from(count).ok().filter(|count| *count <= ZONES_MAX).ok_or_else(|| {
+        let what = format!("--zones: {count} zones; a drive has {ZONES_MAX} at most");
+        Exit::Usage.because(format!("{what}: choose larger zones"))
+    })?;
     let shape = |conventional_zones| {
         let (capacity_bytes, open_zones_max) = (zone_bytes, None);
         let zoning = Zoning { zone_bytes, capacity_bytes, conventional_zones, open_zones_max };
         let size_bytes = size_bytes - size_bytes % zone_bytes;
         vec![DriveShape { size_bytes, zoning: Some(zoning) }; args.drives.drives.len()]
     };
+    let options = options(args, &shape(1))?;
     let mut best = (0, 1);
-    for zones in 1..=u32::try_from(size_bytes / zone_bytes).unwrap_or(u32::MAX) {
-        let shapes = shape(zones);
-        let possible = possible_bytes(&shapes, &options(args, &shapes)?).unwrap_or(0);
+    for zones in 1..=count {
+        let possible = possible_bytes(&shape(zones), &options).unwrap_or(0);
         if possible < best.0 {
             break;
         }
