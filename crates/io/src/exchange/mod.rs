@@ -1,6 +1,6 @@
 //! The exchange with other gates: each period every gate tells the others what it did at the
 //! devices that they share, and decides how much it may have there. Where shares count over several
-//! gates ([`group`]), it tells what it served, and lets its workers know what others did.
+//! gates (`group`), it tells what it served, and lets its workers know what others did.
 //!
 //! ```text
 //!              +------------- thread of the exchange -------------+
