@@ -302,12 +302,12 @@ impl Engine {
     }
 
     /// A piece of a request may not go to its place yet: it waits for the end of a move, at whose
-    /// cost the move goes on meanwhile, or until its object is placed.
+    /// cost the move goes on meanwhile, or until its object is placed or freed.
     fn hold(&mut self, now: Nanos, slot: u32) {
         let entry = self.requests.entry_mut(slot);
-        let (tenant, offset) = (entry.payer, entry.request.offset + entry.cut_bytes);
+        let (tenant, request, at) = (entry.payer, entry.request, entry.cut_bytes);
         let volume = self.volume.as_mut().expect("it has kept the piece back");
-        match volume.hold(now, (slot, tenant), offset) {
+        match volume.hold(now, &request, at, tenant) {
             Held::Waits => {}
             Held::Pays(step) => self.charge(now, step, tenant),
             Held::Refused(why) => self.refuse(now, slot, why),

@@ -51,6 +51,8 @@ pub struct Request {
     pub offset: u64,
     /// Bytes affected; zero for a flush.
     pub length: u64,
+    /// Whether zeroes that it writes must keep the room that they take.
+    pub keeps_room: bool,
 }
 
 /// What holds the bytes of a request.

@@ -14,10 +14,9 @@
 //! lie elsewhere by the time that its turn comes. What is queued goes where the answer said.
 
 use evenkeel_core::id::ServerId;
-use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
 
-use crate::Refused;
+use crate::{Refused, Request};
 
 /// A part of a request that lies in one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +45,8 @@ pub enum Placed {
 
 /// What knows where bytes lie.
 pub trait Placement {
-    /// Where a request of this kind begins or goes on at `offset`, with `length` bytes to go.
-    fn place(&self, now: Nanos, kind: Kind, offset: u64, length: u64) -> Placed;
+    /// Where a request goes on after `at` bytes of it.
+    fn place(&self, now: Nanos, request: &Request, at: u64) -> Placed;
 
     /// The servers that hold something and therefore take part in a flush, by a dense index; none
     /// from the first index on that has no server.
@@ -62,7 +61,8 @@ pub struct Direct(
 );
 
 impl Placement for Direct {
-    fn place(&self, _: Nanos, _: Kind, offset: u64, length: u64) -> Placed {
+    fn place(&self, _: Nanos, request: &Request, at: u64) -> Placed {
+        let (offset, length) = (request.offset.saturating_add(at), request.length - at);
         Placed::Piece(Piece { server: self.0, offset, length })
     }
 

@@ -114,8 +114,7 @@ impl RequestEntry {
             return self.cut_flush(placement);
         }
         let left_bytes = self.request.length - self.cut_bytes;
-        let offset = self.request.offset.saturating_add(self.cut_bytes);
-        let piece = match placement.place(now, self.request.kind, offset, left_bytes) {
+        let piece = match placement.place(now, &self.request, self.cut_bytes) {
             Placed::Piece(piece) => piece,
             Placed::Hole(length) => {
                 let at = self.cut_bytes;
@@ -206,7 +205,8 @@ mod tests {
 
     fn pieces(kind: Kind, offset: u64, length: u64, unit_bytes: u64) -> Vec<(u64, u64)> {
         let target = Target::Server(ServerId(0));
-        let request = Request { slot: 0, tenant: TenantId(0), target, kind, offset, length };
+        let (tenant, keeps_room) = (TenantId(0), false);
+        let request = Request { slot: 0, tenant, target, kind, offset, length, keeps_room };
         let mut table = RequestTable::default();
         table.insert(Nanos::ZERO, request);
         let cut = || match table.entry_mut(0).cut(Nanos::ZERO, &Direct(ServerId(0)), |_| unit_bytes)

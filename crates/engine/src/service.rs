@@ -1,7 +1,6 @@
 //! The volume that a domain's servers make up: either kind, as the engine sees it.
 
 use evenkeel_core::id::{ServerId, TenantId};
-use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
 
 use crate::notes::Step;
@@ -52,11 +51,13 @@ impl Service {
         }
     }
 
-    /// The next piece of a request has to wait.
-    pub(crate) fn hold(&mut self, now: Nanos, who: (u32, TenantId), offset: u64) -> Held {
+    /// The piece of a request after `at` bytes has to wait; `payer` pays for it.
+    pub(crate) fn hold(&mut self, now: Nanos, request: &Request, at: u64, payer: TenantId) -> Held {
         match self {
-            Self::Tiered(volume) => volume.hold(who.0, who.1).map_or(Held::Waits, Held::Pays),
-            Self::Spread(volume) => match volume.hold(now, who, offset) {
+            Self::Tiered(volume) => {
+                volume.hold(request.slot, payer).map_or(Held::Waits, Held::Pays)
+            }
+            Self::Spread(volume) => match volume.hold(now, request, at, payer) {
                 Ok(()) => Held::Waits,
                 Err(why) => Held::Refused(why),
             },
@@ -72,8 +73,9 @@ impl Service {
 
     /// A unit is over, be it that the backend has answered or that it was taken back.
     pub(crate) fn ended(&mut self, unit: &UnitEntry) {
-        if let Self::Tiered(volume) = self {
-            volume.ended(unit);
+        match self {
+            Self::Tiered(volume) => volume.ended(unit),
+            Self::Spread(volume) => volume.ended(unit),
         }
     }
 
@@ -145,7 +147,7 @@ impl Service {
     pub(crate) fn moved(&mut self, now: Nanos, server: ServerId, ok: bool, units: &UnitTable) {
         match self {
             Self::Tiered(volume) => volume.moved(now, ok, units),
-            Self::Spread(volume) => volume.moved(now, server, ok),
+            Self::Spread(volume) => volume.moved(now, server, ok, units),
         }
     }
 
@@ -180,10 +182,10 @@ impl Service {
 }
 
 impl Placement for Service {
-    fn place(&self, now: Nanos, kind: Kind, offset: u64, length: u64) -> Placed {
+    fn place(&self, now: Nanos, request: &Request, at: u64) -> Placed {
         match self {
-            Self::Tiered(volume) => volume.place(now, kind, offset, length),
-            Self::Spread(volume) => volume.place(now, kind, offset, length),
+            Self::Tiered(volume) => volume.place(now, request, at),
+            Self::Spread(volume) => volume.place(now, request, at),
         }
     }
 

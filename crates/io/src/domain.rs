@@ -37,7 +37,7 @@ use evenkeel_core::ticket::{Cost, Kind};
 use evenkeel_core::time::Nanos;
 use evenkeel_engine::report::DomainReport;
 use evenkeel_engine::{Engine, Input, Output, Refused, Unit, policy};
-use evenkeel_wire::nbd::proto::{Command, Errno};
+use evenkeel_wire::nbd::proto::{Command, CommandFlags, Errno};
 use evenkeel_wire::nbd::request::Request;
 use slab::Slab;
 
@@ -345,8 +345,10 @@ impl State {
         let Op { ref device, ref request, kind, .. } = op;
         let (target, offset) = (device.target, base_bytes + request.offset);
         let length = if kind == Kind::Flush { 0 } else { request.length };
+        let keeps_room = request.flags.contains(CommandFlags::NO_HOLE);
         let slot = u32::try_from(self.ops.insert(op)).expect("windows bound the requests");
-        let request = evenkeel_engine::Request { slot, tenant, target, kind, offset, length };
+        let request =
+            evenkeel_engine::Request { slot, tenant, target, kind, offset, length, keeps_room };
         self.engine.handle(now, Input::Arrive(request));
     }
 

@@ -136,11 +136,12 @@ fn spread_table(volume: &crate::status::Spread) -> String {
         volume.warnings.iter().map(|warning| format!("warning: {warning}\n")).collect();
     let warnings = warnings.concat();
     format!(
-        "{table}{} of {} objects placed, {} not on their first candidate, {} lost, {} writes found \
-         no room\n{warnings}",
+        "{table}{} of {} objects placed, {} not on their first candidate, {} freed, {} lost, {} \
+         writes found no room\n{warnings}",
         volume.placed_objects,
         volume.objects,
         volume.diverted_objects,
+        volume.freed_objects,
         volume.lost_objects,
         volume.full_writes
     )

@@ -21,6 +21,9 @@ pub struct Spread {
     pub diverted_objects: u64,
     /// Objects that were written and are not where they should be; they are not served.
     pub lost_objects: u32,
+    /// Objects that clients gave up since then, by trims or zeroes; their room is free again.
+    #[serde(default)]
+    pub freed_objects: u64,
     /// Writes that found no room below the ceiling.
     pub full_writes: u64,
     /// What people should know, if anything: a server near its ceiling, one that is passed over.
@@ -62,6 +65,7 @@ pub(super) fn spread(domain: &DomainReport) -> Option<Spread> {
         placed_objects: volume.placed,
         diverted_objects: volume.diverted,
         lost_objects: volume.lost,
+        freed_objects: volume.freed,
         full_writes: volume.full,
         warnings: warnings(volume, name),
     })

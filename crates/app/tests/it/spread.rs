@@ -229,3 +229,34 @@ fn at_the_ceiling_there_is_no_space_and_what_was_written_is_served() {
     gate.reload(&policy.replace("0.25", "0.9"));
     assert_eq!(write(&mut client, 299), Ok(()), "a higher ceiling holds at once");
 }
+
+#[test]
+fn trims_of_whole_objects_make_room_again_and_stay_through_a_kill() {
+    needs!("nbdkit");
+    let scratch = Scratch::new();
+    let servers = memory_servers(&scratch, "8M");
+    let mut gate = Gate::start(&scratch, &policy_over(&servers, "ceiling = 0.25\n"));
+    let mut client = opened(&gate.plain("disk"));
+    let write =
+        |client: &mut Client, object| client.write(object * OBJECT_BYTES, &noise(object, 4096));
+    let written =
+        (0..300).take_while(|object| write(&mut client, *object) == Ok(())).count() as u64;
+    assert!(written > 60, "{written} objects");
+    let half = written / 2;
+    let bytes = u32::try_from(half * OBJECT_BYTES).expect("a few MiB");
+    assert_eq!(client.trim(0, bytes), Ok(()));
+    let status = volume(&gate);
+    assert_eq!(
+        (&status["freed_objects"], &status["placed_objects"]),
+        (&half.into(), &(written - half).into())
+    );
+    let fits = |object: &u64| write(&mut client, 300 + *object) == Ok(());
+    let again = (0..half).take_while(fits).count() as u64;
+    assert!(again > half * 3 / 4, "{again} of {half} find room again");
+    gate.kill_and_restart();
+    let mut client = opened(&gate.plain("disk"));
+    assert_eq!(client.read(0, 4096).unwrap(), vec![0; 4096], "it was given up");
+    let last = written - 1;
+    assert_eq!(client.read(last * OBJECT_BYTES, 4096).unwrap(), noise(last, 4096));
+    assert_eq!(client.read(300 * OBJECT_BYTES, 4096).unwrap(), noise(300, 4096));
+}

@@ -35,4 +35,6 @@ pub enum StepKind {
     Wipe,
     /// Makes durable what was written.
     Flush,
+    /// Says that nobody needs the bytes any more, of any length; advice.
+    Discard,
 }

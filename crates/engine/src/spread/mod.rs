@@ -29,6 +29,7 @@
 //! Format, rules and recovery are told in `docs/spread-volumes.md`.
 
 pub mod format;
+mod freeing;
 mod heads;
 pub mod layout;
 mod lease;

@@ -1,7 +1,7 @@
 //! What the notes of all servers come to: where each object lies, what is lost, and what has to be
 //! written again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::place::choices::PAGE_BYTES;
 
@@ -94,7 +94,8 @@ impl Reading {
         if volume.mended.damaged_blocks > 0 && !has_all_pages {
             return None;
         }
-        place_objects(volume, &newest);
+        let cleared = place_objects(volume, &newest);
+        push_cleared(volume, cleared, &mut rewrites);
         self.push_pages(volume, settled, &mut rewrites);
         Some(rewrites)
     }
@@ -181,8 +182,25 @@ impl Reading {
     }
 }
 
-/// Finds where every object lies.
-fn place_objects(volume: &mut Volume, placings: &BTreeMap<u32, Vec<(u64, Place)>>) {
+/// Has the blocks written again whose entries do not count: should their objects be given up later,
+/// nothing may be left to tell of them.
+fn push_cleared(volume: &mut Volume, cleared: BTreeSet<(usize, u32)>, rewrites: &mut Rewrites) {
+    for place in cleared {
+        if !rewrites.tables.contains(&place) {
+            let latest = &mut volume.tables[place.0].latest[place.1 as usize];
+            *latest = latest.next();
+            rewrites.tables.push(place);
+        }
+    }
+}
+
+/// Finds where every object lies; returns the blocks of servers' tables with entries that do not
+/// count.
+fn place_objects(
+    volume: &mut Volume,
+    placings: &BTreeMap<u32, Vec<(u64, Place)>>,
+) -> BTreeSet<(usize, u32)> {
+    let mut cleared = BTreeSet::new();
     let nothing = Vec::new();
     for object in 0..volume.layout.objects {
         let found = placings.get(&object).unwrap_or(&nothing);
@@ -202,8 +220,9 @@ fn place_objects(volume: &mut Volume, placings: &BTreeMap<u32, Vec<(u64, Place)>
             volume.places[object as usize] = place;
             volume.mended.adopted += u32::from(chosen.is_none());
         }
-        release(volume, found, home);
+        release(volume, found, home, &mut cleared);
     }
+    cleared
 }
 
 /// The latest placing on such a server.
@@ -224,11 +243,17 @@ fn adopt(volume: &mut Volume, object: u32, place: Place) -> bool {
 }
 
 /// Slots of placings that do not count may be taken again.
-fn release(volume: &mut Volume, found: &[(u64, Place)], home: Option<Place>) {
+fn release(
+    volume: &mut Volume,
+    found: &[(u64, Place)],
+    home: Option<Place>,
+    cleared: &mut BTreeSet<(usize, u32)>,
+) {
     for (_, place) in found.iter().filter(|(_, place)| Some(*place) != home) {
         if let Some((server, slot)) = place.get() {
             volume.tables[server].entries[slot as usize] = None;
             volume.tables[server].free.push(slot);
+            cleared.insert((server, slot / ENTRIES_PER_BLOCK));
         }
     }
 }

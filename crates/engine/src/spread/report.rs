@@ -17,6 +17,8 @@ pub struct SpreadReport {
     pub diverted: u64,
     /// Objects that were written and are not where they should be.
     pub lost: u32,
+    /// Objects that were given up since the volume was opened.
+    pub freed: u64,
     /// Writes that found no room below the ceiling.
     pub full: u64,
     /// Whether another gate has claimed the volume: nothing is served any more.

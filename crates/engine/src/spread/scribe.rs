@@ -2,7 +2,7 @@
 //! power cut may end at any point.
 //!
 //! ```text
-//! wipe the slots -> flush -> table blocks, pages of choices -> flush -> told
+//! wipe the slots -> flush -> table blocks, pages of choices -> flush -> discard slots left -> told
 //! ```
 //!
 //! All that came up meanwhile is noted together in the next round, so the cost of a round is shared
@@ -11,6 +11,10 @@
 //! before choice:** what a cut leaves is then a slot of zeroes that nobody refers to. The other way
 //! round it would be a choice of nothing, and look like a server that has lost an object.
 //!
+//! An object that is given up goes the other way: its choice is taken back on each keeper, then its
+//! entry is cleared, and then its slot is free. A cut in between leaves an entry without a choice,
+//! and the object as it was.
+//!
 //! A step that fails is tried again with what it stood on, three times in all. Then the server
 //! rests.
 
@@ -18,6 +22,7 @@ use std::collections::BTreeSet;
 
 use evenkeel_core::id::TenantId;
 
+use super::layout::ENTRIES_PER_BLOCK;
 use super::volume::{Latest, Volume};
 use crate::notes::StepKind;
 
@@ -33,11 +38,15 @@ pub(super) struct Scribe {
     attempt: u32,
     /// Objects that are to be entered in the next round.
     pub(super) queue: Vec<Entering>,
+    /// Slots whose entries are to be cleared in the next round.
+    pub(super) leaving: Vec<Leaving>,
     /// Pages that are to be written in the next round; for keepers.
     pub(super) pages: BTreeSet<u32>,
     /// The objects of this round.
     batch: Vec<Entering>,
-    /// Slots to wipe: the first one, and how many.
+    /// The slots that are left in this round.
+    left: Vec<Leaving>,
+    /// Slots to wipe, later those to discard: the first one, and how many.
     runs: Vec<(u32, u32)>,
     /// The blocks of this round, with how they are to be written.
     blocks: Vec<(Note, Latest)>,
@@ -57,6 +66,17 @@ pub(super) struct Entering {
     pub(super) payer: TenantId,
 }
 
+/// An object that is to be cleared from the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Leaving {
+    pub(super) object: u32,
+    pub(super) slot: u32,
+    /// Who waits for it, if anybody does.
+    pub(super) payer: Option<TenantId>,
+    /// Whether the slot was given back to its server; if that failed, it may still happen.
+    pub(super) is_discarded: bool,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Note {
     Table(u32),
@@ -71,6 +91,7 @@ enum Phase {
     FlushWiped,
     Write(usize),
     Flush,
+    Discard(usize),
 }
 
 /// A step that a scribe wants.
@@ -87,10 +108,14 @@ pub(super) struct Wanted {
 pub(super) struct Ended {
     /// Objects that are entered.
     pub(super) entered: Vec<Entering>,
+    /// Slots that are cleared.
+    pub(super) left: Vec<Leaving>,
     /// Whether pages were written.
     pub(super) has_pages: bool,
     /// Objects that could not be entered: the server has to rest.
     pub(super) failed: Vec<Entering>,
+    /// Slots of which nobody knows whether they are cleared.
+    pub(super) not_left: Vec<Leaving>,
     pub(super) has_failed: bool,
 }
 
@@ -105,6 +130,10 @@ pub(super) enum Mutant {
     SkipNoteFlush,
     /// Choices do not wait for the entries.
     ChoiceFirst,
+    /// Entries are cleared before the choices are taken back.
+    ClearFirst,
+    /// An object counts as freed before its entry is cleared.
+    SkipClear,
     /// A flush that failed for a client is of no concern to what is noted.
     TrustFlush,
     /// A flush of notes that failed is of no concern to the clients.
@@ -156,14 +185,18 @@ impl Scribe {
     /// Begins a round with all that is wanted by now.
     fn begin(&mut self, server: usize, volume: &mut Volume, rules: Rules) -> Option<()> {
         self.batch = std::mem::take(&mut self.queue);
+        self.left = std::mem::take(&mut self.leaving);
         let pages = std::mem::take(&mut self.pages);
-        if self.batch.is_empty() && pages.is_empty() {
+        if self.batch.is_empty() && self.left.is_empty() && pages.is_empty() {
             return None;
         }
-        self.payer = self.batch.first().map(|one| one.payer).or(self.payer);
+        let waiting = self.left.iter().find_map(|one| one.payer);
+        self.payer = self.batch.first().map(|one| one.payer).or(waiting).or(self.payer);
         self.attempt = 1;
-        self.runs = runs(&self.batch, WIPE_BYTES_MAX / volume.layout.object_bytes);
-        let blocks: BTreeSet<u32> = self.batch.iter().map(Entering::block).collect();
+        self.runs = runs(self.batch.iter().map(|one| one.slot), volume);
+        let slots =
+            self.batch.iter().map(|one| one.slot).chain(self.left.iter().map(|one| one.slot));
+        let blocks: BTreeSet<u32> = slots.map(|slot| slot / ENTRIES_PER_BLOCK).collect();
         let table =
             |block: u32| (Note::Table(block), volume.tables[server].latest[block as usize].next());
         self.blocks = blocks.into_iter().map(table).collect();
@@ -180,8 +213,12 @@ impl Scribe {
 
     /// The slots are wiped: their entries may be noted.
     fn enter(&self, server: usize, volume: &mut Volume) {
+        let entries = &mut volume.tables[server].entries;
         for one in &self.batch {
-            volume.tables[server].entries[one.slot as usize] = one.entry();
+            entries[one.slot as usize] = one.entry();
+        }
+        for one in &self.left {
+            entries[one.slot as usize] = None;
         }
     }
 
@@ -189,11 +226,13 @@ impl Scribe {
         let flush = Wanted { kind: StepKind::Flush, offset: 0, length: 0, payer: None };
         match self.phase {
             Phase::Idle => unreachable!("a round was begun"),
-            Phase::Wipe(index) => {
+            Phase::Wipe(index) | Phase::Discard(index) => {
                 let (first, count) = self.runs[index];
                 let offset = volume.layout.slot_offset(server, first);
                 let length = u64::from(count) * volume.layout.object_bytes;
-                Wanted { kind: StepKind::Wipe, offset, length, payer: None }
+                let is_wipe = matches!(self.phase, Phase::Wipe(_));
+                let kind = if is_wipe { StepKind::Wipe } else { StepKind::Discard };
+                Wanted { kind, offset, length, payer: None }
             }
             Phase::FlushWiped | Phase::Flush => flush,
             Phase::Write(index) => {
@@ -234,7 +273,16 @@ impl Scribe {
             }
             Phase::Write(index) if index + 1 < self.blocks.len() => Phase::Write(index + 1),
             Phase::Write(_) if !rules.is_broken(Mutant::SkipNoteFlush) => Phase::Flush,
-            Phase::Write(_) | Phase::Flush => return self.end(server, volume),
+            Phase::Discard(index) if index + 1 < self.runs.len() => Phase::Discard(index + 1),
+            Phase::Discard(_) => return self.end(server, volume),
+            Phase::Write(_) | Phase::Flush => {
+                self.runs = runs(self.left.iter().map(|one| one.slot), volume);
+                if self.runs.is_empty() {
+                    return self.end(server, volume);
+                }
+                self.left.iter_mut().for_each(|one| one.is_discarded = true);
+                Phase::Discard(0)
+            }
         };
         Ended::default()
     }
@@ -252,12 +300,18 @@ impl Scribe {
             }
         }
         self.phase = Phase::Idle;
-        Ended { entered: std::mem::take(&mut self.batch), has_pages, ..Ended::default() }
+        let (entered, left) = (std::mem::take(&mut self.batch), std::mem::take(&mut self.left));
+        Ended { entered, left, has_pages, ..Ended::default() }
     }
 
     /// What a step that failed left behind nobody knows: the round goes back to where all is done
     /// anew, and is given up after a while.
     fn step_failed(&mut self, server: usize, volume: &mut Volume) -> Ended {
+        if matches!(self.phase, Phase::Discard(_)) {
+            // It was advice. All else is durable.
+            self.left.iter_mut().for_each(|one| one.is_discarded = false);
+            return self.end(server, volume);
+        }
         if self.attempt < ATTEMPTS {
             self.attempt += 1;
             self.phase = match self.phase {
@@ -273,23 +327,22 @@ impl Scribe {
         }
         let mut failed = std::mem::take(&mut self.batch);
         failed.append(&mut self.queue);
-        Ended { failed, has_failed: true, ..Ended::default() }
+        let mut not_left = std::mem::take(&mut self.left);
+        not_left.append(&mut self.leaving);
+        Ended { failed, not_left, has_failed: true, ..Ended::default() }
     }
 }
 
 impl Entering {
-    fn block(&self) -> u32 {
-        self.slot / super::layout::ENTRIES_PER_BLOCK
-    }
-
     fn entry(&self) -> Option<super::format::table::Entry> {
         super::format::table::Entry::new(self.object, self.sequence)
     }
 }
 
-/// Slots side by side, at most so many in one run.
-fn runs(batch: &[Entering], most: u64) -> Vec<(u32, u32)> {
-    let mut slots: Vec<u32> = batch.iter().map(|one| one.slot).collect();
+/// Slots side by side, as many in one run as are wiped in one step.
+fn runs(slots: impl Iterator<Item = u32>, volume: &Volume) -> Vec<(u32, u32)> {
+    let most = WIPE_BYTES_MAX / volume.layout.object_bytes;
+    let mut slots: Vec<u32> = slots.collect();
     slots.sort_unstable();
     let mut runs: Vec<(u32, u32)> = Vec::new();
     for slot in slots {

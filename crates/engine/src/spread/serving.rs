@@ -19,15 +19,17 @@ use evenkeel_core::place::policy::{Policy, View, space::Space};
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
 
+use super::freeing::{self, Freeing, Vacatings};
 use super::place::Place;
 use super::report::{SpreadReport, SpreadServer, Standing};
 use super::scribe::{Entering, Mutant, Rules, Scribe};
 use super::volume::Volume;
-use crate::Refused;
 use crate::notes::{Step, StepKind};
 use crate::placement::{Piece, Placed, Placement};
 use crate::policy::SpreadPlan;
 use crate::unheard::Unheard;
+use crate::units::UnitTable;
+use crate::{Refused, Request};
 
 /// How much less of a server must be in use for it to be preferred to an earlier candidate.
 const MARGIN: f64 = 0.01;
@@ -44,23 +46,27 @@ pub(crate) struct Serving {
     policy: Box<dyn Policy>,
     /// Objects that are being placed.
     grants: BTreeMap<u32, Grant>,
+    /// Objects that are given up.
+    pub(super) freeings: BTreeMap<u32, Freeing>,
+    pub(super) vacatings: Vacatings,
     /// By server.
-    scribes: Vec<Scribe>,
+    pub(super) scribes: Vec<Scribe>,
     steps: Vec<Option<StepKind>>,
     /// By server: no object is placed there before.
     rest_until: Vec<Nanos>,
-    is_stale: Vec<bool>,
+    pub(super) is_stale: Vec<bool>,
     is_claimed: bool,
     /// Until then the volume is ours.
     held_until: Nanos,
     /// Requests that wait for the volume to be ours.
     unowned: Vec<u32>,
     /// Requests that may go on.
-    released: Vec<u32>,
+    pub(super) released: Vec<u32>,
     unheard: Unheard,
-    is_due: bool,
-    placed: u32,
+    pub(super) is_due: bool,
+    pub(super) placed: u32,
     diverted: u64,
+    pub(super) freed: u64,
     full: u64,
     pub(super) rules: Rules,
 }
@@ -96,6 +102,8 @@ impl Serving {
             loads: Loads::new(servers),
             policy: Box::new(Space::with_margin(MARGIN)),
             grants: BTreeMap::new(),
+            freeings: BTreeMap::new(),
+            vacatings: BTreeMap::new(),
             scribes: (0..servers).map(|_| Scribe::default()).collect(),
             steps: vec![None; servers],
             rest_until: vec![Nanos::ZERO; servers],
@@ -108,6 +116,7 @@ impl Serving {
             is_due: false,
             placed: u32::try_from(placed).expect("objects are numbered by u32"),
             diverted: 0,
+            freed: 0,
             full: 0,
             rules: Rules::default(),
             plan: plan.clone(),
@@ -146,6 +155,9 @@ impl Serving {
         for grant in self.grants.values_mut() {
             self.released.append(&mut grant.waiters);
         }
+        for freeing in self.freeings.values_mut() {
+            self.released.append(&mut freeing.waiters);
+        }
     }
 
     /// What the step at this server writes.
@@ -153,27 +165,35 @@ impl Serving {
         &self.scribes[self.index_of(server)].bytes
     }
 
-    /// The next piece of a request has to wait.
+    /// The piece of a request after `at` bytes has to wait, on this tenant's account.
     ///
     /// # Errors
     /// There is no room for it.
     pub(crate) fn hold(
         &mut self,
         now: Nanos,
-        (slot, tenant): (u32, TenantId),
-        offset: u64,
+        request: &Request,
+        at: u64,
+        payer: TenantId,
     ) -> Result<(), Refused> {
         if now >= self.held_until {
-            self.unowned.push(slot);
+            self.unowned.push(request.slot);
             return Ok(());
         }
-        let object = self.object_of(offset);
-        if !self.grants.contains_key(&object) {
-            self.grant(now, object, tenant)?;
+        let object = self.object_of(request.offset + at);
+        if self.gives_up(request, at) {
+            self.give_up(request, at, payer);
         }
-        let grant = self.grants.get_mut(&object).expect("it was granted above");
-        if !grant.waiters.contains(&slot) {
-            grant.waiters.push(slot);
+        let waiters = if let Some(freeing) = self.freeings.get_mut(&object) {
+            &mut freeing.waiters
+        } else {
+            if !self.grants.contains_key(&object) {
+                self.grant(now, object, payer)?;
+            }
+            &mut self.grants.get_mut(&object).expect("it was granted above").waiters
+        };
+        if !waiters.contains(&request.slot) {
+            waiters.push(request.slot);
         }
         Ok(())
     }
@@ -184,6 +204,9 @@ impl Serving {
         self.released.retain(|other| *other != slot);
         for grant in self.grants.values_mut() {
             grant.waiters.retain(|other| *other != slot);
+        }
+        for freeing in self.freeings.values_mut() {
+            freeing.waiters.retain(|other| *other != slot);
         }
     }
 
@@ -217,7 +240,7 @@ impl Serving {
     }
 
     /// The step at a server is over.
-    pub(crate) fn moved(&mut self, now: Nanos, server: ServerId, mut ok: bool) {
+    pub(crate) fn moved(&mut self, now: Nanos, server: ServerId, mut ok: bool, units: &UnitTable) {
         let (index, bit) = (self.index_of(server), self.bit_of(server));
         let kind = self.steps[index].take().expect("a step is under way there");
         self.is_due = true;
@@ -231,11 +254,16 @@ impl Serving {
         for one in &ended.entered {
             self.entered(now, one);
         }
+        for one in &ended.left {
+            self.left(now, index, one);
+        }
         if ended.has_failed {
+            ended.not_left.iter().for_each(|one| self.not_left(one));
             self.rest(now, index, &ended.failed);
         }
         if ended.has_pages || ended.has_failed {
             self.count_choices(now);
+            self.count_unchosen(now, units);
         }
     }
 
@@ -275,6 +303,7 @@ impl Serving {
             placed: self.placed,
             diverted: self.diverted,
             lost: count(self.volume.lost.len()),
+            freed: self.freed,
             full: self.full,
             is_claimed: self.is_claimed,
         }
@@ -332,31 +361,40 @@ impl Serving {
     fn choose_now(&mut self, object: u32) {
         let grant = self.grants.get_mut(&object).expect("its entry was asked for");
         self.volume.choices.set(u64::from(object), Some(grant.position));
+        self.note_choices();
+        let version = self.volume.versions[Volume::page_of(object) as usize];
+        let grant = self.grants.get_mut(&object).expect("its entry was asked for");
+        grant.stage = Stage::Choosing { version };
+    }
+
+    /// Has all choices noted that have changed.
+    pub(super) fn note_choices(&mut self) {
         while let Some(page) = self.volume.choices.take_changed() {
             self.volume.versions[page as usize] += 1;
             for keeper in 0..self.volume.layout.keepers() {
                 self.scribes[keeper].pages.insert(page);
             }
         }
-        let version = self.volume.versions[Volume::page_of(object) as usize];
-        grant.stage = Stage::Choosing { version };
+    }
+
+    /// Whether all keepers that are at work have this version of an object's page; that it will
+    /// never be known if none is at work.
+    pub(super) fn is_noted(&self, now: Nanos, object: u32, version: u64) -> Option<bool> {
+        let page = Volume::page_of(object) as usize;
+        let keepers = 0..self.volume.layout.keepers();
+        let mut working = keepers.filter(|keeper| now >= self.rest_until[*keeper]).peekable();
+        let is_known = working.peek().is_some();
+        working.all(|keeper| self.volume.pages[keeper][page].number >= version).then_some(is_known)
     }
 
     /// Puts every place in force whose choice all keepers have that are at work.
     fn count_choices(&mut self, now: Nanos) {
-        let keepers = 0..self.volume.layout.keepers();
-        let working: Vec<usize> =
-            keepers.filter(|keeper| now >= self.rest_until[*keeper]).collect();
-        let volume = &self.volume;
-        let is_noted = |(object, grant): (&u32, &Grant)| {
+        let noted = self.grants.iter().filter_map(|(object, grant)| {
             let Stage::Choosing { version } = grant.stage else { return None };
-            let page = Volume::page_of(*object) as usize;
-            let has_it = |keeper: &usize| volume.pages[*keeper][page].number >= version;
-            working.iter().all(has_it).then_some(*object)
-        };
-        let noted: Vec<u32> = self.grants.iter().filter_map(is_noted).collect();
-        for object in noted {
-            if working.is_empty() {
+            self.is_noted(now, *object, version).map(|is_known| (*object, is_known))
+        });
+        for (object, is_known) in noted.collect::<Vec<_>>() {
+            if !is_known {
                 let grant = self.grants.get_mut(&object).expect("found above");
                 grant.stage = Stage::InDoubt;
                 self.released.append(&mut grant.waiters);
@@ -405,7 +443,7 @@ impl Serving {
         }
     }
 
-    fn report_load(&mut self, index: usize, now: Nanos) {
+    pub(super) fn report_load(&mut self, index: usize, now: Nanos) {
         if self.is_stale[index] || now < self.rest_until[index] {
             return;
         }
@@ -429,7 +467,7 @@ impl Serving {
         u32::try_from(below).expect("at most all of them")
     }
 
-    fn index_of(&self, server: ServerId) -> usize {
+    pub(super) fn index_of(&self, server: ServerId) -> usize {
         let index = self.plan.servers.iter().position(|one| *one == server);
         index.expect("pieces and steps go to the servers of the volume")
     }
@@ -438,7 +476,7 @@ impl Serving {
         1 << self.index_of(server)
     }
 
-    fn object_of(&self, offset: u64) -> u32 {
+    pub(super) fn object_of(&self, offset: u64) -> u32 {
         // An empty request may stand at the very end.
         let last = self.volume.layout.objects - 1;
         u32::try_from(offset >> self.object_bits).map_or(last, |object| object.min(last))
@@ -456,13 +494,15 @@ impl Serving {
         Placed::Piece(Piece { server, offset, length: length.min(left) })
     }
 
-    /// How far nothing was written, from an object on.
-    fn hole_from(&self, object: u32, into: u64, length: u64) -> u64 {
+    /// How far nothing was written, from an object on; up to the next one that is being given up,
+    /// which is not gone for good before that is noted.
+    fn hole_from(&self, first: u32, into: u64, length: u64) -> u64 {
         let unwritten = |object: &u32| {
             self.volume.places[*object as usize] == Place::NOWHERE
                 && !self.volume.lost.contains(object)
+                && (*object == first || !self.freeings.contains_key(object))
         };
-        let objects = (object..self.volume.layout.objects).take_while(unwritten);
+        let objects = (first..self.volume.layout.objects).take_while(unwritten);
         let most = (into + length).div_ceil(self.volume.layout.object_bytes);
         let count = objects.take(usize::try_from(most).expect("objects fit memory")).count();
         length.min(count as u64 * self.volume.layout.object_bytes - into)
@@ -470,7 +510,8 @@ impl Serving {
 }
 
 impl Placement for Serving {
-    fn place(&self, now: Nanos, kind: Kind, offset: u64, length: u64) -> Placed {
+    fn place(&self, now: Nanos, request: &Request, at: u64) -> Placed {
+        let (kind, offset, length) = (request.kind, request.offset + at, request.length - at);
         if self.is_claimed {
             return Placed::Refused(Refused::Claimed);
         }
@@ -479,8 +520,18 @@ impl Placement for Serving {
         }
         let object = self.object_of(offset);
         let into = offset - (u64::from(object) << self.object_bits);
-        if let Some(place) = self.volume.places[object as usize].get() {
-            return self.piece_at(place, into, length);
+        if let Some(freeing) = self.freeings.get(&object) {
+            match (freeing.stage, kind) {
+                (freeing::Stage::InDoubt, _) => return Placed::Refused(Refused::InDoubt),
+                (_, Kind::Read | Kind::Cache) => {}
+                _ => return Placed::Wait,
+            }
+        }
+        if let Some((index, slot)) = self.volume.places[object as usize].get() {
+            if self.gives_up(request, at) && !self.is_stale[index] {
+                return Placed::Wait;
+            }
+            return self.piece_at((index, slot), into, length);
         }
         if self.volume.lost.contains(&object) {
             let position = self.volume.choices.choice(u64::from(object)).unwrap_or(0);

@@ -15,12 +15,12 @@ use super::map::Place;
 use super::moves::{Change, Mover, Mutant};
 use super::report::{TierReport, VolumeReport};
 use super::volume::Volume;
-use crate::Refused;
 use crate::notes::{Step, StepKind};
 use crate::placement::{Piece, Placed, Placement};
 use crate::policy::{Moves, Scheduling, TIERS_MAX, TierPlan};
 use crate::unheard::Unheard;
 use crate::units::{Stage, UnitEntry, UnitTable};
+use crate::{Refused, Request};
 
 /// The volume of a domain, with the servers that its tiers are.
 pub(crate) struct Serving {
@@ -100,7 +100,7 @@ impl Serving {
     }
 
     /// A unit of a request is about to be queued; `at` is where in the request it begins.
-    pub(crate) fn queued(&mut self, now: Nanos, request: &crate::Request, at: u64) {
+    pub(crate) fn queued(&mut self, now: Nanos, request: &Request, at: u64) {
         if !matches!(request.kind, Kind::Read | Kind::Write) || request.length == 0 {
             return;
         }
@@ -345,7 +345,8 @@ impl Serving {
 }
 
 impl Placement for Serving {
-    fn place(&self, _: Nanos, kind: Kind, offset: u64, length: u64) -> Placed {
+    fn place(&self, _: Nanos, request: &Request, at: u64) -> Placed {
+        let (offset, length) = (request.offset + at, request.length - at);
         let extent = self.extent_of(offset);
         let place = self.volume.map.place(extent);
         let into = offset - (u64::from(extent) << self.extent_bits);
@@ -355,7 +356,9 @@ impl Placement for Serving {
             offset: self.volume.layout.slot_offset(place.tier(), place.slot()) + into,
             length: length.min(left),
         };
-        if !changes_content(kind) || !self.is_at(self.mover.source(), piece.server, piece.offset) {
+        if !changes_content(request.kind)
+            || !self.is_at(self.mover.source(), piece.server, piece.offset)
+        {
             Placed::Piece(piece)
         } else if self.mover.is_in_doubt() {
             Placed::Refused(Refused::InDoubt)

@@ -78,6 +78,8 @@ pub(crate) struct World<K: Kit> {
     pub(crate) refusals: Vec<Refused>,
     /// A drive that takes no writes and no flushes.
     pub(crate) broken: Option<ServerId>,
+    /// Whether zeroes of clients keep their room.
+    pub(crate) keeps_room: bool,
 }
 
 /// A request under way.
@@ -103,6 +105,8 @@ pub(crate) enum Act {
     Write,
     Force,
     Zero,
+    /// Trims and zeroes are one to these drives.
+    Trim,
     Flush,
 }
 
@@ -131,15 +135,20 @@ impl<K: Kit> World<K> {
             errors: 0,
             refusals: Vec::new(),
             broken: None,
+            keeps_room: false,
         }
     }
 
     /// A client asks for something within these sectors.
     pub(crate) fn act(&mut self, act: Act, within: Range<usize>) {
-        let slot = self.free_slot();
         let length = (1 + index(&mut self.prng, 8)).min(within.len());
         let first = within.start + index(&mut self.prng, within.len() - length + 1);
-        let range = first..first + length;
+        self.act_on(act, first..first + length);
+    }
+
+    /// A client asks for something of just these sectors.
+    pub(crate) fn act_on(&mut self, act: Act, range: Range<usize>) {
+        let (slot, first, length) = (self.free_slot(), range.start, range.len());
         let tenant = TenantId(u32::try_from(index(&mut self.prng, 2)).unwrap());
         // Of two flushes at once, the drive tells one of a loss.
         let same =
@@ -153,10 +162,13 @@ impl<K: Kit> World<K> {
                 (Pending::Read { began, bytes, first_sector: first }, Kind::Read)
             }
             Act::Flush => (Pending::Flush { began: self.oracle.tick(), tenant }, Kind::Flush),
-            Act::Write | Act::Force | Act::Zero => {
-                let is_zero = matches!(act, Act::Zero);
-                let (handles, value) = self.oracle.begin(range, is_zero);
-                let kind = if is_zero { Kind::WriteZeroes } else { Kind::Write };
+            Act::Write | Act::Force | Act::Zero | Act::Trim => {
+                let kind = match act {
+                    Act::Zero => Kind::WriteZeroes,
+                    Act::Trim => Kind::Trim,
+                    _ => Kind::Write,
+                };
+                let (handles, value) = self.oracle.begin(range, kind != Kind::Write);
                 (Pending::Write { handles, value, fua: matches!(act, Act::Force) }, kind)
             }
         };
@@ -170,6 +182,7 @@ impl<K: Kit> World<K> {
             kind,
             offset: offset as u64,
             length: length as u64,
+            keeps_room: self.keeps_room,
         });
     }
 
@@ -233,12 +246,11 @@ impl<K: Kit> World<K> {
                         StepKind::Write | StepKind::Note => Kind::Write,
                         StepKind::Wipe => Kind::WriteZeroes,
                         StepKind::Flush => Kind::Flush,
+                        StepKind::Discard => Kind::Trim,
                     };
                     let Step { tenant, offset, length, .. } = step;
-                    self.engine.handle(
-                        self.now,
-                        Input::Arrive(Request { slot, tenant, target, kind, offset, length }),
-                    );
+                    let keeps_room = false;
+                    self.arrive(Request { slot, tenant, target, kind, offset, length, keeps_room });
                 }
                 Output::WaitUntil(at) => {
                     self.wake_at = Some(at);
@@ -435,7 +447,7 @@ impl<K: Kit> World<K> {
                 };
                 Some(source[at..at + length].to_vec())
             }
-            (Kind::WriteZeroes, _) => Some(vec![0; length]),
+            (Kind::WriteZeroes | Kind::Trim, _) => Some(vec![0; length]),
             _ => None,
         }
     }

@@ -190,7 +190,8 @@ impl Loop {
         let server = ServerId(u32::try_from(server).unwrap());
         let tenant = TenantId(u32::try_from(client).unwrap());
         let target = Target::Server(server);
-        let request = Request { slot, tenant, target, kind: Kind::Read, offset: 0, length: 4096 };
+        let (kind, keeps_room) = (Kind::Read, false);
+        let request = Request { slot, tenant, target, kind, offset: 0, length: 4096, keeps_room };
         self.engine.handle(self.now, Input::Arrive(request));
     }
 

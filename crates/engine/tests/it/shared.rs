@@ -26,7 +26,8 @@ fn domain(mode: Mode, discipline: Discipline) -> Domain {
 
 fn arrive(engine: &mut Engine, now: Nanos, slot: u32, tenant: u32) {
     let (tenant, target) = (TenantId(tenant), Target::Server(SERVER));
-    let request = Request { slot, tenant, target, kind: Kind::Read, offset: 0, length: 4096 };
+    let (kind, keeps_room) = (Kind::Read, false);
+    let request = Request { slot, tenant, target, kind, offset: 0, length: 4096, keeps_room };
     engine.handle(now, Input::Arrive(request));
 }
 

@@ -108,7 +108,8 @@ impl Simulation {
         let Client { tenant, server, kind, length } = self.clients[slot as usize];
         let offset = self.random.below(1 << 20) * 4096;
         let (tenant, target) = (TenantId(tenant), Target::Server(ServerId(server)));
-        let request = Request { slot, tenant, target, kind, offset, length };
+        let keeps_room = false;
+        let request = Request { slot, tenant, target, kind, offset, length, keeps_room };
         self.engine.handle(self.now, Input::Arrive(request));
     }
 

@@ -294,7 +294,8 @@ fn engine(volume: Volume) -> Engine {
 /// Server, offset, place in the request and length of the units that a request becomes.
 fn units(engine: &mut Engine, kind: Kind, offset: u64, length: u64) -> Vec<(u32, u64, u64, u64)> {
     let (slot, tenant, target) = (0, TenantId(0), Target::Volume);
-    let request = Request { slot, tenant, target, kind, offset, length };
+    let keeps_room = false;
+    let request = Request { slot, tenant, target, kind, offset, length, keeps_room };
     engine.handle(Nanos::ZERO, Input::Arrive(request));
     let mut units = Vec::new();
     let mut handles = Vec::new();

@@ -104,7 +104,8 @@ impl World {
         };
         let tenant = TenantId(u32::from(choice / 8) % TENANTS);
         let target = Target::Server(ServerId(b % SERVERS));
-        let request = Request { slot, tenant, target, kind, offset, length };
+        let keeps_room = false;
+        let request = Request { slot, tenant, target, kind, offset, length, keeps_room };
         let known = Known {
             request,
             next_offset: offset,

@@ -32,6 +32,10 @@ pub(crate) enum Task {
         offset: u64,
         length: u64,
     },
+    Trim {
+        offset: u64,
+        length: u64,
+    },
     Flush,
     /// What moves bytes of nobody's; the device is a turn.
     Turn {
@@ -51,6 +55,7 @@ impl Task {
             Self::Zero { offset, length } => {
                 (Kind::WriteZeroes, Command::WriteZeroes, *offset, *length, 0)
             }
+            Self::Trim { offset, length } => (Kind::Trim, Command::Trim, *offset, *length, 0),
             Self::Flush => (Kind::Flush, Command::Flush, 0, 0, 0),
             Self::Turn { kind, length } => {
                 let is_read = *kind == Kind::Read;

@@ -81,7 +81,7 @@ impl Mover {
                 Task::Write { offset, data }
             }
             StepKind::Note => Task::Write { offset, data: Arc::new(self.domain.note(step.server)) },
-            StepKind::Wipe => unreachable!("extents are copied whole"),
+            StepKind::Wipe | StepKind::Discard => unreachable!("extents are copied whole"),
             StepKind::Flush => Task::Flush,
         };
         let tier = self.device.tier(step.server);

@@ -98,7 +98,11 @@ impl Clerk {
         let task = match step.kind {
             StepKind::Note => Task::Write { offset, data: Arc::new(self.domain.note(step.server)) },
             StepKind::Flush => Task::Flush,
-            StepKind::Wipe if self.can_zero(step.server) => {
+            StepKind::Discard if self.can(step.server, TransmissionFlags::SEND_TRIM) => {
+                Task::Trim { offset, length: step.length }
+            }
+            StepKind::Discard => return Ok(()),
+            StepKind::Wipe if self.can(step.server, TransmissionFlags::SEND_WRITE_ZEROES) => {
                 Task::Zero { offset, length: step.length }
             }
             StepKind::Wipe => return self.overwrite(step).await,
@@ -121,9 +125,8 @@ impl Clerk {
         Ok(())
     }
 
-    fn can_zero(&self, server: ServerId) -> bool {
-        let features = self.device.tier(server).features();
-        features.is_some_and(|one| one.flags.contains(TransmissionFlags::SEND_WRITE_ZEROES))
+    fn can(&self, server: ServerId, what: TransmissionFlags) -> bool {
+        self.device.tier(server).features().is_some_and(|one| one.flags.contains(what))
     }
 
     async fn run_errand(

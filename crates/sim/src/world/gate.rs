@@ -150,6 +150,7 @@ impl World<'_> {
             kind: request.kind,
             offset: request.offset,
             length: request.length,
+            keeps_room: false,
         };
         let domain = request.domain;
         self.gate.domains[domain as usize].engine.handle(self.now, Input::Arrive(arrival));

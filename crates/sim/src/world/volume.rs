@@ -181,6 +181,7 @@ impl World<'_> {
                 StepKind::Read => Kind::Read,
                 StepKind::Write | StepKind::Note => Kind::Write,
                 StepKind::Wipe => Kind::WriteZeroes,
+                StepKind::Discard => Kind::Trim,
                 StepKind::Flush => Kind::Flush,
             },
             offset: step.offset,

@@ -32,6 +32,7 @@ pub(crate) const ERROR_TLS_REQUIRED: u32 = 0x8000_0005;
 pub(crate) const READ: u16 = 0;
 pub(crate) const WRITE: u16 = 1;
 pub(crate) const FLUSH: u16 = 3;
+pub(crate) const TRIM: u16 = 4;
 pub(crate) const BLOCK_STATUS: u16 = 7;
 
 pub(crate) const EINVAL: u32 = 22;
@@ -242,6 +243,11 @@ impl Client {
 
     pub(crate) fn flush(&mut self) -> Result<(), u32> {
         self.ask(Request { command: FLUSH, ..Request::default() }, &[]);
+        self.acknowledgement()
+    }
+
+    pub(crate) fn trim(&mut self, offset: u64, length: u32) -> Result<(), u32> {
+        self.ask(Request { command: TRIM, offset, length, ..Request::default() }, &[]);
         self.acknowledgement()
     }
 

@@ -24,6 +24,8 @@ struct Trial {
     cut_each: u64,
     /// How often the host dies, in thousandths of events.
     deaths: u64,
+    /// How often one object or two are given up, in thousandths of what clients ask for.
+    given_up: u64,
     turns: u32,
 }
 
@@ -32,8 +34,11 @@ const QUIET: Trial = Trial {
     faults: Faults { writes: 0, flushes: 0, notes: 0 },
     cut_each: 0,
     deaths: 0,
+    given_up: 0,
     turns: 250,
 };
+
+const FREEING: Trial = Trial { given_up: 250, turns: 400, ..QUIET };
 
 /// Clients all over a volume that fills.
 fn run(seed: u64, trial: Trial) -> Result<World, String> {
@@ -46,7 +51,15 @@ fn run(seed: u64, trial: Trial) -> Result<World, String> {
             let acts =
                 [Act::Read, Act::Read, Act::Write, Act::Write, Act::Force, Act::Zero, Act::Flush];
             let act = acts[index(&mut prng, acts.len())];
-            let all = World::sectors_of(index(&mut prng, OBJECTS as usize));
+            let object = index(&mut prng, OBJECTS as usize);
+            let all = World::sectors_of(object);
+            if prng.below(1000) < trial.given_up {
+                let last = (object + index(&mut prng, 2)).min(OBJECTS as usize - 1);
+                let act = [Act::Trim, Act::Zero][index(&mut prng, 2)];
+                world.act_on(act, all.start..World::sectors_of(last).end);
+                world.drain()?;
+                continue;
+            }
             let within = match prng.below(8) {
                 0 => world.sectors(),
                 // Mostly the same few sectors, so that requests meet.
@@ -90,6 +103,29 @@ fn every_read_brings_the_last_write_or_one_under_way_and_zeroes_where_nobody_wro
 }
 
 #[test]
+fn objects_that_are_given_up_read_as_zeroes_and_their_room_is_taken_again() {
+    let mut freed = 0;
+    for seed in 0..40 {
+        let mut world = run(seed, FREEING).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        let report = world.report();
+        let used: u32 = report.servers.iter().map(|server| server.used_slots).sum();
+        assert_eq!((used, world.errors), (report.placed, 0), "seed {seed}");
+        freed += report.freed;
+    }
+    assert!(freed > 150, "{freed} objects");
+}
+
+#[test]
+fn a_power_cut_while_objects_are_given_up_brings_nothing_back_that_was_promised_gone() {
+    assert_clean(0..3, Trial { cut_each: 1, ..FREEING });
+    assert_clean(3..15, Trial { cut_each: 8, ..FREEING });
+    assert_clean(0..20, Trial { deaths: 20, turns: 600, ..FREEING });
+    let faults = Faults { writes: 3, flushes: 10, notes: 10 };
+    assert_clean(0..8, Trial { faults, cut_each: 4, ..FREEING });
+    assert_clean(100..110, Trial { faults, deaths: 20, turns: 600, ..FREEING });
+}
+
+#[test]
 fn a_power_cut_at_any_event_of_a_placing_loses_nothing_that_was_promised() {
     assert_clean(0..3, Trial { cut_each: 1, ..QUIET });
     assert_clean(3..15, Trial { cut_each: 8, ..QUIET });
@@ -117,6 +153,8 @@ fn each_rule_that_is_broken_is_noticed() {
         (Mutant::SkipWipeFlush, cuts),
         (Mutant::SkipNoteFlush, cuts),
         (Mutant::ChoiceFirst, cuts),
+        (Mutant::ClearFirst, Trial { cut_each: 4, ..FREEING }),
+        (Mutant::SkipClear, Trial { cut_each: 4, ..FREEING }),
         (Mutant::TrustFlush, Trial { faults: clients, ..cuts }),
         (Mutant::ForgetFlush, Trial { faults: notes, ..cuts }),
     ] {

@@ -220,6 +220,40 @@ fn a_server_that_cannot_be_written_to_is_passed_over() {
 }
 
 #[test]
+fn room_is_not_taken_again_while_a_request_still_refers_to_it() {
+    let mut world = full_world();
+    let object = World::sectors_of(0);
+    world.act_on(Act::Write, object.start..object.start + 8);
+    world.drain().unwrap();
+    let command = world.take_command();
+    world.act_on(Act::Trim, object.clone());
+    world.drain().unwrap();
+    while world.commands() > 0 {
+        world.complete_one().unwrap();
+    }
+    assert_eq!((world.clients(), world.report().freed), (2, 0), "the trim waits for the write");
+    world.put_command(command);
+    world.settle().unwrap();
+    let report = world.report();
+    assert_eq!((world.errors, report.freed, report.placed), (0, 1, OBJECTS - 1));
+    let used: u32 = report.servers.iter().map(|server| server.used_slots).sum();
+    assert_eq!(used, OBJECTS - 1);
+    world.act_on(Act::Read, object);
+    world.drain().unwrap();
+    assert_eq!(world.clients(), 0, "zeroes, with no server asked");
+}
+
+#[test]
+fn zeroes_that_must_keep_their_room_do() {
+    let mut world = full_world();
+    world.keeps_room = true;
+    world.act_on(Act::Zero, World::sectors_of(0));
+    world.drain().unwrap();
+    world.settle().unwrap();
+    assert_eq!((world.report().freed, world.report().placed), (0, OBJECTS));
+}
+
+#[test]
 fn owners_are_known_by_what_they_wrote() {
     let mut world = full_world();
     let volume = reopened(&mut world.disks).unwrap();
