@@ -1,6 +1,9 @@
 //! The hard disks that a store's drives can be made as slow as, by the simulator's models.
 
+use std::time::Duration;
+
 use evenkeel_core::device::Device;
+use evenkeel_io::store::DriveModel;
 use evenkeel_sim::device::hdd::{self, Hdd, Parameters};
 use evenkeel_sim::device::spindle::{Spindle, SpindleSpec};
 
@@ -21,10 +24,18 @@ pub fn known() -> String {
 ///
 /// # Errors
 /// If there is no such model, or the drive is larger than the disk was; with the remedy.
-pub fn model(name: &str, size_bytes: u64, seed: u64) -> Result<Box<dyn Device>, String> {
-    if name == OF_2013 {
-        return Ok(Box::new(Spindle::new(SpindleSpec::of_2013().of_size(size_bytes), seed)));
-    }
+pub fn model(name: &str, size_bytes: u64, seed: u64) -> Result<DriveModel, String> {
+    let of_2013 = SpindleSpec::of_2013().of_size(size_bytes);
+    // Nobody has told how long the others take to start.
+    let spin_up = Duration::from_nanos(of_2013.power.spin_up_ns);
+    let device = match name {
+        OF_2013 => Box::new(Spindle::new(of_2013, seed)),
+        _ => known_disk(name, size_bytes)?,
+    };
+    Ok(DriveModel { device, spin_up })
+}
+
+fn known_disk(name: &str, size_bytes: u64) -> Result<Box<dyn Device>, String> {
     let figures = Parameters::built_in(name).map_err(|error| error.to_string())?;
     let disk = Hdd::new(&figures, hdd::Policy::Sptf);
     let held_bytes = disk.size_bytes();
@@ -39,7 +50,7 @@ pub fn model(name: &str, size_bytes: u64, seed: u64) -> Result<Box<dyn Device>, 
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     use evenkeel_core::time::Span;
     use evenkeel_io::store::{FileDrive, OpenDrive, block_on};
@@ -58,7 +69,8 @@ mod tests {
         let one_by_one = Constant::new(ConstantSpec { fixed, ..ConstantSpec::default() });
         block_on(async {
             let drive = FileDrive::open(&folder.path().join("a"), &how).await.unwrap();
-            let drive = drive.emulate(Box::new(one_by_one)).unwrap();
+            let model = DriveModel { device: Box::new(one_by_one), spin_up: Duration::ZERO };
+            let drive = drive.emulate(model).unwrap();
             let begin = Instant::now();
             let data = || vec![Buffer::copy_of(&[7; 4096])];
             let writes = tokio::join!(
@@ -80,7 +92,7 @@ mod tests {
     #[test]
     fn every_model_can_be_had_by_its_name() {
         for name in names() {
-            assert!(model(name, 1 << 29, 1).unwrap().size_bytes() >= 1 << 29, "{name}");
+            assert!(model(name, 1 << 29, 1).unwrap().device.size_bytes() >= 1 << 29, "{name}");
         }
     }
 

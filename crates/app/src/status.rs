@@ -30,7 +30,7 @@ pub use exchange::{
 };
 pub use promise::Promise;
 pub use spread::{Server as SpreadServer, Spread};
-pub use store::{Cache, Hits, LostBlock, Scrub, Store};
+pub use store::{Cache, Hits, LostBlock, Scrub, Spindle, Store};
 pub use volume::{Moves, Tier, Volume};
 
 /// The whole document.

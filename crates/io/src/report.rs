@@ -10,7 +10,7 @@ use evenkeel_store::{CacheStatus, Telemetry};
 use crate::exchange::ExchangeReport;
 use crate::plan::Plan;
 use crate::record::RecordingReport;
-use crate::store::ScrubStatus;
+use crate::store::{ScrubStatus, SpindleReport};
 use crate::worker::message::WorkerReport;
 
 /// The accounts of a gate at one instant.
@@ -74,6 +74,8 @@ pub struct StoreReport {
     pub cache: Option<CacheStatus>,
     /// The last scrub since it was opened, if there was one.
     pub scrub: Option<ScrubStatus>,
+    /// The spindles of its drives, as far as they are let stop.
+    pub spindles: Vec<SpindleReport>,
 }
 
 /// One export as clients see it.

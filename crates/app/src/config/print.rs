@@ -118,6 +118,9 @@ fn backend(backend: &Backend, policy: &Policy, text: &mut Text) {
             if let Some(model) = &store.emulate {
                 text.key("emulate", quoted(model));
             }
+            if let Some(after) = store.power_down {
+                text.key("power_down", quoted(&units::print_duration(after)));
+            }
             cache(&store.cache, text);
         }
         Source::Memory => text.key("memory", "true"),

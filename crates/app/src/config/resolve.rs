@@ -138,6 +138,7 @@ fn backend(
         ("source", source),
         ("source.tiers", at(raw.tiers.as_ref())),
         ("source.drives", at(raw.store.as_ref())),
+        ("source.power_down", at(raw.power_down.as_ref())),
         ("source.cache", at(raw.cache.as_ref())),
         ("source.extent_bytes", at(raw.extent.as_ref())),
         ("source.moves", at(raw.moves.as_ref())),
@@ -228,8 +229,10 @@ fn source(
         let drives = drives.into_inner().into_iter().map(Spanned::into_inner).collect();
         let (direct, degraded) = (or(raw.direct, true), or(raw.degraded, false));
         let emulate = raw.emulate.take().map(Spanned::into_inner);
+        let power_down = raw.power_down.map(Spanned::into_inner);
         let cache = store_cache(raw.cache);
-        return Some(Source::Store(Store { drives, direct, degraded, emulate, cache }));
+        let store = Store { drives, direct, degraded, emulate, power_down, cache };
+        return Some(Source::Store(store));
     }
     let direct = raw.direct.take().is_some_and(Spanned::into_inner);
     if let Some(path) = raw.file.take() {
@@ -290,6 +293,7 @@ fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
     let of_store = [
         ("degraded", at(raw.degraded.as_ref())),
         ("emulate", at(raw.emulate.as_ref())),
+        ("power_down", at(raw.power_down.as_ref())),
         ("cache", at(raw.cache.as_ref())),
     ];
     let on_disk = raw.file.is_some() || raw.directory.is_some() || raw.store.is_some();

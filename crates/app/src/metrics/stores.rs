@@ -36,9 +36,23 @@ pub(super) fn render(document: &mut Document, backends: &[BackendReport]) {
         drives.count(&[name, "read"], store.drive_read_bytes);
         drives.count(&[name, "written"], store.drive_written_bytes);
     }
+    spindles(document, &stores);
     scrubs(document, &stores);
     let caches = stores.iter().filter_map(|(name, store)| Some((*name, store.cache.as_ref()?)));
     self::caches(document, &caches.collect::<Vec<_>>());
+}
+
+fn spindles(document: &mut Document, stores: &[(&str, Store)]) {
+    let spindles =
+        || stores.iter().flat_map(|(name, store)| store.spindles.iter().map(move |it| (name, it)));
+    let mut stops = document.family(&metric::STORE_STOPS);
+    for (name, spindle) in spindles() {
+        stops.count(&[name, &spindle.drive], spindle.stops);
+    }
+    let mut stood = document.family(&metric::STORE_STOOD);
+    for (name, spindle) in spindles() {
+        stood.sample(&[name, &spindle.drive], spindle.stood_seconds);
+    }
 }
 
 fn scrubs(document: &mut Document, stores: &[(&str, Store)]) {

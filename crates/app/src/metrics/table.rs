@@ -168,6 +168,10 @@ metrics! {
         "Bytes that the last scrub has read since the store was opened.";
     STORE_SCRUB_FLAWS = Gauge "evenkeel_store_scrub_flaws" ["backend", "kind"]
         "Blocks that the last scrub found bad: on one copy, or lost on all.";
+    STORE_STOPS = Counter "evenkeel_store_spindle_stops_total" ["backend", "drive"]
+        "How often the spindle of a drive was stopped, where `power_down` lets it.";
+    STORE_STOOD = Counter "evenkeel_store_spindle_stood_seconds_total" ["backend", "drive"]
+        "How long the spindle of a drive has stood still.";
     STORE_CLIENT = Counter "evenkeel_store_client_bytes_total" ["backend"]
         "Bytes of whole blocks that clients wrote to the store.";
     STORE_DRIVES = Counter "evenkeel_store_drive_bytes_total" ["backend", "direction"]

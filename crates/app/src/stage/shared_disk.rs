@@ -27,6 +27,8 @@ const MISSING: &str = "qemu-nbd is not installed, and the experiment needs it as
 /// How large and how slow a shared disk is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedDiskOptions {
+    /// The name of its only export; qemu-nbd knows no default.
+    pub export: &'static str,
     /// Its size. Nothing is kept: what is read is undefined.
     pub size_bytes: u64,
     /// What all hosts together are given, in bytes per second.
@@ -62,7 +64,7 @@ impl SharedDisk {
     pub fn start(stage: &Stage, name: &str, options: SharedDiskOptions) -> anyhow::Result<Self> {
         let (socket, log) =
             (stage.path(&format!("{name}.sock")), stage.path(&format!("{name}.log")));
-        let SharedDiskOptions { size_bytes, rate_bytes, delay } = options;
+        let SharedDiskOptions { export, size_bytes, rate_bytes, delay } = options;
         let image = format!(
             "driver=throttle,throttle-group=pace,file.driver=null-co,file.size={size_bytes},\
              file.latency-ns={}",
@@ -70,6 +72,7 @@ impl SharedDisk {
         );
         let mut command = Command::new("qemu-nbd");
         command.arg("--socket").arg(&socket).args(["--shared", "0", "--persistent"]);
+        command.args(["--export-name", export]);
         command.args(["--object", &format!("throttle-group,id=pace,x-bps-total={rate_bytes}")]);
         command.args(["--image-opts", &image]);
         let file = std::fs::File::create(&log).context("cannot write to the scratch folder")?;
@@ -79,7 +82,7 @@ impl SharedDisk {
         Ok(Self { child, socket, log })
     }
 
-    /// Where it is; it has no name.
+    /// The server, without the name of its export.
     ///
     /// # Errors
     /// If the scratch folder's name is no text.

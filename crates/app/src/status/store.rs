@@ -1,7 +1,7 @@
 //! A store in the status document: how full it is, what it costs, and what its cache saves.
 
 use evenkeel_io::gate::StoreReport;
-use evenkeel_io::store::{Progress, ScrubStatus};
+use evenkeel_io::store::{Progress, ScrubStatus, SpindleReport};
 use evenkeel_store::CacheStatus;
 use evenkeel_store::cache::{CacheCounters, Hits as HitCounts};
 use evenkeel_store::units::BLOCK_BYTES_U64;
@@ -36,6 +36,25 @@ pub struct Store {
     /// Its last scrub since it was opened, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scrub: Option<Scrub>,
+    /// The spindles of its drives, if the policy lets them stop.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spindles: Vec<Spindle>,
+}
+
+/// The spindle of a drive.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Spindle {
+    /// The path of the drive.
+    pub drive: String,
+    /// `turning`, `standing`, or `cannot stop`.
+    pub state: String,
+    /// Why it cannot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// How often it was stopped since the store was opened.
+    pub stops: u64,
+    /// How long it has stood still since then.
+    pub stood_seconds: f64,
 }
 
 /// A scrub of a store.
@@ -141,6 +160,7 @@ impl From<&StoreReport> for Store {
             tail_purity: ratio(telemetry.tail_purity_permille),
             cache: report.cache.as_ref().map(Cache::from),
             scrub: report.scrub.as_ref().map(Scrub::from),
+            spindles: report.spindles.iter().map(Spindle::from).collect(),
         }
     }
 }
@@ -188,6 +208,23 @@ impl From<&ScrubStatus> for Scrub {
             unnoted_blocks: report.unnoted_blocks,
             gone_drives: report.gone.iter().map(|drive| drive.0).collect(),
             lost: lost.map(|&(volume, block)| LostBlock { volume: volume.0, block }).collect(),
+        }
+    }
+}
+
+impl From<&SpindleReport> for Spindle {
+    fn from(report: &SpindleReport) -> Self {
+        let state = match (&report.trouble, report.is_standing) {
+            (Some(_), _) => "cannot stop",
+            (None, true) => "standing",
+            (None, false) => "turning",
+        };
+        Self {
+            drive: report.drive.clone(),
+            state: state.to_owned(),
+            why: report.trouble.clone(),
+            stops: report.stops,
+            stood_seconds: report.stood.as_secs_f64(),
         }
     }
 }

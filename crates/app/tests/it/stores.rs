@@ -5,6 +5,8 @@
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use crate::faults::{kill_the_gate_under_writes, reconnect};
 use crate::harness::client::fio_verify;
 use crate::harness::gate::{Gate, store_policy, upstream_backend};
@@ -163,6 +165,30 @@ fn a_mirror_is_opened_without_a_drive_when_the_policy_allows_it() {
     std::fs::rename(scratch.join("away"), scratch.join("c.img")).expect("rename in scratch");
     let gate = Gate::start(&scratch, &policy);
     assert!(open(&gate).read(3 << 20, 1 << 20) == Ok(newer), "the drive that was away is behind");
+}
+
+#[test]
+fn drives_that_nobody_asks_stand_still_and_a_read_waits_for_its_drive_alone() {
+    let scratch = Scratch::new();
+    let policy = store_policy(&scratch, FILE_BYTES, VOLUME_BYTES);
+    let keys = "emulate = \"sata-10k-2013\"\npower_down = \"1 s\"\ncache.memory = \"0 B\"\nstore =";
+    let gate = Gate::start(&scratch, &policy.replace("store =", keys));
+    let data = noise(6, 4096);
+    assert_eq!(open(&gate).write(0, &data), Ok(()));
+    let states = || -> Vec<String> {
+        let status = gate.status();
+        let spindles = status["backends"][0]["store"]["spindles"].as_array().cloned();
+        let state = |it: &Value| it["state"].as_str().unwrap_or_default().to_owned();
+        spindles.unwrap_or_default().iter().map(state).collect()
+    };
+    let standing = |states: &[String]| states.iter().filter(|state| *state == "standing").count();
+    wait_for("all drives to stand still", || (standing(&states()) == 3).then_some(()));
+    let begin = Instant::now();
+    assert_eq!(open(&gate).read(0, 4096), Ok(data));
+    assert!(begin.elapsed() >= Duration::from_secs(10), "{:?} to start", begin.elapsed());
+    assert_eq!(standing(&states()), 2, "the others were not asked");
+    let shown = gate.ctl(&["status"]);
+    assert!(shown.contains("SPINDLE") && shown.contains("standing"), "{shown}");
 }
 
 #[test]

@@ -211,8 +211,24 @@ pub struct Store {
     pub degraded: bool,
     /// The model of drive that each of them is made as slow as, for trials.
     pub emulate: Option<String>,
+    /// The spindle of a drive stops when nothing was asked of it for that long; never without.
+    pub power_down: Option<Span>,
     /// What it keeps so that reads do not reach the drives.
     pub cache: StoreCache,
+}
+
+impl Default for Store {
+    /// No drives, used as the policy says nothing of them.
+    fn default() -> Self {
+        Self {
+            drives: Vec::new(),
+            direct: true,
+            degraded: false,
+            emulate: None,
+            power_down: None,
+            cache: StoreCache::default(),
+        }
+    }
 }
 
 /// What a store keeps in memory and on an SSD: what was written last, and what is read often.

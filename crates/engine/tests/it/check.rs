@@ -261,8 +261,7 @@ fn exports_have_room_and_do_not_write_over_each_other() {
 fn the_drives_of_a_store_are_its_own() {
     let store = |drives: &[&str]| {
         let drives = drives.iter().map(Into::into).collect();
-        let cache = StoreCache::default();
-        Source::Store(Store { drives, direct: true, degraded: false, emulate: None, cache })
+        Source::Store(Store { drives, ..Store::default() })
     };
     let drives = at_backend("source.drives");
     assert_eq!(problems(|p| p.backends[1].source = store(&["/dev/b", "/dev/c"])), []);
@@ -297,17 +296,28 @@ fn the_drives_of_a_store_are_its_own() {
 }
 
 #[test]
+fn spindles_stop_neither_at_once_nor_every_minute() {
+    let after = |power_down, emulate: Option<&str>| {
+        let emulate = emulate.map(Into::into);
+        move |p: &mut Policy| {
+            let drives = vec!["/dev/b".into()];
+            let store = Store { drives, emulate, power_down: Some(power_down), ..Store::default() };
+            p.backends[1].source = Source::Store(store);
+        }
+    };
+    let place = at_backend("source.power_down");
+    refuses(place, after(Span::from_millis(999), None));
+    warns(place, after(Span::from_secs(59), None));
+    assert_eq!(problems(after(Span::from_secs(60), None)), []);
+    assert_eq!(problems(after(Span::from_secs(1), Some("sata-10k-2013"))), [], "for trials");
+}
+
+#[test]
 fn a_cache_has_room_for_what_it_is_for() {
     let cached = |cache: StoreCache| {
         move |p: &mut Policy| {
             let drives = vec!["/dev/b".into()];
-            p.backends[1].source = Source::Store(Store {
-                drives,
-                direct: true,
-                degraded: false,
-                emulate: None,
-                cache,
-            });
+            p.backends[1].source = Source::Store(Store { drives, cache, ..Store::default() });
         }
     };
     let cache = at_backend("source.cache");

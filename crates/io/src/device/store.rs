@@ -175,13 +175,13 @@ impl StoreHost {
         let paths = &self.source.drives;
         if !self.source.degraded {
             let drives = open_drives(paths, &how).await.map_err(|error| error.to_string())?;
-            return drives.into_iter().map(|drive| self.emulated(drive)).collect();
+            return drives.into_iter().map(|drive| self.furnished(drive)).collect();
         }
         refuse_twice(paths).map_err(|error| error.to_string())?;
         let mut drives = Vec::new();
         for path in paths {
             match FileDrive::open(path, &how).await {
-                Ok(drive) => drives.push(self.emulated(drive)?),
+                Ok(drive) => drives.push(self.furnished(drive)?),
                 Err(error) if error.is_missing() => {
                     tracing::warn!(store = self.name, %error, "going on without a drive");
                 }
@@ -191,14 +191,27 @@ impl StoreHost {
         Ok(drives)
     }
 
-    /// The drive, made as slow as the policy says.
-    fn emulated(&self, drive: FileDrive) -> Result<Rc<FileDrive>, String> {
+    /// The drive, made to behave as the policy says.
+    fn furnished(&self, drive: FileDrive) -> Result<Rc<FileDrive>, String> {
         if let Some(zoning) = drive.zoning() {
             let (path, emulated) = (drive.path().display(), drive.has_emulated_zones());
             let zone_bytes = zoning.zone_bytes;
             tracing::info!(store = self.name, %path, zone_bytes, emulated, "drive with zones");
         }
-        let Some(name) = &self.source.emulate else { return Ok(Rc::new(drive)) };
+        let mut drive = self.emulated(drive)?;
+        let Some(after) = self.source.power_down else { return Ok(Rc::new(drive)) };
+        let path = drive.path().display().to_string();
+        match drive.power_down(Duration::from_nanos(after.0)) {
+            Ok(Ok(())) => {}
+            Ok(Err(why)) => tracing::warn!(store = self.name, path, why, "never powered down"),
+            Err(error) => return Err(format!("drive {path}: {error}")),
+        }
+        Ok(Rc::new(drive))
+    }
+
+    /// The drive, made as slow as the policy says.
+    fn emulated(&self, drive: FileDrive) -> Result<FileDrive, String> {
+        let Some(name) = &self.source.emulate else { return Ok(drive) };
         let path = drive.path().to_owned();
         let failed = |why: String| format!("drive {}: {why}", path.display());
         // Drives of one model differ in what is drawn, and not from one start to the next.
@@ -206,7 +219,7 @@ impl StoreHost {
         let model = (self.means.models)(name, drive.geometry().size_bytes, seed).map_err(failed)?;
         let drive = drive.emulate(model).map_err(|error| failed(error.to_string()))?;
         tracing::info!(store = self.name, path = %path.display(), model = name, "emulated drive");
-        Ok(Rc::new(drive))
+        Ok(drive)
     }
 
     /// Waits until the store is open or something is known to stand in the way.
@@ -313,12 +326,14 @@ impl StoreHost {
 
     /// How it is doing, once it is open.
     pub(crate) fn report(&self) -> Option<StoreReport> {
-        let store = self.store()?;
+        let standing = self.standing.borrow();
+        let Standing::Open(Opened { store, drives, .. }) = &*standing else { return None };
         Some(StoreReport {
             telemetry: store.telemetry(),
             thin_segments: store.thin_segments(),
             cache: store.cache_status(),
             scrub: self.scrub.borrow().clone(),
+            spindles: drives.iter().filter_map(|drive| drive.spindle()).collect(),
         })
     }
 
@@ -372,8 +387,7 @@ mod tests {
 
     fn host(paths: &[PathBuf], degraded: bool) -> Rc<StoreHost> {
         let drives = paths.to_vec();
-        let cache = policy::StoreCache::default();
-        let source = policy::Store { drives, direct: true, degraded, emulate: None, cache };
+        let source = policy::Store { drives, degraded, ..policy::Store::default() };
         let means = Means { kind: DriveKind::Best, models: |_, _, _| Err("none".to_owned()) };
         let host = StoreHost::new("log", source, means, Clock::start());
         spawn_local(Rc::clone(&host).keep());

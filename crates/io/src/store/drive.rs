@@ -1,18 +1,20 @@
 //! A file or block device as a drive of a store.
 
 use std::cell::{Cell, RefCell};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
-use evenkeel_core::device::Device;
 use evenkeel_store::{Buffer, Drive, DriveError, Durability, Geometry, ZoneState, Zoning};
 use rustix::io::Errno;
 
 use super::calls::{Calls, Gone};
-use super::emulation::{Command, Emulation};
+use super::emulation::{Command, DriveModel, Emulation};
 use super::open::{self, OpenDrive, OpenDriveError};
+use super::standby::{SpindleMotor, SpindleReport, Standby};
 use super::zones::{EmulatedZones, Zones};
 use crate::buffer::Buf;
 use crate::drive::Action;
@@ -26,10 +28,13 @@ pub struct FileDrive {
     is_direct: bool,
     /// Whether room that is not needed is given back.
     discards: Cell<bool>,
+    file: Arc<File>,
     calls: Rc<Calls>,
     zones: Option<Zones>,
     /// What makes it as slow as another drive, if anything does.
     emulation: Option<Emulation>,
+    /// What stops its spindle, if anything does.
+    standby: Option<Standby>,
     /// The first write or flush that failed: a store does without the drive from then on.
     trouble: RefCell<Option<String>>,
 }
@@ -42,16 +47,18 @@ impl FileDrive {
     /// [`OpenDriveError`], which names the path and the remedy.
     pub async fn open(path: &Path, how: &OpenDrive) -> Result<Self, OpenDriveError> {
         let opened = open::open(path, how).await?;
-        let calls = Calls::new(opened.file, how.kind, how.answer_patience)
+        let calls = Calls::new(Arc::clone(&opened.file), how.kind, how.answer_patience)
             .map_err(|error| OpenDriveError::Io { path: path.to_owned(), error })?;
         Ok(Self {
             path: path.to_owned(),
             geometry: opened.geometry,
             is_direct: opened.is_direct,
             discards: Cell::new(opened.is_sparse),
+            file: opened.file,
             calls,
             zones: opened.zones,
             emulation: None,
+            standby: None,
             trouble: RefCell::default(),
         })
     }
@@ -60,8 +67,29 @@ impl FileDrive {
     ///
     /// # Errors
     /// If the machine has no timer left.
-    pub fn emulate(self, model: Box<dyn Device>) -> io::Result<Self> {
+    pub fn emulate(self, model: DriveModel) -> io::Result<Self> {
         Ok(Self { emulation: Some(Emulation::start(model)?), ..self })
+    }
+
+    /// Lets its spindle stop whenever nothing was asked of it for that long.
+    ///
+    /// # Errors
+    /// Why there is none to stop.
+    pub fn power_down(&mut self, after: Duration) -> io::Result<Result<(), &'static str>> {
+        let motor = match &self.emulation {
+            Some(emulation) => SpindleMotor::Emulated { spin_up: emulation.spin_up() },
+            None => match SpindleMotor::of(&self.file)? {
+                Ok(motor) => motor,
+                Err(why) => return Ok(Err(why)),
+            },
+        };
+        self.standby = Some(Standby::start(self.path.display().to_string(), after, motor));
+        Ok(Ok(()))
+    }
+
+    /// How its spindle is doing, if that is let stop.
+    pub fn spindle(&self) -> Option<SpindleReport> {
+        self.standby.as_ref().map(Standby::report)
     }
 
     /// Where it is.
@@ -133,6 +161,10 @@ impl FileDrive {
         offset_bytes: u64,
         action: Action,
     ) -> Result<(io::Result<()>, Action), Gone> {
+        let _turning = match &self.standby {
+            Some(standby) => Some(standby.turning().await),
+            None => None,
+        };
         let Some(emulation) = &self.emulation else {
             return self.calls.perform(offset_bytes, action).await;
         };
@@ -199,6 +231,10 @@ impl Drive for FileDrive {
         let pointers = self.emulated_zones().map(EmulatedZones::take_changed);
         self.perform(0, Action::Flush).await?;
         Ok(self.write_pointers(pointers.unwrap_or_default()).await?)
+    }
+
+    fn is_asleep(&self) -> bool {
+        self.standby.as_ref().is_some_and(Standby::is_standing)
     }
 
     fn zoning(&self) -> Option<Zoning> {

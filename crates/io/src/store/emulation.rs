@@ -7,6 +7,7 @@
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Waker;
+use std::time::Duration;
 
 use evenkeel_core::device::Device;
 use evenkeel_core::ticket::Kind;
@@ -22,12 +23,21 @@ use crate::drive::Action;
 ///
 /// Takes a name, the size of the drive that is to behave like it, and a seed for what the model
 /// draws; an error says what is wrong with the name or the size, and the remedy.
-pub type DriveModels = fn(&str, u64, u64) -> Result<Box<dyn Device>, String>;
+pub type DriveModels = fn(&str, u64, u64) -> Result<DriveModel, String>;
+
+/// What a drive is made to behave like.
+pub struct DriveModel {
+    /// The times of its commands.
+    pub device: Box<dyn Device>,
+    /// The time from standing still to the first command.
+    pub spin_up: Duration,
+}
 
 /// The times of another drive.
 pub(super) struct Emulation {
     motor: Motor<RealTime>,
     task: JoinHandle<()>,
+    spin_up: Duration,
 }
 
 /// The motor asks for one alarm at a time.
@@ -39,16 +49,23 @@ struct RealTime {
 
 impl Emulation {
     /// On the runtime of this thread.
-    pub(super) fn start(model: Box<dyn Device>) -> std::io::Result<Self> {
+    pub(super) fn start(model: DriveModel) -> std::io::Result<Self> {
+        let DriveModel { device, spin_up } = model;
         let alarm = Rc::new(Alarm::new()?);
-        let motor = Motor::new(RealTime { clock: Clock::start(), alarm: Rc::clone(&alarm) }, model);
+        let motor =
+            Motor::new(RealTime { clock: Clock::start(), alarm: Rc::clone(&alarm) }, device);
         let mut run = Box::pin(motor.clone().run());
         let task = spawn_local(poll_fn(move |context| {
             // Whether it has fired or cannot be read, the motor looks what is due.
             while alarm.poll(context).is_ready() {}
             run.as_mut().poll(context)
         }));
-        Ok(Self { motor, task })
+        Ok(Self { motor, task, spin_up })
+    }
+
+    /// How long its spindle takes to start.
+    pub(super) fn spin_up(&self) -> Duration {
+        self.spin_up
     }
 
     /// Waits as long as the other drive would take.

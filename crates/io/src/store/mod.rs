@@ -30,6 +30,7 @@ mod drive;
 mod emulation;
 mod open;
 mod scrub;
+mod standby;
 mod volumes;
 mod zones;
 
@@ -42,10 +43,11 @@ use rustix::rand::GetRandomFlags;
 
 pub use crate::drive::DriveKind;
 pub use drive::FileDrive;
-pub use emulation::DriveModels;
+pub use emulation::{DriveModel, DriveModels};
 pub(crate) use open::refuse_twice;
 pub use open::{OpenDrive, OpenDriveError};
 pub use scrub::{Progress, ScrubError, ScrubOrder, ScrubStatus};
+pub use standby::SpindleReport;
 pub use volumes::{VolumeError, VolumeOrder, carry_out};
 pub use zones::EmulatedZoning;
 

@@ -1,10 +1,10 @@
 //! Stores in the status of a gate: how full each is, what its cache saves, what a scrub found.
 
-use crate::status::{Backend, Cache, Scrub, Store};
+use crate::status::{Backend, Cache, Scrub, Spindle, Store};
 use crate::{human, terminal};
 
-/// A table of the stores that are open, one of their caches, and one of their scrubs; nothing if
-/// there are none.
+/// A table of the stores that are open, one of their caches, one of their scrubs, and one of
+/// spindles that may stop; nothing if there are none.
 pub(super) fn table(backends: &[Backend]) -> String {
     let stores: Vec<(&str, &Store)> = backends
         .iter()
@@ -40,7 +40,26 @@ pub(super) fn table(backends: &[Backend]) -> String {
         let rows: Vec<_> = scrubs.iter().map(|(name, scrub)| scrub_row(name, scrub)).collect();
         text += &format!("\n{}", terminal::table(&header, &rows));
     }
+    let spindles: Vec<(&str, &Spindle)> = stores
+        .iter()
+        .flat_map(|(name, store)| store.spindles.iter().map(|spindle| (*name, spindle)))
+        .collect();
+    if !spindles.is_empty() {
+        let header = ["<SPINDLE", "<DRIVE", "<", "STOPS", "STOOD STILL"];
+        let rows: Vec<_> = spindles.iter().map(|(name, it)| spindle_row(name, it)).collect();
+        text += &format!("\n{}", terminal::table(&header, &rows));
+    }
     text
+}
+
+fn spindle_row(name: &str, spindle: &Spindle) -> Vec<String> {
+    vec![
+        name.to_owned(),
+        spindle.drive.clone(),
+        spindle.state.clone(),
+        spindle.stops.to_string(),
+        human::duration(crate::ctl::seconds(spindle.stood_seconds.floor())),
+    ]
 }
 
 fn store_row(name: &str, store: &Store) -> Vec<String> {

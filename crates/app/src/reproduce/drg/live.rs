@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use evenkeel_core::time::Span;
-use evenkeel_io::load::{self, Arrivals, LoadPlan, LoadSpec, WeightedSize};
+use evenkeel_io::load::{self, Arrivals, LoadError, LoadPlan, LoadReport, LoadSpec, WeightedSize};
 use evenkeel_wire::nbd::uri::NbdUri;
 
 use crate::reproduce::Options;
@@ -75,12 +75,16 @@ struct Counted {
     failed: u64,
 }
 
+/// A load that runs until its gate ends.
+type Load = JoinHandle<Result<LoadReport, LoadError>>;
+
 /// The whole set.
 struct Hall {
     stage: Stage,
     network: Network,
     disk: SharedDisk,
     gates: Vec<Option<GateProcess>>,
+    loads: Vec<Option<Load>>,
     counted: Vec<Counted>,
     looked: Instant,
     failed: u64,
@@ -95,14 +99,13 @@ pub(super) fn claims(options: &Options) -> anyhow::Result<Vec<Claim>> {
         Acts { steady: 60, killed: 30, cut_off: 30, mended: 20, joined: 30 }
     };
     let mut hall = Hall::new(options.seed)?;
-    let mut loads: Vec<Option<JoinHandle<()>>> = (0..GATES).map(|_| None).collect();
     for gate in (1..=GATES).filter(|gate| *gate != STRICT) {
-        loads[gate - 1] = Some(hall.start_load(gate)?);
+        hall.start_load(gate)?;
     }
     terminal::say("live: hogs alone, for what the server gives");
     hall.play(WARM_UP_S)?;
     let alone = hall.play(WARM_UP_S)?;
-    loads[STRICT - 1] = Some(hall.start_load(STRICT)?);
+    hall.start_load(STRICT)?;
     terminal::say("live: with the tenant");
     let steady = hall.play(acts.steady)?;
     terminal::say("live: a gate is killed");
@@ -115,7 +118,7 @@ pub(super) fn claims(options: &Options) -> anyhow::Result<Vec<Claim>> {
     let mended = hall.play(acts.mended)?;
     terminal::say("live: a gate joins");
     hall.start_gate(KILLED)?;
-    loads[KILLED - 1] = Some(hall.start_load(KILLED)?);
+    hall.start_load(KILLED)?;
     let joined = hall.play(acts.joined)?;
     let settled = steady.get(5..).unwrap_or_default();
     Ok(vec![
@@ -127,6 +130,11 @@ pub(super) fn claims(options: &Options) -> anyhow::Result<Vec<Claim>> {
         met("joined", "the target 10 s after a gate joined", after(&joined)),
         errors(hall.failed),
     ])
+}
+
+/// Of every gate nothing.
+fn none<T>() -> Vec<Option<T>> {
+    (0..GATES).map(|_| None).collect()
 }
 
 fn after(windows: &[Window]) -> &[Window] {
@@ -180,6 +188,7 @@ impl Hall {
         let stage = Stage::new()?;
         let network = Network::new(GATES)?;
         let disk = SharedDiskOptions {
+            export: EXPORT,
             size_bytes: EXPORT_BYTES,
             rate_bytes: RATE_PER_S * u64::from(SIZE_BYTES),
             delay: Span::from_millis(1),
@@ -187,9 +196,10 @@ impl Hall {
         let disk = SharedDisk::start(&stage, "array", disk)?;
         let key = format!("{seed:032} of the experiment");
         std::fs::write(stage.path("exchange.key"), key).context("cannot write to the stage")?;
-        let gates = (0..GATES).map(|_| None).collect();
+        let (gates, loads) = (none(), none());
         let (counted, looked) = (vec![Counted::default(); GATES], Instant::now());
-        let mut hall = Self { stage, network, disk, gates, counted, looked, failed: 0, seed };
+        let mut hall =
+            Self { stage, network, disk, gates, loads, counted, looked, failed: 0, seed };
         for gate in 1..=GATES {
             hall.start_gate(gate)?;
         }
@@ -207,20 +217,33 @@ impl Hall {
         Ok(())
     }
 
-    /// As a power cut would.
+    /// As a power cut would; its load ends with an error, as it should.
     fn kill(&mut self, gate: usize) {
+        self.loads[gate - 1] = None;
         if let Some(mut gate) = self.gates[gate - 1].take() {
             gate.kill();
         }
     }
 
-    /// The load of a gate, until its gate or this process ends.
-    fn start_load(&self, gate: usize) -> anyhow::Result<JoinHandle<()>> {
+    /// Loads a gate, until that ends or this process does.
+    fn start_load(&mut self, gate: usize) -> anyhow::Result<()> {
         let process = self.gates[gate - 1].as_ref().context("the gate runs")?;
         let plan = plan(gate, process.uri(EXPORT)?, self.seed);
         let thread = std::thread::Builder::new().name(format!("load{gate}"));
-        // It ends with an error when its gate is killed, as it should.
-        Ok(thread.spawn(move || _ = load::run(&plan))?)
+        self.loads[gate - 1] = Some(thread.spawn(move || load::run(&plan))?);
+        Ok(())
+    }
+
+    /// Makes sure that all loads still run, so that nobody measures gates without any.
+    fn check_loads(&mut self) -> anyhow::Result<()> {
+        let is_over = |load: &mut Option<Load>| load.take_if(|load| load.is_finished());
+        for (index, load) in self.loads.iter_mut().enumerate() {
+            let Some(load) = is_over(load) else { continue };
+            let outcome = load.join().map_err(|_| anyhow::anyhow!("a load has panicked"))?;
+            outcome.with_context(|| format!("the load of gate {} ended", index + 1))?;
+            anyhow::bail!("the load of gate {} ended early", index + 1);
+        }
+        Ok(())
     }
 
     /// Lets so many seconds pass, and tells of each.
@@ -239,6 +262,7 @@ impl Hall {
     /// What happened since it was looked last.
     fn look(&mut self) -> anyhow::Result<Window> {
         self.disk.check()?;
+        self.check_loads()?;
         let now = Instant::now();
         let seconds = now.duration_since(std::mem::replace(&mut self.looked, now)).as_secs_f64();
         let mut window = Window { seconds, ..Window::default() };

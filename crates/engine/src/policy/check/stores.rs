@@ -7,6 +7,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use evenkeel_core::time::Span;
+
 use super::{Findings, Place};
 use crate::policy::{Policy, STORE_DRIVES_MAX, Source, Store, StoreCache};
 
@@ -18,6 +20,12 @@ const CACHE_WITH_DRIVE_BYTES_MIN: u64 = 16 << 20;
 
 /// An SSD that is worn out sooner than in so many days is hardly meant.
 const LIFE_DAYS_MIN: u64 = 365;
+
+/// Shorter pauses come every few minutes, and disks are made for some 50,000 starts.
+const POWER_DOWN_SENSIBLE: Span = Span::from_secs(60);
+
+/// Nothing is asked of any drive for a moment now and then.
+const POWER_DOWN_MIN: Span = Span::from_secs(1);
 
 pub(super) fn check(policy: &Policy, index: usize, store: &Store, found: &mut Findings) {
     let place = Place::Backend { index, field: "source.drives" };
@@ -51,7 +59,20 @@ pub(super) fn check(policy: &Policy, index: usize, store: &Store, found: &mut Fi
             );
         }
     }
+    check_power_down(index, store, found);
     check_cache(index, &store.cache, found);
+}
+
+fn check_power_down(index: usize, store: &Store, found: &mut Findings) {
+    let place = Place::Backend { index, field: "source.power_down" };
+    let Some(after) = store.power_down else { return };
+    if after < POWER_DOWN_MIN {
+        let message = "spindles that stop within a second";
+        found.error(place, message, "let them turn for some minutes, as in \"20 min\"");
+    } else if after < POWER_DOWN_SENSIBLE && store.emulate.is_none() {
+        let message = "spindles that stop within a minute, and wear by each start";
+        found.warning(place, message, "let them turn for some minutes, as in \"20 min\"");
+    }
 }
 
 fn check_cache(index: usize, cache: &StoreCache, found: &mut Findings) {
