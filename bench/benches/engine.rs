@@ -69,6 +69,7 @@ impl Bench {
                 kind: if prng.below(3) == 0 { Kind::Write } else { Kind::Read },
                 offset: prng.below(1 << 20) * 4096,
                 length: 4096 * (1 + prng.below(16)),
+                keeps_room: false,
             })
             .collect();
         let mut in_service = Vec::new();
