@@ -31,7 +31,7 @@ pub(crate) fn docs() -> Result<()> {
 pub(crate) fn bench(smoke: bool) -> Result<()> {
     if smoke {
         // Under `cargo test` each benchmark runs once, to see that it still works.
-        shell::run(&mut shell::cargo("test --quiet -p evenkeel-bench --benches"))?;
+        shell::run(&mut shell::cargo("test --quiet -p evenkeel-bench --all-features --benches"))?;
         shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- offline --smoke"))?;
         shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- place --smoke"))?;
         shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- disk --smoke"))?;

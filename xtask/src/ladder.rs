@@ -87,16 +87,19 @@ fn steps(options: &Options, found: &setup::Found, skips_file: &Path) -> Result<V
         }),
         Step::new("house rules", tidy::run),
         Step::new("layers", layers::run),
-        Step::cargo("lints", "clippy --locked --workspace --all-targets -- -D warnings"),
+        Step::cargo(
+            "lints",
+            "clippy --locked --workspace --all-features --all-targets -- -D warnings",
+        ),
         Step::new("tests", move || {
             let mut command = shell::cargo(tests_line(nextest, quick));
             shell::run(command.env(SKIPS_VARIABLE, &skips_file))
         }),
-        Step::cargo("examples in documents", "test --locked --workspace --doc"),
+        Step::cargo("examples in documents", "test --locked --workspace --all-features --doc"),
     ];
     if !quick {
         steps.push(Step::new("documents", || {
-            let mut command = shell::cargo("doc --locked --workspace --no-deps");
+            let mut command = shell::cargo("doc --locked --workspace --all-features --no-deps");
             shell::run(command.env("RUSTDOCFLAGS", "-D warnings"))
         }));
         steps.push(Step::new("benchmarks at toy size", || crate::chores::bench(true)));
@@ -112,12 +115,17 @@ fn steps(options: &Options, found: &setup::Found, skips_file: &Path) -> Result<V
 }
 
 /// Nextest runs each test in its own process and several at once; plain cargo will do without it.
+/// All features are on; the benchmarks build the product without, so that either way is compiled.
 fn tests_line(nextest: bool, quick: bool) -> &'static str {
     match (nextest, quick) {
-        (true, false) => "nextest run --locked --workspace --no-fail-fast",
-        (true, true) => "nextest run --locked --workspace --no-fail-fast --profile quick",
-        (false, false) => "test --locked --workspace --lib --bins --tests --no-fail-fast",
-        (false, true) => "test --locked --workspace --lib --bins --no-fail-fast",
+        (true, false) => "nextest run --locked --workspace --all-features --no-fail-fast",
+        (true, true) => {
+            "nextest run --locked --workspace --all-features --no-fail-fast --profile quick"
+        }
+        (false, false) => {
+            "test --locked --workspace --all-features --lib --bins --tests --no-fail-fast"
+        }
+        (false, true) => "test --locked --workspace --all-features --lib --bins --no-fail-fast",
     }
 }
 

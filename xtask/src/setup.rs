@@ -45,6 +45,12 @@ const PACKAGES: &[Package] = &[
     },
     Package { name: "ceph-mgr", programs: &["ceph-mgr"], used_for: "a Ceph of one machine" },
     Package { name: "ceph-osd", programs: &["ceph-osd"], used_for: "a Ceph of one machine" },
+    // Tests start servers of their own; one that the package starts is in nobody's way.
+    Package {
+        name: "nats-server",
+        programs: &["nats-server"],
+        used_for: "gates that meet over NATS",
+    },
     Package { name: "iproute2", programs: &["ss"], used_for: "cutting connections in tests" },
 ];
 

@@ -13,6 +13,10 @@ use crate::{
     simulate, store, terminal, top, trace, version,
 };
 
+/// What is logged unless the environment says otherwise. What the exchange has to say of its server
+/// it says itself, once.
+const LOG_FILTER: &str = "info,async_nats=error";
+
 /// What every `--help` ends with.
 const AFTER_HELP: &str = "\
 Examples:
@@ -128,7 +132,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 }
 
 fn start_logging(format: LogFormat) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG_FILTER));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
     match format {
         LogFormat::Text => builder.with_ansi(terminal::colour_on_stderr()).init(),

@@ -26,7 +26,7 @@ use crate::config::mode_name;
 use crate::version;
 pub use allocation::{Allocation, Given, TierUse};
 pub use exchange::{
-    Exchange, Peer, Refused, ServedElsewhere, SharedDevice, SharedGroup, SharingGate,
+    Exchange, MeetingServer, Peer, Refused, ServedElsewhere, SharedDevice, SharedGroup, SharingGate,
 };
 pub use promise::Promise;
 pub use spread::{Server as SpreadServer, Spread};

@@ -4,7 +4,7 @@
 //! [exchange]
 //! name = "site"                          # alike at all gates
 //! listen = "10.0.0.1:10900"              # UDP; also what the others call this gate
-//! peers = ["10.0.0.2:10900", "10.0.0.3:10900"]
+//! peers = ["10.0.0.2:10900", "10.0.0.3:10900"]    # or `nats` with `own`, in place of the two
 //! key = "exchange.key"
 //!
 //! [[backend]]
@@ -13,10 +13,12 @@
 //! control = "slack"
 //! ```
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use evenkeel_core::time::Span;
-use evenkeel_engine::policy::{Discipline, Exchange, Method, Policy};
+use evenkeel_engine::policy::{Discipline, Exchange, Meeting, Method, Policy};
+use evenkeel_io::exchange::HAS_NATS;
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -32,25 +34,72 @@ const PERIOD_DEFAULT: Span = Span::from_millis(100);
 pub(super) struct RawExchange {
     name: Spanned<String>,
     own: Written<String>,
-    listen: Spanned<String>,
-    peers: Spanned<Vec<Spanned<String>>>,
+    listen: Written<String>,
+    peers: Written<Texts>,
+    nats: Written<Texts>,
     key: Spanned<PathBuf>,
     period: Written<Span>,
     record: Written<PathBuf>,
 }
+
+type Texts = Vec<Spanned<String>>;
 
 impl RawExchange {
     pub(super) fn read(value: &Spanned<DeValue<'_>>, out: &mut Diagnostics) -> Option<Self> {
         let mut fields = Fields::of("[exchange]", value, out)?;
         let name = fields.required("name", values::text, out);
         let own = fields.optional("own", values::text, out);
-        let listen = fields.required("listen", values::text, out);
-        let peers = fields.required("peers", values::texts, out);
+        let listen = fields.optional("listen", values::text, out);
+        let peers = fields.optional("peers", values::texts, out);
+        let nats = fields.optional("nats", values::texts, out);
         let key = fields.required("key", values::path, out);
         let period = fields.optional("period", values::duration, out);
         let record = fields.optional("record", values::path, out);
         fields.finish(out);
-        Some(Self { name: name?, own, listen: listen?, peers: peers?, key: key?, period, record })
+        Some(Self { name: name?, own, listen, peers, nats, key: key?, period, record })
+    }
+
+    /// How the gates meet, and what this one is called.
+    fn meeting(&mut self, at: Range<usize>, out: &mut Diagnostics) -> Option<(String, Meeting)> {
+        let texts = |texts: Texts| texts.into_iter().map(Spanned::into_inner).collect();
+        let own = self.own.take().map(Spanned::into_inner);
+        match (self.peers.take(), self.nats.take()) {
+            (Some(peers), None) => {
+                let Some(listen) = self.listen.take().map(Spanned::into_inner) else {
+                    let remedy = "write `listen`, the UDP address at which the peers reach it";
+                    out.error(peers.span(), "a gate with peers that listens nowhere", remedy);
+                    return None;
+                };
+                let own = own.unwrap_or_else(|| listen.clone());
+                Some((own, Meeting::Listed { listen, peers: texts(peers.into_inner()) }))
+            }
+            (None, Some(nats)) => {
+                if !HAS_NATS {
+                    let remedy = "build it with `cargo build --release --features nats`, or list \
+                                  `peers`";
+                    out.error(nats.span(), "this evenkeel was built without NATS", remedy);
+                }
+                if let Some(listen) = &self.listen {
+                    let remedy = "remove `listen`";
+                    out.error(listen.span(), "words over NATS need no address here", remedy);
+                }
+                if own.is_none() {
+                    let remedy = "write `own`, a name that no other gate of the exchange has";
+                    out.error(nats.span(), "a gate without a name", remedy);
+                }
+                Some((own?, Meeting::Nats { servers: texts(nats.into_inner()) }))
+            }
+            (Some(_), Some(nats)) => {
+                let message = "gates meet by `peers` or over `nats`, not by both";
+                out.error(nats.span(), message, "remove one of them");
+                None
+            }
+            (None, None) => {
+                let remedy = "list `peers`, or name the servers of `nats`";
+                out.error(at, "an exchange that meets nobody", remedy);
+                None
+            }
+        }
     }
 }
 
@@ -71,29 +120,34 @@ pub(super) fn settle_control(policy: &mut Policy) {
 }
 
 /// The exchange as it is meant.
-pub(super) fn exchange(raw: Written<RawExchange>, places: &mut Places) -> Option<Exchange> {
+pub(super) fn exchange(
+    raw: Written<RawExchange>,
+    out: &mut Diagnostics,
+    places: &mut Places,
+) -> Option<Exchange> {
     let raw = raw?;
-    places.note(Part::Exchange, 0, "", raw.span());
-    let RawExchange { name, own, listen, peers, key, period, record } = raw.into_inner();
-    let own_span = own.as_ref().map_or_else(|| listen.span(), Spanned::span);
+    let at = raw.span();
+    places.note(Part::Exchange, 0, "", at.clone());
+    let mut raw = raw.into_inner();
+    let span = |written: &Option<Spanned<String>>| written.as_ref().map(Spanned::span);
     let spans = [
-        ("name", Some(name.span())),
-        ("own", Some(own_span)),
-        ("listen", Some(listen.span())),
-        ("peers", Some(peers.span())),
-        ("key", Some(key.span())),
-        ("period", period.as_ref().map(Spanned::span)),
+        ("name", Some(raw.name.span())),
+        ("own", span(&raw.own).or_else(|| span(&raw.listen))),
+        ("listen", span(&raw.listen)),
+        ("peers", raw.peers.as_ref().map(Spanned::span)),
+        ("nats", raw.nats.as_ref().map(Spanned::span)),
+        ("key", Some(raw.key.span())),
+        ("period", raw.period.as_ref().map(Spanned::span)),
     ];
     places.note_all(Part::Exchange, 0, spans);
-    let listen = listen.into_inner();
+    let (own, meeting) = raw.meeting(at, out)?;
     Some(Exchange {
-        name: name.into_inner(),
-        own: own.map_or_else(|| listen.clone(), Spanned::into_inner),
-        listen,
-        peers: peers.into_inner().into_iter().map(Spanned::into_inner).collect(),
-        key: key.into_inner(),
-        period: period.map_or(PERIOD_DEFAULT, Spanned::into_inner),
-        record: record.map(Spanned::into_inner),
+        name: raw.name.into_inner(),
+        own,
+        meeting,
+        key: raw.key.into_inner(),
+        period: raw.period.map_or(PERIOD_DEFAULT, Spanned::into_inner),
+        record: raw.record.map(Spanned::into_inner),
     })
 }
 
@@ -101,15 +155,21 @@ pub(super) fn exchange(raw: Written<RawExchange>, places: &mut Places) -> Option
 pub(super) fn printed(exchange: &Exchange) -> Vec<(&'static str, String)> {
     let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
     let path = |path: &Path| quoted(&path.to_string_lossy());
-    let peers: Vec<String> = exchange.peers.iter().map(|peer| quoted(peer)).collect();
-    let mut keys = vec![
-        ("name", quoted(&exchange.name)),
-        ("own", quoted(&exchange.own)),
-        ("listen", quoted(&exchange.listen)),
-        ("peers", format!("[{}]", peers.join(", "))),
+    let list = |texts: &[String]| {
+        let texts: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
+        format!("[{}]", texts.join(", "))
+    };
+    let mut keys = vec![("name", quoted(&exchange.name)), ("own", quoted(&exchange.own))];
+    match &exchange.meeting {
+        Meeting::Listed { listen, peers } => {
+            keys.extend([("listen", quoted(listen)), ("peers", list(peers))]);
+        }
+        Meeting::Nats { servers } => keys.push(("nats", list(servers))),
+    }
+    keys.extend([
         ("key", path(&exchange.key)),
         ("period", quoted(&crate::units::print_duration(exchange.period))),
-    ];
+    ]);
     keys.extend(exchange.record.as_ref().map(|file| ("record", path(file))));
     keys
 }

@@ -72,7 +72,7 @@ pub(super) fn resolve(raw: RawPolicy, out: &mut Diagnostics) -> (Policy, Places)
     policy.groups = groups.map(|(index, raw)| group(raw, index, out, &mut places)).collect();
     let tenants = raw.tenants.into_iter().enumerate();
     policy.tenants = tenants.map(|(index, raw)| tenant(raw, index, out, &mut places)).collect();
-    policy.exchange = exchange::exchange(raw.exchange, &mut places);
+    policy.exchange = exchange::exchange(raw.exchange, out, &mut places);
     policy.memory = memory(raw.memory, &mut places);
     volume::settle_disciplines(&mut policy, &disciplines, out);
     exchange::settle_control(&mut policy);

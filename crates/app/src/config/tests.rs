@@ -3,7 +3,9 @@
 use evenkeel_core::control::target::Target;
 use evenkeel_core::sched::{Floor, Limit, Share};
 use evenkeel_core::time::Span;
-use evenkeel_engine::policy::{Depth, Discipline, Match, Member, Method, Mode, Moves, Sharing};
+use evenkeel_engine::policy::{
+    Depth, Discipline, Match, Meeting, Member, Method, Mode, Moves, Sharing,
+};
 use proptest::prelude::*;
 
 use super::*;
@@ -228,9 +230,36 @@ fn a_controller_makes_a_backend_shared_and_the_listener_names_the_gate() {
     assert_eq!(policy.backends[0].scheduling.control, Some(Method::Slack));
 }
 
+/// The same in an exchange that goes over a server.
+fn over_nats() -> String {
+    let listed = "listen = \"10.0.0.1:10900\"\npeers = [\"10.0.0.2:10900\"]\n";
+    shared("").replace(listed, "own = \"gate-1\"\nnats = [\"nats://10.0.0.9:4222\"]\n")
+}
+
+#[test]
+fn a_server_that_passes_words_on_takes_a_build_that_can() {
+    let parsed = parse(&over_nats(), "p");
+    if !evenkeel_io::exchange::HAS_NATS {
+        let found = parsed.unwrap_err().to_string();
+        assert!(found.contains("built without NATS") && found.contains("--features"), "{found}");
+        return;
+    }
+    let policy = parsed.unwrap_or_else(|found| panic!("{found}"));
+    let exchange = policy.exchange.as_ref().unwrap();
+    let servers = vec!["nats://10.0.0.9:4222".to_owned()];
+    assert_eq!((exchange.own.as_str(), &exchange.meeting), ("gate-1", &Meeting::Nats { servers }));
+    assert_eq!(parse(&print(&policy), "printed"), Ok(policy));
+}
+
 #[test]
 fn what_is_wrong_with_an_exchange_is_shown_where_it_stands() {
+    let nats = over_nats();
     let cases = [
+        (shared("nats = [\"nats://h:1\"]\n"), "not by both", 14),
+        (shared("").replace("peers = ", "# "), "meets nobody", 9),
+        (shared("").replace("listen = \"10.0.0.1:10900\"", ""), "listens nowhere", 12),
+        (nats.replace("own = ", "listen = "), "need no address here", 11),
+        (nats.replace("own = \"gate-1\"", ""), "a gate without a name", 12),
         (shared("period = \"1 ms\"\n"), "a period of 1 ms", 14),
         (shared("perod = \"1 s\"\n"), "unknown key `perod`", 14),
         (shared("").replace("10.0.0.2:10900", "nowhere"), "is not an address and port", 12),

@@ -29,6 +29,14 @@ pub(super) fn render(document: &mut Document, report: Option<&ExchangeReport>) {
             family.sample(&[&peer.name], number(peer));
         }
     }
+    let mut connected = document.family(&metric::EXCHANGE_CONNECTED);
+    if let Some(server) = &exchange.server {
+        connected.sample(&[&server.kind], f64::from(u8::from(server.connected)));
+    }
+    let mut connects = document.family(&metric::EXCHANGE_CONNECTS);
+    if let Some(server) = &exchange.server {
+        connects.count(&[&server.kind], server.connects);
+    }
     let mut refused = document.family(&metric::EXCHANGE_REFUSED);
     for (reason, count) in exchange.refused.by_reason() {
         refused.count(&[reason], count);

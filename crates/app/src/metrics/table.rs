@@ -207,6 +207,10 @@ metrics! {
         "Summaries sent to another gate.";
     PEER_RECEIVED = Counter "evenkeel_peer_received_datagrams_total" ["peer"]
         "Summaries of another gate that came in with a good tag.";
+    EXCHANGE_CONNECTED = Gauge "evenkeel_exchange_server_connected" ["kind"]
+        "Whether the server through which gates meet is there.";
+    EXCHANGE_CONNECTS = Counter "evenkeel_exchange_server_connects_total" ["kind"]
+        "Connections made to the server through which gates meet.";
     EXCHANGE_REFUSED = Counter "evenkeel_exchange_refused_datagrams_total" ["reason"]
         "Datagrams that came in and did not count.";
     SHARED_SLOTS = Gauge "evenkeel_shared_slots" ["backend"]

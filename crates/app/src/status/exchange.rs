@@ -4,7 +4,7 @@
 use evenkeel_core::time::Span;
 use evenkeel_io::exchange::{
     DeviceReport, ElsewhereReport, ExchangeReport, GroupReport, HostReport, PeerReport,
-    RefusedReport,
+    RefusedReport, ServerReport,
 };
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +15,9 @@ pub struct Exchange {
     pub name: String,
     /// What the others call this gate.
     pub own: String,
+    /// The server through which gates meet; `null` where they reach each other by themselves.
+    #[serde(default)]
+    pub server: Option<MeetingServer>,
     /// The other gates.
     pub peers: Vec<Peer>,
     /// The devices that are shared.
@@ -24,6 +27,19 @@ pub struct Exchange {
     pub groups: Vec<SharedGroup>,
     /// What came in and did not count.
     pub refused: Refused,
+}
+
+/// A server through which gates meet.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MeetingServer {
+    /// `nats`.
+    pub kind: String,
+    /// Where it is.
+    pub address: String,
+    /// Whether it is there.
+    pub connected: bool,
+    /// Connections made so far.
+    pub connects: u64,
 }
 
 /// Another gate.
@@ -139,10 +155,22 @@ impl From<&ExchangeReport> for Exchange {
         Self {
             name: report.name.clone(),
             own: report.own.clone(),
+            server: report.server.as_ref().map(MeetingServer::from),
             peers: report.peers.iter().map(Peer::from).collect(),
             devices: report.devices.iter().map(SharedDevice::from).collect(),
             groups: report.groups.iter().map(SharedGroup::from).collect(),
             refused: Refused::from(&report.refused),
+        }
+    }
+}
+
+impl From<&ServerReport> for MeetingServer {
+    fn from(report: &ServerReport) -> Self {
+        Self {
+            kind: report.kind.to_owned(),
+            address: report.address.clone(),
+            connected: report.is_connected,
+            connects: report.connects,
         }
     }
 }

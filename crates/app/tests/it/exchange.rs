@@ -1,6 +1,9 @@
 //! Gates that share a device hear each other, keep a tenant's target beside hogs, go on when one is
 //! killed, and take no word from strangers.
 
+#[cfg(feature = "nats")]
+mod nats;
+
 use std::net::UdpSocket;
 use std::time::Duration;
 
@@ -22,13 +25,18 @@ fn free_address() -> String {
 
 /// The policy of one of several gates before `server`.
 fn policy(scratch: &Scratch, server: &str, own: &str, all: &[String], tenant: &str) -> String {
+    let meeting = format!("listen = \"{own}\"\npeers = {all:?}\n");
+    policy_meeting(scratch, server, &meeting, tenant)
+}
+
+/// The same for gates that meet in this way.
+fn policy_meeting(scratch: &Scratch, server: &str, meeting: &str, tenant: &str) -> String {
     std::fs::write(scratch.join("exchange.key"), "a key that all gates of this test have")
         .expect("write the key");
     format!(
         "mode = \"enforce\"\n[[backend]]\nname = \"array\"\nupstream = \"{server}\"\n\
          control = \"slack\"\n[[export]]\nname = \"disk\"\nsource = \"\"\n\
-         [exchange]\nname = \"test\"\nlisten = \"{own}\"\npeers = {all:?}\n\
-         key = \"exchange.key\"\nrecord = \"exchange.rec\"\n\
+         [exchange]\nname = \"test\"\n{meeting}key = \"exchange.key\"\nrecord = \"exchange.rec\"\n\
          [[tenant]]\nname = \"other\"\nmatch = {{ peer = \"10.0.0.1\" }}\n\
          [[tenant]]\nname = \"tenant\"\nmatch = {{ export = \"disk\" }}\n{tenant}"
     )

@@ -19,7 +19,7 @@
 //! | `plan` | a trace is forecast beside the present, with a verdict |
 //! | `trace` | traces convert, stream in bounded memory, and say what is wrong with them |
 //! | `trace_replay` | the gate records what it serves, and replays keep their times |
-//! | `exchange` | gates that share a device keep a target together, and heed no stranger |
+//! | `exchange` | gates that share a device keep a target, by UDP and NATS, and heed no stranger |
 //! | `baa` | the figures of bottleneck-aware allocation come out |
 //! | `choices` | two choices fill virtual clusters where hashing does not |
 //! | `gecko` | a chained log is ahead of a striped one beside readers |

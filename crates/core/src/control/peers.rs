@@ -23,7 +23,7 @@ use super::summary::{HostId, Summary};
 pub const HOSTS_MAX: usize = 4_096;
 
 /// How far a summary's period may lie ahead of the own: clocks differ.
-pub(super) const AHEAD_MAX: u64 = 16;
+pub const AHEAD_MAX: u64 = 16;
 
 /// When silence counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

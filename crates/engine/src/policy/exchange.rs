@@ -23,10 +23,8 @@ pub struct Exchange {
     pub name: String,
     /// How the others call this gate in their lists of peers.
     pub own: String,
-    /// Where their summaries come in, as `host:port`.
-    pub listen: String,
-    /// The other gates, as `host:port`. This one may be among them and is no peer of itself.
-    pub peers: Vec<String>,
+    /// How it meets them.
+    pub meeting: Meeting,
     /// A file with the key that all of them have.
     pub key: PathBuf,
     /// Time between two summaries under [`super::Method::Slack`].
@@ -35,20 +33,48 @@ pub struct Exchange {
     pub record: Option<PathBuf>,
 }
 
+/// How gates of an exchange find each other, and what carries their words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Meeting {
+    /// Each sends its words to all others of a list.
+    Listed {
+        /// Where words come in, as `host:port` of UDP.
+        listen: String,
+        /// The gates, as `host:port`. This one may be among them and is no peer of itself.
+        peers: Vec<String>,
+    },
+    /// A NATS server passes words on. Whoever is heard there, with the key, takes part.
+    Nats {
+        /// URIs of servers of one cluster: `nats://host:port`, or `tls://host:port`.
+        servers: Vec<String>,
+    },
+}
+
+impl Meeting {
+    /// Where words come in over UDP, if they do.
+    pub fn listen(&self) -> Option<&str> {
+        match self {
+            Self::Listed { listen, .. } => Some(listen),
+            Self::Nats { .. } => None,
+        }
+    }
+}
+
 impl Exchange {
     /// This gate.
     pub fn host(&self) -> HostId {
         HostId::named(&self.own)
     }
 
-    /// The other gates, each once.
-    pub fn others(&self) -> BTreeSet<&str> {
-        self.peers.iter().map(String::as_str).filter(|peer| *peer != self.own).collect()
+    /// The other gates that the policy lists, each once; none if it lists none.
+    pub fn others(&self) -> Option<BTreeSet<&str>> {
+        let Meeting::Listed { peers, .. } = &self.meeting else { return None };
+        Some(peers.iter().map(String::as_str).filter(|peer| *peer != self.own).collect())
     }
 
-    /// All gates, this one among them, in the order of their numbers.
-    pub fn members(&self) -> Vec<HostId> {
-        let mut members: Vec<HostId> = self.others().into_iter().map(HostId::named).collect();
+    /// The numbers of these gates and of this one, in order.
+    pub fn members<'a>(&self, others: impl IntoIterator<Item = &'a str>) -> Vec<HostId> {
+        let mut members: Vec<HostId> = others.into_iter().map(HostId::named).collect();
         members.push(self.host());
         members.sort_unstable();
         members.dedup();
@@ -117,8 +143,10 @@ mod tests {
         let gate = |own: &str, peers: &[&str]| Exchange {
             name: "site".into(),
             own: own.into(),
-            listen: own.into(),
-            peers: peers.iter().map(ToString::to_string).collect(),
+            meeting: Meeting::Listed {
+                listen: own.into(),
+                peers: peers.iter().map(ToString::to_string).collect(),
+            },
             key: "key".into(),
             period: Span::from_millis(100),
             record: None,
@@ -126,8 +154,9 @@ mod tests {
         let [a, b, c] = ["10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"];
         let one = gate(a, &[b, c]);
         let other = gate(c, &[c, a, b, b]);
-        assert_eq!(one.members(), other.members());
-        assert_eq!(other.others().into_iter().collect::<Vec<_>>(), [a, b]);
+        let others = |gate: &Exchange| gate.others().unwrap().len();
+        assert_eq!((others(&one), others(&other)), (2, 2));
+        assert_eq!(one.members(one.others().unwrap()), other.members([a, b]));
         assert_eq!(one.device("array"), other.device("array"));
     }
 }

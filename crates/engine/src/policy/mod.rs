@@ -29,7 +29,7 @@ pub use domain::{ServerTable, TenantTable};
 pub use evenkeel_core::control::member::Method;
 /// How much may be with the device at once; requests are counted in units here.
 pub use evenkeel_core::sched::depth::DepthPolicy as Depth;
-pub use exchange::Exchange;
+pub use exchange::{Exchange, Meeting};
 pub use reach::Reach;
 
 /// Everything the operator decided.

@@ -6,8 +6,8 @@ use evenkeel_engine::cost::{CostModel, Line};
 use evenkeel_engine::policy::check::{Place, Severity};
 use evenkeel_engine::policy::{
     Address, Backend, Depth, Discipline, Exchange, Export, Group, Listener, ListenerTls,
-    MOVER_TENANT, Match, Member, Method, Mode, Moves, Policy, Scheduling, Sharing, Source, Store,
-    StoreCache, Tenant, Tiered, Upstream,
+    MOVER_TENANT, Match, Meeting, Member, Method, Mode, Moves, Policy, Scheduling, Sharing, Source,
+    Store, StoreCache, Tenant, Tiered, Upstream,
 };
 
 fn listener(name: &str, port: u16) -> Listener {
@@ -633,14 +633,18 @@ fn the_floors_of_a_volume_hold_or_depend_on_where_requests_fall_or_fail() {
     refuses(at_tenant("share.floor"), with_floor(9_380));
 }
 
+fn listed(listen: &str, peers: &[&str]) -> Meeting {
+    let peers = peers.iter().map(ToString::to_string).collect();
+    Meeting::Listed { listen: listen.into(), peers }
+}
+
 /// The second backend is shared with another gate.
 fn shared(p: &mut Policy) {
     p.groups.clear();
     p.exchange = Some(Exchange {
         name: "site".into(),
         own: "10.0.0.1:10900".into(),
-        listen: "0.0.0.0:10900".into(),
-        peers: vec!["10.0.0.1:10900".into(), "10.0.0.2:10900".into()],
+        meeting: listed("0.0.0.0:10900", &["10.0.0.1:10900", "10.0.0.2:10900"]),
         key: "key".into(),
         period: Span::from_millis(100),
         record: None,
@@ -681,15 +685,30 @@ fn a_shared_backend_keeps_goals_and_needs_somebody_to_share_with() {
 }
 
 #[test]
+fn a_server_that_passes_words_on_is_named_by_its_uri() {
+    let over = |servers: &[&str]| {
+        let servers = servers.iter().map(ToString::to_string).collect();
+        with_exchange(|it| it.meeting = Meeting::Nats { servers })
+    };
+    assert_eq!(problems(over(&["nats://10.0.0.9:4222", "tls://name:secret@[::1]:4222"])), []);
+    for bad in [&[][..], &["10.0.0.9:4222"], &["http://10.0.0.9:4222"], &["nats://host"]] {
+        refuses(Place::Exchange { field: "nats" }, over(bad));
+    }
+    let said = &problems(over(&["nats://name:secret@host"]))[0].2;
+    assert!(said.contains("\"host\"") && !said.contains("secret"), "{said}");
+}
+
+#[test]
 fn an_exchange_has_peers_that_can_be_told_apart() {
     let at = |field| Place::Exchange { field };
     refuses(at("period"), with_exchange(|it| it.period = Span::from_millis(1)));
-    refuses(at("listen"), with_exchange(|it| it.listen = "10900".into()));
+    let (here, there) = ("10.0.0.1:10900", "10.0.0.2:10900");
+    refuses(at("listen"), with_exchange(|it| it.meeting = listed("10900", &[there])));
     refuses(at("name"), with_exchange(|it| it.name.clear()));
     refuses(at("own"), with_exchange(|it| it.own.clear()));
     refuses(at("key"), with_exchange(|it| it.key = "".into()));
-    refuses(at("peers"), with_exchange(|it| it.peers.push("nowhere".into())));
-    warns(at("peers"), with_exchange(|it| it.peers.truncate(1)));
+    refuses(at("peers"), with_exchange(|it| it.meeting = listed(here, &[there, "nowhere"])));
+    warns(at("peers"), with_exchange(|it| it.meeting = listed(here, &[here])));
     warns(at(""), |p| {
         shared(p);
         p.backends[1].scheduling.control = None;

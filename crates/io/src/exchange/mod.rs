@@ -3,8 +3,8 @@
 //! gates (`group`), it tells what it served, and lets its workers know what others did.
 //!
 //! ```text
-//!              +------------- thread of the exchange -------------+
-//!   UDP  <---> | key -> wire::exchange -> core::control::member   |
+//!   UDP,       +------------- thread of the exchange -------------+
+//!   NATS <---> | key -> wire::exchange -> core::control::member   |
 //!              +---|-----------------------------------------^----+
 //!     close period |  decide          (messages)             | own summary
 //!              +---v-----------------------------------------|----+
@@ -23,14 +23,16 @@
 
 mod group;
 mod key;
+#[cfg(feature = "nats")]
+mod nats;
 mod peer;
 mod periods;
 mod recorder;
 mod report;
 mod seat;
 mod task;
+mod transport;
 
-use std::net::UdpSocket;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -40,13 +42,13 @@ use evenkeel_core::id::TenantId;
 use evenkeel_core::ticket::Cost;
 use evenkeel_core::time::Span;
 use evenkeel_engine::cost::CostModel;
-use evenkeel_engine::policy;
+use evenkeel_engine::policy::{self, Meeting};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
 pub use report::{
     DeviceReport, ElsewhereReport, ExchangeReport, GroupReport, HostReport, PeerReport,
-    RefusedReport,
+    RefusedReport, ServerReport,
 };
 
 use crate::gate::GateError;
@@ -54,6 +56,10 @@ use crate::plan::{Plan, PlannedDomain};
 use crate::worker::message::Message;
 pub(crate) use key::Key;
 use task::Order;
+use transport::Opening;
+
+/// Whether gates can meet over NATS: whether the feature `nats` was built in.
+pub const HAS_NATS: bool = cfg!(feature = "nats");
 
 /// The exchange of a policy, ready for use.
 #[derive(Clone, Debug)]
@@ -134,26 +140,22 @@ impl PlannedExchange {
         Ok(Some(Self { settings, key: Arc::new(key), places, groups }))
     }
 
-    fn bind(&self) -> Result<UdpSocket, GateError> {
-        let bound = UdpSocket::bind(&self.settings.listen);
-        let socket = bound.and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
-        socket.map_err(|error| GateError {
-            what: format!("exchange {:?} on {}", self.settings.name, self.settings.listen),
-            why: format!("{error}; choose a UDP address of this machine that is free"),
-        })
-    }
-
     /// Refuses what cannot change while others know this gate by it.
     fn keeps_name(&self, after: &Self) -> Result<(), GateError> {
-        let identity = |it: &Self| {
-            (it.settings.name.clone(), it.settings.own.clone(), it.settings.listen.clone())
+        let (before, after) = (&self.settings, &after.settings);
+        let meets_alike = match (&before.meeting, &after.meeting) {
+            (Meeting::Listed { .. }, Meeting::Listed { .. }) => {
+                before.meeting.listen() == after.meeting.listen()
+            }
+            (before, after) => before == after,
         };
-        if identity(self) == identity(after) {
+        if (&before.name, &before.own) == (&after.name, &after.own) && meets_alike {
             return Ok(());
         }
         Err(GateError {
-            what: format!("exchange {:?}", self.settings.name),
-            why: "its name, `own` and `listen` cannot change while the gate runs; restart the gate"
+            what: format!("exchange {:?}", before.name),
+            why: "its name, `own`, `listen` and `nats` cannot change while the gate runs; restart \
+                  the gate"
                 .to_owned(),
         })
     }
@@ -173,8 +175,8 @@ pub(crate) enum Change {
     End,
     /// It goes on with other settings.
     Apply,
-    /// It begins, on this socket.
-    Start(UdpSocket),
+    /// It begins, with this to carry its words.
+    Start(Opening),
 }
 
 impl Change {
@@ -184,7 +186,7 @@ impl Change {
         match (before, &after.exchange) {
             (_, None) => Ok(Self::End),
             (Some(before), Some(after)) => before.keeps_name(after).map(|()| Self::Apply),
-            (None, Some(after)) => after.bind().map(Self::Start),
+            (None, Some(after)) => Opening::prepare(&after.settings).map(Self::Start),
         }
     }
 }
@@ -203,8 +205,8 @@ impl Exchange {
                 running.order(Order::Apply(Box::new(planned)));
                 Ok(Some(running))
             }
-            (Change::Start(socket), Some(planned), _) => {
-                Self::start(planned, socket, workers.to_vec()).map(Some)
+            (Change::Start(opening), Some(planned), _) => {
+                Self::start(planned, opening, workers.to_vec()).map(Some)
             }
             _ => Ok(None),
         }
@@ -212,7 +214,7 @@ impl Exchange {
 
     fn start(
         planned: PlannedExchange,
-        socket: UdpSocket,
+        opening: Opening,
         workers: Vec<UnboundedSender<Message>>,
     ) -> Result<Self, GateError> {
         let failed = |error: std::io::Error| GateError {
@@ -229,7 +231,7 @@ impl Exchange {
             .name("exchange".to_owned())
             .spawn(move || {
                 let tasks = tokio::task::LocalSet::new();
-                tasks.block_on(&runtime, task::live(planned, socket, workers, received));
+                tasks.block_on(&runtime, task::live(planned, opening, workers, received));
             })
             .map_err(failed)?;
         Ok(Self { orders: Some(orders), thread: Some(thread) })

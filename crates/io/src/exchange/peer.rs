@@ -31,10 +31,11 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// A peer of this name; a name that is no address is looked up from time to time.
-    fn new(name: &str, found: &UnboundedSender<Found>) -> Self {
-        let address: Option<SocketAddr> = name.parse().ok();
-        let look_up = address.is_none().then(|| {
+    /// A peer of this name. Where words are sent to addresses, a name that is none is looked up
+    /// from time to time, for whoever wants to know.
+    fn new(name: &str, found: Option<&UnboundedSender<Found>>) -> Self {
+        let address: Option<SocketAddr> = found.and_then(|_| name.parse().ok());
+        let look_up = found.filter(|_| address.is_none()).map(|found| {
             let (name, found) = (name.to_owned(), found.clone());
             tokio::task::spawn_local(look_up(name, found))
         });
@@ -63,13 +64,17 @@ impl Peer {
         self.heard = Some((at.unwrap_or(Nanos::ZERO), skew)).filter(|_| at.is_some());
     }
 
+    /// Time since its word was last taken; none if it never was.
+    pub(super) fn silent_for(&self, now: Nanos) -> Option<Span> {
+        self.heard.map(|(at, _)| Span(now.since(at).0))
+    }
+
     /// For people.
     pub(super) fn report(&self, now: Nanos) -> PeerReport {
-        let silent_for = |(at, _)| Span(now.since(at).0);
         PeerReport {
             name: self.name.clone(),
             address: self.address.map(|address| address.to_string()),
-            silent_for: self.heard.map(silent_for),
+            silent_for: self.silent_for(now),
             skew_periods: self.heard.map_or(0, |(_, skew)| skew),
             sent: self.sent,
             not_sent: self.not_sent,
@@ -91,7 +96,7 @@ impl Drop for Peer {
 pub(super) fn peers<'a>(
     names: impl IntoIterator<Item = &'a str>,
     mut before: BTreeMap<HostId, Peer>,
-    found: &UnboundedSender<Found>,
+    found: Option<&UnboundedSender<Found>>,
 ) -> BTreeMap<HostId, Peer> {
     let peer = |name| {
         let host = HostId::named(name);

@@ -11,6 +11,8 @@ pub struct ExchangeReport {
     pub name: String,
     /// What the others call this gate.
     pub own: String,
+    /// The server in between, if there is one.
+    pub server: Option<ServerReport>,
     /// The other gates.
     pub peers: Vec<PeerReport>,
     /// The devices that are shared.
@@ -19,6 +21,19 @@ pub struct ExchangeReport {
     pub groups: Vec<GroupReport>,
     /// What came in and did not count.
     pub refused: RefusedReport,
+}
+
+/// A server through which gates meet. Nothing waits for it.
+#[derive(Clone, Debug, Default)]
+pub struct ServerReport {
+    /// `nats`.
+    pub kind: &'static str,
+    /// Where it is, or several of one cluster are.
+    pub address: String,
+    /// Whether it is there.
+    pub is_connected: bool,
+    /// Connections made so far.
+    pub connects: u64,
 }
 
 /// A group of servers whose shares count over several gates.

@@ -1,22 +1,21 @@
 //! The thread of the exchange: what comes in from the network, from the workers and from the clock,
 //! one after the other.
 
-use std::collections::BTreeMap;
-use std::net::{SocketAddr, UdpSocket as StdSocket};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use evenkeel_core::control::name::DeviceId;
-use evenkeel_core::control::peers::{PeerCounts, Refusal};
+use evenkeel_core::control::peers::{AHEAD_MAX, HOSTS_MAX, PeerCounts, Refusal};
 use evenkeel_core::control::service::Service;
 use evenkeel_core::control::summary::{HostId, Summary};
 use evenkeel_core::id::TenantId;
 use evenkeel_core::ticket::Cost;
+use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::policy;
 use evenkeel_wire::exchange::recording::Event;
 use evenkeel_wire::exchange::service::ServiceDatagram;
 use evenkeel_wire::exchange::{self as wire, DATAGRAM_BYTES_MAX, Datagram, Word};
-use tokio::net::UdpSocket;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
@@ -26,6 +25,7 @@ use super::peer::{Found, Peer, peers};
 use super::recorder::Recorder;
 use super::report::{ExchangeReport, RefusedReport};
 use super::seat::{Due, Seat};
+use super::transport::{Opening, Origin, Transport};
 use super::{GroupPlace, Place, PlannedExchange, Told};
 use crate::clock::Clock;
 use crate::worker::exchange::Asked;
@@ -40,6 +40,10 @@ pub(super) enum Order {
     Report(oneshot::Sender<ExchangeReport>),
 }
 
+/// A gate that joined by its words and was silent for so long has left.
+const PARTED_AFTER: Span = Span::from_secs(600);
+const LOOK_EVERY: Span = Span::from_secs(60);
+
 /// The nanoseconds since 1970 by the machine's clock.
 fn wall_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -52,7 +56,7 @@ struct Exchange {
     own: HostId,
     incarnation: u64,
     clock: Clock,
-    socket: UdpSocket,
+    transport: Transport,
     workers: Vec<UnboundedSender<Message>>,
     /// Where the workers answer.
     told: UnboundedSender<Told>,
@@ -62,18 +66,20 @@ struct Exchange {
     groups: BTreeMap<DeviceId, GroupSeat>,
     refused: RefusedReport,
     recorder: Option<Recorder>,
+    /// When it was last looked who has left.
+    looked: Nanos,
 }
 
 /// Lives until nobody can give orders any more.
 pub(super) async fn live(
     planned: PlannedExchange,
-    socket: StdSocket,
+    opening: Opening,
     workers: Vec<UnboundedSender<Message>>,
     mut orders: UnboundedReceiver<Order>,
 ) {
-    let socket = match UdpSocket::from_std(socket) {
-        Ok(socket) => socket,
-        Err(error) => return tracing::error!(%error, "the exchange cannot use its socket"),
+    let transport = match Transport::open(opening).await {
+        Ok(transport) => transport,
+        Err(error) => return tracing::error!(%error, "the exchange cannot be carried"),
     };
     let (told, mut summaries) = unbounded_channel();
     let (found, mut addresses) = unbounded_channel();
@@ -81,7 +87,7 @@ pub(super) async fn live(
         own: planned.settings.host(),
         incarnation: wall_ns() / 1_000_000_000,
         clock: Clock::start(),
-        socket,
+        transport,
         workers,
         told,
         found,
@@ -90,6 +96,7 @@ pub(super) async fn live(
         groups: BTreeMap::new(),
         refused: RefusedReport::default(),
         recorder: None,
+        looked: Nanos::ZERO,
         settings: planned.settings.clone(),
         key: Arc::clone(&planned.key),
     };
@@ -104,8 +111,8 @@ pub(super) async fn live(
                 Some(Order::Report(reply)) => _ = reply.send(exchange.report()),
                 None => return,
             },
-            received = exchange.socket.recv_from(&mut buffer) => match received {
-                Ok((length, from)) => exchange.hear(&buffer[..length], from),
+            received = exchange.transport.receive(&mut buffer) => match received {
+                Ok((length, from)) => exchange.hear(&buffer[..length], &from),
                 Err(error) => tracing::debug!(%error, "nothing was received"),
             },
             Some(told) = summaries.recv() => exchange.tell(told),
@@ -122,9 +129,11 @@ pub(super) async fn live(
 impl Exchange {
     fn apply(&mut self, planned: PlannedExchange) {
         let PlannedExchange { settings, key, places, groups } = planned;
-        let before = std::mem::take(&mut self.peers);
-        self.peers = peers(settings.others(), before, &self.found);
-        let members = settings.members();
+        if let Some(listed) = settings.others() {
+            let before = std::mem::take(&mut self.peers);
+            self.peers = peers(listed, before, Some(&self.found));
+        }
+        let members = settings.members(self.peers.values().map(|peer| peer.name.as_str()));
         let mut before = std::mem::take(&mut self.seats);
         let seat = |place: Place| {
             let device = settings.device(&place.backend);
@@ -154,6 +163,49 @@ impl Exchange {
         self.record(&members);
     }
 
+    /// From now on the exchange is with the gates of these names.
+    fn gather(&mut self, names: &BTreeSet<String>) {
+        let before = std::mem::take(&mut self.peers);
+        self.peers = peers(names.iter().map(String::as_str), before, None);
+        let members = self.settings.members(names.iter().map(String::as_str));
+        for seat in self.seats.values_mut() {
+            seat.change(seat.place.clone(), &members);
+        }
+        for group in self.groups.values_mut() {
+            group.change(group.place.clone(), self.own, &members);
+        }
+        self.record(&members);
+    }
+
+    /// Where a server passes words on, whoever has the key takes part from its first fresh word on,
+    /// under the name that it publishes under if that has the number which the tag vouches for.
+    fn meet(&mut self, host: HostId, from: &Origin, skew: i64) {
+        let Origin::Gate(name) = from else { return };
+        let is_new = host != self.own && !self.peers.contains_key(&host);
+        let has_room = self.peers.len() + 1 < HOSTS_MAX;
+        if is_new && has_room && HostId::named(name) == host && skew.unsigned_abs() <= AHEAD_MAX {
+            tracing::info!(gate = name, "joins the exchange");
+            let known = self.peers.values().map(|peer| peer.name.clone());
+            self.gather(&known.chain([name.clone()]).collect());
+        }
+    }
+
+    /// Forgets gates that joined by their words and have had none for long.
+    fn part(&mut self) {
+        let now = self.clock.now();
+        if now.since(self.looked) < LOOK_EVERY {
+            return;
+        }
+        self.looked = now;
+        let has_left =
+            |peer: &Peer| peer.silent_for(now).is_none_or(|silent| silent > PARTED_AFTER);
+        if self.settings.others().is_some() || !self.peers.values().any(has_left) {
+            return;
+        }
+        let stay = self.peers.values().filter(|peer| !has_left(peer));
+        self.gather(&stay.map(|peer| peer.name.clone()).collect());
+    }
+
     /// Records from now on, or no longer, as the policy says.
     fn record(&mut self, members: &[HostId]) {
         let path = self.settings.record.as_deref();
@@ -173,6 +225,7 @@ impl Exchange {
 
     /// Does what the clock asks for; how long it has nothing more to ask.
     fn run_due(&mut self) -> Duration {
+        self.part();
         let wall_ns = wall_ns();
         let was_set_back = self.seats.values().any(|seat| seat.was_set_back(wall_ns))
             || self.groups.values().any(|group| group.was_set_back(wall_ns));
@@ -253,18 +306,13 @@ impl Exchange {
         self.send(body);
     }
 
-    /// Sends a body to all peers. One that the network does not take is lost, as any may be.
     fn send(&mut self, body: Vec<u8>) {
         let tag = self.key.tag(&body);
-        let bytes = wire::sealed(body, tag);
-        for peer in self.peers.values_mut() {
-            let outcome = peer.address.map(|address| self.socket.try_send_to(&bytes, address));
-            peer.told(matches!(outcome, Some(Ok(_))));
-        }
+        self.transport.send(&wire::sealed(body, tag), &mut self.peers);
     }
 
     /// A datagram came in.
-    fn hear(&mut self, bytes: &[u8], from: SocketAddr) {
+    fn hear(&mut self, bytes: &[u8], from: &Origin) {
         let Ok((body, tag)) = wire::opened(bytes) else {
             return self.refused.malformed += 1;
         };
@@ -281,35 +329,39 @@ impl Exchange {
         }
     }
 
-    fn hear_service(&mut self, datagram: &ServiceDatagram, from: SocketAddr) {
+    fn hear_service(&mut self, datagram: &ServiceDatagram, from: &Origin) {
         let ServiceDatagram { group, service } = datagram;
-        let Some(seat) = self.groups.get_mut(group) else {
+        let Some(period) = self.groups.get(group).map(|seat| seat.place.period) else {
             return self.refused.unknown_device += 1;
         };
         let wall_ns = wall_ns();
+        let skew = skew(service.period, wall_ns / period.0);
+        self.meet(service.host, from, skew);
+        let seat = self.groups.get_mut(group).expect("found above");
         let outcome = seat.hear(wall_ns, service);
-        let skew = skew(service.period, wall_ns / seat.place.period.0);
         self.heard(from, service.host, skew, outcome);
     }
 
-    fn hear_summary(&mut self, datagram: Datagram, from: SocketAddr) {
+    fn hear_summary(&mut self, datagram: Datagram, from: &Origin) {
         let Datagram { device, summary } = datagram;
-        let Some(seat) = self.seats.get_mut(&device) else {
+        let Some(period) = self.seats.get(&device).map(|seat| seat.member.period()) else {
             return self.refused.unknown_device += 1;
         };
-        let period = wall_ns() / seat.member.period().0;
+        let period = wall_ns() / period.0;
         let skew = skew(summary.period, period);
         let host = summary.host;
+        self.meet(host, from, skew);
         if let Some(recorder) = &mut self.recorder {
             let datagram = Datagram { device, summary: summary.clone() };
             recorder.note(&Event::Heard { period, datagram });
         }
+        let seat = self.seats.get_mut(&device).expect("found above");
         let outcome = seat.member.hear(period, summary);
         self.heard(from, host, skew, outcome);
     }
 
     /// Notes what came of a word.
-    fn heard(&mut self, from: SocketAddr, host: HostId, skew: i64, outcome: Result<(), Refusal>) {
+    fn heard(&mut self, from: &Origin, host: HostId, skew: i64, outcome: Result<(), Refusal>) {
         if let Err(reason) = outcome {
             tracing::debug!(%from, ?reason, "a word does not count");
         }
@@ -333,6 +385,7 @@ impl Exchange {
         ExchangeReport {
             name: self.settings.name.clone(),
             own: self.settings.own.clone(),
+            server: self.transport.server(),
             peers: self.peers.values().map(|peer| peer.report(now)).collect(),
             devices: self.seats.values().map(|seat| seat.report(self.own, name)).collect(),
             groups: self.groups.values().map(GroupSeat::report).collect(),

@@ -1,12 +1,16 @@
 //! The exchange with other gates as tables for people.
 
 use super::time;
-use crate::status::{Exchange, Peer, ServedElsewhere, SharedDevice, SharedGroup};
+use crate::status::{Exchange, MeetingServer, Peer, ServedElsewhere, SharedDevice, SharedGroup};
 use crate::terminal;
 
 /// Who is there, and what was decided.
 pub(super) fn tables(exchange: &Exchange) -> String {
     let mut text = format!("\nexchange {}, this gate is {}\n", exchange.name, exchange.own);
+    if let Some(MeetingServer { kind, address, connected, connects }) = &exchange.server {
+        let state = if *connected { "connected" } else { "not connected" };
+        text += &format!("over {kind} at {address}: {state}, {connects} connections so far\n");
+    }
     let rows: Vec<_> = exchange.peers.iter().map(peer).collect();
     text += &terminal::table(
         &["PEER", "SILENT", "CLOCK AHEAD", "SENT", "NOT SENT", "RECEIVED", "REFUSED"],

@@ -6,9 +6,11 @@ use evenkeel_core::control::peers::HOSTS_MAX;
 use evenkeel_core::control::summary::{FLOWS_MAX, HostId};
 use evenkeel_core::time::Span;
 
-use super::listeners::check_address;
+use super::listeners::{check_address, host_and_port};
 use super::{Findings, Place};
-use crate::policy::{Address, Backend, Discipline, Exchange, Group, Policy, Sharing, Tenant};
+use crate::policy::{
+    Address, Backend, Discipline, Exchange, Group, Meeting, Policy, Sharing, Tenant,
+};
 
 /// A shorter period is beyond timers; a longer one is no control.
 const PERIOD: std::ops::RangeInclusive<Span> = Span::from_millis(20)..=Span::from_secs(10);
@@ -41,7 +43,13 @@ pub(super) fn check(policy: &Policy, found: &mut Findings) {
         );
     }
     check_settings(exchange, found);
-    check_peers(exchange, found);
+    match &exchange.meeting {
+        Meeting::Listed { listen, .. } => {
+            check_address(&Address::Tcp(listen.clone()), at("listen"), found);
+            check_peers(exchange, found);
+        }
+        Meeting::Nats { servers } => check_nats(servers, found),
+    }
     check_devices(policy, exchange, found);
     let strict = policy.tenants.iter().filter(|tenant| Tenant::has_goal(tenant)).count();
     if strict >= FLOWS_MAX {
@@ -124,7 +132,6 @@ fn check_settings(exchange: &Exchange, found: &mut Findings) {
     if exchange.key.as_os_str().is_empty() {
         found.error(at("key"), "an empty path", "name the file with the key of all gates");
     }
-    check_address(&Address::Tcp(exchange.listen.clone()), at("listen"), found);
     if !PERIOD.contains(&exchange.period) {
         found.error(
             at("period"),
@@ -134,8 +141,25 @@ fn check_settings(exchange: &Exchange, found: &mut Findings) {
     }
 }
 
+/// Servers of NATS, by URIs that a client of it takes.
+fn check_nats(servers: &[String], found: &mut Findings) {
+    let remedy = "write it like nats://10.0.0.9:4222, or tls://10.0.0.9:4222";
+    if servers.is_empty() {
+        found.error(at("nats"), "no server", remedy);
+    }
+    for server in servers {
+        let rest = server.strip_prefix("nats://").or_else(|| server.strip_prefix("tls://"));
+        // What stands before the last @ are a name and a password, which no finding repeats.
+        let address = rest.map(|rest| rest.rsplit_once('@').map_or(rest, |(_, address)| address));
+        if address.and_then(host_and_port).is_none() {
+            let shown = address.unwrap_or_else(|| server.split("://").next().unwrap_or(""));
+            found.error(at("nats"), format!("{shown:?} names no server of NATS"), remedy);
+        }
+    }
+}
+
 fn check_peers(exchange: &Exchange, found: &mut Findings) {
-    let others = exchange.others();
+    let others = exchange.others().unwrap_or_default();
     if others.is_empty() {
         found.warning(
             at("peers"),

@@ -1,0 +1,116 @@
+//! Gates that meet over a NATS server hear each other, go on without it, and believe it nothing.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use super::*;
+use crate::harness::free_port;
+use crate::harness::process::Process;
+
+/// Debian's server on a port of its own.
+struct Server {
+    process: Process,
+    port: u16,
+}
+
+impl Server {
+    fn start(scratch: &Scratch, port: u16) -> Self {
+        let number = port.to_string();
+        let line = ["-a", "127.0.0.1", "-p", &number];
+        let mut process = Process::start(scratch.path(), "nats-server", &line);
+        process.wait_until("listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        Self { process, port }
+    }
+
+    /// Publishes something as whoever can reach the server may.
+    fn publish(&self, subject: &str, payload: &[u8]) {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
+        let head = format!("CONNECT {{\"verbose\":false}}\r\nPUB {subject} {}\r\n", payload.len());
+        stream.write_all(&[head.as_bytes(), payload, b"\r\nPING\r\n"].concat()).expect("it reads");
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"PONG\r\n") {
+            let mut bytes = [0; 4096];
+            let length = stream.read(&mut bytes).expect("it answers");
+            assert!(length > 0, "{}", String::from_utf8_lossy(&answer));
+            answer.extend(&bytes[..length]);
+        }
+    }
+}
+
+fn meeting(own: &str, port: u16) -> String {
+    format!("own = \"{own}\"\nnats = [\"nats://127.0.0.1:{port}\"]\n")
+}
+
+fn wait_for_connection(gate: &Gate, is_there: bool) {
+    wait_for(&format!("connected: {is_there}"), || {
+        (gate.status()["exchange"]["server"]["connected"] == is_there).then_some(())
+    });
+}
+
+#[test]
+fn gates_meet_over_a_server_and_go_on_while_it_is_away() {
+    needs!("nbdkit", "nats-server");
+    let (scratch, other, late) = (Scratch::new(), Scratch::new(), Scratch::new());
+    let (_pipe, uri) = pipe(&scratch);
+    let port = free_port();
+    let start = |folder: &Scratch, own: &str| {
+        Gate::start(folder, &policy_meeting(folder, &uri, &meeting(own, port), ""))
+    };
+    // The gates are there before their server.
+    let one = start(&scratch, "gate-1");
+    let two = start(&other, "10.0.0.2: a name");
+    one.assert_serves("disk");
+    wait_for_connection(&one, false);
+    let mut server = Server::start(&scratch, port);
+    wait_for_gates(&one, 2);
+    wait_for_gates(&two, 2);
+    let names = one.status()["exchange"]["peers"][0]["name"].clone();
+    assert_eq!(names, "10.0.0.2: a name");
+
+    let report = std::thread::scope(|scope| {
+        let load = scope.spawn(|| bench(&scratch, "--depth 8 --runtime 6s"));
+        server.process.kill();
+        wait_for_connection(&one, false);
+        wait_for_gates(&one, 1);
+        let shown = one.ctl(&["status"]);
+        assert!(shown.contains("over nats at 127.0.0.1") && shown.contains("not connected"));
+        server = Server::start(&scratch, port);
+        wait_for_gates(&one, 2);
+        load.join().expect("the load ends")
+    });
+    assert_eq!(report["jobs"][0]["error"], 0, "{report}");
+    let exchange = &one.status()["exchange"];
+    assert!(exchange["server"]["connects"].as_u64() >= Some(2), "{exchange}");
+
+    let _late = start(&late, "gate-3");
+    wait_for_gates(&one, 3);
+    wait_for_gates(&two, 3);
+}
+
+#[test]
+fn what_strangers_publish_is_refused_and_counted() {
+    needs!("nbdkit", "nats-server");
+    let scratch = Scratch::new();
+    let (_pipe, uri) = pipe(&scratch);
+    let port = free_port();
+    let server = Server::start(&scratch, port);
+    let gate = Gate::start(&scratch, &policy_meeting(&scratch, &uri, &meeting("gate-1", port), ""));
+    wait_for_connection(&gate, true);
+    let summary = Summary { host: HostId::named("gate-2"), period: 1, ..Summary::default() };
+    let mut body = Vec::new();
+    encode(&Datagram { device: DeviceId::named("test", "array"), summary }, &mut body);
+    let forged = sealed(body, [7; 16]);
+    wait_for("the subscription and the refusals", || {
+        server.publish("evenkeel.test.gate-2", &forged);
+        server.publish("evenkeel.test.gate-2", b"EX");
+        server.publish("evenkeel.test.gate-2", &vec![0x45; DATAGRAM_BYTES_MAX + 1]);
+        server.publish("evenkeel.other.gate-2", &forged);
+        let refused = &gate.status()["exchange"]["refused"];
+        let (forged, malformed) = (refused["forged"].as_u64(), refused["malformed"].as_u64());
+        (forged >= Some(3) && malformed >= Some(6)).then_some(())
+    });
+    let exchange = &gate.status()["exchange"];
+    assert_eq!(exchange["peers"].as_array().map(Vec::len), Some(0), "{exchange}");
+    gate.assert_serves("disk");
+    wait_for_gates(&gate, 1);
+}

@@ -1,0 +1,142 @@
+//! What carries words between gates: UDP from each to every other, or a server that passes them on.
+//!
+//! Neither is trusted with more than the other: what comes in counts by its tag. Neither is waited
+//! for: a word that cannot go out at once is lost.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, UdpSocket as StdSocket};
+
+use evenkeel_core::control::summary::HostId;
+use evenkeel_engine::policy::{self, Meeting};
+use tokio::net::UdpSocket;
+
+#[cfg(feature = "nats")]
+use super::nats::{self, Nats};
+use super::peer::Peer;
+use super::report::ServerReport;
+use crate::gate::GateError;
+
+/// What is needed to carry words, prepared so far that it cannot fail.
+#[derive(Debug)]
+pub(crate) enum Opening {
+    /// A socket of UDP.
+    Udp(StdSocket),
+    /// Servers of NATS.
+    #[cfg(feature = "nats")]
+    Nats(Box<nats::Opening>),
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) enum Transport {
+    Udp(UdpSocket),
+    #[cfg(feature = "nats")]
+    Nats(Box<Nats>),
+}
+
+/// Where a word came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// This address.
+    Address(SocketAddr),
+    /// Whoever published it under the name of this gate.
+    #[cfg_attr(not(feature = "nats"), expect(dead_code, reason = "no server passes words on"))]
+    Gate(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Gate(name) => name.fmt(f),
+        }
+    }
+}
+
+impl Opening {
+    /// Binds the socket, or reads where the servers are.
+    ///
+    /// # Errors
+    /// If the address is not free, or what was built cannot do it.
+    pub(super) fn prepare(settings: &policy::Exchange) -> Result<Self, GateError> {
+        match &settings.meeting {
+            Meeting::Listed { listen, .. } => bind(&settings.name, listen).map(Self::Udp),
+            #[cfg(feature = "nats")]
+            Meeting::Nats { servers } => {
+                nats::Opening::new(settings, servers).map(|opening| Self::Nats(Box::new(opening)))
+            }
+            #[cfg(not(feature = "nats"))]
+            Meeting::Nats { .. } => Err(GateError {
+                what: format!("exchange {:?}", settings.name),
+                why: "this evenkeel was built without NATS; build it with `cargo build --release \
+                      --features nats`"
+                    .to_owned(),
+            }),
+        }
+    }
+}
+
+fn bind(name: &str, listen: &str) -> Result<StdSocket, GateError> {
+    let bound = StdSocket::bind(listen);
+    let socket = bound.and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
+    socket.map_err(|error| GateError {
+        what: format!("exchange {name:?} on {listen}"),
+        why: format!("{error}; choose a UDP address of this machine that is free"),
+    })
+}
+
+impl Transport {
+    /// Opens it on the thread of the exchange.
+    #[cfg_attr(not(feature = "nats"), expect(clippy::unused_async, reason = "NATS needs it"))]
+    pub(super) async fn open(opening: Opening) -> io::Result<Self> {
+        match opening {
+            Opening::Udp(socket) => UdpSocket::from_std(socket).map(Self::Udp),
+            #[cfg(feature = "nats")]
+            Opening::Nats(opening) => {
+                Nats::open(*opening).await.map(|nats| Self::Nats(Box::new(nats)))
+            }
+        }
+    }
+
+    /// The next word, as far as the buffer takes it. Giving up the wait loses none.
+    pub(super) async fn receive(&mut self, buffer: &mut [u8]) -> io::Result<(usize, Origin)> {
+        match self {
+            Self::Udp(socket) => {
+                let (length, from) = socket.recv_from(buffer).await?;
+                Ok((length, Origin::Address(from)))
+            }
+            #[cfg(feature = "nats")]
+            Self::Nats(nats) => Ok(nats.receive(buffer).await),
+        }
+    }
+
+    /// Sends a word to all peers. What cannot go at once is lost, as any word may be.
+    pub(super) fn send(&self, bytes: &[u8], peers: &mut BTreeMap<HostId, Peer>) {
+        match self {
+            Self::Udp(socket) => {
+                for peer in peers.values_mut() {
+                    let outcome = peer.address.map(|address| socket.try_send_to(bytes, address));
+                    peer.told(matches!(outcome, Some(Ok(_))));
+                }
+            }
+            #[cfg(feature = "nats")]
+            Self::Nats(nats) => {
+                let is_sent = nats.send(bytes);
+                for peer in peers.values_mut() {
+                    peer.told(is_sent);
+                }
+            }
+        }
+    }
+
+    /// The server in between, if there is one.
+    pub(super) fn server(&self) -> Option<ServerReport> {
+        match self {
+            Self::Udp(_) => None,
+            #[cfg(feature = "nats")]
+            Self::Nats(nats) => Some(nats.report()),
+        }
+    }
+}
