@@ -47,54 +47,60 @@ pub(crate) struct Bound {
 }
 
 /// Events by time, then by the order in which they went in.
-#[derive(Debug, Default)]
-pub(crate) struct Events {
-    heap: BinaryHeap<Reverse<Entry>>,
+#[derive(Debug)]
+pub(crate) struct Events<E = Event> {
+    heap: BinaryHeap<Reverse<Entry<E>>>,
     sequence: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct Entry<E> {
     at: Nanos,
     sequence: u64,
-    event: Event,
+    event: E,
 }
 
-impl Entry {
+impl<E> Default for Events<E> {
+    fn default() -> Self {
+        Self { heap: BinaryHeap::new(), sequence: 0 }
+    }
+}
+
+impl<E> Entry<E> {
     fn key(&self) -> u128 {
         (u128::from(self.at.0) << 64) | u128::from(self.sequence)
     }
 }
 
-impl PartialEq for Entry {
+impl<E> PartialEq for Entry<E> {
     fn eq(&self, other: &Self) -> bool {
         self.key() == other.key()
     }
 }
 
-impl Eq for Entry {}
+impl<E> Eq for Entry<E> {}
 
-impl PartialOrd for Entry {
+impl<E> PartialOrd for Entry<E> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Entry {
+impl<E> Ord for Entry<E> {
     fn cmp(&self, other: &Self) -> Ordering {
         self.key().cmp(&other.key())
     }
 }
 
-impl Events {
+impl<E> Events<E> {
     /// Puts an event in. O(log pending).
-    pub(crate) fn push(&mut self, at: Nanos, event: Event) {
+    pub(crate) fn push(&mut self, at: Nanos, event: E) {
         self.sequence += 1;
         self.heap.push(Reverse(Entry { at, sequence: self.sequence, event }));
     }
 
     /// Takes the next event out. O(log pending).
-    pub(crate) fn pop(&mut self) -> Option<(Nanos, Event)> {
+    pub(crate) fn pop(&mut self) -> Option<(Nanos, E)> {
         self.heap.pop().map(|Reverse(entry)| (entry.at, entry.event))
     }
 }

@@ -19,6 +19,7 @@ pub mod link;
 pub mod result;
 mod run;
 pub mod scenario;
+pub mod serving;
 mod world;
 
 pub use run::{SimError, Stream, run, run_observed};

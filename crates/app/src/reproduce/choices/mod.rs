@@ -1,17 +1,19 @@
 //! CHOICE: "Client choices for hash placement in storage systems" (`APSys` 2016), its experiments
-//! about space, in virtual clusters and on a real Ceph.
+//! in virtual clusters and on a real Ceph.
 //!
 //! ```text
 //! object --hash--> two candidate sets of servers --policy--> the emptier one
 //! ```
 //!
 //! `space` fills clusters until their first disk is full; `change` lets servers come and go;
+//! `serving` lets clients choose by other figures than space, and tells what asking costs;
 //! `theory` holds the gap between fullest server and mean against its bounds, `upmap` choices
 //! against Ceph's balancer; `ceph` fills the real thing.
 
 mod ceph;
 mod change;
 mod reference;
+mod serving;
 mod space;
 mod theory;
 mod upmap;
@@ -86,6 +88,8 @@ fn simulated(reference: &Reference, options: &Options) -> anyhow::Result<Vec<cla
     for row in &reference.change {
         claims.extend(change::claims(row, reference.moved_at_most, each, options.seed));
     }
+    terminal::say("a cluster at work");
+    claims.extend(serving::claims(reference, options.quick, options.seed));
     for row in &reference.theory {
         claims.extend(theory::claims(row, options.quick, options.seed));
     }

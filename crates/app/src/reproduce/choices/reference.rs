@@ -17,6 +17,83 @@ pub(super) struct Reference {
     pub(super) ceph: Vec<CephRow>,
     pub(super) theory: Vec<TheoryRow>,
     pub(super) upmap: Vec<UpmapRow>,
+    pub(super) serving: ServingFigures,
+    pub(super) local: Vec<LocalRow>,
+    pub(super) memory: Vec<MemoryRow>,
+    pub(super) harmless: Vec<HarmlessRow>,
+    pub(super) probe: Vec<ProbeRow>,
+}
+
+/// The machines of a cluster at work, and its clients.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ServingFigures {
+    pub(super) machines: u32,
+    pub(super) servers_each: u32,
+    pub(super) link_bytes_per_s: u64,
+    pub(super) hop_us: u64,
+    pub(super) cores: u32,
+    pub(super) work_us: u64,
+    pub(super) seek_us: u64,
+    pub(super) disk_bytes_per_s: u64,
+    pub(super) log_us: u64,
+    pub(super) journal_bytes_per_s: u64,
+    pub(super) journal_bytes: u64,
+    pub(super) memory_bytes: u64,
+    pub(super) images: u32,
+    pub(super) image_objects: u64,
+    pub(super) harm_at_most: f64,
+}
+
+/// What a near primary is worth.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LocalRow {
+    pub(super) what: String,
+    pub(super) writes: bool,
+    pub(super) copies: usize,
+    pub(super) depth: u32,
+    pub(super) paper: f64,
+    pub(super) at_least: f64,
+}
+
+/// What a primary with free memory is worth beside a hog.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MemoryRow {
+    pub(super) what: String,
+    pub(super) request_bytes: u64,
+    pub(super) hog_bytes: u64,
+    pub(super) depth: u32,
+    pub(super) paper: f64,
+    pub(super) at_least: f64,
+}
+
+/// A policy that gains nothing on an even cluster.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HarmlessRow {
+    pub(super) policy: HarmlessPolicy,
+    pub(super) paper: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum HarmlessPolicy {
+    Cpu,
+    Latency,
+    Journal,
+}
+
+/// What asking before the first access costs.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ProbeRow {
+    pub(super) what: String,
+    pub(super) sequential: bool,
+    pub(super) request_bytes: u64,
+    pub(super) depth: u32,
+    pub(super) at_most: f64,
 }
 
 /// A cluster that is filled.
