@@ -45,7 +45,19 @@ const PACKAGES: &[Package] = &[
     },
     Package { name: "ceph-mgr", programs: &["ceph-mgr"], used_for: "a Ceph of one machine" },
     Package { name: "ceph-osd", programs: &["ceph-osd"], used_for: "a Ceph of one machine" },
-    // Tests start servers of their own; one that the package starts is in nobody's way.
+    Package {
+        name: "protobuf-compiler",
+        programs: &["protoc"],
+        used_for: "building with the feature etcd",
+    },
+    Package {
+        name: "libprotobuf-dev",
+        programs: &["/usr/include/google/protobuf/descriptor.proto"],
+        used_for: "building with the feature etcd",
+    },
+    // Tests start servers of their own; one that a package starts is in nobody's way.
+    Package { name: "etcd-server", programs: &["etcd"], used_for: "gates and policies in etcd" },
+    Package { name: "etcd-client", programs: &["etcdctl"], used_for: "policies in etcd" },
     Package {
         name: "nats-server",
         programs: &["nats-server"],

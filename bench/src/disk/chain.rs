@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use evenkeel_core::prng::Prng;
-use evenkeel_io::store::{FileDrive, OpenDrive, block_on, fresh_nonce, fresh_uuid, open_drives};
+use evenkeel_io::store::{
+    DriveModel, FileDrive, OpenDrive, block_on, fresh_nonce, fresh_uuid, open_drives,
+};
 use evenkeel_sim::device::spindle::{Spindle, SpindleSpec};
 use evenkeel_store::{
     Buffer, CreateOptions, Drive, DriveError, Durability, OpenOptions, Store, StoreError, VolumeId,
@@ -139,7 +141,9 @@ impl Chain {
 
 fn disk(file: FileDrive, seed: u64) -> Result<FileDrive> {
     let spec = SpindleSpec::of_2013().of_size(file.geometry().size_bytes);
-    Ok(file.emulate(Box::new(Spindle::new(spec, seed)))?)
+    let spin_up = Duration::from_nanos(spec.power.spin_up_ns);
+    let device = Box::new(Spindle::new(spec, seed));
+    Ok(file.emulate(DriveModel { device, spin_up })?)
 }
 
 /// Large writes in sequence for so long, to a file that is as slow as a hard disk.

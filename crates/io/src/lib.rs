@@ -17,6 +17,7 @@ mod clock;
 mod device;
 mod domain;
 mod drive;
+pub mod etcd;
 pub mod exchange;
 pub mod gate;
 mod handshake;

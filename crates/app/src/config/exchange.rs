@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use evenkeel_core::time::Span;
 use evenkeel_engine::policy::{Discipline, Exchange, Meeting, Method, Policy};
-use evenkeel_io::exchange::HAS_NATS;
+use evenkeel_io::{etcd, exchange};
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -37,6 +37,7 @@ pub(super) struct RawExchange {
     listen: Written<String>,
     peers: Written<Texts>,
     nats: Written<Texts>,
+    etcd: Written<Texts>,
     key: Spanned<PathBuf>,
     period: Written<Span>,
     record: Written<PathBuf>,
@@ -52,54 +53,72 @@ impl RawExchange {
         let listen = fields.optional("listen", values::text, out);
         let peers = fields.optional("peers", values::texts, out);
         let nats = fields.optional("nats", values::texts, out);
+        let etcd = fields.optional("etcd", values::texts, out);
         let key = fields.required("key", values::path, out);
         let period = fields.optional("period", values::duration, out);
         let record = fields.optional("record", values::path, out);
         fields.finish(out);
-        Some(Self { name: name?, own, listen, peers, nats, key: key?, period, record })
+        Some(Self { name: name?, own, listen, peers, nats, etcd, key: key?, period, record })
     }
 
     /// How the gates meet, and what this one is called.
     fn meeting(&mut self, at: Range<usize>, out: &mut Diagnostics) -> Option<(String, Meeting)> {
         let texts = |texts: Texts| texts.into_iter().map(Spanned::into_inner).collect();
-        let own = self.own.take().map(Spanned::into_inner);
-        match (self.peers.take(), self.nats.take()) {
-            (Some(peers), None) => {
-                let Some(listen) = self.listen.take().map(Spanned::into_inner) else {
-                    let remedy = "write `listen`, the UDP address at which the peers reach it";
-                    out.error(peers.span(), "a gate with peers that listens nowhere", remedy);
-                    return None;
-                };
-                let own = own.unwrap_or_else(|| listen.clone());
+        match (self.peers.take(), self.nats.take(), self.etcd.take()) {
+            (Some(peers), None, None) => {
+                let (own, listen) = self.address(peers.span(), out)?;
                 Some((own, Meeting::Listed { listen, peers: texts(peers.into_inner()) }))
             }
-            (None, Some(nats)) => {
-                if !HAS_NATS {
-                    let remedy = "build it with `cargo build --release --features nats`, or list \
-                                  `peers`";
-                    out.error(nats.span(), "this evenkeel was built without NATS", remedy);
-                }
+            (None, Some(nats), None) => {
+                is_built(exchange::HAS_NATS, "NATS", "nats", nats.span(), out);
                 if let Some(listen) = &self.listen {
                     let remedy = "remove `listen`";
                     out.error(listen.span(), "words over NATS need no address here", remedy);
                 }
-                if own.is_none() {
+                if self.own.is_none() {
                     let remedy = "write `own`, a name that no other gate of the exchange has";
                     out.error(nats.span(), "a gate without a name", remedy);
                 }
-                Some((own?, Meeting::Nats { servers: texts(nats.into_inner()) }))
+                let own = self.own.take()?.into_inner();
+                Some((own, Meeting::Nats { servers: texts(nats.into_inner()) }))
             }
-            (Some(_), Some(nats)) => {
-                let message = "gates meet by `peers` or over `nats`, not by both";
-                out.error(nats.span(), message, "remove one of them");
-                None
+            (None, None, Some(etcd)) => {
+                is_built(etcd::IS_BUILT, "etcd", "etcd", etcd.span(), out);
+                let (own, listen) = self.address(etcd.span(), out)?;
+                Some((own, Meeting::Etcd { listen, servers: texts(etcd.into_inner()) }))
             }
-            (None, None) => {
-                let remedy = "list `peers`, or name the servers of `nats`";
+            (None, None, None) => {
+                let remedy = "list `peers`, or name the servers of `nats` or `etcd`";
                 out.error(at, "an exchange that meets nobody", remedy);
                 None
             }
+            (peers, nats, etcd) => {
+                let last = etcd.or(nats).or(peers).expect("at least two of them");
+                let message = "gates meet in one way: by `peers`, over `nats` or by `etcd`";
+                out.error(last.span(), message, "keep one of them");
+                None
+            }
         }
+    }
+
+    /// What the others call this gate, and where it listens.
+    fn address(&mut self, at: Range<usize>, out: &mut Diagnostics) -> Option<(String, String)> {
+        let Some(listen) = self.listen.take().map(Spanned::into_inner) else {
+            let remedy = "write `listen`, the UDP address at which the others reach it";
+            out.error(at, "a gate that listens nowhere", remedy);
+            return None;
+        };
+        let own = self.own.take().map_or_else(|| listen.clone(), Spanned::into_inner);
+        Some((own, listen))
+    }
+}
+
+/// Says so if this was built without a feature that the policy asks for.
+fn is_built(is_built: bool, what: &str, feature: &str, at: Range<usize>, out: &mut Diagnostics) {
+    if !is_built {
+        let remedy =
+            format!("build it with `cargo build --release --features {feature}`, or list `peers`");
+        out.error(at, format!("this evenkeel was built without {what}"), remedy);
     }
 }
 
@@ -136,6 +155,7 @@ pub(super) fn exchange(
         ("listen", span(&raw.listen)),
         ("peers", raw.peers.as_ref().map(Spanned::span)),
         ("nats", raw.nats.as_ref().map(Spanned::span)),
+        ("etcd", raw.etcd.as_ref().map(Spanned::span)),
         ("key", Some(raw.key.span())),
         ("period", raw.period.as_ref().map(Spanned::span)),
     ];
@@ -165,6 +185,9 @@ pub(super) fn printed(exchange: &Exchange) -> Vec<(&'static str, String)> {
             keys.extend([("listen", quoted(listen)), ("peers", list(peers))]);
         }
         Meeting::Nats { servers } => keys.push(("nats", list(servers))),
+        Meeting::Etcd { listen, servers } => {
+            keys.extend([("listen", quoted(listen)), ("etcd", list(servers))]);
+        }
     }
     keys.extend([
         ("key", path(&exchange.key)),

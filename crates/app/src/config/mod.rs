@@ -144,11 +144,17 @@ fn is_of_a_real_gate(problem: &Problem) -> bool {
 pub fn load(path: &Path) -> Result<Parsed, LoadError> {
     let text =
         read(path).map_err(|error| LoadError::Unreadable { path: path.to_owned(), error })?;
-    let mut parsed = parse_all(&text, &path.display().to_string());
-    if let (Some(policy), Some(folder)) = (&mut parsed.policy, path.parent()) {
+    Ok(load_text(&text, &path.display().to_string(), path))
+}
+
+/// Parses a policy that came from elsewhere; relative paths in it are taken from the folder of
+/// `file`, and `name` is what findings call it.
+pub fn load_text(text: &str, name: &str, file: &Path) -> Parsed {
+    let mut parsed = parse_all(text, name);
+    if let (Some(policy), Some(folder)) = (&mut parsed.policy, file.parent()) {
         rebase(policy, folder);
     }
-    Ok(parsed)
+    parsed
 }
 
 /// Reads and parses a policy file that has to be valid.

@@ -252,10 +252,27 @@ fn a_server_that_passes_words_on_takes_a_build_that_can() {
 }
 
 #[test]
+fn a_list_in_etcd_stands_in_place_of_peers_in_a_build_that_can() {
+    let text =
+        shared("").replace("peers = [\"10.0.0.2:10900\"]", "etcd = [\"http://10.0.0.9:2379\"]");
+    let parsed = parse(&text, "p");
+    if !evenkeel_io::etcd::IS_BUILT {
+        let found = parsed.unwrap_err().to_string();
+        assert!(found.contains("built without etcd") && found.contains("--features"), "{found}");
+        return;
+    }
+    let policy = parsed.unwrap_or_else(|found| panic!("{found}"));
+    let exchange = policy.exchange.as_ref().unwrap();
+    assert_eq!((exchange.own.as_str(), exchange.others()), ("10.0.0.1:10900", None));
+    assert_eq!(parse(&print(&policy), "printed"), Ok(policy));
+}
+
+#[test]
 fn what_is_wrong_with_an_exchange_is_shown_where_it_stands() {
     let nats = over_nats();
     let cases = [
-        (shared("nats = [\"nats://h:1\"]\n"), "not by both", 14),
+        (shared("nats = [\"nats://h:1\"]\n"), "in one way", 14),
+        (nats.replace("own = ", "peers = [\"h:1\"]\nown = "), "in one way", 13),
         (shared("").replace("peers = ", "# "), "meets nobody", 9),
         (shared("").replace("listen = \"10.0.0.1:10900\"", ""), "listens nowhere", 12),
         (nats.replace("own = ", "listen = "), "need no address here", 11),

@@ -19,6 +19,7 @@
 pub mod change;
 pub mod client;
 mod http;
+pub mod remote;
 mod routes;
 pub mod scrub;
 pub mod socket;
@@ -35,6 +36,7 @@ use tokio::sync::Mutex;
 use crate::config::{self, Diagnostics, LoadError, Parsed};
 use crate::trace::record;
 use change::{Change, ChangeError};
+use remote::Remote;
 
 pub use http::serve;
 pub use routes::{operator, public};
@@ -45,6 +47,8 @@ pub struct Control {
     gate: GateHandle,
     file: PathBuf,
     mode: Option<Mode>,
+    /// Where the policy comes from, if not from the file.
+    remote: Option<Remote>,
     /// Held while a policy is read, changed and put in force, so that no change is lost.
     changing: Mutex<()>,
 }
@@ -81,7 +85,22 @@ impl Control {
     /// The control plane of a gate whose policy came from `file`; `mode` overrides what the file
     /// says, at every reload.
     pub fn new(gate: GateHandle, file: PathBuf, mode: Option<Mode>) -> Arc<Self> {
-        Arc::new(Self { gate, file, mode, changing: Mutex::new(()) })
+        Self::with_remote(gate, file, mode, None)
+    }
+
+    /// The same for a gate whose policy comes from elsewhere, where the file is a copy.
+    pub fn with_remote(
+        gate: GateHandle,
+        file: PathBuf,
+        mode: Option<Mode>,
+        remote: Option<Remote>,
+    ) -> Arc<Self> {
+        Arc::new(Self { gate, file, mode, remote, changing: Mutex::new(()) })
+    }
+
+    /// Where the policy comes from, if not from the file.
+    pub fn remote(&self) -> Option<&Remote> {
+        self.remote.as_ref()
     }
 
     /// The gate.
@@ -89,15 +108,21 @@ impl Control {
         &self.gate
     }
 
-    /// Reads the file again and puts it in force. Gives the warnings.
+    /// Reads the file again, or takes what the policy's place elsewhere said last, and puts it in
+    /// force. Gives the warnings.
     ///
     /// # Errors
     /// [`ApplyError`]; the old policy stays in force.
     pub async fn reload(&self) -> Result<Diagnostics, ApplyError> {
         let _changing = self.changing.lock().await;
         let file = self.file.clone();
-        let loaded = tokio::task::spawn_blocking(move || config::load(&file)).await;
-        let parsed = loaded.expect("reading a policy does not panic")?;
+        let said = self.remote.as_ref().and_then(|it| Some((it.name.clone(), it.latest()?)));
+        let text = said.as_ref().map(|(_, text)| text.clone());
+        let loaded = tokio::task::spawn_blocking(move || match said {
+            Some((name, text)) => Ok(config::load_text(&text, &name, &file)),
+            None => config::load(&file),
+        });
+        let parsed = loaded.await.expect("reading a policy does not panic")?;
         let Parsed { policy, diagnostics, .. } = parsed;
         let Some(mut policy) = policy else {
             return Err(LoadError::Invalid(diagnostics).into());
@@ -106,6 +131,13 @@ impl Control {
             policy.mode = mode;
         }
         self.gate.reload(policy).await?;
+        if let Some(text) = text {
+            let file = self.file.clone();
+            let kept = tokio::task::spawn_blocking(move || remote::keep(&text, &file)).await;
+            if let Err(error) = kept.expect("writing a file does not panic") {
+                tracing::warn!("{error:#}");
+            }
+        }
         Ok(diagnostics)
     }
 

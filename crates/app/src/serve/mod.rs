@@ -11,6 +11,7 @@
 mod banner;
 mod embedded;
 mod notify;
+mod origin;
 
 use std::fs;
 use std::io;
@@ -22,10 +23,13 @@ use std::sync::Arc;
 use anyhow::Context;
 use evenkeel_core::time::Span;
 use evenkeel_engine::policy::{Mode, Policy};
+use evenkeel_io::etcd::{Key, Text};
 use evenkeel_io::gate::{DriveKind, Gate, Options};
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::config::{self, LoadError};
+use crate::config::{self, LoadError, Parsed};
 use crate::control::change::ModeName;
 use crate::control::socket::ControlSocket;
 use crate::control::{self, Control};
@@ -34,6 +38,7 @@ use crate::exit::Exit;
 use crate::terminal;
 use crate::trace::record;
 use banner::Places;
+use origin::Begin;
 
 /// Where metrics are served unless the command line says otherwise.
 const METRICS_DEFAULT: &str = "127.0.0.1:9809";
@@ -53,11 +58,16 @@ Examples:
   evenkeel serve policy.toml --mode observe
   evenkeel serve --metrics off --log json 2> evenkeel.log
   evenkeel serve policy.toml --record day.ektrace.zst
+  evenkeel serve --policy-from etcd://10.0.0.9:2379/evenkeel/policy
 
 SIGHUP reads the policy file again; SIGTERM and SIGINT stop the gate and end with 0.")]
 pub struct Args {
     /// The policy file [default: policy.toml in the data folder, written there at the first start].
     policy: Option<PathBuf>,
+    /// Take the policy from a key of etcd, such as `etcd://10.0.0.9:2379/evenkeel/policy`, and
+    /// reload when it changes. The policy file is then a copy, for a start while etcd is away.
+    #[arg(long, value_name = "URI")]
+    policy_from: Option<String>,
     /// Overrides the file's mode, at every reload too.
     #[arg(long, value_enum)]
     mode: Option<ModeName>,
@@ -85,13 +95,9 @@ pub struct Args {
 /// # Errors
 /// A policy that is not valid, an address that is taken, a device that cannot be opened.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
-    let file = policy_file(args)?;
-    let mode = args.mode.map(Mode::from);
-    let policy = load(&file, mode)?;
-    if args.policy.is_none() {
-        embedded::prepare(&args.data, &policy)?;
-    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mode = args.mode.map(Mode::from);
+    let Source { file, policy, elsewhere } = source(args, mode, &runtime)?;
     // Before anybody can reach the gate: a signal that nobody awaits would end it.
     let signals = runtime.block_on(async { Signals::new() })?;
     let socket_path = args.control.clone().unwrap_or_else(|| args.data.join("control.sock"));
@@ -109,7 +115,10 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         recorder: recorder.clone(),
     };
     let gate = Gate::start(policy.clone(), &options)?;
-    let control = Control::new(gate.handle(), file.clone(), mode);
+    let followed =
+        elsewhere.map(|(key, begin)| runtime.block_on(async { origin::follow(key, begin, &file) }));
+    let (remote, changes) = followed.unzip();
+    let control = Control::with_remote(gate.handle(), file.clone(), mode, remote);
     let places = Places {
         policy: &file,
         control: &socket_path,
@@ -118,7 +127,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     };
     terminal::say(&banner::banner(&policy, places));
 
-    let served = runtime.block_on(operate(&control, &socket, metrics, signals));
+    let served = runtime.block_on(operate(&control, &socket, metrics, signals, changes));
     // Connections of the control plane hold handles of the gate; they go first.
     drop(runtime);
     drop(socket);
@@ -130,14 +139,43 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
+/// Where the policy came from, and what it says.
+struct Source {
+    file: PathBuf,
+    policy: Policy,
+    elsewhere: Option<(Key, Begin)>,
+}
+
+fn source(args: &Args, mode: Option<Mode>, runtime: &Runtime) -> anyhow::Result<Source> {
+    let Some(uri) = &args.policy_from else {
+        let file = policy_file(args)?;
+        let policy = load(&file, mode)?;
+        if args.policy.is_none() {
+            embedded::prepare(&args.data, &policy)?;
+        }
+        return Ok(Source { file, policy, elsewhere: None });
+    };
+    let key = Key::parse(uri).map_err(|error| Exit::Usage.because(error))?;
+    let file = args.policy.clone().unwrap_or_else(|| args.data.join("policy.toml"));
+    if args.policy.is_none() {
+        make_data_folder(&args.data)?;
+    }
+    let begin = runtime.block_on(origin::begin(&key, &file, mode))?;
+    Ok(Source { file, policy: begin.policy.clone(), elsewhere: Some((key, begin)) })
+}
+
+fn make_data_folder(data: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(data)
+        .with_context(|| format!("cannot make the data folder {}", data.display()))
+}
+
 /// The policy file that is meant. The embedded one is written if it is not there.
 fn policy_file(args: &Args) -> anyhow::Result<PathBuf> {
     if let Some(file) = &args.policy {
         return Ok(file.clone());
     }
     let data = &args.data;
-    fs::create_dir_all(data)
-        .with_context(|| format!("cannot make the data folder {}", data.display()))?;
+    make_data_folder(data)?;
     let file = data.join("policy.toml");
     if !file.exists() {
         embedded::refuse_old_disks(data)?;
@@ -153,13 +191,18 @@ fn policy_file(args: &Args) -> anyhow::Result<PathBuf> {
 
 fn load(file: &Path, mode: Option<Mode>) -> anyhow::Result<Policy> {
     let parsed = config::load(file).map_err(|error| Exit::Invalid.because(error))?;
+    accept(parsed, &file.display().to_string(), mode)
+}
+
+/// The policy, if it is valid; what was found in it is said.
+fn accept(parsed: Parsed, name: &str, mode: Option<Mode>) -> anyhow::Result<Policy> {
     let findings = parsed.diagnostics.render(terminal::colour_on_stderr());
     if !findings.is_empty() {
         terminal::say(findings.trim_end());
     }
     let Some(mut policy) = parsed.policy else {
         let count = parsed.diagnostics.found().len();
-        let message = format!("{} is not valid ({count} findings above)", file.display());
+        let message = format!("{name} is not valid ({count} findings above)");
         return Err(Exit::Invalid.because(message));
     };
     policy.mode = mode.unwrap_or(policy.mode);
@@ -218,6 +261,7 @@ async fn operate(
     socket: &ControlSocket,
     metrics: Option<TcpListener>,
     mut signals: Signals,
+    mut changes: Option<UnboundedReceiver<Text>>,
 ) -> anyhow::Result<()> {
     tokio::spawn(control::serve(socket.listener()?, control::operator(Arc::clone(control))));
     if let Some(listener) = metrics {
@@ -228,6 +272,11 @@ async fn operate(
     loop {
         tokio::select! {
             _ = signals.hangup.recv() => reload(control).await,
+            Some(text) = next(changes.as_mut()) => {
+                if control.remote().is_some_and(|remote| origin::take(text, remote)) {
+                    reload(control).await;
+                }
+            }
             _ = signals.terminate.recv() => break,
             _ = signals.interrupt.recv() => break,
         }
@@ -235,6 +284,14 @@ async fn operate(
     tracing::info!("stopping: answering what is in flight");
     tell("STOPPING=1");
     Ok(())
+}
+
+/// The next change of a policy that lies elsewhere; none comes of one that does not.
+async fn next(changes: Option<&mut UnboundedReceiver<Text>>) -> Option<Text> {
+    match changes {
+        Some(changes) => changes.recv().await,
+        None => std::future::pending().await,
+    }
 }
 
 async fn reload(control: &Control) {

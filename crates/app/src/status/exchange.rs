@@ -32,7 +32,7 @@ pub struct Exchange {
 /// A server through which gates meet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MeetingServer {
-    /// `nats`.
+    /// `nats` or `etcd`.
     pub kind: String,
     /// Where it is.
     pub address: String,

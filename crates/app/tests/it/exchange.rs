@@ -18,7 +18,7 @@ use crate::harness::storage::Server;
 use crate::harness::{Scratch, process, wait_for};
 
 /// A UDP address that was free a moment ago.
-fn free_address() -> String {
+pub(crate) fn free_address() -> String {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     socket.local_addr().expect("bound").to_string()
 }
@@ -30,7 +30,12 @@ fn policy(scratch: &Scratch, server: &str, own: &str, all: &[String], tenant: &s
 }
 
 /// The same for gates that meet in this way.
-fn policy_meeting(scratch: &Scratch, server: &str, meeting: &str, tenant: &str) -> String {
+pub(crate) fn policy_meeting(
+    scratch: &Scratch,
+    server: &str,
+    meeting: &str,
+    tenant: &str,
+) -> String {
     std::fs::write(scratch.join("exchange.key"), "a key that all gates of this test have")
         .expect("write the key");
     format!(
@@ -43,7 +48,7 @@ fn policy_meeting(scratch: &Scratch, server: &str, meeting: &str, tenant: &str) 
 }
 
 /// nbdkit on memory as a pipe of 1,000 requests of 4 KiB in a second.
-fn pipe(scratch: &Scratch) -> (Server, String) {
+pub(crate) fn pipe(scratch: &Scratch) -> (Server, String) {
     let source = ["--filter=rate", "memory", "64M", "rate=32768000"];
     let server = Server::nbdkit_named(scratch, "array", &source);
     let uri = format!("nbd+unix:///?socket={}", scratch.join("array.sock").display());
@@ -70,7 +75,7 @@ fn policy_in_all(scratch: &Scratch, server: &str, own: &str, all: &[String]) -> 
     )
 }
 
-fn bench(scratch: &Scratch, options: &str) -> Value {
+pub(crate) fn bench(scratch: &Scratch, options: &str) -> Value {
     bench_of(scratch, "disk", options)
 }
 
@@ -89,7 +94,7 @@ fn gates(gate: &Gate) -> usize {
     status["exchange"]["devices"][0]["gates"].as_array().map_or(0, Vec::len)
 }
 
-fn wait_for_gates(gate: &Gate, count: usize) {
+pub(crate) fn wait_for_gates(gate: &Gate, count: usize) {
     wait_for(&format!("{count} gates"), || (gates(gate) == count).then_some(()));
 }
 

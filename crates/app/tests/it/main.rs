@@ -20,6 +20,7 @@
 //! | `trace` | traces convert, stream in bounded memory, and say what is wrong with them |
 //! | `trace_replay` | the gate records what it serves, and replays keep their times |
 //! | `exchange` | gates that share a device keep a target, by UDP and NATS, and heed no stranger |
+//! | `etcd` | gates find each other and their policy in etcd, and go on without it |
 //! | `baa` | the figures of bottleneck-aware allocation come out |
 //! | `choices` | two choices fill virtual clusters where hashing does not |
 //! | `gecko` | a chained log is ahead of a striped one beside readers |
@@ -35,6 +36,8 @@ mod ceph;
 mod choices;
 mod cli;
 mod clients;
+#[cfg(feature = "etcd")]
+mod etcd;
 mod exchange;
 mod experiments;
 mod faults;

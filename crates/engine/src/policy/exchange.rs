@@ -48,13 +48,20 @@ pub enum Meeting {
         /// URIs of servers of one cluster: `nats://host:port`, or `tls://host:port`.
         servers: Vec<String>,
     },
+    /// Each sends its words to all others that are on a list in etcd, where it puts itself.
+    Etcd {
+        /// Where words come in, as `host:port` of UDP.
+        listen: String,
+        /// Servers of one cluster, as `http://host:port`.
+        servers: Vec<String>,
+    },
 }
 
 impl Meeting {
     /// Where words come in over UDP, if they do.
     pub fn listen(&self) -> Option<&str> {
         match self {
-            Self::Listed { listen, .. } => Some(listen),
+            Self::Listed { listen, .. } | Self::Etcd { listen, .. } => Some(listen),
             Self::Nats { .. } => None,
         }
     }

@@ -699,6 +699,22 @@ fn a_server_that_passes_words_on_is_named_by_its_uri() {
 }
 
 #[test]
+fn gates_on_a_list_in_etcd_have_addresses_and_so_has_etcd() {
+    let listed = |listen: &str, own: &str, server: &str| {
+        let (listen, own, servers) = (listen.to_owned(), own.to_owned(), vec![server.to_owned()]);
+        with_exchange(move |it| (it.own, it.meeting) = (own, Meeting::Etcd { listen, servers }))
+    };
+    let (any, own, server) = ("0.0.0.0:10900", "10.0.0.1:10900", "http://10.0.0.9:2379");
+    assert_eq!(problems(listed(any, own, server)), []);
+    let at = |field| Place::Exchange { field };
+    refuses(at("listen"), listed("10900", own, server));
+    refuses(at("own"), listed(any, "gate-1", server));
+    for bad in ["https://10.0.0.9:2379", "10.0.0.9:2379", "http://host", ""] {
+        refuses(at("etcd"), listed(any, own, bad));
+    }
+}
+
+#[test]
 fn an_exchange_has_peers_that_can_be_told_apart() {
     let at = |field| Place::Exchange { field };
     refuses(at("period"), with_exchange(|it| it.period = Span::from_millis(1)));

@@ -23,6 +23,7 @@
 
 mod group;
 mod key;
+mod list;
 #[cfg(feature = "nats")]
 mod nats;
 mod peer;
@@ -154,8 +155,8 @@ impl PlannedExchange {
         }
         Err(GateError {
             what: format!("exchange {:?}", before.name),
-            why: "its name, `own`, `listen` and `nats` cannot change while the gate runs; restart \
-                  the gate"
+            why: "its name, `own`, `listen`, `nats` and `etcd` cannot change while the gate runs; \
+                  restart the gate"
                 .to_owned(),
         })
     }

@@ -26,7 +26,7 @@ pub struct ExchangeReport {
 /// A server through which gates meet. Nothing waits for it.
 #[derive(Clone, Debug, Default)]
 pub struct ServerReport {
-    /// `nats`.
+    /// `nats` or `etcd`.
     pub kind: &'static str,
     /// Where it is, or several of one cluster are.
     pub address: String,

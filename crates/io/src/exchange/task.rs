@@ -21,6 +21,7 @@ use tokio::sync::oneshot;
 
 use super::group::GroupSeat;
 use super::key::Key;
+use super::list::List;
 use super::peer::{Found, Peer, peers};
 use super::recorder::Recorder;
 use super::report::{ExchangeReport, RefusedReport};
@@ -68,6 +69,8 @@ struct Exchange {
     recorder: Option<Recorder>,
     /// When it was last looked who has left.
     looked: Nanos,
+    /// The list in etcd, if gates meet by one.
+    list: Option<List>,
 }
 
 /// Lives until nobody can give orders any more.
@@ -83,6 +86,7 @@ pub(super) async fn live(
     };
     let (told, mut summaries) = unbounded_channel();
     let (found, mut addresses) = unbounded_channel();
+    let (list, mut lists) = unbounded_channel();
     let mut exchange = Exchange {
         own: planned.settings.host(),
         incarnation: wall_ns() / 1_000_000_000,
@@ -97,6 +101,7 @@ pub(super) async fn live(
         refused: RefusedReport::default(),
         recorder: None,
         looked: Nanos::ZERO,
+        list: List::join(&planned.settings, list),
         settings: planned.settings.clone(),
         key: Arc::clone(&planned.key),
     };
@@ -121,6 +126,7 @@ pub(super) async fn live(
                     peer.address = Some(address);
                 }
             }
+            Some(names) = lists.recv() => exchange.gather(&names),
             () = tokio::time::sleep(wait) => {}
         }
     }
@@ -166,8 +172,10 @@ impl Exchange {
     /// From now on the exchange is with the gates of these names.
     fn gather(&mut self, names: &BTreeSet<String>) {
         let before = std::mem::take(&mut self.peers);
-        self.peers = peers(names.iter().map(String::as_str), before, None);
-        let members = self.settings.members(names.iter().map(String::as_str));
+        let others = names.iter().map(String::as_str).filter(|name| *name != self.settings.own);
+        let found = self.settings.meeting.listen().map(|_| &self.found);
+        self.peers = peers(others.clone(), before, found);
+        let members = self.settings.members(others);
         for seat in self.seats.values_mut() {
             seat.change(seat.place.clone(), &members);
         }
@@ -199,7 +207,7 @@ impl Exchange {
         self.looked = now;
         let has_left =
             |peer: &Peer| peer.silent_for(now).is_none_or(|silent| silent > PARTED_AFTER);
-        if self.settings.others().is_some() || !self.peers.values().any(has_left) {
+        if self.settings.meeting.listen().is_some() || !self.peers.values().any(has_left) {
             return;
         }
         let stay = self.peers.values().filter(|peer| !has_left(peer));
@@ -385,7 +393,7 @@ impl Exchange {
         ExchangeReport {
             name: self.settings.name.clone(),
             own: self.settings.own.clone(),
-            server: self.transport.server(),
+            server: self.transport.server().or_else(|| self.list.as_ref().map(List::report)),
             peers: self.peers.values().map(|peer| peer.report(now)).collect(),
             devices: self.seats.values().map(|seat| seat.report(self.own, name)).collect(),
             groups: self.groups.values().map(GroupSeat::report).collect(),

@@ -63,18 +63,28 @@ impl Opening {
     pub(super) fn prepare(settings: &policy::Exchange) -> Result<Self, GateError> {
         match &settings.meeting {
             Meeting::Listed { listen, .. } => bind(&settings.name, listen).map(Self::Udp),
+            #[cfg(feature = "etcd")]
+            Meeting::Etcd { listen, .. } => bind(&settings.name, listen).map(Self::Udp),
+            #[cfg(not(feature = "etcd"))]
+            Meeting::Etcd { .. } => Err(unbuilt(settings, "etcd", "etcd")),
             #[cfg(feature = "nats")]
             Meeting::Nats { servers } => {
                 nats::Opening::new(settings, servers).map(|opening| Self::Nats(Box::new(opening)))
             }
             #[cfg(not(feature = "nats"))]
-            Meeting::Nats { .. } => Err(GateError {
-                what: format!("exchange {:?}", settings.name),
-                why: "this evenkeel was built without NATS; build it with `cargo build --release \
-                      --features nats`"
-                    .to_owned(),
-            }),
+            Meeting::Nats { .. } => Err(unbuilt(settings, "NATS", "nats")),
         }
+    }
+}
+
+#[cfg(not(all(feature = "nats", feature = "etcd")))]
+fn unbuilt(settings: &policy::Exchange, what: &str, feature: &str) -> GateError {
+    GateError {
+        what: format!("exchange {:?}", settings.name),
+        why: format!(
+            "this evenkeel was built without {what}; build it with `cargo build --release \
+             --features {feature}`"
+        ),
     }
 }
 

@@ -49,6 +49,11 @@ pub(super) fn check(policy: &Policy, found: &mut Findings) {
             check_peers(exchange, found);
         }
         Meeting::Nats { servers } => check_nats(servers, found),
+        Meeting::Etcd { listen, servers } => {
+            check_address(&Address::Tcp(listen.clone()), at("listen"), found);
+            check_address(&Address::Tcp(exchange.own.clone()), at("own"), found);
+            check_etcd(servers, found);
+        }
     }
     check_devices(policy, exchange, found);
     let strict = policy.tenants.iter().filter(|tenant| Tenant::has_goal(tenant)).count();
@@ -155,6 +160,18 @@ fn check_nats(servers: &[String], found: &mut Findings) {
             let shown = address.unwrap_or_else(|| server.split("://").next().unwrap_or(""));
             found.error(at("nats"), format!("{shown:?} names no server of NATS"), remedy);
         }
+    }
+}
+
+/// Servers of etcd, by URIs that its clients take.
+fn check_etcd(servers: &[String], found: &mut Findings) {
+    let is_server =
+        |server: &&String| server.strip_prefix("http://").and_then(host_and_port).is_some();
+    let bad = servers.iter().find(|server| !is_server(server));
+    if bad.is_some() || servers.is_empty() {
+        let shown = bad.map_or_else(|| "no server".to_owned(), |bad| format!("{bad:?}"));
+        let remedy = "write it like http://10.0.0.9:2379; there is no TLS to etcd";
+        found.error(at("etcd"), format!("{shown} is no server of etcd"), remedy);
     }
 }
 
