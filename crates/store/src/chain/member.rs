@@ -5,6 +5,7 @@ use std::cell::Cell;
 
 use super::pointers::Pointers;
 use crate::buffer::{Buffer, BufferMut};
+use crate::drive::zone::ZoneState;
 use crate::drive::{Drive, DriveError, Durability};
 use crate::format::layout::Layout;
 use crate::format::superblock::DriveState;
@@ -188,8 +189,21 @@ impl<D: Drive> Member<D> {
 
     /// From which byte of a slot on it can still be written; anywhere if it is not in a zone.
     pub(crate) fn written_bytes(&self, slot: Slot) -> Option<u64> {
+        match self.zone_state(slot)? {
+            ZoneState::Sequential { written_bytes } => Some(written_bytes),
+            _ => None,
+        }
+    }
+
+    /// The state of a slot's zone, if the drive has zones.
+    pub(crate) fn zone_state(&self, slot: Slot) -> Option<ZoneState> {
         let start = self.layout.block_offset_bytes(slot.slot, 0);
-        self.pointers.as_ref().and_then(|pointers| pointers.written_bytes(start))
+        self.pointers.as_ref()?.state(start)
+    }
+
+    /// Whether the drive has zones.
+    pub(crate) fn has_zones(&self) -> bool {
+        self.pointers.is_some()
     }
 
     /// Writes a part of a slot, from a byte of it on.

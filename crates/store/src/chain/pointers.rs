@@ -137,11 +137,16 @@ impl Pointers {
 
     /// The pointer of the zone that starts there, if it has one.
     pub(super) fn written_bytes(&self, start_bytes: u64) -> Option<u64> {
-        let (zone, _) = self.zoning.locate(start_bytes);
-        match self.zones.borrow().get(zone)?.state {
+        match self.state(start_bytes)? {
             ZoneState::Sequential { written_bytes } => Some(written_bytes),
             _ => None,
         }
+    }
+
+    /// The state of the zone that starts there, if there is one.
+    pub(super) fn state(&self, start_bytes: u64) -> Option<ZoneState> {
+        let (zone, _) = self.zoning.locate(start_bytes);
+        Some(self.zones.borrow().get(zone)?.state)
     }
 
     /// The starts of zones that are written in part.

@@ -5,6 +5,7 @@
 //!   -> recovery, with its writes dropped -> the state as the next mount would find it
 //!     -> checkpoint: whole on every drive?   segment table: all copies there?
 //!     -> map: does it agree with itself and with the counts of live blocks?
+//!     -> zones: are their write pointers behind all that is in use?
 //!     -> data: every live block of every copy against its tag (unless only structures are wanted)
 //! ```
 //!
@@ -14,6 +15,7 @@
 mod finding;
 mod read_only;
 mod structures;
+mod zones;
 
 use crate::chain::Member;
 use crate::drive::Drive;
@@ -95,6 +97,7 @@ pub async fn check<D: Drive>(
     structures::check_checkpoint(&mut report, &store).await;
     structures::check_table(&mut report, &store);
     structures::check_map(&mut report, &store);
+    zones::check_zones(&mut report, &store);
     if options.reads_data {
         check_data(&mut report, &store, &mut progress).await;
     }

@@ -2,8 +2,9 @@
 //! writes nothing.
 
 use evenkeel_core::prng::Prng;
-use evenkeel_sim::disk::CrashDisk;
-use evenkeel_store::check::{CheckOptions, CheckReport, Severity, check};
+use evenkeel_sim::disk::{CrashDisk, Fate};
+use evenkeel_store::Drive;
+use evenkeel_store::check::{CheckOptions, CheckReport, Finding, Severity, check};
 
 use super::crash::{Machine, Scene, format, recover, scenes};
 use super::cuts::points;
@@ -29,6 +30,37 @@ fn contents(disks: &[CrashDisk]) -> Vec<Option<Vec<u8>>> {
         })
     });
     blocks.collect()
+}
+
+/// As a tool for zones would that nobody should have used.
+async fn reset_zones(drive: impl Drive) {
+    let zoning = drive.zoning().expect("the setup has zones");
+    let zones = drive.geometry().size_bytes / zoning.zone_bytes;
+    for zone in u64::from(zoning.conventional_zones)..zones {
+        drive.reset_zone(zone * zoning.zone_bytes).await.expect("a good drive");
+    }
+}
+
+#[test]
+fn a_zone_that_was_reset_behind_the_store_is_named_and_is_an_error_without_another_copy() {
+    for (setup, severity) in
+        [(Setup::zoned(2, 2), Severity::Warning), (Setup::zoned(1, 1), Severity::Error)]
+    {
+        let paint = Act::Paint { space: 0, first: 0, cells: 64, author: 1, is_forced: true };
+        let scenes = scenes::<Real>(&setup, &format::<Real>(&setup), &[paint, Act::Tidy]);
+        let mut end = scenes.expect("a good store").into_iter().next_back().expect("its end");
+        end.disks.iter_mut().for_each(|disk| disk.power_cut(|_| Fate::Kept));
+        assert!(checked(end.disks.clone()).worst() <= Some(Severity::Note));
+        let mut machine = Machine::boot(end.disks, 0);
+        let reset = reset_zones(machine.drives[0].clone());
+        machine.executor.block_on(reset).expect("it comes to an end");
+        let options = CheckOptions { reads_data: false };
+        let report = machine.executor.block_on(check(machine.drives.clone(), options, |_| {}));
+        let report = report.expect("a check comes to an end");
+        assert_eq!(report.worst(), Some(severity), "{:?}", report.findings);
+        let is_named = |finding: &Finding| finding.what.contains("is written up to block 0");
+        assert!(report.findings.iter().any(is_named), "{:?}", report.findings);
+    }
 }
 
 #[test]
