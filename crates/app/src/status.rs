@@ -29,7 +29,7 @@ pub use exchange::{
     Exchange, MeetingServer, Peer, Refused, ServedElsewhere, SharedDevice, SharedGroup, SharingGate,
 };
 pub use promise::Promise;
-pub use spread::{Server as SpreadServer, Spread};
+pub use spread::{Change as SpreadChange, Server as SpreadServer, Spread};
 pub use store::{Cache, Hits, LostBlock, Scrub, Spindle, Store};
 pub use volume::{Moves, Tier, Volume};
 

@@ -20,7 +20,7 @@ use evenkeel_core::time::{Nanos, Span};
 use crate::account::Account;
 use crate::attribution::{PairTable, TICK};
 use crate::lane::{self, Lane};
-use crate::notes::Step;
+use crate::notes::{Step, StepKind};
 use crate::placement::{Direct, Piece};
 use crate::policy::{Domain, Sharing};
 use crate::report::{AllocationReport, DomainReport, TenantReport};
@@ -103,7 +103,7 @@ impl Engine {
                 self.spread_volume().fenced(server);
                 self.release(now);
             }
-            Input::Moved { server, ok } => self.moved(now, server, ok),
+            Input::Moved { server, kind, ok } => self.moved(now, (server, kind), ok),
             Input::Decide { server, decision } => self.decide(server, decision),
             Input::ServedByOthers(costs) => {
                 if let Some(coordinator) = &mut self.coordinator {
@@ -203,7 +203,7 @@ impl Engine {
             (Target::Server(server), volume) => {
                 assert!(server.index() < self.lanes.len(), "no server {server:?}");
                 if let Some(volume) = volume {
-                    payer = volume.step_arrived(request.slot).unwrap_or(payer);
+                    payer = volume.step_arrived(&request, server).unwrap_or(payer);
                 }
             }
             (Target::Volume, volume) => assert!(volume.is_some(), "no volume for {request:?}"),
@@ -288,7 +288,8 @@ impl Engine {
 
     fn mount_spread(&mut self, volume: spread::Volume) {
         let plan = self.domain.spread.as_ref().expect("the policy has a spread volume");
-        self.mount(Service::Spread(spread::Serving::new(volume, plan, self.accounts.len())));
+        let serving = spread::Serving::new(volume, plan, self.accounts.len());
+        self.mount(Service::Spread(serving));
     }
 
     fn mount(&mut self, service: Service) {
@@ -339,9 +340,9 @@ impl Engine {
         step
     }
 
-    fn moved(&mut self, now: Nanos, server: ServerId, ok: bool) {
+    fn moved(&mut self, now: Nanos, step: (ServerId, StepKind), ok: bool) {
         let volume = self.volume.as_deref_mut().expect("steps are of a volume");
-        volume.moved(now, server, ok, &self.units);
+        volume.moved(now, step, ok, &self.units);
         self.release(now);
     }
 

@@ -116,6 +116,8 @@ pub enum Input<'a> {
     Moved {
         /// Where.
         server: ServerId,
+        /// What it did.
+        kind: notes::StepKind,
         /// False if the backend reported an error.
         ok: bool,
     },
@@ -153,7 +155,8 @@ pub enum Output {
         why: Refused,
     },
     /// Turn this into a request to its server, which arrives like any other, then poll again; with
-    /// its finish comes [`Input::Moved`]. At most one is under way at each server.
+    /// its finish comes [`Input::Moved`]. At each server at most one is under way that copies, and
+    /// one that does not.
     Move(notes::Step),
     /// Nothing to do before this instant or the next input.
     WaitUntil(Nanos),

@@ -8,7 +8,7 @@ use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::sched::tiered;
 use evenkeel_core::time::{Nanos, Span};
 
-pub use crate::spread::{SpreadReport, SpreadServer, Standing};
+pub use crate::spread::{ChangeReport, SpreadReport, SpreadServer, Standing, Stuck};
 pub use crate::tiers::{MovesReport, Stopped, TierReport, VolumeReport};
 
 /// The accounts of one scheduling domain.

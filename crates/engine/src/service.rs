@@ -3,13 +3,14 @@
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::time::Nanos;
 
-use crate::notes::Step;
+use crate::notes::{Step, StepKind};
 use crate::placement::{Placed, Placement};
 use crate::policy::{Domain, Scheduling};
 use crate::units::{UnitEntry, UnitTable};
 use crate::{Refused, Request, spread, tiers};
 
 /// A volume in service.
+#[expect(clippy::large_enum_variant, reason = "there is one, in a box of its own")]
 pub(crate) enum Service {
     /// Over tiers, between which extents move.
     Tiered(tiers::Serving),
@@ -58,7 +59,7 @@ impl Service {
                 volume.hold(request.slot, payer).map_or(Held::Waits, Held::Pays)
             }
             Self::Spread(volume) => match volume.hold(now, request, at, payer) {
-                Ok(()) => Held::Waits,
+                Ok(step) => step.map_or(Held::Waits, Held::Pays),
                 Err(why) => Held::Refused(why),
             },
         }
@@ -103,19 +104,20 @@ impl Service {
         }
     }
 
-    /// A step under way has become this request. Returns whose it is to pay, if not whose the step
-    /// says.
-    pub(crate) fn step_arrived(&mut self, slot: u32) -> Option<TenantId> {
+    /// A request for a server has arrived, such as a step under way becomes. Returns whose it is to
+    /// pay, if not whose it says.
+    pub(crate) fn step_arrived(&mut self, request: &Request, server: ServerId) -> Option<TenantId> {
         match self {
-            Self::Tiered(volume) => volume.step_arrived(slot),
-            Self::Spread(_) => None,
+            Self::Tiered(volume) => volume.step_arrived(request.slot),
+            Self::Spread(volume) => volume.step_arrived(request, server),
         }
     }
 
     /// This request is over.
     pub(crate) fn finished(&mut self, slot: u32) {
-        if let Self::Tiered(volume) = self {
-            volume.finished(slot);
+        match self {
+            Self::Tiered(volume) => volume.finished(slot),
+            Self::Spread(volume) => volume.finished(slot),
         }
     }
 
@@ -123,7 +125,7 @@ impl Service {
     pub(crate) fn is_due(&self, now: Nanos) -> bool {
         match self {
             Self::Tiered(volume) => volume.is_due(now),
-            Self::Spread(volume) => volume.is_due(),
+            Self::Spread(volume) => volume.is_due(now),
         }
     }
 
@@ -131,7 +133,7 @@ impl Service {
     pub(crate) fn deadline(&self) -> Option<Nanos> {
         match self {
             Self::Tiered(volume) => volume.deadline(),
-            Self::Spread(_) => None,
+            Self::Spread(volume) => volume.deadline(),
         }
     }
 
@@ -139,15 +141,21 @@ impl Service {
     pub(crate) fn poll(&mut self, now: Nanos, units: &UnitTable) -> Option<Step> {
         match self {
             Self::Tiered(volume) => volume.poll(now, units),
-            Self::Spread(volume) => volume.poll(),
+            Self::Spread(volume) => volume.poll(now, units),
         }
     }
 
-    /// The step under way at a server is over.
-    pub(crate) fn moved(&mut self, now: Nanos, server: ServerId, ok: bool, units: &UnitTable) {
+    /// The step of this kind that is under way at a server is over.
+    pub(crate) fn moved(
+        &mut self,
+        now: Nanos,
+        step: (ServerId, StepKind),
+        ok: bool,
+        units: &UnitTable,
+    ) {
         match self {
             Self::Tiered(volume) => volume.moved(now, ok, units),
-            Self::Spread(volume) => volume.moved(now, server, ok, units),
+            Self::Spread(volume) => volume.moved(now, step, ok, units),
         }
     }
 

@@ -62,6 +62,8 @@ const UNIT_BYTES_MIN: u32 = 4096;
 #[derive(Debug)]
 pub(crate) struct Domain {
     pub(crate) worker: Rc<Worker>,
+    /// What it is called: as its volume, if it has one.
+    name: String,
     pub(crate) clients: RefCell<Vec<Rc<Client>>>,
     devices: RefCell<BTreeMap<(ServerId, String), Kept>>,
     /// Present if the servers are the members of a volume.
@@ -114,7 +116,7 @@ fn kind_of(command: Command) -> Option<Kind> {
 
 impl Domain {
     /// A domain with its policy, on this thread.
-    pub(crate) fn new(worker: Rc<Worker>, policy: policy::Domain) -> Rc<Self> {
+    pub(crate) fn new(worker: Rc<Worker>, name: &str, policy: policy::Domain) -> Rc<Self> {
         let engine = Engine::new(worker.clock.now(), &policy);
         let state = State {
             engine,
@@ -127,6 +129,7 @@ impl Domain {
         };
         let domain = Rc::new(Self {
             worker,
+            name: name.to_owned(),
             clients: RefCell::default(),
             devices: RefCell::default(),
             volume: (policy.tiers.is_some() || policy.spread.is_some()).then(Volume::new),

@@ -143,6 +143,7 @@ fn backend(
         ("source.extent_bytes", at(raw.extent.as_ref())),
         ("source.moves", at(raw.moves.as_ref())),
         ("source.servers", at(raw.choices.as_ref())),
+        ("source.leaving", at(raw.leaving.as_ref())),
         ("source.object_bytes", at(raw.object.as_ref())),
         ("source.size_bytes", at(raw.size.as_ref())),
         ("source.candidates", at(raw.candidates.as_ref())),
@@ -283,6 +284,7 @@ fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
         ("candidates", at(raw.candidates.as_ref())),
         ("ceiling", at(raw.ceiling.as_ref())),
     ];
+    let of_servers = [("leaving", at(raw.leaving.as_ref()))];
     let patient = [("patience", at(raw.patience.as_ref()))];
     let of_ceph = [
         ("pool", at(raw.pool.as_ref())),
@@ -305,6 +307,7 @@ fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
         (raw.choices.is_some() || raw.ceph.is_some(), "`choices` or `ceph`", &spread[..]),
         (raw.upstream.is_some() || raw.ceph.is_some(), "an `upstream` or `ceph`", &patient[..]),
         (raw.ceph.is_some(), "`ceph`", &of_ceph[..]),
+        (raw.choices.is_some(), "`choices`", &of_servers[..]),
     ];
     for (_, wanted, keys) in kinds.into_iter().filter(|(is_kind, ..)| !is_kind) {
         for (key, span) in keys {

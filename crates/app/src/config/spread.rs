@@ -5,6 +5,7 @@
 //! [[backend]]
 //! name = "pool"
 //! choices = ["s1", "s2", "s3", "s4"]   # backends of this file
+//! leaving = ["s2"]                     # objects are moved off it
 //! object = "4 MiB"
 //! size = "10 TiB"                      # nine tenths of the room if left out
 //! candidates = 2
@@ -35,9 +36,11 @@ pub(super) fn volume(raw: &mut RawBackend, index: usize, places: &mut Places) ->
     for (position, server) in servers.iter().enumerate() {
         places.note(Part::Member(index), position, "", server.span());
     }
+    let leaving = raw.leaving.take().map_or_else(Vec::new, Spanned::into_inner);
     let candidates = raw.candidates.take().map_or(CANDIDATES_DEFAULT, Spanned::into_inner);
     Some(Spread {
         servers: servers.into_iter().map(Spanned::into_inner).collect(),
+        leaving: leaving.into_iter().map(Spanned::into_inner).collect(),
         shape: Shape {
             object_bytes: raw.object.take().map_or(OBJECT_DEFAULT, Spanned::into_inner),
             size_bytes: raw.size.take().map(Spanned::into_inner),
@@ -68,6 +71,10 @@ pub(super) fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
 pub(super) fn print(volume: &Spread, text: &mut Text) {
     let servers: Vec<_> = volume.servers.iter().map(member_name).collect();
     text.key("choices", format!("[{}]", servers.join(", ")));
+    if !volume.leaving.is_empty() {
+        let leaving: Vec<_> = volume.leaving.iter().map(|name| format!("{name:?}")).collect();
+        text.key("leaving", format!("[{}]", leaving.join(", ")));
+    }
     text.key("object", size(volume.shape.object_bytes));
     if let Some(bytes) = volume.shape.size_bytes {
         text.key("size", size(bytes));

@@ -150,6 +150,12 @@ fn a_spread_volume_has_defaults_and_is_printed_as_it_is_read() {
     let said = format!("{CHOICES}object = \"1 MiB\"\nsize = \"5 GiB\"\nceiling = 0.8\n");
     let policy = parse(&tiered(&said, ""), "p").unwrap_or_else(|found| panic!("{found}"));
     assert_eq!(parse(&print(&policy), "again").unwrap(), policy);
+    let three = CHOICES.replace("}]", "}, \"more\"]");
+    let more = "leaving = [\"ssd\"]\n[[backend]]\nname = \"more\"\nfile = \"more.img\"\n";
+    let policy = parse(&tiered(&format!("{three}{more}"), "backend = \"v\"\n"), "p");
+    let policy = policy.unwrap_or_else(|found| panic!("{found}"));
+    assert_eq!(policy.backends[2].spread().unwrap().leaving, ["ssd"]);
+    assert_eq!(parse(&print(&policy), "again").unwrap(), policy);
 }
 
 #[test]
@@ -158,10 +164,13 @@ fn what_a_spread_volume_cannot_be_is_shown_where_it_is_written() {
         ("choices = [{ backend = \"hdd\", size = \"1 GiB\" }]\n", "spread over 1 servers", 10),
         (&format!("{CHOICES}object = \"3 MiB\"\n"), "objects of 3145728 bytes", 11),
         (&format!("{CHOICES}candidates = 4\n"), "4 candidates", 11),
+        (&format!("{CHOICES}leaving = [\"hdd\"]\n"), "1 servers would stay", 11),
+        (&format!("{CHOICES}leaving = [\"tape\"]\n"), "no server of the volume", 11),
         (&format!("{CHOICES}ceiling = 1.1\n"), "no part of a server", 11),
         (&format!("{CHOICES}depth = 4\n"), "`depth` on a volume", 11),
         (&format!("{CHOICES}discipline = \"sfq\"\n"), "`discipline` on a spread volume", 11),
         (&format!("{TIERS}ceiling = 0.9\n"), "`ceiling` needs `choices`", 11),
+        (&format!("{TIERS}leaving = [\"hdd\"]\n"), "`leaving` needs `choices`", 11),
     ] {
         let shown = findings(&tiered(volume, "backend = \"v\"\n"));
         let is_shown = shown.contains(found) && shown.contains(&format!("policy.toml:{line}:"));

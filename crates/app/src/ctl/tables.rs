@@ -134,7 +134,7 @@ fn spread_table(volume: &crate::status::Spread) -> String {
     let table = terminal::table(&header, &rows.collect::<Vec<_>>());
     let warnings: Vec<_> =
         volume.warnings.iter().map(|warning| format!("warning: {warning}\n")).collect();
-    let warnings = warnings.concat();
+    let warnings = volume.change.as_ref().map_or_else(String::new, change) + &warnings.concat();
     format!(
         "{table}{} of {} objects placed, {} not on their first candidate, {} freed, {} lost, {} \
          writes found no room\n{warnings}",
@@ -144,6 +144,24 @@ fn spread_table(volume: &crate::status::Spread) -> String {
         volume.freed_objects,
         volume.lost_objects,
         volume.full_writes
+    )
+}
+
+/// How objects pass to other servers, and how much is left.
+fn change(change: &crate::status::SpreadChange) -> String {
+    if change.is_over {
+        return format!("change of servers: done, {} objects moved\n", change.moved_objects);
+    }
+    let left = change.left_seconds.map(Span::from_secs);
+    let left = left.map(|span| format!(", {} to go", human::duration(span)));
+    let stuck = change.stuck.as_ref().map(|why| format!("nothing moves: {why}\n"));
+    format!(
+        "change of servers: {} objects left, {} of them have to move, {} moved{}\n{}",
+        change.objects_left,
+        change.to_move_objects,
+        change.moved_objects,
+        left.unwrap_or_default(),
+        stuck.unwrap_or_default()
     )
 }
 

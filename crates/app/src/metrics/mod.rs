@@ -4,6 +4,7 @@
 mod exchange;
 pub mod process;
 pub mod render;
+mod spread;
 mod stores;
 pub mod table;
 pub mod text;

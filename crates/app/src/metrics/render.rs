@@ -9,7 +9,7 @@ use evenkeel_io::gate::{BackendReport, GateReport};
 use super::process::Usage;
 use super::table::{self as metric, Metric};
 use super::text::{Document, Family};
-use super::{exchange, stores};
+use super::{exchange, spread, stores};
 use crate::config::mode_name;
 use crate::status::{domain_name, tenant_name};
 use crate::version;
@@ -25,6 +25,7 @@ pub fn render(report: &GateReport, policy: &Policy, usage: Option<Usage>) -> Str
     page.interference();
     page.servers();
     page.backends();
+    spread::render(&mut page.document, &report.domains, policy);
     stores::render(&mut page.document, &report.backends);
     page.exports();
     exchange::render(&mut page.document, report.exchange.as_ref());

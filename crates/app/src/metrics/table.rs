@@ -154,6 +154,14 @@ metrics! {
         "Requests sent again after a reconnect.";
     NOT_REPLAYED = Counter "evenkeel_backend_not_replayed_requests_total" ["backend"]
         "Requests failed because sending them again was not safe, or patience ran out.";
+    SPREAD_OBJECTS = Gauge "evenkeel_spread_objects" ["domain", "backend"]
+        "Objects of a spread volume that the server has room in use for.";
+    SPREAD_LOST = Gauge "evenkeel_spread_lost_objects" ["domain"]
+        "Objects that were written and are not where they should be.";
+    SPREAD_TO_MOVE = Gauge "evenkeel_spread_objects_to_move" ["domain"]
+        "Objects that have to move before a change of the volume's servers is over.";
+    SPREAD_MOVED = Counter "evenkeel_spread_moved_objects_total" ["domain"]
+        "Objects that were moved to other servers since the volume was opened.";
     STORE_LIVE = Gauge "evenkeel_store_live_bytes" ["backend"]
         "Bytes of clients in the store, one copy counted.";
     STORE_PROVISIONED = Gauge "evenkeel_store_provisioned_bytes" ["backend"]

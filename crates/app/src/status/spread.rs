@@ -1,13 +1,16 @@
 //! A spread volume in the status document: how full its servers are, and what is not served.
 
-use evenkeel_engine::report::{DomainReport, SpreadReport, SpreadServer, Standing};
+use evenkeel_core::id::ServerId;
+use evenkeel_engine::report::{
+    ChangeReport, DomainReport, SpreadReport, SpreadServer, Standing, Stuck,
+};
 use serde::{Deserialize, Serialize};
 
 /// How near the ceiling a server may come before it is said, in thousandths of its room.
 const EARLY_MILLI: u64 = 50;
 
 /// The open spread volume of a domain.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// Its servers, in the order of the policy.
     pub servers: Vec<Server>,
@@ -26,9 +29,41 @@ pub struct Spread {
     pub freed_objects: u64,
     /// Writes that found no room below the ceiling.
     pub full_writes: u64,
+    /// How objects pass to other servers, from when some join or are to leave until those that left
+    /// are taken out of the list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<Change>,
     /// What people should know, if anything: a server near its ceiling, one that is passed over.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+}
+
+/// How objects pass to other servers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// Objects that have not passed, written or not.
+    pub objects_left: u64,
+    /// Of those, how many have to move.
+    pub to_move_objects: u32,
+    /// Objects that were moved since the gate opened the volume.
+    pub moved_objects: u64,
+    /// Bytes that were copied for that.
+    pub copied_bytes: u64,
+    /// Moves that were put off, since clients wrote too much or waited too long.
+    pub put_off: u64,
+    /// Moves that ended with an error of a server.
+    pub failed: u64,
+    /// For how long objects have been moving.
+    pub elapsed_seconds: f64,
+    /// How long the rest takes at this rate, once something has moved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_seconds: Option<u64>,
+    /// Why nothing moves at present, if that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stuck: Option<String>,
+    /// Whether all is done: servers that are to leave hold nothing and can be taken out of the
+    /// list.
+    pub is_over: bool,
 }
 
 /// One server of a spread volume.
@@ -42,8 +77,9 @@ pub struct Server {
     pub ceiling_slots: u32,
     /// Room in use.
     pub used_slots: u32,
-    /// `serving`; `resting` while nothing is placed there since it could not be written to; `stale`
-    /// if it came back with older content and nothing of it is served.
+    /// `serving`; `leaving` if its objects are to move to others; `resting` while nothing is placed
+    /// there since it could not be written to; `stale` if it came back with older content and
+    /// nothing of it is served.
     pub standing: String,
 }
 
@@ -56,7 +92,7 @@ pub(super) fn spread(domain: &DomainReport) -> Option<Spread> {
         slots: server.slots,
         ceiling_slots: server.ceiling_slots,
         used_slots: server.used_slots,
-        standing: word(server.standing).to_owned(),
+        standing: word(server).to_owned(),
     });
     Some(Spread {
         servers: servers.collect(),
@@ -67,14 +103,48 @@ pub(super) fn spread(domain: &DomainReport) -> Option<Spread> {
         lost_objects: volume.lost,
         freed_objects: volume.freed,
         full_writes: volume.full,
+        change: volume.change.as_ref().map(|change| self::change(change, domain)),
         warnings: warnings(volume, name),
     })
+}
+
+fn change(change: &ChangeReport, domain: &DomainReport) -> Change {
+    let name = |server: ServerId| domain.servers[server.index()].name.clone();
+    let elapsed_seconds = change.elapsed.as_secs_f64();
+    let each = change.elapsed.0.checked_div(change.moved).filter(|_| !change.is_over);
+    Change {
+        objects_left: change.objects_left,
+        to_move_objects: change.to_move,
+        moved_objects: change.moved,
+        copied_bytes: change.copied_bytes,
+        put_off: change.given_up,
+        failed: change.failed,
+        elapsed_seconds,
+        left_seconds: each.map(|ns| ns * u64::from(change.to_move) / 1_000_000_000),
+        stuck: change.stuck.map(|why| match why {
+            Stuck::NoRoom(server) => {
+                format!("no room below the ceiling, {} included", name(server))
+            }
+            Stuck::Away(server) => format!("{} answers with errors", name(server)),
+            Stuck::Stale(server) => format!("{} came back with older content", name(server)),
+            Stuck::InDoubt => {
+                "notes of an object could not be written; restart the gate".to_owned()
+            }
+        }),
+        is_over: change.is_over,
+    }
 }
 
 fn warnings(volume: &SpreadReport, name: impl Fn(&SpreadServer) -> String) -> Vec<String> {
     let mut warnings = Vec::new();
     if volume.is_claimed {
         warnings.push("another gate has claimed the volume: nothing is served".to_owned());
+    }
+    if volume.change.is_some_and(|change| change.is_over) {
+        for server in volume.servers.iter().filter(|server| server.is_leaving) {
+            let name = name(server);
+            warnings.push(format!("{name} holds nothing any more: take it out of the policy"));
+        }
     }
     for server in &volume.servers {
         let early = u64::from(server.slots) * EARLY_MILLI / 1000;
@@ -86,6 +156,7 @@ fn warnings(volume: &SpreadReport, name: impl Fn(&SpreadServer) -> String) -> Ve
             Standing::Stale => {
                 warnings.push(format!("{name} came back with older content: it is not served"));
             }
+            Standing::Serving if server.is_leaving => {}
             Standing::Serving if server.used_slots >= server.ceiling_slots => {
                 warnings.push(format!("{name} is at its ceiling"));
             }
@@ -100,8 +171,9 @@ fn warnings(volume: &SpreadReport, name: impl Fn(&SpreadServer) -> String) -> Ve
     warnings
 }
 
-fn word(standing: Standing) -> &'static str {
-    match standing {
+fn word(server: &SpreadServer) -> &'static str {
+    match server.standing {
+        Standing::Serving if server.is_leaving => "leaving",
         Standing::Serving => "serving",
         Standing::Resting => "resting",
         Standing::Stale => "stale",
@@ -110,7 +182,6 @@ fn word(standing: Standing) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_core::id::ServerId;
     use evenkeel_engine::report::ServerReport;
 
     use super::*;
@@ -122,6 +193,7 @@ mod tests {
             slots: 1000,
             ceiling_slots: 930,
             used_slots,
+            is_leaving: false,
             standing,
         };
         let named = |name: &str| ServerReport { name: name.to_owned(), ..ServerReport::default() };

@@ -1,15 +1,18 @@
 //! A volume spread over servers by client choices stays one disk to its clients: while its objects
 //! get their places, when the gate or a server is killed, when a server comes back with what it had
-//! long ago, when the room is used up, and when two gates want it.
+//! long ago, when the room is used up, when two gates want it, and while servers join and leave.
 //!
 //! Objects are small here, so that there are many.
 
+mod changes;
+
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use crate::faults::kill_the_gate_under_writes;
 use crate::harness::client::fio_verify;
 use crate::harness::gate::Gate;
-use crate::harness::nbd::Client;
+use crate::harness::nbd::{Client, READ, Request};
 use crate::harness::process::run;
 use crate::harness::skip::needs;
 use crate::harness::storage::{Server, text};
@@ -22,9 +25,14 @@ const OBJECT_BYTES: u64 = 64 << 10;
 const NO_SPACE: u32 = 28;
 const FAILED: u32 = 5;
 
-/// A volume over these servers; servers that are gone are given up soon.
+/// A volume over these servers, with more keys of its own.
 fn policy_over(servers: &[Server], more: &str) -> String {
-    let backend = |(server, name): (&Server, &str)| {
+    policy_of(&servers.iter().zip(NAMES).collect::<Vec<_>>(), more)
+}
+
+/// A volume over these servers by their names; servers that are gone are given up soon.
+fn policy_of(servers: &[(&Server, &str)], more: &str) -> String {
+    let backend = |(server, name): &(&Server, &str)| {
         let Address::Unix(path) = &server.target.address else { panic!("servers are local") };
         format!(
             "[[backend]]\nname = \"{name}\"\nupstream = \"nbd+unix:///?socket={}\"\n\
@@ -32,12 +40,14 @@ fn policy_over(servers: &[Server], more: &str) -> String {
             path.display()
         )
     };
-    let backends: Vec<_> = servers.iter().zip(NAMES).map(backend).collect();
+    let backends: Vec<_> = servers.iter().map(backend).collect();
+    let names: Vec<_> = servers.iter().map(|(_, name)| *name).collect();
     format!(
-        "{}[[backend]]\nname = \"pool\"\nchoices = [\"{}\"]\nobject = \"64 KiB\"\n{more}\
+        "mode = \"enforce\"\n{}[[backend]]\nname = \"pool\"\nchoices = [\"{}\"]\n\
+         object = \"64 KiB\"\n{more}\
          [[export]]\nname = \"disk\"\nbackend = \"pool\"\n",
         backends.concat(),
-        NAMES.join("\", \"")
+        names.join("\", \"")
     )
 }
 
@@ -259,4 +269,32 @@ fn trims_of_whole_objects_make_room_again_and_stay_through_a_kill() {
     let last = written - 1;
     assert_eq!(client.read(last * OBJECT_BYTES, 4096).unwrap(), noise(last, 4096));
     assert_eq!(client.read(300 * OBJECT_BYTES, 4096).unwrap(), noise(300, 4096));
+}
+
+#[test]
+fn a_slow_server_delays_its_own_objects_and_no_others() {
+    needs!("nbdkit");
+    let scratch = Scratch::new();
+    let slow = ["--threads=16", "--filter=delay", "memory", "8M", "rdelay=1500ms"];
+    let mut servers = memory_servers(&scratch, "8M");
+    servers[1] = Server::nbdkit_named(&scratch, "slow", &slow);
+    let gate = Gate::start(&scratch, &policy_over(&servers, ""));
+    let mut client = wait_for("the volume to be open", || Client::try_open(&gate.plain("disk")));
+    for object in 0..40 {
+        assert_eq!(client.write(object * OBJECT_BYTES, &noise(object, 4096)), Ok(()));
+    }
+    let there = volume(&gate)["servers"][1]["used_slots"].as_u64().unwrap();
+    assert!(there > 5 && there < 20, "{there} of 40 objects are on the slow server");
+    let asked = Instant::now();
+    for object in 0..40 {
+        let offset = object * OBJECT_BYTES;
+        client.ask(Request { command: READ, offset, length: 4096, ..Request::default() }, &[]);
+    }
+    let mut quick = 0;
+    for _ in 0..40 {
+        assert_eq!(client.simple_reply().0, 0);
+        client.take(4096);
+        quick += u64::from(asked.elapsed() < Duration::from_millis(1400));
+    }
+    assert_eq!(quick, 40 - there, "what lies elsewhere does not wait");
 }

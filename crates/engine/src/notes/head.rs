@@ -24,8 +24,13 @@ pub(crate) fn head_offset(generation: u64) -> u64 {
     generation % 2 * BLOCK_BYTES
 }
 
-/// The label of a head, whose number is its generation.
-pub(crate) fn label_of_head(kind: BlockKind, block: &Block) -> Result<Label, HeadError> {
+/// The label of a head, whose number is its generation. `known` are the features that whoever asks
+/// knows.
+pub(crate) fn label_of_head(
+    kind: BlockKind,
+    known: u32,
+    block: &Block,
+) -> Result<Label, HeadError> {
     if block.iter().all(|byte| *byte == 0) {
         return Err(HeadError::Blank);
     }
@@ -34,7 +39,7 @@ pub(crate) fn label_of_head(kind: BlockKind, block: &Block) -> Result<Label, Hea
         Unlabelled::Damaged => HeadError::Damaged,
         Unlabelled::Newer(version) => HeadError::Newer(version),
     })?;
-    let features = u32_at(block, 48);
+    let features = u32_at(block, 48) & !known;
     if features != 0 {
         return Err(HeadError::Features(features));
     }

@@ -2,10 +2,12 @@
 //! that an opening asks of its driver, and the steps that a volume in service asks for.
 
 pub(crate) mod block;
+pub(crate) mod copying;
 pub(crate) mod head;
 mod opening;
 mod step;
 
 pub use block::VolumeId;
+pub use copying::PASSES_MAX;
 pub use opening::{Answer, Ask, Opens, PartDevice};
 pub use step::{STEP_BYTES_MAX, Step, StepKind};

@@ -277,6 +277,8 @@ pub struct Spread {
     /// The servers; 2 to [`SERVERS_MAX`](crate::spread::layout::SERVERS_MAX). A backend is part of
     /// one volume at most, and is nobody else's then.
     pub servers: Vec<Member>,
+    /// Those of them, by their backends, whose objects are to be moved to the others.
+    pub leaving: Vec<String>,
     /// What the volume is like.
     pub shape: Shape,
     /// The part of each server, in thousandths, that objects may fill: 1 to 1000.

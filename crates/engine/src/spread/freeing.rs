@@ -88,12 +88,13 @@ impl Serving {
             if let Some((server, slot)) = self.volume.places[object as usize].get()
                 && !self.freeings.contains_key(&object)
                 && !self.is_stale[server]
+                && self.mover.may_give_up(object)
             {
                 self.volume.choices.set(u64::from(object), None);
                 begun.push((object, server, slot));
             }
         }
-        self.note_choices();
+        self.note_choices(Some(payer));
         for (object, server, slot) in begun {
             let version = self.volume.versions[Volume::page_of(object) as usize];
             let stage = Stage::Unchoosing { version };
@@ -122,6 +123,7 @@ impl Serving {
             }
             freeing.stage = Stage::Clearing;
             let (server, slot, payer) = (freeing.server, freeing.slot, Some(freeing.payer));
+            self.count_to_move(object, false);
             self.volume.places[object as usize] = Place::NOWHERE;
             self.placed -= 1;
             let leaving = Leaving { object, slot, payer, is_discarded: false };
@@ -150,10 +152,11 @@ impl Serving {
 
     /// A unit is over, be it that the backend has answered or that it was taken back.
     pub(crate) fn ended(&mut self, unit: &UnitEntry) {
-        if self.vacatings.is_empty() {
+        if self.vacatings.is_empty() && self.mover.object().is_none() {
             return;
         }
         let Some(place) = self.slot_of(unit) else { return };
+        self.copied_unit_ended(unit, place);
         if let Some(vacating) = self.vacatings.get_mut(&place) {
             vacating.units -= 1;
             if vacating.units == 0 {
@@ -173,19 +176,24 @@ impl Serving {
         if let Some(freeing) = self.freeings.remove(&one.object) {
             self.freed += 1;
             self.released.extend(freeing.waiters);
+        } else {
+            self.mover.departed(one.object);
         }
     }
 
-    /// Of a slot nobody knows whether it is cleared.
-    pub(super) fn not_left(&mut self, one: &Leaving) {
+    /// Of a slot nobody knows whether it is cleared. Of an object that lies elsewhere that is done
+    /// again later.
+    pub(super) fn not_left(&mut self, server: usize, one: Leaving) {
         if let Some(freeing) = self.freeings.get_mut(&one.object) {
             freeing.stage = Stage::InDoubt;
             self.released.append(&mut freeing.waiters);
+        } else {
+            self.later.push((server, one));
         }
     }
 
     /// The server and slot that a unit refers to, unless that is what the volume notes.
-    fn slot_of(&self, unit: &UnitEntry) -> Option<(usize, u32)> {
+    pub(super) fn slot_of(&self, unit: &UnitEntry) -> Option<(usize, u32)> {
         let server = self.index_of(unit.server);
         let layout = &self.volume.layout;
         let into = unit.offset.checked_sub(layout.servers[server].data_offset)?;

@@ -7,12 +7,16 @@
 //! | all of one volume, some of generation 0, none above 1 | its making was cut short: go on |
 //! | all of one volume, of one generation | in use |
 //! | all of one volume, generations g and g - 1 | in use, if the opening to g was cut short |
+//! | the same, and others blank | in use; the others are to join |
 //! | anything else | refused |
+//!
+//! The newest head says who the members are. Whoever is none has left.
 
 use super::format::head::Head;
 use super::format::owner::Owner;
-use super::layout::{KEEPERS_MAX, Layout, OBJECT_BYTES, ServerLayout, Shape};
-use super::refusal::{Refusal, RefusalReason};
+use super::layout::{KEEPERS_MAX, Layout, OBJECT_BYTES, SERVERS_MAX, ServerLayout, Shape};
+use super::members::Members;
+use super::refusal::{Refusal, RefusalReason, WrongServers};
 use crate::notes::block::Block;
 use crate::notes::head::HeadError;
 use crate::notes::{PartDevice, VolumeId};
@@ -37,6 +41,11 @@ pub(super) enum Verdict {
         layout: Layout,
         /// What to count all heads up to.
         generation: u64,
+        /// Servers that are blank, and are to join.
+        joining: Vec<usize>,
+        /// Members that are not listed, by number. Nothing is placed on them, but objects may still
+        /// lie there.
+        missing: u64,
     },
 }
 
@@ -77,30 +86,32 @@ pub(super) fn judge(
     fronts: &[Front],
 ) -> Result<Verdict, Refusal> {
     let refuse = |server: usize, reason| Refusal { server: devices[server].name.clone(), reason };
-    let heads = || fronts.iter().map(|front| front.head);
-    let newest = heads().flatten().map(|head| head.generation).max().unwrap_or(0);
-    if newest == 0 {
+    let heads = || fronts.iter().enumerate().filter_map(|(at, front)| Some((at, front.head?)));
+    let Some((_, newest)) = heads().max_by_key(|(_, head)| head.generation) else {
+        return Ok(Verdict::Make(None));
+    };
+    if newest.generation == 0 {
         return Ok(Verdict::Make(None));
     }
-    let mut found: Vec<Head> = Vec::new();
-    for (server, head) in heads().enumerate() {
-        let head = head.ok_or(RefusalReason::Blank).map_err(|reason| refuse(server, reason))?;
-        let first = found.first().unwrap_or(&head);
-        belongs(server, &head, first, devices).map_err(|reason| refuse(server, reason))?;
-        found.push(head);
-    }
-    let volume = found[0].volume;
-    if newest == 1 && found.iter().any(|head| head.generation == 0) {
-        return Ok(Verdict::Make(Some(volume)));
+    let blank = fronts.iter().position(|front| front.head.is_none());
+    let missing = check_members(&newest, heads(), devices, blank)?;
+    if newest.generation == 1 && heads().any(|(_, head)| head.generation == 0) {
+        return match blank {
+            Some(server) => Err(refuse(server, RefusalReason::Blank)),
+            None => Ok(Verdict::Make(Some(newest.volume))),
+        };
     }
     // An opening that came to its end has left no head behind, and says so.
     let settled = |front: &Front| front.owner.as_ref().map_or(0, |owner| owner.settled);
-    let was_complete = fronts.iter().any(|front| settled(front) >= newest);
-    let oldest = if was_complete { newest } else { newest - 1 };
-    for (server, head) in found.iter().enumerate() {
-        fits(head, (oldest, newest), &devices[server]).map_err(|reason| refuse(server, reason))?;
+    let was_complete = fronts.iter().any(|front| settled(front) >= newest.generation);
+    let oldest = if was_complete { newest.generation } else { newest.generation - 1 };
+    for (server, head) in heads() {
+        let span = (oldest, newest.generation);
+        fits(&head, span, &devices[server]).map_err(|reason| refuse(server, reason))?;
     }
-    let layout = layout(&found).ok_or_else(|| refuse(0, RefusalReason::HeadDamaged))?;
+    let found: Vec<Head> = heads().map(|(_, head)| head).collect();
+    let layout = layout(&found, newest.members);
+    let mut layout = layout.ok_or_else(|| refuse(0, RefusalReason::HeadDamaged))?;
     let is_wanted = layout.object_bytes == shape.object_bytes
         && layout.candidates as usize == shape.candidates
         && shape
@@ -110,30 +121,57 @@ pub(super) fn judge(
         let found = (layout.object_bytes, layout.size_bytes(), layout.candidates);
         return Err(refuse(0, RefusalReason::Shape { found }));
     }
+    let blanks = fronts.iter().enumerate().filter(|(_, front)| front.head.is_none());
+    let joining: Vec<usize> = blanks.map(|(server, _)| server).collect();
+    for &server in &joining {
+        let joined = layout.join(server, devices[server].size_bytes);
+        joined.map_err(|error| refuse(server, RefusalReason::Layout(error)))?;
+    }
     // An opening that was cut short is gone on with: nobody may fall behind by two.
-    let is_even = found.iter().all(|head| head.generation == newest);
-    Ok(Verdict::Use { volume, layout, generation: newest + u64::from(is_even) })
+    let is_even = found.iter().all(|head| head.generation == newest.generation);
+    let generation = newest.generation + u64::from(is_even);
+    Ok(Verdict::Use { volume: newest.volume, layout, generation, joining, missing })
 }
 
-/// Whether a head is that of this server of the first server's volume.
-fn belongs(
-    server: usize,
-    head: &Head,
-    first: &Head,
+/// Whether these heads are those of one volume, each of another server of it, and nobody is missing
+/// on whom objects are placed. Returns those that are missing, by number: objects may still lie on
+/// them.
+fn check_members(
+    newest: &Head,
+    heads: impl Iterator<Item = (usize, Head)>,
     devices: &[PartDevice],
-) -> Result<(), RefusalReason> {
-    let [expected, count] =
-        [server, devices.len()].map(|count| u32::try_from(count).expect("few servers"));
-    if head.volume != first.volume {
-        return Err(RefusalReason::OtherVolume { found: head.volume, expected: first.volume });
+    blank: Option<usize>,
+) -> Result<u64, Refusal> {
+    let refuse = |server: usize, reason| Refusal { server: devices[server].name.clone(), reason };
+    let members = newest.members;
+    let (mut listed, mut first) = (0, None);
+    for (server, head) in heads {
+        let expected = *first.get_or_insert(head.volume);
+        if head.volume != expected {
+            let reason = RefusalReason::OtherVolume { found: head.volume, expected };
+            return Err(refuse(server, reason));
+        }
+        let is_number = (head.number as usize) < SERVERS_MAX;
+        if !is_number || members.all() >> head.number & 1 == 0 {
+            return Err(refuse(server, RefusalReason::Servers(WrongServers::HasLeft)));
+        }
+        if listed >> head.number & 1 == 1 {
+            return Err(refuse(
+                server,
+                RefusalReason::Servers(WrongServers::Twice { number: head.number }),
+            ));
+        }
+        listed |= 1 << head.number;
     }
-    if head.servers != count {
-        return Err(RefusalReason::ServerCount { found: head.servers, expected: count });
+    let missing = members.all() & !listed;
+    match blank {
+        _ if missing & members.after == 0 => Ok(missing),
+        Some(server) => Err(refuse(server, RefusalReason::Blank)),
+        None => {
+            let [found, listed] = [members.all(), listed].map(u64::count_ones);
+            Err(refuse(0, RefusalReason::Servers(WrongServers::ServerCount { found, listed })))
+        }
     }
-    if head.server != expected {
-        return Err(RefusalReason::OtherServer { found: head.server, expected });
-    }
-    Ok(())
 }
 
 /// Whether a server is as it was left.
@@ -157,7 +195,7 @@ fn fits(
 }
 
 /// What lies where, if the heads agree on something that can be.
-fn layout(heads: &[Head]) -> Option<Layout> {
+fn layout(heads: &[Head], members: Members) -> Option<Layout> {
     let first = heads[0];
     let common = |head: &Head| (head.object_bytes, head.objects, head.pages, head.candidates);
     let layout = Layout {
@@ -167,8 +205,12 @@ fn layout(heads: &[Head]) -> Option<Layout> {
         pages: first.pages,
         servers: heads
             .iter()
-            .map(|head| ServerLayout { data_offset: head.data_offset, slots: head.slots })
+            .map(|head| {
+                let Head { number, data_offset, slots, .. } = *head;
+                ServerLayout { number, data_offset, slots }
+            })
             .collect(),
+        members,
     };
     let is_sound = heads.iter().all(|head| common(head) == common(&first)) && layout.is_sound();
     is_sound.then_some(layout)
@@ -176,14 +218,12 @@ fn layout(heads: &[Head]) -> Option<Layout> {
 
 /// The head of a server at this generation.
 pub(super) fn head(volume: VolumeId, layout: &Layout, server: usize, generation: u64) -> Head {
-    let [index, servers] =
-        [server, layout.servers.len()].map(|count| u32::try_from(count).expect("few servers"));
     Head {
         volume,
         generation,
         features_optional: 0,
-        server: index,
-        servers,
+        number: layout.servers[server].number,
+        members: layout.members,
         object_bytes: layout.object_bytes,
         data_offset: layout.servers[server].data_offset,
         slots: layout.servers[server].slots,

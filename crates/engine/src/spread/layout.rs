@@ -1,10 +1,11 @@
 //! What lies where on the servers of a spread volume.
 //!
 //! ```text
-//! every server    | head A | head B | owner |  | table of slots |         | slot 0 | slot 1 | ..
-//! the first three | head A | head B | owner |  | table of slots | choices | slot 0 | slot 1 | ..
-//!                 0        4 KiB    8 KiB      16 KiB                     data offset
+//! | head A | head B | owner |  | table of slots | choices | slot 0 | slot 1 | ..
+//! 0        4 KiB    8 KiB      16 KiB                     data offset
 //! ```
+//!
+//! Up to three servers keep the choices, the first ones at first.
 //!
 //! A head says what the server is, the owner which gate uses it. The table says which object lies
 //! in which slot, the choices which of its candidates each object is on. Every block of table and
@@ -13,6 +14,7 @@
 
 use std::fmt;
 
+use super::members::Members;
 use super::place::{OBJECTS_MAX, SLOTS_MAX};
 use crate::notes::block::BLOCK_BYTES;
 use evenkeel_core::place::CANDIDATES_MAX;
@@ -20,7 +22,7 @@ use evenkeel_core::place::choices::PAGE_OBJECTS;
 
 /// Most servers of one volume.
 pub const SERVERS_MAX: usize = 64;
-/// Servers that keep the choices: the first ones, up to so many.
+/// Servers that keep the choices: the first ones of a new volume, up to so many.
 pub const KEEPERS_MAX: usize = 3;
 /// Sizes that objects may have, in bytes; each is a power of two.
 pub const OBJECT_BYTES: std::ops::RangeInclusive<u64> = (64 << 10)..=(64 << 20);
@@ -60,13 +62,17 @@ pub struct Layout {
     pub candidates: u32,
     /// Pages of the choices.
     pub pages: u32,
-    /// The servers.
+    /// The servers, in the order of the policy.
     pub servers: Vec<ServerLayout>,
+    /// Which of them objects are placed on.
+    pub(super) members: Members,
 }
 
 /// The part of a server that holds objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerLayout {
+    /// The server's number within the volume.
+    pub number: u32,
     /// Where the first slot begins.
     pub data_offset: u64,
     /// How many slots there are.
@@ -140,13 +146,15 @@ impl Layout {
         let mut servers = Vec::new();
         for (server, &bytes) in sizes_bytes.iter().enumerate() {
             servers.push(place_slots(server, bytes, object_bytes, pages)?);
+            servers[server].number = u32::try_from(server).expect("few servers");
         }
         let slots: u64 = servers.iter().map(|server| u64::from(server.slots)).sum();
         let objects = wanted.unwrap_or_else(|| (slots * SIZE_MILLI / 1000).max(1));
         let objects = u32::try_from(objects).expect("no more than there is room for");
         let pages = u32::try_from(pages).expect("a page tells of thousands of objects");
         let candidates = u32::try_from(candidates).expect("at most three");
-        Ok(Self { object_bytes, objects, candidates, pages, servers })
+        let members = Members::of_new(servers.len());
+        Ok(Self { object_bytes, objects, candidates, pages, servers, members })
     }
 
     /// Size of the volume.
@@ -159,9 +167,50 @@ impl Layout {
         self.servers[server].data_offset + u64::from(slot) * self.object_bytes
     }
 
-    /// How many of the servers keep the choices.
-    pub fn keepers(&self) -> usize {
-        self.servers.len().min(KEEPERS_MAX)
+    /// The servers that keep the choices.
+    pub fn keepers(&self) -> impl Iterator<Item = usize> {
+        (0..self.servers.len()).filter(|server| self.is_keeper(*server))
+    }
+
+    /// Whether a server keeps the choices.
+    pub fn is_keeper(&self, server: usize) -> bool {
+        self.members.keepers & self.bit(server) != 0
+    }
+
+    /// Whether a server is to be left by all its objects.
+    pub fn is_leaving(&self, server: usize) -> bool {
+        self.members.after & self.bit(server) == 0
+    }
+
+    /// A server that joins: this device of so many bytes, by the lowest number that is free.
+    ///
+    /// # Errors
+    /// If it is too small or too large.
+    pub(super) fn join(&mut self, server: usize, size_bytes: u64) -> Result<(), LayoutError> {
+        let mut joined = place_slots(server, size_bytes, self.object_bytes, self.pages.into())?;
+        let taken = self.servers.iter().fold(self.members.all(), |set, one| set | 1 << one.number);
+        joined.number = taken.trailing_ones();
+        assert!((joined.number as usize) < SERVERS_MAX, "the policy has no more servers than that");
+        self.servers.insert(server, joined);
+        Ok(())
+    }
+
+    /// The servers that there are, by their numbers.
+    pub(super) fn listed(&self) -> u64 {
+        (0..self.servers.len()).fold(0, |set, server| set | self.bit(server))
+    }
+
+    /// Those that have room for the choices.
+    pub(super) fn with_page_room(&self) -> u64 {
+        let has_room = |server: &usize| {
+            self.page_offset(*server, self.pages, 0) <= self.servers[*server].data_offset
+        };
+        (0..self.servers.len()).filter(has_room).fold(0, |set, server| set | self.bit(server))
+    }
+
+    /// The bit that stands for a server in sets by number.
+    pub(super) fn bit(&self, server: usize) -> u64 {
+        1 << self.servers[server].number
     }
 
     /// Where the used part of a server ends.
@@ -188,7 +237,7 @@ impl Layout {
     /// Whether the parts do not overlap and everything can be numbered.
     pub(super) fn is_sound(&self) -> bool {
         let fits = |(server, layout): (usize, &ServerLayout)| {
-            let pages = if server < KEEPERS_MAX { self.pages } else { 0 };
+            let pages = if self.is_keeper(server) { self.pages } else { 0 };
             layout.slots > 0
                 && layout.slots <= SLOTS_MAX
                 && layout.data_offset < 1 << 62
@@ -210,7 +259,7 @@ fn place_slots(
 ) -> Result<ServerLayout, LayoutError> {
     let most = size_bytes / object_bytes;
     let blocks = most.div_ceil(u64::from(ENTRIES_PER_BLOCK));
-    let pages = if server < KEEPERS_MAX { pages } else { 0 };
+    // Any server may come to keep the choices.
     let notes_bytes = TABLE_OFFSET + (blocks + pages) * COPIES * BLOCK_BYTES;
     let data_offset = notes_bytes.next_multiple_of(object_bytes);
     let slots = size_bytes.saturating_sub(data_offset) / object_bytes;
@@ -221,7 +270,7 @@ fn place_slots(
     let slots = u32::try_from(slots).ok().filter(|count| *count <= SLOTS_MAX);
     let too_many =
         || LayoutError::TooMany { server, object_bytes: grown(object_bytes, most, SLOTS_MAX) };
-    Ok(ServerLayout { data_offset, slots: slots.ok_or_else(too_many)? })
+    Ok(ServerLayout { number: 0, data_offset, slots: slots.ok_or_else(too_many)? })
 }
 
 /// The size of objects at which there are no more than `most` of them.
@@ -239,15 +288,32 @@ mod tests {
     #[test]
     fn slots_and_what_the_volume_notes_do_not_overlap() {
         let layout = Layout::plan(&SHAPE, &[4096 * MIB, 4096 * MIB, 1024 * MIB, 64 * MIB]).unwrap();
-        assert_eq!(layout.servers[0], ServerLayout { data_offset: 4 * MIB, slots: 1023 });
-        assert_eq!(layout.servers[3], ServerLayout { data_offset: 4 * MIB, slots: 15 });
-        assert_eq!((layout.keepers(), layout.pages), (3, 1));
+        assert_eq!(
+            layout.servers[0],
+            ServerLayout { number: 0, data_offset: 4 * MIB, slots: 1023 }
+        );
+        assert_eq!(layout.servers[3], ServerLayout { number: 3, data_offset: 4 * MIB, slots: 15 });
+        assert_eq!((layout.keepers().count(), layout.pages), (3, 1));
         assert_eq!(layout.page_offset(0, 0, 0), 16384 + 5 * 8192, "1023 entries, 252 in a block");
         assert_eq!(layout.size_bytes(), (2 * 1023 + 255 + 15) * 9 / 10 * 4 * MIB);
         assert!(layout.is_sound());
         let thin = Shape { size_bytes: Some(1 << 40), ..SHAPE };
         let thin = Layout::plan(&thin, &[64 * MIB, 64 * MIB]).unwrap();
         assert_eq!((thin.size_bytes(), thin.pages, thin.is_sound()), (1 << 40, 17, true));
+    }
+
+    #[test]
+    fn who_joins_gets_the_lowest_number_and_only_who_has_room_may_keep_the_choices() {
+        let mut layout = Layout::plan(&SHAPE, &[64 * MIB; 4]).unwrap();
+        assert_eq!(layout.with_page_room(), 0b1111);
+        // As an older version made it.
+        layout.servers[3].data_offset = layout.page_offset(3, 0, 0);
+        assert_eq!((layout.with_page_room(), layout.is_sound()), (0b0111, true));
+        layout.join(1, 64 * MIB).unwrap();
+        let numbers: Vec<u32> = layout.servers.iter().map(|server| server.number).collect();
+        assert_eq!((numbers, layout.listed()), (vec![0, 4, 1, 2, 3], 0b1_1111));
+        let small = layout.join(0, MIB).unwrap_err();
+        assert_eq!(small, LayoutError::TooSmall { server: 0, needed_bytes: 8 * MIB });
     }
 
     #[test]

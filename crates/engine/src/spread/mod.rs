@@ -24,7 +24,8 @@
 //!    the volume is its own, or with [`crate::Input::Fenced`] that something is not. Nothing is
 //!    served before the first.
 //! 4. Turn each [`crate::Output::Move`] into a request to its server, and report
-//!    [`crate::Input::Moved`] with its end; there is at most one under way at each server.
+//!    [`crate::Input::Moved`] with its end. At each server there is at most one note, wipe, flush
+//!    or discard under way; besides there is at most one read or write in all.
 //!
 //! Format, rules and recovery are told in `docs/spread-volumes.md`.
 
@@ -33,6 +34,8 @@ mod freeing;
 mod heads;
 pub mod layout;
 mod lease;
+mod members;
+mod moving;
 mod opening;
 mod place;
 mod reading;
@@ -48,8 +51,8 @@ pub use format::owner::OwnerId;
 pub use layout::Shape;
 pub use lease::{BEAT, Fenced, HOLD, LEASE, Lease, SETTLE};
 pub use opening::{Names, Opening};
-pub use refusal::{Refusal, RefusalReason};
-pub use report::{SpreadReport, SpreadServer, Standing};
+pub use refusal::{Refusal, RefusalReason, WrongServers};
+pub use report::{ChangeReport, SpreadReport, SpreadServer, Standing, Stuck};
 pub use scribe::ATTEMPTS;
 pub use serving::REST;
 pub(crate) use serving::Serving;

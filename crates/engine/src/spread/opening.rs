@@ -9,7 +9,14 @@
 //!     +--- blank: tables and choices of nothing, heads 1 ---+------> Ready
 //!     |                                                     |
 //!     +--- heads up --- tables, choices --- mended, flushed, made sure: still ours? ---> Ready
+//!                                             |                    ^
+//!                       other servers listed, or some to leave     |
+//!                                             |                    |
+//!                 those that join: tables of nothing, then heads --+
 //! ```
+//!
+//! Whoever joins gets its head last of all, but before the others get theirs: a head that names the
+//! new members is found only if all that it speaks of is there.
 //!
 //! A power cut at any point leaves something that opens again. A driver may also have died without
 //! a power cut, perhaps just after a flush had failed; what is read then may be in the server's
@@ -24,8 +31,9 @@ use super::format::owner::{Owner, OwnerId};
 use super::heads::{self, Front, Verdict};
 use super::layout::{FRONT_BYTES, Layout, OWNER_OFFSET, Shape};
 use super::lease::{LEASE, SETTLE, claims};
+use super::members::Members;
 use super::reading::Reading;
-use super::refusal::{Refusal, RefusalReason};
+use super::refusal::{Refusal, RefusalReason, WrongServers};
 use super::volume::Volume;
 use crate::notes::block::{BLOCK, BLOCK_BYTES, Block};
 use crate::notes::head::head_offset;
@@ -48,6 +56,12 @@ pub struct Opening {
     names: Names,
     shape: Shape,
     devices: Vec<PartDevice>,
+    /// By server: whether objects are to be moved off it.
+    leaving: Vec<bool>,
+    /// Servers that are blank, and join.
+    joining: Vec<usize>,
+    /// Members that are not listed, by number.
+    missing: u64,
     phase: Phase,
     /// What is to be asked for next, in order.
     tasks: VecDeque<Task>,
@@ -78,6 +92,10 @@ enum Phase {
     Make,
     /// Read tables and choices.
     Read,
+    /// Write again what may not be durable.
+    Mend,
+    /// Make servers ready that join, and others that are to keep the choices.
+    Welcome,
     /// Make sure of it all.
     Close,
     /// Read all fronts for the last time.
@@ -140,14 +158,17 @@ impl Opens for Opening {
 }
 
 impl Opening {
-    /// Begins to open these devices. If they are blank, a volume is made of them.
+    /// Begins to open these devices. If all are blank, a volume is made of them; if some are, they
+    /// join it. `leaving` says, device by device, off which ones objects are to be moved.
     ///
     /// # Panics
-    /// Unless there are 2 to [`SERVERS_MAX`](super::layout::SERVERS_MAX) devices, and the shape is
-    /// within its bounds; the policy's checks see to both.
-    pub fn new(names: Names, shape: Shape, devices: Vec<PartDevice>) -> Self {
+    /// Unless there are 2 to [`SERVERS_MAX`](super::layout::SERVERS_MAX) devices of which two stay,
+    /// and the shape is within its bounds; the policy's checks see to all that.
+    pub fn new(names: Names, shape: Shape, devices: Vec<PartDevice>, leaving: Vec<bool>) -> Self {
         let count = devices.len();
         assert!((2..=super::layout::SERVERS_MAX).contains(&count), "{count} servers");
+        assert!(leaving.len() == count, "each stays or leaves");
+        assert!(leaving.iter().filter(|leaves| !**leaves).count() >= 2, "two stay");
         let mut opening = Self {
             names,
             shape,
@@ -156,6 +177,9 @@ impl Opening {
             bytes: Vec::new(),
             fronts: vec![Front::default(); count],
             devices,
+            leaving,
+            joining: Vec::new(),
+            missing: 0,
             watched: None,
             is_new: false,
             settled: 0,
@@ -240,8 +264,13 @@ impl Opening {
                 self.push_each(|server| Task::WriteHead { server, generation: 1 });
                 self.close(1);
             }
-            Phase::Read => {
-                self.mend()?;
+            Phase::Read => self.mend()?,
+            Phase::Mend => match self.change()? {
+                Some(members) => self.welcome(members),
+                None => self.close(self.opened().generation),
+            },
+            Phase::Welcome => {
+                self.push_heads();
                 self.close(self.opened().generation);
             }
             Phase::Close => {
@@ -290,8 +319,10 @@ impl Opening {
                 self.is_new = true;
                 Volume::blank(known.unwrap_or(self.names.volume), layout, 1, owner)
             }
-            Verdict::Use { volume, layout, generation } => {
-                self.settled = self.fronts.iter().map(settled).min().unwrap_or(0);
+            Verdict::Use { volume, layout, generation, joining, missing } => {
+                (self.joining, self.missing) = (joining, missing);
+                let old = self.fronts.iter().filter(|front| front.head.is_some());
+                self.settled = old.map(settled).min().unwrap_or(0);
                 Volume::blank(volume, layout, generation, owner)
             }
         };
@@ -300,20 +331,22 @@ impl Opening {
         if self.is_new {
             self.push_each(|server| Task::WriteHead { server, generation: 0 });
         }
-        self.push_each(|server| Task::WriteOwner { server, settled });
-        self.push_each(|server| Task::Flush { server });
+        self.push_old(|server| Task::WriteOwner { server, settled });
+        self.push_old(|server| Task::Flush { server });
         self.tasks.push_back(Task::Wait(SETTLE));
         self.phase = Phase::Claim;
         Ok(())
     }
 
-    /// The claim stands on every server.
+    /// The claim stands on every server that has one.
     fn confirm(&self) -> Result<(), Refusal> {
         let is_ours = |front: &Front| {
             let owner = front.owner.as_ref();
             owner.is_some_and(|owner| owner.id == self.names.owner)
         };
-        match self.fronts.iter().position(|front| !is_ours(front)) {
+        let claimed = |server: &usize| !self.joining.contains(server);
+        let mut servers = (0..self.fronts.len()).filter(claimed);
+        match servers.find(|&server| !is_ours(&self.fronts[server])) {
             Some(server) => Err(self.in_use(server)),
             None => Ok(()),
         }
@@ -331,7 +364,7 @@ impl Opening {
             let blocks = 0..layout.table_blocks(server);
             self.tasks.extend(blocks.map(|block| Task::WriteTable { server, block }));
         }
-        for keeper in 0..layout.keepers() {
+        for keeper in layout.keepers() {
             self.tasks.extend((0..layout.pages).map(|page| Task::WritePage { keeper, page }));
         }
         self.push_each(|server| Task::Flush { server });
@@ -340,11 +373,12 @@ impl Opening {
 
     fn read(&mut self) {
         let generation = self.opened().generation;
-        self.push_each(|server| Task::WriteHead { server, generation });
-        self.push_each(|server| Task::Flush { server });
+        self.push_old(|server| Task::WriteHead { server, generation });
+        self.push_old(|server| Task::Flush { server });
         let layout = self.opened().layout.clone();
-        for server in 0..layout.servers.len() {
-            let end = if server < layout.keepers() {
+        let joining = self.joining.clone();
+        for server in (0..layout.servers.len()).filter(|server| !joining.contains(server)) {
+            let end = if layout.is_keeper(server) {
                 layout.page_offset(server, layout.pages, 0)
             } else {
                 Layout::table_offset(layout.table_blocks(server), 0)
@@ -393,7 +427,87 @@ impl Opening {
         self.tasks.extend(tables.map(|(server, block)| Task::WriteTable { server, block }));
         let pages = rewrites.pages.into_iter();
         self.tasks.extend(pages.map(|(keeper, page)| Task::WritePage { keeper, page }));
+        self.phase = Phase::Mend;
         Ok(())
+    }
+
+    /// The members from now on, if they are others than before.
+    fn change(&self) -> Result<Option<Members>, Refusal> {
+        let volume = self.opened();
+        let (layout, objects) = (&volume.layout, volume.objects_left());
+        let is_passing = volume.is_passing();
+        let members = layout.members;
+        let refuse = |server: usize, reason| Err(self.refusal_of(server, reason));
+        if self.missing != 0 && is_passing {
+            let servers = self.missing.count_ones();
+            return refuse(
+                0,
+                RefusalReason::Servers(WrongServers::StillNeeded { servers, objects }),
+            );
+        }
+        let staying = (0..self.devices.len()).filter(|server| !self.leaving[*server]);
+        let wanted = staying.fold(0, |set, server| set | layout.bit(server));
+        let is_needed = |server: &usize| {
+            let known = if wanted == members.after { members.all() } else { members.after };
+            (wanted | known) & layout.bit(*server) != 0
+        };
+        if wanted != members.after && is_passing {
+            return refuse(0, RefusalReason::Servers(WrongServers::Changing { objects }));
+        }
+        if let Some(server) = (0..self.devices.len()).find(|server| !is_needed(server)) {
+            return refuse(server, RefusalReason::Servers(WrongServers::HasLeft));
+        }
+        if wanted != members.after {
+            let next = members.change(wanted, layout.with_page_room());
+            let next = next
+                .map_err(|_| self.refusal_of(0, RefusalReason::Servers(WrongServers::Keepers)))?;
+            return Ok(Some(next));
+        }
+        // Once nobody is listed any more who has left, nobody can be missing.
+        let is_over = members.may_be_changing()
+            && !is_passing
+            && members.before & !members.after & layout.listed() == 0;
+        Ok(is_over.then(|| members.settled()))
+    }
+
+    /// Puts other members in force. Whoever joins gets a table of nothing, whoever keeps the
+    /// choices from now on gets them all.
+    fn welcome(&mut self, members: Members) {
+        let joining = self.joining.clone();
+        let volume = self.opened.as_mut().expect("made by the claim");
+        let keeping: Vec<usize> = volume.layout.keepers().collect();
+        volume.generation += 1;
+        volume.change(members);
+        for &server in &joining {
+            for latest in &mut volume.tables[server].latest {
+                latest.number = 1;
+            }
+        }
+        let layout = volume.layout.clone();
+        for keeper in layout.keepers().filter(|keeper| !keeping.contains(keeper)) {
+            for (latest, number) in volume.pages[keeper].iter_mut().zip(&volume.versions) {
+                latest.number = *number;
+            }
+            self.tasks.extend((0..layout.pages).map(|page| Task::WritePage { keeper, page }));
+        }
+        let settled = self.settled;
+        for server in joining {
+            let blocks = 0..layout.table_blocks(server);
+            self.tasks.extend(blocks.map(|block| Task::WriteTable { server, block }));
+            self.tasks.push_back(Task::WriteOwner { server, settled });
+        }
+        self.push_each(|server| Task::Flush { server });
+        self.phase = Phase::Welcome;
+    }
+
+    /// Writes heads with the members that are in force, first on those that join.
+    fn push_heads(&mut self) {
+        let generation = self.opened().generation;
+        for server in std::mem::take(&mut self.joining) {
+            self.tasks.push_back(Task::WriteHead { server, generation });
+            self.tasks.push_back(Task::Flush { server });
+        }
+        self.push_each(|server| Task::WriteHead { server, generation });
     }
 
     /// Makes everything durable, and says so.
@@ -406,6 +520,13 @@ impl Opening {
 
     fn push_each(&mut self, task: impl Fn(usize) -> Task) {
         self.tasks.extend((0..self.devices.len()).map(task));
+    }
+
+    /// For each server that does not join.
+    fn push_old(&mut self, task: impl Fn(usize) -> Task) {
+        let joining = self.joining.clone();
+        let servers = (0..self.devices.len()).filter(|server| !joining.contains(server));
+        self.tasks.extend(servers.map(task));
     }
 
     fn opened(&self) -> &Volume {

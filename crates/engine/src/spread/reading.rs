@@ -3,8 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel_core::place::choices::PAGE_BYTES;
-
 use super::format::choices::Page;
 use super::format::table::{Entry, TablePart};
 use super::layout::{COPIES, ENTRIES_PER_BLOCK, Layout};
@@ -18,10 +16,10 @@ pub(super) struct Reading {
     /// By server and block: the newest copy that is whole, and the generation that wrote it.
     tables: Vec<Vec<Option<(Latest, u64)>>>,
     entries: Vec<Vec<Option<Entry>>>,
-    /// By keeper and page: likewise.
+    /// By server and page: likewise; of keepers.
     pages: Vec<Vec<Option<(Latest, u64)>>>,
-    /// By page: the bits of its newest version, and its number.
-    bits: Vec<Option<(u64, Box<[u8; PAGE_BYTES]>)>>,
+    /// By page: its newest version.
+    bits: Vec<Option<Box<Page>>>,
 }
 
 /// What has to be written again, where the volume says.
@@ -37,12 +35,15 @@ impl Reading {
     pub(super) fn new(layout: &Layout) -> Self {
         let blocks = |server| layout.table_blocks(server) as usize;
         let servers = || 0..layout.servers.len();
+        let pages = layout.pages as usize;
         let entries = |server| vec![None; blocks(server) * ENTRIES_PER_BLOCK as usize];
         Self {
             tables: servers().map(|server| vec![None; blocks(server)]).collect(),
             entries: servers().map(entries).collect(),
-            pages: vec![vec![None; layout.pages as usize]; layout.keepers()],
-            bits: vec![None; layout.pages as usize],
+            pages: servers()
+                .map(|server| vec![None; if layout.is_keeper(server) { pages } else { 0 }])
+                .collect(),
+            bits: vec![None; pages],
         }
     }
 
@@ -79,8 +80,8 @@ impl Reading {
             *known = Some((Latest { number: page.number, copy }, page.generation));
         }
         let bits = &mut self.bits[index];
-        if bits.as_ref().is_none_or(|(number, _)| *number < page.number) {
-            *bits = Some((page.number, Box::new(page.bits)));
+        if bits.as_ref().is_none_or(|known| known.number < page.number) {
+            *bits = Some(Box::new(page.clone()));
         }
     }
 
@@ -90,6 +91,9 @@ impl Reading {
         let mut rewrites = Rewrites::default();
         self.load_pages(volume);
         let has_all_pages = volume.mended.rebuilt_pages == 0;
+        if !has_all_pages && volume.layout.members.may_be_changing() {
+            return None;
+        }
         let newest = self.load_tables(volume, settled, &mut rewrites);
         if volume.mended.damaged_blocks > 0 && !has_all_pages {
             return None;
@@ -102,12 +106,14 @@ impl Reading {
 
     fn load_pages(&self, volume: &mut Volume) {
         for (index, page) in (0..).zip(&self.bits) {
-            match page {
-                Some((number, bits)) => {
-                    volume.versions[index as usize] = *number;
-                    volume.choices.load(index, bits);
+            let left = page.as_ref().and_then(|page| volume.left_by(page.passed));
+            match (page, left) {
+                (Some(page), Some(left)) => {
+                    volume.versions[index as usize] = page.number;
+                    volume.left[index as usize] = left;
+                    volume.choices.load(index, &page.bits);
                 }
-                None => volume.mended.rebuilt_pages += 1,
+                _ => volume.mended.rebuilt_pages += 1,
             }
         }
     }
@@ -120,7 +126,9 @@ impl Reading {
         rewrites: &mut Rewrites,
     ) -> BTreeMap<u32, Vec<(u64, Place)>> {
         let mut placings: BTreeMap<u32, Vec<(u64, Place)>> = BTreeMap::new();
-        for server in 0..self.tables.len() {
+        let is_old = |server: &usize| volume.layout.members.all() & volume.layout.bit(*server) != 0;
+        // Whoever joins has noted nothing yet.
+        for server in (0..self.tables.len()).filter(is_old).collect::<Vec<_>>() {
             let slots = volume.layout.servers[server].slots;
             let table = &mut volume.tables[server];
             table.free.clear();
@@ -167,9 +175,10 @@ impl Reading {
                     latest.number == newest && generation < settled
                 })
             };
-            let is_kept = !changed[page] && self.pages.iter().all(is_sure);
+            let keepers = || self.pages.iter().enumerate().filter(|(_, pages)| !pages.is_empty());
+            let is_kept = !changed[page] && keepers().all(|(_, pages)| is_sure(pages));
             volume.versions[page] += u64::from(!is_kept);
-            for (keeper, pages) in self.pages.iter().enumerate() {
+            for (keeper, pages) in keepers() {
                 let found = pages[page].map_or_else(Latest::default, |(latest, _)| latest);
                 let number = volume.versions[page];
                 volume.pages[keeper][page] =

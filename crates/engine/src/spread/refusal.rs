@@ -38,20 +38,8 @@ pub enum RefusalReason {
         /// That of the first server.
         expected: VolumeId,
     },
-    /// It is another server of the volume.
-    OtherServer {
-        /// Which it is, counted from 0.
-        found: u32,
-        /// Where it is listed.
-        expected: u32,
-    },
-    /// The volume has another number of servers.
-    ServerCount {
-        /// How many it has.
-        found: u32,
-        /// How many are listed.
-        expected: u32,
-    },
+    /// It, or another one, cannot be among the servers that are listed.
+    Servers(WrongServers),
     /// The volume is not as the policy says.
     Shape {
         /// Bytes of its objects, bytes of it all, candidates of an object.
@@ -79,6 +67,39 @@ pub enum RefusalReason {
     /// Part of its table is damaged, and so are all copies of a page of the choices: nobody knows
     /// what was there.
     NotesDamaged,
+}
+
+/// Why a volume is not opened with the servers that are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WrongServers {
+    /// It is the same server of the volume as another one that is listed.
+    Twice {
+        /// Its number.
+        number: u32,
+    },
+    /// The volume has more servers.
+    ServerCount {
+        /// How many it has.
+        found: u32,
+        /// How many of them are listed.
+        listed: u32,
+    },
+    /// It was a server of the volume and has left, or holds nothing and is said to leave.
+    HasLeft,
+    /// Servers that are not listed may still hold objects.
+    StillNeeded {
+        /// How many.
+        servers: u32,
+        /// Objects that have not passed to the other servers.
+        objects: u64,
+    },
+    /// The servers are to change while a change is under way.
+    Changing {
+        /// Objects that have not passed.
+        objects: u64,
+    },
+    /// Too few servers would have room to keep the choices.
+    Keepers,
 }
 
 impl fmt::Display for Refusal {
@@ -122,15 +143,7 @@ impl fmt::Display for RefusalReason {
                 "it belongs to volume {found}, the first server to {expected}; list the servers of \
                  one volume"
             ),
-            Self::OtherServer { found, expected } => write!(
-                f,
-                "it is server {found} of the volume, counted from 0, and listed as server \
-                 {expected}; list it there"
-            ),
-            Self::ServerCount { found, expected } => write!(
-                f,
-                "its volume has {found} servers, but {expected} are listed; list them all"
-            ),
+            Self::Servers(why) => write!(f, "{why}"),
             Self::Shape { found: (object_bytes, size_bytes, candidates) } => write!(
                 f,
                 "its volume has {size_bytes} bytes in objects of {object_bytes} bytes with \
@@ -153,6 +166,44 @@ impl fmt::Display for RefusalReason {
                 f,
                 "a part of its table is damaged, and so are all copies of the choices; restore all \
                  servers from the same backup"
+            ),
+        }
+    }
+}
+
+impl fmt::Display for WrongServers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Twice { number } => write!(
+                f,
+                "it is server {number} of the volume, and so is another one; one of them is a \
+                 copy: list the one that was used last"
+            ),
+            Self::ServerCount { found, listed } => write!(
+                f,
+                "its volume has {found} servers, but {listed} of them are listed; list them all, \
+                 and under `leaving` those that are to go"
+            ),
+            Self::HasLeft => write!(
+                f,
+                "it holds nothing of the volume; take it out of the list, or overwrite its first \
+                 12 KiB with zeroes so that it joins"
+            ),
+            Self::StillNeeded { servers, objects } => write!(
+                f,
+                "{servers} servers of its volume that are not listed may hold some of {objects} \
+                 objects; list them again until the status says that they hold nothing"
+            ),
+            Self::Changing { objects } => write!(
+                f,
+                "its volume is still passing {objects} objects from one set of servers to the \
+                 next; list the servers, and those that leave, as before until the status says \
+                 that it is done"
+            ),
+            Self::Keepers => write!(
+                f,
+                "too few of the servers that would be left have room to keep the choices; let \
+                 another server join first"
             ),
         }
     }

@@ -1,6 +1,7 @@
 //! What people see of a spread volume.
 
 use evenkeel_core::id::ServerId;
+use evenkeel_core::time::Span;
 
 /// The accounts of a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub struct SpreadReport {
     pub freed: u64,
     /// Writes that found no room below the ceiling.
     pub full: u64,
+    /// A change of the servers, until nobody is listed any more who has left.
+    pub change: Option<ChangeReport>,
     /// Whether another gate has claimed the volume: nothing is served any more.
     pub is_claimed: bool,
 }
@@ -36,8 +39,46 @@ pub struct SpreadServer {
     pub ceiling_slots: u32,
     /// Room that is in use.
     pub used_slots: u32,
+    /// Whether all its objects are to move off it.
+    pub is_leaving: bool,
     /// What keeps objects from being placed there, if anything does.
     pub standing: Standing,
+}
+
+/// How objects pass to other servers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChangeReport {
+    /// Objects that have not passed, written or not.
+    pub objects_left: u64,
+    /// Of those, how many have to move.
+    pub to_move: u32,
+    /// Objects that were moved since the volume was opened.
+    pub moved: u64,
+    /// Bytes that were copied for that.
+    pub copied_bytes: u64,
+    /// Moves that were put off, since clients wrote too much or waited too long.
+    pub given_up: u64,
+    /// Moves that ended with an error of a server.
+    pub failed: u64,
+    /// How long that has taken.
+    pub elapsed: Span,
+    /// Why nothing moves at present, if that is so.
+    pub stuck: Option<Stuck>,
+    /// Whether all is done and noted: servers that leave hold nothing any more.
+    pub is_over: bool,
+}
+
+/// What keeps objects from passing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stuck {
+    /// The next object has no candidate below its ceiling; this one comes closest.
+    NoRoom(ServerId),
+    /// This server answers with errors.
+    Away(ServerId),
+    /// This server came back with older content.
+    Stale(ServerId),
+    /// It is not known where the next object would be found later.
+    InDoubt,
 }
 
 /// Whether a server takes part.

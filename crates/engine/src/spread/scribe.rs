@@ -42,6 +42,8 @@ pub(super) struct Scribe {
     pub(super) leaving: Vec<Leaving>,
     /// Pages that are to be written in the next round; for keepers.
     pub(super) pages: BTreeSet<u32>,
+    /// Who waits for them, if anybody does.
+    pub(super) pages_payer: Option<TenantId>,
     /// The objects of this round.
     batch: Vec<Entering>,
     /// The slots that are left in this round.
@@ -64,6 +66,8 @@ pub(super) struct Entering {
     pub(super) sequence: u64,
     /// Who waits for it.
     pub(super) payer: TenantId,
+    /// Whether its bytes were copied to the slot, which is not wiped then.
+    pub(super) is_copied: bool,
 }
 
 /// An object that is to be cleared from the table.
@@ -132,6 +136,16 @@ pub(super) enum Mutant {
     ChoiceFirst,
     /// Entries are cleared before the choices are taken back.
     ClearFirst,
+    /// What was written to an object on its way is not copied again.
+    CopyOnce,
+    /// Writes to an object on its way are not held.
+    SkipHold,
+    /// Nobody waits for writes under way to an object that moves.
+    SkipDrain,
+    /// A flush that failed is of no concern to what was copied.
+    TrustCopy,
+    /// A new place is in force before its choice is noted.
+    SkipChoice,
     /// An object counts as freed before its entry is cleared.
     SkipClear,
     /// A flush that failed for a client is of no concern to what is noted.
@@ -190,10 +204,15 @@ impl Scribe {
         if self.batch.is_empty() && self.left.is_empty() && pages.is_empty() {
             return None;
         }
-        let waiting = self.left.iter().find_map(|one| one.payer);
-        self.payer = self.batch.first().map(|one| one.payer).or(waiting).or(self.payer);
+        // What moves goes before nobody who waits.
+        let entering = self.batch.iter().min_by_key(|one| one.is_copied);
+        let leaving = self.left.iter().find_map(|one| one.payer);
+        let waiting = entering.map(|one| one.payer).or(leaving);
+        let pages_payer = self.pages_payer.take();
+        self.payer = waiting.or(pages_payer);
         self.attempt = 1;
-        self.runs = runs(self.batch.iter().map(|one| one.slot), volume);
+        let fresh = self.batch.iter().filter(|one| !one.is_copied);
+        self.runs = runs(fresh.map(|one| one.slot), volume);
         let slots =
             self.batch.iter().map(|one| one.slot).chain(self.left.iter().map(|one| one.slot));
         let blocks: BTreeSet<u32> = slots.map(|slot| slot / ENTRIES_PER_BLOCK).collect();
@@ -202,11 +221,14 @@ impl Scribe {
         self.blocks = blocks.into_iter().map(table).collect();
         let page = |page: u32| (Note::Page(page), volume.pages[server][page as usize].next());
         self.blocks.extend(pages.into_iter().map(page));
-        if self.runs.is_empty() || rules.is_broken(Mutant::SkipWipe) {
+        let has_copied = self.batch.iter().any(|one| one.is_copied);
+        if !self.runs.is_empty() && !rules.is_broken(Mutant::SkipWipe) {
+            self.phase = Phase::Wipe(0);
+        } else if has_copied {
+            self.phase = Phase::FlushWiped;
+        } else {
             self.enter(server, volume);
             self.phase = Phase::Write(0);
-        } else {
-            self.phase = Phase::Wipe(0);
         }
         Some(())
     }
@@ -249,6 +271,17 @@ impl Scribe {
                 Wanted { kind: StepKind::Note, offset, length, payer: None }
             }
         }
+    }
+
+    /// Takes back what is to be entered after it was copied, unless that is entered already; false
+    /// if there is no such thing.
+    pub(super) fn withdraw_copied(&mut self) -> bool {
+        let before = self.queue.len() + self.batch.len();
+        self.queue.retain(|one| !one.is_copied);
+        if matches!(self.phase, Phase::Wipe(_) | Phase::FlushWiped) {
+            self.batch.retain(|one| !one.is_copied);
+        }
+        self.queue.len() + self.batch.len() < before
     }
 
     /// The step is over.
@@ -318,6 +351,9 @@ impl Scribe {
                 Phase::Wipe(_) | Phase::FlushWiped => Phase::Wipe(0),
                 _ => Phase::Write(0),
             };
+            if self.phase == Phase::Wipe(0) && self.runs.is_empty() {
+                self.phase = Phase::FlushWiped;
+            }
             return Ended::default();
         }
         self.phase = Phase::Idle;
@@ -366,7 +402,8 @@ mod tests {
     const OBJECT_BYTES: u64 = 64 << 10;
 
     fn entering(object: u32, slot: u32) -> Entering {
-        Entering { object, slot, sequence: u64::from(object) + 1, payer: TenantId(0) }
+        let (sequence, payer) = (u64::from(object) + 1, TenantId(0));
+        Entering { object, slot, sequence, payer, is_copied: false }
     }
 
     fn volume() -> Volume {

@@ -13,16 +13,16 @@
 use std::collections::BTreeMap;
 
 use evenkeel_core::id::{ServerId, TenantId};
-use evenkeel_core::place::choose::choose;
 use evenkeel_core::place::loads::{Loads, Metrics};
-use evenkeel_core::place::policy::{Policy, View, space::Space};
+use evenkeel_core::place::policy::{Policy, space::Space};
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
 
 use super::freeing::{self, Freeing, Vacatings};
+use super::moving::Mover;
 use super::place::Place;
 use super::report::{SpreadReport, SpreadServer, Standing};
-use super::scribe::{Entering, Mutant, Rules, Scribe};
+use super::scribe::{Entering, Leaving, Mutant, Rules, Scribe};
 use super::volume::Volume;
 use crate::notes::{Step, StepKind};
 use crate::placement::{Piece, Placed, Placement};
@@ -39,16 +39,19 @@ pub const REST: Span = Span::from_secs(10);
 /// The volume of a domain, with the servers that it is spread over.
 pub(crate) struct Serving {
     pub(super) volume: Volume,
-    plan: SpreadPlan,
+    pub(super) plan: SpreadPlan,
     /// Bits of a volume's offset that lie within an object.
     object_bits: u32,
-    loads: Loads,
-    policy: Box<dyn Policy>,
+    pub(super) loads: Loads,
+    pub(super) policy: Box<dyn Policy>,
     /// Objects that are being placed.
     grants: BTreeMap<u32, Grant>,
     /// Objects that are given up.
     pub(super) freeings: BTreeMap<u32, Freeing>,
     pub(super) vacatings: Vacatings,
+    /// Slots to clear once their servers have rested.
+    pub(super) later: Vec<(usize, Leaving)>,
+    pub(super) mover: Mover,
     /// By server.
     pub(super) scribes: Vec<Scribe>,
     steps: Vec<Option<StepKind>>,
@@ -104,6 +107,8 @@ impl Serving {
             grants: BTreeMap::new(),
             freeings: BTreeMap::new(),
             vacatings: BTreeMap::new(),
+            later: Vec::new(),
+            mover: Mover::default(),
             scribes: (0..servers).map(|_| Scribe::default()).collect(),
             steps: vec![None; servers],
             rest_until: vec![Nanos::ZERO; servers],
@@ -124,6 +129,7 @@ impl Serving {
         };
         serving.configure(plan, tenants);
         (0..servers).for_each(|server| serving.report_load(server, Nanos::ZERO));
+        serving.begin_passing();
         serving
     }
 
@@ -139,6 +145,7 @@ impl Serving {
     pub(crate) fn held(&mut self, until: Nanos) {
         self.held_until = self.held_until.max(until);
         self.released.append(&mut self.unowned);
+        self.is_due = true;
     }
 
     /// A server is not what it was, or the whole volume is another gate's.
@@ -158,6 +165,8 @@ impl Serving {
         for freeing in self.freeings.values_mut() {
             self.released.append(&mut freeing.waiters);
         }
+        self.released.extend(self.mover.take_held());
+        self.is_due = true;
     }
 
     /// What the step at this server writes.
@@ -167,6 +176,8 @@ impl Serving {
 
     /// The piece of a request after `at` bytes has to wait, on this tenant's account.
     ///
+    /// Returns the request that the tenant is to pay for meanwhile, if any.
+    ///
     /// # Errors
     /// There is no room for it.
     pub(crate) fn hold(
@@ -175,12 +186,15 @@ impl Serving {
         request: &Request,
         at: u64,
         payer: TenantId,
-    ) -> Result<(), Refused> {
+    ) -> Result<Option<u32>, Refused> {
         if now >= self.held_until {
             self.unowned.push(request.slot);
-            return Ok(());
+            return Ok(None);
         }
         let object = self.object_of(request.offset + at);
+        if self.is_held(request.kind, object) {
+            return Ok(self.mover.hold(request.slot, payer));
+        }
         if self.gives_up(request, at) {
             self.give_up(request, at, payer);
         }
@@ -195,7 +209,7 @@ impl Serving {
         if !waiters.contains(&request.slot) {
             waiters.push(request.slot);
         }
-        Ok(())
+        Ok(None)
     }
 
     /// A request waits no longer, since its client is gone.
@@ -208,6 +222,17 @@ impl Serving {
         for freeing in self.freeings.values_mut() {
             freeing.waiters.retain(|other| *other != slot);
         }
+        self.mover.withdraw(slot);
+    }
+
+    /// A request for a server has arrived; whose it is to pay, if not whose it says.
+    pub(crate) fn step_arrived(&mut self, request: &Request, server: ServerId) -> Option<TenantId> {
+        self.mover.step_arrived(request, server)
+    }
+
+    /// This request is over.
+    pub(crate) fn finished(&mut self, slot: u32) {
+        self.mover.finished(slot);
     }
 
     /// A request that may go on.
@@ -216,12 +241,26 @@ impl Serving {
     }
 
     /// Whether [`Self::poll`] has something to decide.
-    pub(crate) fn is_due(&self) -> bool {
-        self.is_due || !self.released.is_empty()
+    pub(crate) fn is_due(&self, now: Nanos) -> bool {
+        self.is_due || !self.released.is_empty() || self.deadline().is_some_and(|at| at <= now)
     }
 
-    /// Decides what is noted next, at most one step for each server at a time.
-    pub(crate) fn poll(&mut self) -> Option<Step> {
+    /// When it wants to be polled although nothing happens.
+    pub(crate) fn deadline(&self) -> Option<Nanos> {
+        // Otherwise the next write to a new object is soon enough.
+        let is_awaited = !self.later.is_empty() || self.volume.layout.members.may_be_changing();
+        let rested = self.rest_until.iter().copied();
+        let rested = rested.filter(|until| is_awaited && *until > Nanos::ZERO);
+        rested.chain(self.mover.deadline()).min()
+    }
+
+    /// Decides what is noted and copied next: for each server one note at a time, and one step of
+    /// the mover.
+    pub(crate) fn poll(&mut self, now: Nanos, units: &UnitTable) -> Option<Step> {
+        self.end_rests(now);
+        if let Some(step) = self.poll_mover(now, units) {
+            return Some(step);
+        }
         for index in 0..self.scribes.len() {
             let wanted = self.scribes[index].poll(index, &mut self.volume, self.rules);
             if let Some(wanted) = wanted {
@@ -240,30 +279,45 @@ impl Serving {
     }
 
     /// The step at a server is over.
-    pub(crate) fn moved(&mut self, now: Nanos, server: ServerId, mut ok: bool, units: &UnitTable) {
+    pub(crate) fn moved(
+        &mut self,
+        now: Nanos,
+        (server, kind): (ServerId, StepKind),
+        mut ok: bool,
+        units: &UnitTable,
+    ) {
+        if matches!(kind, StepKind::Read | StepKind::Write) {
+            self.is_due = true;
+            return self.copy_ended(now, ok);
+        }
         let (index, bit) = (self.index_of(server), self.bit_of(server));
-        let kind = self.steps[index].take().expect("a step is under way there");
+        let asked = self.steps[index].take();
+        assert!(asked == Some(kind), "such a step is under way there");
         self.is_due = true;
         if kind == StepKind::Flush {
             if !ok && !self.rules.is_broken(Mutant::ForgetFlush) {
                 self.unheard.own_failed(bit);
             }
             ok &= self.unheard.own_hears(bit) || self.rules.is_broken(Mutant::TrustFlush);
+            if !ok {
+                self.distrust_copy(index);
+            }
         }
         let ended = self.scribes[index].step_ended(index, ok, &mut self.volume, self.rules);
         for one in &ended.entered {
-            self.entered(now, one);
+            self.entered(now, one, units);
         }
         for one in &ended.left {
             self.left(now, index, one);
         }
         if ended.has_failed {
-            ended.not_left.iter().for_each(|one| self.not_left(one));
             self.rest(now, index, &ended.failed);
+            ended.not_left.into_iter().for_each(|one| self.not_left(index, one));
         }
         if ended.has_pages || ended.has_failed {
             self.count_choices(now);
             self.count_unchosen(now, units);
+            self.count_moved(now, units);
         }
     }
 
@@ -272,6 +326,7 @@ impl Serving {
         let bit = self.bit_of(server);
         if !ok {
             self.unheard.tenant_failed(tenant, bit);
+            self.distrust_copy(self.index_of(server));
         }
         let is_stale = self.is_stale[self.index_of(server)];
         self.unheard.tenant_hears(tenant, bit) && ok && !is_stale && !self.is_claimed
@@ -287,6 +342,7 @@ impl Serving {
                 slots,
                 ceiling_slots: self.ceiling_slots(slots),
                 used_slots: self.used_slots(index),
+                is_leaving: self.volume.layout.is_leaving(index),
                 standing: if self.is_stale[index] {
                     Standing::Stale
                 } else if now < self.rest_until[index] {
@@ -305,6 +361,7 @@ impl Serving {
             lost: count(self.volume.lost.len()),
             freed: self.freed,
             full: self.full,
+            change: self.change_report(now),
             is_claimed: self.is_claimed,
         }
     }
@@ -312,30 +369,31 @@ impl Serving {
     /// Chooses a place for an object.
     fn grant(&mut self, now: Nanos, object: u32, payer: TenantId) -> Result<(), Refused> {
         self.end_rests(now);
-        let size_bytes = self.volume.layout.object_bytes;
-        let view = View { loads: &self.loads, size_bytes };
-        let candidates = self.volume.candidates(object);
-        let sets = candidates.sets(&self.volume.groups);
-        let ceiling = f64::from(self.plan.ceiling_milli) / 1000.0;
-        let position = match choose(&*self.policy, &view, sets, ceiling) {
-            Ok(position) => position,
-            Err(no_room) => {
-                let index = no_room.server.index();
-                if self.used_slots(index)
-                    < self.ceiling_slots(self.volume.layout.servers[index].slots)
-                {
-                    return Err(Refused::Away(self.plan.servers[index]));
-                }
-                self.full += 1;
-                return Err(Refused::NoRoom(self.plan.servers[index]));
-            }
+        let servers: Vec<usize> = self.volume.candidates(object).flatten().collect();
+        let staying: Vec<usize> = (0..servers.len())
+            .filter(|position| !self.volume.layout.is_leaving(servers[*position]))
+            .collect();
+        let stays: Vec<usize> = staying.iter().map(|position| servers[*position]).collect();
+        // Only if no other has room an object goes where it cannot stay.
+        let picked = match stays.len() {
+            0 => self.pick(&servers),
+            _ => self.pick(&stays).map(|at| staying[at]).or_else(|_| self.pick(&servers)),
         };
-        let server = self.volume.candidate(object, position).expect("it was chosen among them");
+        let position = match picked {
+            Ok(position) => position,
+            Err(server) if self.is_full(server) => {
+                self.full += 1;
+                return Err(Refused::NoRoom(self.server_id(server)));
+            }
+            Err(server) => return Err(Refused::Away(self.server_id(server))),
+        };
+        let server = servers[position];
         let slot = self.volume.tables[server].free.pop();
         let slot = slot.ok_or(Refused::NoRoom(self.plan.servers[server]))?;
         self.volume.sequence += 1;
         let sequence = self.volume.sequence;
-        self.scribes[server].queue.push(Entering { object, slot, sequence, payer });
+        let entering = Entering { object, slot, sequence, payer, is_copied: false };
+        self.scribes[server].queue.push(entering);
         let (stage, waiters) = (Stage::Entering, Vec::new());
         let grant = Grant { server, slot, position, stage, waiters };
         let waiters = self.grants.insert(object, grant).map_or_else(Vec::new, |old| old.waiters);
@@ -343,36 +401,40 @@ impl Serving {
         self.report_load(server, now);
         self.is_due = true;
         if self.rules.is_broken(Mutant::ChoiceFirst) {
-            self.choose_now(object);
+            self.choose_now(object, payer);
         }
         Ok(())
     }
 
     /// An object is entered in its server's table; now its choice.
-    fn entered(&mut self, now: Nanos, one: &Entering) {
+    fn entered(&mut self, now: Nanos, one: &Entering, units: &UnitTable) {
+        if one.is_copied {
+            return self.moved_entered(now, one, units);
+        }
         if self.rules.is_broken(Mutant::ChoiceFirst) {
             return self.put_in_force(one.object);
         }
-        self.choose_now(one.object);
+        self.choose_now(one.object, one.payer);
         self.count_choices(now);
     }
 
     /// Has the choice of an object noted by the keepers.
-    fn choose_now(&mut self, object: u32) {
+    fn choose_now(&mut self, object: u32, payer: TenantId) {
         let grant = self.grants.get_mut(&object).expect("its entry was asked for");
         self.volume.choices.set(u64::from(object), Some(grant.position));
-        self.note_choices();
+        self.note_choices(Some(payer));
         let version = self.volume.versions[Volume::page_of(object) as usize];
         let grant = self.grants.get_mut(&object).expect("its entry was asked for");
         grant.stage = Stage::Choosing { version };
     }
 
-    /// Has all choices noted that have changed.
-    pub(super) fn note_choices(&mut self) {
+    /// Has all choices noted that have changed, on the account of this tenant, if one waits.
+    pub(super) fn note_choices(&mut self, payer: Option<TenantId>) {
         while let Some(page) = self.volume.choices.take_changed() {
             self.volume.versions[page as usize] += 1;
-            for keeper in 0..self.volume.layout.keepers() {
+            for keeper in self.volume.layout.keepers().collect::<Vec<_>>() {
                 self.scribes[keeper].pages.insert(page);
+                self.scribes[keeper].pages_payer = self.scribes[keeper].pages_payer.or(payer);
             }
         }
     }
@@ -381,7 +443,7 @@ impl Serving {
     /// never be known if none is at work.
     pub(super) fn is_noted(&self, now: Nanos, object: u32, version: u64) -> Option<bool> {
         let page = Volume::page_of(object) as usize;
-        let keepers = 0..self.volume.layout.keepers();
+        let keepers = self.volume.layout.keepers();
         let mut working = keepers.filter(|keeper| now >= self.rest_until[*keeper]).peekable();
         let is_known = working.peek().is_some();
         working.all(|keeper| self.volume.pages[keeper][page].number >= version).then_some(is_known)
@@ -407,6 +469,7 @@ impl Serving {
     fn put_in_force(&mut self, object: u32) {
         let grant = self.grants.remove(&object).expect("it was being placed");
         self.volume.places[object as usize] = Place::new(grant.server, grant.slot);
+        self.count_to_move(object, true);
         self.placed += 1;
         self.diverted += u64::from(grant.position > 0);
         self.released.extend(grant.waiters);
@@ -418,7 +481,9 @@ impl Serving {
         self.rest_until[index] = now + REST;
         self.loads.report(as_id(index), Metrics::default());
         for one in failed {
-            if self.grant(now, one.object, one.payer).is_err() {
+            if one.is_copied {
+                self.moved_not_entered(now, one);
+            } else if self.grant(now, one.object, one.payer).is_err() {
                 let grant = self.grants.remove(&one.object).expect("its entry was asked for");
                 // Each finds out by itself what stands in the way.
                 self.released.extend(grant.waiters);
@@ -427,7 +492,7 @@ impl Serving {
     }
 
     /// Servers that have rested take part again; keepers catch up first.
-    fn end_rests(&mut self, now: Nanos) {
+    pub(super) fn end_rests(&mut self, now: Nanos) {
         for index in 0..self.rest_until.len() {
             let rested = std::mem::take(&mut self.rest_until[index]);
             if rested == Nanos::ZERO || now < rested {
@@ -435,11 +500,11 @@ impl Serving {
                 continue;
             }
             self.report_load(index, now);
-            if let Some(pages) = self.volume.pages.get(index) {
-                let behind = (0..).zip(pages).zip(&self.volume.versions);
-                let behind = behind.filter(|((_, latest), version)| latest.number < **version);
-                self.scribes[index].pages.extend(behind.map(|((page, _), _)| page));
-            }
+            let behind = (0..).zip(&self.volume.pages[index]).zip(&self.volume.versions);
+            let behind = behind.filter(|((_, latest), version)| latest.number < **version);
+            self.scribes[index].pages.extend(behind.map(|((page, _), _)| page));
+            let due = self.later.extract_if(.., |(server, _)| *server == index);
+            self.scribes[index].leaving.extend(due.map(|(_, one)| one));
         }
     }
 
@@ -460,6 +525,33 @@ impl Serving {
     fn used_slots(&self, index: usize) -> u32 {
         let free = u32::try_from(self.volume.tables[index].free.len());
         self.volume.layout.servers[index].slots - free.expect("slots are numbered by u32")
+    }
+
+    /// Whether a server has no room below the ceiling.
+    pub(super) fn is_full(&self, index: usize) -> bool {
+        self.used_slots(index) >= self.ceiling_slots(self.volume.layout.servers[index].slots)
+    }
+
+    /// Whether the volume is this gate's.
+    pub(super) fn may_serve(&self, now: Nanos) -> bool {
+        !self.is_claimed && now < self.held_until
+    }
+
+    /// Who pays for what nobody waits for.
+    pub(super) fn clerk(&self) -> TenantId {
+        self.plan.clerk
+    }
+
+    /// A server as the engine knows it.
+    pub(super) fn server_id(&self, index: usize) -> ServerId {
+        self.plan.servers[index]
+    }
+
+    /// Whether an object is being placed or given up, and if so, whether that is in doubt.
+    pub(super) fn is_on_its_way(&self, object: u32) -> Option<bool> {
+        let grant = self.grants.get(&object).map(|one| one.stage == Stage::InDoubt);
+        let freeing = self.freeings.get(&object);
+        grant.or_else(|| freeing.map(|one| one.stage == freeing::Stage::InDoubt))
     }
 
     fn ceiling_slots(&self, slots: u32) -> u32 {
@@ -528,7 +620,13 @@ impl Placement for Serving {
             }
         }
         if let Some((index, slot)) = self.volume.places[object as usize].get() {
-            if self.gives_up(request, at) && !self.is_stale[index] {
+            if self.mover.is_in_doubt() && self.is_held(kind, object) {
+                return Placed::Refused(Refused::InDoubt);
+            }
+            let gives_up = self.gives_up(request, at)
+                && !self.is_stale[index]
+                && self.mover.may_give_up(object);
+            if gives_up || self.is_held(kind, object) {
                 return Placed::Wait;
             }
             return self.piece_at((index, slot), into, length);

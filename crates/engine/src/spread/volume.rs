@@ -14,20 +14,25 @@
 use std::collections::BTreeSet;
 
 use evenkeel_core::id::ServerId;
-use evenkeel_core::place::candidates::{Candidates, ObjectName};
+use evenkeel_core::place::candidates::ObjectName;
 use evenkeel_core::place::choices::{ChoiceMap, PAGE_OBJECTS};
 use evenkeel_core::place::cluster::{DomainId, GroupMap, GroupOptions, Member};
 
-use super::format::choices::Page;
+use super::format::choices::{Page, Passed};
 use super::format::owner::OwnerId;
 use super::format::table::{Entry, TablePart};
-use super::layout::{ENTRIES_PER_BLOCK, Layout};
+use super::layout::{ENTRIES_PER_BLOCK, Layout, SERVERS_MAX};
+use super::members::Members;
 use super::place::Place;
 use crate::notes::VolumeId;
 use crate::notes::block::{BLOCK, Block};
 
 /// Groups of the table that candidates are drawn from, as a power of two: 64 to each of 64 servers.
 const GROUP_BITS: u32 = 12;
+/// All objects of a page.
+#[expect(clippy::cast_possible_truncation, reason = "checked below")]
+const PAGE_LEFT: u16 = PAGE_OBJECTS as u16;
+const _: () = assert!(PAGE_LEFT as u64 == PAGE_OBJECTS);
 
 /// A volume that was opened. See [`super::Opening`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +42,14 @@ pub struct Volume {
     pub(super) owner_name: String,
     pub(super) generation: u64,
     pub(super) layout: Layout,
-    pub(super) groups: GroupMap,
+    /// The servers by number, and none where there is no such number.
+    indices: Vec<Option<usize>>,
+    /// Where objects are placed.
+    groups: GroupMap,
+    /// Where they were placed before the last change, unless all have passed.
+    groups_before: Option<GroupMap>,
+    /// By page: its last objects that have not passed.
+    pub(super) left: Vec<u16>,
     /// By object.
     pub(super) places: Vec<Place>,
     pub(super) choices: ChoiceMap,
@@ -47,7 +59,7 @@ pub struct Volume {
     pub(super) tables: Vec<Table>,
     /// By page: the number of its last version.
     pub(super) versions: Vec<u64>,
-    /// By keeper, by page: the copy that was written last.
+    /// By server, by page: the copy that was written last; of keepers.
     pub(super) pages: Vec<Vec<Latest>>,
     /// The number of the last placing.
     pub(super) sequence: u64,
@@ -107,18 +119,26 @@ fn seed(id: VolumeId) -> u64 {
     u64::from_le_bytes(std::array::from_fn(|index| id.0[index]))
 }
 
-/// The table of groups: servers by their slots.
-fn groups(id: VolumeId, layout: &Layout) -> GroupMap {
-    let members: Vec<Member> = (0..)
-        .zip(&layout.servers)
-        .map(|(server, part)| Member {
-            server: ServerId(server),
-            capacity_bytes: u64::from(part.slots) * layout.object_bytes,
-            domain: DomainId(server),
+/// The table of groups: the servers of these numbers, by their slots.
+fn groups(id: VolumeId, layout: &Layout, numbers: u64) -> GroupMap {
+    let servers = layout.servers.iter().filter(|server| numbers >> server.number & 1 == 1);
+    let members: Vec<Member> = servers
+        .map(|server| Member {
+            server: ServerId(server.number),
+            capacity_bytes: u64::from(server.slots) * layout.object_bytes,
+            domain: DomainId(server.number),
         })
         .collect();
     let options = GroupOptions { group_bits: GROUP_BITS, replicas: 1, seed: seed(id) };
     GroupMap::new(&members, options).expect("there are two servers with slots at least")
+}
+
+/// The table before the last change; none if all objects have passed, or nobody who could tell is
+/// listed.
+fn groups_before(id: VolumeId, layout: &Layout) -> Option<GroupMap> {
+    let members = &layout.members;
+    let is_needed = members.may_be_changing() && members.before & !layout.listed() == 0;
+    is_needed.then(|| groups(id, layout, members.before))
 }
 
 impl Volume {
@@ -130,18 +150,27 @@ impl Volume {
         (owner, owner_name): (OwnerId, String),
     ) -> Self {
         let pages = layout.pages as usize;
+        let noted =
+            |server| vec![Latest::default(); if layout.is_keeper(server) { pages } else { 0 }];
+        let mut indices = vec![None; SERVERS_MAX];
+        for (index, server) in layout.servers.iter().enumerate() {
+            indices[server.number as usize] = Some(index);
+        }
         Self {
             id,
             owner,
             owner_name,
             generation,
-            groups: groups(id, &layout),
+            indices,
+            groups: groups(id, &layout, layout.members.after),
+            groups_before: groups_before(id, &layout),
+            left: vec![0; pages],
             places: vec![Place::NOWHERE; layout.objects as usize],
             choices: ChoiceMap::new(u64::from(layout.pages) * PAGE_OBJECTS),
             lost: BTreeSet::new(),
             tables: layout.servers.iter().map(|server| Table::new(server.slots)).collect(),
             versions: vec![0; pages],
-            pages: vec![vec![Latest::default(); pages]; layout.keepers()],
+            pages: (0..layout.servers.len()).map(noted).collect(),
             sequence: 0,
             mended: Mended::default(),
             layout,
@@ -173,16 +202,99 @@ impl Volume {
         self.lost.len()
     }
 
-    /// The candidates of an object.
-    pub(super) fn candidates(&self, object: u32) -> Candidates {
+    /// Puts the next members in force: no object has passed to them yet.
+    pub(super) fn change(&mut self, members: Members) {
+        let is_new_era = members.era != self.layout.members.era;
+        self.layout.members = members;
+        self.groups = groups(self.id, &self.layout, members.after);
+        self.groups_before = groups_before(self.id, &self.layout);
+        if is_new_era {
+            self.left.fill(PAGE_LEFT);
+        }
+        for server in 0..self.layout.servers.len() {
+            let pages = if self.layout.is_keeper(server) { self.left.len() } else { 0 };
+            self.pages[server].resize(pages, Latest::default());
+        }
+    }
+
+    /// How many objects of a page have not passed, by what the page says; none if that cannot be.
+    pub(super) fn left_by(&self, passed: Passed) -> Option<u16> {
+        let members = &self.layout.members;
+        match passed {
+            Passed { era, left } if era == members.era => {
+                (left == 0 || members.may_be_changing()).then_some(left)
+            }
+            Passed { era, left: 0 } if era.checked_add(1) == Some(members.era) => Some(PAGE_LEFT),
+            _ => None,
+        }
+    }
+
+    /// What a page says of that.
+    fn passed(&self, page: u32) -> Passed {
+        let (era, left) = (self.layout.members.era, self.left[page as usize]);
+        if left == PAGE_LEFT { Passed { era: era - 1, left: 0 } } else { Passed { era, left } }
+    }
+
+    /// Objects that have not passed to the servers of the last change.
+    pub fn objects_left(&self) -> u64 {
+        let objects = u64::from(self.layout.objects);
+        let of_page = |(page, &left): (u64, &u16)| {
+            let end = (page + 1) * PAGE_OBJECTS;
+            let first_left = end - u64::from(left);
+            objects.min(end).saturating_sub(first_left)
+        };
+        (0..).zip(&self.left).map(of_page).sum()
+    }
+
+    /// Whether any page is left of which not all has passed.
+    pub(super) fn is_passing(&self) -> bool {
+        self.left.iter().any(|left| *left > 0)
+    }
+
+    /// Of those, how many have to move: their server is none of their candidates any more.
+    pub fn objects_to_move(&self) -> usize {
+        (0..self.layout.objects).filter(|object| self.must_move(*object)).count()
+    }
+
+    /// Whether an object has to move when its turn comes.
+    pub(super) fn must_move(&self, object: u32) -> bool {
+        !self.has_passed(object)
+            && self.places[object as usize].get().is_some_and(|(server, _)| {
+                !self.new_candidates(object).any(|one| one == Some(server))
+            })
+    }
+
+    /// Whether an object is placed by the map that is in force.
+    pub(super) fn has_passed(&self, object: u32) -> bool {
+        let left = self.left[Self::page_of(object) as usize];
+        u64::from(object) % PAGE_OBJECTS < PAGE_OBJECTS - u64::from(left)
+    }
+
+    /// The servers of an object's candidates, in their order.
+    pub(super) fn candidates(&self, object: u32) -> impl Iterator<Item = Option<usize>> {
+        let before = self.groups_before.as_ref().filter(|_| !self.has_passed(object));
+        self.drawn(object, before.unwrap_or(&self.groups))
+    }
+
+    /// The same by the map in force, whether or not the object has passed to it.
+    pub(super) fn new_candidates(&self, object: u32) -> impl Iterator<Item = Option<usize>> {
+        self.drawn(object, &self.groups)
+    }
+
+    fn drawn<'a>(
+        &'a self,
+        object: u32,
+        groups: &'a GroupMap,
+    ) -> impl Iterator<Item = Option<usize>> + use<'a> {
         let name = ObjectName { volume: seed(self.id), index: u64::from(object) };
-        name.candidates(&self.groups, self.layout.candidates as usize)
+        let candidates = name.candidates(groups, self.layout.candidates as usize);
+        let groups_of = (0..self.layout.candidates as usize).map(move |at| candidates.groups()[at]);
+        groups_of.map(|group| self.indices[groups.servers(group)[0].index()])
     }
 
     /// The server of one candidate; none if there is no such candidate.
     pub(super) fn candidate(&self, object: u32, position: usize) -> Option<usize> {
-        let candidates = self.candidates(object);
-        candidates.sets(&self.groups).nth(position).map(|set| set[0].index())
+        self.candidates(object).nth(position).flatten()
     }
 
     /// The page that tells of an object.
@@ -225,6 +337,7 @@ impl Volume {
             number: self.versions[page as usize],
             generation: self.generation,
             index: page,
+            passed: self.passed(page),
             bits: self.choices.page(page).try_into().expect("pages have one size"),
         };
         let mut encoded: Block = [0; BLOCK];

@@ -41,7 +41,8 @@ mod serving;
 mod trial;
 mod volume;
 
-pub use moves::{HOLD_MAX, MovesReport, NOTE_ATTEMPTS, PASSES_MAX, Stopped};
+pub use crate::notes::PASSES_MAX;
+pub use moves::{HOLD_MAX, MovesReport, NOTE_ATTEMPTS, Stopped};
 pub use opening::Opening;
 pub use refusal::{Refusal, RefusalReason};
 pub use report::{TierReport, VolumeReport};

@@ -44,19 +44,15 @@ use evenkeel_core::time::{Nanos, Span};
 use super::choice::Choice;
 use super::map::Place;
 use super::volume::Volume;
-use crate::notes::{STEP_BYTES_MAX, StepKind};
+use crate::notes::StepKind;
+use crate::notes::copying::{Copying, Run};
 
 /// The longest that writes are held before the record is written.
 pub const HOLD_MAX: Span = Span::from_millis(500);
 /// How often the record is written before moving stops.
 pub const NOTE_ATTEMPTS: u32 = 3;
-/// How many times an extent may be copied before the move is given up.
-pub const PASSES_MAX: u64 = 4;
 /// After a move that came to nothing, the next one begins no earlier than so much later.
 const REST: Span = Span::from_secs(10);
-/// Most parts of an extent whose copying is kept apart, and the least bytes of one.
-const PARTS_MAX: u64 = 64;
-const PART_BYTES_MIN: u64 = 4096;
 /// Blocks of the map that one step writes.
 const MAP_BLOCKS: u32 = 256;
 
@@ -152,27 +148,12 @@ enum Phase {
     FlushMap,
 }
 
-/// Parts of an extent that follow each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Run {
-    offset: u64,
-    length: u64,
-}
-
 #[derive(Debug)]
 struct Job {
     extent: u32,
     from: Place,
     to: Place,
-    /// Bytes of a part.
-    part_bytes: u64,
-    /// A bit for each part that is not yet copied as it is.
-    dirty: u64,
-    copied_bytes: u64,
-    /// Since when writes are held.
-    held_since: Option<Nanos>,
-    /// Writes under way, counted once they are held.
-    writers: u32,
+    copying: Copying,
 }
 
 /// Rules that tests break, one at a time, to see that they would notice.
@@ -218,7 +199,7 @@ impl Mover {
 
     /// Whether writes to the extent under way are held.
     pub(super) fn is_holding(&self) -> bool {
-        self.job.as_ref().is_some_and(|job| job.held_since.is_some())
+        self.job.as_ref().is_some_and(|job| job.copying.held_since().is_some())
             && !self.is_mutated(Mutant::SkipHold)
     }
 
@@ -230,24 +211,18 @@ impl Mover {
     /// When the mover wants to be polled although nothing happens.
     pub(super) fn deadline(&self) -> Option<Nanos> {
         let job = self.job.as_ref().filter(|_| self.phase == Phase::Drain)?;
-        job.held_since.map(|since| since + HOLD_MAX)
+        job.copying.held_since().map(|since| since + HOLD_MAX)
     }
 
     /// Begins a move, if there is a slot for it.
     pub(super) fn begin(&mut self, choice: Choice, volume: &mut Volume) {
         assert!(self.job.is_none(), "one move at a time");
         let Some(to) = volume.map.take_free(choice.tier) else { return };
-        let extent_bytes = volume.layout.extent_bytes;
-        let part_bytes = (extent_bytes / PARTS_MAX).max(PART_BYTES_MIN);
         self.job = Some(Job {
             extent: choice.extent,
             from: volume.map.place(choice.extent),
             to,
-            part_bytes,
-            dirty: u64::MAX >> (PARTS_MAX - extent_bytes / part_bytes),
-            copied_bytes: 0,
-            held_since: None,
-            writers: 0,
+            copying: Copying::new(volume.layout.extent_bytes),
         });
         self.phase = Phase::Copy;
     }
@@ -261,7 +236,7 @@ impl Mover {
     /// So many writes were under way when writes began to be held.
     pub(super) fn drain(&mut self, writers: u32) {
         let writers = if self.is_mutated(Mutant::SkipDrain) { 0 } else { writers };
-        self.job.as_mut().expect("writes are held for a move").writers = writers;
+        self.job.as_mut().expect("writes are held for a move").copying.drain(writers);
     }
 
     /// A write to the place of the extent under way is over, well or not: what it touched has to be
@@ -269,13 +244,7 @@ impl Mover {
     pub(super) fn write_ended(&mut self, offset: u64, length: u64, was_sent: bool) -> bool {
         let copies_once = self.is_mutated(Mutant::CopyOnce);
         let Some(job) = &mut self.job else { return false };
-        if was_sent && length > 0 && !copies_once {
-            job.mark(offset, length);
-        }
-        job.held_since.is_some() && job.writers > 0 && {
-            job.writers -= 1;
-            job.writers == 0
-        }
+        job.copying.write_ended(offset, length, was_sent && !copies_once)
     }
 
     /// Decides what to do next, if no step is under way; at most one change or step at a time.
@@ -288,12 +257,15 @@ impl Mover {
         if self.is_step_under_way {
             return (Change::None, None);
         }
-        let is_late = |job: &Job| job.held_since.is_some_and(|since| now >= since + HOLD_MAX);
+        let is_late =
+            |job: &Job| job.copying.held_since().is_some_and(|since| now >= since + HOLD_MAX);
         let may_end = matches!(self.phase, Phase::Copy | Phase::Drain | Phase::FlushTarget);
         if may_end && self.job.as_ref().is_some_and(is_late) {
             return (self.give_up(now, volume), None);
         }
-        if self.phase == Phase::Drain && self.job.as_ref().is_some_and(|job| job.writers == 0) {
+        if self.phase == Phase::Drain
+            && self.job.as_ref().is_some_and(|job| job.copying.is_drained())
+        {
             self.phase = Phase::Copy;
         }
         if self.phase == Phase::Copy {
@@ -352,19 +324,18 @@ impl Mover {
     /// Says what is copied next, if anything is, or begins to hold writes, or gives up.
     fn choose_copy(&mut self, now: Nanos, volume: &mut Volume) -> Change {
         let skips_flush = self.is_mutated(Mutant::SkipTargetFlush);
-        let extent_bytes = volume.layout.extent_bytes;
-        let job = self.job.as_mut().expect("something is copied");
-        if job.held_since.is_none() {
-            if job.is_nearly_copied(extent_bytes) {
-                job.held_since = Some(now);
+        let copying = &mut self.job.as_mut().expect("something is copied").copying;
+        if copying.held_since().is_none() {
+            if copying.is_nearly_copied() {
+                copying.hold(now);
                 self.phase = Phase::Drain;
                 return Change::Held;
             }
-            if job.copied_bytes >= PASSES_MAX * extent_bytes {
+            if copying.is_hopeless() {
                 return self.give_up(now, volume);
             }
         }
-        self.phase = match job.take_run() {
+        self.phase = match copying.take_run() {
             Some(run) => Phase::Read(run),
             None if skips_flush => Phase::Note { attempt: 1 },
             None => Phase::FlushTarget,
@@ -410,7 +381,7 @@ impl Mover {
 
     fn copied(&mut self, run: Run) {
         let job = self.job.as_mut().expect("something is copied");
-        job.copied_bytes += run.length;
+        job.copying.copied(run);
         self.report.copied_bytes += run.length;
     }
 
@@ -434,7 +405,7 @@ impl Mover {
     /// A step failed before the record was written.
     fn fail(&mut self, now: Nanos, volume: &mut Volume, is_slot_untouched: bool) -> Change {
         let job = self.end();
-        if is_slot_untouched && job.copied_bytes == 0 {
+        if is_slot_untouched && job.copying.copied_bytes() == 0 {
             volume.map.release(job.to);
         }
         self.report.failed += 1;
@@ -467,35 +438,5 @@ impl Mover {
     fn end(&mut self) -> Job {
         self.phase = Phase::Idle;
         self.job.take().expect("a move is under way")
-    }
-}
-
-impl Job {
-    /// Whether so little is left that writes may be held for it: an eighth, after all was copied
-    /// once.
-    fn is_nearly_copied(&self, extent_bytes: u64) -> bool {
-        let little = (extent_bytes / self.part_bytes / 8).max(1);
-        let left = u64::from(self.dirty.count_ones());
-        left == 0 || self.copied_bytes >= extent_bytes && left <= little
-    }
-
-    /// These bytes have to be copied again.
-    fn mark(&mut self, offset: u64, length: u64) {
-        let first = offset / self.part_bytes;
-        let last = (offset + length - 1) / self.part_bytes;
-        self.dirty |= u64::MAX >> (PARTS_MAX - 1 - (last - first)) << first;
-    }
-
-    /// The next parts to copy, which count as copied from now on.
-    fn take_run(&mut self) -> Option<Run> {
-        if self.dirty == 0 {
-            return None;
-        }
-        let first = self.dirty.trailing_zeros();
-        let following = u64::from((self.dirty >> first).trailing_ones());
-        let parts = following.min(STEP_BYTES_MAX / self.part_bytes);
-        self.dirty &= !(u64::MAX >> (PARTS_MAX - parts) << first);
-        let offset = u64::from(first) * self.part_bytes;
-        Some(Run { offset, length: parts * self.part_bytes })
     }
 }

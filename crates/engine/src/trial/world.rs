@@ -16,7 +16,7 @@ use crate::policy::Domain;
 use crate::{Engine, Input, Output, Refused, Request, Target, Unit};
 
 /// A kind of volume.
-pub(crate) trait Kit {
+pub(crate) trait Kit: Default {
     /// What an opening gives.
     type Volume;
     /// A rule that can be broken.
@@ -26,7 +26,7 @@ pub(crate) trait Kit {
     fn disks() -> Vec<Disk>;
 
     /// Opens the volume; none if it was cut short after so many asks.
-    fn open(disks: &mut [Disk], asks: u64) -> Option<Result<Self::Volume, String>>;
+    fn open(&self, disks: &mut [Disk], asks: u64) -> Option<Result<Self::Volume, String>>;
 
     /// Bytes of the volume.
     fn size_bytes(volume: &Self::Volume) -> u64;
@@ -41,6 +41,10 @@ pub(crate) trait Kit {
     fn engine(now: Nanos, volume: Self::Volume, mutant: Option<Self::Mutant>) -> Engine;
 }
 
+/// Asks after which an opening is cut short at the latest, if it is.
+const CUT_ASKS_MAX: u64 = 100;
+/// Events until everything has come to its end, at most.
+const SETTLED_MAX: u64 = 100_000;
 /// Bytes that steps copy at most.
 const BUFFER_BYTES: usize = 64 << 10;
 
@@ -55,6 +59,7 @@ pub(crate) struct Faults {
 
 /// A world.
 pub(crate) struct World<K: Kit> {
+    pub(crate) kit: K,
     pub(crate) engine: Engine,
     pub(crate) disks: Vec<Disk>,
     pub(crate) oracle: Oracle,
@@ -113,11 +118,12 @@ pub(crate) enum Act {
 impl<K: Kit> World<K> {
     /// A new volume.
     pub(crate) fn new(seed: u64, mutant: Option<K::Mutant>) -> Self {
-        let mut disks = K::disks();
-        let volume = K::open(&mut disks, u64::MAX).unwrap().unwrap();
+        let (kit, mut disks) = (K::default(), K::disks());
+        let volume = kit.open(&mut disks, u64::MAX).unwrap().unwrap();
         let sectors = usize::try_from(K::size_bytes(&volume)).unwrap() / SECTOR;
         let engine = K::engine(Nanos::ZERO, volume, mutant);
         Self {
+            kit,
             engine,
             disks,
             oracle: Oracle::new(sectors),
@@ -217,7 +223,12 @@ impl<K: Kit> World<K> {
 
     /// Everything under way comes to its end.
     pub(crate) fn settle(&mut self) -> Result<(), String> {
-        while self.complete_one()? {}
+        let end = self.events + SETTLED_MAX;
+        while self.complete_one()? {
+            if self.events > end {
+                return Err("it never comes to rest".into());
+            }
+        }
         if self.requests.is_empty() { Ok(()) } else { Err("requests are stuck".into()) }
     }
 
@@ -318,8 +329,9 @@ impl<K: Kit> World<K> {
         self.commands.clear();
         self.requests.clear();
         let volume = loop {
-            let asks = self.prng.below(60);
-            match K::open(&mut self.disks, if asks < 40 { asks } else { u64::MAX }) {
+            let is_whole = self.prng.below(3) == 0;
+            let asks = if is_whole { u64::MAX } else { self.prng.below(CUT_ASKS_MAX) };
+            match self.kit.open(&mut self.disks, asks) {
                 Some(opened) => break opened?,
                 None if cut.is_some() => {
                     let cut = Cut::Any(self.prng.next_u64());
@@ -358,7 +370,7 @@ impl<K: Kit> World<K> {
     pub(crate) fn check_cuts(&self, prng: &mut Prng) -> Result<(), String> {
         for cut in [Cut::LoseAll, Cut::KeepAll, Cut::Any(prng.next_u64())] {
             let mut disks = self.after_cut(cut);
-            let volume = K::open(&mut disks, u64::MAX).expect("asks without end");
+            let volume = self.kit.open(&mut disks, u64::MAX).expect("asks without end");
             let volume = volume.map_err(|refusal| format!("{cut:?}: {refusal}"))?;
             self.check_copy(&disks, &volume).map_err(|why| format!("{cut:?}: {why}"))?;
         }
@@ -455,8 +467,8 @@ impl<K: Kit> World<K> {
     fn finish(&mut self, slot: u32, ok: bool) -> Result<(), String> {
         match self.requests.remove(&slot).unwrap() {
             Pending::Step(step) => {
-                let server = step.server;
-                self.engine.handle(self.now, Input::Moved { server, ok });
+                let Step { server, kind, .. } = step;
+                self.engine.handle(self.now, Input::Moved { server, kind, ok });
             }
             Pending::Flush { began, .. } if ok => self.oracle.flushed(began),
             Pending::Flush { .. } => {

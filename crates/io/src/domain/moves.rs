@@ -21,7 +21,7 @@ use crate::op::LossesHeard;
 /// What the engine asked for, until somebody takes it on.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
-    /// At most one for each server.
+    /// At most two for each server.
     next: RefCell<VecDeque<Step>>,
     asked: Notify,
 }
@@ -65,7 +65,7 @@ impl Mover {
             if let Err(errno) = result {
                 tracing::warn!(?step, ?errno, "a step of a move failed");
             }
-            domain.moved(step.server, result.is_ok());
+            domain.moved(&step, result.is_ok());
         }
     }
 
@@ -108,9 +108,10 @@ impl Domain {
     }
 
     /// Tells the engine how its step ended.
-    pub(super) fn moved(self: &Rc<Self>, server: ServerId, ok: bool) {
+    pub(super) fn moved(self: &Rc<Self>, step: &Step, ok: bool) {
         let now = self.worker.clock.now();
-        self.state.borrow_mut().engine.handle(now, Input::Moved { server, ok });
+        let Step { server, kind, .. } = *step;
+        self.state.borrow_mut().engine.handle(now, Input::Moved { server, kind, ok });
         self.pump();
     }
 }

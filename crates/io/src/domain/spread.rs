@@ -1,14 +1,14 @@
-//! A spread volume at work: its notes, as the engine asks for them, and the beats that keep it this
-//! gate's.
+//! A spread volume at work: its notes and moves, as the engine asks for them, and the beats that
+//! keep it this gate's.
 //!
 //! ```text
-//! Output::Move --> Clerk --- one errand at a time to each server ---> Input::Moved
+//! Output::Move --> Clerk --- notes and copies, errand by errand ---> Input::Moved
 //!                  Pulse --- look, beat, pause; one for each server -> Input::Held, Input::Fenced
 //!                     ^
 //!                   Leave: let go, when the gate stops
 //! ```
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ use crate::op::{LossesHeard, Op};
 /// Between two looks whether all that was asked for is over.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Carries out what the engine wants noted.
+/// Carries out what the engine wants noted and copied.
 #[derive(Clone)]
 pub(crate) struct Clerk {
     pub(crate) domain: Rc<Domain>,
@@ -38,6 +38,8 @@ pub(crate) struct Clerk {
     pub(crate) device: Rc<Device>,
     /// Losses of acknowledged writes that flushes of notes have met.
     pub(crate) heard: Rc<LossesHeard>,
+    /// What was read last to be copied: one object moves at a time.
+    pub(crate) data: Rc<RefCell<Option<Arc<Buf>>>>,
 }
 
 /// Keeps the volume this gate's, as far as one of its servers is concerned.
@@ -86,9 +88,9 @@ impl Clerk {
             spawn_local(async move {
                 let result = clerk.make(&step).await;
                 if let Err(errno) = result {
-                    tracing::warn!(?step, ?errno, "a note of a volume failed");
+                    tracing::warn!(?step, ?errno, "a note or a copy of a volume failed");
                 }
-                clerk.domain.moved(step.server, result.is_ok());
+                clerk.domain.moved(&step, result.is_ok());
             });
         }
     }
@@ -106,7 +108,16 @@ impl Clerk {
                 Task::Zero { offset, length: step.length }
             }
             StepKind::Wipe => return self.overwrite(step).await,
-            StepKind::Read | StepKind::Write => unreachable!("spread volumes move nothing"),
+            StepKind::Read => {
+                let task = Task::Read { offset, length: step.length };
+                let data = self.run_errand(step.server, step.tenant, task).await?;
+                *self.data.borrow_mut() = data.map(Arc::new);
+                return Ok(());
+            }
+            StepKind::Write => {
+                let data = self.data.borrow_mut().take();
+                Task::Write { offset, data: data.expect("what is written was read before") }
+            }
         };
         self.run_errand(step.server, step.tenant, task).await.map(drop)
     }
@@ -256,7 +267,7 @@ impl Domain {
         }
         let (offset, length, kind) = (op.request.offset, op.request.length, op.kind.name());
         let why = self.words_for(why);
-        tracing::error!(kind, offset, length, "{why}");
+        tracing::error!(volume = self.name, kind, offset, length, "{why}");
     }
 
     fn words_for(&self, why: Refused) -> String {

@@ -104,7 +104,7 @@ impl Worker {
                 domain.apply(&planned.domain);
                 domain.identify(|client| plan.tenant_of(&client.peer, &client.export.name));
             } else {
-                let domain = Domain::new(Rc::clone(self), planned.domain.clone());
+                let domain = Domain::new(Rc::clone(self), &planned.name, planned.domain.clone());
                 domain.record_to(self.recorder.borrow().as_deref());
                 if domain.volume().is_some() {
                     self.keep_volume(&domain, &planned.name);

@@ -146,11 +146,14 @@ impl Keeper {
             (Source::Spread(volume), _, Some(terms)) => {
                 let owner = OwnerId(random().map_err(no_name)?);
                 let names = Names { volume: fresh, owner, owner_name: gate_name() };
-                let opening = spread::Opening::new(names, volume.shape, devices);
+                let leaving = |server: &Member| volume.leaving.contains(&server.backend);
+                let leaving = volume.servers.iter().map(leaving).collect();
+                let opening = spread::Opening::new(names, volume.shape, devices, leaving);
                 let found = self.open(&members, opening, (terms.clerk, &heard)).await?;
                 let device = self.opened(disk, found.id(), found.size_bytes());
                 self.tell_mended(&found);
-                let clerk = Clerk { domain: Rc::clone(&self.domain), device, heard };
+                let (domain, data) = (Rc::clone(&self.domain), Rc::default());
+                let clerk = Clerk { domain, device, heard, data };
                 let pulse = |&server| Pulse {
                     clerk: clerk.clone(),
                     server,
@@ -178,6 +181,10 @@ impl Keeper {
         let (volume, lost) = (&self.name, found.lost_objects());
         if adopted + rebuilt_pages + damaged_blocks > 0 {
             tracing::warn!(volume, adopted, rebuilt_pages, damaged_blocks, "notes were mended");
+        }
+        let (objects_left, to_move) = (found.objects_left(), found.objects_to_move());
+        if objects_left > 0 {
+            tracing::info!(volume, objects_left, to_move, "objects pass to other servers");
         }
         if lost > 0 {
             tracing::error!(volume, lost, "objects are not where they were written; restore them");

@@ -222,7 +222,13 @@ impl World<'_> {
             let fastest = tiers.devices.len() - 1;
             tiers.notes.write(fastest, offset, &noted);
         }
-        one.engine.handle(now, Input::Moved { server, ok });
+        let kind = match kind {
+            _ if !noted.is_empty() => StepKind::Note,
+            Kind::Read => StepKind::Read,
+            Kind::Flush => StepKind::Flush,
+            _ => StepKind::Write,
+        };
+        one.engine.handle(now, Input::Moved { server, kind, ok });
         Ok(())
     }
 

@@ -53,7 +53,8 @@ pub(super) fn render(outcome: &Outcome) -> String {
     );
     text +=
         &format!("fullest server over the mean afterwards: {:.3}\n", over_mean(&outcome.servers));
-    text += "this only shows: servers of a volume cannot change yet\n";
+    text +=
+        "nothing has moved: edit `choices` and `leaving` in the policy, then restart the gate\n";
     text
 }
 

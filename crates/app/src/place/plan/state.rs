@@ -76,11 +76,18 @@ impl State {
             };
             return Err(Exit::Usage.because(format!("no spread volume `{name}`: {known}")));
         };
+        if spread.change.as_ref().is_some_and(|change| !change.is_over) {
+            let what =
+                format!("a change of {name} is under way: `evenkeel ctl status` tells of it");
+            return Err(Exit::Failed.because(what));
+        }
         Ok(Self::of_spread(name, spread))
     }
 
     fn of_spread(name: &str, spread: &Spread) -> Self {
-        let servers = spread.servers.iter().map(|server| Server {
+        // Once a change is over, who has left plays no part any more.
+        let staying = spread.servers.iter().filter(|server| server.standing != "leaving");
+        let servers = staying.map(|server| Server {
             name: server.backend.clone(),
             slots: u64::from(server.slots),
             ceiling: u64::from(server.ceiling_slots),

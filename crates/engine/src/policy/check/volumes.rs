@@ -76,6 +76,7 @@ fn check_spread(index: usize, volume: &Spread, found: &mut Findings) {
             format!("name 2 to {SERVERS_MAX} backends"),
         );
     }
+    check_leaving(index, volume, found);
     let Shape { object_bytes, size_bytes, candidates } = volume.shape;
     if !object_bytes.is_power_of_two() || !OBJECT_BYTES.contains(&object_bytes) {
         found.error(
@@ -106,6 +107,28 @@ fn check_spread(index: usize, volume: &Spread, found: &mut Findings) {
             "a ceiling that is no part of a server",
             "use 0.1 % to 100 %",
         ),
+    }
+}
+
+/// Who leaves is a server as yet, and others stay.
+fn check_leaving(index: usize, volume: &Spread, found: &mut Findings) {
+    let place = Place::Backend { index, field: "source.leaving" };
+    let is_server = |name: &String| volume.servers.iter().any(|server| server.backend == *name);
+    if let Some(name) = volume.leaving.iter().find(|name| !is_server(name)) {
+        found.error(
+            place,
+            format!("{name:?} is to leave, and is no server of the volume"),
+            "name servers of `choices`; what has left and holds nothing is taken out of both",
+        );
+    }
+    let leaves = |server: &&Member| volume.leaving.contains(&server.backend);
+    let staying = volume.servers.len() - volume.servers.iter().filter(leaves).count();
+    if staying < 2 && volume.servers.len() >= 2 {
+        found.error(
+            place,
+            format!("{staying} servers would stay"),
+            "a volume needs two: let others join first",
+        );
     }
 }
 

@@ -2,24 +2,37 @@
 //!
 //! | byte | size | what |
 //! |---|---|---|
-//! | 48 | 4 | features without whose knowledge the server must not be touched; none yet |
+//! | 48 | 4 | features that whoever touches the server must know: 1 if servers have changed |
 //! | 52 | 4 | features that may be ignored; none yet |
-//! | 56 | 4 | which server, from 0 |
-//! | 60 | 4 | how many servers |
+//! | 56 | 4 | the server's number, from 0 |
+//! | 60 | 4 | how many servers objects may lie on |
 //! | 64 | 8 | bytes of an object |
 //! | 72 | 8 | where the first slot begins, in bytes |
 //! | 80 | 4 | slots of this server |
 //! | 84 | 4 | objects of the volume |
 //! | 88 | 4 | pages of the choices |
 //! | 92 | 4 | candidates of each object |
-//! | 96 | 4000 | zeroes |
+//! | 96 | 4 | how often the servers have changed |
+//! | 100 | 4 | zero |
+//! | 104 | 8 | whom objects were placed on before the last change: bit n for number n |
+//! | 112 | 8 | whom they are placed on |
+//! | 120 | 8 | who keeps the choices |
+//! | 128 | 3968 | zeroes |
+//!
+//! Bytes 96 to 127 are zeroes as long as the servers have not changed: the first ones, up to three,
+//! keep the choices then.
 //!
 //! All fields lie in the first 512 bytes, which no drive tears. Generation 0 says that the volume
 //! is not finished; each opening counts one up, on every server.
 
+use super::super::layout::SERVERS_MAX;
+use super::super::members::Members;
 use crate::notes::VolumeId;
 use crate::notes::block::{Block, BlockKind, Label, put_u32, put_u64, seal, u32_at, u64_at};
 use crate::notes::head::{HeadError, label_of_head};
+
+/// The feature of a volume whose servers have changed.
+const CHANGED: u32 = 1;
 
 /// What the head of a server says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +40,8 @@ pub(in crate::spread) struct Head {
     pub(in crate::spread) volume: VolumeId,
     pub(in crate::spread) generation: u64,
     pub(in crate::spread) features_optional: u32,
-    pub(in crate::spread) server: u32,
-    pub(in crate::spread) servers: u32,
+    pub(in crate::spread) number: u32,
+    pub(in crate::spread) members: Members,
     pub(in crate::spread) object_bytes: u64,
     pub(in crate::spread) data_offset: u64,
     pub(in crate::spread) slots: u32,
@@ -40,13 +53,14 @@ pub(in crate::spread) struct Head {
 impl Head {
     /// What a block says.
     pub(in crate::spread) fn decode(block: &Block) -> Result<Self, HeadError> {
-        let label = label_of_head(BlockKind::SpreadHead, block)?;
+        let label = label_of_head(BlockKind::SpreadHead, CHANGED, block)?;
+        let members = members(block).ok_or(HeadError::Damaged)?;
         Ok(Self {
             volume: label.volume,
             generation: label.number,
             features_optional: u32_at(block, 52),
-            server: u32_at(block, 56),
-            servers: u32_at(block, 60),
+            number: u32_at(block, 56),
+            members,
             object_bytes: u64_at(block, 64),
             data_offset: u64_at(block, 72),
             slots: u32_at(block, 80),
@@ -60,15 +74,40 @@ impl Head {
     pub(in crate::spread) fn encode(&self, offset: u64, block: &mut Block) {
         block.fill(0);
         put_u32(block, 52, self.features_optional);
-        put_u32(block, 56, self.server);
-        put_u32(block, 60, self.servers);
+        put_u32(block, 56, self.number);
+        put_u32(block, 60, self.members.all().count_ones());
         put_u64(block, 64, self.object_bytes);
         put_u64(block, 72, self.data_offset);
         put_u32(block, 80, self.slots);
         put_u32(block, 84, self.objects);
         put_u32(block, 88, self.pages);
         put_u32(block, 92, self.candidates);
+        if self.members.era > 0 {
+            put_u32(block, 48, CHANGED);
+            put_u32(block, 96, self.members.era.into());
+            put_u64(block, 104, self.members.before);
+            put_u64(block, 112, self.members.after);
+            put_u64(block, 120, self.members.keepers);
+        }
         let label = Label { volume: self.volume, number: self.generation, offset };
         seal(BlockKind::SpreadHead, &label, block);
     }
+}
+
+/// What a head says of the servers; none if that cannot be.
+fn members(block: &Block) -> Option<Members> {
+    let count = u32_at(block, 60) as usize;
+    if !(2..=SERVERS_MAX).contains(&count) {
+        return None;
+    }
+    if u32_at(block, 48) & CHANGED == 0 {
+        return Some(Members::of_new(count));
+    }
+    let members = Members {
+        era: u16::try_from(u32_at(block, 96)).ok().filter(|era| *era > 0)?,
+        before: u64_at(block, 104),
+        after: u64_at(block, 112),
+        keepers: u64_at(block, 120),
+    };
+    (members.is_sound() && members.all().count_ones() as usize == count).then_some(members)
 }

@@ -32,7 +32,8 @@ pub fn probe(bytes: &[u8], volume: VolumeId, offset: u64) -> bool {
 mod tests {
     use proptest::prelude::*;
 
-    use super::choices::Page;
+    use super::super::members::Members;
+    use super::choices::{Page, Passed};
     use super::head::Head;
     use super::owner::{Owner, OwnerId};
     use super::table::{Entry, TablePart};
@@ -46,8 +47,8 @@ mod tests {
             volume: VOLUME,
             generation: 3,
             features_optional: 0,
-            server: 1,
-            servers: 4,
+            number: 1,
+            members: Members::of_new(4),
             object_bytes: 4 << 20,
             data_offset: 8 << 20,
             slots: 1000,
@@ -64,6 +65,11 @@ mod tests {
         assert_eq!(Head::decode(&block), Ok(head()));
         head().encode(0, &mut block);
         assert_eq!(Head::decode(&block), Err(HeadError::Damaged), "it has strayed");
+        let members = head().members.change(0b11011, 0b11111).unwrap();
+        let changed = Head { members, ..head() };
+        changed.encode(4096, &mut block);
+        assert_eq!(Head::decode(&block), Ok(changed));
+        assert_eq!(block[48], 1, "a program that does not know of it keeps off");
         assert_eq!(Head::decode(&[0; BLOCK]), Err(HeadError::Blank));
         assert_eq!(Head::decode(&[9; BLOCK]), Err(HeadError::Foreign));
     }
@@ -86,7 +92,8 @@ mod tests {
         part.encode(VOLUME, 65536, &mut block);
         assert_eq!(TablePart::decode(VOLUME, 65536, &block), Some(part));
         assert_eq!(TablePart::decode(VOLUME, 0, &block), None);
-        let page = Page { number: 2, generation: 3, index: 0, bits: [0x1b; 4032] };
+        let passed = Passed { era: 2, left: 17 };
+        let page = Page { number: 2, generation: 3, index: 0, passed, bits: [0x1b; 4032] };
         page.encode(VOLUME, 8192, &mut block);
         assert_eq!(Page::decode(VOLUME, 8192, &block), Some(page));
         assert_eq!(Page::decode(VolumeId([1; 16]), 8192, &block), None);
@@ -103,8 +110,11 @@ mod tests {
                 1 => Owner::default().encode(VOLUME, &mut block),
                 2 => TablePart { number: 1, generation: 1, index: 0, entries: vec![None; 252] }
                     .encode(VOLUME, 4096, &mut block),
-                _ => Page { number: 1, generation: 1, index: 0, bits: [0; 4032] }
-                    .encode(VOLUME, 4096, &mut block),
+                _ => {
+                    let passed = Passed { era: 0, left: 0 };
+                    let page = Page { number: 1, generation: 1, index: 0, passed, bits: [0; 4032] };
+                    page.encode(VOLUME, 4096, &mut block);
+                }
             }
             prop_assert!(probe(&block, VOLUME, 4096));
             let was = std::mem::replace(&mut block[at], byte);

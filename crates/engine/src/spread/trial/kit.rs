@@ -27,25 +27,22 @@ const CLERK: TenantId = TenantId(2);
 pub(super) type World = world::World<Spread>;
 
 /// See the [module](self).
-pub(super) struct Spread;
+#[derive(Default)]
+pub(super) struct Spread {
+    /// The server that is to leave, as it is listed.
+    pub(super) leaving: Option<usize>,
+}
 
 impl Kit for Spread {
     type Volume = Volume;
     type Mutant = Mutant;
 
     fn disks() -> Vec<Disk> {
-        let disk = |_| {
-            let mut disk = Disk::new(SIZE_BYTES);
-            for offset in (16 << 10..SIZE_BYTES).step_by(SECTOR) {
-                disk.write(offset, &[STALE; SECTOR], true);
-            }
-            disk
-        };
-        (0..SERVERS).map(disk).collect()
+        (0..SERVERS).map(|_| used_disk()).collect()
     }
 
-    fn open(disks: &mut [Disk], asks: u64) -> Option<Result<Volume, String>> {
-        let opened = world::open(disks, asks, opening(disks, "trial"))?;
+    fn open(&self, disks: &mut [Disk], asks: u64) -> Option<Result<Volume, String>> {
+        let opened = world::open(disks, asks, opening_without(disks, "trial", self.leaving))?;
         Some(opened.map_err(|refusal| refusal.to_string()))
     }
 
@@ -67,7 +64,7 @@ impl Kit for Spread {
     }
 
     fn engine(now: Nanos, volume: Volume, mutant: Option<Mutant>) -> Engine {
-        let mut engine = Engine::new(now, &domain(1000));
+        let mut engine = Engine::new(now, &domain_of(volume.layout.servers.len(), 1000));
         engine.handle(now, Input::Spread(Box::new(volume)));
         engine.handle(now, Input::Held { until: Nanos(u64::MAX) });
         engine.volume.as_mut().unwrap().spread_mut().unwrap().rules.mutant = mutant;
@@ -96,8 +93,22 @@ pub(super) fn shape() -> Shape {
     }
 }
 
+/// A drive that held something else.
+pub(super) fn used_disk() -> Disk {
+    let mut disk = Disk::new(SIZE_BYTES);
+    for offset in (16 << 10..SIZE_BYTES).step_by(SECTOR) {
+        disk.write(offset, &[STALE; SECTOR], true);
+    }
+    disk
+}
+
 /// Begins to open the drives; each opening has a name of its own.
 pub(super) fn opening(disks: &[Disk], owner_name: &str) -> Opening {
+    opening_without(disks, owner_name, None)
+}
+
+/// The same with a server that is to leave.
+pub(super) fn opening_without(disks: &[Disk], owner_name: &str, leaving: Option<usize>) -> Opening {
     let written: u64 = disks.iter().map(Disk::acknowledged).sum();
     let mut id = [0; 16];
     id[..8].copy_from_slice(&written.to_le_bytes());
@@ -108,14 +119,20 @@ pub(super) fn opening(disks: &[Disk], owner_name: &str) -> Opening {
         owner: OwnerId(id),
         owner_name: owner_name.to_owned(),
     };
-    Opening::new(names, shape(), (0..disks.len()).map(device).collect())
+    let leaving = (0..disks.len()).map(|server| leaving == Some(server)).collect();
+    Opening::new(names, shape(), (0..disks.len()).map(device).collect(), leaving)
 }
 
 /// A policy with this ceiling, in thousandths.
 pub(super) fn domain(ceiling_milli: u32) -> Domain {
+    domain_of(SERVERS, ceiling_milli)
+}
+
+/// The same over so many servers.
+pub(super) fn domain_of(servers: usize, ceiling_milli: u32) -> Domain {
     let scheduling =
         Scheduling { depth: Depth::Requests(4), unit_bytes: 4096, ..Scheduling::default() };
-    let ids = (0..).map(ServerId).take(SERVERS);
+    let ids = (0..).map(ServerId).take(servers);
     Domain {
         mode: Mode::Enforce,
         sharing: Sharing::Total,

@@ -29,7 +29,7 @@ fn reopened(disks: &mut [Disk]) -> Result<Volume, String> {
     for disk in &mut *disks {
         disk.power_cut(Cut::KeepAll);
     }
-    Spread::open(disks, u64::MAX).unwrap()
+    Spread::default().open(disks, u64::MAX).unwrap()
 }
 
 fn on_server(volume: &Volume, server: usize) -> Vec<u32> {

@@ -40,7 +40,7 @@ pub(in crate::tiers) struct Head {
 impl Head {
     /// What a block says.
     pub(in crate::tiers) fn decode(block: &Block) -> Result<Self, HeadError> {
-        let label = label_of_head(BlockKind::Head, block)?;
+        let label = label_of_head(BlockKind::Head, 0, block)?;
         Ok(Self {
             volume: label.volume,
             generation: label.number,

@@ -23,6 +23,7 @@ const MOVER: TenantId = TenantId(2);
 pub(super) type World = world::World<Tiers>;
 
 /// See the [module](self).
+#[derive(Default)]
 pub(super) struct Tiers;
 
 impl Kit for Tiers {
@@ -33,7 +34,7 @@ impl Kit for Tiers {
         sizes().map(Disk::new).into()
     }
 
-    fn open(disks: &mut [Disk], asks: u64) -> Option<Result<Volume, String>> {
+    fn open(&self, disks: &mut [Disk], asks: u64) -> Option<Result<Volume, String>> {
         let device = |(name, size_bytes): (&str, u64)| PartDevice { name: name.into(), size_bytes };
         let devices = ["slow", "fast"].into_iter().zip(sizes()).map(device).collect();
         let opening = Opening::new(VolumeId([7; 16]), EXTENT_BYTES, devices);
