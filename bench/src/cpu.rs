@@ -25,6 +25,28 @@ pub(crate) fn time_of(process_id: u32) -> Result<Duration> {
     Ok(TICK * ticks)
 }
 
+/// User and system time of all threads of this process that have this name, as `schedstat` has it
+/// in nanoseconds.
+///
+/// # Errors
+/// If its own threads cannot be read.
+pub(crate) fn time_of_threads(name: &str) -> Result<Duration> {
+    let mut sum = Duration::ZERO;
+    for thread in fs::read_dir("/proc/self/task").context("cannot read /proc/self/task")? {
+        let folder = thread.context("cannot read /proc/self/task")?.path();
+        // A thread that has ended meanwhile has no name any more.
+        let own = fs::read_to_string(folder.join("comm")).unwrap_or_default();
+        if own.trim() == name {
+            let path = folder.join("schedstat");
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            let first = text.split_ascii_whitespace().next().and_then(|time| time.parse().ok());
+            let time_ns = first.with_context(|| format!("no time in {}", path.display()))?;
+            sum += Duration::from_nanos(time_ns);
+        }
+    }
+    Ok(sum)
+}
+
 /// User and system time of all processes that this one has started and waited for.
 ///
 /// # Errors

@@ -1,6 +1,7 @@
 //! Evenkeel beside named peers, on the same work in one run: `evenkeel-bench compare` as a server
 //! and a relay, `evenkeel-bench disk` as a log, `evenkeel-bench offline` as a simulator and a
-//! reader of traces, `evenkeel-bench place` as a finder of servers.
+//! reader of traces, `evenkeel-bench place` as a finder of servers. `evenkeel-bench exchange` tells
+//! what gates that share a device cost each other.
 //!
 //! ```text
 //! matrix     which cells           run       interleaved rounds      report   ratios, verdicts
@@ -13,6 +14,7 @@
 mod common;
 mod cpu;
 mod disk;
+mod exchange;
 mod machine;
 mod matrix;
 mod offline;
@@ -69,6 +71,8 @@ enum Subcommands {
     Compare(Compare),
     /// Compare the chained log with this machine's disk
     Disk(disk::Disk),
+    /// Measure what gates that share a device cost each other
+    Exchange(exchange::Arguments),
     /// Compare simulator, caches and readers of traces with peers and known figures
     Offline(offline::Offline),
     /// Compare finding the servers of objects with CRUSH
@@ -120,6 +124,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Subcommands::Compare(arguments) => compare(&arguments),
         Subcommands::Disk(arguments) => disk::disk(&arguments),
+        Subcommands::Exchange(arguments) => exchange::exchange(&arguments),
         Subcommands::Offline(arguments) => offline::offline(&arguments),
         Subcommands::Place(arguments) => place::place(&arguments),
     };

@@ -34,12 +34,14 @@ pub(crate) fn bench(smoke: bool) -> Result<()> {
         shell::run(&mut shell::cargo("test --quiet -p evenkeel-bench --all-features --benches"))?;
         shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- offline --smoke"))?;
         shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- place --smoke"))?;
+        shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- exchange --smoke"))?;
         shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- disk --smoke"))?;
         return shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- compare --smoke"));
     }
     shell::run(&mut shell::cargo("bench -p evenkeel-bench"))?;
     shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- offline"))?;
     shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- place"))?;
+    shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- exchange"))?;
     shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- disk"))?;
     shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- compare"))
 }

@@ -119,14 +119,14 @@ fn a_target_is_kept_beside_a_hog_on_another_gate() {
     assert!(mean_ms < 50.0, "{mean_ms} ms");
     let status = strict.status();
     let exchange = &status["exchange"];
-    assert!(exchange["devices"][0]["decisions"].as_u64() > Some(50), "{exchange}");
-    assert!(exchange["peers"][0]["received"].as_u64() > Some(50), "{exchange}");
+    assert!(exchange["devices"][0]["decisions"].as_u64() > Some(30), "{exchange}");
+    assert!(exchange["peers"][0]["received"].as_u64() > Some(30), "{exchange}");
     assert_eq!(exchange["refused"]["forged"], 0);
     assert_eq!(greedy.status()["exchange"]["peers"][0]["refused"], 0);
     let replayed = process::run(scratch.path(), EVENKEEL, &["exchange", "exchange.rec", "--json"]);
     let replayed: Value = serde_json::from_str(&replayed).expect("a document");
     assert_eq!(replayed[0]["otherwise"], 0, "{replayed}");
-    assert!(replayed[0]["decisions"].as_u64() > Some(50), "{replayed}");
+    assert!(replayed[0]["decisions"].as_u64() > Some(30), "{replayed}");
     let shown = strict.ctl(&["status"]);
     assert!(shown.contains("array by slack") && shown.contains(&all[1]), "{shown}");
 }

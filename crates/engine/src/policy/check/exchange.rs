@@ -141,7 +141,7 @@ fn check_settings(exchange: &Exchange, found: &mut Findings) {
         found.error(
             at("period"),
             format!("a period of {}", exchange.period),
-            "use 20 ms to 10 s; 100 ms suits most devices",
+            "use 20 ms to 10 s; 200 ms suits most devices",
         );
     }
 }
