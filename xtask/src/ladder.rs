@@ -1,7 +1,8 @@
 //! The test ladder: every check of the project, cheapest first, with a summary at the end.
 //!
 //! A step that fails does not stop the ladder: one run tells everything that is wrong. What could
-//! not be tested on this machine is told at the end as well, since silence would pass for success.
+//! not be tested on this machine is told at the end as well, since silence would pass for success,
+//! and so are the names of the tests that failed: often the end is all of a run that is kept.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use clap::Args;
 
-use crate::{fuzz, layers, setup, shell, tidy};
+use crate::{failures, fuzz, layers, setup, shell, tidy};
 
 /// Fuzzing per target where a run should be thorough, and where somebody waits for it.
 const FUZZ_SECONDS_CI: u64 = 60;
@@ -45,10 +46,11 @@ pub(crate) fn climb(options: &Options) -> Result<()> {
     let steps = steps(options, &found, &skips_file)?;
     let count = steps.len();
     let mut results = Vec::new();
+    let mut failures = Vec::new();
     for (index, step) in steps.into_iter().enumerate() {
         eprintln!("\n=== [{}/{count}] {}", index + 1, step.name);
         let start = Instant::now();
-        let outcome = (step.work)();
+        let outcome = (step.work)(&mut failures);
         if let Err(error) = &outcome {
             eprintln!("error: {error:#}");
         }
@@ -58,22 +60,35 @@ pub(crate) fn climb(options: &Options) -> Result<()> {
     if options.quick {
         skips.push("real peers, documents, benchmarks and fuzzing (--quick)".into());
     }
-    summarise(&results, &skips)
+    summarise(&results, &skips, &failures)
 }
+
+/// Does a step, and adds a line for each thing in it that failed and has a name.
+type Work = dyn Fn(&mut Vec<String>) -> Result<()>;
 
 /// One rung.
 struct Step {
     name: String,
-    work: Box<dyn Fn() -> Result<()>>,
+    work: Box<Work>,
 }
 
 impl Step {
     fn new(name: impl Into<String>, work: impl Fn() -> Result<()> + 'static) -> Self {
-        Self { name: name.into(), work: Box::new(work) }
+        Self { name: name.into(), work: Box::new(move |_| work()) }
     }
 
     fn cargo(name: &str, line: &'static str) -> Self {
         Self::new(name, move || shell::run(&mut shell::cargo(line)))
+    }
+
+    fn tests(line: &'static str, skips_file: PathBuf) -> Self {
+        let work = move |failures: &mut Vec<String>| {
+            let mut command = shell::cargo(line);
+            let (outcome, failed) = failures::watch(command.env(SKIPS_VARIABLE, &skips_file));
+            failures.extend(failed);
+            outcome
+        };
+        Self { name: "tests".into(), work: Box::new(work) }
     }
 }
 
@@ -91,10 +106,7 @@ fn steps(options: &Options, found: &setup::Found, skips_file: &Path) -> Result<V
             "lints",
             "clippy --locked --workspace --all-features --all-targets -- -D warnings",
         ),
-        Step::new("tests", move || {
-            let mut command = shell::cargo(tests_line(nextest, quick));
-            shell::run(command.env(SKIPS_VARIABLE, &skips_file))
-        }),
+        Step::tests(tests_line(nextest, quick), skips_file),
         Step::cargo("examples in documents", "test --locked --workspace --all-features --doc"),
     ];
     if !quick {
@@ -145,7 +157,11 @@ fn read_skips(path: &Path) -> Vec<String> {
     skips
 }
 
-fn summarise(results: &[(String, Duration, bool)], skips: &[String]) -> Result<()> {
+fn summarise(
+    results: &[(String, Duration, bool)],
+    skips: &[String],
+    failures: &[String],
+) -> Result<()> {
     eprintln!("\n=== summary");
     for (name, time, passed) in results {
         let verdict = if *passed { "ok" } else { "FAILED" };
@@ -153,6 +169,9 @@ fn summarise(results: &[(String, Duration, bool)], skips: &[String]) -> Result<(
     }
     for skip in skips {
         eprintln!(" SKIPPED  {skip}");
+    }
+    for failure in failures {
+        eprintln!("  failed  {failure}");
     }
     let failed = results.iter().filter(|(_, _, passed)| !passed).count();
     let total: Duration = results.iter().map(|(_, time, _)| time).sum();
@@ -171,8 +190,8 @@ mod tests {
     #[test]
     fn a_failed_step_fails_the_climb() {
         let result = |passed| ("step".to_owned(), Duration::ZERO, passed);
-        assert!(summarise(&[result(true)], &["skipped".into()]).is_ok());
-        assert!(summarise(&[result(true), result(false)], &[]).is_err());
+        assert!(summarise(&[result(true)], &["skipped".into()], &[]).is_ok());
+        assert!(summarise(&[result(true), result(false)], &[], &["a test".into()]).is_err());
     }
 
     #[test]

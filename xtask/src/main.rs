@@ -4,6 +4,7 @@
 //! are its rungs or tools to keep them standing.
 
 mod chores;
+mod failures;
 mod fuzz;
 mod ladder;
 mod layers;

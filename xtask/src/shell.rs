@@ -1,7 +1,7 @@
 //! Running other programs so that people see what is run and how it ended.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{ChildStderr, Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail};
 
@@ -23,10 +23,28 @@ pub(crate) fn cargo(line: &str) -> Command {
 /// Runs a command with our own output streams and no input; fails unless it succeeds.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     eprintln!("$ {}", show(command));
-    let status = command
-        .stdin(Stdio::null())
-        .status()
-        .with_context(|| format!("cannot start {}", command.get_program().display()))?;
+    let status = command.stdin(Stdio::null()).status().with_context(|| cannot_start(command))?;
+    judge(command, status)
+}
+
+/// Runs a command like `run`, but hands what it writes to its standard error to `read`.
+pub(crate) fn run_piped(
+    command: &mut Command,
+    read: impl FnOnce(ChildStderr) -> Result<()>,
+) -> Result<()> {
+    eprintln!("$ {}", show(command));
+    let child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn();
+    let mut child = child.with_context(|| cannot_start(command))?;
+    let outcome = child.stderr.take().map_or(Ok(()), read);
+    let status = child.wait().context("cannot wait for a program")?;
+    outcome.and_then(|()| judge(command, status))
+}
+
+fn cannot_start(command: &Command) -> String {
+    format!("cannot start {}", command.get_program().display())
+}
+
+fn judge(command: &Command, status: ExitStatus) -> Result<()> {
     if !status.success() {
         bail!("`{}` ended with {status}", show(command));
     }
