@@ -172,6 +172,17 @@ pub(super) fn exchange(
     })
 }
 
+/// What a gate in virtual time leaves out of a policy: the other gates. None if it has none.
+pub(crate) fn taken_alone(policy: &Policy) -> Option<String> {
+    let backends = policy.shared_backends().map(|(_, backend)| &backend.name);
+    let groups = policy.exchanged_groups().map(|(group, _)| &group.name);
+    let names: Vec<String> = backends.chain(groups).map(|name| format!("`{name}`")).collect();
+    (!names.is_empty()).then(|| {
+        let names = names.join(", ");
+        format!("warning: other gates are left out: {names} is taken for this one's alone")
+    })
+}
+
 /// The keys of an exchange and their values, as text.
 pub(super) fn printed(exchange: &Exchange) -> Vec<(&'static str, String)> {
     let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();

@@ -35,6 +35,7 @@ pub use diagnostic::{Diagnostic, Diagnostics, Severity};
 pub use print::{mode_name, print};
 pub use values::{parse_address, parse_network};
 
+pub(crate) use exchange::taken_alone;
 pub(crate) use places::unlocated;
 pub(crate) use resolve::default_bursts;
 

@@ -239,6 +239,14 @@ fn a_controller_makes_a_backend_shared_and_the_listener_names_the_gate() {
     assert_eq!(policy.backends[0].scheduling.control, Some(Method::Slack));
 }
 
+#[test]
+fn what_virtual_time_leaves_out_of_a_policy_is_said() {
+    let of = |text: &str| taken_alone(&parse(text, "p").unwrap_or_else(|found| panic!("{found}")));
+    assert_eq!(of(&with("")), None);
+    let said = of(&shared("")).unwrap_or_default();
+    assert!(said.starts_with("warning: ") && said.contains("`m`"), "{said}");
+}
+
 /// The same in an exchange that goes over a server.
 fn over_nats() -> String {
     let listed = "listen = \"10.0.0.1:10900\"\npeers = [\"10.0.0.2:10900\"]\n";

@@ -23,6 +23,7 @@ use std::path::PathBuf;
 
 use evenkeel_engine::policy::{Mode, Policy};
 
+use crate::config;
 use crate::exit::Exit;
 use crate::simulate::file::load_policy;
 use crate::trace::input::STDIN;
@@ -85,6 +86,9 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         return Err(Exit::Usage.because("a plan reads its trace more than once; name a file"));
     }
     let policy = load_policy(&args.policy)?;
+    if let Some(warning) = config::taken_alone(&policy) {
+        terminal::say(&warning);
+    }
     let present = args.present.as_deref().map(load_policy).transpose()?;
     let devices = backend::devices(&args.backend, &policy)?;
     let routes = Routes::new(&policy, &args.map)?;

@@ -13,6 +13,7 @@ pub(crate) mod table;
 
 use std::path::PathBuf;
 
+use crate::config;
 use crate::exit::Exit;
 use crate::{plot, terminal};
 
@@ -56,6 +57,9 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         loaded.scenario.seed = seed;
     }
     let seed = loaded.scenario.seed;
+    if let Some(warning) = config::taken_alone(&loaded.scenario.policy) {
+        terminal::say(&warning);
+    }
     let summary = run::run(&loaded)?;
     if let (Some(path), Some(form)) = (&args.series, form) {
         form.write(path, &summary)?;
