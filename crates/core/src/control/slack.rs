@@ -23,8 +23,11 @@
 //!    with each answer asks more the more it gets. They share what is left by weight, and with
 //!    them, as one, those passed over.
 //! 6. **Trim.** Caps are bounds; the flows served whole leave some of theirs unused. While somebody
-//!    waits, what is left for those passed over grows by a part of what N lacks to U; and while N
-//!    exceeds U by more than a tenth, less is divided.
+//!    waits, what is left for those passed over grows by a part of what N lacks to U.
+//! 7. **Overshoot.** A flow served whole may send what has piled up at once, so that N can exceed U.
+//!    If it does by more than a tenth, caps of flows served whole are what they need, and the last of
+//!    them gives up the excess. It stays served whole: were it passed over, it would lose nearly
+//!    all, come back with a queue, send that at once, and be passed over again.
 //!
 //! ```text
 //!   uses 60 + 50 + 80 <= U = 320      caps 190, 180, 210: nobody notices
@@ -72,17 +75,26 @@ impl Default for SlackOptions {
     }
 }
 
-/// Part of what N lacks to U by which the trim moves in a period.
+/// Part of what N lacks to U by which the trim moves in a period, if all of U is left for those
+/// passed over. The less that is, the more N moves by it: more at the device is more latency for
+/// those served whole, who then have more there too.
 const TRIM_GAIN: f64 = 0.1;
+
+/// The least part of that gain.
+const TRIM_GAIN_PART_MIN: f64 = 0.2;
 
 /// Bounds of the trim, in parts of U.
 const TRIM: (f64, f64) = (-0.3, 1.0);
 
-/// Part of U beyond which what N exceeds is taken from what flows are served whole from.
+/// Part of U beyond which N is too much.
 const OVERSHOOT: f64 = 1.1;
 
-/// The most of that, in parts of U: more would be a blow that the next period has to undo.
+/// The most of the excess that is taken back in a period, in parts of U: more would be a blow that
+/// the next one has to undo.
 const EXCESS_MAX: f64 = 0.2;
+
+/// The most that one flow gives up, in parts of what it needs.
+const CUT_MAX: f64 = 0.5;
 
 /// The time in which the queue of a flow served whole is to be gone. Much longer than a period and
 /// a delay of the summaries: otherwise a flow that was held back once has a queue too large to be
@@ -151,25 +163,38 @@ impl Slack {
         });
         // Served whole means not held back at all: its cap is U.
         let mut caps = vec![slots_all; asks.len()];
-        // More at the device than meant to be is a line believed too flat, or a burst: who is
-        // served whole is not held back by a cap, so fewer are.
-        let excess = (in_use - OVERSHOOT * slots_all).clamp(0.0, EXCESS_MAX * slots_all);
-        let mut left = slots_all - excess;
-        let mut passed_over = Vec::new();
+        let (mut left, mut whole, mut passed_over) = (slots_all, Vec::new(), Vec::new());
         for index in order {
             if asks[index].bound_s.is_finite() && asks[index].whole <= left {
                 left -= asks[index].whole;
+                whole.push(index);
             } else {
                 passed_over.push(index);
             }
         }
+        let excess = in_use - OVERSHOOT * slots_all;
+        if excess > 0.0 {
+            let unspent = left.min(excess);
+            left -= unspent;
+            take_back(asks, &whole, excess.min(EXCESS_MAX * slots_all) - unspent, &mut caps);
+        }
         if passed_over.iter().any(|index| asks[*index].is_waiting) {
             let lacking = (slots_all - in_use) / slots_all;
-            self.trim = (self.trim + TRIM_GAIN * lacking).clamp(TRIM.0, TRIM.1);
+            let gain = TRIM_GAIN * (left / slots_all).max(TRIM_GAIN_PART_MIN);
+            self.trim = (self.trim + gain * lacking).clamp(TRIM.0, TRIM.1);
         }
         let shared = (left + self.trim * slots_all).max(FLOOR * slots_all);
         share_out(asks, &passed_over, shared, &mut caps);
         caps
+    }
+}
+
+/// Caps flows served whole at what they need; the last of them give up the excess.
+fn take_back(asks: &[Ask], whole: &[usize], mut excess: f64, caps: &mut [f64]) {
+    for &index in whole.iter().rev() {
+        let cut = excess.clamp(0.0, CUT_MAX * asks[index].whole);
+        caps[index] = asks[index].whole - cut;
+        excess -= cut;
     }
 }
 
@@ -297,6 +322,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_too_much_at_the_device_is_taken_from_the_last_that_is_served_whole() {
+        let uses = asks(&[(0.25, 60.0), (0.25, 50.0), (0.8, 150.0), (0.8, 140.0)]);
+        let mut slack = Slack::new(SlackOptions::default());
+        // 352 is a tenth above U; 10 fewer are left for the one passed over, then none.
+        assert_eq!(slack.divide(&uses, 320.0, 362.0)[..2], [60.0, 50.0]);
+        let caps = Slack::new(SlackOptions::default()).divide(&uses, 320.0, 442.0);
+        assert_eq!(caps[3..], [140.0], "70 were left, and at most 64 are taken back: {caps:?}");
+        let tight = asks(&[(0.25, 100.0), (0.25, 200.0), (0.8, 150.0)]);
+        let caps = Slack::new(SlackOptions::default()).divide(&tight, 320.0, 400.0);
+        assert_eq!(caps[..2], [100.0, 172.0]);
+    }
+
+    #[test]
     fn a_strict_flow_too_large_for_the_device_costs_the_others_nothing() {
         let uses = [(0.1, 900.0), (0.25, 50.0), (f64::INFINITY, 100.0)];
         assert_eq!(divide(&uses, 320.0), [170.0, 320.0, 100.0]);
@@ -328,7 +366,7 @@ mod tests {
         let mut slack = Slack::new(SlackOptions::default());
         let uses = asks(&[(0.25, 200.0), (0.8, 300.0)]);
         let caps: Vec<f64> = (0..3).map(|_| slack.divide(&uses, 320.0, 256.0)[1]).collect();
-        assert!((caps[0] - 126.4).abs() < 1e-9 && caps[2] > caps[1], "{caps:?}");
+        assert!((caps[0] - 122.4).abs() < 1e-9 && caps[2] > caps[1], "{caps:?}");
         let quiet = asks(&[(0.25, 100.0), (0.8, 100.0)]);
         let _ = slack.divide(&quiet, 320.0, 200.0);
         assert!((slack.divide(&uses, 320.0, 320.0)[1] - 120.0).abs() < 1e-9, "forgotten");

@@ -199,13 +199,13 @@ fn settles(prng: &mut Prng) -> bool {
     swing <= 0.1 && (0.85..1.15).contains(&(mean / depth))
 }
 
-/// Not in every one: where what fits is decided by a slot, or summaries are two periods late, two
-/// flows may still take turns.
+/// Not in every one: about where N is a tenth above U two flows may still take turns, when summaries
+/// are two periods late; and where N has never varied the depth may be a sixth too low.
 #[test]
-fn ours_settles_at_the_depth_that_the_strictest_target_allows_in_19_settings_of_20() {
+fn ours_settles_at_the_depth_that_the_strictest_target_allows_in_99_settings_of_100() {
     let mut prng = Prng::new(1);
     let settled = (0..300).filter(|_| settles(&mut prng)).count();
-    assert!(settled >= 285, "{settled} of 300 settle");
+    assert!(settled >= 297, "{settled} of 300 settle");
 }
 
 proptest! {
