@@ -38,13 +38,16 @@ const PACKAGES: &[Package] = &[
     },
     Package { name: "e2fsprogs", programs: &["mkfs.ext4"], used_for: "a file system on the gate" },
     Package { name: "openssl", programs: &["openssl"], used_for: "looking at TLS by hand" },
-    Package {
-        name: "ceph-mon",
-        programs: &["ceph-mon", "monmaptool"],
-        used_for: "a Ceph of one machine",
-    },
+    Package { name: "ceph-mon", programs: &["ceph-mon"], used_for: "a Ceph of one machine" },
     Package { name: "ceph-mgr", programs: &["ceph-mgr"], used_for: "a Ceph of one machine" },
     Package { name: "ceph-osd", programs: &["ceph-osd"], used_for: "a Ceph of one machine" },
+    // The three above need these two, and bring them.
+    Package {
+        name: "ceph-base",
+        programs: &["crushtool", "osdmaptool", "monmaptool"],
+        used_for: "choices beside CRUSH and upmap",
+    },
+    Package { name: "ceph-common", programs: &["ceph-authtool"], used_for: "keys of a Ceph" },
     Package {
         name: "protobuf-compiler",
         programs: &["protoc"],

@@ -7,6 +7,7 @@
 
 mod allocation;
 mod exchange;
+mod pool;
 mod promise;
 mod spread;
 mod store;
@@ -28,6 +29,7 @@ pub use allocation::{Allocation, Given, TierUse};
 pub use exchange::{
     Exchange, MeetingServer, Peer, Refused, ServedElsewhere, SharedDevice, SharedGroup, SharingGate,
 };
+pub use pool::{Osd, Pool};
 pub use promise::Promise;
 pub use spread::{Change as SpreadChange, Server as SpreadServer, Spread};
 pub use store::{Cache, Hits, LostBlock, Scrub, Spindle, Store};
@@ -271,6 +273,9 @@ pub struct Backend {
     /// How the store is doing, if it is one and open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store: Option<Store>,
+    /// How the volume in a pool of Ceph is doing, if it is one and open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<Pool>,
 }
 
 /// One export.
@@ -471,6 +476,7 @@ fn backend(backend: &BackendReport) -> Backend {
         replayed_requests: backend.replayed,
         not_replayed_requests: backend.not_replayed,
         store: backend.store.as_ref().map(Store::from),
+        pool: backend.pool.as_ref().map(Pool::from),
     }
 }
 

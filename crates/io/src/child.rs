@@ -7,9 +7,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use rustix::process::{
-    Pid, Signal, getpid, getppid, kill_process, set_parent_process_death_signal,
-};
+pub use rustix::process::Signal;
+use rustix::process::{Pid, getpid, getppid, kill_process, set_parent_process_death_signal};
 
 /// How long a child may take to end by itself when told to.
 const GRACE: Duration = Duration::from_secs(5);
@@ -61,7 +60,8 @@ impl ChildProcess {
         let _ = self.child.wait();
     }
 
-    fn signal(&self, signal: Signal) {
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
         // The id stays the child's until `wait` has seen it end.
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
             let _ = kill_process(pid, signal);

@@ -12,7 +12,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Mutex, oneshot, watch};
 
 pub use crate::drive::DriveKind;
-pub use crate::report::{BackendReport, ExportReport, GateReport, StoreReport};
+pub use crate::report::{
+    BackendReport, ExportReport, GateReport, OsdReport, OsdStanding, PoolReport, StoreReport,
+};
 pub use crate::store::DriveModels;
 
 use crate::clock::Clock;

@@ -61,6 +61,55 @@ pub struct BackendReport {
     pub not_replayed: u64,
     /// How the store is doing, if it is one and open.
     pub store: Option<StoreReport>,
+    /// How the volume in a pool of Ceph is doing, if it is one and open.
+    pub pool: Option<PoolReport>,
+}
+
+/// How an open volume in a pool of Ceph is doing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PoolReport {
+    /// Its objects that were written, and how many of them are not under their first name.
+    pub placed: u64,
+    /// See `placed`.
+    pub diverted: u64,
+    /// The part of an OSD that new objects may fill.
+    pub ceiling: f64,
+    /// The part in use of the pool's fullest OSD, with what was written since it reported.
+    pub fullest: Option<f64>,
+    /// Placement groups of the pool.
+    pub groups: usize,
+    /// How many of them no OSD serves.
+    pub unserved: usize,
+    /// Time since the manager was last heard.
+    pub age: Span,
+    /// OSDs of the pool.
+    pub osds_all: usize,
+    /// Each of them in the order of numbers, up to a bound.
+    pub osds: Vec<OsdReport>,
+}
+
+/// An OSD as monitors and manager tell of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OsdReport {
+    /// Its number.
+    pub osd: u32,
+    /// Bytes that it can hold; zero if it has not reported.
+    pub capacity_bytes: u64,
+    /// Bytes in use, by whatever is on it.
+    pub used_bytes: u64,
+    /// Whether it is at work.
+    pub standing: OsdStanding,
+}
+
+/// Whether an OSD is at work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OsdStanding {
+    /// It is.
+    Up,
+    /// It is not, and the cluster has not given it up.
+    Down,
+    /// It counts as full: Ceph refuses all writes to its pools.
+    Full,
 }
 
 /// How an open store is doing.

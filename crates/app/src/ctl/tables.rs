@@ -1,6 +1,7 @@
 //! The status of a gate as tables for people.
 
 mod exchange;
+mod pools;
 mod stores;
 
 use evenkeel_core::time::Span;
@@ -46,6 +47,7 @@ pub(super) fn of(status: &Status) -> String {
     text.push('\n');
     text += &backend_table(status);
     text += &stores::table(&status.backends);
+    text += &pools::tables(&status.backends);
     if let Some(exchange) = &status.exchange {
         text += &exchange::tables(exchange);
     }

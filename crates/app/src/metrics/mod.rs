@@ -2,6 +2,7 @@
 //! [`render()`] fills the one into the other.
 
 mod exchange;
+mod pools;
 pub mod process;
 pub mod render;
 mod spread;

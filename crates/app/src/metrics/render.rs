@@ -9,7 +9,7 @@ use evenkeel_io::gate::{BackendReport, GateReport};
 use super::process::Usage;
 use super::table::{self as metric, Metric};
 use super::text::{Document, Family};
-use super::{exchange, spread, stores};
+use super::{exchange, pools, spread, stores};
 use crate::config::mode_name;
 use crate::status::{domain_name, tenant_name};
 use crate::version;
@@ -27,6 +27,7 @@ pub fn render(report: &GateReport, policy: &Policy, usage: Option<Usage>) -> Str
     page.backends();
     spread::render(&mut page.document, &report.domains, policy);
     stores::render(&mut page.document, &report.backends);
+    pools::render(&mut page.document, &report.backends);
     page.exports();
     exchange::render(&mut page.document, report.exchange.as_ref());
     if let Some(usage) = usage {
@@ -249,13 +250,25 @@ mod tests {
     use std::collections::BTreeSet;
 
     use evenkeel_io::exchange::{DeviceReport, ExchangeReport, PeerReport};
+    use evenkeel_io::gate::{OsdReport, OsdStanding, PoolReport};
 
     use super::*;
     use crate::testing::{sample_policy, sample_report};
 
+    fn sample_pool() -> PoolReport {
+        let osd = OsdReport {
+            osd: 3,
+            capacity_bytes: 1024,
+            used_bytes: 768,
+            standing: OsdStanding::Down,
+        };
+        PoolReport { fullest: Some(0.75), osds: vec![osd], ..PoolReport::default() }
+    }
+
     fn sample() -> String {
         let usage = Usage { cpu_seconds: 1.25, resident_bytes: 12 << 20 };
         let mut report = sample_report();
+        report.backends[0].pool = Some(sample_pool());
         report.exchange = Some(ExchangeReport {
             peers: vec![PeerReport { name: "east".to_owned(), ..PeerReport::default() }],
             devices: vec![DeviceReport { slots: 5, ..DeviceReport::default() }],
@@ -325,6 +338,9 @@ mod tests {
             "evenkeel_share_ratio{domain=\"disk\",tenant=\"bob\",kind=\"entitled\"} 0.25",
             "evenkeel_queue_seconds_count{domain=\"disk\",tenant=\"bob\"} 6000",
             "evenkeel_backend_up{backend=\"disk\"} 1",
+            "evenkeel_ceph_fullest_ratio{backend=\"disk\"} 0.75",
+            "evenkeel_ceph_osd_used_bytes{backend=\"disk\",osd=\"3\"} 768",
+            "evenkeel_ceph_osd_up{backend=\"disk\",osd=\"3\"} 0",
             "process_cpu_seconds_total 1.25",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");

@@ -202,6 +202,24 @@ metrics! {
     CACHE_LIFETIME = Gauge "evenkeel_cache_ssd_lifetime_seconds" ["backend"]
         "Time until the SSD is worn out, at the rate since the store was opened; absent if \
          unknown.";
+    POOL_OBJECTS = Gauge "evenkeel_ceph_objects" ["backend"]
+        "Objects of a volume in Ceph that were written.";
+    POOL_GROUPS = Gauge "evenkeel_ceph_groups" ["backend"]
+        "Placement groups of the volume's pool.";
+    POOL_UNSERVED = Gauge "evenkeel_ceph_unserved_groups" ["backend"]
+        "Placement groups of the volume's pool that no OSD serves at present.";
+    POOL_CEILING = Gauge "evenkeel_ceph_ceiling_ratio" ["backend"]
+        "The part of an OSD that new objects of the volume may fill.";
+    POOL_FULLEST = Gauge "evenkeel_ceph_fullest_ratio" ["backend"]
+        "The part in use of the pool's fullest OSD, with what was written since it reported.";
+    POOL_AGE = Gauge "evenkeel_ceph_figures_age_seconds" ["backend"]
+        "Time since Ceph's manager last told how full OSDs are.";
+    OSD_CAPACITY = Gauge "evenkeel_ceph_osd_capacity_bytes" ["backend", "osd"]
+        "Bytes that an OSD of the volume's pool can hold; of the first 1024 OSDs.";
+    OSD_USED = Gauge "evenkeel_ceph_osd_used_bytes" ["backend", "osd"]
+        "Bytes in use on an OSD of the volume's pool, by whatever is on it.";
+    OSD_UP = Gauge "evenkeel_ceph_osd_up" ["backend", "osd"]
+        "1 if the OSD runs, 0 if it is down and the cluster has not given it up.";
     EXPORT_SIZE = Gauge "evenkeel_export_size_bytes" ["export"]
         "Size of the export.";
     EXPORT_CONNECTIONS = Gauge "evenkeel_export_connections" ["export", "tenant"]

@@ -4,9 +4,13 @@
 //! monmaptool -> ceph-mon --mkfs -> ceph-mon -> ceph-mgr -> per OSD: osd new, --mkfs, ceph-osd
 //! ```
 //!
-//! It is unmodified, and asks nobody for a password. OSDs keep their objects in memory, and report
-//! every second rather than every five, so that little is written between two looks.
+//! It is unmodified, and asks nobody for a password unless it is told to. OSDs keep their objects
+//! in memory, and report every second rather than every five, so that little is written between two
+//! looks.
 
+mod auth;
+
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -16,10 +20,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use evenkeel_core::time::Span;
-use evenkeel_io::child::ChildProcess;
-use evenkeel_io::rados::{Access, Cluster, Pool, PoolStatus, Whom};
+use evenkeel_io::child::{ChildProcess, Signal};
+use evenkeel_io::rados::{Access, Cluster, Pool, Whom};
 use serde_json::{Value, json};
 
+use self::auth::ADMIN;
 use super::Stage;
 use crate::exit::Exit;
 
@@ -29,7 +34,7 @@ pub const CEPH_MISSING: &str = "Ceph is not installed, and the experiment starts
      `cargo xtask setup`), `dnf install ceph-mon ceph-mgr ceph-osd` (Fedora)";
 
 /// The programs that are started.
-const PROGRAMS: [&str; 4] = ["ceph-mon", "ceph-mgr", "ceph-osd", "monmaptool"];
+const PROGRAMS: [&str; 5] = ["ceph-mon", "ceph-mgr", "ceph-osd", "monmaptool", "ceph-authtool"];
 
 /// How long all of it may take to be up, on a busy machine.
 const UP_WITHIN: Duration = Duration::from_mins(4);
@@ -52,6 +57,10 @@ pub struct CephOptions {
     pub osd_bytes: u64,
     /// Part of its capacity at which an OSD counts as full.
     pub full_part: f64,
+    /// Whether everybody has to prove who they are.
+    pub cephx: bool,
+    /// Seconds without a word after which an OSD counts as down; 20 is usual.
+    pub grace_seconds: u32,
 }
 
 /// A running cluster.
@@ -60,9 +69,10 @@ pub struct CephCluster {
     cluster: Arc<Cluster>,
     conf: PathBuf,
     folder: PathBuf,
-    osds: Vec<ChildProcess>,
+    osds: BTreeMap<u32, ChildProcess>,
     manager: ChildProcess,
     monitor: ChildProcess,
+    cephx: bool,
 }
 
 /// Makes sure that Ceph is there; the version it tells.
@@ -100,23 +110,72 @@ impl CephCluster {
         make.args(["--create", "--fsid", &fsid, "--addv", "a", &addresses]).arg(&map);
         finish("monmaptool", &mut make)?;
         let mut make = daemon.command("ceph-mon", "a");
-        finish("ceph-mon --mkfs", make.args(["--mkfs", "--monmap"]).arg(&map))?;
+        make.args(["--mkfs", "--monmap"]).arg(&map);
+        if options.cephx {
+            make.arg("--keyring").arg(auth::first_keys(&folder)?);
+        }
+        finish("ceph-mon --mkfs", &mut make)?;
         let monitor = daemon.start("ceph-mon", "a")?;
         let access = Access { patience: PATIENCE, ..access(conf.clone()) };
         let cluster = Cluster::connect(&access)?;
+        if options.cephx {
+            let caps = ["mon", "allow profile mgr", "osd", "allow *", "mds", "allow *"];
+            auth::user(&cluster, "mgr.x", &caps, &folder.join("mgr/keyring"))?;
+        }
         let manager = daemon.start("ceph-mgr", "x")?;
-        let osds = daemon.start_osds(&cluster, options.osds)?;
-        let staged =
-            Self { cluster, conf: conf.clone(), folder: folder.clone(), osds, manager, monitor };
-        staged.wait_until("OSDs are up", || {
-            let stat = staged.ask(Whom::Monitor, &json!({"prefix": "osd stat"}))?;
-            let up = stat["num_up_osds"].as_u64() == Some(u64::from(options.osds));
-            Ok(up
-                && staged.cluster.osd_uses().is_ok_and(|uses| uses.len() == options.osds as usize))
-        })?;
+        let ids: Vec<u32> = (0..options.osds).collect();
+        let osds = daemon.start_osds(&cluster, &ids, options.cephx)?;
+        let cephx = options.cephx;
+        let staged = Self { cluster, conf, folder, osds, manager, monitor, cephx };
+        staged.wait_until_up()?;
         // It would move groups about while they are counted.
         staged.ask(Whom::Manager, &json!({"prefix": "balancer off"}))?;
         Ok(staged)
+    }
+
+    fn wait_until_up(&self) -> anyhow::Result<()> {
+        self.wait_until("OSDs are up", || {
+            let stat = self.ask(Whom::Monitor, &json!({"prefix": "osd stat"}))?;
+            let up = stat["num_up_osds"].as_u64() == Some(self.osds.len() as u64);
+            let uses = self.cluster.osd_uses();
+            Ok(up && uses.is_ok_and(|uses| uses.len() == self.osds.len()))
+        })
+    }
+
+    /// One more OSD; its number. Waits until it is up; data may still be on its way to it.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn join(&mut self) -> anyhow::Result<u32> {
+        let id = self.osds.keys().next_back().map_or(0, |last| last + 1);
+        let daemon = Daemons { folder: &self.folder, conf: &self.conf };
+        self.osds.extend(daemon.start_osds(&self.cluster, &[id], self.cephx)?);
+        self.wait_until_up()?;
+        Ok(id)
+    }
+
+    /// Makes a user who may do so much, such as `["mon", "profile rbd"]`; the file with its secret.
+    ///
+    /// # Errors
+    /// If the cluster says no.
+    pub fn user(&self, name: &str, caps: &[&str]) -> anyhow::Result<PathBuf> {
+        let keyring = self.folder.join(format!("{name}.keyring"));
+        auth::user(&self.cluster, &format!("client.{name}"), caps, &keyring)?;
+        Ok(keyring)
+    }
+
+    /// Sends a signal to an OSD; one that ends is forgotten.
+    pub fn signal_osd(&mut self, id: u32, signal: Signal) {
+        let Some(osd) = self.osds.get(&id) else { return };
+        osd.signal(signal);
+        if signal == Signal::KILL {
+            self.osds.remove(&id);
+        }
+    }
+
+    /// Sends a signal to the only monitor.
+    pub fn signal_monitor(&self, signal: Signal) {
+        self.monitor.signal(signal);
     }
 
     /// Makes a pool and waits until all its groups are served.
@@ -130,12 +189,29 @@ impl CephCluster {
         });
         self.ask(Whom::Monitor, &create)?;
         let pool = Pool::open(&self.cluster, name)?;
-        self.wait_until("groups are served", || {
-            let PoolStatus { acting, .. } = self.cluster.pool_status(pool.id())?;
-            let is_whole = |set: &Vec<_>| set.len() == copies as usize;
-            Ok(acting.len() == groups as usize && acting.iter().all(is_whole))
-        })?;
+        self.wait_until_served(&pool, groups)?;
         Ok(pool)
+    }
+
+    /// Waits until a pool has so many groups, and each is served by as many OSDs as it should be,
+    /// with all that belongs on them.
+    ///
+    /// # Errors
+    /// If that takes too long, or nobody answers.
+    pub fn wait_until_served(&self, pool: &Pool, groups: u32) -> anyhow::Result<()> {
+        let dump = json!({"prefix": "pg dump", "dumpcontents": ["pgs_brief"]});
+        let of_pool = format!("{}.", pool.id());
+        self.wait_until("groups are served", || {
+            let status = self.cluster.pool_status(pool.id())?;
+            let is_whole = |set: &Vec<_>| set.len() == status.copies as usize;
+            let serving = status.serving();
+            let dump = self.ask(Whom::Manager, &dump)?;
+            let rows = dump["pg_stats"].as_array().context("the manager tells of groups")?;
+            let ours = |row: &&Value| row["pgid"].as_str().unwrap_or("").starts_with(&of_pool);
+            let clean = rows.iter().filter(ours).filter(|row| row["state"] == "active+clean");
+            let count = groups as usize;
+            Ok(serving.len() == count && serving.iter().all(is_whole) && clean.count() == count)
+        })
     }
 
     /// A connection to it.
@@ -156,7 +232,11 @@ impl CephCluster {
         self.ask(Whom::Monitor, &json!({"prefix": "osd map", "pool": pool, "object": object}))
     }
 
-    fn ask(&self, whom: Whom, command: &Value) -> anyhow::Result<Value> {
+    /// Asks monitors or the manager, as the `ceph` command would; the answer.
+    ///
+    /// # Errors
+    /// If nobody answers, or the answer is no.
+    pub fn ask(&self, whom: Whom, command: &Value) -> anyhow::Result<Value> {
         let mut command = command.clone();
         command["format"] = "json".into();
         let answer = self.cluster.command(whom, &command.to_string())?;
@@ -166,7 +246,11 @@ impl CephCluster {
         serde_json::from_slice(&answer).context("the cluster's answer is no JSON")
     }
 
-    fn wait_until(
+    /// Waits until something is so.
+    ///
+    /// # Errors
+    /// If it is not after minutes, or cannot be told.
+    pub fn wait_until(
         &self,
         what: &str,
         mut is_so: impl FnMut() -> anyhow::Result<bool>,
@@ -190,7 +274,7 @@ impl Drop for CephCluster {
     fn drop(&mut self) {
         // Nobody needs what they hold. An OSD that is asked to end first says goodbye to a monitor,
         // which takes seconds.
-        self.osds.iter_mut().for_each(ChildProcess::kill);
+        self.osds.values_mut().for_each(ChildProcess::kill);
         self.manager.kill();
         self.monitor.kill();
     }
@@ -217,16 +301,27 @@ impl Daemons<'_> {
         ChildProcess::spawn(&mut command).with_context(|| format!("cannot start {program}"))
     }
 
-    fn start_osds(&self, cluster: &Cluster, count: u32) -> anyhow::Result<Vec<ChildProcess>> {
-        let mut running = Vec::new();
-        let ids: Vec<u32> = (0..count).collect();
+    fn start_osds(
+        &self,
+        cluster: &Cluster,
+        ids: &[u32],
+        cephx: bool,
+    ) -> anyhow::Result<BTreeMap<u32, ChildProcess>> {
+        let mut running = BTreeMap::new();
         for batch in ids.chunks(MADE_AT_ONCE) {
             let mut making = Vec::new();
             for osd in batch {
                 let uuid = fresh_uuid()?;
                 let new = json!({"prefix": "osd new", "uuid": &uuid, "id": osd}).to_string();
                 cluster.command(Whom::Monitor, &new)?;
-                std::fs::create_dir_all(self.folder.join(format!("osd{osd}")))?;
+                let folder = self.folder.join(format!("osd{osd}"));
+                std::fs::create_dir_all(&folder)?;
+                if cephx {
+                    let caps =
+                        ["mon", "allow profile osd", "mgr", "allow profile osd", "osd", "allow *"];
+                    let keyring = folder.join("keyring");
+                    auth::user(cluster, &format!("osd.{osd}"), &caps, &keyring)?;
+                }
                 let mut make = self.command("ceph-osd", &osd.to_string());
                 make.args(["--mkfs", "--osd-uuid", &uuid]);
                 making.push(make.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?);
@@ -239,7 +334,7 @@ impl Daemons<'_> {
                 }
             }
             for osd in batch {
-                running.push(self.start("ceph-osd", &osd.to_string())?);
+                running.insert(*osd, self.start("ceph-osd", &osd.to_string())?);
             }
         }
         Ok(running)
@@ -290,7 +385,9 @@ fn configuration(
     addresses: &str,
     options: &CephOptions,
 ) -> String {
-    let CephOptions { osd_bytes, full_part, .. } = *options;
+    let CephOptions { osd_bytes, full_part, cephx, grace_seconds, .. } = *options;
+    let beat = f64::from(grace_seconds) / 4.0;
+    let auth = if cephx { "cephx" } else { "none" };
     let root = folder.display();
     // Warnings come in order, below what counts as full; the last is where an OSD protects itself.
     let near = full_part - 0.01;
@@ -300,15 +397,17 @@ fn configuration(
 fsid = {fsid}
 mon host = {addresses}
 public addr = 127.0.0.1
-auth cluster required = none
-auth service required = none
-auth client required = none
+auth cluster required = {auth}
+auth service required = {auth}
+auth client required = {auth}
 run dir = {root}/run
 admin socket = {root}/run/$name.$pid.asok
 pid file = {root}/run/$name.pid
 log file = {root}/log/$name.log
 mon data = {root}/mon
 mon data avail warn = 2
+mon osd min down reporters = 1
+mon osd adjust heartbeat grace = false
 mon data avail crit = 1
 mon allow pool size one = true
 mon osd nearfull ratio = {near}
@@ -324,12 +423,23 @@ osd crush chooseleaf type = 0
 osd crush initial weight = 1
 osd failsafe full ratio = {last}
 osd mon report interval = 1
+osd heartbeat grace = {grace_seconds}
+osd heartbeat interval = {beat}
 osd objectstore = memstore
 osd memory target = 939524096
 osd op num shards = 2
 osd class update on start = false
 osd max object name len = 256
 memstore device bytes = {osd_bytes}
+
+[mgr]
+keyring = {root}/mgr/keyring
+
+[osd]
+keyring = {root}/osd$id/keyring
+
+[client]
+keyring = {root}/{ADMIN}
 "
     )
 }

@@ -56,12 +56,23 @@ pub fn pool_map(acting: &[Vec<ServerId>], nobody: ServerId) -> Result<GroupMap, 
         return Err(ClusterError::Sets { count: 0 });
     }
     let slots = acting.len().next_power_of_two();
-    // Linear hashing: what would fall on a group that is yet to come falls on the one that it will
-    // be split from.
-    let group = |slot: usize| if slot < acting.len() { slot } else { slot & (slots / 2 - 1) };
-    let set = |slot| Some(acting[group(slot)].clone()).filter(|set| !set.is_empty());
+    let set = |slot| {
+        let acting = &acting[reached(slot, acting.len())];
+        Some(acting.clone()).filter(|set| !set.is_empty())
+    };
     let sets: Vec<_> = (0..slots).map(|slot| set(slot).unwrap_or_else(|| vec![nobody])).collect();
     GroupMap::of_sets(&sets)
+}
+
+/// The number of the placement group that an object of this name is in, in a pool with so many.
+pub fn group_of(name: &str, groups: usize) -> usize {
+    reached(hash_of(name) as usize & (groups.next_power_of_two() - 1), groups)
+}
+
+/// Linear hashing: what would fall on a group that is yet to come falls on the one that it will be
+/// split from.
+fn reached(slot: usize, groups: usize) -> usize {
+    if slot < groups { slot } else { slot & (groups.next_power_of_two() / 2 - 1) }
 }
 
 fn mix([a, b, c]: &mut [u32; 3]) {
@@ -108,6 +119,10 @@ mod tests {
         let group = |hash: u64| map.servers(map.group_of(hash))[0].0;
         let found: Vec<u32> = (0..10).map(group).collect();
         assert_eq!(found, [0, 1, 2, 3, 4, 5, 2, 3, 0, 1]);
+        for name in ["a", "db.0000002a.0", "db.0000002a.1", "elevenchars", "twelve-chars"] {
+            let told = map.servers(map.group_of(u64::from(hash_of(name))))[0].0;
+            assert_eq!(group_of(name, 6), told as usize, "{name}");
+        }
     }
 
     #[test]

@@ -23,7 +23,7 @@ mod head;
 mod volume;
 
 pub use head::{Head, HeadError};
-pub use volume::{Page, Place, Volume, load_page};
+pub use volume::{Page, Place, Unplaced, Volume, load_page};
 
 use std::ops::RangeInclusive;
 

@@ -63,6 +63,16 @@ pub enum Place {
     At(String),
 }
 
+/// Why an object gets no name now.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Unplaced {
+    /// Every candidate has an OSD at the ceiling.
+    NoRoom(NoRoom),
+    /// A candidate might have room, and nothing is known of it at present: nobody serves its group,
+    /// or one of its OSDs has yet to report.
+    Unknown,
+}
+
 /// A page of the choices, to be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
@@ -158,8 +168,8 @@ impl Volume {
     /// Chooses a name for an object that has none. Its page is to be stored before it is used.
     ///
     /// # Errors
-    /// Every candidate has an OSD at the ceiling.
-    pub fn choose(&mut self, now: Nanos, object: u64) -> Result<(), NoRoom> {
+    /// No candidate has room, as far as is known.
+    pub fn choose(&mut self, now: Nanos, object: u64) -> Result<(), Unplaced> {
         assert!(self.choices.choice(object).is_none(), "object {object} has its name for ever");
         let size_bytes = self.shape.object_bytes;
         let view = View { loads: &self.loads, size_bytes };
@@ -167,7 +177,12 @@ impl Volume {
         let groups: Vec<u32> =
             names.map(|name| self.groups.group_of(u64::from(hash_of(&name)))).collect();
         let sets = groups.iter().map(|&group| self.groups.servers(group));
-        let position = choose(&self.policy, &view, sets, self.ceiling)?;
+        let chosen = choose(&self.policy, &view, sets.clone(), self.ceiling);
+        let position = chosen.map_err(|no_room| {
+            let is_unknown = |one: &ServerId| self.loads.reported(*one).capacity_bytes == 0;
+            let is_in_doubt = sets.flatten().any(is_unknown);
+            if is_in_doubt { Unplaced::Unknown } else { Unplaced::NoRoom(no_room) }
+        })?;
         for &server in self.groups.servers(groups[position]) {
             self.lag.wrote(now, &mut self.loads, server, size_bytes);
         }
@@ -186,8 +201,9 @@ impl Volume {
         let Some(candidate) = self.choices.choice(object) else { return Ok(()) };
         let hash = hash_of(&object_name(&self.name, object, candidate));
         let set = self.groups.servers(self.groups.group_of(u64::from(hash)));
-        // An OSD that never reported is none that stands in the way.
-        let known = set.iter().filter(|one| self.loads.known_bytes(**one) > 0);
+        // An OSD of which nothing is known is none that stands in the way: it may just have gone out,
+        // and the object with it to another one.
+        let known = set.iter().filter(|one| self.loads.reported(**one).capacity_bytes > 0);
         let parts =
             known.map(|&server| NoRoom { server, used_part: self.loads.used_part(server, 0) });
         match parts.max_by(|one, other| one.used_part.total_cmp(&other.used_part)) {
@@ -332,11 +348,27 @@ mod tests {
             placed += u64::from(outcome.is_ok());
             outcome.err()
         });
-        assert!(refused.expect("there is less room than disk").used_part > 0.9);
+        let Some(Unplaced::NoRoom(no_room)) = refused else {
+            panic!("there is less room than disk")
+        };
+        assert!(no_room.used_part > 0.9);
         // 230 objects of 4 MiB are nine tenths of a GiB.
         assert!((1100..=1150).contains(&placed), "{placed}");
         let (_, part) = volume.fullest().unwrap();
         assert!(part <= 0.9, "{part}");
+    }
+
+    #[test]
+    fn with_nobody_to_serve_an_object_its_disk_is_not_full() {
+        let mut volume = volume();
+        let nobody = ServerId(OSDS);
+        volume.remap(pool_map(&[vec![ServerId(0)], vec![]], nobody).unwrap());
+        let outcomes: Vec<_> = (0..20).map(|object| volume.choose(Nanos(0), object)).collect();
+        let placed = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+        // Both names of a quarter of them are in the second group.
+        assert!((10..20).contains(&placed), "{placed}");
+        let is_known = |outcome: &&Result<(), Unplaced>| **outcome != Err(Unplaced::Unknown);
+        assert_eq!(outcomes.iter().filter(is_known).count(), placed);
     }
 
     #[test]
@@ -352,5 +384,14 @@ mod tests {
         assert!(volume.check_growth(7).is_ok() && volume.choose(Nanos(0), 9).is_err());
         fill(&mut volume, 0.94);
         assert!(volume.check_growth(7).is_err());
+    }
+
+    #[test]
+    fn what_was_just_written_to_an_osd_that_goes_out_may_be_written_again() {
+        let mut volume = volume();
+        volume.choose(Nanos(0), 7).unwrap();
+        (0..OSDS).for_each(|osd| volume.report(Nanos(1), ServerId(osd), Metrics::default()));
+        assert_eq!(volume.check_growth(7), Ok(()));
+        assert_eq!(volume.choose(Nanos(1), 8), Err(Unplaced::Unknown));
     }
 }

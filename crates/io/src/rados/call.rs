@@ -80,6 +80,11 @@ unsafe extern "C" fn over<S: Send + 'static>(completion: Completion, waiting: *m
         (library.rados_aio_release)(completion);
         result
     };
-    // Nobody may be waiting any more.
-    let _ = done.send((state, result));
+    if let Err(unwanted) = done.send((state, result)) {
+        // Nobody waits any more. With the last call its cluster may end, which waits for this very
+        // thread. Should there be no other thread to be had, it goes on without an end.
+        let end = std::thread::Builder::new().name("ceph-end".to_owned());
+        let unwanted = std::mem::ManuallyDrop::new(unwanted);
+        let _ = end.spawn(move || drop(std::mem::ManuallyDrop::into_inner(unwanted)));
+    }
 }

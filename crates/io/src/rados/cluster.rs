@@ -7,8 +7,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::ptr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use evenkeel_core::time::Span;
+use rustix::io::Errno;
 
 use super::error::{RadosError, check, check_with};
 use super::library::{Library, RawCluster, library};
@@ -35,6 +37,28 @@ impl fmt::Debug for Access {
         let Self { conf, monitors, user, .. } = self;
         // No secrets in logs.
         write!(f, "Access({conf:?}, {monitors:?}, client.{user})")
+    }
+}
+
+/// Requests that are not answered for so long, or for half the patience, have the client look
+/// whether there is a newer map.
+const ASK_FOR_MAP: Duration = Duration::from_secs(2);
+
+impl Access {
+    /// What may be the matter if the cluster lets nobody in.
+    fn advice(&self, errno: Errno) -> String {
+        let user = &self.user;
+        match errno {
+            Errno::ACCESS | Errno::PERM => format!(
+                "it does not let client.{user} in with this key; compare the keyring with `ceph \
+                 auth get client.{user}`"
+            ),
+            Errno::NOENT => format!("there is no key for client.{user}; name its `keyring`"),
+            Errno::TIMEDOUT => {
+                format!("no monitor answered within {:?}", Duration::from_nanos(self.patience.0))
+            }
+            _ => String::new(),
+        }
     }
 }
 
@@ -70,17 +94,26 @@ impl Cluster {
         let cluster = Self::create(access)?;
         // SAFETY: the handle is configured and not connected yet.
         let result = unsafe { (cluster.library.rados_connect)(cluster.raw) };
-        check(result, || match (&access.monitors, &access.conf) {
+        let what = || match (&access.monitors, &access.conf) {
             (Some(monitors), _) => format!("cannot connect to the cluster at {monitors}"),
             (None, Some(conf)) => format!("cannot connect to the cluster of {}", conf.display()),
             (None, None) => "cannot connect to the cluster".to_owned(),
-        })?;
+        };
+        check_with(result, what, || access.advice(Errno::from_raw_os_error(-result)))?;
         Ok(Arc::new(cluster))
     }
 
     fn create(access: &Access) -> Result<Self, RadosError> {
         let library = library()?;
         let user = text(&access.user)?;
+        if let Some(keyring) = &access.keyring {
+            // The library would only say that it has no key.
+            std::fs::File::open(keyring).map_err(|error| RadosError::Failed {
+                what: format!("cannot read the keyring {}", keyring.display()),
+                errno: error.raw_os_error().unwrap_or_default(),
+                said: String::new(),
+            })?;
+        }
         let mut raw = ptr::null_mut();
         // SAFETY: the result goes to a pointer of ours, the name is a C string.
         let result = unsafe { (library.rados_create)(&raw mut raw, user.as_ptr()) };
@@ -106,7 +139,20 @@ impl Cluster {
                 cluster.set(option, value)?;
             }
         }
+        cluster.ask_for_maps_early(access.patience);
         Ok(cluster)
+    }
+
+    /// A client that waits for a silent OSD asks for a newer map after ten seconds. If all its
+    /// requests fail before that, it never does, and goes on asking an OSD that was given up.
+    fn ask_for_maps_early(&self, patience: Span) {
+        let seconds = patience.as_secs_f64();
+        let late = (seconds / 2.0).min(ASK_FOR_MAP.as_secs_f64());
+        for (option, value) in [("objecter_timeout", late), ("objecter_tick_interval", late / 2.0)]
+        {
+            // A library that has other means by now does without.
+            let _ = self.set(option, &value.to_string());
+        }
     }
 
     fn set(&self, option: &str, value: &str) -> Result<(), RadosError> {

@@ -31,6 +31,9 @@ pub enum RadosError {
         /// What is wrong with the answer.
         why: String,
     },
+    /// The system gives no thread to wait for the cluster.
+    #[error("there is no thread to wait for the cluster: {0}")]
+    Thread(String),
     /// A name that cannot be passed on.
     #[error("{0:?} has a zero byte in it")]
     Name(String),
@@ -55,6 +58,11 @@ impl RadosError {
     /// Whether it is there already.
     pub fn is_there_already(&self) -> bool {
         self.is(rustix::io::Errno::EXIST)
+    }
+
+    /// Whether nobody answered in time.
+    pub fn is_late(&self) -> bool {
+        self.is(rustix::io::Errno::TIMEDOUT)
     }
 
     /// Whether there is no room, in the pool or by a quota.

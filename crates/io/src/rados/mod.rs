@@ -10,12 +10,13 @@
 //!        +----- oneshot <---- completion ---+     wakes the worker, blocks neither
 //! ```
 //!
-//! [`Cluster::connect`], its commands and [locks](Pool::lock) wait for the cluster and belong on a
-//! thread that may; what moves data is asynchronous. Each asynchronous call owns its memory until
-//! the library is done with it, whether or not somebody still waits.
+//! [`Cluster::connect`], its commands and [locks](Pool::lock) wait for the cluster and belong
+//! `aside`, on threads of their own; what moves data is asynchronous. Each asynchronous call owns
+//! its memory until the library is done with it, whether or not somebody still waits.
 //!
 //! Unsafe code stands in `library` (what the functions are), `cluster`, `pool` and `call`.
 
+mod aside;
 mod call;
 mod cluster;
 mod error;
@@ -24,8 +25,9 @@ mod lock;
 mod pool;
 mod status;
 
+pub(crate) use aside::aside;
 pub use cluster::{Access, Cluster, Whom};
 pub use error::RadosError;
 pub use lock::Locker;
 pub use pool::Pool;
-pub use status::{OsdUse, PoolStatus, osd_uses};
+pub use status::{GroupStatus, OsdStatus, OsdUse, PoolStatus, osd_uses};

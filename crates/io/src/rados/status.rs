@@ -35,14 +35,54 @@ pub struct PoolStatus {
     pub is_replicated: bool,
     /// Copies of each object.
     pub copies: u32,
-    /// The OSDs that act for each placement group, in order; empty where nobody does.
-    pub acting: Vec<Vec<ServerId>>,
+    /// Its placement groups, in order.
+    pub groups: Vec<GroupStatus>,
     /// Part of its capacity at which an OSD counts as full, and stops every pool that it is of.
     pub full_part: f64,
-    /// OSDs that count as full.
-    pub full: Vec<ServerId>,
-    /// One more than the greatest number of an OSD.
-    pub osds: u32,
+    /// Every OSD of the cluster, in order.
+    pub osds: Vec<OsdStatus>,
+}
+
+/// A placement group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupStatus {
+    /// The OSDs that act for it, or did when it was last heard of; empty if it never was.
+    pub acting: Vec<ServerId>,
+    /// Whether they serve it now.
+    pub is_served: bool,
+}
+
+/// What monitors think of an OSD.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OsdStatus {
+    /// Which.
+    pub osd: ServerId,
+    /// Whether it runs.
+    pub is_up: bool,
+    /// Whether data is placed on it.
+    pub is_in: bool,
+    /// Whether it counts as full.
+    pub is_full: bool,
+}
+
+impl PoolStatus {
+    /// The OSDs that serve each group; empty where nobody does.
+    pub fn serving(&self) -> Vec<Vec<ServerId>> {
+        let of_group = |group: &GroupStatus| {
+            if group.is_served { group.acting.clone() } else { Vec::new() }
+        };
+        self.groups.iter().map(of_group).collect()
+    }
+
+    /// A number that no OSD has: one more than the greatest.
+    pub fn nobody(&self) -> ServerId {
+        ServerId(self.osds.iter().map(|one| one.osd.0 + 1).max().unwrap_or(0))
+    }
+
+    /// The OSDs that count as full.
+    pub fn full(&self) -> Vec<ServerId> {
+        self.osds.iter().filter(|one| one.is_full).map(|one| one.osd).collect()
+    }
 }
 
 /// The OSDs in the answer to `ceph osd df --format json`.
@@ -88,26 +128,38 @@ fn pool_status(map: &[u8], groups: &[u8], number: i64) -> Result<PoolStatus, Rad
     let groups: GroupDump = read("pg dump", groups)?;
     let pool = map.pools.iter().find(|pool| pool.pool == number);
     let pool = pool.ok_or_else(|| misread("osd dump", "the pool is gone"))?;
-    let mut acting = vec![Vec::new(); pool.pg_num as usize];
-    let osds = map.osds.iter().map(|row| row.osd + 1).max().unwrap_or(0);
+    let mut osds: Vec<_> = map.osds.iter().map(StateRow::status).collect();
+    osds.sort_by_key(|one| one.osd);
+    let state = |osd: u32| {
+        let found = osds.binary_search_by_key(&ServerId(osd), |one| one.osd);
+        found.ok().map(|at| &osds[at])
+    };
+    let mut statuses = vec![GroupStatus::default(); pool.pg_num as usize];
     for row in groups.pg_stats {
         let place = row.pgid.split_once('.').and_then(|(of_pool, group)| {
             (of_pool.parse() == Ok(number)).then(|| usize::from_str_radix(group, 16).ok())?
         });
         // Beside a split the two answers may be of different states.
-        if let Some(set) = place.and_then(|group| acting.get_mut(group)) {
+        if let Some(status) = place.and_then(|group| statuses.get_mut(group)) {
             // Places of an erasure code that nobody fills are numbers beyond all OSDs.
-            *set = row.acting.into_iter().filter(|osd| *osd < osds).map(ServerId).collect();
+            let acting = row.acting.iter().filter_map(|osd| state(*osd));
+            // The last word of a group may be from before the death of all who could tell.
+            let is_up = acting.clone().next().is_some() && acting.clone().all(|one| one.is_up);
+            let says = |state: &str| row.state.split('+').any(|word| word == state);
+            // Whoever acts now waits until whoever did before must have noticed, or has lost touch.
+            let is_held_up = says("wait") || says("laggy");
+            *status = GroupStatus {
+                acting: acting.map(|one| one.osd).collect(),
+                is_served: says("active") && !is_held_up && is_up,
+            };
         }
     }
-    let is_full = |row: &&StateRow| row.state.iter().any(|word| word == "full");
     Ok(PoolStatus {
         epoch: map.epoch,
         is_replicated: pool.kind == REPLICATED,
         copies: pool.size,
-        acting,
+        groups: statuses,
         full_part: map.full_ratio,
-        full: map.osds.iter().filter(is_full).map(|row| ServerId(row.osd)).collect(),
         osds,
     })
 }
@@ -146,8 +198,22 @@ struct PoolRow {
 #[derive(Deserialize)]
 struct StateRow {
     osd: u32,
+    #[serde(rename = "in")]
+    is_in: u8,
     #[serde(default)]
     state: Vec<String>,
+}
+
+impl StateRow {
+    fn status(&self) -> OsdStatus {
+        let says = |state: &str| self.state.iter().any(|word| word == state);
+        OsdStatus {
+            osd: ServerId(self.osd),
+            is_up: says("up"),
+            is_in: self.is_in == 1,
+            is_full: says("full"),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -158,6 +224,7 @@ struct GroupDump {
 #[derive(Deserialize)]
 struct GroupRow {
     pgid: String,
+    state: String,
     acting: Vec<u32>,
 }
 
@@ -178,16 +245,37 @@ mod tests {
         let map = br#"{"epoch":7,"full_ratio":0.95,"pools":[
             {"pool":3,"pool_name":"a","type":1,"size":2,"pg_num":2},
             {"pool":2,"pool_name":"b","type":3,"size":3,"pg_num":1}],
-            "osds":[{"osd":0,"state":["exists","up"]},{"osd":4,"state":["full","up"]}]}"#;
+            "osds":[{"osd":0,"in":1,"state":["exists","up"]},
+            {"osd":4,"in":1,"state":["full","up"]}]}"#;
         let groups = br#"{"pg_ready":true,"pg_stats":[
-            {"pgid":"3.1","acting":[4,2147483647]},{"pgid":"2.0","acting":[1,2,3]},
-            {"pgid":"3.1f","acting":[1]}]}"#;
+            {"pgid":"3.1","state":"active+clean","acting":[4,2147483647]},
+            {"pgid":"2.0","state":"active+clean","acting":[1,2,3]},
+            {"pgid":"3.1f","state":"active+clean","acting":[1]}]}"#;
         let status = pool_status(map, groups, 3).unwrap();
-        assert_eq!(status.acting, [vec![], vec![ServerId(4)]]);
-        assert_eq!((status.full, status.osds, status.copies), (vec![ServerId(4)], 5, 2));
+        assert_eq!(status.serving(), [vec![], vec![ServerId(4)]]);
+        assert_eq!((status.full(), status.nobody()), (vec![ServerId(4)], ServerId(5)));
+        assert_eq!(status.copies, 2);
         assert!(status.is_replicated && !pool_status(map, groups, 2).unwrap().is_replicated);
         let gone = pool_status(map, groups, 9).unwrap_err().to_string();
         assert!(gone.contains("the pool is gone"), "{gone}");
+    }
+
+    #[test]
+    fn a_group_is_served_if_it_is_active_and_whoever_said_so_still_runs() {
+        let map = br#"{"epoch":7,"full_ratio":0.95,"pools":[
+            {"pool":1,"type":1,"size":1,"pg_num":5}],
+            "osds":[{"osd":1,"in":0,"state":["exists"]},
+            {"osd":0,"in":1,"state":["exists","up"]}]}"#;
+        let groups = br#"{"pg_stats":[{"pgid":"1.0","state":"active+clean","acting":[0]},
+            {"pgid":"1.1","state":"stale+active+clean","acting":[1]},
+            {"pgid":"1.2","state":"undersized+degraded+peered","acting":[0]},
+            {"pgid":"1.3","state":"activating","acting":[0]},
+            {"pgid":"1.4","state":"active+undersized+wait","acting":[0]}]}"#;
+        let status = pool_status(map, groups, 1).unwrap();
+        assert_eq!(status.serving(), [vec![ServerId(0)], vec![], vec![], vec![], vec![]]);
+        assert_eq!(status.groups[1].acting, [ServerId(1)], "who would serve it");
+        let down = OsdStatus { osd: ServerId(1), is_up: false, is_in: false, is_full: false };
+        assert_eq!(status.osds[1], down);
     }
 
     #[test]

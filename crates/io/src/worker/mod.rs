@@ -169,6 +169,7 @@ impl Worker {
                 replayed: health.replayed.get(),
                 not_replayed: health.not_replayed.get(),
                 store: None,
+                pool: None,
             });
         }
         report

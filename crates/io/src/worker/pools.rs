@@ -45,6 +45,7 @@ impl Worker {
             name: name.clone(),
             up: volume.stopped_by().is_none(),
             trouble: volume.trouble(),
+            pool: volume.report(),
             ..BackendReport::default()
         };
         self.pools.borrow().iter().map(report).collect()

@@ -14,7 +14,6 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use evenkeel_core::id::ServerId;
 use evenkeel_core::place::choose::{CEILING, choose};
 use evenkeel_core::place::cluster::GroupMap;
 use evenkeel_core::place::lag::Lag;
@@ -147,7 +146,14 @@ impl Placing {
 fn size(options: &Options) -> (CephOptions, u64) {
     let (osd_bytes, object_bytes) =
         if options.quick { (192 << 20, 64 << 10) } else { (512 << 20, 128 << 10) };
-    (CephOptions { osds: OSDS, osd_bytes, full_part: FULL_PART }, object_bytes)
+    let options = CephOptions {
+        osds: OSDS,
+        osd_bytes,
+        full_part: FULL_PART,
+        cephx: false,
+        grace_seconds: 20,
+    };
+    (options, object_bytes)
 }
 
 /// Writes objects until something is full.
@@ -179,7 +185,7 @@ struct Filler {
 impl Filler {
     fn new(pool: Pool, placing: Placing, object_bytes: u64) -> anyhow::Result<Self> {
         let status = pool.cluster().pool_status(pool.id())?;
-        let map = pool_map(&status.acting, ServerId(status.osds))?;
+        let map = pool_map(&status.serving(), status.nobody())?;
         let before = pool.cluster().osd_uses()?;
         let size = usize::try_from(object_bytes).context("objects are small")?;
         let mut filler = Self {
@@ -187,7 +193,7 @@ impl Filler {
             placing,
             object_bytes,
             map,
-            loads: Loads::new(status.osds as usize + 1),
+            loads: Loads::new(status.nobody().index() + 1),
             lag: Lag::new(LAG),
             policy: Space::with_margin(0.0),
             ceiling: CEILING,
@@ -223,7 +229,7 @@ impl Filler {
         self.look()?;
         let uses = self.pool.cluster().osd_uses()?;
         let (mean, fullest) = parts(&uses);
-        Ok(AtCeiling { mean, fullest, full_osds: self.status()?.full.len(), rewrite })
+        Ok(AtCeiling { mean, fullest, full_osds: self.status()?.full().len(), rewrite })
     }
 
     /// Writes until Ceph says that an OSD is full.
@@ -231,7 +237,8 @@ impl Filler {
         while !self.is_refused {
             if self.looked_at.elapsed() >= LOOK_EVERY {
                 self.look()?;
-                if self.fullest_reported() > FULL_PART - BRINK && !self.status()?.full.is_empty() {
+                if self.fullest_reported() > FULL_PART - BRINK && !self.status()?.full().is_empty()
+                {
                     break;
                 }
             }
@@ -263,7 +270,7 @@ impl Filler {
             evenness: data.iter().sum::<f64>() / data.len() as f64 / most,
             objects: self.objects,
             diverted: self.diverted,
-            full_osds: self.status()?.full.len(),
+            full_osds: self.status()?.full().len(),
         })
     }
 
@@ -440,7 +447,7 @@ fn of_ceiling(row: &CephRow, at_ceiling: &AtCeiling) -> Vec<Claim> {
 fn of_places(row: &CephRow, staged: &CephCluster, pool: &Pool) -> anyhow::Result<Claim> {
     let cluster: &Cluster = staged.cluster();
     let status = cluster.pool_status(pool.id())?;
-    let map = pool_map(&status.acting, ServerId(status.osds))?;
+    let map = pool_map(&status.serving(), status.nobody())?;
     let mut found = 0;
     for object in 0..PLACES {
         let name = name(object, (object % 2) as usize);

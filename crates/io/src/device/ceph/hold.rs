@@ -147,24 +147,28 @@ impl Hold {
         self.pool.write_full(&self.head, head.to_text().as_bytes()).await
     }
 
-    /// Waits until the volume is known to be ours, for so long at most. `false` if it is not.
-    pub(super) async fn is_held(&self, patience: Duration) -> bool {
-        if Instant::now() < self.until.get() {
-            return true;
-        }
-        let end = Instant::now() + patience;
+    /// Waits until it is known whether the volume is ours.
+    pub(super) async fn is_held(&self) -> bool {
         loop {
             let news = self.news.notified();
-            if self.lost.borrow().is_some() {
-                return false;
-            }
             if Instant::now() < self.until.get() {
                 return true;
             }
-            if tokio::time::timeout_at(end, news).await.is_err() {
+            if self.lost.borrow().is_some() {
                 return false;
             }
+            news.await;
         }
+    }
+
+    /// What to say if it is not known whether the volume is ours.
+    pub(super) fn doubt(&self) -> Option<String> {
+        let is_known = Instant::now() < self.until.get() || self.lost.borrow().is_some();
+        (!is_known).then(|| {
+            "the lock of the volume could not be renewed in time: requests wait, and fail in the \
+             end"
+            .to_owned()
+        })
     }
 
     /// Why it is not ours any more, if it is not.

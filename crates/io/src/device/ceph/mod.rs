@@ -8,9 +8,11 @@
 //!
 //! What is decided stands in [`evenkeel_engine::pooled`]; here it is carried out.
 
+mod failed;
 mod hold;
 mod opened;
 mod opening;
+mod osds;
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -25,7 +27,9 @@ use tokio::sync::Notify;
 use crate::buffer::Buf;
 use crate::clock::Clock;
 use crate::device::Features;
-use crate::rados::{Pool, RadosError};
+use crate::rados::{Pool, RadosError, aside};
+use crate::report::PoolReport;
+use failed::Failed;
 use opened::Opened;
 
 /// Between two attempts to open a volume, shorter at first.
@@ -62,6 +66,15 @@ pub(crate) enum Request {
     Read { length: u64 },
     Write { data: Arc<Buf>, range: Range<usize> },
     Zero { length: u64 },
+}
+
+impl Request {
+    fn length(&self) -> u64 {
+        match self {
+            Self::Read { length } | Self::Zero { length } => *length,
+            Self::Write { range, .. } => range.len() as u64,
+        }
+    }
 }
 
 impl CephVolume {
@@ -178,26 +191,35 @@ impl CephVolume {
     /// Why it serves nobody, if it does not.
     pub(crate) fn stopped_by(&self) -> Option<String> {
         match &*self.standing.borrow() {
-            Standing::Open(_) => None,
+            Standing::Open(opened) => opened.doubt(),
             Standing::Opening(Some(why)) | Standing::Over(why) => Some(why.clone()),
             Standing::Opening(None) => Some("it is being opened".to_owned()),
         }
     }
 
-    /// What the operator should know of: why it serves nobody, or that room runs out.
+    /// What the operator should know of: why it serves nobody, or not all, or that room runs out.
     pub(crate) fn trouble(&self) -> Option<String> {
-        self.stopped_by().or_else(|| self.open()?.shortage())
+        self.stopped_by().or_else(|| self.open()?.trouble())
     }
 
-    /// Does what is asked; a read brings its data.
+    /// How it is doing, if it is open.
+    pub(crate) fn report(&self) -> Option<PoolReport> {
+        Some(self.open()?.report())
+    }
+
+    /// Does what is asked, or fails when the policy's patience is over; a read brings its data.
+    ///
+    /// What fails so may still take effect, before whatever is asked of its object later.
     pub(crate) async fn perform(
         &self,
         offset: u64,
         request: Request,
     ) -> Result<Option<Buf>, Errno> {
         let opened = self.open().ok_or(Errno::Io)?;
-        let outcome = opened.perform(offset, request).await;
-        outcome.map_err(|error| error.told(&self.name, offset))
+        let (length, patience) = (request.length(), opened.patience());
+        let outcome = tokio::time::timeout(patience, opened.perform(offset, request)).await;
+        let outcome = outcome.unwrap_or(Err(Failed::Late));
+        outcome.map_err(|error| error.told(&self.name, &opened, offset, length))
     }
 
     /// Which parts of a range were written.
@@ -211,48 +233,11 @@ impl CephVolume {
     }
 }
 
-/// Why a request of a client was not served.
-#[derive(Debug)]
-enum Failed {
-    /// The volume is not ours, or nobody knows whether it is.
-    NotHeld,
-    /// There is no room below the ceiling; told already.
-    NoRoom,
-    /// The choice of an object could not be stored; told already.
-    NotNoted,
-    /// The cluster said no, or nothing.
-    Cluster(RadosError),
-}
-
-impl From<RadosError> for Failed {
-    fn from(error: RadosError) -> Self {
-        Self::Cluster(error)
-    }
-}
-
-impl Failed {
-    /// The number for the client, once the gate's log has the words.
-    fn told(self, volume: &str, offset: u64) -> Errno {
-        match self {
-            Self::NotHeld => {
-                tracing::warn!(volume, offset, "not served: the lock could not be renewed in time");
-                Errno::Io
-            }
-            Self::NoRoom => Errno::NoSpace,
-            Self::NotNoted => Errno::Io,
-            Self::Cluster(error) => {
-                tracing::warn!(volume, offset, %error, "request failed");
-                error.errno().map_or(Errno::Io, Errno::from_linux)
-            }
-        }
-    }
-}
-
 /// Does what waits for the cluster on a thread that may.
 async fn blocking<T: Send + 'static>(
     pool: &Arc<Pool>,
     work: impl FnOnce(&Pool) -> Result<T, RadosError> + Send + 'static,
 ) -> Result<T, RadosError> {
     let pool = Arc::clone(pool);
-    tokio::task::spawn_blocking(move || work(&pool)).await.expect("it does not panic")
+    aside(move || work(&pool)).await
 }

@@ -6,23 +6,29 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_core::id::ServerId;
 use evenkeel_core::place::choose::NoRoom;
 use evenkeel_core::place::loads::Metrics;
 use evenkeel_core::place::rados::pool_map;
+use evenkeel_core::time::Nanos;
 use evenkeel_engine::policy;
-use evenkeel_engine::pooled::{Head, Page, Place, Shape, Volume, page_name};
+use evenkeel_engine::pooled::{Head, Page, Place, Shape, Unplaced, Volume, object_name, page_name};
 use tokio::sync::Notify;
 
+use super::failed::Failed;
 use super::hold::Hold;
-use super::{Failed, Request, blocking};
+use super::osds::Osds;
+use super::{Request, blocking};
 use crate::buffer::Buf;
 use crate::clock::{Clock, duration};
 use crate::rados::{OsdUse, Pool, PoolStatus, RadosError};
+use crate::report::PoolReport;
 
-/// How often OSDs are looked at, and every how many looks the map.
+/// How often it is asked how full OSDs are, and where the pool's groups are.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-const MAP_EVERY: u32 = 4;
+const MAP_EVERY: Duration = Duration::from_secs(8);
+
+/// How soon the map is looked at again if somebody waits for a change of it.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// So far below the ceiling the gate begins to warn.
 const EARLY: f64 = 0.05;
@@ -37,14 +43,20 @@ pub(super) struct Opened {
     patience: Duration,
     clock: Clock,
     volume: RefCell<Volume>,
+    osds: RefCell<Osds>,
     ceiling_milli: Cell<u32>,
-    full_part: Cell<f64>,
+    /// When the manager was last heard.
+    heard_at: Cell<Nanos>,
+    /// Somebody waits for a change of the map, and is told when it was looked at.
+    map_wanted: Notify,
+    map_seen: Notify,
     /// Told when choices were stored, or could not be.
     noted: Notify,
     is_noting: Cell<bool>,
     /// How often they could not be.
     failures: Cell<u64>,
     is_short: Cell<bool>,
+    is_unserved: Cell<bool>,
     is_refusing: Cell<bool>,
 }
 
@@ -59,13 +71,13 @@ struct Piece {
 
 impl Opened {
     pub(super) fn new(
-        hold: Rc<Hold>,
-        pool: Arc<Pool>,
+        (hold, pool): (Rc<Hold>, Arc<Pool>),
         source: &policy::Ceph,
         volume: Volume,
+        status: PoolStatus,
         clock: Clock,
     ) -> Self {
-        Self {
+        let opened = Self {
             hold,
             pool,
             volume_name: source.volume.clone(),
@@ -73,14 +85,20 @@ impl Opened {
             patience: duration(source.patience),
             clock,
             volume: RefCell::new(volume),
+            osds: RefCell::new(Osds::new(status)),
             ceiling_milli: Cell::new(source.ceiling_milli),
-            full_part: Cell::new(1.0),
+            heard_at: Cell::new(clock.now()),
+            map_wanted: Notify::new(),
+            map_seen: Notify::new(),
             noted: Notify::new(),
             is_noting: Cell::new(false),
             failures: Cell::new(0),
             is_short: Cell::new(false),
+            is_unserved: Cell::new(false),
             is_refusing: Cell::new(false),
-        }
+        };
+        opened.set_ceiling(source.ceiling_milli);
+        opened
     }
 
     pub(super) fn size_bytes(&self) -> u64 {
@@ -93,7 +111,53 @@ impl Opened {
 
     pub(super) fn set_ceiling(&self, milli: u32) {
         self.ceiling_milli.set(milli);
-        self.volume.borrow_mut().set_ceiling(self.ceiling(), self.full_part.get());
+        let full_part = self.osds.borrow().status().full_part;
+        self.volume.borrow_mut().set_ceiling(self.ceiling(), full_part);
+    }
+
+    pub(super) fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// What to say if it is not known whether the volume is ours.
+    pub(super) fn doubt(&self) -> Option<String> {
+        self.hold.doubt()
+    }
+
+    /// What to say of what is not served, or of room that runs out.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.osds.borrow().unserved().or_else(|| self.shortage())
+    }
+
+    /// How it is doing.
+    pub(super) fn report(&self) -> PoolReport {
+        let (volume, osds) = (self.volume.borrow(), self.osds.borrow());
+        let (placed, diverted) = volume.placed();
+        let (groups, unserved) = osds.groups();
+        let (osds_all, osds) = osds.report();
+        PoolReport {
+            placed,
+            diverted,
+            ceiling: self.ceiling(),
+            fullest: volume.fullest().map(|(_, part)| part),
+            groups,
+            unserved,
+            age: self.clock.now().since(self.heard_at.get()),
+            osds_all,
+            osds,
+        }
+    }
+
+    /// Where a range of the disk is, in words: its first object that is not served, or its first.
+    pub(super) fn told_place(&self, offset: u64, length: u64) -> String {
+        let (volume, osds) = (self.volume.borrow(), self.osds.borrow());
+        let name = |piece: Piece| match volume.place_of(piece.object) {
+            Place::At(name) => name,
+            Place::Unwritten | Place::Pending => object_name(&self.volume_name, piece.object, 0),
+        };
+        let names = || self.pieces(offset, length).map(name);
+        let missing = names().find(|name| !osds.is_served(name));
+        missing.or_else(|| names().next()).map_or_else(String::new, |name| osds.told_place(&name))
     }
 
     fn ceiling(&self) -> f64 {
@@ -113,24 +177,20 @@ impl Opened {
         })
     }
 
-    /// Keeps the figures of the OSDs fresh until the volume is not ours any more. Returns why.
+    /// Keeps what is known of the OSDs fresh until the volume is not ours any more. Returns why.
     pub(super) async fn look_after(self: &Rc<Self>, name: &str) -> String {
-        let mut looks = 0u32;
+        // A monitor that is away must not keep from us what the manager tells.
+        tokio::select! {
+            why = self.hold.until_lost() => why,
+            () = self.keep_looking(name) => unreachable!("it never ends"),
+            () = self.keep_mapping(name) => unreachable!("it never ends"),
+        }
+    }
+
+    async fn keep_looking(&self, name: &str) {
         loop {
-            tokio::select! {
-                why = self.hold.until_lost() => return why,
-                () = tokio::time::sleep(LOOK_EVERY) => {}
-            }
-            looks = looks.wrapping_add(1);
-            let looked = if looks.is_multiple_of(MAP_EVERY) {
-                match self.look_at_map().await {
-                    Ok(()) => self.look().await,
-                    Err(why) => Err(why),
-                }
-            } else {
-                self.look().await
-            };
-            if let Err(why) = looked {
+            tokio::time::sleep(LOOK_EVERY).await;
+            if let Err(why) = self.look().await {
                 // Placing goes on by what is known and by what we write ourselves.
                 tracing::warn!(volume = name, why, "no fresh figures of the OSDs");
             }
@@ -145,11 +205,36 @@ impl Opened {
         }
     }
 
+    async fn keep_mapping(&self, name: &str) {
+        loop {
+            tokio::time::sleep(LOOK_AGAIN).await;
+            let regular = tokio::time::sleep(MAP_EVERY.saturating_sub(LOOK_AGAIN));
+            tokio::select! {
+                () = self.map_wanted.notified() => {}
+                () = regular => {}
+            }
+            if let Err(why) = self.look_at_map().await {
+                tracing::warn!(volume = name, why, "no fresh map of the pool");
+            }
+            let unserved = self.osds.borrow().unserved();
+            if self.is_unserved.replace(unserved.is_some()) != unserved.is_some() {
+                if let Some(why) = unserved {
+                    tracing::warn!(volume = name, why, "not all is served");
+                } else {
+                    tracing::info!(volume = name, "all is served again");
+                }
+            }
+            self.map_seen.notify_waiters();
+        }
+    }
+
     /// Takes in how full the OSDs are.
     pub(super) async fn look(&self) -> Result<(), String> {
         let uses = blocking(&self.pool, |pool| pool.cluster().osd_uses()).await;
         let uses = uses.map_err(|error| error.to_string())?;
+        self.osds.borrow_mut().take_uses(&uses);
         let now = self.clock.now();
+        self.heard_at.set(now);
         let mut volume = self.volume.borrow_mut();
         for OsdUse { osd, capacity_bytes, used_bytes, .. } in uses {
             volume.report(now, osd, Metrics { capacity_bytes, used_bytes, ..Metrics::default() });
@@ -160,16 +245,14 @@ impl Opened {
     async fn look_at_map(&self) -> Result<(), String> {
         let number = self.pool.id();
         let status = blocking(&self.pool, move |pool| pool.cluster().pool_status(number)).await;
-        self.take_status(&status.map_err(|error| error.to_string())?)
-    }
-
-    /// Takes in where groups are.
-    pub(super) fn take_status(&self, status: &PoolStatus) -> Result<(), String> {
-        let groups = pool_map(&status.acting, ServerId(status.osds));
-        self.full_part.set(status.full_part);
+        let status = status.map_err(|error| error.to_string())?;
+        let groups = pool_map(&status.serving(), status.nobody());
         let mut volume = self.volume.borrow_mut();
         volume.remap(groups.map_err(|error| error.to_string())?);
+        // The number may have been an OSD's.
+        volume.report(self.clock.now(), status.nobody(), Metrics::default());
         volume.set_ceiling(self.ceiling(), status.full_part);
+        self.osds.borrow_mut().take_status(status);
         Ok(())
     }
 
@@ -187,7 +270,7 @@ impl Opened {
         offset: u64,
         request: Request,
     ) -> Result<Option<Buf>, Failed> {
-        if !self.hold.is_held(self.patience).await {
+        if !self.hold.is_held().await {
             return Err(Failed::NotHeld);
         }
         match request {
@@ -267,8 +350,15 @@ impl Opened {
                 Place::Unwritten => {
                     let now = self.clock.now();
                     let chosen = self.volume.borrow_mut().choose(now, object);
-                    chosen.map_err(|no_room| self.refuse(object, no_room))?;
-                    self.is_refusing.set(false);
+                    match chosen {
+                        Ok(()) => self.is_refusing.set(false),
+                        Err(Unplaced::NoRoom(no_room)) => return Err(self.refuse(object, no_room)),
+                        Err(Unplaced::Unknown) => {
+                            self.map_wanted.notify_one();
+                            self.map_seen.notified().await;
+                            continue;
+                        }
+                    }
                 }
                 Place::Pending if self.failures.get() > failures => return Err(Failed::NotNoted),
                 Place::Pending => {}

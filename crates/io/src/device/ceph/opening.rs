@@ -3,7 +3,6 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use evenkeel_core::id::ServerId;
 use evenkeel_core::place::choices::{ChoiceMap, PAGE_BYTES, PAGE_OBJECTS};
 use evenkeel_core::place::rados::pool_map;
 use evenkeel_engine::policy;
@@ -13,7 +12,7 @@ use rustix::rand::GetRandomFlags;
 use super::hold::Hold;
 use super::opened::Opened;
 use super::{CephVolume, blocking};
-use crate::rados::{Access, Cluster, Pool, RadosError, Whom};
+use crate::rados::{Access, Cluster, Pool, RadosError, Whom, aside};
 
 impl CephVolume {
     /// Opens the volume, if that can be done now.
@@ -45,11 +44,11 @@ impl CephVolume {
             patience: source.patience,
         };
         let name = source.pool.clone();
-        let opening = tokio::task::spawn_blocking(move || {
+        let opening = aside(move || {
             let cluster = Cluster::connect(&access)?;
             Pool::open(&cluster, &name)
         });
-        let pool = opening.await.expect("it does not panic").map_err(|error| error.to_string())?;
+        let pool = opening.await.map_err(|error| error.to_string())?;
         let pool = Arc::new(pool);
         self.pool.replace(Some(Arc::clone(&pool)));
         Ok(pool)
@@ -89,11 +88,11 @@ impl CephVolume {
                 pool.name()
             ));
         }
-        let groups = pool_map(&status.acting, ServerId(status.osds));
+        let groups = pool_map(&status.serving(), status.nobody());
         let groups = groups.map_err(|error| error.to_string())?;
         let volume = Volume::new(&source.volume, source.shape, choices, groups);
-        let opened = Opened::new(Rc::clone(hold), Arc::clone(pool), source, volume, self.clock);
-        opened.take_status(&status)?;
+        let ours = (Rc::clone(hold), Arc::clone(pool));
+        let opened = Opened::new(ours, source, volume, status, self.clock);
         opened.look().await?;
         Ok(Rc::new(opened))
     }

@@ -1,13 +1,19 @@
 //! A volume in a pool of a real Ceph stays one disk to its clients: when the gate is killed, when
 //! another one wants it, when one that was asleep wakes up after its volume was taken, and when the
-//! room is used up.
+//! room is used up. `changes` is what the cluster goes through, `faults` what fails in it, `auth`
+//! who is let in.
 //!
-//! Each test has a cluster of its own, of three OSDs in memory.
+//! Each test has a cluster of its own, of a few OSDs in memory.
+
+mod auth;
+mod changes;
+mod faults;
 
 use evenkeel_app::stage::{CephCluster, CephOptions, Stage};
-use evenkeel_io::rados::Pool;
+use evenkeel_io::rados::{Pool, Whom};
 use evenkeel_io::store::block_on;
 use rustix::process::Signal;
+use serde_json::Value;
 
 use crate::harness::client::fio_verify;
 use crate::harness::gate::Gate;
@@ -30,20 +36,44 @@ struct Staged {
 }
 
 impl Staged {
+    /// Three OSDs of this size; the pool keeps one copy.
     fn new(osd_mib: u64) -> Self {
+        Self::with(Self::options(osd_mib), 1)
+    }
+
+    fn options(osd_mib: u64) -> CephOptions {
+        CephOptions {
+            osds: 3,
+            osd_bytes: osd_mib << 20,
+            full_part: 0.95,
+            cephx: false,
+            grace_seconds: 20,
+        }
+    }
+
+    fn with(options: CephOptions, copies: u32) -> Self {
         let stage = Stage::new().expect("a stage");
-        let options = CephOptions { osds: 3, osd_bytes: osd_mib << 20, full_part: 0.95 };
         let ceph = CephCluster::start(&stage, "ceph", &options).expect("Ceph starts");
-        let pool = ceph.make_pool("objects", 32, 1).expect("a pool");
+        let pool = ceph.make_pool("objects", 32, copies).expect("a pool");
         Self { pool, ceph, _stage: stage }
     }
 
     fn policy(&self, more: &str) -> String {
+        self.volume("db", "disk", &format!("pool = \"objects\"\n{more}"))
+    }
+
+    /// A volume with an export of its own.
+    fn volume(&self, name: &str, export: &str, more: &str) -> String {
         format!(
-            "[[backend]]\nname = \"db\"\nceph = \"{}\"\npool = \"objects\"\nobject = \"1 MiB\"\n\
-             {more}\n[[export]]\nname = \"disk\"\nbackend = \"db\"\n",
+            "[[backend]]\nname = \"{name}\"\nceph = \"{}\"\nobject = \"1 MiB\"\n{more}\n\
+             [[export]]\nname = \"{export}\"\nbackend = \"{name}\"\n",
             self.ceph.conf().display()
         )
+    }
+
+    /// Asks the monitors for something.
+    fn ask(&self, command: &Value) -> Value {
+        self.ceph.ask(Whom::Monitor, command).expect("the monitors answer")
     }
 
     /// The text of the volume's head.
@@ -59,8 +89,18 @@ fn opened(target: &Target) -> Client {
 }
 
 fn trouble(gate: &Gate) -> String {
+    trouble_of(gate, "db")
+}
+
+/// What the status says of a backend.
+fn backend(gate: &Gate, name: &str) -> Value {
     let status = gate.status();
-    status["backends"][0]["trouble"].as_str().unwrap_or_default().to_owned()
+    let backends = status["backends"].as_array().expect("backends");
+    backends.iter().find(|one| one["name"] == name).expect("the policy has it").clone()
+}
+
+fn trouble_of(gate: &Gate, name: &str) -> String {
+    backend(gate, name)["trouble"].as_str().unwrap_or_default().to_owned()
 }
 
 fn write(client: &mut Client, object: u64) -> Result<(), u32> {
@@ -153,7 +193,12 @@ fn at_the_ceiling_a_volume_in_ceph_has_no_space_and_no_osd_is_full() {
     assert_eq!(whole(&mut client, 0), Ok(()), "what is there is served");
     wait_for("the gate to warn", || trouble(&gate).contains("add OSDs").then_some(()));
     let status = staged.pool.cluster().pool_status(staged.pool.id()).expect("the pool is there");
-    assert_eq!(status.full, []);
+    assert_eq!(status.full(), []);
+    let told = &backend(&gate, "db")["pool"];
+    assert_eq!((&told["osds_all"], &told["unserved_groups"]), (&3.into(), &0.into()), "{told}");
+    assert!(told["fullest"].as_f64().is_some_and(|part| (0.7..0.82).contains(&part)), "{told}");
+    let said = gate.ctl(&["status"]);
+    assert!(said.contains("osd.2") && said.contains("objects placed"), "{said}");
     for one in staged.pool.cluster().osd_uses().expect("the manager tells") {
         let part = one.used_bytes as f64 / one.capacity_bytes as f64;
         assert!(part < 0.82, "{one:?}");

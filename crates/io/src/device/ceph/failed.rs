@@ -1,0 +1,49 @@
+//! Why a request of a client was not served, in words for the log and as a number for the client.
+
+use evenkeel_wire::nbd::proto::Errno;
+
+use super::opened::Opened;
+use crate::rados::RadosError;
+
+/// Why a request was not served.
+#[derive(Debug)]
+pub(super) enum Failed {
+    /// The volume is not ours any more.
+    NotHeld,
+    /// There is no room below the ceiling; told already.
+    NoRoom,
+    /// The choice of an object could not be stored; told already.
+    NotNoted,
+    /// The cluster said no.
+    Cluster(RadosError),
+    /// The cluster said nothing for as long as the policy is patient.
+    Late,
+}
+
+impl From<RadosError> for Failed {
+    fn from(error: RadosError) -> Self {
+        Self::Cluster(error)
+    }
+}
+
+impl Failed {
+    /// The number for the client, once the gate's log has the words.
+    pub(super) fn told(self, volume: &str, opened: &Opened, offset: u64, length: u64) -> Errno {
+        let (why, errno) = match self {
+            Self::NoRoom => return Errno::NoSpace,
+            Self::NotNoted => return Errno::Io,
+            Self::NotHeld => ("the volume is not ours any more".to_owned(), Errno::Io),
+            // The library is as patient as we are, and may be the first to say so.
+            Self::Cluster(error) if !error.is_late() => {
+                (error.to_string(), error.errno().map_or(Errno::Io, Errno::from_linux))
+            }
+            Self::Cluster(_) | Self::Late => {
+                let late = || format!("no answer within {:?}", opened.patience());
+                (opened.doubt().unwrap_or_else(late), Errno::Io)
+            }
+        };
+        let place = opened.told_place(offset, length);
+        tracing::warn!(volume, offset, length, why, place, "request failed");
+        errno
+    }
+}
