@@ -1,10 +1,10 @@
 //! From the policy's words to schedulers.
 //!
-//! The servers of a domain are ordered each by itself, or together: the tiers of a volume under one
-//! dispatcher, the servers of a group whose floors and limits count in all under mClocks that tell
-//! each other. An [`Order`] says which, with all that it depends on; when a server's order changes,
-//! it needs a new scheduler. What is ordered together has equal orders but for the place in it, so
-//! it changes together.
+//! The servers of a domain are ordered each by itself, or together: the tiers of a volume, or the
+//! drives and the cache of a store, under one dispatcher; the servers of a group whose floors and
+//! limits count in all under mClocks that tell each other. An [`Order`] says which, with all that
+//! it depends on; when a server's order changes, it needs a new scheduler. What is ordered together
+//! has equal orders but for the place in it, so it changes together.
 
 use std::rc::Rc;
 
@@ -25,7 +25,7 @@ use evenkeel_core::time::{Nanos, Span};
 use crate::cost::CostModel;
 use crate::dmclock::{GroupMclock, SharedTracker};
 use crate::policy::exchange::first_slots;
-use crate::policy::{Depth, Discipline, Domain, Mode, Scheduling, Sharing, TierPlan};
+use crate::policy::{Depth, Discipline, Domain, Mode, Scheduling, Sharing};
 
 /// How the requests of one server are ordered.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,9 +66,9 @@ pub(crate) enum Order {
 pub(crate) fn orders(domain: &Domain) -> Vec<Order> {
     let mut orders: Vec<Order> =
         domain.servers.iter().map(|(_, scheduling)| Order::of(domain.host, scheduling)).collect();
-    if let Some(plan) = domain.tiers.as_ref().filter(|plan| plan.discipline.spans_tiers()) {
-        let options = Rc::new(tiered_options(domain, plan));
-        for (device, server) in plan.servers.iter().enumerate() {
+    if let Some((discipline, servers)) = domain.ordered_together() {
+        let options = Rc::new(tiered_options(domain, discipline, &servers));
+        for (device, server) in servers.iter().enumerate() {
             orders[server.index()] = Order::Tier { options: Rc::clone(&options), device };
         }
     }
@@ -83,14 +83,14 @@ pub(crate) fn orders(domain: &Domain) -> Vec<Order> {
     orders
 }
 
-fn tiered_options(domain: &Domain, plan: &TierPlan) -> TieredOptions {
+fn tiered_options(domain: &Domain, named: Discipline, servers: &[ServerId]) -> TieredOptions {
     let device = |server: &ServerId| {
         let (_, scheduling) = &domain.servers[server.index()];
         let capacity_cost_per_second = capacity_cost_per_second(scheduling);
         DeviceOptions { depth: scheduling.depth, capacity_cost_per_second }
     };
-    let usual = TieredOptions::usual(plan.servers.iter().map(device).collect());
-    let discipline = match plan.discipline {
+    let usual = TieredOptions::usual(servers.iter().map(device).collect());
+    let discipline = match named {
         Discipline::Fair => share::Discipline::FairQueuing,
         Discipline::Drf => share::Discipline::Drf,
         _ => usual.discipline,

@@ -181,8 +181,8 @@ impl Engine {
 
     /// Who gets how much of the tiers, if one dispatcher orders the requests for all of them.
     fn allocation(&self) -> Option<AllocationReport> {
-        let plan = self.domain.tiers.as_ref()?;
-        self.lanes.iter().find_map(|lane| lane.allocation(&plan.servers))
+        let (_, servers) = self.domain.ordered_together()?;
+        self.lanes.iter().find_map(|lane| lane.allocation(&servers))
     }
 
     fn report_of(&self, now: Nanos, tenant: TenantId, account: &Account) -> TenantReport {

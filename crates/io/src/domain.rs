@@ -35,6 +35,7 @@ use evenkeel_core::control::summary::Summary;
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::ticket::{Cost, Kind};
 use evenkeel_core::time::Nanos;
+use evenkeel_engine::policy::CachePlan;
 use evenkeel_engine::report::DomainReport;
 use evenkeel_engine::{Engine, Input, Output, Refused, Unit, policy};
 use evenkeel_wire::nbd::proto::{Command, CommandFlags, Errno};
@@ -93,6 +94,8 @@ struct State {
     drive: Option<DomainDrive>,
     /// Where requests are recorded, if they are.
     lane: Option<Lane>,
+    /// Set if the cache of the store has a server of its own.
+    cache: Option<CachePlan>,
 }
 
 impl std::fmt::Debug for State {
@@ -126,6 +129,7 @@ impl Domain {
             links: Vec::new(),
             drive: None,
             lane: None,
+            cache: policy.cache,
         };
         let domain = Rc::new(Self {
             worker,
@@ -221,6 +225,7 @@ impl Domain {
     /// Puts a new policy in force.
     pub(crate) fn apply(self: &Rc<Self>, policy: &policy::Domain) {
         self.policy.replace(policy.clone());
+        self.state.borrow_mut().cache = policy.cache;
         self.enforce();
     }
 
@@ -345,8 +350,9 @@ impl State {
     /// Gives a request to the engine; the addressing of whoever asks begins at `base_bytes` of the
     /// device.
     fn arrive(&mut self, now: Nanos, op: Op, tenant: TenantId, base_bytes: u64) {
-        let Op { ref device, ref request, kind, .. } = op;
-        let (target, offset) = (device.target, base_bytes + request.offset);
+        let Op { ref request, kind, .. } = op;
+        let offset = base_bytes + request.offset;
+        let target = store::target(self.cache, &op, offset);
         let length = if kind == Kind::Flush { 0 } else { request.length };
         let keeps_room = request.flags.contains(CommandFlags::NO_HOLE);
         let slot = u32::try_from(self.ops.insert(op)).expect("windows bound the requests");

@@ -477,6 +477,11 @@ pub(crate) fn same_source(before: &Source, after: &Source) -> bool {
         (Source::Ceph(before), Source::Ceph(after)) => {
             Ceph { ceiling_milli: after.ceiling_milli, ..before.clone() } == *after
         }
+        (Source::Store(before), Source::Store(after)) => {
+            let mut before = before.clone();
+            before.cache.device = after.cache.device;
+            before == *after
+        }
         (before, after) => before == after,
     }
 }

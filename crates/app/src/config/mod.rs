@@ -19,6 +19,7 @@ mod print;
 mod raw;
 mod resolve;
 mod spread;
+mod store;
 mod uri;
 pub(crate) mod values;
 mod volume;

@@ -8,7 +8,7 @@ use evenkeel_core::time::Span;
 use evenkeel_engine::cost::{CostModel, Line};
 use evenkeel_engine::policy::{
     Backend, Depth, Export, Group, Listener, Match, Memory, Mode, Policy, Scheduling, Sharing,
-    Source, StoreCache, Tenant, Tiered, Upstream,
+    Source, Tenant, Tiered, Upstream,
 };
 
 use super::resolve::address_text;
@@ -110,19 +110,7 @@ fn backend(backend: &Backend, policy: &Policy, text: &mut Text) {
             text.key("directory", path(at));
             text.key("direct", direct.to_string());
         }
-        Source::Store(store) => {
-            let drives: Vec<_> = store.drives.iter().map(|drive| path(drive)).collect();
-            text.key("store", format!("[{}]", drives.join(", ")));
-            text.key("direct", store.direct.to_string());
-            text.key("degraded", store.degraded.to_string());
-            if let Some(model) = &store.emulate {
-                text.key("emulate", quoted(model));
-            }
-            if let Some(after) = store.power_down {
-                text.key("power_down", quoted(&units::print_duration(after)));
-            }
-            cache(&store.cache, text);
-        }
+        Source::Store(store) => super::store::print(store, backend, text),
         Source::Memory => text.key("memory", "true"),
         Source::Tiered(volume) => {
             self::volume(volume, text);
@@ -136,20 +124,6 @@ fn backend(backend: &Backend, policy: &Policy, text: &mut Text) {
         discipline(&backend.scheduling, text);
     }
     scheduling(&backend.scheduling, text);
-}
-
-fn cache(cache: &StoreCache, text: &mut Text) {
-    text.key("cache.memory", size(cache.memory_bytes));
-    if let Some(drive) = &cache.drive {
-        text.key("cache.drive", path(drive));
-    }
-    let wear = [
-        ("cache.endurance", cache.endurance_bytes),
-        ("cache.daily_writes", cache.daily_writes_bytes),
-    ];
-    for (key, bytes) in wear.into_iter().filter(|&(_, bytes)| bytes > 0) {
-        text.key(key, size(bytes));
-    }
 }
 
 fn volume(volume: &Tiered, text: &mut Text) {
@@ -187,20 +161,26 @@ fn scheduling(scheduling: &Scheduling, text: &mut Text) {
     text.key("depth", depth(scheduling.depth));
     text.key("hold", quoted(&units::print_duration(scheduling.hold)));
     text.key("unit", size(scheduling.unit_bytes));
-    match scheduling.cost {
-        CostModel::PerRequest => text.key("cost", quoted("request")),
+    costs("", scheduling.cost, scheduling.capacity_iops, text);
+}
+
+/// What requests cost and how many there can be, under keys that begin alike.
+pub(super) fn costs(prefix: &str, cost: CostModel, capacity_iops: Option<u64>, text: &mut Text) {
+    let key = |name: &str| format!("{prefix}{name}");
+    match cost {
+        CostModel::PerRequest => text.key(&key("cost"), quoted("request")),
         CostModel::Linear { read, write, flush } => {
-            text.key("cost.read", line(read));
-            text.key("cost.write", line(write));
-            text.key("cost.flush", quoted(&units::print_duration(flush)));
+            text.key(&key("cost.read"), line(read));
+            text.key(&key("cost.write"), line(write));
+            text.key(&key("cost.flush"), quoted(&units::print_duration(flush)));
         }
     }
-    if let Some(iops) = scheduling.capacity_iops {
-        text.key("capacity", quoted(&units::print_rate(Amount::Requests(iops))));
+    if let Some(iops) = capacity_iops {
+        text.key(&key("capacity"), quoted(&units::print_rate(Amount::Requests(iops))));
     }
 }
 
-fn depth(depth: Depth) -> String {
+pub(super) fn depth(depth: Depth) -> String {
     match depth {
         Depth::Requests(requests) => requests.to_string(),
         Depth::Bytes(bytes) => size(bytes),

@@ -94,6 +94,9 @@ pub(super) struct RawCache {
     pub(super) drive: Written<PathBuf>,
     pub(super) endurance: Written<u64>,
     pub(super) daily_writes: Written<u64>,
+    pub(super) depth: Written<Depth>,
+    pub(super) cost: Written<RawCost>,
+    pub(super) capacity: Written<u64>,
 }
 
 pub(super) struct RawUpstreamTls {
@@ -270,6 +273,9 @@ impl RawCache {
             drive: fields.optional("drive", values::path, out),
             endurance: fields.optional("endurance", values::size, out),
             daily_writes: fields.optional("daily_writes", values::size, out),
+            depth: fields.optional("depth", depth, out),
+            cost: fields.optional("cost", RawCost::read, out),
+            capacity: fields.optional("capacity", values::request_rate, out),
         };
         fields.finish(out);
         Some(cache)

@@ -8,7 +8,7 @@ use evenkeel_core::time::Span;
 use evenkeel_engine::cost::CostModel;
 use evenkeel_engine::policy::{
     Address, Backend, Export, Group, Listener, ListenerTls, Memory, Mode, Policy, Scheduling,
-    Sharing, Source, Store, StoreCache, Tenant, Upstream, UpstreamTls,
+    Sharing, Source, Tenant, Upstream, UpstreamTls,
 };
 use toml::Spanned;
 
@@ -17,10 +17,10 @@ use super::exchange;
 use super::goal::Goal;
 use super::places::{Part, Places};
 use super::raw::{
-    RawBackend, RawCache, RawCost, RawExport, RawGroup, RawListener, RawListenerTls, RawMemory,
-    RawPolicy, RawSharing, RawTenant, RawUpstreamTls, Written,
+    RawBackend, RawCost, RawExport, RawGroup, RawListener, RawListenerTls, RawMemory, RawPolicy,
+    RawSharing, RawTenant, RawUpstreamTls, Written,
 };
-use super::{ceph, spread, volume};
+use super::{ceph, spread, store, volume};
 use crate::units::Amount;
 
 /// Connections per export towards an upstream that allows several.
@@ -182,11 +182,11 @@ fn at<T>(written: Option<&Spanned<T>>) -> Option<Range<usize>> {
     written.map(Spanned::span)
 }
 
-fn or<T>(written: Option<Spanned<T>>, default: T) -> T {
+pub(super) fn or<T>(written: Option<Spanned<T>>, default: T) -> T {
     written.map_or(default, Spanned::into_inner)
 }
 
-fn cost_model(raw: RawCost) -> CostModel {
+pub(super) fn cost_model(raw: RawCost) -> CostModel {
     let RawCost::Linear { read, write, flush } = raw else { return CostModel::PerRequest };
     let CostModel::Linear { read: read0, write: write0, flush: flush0 } = CostModel::default()
     else {
@@ -226,13 +226,7 @@ fn source(
         return None;
     }
     misplaced_keys(&raw, out);
-    if let Some(drives) = raw.store.take() {
-        let drives = drives.into_inner().into_iter().map(Spanned::into_inner).collect();
-        let (direct, degraded) = (or(raw.direct, true), or(raw.degraded, false));
-        let emulate = raw.emulate.take().map(Spanned::into_inner);
-        let power_down = raw.power_down.map(Spanned::into_inner);
-        let cache = store_cache(raw.cache);
-        let store = Store { drives, direct, degraded, emulate, power_down, cache };
+    if let Some(store) = store::store(&mut raw) {
         return Some(Source::Store(store));
     }
     let direct = raw.direct.take().is_some_and(Spanned::into_inner);
@@ -255,17 +249,6 @@ fn source(
         return ceph::volume(raw, out).map(Source::Ceph);
     }
     upstream(raw, out).map(Source::Upstream)
-}
-
-fn store_cache(raw: Option<Spanned<RawCache>>) -> StoreCache {
-    let (raw, default) =
-        (raw.map_or_else(RawCache::default, Spanned::into_inner), StoreCache::default());
-    StoreCache {
-        memory_bytes: or(raw.memory, default.memory_bytes),
-        drive: raw.drive.map(Spanned::into_inner),
-        endurance_bytes: or(raw.endurance, default.endurance_bytes),
-        daily_writes_bytes: or(raw.daily_writes, default.daily_writes_bytes),
-    }
 }
 
 /// Refuses keys that mean nothing for the kind of source.

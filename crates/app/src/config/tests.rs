@@ -185,7 +185,7 @@ fn a_tier_has_no_discipline_of_its_own_and_a_device_has_no_moves() {
     let shown = findings(&of_a_tier);
     assert!(shown.contains("a tier of `v`") && shown.contains("policy.toml:4:"), "{shown}");
     for (key, found) in
-        [("moves = \"off\"", "needs `tiers`"), ("discipline = \"baa\"", "the tiers of")]
+        [("moves = \"off\"", "needs `tiers`"), ("discipline = \"baa\"", "over several devices")]
     {
         let shown = findings(&with("").replace("memory = true", &format!("memory = true\n{key}")));
         assert!(shown.contains(found) && shown.contains("policy.toml:5:"), "{shown}");
@@ -329,6 +329,26 @@ fn a_goal_bounds_a_mean_or_a_percentile_over_a_window() {
         let shown = findings(&with(&tenant));
         assert!(shown.contains(found), "{wrong}\n{shown}");
     }
+}
+
+#[test]
+fn the_cache_of_a_store_is_a_device_of_its_own_where_the_discipline_spans_devices() {
+    let keys = "discipline = \"baa\"\ncache.drive = \"/dev/n\"\ncache.depth = 8\n\
+                cache.cost.read = { fixed = \"80 us\", rate = \"1 GiB/s\" }";
+    let store = |keys: &str| {
+        let source = format!("store = [\"/dev/b\"]\n{keys}");
+        with("").replace("memory = true", &source).replace("size = ", "# size = ")
+    };
+    let policy = parse(&store(keys), "p").unwrap_or_else(|found| panic!("{found}"));
+    let apart = policy.backends[0].cache_scheduling().expect("it has a drive, and baa");
+    assert_eq!(apart.depth, Depth::Requests(8));
+    assert_eq!(parse(&print(&policy), "printed"), Ok(policy));
+    let idle = keys.replace("baa", "sfq");
+    let parsed = parse_all(&store(&idle), "policy.toml");
+    assert!(parsed.diagnostics.render(false).contains("no queue of its own"));
+    let policy = parsed.policy.expect("a warning");
+    assert_eq!(policy.backends[0].cache_scheduling(), None);
+    assert_eq!(parse(&print(&policy), "printed"), Ok(policy), "kept for when it has one");
 }
 
 #[test]

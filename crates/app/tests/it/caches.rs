@@ -3,7 +3,10 @@
 
 use std::os::unix::fs::FileExt;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use evenkeel_core::prng::Prng;
 use serde_json::Value;
 
 use crate::faults::reconnect;
@@ -161,4 +164,79 @@ fn a_store_goes_on_without_an_ssd_that_is_not_its_own_and_says_how_to_make_it_on
     gate.assert_serves("disk");
     assert_eq!(trouble(&gate), "");
     assert!(backend(&gate)["store"]["cache"]["ssd_bytes"].as_u64() > Some(16 * MIB));
+}
+
+/// A store on slow disks and a small SSD, of which `hot` fits into the cache and `cold` does not.
+fn two_kinds(scratch: &Scratch) -> String {
+    let cache = "{ memory = \"16 MiB\", drive = \"ssd.img\", depth = 8 }";
+    let keys = format!(
+        "emulate = \"sata-10k-2013\"\ndepth = 4\ncost.read = {{ fixed = \"6 ms\", \
+         rate = \"100 MiB/s\" }}\ncache = {cache}\nstore ="
+    );
+    let policy = store_policy(scratch, FILE_BYTES, VOLUME_BYTES).replace("store =", &keys);
+    let (backend, _) = policy.split_once("[[export]]").expect("a backend, then its export");
+    let tenants = ["hot", "cold"]
+        .map(|name| format!("[[tenant]]\nname = \"{name}\"\nmatch = {{ export = \"{name}\" }}\n"));
+    format!(
+        "mode = \"enforce\"\n{backend}\
+         [[export]]\nname = \"hot\"\nbackend = \"log\"\nsize = \"4 MiB\"\n\
+         [[export]]\nname = \"cold\"\nbackend = \"log\"\noffset = \"4 MiB\"\n{}",
+        tenants.concat()
+    )
+}
+
+/// Reads here and there, one at a time, until told to stop; how many.
+fn read_around(gate: &Gate, export: &str, blocks: u64, is_over: &AtomicBool) -> u64 {
+    let mut client = Client::open(&gate.plain(export));
+    let mut prng = Prng::new(blocks);
+    let mut reads = 0;
+    while !is_over.load(Ordering::Relaxed) {
+        assert!(client.read(prng.below(blocks) * 4096, 4096).is_ok());
+        reads += 1;
+    }
+    reads
+}
+
+/// Reads of the hot part in two seconds, beside six clients that read the cold one.
+fn hot_beside_cold(gate: &Gate) -> u64 {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let cold = || read_around(gate, "cold", 40 * 256, &is_over);
+        let cold: Vec<_> = (0..6).map(|_| scope.spawn(cold)).collect();
+        let hot = scope.spawn(|| read_around(gate, "hot", 1024, &is_over));
+        std::thread::sleep(Duration::from_secs(2));
+        is_over.store(true, Ordering::Relaxed);
+        assert!(cold.into_iter().map(|one| one.join().expect("no error")).sum::<u64>() > 0);
+        hot.join().expect("no error")
+    })
+}
+
+#[test]
+fn what_the_cache_answers_does_not_queue_for_the_drives_where_both_are_ordered_together() {
+    let scratch = Scratch::new();
+    let policy = two_kinds(&scratch);
+    let format = "format-cache a.img b.img c.img --drive ssd.img --size 24MiB";
+    assert_eq!(store(&scratch, format).0, Some(0));
+    let gate = Gate::start(&scratch, &policy);
+    let mut client = wait_for("the store", || reconnect(&gate.plain("cold")));
+    write_all(&mut client, &noise(7, DATA_BYTES));
+    let mut client = Client::open(&gate.plain("hot"));
+    write_all(&mut client, &noise(8, 4 << 20));
+    let behind = hot_beside_cold(&gate);
+
+    let together = policy.replace("depth = 4\n", "discipline = \"baa\"\ndepth = 4\n");
+    let (status, printed) = gate.reload(&together);
+    assert!(status.success(), "{printed}");
+    let beside = hot_beside_cold(&gate);
+    assert!(beside > 4 * behind, "{beside} reads beside the drives, {behind} behind them");
+    let allocation = gate.status()["domains"][0]["allocation"].clone();
+    let bound = |index: usize| {
+        let tenant = &allocation["tenants"][index];
+        (tenant["tenant"].clone(), tenant["bound_by"].clone())
+    };
+    let mut bounds = [bound(0), bound(1)].map(|(tenant, by)| format!("{tenant} {by}"));
+    bounds.sort();
+    assert_eq!(bounds, ["\"cold\" \"log\"", "\"hot\" \"log.cache\""], "{allocation}");
+    let printed = gate.ctl(&["policy"]);
+    assert!(printed.contains("cache.depth = 8"), "{printed}");
 }

@@ -24,10 +24,10 @@
 //!    them, as one, those passed over.
 //! 6. **Trim.** Caps are bounds; the flows served whole leave some of theirs unused. While somebody
 //!    waits, what is left for those passed over grows by a part of what N lacks to U.
-//! 7. **Overshoot.** A flow served whole may send what has piled up at once, so that N can exceed U.
-//!    If it does by more than a tenth, caps of flows served whole are what they need, and the last of
-//!    them gives up the excess. It stays served whole: were it passed over, it would lose nearly
-//!    all, come back with a queue, send that at once, and be passed over again.
+//! 7. **Overshoot.** A flow served whole may send what has piled up at once, so that N can exceed
+//!    U. If it does by more than a tenth, caps of flows served whole are what they need, and the
+//!    last of them gives up the excess. It stays served whole: were it passed over, it would lose
+//!    nearly all, come back with a queue, send that at once, and be passed over again.
 //!
 //! ```text
 //!   uses 60 + 50 + 80 <= U = 320      caps 190, 180, 210: nobody notices

@@ -199,8 +199,8 @@ fn settles(prng: &mut Prng) -> bool {
     swing <= 0.1 && (0.85..1.15).contains(&(mean / depth))
 }
 
-/// Not in every one: about where N is a tenth above U two flows may still take turns, when summaries
-/// are two periods late; and where N has never varied the depth may be a sixth too low.
+/// Not in every one: about where N is a tenth above U two flows may still take turns, when
+/// summaries are two periods late; and where N has never varied the depth may be a sixth too low.
 #[test]
 fn ours_settles_at_the_depth_that_the_strictest_target_allows_in_99_settings_of_100() {
     let mut prng = Prng::new(1);

@@ -17,6 +17,7 @@
 //! | the size | 4 KiB for a floor in requests, units for one in bytes, else the ratio | the same |
 //! | the direction | the cheaper one | the dearer one |
 //! | the tier, or the server of a group with total shares | nothing falls on it | all does |
+//! | what the cache of a store answers, where it has a queue of its own | all of it | nothing |
 //!
 //! A device **holds** if the most of all its tenants fits, **fails** if not even the least does,
 //! and else it **depends**. For a [`Pool`] of devices over which a floor counts once, the least on
@@ -278,6 +279,8 @@ fn reserved(
         (CostModel::PerRequest, _) => Range::default(),
     };
     match (place, &load.tiers) {
+        // Nobody knows how much of it the cache answers.
+        (None, _) if backend.cache_scheduling().is_some() => Range { least: 0.0, ..all },
         (None, _) => all,
         (Some((PoolId::Volume(_), tier)), Some(parts)) => {
             let part = parts.get(tier).copied().unwrap_or(0.0);

@@ -12,8 +12,8 @@ use evenkeel_core::sched::Share;
 
 use super::matching::{Identity, identify};
 use super::{
-    Backend, DEFAULT_TENANT, Domain, Exchange, MOVER_TENANT, Policy, Scheduling, Sharing, Source,
-    SpreadPlan, Tenant, TierPlan, Tiered, UPKEEP_TENANT,
+    Backend, CachePlan, DEFAULT_TENANT, Domain, Exchange, MOVER_TENANT, Policy, Scheduling,
+    Sharing, Source, SpreadPlan, Tenant, TierPlan, Tiered, UPKEEP_TENANT,
 };
 
 /// Rows by name that never move.
@@ -118,6 +118,11 @@ impl Default for ServerTable {
     }
 }
 
+/// What the cache of a store is called among the servers of a domain.
+fn cache_server(backend: &str) -> String {
+    format!("{backend}.cache")
+}
+
 impl Policy {
     /// The tenants on whose accounts the gate does work of its own: they have no clients.
     pub fn own_tenants(&self) -> impl Iterator<Item = &'static str> {
@@ -181,7 +186,12 @@ impl Policy {
         for &index in backends {
             let backend = &self.backends[index];
             servers.table.put(&backend.name, backend.scheduling.clone());
+            if let Some(cache) = backend.cache_scheduling() {
+                servers.table.put(&cache_server(&backend.name), cache);
+            }
         }
+        let mut stores = backends.iter().map(|&index| &self.backends[index]);
+        let cached = stores.find(|backend| backend.cache_scheduling().is_some());
         let group = self.groups.iter().find(|group| group.name == *name);
         let volume = self.volumes().find(|(backend, _)| backend.name == *name);
         let spread = self.backends.iter().find(|backend| backend.name == *name);
@@ -210,13 +220,20 @@ impl Policy {
                 ceiling_milli: volume.ceiling_milli,
                 clerk: mover(),
             }),
+            cache: cached.and_then(|backend| {
+                Some(CachePlan {
+                    discipline: backend.scheduling.discipline,
+                    drives: servers.id(&backend.name)?,
+                    cache: servers.id(&cache_server(&backend.name))?,
+                })
+            }),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Group;
+    use super::super::{Discipline, Group, Store, StoreCache};
     use super::*;
 
     fn policy(tenants: &[&str], backends: &[&str], group: &[&str]) -> Policy {
@@ -248,6 +265,26 @@ mod tests {
         table.update(&policy(&["b", "a", "default"], &[], &[]));
         assert_eq!((table.id("b"), table.id("default")), (b, Some(TenantId(0))));
         assert_eq!(table.rows().len(), 4);
+    }
+
+    #[test]
+    fn a_store_has_a_server_for_its_cache_where_requests_for_both_are_ordered_together() {
+        let cache = StoreCache { drive: Some("/dev/n".into()), ..StoreCache::default() };
+        let store = Source::Store(Store { cache, ..Store::default() });
+        let mut policy = policy(&[], &["log"], &[]);
+        policy.backends[0].source = store;
+        let (mut servers, tenants) = (ServerTable::new(), TenantTable::new());
+        let domains = policy.domains();
+        let of = |policy: &Policy, servers: &mut ServerTable| {
+            let domain = policy.domain(&domains[1], &tenants, servers);
+            (domain.servers.len(), domain.ordered_together())
+        };
+        assert_eq!(of(&policy, &mut servers), (1, None));
+        policy.backends[0].scheduling.discipline = Discipline::Baa;
+        let both = vec![ServerId(0), ServerId(1)];
+        assert_eq!(of(&policy, &mut servers), (2, Some((Discipline::Baa, both))));
+        policy.backends[0].scheduling.discipline = Discipline::Sfq;
+        assert_eq!(of(&policy, &mut servers), (2, None), "the row stays, unused");
     }
 
     #[test]

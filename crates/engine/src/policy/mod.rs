@@ -140,6 +140,15 @@ impl Backend {
         }
     }
 
+    /// How requests for the cache of its store are queued, where they are ordered beside those for
+    /// its drives: by a discipline that spans devices, over a store that has an SSD.
+    pub fn cache_scheduling(&self) -> Option<Scheduling> {
+        let Source::Store(store) = &self.source else { return None };
+        let is_apart = self.scheduling.discipline.spans_tiers() && store.cache.drive.is_some();
+        let CacheDevice { depth, cost, capacity_iops } = store.cache.device;
+        is_apart.then(|| Scheduling { depth, cost, capacity_iops, ..self.scheduling.clone() })
+    }
+
     /// Whether this backend is a member of it.
     pub fn has_member(&self, backend: &str) -> bool {
         self.members().iter().any(|member| member.backend == backend)
@@ -232,7 +241,7 @@ impl Default for Store {
 }
 
 /// What a store keeps in memory and on an SSD: what was written last, and what is read often.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct StoreCache {
     /// Bytes of memory for it, the index of the SSD included; zero for no cache.
     pub memory_bytes: u64,
@@ -242,12 +251,40 @@ pub struct StoreCache {
     pub endurance_bytes: u64,
     /// Bytes that it may be written in a day; zero for no bound.
     pub daily_writes_bytes: u64,
+    /// What the cache can do, where the backend's discipline orders its requests beside those of
+    /// the drives ([`Backend::cache_scheduling`]).
+    pub device: CacheDevice,
+}
+
+/// What the cache of a store can do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CacheDevice {
+    /// How much may be with it at once.
+    pub depth: Depth,
+    /// What a read costs there.
+    pub cost: CostModel,
+    /// See [`Scheduling::capacity_iops`].
+    pub capacity_iops: Option<u64>,
+}
+
+impl Default for CacheDevice {
+    /// As of any backend.
+    fn default() -> Self {
+        let Scheduling { depth, cost, capacity_iops, .. } = Scheduling::default();
+        Self { depth, cost, capacity_iops }
+    }
 }
 
 impl Default for StoreCache {
     fn default() -> Self {
         let memory_bytes = 64 << 20;
-        Self { memory_bytes, drive: None, endurance_bytes: 0, daily_writes_bytes: 0 }
+        Self {
+            memory_bytes,
+            drive: None,
+            endurance_bytes: 0,
+            daily_writes_bytes: 0,
+            device: CacheDevice::default(),
+        }
     }
 }
 
@@ -388,11 +425,12 @@ pub enum Discipline {
     Edf,
     /// Slots and an order on which all gates before the device agree.
     Shared,
-    /// Over the tiers of a volume: equal requests per share, wherever they go.
+    /// Over the tiers of a volume, or the drives and the cache of a store: equal requests per
+    /// share, wherever they go.
     Fair,
-    /// Over the tiers of a volume: equal dominant shares.
+    /// Over the same: equal dominant shares.
     Drf,
-    /// Over the tiers of a volume: bottleneck-aware, as much of every tier as nobody minds.
+    /// Over the same: bottleneck-aware, as much of every tier as nobody minds.
     Baa,
 }
 
@@ -423,8 +461,8 @@ impl Discipline {
         }
     }
 
-    /// Whether it orders the requests of all tiers of a volume together, rather than those of each
-    /// backend by themselves.
+    /// Whether it orders the requests of several devices together (the tiers of a volume, or the
+    /// cache and the drives of a store), rather than those of each backend by themselves.
     pub fn spans_tiers(self) -> bool {
         matches!(self, Self::Fair | Self::Drf | Self::Baa)
     }
@@ -571,8 +609,31 @@ pub struct Domain {
     pub tiers: Option<TierPlan>,
     /// Set if a volume is spread over the servers.
     pub spread: Option<SpreadPlan>,
+    /// Set if the servers are the drives and the cache of one store.
+    pub cache: Option<CachePlan>,
     /// What this gate is called where others share its servers.
     pub host: HostId,
+}
+
+impl Domain {
+    /// The servers whose requests one dispatcher orders together, the slowest first, and by what.
+    pub fn ordered_together(&self) -> Option<(Discipline, Vec<ServerId>)> {
+        let tiers = self.tiers.as_ref().map(|plan| (plan.discipline, plan.servers.clone()));
+        let cache = self.cache.map(|plan| (plan.discipline, vec![plan.drives, plan.cache]));
+        tiers.or(cache).filter(|(discipline, _)| discipline.spans_tiers())
+    }
+}
+
+/// What an engine needs to know of a store whose cache is a device of its own: reads that the cache
+/// can answer are for that server, all else for the drives. Who knows which is which is the driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CachePlan {
+    /// How requests are ordered over both.
+    pub discipline: Discipline,
+    /// The drives.
+    pub drives: ServerId,
+    /// The cache.
+    pub cache: ServerId,
 }
 
 /// What an engine needs to know of the spread volume that it serves.

@@ -5,9 +5,9 @@ use evenkeel_core::time::Span;
 use evenkeel_engine::cost::{CostModel, Line};
 use evenkeel_engine::policy::check::{Place, Severity};
 use evenkeel_engine::policy::{
-    Address, Backend, Depth, Discipline, Exchange, Export, Group, Listener, ListenerTls,
-    MOVER_TENANT, Match, Meeting, Member, Method, Mode, Moves, Policy, Scheduling, Sharing, Source,
-    Store, StoreCache, Tenant, Tiered, Upstream,
+    Address, Backend, CacheDevice, Depth, Discipline, Exchange, Export, Group, Listener,
+    ListenerTls, MOVER_TENANT, Match, Meeting, Member, Method, Mode, Moves, Policy, Scheduling,
+    Sharing, Source, Store, StoreCache, Tenant, Tiered, Upstream,
 };
 
 fn listener(name: &str, port: u16) -> Listener {
@@ -312,6 +312,45 @@ fn spindles_stop_neither_at_once_nor_every_minute() {
     assert_eq!(problems(after(Span::from_secs(1), Some("sata-10k-2013"))), [], "for trials");
 }
 
+/// A cache whose reads cost alike.
+fn requests(capacity_iops: Option<u64>) -> CacheDevice {
+    CacheDevice { cost: CostModel::PerRequest, capacity_iops, ..CacheDevice::default() }
+}
+
+#[test]
+fn a_cache_is_ordered_beside_its_drives_by_the_same_clock() {
+    let apart = |device: CacheDevice, drive: bool| {
+        move |p: &mut Policy| {
+            let drive = drive.then(|| "/dev/n".into());
+            let cache = StoreCache { drive, device, ..StoreCache::default() };
+            let drives = vec!["/dev/b".into()];
+            p.backends[1].source = Source::Store(Store { drives, cache, ..Store::default() });
+            p.backends[1].scheduling.discipline = Discipline::Baa;
+            p.groups.clear();
+        }
+    };
+    let (usual, cache) = (CacheDevice::default(), at_backend("source.cache"));
+    assert_eq!(problems(apart(usual, true)), []);
+    refuses(at_backend("scheduling.discipline"), apart(usual, false));
+    refuses(cache, apart(CacheDevice { depth: Depth::Requests(0), ..usual }, true));
+    refuses(cache, apart(requests(Some(5_000)), true));
+    let alike = |device: CacheDevice, capacity_iops| {
+        move |p: &mut Policy| {
+            apart(device, true)(p);
+            let scheduling = &mut p.backends[1].scheduling;
+            (scheduling.cost, scheduling.capacity_iops) = (CostModel::PerRequest, capacity_iops);
+        }
+    };
+    assert_eq!(problems(alike(requests(Some(5_000)), Some(100))), []);
+    refuses(cache, alike(requests(None), Some(100)));
+    refuses(cache, alike(requests(Some(5_000)), None));
+    refuses(at_backend("scheduling.discipline"), |p: &mut Policy| {
+        let groups = p.groups.clone();
+        apart(usual, true)(p);
+        p.groups = groups;
+    });
+}
+
 #[test]
 fn a_cache_has_room_for_what_it_is_for() {
     let cached = |cache: StoreCache| {
@@ -334,6 +373,7 @@ fn a_cache_has_room_for_what_it_is_for() {
         |daily_writes_bytes| StoreCache { endurance_bytes: 365 << 30, daily_writes_bytes, ..ssd() };
     warns(cache, cached(worn(2 << 30)));
     assert_eq!(problems(cached(worn(1 << 30))), []);
+    warns(cache, cached(StoreCache { device: requests(None), ..ssd() }));
     let drives = at_backend("source.drives");
     refuses(drives, cached(StoreCache { drive: Some("/dev/b".into()), ..ssd() }));
     refuses(drives, cached(StoreCache { drive: Some("/dev/a".into()), ..ssd() }));

@@ -5,16 +5,31 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use evenkeel_core::ticket::Kind;
-use evenkeel_engine::Unit;
+use evenkeel_engine::policy::CachePlan;
+use evenkeel_engine::{Target, Unit};
 use evenkeel_store::{Buffer, Durability};
 use evenkeel_wire::nbd::proto::Errno;
 use tokio::task::spawn_local;
 
 use super::{Domain, State};
 use crate::buffer::Buf;
+use crate::device::Medium;
 use crate::device::store::{Request, StoreVolume};
 use crate::device::turn::Turn;
 use crate::op::{Data, Op};
+
+/// What a request of a device is for: the cache's own server if there is one, and the cache can
+/// answer it as of now; else what the device says.
+pub(super) fn target(plan: Option<CachePlan>, op: &Op, offset: u64) -> Target {
+    match (plan, &op.device.medium) {
+        (Some(plan), Medium::Store(volume))
+            if op.kind == Kind::Read && volume.is_cached(offset, op.request.length) =>
+        {
+            Target::Server(plan.cache)
+        }
+        _ => op.device.target,
+    }
+}
 
 /// Gives a unit to the store.
 pub(super) fn start(state: &mut State, domain: &Rc<Domain>, volume: &Rc<StoreVolume>, unit: &Unit) {

@@ -246,6 +246,10 @@ impl Contents {
         self.flash
     }
 
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
     pub(crate) fn policy_mut(&mut self) -> &mut Policy {
         &mut self.policy
     }

@@ -191,6 +191,13 @@ impl Policy {
         found
     }
 
+    /// Whether a block is there. It does not count as used.
+    pub fn has(&self, key: Key) -> bool {
+        self.tail.contains(key)
+            || self.body.peek(key.0).is_some()
+            || self.flash.as_ref().is_some_and(|flash| flash.find(key).is_some())
+    }
+
     /// Takes in a block that was just written; its key was never there. `side` tells where any
     /// block lies.
     #[inline]

@@ -24,7 +24,7 @@ use crate::read::Run;
 use crate::state::State;
 use crate::store::Store;
 use crate::sync::{Signal, join_all};
-use crate::units::{Address, BLOCK_BYTES, VolumeId};
+use crate::units::{Address, BLOCK_BYTES, BLOCK_BYTES_U64, VolumeId};
 
 /// Blocks of a run that have to be read, from one place.
 struct Part<'a> {
@@ -48,6 +48,21 @@ struct Pinned<'a> {
 }
 
 impl<D: Drive> Store<D> {
+    /// Whether a read of this range would be answered by the cache alone, drives untouched: all of
+    /// it is in memory, on the SSD, or was never written. As of now; nothing is kept there by it,
+    /// and it does not count as a use. O(blocks).
+    pub fn is_cached(&self, volume: VolumeId, offset_bytes: u64, length_bytes: u64) -> bool {
+        let Some(cache) = &self.cache else { return false };
+        if self.check_range(volume, offset_bytes, length_bytes).is_err() {
+            return false;
+        }
+        let first = offset_bytes / BLOCK_BYTES_U64;
+        let end = (offset_bytes + length_bytes).div_ceil(BLOCK_BYTES_U64);
+        let (state, contents) = (self.state.borrow(), cache.contents.borrow());
+        let mut blocks = (first..end).filter_map(|block| state.map.at(volume, block));
+        blocks.all(|entry| contents.policy().has(Key(entry.address.0)))
+    }
+
     /// The data of a run, from the cache as far as it has it.
     pub(crate) async fn read_cached(&self, run: &Run) -> Result<Buffer, StoreError> {
         let Some(cache) = &self.cache else { return self.read_run(run).await };

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use evenkeel_core::time::Span;
 
 use super::{Findings, Place};
-use crate::policy::{Policy, STORE_DRIVES_MAX, Source, Store, StoreCache};
+use crate::cost::CostModel;
+use crate::policy::{CacheDevice, Depth, Policy, STORE_DRIVES_MAX, Source, Store, StoreCache};
 
 /// Bytes of memory that a cache has at least, if there is one: fewer hold next to nothing.
 const CACHE_BYTES_MIN: u64 = 1 << 20;
@@ -61,6 +62,7 @@ pub(super) fn check(policy: &Policy, index: usize, store: &Store, found: &mut Fi
     }
     check_power_down(index, store, found);
     check_cache(index, &store.cache, found);
+    check_cache_device(policy, index, &store.cache, found);
 }
 
 fn check_power_down(index: usize, store: &Store, found: &mut Findings) {
@@ -102,6 +104,47 @@ fn check_cache(index: usize, cache: &StoreCache, found: &mut Findings) {
             place,
             format!("an SSD that may be worn out in {days} days"),
             "lower `daily_writes`, or check `endurance` against the data sheet (TBW)",
+        );
+    }
+}
+
+/// The cache as a device beside the drives.
+fn check_cache_device(policy: &Policy, index: usize, cache: &StoreCache, found: &mut Findings) {
+    let place = Place::Backend { index, field: "source.cache" };
+    let discipline = Place::Backend { index, field: "scheduling.discipline" };
+    let backend = &policy.backends[index];
+    let Some(scheduling) = backend.cache_scheduling() else {
+        if cache.device != CacheDevice::default() {
+            found.warning(
+                place,
+                "the depth, cost or capacity of a cache that has no queue of its own",
+                "add `discipline = \"baa\"` and a `cache.drive`, or remove them",
+            );
+        }
+        return;
+    };
+    if scheduling.depth == Depth::Requests(0) {
+        found.error(place, "a depth of 0 lets nothing through", "use at least 1");
+    }
+    let is_plain = |cost| cost == CostModel::PerRequest;
+    if is_plain(scheduling.cost) != is_plain(backend.scheduling.cost) {
+        found.error(
+            place,
+            "requests cost alike at the drives or at their cache, and device time at the other",
+            "write both `cost` and `cache.cost`: one clock orders the requests of both",
+        );
+    }
+    for (part, one) in [("the drives", &backend.scheduling), ("the cache", &scheduling)] {
+        if is_plain(one.cost) && one.capacity_iops.is_none() {
+            let message = format!("nothing says how many requests {part} can serve in a second");
+            found.error(place, message, "add `capacity` and `cache.capacity`, in iops");
+        }
+    }
+    if let Some(group) = policy.groups.iter().find(|one| one.backends.contains(&backend.name)) {
+        found.error(
+            discipline,
+            format!("the cache of a store in group {:?} has a queue of its own", group.name),
+            "use sfq here, or take the store out of the group",
         );
     }
 }

@@ -29,11 +29,13 @@ pub(super) fn check(policy: &Policy, found: &mut Findings) {
         for position in 0..backend.members().len() {
             check_member(policy, index, position, found);
         }
-        if backend.volume().is_none() && backend.scheduling.discipline.spans_tiers() {
+        let has_devices = backend.volume().is_some() || backend.cache_scheduling().is_some();
+        if backend.scheduling.discipline.spans_tiers() && !has_devices {
             found.error(
                 Place::Backend { index, field: "scheduling.discipline" },
-                "a discipline over the tiers of a volume on a backend that has none",
-                "use sfq, mclock or edf here; fair, drf and baa belong on a backend with tiers",
+                "a discipline over several devices on a backend that has one",
+                "use sfq, mclock or edf here; fair, drf and baa belong on a backend with tiers, or \
+                 on a store with a `cache.drive`",
             );
         }
     }

@@ -46,6 +46,12 @@ impl StoreVolume {
         Rc::ptr_eq(&self.host, host) && self.volume == volume
     }
 
+    /// Whether a read would be answered by the cache alone.
+    pub(crate) fn is_cached(&self, offset_bytes: u64, length_bytes: u64) -> bool {
+        let store = self.host.store();
+        store.is_some_and(|store| store.is_cached(self.volume, offset_bytes, length_bytes))
+    }
+
     /// What it can do; none if the store is not open, or has no such volume.
     pub(crate) fn features(&self) -> Option<Features> {
         let volumes = self.host.store()?.volumes();

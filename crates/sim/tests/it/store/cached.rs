@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use evenkeel_core::prng::Prng;
 use evenkeel_sim::disk::{BayId, CutOptions, Fate, FaultPlan, FaultRates, Tearing};
-use evenkeel_store::{CacheCounters, CacheOptions, Tuning};
+use evenkeel_store::{CacheCounters, CacheOptions, Tuning, VolumeId};
 
 use super::clients::{Crowd, gather};
 use super::crash::{Machine, Scene, cut, format, is_cut, perform};
@@ -121,14 +121,25 @@ impl Bench {
     }
 }
 
-/// Reads blocks here and there, one or some in a row.
+/// Blocks that were looked for in vain.
+fn misses(real: &Real) -> u64 {
+    let counters = real.store.status().cache.expect("there is a cache").counters;
+    counters.tail.misses + counters.body.misses
+}
+
+/// Reads blocks here and there, one or some in a row; the cache tells before whether it has them.
 async fn read_some(real: &Real, now: &World, blocks: u64, prng: &mut Prng) -> Result<(), String> {
     for _ in 0..6 {
         let first = prng.below(blocks);
         let count = 1 + prng.below((blocks - first).min(6));
         let cells = |blocks: u64| u32::try_from(blocks).expect("a small volume") * CELLS;
+        let is_cached = real.store.is_cached(VolumeId(0), first * 4096, count * 4096);
         let (first, count) = (cells(first), cells(count));
+        let missed = misses(real);
         let found = real.read(first, count).await?;
+        if is_cached != (misses(real) == missed) {
+            return Err(format!("from cell {first} on: foretold as cached: {is_cached}"));
+        }
         let expected = &now.spaces[&0][first as usize..][..count as usize];
         if found != expected {
             return Err(format!("from cell {first} on: {found:?}, not {expected:?}"));
