@@ -201,8 +201,8 @@ impl Volume {
         let Some(candidate) = self.choices.choice(object) else { return Ok(()) };
         let hash = hash_of(&object_name(&self.name, object, candidate));
         let set = self.groups.servers(self.groups.group_of(u64::from(hash)));
-        // An OSD of which nothing is known is none that stands in the way: it may just have gone out,
-        // and the object with it to another one.
+        // An OSD of which nothing is known is none that stands in the way: it may just have gone
+        // out, and the object with it to another one.
         let known = set.iter().filter(|one| self.loads.reported(**one).capacity_bytes > 0);
         let parts =
             known.map(|&server| NoRoom { server, used_part: self.loads.used_part(server, 0) });
