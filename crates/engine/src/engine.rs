@@ -103,6 +103,11 @@ impl Engine {
                 self.spread_volume().fenced(server);
                 self.release(now);
             }
+            Input::HostTold { server, host } => {
+                if let Some(volume) = self.volume.as_mut().and_then(|volume| volume.spread_mut()) {
+                    volume.host_told(server, host);
+                }
+            }
             Input::Moved { server, kind, ok } => self.moved(now, (server, kind), ok),
             Input::Decide { server, decision } => self.decide(server, decision),
             Input::ServedByOthers(costs) => {
@@ -360,6 +365,9 @@ impl Engine {
         unit.stage = Stage::InService;
         unit.dispatched_at = now;
         unit.generation = self.lanes[unit.server.index()].generation();
+        if let Some(volume) = &mut self.volume {
+            volume.dispatched(unit);
+        }
         let account = &mut self.accounts[ticket.tenant.index()];
         account.backlog.leave(now);
         account.dispatched(now, unit);
@@ -376,6 +384,7 @@ impl Engine {
         let unit = self.units.remove(handle);
         assert!(unit.stage == Stage::InService, "unit {handle} is not with the backend");
         if let Some(volume) = &mut self.volume {
+            volume.answered(now, &unit, ok);
             volume.ended(&unit);
             let target = self.requests.entry_mut(unit.request).request.target;
             if unit.ticket.kind == Kind::Flush && target == Target::Volume {

@@ -112,6 +112,14 @@ pub enum Input<'a> {
     /// A period has passed in which other gates served so much of these tenants, each named once.
     /// Ignored where shares do not count over several gates or servers.
     ServedByOthers(&'a [(TenantId, Cost)]),
+    /// The host of a server of the spread volume has said how it is doing, or has not for so long
+    /// that nobody knows. Ignored without such a volume.
+    HostTold {
+        /// The server.
+        server: ServerId,
+        /// What it said.
+        host: Option<policy::HostFigures>,
+    },
     /// The step that [`Output::Move`] asked for is finished.
     Moved {
         /// Where.

@@ -80,6 +80,20 @@ impl Service {
         }
     }
 
+    /// A unit has gone to its backend.
+    pub(crate) fn dispatched(&mut self, unit: &UnitEntry) {
+        if let Self::Spread(volume) = self {
+            volume.dispatched(unit);
+        }
+    }
+
+    /// The backend has answered.
+    pub(crate) fn answered(&mut self, now: Nanos, unit: &UnitEntry, ok: bool) {
+        if let Self::Spread(volume) = self {
+            volume.answered(now, unit, ok);
+        }
+    }
+
     /// A flush of a tenant is over at this server. Returns how it is to end.
     pub(crate) fn flush_ended(&mut self, tenant: TenantId, server: ServerId, ok: bool) -> bool {
         match self {

@@ -460,19 +460,22 @@ fn keeps_sources(before: &Policy, after: &Policy) -> Result<(), GateError> {
 }
 
 /// Whether two sources are the same storage. Whether an upstream's exports pass through may change,
-/// and what moves the extents of a tiered volume, and the ceiling of a spread one.
+/// and where its host tells of itself; what moves the extents of a tiered volume; what a spread one
+/// prefers, and its ceiling.
 pub(crate) fn same_source(before: &Source, after: &Source) -> bool {
     match (before, after) {
         (Source::Upstream(before), Source::Upstream(after)) => {
             let mut before = before.clone();
             before.passthrough = after.passthrough;
+            before.metrics.clone_from(&after.metrics);
             before == *after
         }
         (Source::Tiered(before), Source::Tiered(after)) => {
             Tiered { moves: after.moves, ..before.clone() } == *after
         }
         (Source::Spread(before), Source::Spread(after)) => {
-            Spread { ceiling_milli: after.ceiling_milli, ..before.clone() } == *after
+            let Spread { prefer, near, ceiling_milli, .. } = after.clone();
+            Spread { prefer, near, ceiling_milli, ..before.clone() } == *after
         }
         (Source::Ceph(before), Source::Ceph(after)) => {
             Ceph { ceiling_milli: after.ceiling_milli, ..before.clone() } == *after

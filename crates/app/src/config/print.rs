@@ -140,6 +140,7 @@ fn upstream(upstream: &Upstream, text: &mut Text) {
     text.key("passthrough", upstream.passthrough.to_string());
     text.key("writes_survive_restart", upstream.writes_survive_restart.to_string());
     text.key("patience", quoted(&units::print_duration(upstream.patience)));
+    text.optional("metrics", upstream.metrics.as_ref().map(ToString::to_string).as_ref());
     if let Some(tls) = &upstream.tls {
         text.key("tls.authority", path(&tls.authority));
         if let Some((certificate, key)) = &tls.identity {

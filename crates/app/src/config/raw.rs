@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use evenkeel_core::time::Span;
 use evenkeel_engine::cost::Line;
-use evenkeel_engine::policy::{Address, Depth, Discipline, Match, Member, Method, Mode, Moves};
+use evenkeel_engine::policy::{
+    Address, Depth, Discipline, Match, Member, Method, MetricsPage, Mode, Moves, Preference,
+};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -14,6 +16,7 @@ use super::diagnostic::Diagnostics;
 use super::exchange::{self, RawExchange};
 use super::fields::{Fields, mismatch};
 use super::goal::Goal;
+use super::spread;
 use super::uri::ServerUri;
 use super::values;
 use super::volume;
@@ -64,6 +67,8 @@ pub(super) struct RawBackend {
     pub(super) moves: Written<Moves>,
     pub(super) choices: Written<Vec<Spanned<Member>>>,
     pub(super) leaving: Written<Vec<Spanned<String>>>,
+    pub(super) near: Written<Vec<Spanned<String>>>,
+    pub(super) prefer: Written<Vec<Preference>>,
     pub(super) ceph: Written<PathBuf>,
     pub(super) pool: Written<String>,
     pub(super) volume: Written<String>,
@@ -78,6 +83,7 @@ pub(super) struct RawBackend {
     pub(super) passthrough: Written<bool>,
     pub(super) writes_survive_restart: Written<bool>,
     pub(super) patience: Written<Span>,
+    pub(super) metrics: Written<MetricsPage>,
     pub(super) tls: Written<RawUpstreamTls>,
     pub(super) discipline: Written<Discipline>,
     pub(super) control: Written<Method>,
@@ -235,6 +241,8 @@ impl RawBackend {
             moves: fields.optional("moves", volume::moves, out),
             choices: fields.optional("choices", volume::servers, out),
             leaving: fields.optional("leaving", values::texts, out),
+            near: fields.optional("near", values::texts, out),
+            prefer: fields.optional("prefer", spread::preferences, out),
             ceph: fields.optional("ceph", values::path, out),
             pool: fields.optional("pool", values::text, out),
             volume: fields.optional("volume", values::text, out),
@@ -249,6 +257,7 @@ impl RawBackend {
             passthrough: fields.optional("passthrough", values::truth, out),
             writes_survive_restart: fields.optional("writes_survive_restart", values::truth, out),
             patience: fields.optional("patience", values::duration, out),
+            metrics: fields.optional("metrics", spread::metrics, out),
             tls: fields.optional("tls", RawUpstreamTls::read, out),
             discipline: fields.optional("discipline", discipline, out),
             control: fields.optional("control", exchange::control, out),

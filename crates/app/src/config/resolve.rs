@@ -144,6 +144,8 @@ fn backend(
         ("source.moves", at(raw.moves.as_ref())),
         ("source.servers", at(raw.choices.as_ref())),
         ("source.leaving", at(raw.leaving.as_ref())),
+        ("source.near", at(raw.near.as_ref())),
+        ("source.prefer", at(raw.prefer.as_ref())),
         ("source.object_bytes", at(raw.object.as_ref())),
         ("source.size_bytes", at(raw.size.as_ref())),
         ("source.candidates", at(raw.candidates.as_ref())),
@@ -259,6 +261,7 @@ fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
         ("passthrough", at(raw.passthrough.as_ref())),
         ("writes_survive_restart", at(raw.writes_survive_restart.as_ref())),
         ("tls", at(raw.tls.as_ref())),
+        ("metrics", at(raw.metrics.as_ref())),
     ];
     let tiered = [("extent", at(raw.extent.as_ref())), ("moves", at(raw.moves.as_ref()))];
     let spread = [
@@ -267,7 +270,11 @@ fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
         ("candidates", at(raw.candidates.as_ref())),
         ("ceiling", at(raw.ceiling.as_ref())),
     ];
-    let of_servers = [("leaving", at(raw.leaving.as_ref()))];
+    let of_servers = [
+        ("leaving", at(raw.leaving.as_ref())),
+        ("near", at(raw.near.as_ref())),
+        ("prefer", at(raw.prefer.as_ref())),
+    ];
     let patient = [("patience", at(raw.patience.as_ref()))];
     let of_ceph = [
         ("pool", at(raw.pool.as_ref())),
@@ -325,6 +332,7 @@ fn upstream(raw: RawBackend, out: &mut Diagnostics) -> Option<Upstream> {
         passthrough: or(raw.passthrough, false),
         writes_survive_restart: or(raw.writes_survive_restart, false),
         patience: or(raw.patience, PATIENCE_DEFAULT),
+        metrics: raw.metrics.map(Spanned::into_inner),
     })
 }
 

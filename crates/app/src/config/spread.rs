@@ -6,27 +6,35 @@
 //! name = "pool"
 //! choices = ["s1", "s2", "s3", "s4"]   # backends of this file
 //! leaving = ["s2"]                     # objects are moved off it
+//! prefer = ["local"]                   # what makes a server the better one
+//! near = ["s1"]
 //! object = "4 MiB"
 //! size = "10 TiB"                      # nine tenths of the room if left out
 //! candidates = 2
 //! ceiling = 0.93
 //! ```
 //!
-//! A server of which only a part is used is a table, as a tier is.
+//! A server of which only a part is used is a table, as a tier is. What its host tells of memory and
+//! processors is a page that the server's backend names: `metrics = "http://10.0.0.21:9100/metrics"`.
 
 use evenkeel_core::place::choose::CEILING;
-use evenkeel_engine::policy::Spread;
+use evenkeel_engine::policy::{Address, MetricsPage, Preference, Spread};
 use evenkeel_engine::spread::Shape;
 use toml::Spanned;
+use toml::de::DeValue;
 
 use super::diagnostic::Diagnostics;
+use super::fields::mismatch;
 use super::places::{Part, Places};
-use super::print::{Text, size};
+use super::print::{Text, quoted, size};
 use super::raw::RawBackend;
+use super::values;
 use super::volume::member_name;
 
 /// Bytes of an object that is not given a size.
 pub(super) const OBJECT_DEFAULT: u64 = 4 << 20;
+/// What objects prefer if nothing is said.
+const PREFER_DEFAULT: [Preference; 1] = [Preference::Space];
 /// Candidates of each object if none are said.
 pub(super) const CANDIDATES_DEFAULT: u32 = 2;
 
@@ -37,10 +45,14 @@ pub(super) fn volume(raw: &mut RawBackend, index: usize, places: &mut Places) ->
         places.note(Part::Member(index), position, "", server.span());
     }
     let leaving = raw.leaving.take().map_or_else(Vec::new, Spanned::into_inner);
+    let near = raw.near.take().map_or_else(Vec::new, Spanned::into_inner);
+    let prefer = raw.prefer.take().map_or_else(|| PREFER_DEFAULT.into(), Spanned::into_inner);
     let candidates = raw.candidates.take().map_or(CANDIDATES_DEFAULT, Spanned::into_inner);
     Some(Spread {
         servers: servers.into_iter().map(Spanned::into_inner).collect(),
         leaving: leaving.into_iter().map(Spanned::into_inner).collect(),
+        prefer,
+        near: near.into_iter().map(Spanned::into_inner).collect(),
         shape: Shape {
             object_bytes: raw.object.take().map_or(OBJECT_DEFAULT, Spanned::into_inner),
             size_bytes: raw.size.take().map(Spanned::into_inner),
@@ -48,6 +60,49 @@ pub(super) fn volume(raw: &mut RawBackend, index: usize, places: &mut Places) ->
         },
         ceiling_milli: raw.ceiling.take().map_or_else(ceiling_default, Spanned::into_inner),
     })
+}
+
+/// What objects prefer, as written.
+pub(super) fn preferences(
+    value: &Spanned<DeValue<'_>>,
+    out: &mut Diagnostics,
+) -> Option<Vec<Preference>> {
+    let DeValue::Array(items) = value.get_ref() else {
+        mismatch(value, "a list of preferences", "`[\"local\", \"space\"]`", out);
+        return None;
+    };
+    items.iter().map(|item| preference(item, out)).collect()
+}
+
+fn preference(value: &Spanned<DeValue<'_>>, out: &mut Diagnostics) -> Option<Preference> {
+    if matches!(value.get_ref(), DeValue::String(word) if word == "journal") {
+        let message = "no NBD server tells how much of its journal is not yet flushed";
+        out.error(value.span(), message, "prefer `latency`, which a long journal shows in");
+        return None;
+    }
+    let choices = Preference::ALL.map(|preference| (preference.name(), preference));
+    values::choice(value, "a preference", &choices, out)
+}
+
+/// A page with the figures of a host.
+pub(super) fn metrics(value: &Spanned<DeValue<'_>>, out: &mut Diagnostics) -> Option<MetricsPage> {
+    let written = values::text(value, out)?;
+    let page = written.strip_prefix("http://").and_then(|rest| {
+        let (address, path) = rest.split_once('/').unwrap_or((rest, "metrics"));
+        let is_plain = path.bytes().all(|byte| byte.is_ascii_graphic());
+        let address = if address.contains(':') { address.into() } else { format!("{address}:80") };
+        match values::parse_address(&address)? {
+            Address::Tcp(address) if is_plain => {
+                Some(MetricsPage { address, path: format!("/{path}") })
+            }
+            _ => None,
+        }
+    });
+    if page.is_none() {
+        let remedy = "write it like `http://10.0.0.21:9100/metrics`";
+        out.error(value.span(), "this is no page over HTTP", remedy);
+    }
+    page
 }
 
 /// In thousandths.
@@ -71,9 +126,14 @@ pub(super) fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
 pub(super) fn print(volume: &Spread, text: &mut Text) {
     let servers: Vec<_> = volume.servers.iter().map(member_name).collect();
     text.key("choices", format!("[{}]", servers.join(", ")));
+    let list = |names: Vec<String>| format!("[{}]", names.join(", "));
     if !volume.leaving.is_empty() {
-        let leaving: Vec<_> = volume.leaving.iter().map(|name| format!("{name:?}")).collect();
-        text.key("leaving", format!("[{}]", leaving.join(", ")));
+        text.key("leaving", list(volume.leaving.iter().map(|name| quoted(name)).collect()));
+    }
+    let prefer = volume.prefer.iter().map(|preference| quoted(preference.name()));
+    text.key("prefer", list(prefer.collect()));
+    if !volume.near.is_empty() {
+        text.key("near", list(volume.near.iter().map(|name| quoted(name)).collect()));
     }
     text.key("object", size(volume.shape.object_bytes));
     if let Some(bytes) = volume.shape.size_bytes {

@@ -4,7 +4,7 @@ use evenkeel_core::control::target::Target;
 use evenkeel_core::sched::{Floor, Limit, Share};
 use evenkeel_core::time::Span;
 use evenkeel_engine::policy::{
-    Depth, Discipline, Match, Meeting, Member, Method, Mode, Moves, Sharing,
+    Depth, Discipline, Match, Meeting, Member, Method, Mode, Moves, Preference, Sharing,
 };
 use proptest::prelude::*;
 
@@ -156,6 +156,45 @@ fn a_spread_volume_has_defaults_and_is_printed_as_it_is_read() {
     let policy = policy.unwrap_or_else(|found| panic!("{found}"));
     assert_eq!(policy.backends[2].spread().unwrap().leaving, ["ssd"]);
     assert_eq!(parse(&print(&policy), "again").unwrap(), policy);
+}
+
+#[test]
+fn what_objects_prefer_is_a_list_with_the_figures_that_it_takes() {
+    let servers = ["s1", "s2"].map(|name| {
+        format!(
+            "[[backend]]\nname = \"{name}\"\nupstream = \"nbd://{name}\"\n\
+             metrics = \"http://{name}:9100/metrics\"\n"
+        )
+    });
+    let of = |servers: &str, volume: &str| {
+        format!(
+            "listen = [\"127.0.0.1:10809\"]\n{servers}[[backend]]\nname = \"v\"\n\
+             choices = [\"s1\", \"s2\"]\n{volume}\n\
+             [[export]]\nname = \"d\"\nbackend = \"v\"\n"
+        )
+    };
+    let servers = servers.concat();
+    let preferring = "prefer = [\"space\", \"local\", \"memory\"]\nnear = [\"s2\"]";
+    let policy = parse(&of(&servers, preferring), "p").unwrap_or_else(|found| panic!("{found}"));
+    let volume = policy.backends[2].spread().unwrap();
+    assert_eq!(volume.prefer, [Preference::Space, Preference::Local, Preference::Memory]);
+    assert_eq!(volume.near, ["s2"]);
+    assert_eq!(parse(&print(&policy), "again").unwrap(), policy);
+    let mute = servers.replace("metrics = \"http://s2:9100/metrics\"\n", "");
+    for (servers, volume, found) in [
+        (&servers, "prefer = [\"journal\"]", "tells how much of its journal"),
+        (&servers, "prefer = [\"locale\"]", "did you mean `local`"),
+        (&servers, "prefer = []", "prefer nothing"),
+        (&servers, "prefer = [\"cpu\", \"cpu\"]", "`cpu` twice"),
+        (&servers, "prefer = [\"local\"]", "none is said to be near"),
+        (&servers, "prefer = [\"local\"]\nnear = [\"s3\"]", "\"s3\" is said to be near"),
+        (&servers, "near = [\"s1\"]", "nothing prefers them"),
+        (&mute, "prefer = [\"memory\"]", "`memory`, which nothing tells of \"s2\""),
+        (&servers.replace("http", "https"), "", "no page over HTTP"),
+    ] {
+        let shown = findings(&of(servers, volume));
+        assert!(shown.contains(found) && shown.contains("= help: "), "{volume}\n{shown}");
+    }
 }
 
 #[test]

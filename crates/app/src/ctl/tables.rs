@@ -139,14 +139,35 @@ fn spread_table(volume: &crate::status::Spread) -> String {
     let warnings = volume.change.as_ref().map_or_else(String::new, change) + &warnings.concat();
     format!(
         "{table}{} of {} objects placed, {} not on their first candidate, {} freed, {} lost, {} \
-         writes found no room\n{warnings}",
+         writes found no room\n{}{warnings}",
         volume.placed_objects,
         volume.objects,
         volume.diverted_objects,
         volume.freed_objects,
         volume.lost_objects,
-        volume.full_writes
+        volume.full_writes,
+        preferences(volume)
     )
+}
+
+/// What objects prefer, and the figures that decide, where it is not room alone.
+fn preferences(volume: &crate::status::Spread) -> String {
+    if volume.prefer.iter().all(|one| one == "space") {
+        return String::new();
+    }
+    let part = |part: Option<f64>| part.map_or_else(|| "-".to_owned(), human::percent);
+    let rows = volume.servers.iter().map(|server| {
+        vec![
+            server.backend.clone(),
+            if server.is_near { "yes" } else { "no" }.to_owned(),
+            human::duration(seconds(server.latency_seconds)),
+            part(server.memory_free_part),
+            part(server.cpu_busy_part),
+        ]
+    });
+    let header = ["SERVER", "NEAR", "LATENCY", "MEMORY FREE", "CPU BUSY"];
+    let table = terminal::table(&header, &rows.collect::<Vec<_>>());
+    format!("objects prefer {}\n\n{table}", volume.prefer.join(", "))
 }
 
 /// How objects pass to other servers, and how much is left.

@@ -14,6 +14,9 @@ const EARLY_MILLI: u64 = 50;
 pub struct Spread {
     /// Its servers, in the order of the policy.
     pub servers: Vec<Server>,
+    /// What objects prefer that get their places now, the most important first.
+    #[serde(default)]
+    pub prefer: Vec<String>,
     /// Bytes of an object.
     pub object_bytes: u64,
     /// Objects of the volume.
@@ -67,7 +70,7 @@ pub struct Change {
 }
 
 /// One server of a spread volume.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Server {
     /// The backend's name.
     pub backend: String,
@@ -77,6 +80,18 @@ pub struct Server {
     pub ceiling_slots: u32,
     /// Room in use.
     pub used_slots: u32,
+    /// Whether the policy says that it is near the gate.
+    #[serde(default)]
+    pub is_near: bool,
+    /// Mean time of its answers to reads and writes, each counting a sixteenth.
+    #[serde(default)]
+    pub latency_seconds: f64,
+    /// What part of its host's memory is free, where the host is asked and has told lately.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_free_part: Option<f64>,
+    /// What part of its host's processors is busy, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_busy_part: Option<f64>,
     /// `serving`; `leaving` if its objects are to move to others; `resting` while nothing is placed
     /// there since it could not be written to; `stale` if it came back with older content and
     /// nothing of it is served.
@@ -92,10 +107,17 @@ pub(super) fn spread(domain: &DomainReport) -> Option<Spread> {
         slots: server.slots,
         ceiling_slots: server.ceiling_slots,
         used_slots: server.used_slots,
+        is_near: server.is_near,
+        latency_seconds: server.latency.as_secs_f64(),
+        memory_free_part: server
+            .host
+            .map(|host| host.memory_free_bytes as f64 / host.memory_bytes.max(1) as f64),
+        cpu_busy_part: server.host.map(|host| f64::from(host.cpu_milli) / 1000.0),
         standing: word(server).to_owned(),
     });
     Some(Spread {
         servers: servers.collect(),
+        prefer: volume.prefer.iter().map(|one| one.name().to_owned()).collect(),
         object_bytes: volume.object_bytes,
         objects: volume.objects,
         placed_objects: volume.placed,
@@ -168,6 +190,13 @@ fn warnings(volume: &SpreadReport, name: impl Fn(&SpreadServer) -> String) -> Ve
             Standing::Serving => {}
         }
     }
+    let of_hosts = volume.prefer.iter().find(|one| one.is_of_hosts());
+    for server in volume.servers.iter().filter(|server| server.host.is_none()) {
+        if let Some(wanted) = of_hosts {
+            let (name, wanted) = (name(server), wanted.name());
+            warnings.push(format!("{name}'s host does not tell its {wanted}: it counts as busy"));
+        }
+    }
     warnings
 }
 
@@ -182,6 +211,8 @@ fn word(server: &SpreadServer) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_core::time::Span;
+    use evenkeel_engine::policy::Preference;
     use evenkeel_engine::report::ServerReport;
 
     use super::*;
@@ -193,6 +224,9 @@ mod tests {
             slots: 1000,
             ceiling_slots: 930,
             used_slots,
+            is_near: false,
+            latency: Span::ZERO,
+            host: None,
             is_leaving: false,
             standing,
         };
@@ -216,5 +250,10 @@ mod tests {
             volume.warnings,
             ["a is close to its ceiling", "b cannot be written to: nothing is placed there"]
         );
+        let mut asking = domain.clone();
+        let hosts = asking.spread.as_mut().unwrap();
+        hosts.prefer = vec![Preference::Memory];
+        let warnings = spread(&asking).unwrap().warnings;
+        assert_eq!(warnings[2], "c's host does not tell its memory: it counts as busy");
     }
 }

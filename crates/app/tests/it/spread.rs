@@ -1,10 +1,12 @@
 //! A volume spread over servers by client choices stays one disk to its clients: while its objects
 //! get their places, when the gate or a server is killed, when a server comes back with what it had
-//! long ago, when the room is used up, when two gates want it, and while servers join and leave.
+//! long ago, when the room is used up, when two gates want it, while servers join and leave, and
+//! whatever objects prefer.
 //!
 //! Objects are small here, so that there are many.
 
 mod changes;
+mod preferences;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

@@ -217,6 +217,8 @@ impl Policy {
             }),
             spread: spread.map(|volume| SpreadPlan {
                 servers: volume.servers.iter().filter_map(|one| servers.id(&one.backend)).collect(),
+                near: volume.servers.iter().map(|one| volume.near.contains(&one.backend)).collect(),
+                prefer: volume.prefer.clone(),
                 ceiling_milli: volume.ceiling_milli,
                 clerk: mover(),
             }),

@@ -10,6 +10,7 @@ mod disciplines;
 mod domain;
 pub(crate) mod exchange;
 pub mod matching;
+mod preference;
 mod reach;
 
 use std::net::IpAddr;
@@ -30,6 +31,7 @@ pub use evenkeel_core::control::member::Method;
 /// How much may be with the device at once; requests are counted in units here.
 pub use evenkeel_core::sched::depth::DepthPolicy as Depth;
 pub use exchange::{Exchange, Meeting};
+pub use preference::{HostFigures, MetricsPage, Preference};
 pub use reach::Reach;
 
 /// Everything the operator decided.
@@ -308,7 +310,7 @@ pub struct Tiered {
 }
 
 /// A volume over several backends, its servers: each object lies on the one of a few candidates
-/// that was emptier when it was first written.
+/// that was better when it was first written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spread {
     /// The servers; 2 to [`SERVERS_MAX`](crate::spread::layout::SERVERS_MAX). A backend is part of
@@ -316,6 +318,10 @@ pub struct Spread {
     pub servers: Vec<Member>,
     /// Those of them, by their backends, whose objects are to be moved to the others.
     pub leaving: Vec<String>,
+    /// What makes a server the better one, the most important first; not empty.
+    pub prefer: Vec<Preference>,
+    /// The servers, by their backends, that are near this gate.
+    pub near: Vec<String>,
     /// What the volume is like.
     pub shape: Shape,
     /// The part of each server, in thousandths, that objects may fill: 1 to 1000.
@@ -364,6 +370,8 @@ pub struct Upstream {
     pub writes_survive_restart: bool,
     /// How long requests wait for a lost server before they fail.
     pub patience: Span,
+    /// Where the server's host tells how busy it is, for [`Preference::is_of_hosts`].
+    pub metrics: Option<MetricsPage>,
 }
 
 /// TLS towards an upstream.
@@ -641,6 +649,10 @@ pub struct CachePlan {
 pub struct SpreadPlan {
     /// The servers, in the order of the policy.
     pub servers: Vec<ServerId>,
+    /// By server: whether it is near this gate.
+    pub near: Vec<bool>,
+    /// See [`Spread::prefer`].
+    pub prefer: Vec<Preference>,
     /// See [`Spread::ceiling_milli`].
     pub ceiling_milli: u32,
     /// Who pays for what nobody waits for.

@@ -2,8 +2,9 @@
 //! better when it was first written.
 //!
 //! The volume is divided into objects. Hashing names a few candidate servers for each, and the
-//! emptier one gets it ([`evenkeel_core::place`]); so all servers fill alike, whatever their sizes,
-//! and no directory has to be asked. What was chosen is kept on the servers themselves.
+//! emptier one gets it, or the one that is better by what the policy prefers
+//! ([`evenkeel_core::place`]); so all servers fill alike, whatever their sizes, and no directory has
+//! to be asked. What was chosen is kept on the servers themselves.
 //!
 //! ```text
 //!              devices                         client requests
@@ -38,6 +39,7 @@ mod members;
 mod moving;
 mod opening;
 mod place;
+mod prefer;
 mod reading;
 mod refusal;
 mod report;

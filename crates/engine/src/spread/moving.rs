@@ -485,7 +485,7 @@ impl Serving {
         self.end_rests(now);
         let servers = self.volume.new_candidates(object);
         let servers: Vec<usize> = servers.map(|one| one.expect("members are listed")).collect();
-        let picked = self.pick(&servers).map(|position| (position, servers[position]));
+        let picked = self.pick(now, &servers).map(|position| (position, servers[position]));
         let picked = picked.and_then(|(position, to)| match self.volume.tables[to].free.pop() {
             Some(slot) => Ok((position, (to, slot))),
             None => Err(to),
@@ -512,7 +512,8 @@ impl Serving {
     ///
     /// # Errors
     /// The one that comes closest to having room.
-    pub(super) fn pick(&self, servers: &[usize]) -> Result<usize, usize> {
+    pub(super) fn pick(&mut self, now: Nanos, servers: &[usize]) -> Result<usize, usize> {
+        self.refresh_loads(now, servers);
         let view = View { loads: &self.loads, size_bytes: self.volume.layout.object_bytes };
         let ids: Vec<[ServerId; 1]> = servers
             .iter()

@@ -3,11 +3,15 @@
 use evenkeel_core::id::ServerId;
 use evenkeel_core::time::Span;
 
+use crate::policy::{HostFigures, Preference};
+
 /// The accounts of a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpreadReport {
     /// Its servers, in the order of the policy.
     pub servers: Vec<SpreadServer>,
+    /// What objects prefer that get their places now.
+    pub prefer: Vec<Preference>,
     /// Bytes of an object.
     pub object_bytes: u64,
     /// Objects of the volume.
@@ -39,6 +43,12 @@ pub struct SpreadServer {
     pub ceiling_slots: u32,
     /// Room that is in use.
     pub used_slots: u32,
+    /// Whether the policy says that it is near this gate.
+    pub is_near: bool,
+    /// Mean time of its answers to reads and writes; zero if there was none.
+    pub latency: Span,
+    /// What its host said last, if it was asked and that is not too old.
+    pub host: Option<HostFigures>,
     /// Whether all its objects are to move off it.
     pub is_leaving: bool,
     /// What keeps objects from being placed there, if anything does.

@@ -14,13 +14,14 @@ use std::collections::BTreeMap;
 
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::place::loads::{Loads, Metrics};
-use evenkeel_core::place::policy::{Policy, space::Space};
+use evenkeel_core::place::policy::Policy;
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
 
 use super::freeing::{self, Freeing, Vacatings};
 use super::moving::Mover;
 use super::place::Place;
+use super::prefer::{self, Gauge};
 use super::report::{SpreadReport, SpreadServer, Standing};
 use super::scribe::{Entering, Leaving, Mutant, Rules, Scribe};
 use super::volume::Volume;
@@ -31,8 +32,6 @@ use crate::unheard::Unheard;
 use crate::units::UnitTable;
 use crate::{Refused, Request};
 
-/// How much less of a server must be in use for it to be preferred to an earlier candidate.
-const MARGIN: f64 = 0.01;
 /// For so long nothing is placed on a server that could not be written to.
 pub const REST: Span = Span::from_secs(10);
 
@@ -44,6 +43,8 @@ pub(crate) struct Serving {
     object_bits: u32,
     pub(super) loads: Loads,
     pub(super) policy: Box<dyn Policy>,
+    /// By server.
+    pub(super) gauges: Vec<Gauge>,
     /// Objects that are being placed.
     grants: BTreeMap<u32, Grant>,
     /// Objects that are given up.
@@ -103,7 +104,8 @@ impl Serving {
         let mut serving = Self {
             object_bits: volume.layout.object_bytes.trailing_zeros(),
             loads: Loads::new(servers),
-            policy: Box::new(Space::with_margin(MARGIN)),
+            policy: prefer::policy(plan),
+            gauges: vec![Gauge::default(); servers],
             grants: BTreeMap::new(),
             freeings: BTreeMap::new(),
             vacatings: BTreeMap::new(),
@@ -137,7 +139,10 @@ impl Serving {
     pub(crate) fn configure(&mut self, plan: &SpreadPlan, tenants: usize) {
         assert!(plan.servers.len() == self.scribes.len(), "a server for each part");
         assert!(plan.servers == self.plan.servers, "parts keep their servers");
-        self.plan = plan.clone();
+        if self.plan != *plan {
+            self.policy = prefer::policy(plan);
+            self.plan = plan.clone();
+        }
         self.unheard.resize(tenants);
     }
 
@@ -342,6 +347,9 @@ impl Serving {
                 slots,
                 ceiling_slots: self.ceiling_slots(slots),
                 used_slots: self.used_slots(index),
+                is_near: self.plan.near[index],
+                latency: self.gauges[index].latency(),
+                host: self.gauges[index].host,
                 is_leaving: self.volume.layout.is_leaving(index),
                 standing: if self.is_stale[index] {
                     Standing::Stale
@@ -354,6 +362,7 @@ impl Serving {
         };
         SpreadReport {
             servers: self.plan.servers.iter().enumerate().map(server).collect(),
+            prefer: self.plan.prefer.clone(),
             object_bytes: self.volume.layout.object_bytes,
             objects: self.volume.layout.objects,
             placed: self.placed,
@@ -376,8 +385,8 @@ impl Serving {
         let stays: Vec<usize> = staying.iter().map(|position| servers[*position]).collect();
         // Only if no other has room an object goes where it cannot stay.
         let picked = match stays.len() {
-            0 => self.pick(&servers),
-            _ => self.pick(&stays).map(|at| staying[at]).or_else(|_| self.pick(&servers)),
+            0 => self.pick(now, &servers),
+            _ => self.pick(now, &stays).map(|at| staying[at]).or_else(|_| self.pick(now, &servers)),
         };
         let position = match picked {
             Ok(position) => position,
@@ -516,7 +525,7 @@ impl Serving {
         let metrics = Metrics {
             capacity_bytes: u64::from(self.volume.layout.servers[index].slots) * object_bytes,
             used_bytes: u64::from(self.used_slots(index)) * object_bytes,
-            ..Metrics::default()
+            ..self.gauges[index].metrics()
         };
         self.loads.report(as_id(index), metrics);
     }
@@ -650,6 +659,6 @@ impl Placement for Serving {
     }
 }
 
-fn as_id(index: usize) -> ServerId {
+pub(super) fn as_id(index: usize) -> ServerId {
     ServerId(u32::try_from(index).expect("few servers"))
 }

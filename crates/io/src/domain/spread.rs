@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_engine::notes::{STEP_BYTES_MAX, Step, StepKind};
+use evenkeel_engine::policy::HostFigures;
 use evenkeel_engine::spread::{BEAT, Fenced, HOLD, Lease, Volume};
 use evenkeel_engine::{Input, Refused, Target};
 use evenkeel_wire::nbd::proto::{Errno, TransmissionFlags};
@@ -246,6 +247,11 @@ impl Domain {
     /// Whether its servers are those of a spread volume.
     pub(crate) fn is_spread(&self) -> bool {
         self.policy.borrow().spread.is_some()
+    }
+
+    /// The host of a server has told of itself, or has not for long.
+    pub(crate) fn host_told(self: &Rc<Self>, server: ServerId, host: Option<HostFigures>) {
+        self.tell(Input::HostTold { server, host });
     }
 
     fn tell(self: &Rc<Self>, input: Input<'_>) {

@@ -35,6 +35,7 @@ use crate::domain::Domain;
 use crate::domain::errand::Task;
 use crate::domain::moves::Mover;
 use crate::domain::spread::{Clerk, Pulse};
+use crate::hosts::Host;
 use crate::op::LossesHeard;
 use crate::plan::Plan;
 
@@ -54,7 +55,7 @@ const NOTE_BYTES: u32 = 4096;
 /// What keeps an open volume going.
 enum AtWork {
     Tiered(Mover),
-    Spread(Clerk, Vec<Pulse>),
+    Spread(Clerk, Vec<Pulse>, Vec<Host>),
 }
 
 /// What opens one volume.
@@ -93,7 +94,10 @@ impl Keeper {
         loop {
             match self.attempt().await {
                 Ok(AtWork::Tiered(mover)) => return mover.run().await,
-                Ok(AtWork::Spread(clerk, pulses)) => {
+                Ok(AtWork::Spread(clerk, pulses, hosts)) => {
+                    for host in hosts {
+                        spawn_local(host.watch());
+                    }
                     for pulse in pulses {
                         spawn_local(pulse.run());
                     }
@@ -161,10 +165,23 @@ impl Keeper {
                     tenant: terms.clerk,
                 };
                 let pulses = terms.servers.iter().map(pulse).collect();
+                let hosts = volume.servers.iter().zip(&terms.servers);
+                let hosts = hosts.map(|(member, server)| self.host(member, *server)).collect();
                 self.domain.serve_spread(found, Rc::clone(&clerk.device));
-                Ok(AtWork::Spread(clerk, pulses))
+                Ok(AtWork::Spread(clerk, pulses, hosts))
             }
             _ => Err("the policy has something else under its name".to_owned()),
+        }
+    }
+
+    /// What looks at the host of a server.
+    fn host(&self, member: &Member, server: ServerId) -> Host {
+        Host {
+            worker: Rc::clone(&self.worker),
+            domain: Rc::clone(&self.domain),
+            volume: self.name.clone(),
+            backend: member.backend.clone(),
+            server,
         }
     }
 

@@ -15,6 +15,7 @@ mod ceph;
 mod exchange;
 mod exports;
 mod listeners;
+mod preferences;
 mod promises;
 mod stores;
 mod tenants;

@@ -2,7 +2,7 @@
 //! can be compared, servers that can be filled.
 
 use super::exports::is_volume_number;
-use super::{Findings, Place, known};
+use super::{Findings, Place, known, preferences};
 use crate::cost::CostModel;
 use crate::policy::disciplines::tier_discipline;
 use crate::policy::{Backend, Member, Policy, Source, Spread, TIERS_MAX, Tiered};
@@ -20,7 +20,10 @@ pub(super) fn check(policy: &Policy, found: &mut Findings) {
                 check_tiered(index, volume, found);
                 check_disciplines(policy, index, volume, found);
             }
-            Source::Spread(volume) => check_spread(index, volume, found),
+            Source::Spread(volume) => {
+                check_spread(index, volume, found);
+                preferences::check(policy, index, volume, found);
+            }
             _ => {}
         }
         if backend.is_volume() {

@@ -8,7 +8,7 @@ use evenkeel_core::time::Nanos;
 use super::super::scribe::Mutant;
 use super::super::{Names, Opening, OwnerId, Shape, SpreadReport, Volume};
 use crate::notes::{PartDevice, VolumeId};
-use crate::policy::{Depth, Domain, Mode, Scheduling, Sharing, SpreadPlan};
+use crate::policy::{Depth, Domain, Mode, Preference, Scheduling, Sharing, SpreadPlan};
 use crate::trial::disk::{Disk, SECTOR};
 use crate::trial::world::{self, Kit};
 use crate::{Engine, Input};
@@ -139,7 +139,13 @@ pub(super) fn domain_of(servers: usize, ceiling_milli: u32) -> Domain {
         tenants: ["a", "b", "moves"].map(|name| (name.into(), Share::default())).into(),
         servers: ids.clone().map(|id| (format!("s{}", id.0), scheduling.clone())).collect(),
         tiers: None,
-        spread: Some(SpreadPlan { servers: ids.collect(), ceiling_milli, clerk: CLERK }),
+        spread: Some(SpreadPlan {
+            servers: ids.collect(),
+            near: vec![false; servers],
+            prefer: vec![Preference::Space],
+            ceiling_milli,
+            clerk: CLERK,
+        }),
         ..Domain::default()
     }
 }

@@ -6,6 +6,7 @@
 mod changes;
 mod kit;
 mod owners;
+mod preferences;
 mod servers;
 
 use evenkeel_core::prng::Prng;
