@@ -14,8 +14,9 @@
 //! ceiling = 0.93
 //! ```
 //!
-//! A server of which only a part is used is a table, as a tier is. What its host tells of memory and
-//! processors is a page that the server's backend names: `metrics = "http://10.0.0.21:9100/metrics"`.
+//! A server of which only a part is used is a table, as a tier is. What its host tells of memory
+//! and processors is a page that the server's backend names:
+//! `metrics = "http://10.0.0.21:9100/metrics"`.
 
 use evenkeel_core::place::choose::CEILING;
 use evenkeel_engine::policy::{Address, MetricsPage, Preference, Spread};

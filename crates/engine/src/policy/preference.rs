@@ -7,8 +7,8 @@
 //! | `latency` | requests under way, time of answers | what the gate sees of each server |
 //! | `memory`, `cpu` | free memory, idle processors | an exporter on the server's host |
 //!
-//! A policy of [`evenkeel_core::place::policy`] that no figure of a live server can feed has no word
-//! here.
+//! A policy of [`evenkeel_core::place::policy`] that no figure of a live server can feed has no
+//! word here.
 
 use std::fmt;
 

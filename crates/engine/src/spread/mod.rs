@@ -3,8 +3,8 @@
 //!
 //! The volume is divided into objects. Hashing names a few candidate servers for each, and the
 //! emptier one gets it, or the one that is better by what the policy prefers
-//! ([`evenkeel_core::place`]); so all servers fill alike, whatever their sizes, and no directory has
-//! to be asked. What was chosen is kept on the servers themselves.
+//! ([`evenkeel_core::place`]); so all servers fill alike, whatever their sizes, and no directory
+//! has to be asked. What was chosen is kept on the servers themselves.
 //!
 //! ```text
 //!              devices                         client requests

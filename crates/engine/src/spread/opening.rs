@@ -327,11 +327,12 @@ impl Opening {
             }
         };
         self.opened = Some(Box::new(volume));
-        let settled = self.settled;
         if self.is_new {
             self.push_each(|server| Task::WriteHead { server, generation: 0 });
         }
-        self.push_old(|server| Task::WriteOwner { server, settled });
+        // Each keeps what it knew: it tells an older copy from what an opening left behind.
+        let settled: Vec<u64> = self.fronts.iter().map(settled).collect();
+        self.push_old(|server| Task::WriteOwner { server, settled: settled[server] });
         self.push_old(|server| Task::Flush { server });
         self.tasks.push_back(Task::Wait(SETTLE));
         self.phase = Phase::Claim;

@@ -6,7 +6,7 @@
 //!     |          |                          map, flush, heads of generation 1, flush ----+
 //!     |          +------- unfit ---> Refused                                             |
 //!     v                                                                                  v
-//!   journal --> map that is whole --> last record again, flush, heads up, flush --------> Ready
+//!   journal --> map that is whole --> last record again, flush, heads up, flush, twice -> Ready
 //! ```
 //!
 //! A power cut at any point leaves something that opens again.
@@ -403,7 +403,8 @@ impl Opening {
     }
 
     /// Makes durable what was read, then counts the heads up: those that are behind to the newest
-    /// generation, or all by one.
+    /// generation, or all by one; and then all by one once more. So heads that are one apart are of
+    /// an opening that was cut short, and whatever was there before the last one is two behind.
     fn close(&mut self) {
         let tiers = self.devices.len();
         self.tasks.extend((0..tiers).map(|tier| Task::Flush { tier }));
@@ -414,6 +415,7 @@ impl Opening {
         let writes: Vec<_> = behind.map(|tier| Task::WriteHead { tier, generation }).collect();
         self.tasks.extend(writes);
         self.tasks.extend((0..tiers).map(|tier| Task::Flush { tier }));
+        self.push_heads(generation + 1);
         self.phase = Phase::Closing;
     }
 

@@ -215,11 +215,9 @@ fn devices_that_do_not_fit_are_refused_by_name() {
 
     let mut tiers = Tiers::used();
     let old = tiers.devices[1].clone();
-    for _ in 0..3 {
-        tiers.open().unwrap();
-    }
+    tiers.open().unwrap();
     tiers.devices[1] = old;
-    assert!(tiers.refusal().starts_with("tier \"flash\": it is an older copy (generation 3,"));
+    assert!(tiers.refusal().starts_with("tier \"flash\": it is an older copy (generation 5,"));
 
     let mut tiers = Tiers::used();
     tiers.devices[0].bytes.truncate(BLOCK * 100);

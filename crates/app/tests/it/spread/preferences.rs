@@ -67,7 +67,7 @@ fn objects_go_to_near_servers_then_to_hosts_with_free_memory_and_a_reload_says_w
     assert_eq!(volume(&gate)["servers"][0]["is_near"], true);
     gate.reload(&policy.replace("prefer = [\"local\"]", "prefer = [\"memory\"]"));
     wait_for("all hosts to tell", || volume(&gate)["warnings"].is_null().then_some(()));
-    assert_eq!(volume(&gate)["servers"][2]["memory_free_part"], (500 << 20) as f64 / 1e9);
+    assert_eq!(volume(&gate)["servers"][2]["memory_free_part"], f64::from(500 << 20) / 1e9);
     let free = write(&gate, &mut client, OBJECTS..2 * OBJECTS);
     assert!(free[2] + free[3] >= PREFERRED_MIN, "{free:?}");
     gate.kill_and_restart();

@@ -8,17 +8,17 @@ use crate::policy::{Domain, HostFigures, Preference};
 use crate::trial::disk::Cut;
 use crate::trial::world::Act;
 
-/// A policy that prefers this, with the last two servers near.
+/// A policy that prefers this, with the last server near.
 fn preferring(prefer: &[Preference]) -> Domain {
     let mut domain = domain(1000);
     let plan = domain.spread.as_mut().unwrap();
     plan.prefer = prefer.into();
-    plan.near = vec![false, false, true, true];
+    plan.near = vec![false, false, false, true];
     domain
 }
 
-/// Writes every object; how many had a choice between a better server and others, and the objects
-/// on the two better ones.
+/// Writes every object; how many had the last server among their candidates, and how many are on
+/// it.
 fn fill(world: &mut World) -> (u32, u32) {
     for object in 0..OBJECTS as usize {
         world.act_on(Act::Force, World::sectors_of(object));
@@ -27,10 +27,9 @@ fn fill(world: &mut World) -> (u32, u32) {
     }
     let volume = &world.engine.volume.as_ref().unwrap().spread().unwrap().volume;
     let has_better =
-        |object: &u32| volume.candidates(*object).flatten().any(|server| server >= SERVERS - 2);
+        |object: &u32| volume.candidates(*object).flatten().any(|server| server == SERVERS - 1);
     let wanted = (0..OBJECTS).filter(has_better).count();
-    let used = world.report().servers[SERVERS - 2..].iter().map(|one| one.used_slots).sum();
-    (u32::try_from(wanted).unwrap(), used)
+    (u32::try_from(wanted).unwrap(), world.report().servers[SERVERS - 1].used_slots)
 }
 
 #[test]
@@ -50,7 +49,7 @@ fn what_hosts_tell_decides_until_they_tell_nothing() {
     let mut world = World::new(1, None);
     world.reload(&preferring(&[Preference::Memory])).unwrap();
     for server in (0..).map(ServerId).take(SERVERS) {
-        let memory_free_bytes = if server.index() < SERVERS - 2 { 5 } else { 60 };
+        let memory_free_bytes = if server.index() < SERVERS - 1 { 5 } else { 60 };
         let host = HostFigures { memory_bytes: 100, memory_free_bytes, cpu_milli: 0 };
         world.engine.handle(world.now(), Input::HostTold { server, host: Some(host) });
     }
@@ -71,7 +70,7 @@ fn a_server_without_room_is_no_candidate_however_much_it_is_preferred() {
     world.reload(&domain).unwrap();
     let (_, there) = fill(&mut world);
     let report = world.report();
-    assert_eq!(there, 2, "both near ones are full");
+    assert_eq!(there, 1, "the near one is full");
     assert!(report.servers.iter().all(|server| server.used_slots <= 1), "{report:?}");
     assert!(report.placed > there, "and far ones take the rest");
 }

@@ -133,6 +133,26 @@ fn a_server_that_comes_back_with_older_content_is_refused_and_fenced() {
 }
 
 #[test]
+fn an_older_copy_is_refused_wherever_the_opening_before_was_cut_short() {
+    let mut world = full_world();
+    let old = world.disks[3].clone();
+    reopened(&mut world.disks).unwrap();
+    // One server does not know any more that this opening came to its end.
+    wipe(&mut world.disks[2], 2 * 4096, 1);
+    for asks in 0.. {
+        let mut disks = world.disks.clone();
+        let is_over = Spread::default().open(&mut disks, asks).is_some();
+        disks[3] = old.clone();
+        let refusal = reopened(&mut disks).expect_err("it is older than all the others");
+        assert!(refusal.contains("server \"s3\": it is an older copy"), "{asks}: {refusal}");
+        if is_over {
+            assert!(asks > 20, "{asks} asks");
+            break;
+        }
+    }
+}
+
+#[test]
 fn a_server_that_was_exchanged_for_a_blank_one_is_named() {
     let mut world = full_world();
     world.disks[3] = Disk::new((SLOTS + 1) * OBJECT_BYTES);

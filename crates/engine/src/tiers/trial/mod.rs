@@ -7,12 +7,12 @@ mod kit;
 use evenkeel_core::prng::Prng;
 use evenkeel_core::sched::Limit;
 use evenkeel_core::time::Span;
-use kit::{World, domain};
+use kit::{Tiers, World, domain};
 
 use super::moves::Mutant;
 use crate::policy::Mode;
 use crate::trial::disk::{Cut, index};
-use crate::trial::world::{Act, Faults};
+use crate::trial::world::{Act, Faults, Kit};
 use crate::trial::{self, assert_clean, noticed};
 
 /// How a trial goes.
@@ -256,4 +256,26 @@ fn whoever_is_held_pays_for_what_is_left_of_the_move() {
     let held = world.now().since(before);
     assert_eq!(world.report().moves.done, 1);
     assert!(held < Span::from_millis(10), "held for {held}, not for a mover's second");
+}
+
+#[test]
+fn a_tier_as_it_was_before_the_last_opening_is_refused_wherever_others_were_cut_short() {
+    for (tier, is_cut) in [(0, false), (1, false), (0, true), (1, true)] {
+        let mut disks = Tiers::disks();
+        Tiers.open(&mut disks, u64::MAX).unwrap().unwrap();
+        for _ in 0..3 {
+            let old = disks[tier].clone();
+            for asks in 0.. {
+                let asks = if is_cut { asks } else { u64::MAX };
+                if let Some(opened) = Tiers.open(&mut disks, asks) {
+                    opened.unwrap();
+                    break;
+                }
+            }
+            let mut with_old = disks.clone();
+            with_old[tier] = old;
+            let refusal = Tiers.open(&mut with_old, u64::MAX).unwrap().expect_err("it is older");
+            assert!(refusal.contains("older copy"), "{refusal}");
+        }
+    }
 }
