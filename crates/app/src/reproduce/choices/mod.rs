@@ -6,12 +6,14 @@
 //! ```
 //!
 //! `space` fills clusters until their first disk is full; `change` lets servers come and go;
-//! `serving` lets clients choose by other figures than space, and tells what asking costs;
+//! `serving` lets clients choose by other figures than space, and tells what asking costs; `memory`
+//! does so live beside a memory hog;
 //! `theory` holds the gap between fullest server and mean against its bounds, `upmap` choices
 //! against Ceph's balancer; `ceph` fills the real thing.
 
 mod ceph;
 mod change;
+mod memory;
 mod reference;
 mod serving;
 mod space;
@@ -50,6 +52,10 @@ enum Part {
     /// 4 GB) and some minutes; left away without being asked for where --quick is given or Ceph is
     /// missing.
     Ceph,
+    /// Reads beside a memory hog, on servers of this machine whose page caches and disks are
+    /// bounded by control groups. Needs nbdkit, root, control groups of version 1, and a minute;
+    /// left away without being asked for where --quick is given or one of them is missing.
+    Memory,
 }
 
 /// Runs the experiments and shows what came of them.
@@ -57,8 +63,16 @@ pub(super) fn run(options: &ChoicesOptions) -> anyhow::Result<Exit> {
     let ChoicesOptions { common: options, only } = options;
     let reference = Reference::load();
     let mut claims = Vec::new();
-    if *only != Some(Part::Ceph) {
+    if matches!(only, None | Some(Part::Simulated)) {
         claims.extend(simulated(&reference, options)?);
+    }
+    let is_wanted = match only {
+        Some(part) => *part == Part::Memory,
+        None => !options.quick && memory::missing().is_none(),
+    };
+    if is_wanted {
+        terminal::say("nbdkit beside a memory hog");
+        claims.extend(memory::claims(&reference.memory_live, options)?);
     }
     let is_wanted = match only {
         Some(part) => *part == Part::Ceph,

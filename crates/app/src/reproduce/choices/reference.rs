@@ -20,6 +20,7 @@ pub(super) struct Reference {
     pub(super) serving: ServingFigures,
     pub(super) local: Vec<LocalRow>,
     pub(super) memory: Vec<MemoryRow>,
+    pub(super) memory_live: MemoryLive,
     pub(super) harmless: Vec<HarmlessRow>,
     pub(super) probe: Vec<ProbeRow>,
 }
@@ -67,6 +68,33 @@ pub(super) struct MemoryRow {
     pub(super) depth: u32,
     pub(super) paper: f64,
     pub(super) at_least: f64,
+}
+
+/// The same with real servers on this machine.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MemoryLive {
+    pub(super) hosts: u32,
+    pub(super) memory_bytes: u64,
+    pub(super) hogged_bytes: u64,
+    pub(super) disk: Vec<LiveDisk>,
+    pub(super) image_bytes: u64,
+    pub(super) object_bytes: u32,
+    pub(super) request_bytes: u32,
+    pub(super) depth: u32,
+    pub(super) paper: f64,
+}
+
+/// What disks the real servers have.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LiveDisk {
+    pub(super) id: String,
+    pub(super) what: String,
+    /// How often they can be read in a second; as often as this machine's if none.
+    pub(super) reads: Option<u32>,
+    /// What must be gained, if that is demanded.
+    pub(super) at_least: Option<f64>,
 }
 
 /// A policy that gains nothing on an even cluster.

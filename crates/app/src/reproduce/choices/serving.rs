@@ -256,7 +256,7 @@ fn journal(_: &[Member], _: DomainId) -> Box<dyn Policy> {
 }
 
 /// What a ratio is more or less than one.
-fn percent(ratio: f64) -> String {
+pub(super) fn percent(ratio: f64) -> String {
     format!("{:+.1} %", (ratio - 1.0) * 100.0)
 }
 

@@ -1,0 +1,216 @@
+//! A data server on a host of its own, as far as memory and disk go: nbdkit on a file, in control
+//! groups that bound what the kernel may cache of it, and how often its disk may be read.
+//!
+//! ```text
+//! nbdkit --- page cache of the group: the host's memory, less what a hog has taken
+//!               +--- file: so many reads a second, as a hard disk
+//! exporter: a page like node_exporter's, with this host's memory
+//! ```
+//!
+//! The groups are those of version 1 (`/sys/fs/cgroup/memory`, `/sys/fs/cgroup/blkio`), and making
+//! them takes root.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::linux::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use anyhow::Context;
+use evenkeel_io::child::ChildProcess;
+use evenkeel_wire::nbd::uri::NbdUri;
+
+use super::{Stage, unix_uri, wait_until_ready};
+use crate::exit::Exit;
+
+const MEMORY_ROOT: &str = "/sys/fs/cgroup/memory";
+const DISK_ROOT: &str = "/sys/fs/cgroup/blkio";
+const LIMIT: &str = "memory.limit_in_bytes";
+const READS: &str = "blkio.throttle.read_iops_device";
+
+/// What a host has.
+#[derive(Clone, Copy, Debug)]
+pub struct HostOptions {
+    /// Its memory.
+    pub memory_bytes: u64,
+    /// What of it a hog has taken.
+    pub hogged_bytes: u64,
+    /// Size of its disk.
+    pub disk_bytes: u64,
+    /// How often that may be read in a second, if that is bounded.
+    pub disk_reads: Option<u32>,
+}
+
+/// A running host.
+#[derive(Debug)]
+pub struct Host {
+    // In the order in which they end.
+    _server: ChildProcess,
+    exporter: Exporter,
+    _groups: Groups,
+    socket: PathBuf,
+}
+
+/// Its control groups.
+#[derive(Debug)]
+struct Groups([PathBuf; 2]);
+
+/// What tells of its memory, over HTTP.
+#[derive(Debug)]
+struct Exporter {
+    address: SocketAddr,
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Why there can be no hosts here, if that is so.
+pub fn no_hosts() -> Option<String> {
+    let is_missing = |root: &&str| !Path::new(root).join("cgroup.procs").exists();
+    if let Some(root) = [MEMORY_ROOT, DISK_ROOT].iter().find(|root| is_missing(root)) {
+        return Some(format!("there is no control group of version 1 at {root}"));
+    }
+    let is_root = fs::metadata("/proc/self").is_ok_and(|own| own.st_uid() == 0);
+    (!is_root).then(|| "control groups can only be made by root".to_owned())
+}
+
+impl Host {
+    /// Starts one.
+    ///
+    /// # Errors
+    /// If that cannot be done here.
+    pub fn start(stage: &Stage, name: &str, options: &HostOptions) -> anyhow::Result<Self> {
+        let [file, socket, log] =
+            ["raw", "sock", "log"].map(|suffix| stage.path(&format!("{name}.{suffix}")));
+        let disk = fs::File::create(&file).context("cannot write to the scratch folder")?;
+        disk.set_len(options.disk_bytes)?;
+        let groups = Groups::make(name, options, disk_of(&file)?)?;
+        let mut command = Command::new("nbdkit");
+        // Each thread has a buffer of its own, which the host's memory has to hold, too.
+        command.args(["--foreground", "--threads=4", "--unix"]).arg(&socket);
+        command.args(["file", "fadvise=random"]).arg(&file);
+        let said = fs::File::create(&log).context("cannot write to the scratch folder")?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
+        let mut server = ChildProcess::spawn(&mut command).context("cannot start nbdkit")?;
+        groups.take_in(server.id())?;
+        wait_until_ready(name, &mut server, &log, || UnixStream::connect(&socket).is_ok())?;
+        let exporter = Exporter::start(groups.0[0].clone(), *options)?;
+        Ok(Self { _server: server, exporter, _groups: groups, socket })
+    }
+
+    /// Where its export is; it takes any name.
+    ///
+    /// # Errors
+    /// If the scratch folder's name is no text.
+    pub fn uri(&self) -> anyhow::Result<NbdUri> {
+        unix_uri(&self.socket, "")
+    }
+
+    /// Where it tells of its memory.
+    pub fn metrics(&self) -> String {
+        format!("http://{}/metrics", self.exporter.address)
+    }
+}
+
+impl Groups {
+    fn make(name: &str, options: &HostOptions, disk: (u32, u32)) -> anyhow::Result<Self> {
+        let name = format!("evenkeel-{}-{name}", std::process::id());
+        let groups = Self([MEMORY_ROOT, DISK_ROOT].map(|root| Path::new(root).join(&name)));
+        let [memory, reads] = &groups.0;
+        for group in &groups.0 {
+            fs::create_dir(group)
+                .with_context(|| format!("cannot make the control group {}", group.display()))?;
+        }
+        let free_bytes = options.memory_bytes - options.hogged_bytes;
+        write(&memory.join(LIMIT), &free_bytes.to_string())?;
+        if let Some(most) = options.disk_reads {
+            let (major, minor) = disk;
+            write(&reads.join(READS), &format!("{major}:{minor} {most}"))?;
+        }
+        Ok(groups)
+    }
+
+    fn take_in(&self, process: u32) -> anyhow::Result<()> {
+        self.0.iter().try_for_each(|group| write(&group.join("cgroup.procs"), &process.to_string()))
+    }
+}
+
+impl Drop for Groups {
+    fn drop(&mut self) {
+        for group in &self.0 {
+            let _ = fs::remove_dir(group);
+        }
+    }
+}
+
+fn write(file: &Path, text: &str) -> anyhow::Result<()> {
+    fs::write(file, text).with_context(|| format!("cannot write {text:?} to {}", file.display()))
+}
+
+/// The drive under a file, by its numbers: reads of a partition are bounded at its drive.
+fn disk_of(file: &Path) -> anyhow::Result<(u32, u32)> {
+    let device = fs::metadata(file)?.st_dev();
+    // As the C library takes it apart.
+    let major = u32::try_from(device >> 8 & 0xfff | device >> 32 & !0xfff)?;
+    let minor = u32::try_from(device & 0xff | device >> 12 & 0xf_ff00)?;
+    let known = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
+    if !known.exists() {
+        let folder = file.parent().unwrap_or(file).display();
+        let why = format!("{folder} is on no drive; name a folder on one in TMPDIR");
+        return Err(Exit::Unreachable.because(why));
+    }
+    if !known.join("partition").exists() {
+        return Ok((major, minor));
+    }
+    let whole = fs::read_to_string(fs::canonicalize(&known)?.join("../dev"))?;
+    let numbers = whole.trim().split_once(':').context("a drive has two numbers")?;
+    Ok((numbers.0.parse()?, numbers.1.parse()?))
+}
+
+impl Exporter {
+    fn start(group: PathBuf, options: HostOptions) -> anyhow::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").context("no free port on loopback")?;
+        let address = listener.local_addr()?;
+        let is_over = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&is_over);
+        let thread = std::thread::Builder::new().name("exporter".to_owned()).spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                // Whoever hangs up has no use for an answer.
+                let _ = answer(stream, &group, &options);
+            }
+        })?;
+        Ok(Self { address, is_over, thread: Some(thread) })
+    }
+}
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        let is_awake = TcpStream::connect(self.address).is_ok();
+        if let Some(thread) = self.thread.take().filter(|_| is_awake) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn answer(mut stream: TcpStream, group: &Path, options: &HostOptions) -> std::io::Result<()> {
+    let mut request = [0; 4096];
+    let _ = stream.read(&mut request)?;
+    let text = fs::read_to_string(group.join("memory.stat"))?;
+    let own = text.lines().find_map(|line| line.strip_prefix("total_rss ")?.parse::<u64>().ok());
+    let taken = options.hogged_bytes + own.unwrap_or(0);
+    let page = format!(
+        "node_memory_MemTotal_bytes {}\nnode_memory_MemAvailable_bytes {}\n",
+        options.memory_bytes,
+        options.memory_bytes.saturating_sub(taken)
+    );
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", page.len());
+    stream.write_all((head + &page).as_bytes())
+}
