@@ -222,6 +222,8 @@ fn allocation_table(allocation: &Allocation) -> String {
 /// The disciplines of a domain's servers, each once.
 fn disciplines(servers: &[crate::status::Server]) -> String {
     let mut words: Vec<&str> = servers.iter().map(|server| server.discipline.as_str()).collect();
+    // A server that the policy no longer has is queued by nothing.
+    words.retain(|word| !word.is_empty());
     words.sort_unstable();
     words.dedup();
     words.join(" and ")

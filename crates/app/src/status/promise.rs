@@ -30,12 +30,11 @@ impl Promise {
     }
 }
 
-/// The discipline that orders the requests of a backend: for a tier, its volume's. Empty for a
-/// backend that the policy no longer has.
-pub(super) fn discipline(backend: &str, policy: &Policy) -> &'static str {
-    let volume = policy.volume_of(backend).filter(|volume| volume.volume().is_some());
-    let own = policy.backends.iter().find(|one| one.name == backend);
-    let orders = volume.or(own);
+/// The discipline that orders the requests of a server: for a tier, its volume's. Empty for one
+/// that the policy no longer has.
+pub(super) fn discipline(server: &str, policy: &Policy) -> &'static str {
+    let volume = policy.volume_of(server).filter(|volume| volume.volume().is_some());
+    let orders = volume.or_else(|| policy.backend_of_server(server));
     orders.map_or("", |backend| backend.scheduling.discipline.name())
 }
 

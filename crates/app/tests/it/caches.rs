@@ -239,4 +239,6 @@ fn what_the_cache_answers_does_not_queue_for_the_drives_where_both_are_ordered_t
     assert_eq!(bounds, ["\"cold\" \"log\"", "\"hot\" \"log.cache\""], "{allocation}");
     let printed = gate.ctl(&["policy"]);
     assert!(printed.contains("cache.depth = 8"), "{printed}");
+    let printed = gate.ctl(&["status"]);
+    assert!(printed.contains("log, queued by baa\n"), "{printed}");
 }

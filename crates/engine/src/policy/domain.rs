@@ -156,6 +156,15 @@ impl Policy {
         groups.chain(volumes).chain(alone).collect()
     }
 
+    /// The backend that a server of a domain is of: it has its name, or its cache has.
+    pub fn backend_of_server(&self, server: &str) -> Option<&Backend> {
+        let is_its_own = |backend: &&Backend| {
+            backend.name == server
+                || backend.cache_scheduling().is_some() && cache_server(&backend.name) == server
+        };
+        self.backends.iter().find(is_its_own)
+    }
+
     /// The tiered volumes with their backends.
     pub fn volumes(&self) -> impl Iterator<Item = (&Backend, &Tiered)> {
         self.backends.iter().filter_map(|backend| Some((backend, backend.volume()?)))
@@ -285,7 +294,10 @@ mod tests {
         policy.backends[0].scheduling.discipline = Discipline::Baa;
         let both = vec![ServerId(0), ServerId(1)];
         assert_eq!(of(&policy, &mut servers), (2, Some((Discipline::Baa, both))));
+        let named = |policy: &Policy, server| policy.backend_of_server(server).is_some();
+        assert!(named(&policy, "log") && named(&policy, "log.cache") && !named(&policy, "lo"));
         policy.backends[0].scheduling.discipline = Discipline::Sfq;
+        assert!(!named(&policy, "log.cache"));
         assert_eq!(of(&policy, &mut servers), (2, None), "the row stays, unused");
     }
 
