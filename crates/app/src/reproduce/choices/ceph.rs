@@ -10,6 +10,8 @@
 //! what it has written since. Near the end it goes slowly, so that Ceph can say that an OSD is full
 //! before it is fuller than that.
 
+mod changes;
+
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -96,6 +98,7 @@ pub(super) fn claims(rows: &[CephRow], options: &Options) -> anyhow::Result<Vec<
         claims.extend(of_row(row, &crush, &choices));
         claims.extend(of_ceiling(row, &at_ceiling.context("choices met the ceiling")?));
     }
+    claims.extend(changes::claims()?);
     Ok(claims)
 }
 
@@ -175,9 +178,8 @@ struct Filler {
     /// Whether Ceph has refused a write for want of room.
     is_refused: bool,
     objects: u64,
-    diverted: u64,
-    /// The first object that was written.
-    first: String,
+    /// By object: the candidate that was taken.
+    positions: Vec<u8>,
     /// Bytes that may be written before the next look, when going slowly.
     allowance: u64,
 }
@@ -204,8 +206,7 @@ impl Filler {
             writes: JoinSet::new(),
             is_refused: false,
             objects: 0,
-            diverted: 0,
-            first: String::new(),
+            positions: Vec::new(),
             allowance: 0,
         };
         filler.look()?;
@@ -217,14 +218,13 @@ impl Filler {
     async fn fill_to_ceiling(&mut self) -> anyhow::Result<AtCeiling> {
         while self.place().is_some() {
             self.write_one().await?;
-            if self.looked_at.elapsed() >= LOOK_EVERY {
-                self.look()?;
-            }
+            self.look_now_and_then()?;
         }
         self.drain().await?;
         tokio::time::sleep(SETTLE).await;
         let begin = Instant::now();
-        self.pool.write(&self.first, 0, &[1; 4096]).await?;
+        let first = self.positions.first().context("something was written")?;
+        self.pool.write(&name(0, usize::from(*first)), 0, &[1; 4096]).await?;
         let rewrite = begin.elapsed();
         self.look()?;
         let uses = self.pool.cluster().osd_uses()?;
@@ -269,7 +269,7 @@ impl Filler {
             fullest,
             evenness: data.iter().sum::<f64>() / data.len() as f64 / most,
             objects: self.objects,
-            diverted: self.diverted,
+            diverted: self.positions.iter().filter(|position| **position > 0).count() as u64,
             full_osds: self.status()?.full().len(),
         })
     }
@@ -285,11 +285,8 @@ impl Filler {
         for server in self.map.servers(self.map.group_of(u64::from(hash_of(&name)))) {
             self.lag.wrote(now, &mut self.loads, *server, self.object_bytes);
         }
-        if self.objects == 0 {
-            self.first.clone_from(&name);
-        }
         self.objects += 1;
-        self.diverted += u64::from(position > 0);
+        self.positions.push(u8::try_from(position).expect("two candidates"));
         let (pool, payload) = (Rc::clone(&self.pool), Rc::clone(&self.payload));
         self.writes.spawn_local(async move { pool.write_full(&name, &payload).await });
         Ok(())
@@ -321,6 +318,17 @@ impl Filler {
             written => written?,
         }
         Ok(())
+    }
+
+    fn look_now_and_then(&mut self) -> anyhow::Result<()> {
+        if self.looked_at.elapsed() >= LOOK_EVERY { self.look() } else { Ok(()) }
+    }
+
+    /// Takes in where groups are now.
+    fn remap(&mut self) -> anyhow::Result<()> {
+        let status = self.status()?;
+        self.map = pool_map(&status.serving(), status.nobody())?;
+        self.look()
     }
 
     fn look(&mut self) -> anyhow::Result<()> {
