@@ -21,7 +21,7 @@ pub mod etcd;
 pub mod exchange;
 pub mod gate;
 mod handshake;
-mod hosts;
+pub mod hosts;
 mod listen;
 pub mod load;
 mod op;

@@ -18,7 +18,7 @@ use evenkeel_engine::policy::{HostFigures, MetricsPage, Source};
 
 use crate::domain::Domain;
 use crate::worker::Worker;
-use page::Sample;
+pub use page::Sample;
 
 /// Between two looks at a host.
 const EVERY: Duration = Duration::from_secs(5);

@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(4);
 
 /// What a page says.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Sample {
+pub struct Sample {
     memory_bytes: f64,
     memory_free_bytes: f64,
     /// Processor seconds, and those of them without work.
@@ -72,8 +72,8 @@ async fn fetch(page: &MetricsPage) -> Result<String, String> {
 }
 
 impl Sample {
-    /// Reads a page; none if it does not say how much memory there is.
-    fn read(text: &str) -> Option<Self> {
+    /// Reads a page, whatever it is; none if it does not say how much memory there is.
+    pub fn read(text: &str) -> Option<Self> {
         let mut sample = Self::default();
         for line in text.lines().filter(|line| line.starts_with("node_")) {
             let Some((name, value)) = line.rsplit_once(' ') else { continue };
@@ -96,8 +96,9 @@ impl Sample {
     }
 
     /// What it comes to after the sample before. Processors of which nothing is told are busy.
-    pub(super) fn figures(&self, before: Option<&Self>) -> HostFigures {
-        // Counters that went back have begun anew.
+    pub fn figures(&self, before: Option<&Self>) -> HostFigures {
+        // Counters that went back have begun anew. A page may say anything: what is beyond all
+        // numbers saturates, and a busy part that is none counts as no work at all.
         let before = before.filter(|before| before.seconds <= self.seconds);
         let since = |of: fn(&Self) -> f64| of(self) - before.map_or(0.0, of);
         let (seconds, idle) = (since(|one| one.seconds), since(|one| one.idle_seconds));
