@@ -70,6 +70,11 @@ fn file_server(scratch: &Scratch, name: &str) -> Server {
     Server::nbdkit_named(scratch, name, &["file", &text(&file_of(scratch, name))])
 }
 
+/// The same by qemu-nbd: nbdkit may end with a client that is killed under way.
+fn lasting_server(scratch: &Scratch, name: &str) -> Server {
+    Server::qemu_nbd_named(scratch, name, &file_of(scratch, name))
+}
+
 /// Kills a server; its socket goes too, so that another may take its place.
 fn kill(server: &mut Server) {
     server.process.kill();
@@ -120,10 +125,7 @@ fn fio_finds_what_it_wrote_all_servers_fill_alike_and_a_restart_finds_it_again()
 fn a_gate_killed_while_objects_are_placed_loses_nothing_acknowledged() {
     needs!("qemu-nbd");
     let scratch = Scratch::new();
-    let servers: Vec<Server> = NAMES
-        .iter()
-        .map(|name| Server::qemu_nbd_named(&scratch, name, &file_of(&scratch, name)))
-        .collect();
+    let servers = NAMES.map(|name| lasting_server(&scratch, name));
     kill_the_gate_under_writes(Gate::start(&scratch, &policy_over(&servers, "")));
 }
 

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::{NAMES, OBJECT_BYTES, file_server, opened, policy_of, trouble, volume};
+use super::{NAMES, OBJECT_BYTES, file_server, lasting_server, opened, policy_of, trouble, volume};
 use crate::faults::kill_the_gate_under_writes;
 use crate::harness::client::fio_verify;
 use crate::harness::gate::Gate;
@@ -35,9 +35,9 @@ fn restarted(scratch: &Scratch, mut gate: Gate, policy: &str) -> Gate {
 
 #[test]
 fn servers_join_and_leave_under_fio_and_a_kill_and_everything_is_found() {
-    needs!("nbdkit", "fio");
+    needs!("qemu-nbd", "fio");
     let scratch = Scratch::new();
-    let [s1, s2, s3, s4] = ["s1", "s2", "s3", "s4"].map(|name| file_server(&scratch, name));
+    let [s1, s2, s3, s4] = ["s1", "s2", "s3", "s4"].map(|name| lasting_server(&scratch, name));
     let three = [(&s1, "s1"), (&s2, "s2"), (&s3, "s3")];
     let gate = Gate::start(&scratch, &policy_of(&three, ""));
     let target = gate.plain("disk");
@@ -78,9 +78,9 @@ fn servers_join_and_leave_under_fio_and_a_kill_and_everything_is_found() {
 
 #[test]
 fn a_gate_killed_while_objects_move_loses_nothing_acknowledged() {
-    needs!("nbdkit");
+    needs!("qemu-nbd");
     let scratch = Scratch::new();
-    let servers = NAMES.map(|name| file_server(&scratch, name));
+    let servers = NAMES.map(|name| lasting_server(&scratch, name));
     let named: Vec<(&Server, &str)> = servers.iter().zip(NAMES).collect();
     // All of it fits on three servers.
     let size = "size = \"16 MiB\"\n";
