@@ -1,7 +1,8 @@
 //! Evenkeel beside named peers, on the same work in one run: `evenkeel-bench compare` as a server
 //! and a relay, `evenkeel-bench disk` as a log, `evenkeel-bench offline` as a simulator and a
-//! reader of traces, `evenkeel-bench place` as a finder of servers. `evenkeel-bench exchange` tells
-//! what gates that share a device cost each other.
+//! reader of traces, `evenkeel-bench place` as a finder of servers, `evenkeel-bench spread` as a
+//! volume over servers. `evenkeel-bench exchange` tells what gates that share a device cost each
+//! other.
 //!
 //! ```text
 //! matrix     which cells           run       interleaved rounds      report   ratios, verdicts
@@ -23,6 +24,7 @@ mod place;
 mod report;
 mod run;
 mod server;
+mod spread;
 mod statistics;
 mod table;
 mod workload;
@@ -77,6 +79,8 @@ enum Subcommands {
     Offline(offline::Offline),
     /// Compare finding the servers of objects with CRUSH
     Place(place::Place),
+    /// Compare a volume over four servers with the four servers
+    Spread(spread::Arguments),
 }
 
 #[derive(clap::Args)]
@@ -127,6 +131,7 @@ fn main() -> ExitCode {
         Subcommands::Exchange(arguments) => exchange::exchange(&arguments),
         Subcommands::Offline(arguments) => offline::offline(&arguments),
         Subcommands::Place(arguments) => place::place(&arguments),
+        Subcommands::Spread(arguments) => spread::spread(&arguments),
     };
     match outcome {
         Ok(code) => code,

@@ -32,16 +32,12 @@ pub(crate) fn bench(smoke: bool) -> Result<()> {
     if smoke {
         // Under `cargo test` each benchmark runs once, to see that it still works.
         shell::run(&mut shell::cargo("test --quiet -p evenkeel-bench --all-features --benches"))?;
-        shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- offline --smoke"))?;
-        shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- place --smoke"))?;
-        shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- exchange --smoke"))?;
-        shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- disk --smoke"))?;
-        return shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- compare --smoke"));
+    } else {
+        shell::run(&mut shell::cargo("bench -p evenkeel-bench"))?;
     }
-    shell::run(&mut shell::cargo("bench -p evenkeel-bench"))?;
-    shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- offline"))?;
-    shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- place"))?;
-    shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- exchange"))?;
-    shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- disk"))?;
-    shell::run(&mut shell::cargo("run --release -p evenkeel-bench -- compare"))
+    for comparison in ["offline", "place", "exchange", "disk", "spread", "compare"] {
+        let mut command = shell::cargo("run --release -p evenkeel-bench --");
+        shell::run(command.arg(comparison).args(smoke.then_some("--smoke")))?;
+    }
+    Ok(())
 }
