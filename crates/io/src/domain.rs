@@ -35,9 +35,8 @@ use evenkeel_core::control::summary::Summary;
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::ticket::{Cost, Kind};
 use evenkeel_core::time::Nanos;
-use evenkeel_engine::policy::CachePlan;
 use evenkeel_engine::report::DomainReport;
-use evenkeel_engine::{Engine, Input, Output, Refused, Unit, policy};
+use evenkeel_engine::{Engine, Input, Output, Refused, Target, Unit, policy};
 use evenkeel_wire::nbd::proto::{Command, CommandFlags, Errno};
 use evenkeel_wire::nbd::request::Request;
 use slab::Slab;
@@ -94,8 +93,6 @@ struct State {
     drive: Option<DomainDrive>,
     /// Where requests are recorded, if they are.
     lane: Option<Lane>,
-    /// Set if the cache of the store has a server of its own.
-    cache: Option<CachePlan>,
 }
 
 impl std::fmt::Debug for State {
@@ -129,7 +126,6 @@ impl Domain {
             links: Vec::new(),
             drive: None,
             lane: None,
-            cache: policy.cache,
         };
         let domain = Rc::new(Self {
             worker,
@@ -165,7 +161,9 @@ impl Domain {
         let origin = Origin::Client(Rc::clone(client));
         let mut op = Op::new(origin, device, request, kind, payload);
         op.recorded = self.recorded(state.lane.as_mut(), client, now);
-        state.arrive(now, op, client.tenant.get(), client.export.base_bytes);
+        let offset = client.export.base_bytes + op.request.offset;
+        let target = store::target(self.policy.borrow().cache, &op, offset);
+        state.arrive(now, op, client.tenant.get(), (target, offset));
     }
 
     /// Takes data of a read from a device, where it begins at `offset`. `last` if nothing more
@@ -225,7 +223,6 @@ impl Domain {
     /// Puts a new policy in force.
     pub(crate) fn apply(self: &Rc<Self>, policy: &policy::Domain) {
         self.policy.replace(policy.clone());
-        self.state.borrow_mut().cache = policy.cache;
         self.enforce();
     }
 
@@ -347,12 +344,9 @@ impl Domain {
 }
 
 impl State {
-    /// Gives a request to the engine; the addressing of whoever asks begins at `base_bytes` of the
-    /// device.
-    fn arrive(&mut self, now: Nanos, op: Op, tenant: TenantId, base_bytes: u64) {
+    /// Gives a request to the engine: what it is for, and where there in the device's addressing.
+    fn arrive(&mut self, now: Nanos, op: Op, tenant: TenantId, (target, offset): (Target, u64)) {
         let Op { ref request, kind, .. } = op;
-        let offset = base_bytes + request.offset;
-        let target = store::target(self.cache, &op, offset);
         let length = if kind == Kind::Flush { 0 } else { request.length };
         let keeps_room = request.flags.contains(CommandFlags::NO_HOLE);
         let slot = u32::try_from(self.ops.insert(op)).expect("windows bound the requests");

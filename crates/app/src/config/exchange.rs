@@ -179,7 +179,7 @@ pub(crate) fn taken_alone(policy: &Policy) -> Option<String> {
     let names: Vec<String> = backends.chain(groups).map(|name| format!("`{name}`")).collect();
     (!names.is_empty()).then(|| {
         let names = names.join(", ");
-        format!("warning: other gates are left out: {names} is taken for this one's alone")
+        format!("warning: other gates are left out; taken for this one's alone: {names}")
     })
 }
 

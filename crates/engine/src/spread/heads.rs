@@ -124,7 +124,10 @@ pub(super) fn judge(
     let blanks = fronts.iter().enumerate().filter(|(_, front)| front.head.is_none());
     let joining: Vec<usize> = blanks.map(|(server, _)| server).collect();
     for &server in &joining {
-        let joined = layout.join(server, devices[server].size_bytes);
+        let number = layout.free_number();
+        let number =
+            number.ok_or_else(|| refuse(server, RefusalReason::Servers(WrongServers::NoNumber)))?;
+        let joined = layout.join(server, number, devices[server].size_bytes);
         joined.map_err(|error| refuse(server, RefusalReason::Layout(error)))?;
     }
     // An opening that was cut short is gone on with: nobody may fall behind by two.

@@ -182,16 +182,25 @@ impl Layout {
         self.members.after & self.bit(server) == 0
     }
 
-    /// A server that joins: this device of so many bytes, by the lowest number that is free.
+    /// The lowest number that no server has. Even with fewer servers than numbers there may be
+    /// none: one that has left keeps its own until the volume is opened without it.
+    pub(super) fn free_number(&self) -> Option<u32> {
+        let number = (self.members.all() | self.listed()).trailing_ones();
+        ((number as usize) < SERVERS_MAX).then_some(number)
+    }
+
+    /// A server that joins by this number: this device of so many bytes.
     ///
     /// # Errors
     /// If it is too small or too large.
-    pub(super) fn join(&mut self, server: usize, size_bytes: u64) -> Result<(), LayoutError> {
-        let mut joined = place_slots(server, size_bytes, self.object_bytes, self.pages.into())?;
-        let taken = self.servers.iter().fold(self.members.all(), |set, one| set | 1 << one.number);
-        joined.number = taken.trailing_ones();
-        assert!((joined.number as usize) < SERVERS_MAX, "the policy has no more servers than that");
-        self.servers.insert(server, joined);
+    pub(super) fn join(
+        &mut self,
+        server: usize,
+        number: u32,
+        size_bytes: u64,
+    ) -> Result<(), LayoutError> {
+        let joined = place_slots(server, size_bytes, self.object_bytes, self.pages.into())?;
+        self.servers.insert(server, ServerLayout { number, ..joined });
         Ok(())
     }
 
@@ -309,11 +318,15 @@ mod tests {
         // As an older version made it.
         layout.servers[3].data_offset = layout.page_offset(3, 0, 0);
         assert_eq!((layout.with_page_room(), layout.is_sound()), (0b0111, true));
-        layout.join(1, 64 * MIB).unwrap();
+        assert_eq!(layout.free_number(), Some(4));
+        layout.join(1, 4, 64 * MIB).unwrap();
         let numbers: Vec<u32> = layout.servers.iter().map(|server| server.number).collect();
         assert_eq!((numbers, layout.listed()), (vec![0, 4, 1, 2, 3], 0b1_1111));
-        let small = layout.join(0, MIB).unwrap_err();
+        let small = layout.join(0, 5, MIB).unwrap_err();
         assert_eq!(small, LayoutError::TooSmall { server: 0, needed_bytes: 8 * MIB });
+        let mut crowd = Layout::plan(&SHAPE, &[64 * MIB; SERVERS_MAX]).unwrap();
+        crowd.servers.remove(7);
+        assert_eq!(crowd.free_number(), None, "the one that is gone has not been forgotten");
     }
 
     #[test]

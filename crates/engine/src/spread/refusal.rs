@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::layout::LayoutError;
+use super::layout::{LayoutError, SERVERS_MAX};
 use crate::notes::VolumeId;
 
 /// Why the volume was not opened.
@@ -100,6 +100,8 @@ pub enum WrongServers {
     },
     /// Too few servers would have room to keep the choices.
     Keepers,
+    /// It is to join, but all numbers are taken, by one that has left too.
+    NoNumber,
 }
 
 impl fmt::Display for Refusal {
@@ -199,6 +201,11 @@ impl fmt::Display for WrongServers {
                 "its volume is still passing {objects} objects from one set of servers to the \
                  next; list the servers, and those that leave, as before until the status says \
                  that it is done"
+            ),
+            Self::NoNumber => write!(
+                f,
+                "it cannot join yet: all {SERVERS_MAX} numbers are taken, one by a server that has \
+                 left; open the volume once without this one, then list it"
             ),
             Self::Keepers => write!(
                 f,

@@ -86,7 +86,8 @@ impl Domain {
         let origin = Origin::Errand(Errand { heard: Rc::clone(heard), done });
         let op = Op::new(origin, Rc::clone(device), request, kind, payload);
         let now = self.worker.clock.now();
-        self.state.borrow_mut().arrive(now, op, tenant, 0);
+        let place = (op.device.target, op.request.offset);
+        self.state.borrow_mut().arrive(now, op, tenant, place);
         self.pump();
         end.await.expect("every request that arrives is finished")
     }
