@@ -10,6 +10,9 @@
 //!
 //! Rounds of notes are on the account of the tenant that has waited longest for them.
 
+mod granting;
+mod resting;
+
 use std::collections::BTreeMap;
 
 use evenkeel_core::id::{ServerId, TenantId};
@@ -23,7 +26,7 @@ use super::moving::Mover;
 use super::place::Place;
 use super::prefer::{self, Gauge};
 use super::report::{SpreadReport, SpreadServer, Standing};
-use super::scribe::{Entering, Leaving, Mutant, Rules, Scribe};
+use super::scribe::{Leaving, Mutant, Rules, Scribe};
 use super::volume::Volume;
 use crate::notes::{Step, StepKind};
 use crate::placement::{Piece, Placed, Placement};
@@ -31,6 +34,7 @@ use crate::policy::SpreadPlan;
 use crate::unheard::Unheard;
 use crate::units::UnitTable;
 use crate::{Refused, Request};
+use granting::{Grant, Stage};
 
 /// For so long nothing is placed on a server that could not be written to.
 pub const REST: Span = Span::from_secs(10);
@@ -73,27 +77,6 @@ pub(crate) struct Serving {
     pub(super) freed: u64,
     full: u64,
     pub(super) rules: Rules,
-}
-
-/// An object on its way to a place.
-#[derive(Debug)]
-struct Grant {
-    server: usize,
-    slot: u32,
-    position: usize,
-    stage: Stage,
-    /// Requests that wait for it.
-    waiters: Vec<u32>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// Its server is to enter it.
-    Entering,
-    /// The keepers are to note this version of its page.
-    Choosing { version: u64 },
-    /// No keeper could; nobody knows whether the choice is noted.
-    InDoubt,
 }
 
 impl Serving {
@@ -375,172 +358,6 @@ impl Serving {
         }
     }
 
-    /// Chooses a place for an object.
-    fn grant(&mut self, now: Nanos, object: u32, payer: TenantId) -> Result<(), Refused> {
-        self.end_rests(now);
-        let servers: Vec<usize> = self.volume.candidates(object).flatten().collect();
-        let staying: Vec<usize> = (0..servers.len())
-            .filter(|position| !self.volume.layout.is_leaving(servers[*position]))
-            .collect();
-        let stays: Vec<usize> = staying.iter().map(|position| servers[*position]).collect();
-        // Only if no other has room an object goes where it cannot stay.
-        let picked = match stays.len() {
-            0 => self.pick(now, &servers),
-            _ => self.pick(now, &stays).map(|at| staying[at]).or_else(|_| self.pick(now, &servers)),
-        };
-        let position = match picked {
-            Ok(position) => position,
-            Err(server) if self.is_full(server) => {
-                self.full += 1;
-                return Err(Refused::NoRoom(self.server_id(server)));
-            }
-            Err(server) => return Err(Refused::Away(self.server_id(server))),
-        };
-        let server = servers[position];
-        let slot = self.volume.tables[server].free.pop();
-        let slot = slot.ok_or(Refused::NoRoom(self.plan.servers[server]))?;
-        self.volume.sequence += 1;
-        let sequence = self.volume.sequence;
-        let entering = Entering { object, slot, sequence, payer, is_copied: false };
-        self.scribes[server].queue.push(entering);
-        let (stage, waiters) = (Stage::Entering, Vec::new());
-        let grant = Grant { server, slot, position, stage, waiters };
-        let waiters = self.grants.insert(object, grant).map_or_else(Vec::new, |old| old.waiters);
-        self.grants.get_mut(&object).expect("just inserted").waiters = waiters;
-        self.report_load(server, now);
-        self.is_due = true;
-        if self.rules.is_broken(Mutant::ChoiceFirst) {
-            self.choose_now(object, payer);
-        }
-        Ok(())
-    }
-
-    /// An object is entered in its server's table; now its choice.
-    fn entered(&mut self, now: Nanos, one: &Entering, units: &UnitTable) {
-        if one.is_copied {
-            return self.moved_entered(now, one, units);
-        }
-        if self.rules.is_broken(Mutant::ChoiceFirst) {
-            return self.put_in_force(one.object);
-        }
-        self.choose_now(one.object, one.payer);
-        self.count_choices(now);
-    }
-
-    /// Has the choice of an object noted by the keepers.
-    fn choose_now(&mut self, object: u32, payer: TenantId) {
-        let grant = self.grants.get_mut(&object).expect("its entry was asked for");
-        self.volume.choices.set(u64::from(object), Some(grant.position));
-        self.note_choices(Some(payer));
-        let version = self.volume.versions[Volume::page_of(object) as usize];
-        let grant = self.grants.get_mut(&object).expect("its entry was asked for");
-        grant.stage = Stage::Choosing { version };
-    }
-
-    /// Has all choices noted that have changed, on the account of this tenant, if one waits.
-    pub(super) fn note_choices(&mut self, payer: Option<TenantId>) {
-        while let Some(page) = self.volume.choices.take_changed() {
-            self.volume.versions[page as usize] += 1;
-            for keeper in self.volume.layout.keepers().collect::<Vec<_>>() {
-                self.scribes[keeper].pages.insert(page);
-                self.scribes[keeper].pages_payer = self.scribes[keeper].pages_payer.or(payer);
-            }
-        }
-    }
-
-    /// Whether all keepers that are at work have this version of an object's page; that it will
-    /// never be known if none is at work.
-    pub(super) fn is_noted(&self, now: Nanos, object: u32, version: u64) -> Option<bool> {
-        let page = Volume::page_of(object) as usize;
-        let keepers = self.volume.layout.keepers();
-        let mut working = keepers.filter(|keeper| now >= self.rest_until[*keeper]).peekable();
-        let is_known = working.peek().is_some();
-        working.all(|keeper| self.volume.pages[keeper][page].number >= version).then_some(is_known)
-    }
-
-    /// Puts every place in force whose choice all keepers have that are at work.
-    fn count_choices(&mut self, now: Nanos) {
-        let noted = self.grants.iter().filter_map(|(object, grant)| {
-            let Stage::Choosing { version } = grant.stage else { return None };
-            self.is_noted(now, *object, version).map(|is_known| (*object, is_known))
-        });
-        for (object, is_known) in noted.collect::<Vec<_>>() {
-            if !is_known {
-                let grant = self.grants.get_mut(&object).expect("found above");
-                grant.stage = Stage::InDoubt;
-                self.released.append(&mut grant.waiters);
-            } else if !self.rules.is_broken(Mutant::ChoiceFirst) {
-                self.put_in_force(object);
-            }
-        }
-    }
-
-    fn put_in_force(&mut self, object: u32) {
-        let grant = self.grants.remove(&object).expect("it was being placed");
-        self.volume.places[object as usize] = Place::new(grant.server, grant.slot);
-        self.count_to_move(object, true);
-        self.placed += 1;
-        self.diverted += u64::from(grant.position > 0);
-        self.released.extend(grant.waiters);
-    }
-
-    /// A server could not be written to: what was to go there goes elsewhere, if it can. The slots
-    /// are left alone until the volume is opened anew, as a late write may still come through.
-    fn rest(&mut self, now: Nanos, index: usize, failed: &[Entering]) {
-        self.rest_until[index] = now + REST;
-        self.loads.report(as_id(index), Metrics::default());
-        for one in failed {
-            if one.is_copied {
-                self.moved_not_entered(now, one);
-            } else if self.grant(now, one.object, one.payer).is_err() {
-                let grant = self.grants.remove(&one.object).expect("its entry was asked for");
-                // Each finds out by itself what stands in the way.
-                self.released.extend(grant.waiters);
-            }
-        }
-    }
-
-    /// Servers that have rested take part again; keepers catch up first.
-    pub(super) fn end_rests(&mut self, now: Nanos) {
-        for index in 0..self.rest_until.len() {
-            let rested = std::mem::take(&mut self.rest_until[index]);
-            if rested == Nanos::ZERO || now < rested {
-                self.rest_until[index] = rested;
-                continue;
-            }
-            self.report_load(index, now);
-            let behind = (0..).zip(&self.volume.pages[index]).zip(&self.volume.versions);
-            let behind = behind.filter(|((_, latest), version)| latest.number < **version);
-            self.scribes[index].pages.extend(behind.map(|((page, _), _)| page));
-            let due = self.later.extract_if(.., |(server, _)| *server == index);
-            self.scribes[index].leaving.extend(due.map(|(_, one)| one));
-        }
-    }
-
-    pub(super) fn report_load(&mut self, index: usize, now: Nanos) {
-        if self.is_stale[index] || now < self.rest_until[index] {
-            return;
-        }
-        let object_bytes = self.volume.layout.object_bytes;
-        let metrics = Metrics {
-            capacity_bytes: u64::from(self.volume.layout.servers[index].slots) * object_bytes,
-            used_bytes: u64::from(self.used_slots(index)) * object_bytes,
-            ..self.gauges[index].metrics()
-        };
-        self.loads.report(as_id(index), metrics);
-    }
-
-    /// Slots of a server that cannot be taken.
-    fn used_slots(&self, index: usize) -> u32 {
-        let free = u32::try_from(self.volume.tables[index].free.len());
-        self.volume.layout.servers[index].slots - free.expect("slots are numbered by u32")
-    }
-
-    /// Whether a server has no room below the ceiling.
-    pub(super) fn is_full(&self, index: usize) -> bool {
-        self.used_slots(index) >= self.ceiling_slots(self.volume.layout.servers[index].slots)
-    }
-
     /// Whether the volume is this gate's.
     pub(super) fn may_serve(&self, now: Nanos) -> bool {
         !self.is_claimed && now < self.held_until
@@ -561,11 +378,6 @@ impl Serving {
         let grant = self.grants.get(&object).map(|one| one.stage == Stage::InDoubt);
         let freeing = self.freeings.get(&object);
         grant.or_else(|| freeing.map(|one| one.stage == freeing::Stage::InDoubt))
-    }
-
-    fn ceiling_slots(&self, slots: u32) -> u32 {
-        let below = u64::from(slots) * u64::from(self.plan.ceiling_milli) / 1000;
-        u32::try_from(below).expect("at most all of them")
     }
 
     pub(super) fn index_of(&self, server: ServerId) -> usize {

@@ -23,17 +23,18 @@
 //! cache alone. So whatever was noted since the last opening came to its end is written again,
 //! before a flush: `settled` in the owner's block tells since when.
 
+mod changing;
+mod claiming;
+
 use std::collections::VecDeque;
 
 use evenkeel_core::time::Span;
 
 use super::format::owner::{Owner, OwnerId};
-use super::heads::{self, Front, Verdict};
+use super::heads::{self, Front};
 use super::layout::{FRONT_BYTES, Layout, OWNER_OFFSET, Shape};
-use super::lease::{LEASE, SETTLE, claims};
-use super::members::Members;
 use super::reading::Reading;
-use super::refusal::{Refusal, RefusalReason, WrongServers};
+use super::refusal::{Refusal, RefusalReason};
 use super::volume::Volume;
 use crate::notes::block::{BLOCK, BLOCK_BYTES, Block};
 use crate::notes::head::head_offset;
@@ -285,74 +286,6 @@ impl Opening {
         Ok(false)
     }
 
-    /// Everybody who may be alive is watched for a while; whoever has not moved is gone.
-    fn watch_or_claim(&mut self) -> Result<(), Refusal> {
-        let verdict = heads::judge(&self.shape, &self.devices, &self.fronts)?;
-        let claimed = claims(&self.fronts);
-        match &self.watched {
-            None if claimed.iter().any(Option::is_some) => {
-                self.watched = Some(claimed);
-                self.tasks.push_back(Task::Wait(LEASE));
-                self.push_each(|server| Task::ReadFront { server });
-                return Ok(());
-            }
-            Some(before) => {
-                if let Some(server) = (0..claimed.len()).find(|&at| claimed[at] != before[at]) {
-                    return Err(self.in_use(server));
-                }
-            }
-            None => {}
-        }
-        self.claim(verdict)
-    }
-
-    fn claim(&mut self, verdict: Verdict) -> Result<(), Refusal> {
-        let owner = (self.names.owner, self.names.owner_name.clone());
-        let settled = |front: &Front| front.owner.as_ref().map_or(0, |owner| owner.settled);
-        let volume = match verdict {
-            Verdict::Make(known) => {
-                let sizes: Vec<_> = self.devices.iter().map(|device| device.size_bytes).collect();
-                let layout = Layout::plan(&self.shape, &sizes);
-                let layout = layout.map_err(|error| {
-                    self.refusal_of(error.server(), RefusalReason::Layout(error))
-                })?;
-                self.is_new = true;
-                Volume::blank(known.unwrap_or(self.names.volume), layout, 1, owner)
-            }
-            Verdict::Use { volume, layout, generation, joining, missing } => {
-                (self.joining, self.missing) = (joining, missing);
-                let old = self.fronts.iter().filter(|front| front.head.is_some());
-                self.settled = old.map(settled).min().unwrap_or(0);
-                Volume::blank(volume, layout, generation, owner)
-            }
-        };
-        self.opened = Some(Box::new(volume));
-        if self.is_new {
-            self.push_each(|server| Task::WriteHead { server, generation: 0 });
-        }
-        // Each keeps what it knew: it tells an older copy from what an opening left behind.
-        let settled: Vec<u64> = self.fronts.iter().map(settled).collect();
-        self.push_old(|server| Task::WriteOwner { server, settled: settled[server] });
-        self.push_old(|server| Task::Flush { server });
-        self.tasks.push_back(Task::Wait(SETTLE));
-        self.phase = Phase::Claim;
-        Ok(())
-    }
-
-    /// The claim stands on every server that has one.
-    fn confirm(&self) -> Result<(), Refusal> {
-        let is_ours = |front: &Front| {
-            let owner = front.owner.as_ref();
-            owner.is_some_and(|owner| owner.id == self.names.owner)
-        };
-        let claimed = |server: &usize| !self.joining.contains(server);
-        let mut servers = (0..self.fronts.len()).filter(claimed);
-        match servers.find(|&server| !is_ours(&self.fronts[server])) {
-            Some(server) => Err(self.in_use(server)),
-            None => Ok(()),
-        }
-    }
-
     fn make(&mut self) {
         let volume = self.opened.as_mut().expect("made by the claim");
         volume.versions.fill(1);
@@ -432,85 +365,6 @@ impl Opening {
         Ok(())
     }
 
-    /// The members from now on, if they are others than before.
-    fn change(&self) -> Result<Option<Members>, Refusal> {
-        let volume = self.opened();
-        let (layout, objects) = (&volume.layout, volume.objects_left());
-        let is_passing = volume.is_passing();
-        let members = layout.members;
-        let refuse = |server: usize, reason| Err(self.refusal_of(server, reason));
-        if self.missing != 0 && is_passing {
-            let servers = self.missing.count_ones();
-            return refuse(
-                0,
-                RefusalReason::Servers(WrongServers::StillNeeded { servers, objects }),
-            );
-        }
-        let staying = (0..self.devices.len()).filter(|server| !self.leaving[*server]);
-        let wanted = staying.fold(0, |set, server| set | layout.bit(server));
-        let is_needed = |server: &usize| {
-            let known = if wanted == members.after { members.all() } else { members.after };
-            (wanted | known) & layout.bit(*server) != 0
-        };
-        if wanted != members.after && is_passing {
-            return refuse(0, RefusalReason::Servers(WrongServers::Changing { objects }));
-        }
-        if let Some(server) = (0..self.devices.len()).find(|server| !is_needed(server)) {
-            return refuse(server, RefusalReason::Servers(WrongServers::HasLeft));
-        }
-        if wanted != members.after {
-            let next = members.change(wanted, layout.with_page_room());
-            let next = next
-                .map_err(|_| self.refusal_of(0, RefusalReason::Servers(WrongServers::Keepers)))?;
-            return Ok(Some(next));
-        }
-        // Once nobody is listed any more who has left, nobody can be missing.
-        let is_over = members.may_be_changing()
-            && !is_passing
-            && members.before & !members.after & layout.listed() == 0;
-        Ok(is_over.then(|| members.settled()))
-    }
-
-    /// Puts other members in force. Whoever joins gets a table of nothing, whoever keeps the
-    /// choices from now on gets them all.
-    fn welcome(&mut self, members: Members) {
-        let joining = self.joining.clone();
-        let volume = self.opened.as_mut().expect("made by the claim");
-        let keeping: Vec<usize> = volume.layout.keepers().collect();
-        volume.generation += 1;
-        volume.change(members);
-        for &server in &joining {
-            for latest in &mut volume.tables[server].latest {
-                latest.number = 1;
-            }
-        }
-        let layout = volume.layout.clone();
-        for keeper in layout.keepers().filter(|keeper| !keeping.contains(keeper)) {
-            for (latest, number) in volume.pages[keeper].iter_mut().zip(&volume.versions) {
-                latest.number = *number;
-            }
-            self.tasks.extend((0..layout.pages).map(|page| Task::WritePage { keeper, page }));
-        }
-        let settled = self.settled;
-        for server in joining {
-            let blocks = 0..layout.table_blocks(server);
-            self.tasks.extend(blocks.map(|block| Task::WriteTable { server, block }));
-            self.tasks.push_back(Task::WriteOwner { server, settled });
-        }
-        self.push_each(|server| Task::Flush { server });
-        self.phase = Phase::Welcome;
-    }
-
-    /// Writes heads with the members that are in force, first on those that join.
-    fn push_heads(&mut self) {
-        let generation = self.opened().generation;
-        for server in std::mem::take(&mut self.joining) {
-            self.tasks.push_back(Task::WriteHead { server, generation });
-            self.tasks.push_back(Task::Flush { server });
-        }
-        self.push_each(|server| Task::WriteHead { server, generation });
-    }
-
     /// Makes everything durable, and says so.
     fn close(&mut self, settled: u64) {
         self.push_each(|server| Task::Flush { server });
@@ -532,12 +386,6 @@ impl Opening {
 
     fn opened(&self) -> &Volume {
         self.opened.as_deref().expect("made by the claim")
-    }
-
-    fn in_use(&self, server: usize) -> Refusal {
-        let owner = self.fronts[server].owner.as_ref();
-        let by = owner.map_or_else(|| "another gate".to_owned(), |owner| owner.name.clone());
-        self.refusal_of(server, RefusalReason::InUse { by })
     }
 
     fn refuse(&mut self, server: usize, reason: RefusalReason) {

@@ -1,0 +1,87 @@
+//! Other servers than before: who joins is made ready, and heads with the new members put them in
+//! force.
+
+use super::super::members::Members;
+use super::super::refusal::{Refusal, RefusalReason, WrongServers};
+use super::{Opening, Phase, Task};
+
+impl Opening {
+    /// The members from now on, if they are others than before.
+    pub(super) fn change(&self) -> Result<Option<Members>, Refusal> {
+        let volume = self.opened();
+        let (layout, objects) = (&volume.layout, volume.objects_left());
+        let is_passing = volume.is_passing();
+        let members = layout.members;
+        let refuse = |server: usize, reason| Err(self.refusal_of(server, reason));
+        if self.missing != 0 && is_passing {
+            let servers = self.missing.count_ones();
+            return refuse(
+                0,
+                RefusalReason::Servers(WrongServers::StillNeeded { servers, objects }),
+            );
+        }
+        let staying = (0..self.devices.len()).filter(|server| !self.leaving[*server]);
+        let wanted = staying.fold(0, |set, server| set | layout.bit(server));
+        let is_needed = |server: &usize| {
+            let known = if wanted == members.after { members.all() } else { members.after };
+            (wanted | known) & layout.bit(*server) != 0
+        };
+        if wanted != members.after && is_passing {
+            return refuse(0, RefusalReason::Servers(WrongServers::Changing { objects }));
+        }
+        if let Some(server) = (0..self.devices.len()).find(|server| !is_needed(server)) {
+            return refuse(server, RefusalReason::Servers(WrongServers::HasLeft));
+        }
+        if wanted != members.after {
+            let next = members.change(wanted, layout.with_page_room());
+            let next = next
+                .map_err(|_| self.refusal_of(0, RefusalReason::Servers(WrongServers::Keepers)))?;
+            return Ok(Some(next));
+        }
+        // Once nobody is listed any more who has left, nobody can be missing.
+        let is_over = members.may_be_changing()
+            && !is_passing
+            && members.before & !members.after & layout.listed() == 0;
+        Ok(is_over.then(|| members.settled()))
+    }
+
+    /// Puts other members in force. Whoever joins gets a table of nothing, whoever keeps the
+    /// choices from now on gets them all.
+    pub(super) fn welcome(&mut self, members: Members) {
+        let joining = self.joining.clone();
+        let volume = self.opened.as_mut().expect("made by the claim");
+        let keeping: Vec<usize> = volume.layout.keepers().collect();
+        volume.generation += 1;
+        volume.change(members);
+        for &server in &joining {
+            for latest in &mut volume.tables[server].latest {
+                latest.number = 1;
+            }
+        }
+        let layout = volume.layout.clone();
+        for keeper in layout.keepers().filter(|keeper| !keeping.contains(keeper)) {
+            for (latest, number) in volume.pages[keeper].iter_mut().zip(&volume.versions) {
+                latest.number = *number;
+            }
+            self.tasks.extend((0..layout.pages).map(|page| Task::WritePage { keeper, page }));
+        }
+        let settled = self.settled;
+        for server in joining {
+            let blocks = 0..layout.table_blocks(server);
+            self.tasks.extend(blocks.map(|block| Task::WriteTable { server, block }));
+            self.tasks.push_back(Task::WriteOwner { server, settled });
+        }
+        self.push_each(|server| Task::Flush { server });
+        self.phase = Phase::Welcome;
+    }
+
+    /// Writes heads with the members that are in force, first on those that join.
+    pub(super) fn push_heads(&mut self) {
+        let generation = self.opened().generation;
+        for server in std::mem::take(&mut self.joining) {
+            self.tasks.push_back(Task::WriteHead { server, generation });
+            self.tasks.push_back(Task::Flush { server });
+        }
+        self.push_each(|server| Task::WriteHead { server, generation });
+    }
+}
