@@ -28,7 +28,10 @@ pub(super) const BLOCK_BYTES: u32 = 4096;
 pub(super) enum Contender {
     /// fio, 1 MiB at a time, 8 under way: what the disk can do in sequence.
     Sequential,
-    /// fio, in sequence, with as many bytes under way as small writes have.
+    /// fio, in sequence, with as many bytes under way as small writes have, in one write: more
+    /// than that no log can make of so few.
+    InOne,
+    /// fio, in sequence, with as many bytes under way as small writes have, in small writes.
     SmallSequential,
     /// fio, small writes at random places of a plain file.
     Random,
@@ -43,8 +46,9 @@ pub(super) enum Contender {
 }
 
 impl Contender {
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::Sequential,
+        Self::InOne,
         Self::SmallSequential,
         Self::Random,
         Self::Store,
@@ -74,6 +78,7 @@ impl Contender {
     fn on_file(self) -> Option<[&'static str; 3]> {
         match self {
             Self::Sequential => Some(["--rw=write", "--bs=1m", "--iodepth=8"]),
+            Self::InOne => Some(["--rw=write", "--bs=128k", "--iodepth=1"]),
             Self::SmallSequential => Some(["--rw=write", "--bs=4k", "--iodepth=32"]),
             Self::Random => Some(["--rw=randwrite", "--bs=4k", "--iodepth=32"]),
             _ => None,
@@ -85,6 +90,7 @@ impl fmt::Display for Contender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Sequential => "file, 1 MiB in sequence, depth 8",
+            Self::InOne => "file, 128 KiB in sequence, depth 1",
             Self::SmallSequential => "file, 4 KiB in sequence, depth 32",
             Self::Random => "file, 4 KiB at random, depth 32",
             Self::Store => "store, 4 KiB at random, depth 32",

@@ -29,7 +29,7 @@ pub(super) fn render(report: &Report) -> String {
     } else {
         let _ = writeln!(
             text,
-            "{:<30}{:>22}{:>22}{:>22}{:>12}",
+            "{:<30}{:>22}{:>22}{:>26}{:>12}",
             "workload", "servers MB/s", "volume MB/s", "x the servers", "us CPU"
         );
         text.extend(report.blocks.iter().map(line));
@@ -58,7 +58,7 @@ fn line(block: &Block) -> String {
     let cpu = block.volume.iter().flatten().filter_map(|sample| sample.cpu_us_per_request);
     let cpu = Spread::of(cpu).map_or_else(String::new, |spread| format!("{:.1}", spread.median));
     let name = block.workload.to_string();
-    format!("{name:<30}{:>22}{:>22}{ratio:>22}{cpu:>12}\n", show(&servers), show(&volume))
+    format!("{name:<30}{:>22}{:>22}{ratio:>26}{cpu:>12}\n", show(&servers), show(&volume))
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ pub use crate::report::{
 };
 pub use crate::store::DriveModels;
 
+use crate::budget::Accounts;
 use crate::clock::Clock;
 use crate::exchange::{Change, Exchange, ExchangeReport};
 use crate::listen::{self, Ears};
@@ -72,6 +73,8 @@ pub(crate) struct Shared {
     plan: RwLock<Arc<Plan>>,
     recorder: RwLock<Option<Arc<Recorder>>>,
     workers: Vec<UnboundedSender<Message>>,
+    /// What payload all workers hold.
+    pub(crate) accounts: Arc<Accounts>,
     connections: AtomicU64,
     refused: AtomicU64,
     protocol_errors: AtomicU64,
@@ -169,6 +172,7 @@ impl Gate {
             plan: RwLock::new(Arc::new(plan)),
             recorder: RwLock::new(options.recorder.clone()),
             workers: senders,
+            accounts: Arc::default(),
             connections: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             protocol_errors: AtomicU64::new(0),

@@ -148,12 +148,12 @@ pub(crate) fn merge(plan: &Plan, workers: Vec<WorkerReport>) -> GateReport {
         mode: plan.policy.mode,
         backends: backends(plan, &workers),
         exports: exports(plan, &workers),
+        memory_bound_bytes: plan.policy.memory.total_bytes,
         ..GateReport::default()
     };
     for worker in workers {
         report.domains.extend(worker.domains.into_iter().map(|(_, domain)| domain));
         report.memory_bytes += worker.memory_bytes;
-        report.memory_bound_bytes += worker.memory_bound_bytes;
     }
     report
 }

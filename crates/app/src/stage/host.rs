@@ -7,8 +7,7 @@
 //! exporter: a page like node_exporter's, with this host's memory
 //! ```
 //!
-//! The groups are those of version 1 (`/sys/fs/cgroup/memory`, `/sys/fs/cgroup/blkio`), and making
-//! them takes root.
+//! Making the [groups](super::groups) takes root.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -25,13 +24,9 @@ use anyhow::Context;
 use evenkeel_io::child::ChildProcess;
 use evenkeel_wire::nbd::uri::NbdUri;
 
+use super::groups::{self, Groups, OwnMemory, ReadBound};
 use super::{Stage, unix_uri, wait_until_ready};
 use crate::exit::Exit;
-
-const MEMORY_ROOT: &str = "/sys/fs/cgroup/memory";
-const DISK_ROOT: &str = "/sys/fs/cgroup/blkio";
-const LIMIT: &str = "memory.limit_in_bytes";
-const READS: &str = "blkio.throttle.read_iops_device";
 
 /// What a host has.
 #[derive(Clone, Copy, Debug)]
@@ -56,10 +51,6 @@ pub struct Host {
     socket: PathBuf,
 }
 
-/// Its control groups.
-#[derive(Debug)]
-struct Groups([PathBuf; 2]);
-
 /// What tells of its memory, over HTTP.
 #[derive(Debug)]
 struct Exporter {
@@ -70,12 +61,7 @@ struct Exporter {
 
 /// Why there can be no hosts here, if that is so.
 pub fn no_hosts() -> Option<String> {
-    let is_missing = |root: &&str| !Path::new(root).join("cgroup.procs").exists();
-    if let Some(root) = [MEMORY_ROOT, DISK_ROOT].iter().find(|root| is_missing(root)) {
-        return Some(format!("there is no control group of version 1 at {root}"));
-    }
-    let is_root = fs::metadata("/proc/self").is_ok_and(|own| own.st_uid() == 0);
-    (!is_root).then(|| "control groups can only be made by root".to_owned())
+    groups::no_groups()
 }
 
 impl Host {
@@ -88,7 +74,7 @@ impl Host {
             ["raw", "sock", "log"].map(|suffix| stage.path(&format!("{name}.{suffix}")));
         let disk = fs::File::create(&file).context("cannot write to the scratch folder")?;
         disk.set_len(options.disk_bytes)?;
-        let groups = Groups::make(name, options, disk_of(&file)?)?;
+        let groups = make_groups(name, options, &file)?;
         let mut command = Command::new("nbdkit");
         // Each thread has a buffer of its own, which the host's memory has to hold, too.
         command.args(["--foreground", "--threads=4", "--unix"]).arg(&socket);
@@ -98,7 +84,7 @@ impl Host {
         let mut server = ChildProcess::spawn(&mut command).context("cannot start nbdkit")?;
         groups.take_in(server.id())?;
         wait_until_ready(name, &mut server, &log, || UnixStream::connect(&socket).is_ok())?;
-        let exporter = Exporter::start(groups.0[0].clone(), *options)?;
+        let exporter = Exporter::start(groups.own_memory(), *options)?;
         Ok(Self { _server: server, exporter, _groups: groups, socket })
     }
 
@@ -114,41 +100,6 @@ impl Host {
     pub fn metrics(&self) -> String {
         format!("http://{}/metrics", self.exporter.address)
     }
-}
-
-impl Groups {
-    fn make(name: &str, options: &HostOptions, disk: (u32, u32)) -> anyhow::Result<Self> {
-        let name = format!("evenkeel-{}-{name}", std::process::id());
-        let groups = Self([MEMORY_ROOT, DISK_ROOT].map(|root| Path::new(root).join(&name)));
-        let [memory, reads] = &groups.0;
-        for group in &groups.0 {
-            fs::create_dir(group)
-                .with_context(|| format!("cannot make the control group {}", group.display()))?;
-        }
-        let free_bytes = options.memory_bytes - options.hogged_bytes;
-        write(&memory.join(LIMIT), &free_bytes.to_string())?;
-        if let Some(most) = options.disk_reads {
-            let (major, minor) = disk;
-            write(&reads.join(READS), &format!("{major}:{minor} {most}"))?;
-        }
-        Ok(groups)
-    }
-
-    fn take_in(&self, process: u32) -> anyhow::Result<()> {
-        self.0.iter().try_for_each(|group| write(&group.join("cgroup.procs"), &process.to_string()))
-    }
-}
-
-impl Drop for Groups {
-    fn drop(&mut self) {
-        for group in &self.0 {
-            let _ = fs::remove_dir(group);
-        }
-    }
-}
-
-fn write(file: &Path, text: &str) -> anyhow::Result<()> {
-    fs::write(file, text).with_context(|| format!("cannot write {text:?} to {}", file.display()))
 }
 
 /// The drive under a file, by its numbers: reads of a partition are bounded at its drive.
@@ -171,8 +122,15 @@ fn disk_of(file: &Path) -> anyhow::Result<(u32, u32)> {
     Ok((numbers.0.parse()?, numbers.1.parse()?))
 }
 
+fn make_groups(name: &str, options: &HostOptions, file: &Path) -> anyhow::Result<Groups> {
+    let name = format!("evenkeel-{}-{name}", std::process::id());
+    let free_bytes = options.memory_bytes - options.hogged_bytes;
+    let drive = disk_of(file)?;
+    Groups::make(&name, free_bytes, options.disk_reads.map(|reads| ReadBound { drive, reads }))
+}
+
 impl Exporter {
-    fn start(group: PathBuf, options: HostOptions) -> anyhow::Result<Self> {
+    fn start(own: OwnMemory, options: HostOptions) -> anyhow::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").context("no free port on loopback")?;
         let address = listener.local_addr()?;
         let is_over = Arc::new(AtomicBool::new(false));
@@ -183,7 +141,7 @@ impl Exporter {
                     return;
                 }
                 // Whoever hangs up has no use for an answer.
-                let _ = answer(stream, &group, &options);
+                let _ = answer(stream, &own, &options);
             }
         })?;
         Ok(Self { address, is_over, thread: Some(thread) })
@@ -200,12 +158,10 @@ impl Drop for Exporter {
     }
 }
 
-fn answer(mut stream: TcpStream, group: &Path, options: &HostOptions) -> std::io::Result<()> {
+fn answer(mut stream: TcpStream, own: &OwnMemory, options: &HostOptions) -> std::io::Result<()> {
     let mut request = [0; 4096];
     let _ = stream.read(&mut request)?;
-    let text = fs::read_to_string(group.join("memory.stat"))?;
-    let own = text.lines().find_map(|line| line.strip_prefix("total_rss ")?.parse::<u64>().ok());
-    let taken = options.hogged_bytes + own.unwrap_or(0);
+    let taken = options.hogged_bytes + own.read()?;
     let page = format!(
         "node_memory_MemTotal_bytes {}\nnode_memory_MemAvailable_bytes {}\n",
         options.memory_bytes,

@@ -6,6 +6,7 @@
 mod ceph;
 mod data_server;
 mod gate;
+mod groups;
 mod host;
 mod network;
 mod shared_disk;

@@ -69,7 +69,6 @@ pub(crate) struct WorkerReport {
     pub(crate) backends: Vec<BackendReport>,
     pub(crate) clients: Vec<ClientReport>,
     pub(crate) memory_bytes: u64,
-    pub(crate) memory_bound_bytes: u64,
 }
 
 /// One connection.

@@ -1,6 +1,7 @@
-//! A data-path thread: one runtime, the domains that it owns, and nothing shared.
+//! A data-path thread: one runtime, the domains that it owns, and nothing shared but counters.
 //!
-//! Workers talk to each other by [messages](message) only. Each accepts connections; a connection
+//! Workers talk to each other by [messages](message) only, and count payload on the same
+//! [accounts](crate::budget). Each accepts connections; a connection
 //! whose export belongs to another worker is handed over after its handshake.
 
 pub(crate) mod exchange;
@@ -78,7 +79,7 @@ impl Worker {
             clock: shared.clock,
             drive_kind: shared.drive_kind,
             scratch: RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice()),
-            budget: Budget::default(),
+            budget: Budget::new(Arc::clone(&shared.accounts)),
             stopping: Cell::new(false),
             plan: RefCell::new(shared.plan()),
             recorder: RefCell::new(shared.recorder()),
@@ -93,10 +94,7 @@ impl Worker {
     /// Puts a plan in force here.
     fn apply(self: &Rc<Self>, plan: &Arc<Plan>) {
         self.plan.replace(Arc::clone(plan));
-        let memory = plan.policy.memory;
-        let part =
-            |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX) / self.shared.workers();
-        self.budget.set_bounds(part(memory.per_tenant_bytes), part(memory.total_bytes));
+        self.budget.set_bounds(plan.policy.memory);
         for planned in plan.domains.iter().filter(|domain| domain.worker == self.index) {
             let known = self.domains.borrow().get(&planned.name).cloned();
             if let Some(domain) = known {
@@ -130,11 +128,8 @@ impl Worker {
     fn report(&self) -> WorkerReport {
         let plan = self.plan();
         let domains = self.domains.borrow();
-        let mut report = WorkerReport {
-            memory_bytes: self.budget.total() as u64,
-            memory_bound_bytes: self.budget.bound() as u64,
-            ..WorkerReport::default()
-        };
+        let mut report =
+            WorkerReport { memory_bytes: self.budget.total() as u64, ..WorkerReport::default() };
         for (name, domain) in domains.iter() {
             report.domains.push((name.clone(), domain.report()));
             for client in domain.clients.borrow().iter() {

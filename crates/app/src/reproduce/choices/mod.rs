@@ -53,7 +53,7 @@ enum Part {
     /// missing.
     Ceph,
     /// Reads beside a memory hog, on servers of this machine whose page caches and disks are
-    /// bounded by control groups. Needs nbdkit, root, control groups of version 1, and a minute;
+    /// bounded by control groups. Needs nbdkit, root, control groups, and a minute;
     /// left away without being asked for where --quick is given or one of them is missing.
     Memory,
 }
