@@ -6,6 +6,7 @@
 mod chores;
 mod failures;
 mod fuzz;
+mod guest;
 mod ladder;
 mod layers;
 mod setup;

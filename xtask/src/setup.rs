@@ -5,7 +5,7 @@
 
 use std::process::Command;
 
-use crate::shell;
+use crate::{guest, shell};
 
 /// A Debian package and the programs that we use from it.
 struct Package {
@@ -69,11 +69,14 @@ const PACKAGES: &[Package] = &[
     Package { name: "iproute2", programs: &["ss"], used_for: "cutting connections in tests" },
 ];
 
+const LOCK: [&str; 2] = ["-o", "DPkg::Lock::Timeout=300"];
+
 /// What was found.
 pub(crate) struct Found {
     missing: Vec<&'static Package>,
     nextest: bool,
     cargo_fuzz: bool,
+    guest: bool,
 }
 
 impl Found {
@@ -86,6 +89,7 @@ impl Found {
             if self.nextest { "there" } else { "absent, cargo test instead" }
         );
         eprintln!("cargo-fuzz: {}", if self.cargo_fuzz { "there" } else { "absent" });
+        eprintln!("target/guest: {}", if self.guest { "there" } else { "absent" });
         for skip in self.skips() {
             eprintln!("missing: {skip}");
         }
@@ -106,6 +110,9 @@ impl Found {
             .iter()
             .map(|package| format!("{} (package {} is missing)", package.used_for, package.name))
             .collect();
+        if !self.guest {
+            skips.push(format!("{} (target/guest is missing)", guest::USED_FOR));
+        }
         if !self.cargo_fuzz {
             skips.push("fuzzing (cargo-fuzz is missing)".into());
         }
@@ -119,14 +126,22 @@ pub(crate) fn look() -> Found {
         missing: PACKAGES.iter().filter(|package| !is_there(package)).collect(),
         nextest: shell::has("cargo-nextest"),
         cargo_fuzz: has_cargo_fuzz(),
+        guest: guest::is_there(),
     }
 }
 
 /// Installs what is missing, as far as we may, and says what stays missing.
 pub(crate) fn install() -> Found {
     let before = look();
+    if may_install() && !(before.missing.is_empty() && before.guest) {
+        // Another installation may be under way on a fresh machine: wait for its lock.
+        report(shell::run(Command::new("apt-get").args(LOCK).args(["-q", "update"])));
+    }
     if !before.missing.is_empty() {
         install_packages(&before.missing);
+    }
+    if may_install() && !before.guest {
+        report(guest::unpack());
     }
     if !before.cargo_fuzz {
         report(shell::run(&mut shell::cargo("install --locked cargo-fuzz")));
@@ -142,12 +157,8 @@ fn install_packages(packages: &[&'static Package]) {
         eprintln!("to install what is missing: sudo apt-get install {}", names.join(" "));
         return;
     }
-    // Another installation may be under way on a fresh machine: wait for its lock.
-    let lock = ["-o", "DPkg::Lock::Timeout=300"];
-    let mut update = Command::new("apt-get");
-    report(shell::run(update.args(lock).args(["-q", "update"])));
     let mut install = Command::new("apt-get");
-    install.args(lock).args(["-q", "-y", "--no-install-recommends", "install"]).args(names);
+    install.args(LOCK).args(["-q", "-y", "--no-install-recommends", "install"]).args(names);
     report(shell::run(install.env("DEBIAN_FRONTEND", "noninteractive")));
 }
 

@@ -8,7 +8,7 @@ use evenkeel_store::{
 };
 use serde_json::json;
 
-use super::drives::{DriveArgs, Opened, unmakeable, zones_of};
+use super::drives::{DriveArgs, Opened, zones_of};
 use super::signature::what_is_on;
 use crate::exit::Exit;
 use crate::units::{parse_size, print_size};
@@ -96,7 +96,7 @@ async fn make(args: &Args) -> anyhow::Result<Exit> {
     refuse_data(&drives, args.yes).await?;
     let shapes: Vec<DriveShape> = drives.iter().map(|(_, drive)| DriveShape::of(*drive)).collect();
     let mut options = options(args, &shapes)?;
-    let possible = possible_bytes(&shapes, &options).map_err(|error| unmakeable(&error))?;
+    let possible = possible_bytes(&shapes, &options).map_err(|error| opened.unmakeable(&error))?;
     if args.volume.is_empty() {
         options.volume_bytes = vec![possible];
     }
@@ -104,7 +104,7 @@ async fn make(args: &Args) -> anyhow::Result<Exit> {
         let message = "the drives are too small for a store; give larger ones, or --segment 64KiB";
         return Err(Exit::Usage.because(message));
     }
-    create(&opened.drives, &options).await.map_err(|error| unmakeable(&error))?;
+    create(&opened.drives, &options).await.map_err(|error| opened.unmakeable(&error))?;
     tell(args, &options, &drives)?;
     Ok(Exit::Success)
 }

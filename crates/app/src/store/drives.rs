@@ -70,6 +70,19 @@ impl Opened {
         }
     }
 
+    /// An error of making a store of them, with the path of the drive that it is about.
+    pub(super) fn unmakeable(&self, error: &FormatError) -> anyhow::Error {
+        let exit =
+            if matches!(error, FormatError::Drive(..)) { Exit::Runtime } else { Exit::Usage };
+        let (FormatError::Drive(drive, _) | FormatError::Zones(drive, _)) = error else {
+            return exit.because(error);
+        };
+        match self.paths.get(drive.index()) {
+            Some(path) => exit.because(format!("{}: {error}", path.display())),
+            None => exit.because(error),
+        }
+    }
+
     /// The path of each drive of the store, by its place in the store's table.
     pub(super) async fn by_place(&self, count: usize) -> Vec<Option<&Path>> {
         let places = self.places(count).await;
@@ -127,17 +140,11 @@ fn unusable(error: OpenDriveError) -> anyhow::Error {
     let exit = match error {
         OpenDriveError::Twice(_) => Exit::Usage,
         OpenDriveError::NotADrive(_) => Exit::Invalid,
-        OpenDriveError::Io { .. } | OpenDriveError::InUse(_) => Exit::Runtime,
+        OpenDriveError::Io { .. } | OpenDriveError::InUse(_) | OpenDriveError::ReadOnly(_) => {
+            Exit::Runtime
+        }
     };
     exit.because(error)
-}
-
-/// An error of making a store.
-pub(super) fn unmakeable(error: &FormatError) -> anyhow::Error {
-    match error {
-        FormatError::Drive(..) => Exit::Runtime.because(error),
-        _ => Exit::Usage.because(error),
-    }
 }
 
 /// An error of a store that was open.

@@ -11,6 +11,8 @@
 //! | `tiers` | a volume over tiers stays one disk while its extents move and its parts fail |
 //! | `store` | stores are made, checked, scrubbed and mended, and nothing is destroyed unasked |
 //! | `stores` | a chained log behind the gate keeps what it acknowledged |
+//! | `block` | stores live on block devices, and take none that is somebody else's |
+//! | `zoned` | stores live on devices with zones that a kernel keeps |
 //! | `caches` | the cache of a store saves reads, and loses nothing when its SSD fails |
 //! | `upkeep` | what a store does for itself has its turn and its account |
 //! | `volumes` | volumes and snapshots of a store come and go, also under writes |
@@ -30,6 +32,7 @@
 //! A test that misses a program it needs says `SKIPPED`; `cargo xtask setup` installs them.
 
 mod baa;
+mod block;
 mod caches;
 mod calibrate;
 mod ceph;
@@ -57,3 +60,4 @@ mod trace;
 mod trace_replay;
 mod upkeep;
 mod volumes;
+mod zoned;

@@ -349,8 +349,10 @@ fn named(error: &OpenError, drives: &[Rc<FileDrive>]) -> String {
     let position = match error {
         OpenError::NotAMember { position, .. }
         | OpenError::Foreign { position, .. }
+        | OpenError::Replaced { position }
         | OpenError::Duplicate { position }
         | OpenError::Unreadable { position, .. }
+        | OpenError::Zones { position }
         | OpenError::Shrunk { position } => Some(*position),
         _ => None,
     };

@@ -12,6 +12,7 @@ use evenkeel_store::{Buffer, Drive, DriveError, Durability, Geometry, ZoneState,
 use rustix::io::Errno;
 
 use super::calls::{Calls, Gone};
+use super::device;
 use super::emulation::{Command, DriveModel, Emulation};
 use super::open::{self, OpenDrive, OpenDriveError};
 use super::standby::{SpindleMotor, SpindleReport, Standby};
@@ -26,10 +27,14 @@ pub struct FileDrive {
     path: PathBuf,
     geometry: Geometry,
     is_direct: bool,
+    /// Whether it is a block device.
+    is_device: bool,
     /// Whether room that is not needed is given back.
     discards: Cell<bool>,
     file: Arc<File>,
     calls: Rc<Calls>,
+    /// How long it may owe an answer.
+    answer_patience: Duration,
     zones: Option<Zones>,
     /// What makes it as slow as another drive, if anything does.
     emulation: Option<Emulation>,
@@ -53,9 +58,11 @@ impl FileDrive {
             path: path.to_owned(),
             geometry: opened.geometry,
             is_direct: opened.is_direct,
+            is_device: opened.is_device,
             discards: Cell::new(opened.is_sparse),
             file: opened.file,
             calls,
+            answer_patience: how.answer_patience,
             zones: opened.zones,
             emulation: None,
             standby: None,
@@ -128,8 +135,8 @@ impl FileDrive {
         Ok(())
     }
 
-    /// What came of a change of a zone.
-    fn noted(&self, what: &str, offset_bytes: u64, outcome: io::Result<()>) -> Result<(), Fault> {
+    /// What came of a call.
+    fn noted<T>(&self, what: &str, offset_bytes: u64, outcome: io::Result<T>) -> Result<T, Fault> {
         outcome.map_err(|error| self.failed(what, offset_bytes, &error))
     }
 
@@ -154,6 +161,40 @@ impl FileDrive {
             }
             Ok((Err(error), _)) => Err(self.failed(what, offset_bytes, &error)),
         }
+    }
+
+    /// Room of the device, or of the file system below.
+    async fn give_back(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), Fault> {
+        if !self.is_device {
+            let punch = Action::Zero { length: length_bytes, punch: true };
+            return self.perform(offset_bytes, punch).await.map(drop);
+        }
+        let tried = async {
+            match device::discard(&self.file, offset_bytes, length_bytes).await {
+                Err(error) if is_unsupported(&error) => Ok(Err(Fault::Unsupported(error))),
+                outcome => outcome.map(Ok),
+            }
+        };
+        self.in_time("discard", offset_bytes, tried).await?
+    }
+
+    /// What the kernel does for a device as one call, unless that takes too long.
+    async fn in_time<T>(
+        &self,
+        what: &str,
+        offset_bytes: u64,
+        call: impl Future<Output = io::Result<T>>,
+    ) -> Result<T, Fault> {
+        if self.calls.is_gone() {
+            return Err(Fault::Gone);
+        }
+        let Ok(outcome) = tokio::time::timeout(self.answer_patience, call).await else {
+            let (path, patience) = (self.path.display(), self.answer_patience);
+            tracing::error!(%path, what, ?patience, "no answer from the drive; it is given up");
+            self.calls.give_up();
+            return Err(Fault::Gone);
+        };
+        self.noted(what, offset_bytes, outcome)
     }
 
     async fn perform_in_time(
@@ -243,12 +284,12 @@ impl Drive for FileDrive {
 
     async fn report_zones(&self) -> Result<Vec<ZoneState>, DriveError> {
         let Some(zones) = &self.zones else { return Ok(Vec::new()) };
-        Ok(zones.report().await.map_err(|error| self.failed("report zones", 0, &error))?)
+        Ok(self.in_time("report zones", 0, zones.report()).await?)
     }
 
     async fn reset_zone(&self, offset_bytes: u64) -> Result<(), DriveError> {
         let zones = self.zones.as_ref().ok_or(DriveError::Misuse("the drive has no zones"))?;
-        self.noted("reset zone", offset_bytes, zones.reset(offset_bytes).await)?;
+        self.in_time("reset zone", offset_bytes, zones.reset(offset_bytes)).await?;
         // Of a file, the room is given back as well.
         let zone_bytes = zones.zoning().zone_bytes;
         match zones.emulated() {
@@ -259,7 +300,7 @@ impl Drive for FileDrive {
 
     async fn finish_zone(&self, offset_bytes: u64) -> Result<(), DriveError> {
         let zones = self.zones.as_ref().ok_or(DriveError::Misuse("the drive has no zones"))?;
-        Ok(self.noted("finish zone", offset_bytes, zones.finish(offset_bytes).await)?)
+        Ok(self.in_time("finish zone", offset_bytes, zones.finish(offset_bytes)).await?)
     }
 
     async fn discard(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), DriveError> {
@@ -267,14 +308,14 @@ impl Drive for FileDrive {
         if !self.discards.get() {
             return if self.calls.is_gone() { Err(DriveError::Gone) } else { Ok(()) };
         }
-        match self.perform(offset_bytes, Action::Zero { length: length_bytes, punch: true }).await {
+        match self.give_back(offset_bytes, length_bytes).await {
             Err(Fault::Unsupported(error)) => {
                 let path = self.path.display();
                 tracing::info!(%path, %error, "room that is not needed cannot be given back here");
                 self.discards.set(false);
                 Ok(())
             }
-            outcome => Ok(outcome.map(drop)?),
+            outcome => Ok(outcome?),
         }
     }
 }

@@ -26,6 +26,7 @@
 //! ```
 
 mod calls;
+mod device;
 mod drive;
 mod emulation;
 mod open;

@@ -16,6 +16,7 @@ use evenkeel_store::Geometry;
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
+use super::device;
 use super::drive::is_absent;
 use super::zones::{EmulatedZones, EmulatedZoning, Zones, emulated};
 use crate::buffer::Buf;
@@ -74,6 +75,10 @@ pub enum OpenDriveError {
     #[error("{}: another program is using it; stop that one (`evenkeel serve`, a mount) or give \
              another drive", .0.display())]
     InUse(PathBuf),
+    /// A device that can only be read.
+    #[error("{}: the device is read-only, and a store has to write; make it writable (`blockdev \
+             --setrw`) or give another drive", .0.display())]
+    ReadOnly(PathBuf),
     /// A folder, a terminal, ..
     #[error("{}: neither a file nor a block device; a store needs one of these", .0.display())]
     NotADrive(PathBuf),
@@ -105,6 +110,7 @@ pub(super) struct Opened {
     pub(super) geometry: Geometry,
     pub(super) zones: Option<Zones>,
     pub(super) is_direct: bool,
+    pub(super) is_device: bool,
     /// Whether parts of it take no room, or may not: a file that was allocated whole stays so.
     pub(super) is_sparse: bool,
 }
@@ -132,6 +138,9 @@ pub(super) async fn open(path: &Path, how: &OpenDrive) -> Result<Opened, OpenDri
         if is_busy { OpenDriveError::InUse(path.to_owned()) } else { io_error(error) }
     });
     let (file, block_bytes, is_direct) = opened?;
+    if is_device && !how.read_only && device::is_read_only(&file).map_err(io_error)? {
+        return Err(OpenDriveError::ReadOnly(path.to_owned()));
+    }
     let lock = if how.read_only {
         FlockOperation::NonBlockingLockShared
     } else {
@@ -159,6 +168,7 @@ pub(super) async fn open(path: &Path, how: &OpenDrive) -> Result<Opened, OpenDri
             atomic_bytes: block_bytes,
         },
         is_direct,
+        is_device,
         is_sparse: is_device || is_sparse(&metadata),
         zones,
         file,

@@ -11,8 +11,13 @@ pub(crate) struct LoopDevice(String);
 
 impl LoopDevice {
     pub(crate) fn attach(folder: &Path, file: &str) -> Self {
-        let path = run(folder, "losetup", &["--find", "--show", file]);
-        Self(path.trim().to_owned())
+        Self::attach_as(folder, file, &[])
+    }
+
+    /// With options of losetup's.
+    pub(crate) fn attach_as(folder: &Path, file: &str, options: &[&str]) -> Self {
+        let words = [&["--find", "--show"], options, &[file]].concat();
+        Self(run(folder, "losetup", &words).trim().to_owned())
     }
 
     pub(crate) fn path(&self) -> &str {

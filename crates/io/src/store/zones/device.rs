@@ -174,15 +174,15 @@ fn change<const OPCODE: Opcode>(file: &File, range: SectorRange) -> Result<(), E
 
 /// How the device is divided; nothing if each of its zones can be written anywhere.
 fn zoning(zones: &[Zone], open_zones_max: Option<u32>) -> Option<Zoning> {
-    let is_sequential = |zone: &Zone| zone.kind == SEQUENTIAL_REQUIRED;
-    let conventional = zones.iter().position(is_sequential)?;
-    let capacity = zones.iter().filter(|zone| is_sequential(zone)).map(|zone| zone.capacity);
+    let is_sequential = |zone: &&Zone| zone.kind == SEQUENTIAL_REQUIRED;
+    let conventional = zones.iter().position(|zone| is_sequential(&zone))?;
     // The last zone may be shorter; what is behind the last whole one is not used.
     let length = zones.iter().map(|zone| zone.length).max()?;
-    let whole = |&capacity: &u64| capacity * 2 > length;
+    let whole = zones.iter().filter(is_sequential).filter(|zone| zone.length == length);
+    let capacity = whole.map(|zone| zone.capacity).min().unwrap_or(0);
     Some(Zoning {
         zone_bytes: length * SECTOR_BYTES,
-        capacity_bytes: capacity.filter(whole).min()? * SECTOR_BYTES,
+        capacity_bytes: capacity * SECTOR_BYTES,
         conventional_zones: u32::try_from(conventional).ok()?,
         open_zones_max,
     })
@@ -261,6 +261,17 @@ mod tests {
             ZoneState::Unusable,
         ];
         assert_eq!(zones.iter().map(state).collect::<Vec<_>>(), states);
+    }
+
+    #[test]
+    fn zones_hold_what_the_least_of_the_whole_ones_holds_however_little_that_is() {
+        let sequential = |number, capacity| Zone { capacity, ..zone(number, 2, EMPTY, 0) };
+        let short = Zone { length: 0x1_0000, ..sequential(3, 0x800) };
+        let zones = [zone(0, 1, 0, 0), sequential(1, 0x2_0000), sequential(2, 0x1_0000), short];
+        let found = zoning(&zones, None).map(|zoning| zoning.capacity_bytes);
+        assert_eq!(found, Some(32 << 20));
+        let found = zoning(&[zone(0, 1, 0, 0), short], None).map(|zoning| zoning.capacity_bytes);
+        assert_eq!(found, Some(0), "it has zones all the same");
     }
 
     #[test]
