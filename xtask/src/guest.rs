@@ -1,8 +1,8 @@
 //! What boots a guest in tests: QEMU and one of Debian's kernels, unpacked into `target/guest`.
 //!
-//! They are not installed. QEMU's packages may drive out the tools of another version that a machine
-//! has, and a kernel's would be set up to be booted by it. Nothing here is run but by tests, which
-//! emulate the processor, so that a machine without KVM will do.
+//! They are not installed. QEMU's packages may drive out the tools of another version that a
+//! machine has, and a kernel's would be set up to be booted by it. Nothing here is run but by
+//! tests, which emulate the processor, so that a machine without KVM will do.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

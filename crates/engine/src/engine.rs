@@ -110,6 +110,10 @@ impl Engine {
             }
             Input::Moved { server, kind, ok } => self.moved(now, (server, kind), ok),
             Input::Decide { server, decision } => self.decide(server, decision),
+            Input::Room { server, room } => {
+                self.lanes[server.index()].set_room(room);
+                self.make_ready(server);
+            }
             Input::ServedByOthers(costs) => {
                 if let Some(coordinator) = &mut self.coordinator {
                     let waits =

@@ -20,9 +20,10 @@ use evenkeel_core::sched::{Next, Scheduler, Share};
 use evenkeel_core::ticket::{Cost, Ticket};
 use evenkeel_core::time::{Nanos, Span};
 
+use crate::anteroom::{Anteroom, Room};
 use crate::attribution::{Ledger, PairTable};
 use crate::discipline::{Maker, Order, open_gate, orders, shared_scheduler};
-use crate::policy::{Domain, Mode, Scheduling};
+use crate::policy::{Depth, Domain, Mode, Scheduling};
 use crate::report::{AllocationReport, ServerReport};
 use crate::shadow::{Held, Shadow};
 use crate::stopwatch::Stopwatch;
@@ -36,6 +37,10 @@ pub(crate) struct Lane {
     order: Option<Order>,
     scheduling: Scheduling,
     scheduler: Box<dyn Scheduler>,
+    /// Where writes wait for room, if this is a server where they may be kept back.
+    anteroom: Option<Anteroom>,
+    /// What is known of the room, which outlives schedulers.
+    room: Option<Room>,
     /// What orders the requests of several servers, this one among them.
     dispatcher: Option<TieredLane>,
     /// The scheduler, where other gates share the server: what is told to them, and they decide.
@@ -97,6 +102,8 @@ impl Lane {
             order: None,
             scheduling,
             scheduler: open_gate(),
+            anteroom: None,
+            room: None,
             dispatcher: None,
             shared: None,
             generation: 0,
@@ -135,13 +142,15 @@ impl Lane {
         if let Some(shadow) = &mut self.shadow {
             shadow.withdraw(now, ticket.slot);
         }
-        let was_queued = self.scheduler.withdraw(now, ticket);
+        let anteroom = self.anteroom.as_mut();
+        let was_queued = anteroom.is_some_and(|anteroom| anteroom.withdraw(now, ticket))
+            || self.scheduler.withdraw(now, ticket);
         assert!(was_queued, "a queued unit is in its server's scheduler");
     }
 
     /// The next ticket for the backend. None ends the lane's readiness; its wake-up is then set.
     pub(crate) fn poll(&mut self, now: Nanos) -> Option<Ticket> {
-        let live = match self.scheduler.poll(now) {
+        let live = match self.next(now) {
             Next::Dispatch(ticket) => {
                 self.ledger.dispatched(now, &ticket);
                 self.in_service.enter(now);
@@ -156,6 +165,33 @@ impl Lane {
         None
     }
 
+    /// What the scheduler says, but for writes that are to wait for room.
+    fn next(&mut self, now: Nanos) -> Next {
+        let Some(anteroom) = &mut self.anteroom else { return self.scheduler.poll(now) };
+        loop {
+            while let Some(ticket) = anteroom.release() {
+                self.scheduler.complete(now, ticket);
+            }
+            if let Some(ticket) = anteroom.poll(now) {
+                return Next::Dispatch(ticket);
+            }
+            match self.scheduler.poll(now) {
+                Next::Dispatch(ticket) if anteroom.takes_in(now, ticket) => {
+                    self.scheduler.complete(now, ticket);
+                }
+                next => return next,
+            }
+        }
+    }
+
+    /// What holds of the room at the backend from now on.
+    pub(crate) fn set_room(&mut self, room: Room) {
+        self.room = Some(room);
+        if let Some(anteroom) = &mut self.anteroom {
+            anteroom.set_room(room);
+        }
+    }
+
     /// The backend answered.
     pub(crate) fn served(&mut self, now: Nanos, unit: &UnitEntry) {
         let ticket = &unit.ticket;
@@ -166,7 +202,10 @@ impl Lane {
             shadow.serve(now, ticket.slot);
         }
         if unit.generation == self.generation {
-            self.scheduler.complete(now, *ticket);
+            let anteroom = self.anteroom.as_mut();
+            if !anteroom.is_some_and(|anteroom| anteroom.answered(now, *ticket)) {
+                self.scheduler.complete(now, *ticket);
+            }
         }
     }
 
@@ -221,10 +260,11 @@ impl Lane {
 
     /// The account for people.
     pub(crate) fn report(&self, now: Nanos) -> ServerReport {
+        let waiting = self.anteroom.as_ref().map_or(0, Anteroom::queued);
         ServerReport {
             name: self.name.clone(),
             in_service: u64::from(self.in_service.present()),
-            queued: self.scheduler.queued() as u64,
+            queued: (self.scheduler.queued() + waiting) as u64,
             depth: self.scheduler.depth_now(),
             delivered_cost: Span(self.delivered_cost.0),
             busy: self.in_service.total(now),
@@ -247,6 +287,9 @@ impl Lane {
     fn configure_tenants(&mut self, now: Nanos, shares: impl Iterator<Item = Share>) {
         for (tenant, share) in (0..).map(TenantId).zip(shares) {
             self.scheduler.configure(now, tenant, share);
+            if let Some(anteroom) = &mut self.anteroom {
+                anteroom.configure(now, tenant, share);
+            }
             if let Some(shadow) = &mut self.shadow {
                 shadow.configure(now, tenant, share);
             }
@@ -266,7 +309,9 @@ impl Lane {
                 past.held = past.held.and(held);
             }
         }
-        self.scheduler.drain()
+        let mut queued = self.anteroom.as_mut().map_or_else(Vec::new, Anteroom::drain);
+        queued.extend(self.scheduler.drain());
+        queued
     }
 
     /// Puts new schedulers in force, which know no tenant yet.
@@ -283,10 +328,23 @@ impl Lane {
             (Mode::Shadow, _) => (open_gate(), Some(Shadow::new(policys_own()))),
             (Mode::Enforce, _) => (policys_own(), None),
         };
+        self.anteroom = (mode == Mode::Enforce).then(|| self.anteroom_for(&order)).flatten();
         self.dispatcher = maker.dispatcher(&order);
         self.generation += 1;
         self.mode = mode;
         self.order = Some(order);
+    }
+
+    /// Where writes can wait for room: their places are given back early, which a scheduler must
+    /// not take for an answer of the device.
+    fn anteroom_for(&self, order: &Order) -> Option<Anteroom> {
+        let Order::Alone { depth, hold, .. } = *order else { return None };
+        if hold > Span::ZERO || matches!(depth, Depth::Adaptive { .. }) {
+            return None;
+        }
+        let mut anteroom = Anteroom::new(depth, self.scheduling.unit_bytes);
+        self.room.into_iter().for_each(|room| anteroom.set_room(room));
+        Some(anteroom)
     }
 
     /// Queues what the schedulers before had queued.

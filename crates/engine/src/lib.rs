@@ -5,6 +5,7 @@
 //! takes policy changes as inputs. It never sees a payload, a socket or a clock.
 
 mod account;
+mod anteroom;
 pub mod attribution;
 pub mod cost;
 mod discipline;
@@ -28,6 +29,7 @@ mod trial;
 mod unheard;
 mod units;
 
+pub use anteroom::Room;
 pub use discipline::scheduler_for;
 pub use engine::Engine;
 
@@ -108,6 +110,14 @@ pub enum Input<'a> {
         server: ServerId,
         /// What was decided.
         decision: &'a Decision,
+    },
+    /// From now on this holds of the room at a server that is a log: without room, writes wait
+    /// there. Ignored where writes could not be kept back, as in observe mode.
+    Room {
+        /// The server.
+        server: ServerId,
+        /// What holds.
+        room: Room,
     },
     /// A period has passed in which other gates served so much of these tenants, each named once.
     /// Ignored where shares do not count over several gates or servers.

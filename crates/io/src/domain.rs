@@ -36,7 +36,7 @@ use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::ticket::{Cost, Kind};
 use evenkeel_core::time::Nanos;
 use evenkeel_engine::report::DomainReport;
-use evenkeel_engine::{Engine, Input, Output, Refused, Target, Unit, policy};
+use evenkeel_engine::{Engine, Input, Output, Refused, Room, Target, Unit, policy};
 use evenkeel_wire::nbd::proto::{Command, CommandFlags, Errno};
 use evenkeel_wire::nbd::request::Request;
 use slab::Slab;
@@ -258,6 +258,13 @@ impl Domain {
     pub(crate) fn decide(self: &Rc<Self>, server: ServerId, decision: &Decision) {
         let now = self.worker.clock.now();
         self.state.borrow_mut().engine.handle(now, Input::Decide { server, decision });
+        self.pump();
+    }
+
+    /// What holds of the room in the log at a server from now on.
+    pub(crate) fn set_room(self: &Rc<Self>, server: ServerId, room: Room) {
+        let now = self.worker.clock.now();
+        self.state.borrow_mut().engine.handle(now, Input::Room { server, room });
         self.pump();
     }
 

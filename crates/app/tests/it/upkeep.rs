@@ -1,6 +1,8 @@
 //! What a store does for itself is scheduled and booked like a tenant's requests.
 
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -60,6 +62,74 @@ fn cleaning_is_booked_on_its_account_and_never_waits_for_those_who_wait_for_it()
     }
     assert_eq!(account["failed_requests"], 0, "{account}");
     assert!(gate.stop().success());
+}
+
+/// Disks that take their time, full: many a write waits tens of milliseconds for the cleaner. With
+/// fewer places than writers, a read would wait for one of them to end.
+#[test]
+fn reads_go_on_while_writes_wait_for_room() {
+    let scratch = Scratch::new();
+    let policy = store_policy(&scratch, FILE_BYTES, VOLUME_BYTES);
+    let policy = policy.replace("store =", "depth = 2\nstore =");
+    let mut gate = Gate::start(&scratch, &format!("mode = \"enforce\"\n{policy}"));
+    overwrite(&mut open(&gate), 1);
+    assert!(gate.stop().success());
+    let policy = policy.replace("store =", "emulate = \"sata-10k-2013\"\nstore =");
+    let gate = Gate::start(&scratch, &format!("mode = \"enforce\"\n{policy}{TENANTS}"));
+    let target = gate.plain("disk");
+    drop(open(&gate));
+    let is_over = AtomicBool::new(false);
+    let (reads, writes) = std::thread::scope(|scope| {
+        let busy: Vec<_> = (0..4)
+            .map(|writer| {
+                scope.spawn({
+                    let (is_over, target) = (&is_over, &target);
+                    move || write_until(is_over, Client::open(target), writer)
+                })
+            })
+            .collect();
+        let reads = read_for(Duration::from_secs(4), Client::open(&gate.plain("reader")));
+        is_over.store(true, Ordering::Relaxed);
+        let writes = busy.into_iter().flat_map(|writer| writer.join().expect("a writer"));
+        (reads, writes.collect::<Vec<_>>())
+    });
+    let [read, write] = [reads, writes].map(|mut took| {
+        took.sort_unstable();
+        took[took.len() * 9 / 10]
+    });
+    eprintln!("of ten reads nine took at most {read:?}, of ten writes {write:?}");
+    assert!(read * 3 < write, "reads {read:?}, writes {write:?}");
+}
+
+/// A tenant of its own for who reads, on the same volume.
+const TENANTS: &str = "[[export]]\nname = \"reader\"\nbackend = \"log\"\n\
+                       [[tenant]]\nname = \"reader\"\nmatch = [{ export = \"reader\" }]\n";
+
+/// Overwrites pieces here and there; how long each took.
+fn write_until(is_over: &AtomicBool, mut client: Client, writer: u64) -> Vec<Duration> {
+    let (data, pieces) = (noise(writer, 1 << 14), VOLUME_BYTES >> 14);
+    let mut took = Vec::new();
+    let mut index = writer * 997;
+    while !is_over.load(Ordering::Relaxed) {
+        // The first piece is the reader's.
+        let begin = Instant::now();
+        assert_eq!(client.write((1 + index * 1_237 % (pieces - 1)) << 14, &data), Ok(()));
+        took.push(begin.elapsed());
+        index += 1;
+    }
+    took
+}
+
+/// Reads what is cached, again and again; how long that took each time.
+fn read_for(time: Duration, mut client: Client) -> Vec<Duration> {
+    let (begin, mut took) = (Instant::now(), Vec::new());
+    while begin.elapsed() < time {
+        let asked = Instant::now();
+        assert!(client.read(0, 4096).is_ok());
+        took.push(asked.elapsed());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    took
 }
 
 #[test]

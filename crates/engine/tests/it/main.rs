@@ -9,6 +9,7 @@ mod disciplines;
 mod golden;
 mod matching;
 mod properties;
+mod room;
 mod shared;
 mod shares;
 mod simulated;

@@ -13,7 +13,7 @@ use evenkeel_engine::policy::{
     Depth, Discipline, Domain, Mode, Moves, Scheduling, Sharing, TierPlan,
 };
 use evenkeel_engine::report::DomainReport;
-use evenkeel_engine::{Engine, Input, Output, Request, Target, Unit};
+use evenkeel_engine::{Engine, Input, Output, Request, Room, Target, Unit};
 
 const TENANTS: u32 = 4;
 const SERVERS: u32 = 3;
@@ -65,6 +65,10 @@ impl World {
             3 | 4 => self.complete(a as usize, choice % 8 != 0),
             5 => self.abandon(a as usize),
             6 if choice < 64 => self.handle(Input::Policy(&domain(a))),
+            6 if choice < 128 => {
+                let room = Room { is_short: a % 3 > 0, maker: Some(TenantId(b % TENANTS)) };
+                self.handle(Input::Room { server: ServerId(b % SERVERS), room });
+            }
             6 => drop(self.engine.report(self.now)),
             _ => self.now += Span(u64::from(a) % 50_000_000),
         }

@@ -32,6 +32,7 @@ impl Worker {
             let host = StoreHost::new(&backend.name, source.clone(), means, self.clock);
             spawn_local(Rc::clone(&host).keep());
             spawn_local(Rc::clone(self).keep_up(backend.name.clone(), Rc::clone(&host)));
+            spawn_local(Rc::clone(self).tell_room(backend.name.clone(), Rc::clone(&host)));
             host
         });
         Some(Rc::clone(host))

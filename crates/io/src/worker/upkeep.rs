@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::ticket::Kind;
-use evenkeel_engine::Target;
+use evenkeel_engine::{Room, Target};
 use evenkeel_store::{Chore, ChoreKind};
 
 use super::Worker;
@@ -46,6 +46,22 @@ impl Worker {
             match self.account(&backend) {
                 Some(account) => account.pay(kind_of(chore), chore.bytes, work).await,
                 None => work.await,
+            }
+        }
+    }
+
+    /// Tells who schedules a store's requests whether writes wait for room in its log, until it
+    /// stops or the gate does.
+    pub(super) async fn tell_room(self: Rc<Self>, backend: String, host: Rc<StoreHost>) {
+        let Some(store) = host.once_open().await else { return };
+        let mut is_short = false;
+        while !self.stopping.get() {
+            if let Some(Account { domain, server, tenant }) = self.account(&backend) {
+                domain.set_room(server, Room { is_short, maker: Some(tenant) });
+            }
+            match store.next_shortage(is_short).await {
+                Some(next) => is_short = next,
+                None => return,
             }
         }
     }

@@ -87,10 +87,26 @@ impl<D: Drive> Store<D> {
         Some(Record { header, claim, pending })
     }
 
+    /// Waits until changes wait for room in the log although they did not, or do no longer; says
+    /// which, or nothing once the store has stopped. With the last of those who wait, it may be
+    /// told again and again: room comes in small pieces.
+    pub async fn next_shortage(&self, was_short: bool) -> Option<bool> {
+        let news = || match self.check_running() {
+            Err(_) => Some(None),
+            Ok(()) => Some(self.is_held_up()).filter(|&is_short| is_short != was_short).map(Some),
+        };
+        self.changed.until(news).await
+    }
+
     /// Whether changes wait for room in the log.
     pub(crate) fn is_held_up(&self) -> bool {
         let (queue, state) = (self.queue.borrow(), self.state.borrow());
         if queue.is_empty() || state.is_flush_overdue(&self.tuning) {
+            return false;
+        }
+        // Looked at with every record: where there is plenty of room, it must cost next to nothing.
+        let most_blocks = 1 + DATA_BLOCKS_MAX as u64;
+        if !state.shortage().is_any() && state.space.has_room(Kind::User, most_blocks) {
             return false;
         }
         let (_, blocks) = fitting_room(&queue, &state.space);

@@ -47,7 +47,9 @@ impl Guest {
         }
         let busybox = self.folder.join("bin/busybox");
         copy(&busybox, &root.join("bin/busybox"));
-        programs.iter().for_each(|program| put_program(scratch, &root, program));
+        for program in programs {
+            put_program(scratch, &root, program);
+        }
         let kernel = self.folder.join("lib/modules");
         for name in modules {
             let file = find(&kernel, &format!("{name}.ko"));

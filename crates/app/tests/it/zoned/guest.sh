@@ -31,8 +31,8 @@ fail() {
 }
 
 # A drive of this name with 32 zones of 1 MiB each: bytes of its blocks, how many zones are
-# conventional, and how many of the others can be partly written at a time; 0 for all of them. A fifth
-# word makes zones so many MiB long, of which still one can be written.
+# conventional, and how many of the others can be partly written at a time; 0 for all of them. A
+# fifth word makes zones so many MiB long, of which still one can be written.
 drive() {
     folder=/sys/kernel/config/nullb/$1
     mkdir "$folder"
