@@ -107,6 +107,7 @@ impl CleaningRun {
                 ..Tuning::default()
             },
             power_down: None,
+            has_second_arm: false,
             flash_bytes: 0,
             seed: self.seed,
         }

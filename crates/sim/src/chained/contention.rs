@@ -83,6 +83,7 @@ impl ContentionRun {
             epoch_percent: self.epoch_percent(),
             tuning: Tuning { commit_depth: COMMIT_DEPTH, ..Tuning::default() },
             power_down: None,
+            has_second_arm: false,
             flash_bytes: 0,
             seed: self.seed,
         });

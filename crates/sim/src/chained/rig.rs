@@ -10,6 +10,8 @@ use evenkeel_store::{
     Uuid, VolumeId, create, possible_bytes,
 };
 
+use crate::device::Device;
+use crate::device::second_arm::SecondArm;
 use crate::device::simple::Constant;
 use crate::device::spec::ConstantSpec;
 use crate::device::spindle::{Spindle, SpindleSpec};
@@ -67,6 +69,8 @@ pub struct RigOptions {
     pub tuning: Tuning,
     /// After so long without a command a drive stops its spindle; never without.
     pub power_down: Option<Span>,
+    /// Whether each drive writes with [an arm of its own](crate::device::second_arm).
+    pub has_second_arm: bool,
     /// Bytes of an SSD that the store caches on; zero for none.
     pub flash_bytes: u64,
     /// Draws what is random.
@@ -137,7 +141,12 @@ impl Rig {
             let drive = Standby::new(spindle, spec.power.clone(), options.power_down);
             let meter = drive.meter();
             meters.push(meter.clone());
-            TimedDrive::new(&clock, Box::new(drive)).with_meter(&clock, meter)
+            let drive: Box<dyn Device> = if options.has_second_arm {
+                Box::new(SecondArm::new(drive, spec.rate_bytes_per_s))
+            } else {
+                Box::new(drive)
+            };
+            TimedDrive::new(&clock, drive).with_meter(&clock, meter)
         });
         let members = options.layout.members(&drives.collect::<Vec<_>>());
         let count = members.len();

@@ -61,6 +61,7 @@ impl StandbyRun {
             epoch_percent: 100,
             tuning: Tuning::default(),
             power_down: self.after,
+            has_second_arm: false,
             flash_bytes: 0,
             seed: self.seed,
         });

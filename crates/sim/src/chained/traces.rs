@@ -40,6 +40,8 @@ const EPOCH_PERCENT: u32 = 75;
 pub struct TracesRun {
     /// What lies under the store.
     pub layout: Layout,
+    /// Whether each drive writes with [an arm of its own](crate::device::second_arm).
+    pub has_second_arm: bool,
     /// Drives in all.
     pub drives: u32,
     /// Bytes of each.
@@ -140,6 +142,7 @@ impl TracesRun {
             },
             tuning: Tuning { commit_depth: COMMIT_DEPTH, cache, ..Tuning::default() },
             power_down: None,
+            has_second_arm: self.has_second_arm,
             flash_bytes: self.flash_bytes,
             seed: self.seed,
         })
@@ -224,6 +227,7 @@ mod tests {
     fn run(layout: Layout) -> TracesOutcome {
         let run = TracesRun {
             layout,
+            has_second_arm: false,
             drives: 4,
             drive_bytes: 256 << 20,
             filled_bytes: 32 << 20,

@@ -9,6 +9,7 @@ pub mod delay;
 pub mod hdd;
 pub mod nbdkit;
 pub mod rate;
+pub mod second_arm;
 pub mod simple;
 pub mod spec;
 pub mod spindle;

@@ -1,4 +1,8 @@
-//! Eight traces beside each other on six drives: a chain of mirrors beside log+RAID 10 (slide 22).
+//! Eight traces beside each other on six drives: a chain of mirrors, and rotating pairs, beside
+//! log+RAID 10 (slide 22).
+//!
+//! What such drives could do at all is told by log+RAID 10 on drives that write with an arm of
+//! their own: nothing that a layout does to keep writes away from reads is worth more.
 //!
 //! `generated` rows draw the talk's eight traces by its figures; `real` rows replay excerpts of
 //! eight recordings, if they are there; one that ends begins anew.
@@ -25,8 +29,11 @@ const QUICK_DIVISOR: u64 = 256;
 /// What is compared, in the order of [`Row`].
 const LAYOUTS: [Layout; 3] = [Layout::StripedMirrors, Layout::ChainOfMirrors, Layout::Pairs];
 
-/// Where this part of the tail's reads hits, no better cache could give the chain more.
-const UNDISTURBED: f64 = 0.99;
+/// Runs of a row: the layouts, and log+RAID 10 on drives that write with an arm of their own.
+const RUNS: usize = LAYOUTS.len() + 1;
+
+/// Within this part of what drives with a second arm do, a layout has reached what there is.
+const REACHED: f64 = 0.95;
 
 /// Who asks.
 enum Workload {
@@ -41,6 +48,8 @@ struct Row {
     striped: TracesOutcome,
     chain: TracesOutcome,
     pairs: TracesOutcome,
+    /// Log+RAID 10 whose writes cost its reads nothing.
+    apart: TracesOutcome,
 }
 
 /// Runs all of them.
@@ -56,7 +65,8 @@ pub(super) fn find(reference: &Reference, options: &Options) -> anyhow::Result<F
         .flat_map(|workload| {
             let depths = setting.depths(options).iter();
             depths.flat_map(move |&under_way| {
-                LAYOUTS.map(|layout| (workload, setting.run(layout, under_way, options)))
+                let runs = setting.runs(under_way, options);
+                runs.map(|run| (workload, run))
             })
         })
         .collect();
@@ -64,14 +74,15 @@ pub(super) fn find(reference: &Reference, options: &Options) -> anyhow::Result<F
     let outcomes =
         runs::all("traces", &jobs, |(workload, run)| workload.replay(run, divisor, options.seed));
     let rows: Vec<Row> = jobs
-        .chunks_exact(LAYOUTS.len())
-        .zip(outcomes.chunks_exact(LAYOUTS.len()))
+        .chunks_exact(RUNS)
+        .zip(outcomes.chunks_exact(RUNS))
         .map(|(jobs, outcomes)| Row {
             name: jobs[0].0.name(),
             under_way: jobs[0].1.under_way,
             striped: outcomes[0],
             chain: outcomes[1],
             pairs: outcomes[2],
+            apart: outcomes[3],
         })
         .collect();
     let claims = rows.iter().flat_map(|row| row.claims(setting)).collect();
@@ -88,12 +99,18 @@ impl Traces {
         if options.quick { &self.under_way[..1] } else { &self.under_way }
     }
 
+    fn runs(&self, under_way: u32, options: &Options) -> [TracesRun; RUNS] {
+        let [striped, chain, pairs] = LAYOUTS.map(|layout| self.run(layout, under_way, options));
+        [striped, chain, pairs, TracesRun { has_second_arm: true, ..striped }]
+    }
+
     fn run(&self, layout: Layout, under_way: u32, options: &Options) -> TracesRun {
         let divisor = divisor(options);
         let whole = |gb: u64| (gb * GB / divisor).next_multiple_of(1 << 20);
         let measure = Span::from_secs(if options.quick { 2 } else { 8 });
         TracesRun {
             layout,
+            has_second_arm: false,
             drives: self.drives,
             drive_bytes: whole(self.drive_gb).next_power_of_two(),
             filled_bytes: whole(self.filled_gb),
@@ -126,31 +143,33 @@ impl Workload {
 }
 
 impl Row {
-    fn claims(&self, setting: &Traces) -> Vec<Claim> {
+    fn claims(&self, setting: &Traces) -> [Claim; 2] {
+        [("chain of mirrors", &self.chain), ("rotating pairs", &self.pairs)]
+            .map(|(layout, outcome)| self.judged(self.beside(layout, outcome), setting))
+    }
+
+    /// Holds a layout against what is asked, and against what these drives could do at all.
+    fn judged(&self, claim: Claim, setting: &Traces) -> Claim {
         let [low, high] = setting.paper_times;
         let at_least = setting.at_least;
-        let chain = self.beside("chain of mirrors", &self.chain);
-        let value = chain.value;
-        let hits = self.chain.tail.ratio().unwrap_or(1.0);
-        let verdict = match value {
-            _ if value >= at_least => Verdict::Holds,
-            _ if hits >= UNDISTURBED && value > 1.0 => Verdict::Attained,
-            _ => Verdict::Fails,
-        };
-        let chain = Claim {
+        let possible = self.apart.sum() / self.striped.sum();
+        let is_reached = possible < at_least && claim.value >= REACHED * possible;
+        Claim {
             paper: format!("{low:.0} to {high:.0} times"),
             tolerance: format!("at least {at_least:.0} times"),
-            attainable: (verdict == Verdict::Attained).then(|| format!("{value:.1}")),
-            verdict,
-            why: (verdict == Verdict::Attained).then(|| {
-                "all but one in a hundred reads of the tail hit, so that its drives do nothing \
-                 but append: no better cache of the tail gives the chain more. What bounds it is \
-                 what these traces read of the body, from four drives"
+            attainable: Some(format!("{possible:.1}")),
+            verdict: match claim.value {
+                value if value >= at_least => Verdict::Holds,
+                _ if is_reached => Verdict::Attained,
+                _ => Verdict::Fails,
+            },
+            why: is_reached.then(|| {
+                "log+RAID 10 on drives that write with an arm of their own does no more: with so \
+                 much under way, six drives have no more to give to these traces"
                     .to_owned()
             }),
-            ..chain
-        };
-        vec![chain, self.beside("rotating pairs", &self.pairs)]
+            ..claim
+        }
     }
 
     /// A layout beside log+RAID 10.
@@ -175,6 +194,10 @@ fn figure(rows: &[Row]) -> Figure {
         values: rows.iter().map(|row| Some(mega(of(row)))).collect(),
     };
     let [striped, chain, pairs] = LAYOUTS;
+    let apart = Bars {
+        name: "log+RAID 10, writes apart".to_owned(),
+        values: rows.iter().map(|row| Some(mega(row.apart.sum()))).collect(),
+    };
     let chart = Chart {
         title: "Eight traces on six drives".to_owned(),
         note: "read and written, through a cache of 2 GB of memory and 64 GB of SSD".to_owned(),
@@ -186,6 +209,7 @@ fn figure(rows: &[Row]) -> Figure {
                 bars(striped, &|row| row.striped.sum()),
                 bars(chain, &|row| row.chain.sum()),
                 bars(pairs, &|row| row.pairs.sum()),
+                apart,
             ],
         },
     };
