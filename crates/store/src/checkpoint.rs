@@ -92,6 +92,9 @@ impl<D: Drive> Store<D> {
                 state.moved_durable = state.moved_durable.max(moment.moved_applied);
                 state.work.settle(moment.work_blocks);
                 state.counters.checkpoints += 1;
+                if state.space.thin_segments() == 0 && state.mending.is_empty() {
+                    self.rescued.borrow_mut().clear();
+                }
                 return;
             }
         }

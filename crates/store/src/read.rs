@@ -158,7 +158,8 @@ impl<D: Drive> Store<D> {
         let _pin = self.pin(segment);
         let length = run.tags.len() * BLOCK_BYTES;
         let mut found: Option<(BufferMut, Vec<bool>)> = None;
-        for slot in self.by_preference(segment) {
+        let spare = self.state.borrow().space.spare(segment);
+        for slot in self.by_preference(segment).into_iter().chain(spare) {
             let (data, good) = match self.read_copy(slot, block, length).await {
                 Ok(CopyBlocks { data, readable }) => {
                     let good = self.matching(&data, &run.tags);
@@ -184,11 +185,26 @@ impl<D: Drive> Store<D> {
                 break;
             }
         }
-        let (whole, known) = found.unwrap_or_else(|| (BufferMut::zeroed(0), vec![false]));
+        let (mut whole, mut known) = found.unwrap_or_else(|| (BufferMut::zeroed(0), vec![false]));
+        self.fill_in(run, &mut whole, &mut known);
         match known.iter().position(|&known| !known) {
             None => Ok(whole.freeze()),
             Some(index) => {
                 Err(StoreError::Unreadable { volume: run.volume, block: run.block + index as u64 })
+            }
+        }
+    }
+
+    /// Adds what is kept in memory of the blocks that no drive has.
+    fn fill_in(&self, run: &Run, whole: &mut BufferMut, known: &mut [bool]) {
+        let rescued = self.rescued.borrow();
+        for (index, target) in whole.chunks_exact_mut(BLOCK_BYTES).enumerate() {
+            let kept = rescued.get(&run.address.plus(index as u64));
+            let tag = &run.tags[index..=index];
+            let kept = kept.filter(|kept| !known[index] && self.matching(kept, tag)[0]);
+            if let Some(kept) = kept {
+                target.copy_from_slice(kept);
+                known[index] = true;
             }
         }
     }

@@ -1,9 +1,10 @@
 //! A store that is open: what clients call, and the one task that does the work behind it.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
+use crate::buffer::Buffer;
 use crate::cache::{Cache, CacheOptions, CacheStatus};
 use crate::chain::Chain;
 use crate::clean::Turns;
@@ -13,7 +14,7 @@ use crate::log::Pending;
 use crate::state::{Counters, State};
 use crate::sync::{Lock, Ranges, Signal, first_of};
 use crate::telemetry::Telemetry;
-use crate::units::{BLOCK_BYTES_U64, Lsn, VolumeId};
+use crate::units::{Address, BLOCK_BYTES_U64, Lsn, VolumeId};
 use crate::volume::{Promises, VolumeKind};
 
 /// An open store over drives of type `D`.
@@ -45,6 +46,9 @@ pub struct Store<D> {
     /// Reads of clients that are under way.
     pub(crate) readers: Cell<u32>,
     pub(crate) cache: Option<Cache<D>>,
+    /// Blocks whose other copy a power cut has torn where it cannot be mended, until they have two
+    /// copies again.
+    pub(crate) rescued: RefCell<BTreeMap<Address, Buffer>>,
 }
 
 /// What may differ from mount to mount.
@@ -155,6 +159,7 @@ impl<D: Drive> Store<D> {
             turns: Turns::default(),
             readers: Cell::new(0),
             cache: None,
+            rescued: RefCell::default(),
         }
     }
 

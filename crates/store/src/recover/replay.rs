@@ -18,6 +18,9 @@ use crate::store::Store;
 use crate::units::{BLOCK_BYTES, BLOCK_BYTES_U64, Slot};
 use crate::volume::Impossible;
 
+/// Blocks that are kept in memory at most: 16 MiB, many times what is under way at a power cut.
+const RESCUED_BLOCKS_MAX: usize = 4096;
+
 impl<D: Drive> Store<D> {
     /// Brings the state from the checkpoint to the last record that counts.
     pub(super) async fn replay(&self, candidates: Candidates) -> Result<(), OpenError> {
@@ -75,28 +78,51 @@ impl<D: Drive> Store<D> {
         let (segment, block) = self.state.borrow().space.locate(candidate.address);
         let length = (1 + candidate.header.checksums.len()) * BLOCK_BYTES;
         let mut whole = Whole::new(&candidate.header);
-        let mut torn: Vec<Slot> = Vec::new();
+        let mut torn: Vec<(Slot, Found)> = Vec::new();
         let slots = self.by_preference(segment);
         for &slot in &slots {
             let copy = self.read_copy(slot, block, length).await;
-            if !copy.is_ok_and(|copy| whole.take(&copy)) {
-                torn.push(slot);
+            let found = copy.map_or(Found::Part, |copy| whole.take(&copy));
+            if found != Found::All {
+                torn.push((slot, found));
             }
         }
         let Some(record) = whole.finish() else { return Ok(false) };
         let mut lost = Vec::new();
-        for slot in torn {
+        for (slot, found) in torn {
             if !self.mend_copy(slot, block, &record).await? {
-                lost.push(slot);
+                lost.push((slot, found));
             }
         }
-        if lost.len() < slots.len() {
-            let mut state = self.state.borrow_mut();
-            for slot in lost {
-                state.space.drop_copy(segment, slot);
+        // What follows in a copy that was set apart is not there either.
+        if !lost.is_empty() || self.state.borrow().space.spare(segment).is_some() {
+            self.rescue(candidate, &record);
+        }
+        if lost.len() == slots.len() {
+            // If one has all data, the map tells where. Else they are needed together.
+            if let Some(kept) = lost.iter().position(|(_, found)| *found == Found::Data) {
+                lost.remove(kept);
+            } else {
+                lost.clear();
+                self.note_for_mending(candidate.header.blocks_with_data());
             }
+        }
+        for (slot, _) in lost {
+            self.state.borrow_mut().space.set_copy_apart(segment, slot);
         }
         Ok(true)
+    }
+
+    /// Keeps in memory what has one copy now, until it has another: whatever else there is of the
+    /// record, it may be all that the drives had of it.
+    fn rescue(&self, candidate: &Candidate, record: &Buffer) {
+        let mut rescued = self.rescued.borrow_mut();
+        for at in (BLOCK_BYTES..record.len()).step_by(BLOCK_BYTES) {
+            if rescued.len() < RESCUED_BLOCKS_MAX {
+                let address = candidate.address.plus((at / BLOCK_BYTES) as u64);
+                rescued.insert(address, record.slice(at..at + BLOCK_BYTES));
+            }
+        }
     }
 
     /// Makes the copy of a record whole; whether that could be.
@@ -145,6 +171,15 @@ impl<D: Drive> Store<D> {
     }
 }
 
+/// What a copy of a record has of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    All,
+    /// All but the header.
+    Data,
+    Part,
+}
+
 /// A record that is put together from its copies.
 struct Whole {
     checksums: Vec<u32>,
@@ -164,19 +199,20 @@ impl Whole {
         }
     }
 
-    /// Takes what a copy has; whether it is whole.
-    fn take(&mut self, copy: &CopyBlocks) -> bool {
+    /// Takes what a copy has, and says how much that is.
+    fn take(&mut self, copy: &CopyBlocks) -> Found {
         let (header, data) = copy.data.split_at(BLOCK_BYTES);
-        let mut is_whole = copy.readable[0] && header == &self.record[..BLOCK_BYTES];
+        let has_header = copy.readable[0] && header == &self.record[..BLOCK_BYTES];
+        let mut found = if has_header { Found::All } else { Found::Data };
         for (index, block) in data.chunks_exact(BLOCK_BYTES).enumerate() {
             if copy.readable[index + 1] && crc32c(block) == self.checksums[index] {
                 self.record[(index + 1) * BLOCK_BYTES..][..BLOCK_BYTES].copy_from_slice(block);
                 self.found[index] = true;
             } else {
-                is_whole = false;
+                found = Found::Part;
             }
         }
-        is_whole
+        found
     }
 
     fn finish(self) -> Option<Buffer> {

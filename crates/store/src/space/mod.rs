@@ -72,6 +72,9 @@ struct Segment {
     generation: u64,
     kind: Kind,
     copies: Copies,
+    /// A copy that counts no more, since it is not what it should be everywhere. Until the segment
+    /// is free it may have what the others lose; the next mount does not know of it.
+    spare: Option<Slot>,
     born: Lsn,
     /// Blocks that the map refers to.
     live: u32,
@@ -119,6 +122,7 @@ const UNUSED: Segment = Segment {
     generation: 0,
     kind: Kind::User,
     copies: [None, None],
+    spare: None,
     born: Lsn(0),
     live: 0,
     landing: 0,
@@ -523,7 +527,12 @@ impl Space {
     }
 
     fn free(&mut self, segment: SegmentId) -> Copies {
-        let copies = std::mem::replace(&mut self.segments[segment.index()], UNUSED).copies;
+        let row = std::mem::replace(&mut self.segments[segment.index()], UNUSED);
+        let mut copies = row.copies;
+        // It was one of them until it was set apart, and nothing has taken its place.
+        if let (Some(spare), Some(gap)) = (row.spare, copies.iter_mut().find(|it| it.is_none())) {
+            *gap = Some(spare);
+        }
         self.dead.remove(&segment);
         self.free_segments.insert(segment);
         for slot in copies.iter().flatten() {
@@ -615,10 +624,11 @@ impl Space {
         self.free_slots[drive.index()] = None;
         for index in 0..self.segments.len() {
             let row = &mut self.segments[index];
+            let is_there = |copy: &Option<Slot>| copy.is_some_and(|slot| slot.drive == drive);
+            row.spare.take_if(|spare| spare.drive == drive);
             if row.is_covered {
                 continue;
             }
-            let is_there = |copy: &Option<Slot>| copy.is_some_and(|slot| slot.drive == drive);
             if let Some(copy) = row.copies.iter_mut().find(|copy| is_there(copy)) {
                 *copy = None;
                 let segment = SegmentId(u32::try_from(index).expect("segments are bounded"));
@@ -627,16 +637,18 @@ impl Space {
         }
     }
 
-    /// A copy is not what it should be, and cannot be made so: it counts no more, and its place is
-    /// free.
-    pub(crate) fn drop_copy(&mut self, segment: SegmentId, slot: Slot) {
-        let copies = self.segments[segment.index()].copies.iter_mut();
-        for copy in copies.filter(|copy| **copy == Some(slot)) {
-            *copy = None;
-            if let Some(slots) = &mut self.free_slots[slot.drive.index()] {
-                slots.insert(slot.slot);
-            }
+    /// A copy is not what it should be, and cannot be made so: it counts no more. Its place is free
+    /// when the segment is.
+    pub(crate) fn set_copy_apart(&mut self, segment: SegmentId, slot: Slot) {
+        let row = &mut self.segments[segment.index()];
+        if let Some(copy) = row.copies.iter_mut().find(|copy| **copy == Some(slot)) {
+            row.spare = copy.take();
         }
+    }
+
+    /// A copy that does not count, and may have what those that do have lost.
+    pub(crate) fn spare(&self, segment: SegmentId) -> Option<Slot> {
+        self.segments[segment.index()].spare
     }
 
     /// A new drive takes part, with nothing on it.

@@ -1,7 +1,7 @@
 //! Power cuts of a store on drives with zones, which refuse whatever is not at a write pointer: a
 //! refusal ends a run at once.
 
-use evenkeel_sim::disk::{CrashDisk, Fate, Tearing};
+use evenkeel_sim::disk::{CrashDisk, Fate, FaultPlan, FaultRates, Tearing, Unflushed, UnitFate};
 use evenkeel_store::{Cleaning, Tuning};
 
 use super::clients::{Crowd, gather};
@@ -9,7 +9,7 @@ use super::crash::{Machine, Scene, format, recover, scenes};
 use super::cuts::{
     long, long_among_lives, long_among_volumes, points, short, with_room_for_copies,
 };
-use super::faults::vanishing;
+use super::faults::{self, FAILING, LYING, one_bad, vanishing};
 use super::random::Ordeal;
 use super::real::{Real, Setup};
 use super::subject::{Act, Subject};
@@ -76,6 +76,57 @@ fn zoned_mirrors_vanish_and_return_one_at_a_time_and_nothing_is_lost() {
         let chain = Setup { spare_segments: 8, ..Setup::zoned(4, 2) };
         assert_eq!(vanishing(&chain, seed), Ok(()));
     }
+}
+
+/// As [`one_bad`]; but a store may stop that is to write to a drive which has the last copy of
+/// something, since a power cut tore the other one, and which fails just then.
+fn one_failing(setup: &Setup, seed: u64) {
+    let outcome = one_bad(setup, FAILING, seed);
+    let has_stopped = |error: &String| error.ends_with("the drive reports an error of its medium");
+    assert!(outcome.as_ref().is_ok() || outcome.as_ref().is_err_and(has_stopped), "{outcome:?}");
+}
+
+#[test]
+fn a_failing_drive_of_a_zoned_pair_costs_nothing() {
+    for seed in 0..points(15) / u64::from(faults::ORDEAL.cuts) {
+        one_failing(&Setup::zoned(2, 2), seed);
+        one_failing(&Setup::zoned(4, 2), seed);
+    }
+}
+
+#[test]
+fn a_lying_drive_of_a_zoned_pair_is_never_seen() {
+    for seed in 0..points(10) / u64::from(faults::ORDEAL.cuts) {
+        assert_eq!(one_bad(&Setup::zoned(2, 2), LYING, seed), Ok(()));
+    }
+}
+
+/// The copy on one drive is torn in a zone, where it cannot be mended, and the other drive loses
+/// sectors of what both had long before.
+#[test]
+fn a_torn_copy_still_has_what_the_other_drive_loses_before_it_is_copied_anew() {
+    let setup = Setup::zoned(2, 2);
+    let paint =
+        |first, author, is_forced| Act::Paint { space: 0, first, cells: 16, author, is_forced };
+    let acts = [paint(0, 1, true), paint(16, 2, true), paint(32, 3, false), paint(48, 4, false)];
+    let scenes = scenes::<Real>(&setup, &format::<Real>(&setup), &acts).expect("a good store");
+    let rates = FaultRates { unreadable: 100_000, ..FaultRates::default() };
+    let mut torn = 0;
+    for (scene, seed) in scenes.iter().flat_map(|scene| (0..20).map(move |seed| (scene, seed))) {
+        let mut scene = scene.clone();
+        let ruin = |write: &Unflushed| {
+            let blocks = usize::try_from(write.length_bytes / 4096).expect("few");
+            let units = vec![UnitFate::Ruined; blocks];
+            let is_data = write.carries_bytes;
+            if is_data { Fate::Torn { unit_bytes: 4096, units } } else { Fate::Kept }
+        };
+        torn += scene.disks[0].unflushed().len();
+        scene.disks[0].power_cut(ruin);
+        scene.disks[1].power_cut(|_| Fate::Kept);
+        scene.disks[1].set_faults(FaultPlan::seeded(rates, seed));
+        assert_eq!(recover::<Real>(&setup, &mut scene), Ok(()), "seed {seed}");
+    }
+    assert!(torn > 100, "{torn}");
 }
 
 /// A store with something in it, cut when all was flushed.
