@@ -2,6 +2,8 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use indicatif::ProgressStyle;
+
 /// Writes data to stdout in one piece.
 ///
 /// # Errors
@@ -26,6 +28,15 @@ pub fn json(document: &impl serde::Serialize) -> anyhow::Result<()> {
 /// Writes a line of talk to stderr. Nobody to hear it is no error.
 pub fn say(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// How a progress bar looks: the bar, the part that is done, what is `told` of it, and the time left.
+///
+/// # Panics
+/// If what is told is no template of `indicatif`.
+pub fn bar_style(told: &str) -> ProgressStyle {
+    let template = format!("{{bar:30}} {{percent:>3}}%  {told}  {{eta}} left");
+    ProgressStyle::with_template(&template).expect("the template is right").progress_chars("=> ")
 }
 
 /// True if colour is welcome on stderr: a terminal, and `NO_COLOR` unset or empty.

@@ -11,12 +11,12 @@ use evenkeel_io::load::{
 };
 use evenkeel_sim::calibrate::{Load, Point};
 use evenkeel_wire::nbd::uri::NbdUri;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
 use super::explain;
 use super::ladder::{self, Look, Rung};
 use crate::exit::Exit;
-use crate::human;
+use crate::{human, terminal};
 
 /// Entries of a step's time series.
 const INTERVALS: u64 = 10;
@@ -219,8 +219,7 @@ fn said(rung: Rung) -> String {
 
 fn bar(time: Span) -> ProgressBar {
     let bar = ProgressBar::new(time.0 / 1_000_000);
-    let style = ProgressStyle::with_template("{bar:30} {percent:>3}%  {msg}  {eta} left");
-    bar.set_style(style.expect("the template is right").progress_chars("=> "));
+    bar.set_style(terminal::bar_style("{msg}"));
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
 }

@@ -12,7 +12,7 @@ pub use args::Args;
 use std::time::Duration;
 
 use evenkeel_io::load::{LoadError, LoadPlan, LoadReport, Progress, run_observed};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
 use crate::exit::Exit;
 use crate::{human, terminal};
@@ -68,8 +68,7 @@ fn show(bar: &ProgressBar, progress: &Progress) {
     }
     if bar.length().is_none() {
         bar.set_length(BAR_STEPS);
-        let style = ProgressStyle::with_template("{bar:30} {percent:>3}%  {msg}  {eta} left");
-        bar.set_style(style.expect("the template is right").progress_chars("=> "));
+        bar.set_style(terminal::bar_style("{msg}"));
     }
     let seconds = elapsed.as_secs_f64();
     let rate = human::byte_rate(progress.bytes as f64 / seconds);

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use evenkeel_sim::result::{Progress, Summary};
 use evenkeel_sim::{SimError, Stream};
 use evenkeel_trace::Record;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
 use super::file::Loaded;
 use crate::exit::Exit;
-use crate::human;
 use crate::trace::input::{ReadOptions, TraceReader};
+use crate::{human, terminal};
 
 /// Runs that end sooner show no progress bar.
 const QUIET: Duration = Duration::from_secs(2);
@@ -90,8 +90,7 @@ fn show(bar: &ProgressBar, elapsed: Duration, progress: &Progress) {
     }
     if bar.length().is_none() {
         bar.set_length(BAR_STEPS);
-        let style = ProgressStyle::with_template("{bar:30} {percent:>3}%  {msg}  {eta} left");
-        bar.set_style(style.expect("the template is right").progress_chars("=> "));
+        bar.set_style(terminal::bar_style("{msg}"));
     }
     bar.set_message(format!(
         "{} simulated, {} requests",

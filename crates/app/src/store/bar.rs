@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::terminal;
+
 /// Work that ends sooner shows no bar.
 const QUIET: Duration = Duration::from_secs(2);
 
@@ -49,12 +51,8 @@ impl Bar {
 }
 
 fn style(unit: Unit) -> ProgressStyle {
-    let template = match unit {
-        Unit::Bytes => {
-            "{bar:30} {percent:>3}%  {binary_bytes} of {binary_total_bytes}, \
-             {binary_bytes_per_sec}  {eta} left"
-        }
-        Unit::Segments => "{bar:30} {percent:>3}%  {pos} of {len} segments  {eta} left",
-    };
-    ProgressStyle::with_template(template).expect("the template is right").progress_chars("=> ")
+    terminal::bar_style(match unit {
+        Unit::Bytes => "{binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}",
+        Unit::Segments => "{pos} of {len} segments",
+    })
 }

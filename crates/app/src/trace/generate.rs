@@ -5,7 +5,7 @@ use std::path::Path;
 use evenkeel_core::time::Span;
 use evenkeel_trace::generate::{Comparison, Generator, Limit, Profile, profile, profiles};
 use evenkeel_trace::statistics::{Statistics, StatisticsOptions};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
 use super::files::{OutputArgs, Summary};
@@ -150,8 +150,7 @@ fn bar(count: Option<u64>) -> ProgressBar {
     let Some(count) = count.filter(|&count| count >= BAR_COUNT_MIN) else {
         return ProgressBar::hidden();
     };
-    let style = ProgressStyle::with_template("{bar:30} {percent:>3}%  {eta} left");
-    ProgressBar::new(count).with_style(style.expect("the template is right").progress_chars("=> "))
+    ProgressBar::new(count).with_style(terminal::bar_style("{human_pos} of {human_len} requests"))
 }
 
 fn named(name: &str) -> Result<Profile, String> {

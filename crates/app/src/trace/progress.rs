@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::input::ReadProgress;
-use crate::human;
+use crate::{human, terminal};
 
 /// Work that ends sooner shows no bar.
 const QUIET: Duration = Duration::from_secs(2);
@@ -54,15 +54,15 @@ impl Bar {
     fn show(&mut self) {
         self.is_visible = true;
         let sizes: Option<Vec<u64>> = self.read.iter().map(ReadProgress::size_bytes).collect();
-        let template = if let Some(sizes) = sizes {
+        let style = if let Some(sizes) = sizes {
             self.drawn = ProgressBar::new(sizes.iter().sum());
-            "{bar:30} {percent:>3}%  {msg}  {eta} left"
+            terminal::bar_style("{msg}")
         } else {
             self.drawn = ProgressBar::new_spinner();
-            "{spinner} {binary_bytes}  {msg}"
+            let template = "{spinner} {binary_bytes}  {msg}";
+            ProgressStyle::with_template(template).expect("the template is right")
         };
-        let style = ProgressStyle::with_template(template).expect("the template is right");
-        self.drawn.set_style(style.progress_chars("=> "));
+        self.drawn.set_style(style);
         self.drawn.set_position(0);
     }
 }

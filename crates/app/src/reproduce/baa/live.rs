@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use evenkeel_core::time::Span;
 use evenkeel_io::load::{LoadPlan, LoadSpec, WeightedSize};
 use evenkeel_wire::nbd::uri::NbdUri;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
 use super::super::Options;
 use super::super::claim::{Claim, Verdict};
@@ -25,6 +25,7 @@ use super::setup::{
 use super::slides::row;
 use crate::load::measure;
 use crate::stage::{DataServer, GateProcess, Pace, Stage};
+use crate::terminal;
 
 /// Requests that each tenant keeps under way.
 const DEPTH: u32 = 256;
@@ -80,7 +81,7 @@ pub(super) fn claims(reference: &Reference, options: &Options) -> anyhow::Result
     let all = (times.settle + times.measured) * u32::try_from(orders.len()).expect("three");
     let hit_ratios: Vec<f64> = setting.hit_ratios.iter().map(|ratio| ratio.0).collect();
     let plan = plan(&gate, &hit_ratios, all + times.settle, options.seed)?;
-    let bar = bar(all)?;
+    let bar = bar(all);
     std::thread::scope(|scope| {
         let load = scope.spawn(|| measure(&plan));
         let mut claims = Vec::new();
@@ -102,9 +103,8 @@ pub(super) fn claims(reference: &Reference, options: &Options) -> anyhow::Result
 }
 
 /// Shown on a terminal only.
-fn bar(time: Duration) -> anyhow::Result<ProgressBar> {
-    let style = ProgressStyle::with_template("{bar:30} {eta} left  {msg}")?;
-    Ok(ProgressBar::new(time.as_secs()).with_style(style.progress_chars("=> ")))
+fn bar(time: Duration) -> ProgressBar {
+    ProgressBar::new(time.as_secs()).with_style(terminal::bar_style("{msg}"))
 }
 
 fn wait(time: Duration, bar: &ProgressBar) {

@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
 use crate::terminal;
 
@@ -42,8 +42,7 @@ pub(super) fn all<J: Sync, R: Send>(
 
 /// A bar on a terminal; hidden where there is none.
 fn bar(what: &str, count: usize) -> ProgressBar {
-    let template = "{msg}  {bar:30} {pos} of {len} runs  {eta} left";
-    let style = ProgressStyle::with_template(template).expect("the template is part of the build");
+    let style = terminal::bar_style("{msg}, {pos} of {len} runs");
     let bar = ProgressBar::new(count as u64).with_style(style).with_message(what.to_owned());
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
