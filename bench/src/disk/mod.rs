@@ -24,7 +24,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
 use crate::common::{Common, bar};
@@ -45,6 +45,7 @@ const FILL_BYTES: usize = 1 << 20;
 Examples:
   evenkeel-bench disk --scratch /mnt/array --json figures.json
   evenkeel-bench disk --size 4096 --seconds 20
+  evenkeel-bench disk --only 'store random' --rounds 1
   evenkeel-bench disk --smoke
 
 The files in the scratch folder take ten times the size.")]
@@ -59,6 +60,9 @@ pub(crate) struct Disk {
     #[arg(long, default_value_t = 512, value_name = "MIB", conflicts_with = "smoke")]
     #[arg(value_parser = clap::value_parser!(u64).range(64..=1_048_576))]
     size: u64,
+    /// Only contenders whose name has every word of this pattern in it
+    #[arg(long, default_value = "", value_name = "PATTERN", hide_default_value = true)]
+    only: String,
 }
 
 /// One contender in one round.
@@ -98,6 +102,7 @@ pub(crate) fn disk(arguments: &Disk) -> Result<ExitCode> {
     if let (Some(warning), false) = (report.machine.warning(), report.smoke) {
         eprintln!("{warning}");
     }
+    ensure!(!report.rows.is_empty(), "no contender has `{}` in its name", arguments.only);
     let scratch = arguments.common.folder()?;
     let runtime = Duration::from_secs_f64(report.seconds);
     let evenkeel = crate::gate(arguments.common.evenkeel.as_deref())?;
@@ -113,7 +118,12 @@ fn empty_report(arguments: &Disk) -> Report {
     let common = &arguments.common;
     let smoke = common.smoke;
     let has_fio = peers::find("fio").is_some();
-    let contenders = Contender::ALL.into_iter().filter(|it| has_fio || !it.needs_fio());
+    let is_wanted = |contender: &Contender| {
+        let name = contender.to_string();
+        arguments.only.split_whitespace().all(|word| name.contains(word))
+    };
+    let contenders = Contender::ALL.into_iter().filter(is_wanted);
+    let contenders = contenders.filter(|it| has_fio || !it.needs_fio());
     Report {
         machine: Machine::look(),
         file_system: machine::file_system_of(&common.scratch),
