@@ -30,7 +30,8 @@ pub fn say(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// How a progress bar looks: the bar, the part that is done, what is `told` of it, and the time left.
+/// How a progress bar looks: the bar, the part that is done, what is `told` of it, and the time
+/// left.
 ///
 /// # Panics
 /// If what is told is no template of `indicatif`.
