@@ -95,8 +95,9 @@ impl Engine {
             Input::Policy(domain) => self.apply(now, domain),
             Input::Volume(volume) => self.mount_tiers(*volume),
             Input::Spread(volume) => self.mount_spread(*volume),
-            Input::Held { until } => {
-                self.spread_volume().held(until);
+            Input::Pause => self.spread_volume().pause(),
+            Input::Held { server, until } => {
+                self.spread_volume().held(server, until);
                 self.release(now);
             }
             Input::Fenced { server } => {
@@ -125,6 +126,12 @@ impl Engine {
         if now >= self.next_tick {
             self.tick(now);
         }
+    }
+
+    /// Whether a spread volume that pauses notes nothing any more.
+    pub fn is_at_rest(&self) -> bool {
+        let volume = self.volume.as_ref().and_then(|volume| volume.spread());
+        volume.is_some_and(spread::Serving::is_at_rest)
     }
 
     /// Says what to do next.
@@ -297,12 +304,16 @@ impl Engine {
 
     fn mount_spread(&mut self, volume: spread::Volume) {
         let plan = self.domain.spread.as_ref().expect("the policy has a spread volume");
-        let serving = spread::Serving::new(volume, plan, self.accounts.len());
+        let serving = match self.volume.take().map(|service| *service) {
+            None => spread::Serving::new(volume, plan, self.accounts.len()),
+            Some(Service::Spread(before)) => before.opened_anew(volume),
+            Some(Service::Tiered(_)) => panic!("the policy has a spread volume"),
+        };
         self.mount(Service::Spread(serving));
     }
 
     fn mount(&mut self, service: Service) {
-        assert!(self.volume.is_none(), "a volume is opened once");
+        assert!(self.volume.is_none(), "a volume has no other's place");
         self.volume = Some(Box::new(service));
     }
 

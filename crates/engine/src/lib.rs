@@ -89,12 +89,19 @@ pub enum Input<'a> {
     /// The tiers of the domain were opened as this volume; once, before the first request for
     /// [`Target::Volume`].
     Volume(Box<tiers::Volume>),
-    /// The servers of the domain were opened as this volume; once, before the first request for
-    /// [`Target::Volume`]. Nothing of it is served before [`Input::Held`].
+    /// The servers of the domain were opened as this volume, before the first request for
+    /// [`Target::Volume`], or anew after [`Input::Pause`]. Nothing of it is served before
+    /// [`Input::Held`].
     Spread(Box<spread::Volume>),
-    /// Until this instant the spread volume is known to be this gate's.
+    /// The spread volume is to be opened anew: nothing begins any more, and once
+    /// [`Engine::is_at_rest`] nothing is noted on its servers until [`Input::Spread`].
+    Pause,
+    /// Until this instant the spread volume is known to be this gate's, as far as this server
+    /// tells. Two have to, unless the next gate cannot do without any.
     Held {
-        /// From then on all requests wait.
+        /// The server.
+        server: ServerId,
+        /// From then on it tells nothing.
         until: Nanos,
     },
     /// A server of the spread volume is not what it was, or with none named the whole volume is
@@ -195,6 +202,8 @@ pub enum Refused {
     Lost(ServerId),
     /// This server came back with older content.
     Stale(ServerId),
+    /// This server was not there when the volume was opened.
+    Absent(ServerId),
     /// Another gate has claimed the volume.
     Claimed,
 }

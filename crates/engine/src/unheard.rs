@@ -19,6 +19,11 @@ impl Unheard {
         self.tenants.resize(tenants.max(self.tenants.len()), 0);
     }
 
+    /// How many tenants there are.
+    pub(crate) fn tenants(&self) -> usize {
+        self.tenants.len()
+    }
+
     /// A flush of the volume's own failed.
     pub(crate) fn own_failed(&mut self, bit: u64) {
         self.tenants.iter_mut().for_each(|servers| *servers |= bit);

@@ -94,7 +94,7 @@ pub struct Server {
     pub cpu_busy_part: Option<f64>,
     /// `serving`; `leaving` if its objects are to move to others; `resting` while nothing is placed
     /// there since it could not be written to; `stale` if it came back with older content and
-    /// nothing of it is served.
+    /// nothing of it is served; `absent` if it was not there when the volume was opened, likewise.
     pub standing: String,
 }
 
@@ -178,6 +178,9 @@ fn warnings(volume: &SpreadReport, name: impl Fn(&SpreadServer) -> String) -> Ve
             Standing::Stale => {
                 warnings.push(format!("{name} came back with older content: it is not served"));
             }
+            Standing::Absent => warnings.push(format!(
+                "{name} does not answer since the volume was opened: what lies there is not served"
+            )),
             Standing::Serving if server.is_leaving => {}
             Standing::Serving if server.used_slots >= server.ceiling_slots => {
                 warnings.push(format!("{name} is at its ceiling"));
@@ -206,6 +209,7 @@ fn word(server: &SpreadServer) -> &'static str {
         Standing::Serving => "serving",
         Standing::Resting => "resting",
         Standing::Stale => "stale",
+        Standing::Absent => "absent",
     }
 }
 

@@ -5,6 +5,7 @@
 //!
 //! Objects are small here, so that there are many.
 
+mod absent;
 mod changes;
 mod preferences;
 

@@ -65,7 +65,7 @@ pub(super) type Vacatings = BTreeMap<(usize, u32), Vacating>;
 
 impl Serving {
     /// Whether a request gives up the object that lies after `at` bytes of it.
-    pub(super) fn gives_up(&self, request: &Request, at: u64) -> bool {
+    pub(super) fn gives_up(&self, now: Nanos, request: &Request, at: u64) -> bool {
         let object_bytes = self.volume.layout.object_bytes;
         let is_kind = match request.kind {
             Kind::Trim => true,
@@ -74,7 +74,7 @@ impl Serving {
         };
         let is_whole = (request.offset + at).is_multiple_of(object_bytes)
             && request.length - at >= object_bytes;
-        is_kind && is_whole
+        is_kind && is_whole && self.check_keepers(now).is_ok()
     }
 
     /// Begins to give up the objects that lie wholly in what is left of a request.

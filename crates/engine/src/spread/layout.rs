@@ -204,6 +204,15 @@ impl Layout {
         Ok(())
     }
 
+    /// A server that is away: this number, and as many slots as others say; none if that cannot
+    /// be.
+    pub(super) fn leave_out(&mut self, server: usize, number: u32, slots: u32) -> Option<()> {
+        let is_sound = (1..=SLOTS_MAX).contains(&slots) && server <= self.servers.len();
+        // Where they begin nobody needs to know, as long as it is away.
+        is_sound
+            .then(|| self.servers.insert(server, ServerLayout { number, data_offset: 0, slots }))
+    }
+
     /// The servers that there are, by their numbers.
     pub(super) fn listed(&self) -> u64 {
         (0..self.servers.len()).fold(0, |set, server| set | self.bit(server))

@@ -59,15 +59,7 @@ pub enum Fenced {
 impl Lease {
     /// The lease that a volume was opened with. Each server has one of its own.
     pub fn new(volume: &Volume) -> Self {
-        let owner = Owner {
-            id: volume.owner,
-            // An opening has counted once.
-            beat: 1,
-            settled: volume.generation,
-            is_released: false,
-            name: volume.owner_name.clone(),
-        };
-        Self { volume: volume.id, generation: volume.generation, owner }
+        Self { volume: volume.id, generation: volume.generation, owner: volume.as_owner() }
     }
 
     /// Bytes from a server's start that [`Self::look`] wants to see; a multiple of 4 KiB.
@@ -126,10 +118,12 @@ impl Lease {
     }
 }
 
-/// Who owns the volume of these fronts and may still be alive, in each server's words.
-pub(super) fn claims(fronts: &[Front]) -> Vec<Option<(OwnerId, u64)>> {
+/// Who owns the volume of these fronts and may still be alive, in each server's words; not this
+/// gate itself.
+pub(super) fn claims(fronts: &[Front], own: &[OwnerId]) -> Vec<Option<(OwnerId, u64)>> {
     let claim = |front: &Front| {
         let owner = front.owner.as_ref().filter(|owner| !owner.is_released)?;
+        let owner = Some(owner).filter(|owner| !own.contains(&owner.id))?;
         Some((owner.id, owner.beat))
     };
     fronts.iter().map(claim).collect()

@@ -30,6 +30,7 @@
 //!
 //! Format, rules and recovery are told in `docs/spread-volumes.md`.
 
+mod absent;
 pub mod format;
 mod freeing;
 mod heads;
@@ -49,11 +50,12 @@ mod serving;
 mod trial;
 mod volume;
 
+pub use absent::Missed;
 pub use format::owner::OwnerId;
 pub use layout::Shape;
 pub use lease::{BEAT, Fenced, HOLD, LEASE, Lease, SETTLE};
 pub use opening::{Names, Opening};
-pub use refusal::{Refusal, RefusalReason, WrongServers};
+pub use refusal::{Needed, Refusal, RefusalReason, WrongServers};
 pub use report::{ChangeReport, SpreadReport, SpreadServer, Standing, Stuck};
 pub use scribe::ATTEMPTS;
 pub use serving::REST;

@@ -18,6 +18,8 @@ pub(super) struct Place(u32);
 impl Place {
     /// No slot at all.
     pub(super) const NOWHERE: Self = Self(u32::MAX);
+    /// Some slot of the server that is away.
+    pub(super) const AWAY: Self = Self(u32::MAX - (1 << SLOT_BITS));
 
     /// The place of this slot.
     pub(super) fn new(server: usize, slot: u32) -> Self {
@@ -25,9 +27,10 @@ impl Place {
         Self(u32::try_from(server).expect("below the bound") << SLOT_BITS | slot)
     }
 
-    /// Server and slot, unless it is nowhere.
+    /// Server and slot, if they are known.
     pub(super) fn get(self) -> Option<(usize, u32)> {
-        (self != Self::NOWHERE).then_some(((self.0 >> SLOT_BITS) as usize, self.0 & SLOTS_MAX))
+        let (server, slot) = ((self.0 >> SLOT_BITS) as usize, self.0 & SLOTS_MAX);
+        (slot < SLOTS_MAX).then_some((server, slot))
     }
 }
 
@@ -35,6 +38,7 @@ impl fmt::Debug for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.get() {
             Some((server, slot)) => write!(f, "{server}:{slot}"),
+            None if *self == Self::AWAY => write!(f, "away"),
             None => write!(f, "nowhere"),
         }
     }

@@ -7,6 +7,7 @@ use super::format::choices::Page;
 use super::format::table::{Entry, TablePart};
 use super::layout::{COPIES, ENTRIES_PER_BLOCK, Layout};
 use super::place::Place;
+use super::scribe::{Mutant, Rules};
 use super::volume::{Latest, Volume};
 use crate::notes::block::{BLOCK_BYTES, Block};
 
@@ -18,8 +19,11 @@ pub(super) struct Reading {
     entries: Vec<Vec<Option<Entry>>>,
     /// By server and page: likewise; of keepers.
     pages: Vec<Vec<Option<(Latest, u64)>>>,
-    /// By page: its newest version.
+    /// By page: its newest version that counts.
     bits: Vec<Option<Box<Page>>>,
+    /// A server that was away: of its table counts what choices name, of its choices nothing.
+    returning: Option<usize>,
+    rules: Rules,
 }
 
 /// What has to be written again, where the volume says.
@@ -32,7 +36,7 @@ pub(super) struct Rewrites {
 }
 
 impl Reading {
-    pub(super) fn new(layout: &Layout) -> Self {
+    pub(super) fn new(layout: &Layout, returning: Option<usize>, rules: Rules) -> Self {
         let blocks = |server| layout.table_blocks(server) as usize;
         let servers = || 0..layout.servers.len();
         let pages = layout.pages as usize;
@@ -44,6 +48,8 @@ impl Reading {
                 .map(|server| vec![None; if layout.is_keeper(server) { pages } else { 0 }])
                 .collect(),
             bits: vec![None; pages],
+            returning,
+            rules,
         }
     }
 
@@ -79,26 +85,33 @@ impl Reading {
         if known.is_none_or(|(latest, _)| latest.number < page.number) {
             *known = Some((Latest { number: page.number, copy }, page.generation));
         }
+        if self.returning == Some(keeper) && !self.rules.is_broken(Mutant::TrustReturned) {
+            return;
+        }
         let bits = &mut self.bits[index];
         if bits.as_ref().is_none_or(|known| known.number < page.number) {
             *bits = Some(Box::new(page.clone()));
         }
     }
 
-    /// Puts a volume together. Notes of the generation `settled` and later ones are to be written
-    /// again. None if so much is damaged that what was lost cannot be told from what never was.
-    pub(super) fn assemble(self, volume: &mut Volume, settled: u64) -> Option<Rewrites> {
+    /// Puts a volume together. Notes of the generation `settled`, by server, and later ones are to
+    /// be written again. None if so much is damaged that what was lost cannot be told from what
+    /// never was.
+    pub(super) fn assemble(self, volume: &mut Volume, settled: &[u64]) -> Option<Rewrites> {
         let mut rewrites = Rewrites::default();
         self.load_pages(volume);
         let has_all_pages = volume.mended.rebuilt_pages == 0;
-        if !has_all_pages && volume.layout.members.may_be_changing() {
+        let is_told = volume.away.or(self.returning).is_none();
+        if !has_all_pages && (volume.layout.members.may_be_changing() || !is_told) {
             return None;
         }
         let newest = self.load_tables(volume, settled, &mut rewrites);
         if volume.mended.damaged_blocks > 0 && !has_all_pages {
             return None;
         }
-        let cleared = place_objects(volume, &newest);
+        let adopts = self.rules.is_broken(Mutant::AdoptReturned);
+        let returning = self.returning.filter(|_| !adopts);
+        let cleared = place_objects(volume, &newest, returning);
         push_cleared(volume, cleared, &mut rewrites);
         self.push_pages(volume, settled, &mut rewrites);
         Some(rewrites)
@@ -122,11 +135,14 @@ impl Reading {
     fn load_tables(
         &self,
         volume: &mut Volume,
-        settled: u64,
+        settled: &[u64],
         rewrites: &mut Rewrites,
     ) -> BTreeMap<u32, Vec<(u64, Place)>> {
         let mut placings: BTreeMap<u32, Vec<(u64, Place)>> = BTreeMap::new();
-        let is_old = |server: &usize| volume.layout.members.all() & volume.layout.bit(*server) != 0;
+        let is_old = |server: &usize| {
+            let is_member = volume.layout.members.all() & volume.layout.bit(*server) != 0;
+            is_member && volume.away != Some(*server)
+        };
         // Whoever joins has noted nothing yet.
         for server in (0..self.tables.len()).filter(is_old).collect::<Vec<_>>() {
             let slots = volume.layout.servers[server].slots;
@@ -150,7 +166,7 @@ impl Reading {
                     }
                     table.entries[slot as usize] = entry;
                 }
-                let is_unsure = generation >= settled;
+                let is_unsure = generation >= settled[server];
                 table.latest[block as usize] = if is_unsure { latest.next() } else { latest };
                 if is_unsure {
                     rewrites.tables.push((server, block));
@@ -163,23 +179,32 @@ impl Reading {
 
     /// Has every page written again that not all keepers have, that may not be durable, or that has
     /// just changed.
-    fn push_pages(&self, volume: &mut Volume, settled: u64, rewrites: &mut Rewrites) {
+    fn push_pages(&self, volume: &mut Volume, settled: &[u64], rewrites: &mut Rewrites) {
         let mut changed = vec![false; volume.versions.len()];
         while let Some(page) = volume.choices.take_changed() {
             changed[page as usize] = true;
         }
         for (index, page) in (0..).zip(0..volume.versions.len()) {
             let newest = volume.versions[page];
-            let is_sure = |keeper: &Vec<Option<(Latest, u64)>>| {
-                keeper[page].is_some_and(|(latest, generation)| {
-                    latest.number == newest && generation < settled
+            let keepers: Vec<usize> = volume.keepers().collect();
+            let is_sure = |keeper: &usize| {
+                self.pages[*keeper][page].is_some_and(|(latest, generation)| {
+                    latest.number == newest
+                        && generation < settled[*keeper]
+                        && self.returning != Some(*keeper)
                 })
             };
-            let keepers = || self.pages.iter().enumerate().filter(|(_, pages)| !pages.is_empty());
-            let is_kept = !changed[page] && keepers().all(|(_, pages)| is_sure(pages));
-            volume.versions[page] += u64::from(!is_kept);
-            for (keeper, pages) in keepers() {
-                let found = pages[page].map_or_else(Latest::default, |(latest, _)| latest);
+            let is_kept = !changed[page] && keepers.iter().all(is_sure);
+            if !is_kept {
+                // What a keeper that was away had noted must never count again.
+                let numbers = keepers.iter().filter_map(|keeper| self.pages[*keeper][page]);
+                let greatest = numbers.map(|(latest, _)| latest.number).max();
+                let greatest = greatest.filter(|_| !self.rules.is_broken(Mutant::KeepNumbers));
+                volume.versions[page] = newest.max(greatest.unwrap_or(0)) + 1;
+            }
+            for keeper in keepers {
+                let found = self.pages[keeper][page];
+                let found = found.map_or_else(Latest::default, |(latest, _)| latest);
                 let number = volume.versions[page];
                 volume.pages[keeper][page] =
                     if is_kept { found } else { Latest { number, copy: 1 - found.copy } };
@@ -208,6 +233,7 @@ fn push_cleared(volume: &mut Volume, cleared: BTreeSet<(usize, u32)>, rewrites: 
 fn place_objects(
     volume: &mut Volume,
     placings: &BTreeMap<u32, Vec<(u64, Place)>>,
+    returning: Option<usize>,
 ) -> BTreeSet<(usize, u32)> {
     let mut cleared = BTreeSet::new();
     let nothing = Vec::new();
@@ -218,12 +244,16 @@ fn place_objects(
             Some(position) => {
                 let server = volume.candidate(object, position);
                 let home = latest(found, |at| Some(at) == server);
-                if home.is_none() {
+                if server.is_some() && server == volume.away {
+                    volume.places[object as usize] = Place::AWAY;
+                } else if home.is_none() {
                     volume.lost.insert(object);
                 }
                 home
             }
-            None => latest(found, |_| true).filter(|place| adopt(volume, object, *place)),
+            // The object may have been given up while the server was away.
+            None => latest(found, |at| Some(at) != returning)
+                .filter(|place| adopt(volume, object, *place)),
         };
         if let Some(place) = home {
             volume.places[object as usize] = place;

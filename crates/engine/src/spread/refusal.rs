@@ -52,6 +52,8 @@ pub enum RefusalReason {
         /// What is there.
         found_bytes: u64,
     },
+    /// It does not answer, and the volume cannot be opened without it.
+    Needed(Needed),
     /// It was not there when the volume was opened last: an older copy.
     Stale {
         /// Its generation.
@@ -67,6 +69,23 @@ pub enum RefusalReason {
     /// Part of its table is damaged, and so are all copies of a page of the choices: nobody knows
     /// what was there.
     NotesDamaged,
+}
+
+/// Why a volume cannot be opened without a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needed {
+    /// The volume is yet to be made.
+    New,
+    /// No program that knows how has opened it with all servers.
+    Older,
+    /// Fewer than three servers keep the choices.
+    FewKeepers,
+    /// Its servers change.
+    Changing,
+    /// It was opened without another server, which has not been taken up since.
+    Another,
+    /// Notes on other servers are damaged.
+    Notes,
 }
 
 /// Why a volume is not opened with the servers that are listed.
@@ -156,6 +175,7 @@ impl fmt::Display for RefusalReason {
                 "it has {found_bytes} bytes, but the volume uses {needed_bytes}; give it its size \
                  back"
             ),
+            Self::Needed(why) => write!(f, "it does not answer, and {why}"),
             Self::Stale { found, expected } => write!(
                 f,
                 "it is an older copy (generation {found}, others have {expected}); attach the \
@@ -170,6 +190,27 @@ impl fmt::Display for RefusalReason {
                  servers from the same backup"
             ),
         }
+    }
+}
+
+impl fmt::Display for Needed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::New => "the volume is made when all servers are there; start it",
+            Self::Older => {
+                "no evenkeel that opens a volume without a server has opened it with all of them \
+                 yet; start it"
+            }
+            Self::FewKeepers => {
+                "fewer than three servers keep the choices, so that all are needed; start it"
+            }
+            Self::Changing => "the servers change, for which all are needed; start it",
+            Self::Another => {
+                "the volume was opened without another server, which has not been taken up since; \
+                 only one may be absent: start it"
+            }
+            Self::Notes => "choices are damaged that only it may still have; start it",
+        })
     }
 }
 

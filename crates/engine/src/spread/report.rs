@@ -101,4 +101,6 @@ pub enum Standing {
     Resting,
     /// It came back with older content, and nothing of it is served.
     Stale,
+    /// It was not there when the volume was opened, and nothing of it is served.
+    Absent,
 }

@@ -152,6 +152,18 @@ pub(super) enum Mutant {
     TrustFlush,
     /// A flush of notes that failed is of no concern to the clients.
     ForgetFlush,
+    /// A choice counts that one keeper of three has.
+    OneCopy,
+    /// The choices of a keeper that was away count like any other's.
+    TrustReturned,
+    /// What a keeper that was away has noted may be newer than what it is told.
+    KeepNumbers,
+    /// An object without a choice is where a server that was away says.
+    AdoptReturned,
+    /// Whoever was away is taken up, whatever it knows.
+    AcceptStale,
+    /// A second server may be absent.
+    TwoAbsent,
 }
 
 /// Which rule a test has broken, if any.
@@ -194,6 +206,14 @@ impl Scribe {
         wanted.payer = self.payer;
         self.is_busy = true;
         Some(wanted)
+    }
+
+    /// Whether there is nothing to do and nothing under way.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.phase == Phase::Idle
+            && self.queue.is_empty()
+            && self.leaving.is_empty()
+            && self.pages.is_empty()
     }
 
     /// Begins a round with all that is wanted by now.

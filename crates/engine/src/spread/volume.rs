@@ -18,8 +18,9 @@ use evenkeel_core::place::candidates::ObjectName;
 use evenkeel_core::place::choices::{ChoiceMap, PAGE_OBJECTS};
 use evenkeel_core::place::cluster::{DomainId, GroupMap, GroupOptions, Member};
 
+use super::absent::can_miss_one;
 use super::format::choices::{Page, Passed};
-use super::format::owner::OwnerId;
+use super::format::owner::{Absent, Owner, OwnerId, Settled};
 use super::format::table::{Entry, TablePart};
 use super::layout::{ENTRIES_PER_BLOCK, Layout, SERVERS_MAX};
 use super::members::Members;
@@ -64,6 +65,12 @@ pub struct Volume {
     /// The number of the last placing.
     pub(super) sequence: u64,
     pub(super) mended: Mended,
+    /// The server that was not there when it was opened.
+    pub(super) away: Option<usize>,
+    /// What is noted of that server.
+    pub(super) left_out: Option<Absent>,
+    /// Whether it was ever opened without a server.
+    pub(super) is_parted: bool,
 }
 
 /// What an opening had to put right.
@@ -173,6 +180,9 @@ impl Volume {
             pages: (0..layout.servers.len()).map(noted).collect(),
             sequence: 0,
             mended: Mended::default(),
+            away: None,
+            left_out: None,
+            is_parted: false,
             layout,
         }
     }
@@ -195,6 +205,45 @@ impl Volume {
     /// What the opening had to put right.
     pub fn mended(&self) -> Mended {
         self.mended
+    }
+
+    /// The server, in the order of the policy, that it was opened without.
+    pub fn away(&self) -> Option<usize> {
+        self.away
+    }
+
+    /// What this opening is known by.
+    pub fn owner(&self) -> OwnerId {
+        self.owner
+    }
+
+    /// The servers that keep the choices and are there.
+    pub(super) fn keepers(&self) -> impl Iterator<Item = usize> {
+        self.layout.keepers().filter(|keeper| self.away != Some(*keeper))
+    }
+
+    /// How many keepers need a choice before it counts: two of three, since one may be away when
+    /// the volume is opened next.
+    pub(super) fn copies_needed(&self) -> usize {
+        if can_miss_one(&self.layout.members) { 2 } else { 1 }
+    }
+
+    /// How many servers a beat has to reach for the volume to stay this gate's: two if the next
+    /// one might be the gate that misses one.
+    pub(super) fn beats_needed(&self) -> usize {
+        if can_miss_one(&self.layout.members) && self.away.is_none() { 2 } else { 1 }
+    }
+
+    /// What the servers are told of the opening that has come to its end.
+    pub(super) fn as_owner(&self) -> Owner {
+        let (generation, by) = (self.generation, self.owner);
+        Owner {
+            id: self.owner,
+            beat: 1,
+            settled: Settled { generation, by, absent: self.left_out },
+            is_released: false,
+            name: self.owner_name.clone(),
+        }
     }
 
     /// How many objects were written and are not where they should be.

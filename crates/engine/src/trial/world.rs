@@ -37,6 +37,11 @@ pub(crate) trait Kit: Default {
     /// Something of it cannot be found.
     fn content(disks: &[Disk], volume: &Self::Volume) -> Result<Vec<u8>, String>;
 
+    /// Whether a sector of the volume can be looked at.
+    fn is_there(_: &Self::Volume, _: usize) -> bool {
+        true
+    }
+
     /// An engine that serves the volume.
     fn engine(now: Nanos, volume: Self::Volume, mutant: Option<Self::Mutant>) -> Engine;
 }
@@ -81,8 +86,8 @@ pub(crate) struct World<K: Kit> {
     pub(crate) errors: u64,
     /// What was refused, and why.
     pub(crate) refusals: Vec<Refused>,
-    /// A drive that takes no writes and no flushes.
-    pub(crate) broken: Option<ServerId>,
+    /// Drives that take no writes and no flushes.
+    pub(crate) broken: Vec<ServerId>,
     /// Whether zeroes of clients keep their room.
     pub(crate) keeps_room: bool,
 }
@@ -140,7 +145,7 @@ impl<K: Kit> World<K> {
             events: 0,
             errors: 0,
             refusals: Vec::new(),
-            broken: None,
+            broken: Vec::new(),
             keeps_room: false,
         }
     }
@@ -312,7 +317,7 @@ impl<K: Kit> World<K> {
     }
 
     /// The host dies; with the power (as the cut says), or without.
-    pub(crate) fn restart(&mut self, cut: Option<Cut>) -> Result<(), String> {
+    pub(crate) fn die(&mut self, cut: Option<Cut>) {
         if let Some(cut) = cut {
             self.disks = self.after_cut(cut);
         } else {
@@ -328,6 +333,11 @@ impl<K: Kit> World<K> {
         }
         self.commands.clear();
         self.requests.clear();
+    }
+
+    /// The host dies and comes back, and may die again while it opens the volume.
+    pub(crate) fn restart(&mut self, cut: Option<Cut>) -> Result<(), String> {
+        self.die(cut);
         let volume = loop {
             let is_whole = self.prng.below(3) == 0;
             let asks = if is_whole { u64::MAX } else { self.prng.below(CUT_ASKS_MAX) };
@@ -342,7 +352,12 @@ impl<K: Kit> World<K> {
                 None => {}
             }
         };
-        self.check_all(&volume, cut.is_some())?;
+        self.serve(volume, cut.is_some())
+    }
+
+    /// Serves a volume that was just opened, after a look at all of it.
+    pub(crate) fn serve(&mut self, volume: K::Volume, was_cut: bool) -> Result<(), String> {
+        self.check_all(&volume, was_cut)?;
         self.engine = K::engine(self.now, volume, self.mutant);
         Ok(())
     }
@@ -411,7 +426,7 @@ impl<K: Kit> World<K> {
             Kind::Read => 0,
             _ => self.faults.writes,
         };
-        let is_broken = self.broken == Some(unit.server) && unit.kind != Kind::Read;
+        let is_broken = self.broken.contains(&unit.server) && unit.kind != Kind::Read;
         let ok = self.prng.below(100) >= percent && !is_broken;
         match unit.kind {
             Kind::Read => {
@@ -494,7 +509,8 @@ fn check<K: Kit>(
     mut look: impl FnMut(usize, u64) -> Result<(), String>,
 ) -> Result<(), String> {
     let content = K::content(disks, volume)?;
-    let mut sectors = content.chunks(SECTOR).enumerate();
+    let sectors = content.chunks(SECTOR).enumerate();
+    let mut sectors = sectors.filter(|(sector, _)| K::is_there(volume, *sector));
     sectors.try_for_each(|(sector, bytes)| look(sector, value(bytes)?))
 }
 

@@ -39,10 +39,22 @@ const OF_ANY: TransmissionFlags =
 
 impl TieredDisk {
     /// A volume, as yet of no size, over devices and what each of them can do, in the order of the
-    /// policy. None if there is no size of request that all of them take.
-    pub(crate) fn new(tiers: Vec<(Rc<Device>, &Features)>) -> Option<Self> {
+    /// policy; a server that is away has not told. None if there is no size of request that all of
+    /// them take.
+    pub(crate) fn new(tiers: Vec<(Rc<Device>, Option<&Features>)>) -> Option<Self> {
         let (tiers, features): (Vec<_>, Vec<_>) = tiers.into_iter().unzip();
+        let features: Vec<&Features> = features.into_iter().flatten().collect();
         Some(Self { tiers, features: together(&features)? })
+    }
+
+    /// Whether one more device can do all that the volume has promised.
+    pub(crate) fn takes(&self, device: &Features) -> bool {
+        together(&[&self.features, device]).is_some_and(|both| {
+            let told = OF_ALL | TransmissionFlags::SEND_FLUSH;
+            let sizes = |one: &BlockSize| (one.minimum, one.maximum_payload);
+            both.flags & told == self.features.flags & told
+                && sizes(&both.block_size) == sizes(&self.features.block_size)
+        })
     }
 
     /// The same of this size.

@@ -56,10 +56,20 @@ pub(crate) struct Pulse {
 #[derive(Debug, Default)]
 pub(super) struct Leave {
     is_wanted: Cell<bool>,
+    /// Pulses end without a word: the volume is opened anew, or another gate's.
+    is_over: Cell<bool>,
     /// Pulses that have not ended.
     pulses: Cell<usize>,
     /// Told of every change.
     news: Notify,
+}
+
+impl Leave {
+    /// Ends all pulses, without letting go.
+    fn end(&self) {
+        self.is_over.set(true);
+        self.news.notify_waiters();
+    }
 }
 
 /// A pulse that has not ended.
@@ -160,14 +170,19 @@ impl Pulse {
         loop {
             let began = domain.worker.clock.now();
             match self.beat().await {
-                Ok(None) => domain.tell(Input::Held { until: began + HOLD }),
+                Ok(None) => {
+                    domain.tell(Input::Held { server: self.server, until: began + HOLD });
+                }
                 Ok(Some(fenced)) => return self.fence(&fenced),
                 // Requests to the server tell the same, with what stands in the way.
                 Err(errno) => tracing::debug!(server = ?self.server, ?errno, "no beat"),
             }
             let news = domain.leave.news.notified();
-            if !domain.leave.is_wanted.get() {
+            if !domain.leave.is_wanted.get() && !domain.leave.is_over.get() {
                 let _ = tokio::time::timeout(Duration::from_nanos(BEAT.0), news).await;
+            }
+            if domain.leave.is_over.get() {
+                return;
             }
             if domain.leave.is_wanted.get() {
                 return self.let_go().await;
@@ -213,6 +228,8 @@ impl Pulse {
                     by,
                     "another gate has claimed the volume: nothing is served"
                 );
+                // Where that gate has not been yet, it must not look as if this one were alive.
+                domain.leave.end();
                 None
             }
             Fenced::Stale => {
@@ -229,6 +246,32 @@ impl Domain {
     pub(crate) fn serve_spread(self: &Rc<Self>, volume: Box<Volume>, device: Rc<Device>) {
         self.tell(Input::Spread(volume));
         self.volume().expect("its domain has a volume").open(device);
+    }
+
+    /// Holds back whatever is asked of the volume until it is served anew; returns once nothing is
+    /// noted on its servers any more, beats included.
+    pub(crate) async fn pause_spread(self: &Rc<Self>) {
+        self.tell(Input::Pause);
+        self.leave.end();
+        while self.leave.pulses.get() > 0 || !self.state.borrow().engine.is_at_rest() {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Serves the volume that was opened anew; its pulses are the caller's to start.
+    pub(crate) fn resume_spread(self: &Rc<Self>, volume: Box<Volume>) {
+        self.leave.is_over.set(false);
+        self.tell(Input::Spread(volume));
+    }
+
+    /// Another gate has the volume.
+    pub(crate) fn lose_spread(self: &Rc<Self>) {
+        self.tell(Input::Fenced { server: None });
+    }
+
+    /// The server that the volume was opened without is back, with older content.
+    pub(crate) fn refuse_server(self: &Rc<Self>, server: ServerId) {
+        self.tell(Input::Fenced { server: Some(server) });
     }
 
     /// Lets go of a spread volume that nobody uses any more; at once if there is none.
@@ -293,6 +336,10 @@ impl Domain {
             }
             Refused::Stale(server) => format!(
                 "server {:?} came back with older content; attach what was used last",
+                name(server)
+            ),
+            Refused::Absent(server) => format!(
+                "server {:?} does not answer since the volume was opened; start it",
                 name(server)
             ),
             Refused::Claimed => "another gate has claimed the volume".to_owned(),

@@ -35,7 +35,7 @@ mod tests {
     use super::super::members::Members;
     use super::choices::{Page, Passed};
     use super::head::Head;
-    use super::owner::{Owner, OwnerId};
+    use super::owner::{Absent, Owner, OwnerId, Settled};
     use super::table::{Entry, TablePart};
     use super::*;
     use crate::notes::head::HeadError;
@@ -55,6 +55,10 @@ mod tests {
             objects: 3600,
             pages: 1,
             candidates: 2,
+            is_parted: true,
+            all_slots: std::array::from_fn(|number| if number < 4 { 1000 } else { 0 }),
+            opening: OwnerId([8; 16]),
+            after: OwnerId([9; 16]),
         }
     }
 
@@ -69,7 +73,7 @@ mod tests {
         let changed = Head { members, ..head() };
         changed.encode(4096, &mut block);
         assert_eq!(Head::decode(&block), Ok(changed));
-        assert_eq!(block[48], 1, "a program that does not know of it keeps off");
+        assert_eq!(block[48], 3, "a program that does not know of it keeps off");
         assert_eq!(Head::decode(&[0; BLOCK]), Err(HeadError::Blank));
         assert_eq!(Head::decode(&[9; BLOCK]), Err(HeadError::Foreign));
     }
@@ -80,7 +84,11 @@ mod tests {
         let owner = Owner {
             id: OwnerId([4; 16]),
             beat: 7,
-            settled: 2,
+            settled: Settled {
+                generation: 2,
+                by: OwnerId([5; 16]),
+                absent: Some(Absent { number: 0, known: OwnerId([6; 16]) }),
+            },
             is_released: false,
             name: "host:17".into(),
         };

@@ -1,4 +1,5 @@
-//! Who uses a server at present: the gate that claimed it last, and how often it has beaten since.
+//! Who uses a server at present: the gate that claimed it last, and how often it has beaten since;
+//! and what is known of the last opening that came to its end.
 //!
 //! | byte | size | what |
 //! |---|---|---|
@@ -7,20 +8,27 @@
 //! | 72 | 4 | 1 if the owner has let go, else 0 |
 //! | 76 | 4 | bytes of the owner's name, at most 256 |
 //! | 80 | 256 | the owner's name for people, UTF-8; then zeroes |
-//! | 336 | 3760 | zeroes |
+//! | 336 | 16 | the opening of that generation; zeroes if an older program made it |
+//! | 352 | 4 | the number, and one more, of the server that it was made without; 0 if of none |
+//! | 356 | 4 | zero |
+//! | 360 | 16 | the last opening that came to its end with that server |
+//! | 376 | 3720 | zeroes |
 //!
 //! The label's number counts the beats. The block is overwritten in place: all that ever changes of
 //! it lies in its first 512 bytes, which no drive tears.
 
-use super::super::layout::OWNER_OFFSET;
+use super::super::layout::{OWNER_OFFSET, SERVERS_MAX};
 use crate::notes::VolumeId;
 use crate::notes::block::{Block, BlockKind, Label, label, put_u32, put_u64, seal, u32_at, u64_at};
 
 /// Most bytes of a name.
 const NAME_BYTES_MAX: usize = 256;
 const NAME: usize = 80;
+const SETTLED_BY: usize = 336;
+const ABSENT: usize = 352;
+const KNOWN: usize = 360;
 
-/// What an owner is known by; each opening draws its own.
+/// What an owner, and so an opening, is known by; each opening draws its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OwnerId(
     /// 16 random bytes.
@@ -32,9 +40,39 @@ pub struct OwnerId(
 pub(in crate::spread) struct Owner {
     pub(in crate::spread) id: OwnerId,
     pub(in crate::spread) beat: u64,
-    pub(in crate::spread) settled: u64,
+    pub(in crate::spread) settled: Settled,
     pub(in crate::spread) is_released: bool,
     pub(in crate::spread) name: String,
+}
+
+/// The last opening that came to its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::spread) struct Settled {
+    /// Notes of this generation and later ones may not be durable. Zero if there was none.
+    pub(in crate::spread) generation: u64,
+    /// Which one it was; zeroes if an older program made it.
+    pub(in crate::spread) by: OwnerId,
+    /// The server that was not there, if any.
+    pub(in crate::spread) absent: Option<Absent>,
+}
+
+/// A server that the volume was opened without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::spread) struct Absent {
+    pub(in crate::spread) number: u32,
+    /// The last opening that came to its end with it.
+    pub(in crate::spread) known: OwnerId,
+}
+
+impl OwnerId {
+    /// Whether it is that of an opening; older programs did not say.
+    pub(in crate::spread) fn is_known(self) -> bool {
+        self != Self::default()
+    }
+
+    pub(in crate::spread) fn at(block: &Block, at: usize) -> Self {
+        Self(std::array::from_fn(|index| block[at + index]))
+    }
 }
 
 impl Owner {
@@ -46,10 +84,20 @@ impl Owner {
         if !is_ours || name_bytes > NAME_BYTES_MAX || u32_at(block, 72) > 1 {
             return None;
         }
+        let number = u32_at(block, ABSENT);
+        if number as usize > SERVERS_MAX {
+            return None;
+        }
+        let known = OwnerId::at(block, KNOWN);
+        let absent = number.checked_sub(1).map(|number| Absent { number, known });
         Some(Self {
-            id: OwnerId(std::array::from_fn(|index| block[48 + index])),
+            id: OwnerId::at(block, 48),
             beat: label.number,
-            settled: u64_at(block, 64),
+            settled: Settled {
+                generation: u64_at(block, 64),
+                by: OwnerId::at(block, SETTLED_BY),
+                absent,
+            },
             is_released: u32_at(block, 72) == 1,
             name: String::from_utf8(block[NAME..NAME + name_bytes].to_vec()).ok()?,
         })
@@ -59,11 +107,16 @@ impl Owner {
     pub(in crate::spread) fn encode(&self, volume: VolumeId, block: &mut Block) {
         block.fill(0);
         block[48..64].copy_from_slice(&self.id.0);
-        put_u64(block, 64, self.settled);
+        put_u64(block, 64, self.settled.generation);
         put_u32(block, 72, u32::from(self.is_released));
         let name = &self.name[..self.name.floor_char_boundary(NAME_BYTES_MAX)];
         put_u32(block, 76, u32::try_from(name.len()).expect("cut above"));
         block[NAME..NAME + name.len()].copy_from_slice(name.as_bytes());
+        block[SETTLED_BY..][..16].copy_from_slice(&self.settled.by.0);
+        if let Some(Absent { number, known }) = self.settled.absent {
+            put_u32(block, ABSENT, number + 1);
+            block[KNOWN..][..16].copy_from_slice(&known.0);
+        }
         let label = Label { volume, number: self.beat, offset: OWNER_OFFSET };
         seal(BlockKind::Owner, &label, block);
     }

@@ -8,6 +8,7 @@ use super::super::report::Stuck;
 use super::super::scribe::{Entering, Mutant};
 use super::super::serving::{REST, Serving};
 use super::{Job, Phase, changes_content};
+use crate::Refused;
 use crate::notes::copying::Copying;
 use crate::notes::{Step, StepKind};
 use crate::units::{Stage, UnitEntry, UnitTable};
@@ -20,6 +21,10 @@ impl Serving {
             return self.mover.rest(now + REST);
         }
         self.end_rests(now);
+        if let Err(Refused::Away(keeper)) = self.check_keepers(now) {
+            self.mover.stuck = Some(Stuck::Away(keeper));
+            return self.mover.rest(now + REST);
+        }
         let servers = self.volume.new_candidates(object);
         let servers: Vec<usize> = servers.map(|one| one.expect("members are listed")).collect();
         let picked = self.pick(now, &servers).map(|position| (position, servers[position]));

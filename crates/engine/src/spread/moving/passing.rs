@@ -34,7 +34,7 @@ impl Serving {
         let is_over = !mover.is_passing
             && mover.job.is_none()
             && mover.departing.is_empty()
-            && self.volume.layout.keepers().all(|keeper| {
+            && self.volume.keepers().all(|keeper| {
                 let pages = self.volume.pages[keeper].iter().zip(&self.volume.versions);
                 pages.into_iter().all(|(latest, version)| latest.number >= *version)
             });
@@ -123,7 +123,7 @@ impl Serving {
         self.note_choices(None);
         self.volume.versions[page] += 1;
         let page = u32::try_from(page).expect("pages are numbered by u32");
-        for keeper in self.volume.layout.keepers().collect::<Vec<_>>() {
+        for keeper in self.volume.keepers().collect::<Vec<_>>() {
             self.scribes[keeper].pages.insert(page);
         }
     }

@@ -2,7 +2,7 @@
 //! force.
 
 use super::super::members::Members;
-use super::super::refusal::{Refusal, RefusalReason, WrongServers};
+use super::super::refusal::{Needed, Refusal, RefusalReason, WrongServers};
 use super::{Opening, Phase, Task};
 
 impl Opening {
@@ -26,6 +26,9 @@ impl Opening {
             let known = if wanted == members.after { members.all() } else { members.after };
             (wanted | known) & layout.bit(*server) != 0
         };
+        if let Some(server) = self.away.or(self.returning).filter(|_| wanted != members.after) {
+            return refuse(server, RefusalReason::Needed(Needed::Changing));
+        }
         if wanted != members.after && is_passing {
             return refuse(0, RefusalReason::Servers(WrongServers::Changing { objects }));
         }
@@ -65,11 +68,10 @@ impl Opening {
             }
             self.tasks.extend((0..layout.pages).map(|page| Task::WritePage { keeper, page }));
         }
-        let settled = self.settled;
         for server in joining {
             let blocks = 0..layout.table_blocks(server);
             self.tasks.extend(blocks.map(|block| Task::WriteTable { server, block }));
-            self.tasks.push_back(Task::WriteOwner { server, settled });
+            self.tasks.push_back(Task::WriteClaim { server });
         }
         self.push_each(|server| Task::Flush { server });
         self.phase = Phase::Welcome;

@@ -30,11 +30,12 @@ use std::collections::VecDeque;
 
 use evenkeel_core::time::Span;
 
-use super::format::owner::{Owner, OwnerId};
+use super::format::owner::{Owner, OwnerId, Settled};
 use super::heads::{self, Front};
 use super::layout::{FRONT_BYTES, Layout, OWNER_OFFSET, Shape};
 use super::reading::Reading;
-use super::refusal::{Refusal, RefusalReason};
+use super::refusal::{Needed, Refusal, RefusalReason};
+use super::scribe::Rules;
 use super::volume::Volume;
 use crate::notes::block::{BLOCK, BLOCK_BYTES, Block};
 use crate::notes::head::head_offset;
@@ -49,6 +50,8 @@ pub struct Names {
     pub owner: OwnerId,
     /// The gate, for people.
     pub owner_name: String,
+    /// Openings of this gate before, if it opens the volume anew: nobody to be watched.
+    pub before: Vec<OwnerId>,
 }
 
 /// The opening of a volume.
@@ -63,6 +66,10 @@ pub struct Opening {
     joining: Vec<usize>,
     /// Members that are not listed, by number.
     missing: u64,
+    /// The server that does not answer.
+    away: Option<usize>,
+    /// The server that was away and is back.
+    returning: Option<usize>,
     phase: Phase,
     /// What is to be asked for next, in order.
     tasks: VecDeque<Task>,
@@ -73,11 +80,13 @@ pub struct Opening {
     watched: Option<Vec<Option<(OwnerId, u64)>>>,
     /// Whether a volume is made.
     is_new: bool,
-    /// Notes of this generation and later ones may not be durable.
-    settled: u64,
+    /// By server: since when notes may not be durable, and what else it is to remember until this
+    /// opening comes to its end.
+    settled: Vec<Settled>,
     reading: Option<Reading>,
     opened: Option<Box<Volume>>,
     refusal: Option<Refusal>,
+    pub(super) rules: Rules,
 }
 
 /// What the tasks at hand are for.
@@ -107,7 +116,8 @@ enum Phase {
 enum Task {
     ReadFront { server: usize },
     ReadNotes { server: usize, offset: u64, length: u64 },
-    WriteOwner { server: usize, settled: u64 },
+    WriteClaim { server: usize },
+    WriteSettled { server: usize },
     WriteHead { server: usize, generation: u64 },
     WriteTable { server: usize, block: u32 },
     WritePage { keeper: usize, page: u32 },
@@ -181,15 +191,26 @@ impl Opening {
             leaving,
             joining: Vec::new(),
             missing: 0,
+            away: None,
+            returning: None,
             watched: None,
             is_new: false,
-            settled: 0,
+            settled: vec![Settled::default(); count],
             reading: None,
             opened: None,
             refusal: None,
+            rules: Rules::default(),
         };
         opening.push_each(|server| Task::ReadFront { server });
         opening
+    }
+
+    /// Does without a server, which does not answer: of its device only the name matters.
+    #[must_use]
+    pub fn without(mut self, server: usize) -> Self {
+        self.away = Some(server);
+        self.tasks.retain(|task| task.server() != Some(server));
+        self
     }
 
     fn ask(&mut self) -> Ask<'_, Volume, Refusal> {
@@ -203,7 +224,8 @@ impl Opening {
             }
             Task::Flush { server } => Ask::Flush { part: server },
             Task::Wait(span) => Ask::Wait(span),
-            Task::WriteOwner { server, .. }
+            Task::WriteClaim { server }
+            | Task::WriteSettled { server }
             | Task::WriteHead { server, .. }
             | Task::WriteTable { server, .. }
             | Task::WritePage { keeper: server, .. } => {
@@ -227,15 +249,18 @@ impl Opening {
                 return volume.encode_page(keeper, page, copy, &mut self.bytes);
             }
             Task::WriteHead { server, generation } => {
-                let head = heads::head(volume.id, &volume.layout, server, generation);
+                let head = heads::head(volume, server, (generation, self.settled[server].by));
                 let offset = head_offset(generation);
                 head.encode(offset, &mut block);
                 offset
             }
-            Task::WriteOwner { settled, .. } => {
-                let (id, name) = (self.names.owner, self.names.owner_name.clone());
-                let owner = Owner { id, beat: 1, settled, is_released: false, name };
-                owner.encode(volume.id, &mut block);
+            Task::WriteClaim { server } => {
+                let settled = self.settled[server];
+                Owner { settled, ..volume.as_owner() }.encode(volume.id, &mut block);
+                OWNER_OFFSET
+            }
+            Task::WriteSettled { .. } => {
+                volume.as_owner().encode(volume.id, &mut block);
                 OWNER_OFFSET
             }
             _ => unreachable!("no write"),
@@ -263,16 +288,16 @@ impl Opening {
             }
             Phase::Make => {
                 self.push_each(|server| Task::WriteHead { server, generation: 1 });
-                self.close(1);
+                self.close();
             }
             Phase::Read => self.mend()?,
             Phase::Mend => match self.change()? {
                 Some(members) => self.welcome(members),
-                None => self.close(self.opened().generation),
+                None => self.close(),
             },
             Phase::Welcome => {
                 self.push_heads();
-                self.close(self.opened().generation);
+                self.close();
             }
             Phase::Close => {
                 self.push_each(|server| Task::ReadFront { server });
@@ -310,8 +335,7 @@ impl Opening {
         self.push_old(|server| Task::WriteHead { server, generation });
         self.push_old(|server| Task::Flush { server });
         let layout = self.opened().layout.clone();
-        let joining = self.joining.clone();
-        for server in (0..layout.servers.len()).filter(|server| !joining.contains(server)) {
+        for server in self.old().collect::<Vec<_>>() {
             let end = if layout.is_keeper(server) {
                 layout.page_offset(server, layout.pages, 0)
             } else {
@@ -324,7 +348,7 @@ impl Opening {
                 offset += length;
             }
         }
-        self.reading = Some(Reading::new(&layout));
+        self.reading = Some(Reading::new(&layout, self.returning, self.rules));
         self.phase = Phase::Read;
     }
 
@@ -354,8 +378,12 @@ impl Opening {
     fn mend(&mut self) -> Result<(), Refusal> {
         let reading = self.reading.take().expect("notes were read");
         let volume = self.opened.as_mut().expect("made by the claim");
-        let Some(rewrites) = reading.assemble(volume, self.settled) else {
-            return Err(self.refusal_of(0, RefusalReason::NotesDamaged));
+        let since: Vec<u64> = self.settled.iter().map(|settled| settled.generation).collect();
+        let Some(rewrites) = reading.assemble(volume, &since) else {
+            return Err(match self.away {
+                Some(server) => self.refusal_of(server, RefusalReason::Needed(Needed::Notes)),
+                None => self.refusal_of(0, RefusalReason::NotesDamaged),
+            });
         };
         let tables = rewrites.tables.into_iter();
         self.tasks.extend(tables.map(|(server, block)| Task::WriteTable { server, block }));
@@ -366,22 +394,30 @@ impl Opening {
     }
 
     /// Makes everything durable, and says so.
-    fn close(&mut self, settled: u64) {
+    fn close(&mut self) {
         self.push_each(|server| Task::Flush { server });
-        self.push_each(|server| Task::WriteOwner { server, settled });
+        self.push_each(|server| Task::WriteSettled { server });
         self.push_each(|server| Task::Flush { server });
         self.phase = Phase::Close;
     }
 
+    /// For each server that is there.
     fn push_each(&mut self, task: impl Fn(usize) -> Task) {
-        self.tasks.extend((0..self.devices.len()).map(task));
+        let away = self.away;
+        let there = (0..self.devices.len()).filter(|server| Some(*server) != away);
+        self.tasks.extend(there.map(task));
     }
 
-    /// For each server that does not join.
+    /// For each server that is there and does not join.
     fn push_old(&mut self, task: impl Fn(usize) -> Task) {
-        let joining = self.joining.clone();
-        let servers = (0..self.devices.len()).filter(|server| !joining.contains(server));
-        self.tasks.extend(servers.map(task));
+        let old: Vec<usize> = self.old().collect();
+        self.tasks.extend(old.into_iter().map(task));
+    }
+
+    /// The servers that are there and do not join.
+    fn old(&self) -> impl Iterator<Item = usize> {
+        let is_old = |server: &usize| !self.joining.contains(server) && self.away != Some(*server);
+        (0..self.devices.len()).filter(is_old)
     }
 
     fn opened(&self) -> &Volume {
@@ -402,7 +438,8 @@ impl Task {
         match self {
             Self::ReadFront { server }
             | Self::ReadNotes { server, .. }
-            | Self::WriteOwner { server, .. }
+            | Self::WriteClaim { server }
+            | Self::WriteSettled { server }
             | Self::WriteHead { server, .. }
             | Self::WriteTable { server, .. }
             | Self::WritePage { keeper: server, .. }

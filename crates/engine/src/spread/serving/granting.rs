@@ -43,6 +43,7 @@ impl Serving {
         payer: TenantId,
     ) -> Result<(), Refused> {
         self.end_rests(now);
+        self.check_keepers(now)?;
         let servers: Vec<usize> = self.volume.candidates(object).flatten().collect();
         let staying: Vec<usize> = (0..servers.len())
             .filter(|position| !self.volume.layout.is_leaving(servers[*position]))
@@ -55,6 +56,9 @@ impl Serving {
         };
         let position = match picked {
             Ok(position) => position,
+            Err(server) if self.volume.away == Some(server) => {
+                return Err(self.why_absent(server));
+            }
             Err(server) if self.is_full(server) => {
                 self.full += 1;
                 return Err(Refused::NoRoom(self.server_id(server)));
@@ -106,7 +110,7 @@ impl Serving {
     pub(in crate::spread) fn note_choices(&mut self, payer: Option<TenantId>) {
         while let Some(page) = self.volume.choices.take_changed() {
             self.volume.versions[page as usize] += 1;
-            for keeper in self.volume.layout.keepers().collect::<Vec<_>>() {
+            for keeper in self.volume.keepers().collect::<Vec<_>>() {
                 self.scribes[keeper].pages.insert(page);
                 self.scribes[keeper].pages_payer = self.scribes[keeper].pages_payer.or(payer);
             }
@@ -114,7 +118,7 @@ impl Serving {
     }
 
     /// Whether all keepers that are at work have this version of an object's page; that it will
-    /// never be known if none is at work.
+    /// never be known if they are too few.
     pub(in crate::spread) fn is_noted(
         &self,
         now: Nanos,
@@ -122,10 +126,36 @@ impl Serving {
         version: u64,
     ) -> Option<bool> {
         let page = Volume::page_of(object) as usize;
-        let keepers = self.volume.layout.keepers();
-        let mut working = keepers.filter(|keeper| now >= self.rest_until[*keeper]).peekable();
-        let is_known = working.peek().is_some();
-        working.all(|keeper| self.volume.pages[keeper][page].number >= version).then_some(is_known)
+        let has = |keeper: &usize| self.volume.pages[*keeper][page].number >= version;
+        let copies = self.volume.keepers().filter(has).count();
+        let is_known = copies >= self.copies_needed();
+        self.working_keepers(now).all(|keeper| has(&keeper)).then_some(is_known)
+    }
+
+    /// How many keepers have to note a choice before it counts.
+    fn copies_needed(&self) -> usize {
+        if self.rules.is_broken(Mutant::OneCopy) { 1 } else { self.volume.copies_needed() }
+    }
+
+    /// The keepers of the choices that can be written to.
+    fn working_keepers(&self, now: Nanos) -> impl Iterator<Item = usize> {
+        self.volume.keepers().filter(move |keeper| now >= self.rest_until[*keeper])
+    }
+
+    /// Whether enough keepers can be written to for a choice to count.
+    ///
+    /// # Errors
+    /// One that cannot.
+    pub(in crate::spread) fn check_keepers(&self, now: Nanos) -> Result<(), Refused> {
+        let working = self.working_keepers(now).count();
+        if working >= self.copies_needed() {
+            return Ok(());
+        }
+        let resting = self.volume.keepers().find(|keeper| now < self.rest_until[*keeper]);
+        Err(match resting.or(self.volume.away) {
+            Some(keeper) => Refused::Away(self.server_id(keeper)),
+            None => Refused::InDoubt,
+        })
     }
 
     /// Puts every place in force whose choice all keepers have that are at work.

@@ -10,6 +10,7 @@
 //!
 //! Rounds of notes are on the account of the tenant that has waited longest for them.
 
+mod anew;
 mod granting;
 mod resting;
 
@@ -64,8 +65,12 @@ pub(crate) struct Serving {
     rest_until: Vec<Nanos>,
     pub(super) is_stale: Vec<bool>,
     is_claimed: bool,
+    /// By server: until when the volume is ours as far as its beats tell.
+    held: Vec<Nanos>,
     /// Until then the volume is ours.
     held_until: Nanos,
+    /// Whether the volume is about to be opened anew: nothing begins any more.
+    is_pausing: bool,
     /// Requests that wait for the volume to be ours.
     unowned: Vec<u32>,
     /// Requests that may go on.
@@ -73,6 +78,8 @@ pub(crate) struct Serving {
     unheard: Unheard,
     pub(super) is_due: bool,
     pub(super) placed: u32,
+    /// Of those, how many lie on the server that is away.
+    absent: u32,
     diverted: u64,
     pub(super) freed: u64,
     full: u64,
@@ -84,6 +91,7 @@ impl Serving {
     pub(crate) fn new(volume: Volume, plan: &SpreadPlan, tenants: usize) -> Self {
         let servers = volume.layout.servers.len();
         let placed = volume.places.iter().filter(|place| **place != Place::NOWHERE).count();
+        let absent = volume.places.iter().filter(|place| **place == Place::AWAY).count();
         let mut serving = Self {
             object_bits: volume.layout.object_bytes.trailing_zeros(),
             loads: Loads::new(servers),
@@ -99,11 +107,14 @@ impl Serving {
             rest_until: vec![Nanos::ZERO; servers],
             is_stale: vec![false; servers],
             is_claimed: false,
+            held: vec![Nanos::ZERO; servers],
             held_until: Nanos::ZERO,
+            is_pausing: false,
             unowned: Vec::new(),
             released: Vec::new(),
             unheard: Unheard::default(),
             is_due: false,
+            absent: u32::try_from(absent).expect("objects are numbered by u32"),
             placed: u32::try_from(placed).expect("objects are numbered by u32"),
             diverted: 0,
             freed: 0,
@@ -129,9 +140,13 @@ impl Serving {
         self.unheard.resize(tenants);
     }
 
-    /// The volume is ours until then, as far as its servers tell.
-    pub(crate) fn held(&mut self, until: Nanos) {
-        self.held_until = self.held_until.max(until);
+    /// The volume is ours until then, as far as this server tells.
+    pub(crate) fn held(&mut self, server: ServerId, until: Nanos) {
+        let index = self.index_of(server);
+        self.held[index] = self.held[index].max(until);
+        let mut latest_first = self.held.clone();
+        latest_first.sort_unstable_by_key(|until| std::cmp::Reverse(*until));
+        self.held_until = latest_first[self.volume.beats_needed() - 1];
         self.released.append(&mut self.unowned);
         self.is_due = true;
     }
@@ -175,7 +190,7 @@ impl Serving {
         at: u64,
         payer: TenantId,
     ) -> Result<Option<u32>, Refused> {
-        if now >= self.held_until {
+        if !self.may_begin(now) {
             self.unowned.push(request.slot);
             return Ok(None);
         }
@@ -183,7 +198,7 @@ impl Serving {
         if self.is_held(request.kind, object) {
             return Ok(self.mover.hold(request.slot, payer));
         }
-        if self.gives_up(request, at) {
+        if self.gives_up(now, request, at) {
             self.give_up(request, at, payer);
         }
         let waiters = if let Some(freeing) = self.freeings.get_mut(&object) {
@@ -336,6 +351,8 @@ impl Serving {
                 is_leaving: self.volume.layout.is_leaving(index),
                 standing: if self.is_stale[index] {
                     Standing::Stale
+                } else if self.volume.away == Some(index) {
+                    Standing::Absent
                 } else if now < self.rest_until[index] {
                     Standing::Resting
                 } else {
@@ -361,6 +378,11 @@ impl Serving {
     /// Whether the volume is this gate's.
     pub(super) fn may_serve(&self, now: Nanos) -> bool {
         !self.is_claimed && now < self.held_until
+    }
+
+    /// Whether a request may begin.
+    fn may_begin(&self, now: Nanos) -> bool {
+        now < self.held_until && !self.is_pausing
     }
 
     /// Who pays for what nobody waits for.
@@ -393,6 +415,12 @@ impl Serving {
         // An empty request may stand at the very end.
         let last = self.volume.layout.objects - 1;
         u32::try_from(offset >> self.object_bits).map_or(last, |object| object.min(last))
+    }
+
+    /// Why the objects of the server that is away are not served.
+    pub(super) fn why_absent(&self, index: usize) -> Refused {
+        let server = self.plan.servers[index];
+        if self.is_stale[index] { Refused::Stale(server) } else { Refused::Absent(server) }
     }
 
     /// What lies at a place, or why it is not served.
@@ -428,7 +456,7 @@ impl Placement for Serving {
         if self.is_claimed {
             return Placed::Refused(Refused::Claimed);
         }
-        if now >= self.held_until {
+        if !self.may_begin(now) {
             return Placed::Wait;
         }
         let object = self.object_of(offset);
@@ -440,17 +468,21 @@ impl Placement for Serving {
                 _ => return Placed::Wait,
             }
         }
-        if let Some((index, slot)) = self.volume.places[object as usize].get() {
+        let place = self.volume.places[object as usize];
+        if let Some((index, slot)) = place.get() {
             if self.mover.is_in_doubt() && self.is_held(kind, object) {
                 return Placed::Refused(Refused::InDoubt);
             }
-            let gives_up = self.gives_up(request, at)
+            let gives_up = self.gives_up(now, request, at)
                 && !self.is_stale[index]
                 && self.mover.may_give_up(object);
             if gives_up || self.is_held(kind, object) {
                 return Placed::Wait;
             }
             return self.piece_at((index, slot), into, length);
+        }
+        if let Some(index) = self.volume.away.filter(|_| place == Place::AWAY) {
+            return Placed::Refused(self.why_absent(index));
         }
         if self.volume.lost.contains(&object) {
             let position = self.volume.choices.choice(u64::from(object)).unwrap_or(0);
@@ -467,7 +499,9 @@ impl Placement for Serving {
     }
 
     fn flushed(&self, index: usize) -> Option<ServerId> {
-        self.plan.servers.get(index).copied()
+        // Nothing was written to a server that is away.
+        let there = (0..self.scribes.len()).filter(|server| self.volume.away != Some(*server));
+        there.skip(index).map(|server| self.plan.servers[server]).next()
     }
 }
 

@@ -42,7 +42,7 @@ impl Serving {
     }
 
     pub(in crate::spread) fn report_load(&mut self, index: usize, now: Nanos) {
-        if self.is_stale[index] || now < self.rest_until[index] {
+        if self.is_stale[index] || self.volume.away == Some(index) || now < self.rest_until[index] {
             return;
         }
         let object_bytes = self.volume.layout.object_bytes;
@@ -56,6 +56,9 @@ impl Serving {
 
     /// Slots of a server that cannot be taken.
     pub(super) fn used_slots(&self, index: usize) -> u32 {
+        if self.volume.away == Some(index) {
+            return self.absent;
+        }
         let free = u32::try_from(self.volume.tables[index].free.len());
         self.volume.layout.servers[index].slots - free.expect("slots are numbered by u32")
     }

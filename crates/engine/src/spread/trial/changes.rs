@@ -223,9 +223,8 @@ fn a_server_that_leaves_is_emptied_and_can_be_taken_out_then_and_not_before() {
     world.disks.insert(1, disk);
     world.kit.leaving = Some(1);
     world.restart(None).unwrap();
-    world
-        .engine
-        .handle(world.now(), crate::Input::Held { until: evenkeel_core::time::Nanos(u64::MAX) });
+    let now = world.now();
+    super::kit::hold(&mut world.engine, now, evenkeel_core::time::Nanos(u64::MAX));
     world.drain().unwrap();
     world.settle().unwrap();
     let after = world.report();

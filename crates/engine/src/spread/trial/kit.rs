@@ -1,10 +1,13 @@
 //! A spread volume for trials: six objects over four servers of five slots each, on drives that
 //! held something else before.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::sched::Share;
 use evenkeel_core::time::Nanos;
 
+use super::super::place::Place;
 use super::super::scribe::Mutant;
 use super::super::{Names, Opening, OwnerId, Shape, SpreadReport, Volume};
 use crate::notes::{PartDevice, VolumeId};
@@ -31,6 +34,10 @@ pub(super) type World = world::World<Spread>;
 pub(super) struct Spread {
     /// The server that is to leave, as it is listed.
     pub(super) leaving: Option<usize>,
+    /// The server that does not answer.
+    pub(super) away: Option<usize>,
+    /// The rule that openings break.
+    pub(super) mutant: Option<Mutant>,
 }
 
 impl Kit for Spread {
@@ -42,7 +49,12 @@ impl Kit for Spread {
     }
 
     fn open(&self, disks: &mut [Disk], asks: u64) -> Option<Result<Volume, String>> {
-        let opened = world::open(disks, asks, opening_without(disks, "trial", self.leaving))?;
+        let mut opening = opening_leaving(disks, "trial", self.leaving);
+        opening.rules.mutant = self.mutant;
+        if let Some(away) = self.away {
+            opening = opening.without(away);
+        }
+        let opened = world::open(disks, asks, opening)?;
         Some(opened.map_err(|refusal| refusal.to_string()))
     }
 
@@ -54,21 +66,34 @@ impl Kit for Spread {
         if volume.lost_objects() > 0 {
             return Err(format!("objects {:?} are lost", volume.lost));
         }
-        let object = |place: &super::super::place::Place| match place.get() {
+        let object = |place: &Place| match place.get() {
             Some((server, slot)) => {
                 disks[server].read(volume.layout.slot_offset(server, slot), OBJECT_BYTES)
             }
+            // Nobody looks at what is away.
             None => vec![0; usize::try_from(OBJECT_BYTES).unwrap()],
         };
         Ok(volume.places.iter().flat_map(object).collect())
     }
 
+    fn is_there(volume: &Volume, sector: usize) -> bool {
+        volume.places[sector / World::sectors_of(0).end] != Place::AWAY
+    }
+
     fn engine(now: Nanos, volume: Volume, mutant: Option<Mutant>) -> Engine {
         let mut engine = Engine::new(now, &domain_of(volume.layout.servers.len(), 1000));
         engine.handle(now, Input::Spread(Box::new(volume)));
-        engine.handle(now, Input::Held { until: Nanos(u64::MAX) });
+        hold(&mut engine, now, Nanos(u64::MAX));
         engine.volume.as_mut().unwrap().spread_mut().unwrap().rules.mutant = mutant;
         engine
+    }
+}
+
+/// Every server's beats tell that the volume is this gate's until then.
+pub(super) fn hold(engine: &mut Engine, now: Nanos, until: Nanos) {
+    let servers = engine.report(now).spread.unwrap().servers;
+    for server in servers.iter().map(|one| one.server) {
+        engine.handle(now, Input::Held { server, until });
     }
 }
 
@@ -104,20 +129,21 @@ pub(super) fn used_disk() -> Disk {
 
 /// Begins to open the drives; each opening has a name of its own.
 pub(super) fn opening(disks: &[Disk], owner_name: &str) -> Opening {
-    opening_without(disks, owner_name, None)
+    opening_leaving(disks, owner_name, None)
 }
 
 /// The same with a server that is to leave.
-pub(super) fn opening_without(disks: &[Disk], owner_name: &str, leaving: Option<usize>) -> Opening {
-    let written: u64 = disks.iter().map(Disk::acknowledged).sum();
+pub(super) fn opening_leaving(disks: &[Disk], owner_name: &str, leaving: Option<usize>) -> Opening {
+    static OPENINGS: AtomicU64 = AtomicU64::new(1);
     let mut id = [0; 16];
-    id[..8].copy_from_slice(&written.to_le_bytes());
+    id[..8].copy_from_slice(&OPENINGS.fetch_add(1, Ordering::Relaxed).to_le_bytes());
     id[8] = owner_name.as_bytes()[0];
     let device = |server| PartDevice { name: format!("s{server}"), size_bytes: SIZE_BYTES };
     let names = Names {
         volume: VolumeId(*b"made in a trial."),
         owner: OwnerId(id),
         owner_name: owner_name.to_owned(),
+        before: Vec::new(),
     };
     let leaving = (0..disks.len()).map(|server| leaving == Some(server)).collect();
     Opening::new(names, shape(), (0..disks.len()).map(device).collect(), leaving)

@@ -3,6 +3,7 @@
 //! rule of [`super::scribe`] broken, to see that it would be noticed; and gates that want the same
 //! volume.
 
+mod absent;
 mod changes;
 mod kit;
 mod owners;

@@ -2,7 +2,8 @@
 
 use evenkeel_core::time::Span;
 
-use super::super::lease::{BEAT, Fenced, Lease};
+use super::super::lease::{BEAT, Fenced, HOLD, Lease};
+use super::super::scribe::Mutant;
 use super::super::{Opening, RefusalReason, Volume};
 use super::kit::{SERVERS, Spread, opening};
 use crate::notes::{Answer, Ask, Opens};
@@ -18,8 +19,18 @@ enum Turn {
 }
 
 fn turn(opening: &mut Opening, disks: &mut [Disk]) -> Turn {
+    turn_reaching(opening, disks, [true; SERVERS])
+}
+
+/// The same where some servers cannot be reached.
+fn turn_reaching(opening: &mut Opening, disks: &mut [Disk], reaches: [bool; SERVERS]) -> Turn {
     let bytes;
     let (answer, turn) = match opening.poll() {
+        Ask::Read { part, .. } | Ask::Write { part, .. } | Ask::Flush { part }
+            if !reaches[part] =>
+        {
+            (Answer::Failed, Turn::Went)
+        }
         Ask::Read { part, offset, length } => {
             bytes = disks[part].read(offset, length);
             (Answer::Read(&bytes), Turn::Went)
@@ -142,4 +153,126 @@ fn of_gates_that_race_for_a_volume_at_most_one_wins_whoever_is_faster_when() {
         wins += u32::from(winner.is_some());
     }
     assert!(wins > 50, "{wins} of 200 races had a winner");
+}
+
+/// A gate that beats where it can, and when each beat that went well began.
+struct Holder {
+    leases: Vec<(usize, Lease)>,
+    beats: Vec<Span>,
+    needed: usize,
+}
+
+impl Holder {
+    fn of(volume: &Volume) -> Self {
+        let there = (0..SERVERS).filter(|server| volume.away != Some(*server));
+        let leases = there.map(|server| (server, Lease::new(volume))).collect();
+        Self { leases, beats: vec![Span::ZERO; SERVERS], needed: volume.beats_needed() }
+    }
+
+    /// Beats on every server that it reaches; false if another gate has the volume.
+    fn beat(&mut self, now: Span, disks: &mut [Disk], reaches: [bool; SERVERS]) -> bool {
+        for (server, lease) in self.leases.iter_mut().filter(|(server, _)| reaches[*server]) {
+            match lease.look(&disks[*server].read(0, Lease::front_bytes())) {
+                Ok(()) => {}
+                Err(Fenced::Stale) => continue,
+                Err(Fenced::Claimed(_)) => return false,
+            }
+            let (offset, bytes) = lease.beat();
+            disks[*server].write(offset, &bytes, false);
+            lease.beaten();
+            self.beats[*server] = now;
+        }
+        true
+    }
+
+    fn serves(&self, now: Span) -> bool {
+        let mut latest_first = self.beats.clone();
+        latest_first.sort_unstable_by_key(|beat| std::cmp::Reverse(beat.0));
+        now.0 < latest_first[self.needed - 1].0 + HOLD.0
+    }
+}
+
+/// Two gates, each of which loses and finds servers again and again, and opens the volume without
+/// one when it has to. Returns how often one took over, or when both served.
+fn gates_that_lose_servers(
+    seed: u64,
+    needed: Option<usize>,
+    mutant: Option<Mutant>,
+) -> Result<u32, String> {
+    let mut prng = evenkeel_core::prng::Prng::new(seed);
+    let mut disks = Spread::disks();
+    opened(&mut disks, "maker").unwrap();
+    let mut reaches = [[true; SERVERS]; 2];
+    let mut holders: [Option<Holder>; 2] = [None, None];
+    let mut racers: [Option<(Opening, Span)>; 2] = [None, None];
+    let mut taken = 0;
+    // Every turn takes 10 ms, as does every ask.
+    for turn_number in 0..12_000 {
+        let now = Span::from_millis(20_000 + 10 * turn_number);
+        if prng.below(400) == 0 {
+            let server = index(&mut prng, SERVERS);
+            let gate = index(&mut prng, 2);
+            // Mostly a gate sees one server and not the others, or all but one.
+            reaches[gate] = match prng.below(4) {
+                0 => [true; SERVERS],
+                1 => std::array::from_fn(|one| one == server),
+                _ => std::array::from_fn(|one| one != server),
+            };
+        }
+        for gate in 0..2 {
+            if let Some(holder) = &mut holders[gate] {
+                let beats = turn_number % 100 == 50 * gate as u64;
+                if beats && !holder.beat(now, &mut disks, reaches[gate]) {
+                    holders[gate] = None;
+                }
+                continue;
+            }
+            let missing: Vec<_> = (0..SERVERS).filter(|one| !reaches[gate][*one]).collect();
+            let Some((racer, wake_at)) = &mut racers[gate] else {
+                let mut opening = opening(&disks, ["one", "two"][gate]);
+                opening.rules.mutant = mutant;
+                match missing[..] {
+                    [] => racers[gate] = Some((opening, now)),
+                    [away] => racers[gate] = Some((opening.without(away), now)),
+                    _ => {}
+                }
+                continue;
+            };
+            if now.0 < wake_at.0 {
+                continue;
+            }
+            match turn_reaching(racer, &mut disks, reaches[gate]) {
+                Turn::Went => {}
+                Turn::Waits(span) => *wake_at = Span(now.0 + span.0),
+                Turn::Refused(_) => racers[gate] = None,
+                Turn::Ready(volume) => {
+                    racers[gate] = None;
+                    let mut holder = Holder::of(&volume);
+                    holder.needed = needed.unwrap_or(holder.needed);
+                    holder.beat(now, &mut disks, reaches[gate]);
+                    holders[gate] = Some(holder);
+                    taken += 1;
+                }
+            }
+        }
+        if holders.iter().flatten().filter(|holder| holder.serves(now)).count() == 2 {
+            return Err(format!("both serve at {} ms", now.0 / 1_000_000));
+        }
+    }
+    Ok(taken)
+}
+
+#[test]
+fn gates_that_lose_servers_and_find_them_never_serve_both() {
+    let mut taken = 0;
+    for seed in 0..60 {
+        let result = gates_that_lose_servers(seed, None, None);
+        taken += result.unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+    }
+    assert!(taken > 50, "{taken}");
+    for (needed, mutant) in [(Some(1), None), (None, Some(Mutant::TwoAbsent))] {
+        let both = |seed| gates_that_lose_servers(seed, needed, mutant).err();
+        let why = (0..400).find_map(both);
+        println!("{}", why.unwrap_or_else(|| panic!("{needed:?} {mutant:?} goes unnoticed")));
+    }
 }

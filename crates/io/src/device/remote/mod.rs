@@ -172,6 +172,11 @@ impl Remote {
         session.as_ref().is_some_and(|it| it.flags.contains(TransmissionFlags::SEND_FLUSH))
     }
 
+    /// How long it is waited for.
+    pub(crate) fn patience(&self) -> Span {
+        self.terms.patience
+    }
+
     /// How often acknowledged writes may have been lost so far.
     pub(crate) fn losses(&self) -> u64 {
         self.losses.get()

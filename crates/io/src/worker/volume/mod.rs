@@ -11,6 +11,8 @@
 //! it, and stays open. Until then its clients are refused with what stands in the way, and the
 //! gate keeps trying: a tier may come, or be put right.
 
+mod absent;
+
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,8 +21,8 @@ use std::time::Duration;
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_engine::Target;
 use evenkeel_engine::notes::{Answer, Ask, Opens, PartDevice, VolumeId};
-use evenkeel_engine::policy::{Member, Source};
-use evenkeel_engine::spread::{self, Lease, Mended, Names, OwnerId};
+use evenkeel_engine::policy::{Backend, Member, Source, SpreadPlan};
+use evenkeel_engine::spread::{self, Mended, Missed, Names, OwnerId, Shape};
 use evenkeel_engine::tiers;
 use evenkeel_wire::nbd::proto::TransmissionFlags;
 use rustix::rand::GetRandomFlags;
@@ -34,10 +36,10 @@ use crate::device::{Device, Features, Medium};
 use crate::domain::Domain;
 use crate::domain::errand::Task;
 use crate::domain::moves::Mover;
-use crate::domain::spread::{Clerk, Pulse};
+use crate::domain::spread::Clerk;
 use crate::hosts::Host;
 use crate::op::LossesHeard;
-use crate::plan::Plan;
+use crate::plan::{Plan, PlannedDomain};
 
 /// Between two attempts to open a volume, shorter at first.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
@@ -55,7 +57,7 @@ const NOTE_BYTES: u32 = 4096;
 /// What keeps an open volume going.
 enum AtWork {
     Tiered(Mover),
-    Spread(Clerk, Vec<Pulse>, Vec<Host>),
+    Spread(Box<Spread>, Vec<Host>),
 }
 
 /// What opens one volume.
@@ -68,11 +70,23 @@ struct Keeper {
     in_memory: Vec<(ServerId, Rc<Device>)>,
 }
 
-/// A member that can be used.
+/// A member, with what it can do unless it is away.
 struct OpenMember {
     device: Rc<Device>,
-    features: Features,
+    features: Option<Features>,
     description: PartDevice,
+}
+
+/// A spread volume at work.
+struct Spread {
+    clerk: Clerk,
+    members: Vec<OpenMember>,
+    terms: SpreadPlan,
+    shape: Shape,
+    leaving: Vec<bool>,
+    /// This gate's openings of it.
+    openings: Vec<OwnerId>,
+    missed: Option<Missed>,
 }
 
 impl Worker {
@@ -94,13 +108,12 @@ impl Keeper {
         loop {
             match self.attempt().await {
                 Ok(AtWork::Tiered(mover)) => return mover.run().await,
-                Ok(AtWork::Spread(clerk, pulses, hosts)) => {
+                Ok(AtWork::Spread(spread, hosts)) => {
                     for host in hosts {
                         spawn_local(host.watch());
                     }
-                    for pulse in pulses {
-                        spawn_local(pulse.run());
-                    }
+                    let clerk = spread.clerk.clone();
+                    spawn_local(async move { self.take_up(*spread).await });
                     return clerk.run().await;
                 }
                 Err(why) => self.note(&why),
@@ -125,13 +138,9 @@ impl Keeper {
             return Err("the policy has something else under its name".to_owned());
         }
         let planned = plan.domain(&self.name).ok_or("the policy no longer has it")?;
-        let mut members = Vec::new();
-        for member in backend.members() {
-            let server = planned.server(&member.backend).ok_or("the policy has no such backend")?;
-            let opened = self.member(&plan, member, server).await;
-            members.push(opened.map_err(|why| format!("{}: {why}", self.called(member)))?);
-        }
-        let parts = members.iter().map(|member| (Rc::clone(&member.device), &member.features));
+        let (members, away) = self.members(&plan, backend, planned).await?;
+        let parts = members.iter();
+        let parts = parts.map(|member| (Rc::clone(&member.device), member.features.as_ref()));
         let disk = TieredDisk::new(parts.collect());
         let disk = disk.ok_or("there is no size of request that all members take")?;
         let heard = Rc::new(LossesHeard::new(disk.losses()));
@@ -141,7 +150,8 @@ impl Keeper {
         match (&backend.source, &planned.domain.tiers, &planned.domain.spread) {
             (Source::Tiered(volume), Some(terms), _) => {
                 let opening = tiers::Opening::new(fresh, volume.extent_bytes, devices);
-                let found = self.open(&members, opening, (terms.mover, &heard)).await?;
+                let found = self.open(&members, opening, (terms.mover, &heard)).await;
+                let found = found.map_err(|why| why.to_string())?;
                 let device = self.opened(disk, found.id(), found.size_bytes());
                 self.domain.serve_volume(found, Rc::clone(&device));
                 let domain = Rc::clone(&self.domain);
@@ -149,26 +159,35 @@ impl Keeper {
             }
             (Source::Spread(volume), _, Some(terms)) => {
                 let owner = OwnerId(random().map_err(no_name)?);
-                let names = Names { volume: fresh, owner, owner_name: gate_name() };
+                let before = Vec::new();
+                let names = Names { volume: fresh, owner, owner_name: gate_name(), before };
                 let leaving = |server: &Member| volume.leaving.contains(&server.backend);
-                let leaving = volume.servers.iter().map(leaving).collect();
-                let opening = spread::Opening::new(names, volume.shape, devices, leaving);
-                let found = self.open(&members, opening, (terms.clerk, &heard)).await?;
+                let leaving: Vec<bool> = volume.servers.iter().map(leaving).collect();
+                let opening = spread::Opening::new(names, volume.shape, devices, leaving.clone());
+                let opening = match away {
+                    Some(server) => opening.without(server),
+                    None => opening,
+                };
+                let found = self.open(&members, opening, (terms.clerk, &heard)).await;
+                let found = found.map_err(|why| why.to_string())?;
                 let device = self.opened(disk, found.id(), found.size_bytes());
                 self.tell_mended(&found);
                 let (domain, data) = (Rc::clone(&self.domain), Rc::default());
-                let clerk = Clerk { domain, device, heard, data };
-                let pulse = |&server| Pulse {
-                    clerk: clerk.clone(),
-                    server,
-                    lease: Lease::new(&found),
-                    tenant: terms.clerk,
+                let spread = Spread {
+                    clerk: Clerk { domain, device, heard, data },
+                    members,
+                    terms: terms.clone(),
+                    shape: volume.shape,
+                    leaving,
+                    openings: vec![owner],
+                    missed: Missed::of(&found),
                 };
-                let pulses = terms.servers.iter().map(pulse).collect();
                 let hosts = volume.servers.iter().zip(&terms.servers);
                 let hosts = hosts.map(|(member, server)| self.host(member, *server)).collect();
-                self.domain.serve_spread(found, Rc::clone(&clerk.device));
-                Ok(AtWork::Spread(clerk, pulses, hosts))
+                self.tell_missed(&spread);
+                spread.beat(&found);
+                self.domain.serve_spread(found, Rc::clone(&spread.clerk.device));
+                Ok(AtWork::Spread(Box::new(spread), hosts))
             }
             _ => Err("the policy has something else under its name".to_owned()),
         }
@@ -214,7 +233,7 @@ impl Keeper {
         members: &[OpenMember],
         mut opening: O,
         account: (TenantId, &Rc<LossesHeard>),
-    ) -> Result<Box<O::Volume>, String> {
+    ) -> Result<Box<O::Volume>, O::Refusal> {
         loop {
             let (part, task) = match opening.poll() {
                 Ask::Read { part, offset, length } => (part, Task::Read { offset, length }),
@@ -228,7 +247,7 @@ impl Keeper {
                     continue;
                 }
                 Ask::Ready(volume) => return Ok(volume),
-                Ask::Refused(refusal) => return Err(refusal.to_string()),
+                Ask::Refused(refusal) => return Err(refusal),
             };
             let result = self.domain.run_errand(&members[part].device, account, task).await;
             opening.answer(match &result {
@@ -239,39 +258,50 @@ impl Keeper {
         }
     }
 
-    /// Opens a member, and waits until its server has told what it can do.
-    async fn member(
+    /// Opens the members, and waits until they have told what they can do; one may be away.
+    async fn members(
         &mut self,
         plan: &Plan,
+        backend: &Backend,
+        planned: &PlannedDomain,
+    ) -> Result<(Vec<OpenMember>, Option<usize>), String> {
+        let mut members = Vec::new();
+        for member in backend.members() {
+            let server = planned.server(&member.backend).ok_or("the policy has no such backend")?;
+            let device = self.device(plan, member, server);
+            let device = device.map_err(|why| format!("{}: {why}", self.called(member)))?;
+            members.push((member, server, device));
+        }
+        let away = self.wait_for(&members).await;
+        let mut opened = Vec::new();
+        for (index, (member, server, device)) in members.into_iter().enumerate() {
+            let one = self.member(member, (server, device), away == Some(index)).await;
+            opened.push(one.map_err(|why| format!("{}: {why}", self.called(member)))?);
+        }
+        Ok((opened, away))
+    }
+
+    /// Looks at what a member says that it can do, once it has told, unless it is away.
+    async fn member(
+        &self,
         tier: &Member,
-        server: ServerId,
+        (server, device): (ServerId, Rc<Device>),
+        is_away: bool,
     ) -> Result<OpenMember, String> {
-        let device = self.device(plan, tier, server)?;
+        if is_away {
+            let description = PartDevice { name: tier.backend.clone(), size_bytes: 0 };
+            return Ok(OpenMember { device, features: None, description });
+        }
         if let Medium::File(disk) = &device.medium {
             // Two gates would move each other's extents away.
             let locked = disk.lock(LOCK_PATIENCE).await;
             locked.map_err(|error| format!("another program has locked it ({error})"))?;
         }
         let features = self.features(&device, tier).await;
-        if features.flags.contains(TransmissionFlags::READ_ONLY) {
-            return Err("it can only be read, and a volume has to write what lies where".to_owned());
-        }
-        let minimum = features.block_size.minimum;
-        if minimum > NOTE_BYTES {
-            return Err(format!(
-                "it takes no requests of {NOTE_BYTES} bytes, but {minimum} at least"
-            ));
-        }
-        let size_bytes = tier.size_bytes.unwrap_or(features.size_bytes);
-        if size_bytes > features.size_bytes {
-            return Err(format!(
-                "it has {} bytes, and the policy wants {size_bytes} of it",
-                features.size_bytes
-            ));
-        }
+        let size_bytes = usable(&features, tier)?;
         self.domain.bound_unit(server, features.block_size.maximum_payload);
         let description = PartDevice { name: tier.backend.clone(), size_bytes };
-        Ok(OpenMember { device, features, description })
+        Ok(OpenMember { device, features: Some(features), description })
     }
 
     fn device(
@@ -315,6 +345,25 @@ impl Keeper {
             tokio::time::sleep(LOOK).await;
         }
     }
+}
+
+/// How much of a member may be used.
+fn usable(features: &Features, tier: &Member) -> Result<u64, String> {
+    if features.flags.contains(TransmissionFlags::READ_ONLY) {
+        return Err("it can only be read, and a volume has to write what lies where".to_owned());
+    }
+    let minimum = features.block_size.minimum;
+    if minimum > NOTE_BYTES {
+        return Err(format!("it takes no requests of {NOTE_BYTES} bytes, but {minimum} at least"));
+    }
+    let size_bytes = tier.size_bytes.unwrap_or(features.size_bytes);
+    if size_bytes > features.size_bytes {
+        return Err(format!(
+            "it has {} bytes, and the policy wants {size_bytes} of it",
+            features.size_bytes
+        ));
+    }
+    Ok(size_bytes)
 }
 
 /// Bytes that nobody has drawn before.

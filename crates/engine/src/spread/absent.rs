@@ -1,0 +1,138 @@
+//! What it takes to open a volume without one of its servers, and to take that server up again.
+//!
+//! ```text
+//! opened with all      s1 s2 s3 s4      heads: slots of all; owners: opening A came to its end
+//! s2 is dead, restart  s1    s3 s4      owners: opening B did, without s2, which knows A
+//! s2 is back           s1 s2 s3 s4      it knows A: its table counts where choices name it, its
+//!                                       choices do not; owners: opening C did, with all
+//! s2 is back, older    s1 s2 s3 s4      it does not know A: refused
+//! ```
+//!
+//! Only what openings say that came to their end counts. One that was cut short has served nothing,
+//! and noted nothing that was not known before; its heads are ahead, and no more than that. So it
+//! does not matter which of them a server has seen that was away.
+//!
+//! At most one server may be absent, be it away or back and not yet taken up: any two openings then
+//! have a server in common, the later one finds what the earlier one said, and of three keepers of
+//! the choices, two of which have every choice that counts, one at least is there.
+
+use super::format::head::Head;
+use super::format::owner::{Absent, Settled};
+use super::heads::Front;
+use super::layout::KEEPERS_MAX;
+use super::members::Members;
+use super::refusal::{Needed, RefusalReason};
+use super::scribe::{Mutant, Rules};
+use super::volume::Volume;
+use crate::notes::VolumeId;
+
+/// A server that a volume was opened without.
+#[derive(Clone, Debug)]
+pub struct Missed {
+    /// Which, in the order of the policy.
+    pub server: usize,
+    volume: VolumeId,
+    generation: u64,
+    absent: Absent,
+}
+
+impl Missed {
+    /// The one that this volume was opened without, if any.
+    pub fn of(volume: &Volume) -> Option<Self> {
+        let (server, absent) = volume.away.zip(volume.left_out)?;
+        let (volume, generation) = (volume.id, volume.generation);
+        Some(Self { server, volume, generation, absent })
+    }
+
+    /// Looks at the first [`Lease::front_bytes`](super::Lease::front_bytes) of the server.
+    ///
+    /// # Errors
+    /// Why it cannot be taken up.
+    ///
+    /// # Panics
+    /// Unless there are so many.
+    pub fn look(&self, front: &[u8]) -> Result<(), RefusalReason> {
+        let front = Front::read(front.as_chunks().0)?;
+        let head = front.head.ok_or(RefusalReason::Blank)?;
+        if head.volume != self.volume || head.number != self.absent.number {
+            return Err(RefusalReason::OtherVolume { found: head.volume, expected: self.volume });
+        }
+        check_return(&head, &self.absent, self.generation, Rules::default())
+    }
+}
+
+/// The last opening that came to its end, as far as these servers tell.
+pub(super) fn settled(fronts: &[Front]) -> Settled {
+    let words = fronts.iter().filter_map(|front| Some(front.owner.as_ref()?.settled));
+    words.max_by_key(|settled| (settled.generation, settled.by.is_known())).unwrap_or_default()
+}
+
+/// Which server is back of those that the volume was opened without.
+pub(super) fn returning(fronts: &[Front], settled: &Settled) -> Option<usize> {
+    let number = settled.absent?.number;
+    fronts.iter().position(|front| front.head.is_some_and(|head| head.number == number))
+}
+
+/// Whether a server that was away is as it was left: part of the opening before, or of attempts to
+/// open the volume after that one, of which none has come to its end.
+///
+/// # Errors
+/// It is an older copy.
+pub(super) fn check_return(
+    head: &Head,
+    absent: &Absent,
+    newest: u64,
+    rules: Rules,
+) -> Result<(), RefusalReason> {
+    let is_as_it_was = [head.opening, head.after].contains(&absent.known);
+    if is_as_it_was || rules.is_broken(Mutant::AcceptStale) {
+        Ok(())
+    } else {
+        Err(RefusalReason::Stale { found: head.generation, expected: newest })
+    }
+}
+
+/// Whether a server was part of the last opening that came to its end, or of a later one.
+///
+/// # Errors
+/// It is a copy from an opening of the same generation that came to nothing.
+pub(super) fn check_stay(head: &Head, settled: &Settled, newest: u64) -> Result<(), RefusalReason> {
+    let is_of_it = head.opening == settled.by || !settled.by.is_known();
+    if head.generation != settled.generation || is_of_it {
+        Ok(())
+    } else {
+        Err(RefusalReason::Stale { found: head.generation, expected: newest })
+    }
+}
+
+/// What to note of the server of this number, without which a volume is to be opened of which
+/// `newest` is the newest head.
+///
+/// # Errors
+/// Why it cannot be opened without.
+pub(super) fn without(
+    number: u32,
+    newest: &Head,
+    settled: &Settled,
+    rules: Rules,
+) -> Result<Absent, Needed> {
+    if newest.members.may_be_changing() {
+        return Err(Needed::Changing);
+    }
+    if !newest.opening.is_known() || !settled.by.is_known() {
+        return Err(Needed::Older);
+    }
+    if !can_miss_one(&newest.members) {
+        return Err(Needed::FewKeepers);
+    }
+    match settled.absent {
+        Some(absent) if absent.number == number => Ok(absent),
+        Some(_) if !rules.is_broken(Mutant::TwoAbsent) => Err(Needed::Another),
+        _ => Ok(Absent { number, known: settled.by }),
+    }
+}
+
+/// Whether a volume with these members, all of them there, may be opened without one of them.
+pub(super) fn can_miss_one(members: &Members) -> bool {
+    members.keepers.count_ones() as usize == KEEPERS_MAX
+}

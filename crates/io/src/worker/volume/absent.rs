@@ -1,0 +1,178 @@
+//! A spread volume without one of its servers: given up waiting for when the volume is opened, and
+//! taken up when it is back.
+//!
+//! ```text
+//! all but one have told, that one is silent for its patience -> opened without
+//! it tells -> looked at: as it was left? -- no --> refused, and looked at again
+//!                          yes -> clients wait, opened anew with all, clients go on
+//! ```
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use evenkeel_core::id::ServerId;
+use evenkeel_engine::notes::VolumeId;
+use evenkeel_engine::policy::Member;
+use evenkeel_engine::spread::{
+    self, BEAT, Lease, Missed, Names, Opening, OwnerId, REST, Refusal, RefusalReason,
+};
+use tokio::task::spawn_local;
+
+use super::{Keeper, LOOK, PAUSE_MAX, Spread, gate_name, random, usable};
+use crate::clock::duration;
+use crate::device::{Device, Medium};
+use crate::domain::errand::Task;
+use crate::domain::spread::Pulse;
+
+impl Spread {
+    /// Begins to beat on every server that is there.
+    pub(super) fn beat(&self, volume: &spread::Volume) {
+        let there = self.terms.servers.iter().enumerate();
+        for (_, &server) in there.filter(|(index, _)| volume.away() != Some(*index)) {
+            let (clerk, tenant) = (self.clerk.clone(), self.terms.clerk);
+            let pulse = Pulse { clerk, server, lease: Lease::new(volume), tenant };
+            spawn_local(pulse.run());
+        }
+    }
+}
+
+impl Keeper {
+    /// Waits until the servers of a spread volume have told what they can do, but for one at most
+    /// that is silent for its patience; returns that one. Tiers are waited for one by one.
+    pub(super) async fn wait_for(
+        &self,
+        members: &[(&Member, ServerId, Rc<Device>)],
+    ) -> Option<usize> {
+        let began = Instant::now();
+        if !self.domain.is_spread() {
+            return None;
+        }
+        loop {
+            let mut silent =
+                (0..members.len()).filter(|index| members[*index].2.features().is_none());
+            let first = silent.next()?;
+            let (member, _, device) = &members[first];
+            if let Some(why) = device.trouble() {
+                self.note(&format!("{}: {why}", self.called(member)));
+            }
+            if silent.next().is_none()
+                && let Medium::Remote(remote) = &device.medium
+                && began.elapsed() >= duration(remote.patience())
+            {
+                return Some(first);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Says which server a volume was opened without.
+    pub(super) fn tell_missed(&self, spread: &Spread) {
+        if let Some(missed) = &spread.missed {
+            let (volume, server) = (&self.name, &spread.members[missed.server].description.name);
+            tracing::error!(volume, server, "opened without it: what lies there is not served");
+        }
+    }
+
+    /// Takes a server up that the volume was opened without, once it is back.
+    pub(super) async fn take_up(&self, mut spread: Spread) {
+        let mut known = None;
+        while let Some(missed) = spread.missed.clone() {
+            tokio::time::sleep(Duration::from_nanos(BEAT.0)).await;
+            let Some(looked) = self.look(&mut spread, &missed).await else { continue };
+            let why = looked.err();
+            if let Some(why) = &why {
+                if known.as_ref() != Some(why) {
+                    let server = &spread.members[missed.server].description.name;
+                    tracing::error!(volume = self.name, server, why, "it is not taken up");
+                }
+            } else if !self.open_anew(&mut spread, &missed).await {
+                return self.domain.lose_spread();
+            }
+            if why.is_none() && spread.missed.is_some() {
+                // It has gone again, and clients have waited for it.
+                tokio::time::sleep(Duration::from_nanos(REST.0)).await;
+            }
+            known = why;
+        }
+    }
+
+    /// Looks whether the server is back and can be taken up; none if it is not back.
+    async fn look(&self, spread: &mut Spread, missed: &Missed) -> Option<Result<(), String>> {
+        let device = Rc::clone(&spread.members[missed.server].device);
+        let features = device.features()?;
+        let task = Task::Read { offset: 0, length: Lease::front_bytes() };
+        let account = (spread.terms.clerk, &spread.clerk.heard);
+        let front = self.domain.run_errand(&device, account, task).await.ok()??;
+        if let Err(why) = missed.look(&front) {
+            if matches!(why, RefusalReason::Stale { .. }) {
+                self.domain.refuse_server(spread.terms.servers[missed.server]);
+            }
+            return Some(Err(why.to_string()));
+        }
+        let plan = self.worker.plan();
+        let member = plan.backend(&self.name)?.members().get(missed.server)?;
+        let size_bytes = match usable(&features, member) {
+            Ok(size_bytes) => size_bytes,
+            Err(why) => return Some(Err(why)),
+        };
+        let Medium::Tiered(disk) = &spread.clerk.device.medium else {
+            unreachable!("volumes are over others");
+        };
+        if !disk.takes(&features) {
+            let why = "it can do less than the volume has promised its clients; restart the gate";
+            return Some(Err(why.to_owned()));
+        }
+        let server = spread.terms.servers[missed.server];
+        self.domain.bound_unit(server, features.block_size.maximum_payload);
+        let member = &mut spread.members[missed.server];
+        member.description.size_bytes = size_bytes;
+        member.features = Some(features);
+        Some(Ok(()))
+    }
+
+    /// Opens the volume anew while clients wait: with all servers, or else without that one again.
+    /// False if another gate has it.
+    async fn open_anew(&self, spread: &mut Spread, missed: &Missed) -> bool {
+        self.domain.pause_spread().await;
+        for away in [None, Some(missed.server)].into_iter().cycle() {
+            match self.reopen(spread, away).await {
+                Ok(volume) => {
+                    let server = &spread.members[missed.server].description.name;
+                    let is_back = away.is_none();
+                    tracing::warn!(volume = self.name, server, is_back, "opened anew");
+                    spread.missed = Missed::of(&volume);
+                    spread.beat(&volume);
+                    self.domain.resume_spread(volume);
+                    return true;
+                }
+                Err(Refusal { reason: RefusalReason::InUse { by }, .. }) => {
+                    tracing::error!(volume = self.name, by, "another gate has claimed the volume");
+                    return false;
+                }
+                Err(why) => tracing::warn!(volume = self.name, %why, "not opened anew"),
+            }
+            if away.is_some() {
+                tokio::time::sleep(PAUSE_MAX).await;
+            }
+        }
+        unreachable!("attempts have no end")
+    }
+
+    async fn reopen(
+        &self,
+        spread: &mut Spread,
+        away: Option<usize>,
+    ) -> Result<Box<spread::Volume>, Refusal> {
+        let drawn = random().expect("names were drawn before");
+        let (owner, before) = (OwnerId(drawn), spread.openings.clone());
+        let names = Names { volume: VolumeId(drawn), owner, owner_name: gate_name(), before };
+        spread.openings.push(owner);
+        let devices = spread.members.iter().map(|member| member.description.clone()).collect();
+        let opening = Opening::new(names, spread.shape, devices, spread.leaving.clone());
+        let opening = match away {
+            Some(server) => opening.without(server),
+            None => opening,
+        };
+        self.open(&spread.members, opening, (spread.terms.clerk, &spread.clerk.heard)).await
+    }
+}
