@@ -16,8 +16,9 @@ use crate::matrix::{Transport, Workload};
 use crate::server::{Address, EXPORT, Server};
 use crate::workload::{Generator, Load, Outcome, write_once};
 
-/// What of each server is written to and read, and as much of the volume for each.
-const PART_BYTES: u64 = 128 << 20;
+/// What of each server is written to and read, and as much of the volume for each: objects enough
+/// that one more or less on a server hardly counts.
+const PART_BYTES: u64 = 512 << 20;
 const SMOKE_PART_BYTES: u64 = 16 << 20;
 
 /// Everything that runs meanwhile.
