@@ -41,8 +41,8 @@ pub(super) struct OwnMemory {
     key: &'static str,
 }
 
-/// Why no groups can be made here, if that is so.
-pub(super) fn no_groups() -> Option<String> {
+/// Why no groups, and so no hosts, can be made here, if that is so.
+pub fn no_groups() -> Option<String> {
     let is_root = fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
     match Version::find(Path::new(ROOT)) {
         None => Some(format!("there are no control groups of memory and disks under {ROOT}")),

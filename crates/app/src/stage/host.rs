@@ -24,7 +24,7 @@ use anyhow::Context;
 use evenkeel_io::child::ChildProcess;
 use evenkeel_wire::nbd::uri::NbdUri;
 
-use super::groups::{self, Groups, OwnMemory, ReadBound};
+use super::groups::{Groups, OwnMemory, ReadBound};
 use super::{Stage, unix_uri, wait_until_ready};
 use crate::exit::Exit;
 
@@ -57,11 +57,6 @@ struct Exporter {
     address: SocketAddr,
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-}
-
-/// Why there can be no hosts here, if that is so.
-pub fn no_hosts() -> Option<String> {
-    groups::no_groups()
 }
 
 impl Host {

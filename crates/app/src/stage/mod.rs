@@ -14,7 +14,8 @@ mod shared_disk;
 pub use ceph::{CEPH_MISSING, CephCluster, CephOptions, find_ceph};
 pub use data_server::{DataServer, NBDKIT_MISSING, Pace, find_nbdkit};
 pub use gate::GateProcess;
-pub use host::{Host, HostOptions, no_hosts};
+pub use groups::no_groups;
+pub use host::{Host, HostOptions};
 pub use network::Network;
 pub use shared_disk::{SharedDisk, SharedDiskOptions, find_qemu_nbd};
 

@@ -22,7 +22,7 @@ use super::reference::{LiveDisk, MemoryLive};
 use super::serving::percent;
 use crate::exit::Exit;
 use crate::load::measure;
-use crate::stage::{GateProcess, Host, HostOptions, Stage, find_nbdkit, no_hosts};
+use crate::stage::{GateProcess, Host, HostOptions, Stage, find_nbdkit, no_groups};
 use crate::status::Spread;
 
 /// Room of a server, as a part of the image: one alone must not be full.
@@ -38,7 +38,7 @@ struct Site {
 
 /// Why it cannot be done here, if that is so.
 pub(super) fn missing() -> Option<String> {
-    find_nbdkit().err().map(|error| error.to_string()).or_else(no_hosts)
+    find_nbdkit().err().map(|error| error.to_string()).or_else(no_groups)
 }
 
 /// Measures it, with each kind of disk.
