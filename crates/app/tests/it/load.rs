@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::harness::gate::{Gate, memory_policy};
 use crate::harness::nbd::{Client, READ, Request, WRITE};
-use crate::harness::{Scratch, noise};
+use crate::harness::{Scratch, noise, wait_for};
 
 const MIB: u64 = 1 << 20;
 
@@ -94,6 +94,22 @@ fn a_client_that_never_reads_neither_grows_the_gate_nor_stalls_others() {
     assert!(held <= 96 * MIB, "{held} bytes of payload are held");
     drop(greedy);
     gate.assert_serves("disk");
+}
+
+/// A queue before many servers has to reach all of them: no bound of its own for a connection
+/// keeps it below what its tenant may hold.
+#[test]
+fn one_connection_may_hold_all_that_its_tenant_may() {
+    let scratch = Scratch::new();
+    let slow = "[[tenant]]\nname = \"slow\"\nmatch = { export = \"disk\" }\nlimit = \"1 iops\"\n";
+    let policy = format!("{BOUNDS}{}{slow}", memory_policy("8 MiB"));
+    let gate = Gate::start(&scratch, &policy);
+    let mut client = Client::open(&gate.plain("disk"));
+    let ask = Request { command: READ, length: 1 << 20, ..Request::default() };
+    client.throw(&ask.bytes().repeat(100));
+    let held = || gate.status()["memory"]["bytes"].as_u64();
+    wait_for("47 of 48 MiB are held", || held().filter(|&held| held >= 47 * MIB));
+    assert!(held() <= Some(48 * MIB), "more than the tenant may hold");
 }
 
 /// Headers of writes whose payload never comes hold no memory that others need.

@@ -25,12 +25,13 @@ use crate::outbox::Outbox;
 use crate::plan::Peer;
 use crate::record::RecordedAs;
 
-/// Payload that one connection may have in the gate: as much as the largest request has. With half
-/// of that, requests of 1 MiB in sequence did not keep four servers busy.
-const WINDOW_BYTES: usize = 32 << 20;
-
-/// Requests that one connection may have in the gate.
+/// Requests that one connection may have in the gate. Their payload is bounded by its tenant's
+/// share of the memory alone: a bound of its own for each connection kept requests in sequence
+/// from reaching all servers of a volume at once.
 const WINDOW_REQUESTS: usize = 1024;
+
+/// Answers that wait to be read by a client before it is listened to again.
+const UNREAD_BYTES_MAX: usize = 16 << 20;
 
 /// The virtual disk that a client uses: a slice of a device.
 #[derive(Clone, Debug)]
@@ -184,11 +185,7 @@ impl Client {
     /// Whether `request` may come in now. If not, the task is woken when it is worth asking again.
     fn admits(self: &Rc<Self>, request: &Request) -> bool {
         let bytes = reserve_bytes(request);
-        let requests = self.requests.get();
-        let held = self.held_bytes();
-        if (requests > 0 || held > 0)
-            && (requests >= WINDOW_REQUESTS || held.saturating_add(bytes) > WINDOW_BYTES)
-        {
+        if self.requests.get() >= WINDOW_REQUESTS {
             return false;
         }
         let budget = &self.domain.worker.budget;

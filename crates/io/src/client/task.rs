@@ -10,7 +10,7 @@ use evenkeel_core::time::Nanos;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::inbox::{Inbox, OutOfStep};
-use super::{Client, Standing, WINDOW_BYTES};
+use super::{Client, Standing, UNREAD_BYTES_MAX};
 use crate::outbox::COPY_BYTES_MAX;
 use crate::transport::Transport;
 use crate::worker::{READ_BYTES_MAX, READ_BYTES_MIN};
@@ -60,7 +60,7 @@ impl ClientTask {
                 }
                 return Poll::Pending;
             }
-            if written.is_pending() && self.client.outbox.borrow().len() > WINDOW_BYTES {
+            if written.is_pending() && self.client.outbox.borrow().len() > UNREAD_BYTES_MAX {
                 // Even refusals take memory: who does not read them is not listened to.
                 return Poll::Pending;
             }
