@@ -74,11 +74,13 @@ pub struct Setup {
 pub fn amplification(setup: &Setup) -> f64 {
     let blocks = VOLUME_SEGMENTS * setup.segment_blocks;
     let mut bench = Bench::new(setup);
-    bench.write(Pattern::Sequential, blocks);
-    let pattern = setup.load.pattern(blocks);
-    bench.write(pattern, 4 * blocks);
+    bench.draw(Pattern::Sequential);
+    bench.write(blocks);
+    // Not anew for the second half: it would overwrite the same blocks in the same order.
+    bench.draw(setup.load.pattern(blocks));
+    bench.write(4 * blocks);
     let before = bench.counters();
-    bench.write(pattern, 4 * blocks);
+    bench.write(4 * blocks);
     let after = bench.counters();
     let written = (after.written_blocks - before.written_blocks) as f64;
     1.0 + (after.moved_blocks - before.moved_blocks) as f64 / written
@@ -159,7 +161,8 @@ impl Bench {
         Self { executor, crowd, blocks: VOLUME_SEGMENTS * setup.segment_blocks }
     }
 
-    fn write(&mut self, pattern: Pattern, count: u64) {
+    /// From now on, draws like this what is written.
+    fn draw(&mut self, pattern: Pattern) {
         let mix = Mix {
             sizes: &[WeightedSize { size_bytes: 4096, weight: 1 }],
             pattern,
@@ -169,6 +172,9 @@ impl Bench {
         };
         let drawer = Drawer::new(&mix, 0..self.blocks * BLOCK_BYTES, 0, 5);
         self.crowd.drawer.replace(drawer);
+    }
+
+    fn write(&mut self, count: u64) {
         let mut left = count;
         while left > 0 {
             let batch = left.min(WRITES_MAX);

@@ -19,7 +19,6 @@ use crate::buffer::{Buffer, BufferMut};
 use crate::drive::{Drive, DriveError};
 use crate::error::StoreError;
 use crate::format::record::RecordHeader;
-use crate::map::Tag;
 use crate::read::Run;
 use crate::state::State;
 use crate::store::Store;
@@ -170,7 +169,7 @@ impl<D: Drive> Store<D> {
     }
 
     /// Takes in the data blocks of a record that has just taken effect, the first of them at
-    /// `first`.
+    /// `first`. What the same record replaced is dead already, and nobody would tell of it again.
     pub(crate) fn keep_written<'a>(
         &self,
         first: Address,
@@ -182,14 +181,18 @@ impl<D: Drive> Store<D> {
         let side = cache.ages(&state);
         let mut contents = cache.contents.borrow_mut();
         let blocks = data.flat_map(|buffer| buffer.chunks_exact(BLOCK_BYTES));
-        let places = header.extents.iter().flat_map(|extent| {
+        let names = header.extents.iter().flat_map(|extent| {
             let blocks = 0..u64::from(extent.data_blocks());
-            blocks.map(|at| place(extent.volume, extent.block + at))
+            blocks.map(|at| (extent.volume, extent.block + at))
         });
-        let tags = header.checksums.iter().copied().map(Tag::of);
-        for (at, ((bytes, place), tag)) in (0..).zip(blocks.zip(places).zip(tags)) {
-            let block = Block { key: Key(first.plus(at).0), place, tag, bytes };
-            contents.take_written(cache.now.get(), block, &side);
+        for (at, (bytes, (volume, block))) in (0..).zip(blocks.zip(names)) {
+            let address = first.plus(at);
+            let entry = state.map.at(volume, block);
+            if let Some(entry) = entry.filter(|entry| entry.address == address) {
+                let (key, place) = (Key(address.0), place(volume, block));
+                let block = Block { key, place, tag: entry.tag, bytes };
+                contents.take_written(cache.now.get(), block, &side);
+            }
         }
         drop(contents);
         cache.sealed.notify();

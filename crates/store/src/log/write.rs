@@ -1,6 +1,8 @@
 //! From a client's bytes to a change of whole blocks: cutting, and filling up blocks that are
 //! written in part.
 
+use std::ops::Range;
+
 use evenkeel_core::crc32c::crc32c;
 
 use super::Pending;
@@ -111,7 +113,7 @@ impl<D: Drive> Store<D> {
     ) -> Result<Once<Result<(), StoreError>>, StoreError> {
         let end_bytes = offset_bytes + data.len() as u64;
         let blocks = offset_bytes / BLOCK_BYTES_U64..end_bytes.div_ceil(BLOCK_BYTES_U64);
-        let held = self.ranges.acquire(volume, blocks.clone()).await;
+        let held = self.hold(volume, blocks.clone(), offset_bytes..end_bytes).await;
         // The volume may have changed as a whole while this waited.
         self.check_range(volume, offset_bytes, data.len() as u64)?;
         let data = self.whole_blocks(volume, offset_bytes, data).await?;
@@ -123,6 +125,21 @@ impl<D: Drive> Store<D> {
         };
         let promise = self.promise_of(&extent)?;
         self.enqueue(extent, Some(data), promise, held).await
+    }
+
+    /// Waits until these bytes of these blocks may be written. Where the blocks take room that they
+    /// did not have, others wait: else each of them would be promised the same room.
+    async fn hold(&self, volume: VolumeId, blocks: Range<u64>, bytes: Range<u64>) -> RangeHeld {
+        let is_whole = [bytes.start, bytes.end].iter().all(|it| it % BLOCK_BYTES_U64 == 0);
+        let needs_room = || {
+            let count = blocks.end - blocks.start;
+            self.state.borrow().need_of_write(volume, blocks.start, count).is_some()
+        };
+        if is_whole && !needs_room() {
+            self.ranges.acquire_to_replace(volume, blocks).await
+        } else {
+            self.ranges.acquire(volume, blocks).await
+        }
     }
 
     async fn queue_unmap(

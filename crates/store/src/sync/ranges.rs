@@ -1,8 +1,17 @@
 //! Ranges of blocks that are being changed: overlapping changes wait for each other, in the order
-//! in which they came.
+//! in which they came, unless both replace whole blocks.
 //!
-//! Two writes of the same block must not be under way at once, since one of them may be the rest
-//! of a block that a client wrote in part, read before the other changed it.
+//! A write of a part of a block must not be under way beside another one of that block: it writes
+//! the rest as well, as it was before the other changed it. Writes of whole blocks do not look at
+//! what was there. They may share a record, of which the last one holds: else everybody who writes
+//! to a block that all want would wait for a record of their own.
+//!
+//! ```text
+//! replace 0..4   held
+//! replace 2..6   held
+//! change  5..6   waits for the second
+//! replace 5..8   waits for the third
+//! ```
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -24,6 +33,8 @@ struct Row {
     ticket: u64,
     volume: VolumeId,
     blocks: Range<u64>,
+    /// Whether all of the blocks are replaced, whatever was there.
+    replaces: bool,
     /// Who waits for it; nobody if it is held.
     waiting: Option<Waker>,
 }
@@ -36,8 +47,10 @@ pub(crate) struct RangeHeld {
 }
 
 impl Row {
-    fn overlaps(&self, other: &Self) -> bool {
-        self.volume == other.volume
+    /// Whether only one of them may be held.
+    fn excludes(&self, other: &Self) -> bool {
+        !(self.replaces && other.replaces)
+            && self.volume == other.volume
             && self.blocks.start < other.blocks.end
             && other.blocks.start < self.blocks.end
     }
@@ -50,8 +63,26 @@ impl Ranges {
         volume: VolumeId,
         blocks: Range<u64>,
     ) -> RangeHeld {
+        self.acquire_row(volume, blocks, false).await
+    }
+
+    /// The same to replace all blocks of the range, beside others who do.
+    pub(crate) async fn acquire_to_replace(
+        self: &Rc<Self>,
+        volume: VolumeId,
+        blocks: Range<u64>,
+    ) -> RangeHeld {
+        self.acquire_row(volume, blocks, true).await
+    }
+
+    async fn acquire_row(
+        self: &Rc<Self>,
+        volume: VolumeId,
+        blocks: Range<u64>,
+        replaces: bool,
+    ) -> RangeHeld {
         let ticket = self.next.replace(self.next.get() + 1);
-        self.rows.borrow_mut().push(Row { ticket, volume, blocks, waiting: None });
+        self.rows.borrow_mut().push(Row { ticket, volume, blocks, replaces, waiting: None });
         // From here on the row goes with the guard, also if the wait is given up.
         let held = RangeHeld { ranges: Rc::clone(self), ticket };
         poll_fn(|context| self.poll_first(ticket, context)).await;
@@ -75,7 +106,7 @@ impl Ranges {
         let released = rows.remove(index);
         let mut woken = Vec::new();
         for later in index..rows.len() {
-            if rows[later].overlaps(&released) && is_first(&rows, later) {
+            if rows[later].excludes(&released) && is_first(&rows, later) {
                 woken.extend(rows[later].waiting.take());
             }
         }
@@ -88,9 +119,9 @@ fn index_of(rows: &[Row], ticket: u64) -> usize {
     rows.iter().position(|row| row.ticket == ticket).expect("the guard keeps it")
 }
 
-/// Whether no earlier row has a part of this one.
+/// Whether no earlier row keeps this one from being held.
 fn is_first(rows: &[Row], index: usize) -> bool {
-    !rows[..index].iter().any(|earlier| earlier.overlaps(&rows[index]))
+    !rows[..index].iter().any(|earlier| earlier.excludes(&rows[index]))
 }
 
 impl Drop for RangeHeld {
@@ -131,6 +162,11 @@ mod tests {
             Self { acquire, woken: Arc::default() }
         }
 
+        fn replacing(ranges: &'a Rc<Ranges>, blocks: Range<u64>) -> Self {
+            let acquire = Box::pin(ranges.acquire_to_replace(VOLUME, blocks));
+            Self { acquire, woken: Arc::default() }
+        }
+
         fn held(&mut self) -> Option<RangeHeld> {
             let waker = Waker::from(Arc::clone(&self.woken));
             match self.acquire.as_mut().poll(&mut Context::from_waker(&waker)) {
@@ -159,6 +195,21 @@ mod tests {
         drop(held);
         assert_eq!((second.woken(), third.woken()), (1, 1));
         assert!(third.held().is_some());
+    }
+
+    #[test]
+    fn who_replaces_whole_blocks_waits_for_nobody_who_does() {
+        let ranges = Rc::new(Ranges::default());
+        let mut replacing = [0..4, 2..6, 2..3].map(|blocks| Client::replacing(&ranges, blocks));
+        let held = replacing.each_mut().map(Client::held);
+        assert!(held.iter().all(Option::is_some));
+        let mut change = Client::new(&ranges, 5..6);
+        let mut behind = [5..8, 5..6].map(|blocks| Client::replacing(&ranges, blocks));
+        assert!(change.held().is_none() && behind.iter_mut().all(|it| it.held().is_none()));
+        drop(held);
+        assert_eq!((change.woken(), behind.each_ref().map(Client::woken)), (1, [0, 0]));
+        drop(change.held());
+        assert_eq!(behind.each_ref().map(Client::woken), [1, 1], "both at once");
     }
 
     #[test]

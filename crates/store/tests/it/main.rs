@@ -12,5 +12,6 @@ mod golden;
 mod replace;
 mod scrub;
 mod support;
+mod together;
 mod volumes;
 mod zones;
