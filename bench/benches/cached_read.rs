@@ -96,10 +96,10 @@ fn policy(criterion: &mut Criterion) {
     criterion.bench_function("policy: a write and a read of something written", |bencher| {
         bencher.iter(|| {
             next += 1;
-            replay.write(Nanos(next), Key(next), Place::of(0, next), |_| Side::Tail);
+            replay.write(Nanos(next), Key(next), Place::of(0, next), |_| Side::Tail.into());
             let back = prng.below(next.min(1 << 19));
             let (key, place) = (Key(next - back), Place::of(0, next - back));
-            black_box(replay.read(Nanos(next), key, place, |_| Side::Tail))
+            black_box(replay.read(Nanos(next), key, place, |_| Side::Tail.into()))
         });
     });
 }

@@ -23,7 +23,7 @@ use evenkeel_core::time::Nanos;
 use evenkeel_store::BLOCK_BYTES;
 use evenkeel_store::cache::{
     CacheCounters, Endurance, FlashMeasures, Found as Placement, Hits, Key, Measures, Place,
-    Replay, Side,
+    Replay, Side, Standing,
 };
 use evenkeel_trace::Record;
 use evenkeel_trace::generate::{Generator, Limit, Profile};
@@ -33,8 +33,8 @@ use super::published::{self, Found, Published};
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
-/// Blocks of a region of the SSD's log: 1 MiB.
-const REGION_BLOCKS: u32 = 256;
+/// Blocks of a region of the SSD's log: 256 KiB.
+const REGION_BLOCKS: u32 = 64;
 
 /// The sizes of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,8 +193,9 @@ impl Log {
     }
 }
 
-fn on_tail(_: Key) -> Side {
-    Side::Tail
+/// The tail stays on its drive, so that all that lies there is young.
+fn on_tail(_: Key) -> Standing {
+    Standing { side: Side::Tail, is_young: true }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use evenkeel_core::time::Nanos;
 
 use super::flash::{FlashBlock, FlashMeasures, Region};
 use super::frequency::Place;
-use super::policy::{Found, Key, Measures, Placed, Policy, Side, Staged};
+use super::policy::{Found, Key, Measures, Placed, Policy, Side, Staged, Standing};
 use super::wear::{Endurance, WearReport};
 use super::{CacheCounters, Frame};
 use crate::buffer::{Buffer, BufferMut};
@@ -136,21 +136,26 @@ impl Contents {
         self.sealed.iter().find(|sealed| sealed.region == region)?.block(within)
     }
 
-    /// Takes in a block that was just written. `side` tells where any block lies.
+    /// Takes in a block that was just written. `standing` tells what any block is to the chain.
     #[inline]
     pub(crate) fn take_written(
         &mut self,
         now: Nanos,
         block: Block<'_>,
-        side: impl Fn(Key) -> Side,
+        standing: impl Fn(Key) -> Standing,
     ) {
-        let placed = self.policy.take_written(now, block.key, block.place, side);
+        let placed = self.policy.take_written(now, block.key, block.place, standing);
         self.place(placed, block);
     }
 
     /// Takes in a block that was read from a drive or the cache drive.
-    pub(crate) fn take_read(&mut self, now: Nanos, block: Block<'_>, side: impl Fn(Key) -> Side) {
-        if let Some(placed) = self.policy.take_read(now, block.key, block.place, side) {
+    pub(crate) fn take_read(
+        &mut self,
+        now: Nanos,
+        block: Block<'_>,
+        standing: impl Fn(Key) -> Standing,
+    ) {
+        if let Some(placed) = self.policy.take_read(now, block.key, block.place, standing) {
             self.place(placed, block);
         }
     }

@@ -65,7 +65,7 @@ pub struct CacheStatus {
 
 /// Regions that a label is written ahead of. So the books never say too little, and too much by no
 /// more than this for each mount.
-const REGIONS_BOOKED: u64 = 64;
+const REGIONS_BOOKED: u64 = 256;
 
 impl<D: Drive> Store<D> {
     /// Makes a drive a cache drive of this store, over whatever is on it. The drive's wear stays on

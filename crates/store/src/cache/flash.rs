@@ -17,7 +17,9 @@
 //!
 //! What leaves the memory has to be worth it: its place must have been used about as often, lately,
 //! as the places of what was dropped in the last regions ([`super::frequency`]). Until something is
-//! dropped all is welcome. That keeps out what is written and hardly ever read, which is most.
+//! dropped all is welcome. That keeps out what is written and hardly ever read, which is most. A
+//! use of what lies on the tail counts as four of the body. A read there is two seeks instead of
+//! one, away from the tail and back, and holds up not only who reads, but whoever writes as well.
 //!
 //! The index lies in memory: for each block a key of 8 bytes, its place in 4, 8 of the sketch, two
 //! to four words of hash table, and a bit. It ends with the mount, and with it all entries.
@@ -26,8 +28,8 @@ use std::collections::VecDeque;
 
 use evenkeel_core::cache::table::SlotTable;
 
-use super::Key;
 use super::frequency::{Frequency, Place};
+use super::{Key, Side};
 
 /// The measures of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,14 +48,19 @@ pub struct FlashBlock(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Region(pub u32);
 
-/// Sealed regions that may be on their way at once; then the log takes nothing in.
-pub(super) const PENDING_MAX: usize = 2;
+/// Sealed regions that may be on their way at once; then the log takes nothing in. A record of a
+/// MiB comes into the memory at once, and pushes four regions of 256 KiB out of it: this is room
+/// for two.
+pub(super) const PENDING_MAX: usize = 8;
 
 /// No key: addresses of the log are below 2^40.
 const NONE: Key = Key(u64::MAX);
 
 /// Parts of an estimate that the bar is kept in.
 const BAR_UNIT: u32 = 256;
+
+/// Uses of the body that one use of the tail counts as: see the [module](self).
+const TAIL_WEIGHT: u32 = 4;
 
 /// The bar goes a part of the way to what was dropped last.
 const BAR_STEPS: u32 = 5;
@@ -76,8 +83,7 @@ pub(super) struct FlashLog {
     open: Option<Open>,
     pending: VecDeque<Region>,
     frequency: Frequency,
-    /// How often the places of what was dropped lately were used on average, in parts of
-    /// [`BAR_UNIT`].
+    /// What was dropped lately was worth on average, in parts of [`BAR_UNIT`]; see [`Self::worth`].
     bar: u32,
 }
 
@@ -175,18 +181,30 @@ impl FlashLog {
         self.frequency.estimate(place) > 1
     }
 
-    /// Whether a place was used as often as what would have to go for it.
-    pub(super) fn is_worth_room(&self, place: Place) -> bool {
-        u32::from(self.frequency.estimate(place)) * BAR_UNIT >= self.bar
+    /// Whether a block is worth as much as what would have to go for it.
+    pub(super) fn is_worth_room(&self, place: Place, side: Side) -> bool {
+        self.worth(place, side) * BAR_UNIT >= self.bar
+    }
+
+    /// How often a place was used, by what it costs to read it there.
+    fn worth(&self, place: Place, side: Side) -> u32 {
+        let weight = if side == Side::Tail { TAIL_WEIGHT } else { 1 };
+        weight * u32::from(self.frequency.estimate(place))
     }
 
     /// Room for one block more, which is not there; none while too many regions are on their way,
     /// or while the oldest one is being read. If a region has to be opened for it, what was read
-    /// there stays if `keeps` says so.
-    pub(super) fn admit(&mut self, key: Key, place: Place, keeps: bool) -> Option<Admitted> {
+    /// there stays if `keeps` says so; `side` tells where any block lies.
+    pub(super) fn admit(
+        &mut self,
+        key: Key,
+        place: Place,
+        keeps: bool,
+        side: impl Fn(Key) -> Side,
+    ) -> Option<Admitted> {
         let (open, kept) = match self.open {
             Some(open) => (open, 0),
-            None => self.open_next(keeps)?,
+            None => self.open_next(keeps, side)?,
         };
         let block = open.free;
         self.keys[block.0 as usize] = key;
@@ -200,14 +218,14 @@ impl FlashLog {
     }
 
     /// Opens the oldest region; tells how many blocks stay in it.
-    fn open_next(&mut self, keeps: bool) -> Option<(Open, u32)> {
+    fn open_next(&mut self, keeps: bool, side: impl Fn(Key) -> Side) -> Option<(Open, u32)> {
         let region = Region(self.next);
         let is_busy = self.is_being_read(region) || self.pending.contains(&region);
         if is_busy || self.pending.len() == PENDING_MAX {
             return None;
         }
-        let kept =
-            self.make_room(region, if keeps { self.measures.region_blocks * 3 / 4 } else { 0 });
+        let kept_max = if keeps { self.measures.region_blocks * 3 / 4 } else { 0 };
+        let kept = self.make_room(region, kept_max, side);
         self.next = (self.next + 1) % self.measures.regions;
         let first = region.0 * self.measures.region_blocks;
         let open = self.free_block(region, first).expect("a quarter of it was made free");
@@ -215,8 +233,8 @@ impl FlashLog {
     }
 
     /// Drops what was not read, and what was beyond so many blocks; tells how many are left.
-    fn make_room(&mut self, region: Region, kept_max: u32) -> u32 {
-        let (mut kept, mut dropped, mut uses) = (0, 0, 0);
+    fn make_room(&mut self, region: Region, kept_max: u32, side: impl Fn(Key) -> Side) -> u32 {
+        let (mut kept, mut dropped, mut worth) = (0, 0, 0);
         for block in self.measures.blocks_of(region) {
             let was_read = self.take_was_read(block);
             if !self.is_alive(block) {
@@ -227,10 +245,11 @@ impl FlashLog {
                 continue;
             }
             dropped += 1;
-            uses += u32::from(self.frequency.estimate(self.places[block.0 as usize]));
+            let index = block.0 as usize;
+            worth += self.worth(self.places[index], side(self.keys[index]));
             self.clear(block);
         }
-        if let Some(mean) = (uses * BAR_UNIT).checked_div(dropped) {
+        if let Some(mean) = (worth * BAR_UNIT).checked_div(dropped) {
             self.bar = (self.bar * (BAR_STEPS - 1) + mean) / BAR_STEPS;
         }
         kept
@@ -309,7 +328,7 @@ mod tests {
     }
 
     fn admitted(log: &mut FlashLog, key: u64) -> Option<Admitted> {
-        log.admit(Key(key), Place::of(0, key), true)
+        log.admit(Key(key), Place::of(0, key), true, |_| Side::Body)
     }
 
     fn filled(log: &mut FlashLog, keys: std::ops::Range<u64>) -> Vec<Region> {
@@ -358,7 +377,8 @@ mod tests {
         (0..16).for_each(|block| log.note_read(FlashBlock(block)));
         assert_eq!(admitted(&mut log, 16).map(|it| (it.kept, it.block)), Some((3, FlashBlock(3))));
         log.written(Region(0));
-        let unkept = log.admit(Key(17), Place::of(0, 17), false).map(|it| it.kept);
+        let unkept = log.admit(Key(17), Place::of(0, 17), false, |_| Side::Body);
+        let unkept = unkept.map(|it| it.kept);
         assert_eq!(unkept, Some(0), "nothing stays if it must not");
     }
 
@@ -369,30 +389,46 @@ mod tests {
             (0..times).for_each(|_| log.note_use(Place::of(0, key)));
         };
         used(&mut log, 100, 1);
-        assert!(log.is_worth_room(Place::of(0, 99)), "all is welcome while there is room");
+        let is_worth = |log: &FlashLog, key| log.is_worth_room(Place::of(0, key), Side::Body);
+        assert!(is_worth(&log, 99), "all is welcome while there is room");
         for key in 0..8 {
             used(&mut log, key, 3);
         }
         filled(&mut log, 0..16);
-        assert!(!log.is_worth_room(Place::of(0, 99)));
+        assert!(!is_worth(&log, 99));
         used(&mut log, 101, 4);
-        assert!(log.is_worth_room(Place::of(0, 101)));
+        assert!(is_worth(&log, 101));
         assert!(log.comes_again(Place::of(0, 101)) && !log.comes_again(Place::of(0, 102)));
     }
 
     #[test]
+    fn on_the_tail_a_use_counts_as_four() {
+        let is_worth = |dropped_at: Side, side| {
+            let mut log = log(4, 2);
+            (0..8).for_each(|key| (0..4).for_each(|_| log.note_use(Place::of(0, key))));
+            log.note_use(Place::of(0, 99));
+            for key in 0..16 {
+                let admitted = log.admit(Key(key), Place::of(0, key), true, |_| dropped_at);
+                admitted.and_then(|it| it.sealed).into_iter().for_each(|it| log.written(it));
+            }
+            log.is_worth_room(Place::of(0, 99), side)
+        };
+        assert!(is_worth(Side::Body, Side::Tail) && !is_worth(Side::Body, Side::Body));
+        assert!(!is_worth(Side::Tail, Side::Tail), "where all is the tail it makes no difference");
+    }
+
+    #[test]
     fn it_takes_nothing_in_while_regions_are_on_their_way_or_the_oldest_is_read() {
-        let mut log = log(4, 1);
-        assert!(admitted(&mut log, 1).is_some() && admitted(&mut log, 2).is_some());
-        assert!(admitted(&mut log, 3).is_none(), "two are on their way");
-        log.written(Region(0));
-        log.written(Region(1));
-        filled(&mut log, 3..5);
-        let oldest = log.find(Key(1)).unwrap();
+        let mut log = log(10, 1);
+        assert!((0..8).all(|key| admitted(&mut log, key).is_some()));
+        assert!(admitted(&mut log, 8).is_none(), "eight are on their way");
+        (0..8).for_each(|region| log.written(Region(region)));
+        filled(&mut log, 8..10);
+        let oldest = log.find(Key(0)).unwrap();
         log.pin(oldest);
-        assert!(admitted(&mut log, 5).is_none(), "it is being read");
+        assert!(admitted(&mut log, 10).is_none(), "it is being read");
         log.unpin(oldest);
-        assert!(admitted(&mut log, 5).is_some());
+        assert!(admitted(&mut log, 10).is_some());
     }
 
     #[test]

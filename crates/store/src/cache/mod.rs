@@ -46,6 +46,8 @@ pub use drive::{CacheStatus, read_label};
 pub use flash::{FlashBlock, FlashMeasures, Region};
 pub use frequency::Place;
 pub use options::{CacheError, CacheOptions};
-pub use policy::{CacheCounters, Found, Frame, Hits, Key, Measures, Placed, Policy, Side, Staged};
+pub use policy::{
+    CacheCounters, Found, Frame, Hits, Key, Measures, Placed, Policy, Side, Staged, Standing,
+};
 pub use replay::Replay;
 pub use wear::{Endurance, WearReport};

@@ -57,12 +57,12 @@ pub enum CacheError {
 }
 
 impl Default for CacheOptions {
-    /// No cache; if memory is given, half of it for what was written last, and regions of a MiB.
+    /// No cache; if memory is given, half of it for what was written last, and regions of 256 KiB.
     fn default() -> Self {
         Self {
             memory_bytes: 0,
             tail_percent: 50,
-            region_blocks: 256,
+            region_blocks: 64,
             endurance_bytes: 0,
             budget_bytes_per_day: None,
         }
@@ -137,7 +137,7 @@ const BLOCKS_MIN: u32 = 2;
 /// Blocks in memory, or on the cache drive, at most: a TiB.
 const BLOCKS_MAX: u32 = 1 << 28;
 
-/// Regions at least: one open, two on their way, one to read from.
+/// Regions at least: one open, one on its way, and two to read from.
 pub(crate) const REGIONS_MIN: u32 = 4;
 
 /// The largest number up to `bound` that fits; `least` does.
@@ -222,9 +222,9 @@ mod tests {
                 for number in 0..2_000 {
                     let (place, bytes) = (Place::of(0, number % 500), &[0; BLOCK_BYTES]);
                     let block = Block { key: Key(number), place, tag: Tag(1), bytes };
-                    contents.take_written(Nanos::ZERO, block, |_| Side::Tail);
+                    contents.take_written(Nanos::ZERO, block, |_| Side::Tail.into());
                     let read = Block { key: Key(5_000 + number % 700), ..block };
-                    contents.take_read(Nanos::ZERO, read, |_| Side::Tail);
+                    contents.take_read(Nanos::ZERO, read, |_| Side::Tail.into());
                     if number % 5 == 0
                         && let Some(sealed) = contents.next_sealed()
                     {

@@ -7,14 +7,14 @@
 //! | leaves | and was | goes to |
 //! |---|---|---|
 //! | the tail queue | read there | main queue of the body |
-//! | the tail queue | not read, still of the tail | SSD, if worth it |
+//! | the tail queue | not read, still young | SSD, if worth it |
 //! | main queue of the body | used again, by S3-FIFO's rules | SSD, if worth it |
 //! | small queue of the body | used once, but not for the first time | SSD, if worth it |
 //! | any queue | none of these, or on the SSD already | nowhere |
 //!
 //! So one scan of the body fills a tenth of the memory and hardly wears the SSD. What is worth it
-//! the SSD's log says ([`super::flash`]): it knows how often a block's place was used, and how
-//! often those of the blocks that would have to go.
+//! the SSD's log says ([`super::flash`]): it knows how often a block's place was used, how often
+//! those of the blocks that would have to go, and what a read of the tail costs.
 
 use evenkeel_core::cache::S3Fifo;
 use evenkeel_core::time::Nanos;
@@ -34,17 +34,29 @@ pub struct Key(pub u64);
 pub struct Frame(pub u32);
 
 /// On which side of the chain a block is.
-///
-/// For a read that is counted: where it lies. For a block that leaves the memory: whether it is
-/// kept at once, or has to prove that it is worth it. Where the tail stays on one drive for long,
-/// both are one question. Where it goes round quickly, the second is one of age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Only on drives that take the clients' writes now, so that reading it makes the tail seek;
-    /// or written lately.
+    /// Only on drives that take the clients' writes now, so that reading it makes the tail seek.
     Tail,
-    /// On another drive, or written long ago.
+    /// On another drive.
     Body,
+}
+
+/// What a block that leaves the memory is to the chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Where it lies: a read of the tail weighs more.
+    pub side: Side,
+    /// Whether it was written lately. If so it may go to the SSD unread; else it has to prove that
+    /// it is used.
+    pub is_young: bool,
+}
+
+impl From<Side> for Standing {
+    /// Where the tail stays on one drive for long: what lies there is young, and nothing else.
+    fn from(side: Side) -> Self {
+        Self { side, is_young: side == Side::Tail }
+    }
 }
 
 /// How much is kept.
@@ -198,22 +210,22 @@ impl Policy {
             || self.flash.as_ref().is_some_and(|flash| flash.find(key).is_some())
     }
 
-    /// Takes in a block that was just written; its key was never there. `side` tells where any
-    /// block lies.
+    /// Takes in a block that was just written; its key was never there. `standing` tells what
+    /// any block is.
     #[inline]
     pub fn take_written(
         &mut self,
         now: Nanos,
         key: Key,
         place: Place,
-        side: impl Fn(Key) -> Side,
+        standing: impl Fn(Key) -> Standing,
     ) -> Placed {
         self.forget(key);
         self.counters.written += 1;
         if let Some(flash) = &mut self.flash {
             flash.note_use(place);
         }
-        let staged = if self.tail.is_full() { self.leave_tail(now, side) } else { None };
+        let staged = if self.tail.is_full() { self.leave_tail(now, standing) } else { None };
         let frame = self.take_free(place);
         self.tail.insert(key, frame);
         Placed { staged, frame }
@@ -226,7 +238,7 @@ impl Policy {
         now: Nanos,
         key: Key,
         place: Place,
-        side: impl Fn(Key) -> Side,
+        standing: impl Fn(Key) -> Standing,
     ) -> Option<Placed> {
         if self.tail.contains(key) || self.body.peek(key.0).is_some() {
             return None;
@@ -234,19 +246,19 @@ impl Policy {
         let frame = self.take_free(place);
         let evicted = self.body.insert(key.0, frame);
         let staged = evicted.and_then(|evicted| {
-            self.leave(now, Key(evicted.object), evicted.value, evicted.was_main, side)
+            self.leave(now, Key(evicted.object), evicted.value, evicted.was_main, standing)
         });
         Some(Placed { staged, frame })
     }
 
     /// The oldest block of the tail queue makes room.
-    fn leave_tail(&mut self, now: Nanos, side: impl Fn(Key) -> Side) -> Option<Staged> {
+    fn leave_tail(&mut self, now: Nanos, standing: impl Fn(Key) -> Standing) -> Option<Staged> {
         let left = self.tail.take_oldest()?;
         if !left.was_read {
-            return self.leave(now, left.key, left.frame, false, side);
+            return self.leave(now, left.key, left.frame, false, standing);
         }
         let evicted = self.body.insert_main(left.key.0, left.frame)?;
-        self.leave(now, Key(evicted.object), evicted.value, evicted.was_main, side)
+        self.leave(now, Key(evicted.object), evicted.value, evicted.was_main, standing)
     }
 
     /// A block leaves the memory, and goes to the SSD if that is worth it.
@@ -256,25 +268,25 @@ impl Policy {
         key: Key,
         frame: Frame,
         was_used_again: bool,
-        side: impl Fn(Key) -> Side,
+        standing: impl Fn(Key) -> Standing,
     ) -> Option<Staged> {
         self.free.push(frame);
         let flash = self.flash.as_mut()?;
-        let (side, place) = (side(key), self.places[frame.0 as usize]);
-        let may_be_wanted = was_used_again || side == Side::Tail || flash.comes_again(place);
+        let (Standing { side, is_young }, place) = (standing(key), self.places[frame.0 as usize]);
+        let may_be_wanted = was_used_again || is_young || flash.comes_again(place);
         if !may_be_wanted || flash.find(key).is_some() {
             return None;
         }
-        if !flash.is_worth_room(place) {
+        if !flash.is_worth_room(place, side) {
             self.counters.flash_unworthy += 1;
             return None;
         }
-        if !self.wear.has_room(now, 1, side) {
+        if !self.wear.has_room(now, 1, is_young) {
             self.counters.flash_over_budget += 1;
             return None;
         }
-        let keeps = self.wear.has_room(now, flash.region_blocks(), Side::Body);
-        let Some(admitted) = flash.admit(key, place, keeps) else {
+        let keeps = self.wear.has_room(now, flash.region_blocks(), false);
+        let Some(admitted) = flash.admit(key, place, keeps, |key| standing(key).side) else {
             self.counters.flash_busy += 1;
             return None;
         };

@@ -2,11 +2,11 @@
 //!
 //! ```
 //! use evenkeel_core::time::Nanos;
-//! use evenkeel_store::cache::{Endurance, Found, Key, Measures, Place, Replay, Side};
+//! use evenkeel_store::cache::{Endurance, Found, Key, Measures, Place, Replay, Side, Standing};
 //!
 //! let measures = Measures { tail_blocks: 2, body_blocks: 1, flash: None };
 //! let mut replay = Replay::new(Nanos::ZERO, measures, Endurance::default());
-//! let on_tail = |_| Side::Tail;
+//! let on_tail = |_| Standing::from(Side::Tail);
 //! let place = Place::of(0, 5);
 //! replay.write(Nanos(1), Key(7), place, on_tail);
 //! assert!(matches!(replay.read(Nanos(2), Key(7), place, on_tail), Found::Memory(_)));
@@ -17,7 +17,7 @@
 use evenkeel_core::time::Nanos;
 
 use super::{
-    CacheCounters, Endurance, Found, Key, Measures, Place, Policy, Side, Staged, WearReport,
+    CacheCounters, Endurance, Found, Key, Measures, Place, Policy, Staged, Standing, WearReport,
 };
 
 /// A cache whose drives and SSD take no time.
@@ -32,26 +32,32 @@ impl Replay {
         Self { policy: Policy::new(now, measures, endurance) }
     }
 
-    /// A block is read, and is cached afterwards; tells where it was. `side` tells where any block
-    /// lies.
+    /// A block is read, and is cached afterwards; tells where it was. `standing` tells what any
+    /// block is to the chain.
     pub fn read(
         &mut self,
         now: Nanos,
         key: Key,
         place: Place,
-        side: impl Fn(Key) -> Side,
+        standing: impl Fn(Key) -> Standing,
     ) -> Found {
-        let found = self.policy.read(key, place, side(key));
+        let found = self.policy.read(key, place, standing(key).side);
         if !matches!(found, Found::Memory(_)) {
-            let placed = self.policy.take_read(now, key, place, side);
+            let placed = self.policy.take_read(now, key, place, standing);
             self.write_sealed(placed.and_then(|placed| placed.staged));
         }
         found
     }
 
     /// A block is written at an address that nothing alive has.
-    pub fn write(&mut self, now: Nanos, key: Key, place: Place, side: impl Fn(Key) -> Side) {
-        let placed = self.policy.take_written(now, key, place, side);
+    pub fn write(
+        &mut self,
+        now: Nanos,
+        key: Key,
+        place: Place,
+        standing: impl Fn(Key) -> Standing,
+    ) {
+        let placed = self.policy.take_written(now, key, place, standing);
         self.write_sealed(placed.staged);
     }
 

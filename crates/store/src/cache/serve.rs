@@ -14,7 +14,7 @@ use super::contents::{Block, Contents, Looked};
 use super::drive::Cache;
 use super::flash::{FlashBlock, FlashMeasures};
 use super::frequency::Place;
-use super::policy::{Key, Side};
+use super::policy::{Key, Standing};
 use crate::buffer::{Buffer, BufferMut};
 use crate::drive::{Drive, DriveError};
 use crate::error::StoreError;
@@ -155,7 +155,7 @@ impl<D: Drive> Store<D> {
     /// Takes in blocks that were read, those that are still where they were.
     fn keep(&self, cache: &Cache<D>, run: &Run, data: &[u8]) {
         let state = self.state.borrow();
-        let side = cache.ages(&state);
+        let standing = cache.standing(&state);
         let mut contents = cache.contents.borrow_mut();
         for (at, bytes) in (0..).zip(data.chunks_exact(BLOCK_BYTES)) {
             let address = run.address.plus(at);
@@ -163,7 +163,7 @@ impl<D: Drive> Store<D> {
             if let Some(entry) = entry.filter(|entry| entry.address == address) {
                 let place = place(run.volume, run.block + at);
                 let block = Block { key: Key(address.0), place, tag: entry.tag, bytes };
-                contents.take_read(cache.now.get(), block, &side);
+                contents.take_read(cache.now.get(), block, &standing);
             }
         }
     }
@@ -178,7 +178,7 @@ impl<D: Drive> Store<D> {
     ) {
         let Some(cache) = &self.cache else { return };
         let state = self.state.borrow();
-        let side = cache.ages(&state);
+        let standing = cache.standing(&state);
         let mut contents = cache.contents.borrow_mut();
         let blocks = data.flat_map(|buffer| buffer.chunks_exact(BLOCK_BYTES));
         let names = header.extents.iter().flat_map(|extent| {
@@ -191,7 +191,7 @@ impl<D: Drive> Store<D> {
             if let Some(entry) = entry.filter(|entry| entry.address == address) {
                 let (key, place) = (Key(address.0), place(volume, block));
                 let block = Block { key, place, tag: entry.tag, bytes };
-                contents.take_written(cache.now.get(), block, &side);
+                contents.take_written(cache.now.get(), block, &standing);
             }
         }
         drop(contents);
@@ -200,15 +200,15 @@ impl<D: Drive> Store<D> {
 }
 
 impl<D> Cache<D> {
-    /// Which blocks are kept at once when they leave the memory: those of the last segments, as
-    /// many as the cache drive holds. The tail goes on to other drives with every segment, so that
-    /// where a block lies says nothing about how soon the tail will be there again.
-    fn ages<'a>(&self, state: &'a State) -> impl Fn(Key) -> Side + use<'a, D> {
+    /// What blocks are to the chain. Young are those of the last segments, as many as the cache
+    /// drive holds. The tail goes on to other drives with every epoch, so that where a block lies
+    /// says nothing about how soon the tail will be there again.
+    fn standing<'a>(&self, state: &'a State) -> impl Fn(Key) -> Standing + use<'a, D> {
         let blocks = self.contents.borrow().flash().map_or(0, FlashMeasures::blocks);
         let segments = blocks as u64 / u64::from(state.space.segment_blocks());
-        move |key| {
-            let is_young = state.space.is_young(Address(key.0), segments);
-            if is_young { Side::Tail } else { Side::Body }
+        move |Key(key)| Standing {
+            side: state.space.side(Address(key)),
+            is_young: state.space.is_young(Address(key), segments),
         }
     }
 }

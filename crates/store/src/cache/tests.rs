@@ -66,6 +66,12 @@ struct Naive {
     counters: CacheCounters,
 }
 
+/// What a block is to the chain; of each side some blocks are young.
+fn standing(tail_from: u64, key: u64) -> Standing {
+    let side = if key >= tail_from { Side::Tail } else { Side::Body };
+    Standing { side, is_young: !(key + tail_from).is_multiple_of(3) }
+}
+
 fn remove<T: Copy>(list: &mut Vec<(u64, T)>, key: u64) -> bool {
     let before = list.len();
     list.retain(|&(other, _)| other != key);
@@ -194,10 +200,11 @@ impl Naive {
         let Some(flash) = self.measures.flash else { return };
         let place = self.place(key);
         let uses = u32::from(self.frequency.estimate(place));
-        if !(was_main || key >= self.tail_from || uses > 1) || self.on_flash(key).is_some() {
+        let is_young = standing(self.tail_from, key).is_young;
+        if !(was_main || is_young || uses > 1) || self.on_flash(key).is_some() {
             return;
         }
-        if uses * 256 < self.bar {
+        if self.worth(key) * 256 < self.bar {
             self.counters.flash_unworthy += 1;
             return;
         }
@@ -210,22 +217,27 @@ impl Naive {
         self.open = self.free_from(region, at + 1);
     }
 
+    fn worth(&mut self, key: u64) -> u32 {
+        let place = self.place(key);
+        let weight = if standing(self.tail_from, key).side == Side::Tail { 4 } else { 1 };
+        weight * u32::from(self.frequency.estimate(place))
+    }
+
     fn make_room(&mut self, kept_max: usize) {
         let region = self.next;
         self.next = (self.next + 1) % self.flash.len();
         let before = std::mem::take(&mut self.flash[region]);
-        let (mut kept, mut uses, mut dropped) = (0, 0, 0);
+        let (mut kept, mut worth, mut dropped) = (0, 0, 0);
         for block in before {
             let stays = block.is_some_and(|(_, was_read)| was_read) && kept < kept_max;
             kept += usize::from(stays);
             self.flash[region].push(block.filter(|_| stays).map(|(key, _)| (key, false)));
             if let Some((key, _)) = block.filter(|_| !stays) {
-                let place = self.place(key);
-                uses += u32::from(self.frequency.estimate(place));
+                worth += self.worth(key);
                 dropped += 1;
             }
         }
-        if let Some(mean) = (uses * 256).checked_div(dropped) {
+        if let Some(mean) = (worth * 256).checked_div(dropped) {
             self.bar = (self.bar * 4 + mean) / 5;
         }
         self.counters.flash_kept += kept as u64;
@@ -272,10 +284,11 @@ proptest! {
         let mut naive = Naive::new(measures);
         for step in steps {
             let tail_from = naive.tail_from;
-            let side = |key: Key| if key.0 >= tail_from { Side::Tail } else { Side::Body };
+            let standing = |Key(key)| standing(tail_from, key);
             match step {
                 Step::Read(key) => {
-                    let found = match replay.read(Nanos::ZERO, Key(key), naive.place(key), side) {
+                    let place = naive.place(key);
+                    let found = match replay.read(Nanos::ZERO, Key(key), place, standing) {
                         Found::Memory(_) => "memory",
                         Found::Flash(_) => "flash",
                         Found::Nowhere => "nowhere",
@@ -284,7 +297,7 @@ proptest! {
                 }
                 Step::Write(key) => {
                     naive.places.remove(&key);
-                    replay.write(Nanos::ZERO, Key(key), naive.place(key), side);
+                    replay.write(Nanos::ZERO, Key(key), naive.place(key), standing);
                     naive.write(key);
                 }
                 Step::Forget(key) => {
@@ -311,11 +324,11 @@ proptest! {
         let mut contents: BTreeMap<u64, u64> = BTreeMap::new();
         let mut tail_from = 0;
         for (number, step) in (1..).zip(steps) {
-            let side = |key: Key| if key.0 >= tail_from { Side::Tail } else { Side::Body };
+            let standing = |Key(key)| standing(tail_from, key);
             let (key, placed) = match step {
                 Step::Read(key) => {
                     let content = *contents.entry(key).or_insert(number);
-                    match policy.read(Key(key), Place::of(0, key), side(Key(key))) {
+                    match policy.read(Key(key), Place::of(0, key), standing(Key(key)).side) {
                         Found::Memory(Frame(frame)) => {
                             prop_assert_eq!(frames[frame as usize], content);
                         }
@@ -324,12 +337,12 @@ proptest! {
                         }
                         Found::Nowhere => {}
                     }
-                    (key, policy.take_read(Nanos::ZERO, Key(key), Place::of(0, key), side))
+                    (key, policy.take_read(Nanos::ZERO, Key(key), Place::of(0, key), standing))
                 }
                 Step::Write(key) => {
                     contents.insert(key, number);
                     let place = Place::of(0, key);
-                    let placed = policy.take_written(Nanos::ZERO, Key(key), place, side);
+                    let placed = policy.take_written(Nanos::ZERO, Key(key), place, standing);
                     (key, Some(placed))
                 }
                 Step::Forget(key) => {
@@ -370,7 +383,7 @@ fn hot_and_cold(replay: &mut Replay, seconds: u64) {
                 replay.forget(Key((second - 1) * 64 + block));
             }
             let place = Place::of(0, if block < 56 { block } else { second * 64 + block });
-            replay.write(now, Key(second * 64 + block), place, |_| Side::Tail);
+            replay.write(now, Key(second * 64 + block), place, |_| Side::Tail.into());
         }
     }
 }
@@ -406,7 +419,8 @@ fn a_scan_neither_empties_the_memory_nor_wears_the_ssd() {
     let flash = Some(FlashMeasures { regions: 8, region_blocks: 16 });
     let measures = Measures { tail_blocks: 1, body_blocks: 100, flash };
     let mut replay = Replay::new(Nanos::ZERO, measures, Endurance::default());
-    let mut read = |key| replay.read(Nanos::ZERO, Key(key), Place::of(0, key), |_| Side::Body);
+    let mut read =
+        |key| replay.read(Nanos::ZERO, Key(key), Place::of(0, key), |_| Side::Body.into());
     for _ in 0..4 {
         (0..80).for_each(|key| {
             read(key);

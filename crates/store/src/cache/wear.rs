@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The budget is a bucket of tokens, one for each byte, that fills at so many bytes a day and holds
-//! an hour's worth. Blocks of the tail may empty it, blocks of the body only its upper half.
+//! an hour's worth. Blocks that were written lately may empty it, others only its upper half.
 //!
 //! Time is the caller's. If it stands still, the budget does not grow, and what was in the bucket
 //! is all that is ever written: a missing clock cannot wear the SSD out.
@@ -19,7 +19,6 @@ use std::num::NonZeroU64;
 use evenkeel_core::sched::bucket::Bucket;
 use evenkeel_core::time::Nanos;
 
-use super::Side;
 use crate::units::BLOCK_BYTES_U64;
 
 const DAY_SECONDS: u64 = 86_400;
@@ -77,9 +76,9 @@ impl Wear {
     }
 
     /// Whether the budget has room for so many blocks.
-    pub(super) fn has_room(&mut self, now: Nanos, blocks: u32, side: Side) -> bool {
+    pub(super) fn has_room(&mut self, now: Nanos, blocks: u32, are_young: bool) -> bool {
         let Some(bucket) = &mut self.bucket else { return true };
-        let reserve = if side == Side::Tail { 0 } else { self.reserve_bytes };
+        let reserve = if are_young { 0 } else { self.reserve_bytes };
         bucket.ready_at(now, bytes(blocks) + reserve) <= now
     }
 
@@ -142,21 +141,21 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_bounds_what_is_written_in_a_day_and_keeps_half_of_its_hour_for_the_tail() {
+    fn a_budget_bounds_what_is_written_in_a_day_and_keeps_half_of_its_hour_for_what_is_young() {
         let budget = 86_400 * BLOCK_BYTES_U64;
         let endurance =
             Endurance { budget_bytes_per_day: NonZeroU64::new(budget), ..Endurance::default() };
-        let written = |side, seconds: u64| {
+        let written = |are_young, seconds: u64| {
             let mut wear = Wear::new(at(0), endurance);
             for second in 0..seconds {
-                while wear.has_room(at(second), 1, side) {
+                while wear.has_room(at(second), 1, are_young) {
                     wear.spend(at(second), 1);
                 }
             }
             wear.report(at(seconds)).written_bytes / BLOCK_BYTES_U64
         };
-        assert_eq!(written(Side::Tail, 1), 3600, "an hour's worth at once");
-        assert_eq!(written(Side::Body, 1), 1800);
-        assert_eq!(written(Side::Tail, 86_400), 86_399 + 3600);
+        assert_eq!(written(true, 1), 3600, "an hour's worth at once");
+        assert_eq!(written(false, 1), 1800);
+        assert_eq!(written(true, 86_400), 86_399 + 3600);
     }
 }

@@ -111,7 +111,7 @@ fn what_was_written_last_is_read_without_any_drive() {
 #[test]
 fn what_leaves_the_memory_is_read_from_the_cache_drive() {
     let rig = rig();
-    let store = rig.open_with_flash(200 << 10);
+    let store = rig.open_with_flash(400 << 10);
     work(&store, async |store| {
         for at in 0..120 {
             write(store, at, 1 + at).await;
@@ -135,7 +135,7 @@ fn what_leaves_the_memory_is_read_from_the_cache_drive() {
 #[test]
 fn what_a_cache_drive_gives_is_believed_only_if_it_is_right() {
     let rig = rig();
-    let store = rig.open_with_flash(200 << 10);
+    let store = rig.open_with_flash(400 << 10);
     work(&store, async |store| {
         for at in 0..120 {
             write(store, at, 1 + at).await;
@@ -164,7 +164,7 @@ async fn turn_over(store: &Store<CrashDrive>) {
 #[test]
 fn what_is_read_on_the_cache_drive_outlives_what_is_written_around_it() {
     let rig = rig();
-    let store = rig.open_with_flash(200 << 10);
+    let store = rig.open_with_flash(400 << 10);
     work(&store, async |store| {
         turn_over(store).await;
         let CacheStatus { counters, wear, .. } = status(store);
@@ -178,7 +178,7 @@ fn what_is_read_on_the_cache_drive_outlives_what_is_written_around_it() {
 #[test]
 fn what_cannot_stay_on_the_cache_drive_is_read_from_the_drives() {
     let rig = rig();
-    let store = rig.open_with_flash(200 << 10);
+    let store = rig.open_with_flash(400 << 10);
     work(&store, async |store| {
         for at in 0..BLOCKS {
             write(store, at, 1 + at).await;
@@ -193,7 +193,7 @@ fn what_cannot_stay_on_the_cache_drive_is_read_from_the_drives() {
 #[test]
 fn a_store_goes_on_without_its_cache_drive() {
     let rig = rig();
-    let store = rig.open_with_flash(200 << 10);
+    let store = rig.open_with_flash(400 << 10);
     work(&store, async |store| {
         for at in 0..60 {
             write(store, at, 1 + at).await;
@@ -241,7 +241,7 @@ fn the_cleaner_takes_nothing_out_of_the_cache() {
 #[test]
 fn a_drive_that_is_no_cache_drive_of_this_store_is_refused_and_left_alone() {
     let rig = rig();
-    let mut store = rig.open(256 << 10);
+    let mut store = rig.open(400 << 10);
     let no_label = block_on(store.add_cache_drive(rig.flash.clone()));
     assert!(matches!(no_label, Err(CacheError::NotACache(_))), "{no_label:?}");
     let member = block_on(store.add_cache_drive(rig.drives[0].clone()));
@@ -250,7 +250,7 @@ fn a_drive_that_is_no_cache_drive_of_this_store_is_refused_and_left_alone() {
     let other = vec![CrashDrive::new(400, &Power::new(1))];
     let options = evenkeel_store::CreateOptions { store: Uuid([9; 16]), ..options(1, 1, 50) };
     block_on(create(&other, &options)).unwrap();
-    let mut stranger = block_on(Store::open(other, cache(256 << 10))).unwrap();
+    let mut stranger = block_on(Store::open(other, cache(400 << 10))).unwrap();
     let foreign = block_on(stranger.add_cache_drive(rig.flash.clone()));
     assert_eq!(foreign, Err(CacheError::Foreign(Uuid([0xaa; 16]))));
     assert_eq!(block_on(store.add_cache_drive(rig.flash.clone())), Ok(()));
@@ -274,7 +274,7 @@ fn the_wear_of_a_cache_drive_is_never_forgotten() {
     let rig = rig();
     let mut before = 0;
     for _ in 0..3 {
-        let store = rig.open_with_flash(200 << 10);
+        let store = rig.open_with_flash(400 << 10);
         assert!(status(&store).wear.written_in_all_bytes >= before, "formatting does not forget");
         work(&store, async |store| {
             for at in 0..120 {

@@ -31,10 +31,10 @@ const VILE: FaultRates = FaultRates {
     ..LYING
 };
 
-/// Room for a dozen blocks in memory, and for two dozen on the cache drive.
+/// Room for two dozen blocks in memory, and for as many on the cache drive.
 fn cached(setup: &Setup) -> Setup {
     let cache =
-        CacheOptions { memory_bytes: 100 << 10, region_blocks: 2, ..CacheOptions::default() };
+        CacheOptions { memory_bytes: 224 << 10, region_blocks: 2, ..CacheOptions::default() };
     Setup { tuning: Tuning { cache, ..setup.tuning }, cache_blocks: 26, ..setup.clone() }
 }
 
