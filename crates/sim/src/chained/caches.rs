@@ -61,6 +61,8 @@ pub struct CacheOutcome {
     pub published: Published,
     /// The same, if it has no memory: blocks that go to its SSD.
     pub without_memory: u64,
+    /// Reads of the tail by the same steps: hits are those of what was read before.
+    pub read_before: Vec<Hits>,
     /// The same to a cache that knows the future.
     pub best: Best,
 }
@@ -93,6 +95,7 @@ pub fn replay(records: impl Iterator<Item = (usize, Record)>, sizes: &CacheSizes
         counters: log.cache.counters(),
         published: published::replay(&accesses, sizes),
         without_memory: published::replay(&accesses, &no_memory).flash_written,
+        read_before: clairvoyant::read_before(&accesses, sizes),
         best: clairvoyant::best(&accesses, sizes),
     }
 }

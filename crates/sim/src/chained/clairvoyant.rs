@@ -44,6 +44,22 @@ pub struct Best {
     pub flash_written: u64,
 }
 
+/// What a cache could do that has room for everything and takes in what is read, but nothing that
+/// was only written: reads of what was read before. The others are of what nobody had asked for
+/// when it left the memory, so that nothing told it from what is never read.
+pub(super) fn read_before(accesses: &[Access], sizes: &CacheSizes) -> Vec<Hits> {
+    let mut read = BTreeSet::new();
+    let mut steps = Steps::new(sizes);
+    for access in accesses {
+        match *access {
+            Access::Read(key) if read.insert(key) => steps.read(Found::Nowhere),
+            Access::Read(_) => steps.read(Found::Memory),
+            Access::Write(..) => steps.write(),
+        }
+    }
+    steps.finished()
+}
+
 /// What a cache of these sizes could do at best.
 pub(super) fn best(accesses: &[Access], sizes: &CacheSizes) -> Best {
     let written = accesses.iter().filter(|access| matches!(access, Access::Write(..))).count();
@@ -186,6 +202,14 @@ mod tests {
         let accesses = [Write(0, None), Write(1, None), Read(1), Read(0), Read(0), Write(2, None)];
         let best = best(&accesses, &ONE_BLOCK);
         assert_eq!(best.by_step, [Hits { memory: 2, flash: 0, misses: 1 }]);
+    }
+
+    #[test]
+    fn only_what_was_read_before_could_be_told_from_what_is_never_read() {
+        use Access::{Read, Write};
+        let accesses = [Write(0, None), Read(0), Write(1, None), Read(1), Read(0), Write(2, None)];
+        let again = read_before(&accesses, &ONE_BLOCK);
+        assert_eq!(again, [Hits { memory: 1, flash: 0, misses: 2 }]);
     }
 
     #[test]
