@@ -2,6 +2,7 @@
 //! which the newer one counts, and the features that whoever touches the device must know.
 
 use super::block::{BLOCK_BYTES, Block, BlockKind, Label, Unlabelled, label, u32_at};
+use super::unfit::Unfit;
 
 /// Why a block is no head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,4 +46,34 @@ pub(crate) fn label_of_head(
     }
     // One that belongs elsewhere has strayed.
     if label.offset == head_offset(label.number) { Ok(label) } else { Err(HeadError::Damaged) }
+}
+
+/// What a copy of a head turned out to be; none if it could not be read.
+pub(crate) type HeadCopy<H> = Option<Result<H, HeadError>>;
+
+/// The newer of a device's copies that are whole; none if the device is blank.
+///
+/// # Errors
+/// Why it cannot be touched.
+pub(crate) fn newer_copy<H: Copy>(
+    copies: [HeadCopy<H>; 2],
+    generation: impl Fn(&H) -> u64,
+) -> Result<Option<H>, Unfit> {
+    for copy in copies {
+        match copy {
+            // Whatever the other copy says, a newer program was here since.
+            Some(Err(HeadError::Newer(version))) => return Err(Unfit::Newer(version)),
+            Some(Err(HeadError::Features(bits))) => return Err(Unfit::Features(bits)),
+            _ => {}
+        }
+    }
+    let whole = copies.into_iter().flatten().flatten().max_by_key(generation);
+    let is = |error| copies.iter().any(|copy| matches!(copy, Some(Err(found)) if *found == error));
+    match whole {
+        Some(head) => Ok(Some(head)),
+        None if is(HeadError::Damaged) => Err(Unfit::HeadDamaged),
+        None if copies.iter().any(Option::is_none) => Err(Unfit::Failed),
+        None if is(HeadError::Foreign) => Err(Unfit::Foreign),
+        None => Ok(None),
+    }
 }

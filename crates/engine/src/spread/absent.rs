@@ -24,7 +24,7 @@ use super::members::Members;
 use super::refusal::{Needed, RefusalReason};
 use super::scribe::{Mutant, Rules};
 use super::volume::Volume;
-use crate::notes::VolumeId;
+use crate::notes::{Unfit, VolumeId};
 
 /// A server that a volume was opened without.
 #[derive(Clone, Debug)]
@@ -53,11 +53,11 @@ impl Missed {
     /// Unless there are so many.
     pub fn look(&self, front: &[u8]) -> Result<(), RefusalReason> {
         let front = Front::read(front.as_chunks().0)?;
-        let head = front.head.ok_or(RefusalReason::Blank)?;
+        let head = front.head.ok_or(Unfit::Blank)?;
         if head.volume != self.volume || head.number != self.absent.number {
-            return Err(RefusalReason::OtherVolume { found: head.volume, expected: self.volume });
+            return Err(Unfit::OtherVolume { found: head.volume, expected: self.volume }.into());
         }
-        check_return(&head, &self.absent, self.generation, Rules::default())
+        Ok(check_return(&head, &self.absent, self.generation, Rules::default())?)
     }
 }
 
@@ -83,12 +83,12 @@ pub(super) fn check_return(
     absent: &Absent,
     newest: u64,
     rules: Rules,
-) -> Result<(), RefusalReason> {
+) -> Result<(), Unfit> {
     let is_as_it_was = [head.opening, head.after].contains(&absent.known);
     if is_as_it_was || rules.is_broken(Mutant::AcceptStale) {
         Ok(())
     } else {
-        Err(RefusalReason::Stale { found: head.generation, expected: newest })
+        Err(Unfit::Stale { found: head.generation, expected: newest })
     }
 }
 
@@ -96,12 +96,12 @@ pub(super) fn check_return(
 ///
 /// # Errors
 /// It is a copy from an opening of the same generation that came to nothing.
-pub(super) fn check_stay(head: &Head, settled: &Settled, newest: u64) -> Result<(), RefusalReason> {
+pub(super) fn check_stay(head: &Head, settled: &Settled, newest: u64) -> Result<(), Unfit> {
     let is_of_it = head.opening == settled.by || !settled.by.is_known();
     if head.generation != settled.generation || is_of_it {
         Ok(())
     } else {
-        Err(RefusalReason::Stale { found: head.generation, expected: newest })
+        Err(Unfit::Stale { found: head.generation, expected: newest })
     }
 }
 

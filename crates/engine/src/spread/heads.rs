@@ -22,8 +22,8 @@ use super::refusal::{Needed, Refusal, RefusalReason, WrongServers};
 use super::scribe::Rules;
 use super::volume::Volume;
 use crate::notes::block::Block;
-use crate::notes::head::HeadError;
-use crate::notes::{PartDevice, VolumeId};
+use crate::notes::head::newer_copy;
+use crate::notes::{PartDevice, Unfit, VolumeId};
 
 /// The front of a server, as it was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,28 +70,11 @@ impl Front {
     ///
     /// # Errors
     /// Why they cannot be touched.
-    pub(super) fn read(blocks: &[Block]) -> Result<Self, RefusalReason> {
-        let copies = [Head::decode(&blocks[0]), Head::decode(&blocks[1])];
-        for copy in copies {
-            match copy {
-                // Whatever the other copy says, a newer program was here since.
-                Err(HeadError::Newer(version)) => return Err(RefusalReason::Newer(version)),
-                Err(HeadError::Features(bits)) => return Err(RefusalReason::Features(bits)),
-                _ => {}
-            }
-        }
-        let head = copies.iter().flatten().max_by_key(|head| head.generation).copied();
-        match (head, copies) {
-            (None, [Err(HeadError::Blank), Err(HeadError::Blank)]) => Ok(Self::default()),
-            (None, copies) if copies.contains(&Err(HeadError::Damaged)) => {
-                Err(RefusalReason::HeadDamaged)
-            }
-            (None, _) => Err(RefusalReason::Foreign),
-            (Some(head), _) => {
-                let owner = Owner::decode(head.volume, &blocks[2]);
-                Ok(Self { head: Some(head), owner })
-            }
-        }
+    pub(super) fn read(blocks: &[Block]) -> Result<Self, Unfit> {
+        let copies = [0, 1].map(|copy| Some(Head::decode(&blocks[copy])));
+        let head = newer_copy(copies, |head: &Head| head.generation)?;
+        let owner = head.and_then(|head| Owner::decode(head.volume, &blocks[2]));
+        Ok(Self { head, owner })
     }
 }
 
@@ -108,8 +91,8 @@ pub(super) struct Case<'a> {
 }
 
 impl Case<'_> {
-    fn refuse(&self, server: usize, reason: RefusalReason) -> Refusal {
-        Refusal { server: self.devices[server].name.clone(), reason }
+    fn refuse(&self, server: usize, reason: impl Into<RefusalReason>) -> Refusal {
+        Refusal { server: self.devices[server].name.clone(), reason: reason.into() }
     }
 
     fn heads(&self) -> impl Iterator<Item = (usize, Head)> {
@@ -140,7 +123,7 @@ impl Case<'_> {
                 return Err(self.refuse(server, RefusalReason::Needed(Needed::New)));
             }
             return match self.blanks().next() {
-                Some(server) => Err(self.refuse(server, RefusalReason::Blank)),
+                Some(server) => Err(self.refuse(server, Unfit::Blank)),
                 None => Ok(Verdict::Make(Some(newest.volume))),
             };
         }
@@ -213,7 +196,7 @@ impl Case<'_> {
         left_out: Option<Absent>,
     ) -> Result<Layout, Refusal> {
         let found: Vec<Head> = self.heads().map(|(_, head)| head).collect();
-        let damaged = || self.refuse(self.away.unwrap_or(0), RefusalReason::HeadDamaged);
+        let damaged = || self.refuse(self.away.unwrap_or(0), Unfit::HeadDamaged);
         // Owners that nobody can read have said who was away.
         if found.iter().any(|head| head.is_parted) && !settled.by.is_known() {
             return Err(damaged());
@@ -236,7 +219,7 @@ impl Case<'_> {
         for (server, head) in self.heads() {
             let expected = *first.get_or_insert(head.volume);
             if head.volume != expected {
-                let reason = RefusalReason::OtherVolume { found: head.volume, expected };
+                let reason = Unfit::OtherVolume { found: head.volume, expected };
                 return Err(self.refuse(server, reason));
             }
             let is_number = (head.number as usize) < SERVERS_MAX;
@@ -258,7 +241,7 @@ impl Case<'_> {
                 Err(self.refuse(server, RefusalReason::Needed(Needed::Changing)))
             }
             (_, None) if missing & members.after == 0 => Ok(missing),
-            (Some(server), _) => Err(self.refuse(server, RefusalReason::Blank)),
+            (Some(server), _) => Err(self.refuse(server, Unfit::Blank)),
             (None, _) => {
                 let [found, listed] = [members.all(), listed].map(u64::count_ones);
                 let reason = RefusalReason::Servers(WrongServers::ServerCount { found, listed });
@@ -279,23 +262,15 @@ fn check_shape(shape: &Shape, layout: &Layout) -> Result<(), RefusalReason> {
 }
 
 /// Whether a server is as it was left.
-fn fits(
-    head: &Head,
-    (oldest, newest): (u64, u64),
-    device: &PartDevice,
-) -> Result<(), RefusalReason> {
+fn fits(head: &Head, (oldest, newest): (u64, u64), device: &PartDevice) -> Result<(), Unfit> {
     if head.generation < oldest {
-        return Err(RefusalReason::Stale { found: head.generation, expected: newest });
+        return Err(Unfit::Stale { found: head.generation, expected: newest });
     }
     if !head.object_bytes.is_power_of_two() || !OBJECT_BYTES.contains(&head.object_bytes) {
-        return Err(RefusalReason::HeadDamaged);
+        return Err(Unfit::HeadDamaged);
     }
     let used = u64::from(head.slots) * head.object_bytes;
-    let needed_bytes = head.data_offset.saturating_add(used);
-    if needed_bytes > device.size_bytes {
-        return Err(RefusalReason::Shrunk { needed_bytes, found_bytes: device.size_bytes });
-    }
-    Ok(())
+    Unfit::check_room(device, head.data_offset, used)
 }
 
 /// What lies where, if the heads agree on something that can be.

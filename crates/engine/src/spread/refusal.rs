@@ -3,7 +3,11 @@
 use std::fmt;
 
 use super::layout::{LayoutError, SERVERS_MAX};
-use crate::notes::VolumeId;
+use crate::notes::{Parlance, Unfit};
+
+/// What a spread volume calls its parts.
+const PARLANCE: Parlance =
+    Parlance { kind: "spread", part: "server", device: "export", front: "12 KiB" };
 
 /// Why the volume was not opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,27 +21,10 @@ pub struct Refusal {
 /// What is wrong with a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RefusalReason {
-    /// It answered a read, a write or a flush with an error.
-    Failed,
+    /// No volume could use it so.
+    Unfit(Unfit),
     /// It is too small, or has too many objects.
     Layout(LayoutError),
-    /// It holds something else.
-    Foreign,
-    /// It is blank, while other servers of the volume are in use.
-    Blank,
-    /// Both its heads are damaged, or say what cannot be.
-    HeadDamaged,
-    /// It was made by a newer program, in this version of the format.
-    Newer(u32),
-    /// It has features that this program does not know.
-    Features(u32),
-    /// It belongs to another volume than the first server.
-    OtherVolume {
-        /// Its volume.
-        found: VolumeId,
-        /// That of the first server.
-        expected: VolumeId,
-    },
     /// It, or another one, cannot be among the servers that are listed.
     Servers(WrongServers),
     /// The volume is not as the policy says.
@@ -45,22 +32,8 @@ pub enum RefusalReason {
         /// Bytes of its objects, bytes of it all, candidates of an object.
         found: (u64, u64, u32),
     },
-    /// It has become smaller than what the volume uses of it.
-    Shrunk {
-        /// What the volume uses.
-        needed_bytes: u64,
-        /// What is there.
-        found_bytes: u64,
-    },
     /// It does not answer, and the volume cannot be opened without it.
     Needed(Needed),
-    /// It was not there when the volume was opened last: an older copy.
-    Stale {
-        /// Its generation.
-        found: u64,
-        /// That of other servers.
-        expected: u64,
-    },
     /// Another gate uses the volume.
     InUse {
         /// What that gate calls itself.
@@ -123,6 +96,12 @@ pub enum WrongServers {
     NoNumber,
 }
 
+impl From<Unfit> for RefusalReason {
+    fn from(why: Unfit) -> Self {
+        Self::Unfit(why)
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "server \"{}\": {}", self.server, self.reason)
@@ -134,53 +113,15 @@ impl std::error::Error for Refusal {}
 impl fmt::Display for RefusalReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Failed => write!(f, "it answers with errors; see to the server and try again"),
+            Self::Unfit(why) => why.tell(PARLANCE, f),
             Self::Layout(error) => write!(f, "{error}"),
-            Self::Foreign => write!(
-                f,
-                "it holds something else than a part of a spread volume; if that may go, overwrite \
-                 its first 12 KiB with zeroes"
-            ),
-            Self::Blank => write!(
-                f,
-                "it is blank, but other servers of the volume are in use; attach the export that \
-                 was in its place, or overwrite the first 12 KiB of every server with zeroes to \
-                 begin anew"
-            ),
-            Self::HeadDamaged => write!(
-                f,
-                "its heads are damaged; restore the export, or overwrite the first 12 KiB of every \
-                 server with zeroes to begin anew"
-            ),
-            Self::Newer(version) => {
-                write!(f, "it has version {version} of the format; use a newer evenkeel")
-            }
-            Self::Features(bits) => write!(
-                f,
-                "it has features that this evenkeel does not know ({bits:#x}); use a newer one"
-            ),
-            Self::OtherVolume { found, expected } => write!(
-                f,
-                "it belongs to volume {found}, the first server to {expected}; list the servers of \
-                 one volume"
-            ),
             Self::Servers(why) => write!(f, "{why}"),
             Self::Shape { found: (object_bytes, size_bytes, candidates) } => write!(
                 f,
                 "its volume has {size_bytes} bytes in objects of {object_bytes} bytes with \
                  {candidates} candidates each; say so in the policy, or leave it out"
             ),
-            Self::Shrunk { needed_bytes, found_bytes } => write!(
-                f,
-                "it has {found_bytes} bytes, but the volume uses {needed_bytes}; give it its size \
-                 back"
-            ),
             Self::Needed(why) => write!(f, "it does not answer, and {why}"),
-            Self::Stale { found, expected } => write!(
-                f,
-                "it is an older copy (generation {found}, others have {expected}); attach the \
-                 export that was used last"
-            ),
             Self::InUse { by } => {
                 write!(f, "{by} uses the volume; stop that gate first, or wait until it is gone")
             }

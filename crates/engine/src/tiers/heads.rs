@@ -8,16 +8,13 @@
 //! | all of one volume, generations g and g - 1 | in use; an opening may have been cut short |
 //! | anything else | refused |
 
+use super::format::VolumeId;
 use super::format::head::Head;
-use super::format::{Block, VolumeId};
 use super::layout::{EXTENT_BYTES, Layout, RESERVE_SLOTS, TierLayout};
 use super::map::SLOTS_MAX;
 use super::refusal::{Refusal, RefusalReason};
-use crate::notes::PartDevice;
-use crate::notes::head::HeadError;
-
-/// What a copy of a head turned out to be; none if it could not be read.
-pub(super) type Copy = Option<Result<Head, HeadError>>;
+use crate::notes::head::{HeadCopy, newer_copy};
+use crate::notes::{PartDevice, Unfit};
 
 /// What to do with the tiers.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,22 +30,19 @@ pub(super) enum Verdict {
     },
 }
 
-/// What a copy of a head is.
-pub(super) fn copy(bytes: Option<&Block>) -> Copy {
-    bytes.map(Head::decode)
-}
-
 /// Judges all heads, by tier. `fresh` is the name for a new volume.
 pub(super) fn judge(
     fresh: VolumeId,
     extent_bytes: u64,
     devices: &[PartDevice],
-    copies: &[[Copy; 2]],
+    copies: &[[HeadCopy<Head>; 2]],
 ) -> Result<Verdict, Refusal> {
     let refuse = |tier: usize, reason| Refusal { tier: devices[tier].name.clone(), reason };
+    let unfit = |tier: usize, why: Unfit| refuse(tier, why.into());
     let mut heads = Vec::new();
     for (tier, copies) in copies.iter().enumerate() {
-        heads.push(best(copies).map_err(|reason| refuse(tier, reason))?);
+        let head = newer_copy(*copies, |head: &Head| head.generation);
+        heads.push(head.map_err(|why| unfit(tier, why))?);
     }
     let newest = heads.iter().flatten().map(|head| head.generation).max().unwrap_or(0);
     if newest == 0 {
@@ -56,7 +50,7 @@ pub(super) fn judge(
     }
     let mut found = Vec::new();
     for (tier, head) in heads.into_iter().enumerate() {
-        let head = head.ok_or(RefusalReason::Blank).map_err(|reason| refuse(tier, reason))?;
+        let head = head.ok_or_else(|| unfit(tier, Unfit::Blank))?;
         let first = found.first().unwrap_or(&head);
         belongs(tier, &head, first, devices).map_err(|reason| refuse(tier, reason))?;
         found.push(head);
@@ -68,37 +62,9 @@ pub(super) fn judge(
     for (tier, head) in found.iter().enumerate() {
         fits(head, newest, extent_bytes, &devices[tier]).map_err(|reason| refuse(tier, reason))?;
     }
-    let layout = layout(&found).ok_or_else(|| refuse(0, RefusalReason::HeadDamaged))?;
+    let layout = layout(&found).ok_or_else(|| unfit(0, Unfit::HeadDamaged))?;
     let generations = found.iter().map(|head| head.generation).collect();
     Ok(Verdict::Use { volume, layout, generations })
-}
-
-/// The newer of a tier's copies that are whole; none if the tier is blank.
-fn best(copies: &[Copy; 2]) -> Result<Option<Head>, RefusalReason> {
-    let mut errors = Vec::new();
-    let mut best: Option<Head> = None;
-    for copy in copies {
-        match copy {
-            Some(Ok(head)) if best.is_none_or(|best| best.generation < head.generation) => {
-                best = Some(*head);
-            }
-            Some(Ok(_)) => {}
-            // Whatever the other copy says, a newer program was here since.
-            Some(Err(HeadError::Newer(version))) => return Err(RefusalReason::Newer(*version)),
-            Some(Err(HeadError::Features(bits))) => return Err(RefusalReason::Features(*bits)),
-            Some(Err(error)) => errors.push(Some(*error)),
-            None => errors.push(None),
-        }
-    }
-    match (best, &errors[..]) {
-        (None, [Some(HeadError::Blank), Some(HeadError::Blank)]) => Ok(None),
-        (None, errors) if errors.contains(&Some(HeadError::Damaged)) => {
-            Err(RefusalReason::HeadDamaged)
-        }
-        (None, errors) if errors.contains(&None) => Err(RefusalReason::Failed),
-        (None, _) => Err(RefusalReason::Foreign),
-        (Some(head), _) => Ok(Some(head)),
-    }
 }
 
 /// Whether a head is that of this tier of the first tier's volume.
@@ -111,7 +77,7 @@ fn belongs(
     let expected = u32::try_from(tier).expect("few tiers");
     let count = u32::try_from(devices.len()).expect("few tiers");
     if head.volume != first.volume {
-        return Err(RefusalReason::OtherVolume { found: head.volume, expected: first.volume });
+        return Err(Unfit::OtherVolume { found: head.volume, expected: first.volume }.into());
     }
     if head.tiers != count {
         return Err(RefusalReason::TierCount { found: head.tiers, expected: count });
@@ -130,21 +96,17 @@ fn fits(
     device: &PartDevice,
 ) -> Result<(), RefusalReason> {
     if head.generation + 1 < newest {
-        return Err(RefusalReason::Stale { found: head.generation, expected: newest });
+        return Err(Unfit::Stale { found: head.generation, expected: newest }.into());
     }
     if !head.extent_bytes.is_power_of_two() || !EXTENT_BYTES.contains(&head.extent_bytes) {
-        return Err(RefusalReason::HeadDamaged);
+        return Err(Unfit::HeadDamaged.into());
     }
     if head.extent_bytes != extent_bytes {
         let found = head.extent_bytes;
         return Err(RefusalReason::ExtentBytes { found, expected: extent_bytes });
     }
     let used = u64::from(head.slots) * head.extent_bytes;
-    let needed_bytes = head.data_offset.saturating_add(used);
-    if needed_bytes > device.size_bytes {
-        return Err(RefusalReason::Shrunk { needed_bytes, found_bytes: device.size_bytes });
-    }
-    Ok(())
+    Ok(Unfit::check_room(device, head.data_offset, used)?)
 }
 
 /// What lies where, if the heads agree on something that can be.

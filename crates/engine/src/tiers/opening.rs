@@ -28,8 +28,8 @@ use super::layout::{COPIES, Layout};
 use super::map::{Place, TierMap};
 use super::refusal::{Refusal, RefusalReason};
 use super::volume::Volume;
-use crate::notes::head::head_offset;
-use crate::notes::{Answer, Ask, Opens, PartDevice, STEP_BYTES_MAX};
+use crate::notes::head::{HeadCopy, head_offset};
+use crate::notes::{Answer, Ask, Opens, PartDevice, STEP_BYTES_MAX, Unfit};
 
 /// The opening of a volume.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub struct Opening {
     tasks: VecDeque<Task>,
     /// The bytes of the write that is asked for.
     bytes: Vec<u8>,
-    copies: Vec<[heads::Copy; 2]>,
+    copies: Vec<[HeadCopy<Head>; 2]>,
     layout: Option<Layout>,
     /// Each tier's generation.
     generations: Vec<u64>,
@@ -113,7 +113,8 @@ impl Opens for Opening {
         let task = self.tasks.pop_front().expect("answers follow questions");
         match (task, answer) {
             (Task::ReadHead { tier, copy }, _) => {
-                self.copies[tier][copy] = heads::copy(answer.blocks(1).and_then(<[_]>::first));
+                let block = answer.blocks(1).and_then(<[_]>::first);
+                self.copies[tier][copy] = block.map(Head::decode);
             }
             (Task::ReadMapHead { area }, _) => self.take_map_head(area, answer.blocks(1)),
             (Task::ReadMap { offset, length }, _) => {
@@ -125,7 +126,7 @@ impl Opens for Opening {
             (_, Answer::Done) => {}
             (_, Answer::Read(_)) => panic!("nobody asked for bytes"),
             (_, Answer::Failed) => {
-                self.refuse(self.tier_of(task), RefusalReason::Failed);
+                self.refuse(self.tier_of(task), Unfit::Failed.into());
             }
         }
     }

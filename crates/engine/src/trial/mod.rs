@@ -5,6 +5,7 @@ pub(crate) mod disk;
 pub(crate) mod oracle;
 pub(crate) mod world;
 
+use std::fmt::Debug;
 use std::ops::Range;
 
 /// What can be tried with any seed.
@@ -17,12 +18,20 @@ pub(crate) trait Trial: Copy {
 }
 
 /// The first seed in which a trial notices something.
-pub(crate) fn noticed(seeds: Range<u64>, trial: impl Trial) -> Option<(u64, String)> {
+fn noticed(seeds: Range<u64>, trial: impl Trial) -> Option<(u64, String)> {
     seeds.into_iter().find_map(|seed| trial.run(seed).err().map(|why| (seed, why)))
 }
 
 pub(crate) fn assert_clean(seeds: Range<u64>, trial: impl Trial) {
     if let Some((seed, why)) = noticed(seeds, trial) {
         panic!("seed {seed}: {why}");
+    }
+}
+
+/// A trial in which this rule is broken notices that in one of these seeds.
+pub(crate) fn assert_noticed(rule: impl Debug, seeds: Range<u64>, trial: impl Trial) {
+    match noticed(seeds, trial) {
+        Some((seed, why)) => println!("{rule:?}: seed {seed}: {why}"),
+        None => panic!("{rule:?} goes unnoticed"),
     }
 }

@@ -62,6 +62,13 @@ pub(crate) struct Faults {
     pub(crate) notes: u64,
 }
 
+impl Faults {
+    /// All goes well.
+    pub(crate) const NONE: Self = Self { writes: 0, flushes: 0, notes: 0 };
+    /// Anything may go wrong.
+    pub(crate) const ANY: Self = Self { writes: 3, flushes: 10, notes: 10 };
+}
+
 /// A world.
 pub(crate) struct World<K: Kit> {
     pub(crate) kit: K,
@@ -390,6 +397,20 @@ impl<K: Kit> World<K> {
             self.check_copy(&disks, &volume).map_err(|why| format!("{cut:?}: {why}"))?;
         }
         Ok(())
+    }
+
+    /// As [`Self::check_cuts`] after one in so many events; never if 0.
+    pub(crate) fn check_cuts_each(&self, events: u64, prng: &mut Prng) -> Result<(), String> {
+        if events > 0 && prng.below(events) == 0 { self.check_cuts(prng) } else { Ok(()) }
+    }
+
+    /// Perhaps the host dies now: it does so after so many events in a thousand.
+    pub(crate) fn perhaps_die(&mut self, events_milli: u64, prng: &mut Prng) -> Result<(), String> {
+        if prng.below(1000) >= events_milli {
+            return Ok(());
+        }
+        let cut = Cut::Any(prng.next_u64());
+        self.restart((prng.below(4) > 0).then_some(cut))
     }
 
     /// Sectors of the volume.

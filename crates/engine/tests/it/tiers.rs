@@ -202,7 +202,7 @@ fn devices_that_do_not_fit_are_refused_by_name() {
 
     let mut tiers = Tiers::used();
     tiers.devices[0].bytes[..2 * BLOCK].fill(0x11);
-    assert!(tiers.refusal().starts_with("tier \"disk\": it holds something else than a tier"));
+    assert!(tiers.refusal().starts_with("tier \"disk\": it holds something else than a part"));
 
     let mut tiers = Tiers::used();
     tiers.damage(1, 20);

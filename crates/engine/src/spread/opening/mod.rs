@@ -39,7 +39,7 @@ use super::scribe::Rules;
 use super::volume::Volume;
 use crate::notes::block::{BLOCK, BLOCK_BYTES, Block};
 use crate::notes::head::head_offset;
-use crate::notes::{Answer, Ask, Opens, PartDevice, STEP_BYTES_MAX, VolumeId};
+use crate::notes::{Answer, Ask, Opens, PartDevice, STEP_BYTES_MAX, Unfit, VolumeId};
 
 /// Names for what an opening may have to name, all drawn at random for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,9 +150,9 @@ impl Opens for Opening {
         match (task, answer) {
             (Task::ReadFront { server }, _) => {
                 let blocks = answer.blocks(FRONT_BYTES / BLOCK_BYTES);
-                match blocks.map_or(Err(RefusalReason::Failed), Front::read) {
+                match blocks.map_or(Err(Unfit::Failed), Front::read) {
                     Ok(front) => self.fronts[server] = front,
-                    Err(reason) => self.refuse(server, reason),
+                    Err(why) => self.refuse(server, why.into()),
                 }
             }
             (Task::ReadNotes { server, offset, length }, _) => {
@@ -162,7 +162,7 @@ impl Opens for Opening {
             (_, Answer::Read(_)) => panic!("nobody asked for bytes"),
             (task, Answer::Failed) => {
                 let server = task.server().expect("time passes without errors");
-                self.refuse(server, RefusalReason::Failed);
+                self.refuse(server, Unfit::Failed.into());
             }
         }
     }

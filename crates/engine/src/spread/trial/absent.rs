@@ -14,7 +14,7 @@ use crate::notes::block::Block;
 use crate::notes::head::head_offset;
 use crate::trial::disk::{Cut, Disk, index};
 use crate::trial::world::{Act, Faults, Kit};
-use crate::trial::{self, assert_clean, noticed};
+use crate::trial::{self, assert_clean, assert_noticed};
 use crate::{Input, Refused};
 
 /// How a trial goes.
@@ -37,7 +37,7 @@ struct Trial {
 
 const QUIET: Trial = Trial {
     mutant: None,
-    faults: Faults { writes: 0, flushes: 0, notes: 0 },
+    faults: Faults::NONE,
     breaks: false,
     cuts: 0,
     attempts: 0,
@@ -130,7 +130,7 @@ fn run(seed: u64, trial: Trial) -> Result<Outcome, String> {
     }
     let absent = |why: &&Refused| matches!(why, Refused::Absent(_));
     outcome.absent = world.refusals.iter().filter(absent).count();
-    world.faults = Faults::default();
+    world.faults = Faults::NONE;
     reopen(&mut world, Trial { attempts: 0, ..trial }, None, &mut prng)?;
     Ok(outcome)
 }
@@ -258,9 +258,9 @@ fn openings_may_be_cut_short_and_meet_other_servers_each_time() {
 
 #[test]
 fn errors_of_drives_lose_nothing_while_a_server_is_away() {
-    let faults = Faults { writes: 3, flushes: 10, notes: 10 };
+    let faults = Faults::ANY;
     assert_clean(0..20, Trial { faults, ..RESTLESS });
-    let faults = Faults { notes: 60, ..Faults::default() };
+    let faults = Faults { notes: 60, ..Faults::NONE };
     assert_clean(100..120, Trial { faults, ..RESTLESS });
     assert_clean(200..220, Trial { breaks: true, ..RESTLESS });
 }
@@ -271,9 +271,7 @@ fn each_rule_of_an_absence_that_is_broken_is_noticed() {
     for (mutant, trial) in
         [(Mutant::OneCopy, breaks), (Mutant::AdoptReturned, RESTLESS), (Mutant::AcceptStale, QUIET)]
     {
-        let found = noticed(0..400, Trial { mutant: Some(mutant), ..trial });
-        let (seed, why) = found.unwrap_or_else(|| panic!("{mutant:?} goes unnoticed"));
-        println!("{mutant:?}: seed {seed}: {why}");
+        assert_noticed(mutant, 0..400, Trial { mutant: Some(mutant), ..trial });
     }
 }
 

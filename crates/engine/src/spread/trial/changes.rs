@@ -7,7 +7,7 @@ use super::super::scribe::Mutant;
 use super::kit::{OBJECTS, SERVERS, Spread, World, used_disk};
 use crate::trial::disk::{Cut, index};
 use crate::trial::world::{Act, Faults, Kit};
-use crate::trial::{self, assert_clean, noticed};
+use crate::trial::{self, assert_clean, assert_noticed};
 
 /// How a trial goes.
 #[derive(Clone, Copy)]
@@ -26,14 +26,8 @@ struct Trial {
 /// Events until all that ends without an opening has ended.
 const EVENTS_MAX: u32 = 4000;
 
-const QUIET: Trial = Trial {
-    mutant: None,
-    faults: Faults { writes: 0, flushes: 0, notes: 0 },
-    cut_each: 0,
-    deaths: 0,
-    changes: 6,
-    turns: 120,
-};
+const QUIET: Trial =
+    Trial { mutant: None, faults: Faults::NONE, cut_each: 0, deaths: 0, changes: 6, turns: 120 };
 
 impl trial::Trial for Trial {
     fn run(self, seed: u64) -> Result<(), String> {
@@ -63,7 +57,7 @@ fn run(seed: u64, trial: Trial) -> Result<Outcome, String> {
         change(&mut world, &mut prng, &mut outcome)?;
         clients(&mut world, trial, &mut prng, &mut outcome)?;
     }
-    world.faults = Faults::default();
+    world.faults = Faults::NONE;
     rests(&mut world)?;
     outcome.moved += world.report().change.map_or(0, |change| change.moved);
     world.restart(Some(Cut::LoseAll))?;
@@ -129,9 +123,7 @@ fn clients(
         } else {
             world.complete_one()?;
         }
-        if trial.cut_each > 0 && prng.below(trial.cut_each) == 0 {
-            world.check_cuts(prng)?;
-        }
+        world.check_cuts_each(trial.cut_each, prng)?;
         if prng.below(1000) < trial.deaths {
             outcome.moved += world.report().change.map_or(0, |change| change.moved);
             let cut = Cut::Any(prng.next_u64());
@@ -167,7 +159,7 @@ fn hosts_may_die_again_and_again_while_objects_move() {
 
 #[test]
 fn errors_of_drives_lose_nothing_while_objects_move() {
-    let faults = Faults { writes: 3, flushes: 10, notes: 10 };
+    let faults = Faults::ANY;
     assert_clean(0..6, Trial { faults, cut_each: 12, ..QUIET });
     assert_clean(100..108, Trial { faults, deaths: 20, ..QUIET });
 }
@@ -175,7 +167,7 @@ fn errors_of_drives_lose_nothing_while_objects_move() {
 #[test]
 fn each_rule_of_a_move_that_is_broken_is_noticed() {
     let cuts = Trial { cut_each: 2, ..QUIET };
-    let flushes = Faults { writes: 0, flushes: 25, notes: 0 };
+    let flushes = Faults { flushes: 25, ..Faults::NONE };
     for (mutant, trial) in [
         (Mutant::CopyOnce, QUIET),
         (Mutant::SkipHold, QUIET),
@@ -183,9 +175,7 @@ fn each_rule_of_a_move_that_is_broken_is_noticed() {
         (Mutant::SkipChoice, cuts),
         (Mutant::TrustCopy, Trial { faults: flushes, ..cuts }),
     ] {
-        let found = noticed(0..80, Trial { mutant: Some(mutant), ..trial });
-        let (seed, why) = found.unwrap_or_else(|| panic!("{mutant:?} goes unnoticed"));
-        println!("{mutant:?}: seed {seed}: {why}");
+        assert_noticed(mutant, 0..80, Trial { mutant: Some(mutant), ..trial });
     }
 }
 

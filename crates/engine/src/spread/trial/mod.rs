@@ -16,7 +16,7 @@ use kit::{OBJECTS, World};
 use super::scribe::Mutant;
 use crate::trial::disk::{Cut, index};
 use crate::trial::world::{Act, Faults};
-use crate::trial::{self, assert_clean, noticed};
+use crate::trial::{self, assert_clean, assert_noticed};
 
 /// How a trial goes.
 #[derive(Clone, Copy)]
@@ -32,14 +32,8 @@ struct Trial {
     turns: u32,
 }
 
-const QUIET: Trial = Trial {
-    mutant: None,
-    faults: Faults { writes: 0, flushes: 0, notes: 0 },
-    cut_each: 0,
-    deaths: 0,
-    given_up: 0,
-    turns: 250,
-};
+const QUIET: Trial =
+    Trial { mutant: None, faults: Faults::NONE, cut_each: 0, deaths: 0, given_up: 0, turns: 250 };
 
 const FREEING: Trial = Trial { given_up: 250, turns: 400, ..QUIET };
 
@@ -76,13 +70,8 @@ fn run(seed: u64, trial: Trial) -> Result<World, String> {
         } else {
             world.complete_one()?;
         }
-        if trial.cut_each > 0 && prng.below(trial.cut_each) == 0 {
-            world.check_cuts(&mut prng)?;
-        }
-        if prng.below(1000) < trial.deaths {
-            let cut = Cut::Any(prng.next_u64());
-            world.restart((prng.below(4) > 0).then_some(cut))?;
-        }
+        world.check_cuts_each(trial.cut_each, &mut prng)?;
+        world.perhaps_die(trial.deaths, &mut prng)?;
     }
     world.settle()?;
     Ok(world)
@@ -123,7 +112,7 @@ fn a_power_cut_while_objects_are_given_up_brings_nothing_back_that_was_promised_
     assert_clean(0..1, Trial { cut_each: 2, ..FREEING });
     assert_clean(1..7, Trial { cut_each: 16, ..FREEING });
     assert_clean(0..10, Trial { deaths: 20, turns: 600, ..FREEING });
-    let faults = Faults { writes: 3, flushes: 10, notes: 10 };
+    let faults = Faults::ANY;
     assert_clean(0..5, Trial { faults, cut_each: 8, ..FREEING });
     assert_clean(100..110, Trial { faults, deaths: 20, turns: 600, ..FREEING });
 }
@@ -141,7 +130,7 @@ fn hosts_may_die_again_and_again_also_while_opening() {
 
 #[test]
 fn errors_of_drives_lose_nothing_that_was_promised() {
-    let faults = Faults { writes: 3, flushes: 10, notes: 10 };
+    let faults = Faults::ANY;
     assert_clean(0..8, Trial { faults, cut_each: 4, ..QUIET });
     assert_clean(100..110, Trial { faults, deaths: 20, turns: 600, ..QUIET });
 }
@@ -149,8 +138,8 @@ fn errors_of_drives_lose_nothing_that_was_promised() {
 #[test]
 fn each_rule_that_is_broken_is_noticed() {
     let cuts = Trial { cut_each: 4, ..QUIET };
-    let notes = Faults { writes: 0, flushes: 0, notes: 15 };
-    let clients = Faults { writes: 0, flushes: 25, notes: 0 };
+    let notes = Faults { notes: 15, ..Faults::NONE };
+    let clients = Faults { flushes: 25, ..Faults::NONE };
     for (mutant, trial) in [
         (Mutant::SkipWipe, QUIET),
         (Mutant::SkipWipeFlush, cuts),
@@ -161,8 +150,6 @@ fn each_rule_that_is_broken_is_noticed() {
         (Mutant::TrustFlush, Trial { faults: clients, ..cuts }),
         (Mutant::ForgetFlush, Trial { faults: notes, ..cuts }),
     ] {
-        let found = noticed(0..60, Trial { mutant: Some(mutant), ..trial });
-        let (seed, why) = found.unwrap_or_else(|| panic!("{mutant:?} goes unnoticed"));
-        println!("{mutant:?}: seed {seed}: {why}");
+        assert_noticed(mutant, 0..60, Trial { mutant: Some(mutant), ..trial });
     }
 }

@@ -13,15 +13,15 @@ use super::moves::Mutant;
 use crate::policy::Mode;
 use crate::trial::disk::{Cut, index};
 use crate::trial::world::{Act, Faults, Kit};
-use crate::trial::{self, assert_clean, noticed};
+use crate::trial::{self, assert_clean, assert_noticed};
 
 /// How a trial goes.
 #[derive(Clone, Copy)]
 struct Trial {
     mutant: Option<Mutant>,
     faults: Faults,
-    /// Whether the power is cut, on a copy of the world, after every event.
-    cuts_everywhere: bool,
+    /// After one in so many events the power is cut, on a copy of the world; never if 0.
+    cut_each: u64,
     /// How often the host dies, in thousandths of events.
     deaths: u64,
     /// How many commands in a hundred take very long.
@@ -29,14 +29,8 @@ struct Trial {
     turns: u32,
 }
 
-const QUIET: Trial = Trial {
-    mutant: None,
-    faults: Faults { writes: 0, flushes: 0, notes: 0 },
-    cuts_everywhere: false,
-    deaths: 0,
-    stuck: 0,
-    turns: 400,
-};
+const QUIET: Trial =
+    Trial { mutant: None, faults: Faults::NONE, cut_each: 0, deaths: 0, stuck: 0, turns: 400 };
 
 /// Clients at an extent that moves back and forth, and now and then elsewhere.
 fn run(seed: u64, trial: Trial) -> Result<World, String> {
@@ -70,13 +64,8 @@ fn run(seed: u64, trial: Trial) -> Result<World, String> {
         } else {
             world.complete_one()?;
         }
-        if trial.cuts_everywhere {
-            world.check_cuts(&mut prng)?;
-        }
-        if prng.below(1000) < trial.deaths {
-            let cut = Cut::Any(prng.next_u64());
-            world.restart((prng.below(4) > 0).then_some(cut))?;
-        }
+        world.check_cuts_each(trial.cut_each, &mut prng)?;
+        world.perhaps_die(trial.deaths, &mut prng)?;
     }
     world.settle()?;
     let all_back = world.sectors();
@@ -106,7 +95,7 @@ fn every_read_brings_the_last_write_or_one_under_way() {
 
 #[test]
 fn a_power_cut_at_any_event_of_a_move_loses_nothing_that_was_promised() {
-    assert_clean(0..40, Trial { cuts_everywhere: true, ..QUIET });
+    assert_clean(0..40, Trial { cut_each: 1, ..QUIET });
 }
 
 #[test]
@@ -116,17 +105,17 @@ fn hosts_may_die_again_and_again_also_while_opening() {
 
 #[test]
 fn errors_of_drives_lose_nothing_that_was_promised() {
-    let faults = Faults { writes: 3, flushes: 10, notes: 10 };
-    assert_clean(0..40, Trial { faults, cuts_everywhere: true, ..QUIET });
+    let faults = Faults::ANY;
+    assert_clean(0..40, Trial { faults, cut_each: 1, ..QUIET });
     assert_clean(100..160, Trial { faults, deaths: 20, turns: 1500, ..QUIET });
 }
 
 #[test]
 fn an_extent_in_doubt_can_be_read_and_not_written() {
-    let faults = Faults { writes: 0, flushes: 0, notes: 75 };
+    let faults = Faults { notes: 75, ..Faults::NONE };
     let mut doubts = 0;
     for seed in 0..60 {
-        let trial = Trial { faults, cuts_everywhere: seed % 8 == 0, turns: 300, ..QUIET };
+        let trial = Trial { faults, cut_each: u64::from(seed % 8 == 0), turns: 300, ..QUIET };
         let mut world = run(seed, trial).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
         let Some(extent) = world.in_doubt() else { continue };
         doubts += 1;
@@ -169,23 +158,21 @@ fn a_policy_may_change_while_an_extent_moves() {
 
 #[test]
 fn each_rule_that_is_broken_is_noticed() {
-    let faults = Faults { writes: 0, flushes: 0, notes: 15 };
-    let clients = Faults { writes: 0, flushes: 25, notes: 0 };
+    let faults = Faults { notes: 15, ..Faults::NONE };
+    let clients = Faults { flushes: 25, ..Faults::NONE };
     for (mutant, trial) in [
         (Mutant::CopyOnce, QUIET),
         (Mutant::SkipHold, QUIET),
         (Mutant::SkipDrain, QUIET),
         (Mutant::FreeEarly, Trial { stuck: 10, turns: 2000, ..QUIET }),
-        (Mutant::SkipNote, Trial { cuts_everywhere: true, ..QUIET }),
-        (Mutant::SkipTargetFlush, Trial { cuts_everywhere: true, ..QUIET }),
-        (Mutant::SkipNoteFlush, Trial { cuts_everywhere: true, ..QUIET }),
-        (Mutant::IgnoreDoubt, Trial { cuts_everywhere: true, faults, ..QUIET }),
-        (Mutant::ForgetFlush, Trial { cuts_everywhere: true, faults, ..QUIET }),
-        (Mutant::TrustFlush, Trial { cuts_everywhere: true, faults: clients, ..QUIET }),
+        (Mutant::SkipNote, Trial { cut_each: 1, ..QUIET }),
+        (Mutant::SkipTargetFlush, Trial { cut_each: 1, ..QUIET }),
+        (Mutant::SkipNoteFlush, Trial { cut_each: 1, ..QUIET }),
+        (Mutant::IgnoreDoubt, Trial { cut_each: 1, faults, ..QUIET }),
+        (Mutant::ForgetFlush, Trial { cut_each: 1, faults, ..QUIET }),
+        (Mutant::TrustFlush, Trial { cut_each: 1, faults: clients, ..QUIET }),
     ] {
-        let found = noticed(0..60, Trial { mutant: Some(mutant), ..trial });
-        let (seed, why) = found.unwrap_or_else(|| panic!("{mutant:?} goes unnoticed"));
-        println!("{mutant:?}: seed {seed}: {why}");
+        assert_noticed(mutant, 0..60, Trial { mutant: Some(mutant), ..trial });
     }
 }
 

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use evenkeel_core::id::ServerId;
-use evenkeel_engine::notes::VolumeId;
+use evenkeel_engine::notes::{Unfit, VolumeId};
 use evenkeel_engine::policy::Member;
 use evenkeel_engine::spread::{
     self, BEAT, Lease, Missed, Names, Opening, OwnerId, REST, Refusal, RefusalReason,
@@ -104,7 +104,7 @@ impl Keeper {
         let account = (spread.terms.clerk, &spread.clerk.heard);
         let front = self.domain.run_errand(&device, account, task).await.ok()??;
         if let Err(why) = missed.look(&front) {
-            if matches!(why, RefusalReason::Stale { .. }) {
+            if matches!(why, RefusalReason::Unfit(Unfit::Stale { .. })) {
                 self.domain.refuse_server(spread.terms.servers[missed.server]);
             }
             return Some(Err(why.to_string()));

@@ -1,0 +1,123 @@
+//! What can be wrong with a device that is to be a part of a volume, of whichever kind, and what to
+//! do about it.
+
+use std::fmt;
+
+use super::block::VolumeId;
+use super::opening::PartDevice;
+
+/// What is wrong with a part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// It answered a read, a write or a flush with an error.
+    Failed,
+    /// It holds something else.
+    Foreign,
+    /// It is blank, while other parts of the volume are in use.
+    Blank,
+    /// Both its heads are damaged, or say what cannot be.
+    HeadDamaged,
+    /// It was made by a newer program, in this version of the format.
+    Newer(u32),
+    /// It has features that this program does not know.
+    Features(u32),
+    /// It belongs to another volume than the first part.
+    OtherVolume {
+        /// Its volume.
+        found: VolumeId,
+        /// That of the first part.
+        expected: VolumeId,
+    },
+    /// It has become smaller than what the volume uses of it.
+    Shrunk {
+        /// What the volume uses.
+        needed_bytes: u64,
+        /// What is there.
+        found_bytes: u64,
+    },
+    /// It was not there when the volume was opened last: an older copy.
+    Stale {
+        /// Its generation.
+        found: u64,
+        /// That of other parts.
+        expected: u64,
+    },
+}
+
+/// What one kind of volume calls its parts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parlance {
+    /// The kind of volume: "tiered".
+    pub(crate) kind: &'static str,
+    /// A part of it: "tier".
+    pub(crate) part: &'static str,
+    /// What a part is made of: "device".
+    pub(crate) device: &'static str,
+    /// How much has to be zeroes for a part to count as blank: "8 KiB".
+    pub(crate) front: &'static str,
+}
+
+impl Unfit {
+    /// Checks that a device still has room for what a volume uses of it.
+    ///
+    /// # Errors
+    /// [`Self::Shrunk`].
+    pub(crate) fn check_room(
+        device: &PartDevice,
+        data_offset: u64,
+        used_bytes: u64,
+    ) -> Result<(), Self> {
+        let (found_bytes, needed_bytes) =
+            (device.size_bytes, data_offset.saturating_add(used_bytes));
+        if needed_bytes > found_bytes {
+            return Err(Self::Shrunk { needed_bytes, found_bytes });
+        }
+        Ok(())
+    }
+
+    /// Says it, with the remedy.
+    pub(crate) fn tell(&self, words: Parlance, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Parlance { kind, part, device, front } = words;
+        match self {
+            Self::Failed => write!(f, "it answers with errors; see to the {part} and try again"),
+            Self::Foreign => write!(
+                f,
+                "it holds something else than a part of a {kind} volume; if that may go, overwrite \
+                 its first {front} with zeroes"
+            ),
+            Self::Blank => write!(
+                f,
+                "it is blank, but other {part}s of the volume are in use; attach the {device} that \
+                 was in its place, or overwrite the first {front} of every {part} with zeroes to \
+                 begin anew"
+            ),
+            Self::HeadDamaged => write!(
+                f,
+                "its heads are damaged; restore the {device}, or overwrite the first {front} of \
+                 every {part} with zeroes to begin anew"
+            ),
+            Self::Newer(version) => {
+                write!(f, "it has version {version} of the format; use a newer evenkeel")
+            }
+            Self::Features(bits) => write!(
+                f,
+                "it has features that this evenkeel does not know ({bits:#x}); use a newer one"
+            ),
+            Self::OtherVolume { found, expected } => write!(
+                f,
+                "it belongs to volume {found}, the first {part} to {expected}; list the {part}s of \
+                 one volume"
+            ),
+            Self::Shrunk { needed_bytes, found_bytes } => write!(
+                f,
+                "it has {found_bytes} bytes, but the volume uses {needed_bytes}; give it its size \
+                 back"
+            ),
+            Self::Stale { found, expected } => write!(
+                f,
+                "it is an older copy (generation {found}, others have {expected}); attach the \
+                 {device} that was used last"
+            ),
+        }
+    }
+}
