@@ -22,7 +22,7 @@ use super::heads::Front;
 use super::layout::KEEPERS_MAX;
 use super::members::Members;
 use super::refusal::{Needed, RefusalReason};
-use super::scribe::{Mutant, Rules};
+use super::rules::{Mutant, Rules};
 use super::volume::Volume;
 use crate::notes::{Unfit, VolumeId};
 

@@ -21,7 +21,8 @@ use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
 
 use super::place::Place;
-use super::scribe::{Leaving, Mutant};
+use super::rules::Mutant;
+use super::scribe::Leaving;
 use super::serving::Serving;
 use super::volume::Volume;
 use crate::Request;

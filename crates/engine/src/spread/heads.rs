@@ -19,7 +19,7 @@ use super::format::owner::{Absent, Owner, OwnerId, Settled};
 use super::layout::{KEEPERS_MAX, Layout, OBJECT_BYTES, SERVERS_MAX, ServerLayout, Shape};
 use super::members::Members;
 use super::refusal::{Needed, Refusal, RefusalReason, WrongServers};
-use super::scribe::Rules;
+use super::rules::Rules;
 use super::volume::Volume;
 use crate::notes::block::Block;
 use crate::notes::head::newer_copy;

@@ -44,6 +44,7 @@ mod prefer;
 mod reading;
 mod refusal;
 mod report;
+mod rules;
 mod scribe;
 mod serving;
 #[cfg(test)]

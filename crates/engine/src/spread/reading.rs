@@ -7,7 +7,7 @@ use super::format::choices::Page;
 use super::format::table::{Entry, TablePart};
 use super::layout::{COPIES, ENTRIES_PER_BLOCK, Layout};
 use super::place::Place;
-use super::scribe::{Mutant, Rules};
+use super::rules::{Mutant, Rules};
 use super::volume::{Latest, Volume};
 use crate::notes::block::{BLOCK_BYTES, Block};
 

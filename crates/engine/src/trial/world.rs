@@ -54,7 +54,7 @@ const SETTLED_MAX: u64 = 100_000;
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// How often things go wrong, in percent.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Faults {
     pub(crate) writes: u64,
     pub(crate) flushes: u64,
@@ -140,7 +140,7 @@ impl<K: Kit> World<K> {
             disks,
             oracle: Oracle::new(sectors),
             prng: Prng::new(seed),
-            faults: Faults::default(),
+            faults: Faults::NONE,
             stuck: 0,
             wake_at: None,
             mutant,

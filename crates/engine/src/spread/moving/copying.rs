@@ -5,7 +5,8 @@ use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
 
 use super::super::report::Stuck;
-use super::super::scribe::{Entering, Mutant};
+use super::super::rules::Mutant;
+use super::super::scribe::Entering;
 use super::super::serving::{REST, Serving};
 use super::{Job, Phase, changes_content};
 use crate::Refused;

@@ -4,7 +4,8 @@ use evenkeel_core::time::{Nanos, Span};
 
 use super::super::place::Place;
 use super::super::report::Stuck;
-use super::super::scribe::{Entering, Leaving, Mutant};
+use super::super::rules::Mutant;
+use super::super::scribe::{Entering, Leaving};
 use super::super::serving::{REST, Serving};
 use super::super::volume::Volume;
 use super::{Job, Phase};

@@ -35,7 +35,7 @@ use super::heads::{self, Front};
 use super::layout::{FRONT_BYTES, Layout, OWNER_OFFSET, Shape};
 use super::reading::Reading;
 use super::refusal::{Needed, Refusal, RefusalReason};
-use super::scribe::Rules;
+use super::rules::Rules;
 use super::volume::Volume;
 use crate::notes::block::{BLOCK, BLOCK_BYTES, Block};
 use crate::notes::head::head_offset;

@@ -7,7 +7,8 @@ use evenkeel_core::place::policy::View;
 use evenkeel_core::time::Nanos;
 
 use super::super::place::Place;
-use super::super::scribe::{Entering, Mutant};
+use super::super::rules::Mutant;
+use super::super::scribe::Entering;
 use super::super::volume::Volume;
 use super::Serving;
 use crate::Refused;

@@ -7,7 +7,7 @@ use evenkeel_core::time::Nanos;
 
 use super::super::heads::Front;
 use super::super::layout::SERVERS_MAX;
-use super::super::scribe::Mutant;
+use super::super::rules::Mutant;
 use super::super::{OwnerId, Volume};
 use super::kit::{OBJECTS, SERVERS, Spread, World, hold};
 use crate::notes::block::Block;

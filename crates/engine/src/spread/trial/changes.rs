@@ -3,7 +3,7 @@
 
 use evenkeel_core::prng::Prng;
 
-use super::super::scribe::Mutant;
+use super::super::rules::Mutant;
 use super::kit::{OBJECTS, SERVERS, Spread, World, used_disk};
 use crate::trial::disk::{Cut, index};
 use crate::trial::world::{Act, Faults, Kit};

@@ -8,7 +8,7 @@ use evenkeel_core::sched::Share;
 use evenkeel_core::time::Nanos;
 
 use super::super::place::Place;
-use super::super::scribe::Mutant;
+use super::super::rules::Mutant;
 use super::super::{Names, Opening, OwnerId, Shape, SpreadReport, Volume};
 use crate::notes::{PartDevice, VolumeId};
 use crate::policy::{Depth, Domain, Mode, Preference, Scheduling, Sharing, SpreadPlan};

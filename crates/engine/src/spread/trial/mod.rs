@@ -1,6 +1,6 @@
 //! Placings on trial: clients that read, write, force and flush while objects get their places, on
 //! drives with volatile caches that reorder, tear and fail, with the power cut at every event; each
-//! rule of [`super::scribe`] broken, to see that it would be noticed; and gates that want the same
+//! rule of [`super::rules`] broken, to see that it would be noticed; and gates that want the same
 //! volume.
 
 mod absent;
@@ -13,7 +13,7 @@ mod servers;
 use evenkeel_core::prng::Prng;
 use kit::{OBJECTS, World};
 
-use super::scribe::Mutant;
+use super::rules::Mutant;
 use crate::trial::disk::{Cut, index};
 use crate::trial::world::{Act, Faults};
 use crate::trial::{self, assert_clean, assert_noticed};

@@ -3,7 +3,7 @@
 use evenkeel_core::time::Span;
 
 use super::super::lease::{BEAT, Fenced, HOLD, Lease};
-use super::super::scribe::Mutant;
+use super::super::rules::Mutant;
 use super::super::{Opening, RefusalReason, Volume};
 use super::kit::{SERVERS, Spread, opening};
 use crate::notes::{Answer, Ask, Opens};

@@ -1,0 +1,67 @@
+//! The rules that keep a spread volume whole, by name, so that a trial can break each and see that
+//! it would notice. Outside tests none is ever broken, and asking costs nothing.
+
+/// Rules that tests break, one at a time, to see that they would notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mutant {
+    /// Slots are not wiped.
+    SkipWipe,
+    /// Entries do not wait until their slots are wiped for good.
+    SkipWipeFlush,
+    /// Placings count before their notes are flushed.
+    SkipNoteFlush,
+    /// Choices do not wait for the entries.
+    ChoiceFirst,
+    /// Entries are cleared before the choices are taken back.
+    ClearFirst,
+    /// What was written to an object on its way is not copied again.
+    CopyOnce,
+    /// Writes to an object on its way are not held.
+    SkipHold,
+    /// Nobody waits for writes under way to an object that moves.
+    SkipDrain,
+    /// A flush that failed is of no concern to what was copied.
+    TrustCopy,
+    /// A new place is in force before its choice is noted.
+    SkipChoice,
+    /// An object counts as freed before its entry is cleared.
+    SkipClear,
+    /// A flush that failed for a client is of no concern to what is noted.
+    TrustFlush,
+    /// A flush of notes that failed is of no concern to the clients.
+    ForgetFlush,
+    /// A choice counts that one keeper of three has.
+    OneCopy,
+    /// The choices of a keeper that was away count like any other's.
+    TrustReturned,
+    /// What a keeper that was away has noted may be newer than what it is told.
+    KeepNumbers,
+    /// An object without a choice is where a server that was away says.
+    AdoptReturned,
+    /// Whoever was away is taken up, whatever it knows.
+    AcceptStale,
+    /// A second server may be absent.
+    TwoAbsent,
+}
+
+/// Which rule a test has broken, if any.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rules {
+    #[cfg(test)]
+    pub(super) mutant: Option<Mutant>,
+}
+
+impl Rules {
+    /// Whether a test has broken this rule.
+    #[cfg(test)]
+    pub(super) fn is_broken(self, rule: Mutant) -> bool {
+        self.mutant == Some(rule)
+    }
+
+    /// Whether a test has broken this rule.
+    #[cfg(not(test))]
+    #[expect(clippy::unused_self, reason = "the tests' version looks")]
+    pub(super) fn is_broken(self, _: Mutant) -> bool {
+        false
+    }
+}
