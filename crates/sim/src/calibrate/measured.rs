@@ -16,16 +16,14 @@
 //! exponential whose weight gives the measured 99th percentile (at most 4.6 times the mean), or,
 //! for longer tails, a constant with one request in fifty slow.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
-
 use evenkeel_core::prng::Prng;
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
 use serde::{Deserialize, Serialize};
 
 use super::model::SizeLine;
-use crate::device::{Device, Op, Outcome, Step};
+use crate::device::servers::Servers;
+use crate::device::{Device, Op, Step};
 
 /// The 99th percentile of the exponential distribution over its mean: `ln 100`.
 const EXPONENTIAL_P99: f64 = 4.605_170_185_988_092;
@@ -67,11 +65,8 @@ pub struct MeasuredSpec {
 #[derive(Clone, Debug)]
 pub struct Measured {
     spec: MeasuredSpec,
-    queue: VecDeque<Op>,
-    busy: u32,
+    servers: Servers,
     gates_free_at: [Nanos; 2],
-    under_way: BinaryHeap<Reverse<(Nanos, u64, u32)>>,
-    sequence: u64,
     prng: Prng,
 }
 
@@ -80,18 +75,14 @@ impl Measured {
     pub fn new(spec: MeasuredSpec, seed: u64) -> Self {
         assert!(spec.servers > 0, "reading a model refuses a device without servers");
         Self {
-            spec,
-            queue: VecDeque::new(),
-            busy: 0,
+            servers: Servers::new(spec.servers),
             gates_free_at: [Nanos::ZERO; 2],
-            under_way: BinaryHeap::new(),
-            sequence: 0,
             prng: Prng::new(seed),
+            spec,
         }
     }
 
-    fn start(&mut self, now: Nanos, op: Op) {
-        self.busy += 1;
+    fn start(&mut self, now: Nanos, op: &Op) {
         let (direction, gate, bytes) = match op.kind {
             Kind::Read => (self.spec.read, 0, op.length),
             Kind::Cache => (self.spec.read, 0, 0),
@@ -99,8 +90,7 @@ impl Measured {
             // They carry no bytes, and nobody measured what their range costs.
             Kind::Trim | Kind::WriteZeroes => (self.spec.write, 1, 0),
             Kind::Flush => {
-                self.finish(now + Span(self.spec.flush_ns), op.tag);
-                return;
+                return self.servers.begin(op.tag, now + Span(self.spec.flush_ns));
             }
         };
         let gate = if self.spec.is_gate_shared { 0 } else { gate };
@@ -109,12 +99,7 @@ impl Measured {
         self.gates_free_at[gate] = passed;
         let rest = Span(direction.service.at(bytes).0.saturating_sub(held.0));
         let rest = varied(rest, direction.p99_excess_ns, &mut self.prng);
-        self.finish(passed + rest, op.tag);
-    }
-
-    fn finish(&mut self, at: Nanos, tag: u32) {
-        self.sequence += 1;
-        self.under_way.push(Reverse((at, self.sequence, tag)));
+        self.servers.begin(op.tag, passed + rest);
     }
 }
 
@@ -148,26 +133,17 @@ fn scaled(span: Span, factor: f64) -> Span {
 
 impl Device for Measured {
     fn submit(&mut self, now: Nanos, op: Op) {
-        if self.busy < self.spec.servers {
-            self.start(now, op);
-        } else {
-            self.queue.push_back(op);
+        if let Some(op) = self.servers.submit(op) {
+            self.start(now, &op);
         }
     }
 
     fn poll(&mut self, now: Nanos) -> Step {
-        match self.under_way.peek() {
-            None => Step::Idle,
-            Some(&Reverse((at, ..))) if at > now => Step::WaitUntil(at),
-            Some(&Reverse((at, _, tag))) => {
-                self.under_way.pop();
-                self.busy -= 1;
-                if let Some(op) = self.queue.pop_front() {
-                    self.start(at, op);
-                }
-                Step::Done { tag, outcome: Outcome::Good }
-            }
+        let (step, next) = self.servers.poll(now);
+        if let Some((at, op)) = next {
+            self.start(at, &op);
         }
+        step
     }
 
     fn size_bytes(&self) -> u64 {

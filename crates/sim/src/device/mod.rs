@@ -10,6 +10,7 @@ pub mod hdd;
 pub mod nbdkit;
 pub mod rate;
 pub mod second_arm;
+pub(crate) mod servers;
 pub mod simple;
 pub mod spec;
 pub mod spindle;

@@ -9,24 +9,19 @@
 //!
 //! One server is the constant-rate device, very many are the constant-delay device.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
-
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
 
+use super::servers::Servers;
 use super::spec::ConstantSpec;
-use super::{Device, Op, Outcome, Step};
+use super::{Device, Op, Step};
 use crate::link::transfer;
 
 /// The device. See the [module](self).
 #[derive(Clone, Debug)]
 pub struct Constant {
     spec: ConstantSpec,
-    /// Ends of service, with a running number that settles ties, and the request.
-    busy: BinaryHeap<Reverse<(Nanos, u64, u32)>>,
-    waiting: VecDeque<Op>,
-    started: u64,
+    servers: Servers,
     /// The transfer time computed last: most requests are of one size.
     transfer: (u64, Span),
 }
@@ -34,8 +29,7 @@ pub struct Constant {
 impl Constant {
     /// An idle device.
     pub fn new(spec: ConstantSpec) -> Self {
-        let transfer = (0, Span::ZERO);
-        Self { spec, busy: BinaryHeap::new(), waiting: VecDeque::new(), started: 0, transfer }
+        Self { servers: Servers::new(spec.servers), transfer: (0, Span::ZERO), spec }
     }
 
     fn start(&mut self, now: Nanos, op: &Op) {
@@ -47,33 +41,23 @@ impl Constant {
         if self.transfer.0 != bytes {
             self.transfer = (bytes, transfer(bytes, self.spec.rate_bytes));
         }
-        let ends_at = now + self.spec.fixed + self.transfer.1;
-        self.started += 1;
-        self.busy.push(Reverse((ends_at, self.started, op.tag)));
+        self.servers.begin(op.tag, now + self.spec.fixed + self.transfer.1);
     }
 }
 
 impl Device for Constant {
     fn submit(&mut self, now: Nanos, op: Op) {
-        if self.busy.len() < self.spec.servers.max(1) as usize {
+        if let Some(op) = self.servers.submit(op) {
             self.start(now, &op);
-        } else {
-            self.waiting.push_back(op);
         }
     }
 
     fn poll(&mut self, now: Nanos) -> Step {
-        match self.busy.peek() {
-            None => Step::Idle,
-            Some(&Reverse((ends_at, ..))) if ends_at > now => Step::WaitUntil(ends_at),
-            Some(&Reverse((_, _, tag))) => {
-                self.busy.pop();
-                if let Some(next) = self.waiting.pop_front() {
-                    self.start(now, &next);
-                }
-                Step::Done { tag, outcome: Outcome::Good }
-            }
+        let (step, next) = self.servers.poll(now);
+        if let Some((at, op)) = next {
+            self.start(at, &op);
         }
+        step
     }
 
     fn size_bytes(&self) -> u64 {
