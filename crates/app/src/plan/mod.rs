@@ -111,11 +111,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     };
     let floors = floors::verdict(&policy, &survey, &forecast);
     let report = Report::new(basis, &policy, &survey, before.as_ref(), &forecast, floors);
-    if let Some(folder) = &args.plot {
-        for file in plot::write(folder, &figures::of(&report))? {
-            terminal::say(&format!("wrote {}", file.display()));
-        }
-    }
+    plot::draw(args.plot.as_deref(), || figures::of(&report))?;
     if args.json {
         terminal::json(&report)?;
     } else {

@@ -19,9 +19,11 @@ mod ticks;
 
 pub use chart::{Axis, Bars, Body, Chart, Line, Scale};
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context;
+
+use crate::terminal;
 
 /// The most series that one picture tells apart; more would be a heap of lines.
 pub const SERIES_MAX: usize = 8;
@@ -54,23 +56,23 @@ impl Chart {
     }
 }
 
-/// Writes each figure into `folder`, as `NAME.svg` and `NAME.png`; makes the folder if need be.
-/// Returns the files.
+/// Draws figures if a folder is named for them: writes each there, as `NAME.svg` and `NAME.png`,
+/// and says so. Makes the folder if need be.
 ///
 /// # Errors
 /// If the folder or a file cannot be written.
-pub fn write(folder: &Path, figures: &[Figure]) -> anyhow::Result<Vec<PathBuf>> {
+pub fn draw(folder: Option<&Path>, figures: impl FnOnce() -> Vec<Figure>) -> anyhow::Result<()> {
+    let Some(folder) = folder else { return Ok(()) };
     std::fs::create_dir_all(folder)
         .with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    let mut written = Vec::new();
-    for figure in figures {
+    for figure in figures() {
         let contents = [("svg", figure.chart.svg().into_bytes()), ("png", figure.chart.png())];
         for (ending, bytes) in contents {
             let file = folder.join(format!("{}.{ending}", figure.name));
             std::fs::write(&file, bytes)
                 .with_context(|| format!("cannot write {}", file.display()))?;
-            written.push(file);
+            terminal::say(&format!("wrote {}", file.display()));
         }
     }
-    Ok(written)
+    Ok(())
 }

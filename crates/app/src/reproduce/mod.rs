@@ -100,11 +100,7 @@ fn data_file<T: DeserializeOwned>(text: &str) -> T {
 impl Options {
     /// Writes the figures if they were asked for, and says where they are.
     fn draw(&self, figures: impl FnOnce() -> Vec<Figure>) -> anyhow::Result<()> {
-        let Some(folder) = &self.plot else { return Ok(()) };
-        for file in plot::write(folder, &figures())? {
-            terminal::say(&format!("wrote {}", file.display()));
-        }
-        Ok(())
+        plot::draw(self.plot.as_deref(), figures)
     }
 }
 

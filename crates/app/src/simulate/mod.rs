@@ -65,13 +65,10 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         form.write(path, &summary)?;
         terminal::say(&format!("wrote {}", path.display()));
     }
-    if let Some(folder) = &args.plot {
+    plot::draw(args.plot.as_deref(), || {
         let name = args.scenario.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let note = format!("{name}, seed {seed}");
-        for file in plot::write(folder, &figures::of(&summary, &name, &note))? {
-            terminal::say(&format!("wrote {}", file.display()));
-        }
-    }
+        figures::of(&summary, &name, &format!("{name}, seed {seed}"))
+    })?;
     if args.json {
         terminal::json(&document::of(&summary, seed))?;
     } else {

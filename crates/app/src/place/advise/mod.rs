@@ -69,11 +69,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let pool = cluster.pool(args.pool.as_deref())?;
     let upmap = upmap::propose(&args.source, &pool, args.upmap_seconds)?;
     let outcome = forecast::run(args, &cluster, &pool, upmap);
-    if let Some(folder) = &args.plot {
-        for file in plot::write(folder, &[report::figure(&outcome)])? {
-            terminal::say(&format!("wrote {}", file.display()));
-        }
-    }
+    plot::draw(args.plot.as_deref(), || vec![report::figure(&outcome)])?;
     if args.json {
         terminal::json(&report::document(&outcome))?;
     } else {

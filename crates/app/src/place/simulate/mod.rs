@@ -142,11 +142,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         (None, None) => unreachable!("one of the two is required"),
     };
     let outcome = run::run(args, &described)?;
-    if let Some(folder) = &args.plot {
-        for file in plot::write(folder, &[report::figure(&outcome)])? {
-            terminal::say(&format!("wrote {}", file.display()));
-        }
-    }
+    plot::draw(args.plot.as_deref(), || vec![report::figure(&outcome)])?;
     if args.json {
         terminal::json(&report::document(&outcome))?;
     } else {

@@ -69,12 +69,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     } else {
         terminal::data(&text::render(&found, args.sources))?;
     }
-    if let Some(folder) = &args.plot {
-        for file in plot::write(folder, &figures::figures(&found))? {
-            terminal::say(&format!("wrote {}", file.display()));
-        }
-    }
-    Ok(())
+    plot::draw(args.plot.as_deref(), || figures::figures(&found))
 }
 
 /// The name of a source, or what stands for one without.
