@@ -11,6 +11,7 @@
 mod alarm;
 mod budget;
 mod buffer;
+pub mod built;
 pub mod child;
 mod client;
 mod clock;

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use evenkeel_core::time::Span;
 use evenkeel_engine::policy::{Discipline, Exchange, Meeting, Method, Policy};
-use evenkeel_io::{etcd, exchange};
+use evenkeel_io::built::Feature;
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -71,7 +71,7 @@ impl RawExchange {
                 Some((own, Meeting::Listed { listen, peers: texts(peers.into_inner()) }))
             }
             (None, Some(nats), None) => {
-                is_built(exchange::HAS_NATS, "NATS", "nats", nats.span(), out);
+                require(Feature::Nats, nats.span(), out);
                 if let Some(listen) = &self.listen {
                     let remedy = "remove `listen`";
                     out.error(listen.span(), "words over NATS need no address here", remedy);
@@ -84,7 +84,7 @@ impl RawExchange {
                 Some((own, Meeting::Nats { servers: texts(nats.into_inner()) }))
             }
             (None, None, Some(etcd)) => {
-                is_built(etcd::IS_BUILT, "etcd", "etcd", etcd.span(), out);
+                require(Feature::Etcd, etcd.span(), out);
                 let (own, listen) = self.address(etcd.span(), out)?;
                 Some((own, Meeting::Etcd { listen, servers: texts(etcd.into_inner()) }))
             }
@@ -115,11 +115,9 @@ impl RawExchange {
 }
 
 /// Says so if this was built without a feature that the policy asks for.
-fn is_built(is_built: bool, what: &str, feature: &str, at: Range<usize>, out: &mut Diagnostics) {
-    if !is_built {
-        let remedy =
-            format!("build it with `cargo build --release --features {feature}`, or list `peers`");
-        out.error(at, format!("this evenkeel was built without {what}"), remedy);
+fn require(feature: Feature, at: Range<usize>, out: &mut Diagnostics) {
+    if !feature.is_built() {
+        out.error(at, feature.lack(), format!("{}, or list `peers`", feature.remedy()));
     }
 }
 

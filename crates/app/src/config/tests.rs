@@ -6,6 +6,7 @@ use evenkeel_core::time::Span;
 use evenkeel_engine::policy::{
     Depth, Discipline, Match, Meeting, Member, Method, Mode, Moves, Preference, Sharing,
 };
+use evenkeel_io::built::Feature;
 use proptest::prelude::*;
 
 use super::*;
@@ -295,7 +296,7 @@ fn over_nats() -> String {
 #[test]
 fn a_server_that_passes_words_on_takes_a_build_that_can() {
     let parsed = parse(&over_nats(), "p");
-    if !evenkeel_io::exchange::HAS_NATS {
+    if !Feature::Nats.is_built() {
         let found = parsed.unwrap_err().to_string();
         assert!(found.contains("built without NATS") && found.contains("--features"), "{found}");
         return;
@@ -312,7 +313,7 @@ fn a_list_in_etcd_stands_in_place_of_peers_in_a_build_that_can() {
     let text =
         shared("").replace("peers = [\"10.0.0.2:10900\"]", "etcd = [\"http://10.0.0.9:2379\"]");
     let parsed = parse(&text, "p");
-    if !evenkeel_io::etcd::IS_BUILT {
+    if !Feature::Etcd.is_built() {
         let found = parsed.unwrap_err().to_string();
         assert!(found.contains("built without etcd") && found.contains("--features"), "{found}");
         return;

@@ -1,6 +1,7 @@
 //! A key of etcd that holds a text, read and followed.
 
 use super::EtcdError;
+use crate::built::Feature;
 
 /// A key, and the servers that have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,11 +26,7 @@ impl Key {
     /// # Errors
     /// If it has another form, or this was built without etcd.
     pub fn parse(uri: &str) -> Result<Self, String> {
-        if !super::IS_BUILT {
-            return Err("this evenkeel was built without etcd; build it with `cargo build \
-                        --release --features etcd`"
-                .to_owned());
-        }
+        Feature::Etcd.require()?;
         let malformed = || {
             format!("`{uri}` is no key of etcd; write it like etcd://10.0.0.9:2379/evenkeel/policy")
         };
@@ -62,7 +59,7 @@ impl Key {
         #[cfg(feature = "etcd")]
         let outcome = follow::read(&self.servers, &self.key).await;
         #[cfg(not(feature = "etcd"))]
-        let outcome = Err("this evenkeel was built without it".to_owned());
+        let outcome = Err(Feature::Etcd.lack());
         let servers = self.servers.join(", ");
         outcome.map_err(|why: String| EtcdError { servers, why })
     }
@@ -167,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_key_is_named_with_its_servers() {
-        if !super::super::IS_BUILT {
+        if !Feature::Etcd.is_built() {
             let said = Key::parse("etcd://a:1/k").unwrap_err();
             assert!(said.contains("--features etcd"), "{said}");
             return;

@@ -19,9 +19,6 @@ pub(crate) mod members;
 
 pub use key::{Key, Text};
 
-/// Whether the feature `etcd` was built in.
-pub const IS_BUILT: bool = cfg!(feature = "etcd");
-
 /// Why etcd gave nothing.
 #[derive(Debug, thiserror::Error)]
 #[error("etcd at {servers}: {why}")]

@@ -59,9 +59,6 @@ pub(crate) use key::Key;
 use task::Order;
 use transport::Opening;
 
-/// Whether gates can meet over NATS: whether the feature `nats` was built in.
-pub const HAS_NATS: bool = cfg!(feature = "nats");
-
 /// The exchange of a policy, ready for use.
 #[derive(Clone, Debug)]
 pub(crate) struct PlannedExchange {

@@ -16,6 +16,7 @@ use tokio::net::UdpSocket;
 use super::nats::{self, Nats};
 use super::peer::Peer;
 use super::report::ServerReport;
+use crate::built::Feature;
 use crate::gate::GateError;
 
 /// What is needed to carry words, prepared so far that it cannot fail.
@@ -61,30 +62,24 @@ impl Opening {
     /// # Errors
     /// If the address is not free, or what was built cannot do it.
     pub(super) fn prepare(settings: &policy::Exchange) -> Result<Self, GateError> {
+        let required = match &settings.meeting {
+            Meeting::Listed { .. } => Ok(()),
+            Meeting::Etcd { .. } => Feature::Etcd.require(),
+            Meeting::Nats { .. } => Feature::Nats.require(),
+        };
+        let what = || format!("exchange {:?}", settings.name);
+        required.map_err(|why| GateError { what: what(), why })?;
         match &settings.meeting {
-            Meeting::Listed { listen, .. } => bind(&settings.name, listen).map(Self::Udp),
-            #[cfg(feature = "etcd")]
-            Meeting::Etcd { listen, .. } => bind(&settings.name, listen).map(Self::Udp),
-            #[cfg(not(feature = "etcd"))]
-            Meeting::Etcd { .. } => Err(unbuilt(settings, "etcd", "etcd")),
+            Meeting::Listed { listen, .. } | Meeting::Etcd { listen, .. } => {
+                bind(&settings.name, listen).map(Self::Udp)
+            }
             #[cfg(feature = "nats")]
             Meeting::Nats { servers } => {
                 nats::Opening::new(settings, servers).map(|opening| Self::Nats(Box::new(opening)))
             }
             #[cfg(not(feature = "nats"))]
-            Meeting::Nats { .. } => Err(unbuilt(settings, "NATS", "nats")),
+            Meeting::Nats { .. } => unreachable!("it was required above"),
         }
-    }
-}
-
-#[cfg(not(all(feature = "nats", feature = "etcd")))]
-fn unbuilt(settings: &policy::Exchange, what: &str, feature: &str) -> GateError {
-    GateError {
-        what: format!("exchange {:?}", settings.name),
-        why: format!(
-            "this evenkeel was built without {what}; build it with `cargo build --release \
-             --features {feature}`"
-        ),
     }
 }
 
