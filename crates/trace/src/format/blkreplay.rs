@@ -18,7 +18,7 @@ use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
 
 use super::Options;
-use super::field::{sectors, whole, whole_sectors};
+use super::field::{of_two, sectors, whole, whole_sectors};
 use super::line::Layout;
 use super::names::intern;
 use super::sink::Sink;
@@ -95,11 +95,8 @@ impl Encoder for BlkreplayEncoder {
         record: &Record,
         out: &mut Vec<u8>,
     ) -> Result<(), String> {
-        let kind: &[u8] = match record.kind {
-            Kind::Read => b" ; R ; 0.0 ; ",
-            Kind::Write => b" ; W ; 0.0 ; ",
-            other => return Err(format!("the blkreplay format has no {}", other.name())),
-        };
+        let kind =
+            of_two("the blkreplay format", record.kind, [&b" ; R ; 0.0 ; "[..], b" ; W ; 0.0 ; "])?;
         let (sector, count) = whole_sectors(record)?;
         let is_first = self.source.is_none();
         if *self.source.get_or_insert(record.source) != record.source {

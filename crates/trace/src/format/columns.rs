@@ -13,7 +13,7 @@
 
 use evenkeel_core::ticket::Kind;
 
-use super::field::{instant, whole};
+use super::field::{instant, of_two, whole};
 use super::line::Layout;
 use super::names::{Interner, Numbering, numbered};
 use super::sink::Sink;
@@ -41,7 +41,7 @@ pub(super) struct Columns {
 
 impl Columns {
     pub(super) fn new(units: Units) -> Self {
-        Self { units, interner: Interner::new() }
+        Self { units, interner: Interner::default() }
     }
 
     fn bytes(&self, words: &mut Cursor<'_>, name: &'static str) -> Result<u64, Trouble> {
@@ -86,11 +86,7 @@ impl Encoder for ColumnsEncoder {
         record: &Record,
         out: &mut Vec<u8>,
     ) -> Result<(), String> {
-        let direction = match record.kind {
-            Kind::Read => 1,
-            Kind::Write => 0,
-            other => return Err(format!("the format has no {}", other.name())),
-        };
+        let direction = of_two("the format", record.kind, [1, 0])?;
         let unit = self.units.range_bytes;
         let (offset, length) = (record.offset, record.length);
         if !offset.is_multiple_of(unit) || !length.is_multiple_of(unit) {
@@ -111,7 +107,7 @@ impl Encoder for ColumnsEncoder {
 mod tests {
     use super::*;
     use crate::codec::decode_all;
-    use crate::format::{Format, Options};
+    use crate::format::{Format, Options, refused};
     use evenkeel_core::time::Nanos;
 
     #[test]
@@ -141,10 +137,8 @@ mod tests {
             ("0 0 8 16", "direction"),
             ("0 0 8 16 1 0", "direction"),
         ] {
-            let mut decoder = Format::DiskSim.decoder(&Options::default());
-            let (records, defects) = decode_all(&mut *decoder, line.as_bytes());
-            assert!(records.is_empty());
-            assert!(defects[0].reason.starts_with(name), "{line}: {}", defects[0].reason);
+            let reason = refused(Format::DiskSim, line);
+            assert!(reason.starts_with(name), "{line}: {reason}");
         }
     }
 }

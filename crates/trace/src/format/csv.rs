@@ -95,7 +95,7 @@ pub(super) struct Csv {
 
 impl Csv {
     pub(super) fn new(options: &Options) -> Self {
-        Self { source: options.source.clone(), roles: Vec::new(), interner: Interner::new() }
+        Self { source: options.source.clone(), roles: Vec::new(), interner: Interner::default() }
     }
 
     fn head(&mut self, line: &[u8]) -> Result<(), Trouble> {

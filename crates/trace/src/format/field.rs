@@ -1,8 +1,10 @@
-//! Fields that several text formats have: whole numbers between commas, instants, sectors.
+//! Fields that several text formats have: whole numbers between commas, instants, sectors, and
+//! whether a request reads or writes.
 
+use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
 
-use super::trouble::{OrField, Trouble};
+use super::trouble::{OrField, Trouble, field};
 use crate::Record;
 use crate::text::Cursor;
 
@@ -28,6 +30,26 @@ pub(crate) fn number(fields: &mut Cursor<'_>, field: &'static str) -> Result<u64
 pub(crate) fn whole(field: &[u8], name: &'static str) -> Result<u64, Trouble> {
     let mut field = Cursor::new(field);
     field.unsigned().filter(|_| field.is_at_end()).or_field(name, "a whole number")
+}
+
+/// Takes `R` or `W`, in either case, and the comma behind it.
+#[inline]
+pub(crate) fn read_or_write(fields: &mut Cursor<'_>, name: &'static str) -> Result<Kind, Trouble> {
+    match fields.until(b',').trim_ascii() {
+        b"R" | b"r" => Ok(Kind::Read),
+        b"W" | b"w" => Ok(Kind::Write),
+        _ => Err(field(name, "`R` or `W`")),
+    }
+}
+
+/// What stands for a read or a write, for an encoder of a format that has nothing else.
+#[inline]
+pub(crate) fn of_two<T>(format: &str, kind: Kind, [read, write]: [T; 2]) -> Result<T, String> {
+    match kind {
+        Kind::Read => Ok(read),
+        Kind::Write => Ok(write),
+        other => Err(format!("{format} has no {}", other.name())),
+    }
 }
 
 /// Nothing may follow the last field.

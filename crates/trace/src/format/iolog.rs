@@ -77,7 +77,7 @@ pub(super) struct Iolog {
 impl Iolog {
     pub(super) fn new(version: Version, options: &Options) -> Self {
         let wait_unit = options.wait_unit;
-        Self { version, wait_unit, now: Nanos::ZERO, interner: Interner::new() }
+        Self { version, wait_unit, now: Nanos::ZERO, interner: Interner::default() }
     }
 
     fn wait(&mut self, number: u64) -> Result<(), Trouble> {

@@ -186,12 +186,12 @@ impl Format {
     pub fn decoder(self, options: &Options) -> Box<dyn Decoder> {
         match self {
             Self::Native => Box::new(native::NativeDecoder::new()),
-            Self::Msr => lines(msr::Msr::new(), options),
-            Self::Spc => lines(spc::Spc::new(), options),
+            Self::Msr => lines(msr::Msr::default(), options),
+            Self::Spc => lines(spc::Spc::default(), options),
             Self::Vscsi => Box::new(vscsi::VscsiDecoder::new(options)),
             Self::Csv => lines(csv::Csv::new(options), options),
-            Self::Alibaba => lines(alibaba::Alibaba::new(), options),
-            Self::Tencent => lines(tencent::Tencent::new(), options),
+            Self::Alibaba => lines(alibaba::Alibaba::default(), options),
+            Self::Tencent => lines(tencent::Tencent::default(), options),
             Self::Blkparse => lines(blk::text::Blkparse::new(options), options),
             Self::Blktrace => Box::new(blk::binary::BlktraceDecoder::new(options)),
             Self::Iolog2 => lines(iolog::Iolog::new(iolog::Version::Two, options), options),
@@ -231,4 +231,13 @@ fn lines<L: line::Layout + 'static>(layout: L, options: &Options) -> Box<dyn Dec
 
 fn checked<E: Encoder + 'static>(encoder: E) -> Box<dyn Encoder> {
     Box::new(Checked::new(encoder))
+}
+
+/// Why a line is no record of such a trace.
+#[cfg(test)]
+fn refused(format: Format, line: &str) -> String {
+    let mut decoder = format.decoder(&Options::default());
+    let (records, defects) = crate::codec::decode_all(&mut *decoder, line.as_bytes());
+    assert!(records.is_empty(), "{line}");
+    defects.into_iter().next().expect("no records of a whole line is a defect").reason
 }

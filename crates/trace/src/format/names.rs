@@ -18,11 +18,14 @@ pub(crate) struct Interner {
     slots: Vec<(Vec<u8>, SourceId)>,
 }
 
-impl Interner {
-    pub(crate) fn new() -> Self {
+impl Default for Interner {
+    /// One that remembers nothing yet.
+    fn default() -> Self {
         Self { slots: vec![(Vec::new(), SourceId(0)); SLOTS] }
     }
+}
 
+impl Interner {
     /// The source that `key` names; `name` makes its name when it is not remembered.
     #[inline]
     pub(crate) fn source(
@@ -141,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_remembered_name_is_not_made_again() {
-        let (mut interner, mut sources) = (Interner::new(), Sources::default());
+        let (mut interner, mut sources) = (Interner::default(), Sources::default());
         let name = |bytes: &[u8]| printable("name", bytes);
         let first = interner.source(&mut sources, b"hm,1", name).unwrap();
         let again = interner.source(&mut sources, b"hm,1", |_| panic!("known")).unwrap();

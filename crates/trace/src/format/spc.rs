@@ -12,10 +12,9 @@
 //!
 //! Further fields are allowed and passed over. The format has no response times.
 
-use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
 
-use super::field::{number, sectors};
+use super::field::{number, of_two, read_or_write, sectors};
 use super::line::Layout;
 use super::names::{Interner, Numbering, printable};
 use super::sink::Sink;
@@ -24,14 +23,9 @@ use crate::codec::Encoder;
 use crate::text::{Cursor, push_scaled, push_unsigned};
 use crate::{Record, Sources};
 
+#[derive(Default)]
 pub(super) struct Spc {
     interner: Interner,
-}
-
-impl Spc {
-    pub(super) fn new() -> Self {
-        Self { interner: Interner::new() }
-    }
 }
 
 impl Layout for Spc {
@@ -46,11 +40,7 @@ impl Layout for Spc {
         })?;
         let block = number(&mut fields, "LBA")?;
         let length = number(&mut fields, "Size")?;
-        let kind = match fields.until(b',').trim_ascii() {
-            b"r" | b"R" => Kind::Read,
-            b"w" | b"W" => Kind::Write,
-            _ => return Err(field("Opcode", "`r` or `w`")),
-        };
+        let kind = read_or_write(&mut fields, "Opcode")?;
         fields.skip_blanks();
         let at_ns = fields.scaled(9).or_field("Timestamp", "seconds")?;
         fields.skip_blanks();
@@ -75,11 +65,7 @@ impl Encoder for SpcEncoder {
         record: &Record,
         out: &mut Vec<u8>,
     ) -> Result<(), String> {
-        let kind: &[u8] = match record.kind {
-            Kind::Read => b",r,",
-            Kind::Write => b",w,",
-            other => return Err(format!("the SPC format has no {}", other.name())),
-        };
+        let kind = of_two("the SPC format", record.kind, [&b",r,"[..], b",w,"])?;
         if !record.offset.is_multiple_of(512) {
             return Err(format!("byte {} is no start of a 512-byte block", record.offset));
         }
@@ -99,7 +85,8 @@ impl Encoder for SpcEncoder {
 mod tests {
     use super::*;
     use crate::codec::decode_all;
-    use crate::format::{Format, Options};
+    use crate::format::{Format, Options, refused};
+    use evenkeel_core::ticket::Kind;
 
     #[test]
     fn a_line_is_a_record() {
@@ -125,10 +112,8 @@ mod tests {
             ("0,1,512,r", "Timestamp"),
             ("0,1,512,r,1e-5", "Timestamp"),
         ] {
-            let mut decoder = Format::Spc.decoder(&Options::default());
-            let (records, defects) = decode_all(&mut *decoder, line.as_bytes());
-            assert!(records.is_empty());
-            assert!(defects[0].reason.starts_with(name), "{line}: {}", defects[0].reason);
+            let reason = refused(Format::Spc, line);
+            assert!(reason.starts_with(name), "{line}: {reason}");
         }
     }
 }

@@ -16,7 +16,7 @@
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
 
-use super::field::{nothing_behind, number, sectors, whole_sectors};
+use super::field::{nothing_behind, number, of_two, sectors, whole_sectors};
 use super::line::Layout;
 use super::names::{Interner, Numbering, numbered};
 use super::sink::Sink;
@@ -27,14 +27,9 @@ use crate::{Record, Sources};
 
 const TICK_NS: u64 = 1_000_000_000;
 
+#[derive(Default)]
 pub(super) struct Tencent {
     interner: Interner,
-}
-
-impl Tencent {
-    pub(super) fn new() -> Self {
-        Self { interner: Interner::new() }
-    }
 }
 
 impl Layout for Tencent {
@@ -73,11 +68,7 @@ impl Encoder for TencentEncoder {
         record: &Record,
         out: &mut Vec<u8>,
     ) -> Result<(), String> {
-        let kind = match record.kind {
-            Kind::Read => 0,
-            Kind::Write => 1,
-            other => return Err(format!("the Tencent format has no {}", other.name())),
-        };
+        let kind = of_two("the Tencent format", record.kind, [0, 1])?;
         let (offset, length) = whole_sectors(record)?;
         let volume = u64::from(self.numbering.number(sources, record.source));
         let fields = [record.at.0 / TICK_NS, offset, length, kind];
@@ -95,7 +86,7 @@ impl Encoder for TencentEncoder {
 mod tests {
     use super::*;
     use crate::codec::decode_all;
-    use crate::format::{Format, Options};
+    use crate::format::{Format, Options, refused};
 
     #[test]
     fn a_line_is_a_record() {
@@ -122,10 +113,8 @@ mod tests {
             ("1,0,8,1,v", "VolumeID"),
             ("1,0,8,1,1,1", "VolumeID"),
         ] {
-            let mut decoder = Format::Tencent.decoder(&Options::default());
-            let (records, defects) = decode_all(&mut *decoder, line.as_bytes());
-            assert!(records.is_empty());
-            assert!(defects[0].reason.starts_with(name), "{line}: {}", defects[0].reason);
+            let reason = refused(Format::Tencent, line);
+            assert!(reason.starts_with(name), "{line}: {reason}");
         }
     }
 }

@@ -56,7 +56,7 @@ impl BlktraceDecoder {
     pub(in crate::format) fn new(options: &Options) -> Self {
         Self {
             pairing: Pairing::new(options.arrival),
-            interner: Interner::new(),
+            interner: Interner::default(),
             sources: Sources::default(),
             timeline: Timeline::new(options.window_records),
             byte: 0,

@@ -38,7 +38,7 @@ pub(in crate::format) struct Blkparse {
 impl Blkparse {
     pub(in crate::format) fn new(options: &Options) -> Self {
         Self {
-            interner: Interner::new(),
+            interner: Interner::default(),
             pairing: Pairing::new(options.arrival),
             is_in_summary: false,
         }
