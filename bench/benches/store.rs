@@ -10,14 +10,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::fs;
-use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use criterion::{Criterion, SamplingMode, criterion_group, criterion_main};
 use evenkeel_core::prng::Prng;
-use evenkeel_sim::executor::{Clock, Executor, Order};
+use evenkeel_sim::crowd;
+use evenkeel_sim::executor::{Executor, Order};
 use evenkeel_store::drive::memory::MemoryDrive;
 use evenkeel_store::{
     Buffer, CreateOptions, Durability, Geometry, Nonce, OpenOptions, Store, Uuid, VolumeId, create,
@@ -52,21 +51,15 @@ enum Work {
 /// A store that is open, and its clients.
 struct Bench {
     executor: Executor,
-    crowd: Rc<Crowd>,
+    clients: Rc<Clients>,
 }
 
 /// What the clients share.
-struct Crowd {
+struct Clients {
     store: Store<MemoryDrive>,
     data: Buffer,
     prng: RefCell<Prng>,
     next_block: Cell<u64>,
-    /// Requests that nobody has begun.
-    waiting: Cell<u64>,
-    /// Clients that are not done.
-    working: Cell<u64>,
-    /// Who waits for the last of them.
-    foreman: RefCell<Option<Waker>>,
 }
 
 impl Bench {
@@ -74,20 +67,17 @@ impl Bench {
     fn new(drives: u8, pattern: Pattern) -> Self {
         let mut executor = Executor::new(Order::Fair);
         let opened = executor.block_on(open(drives)).expect("memory never waits");
-        let crowd = Rc::new(Crowd {
+        let clients = Rc::new(Clients {
             store: opened,
             data: Buffer::copy_of(&[0x5a; 4096]),
             prng: RefCell::new(Prng::new(1)),
             next_block: Cell::new(0),
-            waiting: Cell::new(0),
-            working: Cell::new(0),
-            foreman: RefCell::new(None),
         });
-        let worker = Rc::clone(&crowd);
+        let worker = Rc::clone(&clients);
         executor.clock().spawn(async move {
             worker.store.run().await;
         });
-        let mut bench = Self { executor, crowd };
+        let mut bench = Self { executor, clients };
         bench.requests(Work::Write(Pattern::InSequence), VOLUME_BYTES / BLOCK_BYTES);
         bench.requests(Work::Write(pattern), (DRIVE_BYTES + VOLUME_BYTES) / BLOCK_BYTES);
         bench
@@ -99,38 +89,18 @@ impl Bench {
         let mut left = count;
         while left > 0 {
             let batch = left.min(REQUESTS_MAX);
-            self.crowd.waiting.set(batch);
-            let (crowd, clock) = (Rc::clone(&self.crowd), self.executor.clock());
-            self.executor.block_on(crowd.work(work, clock)).expect("memory never waits");
+            let (clients, clock) = (Rc::clone(&self.clients), self.executor.clock());
+            let request = move || Rc::clone(&clients).request(work);
+            let work = crowd::work(clock, CLIENTS, batch, request);
+            self.executor.block_on(work).expect("memory never waits");
             left -= batch;
         }
         processor_time().saturating_sub(start)
     }
 }
 
-impl Crowd {
-    /// Sets all clients to work until no request is left.
-    async fn work(self: Rc<Self>, work: Work, clock: Clock) {
-        self.working.set(CLIENTS);
-        for _ in 0..CLIENTS {
-            let crowd = Rc::clone(&self);
-            clock.spawn(async move {
-                while let Some(left) = crowd.waiting.get().checked_sub(1) {
-                    crowd.waiting.set(left);
-                    crowd.request(work).await;
-                }
-                crowd.working.set(crowd.working.get() - 1);
-                crowd.foreman.take().into_iter().for_each(Waker::wake);
-            });
-        }
-        poll_fn(|context| {
-            self.foreman.replace(Some(context.waker().clone()));
-            if self.working.get() == 0 { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
-    }
-
-    async fn request(&self, work: Work) {
+impl Clients {
+    async fn request(self: Rc<Self>, work: Work) {
         let block = match work {
             Work::Write(Pattern::InSequence) => self.next_block.replace(self.next_block.get() + 1),
             Work::Write(Pattern::AtRandom) | Work::Read => self.prng.borrow_mut().next_u64(),

@@ -9,6 +9,7 @@ pub mod chained;
 pub mod checkers;
 pub mod cleaning;
 pub mod control;
+pub mod crowd;
 pub mod device;
 pub mod disk;
 mod events;

@@ -15,10 +15,8 @@
 
 mod published;
 
-use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
+use std::cell::RefCell;
 use std::rc::Rc;
-use std::task::{Poll, Waker};
 
 use evenkeel_core::workload::{Drawer, Mix, Pattern, WeightedSize};
 use evenkeel_store::drive::Drive;
@@ -29,7 +27,8 @@ use evenkeel_store::{
     VolumeId, create,
 };
 
-use crate::executor::{Clock, Executor, Order};
+use crate::crowd;
+use crate::executor::{Executor, Order};
 pub use published::{PUBLISHED, Published};
 
 const BLOCK_BYTES: u64 = 4096;
@@ -125,20 +124,14 @@ impl Setup {
 /// A store that is open, and its clients.
 struct Bench {
     executor: Executor,
-    crowd: Rc<Crowd>,
+    clients: Rc<Clients>,
     blocks: u64,
 }
 
-struct Crowd {
+struct Clients {
     store: Store<MemoryDrive>,
     data: Buffer,
     drawer: RefCell<Option<Drawer>>,
-    /// Writes that nobody has begun.
-    waiting: Cell<u64>,
-    /// Clients that are not done.
-    working: Cell<u64>,
-    /// Who waits for the last of them.
-    foreman: RefCell<Option<Waker>>,
 }
 
 impl Bench {
@@ -146,19 +139,13 @@ impl Bench {
         let mut executor = Executor::new(Order::Fair);
         let (options, segments) = (setup.options(), setup.segments());
         let store = executor.block_on(open(options, segments)).expect("memory never waits");
-        let crowd = Rc::new(Crowd {
-            store,
-            data: Buffer::zeroed(4096),
-            drawer: RefCell::new(None),
-            waiting: Cell::new(0),
-            working: Cell::new(0),
-            foreman: RefCell::new(None),
-        });
-        let worker = Rc::clone(&crowd);
+        let clients =
+            Rc::new(Clients { store, data: Buffer::zeroed(4096), drawer: RefCell::new(None) });
+        let worker = Rc::clone(&clients);
         executor.clock().spawn(async move {
             worker.store.run().await;
         });
-        Self { executor, crowd, blocks: VOLUME_SEGMENTS * setup.segment_blocks }
+        Self { executor, clients, blocks: VOLUME_SEGMENTS * setup.segment_blocks }
     }
 
     /// From now on, draws like this what is written.
@@ -171,48 +158,28 @@ impl Bench {
             flush_every: 0,
         };
         let drawer = Drawer::new(&mix, 0..self.blocks * BLOCK_BYTES, 0, 5);
-        self.crowd.drawer.replace(drawer);
+        self.clients.drawer.replace(drawer);
     }
 
     fn write(&mut self, count: u64) {
         let mut left = count;
         while left > 0 {
             let batch = left.min(WRITES_MAX);
-            self.crowd.waiting.set(batch);
-            let (crowd, clock) = (Rc::clone(&self.crowd), self.executor.clock());
-            self.executor.block_on(crowd.work(clock)).expect("memory never waits");
+            let (clients, clock) = (Rc::clone(&self.clients), self.executor.clock());
+            let write = move || Rc::clone(&clients).write();
+            let work = crowd::work(clock, CLIENTS, batch, write);
+            self.executor.block_on(work).expect("memory never waits");
             left -= batch;
         }
     }
 
     fn counters(&self) -> Counters {
-        self.crowd.store.status().counters
+        self.clients.store.status().counters
     }
 }
 
-impl Crowd {
-    /// Sets all clients to work until no write is left.
-    async fn work(self: Rc<Self>, clock: Clock) {
-        self.working.set(CLIENTS);
-        for _ in 0..CLIENTS {
-            let crowd = Rc::clone(&self);
-            clock.spawn(async move {
-                while let Some(left) = crowd.waiting.get().checked_sub(1) {
-                    crowd.waiting.set(left);
-                    crowd.write().await;
-                }
-                crowd.working.set(crowd.working.get() - 1);
-                crowd.foreman.take().into_iter().for_each(Waker::wake);
-            });
-        }
-        poll_fn(|context| {
-            self.foreman.replace(Some(context.waker().clone()));
-            if self.working.get() == 0 { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
-    }
-
-    async fn write(&self) {
+impl Clients {
+    async fn write(self: Rc<Self>) {
         let draw = self.drawer.borrow_mut().as_mut().expect("a block fits the volume").draw();
         let data = self.data.clone();
         let written = self.store.write(VOLUME, draw.offset, data, Durability::Volatile).await;
