@@ -19,7 +19,6 @@ use serde::de::DeserializeOwned;
 
 use crate::exit::Exit;
 use crate::plot::{self, Figure};
-use crate::terminal;
 
 /// Arguments of `evenkeel reproduce`.
 #[derive(Clone, Debug, clap::Args)]

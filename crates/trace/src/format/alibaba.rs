@@ -74,7 +74,6 @@ impl Encoder for AlibabaEncoder {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::codec::decode_all;
     use crate::format::{Format, Options, refused};
     use evenkeel_core::ticket::Kind;

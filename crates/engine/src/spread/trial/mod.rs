@@ -14,7 +14,7 @@ use evenkeel_core::prng::Prng;
 use kit::{OBJECTS, World};
 
 use super::rules::Mutant;
-use crate::trial::disk::{Cut, index};
+use crate::trial::disk::index;
 use crate::trial::world::{Act, Faults};
 use crate::trial::{self, assert_clean, assert_noticed};
 
