@@ -179,7 +179,8 @@ fn warnings(volume: &SpreadReport, name: impl Fn(&SpreadServer) -> String) -> Ve
                 warnings.push(format!("{name} came back with older content: it is not served"));
             }
             Standing::Absent => warnings.push(format!(
-                "{name} does not answer since the volume was opened: what lies there is not served"
+                "{name} was not there when the volume was opened: what lies there is not served; \
+                 the log tells if it is back and cannot be taken up"
             )),
             Standing::Serving if server.is_leaving => {}
             Standing::Serving if server.used_slots >= server.ceiling_slots => {

@@ -9,6 +9,7 @@
 //! Where a byte lies is the engine's knowledge: units come here with their server and an offset on
 //! its device.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use evenkeel_core::id::ServerId;
@@ -21,6 +22,8 @@ use super::{Device, Features};
 pub(crate) struct TieredDisk {
     tiers: Vec<Rc<Device>>,
     features: Features,
+    /// The one that the volume does without: its troubles are not the volume's.
+    left_out: Cell<Option<usize>>,
 }
 
 /// What a volume can do only if each of its tiers can.
@@ -43,8 +46,9 @@ impl TieredDisk {
     /// them take.
     pub(crate) fn new(tiers: Vec<(Rc<Device>, Option<&Features>)>) -> Option<Self> {
         let (tiers, features): (Vec<_>, Vec<_>) = tiers.into_iter().unzip();
+        let left_out = Cell::new(features.iter().position(Option::is_none));
         let features: Vec<&Features> = features.into_iter().flatten().collect();
-        Some(Self { tiers, features: together(&features)? })
+        Some(Self { tiers, features: together(&features)?, left_out })
     }
 
     /// Whether one more device can do all that the volume has promised.
@@ -71,8 +75,16 @@ impl TieredDisk {
         self.tiers.iter().flat_map(|tier| tier.losses()).collect()
     }
 
+    /// The volume was opened anew, without this one if any.
+    pub(crate) fn leave_out(&self, tier: Option<usize>) {
+        self.left_out.set(tier);
+    }
+
     pub(super) fn trouble(&self) -> Option<String> {
-        self.tiers.iter().find_map(|tier| tier.trouble())
+        let left_out = self.left_out.get();
+        let mut needed =
+            self.tiers.iter().enumerate().filter(|(index, _)| Some(*index) != left_out);
+        needed.find_map(|(_, tier)| tier.trouble())
     }
 
     pub(super) fn features(&self) -> &Features {

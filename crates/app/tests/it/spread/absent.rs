@@ -19,6 +19,13 @@ fn standing(gate: &Gate, server: usize) -> String {
     standing.as_str().unwrap_or_default().to_owned()
 }
 
+fn is_up(gate: &Gate, backend: &str) -> bool {
+    let status = gate.status();
+    let backends = status["backends"].as_array().expect("a list");
+    let found = backends.iter().find(|one| one["name"] == backend).expect("it is in the policy");
+    found["up"].as_bool().expect("it is told")
+}
+
 fn wait_for_standing(gate: &Gate, server: usize, wanted: &str) {
     wait_for(wanted, || (standing(gate, server) == wanted).then_some(()));
 }
@@ -58,6 +65,7 @@ fn a_gate_started_without_a_server_serves_the_others_and_takes_it_up_when_it_is_
     gate.kill_and_restart();
     let mut client = opened(&gate.plain("disk"));
     assert_eq!(standing(&gate, 1), "absent");
+    assert!(is_up(&gate, "pool") && !is_up(&gate, "s2"), "the others serve");
     assert_eq!(check(&mut client, 0..WRITTEN), there, "what the server holds, and nothing else");
     let errors = (0..WRITTEN).filter(|object| write(&mut client, *object).is_err()).count() as u64;
     assert_eq!(errors, there, "nor can it be written");

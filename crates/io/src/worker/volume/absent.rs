@@ -20,11 +20,20 @@ use tokio::task::spawn_local;
 
 use super::{Keeper, LOOK, PAUSE_MAX, Spread, gate_name, random, usable};
 use crate::clock::duration;
+use crate::device::tiered::TieredDisk;
 use crate::device::{Device, Medium};
 use crate::domain::errand::Task;
 use crate::domain::spread::Pulse;
 
 impl Spread {
+    /// The volume as a device over its servers.
+    fn disk(&self) -> &TieredDisk {
+        let Medium::Tiered(disk) = &self.clerk.device.medium else {
+            unreachable!("volumes are over others");
+        };
+        disk
+    }
+
     /// Begins to beat on every server that is there.
     pub(super) fn beat(&self, volume: &spread::Volume) {
         let there = self.terms.servers.iter().enumerate();
@@ -115,10 +124,7 @@ impl Keeper {
             Ok(size_bytes) => size_bytes,
             Err(why) => return Some(Err(why)),
         };
-        let Medium::Tiered(disk) = &spread.clerk.device.medium else {
-            unreachable!("volumes are over others");
-        };
-        if !disk.takes(&features) {
+        if !spread.disk().takes(&features) {
             let why = "it can do less than the volume has promised its clients; restart the gate";
             return Some(Err(why.to_owned()));
         }
@@ -141,6 +147,7 @@ impl Keeper {
                     let is_back = away.is_none();
                     tracing::warn!(volume = self.name, server, is_back, "opened anew");
                     spread.missed = Missed::of(&volume);
+                    spread.disk().leave_out(spread.missed.as_ref().map(|missed| missed.server));
                     spread.beat(&volume);
                     self.domain.resume_spread(volume);
                     return true;
