@@ -28,7 +28,7 @@ use volumes::OnDrives;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  evenkeel store create a.img b.img c.img --size '10 GiB'
+  evenkeel store create a.img b.img c.img --size '10 GiB' --volume '2 GiB'
   evenkeel store status a.img b.img c.img
   evenkeel store check a.img b.img c.img
   evenkeel store scrub a.img b.img c.img --rate '50 MiB/s'
