@@ -36,6 +36,11 @@ pub fn duration(span: Span) -> String {
     }
 }
 
+/// So many things, such as `1 drive` or `3 drives`.
+pub fn counted(count: usize, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+}
+
 /// A part of a whole, such as `75%`.
 pub fn percent(part: f64) -> String {
     format!("{:.0}%", part * 100.0)
@@ -72,6 +77,7 @@ mod tests {
         assert_eq!(count(1_234.0), "1.2k");
         assert_eq!(count(3.0), "3");
         assert_eq!(percent(0.745), "74%");
+        assert_eq!([0, 1, 2].map(|few| counted(few, "drive")), ["0 drives", "1 drive", "2 drives"]);
     }
 
     #[test]

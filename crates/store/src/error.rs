@@ -124,6 +124,22 @@ pub enum OpenError {
     Cache(CacheError),
 }
 
+impl OpenError {
+    /// Which of the drives given it is about, if it is about one.
+    pub fn position(&self) -> Option<usize> {
+        match *self {
+            Self::NotAMember { position, .. }
+            | Self::Foreign { position, .. }
+            | Self::Replaced { position }
+            | Self::Duplicate { position }
+            | Self::Unreadable { position, .. }
+            | Self::Zones { position }
+            | Self::Shrunk { position } => Some(position),
+            _ => None,
+        }
+    }
+}
+
 /// Why a drive cannot take the place of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplacementError {
@@ -305,14 +321,13 @@ impl fmt::Display for OpenError {
             Self::Duplicate { position } => {
                 write!(f, "drive {position} was given before; leave it out")
             }
-            Self::Missing(drives) => write!(
-                f,
-                "drives {} are missing; bring them, or allow to go on without them",
-                list(drives)
-            ),
+            Self::Missing(drives) if drives.len() == 1 => {
+                write!(f, "{} is missing; bring it", list(drives))
+            }
+            Self::Missing(drives) => write!(f, "{} are missing; bring them", list(drives)),
             Self::Insufficient(drives) => write!(
                 f,
-                "without drives {} there is no whole copy of the data; bring them",
+                "without {} there is no whole copy of the data; bring what is missing",
                 list(drives)
             ),
             Self::Unreadable { position, error } => {
@@ -381,7 +396,7 @@ impl fmt::Display for FormatError {
 
 fn list(drives: &[DriveIndex]) -> String {
     let names: Vec<String> = drives.iter().map(ToString::to_string).collect();
-    names.join(", ")
+    format!("drive{} {}", if names.len() == 1 { "" } else { "s" }, names.join(", "))
 }
 
 impl std::error::Error for StoreError {}

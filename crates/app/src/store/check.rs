@@ -40,10 +40,12 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Exit> {
     let report = check(opened.drives.clone(), options, progress).await;
     bar.finish();
     if args.json {
-        let count = report.survey.as_ref().map_or(0, |found| found.superblock.drives.len());
-        let paths = opened.by_place(count).await;
+        let store = match &report.survey {
+            Some(found) => Some(status::document(found, &opened).await),
+            None => None,
+        };
         terminal::json(&json!({
-            "store": report.survey.as_ref().map(|found| status::document(found, &paths)),
+            "store": store,
             "findings": report.findings.iter().map(|finding| json!({
                 "severity": finding.severity.to_string(),
                 "place": finding.place.to_string(),
@@ -71,17 +73,20 @@ fn text(args: &Args, report: &CheckReport) -> String {
     if report.omitted > 0 {
         text += &format!("and {} more\n", report.omitted);
     }
-    let count = |severity| report.findings.iter().filter(|it| it.severity == severity).count();
+    let count = |severity, name| {
+        let of_it = report.findings.iter().filter(|it| it.severity == severity);
+        human::counted(of_it.count(), name)
+    };
     let read = if args.quick {
         "data was not read".to_owned()
     } else {
         format!("{} read", human::size(report.data.done_bytes as f64))
     };
     text += &format!(
-        "{} errors, {} warnings, {} notes; {read}\n",
-        count(Severity::Error),
-        count(Severity::Warning),
-        count(Severity::Note),
+        "{}, {}, {}; {read}\n",
+        count(Severity::Error, "error"),
+        count(Severity::Warning, "warning"),
+        count(Severity::Note, "note"),
     );
     for (position, path) in args.drives.drives.iter().enumerate() {
         if !report.findings.is_empty() {

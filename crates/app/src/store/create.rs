@@ -216,9 +216,9 @@ fn tell(
         .filter_map(|(path, drive)| Some(named(path, zones_of(drive)?) + "\n"))
         .collect();
     Ok(terminal::data(&format!(
-        "store {}: {} drives, {copies} of everything, segments of {}, volumes of {}\n{zones}",
+        "store {}: {}, {copies} of everything, segments of {}, volumes of {}\n{zones}",
         options.store,
-        options.drives.len(),
+        human::counted(options.drives.len(), "drive"),
         print_size(options.segment_bytes),
         volumes.join(", "),
     ))?)

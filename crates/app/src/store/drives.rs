@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use evenkeel_io::store::{FileDrive, OpenDrive, OpenDriveError, open_drives};
-use evenkeel_store::{Drive, FormatError, OpenError, StoreError, read_superblock};
+use evenkeel_store::{
+    Drive, FormatError, OpenError, ReplacementError, StoreError, read_superblock,
+};
 
 use crate::exit::Exit;
 use crate::units::print_size;
@@ -61,10 +63,20 @@ impl Opened {
     pub(super) fn explain(&self, error: &OpenError) -> anyhow::Error {
         let exit = match error {
             OpenError::Drive(..) | OpenError::Unreadable { .. } => Exit::Runtime,
-            OpenError::Duplicate { .. } => Exit::Usage,
+            OpenError::Replacement(ReplacementError::InUse { .. }) => Exit::Invalid,
+            OpenError::Duplicate { .. } | OpenError::Replacement(_) => Exit::Usage,
             _ => Exit::Invalid,
         };
-        match position_of(error).and_then(|position| self.paths.get(position)) {
+        if let OpenError::Missing(_) = error {
+            let remedies = "replace it (`evenkeel store replace-drive`), or give --without-missing";
+            return exit.because(format!("{error}, {remedies}"));
+        }
+        if let OpenError::Replacement(ReplacementError::TooSmall { needed_bytes }) = error {
+            let needed = print_size(*needed_bytes);
+            let message = format!("the new drive is too small: its place needs {needed}");
+            return exit.because(format!("{message}; give a larger one"));
+        }
+        match error.position().and_then(|position| self.paths.get(position)) {
             Some(path) => exit.because(format!("{}: {error}", path.display())),
             None => exit.because(error),
         }
@@ -74,6 +86,13 @@ impl Opened {
     pub(super) fn unmakeable(&self, error: &FormatError) -> anyhow::Error {
         let exit =
             if matches!(error, FormatError::Drive(..)) { Exit::Runtime } else { Exit::Usage };
+        if let FormatError::TooSmall { wanted_bytes, possible_bytes } = error {
+            let [wanted, possible] = [wanted_bytes, possible_bytes].map(|bytes| print_size(*bytes));
+            return exit.because(format!(
+                "volumes of {wanted} do not fit: these drives can promise {possible}; give larger \
+                 drives or smaller volumes"
+            ));
+        }
         let (FormatError::Drive(drive, _) | FormatError::Zones(drive, _)) = error else {
             return exit.because(error);
         };
@@ -120,20 +139,6 @@ pub(super) fn zones_of(drive: &FileDrive) -> Option<String> {
         print_size(zoning.zone_bytes),
         zoning.conventional_zones
     ))
-}
-
-/// Which of the drives given an error is about.
-fn position_of(error: &OpenError) -> Option<usize> {
-    match *error {
-        OpenError::NotAMember { position, .. }
-        | OpenError::Foreign { position, .. }
-        | OpenError::Replaced { position }
-        | OpenError::Duplicate { position }
-        | OpenError::Unreadable { position, .. }
-        | OpenError::Zones { position }
-        | OpenError::Shrunk { position } => Some(position),
-        _ => None,
-    }
 }
 
 fn unusable(error: OpenDriveError) -> anyhow::Error {

@@ -11,6 +11,7 @@
 
 use evenkeel_io::store::FileDrive;
 use evenkeel_store::cache::read_label;
+use evenkeel_store::format::Defect;
 use evenkeel_store::{BLOCK_BYTES, Drive, DriveError, ZoneState, read_superblock};
 
 /// Bytes that are looked at, at each end.
@@ -51,8 +52,12 @@ const MARKS: [(usize, &[u8], &str); 26] = [
 /// # Errors
 /// The drive's, if it does not answer.
 pub(super) async fn what_is_on(drive: &FileDrive) -> Result<Option<String>, DriveError> {
-    if let Ok(own) = read_superblock(drive).await? {
-        return Ok(Some(format!("drive {} of store {}", own.drive, own.store)));
+    match read_superblock(drive).await? {
+        Ok(own) => return Ok(Some(format!("drive {} of store {}", own.drive, own.store))),
+        Err(Defect::Version(version)) => {
+            return Ok(Some(format!("a drive of a store of format {version}")));
+        }
+        Err(_) => {}
     }
     if let Ok(Ok(label)) = read_label(drive).await {
         return Ok(Some(format!("the cache of store {}", label.store)));

@@ -40,17 +40,12 @@ pub(super) struct Args {
 pub(super) async fn run(args: &Args) -> anyhow::Result<Exit> {
     let opened = Opened::to_read(&args.drives.drives).await?;
     let found = survey(opened.drives.clone()).await.map_err(|error| opened.explain(&error))?;
-    let paths = opened.by_place(found.superblock.drives.len()).await;
-    let emulated = opened.emulated_zones(found.superblock.drives.len()).await;
     let cache = match &args.cache {
         Some(path) => Some((path, wear(path, found.superblock.store).await?)),
         None => None,
     };
     if args.json {
-        let mut document = document(&found, &paths);
-        for (place, is_emulated) in emulated.into_iter().enumerate() {
-            document["drives"][place]["zones_emulated"] = json!(is_emulated);
-        }
+        let mut document = document(&found, &opened).await;
         if let Some((path, written_bytes)) = cache {
             document["cache"] = json!({ "path": path, "written_in_life_bytes": written_bytes });
         }
@@ -60,7 +55,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Exit> {
             let (path, written) = (path.display(), human::size(bytes as f64));
             format!("cache drive {path}: {written} written in its life as a cache\n")
         });
-        terminal::data(&(text(&found, &paths, &emulated) + &cache.unwrap_or_default()))?;
+        terminal::data(&(text(&found, &opened).await + &cache.unwrap_or_default()))?;
     }
     let is_whole = found.wanting().is_empty() && found.status.thin_segments == 0;
     Ok(if is_whole { Exit::Success } else { Exit::Failed })
@@ -99,7 +94,9 @@ fn zones(row: &DriveRow, is_emulated: bool) -> String {
     format!("{}{emulated}", print_size(zone_bytes))
 }
 
-fn text(found: &Survey, paths: &[Option<&Path>], emulated: &[bool]) -> String {
+async fn text(found: &Survey, opened: &Opened) -> String {
+    let paths = opened.by_place(found.superblock.drives.len()).await;
+    let emulated = opened.emulated_zones(found.superblock.drives.len()).await;
     let (superblock, status) = (&found.superblock, &found.status);
     let segment_bytes = u64::from(superblock.segment_blocks) * BLOCK_BYTES_U64;
     let size = |bytes: u64| human::size(bytes as f64);
@@ -143,18 +140,22 @@ fn text(found: &Survey, paths: &[Option<&Path>], emulated: &[bool]) -> String {
 }
 
 /// A survey as JSON; used by `check` as well.
-pub(super) fn document(found: &Survey, paths: &[Option<&Path>]) -> Value {
+pub(super) async fn document(found: &Survey, opened: &Opened) -> Value {
+    let paths = opened.by_place(found.superblock.drives.len()).await;
+    let emulated = opened.emulated_zones(found.superblock.drives.len()).await;
     let (superblock, status) = (&found.superblock, &found.status);
     let telemetry = &status.telemetry;
-    let drives = superblock.drives.iter().zip(&found.is_present).zip(states(found)).zip(paths);
+    let drives = superblock.drives.iter().zip(&found.is_present).zip(states(found));
     let drives: Vec<Value> = drives
-        .map(|(((row, is_present), state), path)| {
+        .zip(paths.into_iter().zip(emulated))
+        .map(|(((row, is_present), state), (path, is_emulated))| {
             json!({
                 "path": path,
                 "uuid": row.uuid.to_string(),
                 "slots": row.slots,
                 "zone_bytes": row.zones
                     .map(|zones| u64::from(zones.zone_blocks) * BLOCK_BYTES_U64),
+                "zones_emulated": is_emulated,
                 "present": is_present,
                 "in_sync": row.state == DriveState::InSync,
                 "state": state,

@@ -94,7 +94,9 @@ fn a_store_on_emulated_zones_says_so_and_is_looked_after_like_any_other() {
     let status = json(&scratch, "status a.img b.img");
     let drive = &status["drives"][1];
     assert_eq!((&drive["zone_bytes"], &drive["zones_emulated"]), (&(1 << 20).into(), &true.into()));
-    assert_eq!(json(&scratch, "check a.img b.img")["findings"], Value::Array(vec![]));
+    let checked = json(&scratch, "check a.img b.img");
+    assert_eq!(checked["findings"], Value::Array(vec![]));
+    assert_eq!(checked["store"]["drives"], status["drives"], "told alike");
     let dump = well(&scratch, "dump a.img --records");
     for word in ["zone_bytes=1048576", "conventional_zones=", "written_bytes="] {
         assert!(dump.contains(word), "no `{word}` in:\n{dump}");
@@ -129,7 +131,7 @@ fn sizes_and_drives_that_make_no_store_are_usage() {
     let scratch = Scratch::new();
     for (arguments, word) in [
         ("create a.img --size 64MiB --copies 2", "two drives"),
-        ("create a.img --size 64MiB --volume 1GiB", "can promise"),
+        ("create a.img --size 64MiB --volume 1GiB", "volumes of 1 GiB do not fit"),
         ("create a.img --size 64MiB --segment 5KiB", "64 KiB to 1 GiB"),
         ("create a.img --size 1MiB", "too small"),
         ("create a.img --size 1parsec", "not a size"),
@@ -143,8 +145,11 @@ fn sizes_and_drives_that_make_no_store_are_usage() {
     let told = refused(&scratch, 3, "status blank.img");
     assert!(told.contains("blank.img: ") && told.contains("no superblock"), "{told}");
     well(&scratch, "create a.img b.img --size 64MiB");
-    let twice = refused(&scratch, 2, "status a.img a.img");
-    assert!(twice.contains("given twice"), "{twice}");
+    for arguments in ["status a.img a.img", "create n.img ./n.img --size 64MiB"] {
+        let twice = refused(&scratch, 2, arguments);
+        assert!(twice.contains("given twice"), "{twice}");
+    }
+    assert!(!scratch.join("n.img").exists(), "a file is left of a store that was not made");
 }
 
 #[test]
@@ -156,6 +161,8 @@ fn a_drive_of_a_newer_version_is_named_with_the_remedy() {
     }
     let told = refused(&scratch, 3, "status a.img b.img");
     assert!(told.contains("b.img: ") && told.contains("newer evenkeel (format 9)"), "{told}");
+    let told = refused(&scratch, 3, "create b.img");
+    assert!(told.contains("holds a drive of a store of format 9"), "{told}");
 }
 
 #[test]
@@ -175,8 +182,12 @@ fn a_failed_drive_is_replaced_and_the_old_one_is_refused() {
     let scratch = mirror();
     std::fs::rename(scratch.join("a.img"), scratch.join("old.img")).expect("take a drive away");
     refused(&scratch, 1, "status b.img");
-    let told = refused(&scratch, 3, "replace-drive b.img --by fs.img --size 1MiB");
-    assert!(told.contains("too small"), "{told}");
+    let told = refused(&scratch, 2, "replace-drive b.img --by fs.img --size 1MiB");
+    assert!(told.contains("too small") && told.contains("KiB"), "{told}");
+    let told = refused(&scratch, 2, "replace-drive b.img --drive 7 --by fs.img --size 64MiB");
+    assert!(told.contains("no drive 7"), "{told}");
+    let told = refused(&scratch, 3, "scrub b.img");
+    assert!(told.contains("drive 0 is missing") && told.contains("--without-missing"), "{told}");
     assert!(!scratch.join("fs.img").exists());
     let replaced = json(&scratch, "replace-drive b.img --by new.img --size 64MiB");
     assert_eq!((&replaced["drive"], &replaced["thin_segments"]), (&0.into(), &0.into()));

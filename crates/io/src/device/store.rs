@@ -346,17 +346,10 @@ impl StoreHost {
 
 /// The error, with the path of the drive that it counts.
 fn named(error: &OpenError, drives: &[Rc<FileDrive>]) -> String {
-    let position = match error {
-        OpenError::NotAMember { position, .. }
-        | OpenError::Foreign { position, .. }
-        | OpenError::Replaced { position }
-        | OpenError::Duplicate { position }
-        | OpenError::Unreadable { position, .. }
-        | OpenError::Zones { position }
-        | OpenError::Shrunk { position } => Some(*position),
-        _ => None,
-    };
-    match position.and_then(|position| drives.get(position)) {
+    if let OpenError::Missing(_) = error {
+        return format!("{error}, or say `degraded = true` to go on without");
+    }
+    match error.position().and_then(|position| drives.get(position)) {
         Some(drive) => format!("{}: {error}", drive.path().display()),
         None => error.to_string(),
     }

@@ -100,6 +100,9 @@ fn remedy(error: &io::Error) -> &'static str {
         io::ErrorKind::PermissionDenied => "give this user the right to read and write it",
         io::ErrorKind::ReadOnlyFilesystem => "a store has to write; put it elsewhere",
         io::ErrorKind::StorageFull => "make room on the file system",
+        io::ErrorKind::FileTooLarge => {
+            "its file system has no files as large; choose a smaller one"
+        }
         _ => "check the drive",
     }
 }
@@ -229,10 +232,15 @@ fn is_sparse(metadata: &Metadata) -> bool {
 
 /// Refuses drives that are the same, by whatever names.
 pub(crate) fn refuse_twice(paths: &[PathBuf]) -> Result<(), OpenDriveError> {
-    let mut known = BTreeSet::new();
+    let (mut known, mut unmade) = (BTreeSet::new(), BTreeSet::new());
     for path in paths {
-        // What is not there is refused, or made, when it is opened.
-        let Ok(metadata) = std::fs::metadata(path) else { continue };
+        let Ok(metadata) = std::fs::metadata(path) else {
+            // What is not there is refused, or made, when it is opened: once.
+            if !unmade.insert(place_of(path)) {
+                return Err(OpenDriveError::Twice(path.clone()));
+            }
+            continue;
+        };
         let is_device = metadata.file_type().is_block_device();
         let own =
             if is_device { (0, metadata.rdev()) } else { (1 + metadata.dev(), metadata.ino()) };
@@ -241,4 +249,14 @@ pub(crate) fn refuse_twice(paths: &[PathBuf]) -> Result<(), OpenDriveError> {
         }
     }
     Ok(())
+}
+
+/// Where a file would be made.
+fn place_of(path: &Path) -> PathBuf {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let folder = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    folder.join(path.file_name().unwrap_or_default())
 }

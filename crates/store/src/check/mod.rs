@@ -160,16 +160,10 @@ impl Finding {
     fn fatal(error: &OpenError) -> Self {
         Self {
             severity: Severity::Error,
-            place: match *error {
-                OpenError::NotAMember { position, .. }
-                | OpenError::Foreign { position, .. }
-                | OpenError::Replaced { position }
-                | OpenError::Duplicate { position }
-                | OpenError::Unreadable { position, .. }
-                | OpenError::Zones { position }
-                | OpenError::Shrunk { position } => Place::Given(position),
-                OpenError::Drive(drive, _) => Place::Drive(drive),
-                _ => Place::Store,
+            place: match (error.position(), error) {
+                (Some(position), _) => Place::Given(position),
+                (None, OpenError::Drive(drive, _)) => Place::Drive(*drive),
+                (None, _) => Place::Store,
             },
             what: error.to_string(),
             remedy: "nothing else can be checked before that",
