@@ -117,6 +117,11 @@ fn division(args: &Args, zone_bytes: u64, size_bytes: u64) -> anyhow::Result<Emu
         );
     }
     let count = size_bytes / zone_bytes;
+    if count == 0 {
+        let [zone, drive] = [zone_bytes, size_bytes].map(print_size);
+        let what = format!("--zones: a zone of {zone} does not fit a drive of {drive}");
+        return Err(Exit::Usage.because(format!("{what}; choose smaller zones")));
+    }
     let count = u32::try_from(count).ok().filter(|count| *count <= ZONES_MAX).ok_or_else(|| {
         let what = format!("--zones: {count} zones; a drive has {ZONES_MAX} at most");
         Exit::Usage.because(format!("{what}: choose larger zones"))

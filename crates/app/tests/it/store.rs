@@ -135,6 +135,7 @@ fn sizes_and_drives_that_make_no_store_are_usage() {
         ("create a.img --size 64MiB --segment 5KiB", "64 KiB to 1 GiB"),
         ("create a.img --size 1MiB", "too small"),
         ("create a.img --size 1parsec", "not a size"),
+        ("create a.img --size 64MiB --zones 1GiB", "does not fit a drive of 64 MiB"),
     ] {
         let told = refused(&scratch, 2, arguments);
         assert!(told.contains(word), "no `{word}` for {arguments}:\n{told}");
