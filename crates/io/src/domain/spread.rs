@@ -200,7 +200,8 @@ impl Pulse {
         let task = Task::Write { offset, data: Arc::new(Buf::copy_of(&bytes)) };
         if let Err(errno) = self.clerk.run_errand(self.server, self.tenant, task).await {
             // The next gate watches for a while, as if this one had been killed.
-            tracing::warn!(server = ?self.server, ?errno, "a volume is not let go of");
+            let server = self.clerk.domain.server_name(self.server);
+            tracing::warn!(server, ?errno, "a volume is not let go of");
         }
     }
 

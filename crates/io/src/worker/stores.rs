@@ -78,7 +78,10 @@ impl Worker {
             return Err(VolumeError::InUse { volume, by });
         }
         let changed = host.change_volume(order).await;
-        tracing::info!(store, ?order, ?changed, "volumes changed");
+        match &changed {
+            Ok(volume) => tracing::info!(store, ?order, volume = volume.id.0, "volumes changed"),
+            Err(why) => tracing::info!(store, ?order, %why, "volumes not changed"),
+        }
         changed
     }
 
