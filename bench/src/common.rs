@@ -55,3 +55,15 @@ pub(crate) fn bar(runs: u64) -> Result<ProgressBar> {
         .context("the progress bar's template is fixed")?;
     Ok(ProgressBar::new(runs).with_style(style))
 }
+
+/// Who could not take part, and what went wrong, a line each.
+pub(crate) fn troubles(missing: &[&str], failures: &[String]) -> String {
+    let mut text = String::new();
+    for peer in missing {
+        text += &format!("SKIPPED: {peer} is not installed; its rows are absent\n");
+    }
+    for failure in failures {
+        text += &format!("FAILED: {failure}\n");
+    }
+    text
+}

@@ -9,6 +9,7 @@
 
 use std::fmt::Write;
 
+use crate::common;
 use crate::matrix::{Cell, Contest, Peer};
 use crate::report::{Aim, Report, Row, Verdict};
 use crate::statistics::Spread;
@@ -188,10 +189,7 @@ fn troubles(report: &Report) -> String {
         };
         let _ = writeln!(text, "SKIPPED: {peer} is not installed; its rows are absent{also}");
     }
-    for failure in &report.failures {
-        let _ = writeln!(text, "FAILED: {failure}");
-    }
-    text
+    text + &common::troubles(&[], &report.failures)
 }
 
 #[cfg(test)]

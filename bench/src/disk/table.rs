@@ -10,6 +10,7 @@ use std::fmt::Write;
 
 use super::contender::Contender;
 use super::{Report, Row, Sample};
+use crate::common::troubles;
 use crate::statistics::Spread;
 
 /// The part of the disk's rate in sequence that small writes at random should reach.
@@ -31,13 +32,7 @@ pub(super) fn render(report: &Report) -> String {
     } else {
         text += &table(&report.rows);
     }
-    for peer in &report.missing {
-        let _ = writeln!(text, "SKIPPED: {peer} is not installed; its rows are absent");
-    }
-    for failure in &report.failures {
-        let _ = writeln!(text, "FAILED: {failure}");
-    }
-    text
+    text + &troubles(&report.missing, &report.failures)
 }
 
 fn table(rows: &[Row]) -> String {

@@ -7,10 +7,9 @@
 //! fio, null engine   4.00M      2.00M (1.95M-2.04M)                      500   110    340
 //! ```
 
-use std::fmt::Write;
-
 use super::contest::Known;
 use super::report::{Block, Report, Row};
+use crate::common::troubles;
 use crate::statistics::Spread;
 
 /// The whole result as text, with a line break at its end.
@@ -23,13 +22,7 @@ pub(super) fn render(report: &Report) -> String {
         report.versions.join("; "),
     );
     text.extend(report.contests.iter().map(block));
-    for peer in &report.missing {
-        let _ = writeln!(text, "SKIPPED: {peer} is not installed; its rows are absent");
-    }
-    for failure in &report.failures {
-        let _ = writeln!(text, "FAILED: {failure}");
-    }
-    text
+    text + &troubles(&report.missing, &report.failures)
 }
 
 /// Who ran, without figures: they have no worth at toy size.

@@ -8,9 +8,8 @@
 //! the better of two                 14.3M            69.9                     ok (at most 100 ns)
 //! ```
 
-use std::fmt::Write;
-
 use super::{Block, CHOICE_AIM_NS, Contender, RATE_AIM, Report, Row};
+use crate::common::troubles;
 use crate::statistics::Spread;
 
 /// The whole result as text, with a line break at its end.
@@ -22,13 +21,7 @@ pub(super) fn render(report: &Report) -> String {
     );
     let block = if report.smoke { smoke } else { block };
     text.extend(report.blocks.iter().map(block));
-    for peer in &report.missing {
-        let _ = writeln!(text, "SKIPPED: {peer} is not installed; its rows are absent");
-    }
-    for failure in &report.failures {
-        let _ = writeln!(text, "FAILED: {failure}");
-    }
-    text
+    text + &troubles(&report.missing, &report.failures)
 }
 
 /// Who ran, without figures: they have no worth at toy size.

@@ -8,6 +8,7 @@
 use std::fmt::Write;
 
 use super::{Block, Report, SERVERS, Sample};
+use crate::common::troubles;
 use crate::statistics::Spread;
 
 /// The part of the sum of its servers that a volume should reach.
@@ -34,10 +35,7 @@ pub(super) fn render(report: &Report) -> String {
         );
         text.extend(report.blocks.iter().map(line));
     }
-    for failure in &report.failures {
-        let _ = writeln!(text, "FAILED: {failure}");
-    }
-    text
+    text + &troubles(&[], &report.failures)
 }
 
 fn line(block: &Block) -> String {
