@@ -58,12 +58,8 @@ pub(crate) fn bar(runs: u64) -> Result<ProgressBar> {
 
 /// Who could not take part, and what went wrong, a line each.
 pub(crate) fn troubles(missing: &[&str], failures: &[String]) -> String {
-    let mut text = String::new();
-    for peer in missing {
-        text += &format!("SKIPPED: {peer} is not installed; its rows are absent\n");
-    }
-    for failure in failures {
-        text += &format!("FAILED: {failure}\n");
-    }
-    text
+    let missing = missing
+        .iter()
+        .map(|peer| format!("SKIPPED: {peer} is not installed; its rows are absent\n"));
+    missing.chain(failures.iter().map(|failure| format!("FAILED: {failure}\n"))).collect()
 }
