@@ -14,6 +14,8 @@ mod state;
 
 use std::path::PathBuf;
 
+use clap::ArgGroup;
+
 use super::parts;
 use crate::control::client::ControlArgs;
 use crate::exit::Exit;
@@ -30,8 +32,9 @@ Examples:
   evenkeel ctl status --json > status.json
   evenkeel place plan pool --status status.json --join 's5=4 TiB' --json
 
-It shows what would move and moves nothing: servers of a volume cannot change yet. Ends with 1 if
-objects would find no room.")]
+It shows what would move and moves nothing: the policy's `choices` and `leaving` do that. Ends with
+1 if objects would find no room.")]
+#[command(group = ArgGroup::new("change").args(["join", "leave"]).required(true).multiple(true))]
 pub(in crate::place) struct Args {
     /// The volume: a backend with `choices` in the policy.
     #[arg(value_name = "VOLUME")]
@@ -40,7 +43,7 @@ pub(in crate::place) struct Args {
     #[arg(long, value_name = "NAME=SIZE", value_parser = state::joining)]
     join: Vec<Joining>,
     /// A server that leaves; repeatable.
-    #[arg(long, value_name = "NAME", required_unless_present = "join")]
+    #[arg(long, value_name = "NAME")]
     leave: Vec<String>,
     /// Move more than must be, until no server is fuller than another candidate's by more than
     /// this part.
