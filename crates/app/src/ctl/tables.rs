@@ -132,7 +132,7 @@ fn spread_table(volume: &crate::status::Spread) -> String {
             server.standing.clone(),
         ]
     });
-    let header = ["SERVER", "SLOTS", "USED", "FULL", "CEILING", "STANDING"];
+    let header = ["SERVER", "ROOM", "OBJECTS", "FULL", "CEILING", "STANDING"];
     let table = terminal::table(&header, &rows.collect::<Vec<_>>());
     let warnings: Vec<_> =
         volume.warnings.iter().map(|warning| format!("warning: {warning}\n")).collect();
