@@ -12,19 +12,8 @@
 //! Printing picks the largest unit that is exact, so that what is printed reads back as the same
 //! amount. [`crate::human`] rounds instead, for tables.
 
+use evenkeel_core::bytes::{Bytes, UNITS as BYTES};
 use evenkeel_core::time::Span;
-
-const BYTES: &[(&str, u64)] = &[
-    ("TiB", 1 << 40),
-    ("TB", 1_000_000_000_000),
-    ("GiB", 1 << 30),
-    ("GB", 1_000_000_000),
-    ("MiB", 1 << 20),
-    ("MB", 1_000_000),
-    ("KiB", 1 << 10),
-    ("kB", 1_000),
-    ("B", 1),
-];
 
 const IOPS: &[(&str, u64)] = &[("M iops", 1_000_000), ("k iops", 1_000), ("iops", 1)];
 
@@ -95,7 +84,7 @@ pub fn parse_size(text: &str) -> Result<u64, UnitError> {
 
 /// Prints a size so that [`parse_size`] reads it back.
 pub fn print_size(bytes: u64) -> String {
-    print(bytes, BYTES)
+    Bytes(bytes).to_string()
 }
 
 /// Parses a duration.

@@ -3,6 +3,7 @@
 //! No clock, socket, file, thread or random source is used here; `now` is always an argument. The
 //! simulator and the gate drive this very code.
 
+pub mod bytes;
 pub mod cache;
 pub mod control;
 pub mod crc32c;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use evenkeel_core::bytes::Bytes;
+
 use crate::cache::CacheError;
 use crate::drive::DriveError;
 use crate::format::{Defect, VERSION};
@@ -216,14 +218,16 @@ impl fmt::Display for ZoneProblem {
         match self {
             Self::Conventional { needed_bytes, have_bytes } => write!(
                 f,
-                "its conventional zones have {have_bytes} bytes, and superblocks and checkpoints \
-                 take {needed_bytes}; choose smaller volumes if it has some, else give another \
-                 drive"
+                "its conventional zones have {}, and superblocks and checkpoints take {}; choose \
+                 smaller volumes if it has some, else give another drive",
+                Bytes(*have_bytes),
+                Bytes(*needed_bytes)
             ),
             Self::Capacity { capacity_bytes } => write!(
                 f,
-                "a segment does not fit its zones, which hold {capacity_bytes} bytes; choose \
-                 segments of that size, or shorter ones"
+                "a segment does not fit its zones, which hold {}; choose segments of that size, or \
+                 shorter ones",
+                Bytes(*capacity_bytes)
             ),
             Self::Open { zones } => write!(
                 f,
@@ -244,7 +248,7 @@ impl fmt::Display for StoreError {
         match self {
             Self::UnknownVolume(volume) => write!(f, "there is no volume {}", volume.0),
             Self::OutOfRange { size_bytes } => {
-                write!(f, "the range is not within the volume of {size_bytes} bytes")
+                write!(f, "the range is not within the volume of {}", Bytes(*size_bytes))
             }
             Self::ReadOnly(volume) => {
                 write!(f, "{} is a snapshot, which never changes; write to a clone of it", volume.0)
@@ -257,12 +261,15 @@ impl fmt::Display for StoreError {
             }
             Self::WouldShrink { size_bytes } => write!(
                 f,
-                "the volume has {size_bytes} bytes and would lose data; allow that, or choose more"
+                "the volume has {} and would lose data; allow that, or choose more",
+                Bytes(*size_bytes)
             ),
             Self::NoRoom { wanted_bytes, free_bytes } => write!(
                 f,
-                "there is no room: it takes {wanted_bytes} bytes, and {free_bytes} are not \
-                 promised to others; delete snapshots or volumes, or discard data"
+                "there is no room: it takes {}, and {} are not promised to others; delete \
+                 snapshots or volumes, or discard data",
+                Bytes(*wanted_bytes),
+                Bytes(*free_bytes)
             ),
             Self::MapFull => f.write_str(
                 "there is no room in the map: too many snapshots and volumes differ in too much; \
@@ -368,8 +375,8 @@ impl fmt::Display for ReplacementError {
             ),
             Self::TooSmall { needed_bytes } => write!(
                 f,
-                "the new drive is too small: its place needs {needed_bytes} bytes; give a larger \
-                 one"
+                "the new drive is too small: its place needs {}; give a larger one",
+                Bytes(*needed_bytes)
             ),
             Self::Zones(problem) => write!(f, "the new drive does not fit: {problem}"),
             Self::InUse { drive } => {
@@ -385,8 +392,10 @@ impl fmt::Display for FormatError {
             Self::Option(what) => f.write_str(what),
             Self::TooSmall { wanted_bytes, possible_bytes } => write!(
                 f,
-                "volumes of {wanted_bytes} bytes do not fit: these drives can promise \
-                 {possible_bytes}; give larger drives or smaller volumes"
+                "volumes of {} do not fit: these drives can promise {}; give larger drives or \
+                 smaller volumes",
+                Bytes(*wanted_bytes),
+                Bytes(*possible_bytes)
             ),
             Self::Zones(drive, problem) => write!(f, "drive {drive}: {problem}"),
             Self::Drive(drive, error) => write!(f, "drive {drive}: {error}"),

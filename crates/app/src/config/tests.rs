@@ -86,7 +86,7 @@ fn what_a_volume_cannot_be_is_shown_where_it_is_written() {
     let tiers = tiers
         .map(|(tiers, found)| (format!("tiers = [{tiers}]\n"), "backend = \"v\"\n", found, 10));
     let others = [
-        (format!("{TIERS}extent = \"3 MiB\"\n"), "", "extents of 3145728 bytes", 11),
+        (format!("{TIERS}extent = \"3 MiB\"\n"), "", "extents of 3 MiB", 11),
         (format!("{TIERS}moves = \"haet\"\n"), "", "is not a way of moving", 11),
         (format!("{TIERS}depth = 4\n"), "", "`depth` on a volume", 11),
         (TIERS.to_owned(), "backend = \"hdd\"\n", "is a member of \"v\"", 13),
@@ -128,7 +128,7 @@ fn what_a_volume_in_ceph_lacks_or_cannot_be_is_said_with_its_place() {
         (without("size"), "needs `size`", 4),
         (with("volume = \"a/b\""), "is no name of a volume", 7),
         (with("ceiling = 0.97"), "may already have stopped the pool", 7),
-        (with("object = \"3 MiB\""), "objects of 3145728 bytes", 7),
+        (with("object = \"3 MiB\""), "objects of 3 MiB", 7),
         (with("connections = 2"), "`connections` needs", 7),
         (without("ceph").replace("size = \"1 TiB\"", "memory = true"), "`pool` needs `ceph`", 4),
     ] {
@@ -202,7 +202,7 @@ fn what_objects_prefer_is_a_list_with_the_figures_that_it_takes() {
 fn what_a_spread_volume_cannot_be_is_shown_where_it_is_written() {
     for (volume, found, line) in [
         ("choices = [{ backend = \"hdd\", size = \"1 GiB\" }]\n", "spread over 1 servers", 10),
-        (&format!("{CHOICES}object = \"3 MiB\"\n"), "objects of 3145728 bytes", 11),
+        (&format!("{CHOICES}object = \"3 MiB\"\n"), "objects of 3 MiB", 11),
         (&format!("{CHOICES}candidates = 4\n"), "4 candidates", 11),
         (&format!("{CHOICES}leaving = [\"hdd\"]\n"), "1 servers would stay", 11),
         (&format!("{CHOICES}leaving = [\"tape\"]\n"), "no server of the volume", 11),

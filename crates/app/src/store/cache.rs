@@ -13,7 +13,7 @@ use serde_json::json;
 use super::create::refuse_data;
 use super::drives::{DriveArgs, Opened, stopped};
 use crate::exit::Exit;
-use crate::units::{parse_size, print_size};
+use crate::units::parse_size;
 use crate::{human, terminal};
 
 /// Arguments of `evenkeel store format-cache`.
@@ -109,11 +109,5 @@ fn unusable(path: &Path, error: &CacheError) -> anyhow::Error {
         CacheError::Drive(_) => Exit::Runtime,
         _ => Exit::Usage,
     };
-    let why = match error {
-        CacheError::TooSmall { needed_bytes } => {
-            format!("a cache drive has {} at least; give a larger one", print_size(*needed_bytes))
-        }
-        error => error.to_string(),
-    };
-    exit.because(format!("{}: {why}", path.display()))
+    exit.because(format!("{}: {error}", path.display()))
 }

@@ -71,11 +71,6 @@ impl Opened {
             let remedies = "replace it (`evenkeel store replace-drive`), or give --without-missing";
             return exit.because(format!("{error}, {remedies}"));
         }
-        if let OpenError::Replacement(ReplacementError::TooSmall { needed_bytes }) = error {
-            let needed = print_size(*needed_bytes);
-            let message = format!("the new drive is too small: its place needs {needed}");
-            return exit.because(format!("{message}; give a larger one"));
-        }
         match error.position().and_then(|position| self.paths.get(position)) {
             Some(path) => exit.because(format!("{}: {error}", path.display())),
             None => exit.because(error),
@@ -86,13 +81,6 @@ impl Opened {
     pub(super) fn unmakeable(&self, error: &FormatError) -> anyhow::Error {
         let exit =
             if matches!(error, FormatError::Drive(..)) { Exit::Runtime } else { Exit::Usage };
-        if let FormatError::TooSmall { wanted_bytes, possible_bytes } = error {
-            let [wanted, possible] = [wanted_bytes, possible_bytes].map(|bytes| print_size(*bytes));
-            return exit.because(format!(
-                "volumes of {wanted} do not fit: these drives can promise {possible}; give larger \
-                 drives or smaller volumes"
-            ));
-        }
         let (FormatError::Drive(drive, _) | FormatError::Zones(drive, _)) = error else {
             return exit.because(error);
         };

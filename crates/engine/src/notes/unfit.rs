@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use evenkeel_core::bytes::Bytes;
+
 use super::block::VolumeId;
 use super::opening::PartDevice;
 
@@ -110,8 +112,9 @@ impl Unfit {
             ),
             Self::Shrunk { needed_bytes, found_bytes } => write!(
                 f,
-                "it has {found_bytes} bytes, but the volume uses {needed_bytes}; give it its size \
-                 back"
+                "it has {}, but the volume uses {}; give it its size back",
+                Bytes(*found_bytes),
+                Bytes(*needed_bytes)
             ),
             Self::Stale { found, expected } => write!(
                 f,

@@ -11,6 +11,7 @@
 use std::fmt;
 use std::fmt::Write as _;
 
+use evenkeel_core::bytes::Bytes;
 use evenkeel_core::place::CANDIDATES_MAX;
 
 use super::{OBJECT_BYTES, OBJECTS_MAX, Shape};
@@ -54,8 +55,10 @@ impl fmt::Display for HeadError {
             Self::Damaged(key) => write!(f, "its head has no proper `{key}`; restore it"),
             Self::Shape { found: Shape { object_bytes, size_bytes, candidates } } => write!(
                 f,
-                "it has {size_bytes} bytes in objects of {object_bytes} bytes with {candidates} \
-                 candidates each; say so in the policy"
+                "it has {} in objects of {} with {candidates} candidates each; say so in the \
+                 policy",
+                Bytes(*size_bytes),
+                Bytes(*object_bytes)
             ),
         }
     }

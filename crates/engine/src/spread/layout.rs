@@ -17,6 +17,7 @@ use std::fmt;
 use super::members::Members;
 use super::place::{OBJECTS_MAX, SLOTS_MAX};
 use crate::notes::block::BLOCK_BYTES;
+use evenkeel_core::bytes::Bytes;
 use evenkeel_core::place::CANDIDATES_MAX;
 use evenkeel_core::place::choices::PAGE_OBJECTS;
 
@@ -110,10 +111,10 @@ impl fmt::Display for LayoutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooSmall { needed_bytes, .. } => {
-                write!(f, "it is too small: it needs at least {needed_bytes} bytes")
+                write!(f, "it is too small: it needs at least {}", Bytes(*needed_bytes))
             }
             Self::TooMany { object_bytes, .. } => {
-                write!(f, "there are too many objects: make them at least {object_bytes} bytes")
+                write!(f, "there are too many objects: make them at least {}", Bytes(*object_bytes))
             }
         }
     }

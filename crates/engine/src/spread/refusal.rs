@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use evenkeel_core::bytes::Bytes;
+
 use super::layout::{LayoutError, SERVERS_MAX};
 use crate::notes::{Parlance, Unfit};
 
@@ -118,8 +120,10 @@ impl fmt::Display for RefusalReason {
             Self::Servers(why) => write!(f, "{why}"),
             Self::Shape { found: (object_bytes, size_bytes, candidates) } => write!(
                 f,
-                "its volume has {size_bytes} bytes in objects of {object_bytes} bytes with \
-                 {candidates} candidates each; say so in the policy, or leave it out"
+                "its volume has {} in objects of {} with {candidates} candidates each; say so in \
+                 the policy, or leave it out",
+                Bytes(*size_bytes),
+                Bytes(*object_bytes)
             ),
             Self::Needed(why) => write!(f, "it does not answer, and {why}"),
             Self::InUse { by } => {

@@ -13,6 +13,8 @@
 
 use std::fmt;
 
+use evenkeel_core::bytes::Bytes;
+
 use super::format::{BLOCK_BYTES, PLACES_PER_BLOCK};
 use super::map::SLOTS_MAX;
 
@@ -83,10 +85,10 @@ impl fmt::Display for LayoutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooSmall { needed_bytes, .. } => {
-                write!(f, "it is too small: it needs at least {needed_bytes} bytes")
+                write!(f, "it is too small: it needs at least {}", Bytes(*needed_bytes))
             }
             Self::TooManySlots { extent_bytes, .. } => {
-                write!(f, "it has too many extents: make them at least {extent_bytes} bytes")
+                write!(f, "it has too many extents: make them at least {}", Bytes(*extent_bytes))
             }
         }
     }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use evenkeel_core::bytes::Bytes;
+
 use super::layout::LayoutError;
 use crate::notes::{Parlance, Unfit};
 
@@ -84,8 +86,9 @@ impl fmt::Display for RefusalReason {
             }
             Self::ExtentBytes { found, expected } => write!(
                 f,
-                "its volume has extents of {found} bytes, but the policy says {expected}; say \
-                 {found}"
+                "its volume has extents of {found}, but the policy says {expected}; say {found}",
+                found = Bytes(*found),
+                expected = Bytes(*expected)
             ),
             Self::MapDamaged => write!(
                 f,

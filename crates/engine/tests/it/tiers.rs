@@ -221,11 +221,11 @@ fn devices_that_do_not_fit_are_refused_by_name() {
 
     let mut tiers = Tiers::used();
     tiers.devices[0].bytes.truncate(BLOCK * 100);
-    assert!(tiers.refusal().starts_with("tier \"disk\": it has 409600 bytes, but the volume uses"));
+    assert!(tiers.refusal().starts_with("tier \"disk\": it has 400 KiB, but the volume uses"));
 
     let mut tiers = Tiers::used();
     tiers.extent_bytes *= 2;
-    assert!(tiers.refusal().contains("extents of 65536 bytes, but the policy says 131072"));
+    assert!(tiers.refusal().contains("extents of 64 KiB, but the policy says 128 KiB"));
 
     let mut tiers = Tiers::used();
     tiers.devices.remove(1);

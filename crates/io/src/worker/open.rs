@@ -4,6 +4,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
+use evenkeel_core::bytes::Bytes;
 use evenkeel_core::id::ServerId;
 use evenkeel_engine::Target as Holder;
 use evenkeel_engine::policy::{Backend, FIRST_VOLUME, Source};
@@ -261,7 +262,7 @@ fn slice(target: &Target, features: Features) -> Result<ExportInfo, Refusal> {
         (Some(whole), Some(wanted)) if wanted <= whole => wanted,
         _ => {
             let why =
-                format!("the export lies beyond the {} bytes of its backend", features.size_bytes);
+                format!("the export lies beyond the {} of its backend", Bytes(features.size_bytes));
             tracing::warn!(export = target.export, why);
             return Err(Refusal::Policy(why));
         }

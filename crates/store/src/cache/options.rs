@@ -1,6 +1,8 @@
 //! How large a cache is: from bytes of memory to frames, with everything counted.
 
 use std::fmt;
+
+use evenkeel_core::bytes::Bytes;
 use std::num::NonZeroU64;
 use std::ops::Range;
 
@@ -159,13 +161,12 @@ impl fmt::Display for CacheError {
         match self {
             Self::Option(what) => f.write_str(what),
             Self::Memory { needed_bytes } => {
-                write!(f, "the cache needs {needed_bytes} bytes of memory at least; allow it more")
+                let needed = Bytes(*needed_bytes as u64);
+                write!(f, "the cache needs {needed} of memory at least; allow it more")
             }
-            Self::TooSmall { needed_bytes } => write!(
-                f,
-                "a cache drive has {needed_bytes} bytes at least; give a larger one, or smaller \
-                 regions"
-            ),
+            Self::TooSmall { needed_bytes } => {
+                write!(f, "a cache drive has {} at least; give a larger one", Bytes(*needed_bytes))
+            }
             Self::Zoned => f.write_str(
                 "the drive has zones, which cannot be written over in place as a cache is; give a \
                  drive without",

@@ -1,5 +1,6 @@
 //! Backends and groups: queues that can work, promises that the device can keep.
 
+use evenkeel_core::bytes::Bytes;
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Span;
 
@@ -118,7 +119,7 @@ fn check_scheduling(scheduling: &Scheduling, index: usize, found: &mut Findings)
     if !unit_bytes.is_power_of_two() || !UNIT_BYTES.contains(&unit_bytes) {
         found.error(
             place("scheduling.unit_bytes"),
-            format!("units of {unit_bytes} bytes"),
+            format!("units of {}", Bytes(unit_bytes)),
             "use a power of two from 4 KiB to 32 MiB",
         );
     }
@@ -156,7 +157,7 @@ fn check_line(line: Line, place: Place, found: &mut Findings) {
     } else if line.rate_bytes < SLOWEST_LIKELY_RATE_BYTES {
         found.warning(
             place,
-            format!("a rate of {} bytes per second", line.rate_bytes),
+            format!("a rate of {}/s", Bytes(line.rate_bytes)),
             "was a unit such as MiB/s forgotten?",
         );
     }
@@ -178,7 +179,11 @@ fn check_depth(scheduling: &Scheduling, index: usize, found: &mut Findings) {
         }
         Depth::Bytes(bytes) if bytes < scheduling.unit_bytes => found.error(
             place,
-            format!("a depth of {bytes} bytes holds no unit of {} bytes", scheduling.unit_bytes),
+            format!(
+                "a depth of {} holds no unit of {}",
+                Bytes(bytes),
+                Bytes(scheduling.unit_bytes)
+            ),
             "raise the depth to several units, or make the units smaller",
         ),
         Depth::Requests(_) | Depth::Bytes(_) => {}

@@ -1,5 +1,6 @@
 //! Volumes in pools of Ceph.
 
+use evenkeel_core::bytes::Bytes;
 use evenkeel_core::place::CANDIDATES_MAX;
 use evenkeel_core::time::Span;
 
@@ -43,7 +44,7 @@ fn check_shape(shape: Shape, index: usize, found: &mut Findings) {
     if !object_bytes.is_power_of_two() || !OBJECT_BYTES.contains(&object_bytes) {
         found.error(
             place("source.object_bytes"),
-            format!("objects of {object_bytes} bytes"),
+            format!("objects of {}", Bytes(object_bytes)),
             "use a power of two from 64 KiB to 64 MiB",
         );
     } else if size_bytes == 0 || shape.objects() > OBJECTS_MAX {

@@ -21,6 +21,8 @@ mod stores;
 mod tenants;
 mod volumes;
 
+use evenkeel_core::bytes::Bytes;
+
 use super::{Memory, Mode, Policy};
 
 /// The largest payload of one request that clients may send, which one tenant's memory must hold.
@@ -203,8 +205,8 @@ fn check_memory(memory: &Memory, found: &mut Findings) {
         found.error(
             place("per_tenant_bytes"),
             format!(
-                "{} bytes per tenant cannot hold one request of the largest size",
-                memory.per_tenant_bytes
+                "{} per tenant cannot hold one request of the largest size",
+                Bytes(memory.per_tenant_bytes)
             ),
             "allow at least 32 MiB",
         );
@@ -213,8 +215,9 @@ fn check_memory(memory: &Memory, found: &mut Findings) {
         found.error(
             place("total_bytes"),
             format!(
-                "the total of {} bytes is less than the {} bytes that one tenant may hold",
-                memory.total_bytes, memory.per_tenant_bytes
+                "the total of {} is less than the {} that one tenant may hold",
+                Bytes(memory.total_bytes),
+                Bytes(memory.per_tenant_bytes)
             ),
             "raise the total, best to several times the bound per tenant",
         );

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use evenkeel_core::bytes::Bytes;
 use evenkeel_core::time::Span;
 
 use super::{Findings, Place};
@@ -83,11 +84,11 @@ fn check_cache(index: usize, cache: &StoreCache, found: &mut Findings) {
     if has_drive && memory_bytes < CACHE_WITH_DRIVE_BYTES_MIN {
         found.error(
             place,
-            format!("a cache on an SSD with {memory_bytes} bytes of memory"),
+            format!("a cache on an SSD with {} of memory", Bytes(memory_bytes)),
             "give it 16 MiB of memory at least, and 2 % of the SSD: what is where lies there",
         );
     } else if memory_bytes > 0 && memory_bytes < CACHE_BYTES_MIN {
-        let message = format!("a cache of {memory_bytes} bytes");
+        let message = format!("a cache of {}", Bytes(memory_bytes));
         found.error(place, message, "give it 1 MiB at least, or 0 B for no cache");
     }
     let (endurance_bytes, daily_bytes) = (cache.endurance_bytes, cache.daily_writes_bytes);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_core::bytes::Bytes;
 use evenkeel_core::sched::{Limit, Share};
 use evenkeel_core::time::Span;
 
@@ -107,7 +108,7 @@ fn check_limit(
     if (1..SLOWEST_LIKELY_RATE_BYTES).contains(&limit.rate_bytes) {
         found.warning(
             Place::Tenant { index, field: "share.limit.rate_bytes" },
-            format!("a limit of {} bytes per second", limit.rate_bytes),
+            format!("a limit of {}/s", Bytes(limit.rate_bytes)),
             "was a unit such as MiB/s forgotten?",
         );
     }
@@ -127,9 +128,10 @@ fn check_bursts(policy: &Policy, index: usize, limit: &Limit, found: &mut Findin
         found.warning(
             place(bytes),
             format!(
-                "a burst of {} bytes is less than a unit of {unit_bytes} bytes, which will pass \
-                 and leave a debt each time",
-                limit.burst_bytes
+                "a burst of {} is less than a unit of {}, which will pass and leave a debt each \
+                 time",
+                Bytes(limit.burst_bytes),
+                Bytes(unit_bytes)
             ),
             "allow at least one unit",
         );
@@ -160,14 +162,15 @@ fn check_reach(index: usize, limit: &Limit, ceiling: &Ceiling, found: &mut Findi
         );
     };
     if let Some(most) = ceiling.rate_bytes.filter(|&most| limit.rate_bytes > most) {
-        never(bytes, format!("all backends together do {most} bytes per second by their models"));
+        let most = Bytes(most);
+        never(bytes, format!("all backends together do {most}/s by their models"));
     }
     if let Some(most) = ceiling.rate_iops.filter(|&most| limit.rate_iops > most) {
         never(iops, format!("all backends together do {most} requests per second by their models"));
     }
     if limit.rate_bytes > 0 && limit.rate_iops > limit.rate_bytes / SMALLEST_REQUEST_BYTES {
-        let bytes = limit.rate_bytes;
-        never(iops, format!("the limit of {bytes} bytes per second comes first at any size"));
+        let bytes = Bytes(limit.rate_bytes);
+        never(iops, format!("the limit of {bytes}/s comes first at any size"));
     }
     let most_bytes = limit.rate_iops.saturating_mul(super::MAXIMAL_REQUEST_BYTES);
     if limit.rate_iops > 0 && limit.rate_bytes > most_bytes {

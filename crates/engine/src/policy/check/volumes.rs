@@ -8,6 +8,7 @@ use crate::policy::disciplines::tier_discipline;
 use crate::policy::{Backend, Member, Policy, Source, Spread, TIERS_MAX, Tiered};
 use crate::spread::Shape;
 use crate::spread::layout::{OBJECT_BYTES, SERVERS_MAX};
+use evenkeel_core::bytes::Bytes;
 use evenkeel_core::place::CANDIDATES_MAX;
 
 /// The bounds of [`Tiered::extent_bytes`].
@@ -65,7 +66,7 @@ fn check_tiered(index: usize, volume: &Tiered, found: &mut Findings) {
     if !extent_bytes.is_power_of_two() || !EXTENT_BYTES.contains(&extent_bytes) {
         found.error(
             place("source.extent_bytes"),
-            format!("extents of {extent_bytes} bytes"),
+            format!("extents of {}", Bytes(extent_bytes)),
             "use a power of two from 64 KiB to 16 MiB",
         );
     }
@@ -86,7 +87,7 @@ fn check_spread(index: usize, volume: &Spread, found: &mut Findings) {
     if !object_bytes.is_power_of_two() || !OBJECT_BYTES.contains(&object_bytes) {
         found.error(
             place("source.object_bytes"),
-            format!("objects of {object_bytes} bytes"),
+            format!("objects of {}", Bytes(object_bytes)),
             "use a power of two from 64 KiB to 64 MiB",
         );
     }

@@ -18,6 +18,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_core::bytes::Bytes;
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_engine::Target;
 use evenkeel_engine::notes::{Answer, Ask, Opens, PartDevice, VolumeId};
@@ -354,13 +355,15 @@ fn usable(features: &Features, tier: &Member) -> Result<u64, String> {
     }
     let minimum = features.block_size.minimum;
     if minimum > NOTE_BYTES {
-        return Err(format!("it takes no requests of {NOTE_BYTES} bytes, but {minimum} at least"));
+        let [note, minimum] = [NOTE_BYTES, minimum].map(|bytes| Bytes(bytes.into()));
+        return Err(format!("it takes no requests of {note}, but {minimum} at least"));
     }
     let size_bytes = tier.size_bytes.unwrap_or(features.size_bytes);
     if size_bytes > features.size_bytes {
         return Err(format!(
-            "it has {} bytes, and the policy wants {size_bytes} of it",
-            features.size_bytes
+            "it has {}, and the policy wants {} of it",
+            Bytes(features.size_bytes),
+            Bytes(size_bytes)
         ));
     }
     Ok(size_bytes)
