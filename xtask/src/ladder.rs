@@ -163,15 +163,16 @@ fn summarise(
     failures: &[String],
 ) -> Result<()> {
     eprintln!("\n=== summary");
+    // What failed comes first: of a long summary only the beginning may be kept.
+    for failure in failures {
+        eprintln!("  failed  {failure}");
+    }
     for (name, time, passed) in results {
         let verdict = if *passed { "ok" } else { "FAILED" };
         eprintln!("{verdict:>8} {:>7.1} s  {name}", time.as_secs_f64());
     }
     for skip in skips {
         eprintln!(" SKIPPED  {skip}");
-    }
-    for failure in failures {
-        eprintln!("  failed  {failure}");
     }
     let failed = results.iter().filter(|(_, _, passed)| !passed).count();
     let total: Duration = results.iter().map(|(_, time, _)| time).sum();
