@@ -170,10 +170,10 @@ impl Client {
         self.stream.write_all(bytes).is_ok()
     }
 
+    /// In one go: the gate may hang up as soon as it has seen the header.
     pub(crate) fn option(&mut self, option: u32, data: &[u8]) {
         let length = u32::try_from(data.len()).expect("options are short");
-        self.option_header(option, length);
-        self.send(data);
+        self.send(&[&option_header(option, length), data].concat());
     }
 
     /// Only the header, which may promise what never comes.
