@@ -73,7 +73,7 @@ impl Kit for Spread {
             // Nobody looks at what is away.
             None => vec![0; usize::try_from(OBJECT_BYTES).unwrap()],
         };
-        Ok(volume.places.iter().flat_map(object).collect())
+        Ok(volume.places.iter().map(object).collect::<Vec<_>>().concat())
     }
 
     fn is_there(volume: &Volume, sector: usize) -> bool {

@@ -52,7 +52,7 @@ impl Kit for Tiers {
             let offset = volume.layout().slot_offset(place.tier(), place.slot());
             disks[place.tier()].read(offset, EXTENT_BYTES)
         };
-        Ok((0..volume.map().extents()).flat_map(extent).collect())
+        Ok((0..volume.map().extents()).map(extent).collect::<Vec<_>>().concat())
     }
 
     fn engine(now: Nanos, volume: Volume, mutant: Option<Mutant>) -> Engine {
