@@ -136,10 +136,13 @@ impl<D: Drive> Store<D> {
             self.state.borrow().need_of_write(volume, blocks.start, count).is_some()
         };
         if is_whole && !needs_room() {
-            self.ranges.acquire_to_replace(volume, blocks).await
-        } else {
-            self.ranges.acquire(volume, blocks).await
+            let held = self.ranges.acquire_to_replace(volume, blocks.clone()).await;
+            // The blocks may have been given back while this waited.
+            if !needs_room() {
+                return held;
+            }
         }
+        self.ranges.acquire(volume, blocks).await
     }
 
     async fn queue_unmap(

@@ -24,7 +24,7 @@ const CLIENTS: u8 = 60;
 const PART_BYTES: usize = 40;
 
 /// Carries out all of them at once, begun in their order.
-async fn all<'a>(writes: impl Iterator<Item = impl Future<Output = ()> + 'a>) {
+pub(crate) async fn all<'a>(writes: impl Iterator<Item = impl Future<Output = ()> + 'a>) {
     let mut left: Vec<Pin<Box<dyn Future<Output = ()> + 'a>>> =
         writes.map(|write| Box::pin(write) as _).collect();
     poll_fn(|context| {

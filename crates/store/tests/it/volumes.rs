@@ -11,6 +11,7 @@ use evenkeel_store::{
 use crate::everyday::{reopen, with_store};
 use crate::support::drive::CrashDrive;
 use crate::support::options;
+use crate::together::all;
 
 const VOLUME: VolumeId = VolumeId(0);
 const BLOCK: u64 = 4096;
@@ -174,6 +175,24 @@ fn a_full_thin_volume_fails_clearly_and_leaves_the_provisioned_one_its_room() {
         }
         store.write_zeroes(thin, 0, 1 << 39, Durability::Volatile).await.unwrap();
         assert_eq!(write(1).await, Ok(()), "what was discarded is free again");
+    });
+}
+
+#[test]
+fn a_block_that_was_given_back_has_room_for_all_who_replace_it_at_once() {
+    with_store(1, 1, possible() - 1, async |store| {
+        let thin = store.create_volume(BLOCK, Provision::Thin).await.unwrap();
+        fill(store, thin, 0, 1, 1).await;
+        assert_eq!(store.status().free_bytes, 0);
+        let asked = (0..4).map(async |number| {
+            let done = if number == 0 {
+                store.write_zeroes(thin, 0, BLOCK, Durability::Volatile).await
+            } else {
+                store.write(thin, 0, Buffer::zeroed(4096), Durability::Volatile).await
+            };
+            assert_eq!(done, Ok(()));
+        });
+        all(asked).await;
     });
 }
 
