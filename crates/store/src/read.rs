@@ -294,6 +294,12 @@ impl<D: Drive> Store<D> {
 }
 
 impl Run {
+    /// Its blocks, by their names.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = (VolumeId, u64)> {
+        let blocks = self.block..self.block + self.tags.len() as u64;
+        blocks.map(|block| (self.volume, block))
+    }
+
     /// So many of its blocks, from the one with this index on.
     pub(crate) fn part(&self, at: usize, blocks: usize) -> Self {
         Self {

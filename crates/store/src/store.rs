@@ -14,7 +14,7 @@ use crate::log::Pending;
 use crate::state::{Counters, State};
 use crate::sync::{Lock, Ranges, Signal, first_of};
 use crate::telemetry::Telemetry;
-use crate::units::{Address, BLOCK_BYTES_U64, Lsn, VolumeId};
+use crate::units::{Address, BLOCK_BYTES_U64, Lsn, SegmentId, VolumeId};
 use crate::volume::{Promises, VolumeKind};
 
 /// An open store over drives of type `D`.
@@ -46,6 +46,9 @@ pub struct Store<D> {
     /// Reads of clients that are under way.
     pub(crate) readers: Cell<u32>,
     pub(crate) cache: Option<Cache<D>>,
+    /// The first record of a segment of which a copy is torn and cannot be mended, while the store
+    /// is recovered.
+    pub(crate) torn: RefCell<BTreeMap<SegmentId, Address>>,
     /// Blocks whose other copy a power cut has torn where it cannot be mended, until they have two
     /// copies again.
     pub(crate) rescued: RefCell<BTreeMap<Address, Buffer>>,
@@ -159,6 +162,7 @@ impl<D: Drive> Store<D> {
             turns: Turns::default(),
             readers: Cell::new(0),
             cache: None,
+            torn: RefCell::default(),
             rescued: RefCell::default(),
         }
     }

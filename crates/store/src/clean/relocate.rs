@@ -59,7 +59,11 @@ impl<D: Drive> Store<D> {
     ///
     /// # Errors
     /// The last [`StoreError`] of a block that could not be read; the others were moved.
-    async fn relocate(&self, runs: Vec<Run>, moved: impl Fn(u64)) -> Result<(), StoreError> {
+    pub(crate) async fn relocate(
+        &self,
+        runs: Vec<Run>,
+        moved: impl Fn(u64),
+    ) -> Result<(), StoreError> {
         let mut outcome = Ok(());
         let mut left: VecDeque<Run> = runs.into();
         // What is mended at once goes into one record.

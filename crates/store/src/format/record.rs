@@ -131,16 +131,6 @@ impl RecordHeader {
         1 + self.checksums.len() as u64
     }
 
-    /// The blocks of volumes that the record has data for.
-    pub(crate) fn blocks_with_data(&self) -> impl Iterator<Item = (VolumeId, u64)> {
-        let has_data =
-            |extent: &&Extent| matches!(extent.change, Change::Written | Change::Moved { .. });
-        self.extents.iter().filter(has_data).flat_map(|extent| {
-            let blocks = extent.block..extent.block + u64::from(extent.blocks);
-            blocks.map(|block| (extent.volume, block))
-        })
-    }
-
     /// One sealed block. The extents fit, see [`Extent::header_bytes`], and are of the kind.
     pub fn encode(&self) -> Vec<u8> {
         assert!(self.checksums.len() <= DATA_BLOCKS_MAX, "a record has a bound");

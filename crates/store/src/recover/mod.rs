@@ -2,18 +2,19 @@
 //!
 //! ```text
 //! superblocks -> newest -> checkpoint -> scan its runway -> replay -> both copies alike
-//!   -> superblock once more -> a mount of its own, checkpoint -> open
+//!   -> superblock once more -> a mount of its own -> torn records elsewhere, checkpoint -> open
 //! ```
 //!
 //! Nothing of the log is changed, but to write a whole record over the torn copy of itself, until
-//! the last step, which makes the recovered state durable at once. So recovery may be cut at any
-//! point, and begun again.
+//! the last checkpoint, which makes the recovered state durable at once. So recovery may be cut at
+//! any point, and begun again.
 
 mod census;
 mod load;
 mod members;
 mod replay;
 mod scan;
+mod torn;
 
 use crate::drive::Drive;
 use crate::error::{Halt, OpenError};
@@ -79,6 +80,7 @@ impl<D: Drive> Store<D> {
     pub(crate) async fn begin(&mut self, nonce: Nonce) -> Result<(), OpenError> {
         self.repeat_superblock().await;
         self.begin_epoch(nonce);
+        self.move_torn().await;
         self.settle_state().await?;
         self.use_cache(None).map_err(OpenError::Cache)
     }

@@ -97,14 +97,13 @@ impl<D: Drive> Store<D> {
         // What follows in a copy that was set apart is not there either.
         if !lost.is_empty() || self.state.borrow().space.spare(segment).is_some() {
             self.rescue(candidate, &record);
+            self.note_torn(segment, candidate.address);
         }
         if lost.len() == slots.len() {
             // If one has all data, the map tells where. Else they are needed together.
-            if let Some(kept) = lost.iter().position(|(_, found)| *found == Found::Data) {
-                lost.remove(kept);
-            } else {
-                lost.clear();
-                self.note_for_mending(candidate.header.blocks_with_data());
+            match lost.iter().position(|(_, found)| *found == Found::Data) {
+                Some(kept) => drop(lost.remove(kept)),
+                None => lost.clear(),
             }
         }
         for (slot, _) in lost {

@@ -13,7 +13,8 @@
 //! Segments are released and staged only while a checkpoint is made, and what was staged may be
 //! written to only when that checkpoint is durable. So whatever the last durable checkpoint needs
 //! stays untouched, and the segments that may hold records behind it, its *runway*, are named in
-//! it: recovery looks into these and no others, which bounds it.
+//! it: recovery looks into these and no others, which bounds it. Before a mount's first checkpoint
+//! what is torn may be moved to a segment that is published at once, since none needs that one.
 
 mod placement;
 mod victims;
@@ -72,7 +73,7 @@ struct Segment {
     generation: u64,
     kind: Kind,
     copies: Copies,
-    /// A copy that counts no more, since it is not what it should be everywhere. Until the segment
+    /// A copy that does not count, since it is not what it should be everywhere. Until the segment
     /// is free it may have what the others lose; the next mount does not know of it.
     spare: Option<Slot>,
     born: Lsn,
@@ -630,7 +631,10 @@ impl Space {
                 continue;
             }
             if let Some(copy) = row.copies.iter_mut().find(|copy| is_there(copy)) {
-                *copy = None;
+                // One that was set apart lacks what nobody relies on before the mount begins.
+                let apart = row.spare.take();
+                row.spare = copy.filter(|_| apart.is_some());
+                *copy = apart;
                 let segment = SegmentId(u32::try_from(index).expect("segments are bounded"));
                 self.settle(segment);
             }
@@ -643,6 +647,17 @@ impl Space {
         let row = &mut self.segments[segment.index()];
         if let Some(copy) = row.copies.iter_mut().find(|copy| **copy == Some(slot)) {
             row.spare = copy.take();
+        }
+    }
+
+    /// A copy that was set apart is what it should be wherever something is alive.
+    pub(crate) fn count_again(&mut self, segment: SegmentId) {
+        let row = &mut self.segments[segment.index()];
+        let takes_part = |slot: &Slot| self.free_slots[slot.drive.index()].is_some();
+        let gap = row.copies.iter_mut().find(|copy| copy.is_none());
+        if let (Some(gap), Some(spare)) = (gap, row.spare.filter(takes_part)) {
+            (*gap, row.spare) = (Some(spare), None);
+            self.thin.remove(&segment);
         }
     }
 
