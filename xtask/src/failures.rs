@@ -1,7 +1,7 @@
 //! Which tests failed, and what each said first, read from what the test runner prints.
 //!
-//! Where only the end of a run is kept, the names of the failed tests lie far above it. The ladder
-//! repeats them in its last lines.
+//! Where only the end of a run is kept, the names of the failed tests lie far above it. The summary
+//! of the ladder begins with them.
 
 use std::io::{BufRead, BufReader};
 use std::process::Command;

@@ -196,9 +196,8 @@ impl Log {
     }
 }
 
-/// The tail stays on its drive, so that all that lies there is young.
 fn on_tail(_: Key) -> Standing {
-    Standing { side: Side::Tail, is_young: true }
+    Side::Tail.into()
 }
 
 #[cfg(test)]

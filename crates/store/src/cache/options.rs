@@ -1,10 +1,10 @@
 //! How large a cache is: from bytes of memory to frames, with everything counted.
 
 use std::fmt;
-
-use evenkeel_core::bytes::Bytes;
 use std::num::NonZeroU64;
 use std::ops::Range;
+
+use evenkeel_core::bytes::Bytes;
 
 use super::contents::Contents;
 use super::flash::{FlashMeasures, PENDING_MAX};

@@ -146,6 +146,17 @@ fn what_was_torn_has_two_copies_once_the_store_is_open() {
     }
 }
 
+/// The other drive fails at its first write, before what it alone has is on the one that was torn.
+#[test]
+fn a_drive_that_fails_before_what_was_torn_has_two_copies_is_done_without() {
+    let setup = Setup::zoned(2, 2);
+    let rates = FaultRates { failed_writes: 1_000_000, ..FaultRates::default() };
+    for mut scene in torn_copies(&setup) {
+        scene.disks[1].set_faults(FaultPlan::seeded(rates, 1));
+        assert_eq!(recover::<Real>(&setup, &mut scene), Ok(()));
+    }
+}
+
 /// A store with something in it, cut when all was flushed.
 fn written(setup: &Setup) -> Scene {
     let act = Act::Paint { space: 0, first: 0, cells: 64, author: 1, is_forced: true };
