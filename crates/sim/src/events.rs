@@ -35,6 +35,8 @@ pub(crate) enum Event {
     GateDown,
     /// The gate is back.
     GateUp,
+    /// A policy comes into force.
+    Policy(u32),
 }
 
 /// A request on its way into the gate, and the gate's start that it was sent to.

@@ -7,7 +7,7 @@ use crate::device::Device;
 use crate::device::build::{DeviceError, build as build_device};
 use crate::result::{Progress, Summary};
 use crate::scenario::{Scenario, ScenarioFault};
-use crate::world;
+use crate::world::{self, Stop};
 
 /// Where the records of a replay come from.
 pub type Stream<'s> = Box<dyn Iterator<Item = Record> + 's>;
@@ -15,7 +15,7 @@ pub type Stream<'s> = Box<dyn Iterator<Item = Record> + 's>;
 /// Why a scenario gave no result.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
-    /// It makes no sense.
+    /// It makes no sense, or its backlog never ends.
     #[error("{0}")]
     Scenario(ScenarioFault),
     /// Something that must never happen did: a fault of this program.
@@ -26,7 +26,8 @@ pub enum SimError {
 /// Runs a scenario without replays.
 ///
 /// # Errors
-/// [`SimError::Scenario`] if it cannot run, [`SimError::Violation`] if a checker finds a fault.
+/// [`SimError::Scenario`] if it cannot run or its backlog never ends, [`SimError::Violation`] if a
+/// checker finds a fault.
 pub fn run(scenario: &Scenario) -> Result<Summary, SimError> {
     run_observed(scenario, Vec::new(), &mut |_| ())
 }
@@ -58,7 +59,10 @@ pub(crate) fn run_on(
         return Err(SimError::Scenario(ScenarioFault { place: "replays".to_owned(), what }));
     }
     let world = world::build(scenario, devices, streams).map_err(SimError::Scenario)?;
-    world.run(observe).map_err(|violation| SimError::Violation(*violation))
+    world.run(observe).map_err(|stop| match stop {
+        Stop::Endless(fault) => SimError::Scenario(fault),
+        Stop::Violation(violation) => SimError::Violation(*violation),
+    })
 }
 
 /// The devices behind the stores.

@@ -47,8 +47,22 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
 /// # Errors
 /// As [`run`].
 pub fn measure(plan: &LoadPlan) -> anyhow::Result<LoadReport> {
+    measure_observed(plan, &mut |_| ())
+}
+
+/// As [`measure`], and tells `observe` how it goes, ten times a second.
+///
+/// # Errors
+/// As [`run`].
+pub fn measure_observed(
+    plan: &LoadPlan,
+    observe: &mut (dyn FnMut(&Progress) + Send),
+) -> anyhow::Result<LoadReport> {
     let bar = ProgressBar::no_length();
-    let outcome = run_observed(plan, &mut |progress| show(&bar, progress));
+    let outcome = run_observed(plan, &mut |progress| {
+        show(&bar, progress);
+        observe(progress);
+    });
     bar.finish_and_clear();
     outcome.map_err(|error| {
         let exit = match error {

@@ -14,41 +14,59 @@ use crate::exit::Exit;
 use crate::simulate::file::parse_device;
 use crate::units::{parse_byte_rate, parse_duration, parse_size};
 
-/// A device for each backend of the policy that is one.
-///
-/// # Errors
-/// [`Exit::Usage`] for a model that cannot be read and a backend without one, [`Exit::Invalid`] for
-/// a file with mistakes.
-pub(super) fn devices(models: &[String], policy: &Policy) -> anyhow::Result<Vec<BackendDevice>> {
-    let mut common = None;
-    let mut named: Vec<(&str, DeviceSpec)> = Vec::new();
-    for written in models {
-        let name = written.split_once('=').map(|(name, _)| name);
-        match policy.backends.iter().find(|backend| Some(&*backend.name) == name) {
-            Some(backend) => {
-                named.push((&backend.name, model(&written[backend.name.len() + 1..])?));
+/// What `--backend` says, for the policies that it is about.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Models {
+    common: Option<DeviceSpec>,
+    named: Vec<(String, DeviceSpec)>,
+}
+
+impl Models {
+    /// Reads them. A name before an `=` is that of a backend of one of the policies.
+    ///
+    /// # Errors
+    /// [`Exit::Usage`] for a model that cannot be read, [`Exit::Invalid`] for a file with mistakes.
+    pub(super) fn read(models: &[String], policies: &[&Policy]) -> anyhow::Result<Self> {
+        let mut read = Self::default();
+        for written in models {
+            let backends = policies.iter().flat_map(|policy| &policy.backends);
+            let named = written
+                .split_once('=')
+                .filter(|(name, _)| backends.clone().any(|backend| backend.name == *name));
+            match named {
+                Some((name, written)) => read.named.push((name.to_owned(), model(written)?)),
+                None if read.common.is_some() => {
+                    let message = format!(
+                        "--backend {written}: a second model for every backend; say for which one \
+                         it is with NAME= before it"
+                    );
+                    return Err(Exit::Usage.because(message));
+                }
+                None => read.common = Some(model(written)?),
             }
-            None if common.is_some() => {
-                let message = format!(
-                    "--backend {written}: a second model for every backend; say for which one it \
-                     is with NAME= before it"
-                );
-                return Err(Exit::Usage.because(message));
-            }
-            None => common = Some(model(written)?),
         }
+        Ok(read)
     }
-    let device = |name: &str| {
-        let own = named.iter().find(|(one, _)| *one == name).map(|(_, device)| device.clone());
-        let device = own.or_else(|| common.clone()).ok_or_else(|| {
+
+    /// A device for each backend of the policy that is one.
+    ///
+    /// # Errors
+    /// [`Exit::Usage`] for a backend without a model.
+    pub(super) fn devices(&self, policy: &Policy) -> anyhow::Result<Vec<BackendDevice>> {
+        // A volume has its members for devices.
+        let backends = policy.backends.iter().filter(|backend| !backend.is_volume());
+        backends.map(|backend| self.device(&backend.name)).collect()
+    }
+
+    fn device(&self, name: &str) -> anyhow::Result<BackendDevice> {
+        let own = self.named.iter().find(|(one, _)| one == name).map(|(_, device)| device);
+        let device = own.or(self.common.as_ref()).ok_or_else(|| {
             Exit::Usage
                 .because(format!("backend {name:?} has no model; add --backend {name}=MODEL"))
         })?;
-        Ok(BackendDevice { backend: name.to_owned(), device, link: LinkSpec::default() })
-    };
-    // A volume has its members for devices.
-    let devices = policy.backends.iter().filter(|backend| !backend.is_volume());
-    devices.map(|backend| device(&backend.name)).collect()
+        let (backend, device) = (name.to_owned(), device.clone());
+        Ok(BackendDevice { backend, device, link: LinkSpec::default() })
+    }
 }
 
 fn model(written: &str) -> anyhow::Result<DeviceSpec> {
@@ -152,7 +170,7 @@ mod tests {
         let policy = crate::config::parse(&format!("listen=[\"unix:s\"]\n{text}"), "p").unwrap();
         let devices = |models: &[&str]| {
             let models: Vec<String> = models.iter().map(|&model| model.to_owned()).collect();
-            devices(&models, &policy)
+            Models::read(&models, &[&policy])?.devices(&policy)
         };
         assert_eq!(devices(&["fixed=1ms"]).unwrap().len(), 2);
         assert_eq!(devices(&["a=fixed=1ms", "fixed=2ms"]).unwrap().len(), 2);

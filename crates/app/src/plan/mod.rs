@@ -1,9 +1,9 @@
 //! `evenkeel plan`: what would each tenant get, were this policy in force on that storage?
 //!
 //! ```text
-//! recorded trace --read once--> survey: who asked for what, and how long it took
-//!                --replayed---> the policy, on a model of the storage -> forecast
-//!                --replayed---> the present policy, or none           -> present, unless recorded
+//! recorded trace --read once--> survey: who asked for what, how long it took, under which policy
+//!                --replayed---> the policy to try, on a model of the storage -> forecast
+//!                --replayed---> the present policy, on the same model        -> present
 //! ```
 //!
 //! The code that plans is the code that enforces: the forecast is a run of the gate's own engine in
@@ -13,6 +13,7 @@ mod backend;
 mod change;
 mod figures;
 mod floors;
+mod present;
 mod promise;
 mod replay;
 mod report;
@@ -21,14 +22,14 @@ mod survey;
 
 use std::path::PathBuf;
 
-use evenkeel_engine::policy::{Mode, Policy};
-
 use crate::config;
 use crate::exit::Exit;
 use crate::simulate::file::load_policy;
 use crate::trace::input::STDIN;
 use crate::{plot, terminal};
-use report::{Basis, Report};
+use backend::Models;
+use present::{Past, Present};
+use report::Report;
 use route::Routes;
 
 /// Arguments of `evenkeel plan`.
@@ -59,7 +60,8 @@ pub struct Args {
     /// What stands behind the backends; once for all, or once for each as NAME=MODEL.
     #[arg(long, required = true, value_name = "MODEL")]
     backend: Vec<String>,
-    /// The policy in force now, to be simulated for comparison.
+    /// The policy in force now, to be simulated for comparison; what `serve --record` wrote has it
+    /// within.
     #[arg(long, value_name = "POLICY")]
     present: Option<PathBuf>,
     /// Whose requests a source's are: SOURCE=TENANT or SOURCE=TENANT/EXPORT.
@@ -89,28 +91,24 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     if let Some(warning) = config::taken_alone(&policy) {
         terminal::say(&warning);
     }
-    let present = args.present.as_deref().map(load_policy).transpose()?;
-    let devices = backend::devices(&args.backend, &policy)?;
+    let given = args.present.as_deref().map(Present::of_file).transpose()?;
     let routes = Routes::new(&policy, &args.map)?;
     let survey = survey::of(&args.trace, &routes, args.speed)?;
-    let replay = replay::Replay { trace: &args.trace, survey: &survey, speed: args.speed };
-    let forecast = replay.run(&policy, &devices, &routes)?;
-    let basis = match &present {
-        Some(_) => Basis::PresentPolicy,
-        None if survey.has_responses => Basis::Recorded,
-        None => Basis::NoPolicy,
+    let present = match given {
+        Some(present) => Ok(present),
+        None => Present::of_trace(&survey.policies, args.speed),
     };
-    let before = match &present {
-        Some(present) => {
-            let devices = backend::devices(&args.backend, present)?;
-            let routes = Routes::new(present, &args.map)?;
-            Some(replay.run(present, &devices, &routes)?)
-        }
-        None if survey.has_responses => None,
-        None => Some(replay.run(&observing(&policy), &devices, &routes)?),
+    let known = present.as_ref().ok().map(|present| &present.policy);
+    let policies: Vec<_> = [&policy].into_iter().chain(known).collect();
+    let models = Models::read(&args.backend, &policies)?;
+    let replay = replay::Replay { trace: &args.trace, survey: &survey, speed: args.speed };
+    let forecast = replay.run((&policy, &[]), &models.devices(&policy)?, &routes)?;
+    let past = match present {
+        Ok(present) => present.run(&replay, &models, &args.map)?,
+        Err(why) => Past::nothing(why),
     };
     let floors = floors::verdict(&policy, &survey, &forecast);
-    let report = Report::new(basis, &policy, &survey, before.as_ref(), &forecast, floors);
+    let report = Report::new(&past, &policy, &survey, &forecast, floors);
     plot::draw(args.plot.as_deref(), || figures::of(&report))?;
     if args.json {
         terminal::json(&report)?;
@@ -118,11 +116,6 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         terminal::data(&report.render(terminal::colour_on_stdout()))?;
     }
     Ok(if report.is_kept() { Exit::Success } else { Exit::Failed })
-}
-
-/// The policy without any effect: what happens if nobody interferes.
-fn observing(policy: &Policy) -> Policy {
-    Policy { mode: Mode::Observe, ..policy.clone() }
 }
 
 fn parse_speed(text: &str) -> Result<f64, String> {

@@ -7,7 +7,9 @@ use evenkeel_core::time::Span;
 use evenkeel_engine::policy::Policy;
 use evenkeel_sim::link::LinkSpec;
 use evenkeel_sim::result::Summary;
-use evenkeel_sim::scenario::{BackendDevice, Replay as Replayed, ReplayTiming, Scenario};
+use evenkeel_sim::scenario::{
+    BackendDevice, PolicyChange, Replay as Replayed, ReplayTiming, Scenario,
+};
 
 use super::route::Routes;
 use super::survey::Survey;
@@ -23,18 +25,18 @@ pub(super) struct Replay<'a> {
 }
 
 impl Replay<'_> {
-    /// Replays it.
+    /// Replays it under a policy and those that replace it.
     ///
     /// # Errors
     /// [`crate::exit::Exit::Invalid`] for a policy or device that cannot be simulated, and what
     /// reading the trace says.
     pub(super) fn run(
         &self,
-        policy: &Policy,
+        policies: (&Policy, &[PolicyChange]),
         devices: &[BackendDevice],
         routes: &Routes<'_>,
     ) -> anyhow::Result<Summary> {
-        let scenario = self.scenario(policy, devices, routes)?;
+        let scenario = self.scenario(policies, devices, routes)?;
         let reader = TraceReader::open(self.trace, &ReadOptions::default())?;
         let fault = RefCell::new(None);
         let streams = vec![stream(reader, &fault)];
@@ -47,7 +49,7 @@ impl Replay<'_> {
 
     fn scenario(
         &self,
-        policy: &Policy,
+        (policy, changes): (&Policy, &[PolicyChange]),
         devices: &[BackendDevice],
         routes: &Routes<'_>,
     ) -> anyhow::Result<Scenario> {
@@ -63,6 +65,7 @@ impl Replay<'_> {
         };
         Ok(Scenario {
             policy: policy.clone(),
+            changes: changes.to_vec(),
             devices: devices.to_vec(),
             replays: vec![replay],
             length: self.survey.length,

@@ -6,42 +6,24 @@ use evenkeel_engine::policy::Policy;
 use evenkeel_sim::result::{Summary, TenantSummary};
 use serde::Serialize;
 
-use super::change::Change;
+use super::change::{Change, Figures};
+use super::present::{Basis, Past};
 use super::promise::{self, Promise};
 use super::survey::{Asked, Survey};
 use crate::check::verdict::Verdict;
 use crate::simulate::table::held;
 use crate::{human, terminal};
 
-/// What the present figures are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Basis {
-    /// The response times of the trace.
-    Recorded,
-    /// The trace under the policy of `--present`, on the same model.
-    PresentPolicy,
-    /// The trace on the same model with nobody interfering.
-    NoPolicy,
-}
-
-impl Basis {
-    /// What it is, for people.
-    pub(super) fn words(self) -> &'static str {
-        match self {
-            Self::Recorded => "response times as recorded",
-            Self::PresentPolicy => "the present policy, simulated on the same storage",
-            Self::NoPolicy => "no policy, simulated on the same storage",
-        }
-    }
-}
-
 /// The whole plan.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Report {
     pub(super) basis: Basis,
+    /// What the present is, or why there is none.
+    pub(super) basis_words: String,
     /// Of the trace, at the speed of the replay.
     pub(super) length_seconds: f64,
+    /// From the last arrival to the last answer.
+    pub(super) drain_seconds: f64,
     pub(super) tenants: Vec<Row>,
     pub(super) promises: Vec<Promise>,
     /// What the floors take of each device, for requests like the recorded ones.
@@ -57,10 +39,13 @@ pub(super) struct Row {
     pub(super) requests: u64,
     /// Bytes per second that it asked for.
     pub(super) asked_bytes_per_second: f64,
-    /// Bytes per second that it would get.
+    /// Bytes per second that it would get, until its last answer.
     pub(super) delivered_bytes_per_second: f64,
-    pub(super) present: Times,
+    /// None where there is nothing to compare with.
+    pub(super) present: Option<Times>,
     pub(super) forecast: Times,
+    /// The response times of the trace, if each of its requests has one.
+    pub(super) recorded: Option<Times>,
     /// Mean time that its own limit would hold a request.
     pub(super) held_mean_seconds: f64,
     pub(super) change: Change,
@@ -94,22 +79,27 @@ impl Times {
     fn of(tenant: Option<&TenantSummary>) -> Self {
         tenant.map_or_else(Self::default, |one| Self::new(&one.traffic.latency.histogram))
     }
+
+    fn figures(&self) -> Figures {
+        Figures { mean: self.mean, p99: self.p99 }
+    }
 }
 
 impl Report {
-    /// The plan that a forecast makes; `present` is missing where the trace tells.
+    /// The plan that a forecast makes.
     pub(super) fn new(
-        basis: Basis,
+        past: &Past,
         policy: &Policy,
         survey: &Survey,
-        present: Option<&Summary>,
         forecast: &Summary,
         floors: Option<Verdict>,
     ) -> Self {
         let asked = survey.tenants.iter().map(|asked| asked.requests).sum();
-        let row = |asked: &Asked| row(asked, survey.length, present, forecast);
+        let row = |asked: &Asked| row(asked, survey, past.summary.as_ref(), forecast);
         Self {
-            basis,
+            basis: past.basis,
+            basis_words: past.words(),
+            drain_seconds: forecast.drain.as_secs_f64(),
             length_seconds: survey.length.as_secs_f64(),
             tenants: survey.tenants.iter().map(row).collect(),
             promises: promise::of(policy, asked, survey.length, forecast, floors.as_ref()),
@@ -139,7 +129,8 @@ impl Report {
         ];
         let rows: Vec<Vec<String>> = self.tenants.iter().map(Row::cells).collect();
         let mut text = terminal::table(&header, &rows);
-        text += &format!("\nnow: {}\n", self.basis.words());
+        text += &format!("\nnow: {}\n", self.basis_words);
+        text += &self.recorded();
         for promise in &self.promises {
             let (word, code) = if promise.is_kept { ("kept", "32") } else { ("BROKEN", "31;1") };
             let word = if colour { format!("\x1b[{code}m{word}\x1b[0m") } else { word.to_owned() };
@@ -151,26 +142,40 @@ impl Report {
         }
         text + &format!("log hash {}\n", self.log_hash)
     }
+
+    /// What the trace itself says, to judge the model by.
+    fn recorded(&self) -> String {
+        let told = self.tenants.iter().filter_map(|row| {
+            let Times { mean, p99, .. } = row.recorded.as_ref()?;
+            let (mean, p99) = (human::duration(*mean), human::duration(*p99));
+            Some(format!("{} {mean} (p99 {p99})", row.name))
+        });
+        let told: Vec<String> = told.collect();
+        if told.is_empty() {
+            return String::new();
+        }
+        format!("recorded, on the storage of that time: {}\n", told.join(", "))
+    }
 }
 
-fn row(asked: &Asked, length: Span, present: Option<&Summary>, forecast: &Summary) -> Row {
+fn row(asked: &Asked, survey: &Survey, present: Option<&Summary>, forecast: &Summary) -> Row {
     let find =
         |summary: &Summary| summary.tenants.iter().position(|tenant| tenant.name == asked.name);
     let after = find(forecast).map(|index| &forecast.tenants[index]);
-    let before = match present {
-        Some(summary) => Times::of(find(summary).map(|index| &summary.tenants[index])),
-        None => Times::new(&asked.latency),
-    };
-    let then = Times::of(after);
-    let seconds = length.as_secs_f64().max(1e-9);
+    let of = |summary: &Summary| Times::of(find(summary).map(|index| &summary.tenants[index]));
+    let (before, then) = (present.map(of), Times::of(after));
+    let seconds = survey.length.as_secs_f64().max(1e-9);
+    let drain = after.map_or(Span::ZERO, |one| one.traffic.drain);
+    let delivered = after.map_or(0.0, |one| one.traffic.bytes as f64);
     Row {
         name: asked.name.clone(),
         requests: asked.requests,
         asked_bytes_per_second: asked.bytes as f64 / seconds,
-        delivered_bytes_per_second: after.map_or(0.0, |one| one.traffic.bytes as f64 / seconds),
-        change: Change::of(before.p99, then.p99),
+        delivered_bytes_per_second: delivered / (seconds + drain.as_secs_f64()),
+        change: Change::of(before.as_ref().map(Times::figures), then.figures()),
         present: before,
         forecast: then,
+        recorded: survey.has_responses.then(|| Times::new(&asked.latency)),
         held_mean_seconds: held(forecast, &asked.name).as_secs_f64(),
     }
 }
@@ -179,17 +184,20 @@ impl Row {
     fn cells(&self) -> Vec<String> {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a duration")]
         let held = Span((self.held_mean_seconds * 1e9) as u64);
+        let now = |value: fn(&Times) -> Span| {
+            self.present.as_ref().map_or("-".to_owned(), |one| human::duration(value(one)))
+        };
         vec![
             self.name.clone(),
             human::count(self.requests as f64),
             human::byte_rate(self.asked_bytes_per_second),
             human::byte_rate(self.delivered_bytes_per_second),
-            human::duration(self.present.mean),
+            now(|present| present.mean),
             human::duration(self.forecast.mean),
-            human::duration(self.present.p99),
+            now(|present| present.p99),
             human::duration(self.forecast.p99),
             human::duration(held),
-            self.change.words(self.present.p99, self.forecast.p99),
+            self.change.words(self.present.as_ref().map(Times::figures), self.forecast.figures()),
         ]
     }
 }

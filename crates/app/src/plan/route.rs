@@ -39,7 +39,7 @@ impl<'p> Routes<'p> {
                 Some((tenant, export)) => (tenant, Some(export)),
                 None => (target, None),
             };
-            if !routes.has_tenant(tenant) {
+            if !routes.policy.has_tenant(tenant) {
                 return Err(refuse(format!("the policy has no tenant {tenant:?}")));
             }
             if let Some(export) = export.filter(|export| !routes.has_export(export)) {
@@ -64,9 +64,11 @@ impl<'p> Routes<'p> {
             return Ok(Route { tenant: Some(tenant.clone()), target });
         }
         let (tenant, export) = match source.split_once('/') {
-            Some((tenant, export)) if self.has_tenant(tenant) => (Some(tenant), export),
+            Some((tenant, export)) if self.policy.has_tenant(tenant) => (Some(tenant), export),
             Some((_, export)) if self.has_export(export) => (None, export),
-            _ if self.has_tenant(source) && !self.has_export(source) => (Some(source), source),
+            _ if self.policy.has_tenant(source) && !self.has_export(source) => {
+                (Some(source), source)
+            }
             _ => (None, source),
         };
         let target = if self.has_export(export) {
@@ -76,10 +78,6 @@ impl<'p> Routes<'p> {
         };
         let tenant = tenant.map_or_else(|| self.owner_of(&target, export), str::to_owned);
         Ok(Route { tenant: Some(tenant), target })
-    }
-
-    fn has_tenant(&self, name: &str) -> bool {
-        name == DEFAULT_TENANT || self.policy.tenants.iter().any(|tenant| tenant.name == name)
     }
 
     fn has_export(&self, name: &str) -> bool {

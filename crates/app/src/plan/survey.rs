@@ -7,6 +7,7 @@ use evenkeel_core::histogram::Histogram;
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Span;
 use evenkeel_sim::scenario::Route;
+use evenkeel_trace::codec::RecordedPolicy;
 use evenkeel_trace::{Record, SourceId};
 
 use super::route::Routes;
@@ -30,6 +31,8 @@ pub(super) struct Survey {
     pub(super) length: Span,
     /// Every request tells how long it took.
     pub(super) has_responses: bool,
+    /// The policies that it was recorded under.
+    pub(super) policies: Vec<RecordedPolicy>,
 }
 
 /// What one tenant asked for.
@@ -68,6 +71,7 @@ pub(super) fn of(path: &Path, routes: &Routes<'_>, speed: f64) -> anyhow::Result
         return Err(Exit::Invalid.because(format!("{}: no requests in it", reader.name())));
     }
     survey.sources = reader.sources().names().to_vec();
+    survey.policies = reader.policies().to_vec();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
     let length_ns = (last.0 as f64 / speed).ceil() as u64;
     // The last request arrives within the measured time, not at its end.

@@ -27,7 +27,6 @@ pub(super) fn of(summary: &Summary, seed: u64) -> Value {
             "name": group.name,
             "traffic": traffic(&group.traffic),
             "steady_bytes_per_second": group.steady_bytes_per_second,
-            "unanswered": group.unanswered,
         })
     });
     let backends = summary.backends.iter().map(|backend| {
@@ -57,6 +56,7 @@ pub(super) fn of(summary: &Summary, seed: u64) -> Value {
         "log_hash": format!("{:016x}", summary.log_hash),
         "measured_seconds": seconds(summary.measured),
         "ended_seconds": seconds(summary.ended),
+        "drain_seconds": seconds(summary.drain),
         "events": summary.events,
         "requests_in_all": summary.requests_in_all,
         "tenants": tenants.collect::<Vec<_>>(),
@@ -73,6 +73,8 @@ fn traffic(traffic: &Traffic) -> Value {
         "writes": traffic.writes,
         "bytes": traffic.bytes,
         "errors": traffic.errors,
+        "delivered_bytes": traffic.delivered_bytes,
+        "drain_seconds": seconds(traffic.drain),
         "iops": traffic.iops,
         "mib_per_second": traffic.mib_per_second,
         "latency": latency(&traffic.latency),

@@ -54,7 +54,8 @@ fn largest(summary: &Summary) -> (Vec<&TenantSummary>, usize) {
 fn line(tenant: &TenantSummary, colour: usize, value: fn(&IntervalSummary) -> f64) -> Line {
     let middle =
         |entry: &IntervalSummary| entry.start.as_secs_f64() + entry.length.as_secs_f64() / 2.0;
-    let points = tenant.traffic.series.iter().map(|entry| (middle(entry), value(entry)));
+    let entries = tenant.traffic.series.iter().chain(&tenant.traffic.drain_series);
+    let points = entries.map(|entry| (middle(entry), value(entry)));
     Line { name: tenant.name.clone(), points: points.collect(), is_dashed: false, colour }
 }
 

@@ -3,7 +3,7 @@
 //! | column | meaning |
 //! |---|---|
 //! | `tenant` | its name |
-//! | `start_ns`, `length_ns` | the interval, from the start of the measured time |
+//! | `start_ns`, `length_ns` | the interval, from the start of the measured time; behind its end the drain |
 //! | `requests`, `reads`, `writes`, `errors` | that ended in it |
 //! | `read_bytes`, `write_bytes` | delivered in it |
 //! | `latency_mean_ns`, `latency_p50_ns`, `latency_p99_ns`, `latency_max_ns` | of those requests |
@@ -73,8 +73,10 @@ impl Form {
 }
 
 fn rows(summary: &Summary) -> impl Iterator<Item = (&str, &IntervalSummary)> {
-    let tenants = summary.tenants.iter();
-    tenants.flat_map(|tenant| tenant.traffic.series.iter().map(|entry| (&*tenant.name, entry)))
+    summary.tenants.iter().flat_map(|tenant| {
+        let entries = tenant.traffic.series.iter().chain(&tenant.traffic.drain_series);
+        entries.map(|entry| (&*tenant.name, entry))
+    })
 }
 
 fn write_csv(out: &mut impl Write, summary: &Summary) -> anyhow::Result<()> {

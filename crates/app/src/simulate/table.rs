@@ -5,6 +5,9 @@ use evenkeel_sim::result::{BackendSummary, Summary, TenantSummary};
 
 use crate::{human, terminal};
 
+/// A drain that takes longer is a backlog, not the last requests under way.
+const LONG_DRAIN: Span = Span::from_secs(1);
+
 /// The whole summary.
 pub(super) fn render(summary: &Summary, seed: u64) -> String {
     let mut text = tenants(summary);
@@ -19,6 +22,13 @@ pub(super) fn render(summary: &Summary, seed: u64) -> String {
             human::duration(fairness.lag),
             fairness.backend,
             human::duration(fairness.bound)
+        );
+    }
+    if summary.drain >= LONG_DRAIN {
+        text += &format!(
+            "the backlog at the end takes {} to drain; latencies are of all requests that \
+             arrived in time, rates of what was answered in it\n",
+            human::duration(summary.drain)
         );
     }
     text += &format!(
@@ -85,7 +95,7 @@ pub(crate) fn entitled(summary: &Summary, tenant: &TenantSummary) -> f64 {
     f64::from(tenant.weight_milli) / all.max(1) as f64
 }
 
-/// Mean time that the tenant's own limit has held a request for, warm-up included.
+/// Mean time that the tenant's own limit has held a request for, warm-up and drain included.
 pub(crate) fn held(summary: &Summary, name: &str) -> Span {
     let tenants = summary.domains.iter().flat_map(|domain| &domain.tenants);
     let (held_ns, requests) =

@@ -80,7 +80,7 @@ fn series_and_figures_are_written_where_they_are_wanted() {
         simulate(&scratch, &[&scenario, "--series", "out.csv", "--plot", "figures"]);
     assert_eq!(code, Some(0), "{output}");
     let table = std::fs::read_to_string(scratch.join("out.csv")).expect("the series");
-    assert_eq!(table.lines().count(), 1 + 2 * 20, "a row per tenant and second");
+    assert_eq!(table.lines().count(), 1 + 2 * 21, "a row per tenant and second, and of the drain");
     let (code, output) = simulate(&scratch, &[&scenario, "--series", "out.parquet"]);
     assert_eq!(code, Some(0), "{output}");
     let packed = std::fs::read(scratch.join("out.parquet")).expect("the series");
@@ -152,6 +152,56 @@ fn a_series_in_no_known_form_is_refused_before_anything_runs() {
     let (code, output) = simulate(&scratch, &[&shipped("shares.toml"), "--series", "out.xlsx"]);
     assert_eq!(code, Some(2), "{output}");
     assert!(output.contains(".parquet"), "{output}");
+}
+
+#[test]
+fn a_policy_may_change_while_a_scenario_runs() {
+    let policy = |share: u32| {
+        format!(
+            "mode = \"enforce\"\nlisten = [\"unix:s\"]\nbackend = [{{ name = \"disk\", memory = true, depth = 4 }}]\n\
+             tenant = [{{ name = \"a\", share = {share} }}, {{ name = \"b\" }}]\n"
+        )
+    };
+    let workload = |tenant: &str| {
+        format!(
+            "[[workload]]\nname = \"{tenant}\"\ntenant = \"{tenant}\"\ntarget = \"disk\"\nclients = 8\n"
+        )
+    };
+    let text = format!(
+        "length = \"10 s\"\npolicy = \"first.toml\"\n[[device]]\nbackend = \"disk\"\n\
+         constant = {{ size = \"1 GiB\", fixed = \"1 ms\" }}\n{}{}\
+         [[change]]\nat = \"5 s\"\npolicy = \"second.toml\"\n",
+        workload("a"),
+        workload("b")
+    );
+    let scratch = Scratch::new();
+    for (name, text) in
+        [("first.toml", policy(3)), ("second.toml", policy(1)), ("scenario.toml", text.clone())]
+    {
+        std::fs::write(scratch.join(name), text).expect("write a file");
+    }
+    let (code, output) = simulate(&scratch, &["scenario.toml", "--json"]);
+    assert_eq!(code, Some(0), "{output}");
+    let report: Value = serde_json::from_str(&output).expect("one document");
+    let delivered = report["tenants"][0]["delivered"].as_f64().expect("a number");
+    assert!((0.62..0.63).contains(&delivered), "three quarters, then one half: {delivered}");
+    let bad = text.replace("second.toml", "gone.toml");
+    std::fs::write(scratch.join("scenario.toml"), bad).expect("write the scenario");
+    let (code, output) = simulate(&scratch, &["scenario.toml"]);
+    assert!(code == Some(5) && output.contains("gone.toml"), "{code:?} {output}");
+}
+
+#[test]
+fn a_backlog_that_never_ends_is_an_error_of_the_scenario() {
+    let scratch = Scratch::new();
+    let text = "length = \"1 s\"\n[policy]\nmode = \"enforce\"\n\
+                [[policy.backend]]\nname = \"disk\"\n\
+                [[device]]\nbackend = \"disk\"\nconstant = { size = \"1 GiB\", rate = \"1 B/s\" }\n\
+                [[workload]]\nname = \"w\"\ntarget = \"disk\"\nsize = \"16 MiB\"\n";
+    std::fs::write(scratch.join("scenario.toml"), text).expect("write the scenario");
+    let (code, output) = simulate(&scratch, &["scenario.toml"]);
+    assert_eq!(code, Some(3), "{output}");
+    assert!(output.contains("never ends") && output.contains("1 of \"w\""), "{output}");
 }
 
 /// The scenario that the manual shows.

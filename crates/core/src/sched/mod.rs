@@ -139,8 +139,9 @@ pub trait Scheduler {
     /// Says what to do next.
     fn poll(&mut self, now: Nanos) -> Next;
 
-    /// Adds a tenant or changes its share. Queued tickets keep the tags they have; the change
-    /// holds for what follows. O(tenants) when it adds one.
+    /// Adds a tenant or changes its share. Weights, floors and limits hold for what is queued too;
+    /// deadlines that queued tickets have stay. O(tenants) when it adds one, O(queued tickets of the
+    /// tenant) when its weight changes.
     fn configure(&mut self, now: Nanos, tenant: TenantId, share: Share);
 
     /// Takes back a queued ticket, as when its client has vanished; false if it is not queued here

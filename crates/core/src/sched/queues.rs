@@ -110,6 +110,16 @@ impl<T: Copy> Queues<T> {
         Some(removed)
     }
 
+    /// Lets `amend` change every entry of the tenant, oldest first. O(entries of the tenant).
+    pub(crate) fn amend(&mut self, tenant: usize, mut amend: impl FnMut(&mut T)) {
+        let mut index = self.ends[tenant].first;
+        while index != NONE {
+            let cell = &mut self.cells[index as usize];
+            amend(&mut cell.entry);
+            index = cell.next;
+        }
+    }
+
     /// Takes out the entry after `before` (the first if none).
     fn unlink(&mut self, tenant: usize, before: u32) -> T {
         let ends = &mut self.ends[tenant];

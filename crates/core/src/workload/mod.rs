@@ -6,12 +6,14 @@
 mod draw;
 mod hot;
 mod pace;
+mod schedule;
 mod zipf;
 
 use std::ops::Range;
 
 pub use draw::{Draw, Drawer};
 pub use pace::{Bursts, Pace, Turn};
+pub use schedule::{Due, Schedule};
 
 /// The longest request that may be asked for, in bytes: what every NBD server must accept.
 pub const SIZE_BYTES_MAX: u32 = 32 << 20;

@@ -124,6 +124,11 @@ fn cache_server(backend: &str) -> String {
 }
 
 impl Policy {
+    /// Whether there is a tenant of this name; the default tenant is always there.
+    pub fn has_tenant(&self, name: &str) -> bool {
+        name == DEFAULT_TENANT || self.tenants.iter().any(|tenant| tenant.name == name)
+    }
+
     /// The tenants on whose accounts the gate does work of its own: they have no clients.
     pub fn own_tenants(&self) -> impl Iterator<Item = &'static str> {
         let any = |is_it: fn(&Backend) -> bool| self.backends.iter().any(is_it);

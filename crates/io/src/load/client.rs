@@ -13,14 +13,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
-use evenkeel_core::workload::Draw;
+use evenkeel_core::workload::{Draw, Schedule};
 
 use super::LoadError;
 use super::link::{Ended, Link, Payload};
@@ -42,10 +41,8 @@ pub(super) struct Group {
     pub(super) recorder: RefCell<Recorder>,
     /// Requests that may still start.
     pub(super) requests_left: Cell<u64>,
-    /// No request starts from here on.
-    pub(super) end: Nanos,
-    /// Nor in these intervals, which are in order.
-    pub(super) idle: Vec<Range<Nanos>>,
+    /// When requests arrive. What arrived late in an open loop is still sent behind the end.
+    pub(super) schedule: Schedule,
     /// Takes a line for every request, if wanted.
     pub(super) log: Option<RequestLog>,
 }
@@ -65,6 +62,8 @@ pub(super) struct Client {
     stalled: Option<Draw>,
     /// Ranges still to be read back, once the load is over.
     readback: Option<VecDeque<(u64, u32)>>,
+    /// Nothing more will ever be due.
+    is_done: bool,
     alarm: Alarm,
     /// What the alarm was last set to.
     alarm_at: Nanos,
@@ -104,6 +103,7 @@ impl Client {
             free: (0..depth).rev().collect(),
             stalled: None,
             readback: None,
+            is_done: false,
             alarm: Alarm::new()?,
             alarm_at: Nanos::ZERO,
             ended: Vec::new(),
@@ -139,9 +139,10 @@ impl Client {
         self.steady
     }
 
-    /// Requests that have no answer.
+    /// Requests that have no answer, those included that could never be sent.
     pub(super) fn unanswered(&self) -> u64 {
-        self.links.iter().map(Link::unanswered).sum()
+        let sent: u64 = self.links.iter().map(Link::unanswered).sum();
+        sent + self.work.overdue(&self.group.schedule, self.group.requests_left.get())
     }
 
     /// Says goodbye on every connection.
@@ -164,7 +165,7 @@ impl Client {
                 link.poll_send(cx)?;
             }
             let idle = self.free.len() == self.flights.len();
-            let given_up = self.readback.is_none() && now >= self.group.end + DRAIN;
+            let given_up = self.readback.is_none() && now >= self.last_arrival() + DRAIN;
             if (idle && self.is_over(now)) || given_up {
                 return Poll::Ready(Ok(()));
             }
@@ -189,11 +190,16 @@ impl Client {
         match &self.readback {
             Some(ranges) => ranges.is_empty(),
             None => {
-                now >= self.group.end
+                (now >= self.last_arrival() && self.is_done)
                     || self.group.requests_left.get() == 0
                     || (self.work.is_over() && self.stalled.is_none())
             }
         }
+    }
+
+    /// No request arrives from here on.
+    fn last_arrival(&self) -> Nanos {
+        self.group.schedule.active.end
     }
 
     /// Starts every request that is due and has a slot. Returns when to look again if no answer
@@ -205,15 +211,23 @@ impl Client {
             }
             let due = match self.due(cx, now) {
                 Due::Now(due) => due,
-                Due::Later(later) => return Some(later.min(self.group.end)),
-                Due::Unknown | Due::Never => break,
+                Due::Later(later) => return Some(later.min(self.last_arrival())),
+                Due::Unknown => break,
+                Due::Never => {
+                    self.is_done = true;
+                    break;
+                }
             };
             let Some(draw) = self.draw() else { break };
             self.free.pop();
             self.start(slot, draw, due, now);
         }
         // Answers wake the task by themselves; the end and the giving up must not be missed.
-        let next = if now < self.group.end { self.group.end } else { self.group.end + DRAIN };
+        let next = if now < self.last_arrival() {
+            self.last_arrival()
+        } else {
+            self.last_arrival() + DRAIN
+        };
         (self.readback.is_none() && next < Nanos(u64::MAX)).then_some(next)
     }
 
@@ -222,11 +236,7 @@ impl Client {
         if self.readback.is_some() {
             return Due::Now(now);
         }
-        if let Some(idle) = self.group.idle.iter().find(|idle| idle.contains(&now)) {
-            self.work.skip_to(idle.end);
-            return Due::Later(idle.end);
-        }
-        self.work.due(cx, now)
+        self.work.due(cx, now, &self.group.schedule)
     }
 
     /// The next request, with its range claimed; `None` if it has to wait for another.
@@ -329,7 +339,7 @@ impl Client {
                     let bytes = u64::from(draw.size_bytes) * self.links.len() as u64;
                     self.steady.answered(now, bytes);
                 }
-                recorder.ended(now, Ending { kind: draw.kind, due, sent });
+                recorder.ended(now, &Ending { kind: draw.kind, due, sent });
             }
             None => {}
         }

@@ -3,8 +3,12 @@
 //! ```text
 //! start            measured.start                                  measured.end
 //!   |----- ramp -----|-- interval 0 --|-- interval 1 --|-- ... --|      drain
-//!     not counted                      counted                     not counted
+//!
+//! rates:        what was answered in the measured time
+//! latencies:    of requests that were due in it, whenever they were answered
 //! ```
+//!
+//! Counting latencies by answer would leave out those that waited longest in an overload.
 
 use std::ops::Range;
 
@@ -106,21 +110,23 @@ impl Recorder {
     }
 
     /// A request ended well.
-    pub(super) fn ended(&mut self, now: Nanos, ending: Ending) {
+    pub(super) fn ended(&mut self, now: Nanos, ending: &Ending) {
         self.requests_in_all += 1;
+        let latency = now.since(ending.due);
+        if self.measured.contains(&ending.due) {
+            let open_loop = self.open_loop;
+            let direction = self.direction(ending.kind);
+            direction.latency.record(latency);
+            if open_loop {
+                direction.service.record(now.since(ending.sent));
+                self.report.lateness.record(ending.sent.since(ending.due));
+            }
+        }
         if !self.measured.contains(&now) {
             return;
         }
         self.roll(now);
-        let latency = now.since(ending.due);
-        let open_loop = self.open_loop;
-        let direction = self.direction(ending.kind);
-        direction.requests += 1;
-        direction.latency.record(latency);
-        if open_loop {
-            direction.service.record(now.since(ending.sent));
-            self.report.lateness.record(ending.sent.since(ending.due));
-        }
+        self.direction(ending.kind).requests += 1;
         self.open.requests += 1;
         match ending.kind {
             Kind::Read => self.open.reads += 1,
@@ -242,7 +248,7 @@ mod tests {
         let ended = at(ended_ms);
         let ending = Ending { kind: Kind::Read, due: ended - Span(300), sent: ended - Span(100) };
         recorder.delivered(ended, Kind::Read, 4096);
-        recorder.ended(ended, ending);
+        recorder.ended(ended, &ending);
     }
 
     #[test]
@@ -255,6 +261,19 @@ mod tests {
         let report = recorder.close();
         assert_eq!((report.read.requests, report.read.bytes), (2, 8192));
         assert_eq!(report.measured, Span::from_millis(2_500));
+    }
+
+    #[test]
+    fn latencies_are_of_what_was_due_in_the_measured_time_and_rates_of_what_was_answered_in_it() {
+        let mut recorder = recorder();
+        let ending = |due_ms| Ending { kind: Kind::Read, due: at(due_ms), sent: at(due_ms) };
+        recorder.ended(at(1_100), &ending(900));
+        recorder.ended(at(3_600), &ending(3_400));
+        recorder.ended(at(3_700), &ending(3_600));
+        let read = recorder.close().read;
+        assert_eq!(read.requests, 1, "the first");
+        assert_eq!(read.latency.histogram.count(), 1, "the second");
+        assert_eq!(read.latency.histogram.max(), Span::from_millis(200));
     }
 
     #[test]

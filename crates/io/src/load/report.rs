@@ -68,18 +68,19 @@ pub struct GroupReport {
     pub first_error: Option<String>,
     /// What verification found, if it was asked for.
     pub verification: Option<Verification>,
-    /// Requests that had no answer when the run was given up.
+    /// Requests that were due and had no answer when the run was given up.
     pub unanswered: u64,
 }
 
 /// Requests of one kind.
 #[derive(Clone, Debug, Default)]
 pub struct DirectionReport {
-    /// Requests answered well.
+    /// Requests answered well in the measured time.
     pub requests: u64,
-    /// Bytes delivered, over all targets.
+    /// Bytes delivered in the measured time, over all targets.
     pub bytes: u64,
-    /// From the instant that the request was due to its last answer.
+    /// From the instant that the request was due to its last answer, of requests that were due in
+    /// the measured time.
     pub latency: Latency,
     /// From the instant that the request was sent; empty in the closed loop, where a request is
     /// due when it is sent.

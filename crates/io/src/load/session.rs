@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use evenkeel_core::prng::Prng;
 use evenkeel_core::time::{Nanos, Span};
-use evenkeel_core::workload::{Drawer, Layout, part_of};
+use evenkeel_core::workload::{Drawer, Layout, Schedule, part_of};
 use evenkeel_wire::nbd::proto::TransmissionFlags;
 use tokio::task::{JoinSet, LocalSet};
 
@@ -82,12 +82,12 @@ async fn session(
         let measured = measured_from..end;
         let recorder =
             Recorder::new(&spec.name, measured, plan.interval, (spec.clients, open_loop));
+        let idle = spec.idle.iter().map(|idle| start + idle.start..start + idle.end);
         let group = Rc::new(Group {
             clock,
             recorder: RefCell::new(recorder),
             requests_left: Cell::new(spec.requests.unwrap_or(u64::MAX)),
-            end,
-            idle: spec.idle.iter().map(|idle| start + idle.start..start + idle.end).collect(),
+            schedule: Schedule { active: start..end, idle: idle.collect() },
             log: None,
         });
         let size_bytes =

@@ -3,7 +3,7 @@
 use std::task::Context;
 
 use evenkeel_core::time::Nanos;
-use evenkeel_core::workload::{Draw, Drawer, Pace};
+use evenkeel_core::workload::{self, Draw, Drawer, Pace, Schedule};
 
 use super::replay::{Due, Feed};
 
@@ -17,14 +17,23 @@ pub(super) enum Work {
 }
 
 impl Work {
-    /// When the next request may start.
-    pub(super) fn due(&mut self, cx: &mut Context<'_>, now: Nanos) -> Due {
+    /// When the next request may start. A replay keeps the times of its trace.
+    pub(super) fn due(&mut self, cx: &mut Context<'_>, now: Nanos, schedule: &Schedule) -> Due {
         match self {
-            Self::Drawn(_, pace) => match pace.due() {
-                Some(due) if due > now => Due::Later(due),
-                due => Due::Now(due.unwrap_or(now)),
+            Self::Drawn(_, pace) => match schedule.due(now, pace) {
+                workload::Due::At(due) => Due::Now(due),
+                workload::Due::Later(at) => Due::Later(at),
+                workload::Due::Never => Due::Never,
             },
             Self::Replayed(feed) => feed.due(cx, now),
+        }
+    }
+
+    /// Requests that were due and never started, of so many at most.
+    pub(super) fn overdue(&self, schedule: &Schedule, most: u64) -> u64 {
+        match self {
+            Self::Drawn(_, pace) => schedule.overdue(&mut pace.clone(), most),
+            Self::Replayed(_) => 0,
         }
     }
 
@@ -49,13 +58,6 @@ impl Work {
             Self::Drawn(drawer, _) if is_good_write => drawer.write_acknowledged(),
             Self::Drawn(..) => {}
             Self::Replayed(feed) => feed.answered(now),
-        }
-    }
-
-    /// Nothing is due before `resume`.
-    pub(super) fn skip_to(&mut self, resume: Nanos) {
-        if let Self::Drawn(_, pace) = self {
-            pace.skip_to(resume);
         }
     }
 

@@ -41,6 +41,11 @@ impl Bounds {
         Self { limit, units: 0, bytes: 0 }
     }
 
+    /// Another policy comes into force; what is in service stays.
+    pub(crate) fn configure(&mut self, mode: Mode, scheduling: &Scheduling) {
+        self.limit = Self::new(mode, scheduling).limit;
+    }
+
     /// A unit went into service.
     pub(crate) fn enter(&mut self, now: Nanos, length: u64) -> Verdict {
         self.units += 1;

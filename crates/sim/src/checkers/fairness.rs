@@ -79,6 +79,14 @@ impl Fairness {
         Some(Self { lag: PairLag::new(&weights), rows })
     }
 
+    /// Takes over from a watch under other weights: tags that were given by those may put two
+    /// tenants apart by a greatest request over the old weight.
+    pub(crate) fn follow(&mut self, before: &Self) {
+        for (row, before) in self.rows.iter_mut().zip(&before.rows) {
+            row.step_max = before.step_max;
+        }
+    }
+
     /// A request of the tenant reached the gate.
     pub(crate) fn arrived(&mut self, tenant: TenantId) {
         if let Some(row) = self.rows.get_mut(tenant.index()) {

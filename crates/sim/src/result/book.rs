@@ -1,52 +1,69 @@
-//! The books of a run: what was delivered to whom in the measured time, and how long it took.
+//! The books of a run: how the requests of the measured time fared, and what was delivered when.
 //!
 //! ```text
-//! 0        measured.start                                   measured.end
-//! |-- warm-up --|-- interval 0 --|-- interval 1 --|-- ... --|-- drain --
-//!   not counted                 counted                       not counted
+//! 0        measured.start                                   measured.end         last answer
+//! |-- warm-up --|-- interval 0 --|-- interval 1 --|-- ... --|-- drain 0 --|- drain 1 -|
+//!
+//! by arrival:   requests that are due in here, until the last of them is answered
+//! by answer:    what is delivered in here, interval by interval, drain included
 //! ```
 //!
-//! Requests are booked in one row for each pair of a group and a tenant, so that the run itself
-//! records each latency once. When an interval closes, rows are added up by group and by tenant.
+//! Latencies, counts and errors go by arrival: a request counts if it was due in the measured time,
+//! however late its answer comes. To count by answer would leave out those that waited longest, in
+//! an overload or after a burst at the end. Rates and shares go by answer, since they say what the
+//! storage delivered in that time.
+//!
+//! Requests are booked in one row for each pair of a group and a tenant. When an interval closes,
+//! rows are added up by group and by tenant. The entries of a drain grow with it, by a part of what
+//! it has taken, so that a drain of years has some hundreds.
 
 use std::ops::Range;
 
-use evenkeel_core::histogram::Histogram;
 use evenkeel_core::id::TenantId;
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
 
+use super::tally::{Ending, Tally};
+use super::waiting::Waiting;
 use super::{IntervalSummary, Latency, Traffic};
 
-/// What one group got as one tenant, since the interval began.
+/// An entry of a drain is as long as this part of the drain before it, or an interval if that is
+/// longer.
+const DRAIN_GROWTH_DIVISOR: u64 = 16;
+
+/// What one group got as one tenant.
 #[derive(Clone, Debug)]
 struct Row {
     /// None for what the gate does by itself.
     group: Option<u32>,
     tenant: TenantId,
-    tally: Tally,
-}
-
-/// Counts and latencies.
-#[derive(Clone, Debug, Default)]
-struct Tally {
-    reads: u64,
-    writes: u64,
-    /// Requests that neither read nor wrote.
-    others: u64,
-    errors: u64,
-    read_bytes: u64,
-    write_bytes: u64,
-    /// Of requests answered well: reads, writes, others.
-    latency: [Histogram; 3],
+    /// By answer, since the interval began.
+    open: Tally,
+    /// By arrival.
+    arrived: Tally,
+    /// The last answer to a request that arrived in the measured time.
+    last_answer: Nanos,
 }
 
 /// The accounts of one group or tenant over all intervals so far.
 #[derive(Clone, Debug, Default)]
 struct Account {
     open: Tally,
-    all: Tally,
+    /// Requests and bytes answered in the measured time.
+    answered: (u64, u64),
+    arrived: Tally,
+    last_answer: Nanos,
     series: Vec<IntervalSummary>,
+    drain_series: Vec<IntervalSummary>,
+    waiting: Waiting,
+}
+
+/// What part of a run it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    WarmUp,
+    Measured,
+    Drain,
 }
 
 /// The books of a run.
@@ -57,9 +74,9 @@ pub(crate) struct Book {
     rows: Vec<Row>,
     groups: Vec<Account>,
     tenants: Vec<Account>,
+    phase: Phase,
     /// When the next interval begins or ends.
     edge: Nanos,
-    is_open: bool,
     interval_start: Nanos,
 }
 
@@ -79,9 +96,9 @@ impl Book {
             rows: Vec::new(),
             groups: vec![Account::default(); groups],
             tenants: vec![Account::default(); tenants],
+            phase: Phase::WarmUp,
             edge: measured.start,
-            is_open: false,
-            interval_start: measured.start,
+            interval_start: Nanos::ZERO,
             measured,
         }
     }
@@ -90,15 +107,21 @@ impl Book {
     pub(crate) fn row(&mut self, group: Option<u32>, tenant: TenantId) -> RowId {
         let known = self.rows.iter().position(|row| (row.group, row.tenant) == (group, tenant));
         let index = known.unwrap_or_else(|| {
-            self.rows.push(Row { group, tenant, tally: Tally::default() });
+            let (open, arrived) = (Tally::default(), Tally::default());
+            self.rows.push(Row { group, tenant, open, arrived, last_answer: Nanos::ZERO });
             self.rows.len() - 1
         });
         RowId(u32::try_from(index).expect("fewer rows than clients"))
     }
 
-    /// Whether what happens now is measured.
-    pub(crate) fn is_open(&self) -> bool {
-        self.is_open
+    /// Whether it is the measured time now.
+    pub(crate) fn is_measuring(&self) -> bool {
+        self.phase == Phase::Measured
+    }
+
+    /// Whether a request that is due then counts.
+    pub(crate) fn measures(&self, due: Nanos) -> bool {
+        self.measured.contains(&due)
     }
 
     /// Width of one entry of the time series.
@@ -119,54 +142,68 @@ impl Book {
     /// Opens and closes intervals up to now.
     pub(crate) fn turn(&mut self, now: Nanos) {
         while now >= self.edge && self.edge < Nanos(u64::MAX) {
-            if self.is_open {
-                self.close_interval(self.edge);
-            }
-            self.is_open = self.edge < self.measured.end;
+            self.close_interval(self.edge);
             self.interval_start = self.edge;
-            self.edge = if self.is_open {
-                (self.edge + self.interval).min(self.measured.end)
-            } else {
-                Nanos(u64::MAX)
+            self.phase = if self.edge < self.measured.end { Phase::Measured } else { Phase::Drain };
+            self.edge = match self.phase {
+                Phase::WarmUp | Phase::Measured => {
+                    (self.edge + self.interval).min(self.measured.end)
+                }
+                Phase::Drain => {
+                    let drained = self.edge.since(self.measured.end);
+                    self.edge + Span(drained.0 / DRAIN_GROWTH_DIVISOR).max(self.interval)
+                }
             };
         }
     }
 
     /// Bytes of one request arrived at one target or came from there.
     pub(crate) fn delivered(&mut self, row: RowId, kind: Kind, bytes: u64) {
-        if self.is_open {
-            let tally = &mut self.rows[row.0 as usize].tally;
-            match kind {
-                Kind::Read => tally.read_bytes += bytes,
-                _ => tally.write_bytes += bytes,
+        if self.phase != Phase::WarmUp {
+            self.rows[row.0 as usize].open.deliver(kind, bytes);
+        }
+    }
+
+    /// A request came to its end.
+    pub(crate) fn ended(&mut self, now: Nanos, row: RowId, ending: &Ending) {
+        let is_measured = self.measures(ending.due);
+        let row = &mut self.rows[row.0 as usize];
+        if self.phase != Phase::WarmUp {
+            row.open.end(now, ending);
+        }
+        if is_measured {
+            row.arrived.end(now, ending);
+            row.last_answer = now;
+            if ending.ok {
+                row.arrived.deliver(ending.kind, ending.bytes);
             }
         }
     }
 
-    /// A request ended well.
-    pub(crate) fn ended(&mut self, row: RowId, kind: Kind, latency: Span) {
-        if self.is_open {
-            let tally = &mut self.rows[row.0 as usize].tally;
-            let (count, class) = match kind {
-                Kind::Read => (&mut tally.reads, 0),
-                Kind::Write => (&mut tally.writes, 1),
-                _ => (&mut tally.others, 2),
-            };
-            *count += 1;
-            tally.latency[class].record(latency);
-        }
+    /// A request of the tenant waits at the gate.
+    pub(crate) fn waits(&mut self, now: Nanos, tenant: TenantId) {
+        self.tenants[tenant.index()].waiting.begin(now);
     }
 
-    /// A request ended with an error.
-    pub(crate) fn failed(&mut self, row: RowId) {
-        if self.is_open {
-            self.rows[row.0 as usize].tally.errors += 1;
-        }
+    /// A request of the tenant waits there no more.
+    pub(crate) fn waits_no_more(&mut self, now: Nanos, tenant: TenantId) {
+        self.tenants[tenant.index()].waiting.end(now);
     }
 
-    /// The accounts of groups and of tenants, in order.
-    pub(crate) fn close(self) -> (Vec<Traffic>, Vec<Traffic>) {
-        let measured = self.measured.end.since(self.measured.start);
+    /// The accounts of groups and of tenants, in order, of a run that ends now.
+    pub(crate) fn close(mut self, now: Nanos) -> (Vec<Traffic>, Vec<Traffic>) {
+        self.turn(now);
+        if now > self.interval_start || self.rows.iter().any(|row| !row.open.is_empty()) {
+            self.close_interval(now.max(self.interval_start + Span(1)));
+        }
+        for row in &self.rows {
+            let group = row.group.map(|group| &mut self.groups[group as usize]);
+            for account in group.into_iter().chain([&mut self.tenants[row.tenant.index()]]) {
+                account.arrived.add(&row.arrived);
+                account.last_answer = account.last_answer.max(row.last_answer);
+            }
+        }
+        let measured = &self.measured;
         let traffic = |accounts: Vec<Account>| {
             accounts.into_iter().map(|account| account.traffic(measured)).collect()
         };
@@ -174,108 +211,64 @@ impl Book {
     }
 
     fn close_interval(&mut self, end: Nanos) {
-        for row in self.rows.iter_mut().filter(|row| !row.tally.is_empty()) {
-            if let Some(group) = row.group {
-                self.groups[group as usize].open.add(&row.tally);
+        if self.phase == Phase::WarmUp {
+            for account in &mut self.tenants {
+                account.waiting.close_interval(end);
             }
-            self.tenants[row.tenant.index()].open.add(&row.tally);
-            row.tally = Tally::default();
+            return;
+        }
+        for row in self.rows.iter_mut().filter(|row| !row.open.is_empty()) {
+            if let Some(group) = row.group {
+                self.groups[group as usize].open.add(&row.open);
+            }
+            self.tenants[row.tenant.index()].open.add(&row.open);
+            row.open = Tally::default();
         }
         let start = self.interval_start.since(self.measured.start);
         let length = end.since(self.interval_start);
+        let is_measured = self.phase == Phase::Measured;
         for account in self.groups.iter_mut().chain(&mut self.tenants) {
-            account.close_interval(start, length);
+            account.close_interval(end, (start, length), is_measured);
         }
     }
 }
 
 impl Account {
-    fn close_interval(&mut self, start: Span, length: Span) {
+    fn close_interval(&mut self, end: Nanos, (start, length): (Span, Span), is_measured: bool) {
         let open = std::mem::take(&mut self.open);
-        self.series.push(open.summary(start, length));
-        if !open.is_empty() {
-            self.all.add(&open);
+        let waiting = self.waiting.close_interval(end);
+        let entry = IntervalSummary { waiting, ..open.summary(start, length) };
+        if is_measured {
+            self.answered.0 += open.requests();
+            self.answered.1 += open.bytes();
+            self.series.push(entry);
+        } else {
+            self.drain_series.push(entry);
         }
     }
 
-    fn traffic(self, measured: Span) -> Traffic {
-        let Tally { reads, writes, others, errors, read_bytes, write_bytes, .. } = self.all;
-        let (requests, bytes) = (reads + writes + others, read_bytes + write_bytes);
-        let seconds = measured.as_secs_f64();
-        let latency = Latency::of(self.all.whole_latency());
-        let [read_latency, write_latency, _] = self.all.latency.map(Latency::of);
+    fn traffic(self, measured: &Range<Nanos>) -> Traffic {
+        let arrived = self.arrived;
+        let (answered, delivered_bytes) = self.answered;
+        let seconds = measured.end.since(measured.start).as_secs_f64();
+        let (requests, bytes) = (arrived.requests(), arrived.bytes());
+        let latency = Latency::of(arrived.whole_latency());
+        let [read_latency, write_latency, _] = arrived.latency.map(Latency::of);
         Traffic {
             requests,
-            reads,
-            writes,
+            reads: arrived.reads,
+            writes: arrived.writes,
             bytes,
-            errors,
-            iops: requests as f64 / seconds,
-            mib_per_second: bytes as f64 / seconds / f64::from(1 << 20),
+            errors: arrived.errors,
+            delivered_bytes,
+            iops: answered as f64 / seconds,
+            mib_per_second: delivered_bytes as f64 / seconds / f64::from(1 << 20),
             latency,
             read_latency,
             write_latency,
+            drain: self.last_answer.since(measured.end),
             series: self.series,
-        }
-    }
-}
-
-impl Tally {
-    fn is_empty(&self) -> bool {
-        self.reads + self.writes + self.others + self.errors == 0
-            && self.read_bytes + self.write_bytes == 0
-    }
-
-    fn add(&mut self, other: &Self) {
-        self.reads += other.reads;
-        self.writes += other.writes;
-        self.others += other.others;
-        self.errors += other.errors;
-        self.read_bytes += other.read_bytes;
-        self.write_bytes += other.write_bytes;
-        for (mine, theirs) in self.latency.iter_mut().zip(&other.latency) {
-            mine.merge(theirs);
-        }
-    }
-
-    fn whole_latency(&self) -> Histogram {
-        let mut whole = Histogram::default();
-        self.latency.iter().for_each(|one| whole.merge(one));
-        whole
-    }
-
-    fn summary(&self, start: Span, length: Span) -> IntervalSummary {
-        let latency = self.whole_latency();
-        let quantile = |q| latency.quantile(q).unwrap_or(Span::ZERO);
-        IntervalSummary {
-            start,
-            length,
-            requests: self.reads + self.writes + self.others,
-            reads: self.reads,
-            writes: self.writes,
-            read_bytes: self.read_bytes,
-            write_bytes: self.write_bytes,
-            errors: self.errors,
-            latency_mean: latency.mean(),
-            latency_p50: quantile(0.50),
-            latency_p99: quantile(0.99),
-            latency_max: latency.max(),
-        }
-    }
-}
-
-impl Latency {
-    /// The figures of a distribution.
-    pub(crate) fn of(histogram: Histogram) -> Self {
-        let quantile = |q| histogram.quantile(q).unwrap_or(Span::ZERO);
-        Self {
-            mean: histogram.mean(),
-            p50: quantile(0.50),
-            p95: quantile(0.95),
-            p99: quantile(0.99),
-            p999: quantile(0.999),
-            max: histogram.max(),
-            histogram,
+            drain_series: self.drain_series,
         }
     }
 }
@@ -288,28 +281,65 @@ mod tests {
         Nanos(ms * 1_000_000)
     }
 
-    fn read(book: &mut Book, row: RowId, ms: u64) {
+    /// A read that was due then, and answered then.
+    fn read(book: &mut Book, row: RowId, (due_ms, ms): (u64, u64)) {
         book.turn(at(ms));
         book.delivered(row, Kind::Read, 4096);
-        book.ended(row, Kind::Read, Span(300));
+        let ending = Ending { kind: Kind::Read, bytes: 4096, due: at(due_ms), ok: true };
+        book.ended(at(ms), row, &ending);
+    }
+
+    fn entries(series: &[IntervalSummary]) -> Vec<(u64, u64, u64)> {
+        let entry = |one: &IntervalSummary| {
+            (one.start.0 / 1_000_000, one.length.0 / 1_000_000, one.requests)
+        };
+        series.iter().map(entry).collect()
     }
 
     #[test]
-    fn warm_up_and_drain_are_not_measured_and_every_interval_has_its_entry() {
+    fn rates_go_by_answer_and_every_interval_has_its_entry() {
         let mut book = Book::new(at(1_000)..at(3_500), Span::from_secs(1), (1, 1));
         let row = book.row(Some(0), TenantId(0));
         for ms in [999, 1_000, 1_200, 3_499, 3_500] {
-            read(&mut book, row, ms);
+            read(&mut book, row, (ms, ms));
         }
-        let (groups, tenants) = book.close();
+        let (groups, tenants) = book.close(at(3_500));
         assert_eq!((groups[0].requests, groups[0].bytes), (3, 3 * 4096));
+        assert_eq!(groups[0].delivered_bytes, 3 * 4096);
         assert!((tenants[0].iops - 1.2).abs() < 1e-9);
-        let series: Vec<_> = groups[0]
-            .series
-            .iter()
-            .map(|entry| (entry.start.0 / 1_000_000, entry.length.0 / 1_000_000, entry.requests))
-            .collect();
-        assert_eq!(series, [(0, 1000, 2), (1000, 1000, 0), (2000, 500, 1)]);
+        assert_eq!(entries(&groups[0].series), [(0, 1000, 2), (1000, 1000, 0), (2000, 500, 1)]);
+    }
+
+    #[test]
+    fn a_request_counts_if_it_arrived_in_the_measured_time_whenever_it_is_answered() {
+        let mut book = Book::new(at(1_000)..at(2_000), Span::from_secs(1), (1, 1));
+        let row = book.row(Some(0), TenantId(0));
+        for times in [(900, 1_100), (1_500, 1_600), (1_999, 4_500), (2_000, 4_600)] {
+            read(&mut book, row, times);
+        }
+        let (groups, _) = book.close(at(4_600));
+        let traffic = &groups[0];
+        assert_eq!((traffic.requests, traffic.bytes), (2, 2 * 4096));
+        assert_eq!(traffic.latency.max, Span::from_millis(2_501));
+        assert_eq!(traffic.drain, Span::from_millis(2_500));
+        assert_eq!(traffic.delivered_bytes, 2 * 4096, "those of 1.1 s and 1.6 s");
+        assert_eq!(entries(&traffic.series), [(0, 1000, 2)]);
+        assert_eq!(
+            entries(&traffic.drain_series),
+            [(1000, 1000, 0), (2000, 1000, 0), (3000, 600, 2)]
+        );
+    }
+
+    #[test]
+    fn a_drain_of_years_has_some_hundred_entries() {
+        let mut book = Book::new(at(0)..at(1_000), Span::from_millis(1), (1, 1));
+        let row = book.row(Some(0), TenantId(0));
+        read(&mut book, row, (999, 100_000_000_000));
+        let (groups, _) = book.close(at(100_000_000_000));
+        let drain = &groups[0].drain_series;
+        assert!(drain.len() < 500, "{}", drain.len());
+        let gapless = drain.windows(2).all(|pair| pair[0].start + pair[0].length == pair[1].start);
+        assert!(gapless && drain.last().unwrap().requests == 1);
     }
 
     #[test]
@@ -318,12 +348,12 @@ mod tests {
         let rows =
             [(0, 0), (1, 0), (1, 1)].map(|(group, tenant)| book.row(Some(group), TenantId(tenant)));
         for (row, count) in rows.into_iter().zip([1, 2, 4]) {
-            (0..count).for_each(|_| read(&mut book, row, 5));
+            (0..count).for_each(|_| read(&mut book, row, (4, 5)));
         }
         assert_eq!(book.row(Some(1), TenantId(0)), rows[1]);
-        book.failed(rows[0]);
-        book.turn(at(10));
-        let (groups, tenants) = book.close();
+        let failed = Ending { kind: Kind::Read, bytes: 4096, due: at(1), ok: false };
+        book.ended(at(6), rows[0], &failed);
+        let (groups, tenants) = book.close(at(10));
         assert_eq!([groups[0].requests, groups[1].requests], [1, 6]);
         assert_eq!([tenants[0].requests, tenants[1].requests], [3, 4]);
         assert_eq!([tenants[0].errors, tenants[1].errors], [1, 0]);

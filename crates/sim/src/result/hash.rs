@@ -23,6 +23,7 @@ pub(crate) enum Mark {
     Reply = 6,
     GateDown = 7,
     GateUp = 8,
+    Policy = 9,
 }
 
 /// The golden ratio in 64 bits, and another odd number without pattern.

@@ -4,6 +4,8 @@ mod book;
 mod hash;
 mod steady;
 mod summary;
+mod tally;
+mod waiting;
 
 pub(crate) use book::{Book, RowId};
 pub(crate) use hash::{LogHash, Mark};
@@ -12,3 +14,4 @@ pub use summary::{
     BackendInterval, BackendSummary, FairnessLag, GroupSummary, IntervalSummary, Latency, Progress,
     Summary, TenantSummary, Traffic,
 };
+pub(crate) use tally::Ending;

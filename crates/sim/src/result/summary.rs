@@ -5,7 +5,8 @@ use evenkeel_core::time::Span;
 use evenkeel_engine::report::DomainReport;
 
 /// What a run found. Everything but `log_hash`, `events` and `requests_in_all` is of the measured
-/// time only.
+/// time only: rates, shares and what backends did go by what happened in it; counts and latencies go
+/// by the requests that arrived in it, each until its answer.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     /// The tenants that sent anything, in the order of the policy.
@@ -21,8 +22,11 @@ pub struct Summary {
     pub measured: Span,
     /// Width of one entry of each time series.
     pub interval: Span,
-    /// Virtual time until the last request had its answer, or was given up.
+    /// Virtual time until the last request had its answer.
     pub ended: Span,
+    /// From the end of the measured time to the last answer to a request that arrived in it: how
+    /// long the backlog takes to drain when nothing is added to it.
+    pub drain: Span,
     /// A hash over every event; equal for equal runs.
     pub log_hash: u64,
     /// Events in all.
@@ -73,26 +77,27 @@ pub struct GroupSummary {
     /// generator does: a count over the measured time is wrong by a bunch where answers come in
     /// bunches, as behind a barrier.
     pub steady_bytes_per_second: f64,
-    /// Requests that had no answer when the run was given up.
-    pub unanswered: u64,
 }
 
-/// Requests of one tenant or group.
+/// Requests of one tenant or group. Counts and latencies are of the requests that arrived in the
+/// measured time, whenever they were answered; rates are of what was answered in it.
 #[derive(Clone, Debug, Default)]
 pub struct Traffic {
-    /// Requests answered well.
+    /// Requests that arrived in the measured time and were answered well.
     pub requests: u64,
     /// Those of them that read.
     pub reads: u64,
     /// Those that wrote.
     pub writes: u64,
-    /// Bytes delivered, over all targets.
+    /// Their bytes, over all targets.
     pub bytes: u64,
-    /// Requests that ended with an error.
+    /// Requests that arrived in the measured time and ended with an error.
     pub errors: u64,
-    /// Requests answered well, per second of the measured time.
+    /// Bytes delivered within the measured time, whenever their requests arrived.
+    pub delivered_bytes: u64,
+    /// Requests answered well within the measured time, per second of it.
     pub iops: f64,
-    /// Bytes delivered per second of the measured time, in units of 2^20.
+    /// Bytes delivered within the measured time, per second of it, in units of 2^20.
     pub mib_per_second: f64,
     /// From the instant that a request was due to its last answer.
     pub latency: Latency,
@@ -100,8 +105,12 @@ pub struct Traffic {
     pub read_latency: Latency,
     /// The same for requests that wrote.
     pub write_latency: Latency,
-    /// Over time, from the start of the measured time on.
+    /// From the end of the measured time to the last answer to one of these requests.
+    pub drain: Span,
+    /// What ended when, from the start of the measured time to its end.
     pub series: Vec<IntervalSummary>,
+    /// The same from there to the last answer of all; entries grow longer as the drain does.
+    pub drain_series: Vec<IntervalSummary>,
 }
 
 /// Durations.
@@ -142,6 +151,9 @@ pub struct IntervalSummary {
     pub write_bytes: u64,
     /// Requests that ended with an error in it.
     pub errors: u64,
+    /// How long the gate held back requests of the tenant, one at least at a time; zero in the
+    /// series of a group.
+    pub waiting: Span,
     /// Mean latency; zero if nothing ended in it.
     pub latency_mean: Span,
     /// Median latency.

@@ -42,7 +42,8 @@ impl Scenario {
     /// That thing.
     pub fn check(&self) -> Result<(), ScenarioFault> {
         self.check_times()?;
-        self.check_policy()?;
+        self.check_policy(&self.policy, "policy")?;
+        self.check_changes()?;
         self.check_devices()?;
         let clients: u64 = self.workloads.iter().map(|one| u64::from(one.clients)).sum();
         if clients > u64::from(CLIENTS_MAX) {
@@ -72,35 +73,22 @@ impl Scenario {
     }
 
     /// The policy's own check, but for what only a real gate needs.
-    fn check_policy(&self) -> Result<(), ScenarioFault> {
-        if let Some(volume) = self.policy.backends.iter().find(|one| one.spread().is_some()) {
+    pub(super) fn check_policy(&self, policy: &Policy, place: &str) -> Result<(), ScenarioFault> {
+        if let Some(volume) = policy.backends.iter().find(|one| one.spread().is_some()) {
             let what = format!("{:?} is spread over servers, which has no model", volume.name);
-            return fault("policy", what);
+            return fault(place, what);
         }
         let counts = |place: &Place| match place {
             Place::Listener { .. } | Place::Memory { .. } => false,
             Place::Policy { field } => *field != "listeners" && *field != "exports",
             _ => true,
         };
-        let mut problems = self.sized_policy().check().into_iter();
+        let mut problems = sized(policy).check().into_iter();
         let found = problems.find(|one| one.severity == Severity::Error && counts(&one.place));
         match found {
-            Some(problem) => fault("policy", format!("{}; {}", problem.message, problem.remedy)),
+            Some(problem) => fault(place, format!("{}; {}", problem.message, problem.remedy)),
             None => Ok(()),
         }
-    }
-
-    /// The policy with a size for each tier: here devices tell how large they are.
-    fn sized_policy(&self) -> Policy {
-        let mut policy = self.policy.clone();
-        for backend in &mut policy.backends {
-            if let Source::Tiered(volume) = &mut backend.source {
-                volume.tiers.iter_mut().for_each(|tier| {
-                    tier.size_bytes.get_or_insert(u64::MAX);
-                });
-            }
-        }
-        policy
     }
 
     fn check_devices(&self) -> Result<(), ScenarioFault> {
@@ -137,8 +125,8 @@ impl Scenario {
     }
 
     fn has_tenant(&self, name: &str) -> bool {
-        name == evenkeel_engine::policy::DEFAULT_TENANT
-            || self.policy.tenants.iter().any(|tenant| tenant.name == name)
+        self.policy.has_tenant(name)
+            || self.changes.iter().any(|change| change.policy.has_tenant(name))
     }
 
     fn check_route(&self, place: &str, route: &Route) -> Result<(), ScenarioFault> {
@@ -262,6 +250,22 @@ fn check_link(place: &str, link: &LinkSpec) -> Result<(), ScenarioFault> {
     Ok(())
 }
 
-fn fault<T>(place: impl Into<String>, what: impl Into<String>) -> Result<T, ScenarioFault> {
+/// The policy with a size for each tier: here devices tell how large they are.
+fn sized(policy: &Policy) -> Policy {
+    let mut policy = policy.clone();
+    for backend in &mut policy.backends {
+        if let Source::Tiered(volume) = &mut backend.source {
+            volume.tiers.iter_mut().for_each(|tier| {
+                tier.size_bytes.get_or_insert(u64::MAX);
+            });
+        }
+    }
+    policy
+}
+
+pub(super) fn fault<T>(
+    place: impl Into<String>,
+    what: impl Into<String>,
+) -> Result<T, ScenarioFault> {
     Err(ScenarioFault { place: place.into(), what: what.into() })
 }

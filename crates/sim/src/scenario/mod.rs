@@ -11,6 +11,7 @@
 //! the backend that it stands behind, a fault what it hits. All instants count from the start of
 //! the run, warm-up included.
 
+mod change;
 mod check;
 mod workload;
 
@@ -21,6 +22,7 @@ use crate::device::spec::DeviceSpec;
 use crate::faults::Fault;
 use crate::link::LinkSpec;
 
+pub use change::PolicyChange;
 pub use check::ScenarioFault;
 pub use evenkeel_core::workload::{DEPTH_MAX, Layout, Pattern, SIZE_BYTES_MAX, WeightedSize};
 pub use workload::{Arrivals, CLIENTS_MAX, Replay, ReplayTiming, Route, Workload};
@@ -31,6 +33,9 @@ pub struct Scenario {
     /// What the gate enforces. What lies behind its backends is told by `devices`; where they
     /// really are, listeners and memory bounds play no part.
     pub policy: Policy,
+    /// Policies that replace it while the scenario runs, in the order of their instants. They have
+    /// the same backends, groups and exports.
+    pub changes: Vec<PolicyChange>,
     /// The storage; one entry for each backend of the policy.
     pub devices: Vec<BackendDevice>,
     /// What the gate itself costs.
@@ -56,6 +61,7 @@ impl Default for Scenario {
     fn default() -> Self {
         Self {
             policy: Policy::default(),
+            changes: Vec::new(),
             devices: Vec::new(),
             gate: GateSpec::default(),
             workloads: Vec::new(),

@@ -5,7 +5,7 @@ use std::ops::Range;
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::prng::Prng;
 use evenkeel_core::time::{Nanos, Span};
-use evenkeel_core::workload::{Drawer, part_of};
+use evenkeel_core::workload::{Drawer, Schedule, part_of};
 use evenkeel_engine::Input;
 use evenkeel_engine::notes::PartDevice;
 use evenkeel_engine::policy::matching::Identity;
@@ -15,8 +15,9 @@ use evenkeel_engine::policy::{
 
 use super::clients::{Client, Group};
 use super::gate::{Domain, Gate};
+use super::policy::Change;
 use super::replays::Replayer;
-use super::schedule::Schedule;
+use super::stall::Stall;
 use super::storage::{Medium, Server};
 use super::tables::{Home, Slab, Target};
 use super::volume::Tiers;
@@ -28,7 +29,7 @@ use crate::faults::{FaultKind, Faulty, LinkPlace};
 use crate::link::{Disturbance, Link, LinkSpec};
 use crate::result::{Book, LogHash, Steady};
 use crate::run::Stream;
-use crate::scenario::{Arrivals, Layout, Route, Scenario, ScenarioFault, Workload};
+use crate::scenario::{Arrivals, Layout, PolicyChange, Route, Scenario, ScenarioFault, Workload};
 
 /// What a random stream is for, so that no two are alike.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +59,7 @@ pub(crate) fn build<'s>(
     let start = Nanos::ZERO + scenario.warm_up;
     let measured = start..start + scenario.length;
     let mut tenants = TenantTable::new();
-    tenants.update(&scenario.policy);
+    tenants.update(&scenario.opening_policy());
     let (domains, servers) = storage(scenario, devices, &tenants, &measured);
     let groups = scenario.workloads.len() + scenario.replays.len();
     let count = tenants.rows().len();
@@ -74,6 +75,7 @@ pub(crate) fn build<'s>(
         groups: Vec::new(),
         clients: Vec::new(),
         replays: Vec::new(),
+        changes: changes(scenario, &tenants),
         requests: Slab::default(),
         flights: Slab::default(),
         calls: Slab::default(),
@@ -83,6 +85,7 @@ pub(crate) fn build<'s>(
         conservation: Conservation::new(count),
         tenants: vec![TenantTimes::default(); count],
         requests_in_all: 0,
+        stall: Stall::new(not_before(scenario)),
     };
     world.open_volumes(scenario)?;
     for index in 0..scenario.workloads.len() {
@@ -95,7 +98,52 @@ pub(crate) fn build<'s>(
         world.events.push(fault.window().start, Event::GateDown);
         world.events.push(fault.window().end, Event::GateUp);
     }
+    for (index, change) in (0..).zip(&scenario.changes) {
+        world.events.push(Nanos::ZERO + change.at, Event::Policy(index));
+    }
     Ok(world)
+}
+
+/// The end of the measured time and of the last fault.
+fn not_before(scenario: &Scenario) -> Nanos {
+    let end = Nanos::ZERO + scenario.warm_up + scenario.length;
+    scenario.faults.iter().map(|fault| fault.window().end).fold(end, Nanos::max)
+}
+
+/// What later policies bring each domain.
+fn changes(scenario: &Scenario, tenants: &TenantTable) -> Vec<Change> {
+    let mut tenants = tenants.clone();
+    let policy = &scenario.policy;
+    let table = |domain: &(String, Vec<usize>)| {
+        let mut servers = ServerTable::new();
+        policy.domain(domain, &tenants, &mut servers);
+        (domain.0.clone(), servers)
+    };
+    let mut tables: Vec<(String, ServerTable)> = policy.domains().iter().map(table).collect();
+    let change = |change: &PolicyChange| {
+        tenants.update(&change.policy);
+        let mut domains = change.policy.domains();
+        let part = |(name, servers): &mut (String, ServerTable)| {
+            let index = domains.iter().position(|(one, _)| one == name);
+            let domain = domains.swap_remove(index.expect("the check wants the same domains"));
+            change.policy.domain(&domain, &tenants, servers)
+        };
+        Change { domains: tables.iter_mut().map(part).collect(), owners: Vec::new() }
+    };
+    scenario.changes.iter().map(change).collect()
+}
+
+/// Whose the requests of a route are under a policy.
+fn owner(policy: &Policy, tenants: &TenantTable, route: &Route) -> TenantId {
+    match &route.tenant {
+        Some(name) if policy.has_tenant(name) => {
+            tenants.id(name).expect("the table holds every tenant")
+        }
+        _ => {
+            let identity = Identity { export: &route.target, ..Identity::default() };
+            tenants.identify(&policy.tenants, &identity)
+        }
+    }
 }
 
 /// Engines and servers, the latter in the order of [`stores`].
@@ -184,13 +232,12 @@ impl<'s> World<'s> {
                 what: format!("it does not fit its device of {device_bytes} bytes"),
             });
         }
-        let tenant: TenantId = if let Some(name) = &route.tenant {
-            tenants.id(name).expect("the check knows every tenant")
-        } else {
-            let identity = Identity { export: &route.target, ..Identity::default() };
-            tenants.identify(&policy.tenants, &identity)
-        };
+        let tenant = owner(policy, tenants, route);
         let row = self.book.row(Some(small(group)), tenant);
+        for (change, later) in self.changes.iter_mut().zip(&scenario.changes) {
+            let tenant = owner(&later.policy, tenants, route);
+            change.owners.push((tenant, self.book.row(Some(small(group)), tenant)));
+        }
         self.targets.push(Target { domain, home, tenant, row, base_bytes, size_bytes });
         Ok(small(self.targets.len() - 1))
     }

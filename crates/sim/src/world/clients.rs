@@ -4,16 +4,15 @@ use std::ops::Range;
 
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
-use evenkeel_core::workload::{Draw, Drawer, Pace};
+use evenkeel_core::workload::{Draw, Drawer, Due, Pace, Schedule};
 
 use super::World;
-use super::schedule::{Due, Schedule};
 use super::storage::REQUEST_BYTES;
 use super::tables::{Flight, Origin, Request, Sender, Target};
 use crate::checkers::{Custody, Rule, Verdict, broken};
 use crate::events::{Bound, Event};
 use crate::link::{Link, Way};
-use crate::result::{Mark, Steady};
+use crate::result::{Ending, Mark, Steady};
 
 /// What the clients of one workload share.
 #[derive(Debug)]
@@ -144,6 +143,8 @@ impl World<'_> {
                 reached_at: self.now,
                 answered_writes: 0,
                 is_backlog: false,
+                is_measured: self.book.measures(due),
+                is_waiting: false,
                 ok: true,
             });
             self.conservation.sent(tenant, length);
@@ -205,21 +206,19 @@ impl World<'_> {
     /// The last part of a request has been answered.
     fn land(&mut self, flight: &Flight) -> Verdict {
         self.requests_in_all += 1;
-        if flight.ok {
-            self.book.ended(flight.row, flight.kind, self.now.since(flight.due));
-        } else {
-            self.book.failed(flight.row);
-        }
+        self.stall.answered(self.now);
+        let Flight { kind, bytes, due, ok, .. } = *flight;
+        self.book.ended(self.now, flight.row, &Ending { kind, bytes, due, ok });
         match flight.sender {
             Sender::Replay(index) => {
-                if flight.ok && self.book.is_open() {
+                if flight.ok && self.book.is_measuring() {
                     self.replays[index as usize].steady.answered(self.now, flight.bytes);
                 }
                 self.replay_answered(index)
             }
             Sender::Client(index) => {
                 let client = &mut self.clients[index as usize];
-                if flight.ok && self.book.is_open() {
+                if flight.ok && self.book.is_measuring() {
                     client.steady.answered(self.now, flight.bytes);
                 }
                 if flight.ok && flight.kind == Kind::Write {

@@ -5,25 +5,22 @@ use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::report::DomainReport;
 
 use super::World;
-use super::tables::{Origin, Sender};
 use crate::checkers::{Rule, Verdict, Violation, broken};
 use crate::result::{
     BackendSummary, FairnessLag, GroupSummary, Latency, Summary, TenantSummary, Traffic,
 };
 
 impl World<'_> {
-    /// Closes the run. `is_at_rest` if nothing is left that could happen: then nothing may be under
-    /// way.
-    pub(super) fn close(mut self, is_at_rest: bool) -> Result<Summary, Box<Violation>> {
-        let ended = self.now.since(Nanos::ZERO);
+    /// Closes a run whose requests have their answers.
+    pub(super) fn close(mut self) -> Result<Summary, Box<Violation>> {
         // A run whose last event came early still has all of its intervals.
-        self.turn(self.now.max(self.measured.end))?;
-        let unanswered = self.unanswered();
-        let lost: u64 = unanswered.iter().sum();
-        if is_at_rest && lost > 0 {
-            let what = format!("{lost} requests were never answered");
+        let end = self.now.max(self.measured.end);
+        self.turn(end)?;
+        if !self.flights.is_empty() {
+            let what = "nothing is left to happen, and requests have no answer".to_owned();
             return Err(broken(self.now, Rule::NothingIsLostOrDoubled, what));
         }
+        let ended = self.stall.last_answer();
         let domains = self.reports()?;
         let fairness = self.fairness();
         let backends = self.backends(&domains);
@@ -31,44 +28,31 @@ impl World<'_> {
         let (log_hash, events) = (self.hash.value(), self.hash.events());
         let measured = self.measured.end.since(self.measured.start);
         let interval = self.book.interval();
-        let (groups, tenants) = self.book.close();
+        let (groups, tenants) = self.book.close(end);
         let names = self.groups.iter().map(|group| group.name.clone());
         let names: Vec<String> =
             names.chain(self.replays.iter().map(|replay| replay.name.clone())).collect();
-        let rows = names.into_iter().zip(groups).zip(steady.into_iter().zip(unanswered));
-        let groups = rows.map(|((name, traffic), (steady_bytes_per_second, unanswered))| {
-            GroupSummary { name, traffic, steady_bytes_per_second, unanswered }
+        let rows = names.into_iter().zip(groups).zip(steady);
+        let groups = rows.map(|((name, traffic), steady_bytes_per_second)| GroupSummary {
+            name,
+            traffic,
+            steady_bytes_per_second,
         });
+        let groups: Vec<GroupSummary> = groups.collect();
         Ok(Summary {
-            groups: groups.collect(),
+            drain: groups.iter().map(|group| group.traffic.drain).max().unwrap_or_default(),
+            groups,
             tenants: tenant_summaries(tenants, self.tenants, &self.gate.domains[0].policy.tenants),
             backends,
             domains,
             measured,
             interval,
-            ended,
+            ended: ended.since(Nanos::ZERO),
             log_hash,
             events,
             requests_in_all: self.requests_in_all,
             fairness,
         })
-    }
-
-    /// Requests without an answer, by group.
-    fn unanswered(&self) -> Vec<u64> {
-        let mut counts = vec![0; self.groups.len() + self.replays.len()];
-        let mut seen = vec![false; self.flights.entries().len()];
-        for request in self.requests.entries().iter().filter(|one| one.custody.is_under_way()) {
-            let Origin::Flight(flight) = request.origin else { continue };
-            if !std::mem::replace(&mut seen[flight as usize], true) {
-                let group = match self.flights[flight].sender {
-                    Sender::Client(client) => self.clients[client as usize].group as usize,
-                    Sender::Replay(replay) => self.groups.len() + replay as usize,
-                };
-                counts[group] += 1;
-            }
-        }
-        counts
     }
 
     /// The engines' accounts, held against what the world knows to be with them.
@@ -154,14 +138,14 @@ fn tenant_summaries(
     times: Vec<super::TenantTimes>,
     names: &[(String, evenkeel_core::sched::Share)],
 ) -> Vec<TenantSummary> {
-    let bytes: u64 = traffic.iter().map(|one| one.bytes).sum();
+    let bytes: u64 = traffic.iter().map(|one| one.delivered_bytes).sum();
     let cost: u64 = times.iter().map(|one| one.delivered_cost).sum();
     let part = |one: u64, all: u64| if all == 0 { 0.0 } else { one as f64 / all as f64 };
     let rows = names.iter().zip(traffic).zip(times);
     let all = rows.map(|(((name, share), traffic), times)| TenantSummary {
         name: name.clone(),
         weight_milli: share.weight_milli,
-        share_bytes: part(traffic.bytes, bytes),
+        share_bytes: part(traffic.delivered_bytes, bytes),
         share_cost: part(times.delivered_cost, cost),
         delivered_cost: Span(times.delivered_cost),
         queue_time: Latency::of(times.queue_time),

@@ -153,6 +153,10 @@ impl World<'_> {
             keeps_room: false,
         };
         let domain = request.domain;
+        if matches!(request.origin, Origin::Flight(_)) {
+            request.is_waiting = true;
+            self.book.waits(self.now, request.tenant);
+        }
         self.gate.domains[domain as usize].engine.handle(self.now, Input::Arrive(arrival));
         self.gate.stir(domain);
         Ok(())
@@ -208,7 +212,11 @@ impl World<'_> {
             let is_last = request.is_backlog && request.custody.is_submitted();
             fairness.dispatched(request.tenant, cost, is_last);
         }
-        if is_first && self.book.is_open() {
+        if request.is_waiting && request.custody.is_submitted() {
+            request.is_waiting = false;
+            self.book.waits_no_more(now, request.tenant);
+        }
+        if is_first && request.is_measured {
             let waited = now.since(request.reached_at);
             self.tenants[request.tenant.index()].queue_time.record(waited);
         }
@@ -264,10 +272,13 @@ impl World<'_> {
                 fairness.left(call.tenant);
             }
         }
-        server.leave(now, &call, self.book.is_open());
-        if self.book.is_open() {
-            let times = &mut self.tenants[call.tenant.index()];
+        let is_measuring = self.book.is_measuring();
+        server.leave(now, &call, is_measuring);
+        let times = &mut self.tenants[call.tenant.index()];
+        if request.is_measured {
             times.device_time.record(now.since(call.dispatched_at));
+        }
+        if is_measuring {
             times.delivered_cost += call.cost.0;
         }
         let domain = server.domain;
@@ -285,6 +296,9 @@ impl World<'_> {
         let may_refuse = request.home == Home::Volume && tiers.as_ref().is_some_and(Tiers::is_hurt);
         request.custody.finish(now, ok, may_refuse)?;
         request.ok = ok;
+        if std::mem::take(&mut request.is_waiting) {
+            self.book.waits_no_more(now, request.tenant);
+        }
         self.hash.note(now, Mark::Finish, slot, u64::from(ok));
         let payload = if request.kind == Kind::Read && ok { request.length } else { 0 };
         let origin = request.origin;
@@ -313,6 +327,13 @@ impl World<'_> {
             server.forget(self.now);
         }
         self.forget_steps();
+        let slots = u32::try_from(self.requests.entries().len()).expect("slots are small");
+        for slot in 0..slots {
+            let request = &mut self.requests[slot];
+            if std::mem::take(&mut request.is_waiting) {
+                self.book.waits_no_more(self.now, request.tenant);
+            }
+        }
     }
 
     /// The gate is back, knowing nothing; clients send again what it has not answered.

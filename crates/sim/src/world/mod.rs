@@ -13,17 +13,19 @@
 //! in the real gate, where the answer has to reach the client first.
 //!
 //! One file for each part: `build` makes it from a scenario, `clients` and `replays` make the load,
-//! `gate` drives the engines, `storage` the devices, `finish` writes the summary, `tables` holds
-//! what is under way, `volume` opens and moves tiered volumes.
+//! `gate` drives the engines, `policy` changes what they enforce, `storage` drives the devices,
+//! `stall` notices a backlog that never ends, `finish` writes the summary, `tables` holds what is
+//! under way, `volume` opens and moves tiered volumes.
 
 mod build;
 mod clients;
 mod finish;
 mod gate;
+mod policy;
 mod replays;
 #[cfg(test)]
 mod sabotage;
-mod schedule;
+mod stall;
 mod storage;
 mod tables;
 mod volume;
@@ -32,22 +34,22 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use evenkeel_core::histogram::Histogram;
-use evenkeel_core::time::{Nanos, Span};
+use evenkeel_core::time::Nanos;
 
 use crate::checkers::{Conservation, Rule, Verdict, Violation, broken};
 use crate::events::{Event, Events};
 use crate::result::{Book, LogHash, Progress, Summary};
+use crate::scenario::ScenarioFault;
 
 use clients::{Client, Group};
 use gate::Gate;
+use policy::Change;
 use replays::Replayer;
+use stall::Stall;
 use storage::Server;
 use tables::{Call, Flight, Request, Slab, Target};
 
 pub(crate) use build::{Purpose, build, seed_of, stores};
-
-/// How long after the end answers are still waited for.
-const DRAIN: Span = Span::from_secs(20);
 
 /// Events between two reports of progress.
 const PROGRESS_EVENTS: u32 = 1 << 16;
@@ -64,6 +66,8 @@ pub(crate) struct World<'s> {
     groups: Vec<Group>,
     clients: Vec<Client>,
     replays: Vec<Replayer<'s>>,
+    /// Policies to come, in the order of their instants.
+    changes: Vec<Change>,
     requests: Slab<Request>,
     flights: Slab<Flight>,
     calls: Slab<Call>,
@@ -77,6 +81,22 @@ pub(crate) struct World<'s> {
     book: Book,
     tenants: Vec<TenantTimes>,
     requests_in_all: u64,
+    stall: Stall,
+}
+
+/// Why a run gave no summary.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// Its backlog never ends.
+    Endless(ScenarioFault),
+    /// A checker found a fault of this program.
+    Violation(Box<Violation>),
+}
+
+impl From<Box<Violation>> for Stop {
+    fn from(violation: Box<Violation>) -> Self {
+        Self::Violation(violation)
+    }
 }
 
 /// What the world keeps of a tenant beside its row in the books.
@@ -88,19 +108,14 @@ struct TenantTimes {
 }
 
 impl World<'_> {
-    /// Lets the scenario run to its end.
-    pub(crate) fn run(
-        mut self,
-        observe: &mut dyn FnMut(&Progress),
-    ) -> Result<Summary, Box<Violation>> {
+    /// Lets the scenario run to its end, and then until every request has its answer.
+    pub(crate) fn run(mut self, observe: &mut dyn FnMut(&Progress)) -> Result<Summary, Stop> {
         self.begin()?;
-        let give_up = self.measured.end + DRAIN;
         let mut until_progress = PROGRESS_EVENTS;
-        while let Some((at, event)) = self.events.pop() {
-            if at > give_up {
-                // Something never answers, or not in time. It counts as unanswered.
-                self.advance(give_up)?;
-                return self.close(false);
+        while !self.is_over() {
+            let Some((at, event)) = self.events.pop() else { break };
+            if self.stall.is_reached(at) {
+                return Err(Stop::Endless(self.endless()));
             }
             if at >= self.book.edge() {
                 self.turn(at)?;
@@ -114,12 +129,16 @@ impl World<'_> {
                 observe(&self.progress());
             }
         }
-        let result = self.close(true);
-        if let Ok(summary) = &result {
-            let (requests, events) = (summary.requests_in_all, summary.events);
-            observe(&Progress { elapsed: summary.ended, done: 1.0, requests, events });
-        }
-        result
+        let summary = self.close()?;
+        let (requests, events) = (summary.requests_in_all, summary.events);
+        observe(&Progress { elapsed: summary.ended, done: 1.0, requests, events });
+        Ok(summary)
+    }
+
+    /// Whether the measured time is over and nobody waits for an answer. What the gate does on its
+    /// own account, such as moving extents, may go on for ever.
+    fn is_over(&self) -> bool {
+        self.now >= self.measured.end && self.flights.is_empty()
     }
 
     fn progress(&self) -> Progress {
@@ -146,7 +165,7 @@ impl World<'_> {
     fn turn(&mut self, at: Nanos) -> Verdict {
         while at >= self.book.edge() && self.book.edge() < Nanos(u64::MAX) {
             let edge = self.book.edge();
-            if self.book.is_open() {
+            if self.book.is_measuring() {
                 let length = self.book.open_for(edge);
                 for server in &mut self.servers {
                     server.tally.close_interval(edge, &self.measured, length);
@@ -189,6 +208,10 @@ impl World<'_> {
                 Ok(())
             }
             Event::GateUp => self.gate_up(),
+            Event::Policy(change) => {
+                self.change_policy(change);
+                Ok(())
+            }
         }
     }
 

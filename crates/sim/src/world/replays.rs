@@ -74,6 +74,7 @@ impl<'s> Replayer<'s> {
     /// When a record is due.
     fn due(&self, record: &Record, now: Nanos) -> Nanos {
         match self.timing {
+            // A closed loop: its requests arrive when they are sent.
             ReplayTiming::Closed { .. } => self.start.max(now),
             ReplayTiming::Recorded { speed_milli } => {
                 let scaled = u128::from(record.at.0) * 1000 / u128::from(speed_milli.max(1));
@@ -132,8 +133,8 @@ impl World<'_> {
             }
             let Some(record) = replay.peek() else { return Ok(()) };
             let due = replay.due(&record, self.now);
-            if due.max(self.now) >= self.measured.end {
-                // The run ends before it; what is left of the stream is not read.
+            if due >= self.measured.end {
+                // It arrives after the measured time; what is left of the stream is not read.
                 (replay.stream, replay.next) = (None, None);
                 return Ok(());
             }

@@ -7,7 +7,7 @@ use evenkeel_engine::policy::{
     Backend, Depth, Discipline, Domain, Mode, Policy, Scheduling, Source, Tenant,
 };
 
-use super::{World, build};
+use super::{Stop, World, build};
 use crate::checkers::{Bounds, Fairness, Limits, Rule};
 use crate::device::simple::Constant;
 use crate::device::spec::{ConstantSpec, DeviceSpec};
@@ -111,7 +111,11 @@ fn broken_rule(crime: Crime, tamper: impl FnOnce(&mut World<'_>)) -> Option<Rule
     scenario.check().unwrap();
     let mut world = build(&scenario, vec![Box::new(device)], Vec::new()).unwrap();
     tamper(&mut world);
-    world.run(&mut |_| ()).err().map(|violation| violation.rule)
+    match world.run(&mut |_| ()) {
+        Ok(_) => None,
+        Err(Stop::Violation(violation)) => Some(violation.rule),
+        Err(Stop::Endless(fault)) => panic!("{fault}"),
+    }
 }
 
 #[test]

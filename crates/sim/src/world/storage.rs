@@ -175,6 +175,22 @@ impl Server {
         self.limits = Limits::new(policy, scheduling);
     }
 
+    /// Another policy comes into force, with units in service.
+    pub(super) fn change_policy(&mut self, policy: &policy::Domain) {
+        let scheduling = &policy.servers[self.id.index()].1;
+        self.unit_bytes = scheduling.unit_bytes;
+        self.cost = scheduling.cost;
+        self.last_cost = (Kind::Flush, 0, scheduling.cost.cost(Kind::Flush, 0));
+        self.bounds.configure(policy.mode, scheduling);
+        self.lag_before = self.worst_lag();
+        let before = self.fairness.take();
+        self.fairness = Fairness::new(policy, scheduling);
+        if let (Some(fairness), Some(before)) = (&mut self.fairness, &before) {
+            fairness.follow(before);
+        }
+        self.limits = Limits::new(policy, scheduling);
+    }
+
     /// The worst lag so far, relative to its bound.
     pub(super) fn worst_lag(&self) -> Option<Lag> {
         let now = self.fairness.as_ref().and_then(Fairness::worst);

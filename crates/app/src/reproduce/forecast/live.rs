@@ -1,5 +1,8 @@
 //! A scenario in the real world: nbdkit as its device, a gate process, the load generator.
 
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
 use anyhow::{bail, ensure};
 use evenkeel_core::histogram::Histogram;
 use evenkeel_core::time::Span;
@@ -11,7 +14,7 @@ use evenkeel_wire::nbd::uri::Transport;
 use serde::Serialize;
 
 use super::Outcome;
-use crate::load::measure;
+use crate::load::{measure, measure_observed};
 use crate::stage::{DataServer, GateProcess, Pace, Stage};
 
 /// The disk that this machine is measured on.
@@ -32,8 +35,42 @@ pub(super) fn run(scenario: &Scenario) -> anyhow::Result<Vec<Outcome>> {
     let (size_bytes, pace) = pace(&device.device)?;
     let server = DataServer::start(&stage, "data", size_bytes, pace)?;
     let gate = GateProcess::start(&stage, "gate", &policy(&scenario.policy, &server)?)?;
-    let report = measure(&plan(scenario, &gate)?)?;
+    let policies = scenario
+        .changes
+        .iter()
+        .map(|change| anyhow::Ok((change.at, policy(&change.policy, &server)?)));
+    let policies: Vec<(Span, String)> = policies.collect::<anyhow::Result<_>>()?;
+    let report = measured(&plan(scenario, &gate)?, &gate, &policies)?;
     Ok(outcomes(&report))
+}
+
+/// Carries out the load, and puts each later policy in force at its instant.
+fn measured(
+    plan: &LoadPlan,
+    gate: &GateProcess,
+    policies: &[(Span, String)],
+) -> anyhow::Result<LoadReport> {
+    let (told, starts) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let load = scope.spawn(move || {
+            measure_observed(plan, &mut |progress| {
+                let elapsed = Duration::from_nanos(progress.elapsed.0);
+                // Nobody listens any more once all policies are in force.
+                let _ = told.send(Instant::now() - elapsed);
+            })
+        });
+        if !policies.is_empty() {
+            // Whoever does not start has an error to tell.
+            if let Ok(start) = starts.recv() {
+                for (at, policy) in policies {
+                    let due = start + Duration::from_nanos(at.0);
+                    std::thread::sleep(due.saturating_duration_since(Instant::now()));
+                    gate.reload(policy)?;
+                }
+            }
+        }
+        load.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 /// What this machine adds to a request, whatever the scenario.

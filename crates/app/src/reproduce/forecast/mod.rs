@@ -50,7 +50,7 @@ struct Trial {
     text: &'static str,
 }
 
-const TRIALS: [Trial; 7] = [
+const TRIALS: [Trial; 11] = [
     Trial { name: "shares", text: include_str!("scenarios/shares.toml") },
     Trial { name: "limits", text: include_str!("scenarios/limits.toml") },
     Trial { name: "bursts", text: include_str!("scenarios/bursts.toml") },
@@ -58,6 +58,10 @@ const TRIALS: [Trial; 7] = [
     Trial { name: "adaptive", text: include_str!("scenarios/adaptive.toml") },
     Trial { name: "sizes", text: include_str!("scenarios/sizes.toml") },
     Trial { name: "mixture", text: include_str!("scenarios/mixture.toml") },
+    Trial { name: "overload", text: include_str!("scenarios/overload.toml") },
+    Trial { name: "floors", text: include_str!("scenarios/floors.toml") },
+    Trial { name: "goals", text: include_str!("scenarios/goals.toml") },
+    Trial { name: "change", text: include_str!("scenarios/change.toml") },
 ];
 
 /// What one workload got, in one of the two worlds.
@@ -126,7 +130,7 @@ impl Trial {
         let mut scenario = file::parse(self.text, self.name, "".as_ref())?.scenario;
         scenario.seed = options.seed;
         if options.quick {
-            scenario.length = QUICK_LENGTH;
+            scenario.shorten(QUICK_LENGTH);
         }
         Ok(scenario)
     }
@@ -137,7 +141,7 @@ fn simulated(scenario: &Scenario) -> anyhow::Result<Vec<Outcome>> {
     let summary = evenkeel_sim::run(scenario).map_err(refuse)?;
     let outcome = |group: &evenkeel_sim::result::GroupSummary| Outcome {
         workload: group.name.clone(),
-        bytes: group.traffic.bytes,
+        bytes: group.traffic.delivered_bytes,
         latency: group.traffic.latency.histogram.clone(),
     };
     Ok(summary.groups.iter().map(outcome).collect())

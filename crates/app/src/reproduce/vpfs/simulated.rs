@@ -45,7 +45,7 @@ pub(super) fn run(
     };
     let summary = evenkeel_sim::run(&scenario).map_err(refuse)?;
     let seconds = summary.measured.as_secs_f64().max(1e-9);
-    let bytes = [0, 1].map(|index: usize| summary.groups[index].traffic.bytes as f64);
+    let bytes = [0, 1].map(|index: usize| summary.groups[index].traffic.delivered_bytes as f64);
     Ok(Outcome {
         ratio: bytes[0] / bytes[1].max(1.0),
         rates: bytes.map(|bytes| bytes / seconds),

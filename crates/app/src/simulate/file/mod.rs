@@ -6,8 +6,10 @@
 //! [[workload]]  what clients do                      file/workload.rs
 //! [[replay]]    recorded traces                      file/workload.rs
 //! [[fault]]     what goes wrong                      file/fault.rs
+//! [[change]]    policies that replace the first      file/change.rs
 //! ```
 
+mod change;
 mod device;
 mod fault;
 mod workload;
@@ -20,7 +22,7 @@ use std::path::{Path, PathBuf};
 use evenkeel_core::time::Span;
 use evenkeel_engine::policy::Policy;
 use evenkeel_sim::device::spec::DeviceSpec;
-use evenkeel_sim::scenario::{BackendDevice, GateSpec, Scenario, ScenarioFault};
+use evenkeel_sim::scenario::{BackendDevice, GateSpec, PolicyChange, Scenario, ScenarioFault};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -28,6 +30,7 @@ use crate::config::diagnostic::Diagnostics;
 use crate::config::fields::{Fields, list, mismatch, nearest};
 use crate::config::{self, FILE_BYTES_MAX, values};
 use crate::exit::Exit;
+use change::RawChange;
 
 type Value<'i> = Spanned<DeValue<'i>>;
 
@@ -72,14 +75,14 @@ pub(crate) fn parse(text: &str, name: &str, folder: &Path) -> anyhow::Result<Loa
         return Err(refuse(out));
     }
     let Some(raw) = Raw::read(table.get_ref(), folder, &mut out) else { return Err(refuse(out)) };
-    let policy = match raw.policy {
-        RawPolicy::Within(policy) => *policy,
-        RawPolicy::File(file) => load_policy(&folder.join(file))?,
-    };
+    let policy = raw.policy.load(folder)?;
+    let change =
+        |RawChange { at, policy }: RawChange| Ok(PolicyChange { at, policy: policy.load(folder)? });
+    let changes = raw.changes.into_iter().map(change).collect::<anyhow::Result<_>>()?;
     if out.has_errors() {
         return Err(refuse(out));
     }
-    let scenario = Scenario { policy, ..raw.scenario };
+    let scenario = Scenario { policy, changes, ..raw.scenario };
     raw.places.check_backends(&scenario, &mut out);
     if out.has_errors() {
         return Err(refuse(out));
@@ -123,7 +126,8 @@ pub(crate) fn load_policy(path: &Path) -> anyhow::Result<Policy> {
 
 struct Raw {
     policy: RawPolicy,
-    /// All but the policy.
+    changes: Vec<RawChange>,
+    /// All but the policies.
     scenario: Scenario,
     traces: Vec<PathBuf>,
     places: Places,
@@ -132,6 +136,16 @@ struct Raw {
 enum RawPolicy {
     File(PathBuf),
     Within(Box<Policy>),
+}
+
+impl RawPolicy {
+    /// The policy itself; a file is named from this folder.
+    fn load(self, folder: &Path) -> anyhow::Result<Policy> {
+        match self {
+            Self::Within(policy) => Ok(*policy),
+            Self::File(file) => load_policy(&folder.join(file)),
+        }
+    }
 }
 
 /// Where the parts stand, by the names that [`ScenarioFault`] gives them.
@@ -154,6 +168,7 @@ impl Raw {
         let workloads = fields.tables("workload", workload::read, out);
         let replays = fields.tables("replay", workload::read_replay, out);
         let faults = fields.tables("fault", fault::read, out);
+        let changes = fields.tables("change", change::read, out);
         fields.finish(out);
 
         let mut places = Places::default();
@@ -177,6 +192,9 @@ impl Raw {
         for (index, one) in faults.iter().enumerate() {
             places.note(format!("fault {}", index + 1), one.span());
         }
+        for (index, one) in changes.iter().enumerate() {
+            places.note(format!("policy change {}", index + 1), one.span());
+        }
         let (replays, traces) = replays
             .into_iter()
             .map(Spanned::into_inner)
@@ -184,6 +202,7 @@ impl Raw {
             .unzip();
         let scenario = Scenario {
             policy: default.policy,
+            changes: default.changes,
             devices,
             gate,
             workloads: workloads.into_iter().map(Spanned::into_inner).collect(),
@@ -194,7 +213,8 @@ impl Raw {
             interval: or(interval, default.interval),
             seed: seed.map_or(default.seed, |seed| u64::from(seed.into_inner())),
         };
-        Some(Self { policy: policy.into_inner(), scenario, traces, places })
+        let changes = changes.into_iter().map(Spanned::into_inner).collect();
+        Some(Self { policy: policy.into_inner(), changes, scenario, traces, places })
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::mpsc::SyncSender;
 use std::thread::{Scope, ScopedJoinHandle};
 
 use evenkeel_core::time::{Nanos, Span};
+use evenkeel_core::workload::Schedule;
 use evenkeel_wire::nbd::proto::TransmissionFlags;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -158,8 +159,7 @@ fn group(
         clock,
         recorder: RefCell::new(recorder),
         requests_left: Cell::new(u64::MAX),
-        end: Nanos(u64::MAX),
-        idle: Vec::new(),
+        schedule: Schedule { active: Nanos::ZERO..Nanos(u64::MAX), idle: Vec::new() },
         log,
     })
 }
