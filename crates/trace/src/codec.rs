@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use evenkeel_core::time::Nanos;
+
 use crate::{Record, Sources};
 
 /// A decoder that is given so many bytes uses at least one of them, or reports a defect.
@@ -46,6 +48,18 @@ impl fmt::Display for Defect {
 
 impl std::error::Error for Defect {}
 
+/// What a trace says about the policy that its requests were served under, from an instant on.
+///
+/// It holds until the next one. Of several with the same instant the last holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedPolicy {
+    /// When it came into force, on the clock of [`Record::at`].
+    pub at: Nanos,
+    /// The policy, complete, as the text of a policy file. `None`: it is not known from here on,
+    /// because that part of the trace is damaged or because whoever wrote the trace did not know.
+    pub text: Option<String>,
+}
+
 /// Turns bytes into records.
 ///
 /// Call [`decode`](Self::decode) with what is there, drop as many bytes as it used, add what came
@@ -75,6 +89,13 @@ pub trait Decoder {
     fn origin_ns(&self) -> Option<u64> {
         None
     }
+
+    /// The policies that the trace has told so far, in the order of their instants; empty for the
+    /// formats that hold none. Once a record was given, every policy that came into force at or
+    /// before its instant is here.
+    fn policies(&self) -> &[RecordedPolicy] {
+        &[]
+    }
 }
 
 /// A defect, and how many bytes of the input end with it.
@@ -98,6 +119,20 @@ pub trait Encoder {
         record: &Record,
         out: &mut Vec<u8>,
     ) -> Result<(), String>;
+
+    /// Appends the policy that is in force from `at` on, until the next; `None` for one that is not
+    /// known. It lies behind the last record that was encoded, and not before the last policy.
+    ///
+    /// # Errors
+    /// A text that says why the format cannot hold it, which is so for all but the native one.
+    fn policy(
+        &mut self,
+        _at: Nanos,
+        _text: Option<&str>,
+        _out: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        Err("the format holds no policy; the native one does".to_owned())
+    }
 
     /// Appends whatever a reader needs to see all the records encoded so far; costs compactness.
     fn flush(&mut self, _out: &mut Vec<u8>) {}

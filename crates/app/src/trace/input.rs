@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use anyhow::Context;
-use evenkeel_trace::codec::{Decoder, DefectAt};
+use evenkeel_trace::codec::{Decoder, DefectAt, RecordedPolicy};
 use evenkeel_trace::format::{Format, Options};
 use evenkeel_trace::{Record, Sources};
 
@@ -152,6 +152,12 @@ impl TraceReader {
     /// The instant that became `at = 0`; see [`Decoder::origin_ns`].
     pub fn origin_ns(&self) -> Option<u64> {
         self.decoder.origin_ns()
+    }
+
+    /// The policies that its requests were served under, as far as it has told; see
+    /// [`Decoder::policies`].
+    pub fn policies(&self) -> &[RecordedPolicy] {
+        self.decoder.policies()
     }
 
     /// How far it has been read.
