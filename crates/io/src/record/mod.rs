@@ -12,17 +12,17 @@
 //! requests still under way: what arrived before the least watermark of all lanes is complete and
 //! can be written.
 //!
-//! Policies do not take the lanes' way. The gate notes each one, with its instant, before any worker
-//! hears of it; the writer looks for them after it emptied the queue and before it writes:
+//! Policies do not take the lanes' way. The gate notes each one, with its instant, before any
+//! worker hears of it; the writer looks for them after it emptied the queue and before it writes:
 //!
 //! ```text
-//! gate     [lock, clock: t, note, unlock]   Apply to every worker    requests under it: at >= t
-//! writer   requests up to r taken   [lock, take notes, unlock]   write    a later note: t >= r
+//! gate     [lock, clock: t, note, unlock]  tell every worker   requests under it: at >= t
+//! writer   requests up to r taken   [lock, take notes, unlock]   write; a later note: t >= r
 //! ```
 //!
 //! So a policy stands in front of every request that was admitted under it. A worker takes it up
-//! between two of its turns: requests that arrive at it after `t` and before that are recorded behind
-//! the policy, and were admitted under the one before.
+//! between two of its turns: what reaches it after `t` and before that is recorded behind the
+//! policy, though it was admitted under the one before.
 //!
 //! The data path never waits for the disk. A block that finds the queue full is dropped and
 //! counted, as is everything after the disk refused to write.

@@ -272,7 +272,10 @@ fn steps() -> impl Strategy<Value = Vec<(u64, Option<Option<String>>)>> {
 
 proptest! {
     #[test]
-    fn policies_return_among_requests(steps in steps(), sizes in proptest::collection::vec(1_usize..90, 1..4)) {
+    fn policies_return_among_requests(
+        steps in steps(),
+        sizes in proptest::collection::vec(1_usize..90, 1..4),
+    ) {
         let (mut encoder, mut file, mut at) = (encoder(), Vec::new(), 0);
         let (mut policies, mut records): (Vec<RecordedPolicy>, Vec<Record>) = (vec![], vec![]);
         for (gap, step) in steps {
@@ -284,7 +287,8 @@ proptest! {
                 }
                 Some(text) => {
                     let policy = RecordedPolicy { at: Nanos(at), text };
-                    let is_new = policy.text.is_some() || policies.last().is_some_and(|last| last.text.is_some());
+                    let was_known = policies.last().is_some_and(|last| last.text.is_some());
+                    let is_new = policy.text.is_some() || was_known;
                     let is_late = records.last().is_some_and(|record| record.at.0 >= at);
                     let taken = encoder.policy(policy.at, policy.text.as_deref(), &mut file);
                     prop_assert_eq!(taken.is_ok(), !is_new || !is_late);

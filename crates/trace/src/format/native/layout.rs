@@ -121,8 +121,8 @@ pub(super) struct BlockHead {
     pub(super) count: u32,
     /// Number of the block in its file, from zero.
     pub(super) number: u32,
-    /// Of requests: the instant of the first record. Of a policy: that from which it is in force. At
-    /// the end: the records of the file.
+    /// Of requests: the instant of the first record. Of a policy: that from which it is in force.
+    /// At the end: the records of the file.
     pub(super) value: u64,
     /// Checksum of the payload.
     pub(super) payload_checksum: u32,

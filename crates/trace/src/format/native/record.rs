@@ -15,8 +15,8 @@
 //!   are in sectors of 512 bytes if the tag says so.
 //! - All numbers are varints. Arithmetic on offsets wraps, so that any range can be told.
 //!
-//! A tag of 7 begins a record of another class, which this code knows none of: `7 | class | length |
-//! so many bytes`. It changes nothing of what the block has told. An even class may be passed over.
+//! A tag of 7 begins a record of another class, of which this code knows none: `7 | class | length
+//! | so many bytes`. It changes nothing of what the block has told. An even class may be left out.
 
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
