@@ -3,11 +3,19 @@
 #![no_main]
 
 use evenkeel_trace::Record;
-use evenkeel_trace::codec::{Defect, PIECE_BYTES_MAX};
+use evenkeel_trace::codec::{Defect, PIECE_BYTES_MAX, RecordedPolicy};
 use evenkeel_trace::format::{Arrival, Format, Options, WaitUnit};
 use libfuzzer_sys::fuzz_target;
 
-type Outcome = (Vec<Record>, Vec<Defect>, Vec<String>, Option<u64>);
+#[derive(PartialEq, Debug)]
+struct Outcome {
+    records: Vec<Record>,
+    defects: Vec<Defect>,
+    names: Vec<String>,
+    origin_ns: Option<u64>,
+    policies: Vec<RecordedPolicy>,
+    passed_over: u64,
+}
 
 fn run(format: Format, options: &Options, bytes: &[u8], piece: usize) -> Outcome {
     let mut decoder = format.decoder(options);
@@ -32,8 +40,14 @@ fn run(format: Format, options: &Options, bytes: &[u8], piece: usize) -> Outcome
         }
         assert!(pending.len() < PIECE_BYTES_MAX);
         if rest.is_empty() {
-            let names = decoder.sources().names().to_vec();
-            return (records, defects, names, decoder.origin_ns());
+            return Outcome {
+                records,
+                defects,
+                names: decoder.sources().names().to_vec(),
+                origin_ns: decoder.origin_ns(),
+                policies: decoder.policies().to_vec(),
+                passed_over: decoder.passed_over(),
+            };
         }
     }
 }
@@ -53,7 +67,8 @@ fuzz_target!(|input: (u8, u8, u8, &[u8])| {
     };
     let whole = run(format, &options, bytes, usize::MAX);
     assert_eq!(run(format, &options, bytes, usize::from(piece) + 1), whole);
-    let (records, defects, names, _) = whole;
+    let Outcome { records, defects, names, policies, .. } = whole;
+    assert!(policies.is_sorted_by_key(|policy| policy.at));
     assert!(records.is_sorted_by_key(|record| record.at));
     for record in records {
         assert!(record.offset.checked_add(record.length).is_some());

@@ -1,11 +1,11 @@
-//! Any records into any format: a refusal appends nothing, and what was taken is read back without
-//! a defect, from the native format to the last bit.
+//! Any records and policies into any format: a refusal appends nothing, and what was taken is read
+//! back without a defect, from the native format to the last bit.
 #![no_main]
 
 use arbitrary::Arbitrary;
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
-use evenkeel_trace::codec::decode_all;
+use evenkeel_trace::codec::{RecordedPolicy, decode_all};
 use evenkeel_trace::format::{Format, Options};
 use evenkeel_trace::{Record, Sources};
 use libfuzzer_sys::fuzz_target;
@@ -21,6 +21,8 @@ struct Request {
     in_sectors: bool,
     response_ns: Option<u64>,
     flush: bool,
+    /// A policy in front of it: how long after the request before, and its text.
+    policy: Option<(u8, Option<String>)>,
 }
 
 impl Request {
@@ -44,7 +46,17 @@ fuzz_target!(|input: (u8, Vec<Request>)| {
     let Some(mut encoder) = format.encoder(&Options::default()) else { return };
     let (mut sources, mut file) = (Sources::default(), Vec::new());
     let (mut taken, mut last) = (Vec::new(), Nanos::ZERO);
+    let mut policies: Vec<RecordedPolicy> = Vec::new();
     for request in &requests {
+        if let Some((gap, text)) = &request.policy {
+            let at = Nanos(last.0.saturating_add(u64::from(*gap)));
+            let before = file.len();
+            let is_new = text.is_some() || policies.last().is_some_and(|last| last.text.is_some());
+            match encoder.policy(at, text.as_deref(), &mut file) {
+                Ok(()) if is_new => policies.push(RecordedPolicy { at, text: text.clone() }),
+                Ok(()) | Err(_) => assert_eq!(file.len(), before),
+            }
+        }
         let record = request.record(&mut sources, last);
         let before = file.len();
         match encoder.encode(&sources, &record, &mut file) {
@@ -62,6 +74,7 @@ fuzz_target!(|input: (u8, Vec<Request>)| {
     let mut decoder = format.decoder(&Options::default());
     let (records, defects) = decode_all(&mut *decoder, &file);
     assert_eq!((defects, records.len()), (vec![], taken.len()));
+    assert_eq!(decoder.policies(), policies);
     if format == Format::Native {
         for (record, (known, name)) in records.iter().zip(taken) {
             assert_eq!(decoder.sources().name(record.source), name);

@@ -181,6 +181,9 @@ impl Gate {
         });
         let mut gate =
             Self { handle: GateHandle { shared: Arc::clone(&shared) }, threads: Vec::new() };
+        if let Some(recorder) = &options.recorder {
+            recorder.policy(&shared.plan().policy, || shared.clock.now());
+        }
         for (index, receiver) in receivers.into_iter().enumerate() {
             gate.threads.push(start_worker(index, &shared, receiver)?);
         }
@@ -303,6 +306,10 @@ impl GateHandle {
                 fresh.push((listener.address.clone(), socket));
             }
         }
+        // Before any worker hears of it: no request under it may be recorded in front of it.
+        if let Some(recorder) = shared.recorder() {
+            recorder.policy(&plan.policy, || shared.clock.now());
+        }
         let mut applied = Vec::new();
         for worker in 0..shared.workers() {
             let (reply, done) = oneshot::channel();
@@ -330,6 +337,7 @@ impl GateHandle {
         if shared.recorder().is_some() {
             return false;
         }
+        recorder.policy(&shared.plan().policy, || shared.clock.now());
         shared.replace_recorder(Some(Arc::clone(&recorder)));
         self.tell_recorder(Some(recorder)).await;
         true

@@ -96,6 +96,12 @@ pub trait Decoder {
     fn policies(&self) -> &[RecordedPolicy] {
         &[]
     }
+
+    /// Parts of the trace that a newer program wrote, that this one does not know, and that may be
+    /// left out: so many were. A request of a kind to come may be among them.
+    fn passed_over(&self) -> u64 {
+        0
+    }
 }
 
 /// A defect, and how many bytes of the input end with it.

@@ -17,6 +17,7 @@ mod goal;
 mod places;
 mod print;
 mod raw;
+mod recorded;
 mod resolve;
 mod spread;
 mod store;
@@ -34,6 +35,7 @@ use toml::de::DeTable;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Severity};
 pub use print::{mode_name, print};
+pub use recorded::recorded;
 pub use values::{parse_address, parse_network};
 
 pub(crate) use exchange::taken_alone;

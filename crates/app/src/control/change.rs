@@ -321,6 +321,7 @@ fn new_export(policy: &Policy, name: String, backend: Option<&str>) -> Result<Ex
 #[cfg(test)]
 mod tests {
     use evenkeel_engine::policy::Discipline;
+    use proptest::prelude::*;
 
     use super::*;
     use crate::testing::sample_policy;
@@ -389,6 +390,58 @@ mod tests {
         let refused = put(ExportSpec { backend, size, ..ExportSpec::default() }).unwrap_err();
         assert!(matches!(&refused, ChangeError::Invalid(_)), "{refused:?}");
         assert!(refused.to_string().contains("nowhere"), "{refused}");
+    }
+
+    /// What each part of a change may be.
+    fn specs() -> impl Strategy<Value = TenantSpec> {
+        let some =
+            |of: &'static [&'static str]| {
+                proptest::option::of(proptest::sample::subsequence(of, 0..=of.len()).prop_map(
+                    |picked| picked.into_iter().map(str::to_owned).collect::<Vec<String>>(),
+                ))
+            };
+        let parts = (
+            proptest::option::of((1_u32..5_000_000).prop_map(|milli| f64::from(milli) / 1000.0)),
+            some(&["10 iops", "1 MiB/s"]),
+            proptest::option::of(proptest::sample::select(vec!["10 ms", "1.5 s", "0 s"])),
+            some(&["500 iops", "20.5 MiB/s"]),
+            some(&["4 MiB", "100 requests"]),
+            proptest::option::of(proptest::sample::subsequence(
+                vec![
+                    MatchSpec::Export("db-\"*".to_owned()),
+                    MatchSpec::TlsName("caf\u{e9}.example".to_owned()),
+                    MatchSpec::Peer("10.1.0.0/16".to_owned()),
+                ],
+                0..3,
+            )),
+        );
+        parts.prop_map(|(share, floor, latency, limit, burst, matches)| TenantSpec {
+            share,
+            floor,
+            latency: latency.map(str::to_owned),
+            limit,
+            burst,
+            matches,
+        })
+    }
+
+    proptest! {
+        /// What a recording keeps, and `GET /v1/policy` gives.
+        #[test]
+        fn a_changed_policy_is_printed_as_a_file_that_means_the_same(
+            changes in proptest::collection::vec(("alice|bob|carol", specs()), 1..4),
+            mode in proptest::sample::select(vec![Mode::Observe, Mode::Shadow, Mode::Enforce]),
+        ) {
+            let mut policy = sample_policy();
+            let changes = changes.into_iter().map(|(name, spec)| Change::PutTenant(name, spec));
+            for change in std::iter::once(Change::Mode(mode)).chain(changes) {
+                let mut changed = policy.clone();
+                if change.apply(&mut changed).is_ok() {
+                    policy = changed;
+                }
+            }
+            prop_assert_eq!(config::parse(&config::print(&policy), "printed"), Ok(policy));
+        }
     }
 
     #[test]

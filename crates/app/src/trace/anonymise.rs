@@ -22,6 +22,7 @@ const KEY_BYTES: usize = 16;
 #[command(after_help = "\
 Kept: times, kinds, lengths, response times, which requests touch the same bytes.
 Hidden: names of sources, and where on the disk anything lies.
+Left out: the policies, which name tenants, exports, files and machines.
 
 Examples:
   evenkeel trace anonymise day.ektrace public.ektrace.zst
@@ -82,5 +83,9 @@ impl Transform for Anonymise {
 
     fn sources(&self) -> Option<&Sources> {
         Some(Self::sources(self))
+    }
+
+    fn leaves_out_policies(&self) -> Option<&str> {
+        Some("they name tenants, exports, files and machines")
     }
 }

@@ -102,6 +102,10 @@ impl Transform for Cut {
     fn apply(&mut self, sources: &Sources, record: &Record) -> anyhow::Result<Verdict> {
         Ok(Self::apply(self, sources, record))
     }
+
+    fn instant(&self, at: Nanos) -> Option<Nanos> {
+        Self::instant(self, at)
+    }
 }
 
 pub(super) fn kind(text: &str) -> Result<Kind, String> {

@@ -24,6 +24,8 @@ pub struct Defects {
     on_defect: OnDefect,
     count: u64,
     first: Vec<String>,
+    /// Parts of classes that only a newer program knows, which may be left out.
+    passed_over: u64,
 }
 
 impl Defects {
@@ -48,6 +50,13 @@ impl Defects {
         self.add(format!("request {number} does not fit {name}: {why}"))
     }
 
+    /// Notes how many parts were passed over so far; see [`Decoder::passed_over`].
+    ///
+    /// [`Decoder::passed_over`]: evenkeel_trace::codec::Decoder::passed_over
+    pub fn note_passed_over(&mut self, count: u64) {
+        self.passed_over = count;
+    }
+
     /// How many there were.
     pub fn count(&self) -> u64 {
         self.count
@@ -60,6 +69,13 @@ impl Defects {
 
     /// Says on stderr how many there were, and which came first.
     pub fn tell(&self) {
+        if self.passed_over > 0 {
+            terminal::say(&format!(
+                "passed over {} parts that this program does not know; a newer evenkeel knows \
+                 them, requests may be among them",
+                self.passed_over
+            ));
+        }
         if self.count == 0 {
             return;
         }
@@ -73,7 +89,11 @@ impl Defects {
 
     /// The same for programs.
     pub fn to_json(&self) -> serde_json::Value {
-        serde_json::json!({ "count": self.count, "first": self.first })
+        serde_json::json!({
+            "count": self.count,
+            "first": self.first,
+            "passed_over": self.passed_over,
+        })
     }
 
     fn add(&mut self, what: String) -> anyhow::Result<()> {

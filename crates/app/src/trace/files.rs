@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser;
+use evenkeel_core::time::Nanos;
 use evenkeel_trace::format::Format;
 use evenkeel_trace::transform::cut::Verdict;
 use evenkeel_trace::{Record, Sources};
@@ -13,6 +14,7 @@ use serde_json::json;
 use super::defects::{Defects, OnDefect};
 use super::input::{ReadOptions, TraceReader};
 use super::output::{STDOUT, TraceWriter};
+use super::policies::PolicyCopy;
 use super::progress::Bar;
 use crate::exit::Exit;
 use crate::terminal;
@@ -223,6 +225,16 @@ pub(crate) trait Transform {
     fn sources(&self) -> Option<&Sources> {
         None
     }
+
+    /// When in the result a policy begins that came into force at `at`; `None` if behind its end.
+    fn instant(&self, at: Nanos) -> Option<Nanos> {
+        Some(at)
+    }
+
+    /// Why the result tells no policies, if so.
+    fn leaves_out_policies(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// Reads one trace, sends every record through `transform`, and writes another.
@@ -240,6 +252,7 @@ pub(crate) fn pipe(
     let mut has_more = reader.next_batch(&mut batch)?;
     let mut writer = output.create(reader.origin_ns())?;
     let mut unwritable = input.reading.defects();
+    let (mut policies, mut is_cut) = (PolicyCopy::default(), false);
     let mut bar = Bar::new(vec![reader.progress()]);
     'trace: while has_more {
         for record in &batch {
@@ -250,9 +263,11 @@ pub(crate) fn pipe(
                 Verdict::End => {
                     // It was only looked at to know that there is more.
                     read -= 1;
+                    is_cut = true;
                     break 'trace;
                 }
             };
+            policies.write_up_to(record.at, reader.policies(), transform, &mut writer)?;
             let sources = transform.sources().unwrap_or_else(|| reader.sources());
             if let Err(why) = writer.write(sources, &kept)? {
                 unwritable.note_unwritable(writer.name(), read, &why)?;
@@ -261,7 +276,11 @@ pub(crate) fn pipe(
         bar.tell(read);
         has_more = reader.next_batch(&mut batch)?;
     }
+    if !is_cut {
+        policies.write_up_to(Nanos(u64::MAX), reader.policies(), transform, &mut writer)?;
+    }
     bar.finish();
+    policies.tell();
     let (output_name, format) = (writer.name().to_owned(), writer.format());
     let summary = Summary { read, written: writer.finish()?, output: output_name, format };
     output.writing.tell(&summary, &[reader.defects(), &unwritable])

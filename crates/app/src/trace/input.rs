@@ -188,6 +188,7 @@ impl TraceReader {
                 }
             }
         }
+        self.defects.note_passed_over(self.decoder.passed_over());
         Ok(!records.is_empty())
     }
 

@@ -5,14 +5,17 @@ use std::path::PathBuf;
 
 use evenkeel_core::time::Span;
 use evenkeel_trace::Record;
+use evenkeel_trace::transform::agreement::Agreement;
 use evenkeel_trace::transform::merge::{Merge, Naming, Next, Part};
 
 use super::compression::Compression;
 use super::defects::Defects;
 use super::files::{ReadingArgs, Summary, WritingArgs};
 use super::input::TraceReader;
+use super::policies::{PolicyCopy, since};
 use super::progress::Bar;
 use crate::exit::Exit;
+use crate::terminal;
 use crate::units::parse_duration;
 
 /// Traces that are merged at once.
@@ -50,7 +53,10 @@ pub(crate) struct Args {
 /// # Errors
 /// Names that do not tell traces apart, a trace that cannot be read or written.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let mut merge = Merge::new(args.parts()?, args.naming())
+    let parts = args.parts()?;
+    let mut agreement = Agreement::new(parts.iter().map(|part| part.delay));
+    let (mut policies, mut agreed) = (PolicyCopy::default(), Vec::new());
+    let mut merge = Merge::new(parts, args.naming())
         .map_err(|error| Exit::Usage.because(format!("{error}; or give --shared-names")))?;
     let mut inputs = Vec::new();
     for path in &args.traces {
@@ -65,13 +71,24 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         match merge.poll() {
             Next::End => break,
             Next::Need(part) => match inputs[part].next()? {
-                None => merge.close(part),
-                Some(record) => merge
-                    .offer(part, inputs[part].reader.sources(), &record)
-                    .map_err(|error| Exit::Invalid.because(error))?,
+                None => {
+                    merge.close(part);
+                    agreement.close(part);
+                }
+                Some(record) => {
+                    let reader = &inputs[part].reader;
+                    merge
+                        .offer(part, reader.sources(), &record)
+                        .map_err(|error| Exit::Invalid.because(error))?;
+                    agreement.offer(part, record.at, reader.policies());
+                }
             },
             Next::Record(record) => {
                 read += 1;
+                agreement.advance(record.at, &mut agreed);
+                for policy in agreed.drain(..) {
+                    policies.write(&policy, None, &mut writer)?;
+                }
                 if let Err(why) = writer.write(merge.sources(), &record)? {
                     unwritable.note_unwritable(writer.name(), read, &why)?;
                 }
@@ -82,6 +99,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         }
     }
     bar.finish();
+    policies.tell();
+    if let Some(at) = agreement.differs_at() {
+        let at = since(at);
+        terminal::say(&format!(
+            "the traces were not recorded under the same policy all the time, first at {at}: the \
+             result tells none where they differ"
+        ));
+    }
     let (output, format) = (writer.name().to_owned(), writer.format());
     let summary = Summary { read, written: writer.finish()?, output, format };
     let mut defects: Vec<&Defects> = inputs.iter().map(|input| input.reader.defects()).collect();

@@ -18,6 +18,7 @@ mod generate;
 pub mod input;
 mod merge;
 pub mod output;
+mod policies;
 mod progress;
 pub mod record;
 mod replay;

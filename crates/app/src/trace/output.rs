@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use anyhow::Context;
+use evenkeel_core::time::Nanos;
 use evenkeel_trace::codec::Encoder;
 use evenkeel_trace::format::{Format, Options};
 use evenkeel_trace::{Record, Sources};
@@ -32,6 +33,8 @@ pub struct TraceWriter {
     format: Format,
     name: String,
     records: u64,
+    /// The instant of the last one.
+    last: Option<Nanos>,
     output: Vec<u8>,
     blocks: Option<SyncSender<Vec<u8>>>,
     emptied: Receiver<Vec<u8>>,
@@ -79,6 +82,7 @@ impl TraceWriter {
             format,
             name: path.display().to_string(),
             records: 0,
+            last: None,
             output: Vec::with_capacity(BLOCK_BYTES + 1024),
             blocks: Some(blocks),
             emptied,
@@ -115,10 +119,26 @@ impl TraceWriter {
             return Ok(Err(why));
         }
         self.records += 1;
+        self.last = Some(record.at);
         if self.output.len() >= BLOCK_BYTES {
             self.hand_on()?;
         }
         Ok(Ok(()))
+    }
+
+    /// Writes the policy that is in force from `at` on, or from the instant behind the last record
+    /// on if that is later; `None` for one that is not known. The inner result is a text that says
+    /// why the format cannot hold it.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn policy(&mut self, at: Nanos, text: Option<&str>) -> anyhow::Result<Result<(), String>> {
+        let behind = self.last.map_or(Nanos::ZERO, |last| Nanos(last.0.saturating_add(1)));
+        let outcome = self.encoder.policy(at.max(behind), text, &mut self.output);
+        if self.output.len() >= BLOCK_BYTES {
+            self.hand_on()?;
+        }
+        Ok(outcome)
     }
 
     /// Completes the trace and returns how many records it holds.

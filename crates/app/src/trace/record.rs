@@ -11,7 +11,7 @@ use evenkeel_io::record::{Recorder, RecordingReport, Sink};
 use evenkeel_trace::format::{Format, Options};
 
 use super::compression::{Compression, Packer};
-use crate::human;
+use crate::{config, human};
 
 /// Recordings of one name in one folder.
 const FILES_MAX: u32 = 10_000;
@@ -32,7 +32,8 @@ pub fn start(path: &Path) -> anyhow::Result<Arc<Recorder>> {
         Format::Native.encoder(&options).expect("the native format can be written")
     };
     let name = path.display().to_string();
-    Ok(Recorder::start(&name, Box::new(encoder), Box::new(RecordFile(packer)))?)
+    let sink = Box::new(RecordFile(packer));
+    Ok(Recorder::start(&name, Box::new(encoder), config::recorded, sink)?)
 }
 
 /// A line for people about a recording that has ended.

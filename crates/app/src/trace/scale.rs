@@ -1,5 +1,6 @@
 //! `evenkeel trace scale`: slower or faster, for a smaller or a larger disk.
 
+use evenkeel_core::time::Nanos;
 use evenkeel_trace::transform::cut::Verdict;
 use evenkeel_trace::transform::ratio::Ratio;
 use evenkeel_trace::transform::scale::{Scale, ScaleOptions, Space};
@@ -67,5 +68,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 impl Transform for Scale {
     fn apply(&mut self, _: &Sources, record: &Record) -> anyhow::Result<Verdict> {
         Ok(Verdict::Keep(Self::apply(self, record)))
+    }
+
+    fn instant(&self, at: Nanos) -> Option<Nanos> {
+        Some(Self::instant(self, at))
     }
 }

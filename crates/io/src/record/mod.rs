@@ -12,6 +12,18 @@
 //! requests still under way: what arrived before the least watermark of all lanes is complete and
 //! can be written.
 //!
+//! Policies do not take the lanes' way. The gate notes each one, with its instant, before any
+//! worker hears of it; the writer looks for them after it emptied the queue and before it writes:
+//!
+//! ```text
+//! gate     [lock, clock: t, note, unlock]  tell every worker   requests under it: at >= t
+//! writer   requests up to r taken   [lock, take notes, unlock]   write; a later note: t >= r
+//! ```
+//!
+//! So a policy stands in front of every request that was admitted under it. A worker takes it up
+//! between two of its turns: what reaches it after `t` and before that is recorded behind the
+//! policy, though it was admitted under the one before.
+//!
 //! The data path never waits for the disk. A block that finds the queue full is dropped and
 //! counted, as is everything after the disk refused to write.
 
@@ -26,14 +38,18 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use evenkeel_core::time::Nanos;
+use evenkeel_engine::policy::Policy;
 use evenkeel_trace::Record;
-use evenkeel_trace::codec::Encoder;
+use evenkeel_trace::codec::{Encoder, RecordedPolicy};
 
 pub(crate) use lane::{Lane, RecordedAs, Started};
 use writer::Writer;
 
 /// Blocks that wait for the writer: a quarter of a million requests.
 const QUEUE_BLOCKS: usize = 256;
+
+/// Policies that wait for the writer. With more, the last of them is recorded as not known.
+const POLICIES_MAX: usize = 64;
 
 /// Where the bytes of a recording go, and what becomes of them there (compression, say).
 pub trait Sink: Send {
@@ -59,6 +75,12 @@ pub trait Sink: Send {
 /// Makes the encoder of a recording, on the thread that will use it.
 pub type MakeEncoder = Box<dyn FnOnce() -> Box<dyn Encoder> + Send>;
 
+/// Writes a policy as the text that a recording keeps: complete, and without secrets.
+pub type PrintPolicy = fn(&Policy) -> String;
+
+/// Policies that wait for the writer, in the order of their instants.
+type Notes = Arc<Mutex<Vec<RecordedPolicy>>>;
+
 /// A recording under way. Give it to a gate to fill, and [`finish`](Self::finish) it.
 pub struct Recorder {
     name: String,
@@ -68,6 +90,8 @@ pub struct Recorder {
     /// By lane. A lane that has ended holds `u64::MAX`.
     watermarks: Arc<Mutex<Vec<Arc<AtomicU64>>>>,
     lanes: AtomicU32,
+    print: PrintPolicy,
+    notes: Notes,
     queue: Mutex<Option<SyncSender<Block>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
@@ -114,13 +138,21 @@ impl Recorder {
     ///
     /// # Errors
     /// If there is no thread to be had.
-    pub fn start(name: &str, encoder: MakeEncoder, sink: Box<dyn Sink>) -> io::Result<Arc<Self>> {
+    pub fn start(
+        name: &str,
+        encoder: MakeEncoder,
+        print: PrintPolicy,
+        sink: Box<dyn Sink>,
+    ) -> io::Result<Arc<Self>> {
         let (queue, blocks) = sync_channel(QUEUE_BLOCKS);
         let counts = Arc::<Counts>::default();
         let watermarks = Arc::<Mutex<Vec<Arc<AtomicU64>>>>::default();
-        let (known, counted) = (Arc::clone(&watermarks), Arc::clone(&counts));
+        let notes = Notes::default();
+        let (known, noted, counted) =
+            (Arc::clone(&watermarks), Arc::clone(&notes), Arc::clone(&counts));
         let writer = std::thread::Builder::new().name("record".to_owned()).spawn(move || {
-            Writer::new(encoder(), sink, counted).run(&blocks, || least(&known));
+            let take_notes = || std::mem::take(&mut *locked(&noted));
+            Writer::new(encoder(), sink, counted).run(&blocks, || least(&known), take_notes);
         })?;
         Ok(Arc::new(Self {
             name: name.to_owned(),
@@ -128,6 +160,8 @@ impl Recorder {
             started: OnceLock::new(),
             watermarks,
             lanes: AtomicU32::new(0),
+            print,
+            notes,
             queue: Mutex::new(Some(queue)),
             writer: Mutex::new(Some(writer)),
         }))
@@ -156,6 +190,21 @@ impl Recorder {
             let _ = self.counts.trouble.set("the writer ended early; this is a bug".to_owned());
         }
         self.report()
+    }
+
+    /// A policy is about to be put in force; `clock` tells the instant. Before the first lane it is
+    /// the one that the recording opens with.
+    pub(crate) fn policy(&self, policy: &Policy, clock: impl FnOnce() -> Nanos) {
+        let text = (self.print)(policy);
+        let mut notes = locked(&self.notes);
+        // The writer cannot look meanwhile: what it has written came before this instant.
+        let at = self.started.get().map_or(Nanos::ZERO, |started| Nanos(clock().since(*started).0));
+        if notes.len() < POLICIES_MAX {
+            notes.push(RecordedPolicy { at, text: Some(text) });
+        } else if let Some(last) = notes.last_mut() {
+            tracing::warn!("the recording cannot keep up with the policies; one is left out");
+            last.text = None;
+        }
     }
 
     /// A lane for a domain, from `now` on; none once the recording is finished.

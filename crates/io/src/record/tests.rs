@@ -5,6 +5,7 @@ use std::sync::Mutex as StdMutex;
 use super::*;
 use evenkeel_core::id::TenantId;
 use evenkeel_core::ticket::Kind;
+use evenkeel_engine::policy::{Mode, Policy};
 use evenkeel_trace::Sources;
 
 /// One line for a record.
@@ -21,6 +22,14 @@ impl Encoder for Lines {
         let name = sources.name(record.source);
         let line = format!("{} {name} {} {:?}\n", record.at.0, record.offset, record.response);
         out.extend_from_slice(line.as_bytes());
+        Ok(())
+    }
+
+    fn policy(&mut self, at: Nanos, text: Option<&str>, out: &mut Vec<u8>) -> Result<(), String> {
+        if text == Some("Enforce") {
+            return Err("one that does not fit".to_owned());
+        }
+        out.extend_from_slice(format!("{} under {text:?}\n", at.0).as_bytes());
         Ok(())
     }
 
@@ -53,11 +62,20 @@ impl Sink for Store {
     }
 }
 
+/// A policy is its mode here.
+fn print(policy: &Policy) -> String {
+    format!("{:?}", policy.mode)
+}
+
 fn recorder(fails: bool) -> (Arc<Recorder>, Arc<StdMutex<Vec<u8>>>) {
     let kept = Arc::<StdMutex<Vec<u8>>>::default();
     let sink = Box::new(Store { kept: Arc::clone(&kept), fails });
-    let recorder = Recorder::start("test", Box::new(|| Box::new(Lines)), sink).unwrap();
+    let recorder = Recorder::start("test", Box::new(|| Box::new(Lines)), print, sink).unwrap();
     (recorder, kept)
+}
+
+fn text_of(kept: &StdMutex<Vec<u8>>) -> String {
+    String::from_utf8(kept.lock().unwrap().clone()).unwrap()
 }
 
 fn arrive(lane: &mut Lane, at: u64, name: &str) -> Started {
@@ -148,7 +166,7 @@ impl Sink for Slow {
 fn a_disk_that_cannot_keep_up_costs_records_and_no_time() {
     let (held, gate) = sync_channel::<()>(0);
     let sink = Box::new(Slow(gate));
-    let recorder = Recorder::start("test", Box::new(|| Box::new(Lines)), sink).unwrap();
+    let recorder = Recorder::start("test", Box::new(|| Box::new(Lines)), print, sink).unwrap();
     let mut lane = recorder.lane(Nanos(0)).unwrap();
     let blocks = 3 * QUEUE_BLOCKS as u64;
     for at in 0..blocks * 1024 {
@@ -161,4 +179,93 @@ fn a_disk_that_cannot_keep_up_costs_records_and_no_time() {
     drop((held, lane));
     let report = recorder.finish();
     assert_eq!(report.requests + report.dropped, blocks * 1024, "each is written or counted");
+}
+
+fn policy_of(mode: Mode) -> Policy {
+    Policy { mode, ..Policy::default() }
+}
+
+#[test]
+fn a_policy_is_written_in_front_of_the_requests_that_arrive_from_its_instant_on() {
+    let (recorder, kept) = recorder(false);
+    recorder.policy(&policy_of(Mode::Observe), || Nanos(900));
+    let (mut one, mut two) =
+        (recorder.lane(Nanos(1000)).unwrap(), recorder.lane(Nanos(1000)).unwrap());
+    let (before, also) = (arrive(&mut one, 1010, "a/disk"), arrive(&mut two, 1020, "b/disk"));
+    recorder.policy(&policy_of(Mode::Shadow), || Nanos(1020));
+    recorder.policy(&policy_of(Mode::Shadow), || Nanos(1025));
+    let after = arrive(&mut one, 1030, "a/disk");
+    for (number, (lane, started)) in [(&mut one, after), (&mut two, also)].into_iter().enumerate() {
+        lane.ended(Nanos(1040), started, Kind::Read, (number as u64, 512), false);
+    }
+    one.ended(Nanos(1050), before, Kind::Read, (2, 512), false);
+    drop((one, two));
+    recorder.finish();
+    let expected = "0 under Some(\"Observe\")\n10 a/disk 2 None\n20 under Some(\"Shadow\")\n\
+                    20 b/disk 1 None\n30 a/disk 0 None\nend\n";
+    assert_eq!(text_of(&kept), expected);
+}
+
+#[test]
+fn a_policy_that_cannot_be_recorded_leaves_none_that_would_be_wrong() {
+    let (recorder, kept) = recorder(false);
+    for (mode, at) in [(Mode::Observe, 5), (Mode::Enforce, 10), (Mode::Observe, 15)] {
+        recorder.policy(&policy_of(mode), || Nanos(at));
+        recorder.lane(Nanos(1)).unwrap();
+    }
+    recorder.finish();
+    let expected = "0 under Some(\"Observe\")\n9 under None\n14 under Some(\"Observe\")\nend\n";
+    assert_eq!(text_of(&kept), expected);
+}
+
+/// Four threads admit requests while the policy changes; each request's offset says which policy
+/// its thread knew. None may stand in front of that one in the trace.
+#[test]
+fn no_request_stands_in_front_of_the_policy_it_was_admitted_under() {
+    const ROUNDS: u64 = 200;
+    let begin = std::time::Instant::now();
+    let now = move || Nanos(u64::try_from(begin.elapsed().as_nanos()).unwrap());
+    let (recorder, kept) = recorder(false);
+    let in_force = Arc::new(AtomicU64::new(0));
+    let workers: Vec<_> = (0..4)
+        .map(|_| {
+            let (mut lane, in_force) = (recorder.lane(now()).unwrap(), Arc::clone(&in_force));
+            std::thread::spawn(move || {
+                while in_force.load(Ordering::Acquire) < ROUNDS {
+                    let known = in_force.load(Ordering::Acquire);
+                    let started =
+                        lane.arrived(now(), TenantId(0), &mut None, || "a/disk".to_owned());
+                    lane.ended(now(), started, Kind::Read, (known, 512), false);
+                    lane.flush(now(), std::iter::empty());
+                }
+            })
+        })
+        .collect();
+    for round in 1..=ROUNDS {
+        // Two modes in turn, so that each is a change.
+        let mode = if round % 2 == 0 { Mode::Observe } else { Mode::Shadow };
+        recorder.policy(&policy_of(mode), now);
+        in_force.store(round, Ordering::Release);
+        // No more of them than may wait for the writer.
+        while text_of(&kept).matches("under").count() as u64 + 32 < round {
+            std::thread::yield_now();
+        }
+    }
+    workers.into_iter().for_each(|worker| worker.join().unwrap());
+    recorder.finish();
+    let (mut policies, mut last, mut requests) = (0, 0, 0);
+    for line in text_of(&kept).lines().filter(|line| *line != "end") {
+        let words: Vec<&str> = line.split(' ').collect();
+        let at: u64 = words[0].parse().unwrap();
+        assert!(at >= last, "{line} behind {last}");
+        last = at;
+        match words[1] {
+            "under" => policies += 1,
+            _ => {
+                assert!(words[2].parse::<u64>().unwrap() <= policies, "{line}: {policies}");
+                requests += 1;
+            }
+        }
+    }
+    assert!(policies == ROUNDS && requests > 0, "{policies} policies, {requests} requests");
 }

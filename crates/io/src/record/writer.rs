@@ -1,13 +1,13 @@
 //! The disk's end of a recording: puts the lanes' requests in order of arrival and writes them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use evenkeel_core::time::Nanos;
-use evenkeel_trace::codec::Encoder;
+use evenkeel_trace::codec::{Encoder, RecordedPolicy};
 use evenkeel_trace::{Record, SourceId, Sources};
 
 use super::{Block, Counts, Sink};
@@ -35,10 +35,15 @@ pub(super) struct Writer {
     numbers: BTreeMap<u32, Vec<SourceId>>,
     /// In order of arrival but for what came in this round.
     pending: Vec<Record>,
-    written_to: Nanos,
+    /// The instant of the last request written.
+    written_to: Option<Nanos>,
+    /// In the order of their instants.
+    policies: VecDeque<RecordedPolicy>,
+    /// The text of the last one written.
+    policy: Option<String>,
     output: Vec<u8>,
-    /// Requests, and when, at the last flush.
-    flushed: (u64, Instant),
+    /// Whether anything was written since the last flush, and when that was.
+    flushed: (bool, Instant),
 }
 
 impl Writer {
@@ -50,20 +55,30 @@ impl Writer {
             sources: Sources::default(),
             numbers: BTreeMap::new(),
             pending: Vec::new(),
-            written_to: Nanos::ZERO,
+            written_to: None,
+            policies: VecDeque::new(),
+            policy: None,
             output: Vec::new(),
-            flushed: (0, Instant::now()),
+            flushed: (true, Instant::now()),
         }
     }
 
-    /// Writes until every sender is gone. `watermark` tells what is complete.
-    pub(super) fn run(mut self, blocks: &Receiver<Block>, watermark: impl Fn() -> Nanos) {
+    /// Writes until every sender is gone. `watermark` tells what is complete, `notes` gives the
+    /// policies that were put in force.
+    pub(super) fn run(
+        mut self,
+        blocks: &Receiver<Block>,
+        watermark: impl Fn() -> Nanos,
+        notes: impl Fn() -> Vec<RecordedPolicy>,
+    ) {
         loop {
             // Before the queue is emptied: all that the mark promises is in it.
             let complete_to = watermark();
             let first = blocks.recv_timeout(ROUND);
             let is_over = matches!(first, Err(RecvTimeoutError::Disconnected));
             first.into_iter().chain(blocks.try_iter()).for_each(|block| self.take(block));
+            // After the queue was emptied: a policy noted later begins behind all that is here.
+            self.policies.extend(notes());
             self.write(if is_over { Nanos(u64::MAX) } else { complete_to });
             if is_over {
                 return self.finish();
@@ -95,18 +110,49 @@ impl Writer {
         let count = complete.max(self.pending.len().saturating_sub(PENDING_MAX));
         let mut pending = std::mem::take(&mut self.pending);
         for record in pending.drain(..count) {
+            self.encode_policies(record.at);
             self.encode(record);
         }
         self.pending = pending;
+        // Whatever comes now arrived later than these.
+        self.encode_policies(Nanos(complete_to.0.saturating_sub(1)));
         self.hand_on();
     }
 
+    /// Encodes the policies that came into force up to `until`.
+    fn encode_policies(&mut self, until: Nanos) {
+        while self.policies.front().is_some_and(|policy| policy.at <= until) {
+            let policy = self.policies.pop_front().expect("looked at");
+            self.encode_policy(policy);
+        }
+    }
+
+    fn encode_policy(&mut self, policy: RecordedPolicy) {
+        if policy.text == self.policy || self.sink.is_none() {
+            return;
+        }
+        // A clock may show two threads the same instant.
+        let behind = self.written_to.map_or(Nanos::ZERO, |last| Nanos(last.0.saturating_add(1)));
+        let at = policy.at.max(behind);
+        self.flushed.0 = false;
+        self.policy = policy.text;
+        let Err(what) = self.encoder.policy(at, self.policy.as_deref(), &mut self.output) else {
+            return;
+        };
+        tracing::warn!(what, "the policy cannot be recorded; the trace says that it is not known");
+        self.policy = None;
+        if let Err(what) = self.encoder.policy(at, None, &mut self.output) {
+            tracing::warn!(what, "the recording cannot say that its policy is not known");
+        }
+    }
+
     fn encode(&mut self, mut record: Record) {
-        if record.at < self.written_to {
-            record.at = self.written_to;
+        if let Some(written_to) = self.written_to.filter(|&written_to| record.at < written_to) {
+            record.at = written_to;
             self.counts.late.fetch_add(1, Ordering::Relaxed);
         }
-        self.written_to = record.at;
+        self.written_to = Some(record.at);
+        self.flushed.0 = false;
         if self.sink.is_none() {
             return self.counts.drop_requests(1);
         }
@@ -139,12 +185,11 @@ impl Writer {
     }
 
     fn flush(&mut self) {
-        let (requests, at) = self.flushed;
-        let written = self.counts.requests.load(Ordering::Relaxed);
-        if written == requests || at.elapsed() < FLUSH_EVERY {
+        let (is_flushed, at) = self.flushed;
+        if is_flushed || at.elapsed() < FLUSH_EVERY {
             return;
         }
-        self.flushed = (written, Instant::now());
+        self.flushed = (true, Instant::now());
         self.encoder.flush(&mut self.output);
         self.hand_on();
         if let Some(Err(error)) = self.sink.as_mut().map(|sink| sink.flush()) {

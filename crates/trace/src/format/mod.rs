@@ -15,6 +15,7 @@
 //! | a line of text | 4,096 bytes; a longer one is a defect |
 //! | a record of the native format | 8,240 bytes, 8,192 of them for a name |
 //! | a block of the native format | 73,808 bytes with its head |
+//! | a policy of the native format, all of a trace | 4 MiB; 65,536 with 64 MiB together |
 //! | a record of vscsi, blktrace | 40, 48 bytes, and 65,535 of payload that is passed over |
 //! | the window | [`Options::window_records`] records |
 //! | requests under way in a trace of the block layer | 65,536 records |

@@ -97,6 +97,17 @@ impl Cut {
         Verdict::Keep(self.rebased(*record))
     }
 
+    /// When something that holds from `at` on, such as a policy, begins in the cut: not before its
+    /// window; `None` if behind it. Ask once the first record is kept.
+    pub fn instant(&self, at: Nanos) -> Option<Nanos> {
+        let window = self.options.window.as_ref();
+        if window.is_some_and(|window| at >= window.end) {
+            return None;
+        }
+        let at = window.map_or(at, |window| at.max(window.start));
+        Some(Nanos(at.since(self.zero(at)).0))
+    }
+
     fn matches(&mut self, sources: &Sources, record: &Record) -> bool {
         let options = &self.options;
         options.window.as_ref().is_none_or(|window| record.at >= window.start)
@@ -117,13 +128,17 @@ impl Cut {
     }
 
     fn rebased(&mut self, record: Record) -> Record {
-        let first_kept = *self.first_kept.get_or_insert(record.at);
-        let zero = match self.options.origin {
+        self.first_kept.get_or_insert(record.at);
+        Record { at: Nanos(record.at.since(self.zero(record.at)).0), ..record }
+    }
+
+    /// What becomes the instant zero; `at` if that would be the first record kept, and none is.
+    fn zero(&self, at: Nanos) -> Nanos {
+        match self.options.origin {
             Origin::Trace => Nanos::ZERO,
             Origin::Window => self.options.window.as_ref().map_or(Nanos::ZERO, |w| w.start),
-            Origin::FirstRecord => first_kept,
-        };
-        Record { at: Nanos(record.at.since(zero).0), ..record }
+            Origin::FirstRecord => self.first_kept.unwrap_or(at),
+        }
     }
 }
 
@@ -211,6 +226,18 @@ mod tests {
         assert_eq!(times(Origin::Trace), [12, 15]);
         assert_eq!(times(Origin::Window), [2, 5]);
         assert_eq!(times(Origin::FirstRecord), [0, 3]);
+    }
+
+    #[test]
+    fn what_holds_when_a_cut_starts_holds_from_its_start_on() {
+        let instants = |origin| {
+            let mut cut = Cut::new(CutOptions { origin, ..window(10, 20) });
+            cut.apply(&sources_of(&[read_at(0)]), &read_at(12));
+            [0, 9, 11, 15, 20].map(|at| cut.instant(Nanos(at)).map(|at| at.0))
+        };
+        assert_eq!(instants(Origin::Trace), [Some(10), Some(10), Some(11), Some(15), None]);
+        assert_eq!(instants(Origin::Window), [Some(0), Some(0), Some(1), Some(5), None]);
+        assert_eq!(instants(Origin::FirstRecord), [Some(0), Some(0), Some(0), Some(3), None]);
     }
 
     #[test]

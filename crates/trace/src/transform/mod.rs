@@ -7,6 +7,7 @@
 //! records of b -> merge ->                       several in, one out, in the order of time
 //! ```
 
+pub mod agreement;
 pub mod anonymise;
 pub mod cut;
 pub mod merge;

@@ -120,9 +120,14 @@ impl Scale {
         Ok(Self { options, end_bytes: size_bytes & !(alignment_bytes - 1) })
     }
 
+    /// An instant at its new time.
+    pub fn instant(&self, at: Nanos) -> Nanos {
+        Nanos(self.options.time.of(at.0))
+    }
+
     /// The record at its new time and place. A flush has no place.
     pub fn apply(&self, record: &Record) -> Record {
-        let at = Nanos(self.options.time.of(record.at.0));
+        let at = self.instant(record.at);
         if record.length == 0 {
             return Record { at, ..*record };
         }

@@ -1,7 +1,8 @@
-//! The example in `docs/trace-format.md` is a file, and means what the text says.
+//! The examples in `docs/trace-format.md` are files, and mean what the text says.
 
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
+use evenkeel_trace::codec::RecordedPolicy;
 use evenkeel_trace::format::{Format, Options};
 use evenkeel_trace::{Record, Sources};
 
@@ -10,9 +11,11 @@ use crate::support::decode;
 const DOCUMENT: &str = include_str!("../../../../docs/trace-format.md");
 const ORIGIN_NS: u64 = 1_700_000_000_000_000_000;
 
-/// The bytes of the document's `hex` block, whose lines start with the place of their first.
-fn example() -> Vec<u8> {
-    let block = DOCUMENT.split("```hex\n").nth(1).unwrap().split("```").next().unwrap();
+/// The bytes of the document's `hex` block behind a heading; its lines start with the place of
+/// their first.
+fn example(heading: &str) -> Vec<u8> {
+    let section = DOCUMENT.split(heading).nth(1).unwrap();
+    let block = section.split("```hex\n").nth(1).unwrap().split("```").next().unwrap();
     let mut bytes = Vec::new();
     for line in block.lines() {
         let (place, hex) = line.split_once("  ").unwrap();
@@ -22,7 +25,15 @@ fn example() -> Vec<u8> {
     bytes
 }
 
-/// What the text says of it.
+fn version_2() -> Vec<u8> {
+    example("\n## An example\n")
+}
+
+fn version_1() -> Vec<u8> {
+    example("\n## Version 1\n")
+}
+
+/// What the text says of both.
 fn told() -> (Sources, Vec<Record>) {
     let mut sources = Sources::default();
     let [db, web] = ["db/main", "web/logs"].map(|name| sources.intern(name).unwrap());
@@ -39,14 +50,21 @@ fn told() -> (Sources, Vec<Record>) {
     (sources, records)
 }
 
+/// What the text says of version 2.
+fn policies() -> [RecordedPolicy; 2] {
+    [(0, "mode = \"observe\"\n"), (28_000, "mode = \"enforce\"\n")]
+        .map(|(at, text)| RecordedPolicy { at: Nanos(at), text: Some(text.to_owned()) })
+}
+
 #[test]
 fn the_example_reads_as_the_document_says() {
     let (sources, records) = told();
-    let outcome = decode(Format::Native, &example(), &[usize::MAX]);
+    let outcome = decode(Format::Native, &version_2(), &[usize::MAX]);
     assert_eq!(outcome.defects, []);
     assert_eq!(outcome.records, records);
     assert_eq!(outcome.names, sources.names());
     assert_eq!(outcome.origin_ns, Some(ORIGIN_NS));
+    assert_eq!(outcome.policies, policies());
 }
 
 #[test]
@@ -55,9 +73,27 @@ fn the_example_is_what_is_written() {
     let options = Options { origin_ns: ORIGIN_NS, ..Options::default() };
     let mut encoder = Format::Native.encoder(&options).unwrap();
     let mut file = Vec::new();
+    let mut policies = policies().into_iter().peekable();
     for record in &records {
+        while let Some(policy) = policies.next_if(|policy| policy.at <= record.at) {
+            encoder.policy(policy.at, policy.text.as_deref(), &mut file).unwrap();
+        }
         encoder.encode(&sources, record, &mut file).unwrap();
     }
     encoder.finish(&mut file);
-    assert_eq!(file, example());
+    assert_eq!(file, version_2());
+}
+
+/// The bytes that version 1 of this code wrote.
+#[test]
+fn version_1_is_read_for_ever() {
+    let (sources, records) = told();
+    for sizes in [[usize::MAX], [1]] {
+        let outcome = decode(Format::Native, &version_1(), &sizes);
+        assert_eq!(outcome.defects, []);
+        assert_eq!(outcome.records, records);
+        assert_eq!(outcome.names, sources.names());
+        assert_eq!(outcome.origin_ns, Some(ORIGIN_NS));
+        assert_eq!(outcome.policies, []);
+    }
 }

@@ -8,6 +8,8 @@ mod damage;
 mod document;
 mod figures;
 mod hostile;
+mod native;
+mod policies;
 mod real;
 mod round_trip;
 mod support;

@@ -2,7 +2,7 @@
 
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
-use evenkeel_trace::codec::{Decoder, Defect, PIECE_BYTES_MAX};
+use evenkeel_trace::codec::{Decoder, Defect, PIECE_BYTES_MAX, RecordedPolicy};
 use evenkeel_trace::format::{Format, Options};
 use evenkeel_trace::{Record, Sources};
 use proptest::prelude::*;
@@ -165,11 +165,16 @@ impl Response {
     }
 }
 
-/// A complete file of these records, all of which the format takes.
+/// A complete file of these records, all of which the format takes, and of some policies, if it
+/// takes such.
 pub(crate) fn encode(format: Format, sources: &Sources, records: &[Record]) -> Vec<u8> {
     let mut encoder = format.encoder(&Options::default()).unwrap();
     let mut out = Vec::new();
-    for record in records {
+    for (number, record) in records.iter().enumerate() {
+        if number % 5 == 0 {
+            // Not at the instant of a request before it.
+            let _ = encoder.policy(record.at, Some("mode = \"enforce\"\n"), &mut out);
+        }
         encoder.encode(sources, record, &mut out).unwrap();
     }
     encoder.finish(&mut out);
@@ -183,6 +188,8 @@ pub(crate) struct Outcome {
     pub(crate) defects: Vec<Defect>,
     pub(crate) names: Vec<String>,
     pub(crate) origin_ns: Option<u64>,
+    pub(crate) policies: Vec<RecordedPolicy>,
+    pub(crate) passed_over: u64,
 }
 
 /// Feeds pieces of these sizes, over and over; checks what every decoder promises.
@@ -209,7 +216,10 @@ pub(crate) fn decode(format: Format, bytes: &[u8], sizes: &[usize]) -> Outcome {
         assert!(record.offset.checked_add(record.length).is_some());
         assert!((record.source.0 as usize) < names.len());
     }
-    Outcome { records, defects, names, origin_ns: decoder.origin_ns() }
+    let policies = decoder.policies().to_vec();
+    assert!(policies.is_sorted_by_key(|policy| policy.at));
+    let (origin_ns, passed_over) = (decoder.origin_ns(), decoder.passed_over());
+    Outcome { records, defects, names, origin_ns, policies, passed_over }
 }
 
 fn feed(

@@ -5,7 +5,7 @@ use evenkeel_core::time::Span;
 use evenkeel_trace::statistics::{Figures, KindFigures, MissRatioCurve, Sizes, Summary};
 use serde_json::{Map, Value, json};
 
-use super::{Found, name_of};
+use super::{Found, name_of, policies};
 use crate::trace::input::TraceReader;
 
 /// Percentiles of sizes and of response times.
@@ -19,7 +19,14 @@ const POINTS_MAX: usize = 256;
 pub(super) fn empty(trace: &TraceReader) -> Value {
     let format = trace.format().name();
     let bad = trace.defects().to_json();
-    json!({ "trace": trace.name(), "format": format, "bad": bad, "requests": 0, "sources": [] })
+    json!({
+        "trace": trace.name(),
+        "format": format,
+        "bad": bad,
+        "requests": 0,
+        "sources": [],
+        "policies": policies::document(trace.policies()),
+    })
 }
 
 /// The whole document.
@@ -42,6 +49,7 @@ pub(super) fn document(found: &Found<'_>) -> Value {
     document["stepped_back"] = (*stepped_back).into();
     document["sources"] = sources.into();
     document["other_sources"] = others.as_ref().map(of_figures).into();
+    document["policies"] = policies::document(found.trace.policies());
     document["over_time"] = over_time(found);
     document
 }

@@ -3,6 +3,7 @@
 mod document;
 mod figures;
 mod over_time;
+mod policies;
 mod text;
 
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ use over_time::OverTime;
 Examples:
   evenkeel trace stat web_0.csv.gz
   evenkeel trace stat gate.ektrace.zst --sources --json
+  evenkeel trace stat gate.ektrace.zst --json | jq -r '.policies[0].text' > then.toml
   evenkeel trace stat web_0.csv.gz --plot plots     rate, sizes and miss ratios as SVG and PNG")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -61,7 +63,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         if args.json {
             return terminal::json(&document::empty(&reader));
         }
-        return Ok(terminal::data(&format!("{}: no requests\n", reader.name()))?);
+        let policies = policies::lines(&reader);
+        return Ok(terminal::data(&format!("{}: no requests\n{policies}", reader.name()))?);
     };
     let found = Found { trace: &reader, summary, over_time };
     if args.json {

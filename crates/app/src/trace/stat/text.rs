@@ -5,7 +5,7 @@ use evenkeel_core::time::Span;
 use evenkeel_trace::cache::BLOCK_BYTES;
 use evenkeel_trace::statistics::{Distinct, Figures, KindFigures, Sizes, Summary};
 
-use super::{Found, name_of};
+use super::{Found, name_of, policies};
 use crate::{human, spark, terminal};
 
 /// Sources of the table.
@@ -36,6 +36,7 @@ pub(super) fn render(found: &Found<'_>, with_sources: bool) -> String {
     text.push('\n');
     text += &places(total);
     text += &reuse(total);
+    text += &policies::lines(found.trace);
     if *stepped_back > 0 {
         text += &format!("{stepped_back} requests stepped back in time\n");
     }

@@ -5,12 +5,16 @@
 //! Head --------> Block ---> head or payload bad -> a defect, then Seek: on to the next whole head
 //!                  `------> end block -> Ended: anything behind it is a defect
 //! ```
+//!
+//! Which policy holds is known from block to block; see [`policy`](super::policy).
 
 use super::layout::{
-    BLOCK_HEAD_BYTES, BLOCK_MARK, BlockHead, END_MARK, FILE_HEAD_BYTES, HeadError, read_file_head,
+    BLOCK_HEAD_BYTES, BLOCK_MARK, BlockHead, Class, FILE_HEAD_BYTES, HeadError, UNKNOWN_CLASS,
+    read_file_head, take_varint,
 };
-use super::record::{Told, take};
-use crate::codec::{Decoder, Defect, DefectAt, Place};
+use super::policy::{Policies, PolicyDefect};
+use super::record::{Told, pass_over, take};
+use crate::codec::{Decoder, Defect, DefectAt, Place, RecordedPolicy};
 use crate::format::trouble::Trouble;
 use crate::{Record, Sources};
 use evenkeel_core::crc32c::crc32c;
@@ -24,9 +28,13 @@ pub struct NativeDecoder {
     origin_ns: Option<u64>,
     sources: Sources,
     told: Told,
-    last: Nanos,
+    /// The instant of the last request.
+    last: Option<Nanos>,
+    policies: Policies,
     next_block: u32,
+    /// Requests, and records of other classes.
     records: u64,
+    passed_over: u64,
     is_damaged: bool,
 }
 
@@ -41,6 +49,9 @@ enum State {
     /// What had to be said of the end was said.
     Done,
 }
+
+/// Where in its block something is wrong, and what.
+type At = (usize, String);
 
 /// What a step came to: so many bytes are used, and a defect may end with them.
 enum Step {
@@ -106,14 +117,14 @@ impl NativeDecoder {
             self.next_block = head.number;
             return Step::Defect { at: 0, used: 0, reason };
         }
-        if head.mark == END_MARK {
+        if head.class == Class::End {
             return self.end_block(&head);
         }
         let payload = &rest[BLOCK_HEAD_BYTES..];
         match payload.get(..head.payload_bytes as usize) {
             Some(payload) => self.payload(&head, payload, records),
             None if end => {
-                let reason = format!("the file ends within a block of {} records", head.records);
+                let reason = format!("the file ends within {}", described(&head));
                 self.lost(rest.len(), BLOCK_HEAD_BYTES, reason)
             }
             None => Step::Wait,
@@ -122,16 +133,79 @@ impl NativeDecoder {
 
     fn payload(&mut self, head: &BlockHead, payload: &[u8], records: &mut Vec<Record>) -> Step {
         if crc32c(payload) != head.payload_checksum {
-            let reason = format!("a block of {} records fails its checksum", head.records);
+            if head.class == Class::Policy {
+                self.policies.lose(self.free());
+            }
+            let reason = format!("{} fails its checksum", described(head));
             return self.lost(0, BLOCK_HEAD_BYTES, reason);
         }
         self.next_block = head.number.wrapping_add(1);
         let used = BLOCK_HEAD_BYTES + payload.len();
-        let mut rest = payload;
-        match self.take_records(head, &mut rest, records) {
+        let outcome = match head.class {
+            Class::RequestsOfVersion1 => self.requests(head, payload, records, false),
+            Class::Requests => self.numbered_requests(head, payload, records),
+            Class::Policy => {
+                let outcome = self.policies.take(head, payload, self.free());
+                self.judged(outcome).map_err(|reason| (0, reason))
+            }
+            Class::Unknown(letter) if letter.is_ascii_lowercase() => {
+                self.passed_over += 1;
+                Ok(())
+            }
+            Class::Unknown(_) | Class::End => {
+                Err((0, format!("{}, {UNKNOWN_CLASS}", described(head))))
+            }
+        };
+        match outcome {
             Ok(()) => Step::Used(used),
-            Err(reason) => Step::Defect { at: used - rest.len(), used, reason },
+            Err((at, reason)) => Step::Defect { at, used, reason },
         }
+    }
+
+    /// A block of requests, which begins with the number of the policy told last.
+    fn numbered_requests(
+        &mut self,
+        head: &BlockHead,
+        payload: &[u8],
+        records: &mut Vec<Record>,
+    ) -> Result<(), At> {
+        let mut rest = payload;
+        let number = take_varint(&mut rest).and_then(|number| u32::try_from(number).ok());
+        let Some(number) = number else {
+            return Err((0, "a block of requests without the number of its policy".to_owned()));
+        };
+        let reached = self.policies.reach(number, self.free());
+        let reached = self.judged(reached).map_err(|reason| (0, reason));
+        // They are there, whatever they were served under.
+        self.requests(head, rest, records, true).and(reached)
+    }
+
+    /// What damage took away was said where it began.
+    fn judged(&self, outcome: Result<(), PolicyDefect>) -> Result<(), String> {
+        match outcome {
+            Ok(()) => Ok(()),
+            Err(PolicyDefect::Missed(_)) if self.is_damaged => Ok(()),
+            Err(PolicyDefect::Missed(reason) | PolicyDefect::Wrong(reason)) => Err(reason),
+        }
+    }
+
+    /// The first instant behind the requests so far: no policy told later may begin before it.
+    fn free(&self) -> Nanos {
+        self.last.map_or(Nanos::ZERO, |last| Nanos(last.0.saturating_add(1)))
+    }
+
+    /// Takes the records of a block; `payload` is what the block ends with.
+    fn requests(
+        &mut self,
+        head: &BlockHead,
+        payload: &[u8],
+        records: &mut Vec<Record>,
+        has_classes: bool,
+    ) -> Result<(), At> {
+        let mut rest = payload;
+        let whole = BLOCK_HEAD_BYTES + head.payload_bytes as usize;
+        self.take_records(head, &mut rest, records, has_classes)
+            .map_err(|reason| (whole - rest.len(), reason))
     }
 
     fn take_records(
@@ -139,16 +213,21 @@ impl NativeDecoder {
         head: &BlockHead,
         rest: &mut &[u8],
         records: &mut Vec<Record>,
+        has_classes: bool,
     ) -> Result<(), String> {
-        if Nanos(head.first) < self.last {
+        if self.last.is_some_and(|last| Nanos(head.value) < last) {
             return Err("a block starts before the last one ended".to_owned());
         }
-        self.told.restart(Nanos(head.first));
-        for _ in 0..head.records {
+        self.told.restart(Nanos(head.value));
+        for _ in 0..head.count {
+            self.records += 1;
+            if has_classes && pass_over(rest).map_err(Trouble::in_words)? {
+                self.passed_over += 1;
+                continue;
+            }
             let record =
                 take(rest, &mut self.told, &mut self.sources).map_err(Trouble::in_words)?;
-            self.last = record.at;
-            self.records += 1;
+            self.last = Some(record.at);
             records.push(record);
         }
         if rest.is_empty() { Ok(()) } else { Err("bytes behind a block's last record".to_owned()) }
@@ -156,19 +235,23 @@ impl NativeDecoder {
 
     fn end_block(&mut self, head: &BlockHead) -> Step {
         self.state = State::Ended;
-        if head.first == self.records || self.is_damaged {
-            return Step::Used(BLOCK_HEAD_BYTES);
+        let outcome = self.policies.reach(head.count, self.free());
+        if head.value != self.records && !self.is_damaged {
+            let reason = format!("{} records were read of {}", self.records, head.value);
+            return Step::Defect { at: 0, used: BLOCK_HEAD_BYTES, reason };
         }
-        let reason = format!("{} records were read of {}", self.records, head.first);
-        Step::Defect { at: 0, used: BLOCK_HEAD_BYTES, reason }
+        match self.judged(outcome) {
+            Ok(()) => Step::Used(BLOCK_HEAD_BYTES),
+            Err(reason) => Step::Defect { at: 0, used: BLOCK_HEAD_BYTES, reason },
+        }
     }
 
     /// On to the next mark with a whole head; what cannot be one is used.
     fn seek(&mut self, rest: &[u8], end: bool) -> Step {
-        let marks = rest.windows(4).position(|mark| mark == BLOCK_MARK || mark == END_MARK);
+        let marks = rest.windows(BLOCK_MARK.len()).position(|mark| mark == BLOCK_MARK);
         let Some(place) = marks else {
             // The first bytes of a mark may stand at the end.
-            let kept = if end { 0 } else { rest.len().min(3) };
+            let kept = if end { 0 } else { rest.len().min(BLOCK_MARK.len() - 1) };
             return used_or_wait(rest.len() - kept);
         };
         match rest[place..].first_chunk().map(BlockHead::read) {
@@ -211,6 +294,16 @@ impl NativeDecoder {
     }
 }
 
+/// A block, for people.
+fn described(head: &BlockHead) -> String {
+    match head.class {
+        Class::RequestsOfVersion1 | Class::Requests => format!("a block of {} records", head.count),
+        Class::Policy => "a block of a policy".to_owned(),
+        Class::End => "the end mark".to_owned(),
+        Class::Unknown(letter) => format!("a block of class {}", char::from(letter)),
+    }
+}
+
 fn used_or_wait(used: usize) -> Step {
     if used == 0 { Step::Wait } else { Step::Used(used) }
 }
@@ -247,5 +340,13 @@ impl Decoder for NativeDecoder {
 
     fn origin_ns(&self) -> Option<u64> {
         self.origin_ns
+    }
+
+    fn policies(&self) -> &[RecordedPolicy] {
+        self.policies.told()
+    }
+
+    fn passed_over(&self) -> u64 {
+        self.passed_over
     }
 }

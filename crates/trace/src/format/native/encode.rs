@@ -2,8 +2,9 @@
 //! is full or flushed.
 
 use super::layout::{
-    BLOCK_BYTES, BLOCK_MARK, BlockHead, END_MARK, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, push_file_head,
+    BLOCK_BYTES, BlockHead, Class, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, push_file_head, push_varint,
 };
+use super::policy::{self, Written};
 use super::record::{Places, Told, push};
 use crate::codec::Encoder;
 use crate::format::checked::check;
@@ -28,6 +29,7 @@ pub struct NativeEncoder {
     places: Places,
     blocks: u32,
     records: u64,
+    policies: Written,
 }
 
 impl NativeEncoder {
@@ -45,6 +47,7 @@ impl NativeEncoder {
             places: Places::default(),
             blocks: 0,
             records: 0,
+            policies: Written::default(),
         }
     }
 
@@ -57,11 +60,11 @@ impl NativeEncoder {
 
     fn push_block(&mut self, out: &mut Vec<u8>) {
         let head = BlockHead {
-            mark: BLOCK_MARK,
+            class: Class::Requests,
             payload_bytes: u32::try_from(self.payload.len()).expect("within PAYLOAD_BYTES_MAX"),
-            records: self.payload_records,
+            count: self.payload_records,
             number: self.blocks,
-            first: self.first.0,
+            value: self.first.0,
             payload_checksum: crc32c(&self.payload),
         };
         head.push(out);
@@ -97,12 +100,24 @@ impl Encoder for NativeEncoder {
             check_name(name)?;
         }
         self.push_head_once(out);
+        if self.payload_records == 0 {
+            push_varint(&mut self.payload, u64::from(self.policies.number));
+        }
         push(&mut self.payload, &mut self.told, &mut self.places, name, record);
         self.payload_records += 1;
         self.records += 1;
         self.last = record.at;
         if self.payload.len() >= BLOCK_BYTES {
             self.push_block(out);
+        }
+        Ok(())
+    }
+
+    fn policy(&mut self, at: Nanos, text: Option<&str>, out: &mut Vec<u8>) -> Result<(), String> {
+        let last = (self.records > 0).then_some(self.last);
+        if let Some(number) = self.policies.note(at, text, last)? {
+            self.flush(out);
+            self.blocks = policy::push(out, self.blocks, number, at, text.unwrap_or_default());
         }
         Ok(())
     }
@@ -117,11 +132,11 @@ impl Encoder for NativeEncoder {
     fn finish(&mut self, out: &mut Vec<u8>) {
         self.flush(out);
         let end = BlockHead {
-            mark: END_MARK,
+            class: Class::End,
             payload_bytes: 0,
-            records: 0,
+            count: self.policies.number,
             number: self.blocks,
-            first: self.records,
+            value: self.records,
             payload_checksum: crc32c(&[]),
         };
         end.push(out);

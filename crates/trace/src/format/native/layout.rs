@@ -6,16 +6,16 @@ use evenkeel_core::crc32c::crc32c;
 /// The first bytes of a file. The high bit, the carriage return and the control-Z show what text
 /// tools do to binary files, before anything else does.
 pub(super) const MAGIC: [u8; 8] = *b"\xe9kTR\r\n\x1a\n";
-/// Version of the format that this code reads and writes.
-pub(super) const VERSION: u16 = 1;
+/// Version of the format that this code writes.
+pub(super) const VERSION: u16 = 2;
+/// The first version, which had no policies and no other records than requests.
+const VERSION_MIN: u16 = 1;
 /// Bytes of a file's head.
 pub(super) const FILE_HEAD_BYTES: usize = 24;
 /// Bytes of a block's head.
 pub(super) const BLOCK_HEAD_BYTES: usize = 32;
-/// The first bytes of a block with records.
-pub(super) const BLOCK_MARK: [u8; 4] = *b"\xe9kRB";
-/// The first bytes of the block that ends a file.
-pub(super) const END_MARK: [u8; 4] = *b"\xe9kRE";
+/// The first bytes of every block; a letter follows, its [`Class`].
+pub(super) const BLOCK_MARK: [u8; 3] = *b"\xe9kR";
 
 /// A writer closes a block that has so many bytes of records.
 pub(super) const BLOCK_BYTES: usize = 64 * 1024;
@@ -23,10 +23,16 @@ pub(super) const BLOCK_BYTES: usize = 64 * 1024;
 pub(super) const NAME_BYTES_MAX: usize = 8 * 1024;
 /// The most bytes of a record: a tag, a source's number, length and name, four varints.
 pub(super) const RECORD_BYTES_MAX: usize = 1 + 5 + 2 + NAME_BYTES_MAX + 4 * VARINT_BYTES_MAX;
-/// The most bytes of records in a block.
+/// The most bytes behind a block's head.
 pub(super) const PAYLOAD_BYTES_MAX: usize = BLOCK_BYTES + RECORD_BYTES_MAX;
+/// Bytes of a policy's text in one block.
+pub(super) const POLICY_PART_BYTES: usize = BLOCK_BYTES;
 /// The most bytes of a varint.
 pub(super) const VARINT_BYTES_MAX: usize = 10;
+
+/// Why a block, or a record, cannot be passed over.
+pub(super) const UNKNOWN_CLASS: &str = "which this program does not know and may not leave out; \
+                                        read the file with a newer evenkeel";
 
 /// The head of a file: magic, version, flags, origin, checksum.
 pub(super) fn push_file_head(out: &mut Vec<u8>, origin_ns: u64) {
@@ -57,9 +63,11 @@ pub(super) fn read_file_head(head: &[u8; FILE_HEAD_BYTES]) -> Result<u64, HeadEr
         return Err(HeadError::Damaged("the head of the file fails its checksum"));
     }
     let version = u16::from_le_bytes([head[8], head[9]]);
-    if version != VERSION {
-        let reason = format!("version {version} of the format; this program reads {VERSION}");
-        return Err(HeadError::Foreign(reason));
+    if !(VERSION_MIN..=VERSION).contains(&version) {
+        return Err(HeadError::Foreign(format!(
+            "version {version} of the format; this program reads {VERSION_MIN} to {VERSION}: read \
+             the file with the evenkeel that wrote it, or a newer one"
+        )));
     }
     if u16::from_le_bytes([head[10], head[11]]) != 0 {
         let reason = "the head of the file has flags that this program does not know";
@@ -68,19 +76,54 @@ pub(super) fn read_file_head(head: &[u8; FILE_HEAD_BYTES]) -> Result<u64, HeadEr
     Ok(u64_at(head, 12))
 }
 
+/// What a block holds, as the last letter of its mark says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    /// Requests as version 1 wrote them.
+    RequestsOfVersion1,
+    /// The number of the policy told last, then requests and records of other classes.
+    Requests,
+    /// A policy, or a part of one.
+    Policy,
+    /// Nothing: the file ends here.
+    End,
+    /// Something that this code does not know.
+    Unknown(u8),
+}
+
+impl Class {
+    fn letter(self) -> u8 {
+        match self {
+            Self::RequestsOfVersion1 => b'B',
+            Self::Requests => b'R',
+            Self::Policy => b'P',
+            Self::End => b'E',
+            Self::Unknown(letter) => letter,
+        }
+    }
+
+    fn of(letter: u8) -> Option<Self> {
+        let known = [Self::RequestsOfVersion1, Self::Requests, Self::Policy, Self::End];
+        let found = known.into_iter().find(|class| class.letter() == letter);
+        found.or_else(|| letter.is_ascii_alphabetic().then_some(Self::Unknown(letter)))
+    }
+}
+
 /// The head of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BlockHead {
-    /// [`BLOCK_MARK`] or [`END_MARK`].
-    pub(super) mark: [u8; 4],
+    /// What the block holds.
+    pub(super) class: Class,
     /// Bytes behind the head.
     pub(super) payload_bytes: u32,
-    /// Records in them.
-    pub(super) records: u32,
+    /// Of requests: the records. Of a policy: the bytes of its whole text. At the end: the policies
+    /// of the file.
+    pub(super) count: u32,
     /// Number of the block in its file, from zero.
     pub(super) number: u32,
-    /// Instant of the first record; in an end block, the number of records of the file.
-    pub(super) first: u64,
+    /// Of requests: the instant of the first record. Of a policy: that from which it is in force.
+    /// At the end: the records of the file.
+    pub(super) value: u64,
     /// Checksum of the payload.
     pub(super) payload_checksum: u32,
 }
@@ -88,11 +131,12 @@ pub(super) struct BlockHead {
 impl BlockHead {
     pub(super) fn push(&self, out: &mut Vec<u8>) {
         let start = out.len();
-        out.extend_from_slice(&self.mark);
+        out.extend_from_slice(&BLOCK_MARK);
+        out.push(self.class.letter());
         out.extend_from_slice(&self.payload_bytes.to_le_bytes());
-        out.extend_from_slice(&self.records.to_le_bytes());
+        out.extend_from_slice(&self.count.to_le_bytes());
         out.extend_from_slice(&self.number.to_le_bytes());
-        out.extend_from_slice(&self.first.to_le_bytes());
+        out.extend_from_slice(&self.value.to_le_bytes());
         out.extend_from_slice(&self.payload_checksum.to_le_bytes());
         let checksum = crc32c(&out[start..]);
         out.extend_from_slice(&checksum.to_le_bytes());
@@ -100,21 +144,20 @@ impl BlockHead {
 
     /// The head that stands here; `None` if it is none, or damaged.
     pub(super) fn read(head: &[u8; BLOCK_HEAD_BYTES]) -> Option<Self> {
-        let mark = [head[0], head[1], head[2], head[3]];
-        let is_mark = mark == BLOCK_MARK || mark == END_MARK;
+        let class = Class::of(head[3])?;
         let payload_bytes = u32_at(head, 4);
-        if !is_mark
+        if head[..3] != BLOCK_MARK
             || u32_at(head, 28) != crc32c(&head[..28])
             || payload_bytes as usize > PAYLOAD_BYTES_MAX
         {
             return None;
         }
         Some(Self {
-            mark,
+            class,
             payload_bytes,
-            records: u32_at(head, 8),
+            count: u32_at(head, 8),
             number: u32_at(head, 12),
-            first: u64_at(head, 16),
+            value: u64_at(head, 16),
             payload_checksum: u32_at(head, 24),
         })
     }
@@ -193,11 +236,11 @@ mod tests {
     #[test]
     fn a_damaged_head_is_no_head() {
         let head = BlockHead {
-            mark: BLOCK_MARK,
+            class: Class::Requests,
             payload_bytes: 7,
-            records: 1,
+            count: 1,
             number: 2,
-            first: 3,
+            value: 3,
             payload_checksum: 4,
         };
         let mut out = Vec::new();

@@ -14,16 +14,21 @@
 //!   starts right there; the length is left out when it is that of the source's last request. Both
 //!   are in sectors of 512 bytes if the tag says so.
 //! - All numbers are varints. Arithmetic on offsets wraps, so that any range can be told.
+//!
+//! A tag of 7 begins a record of another class, of which this code knows none: `7 | class | length
+//! | so many bytes`. It changes nothing of what the block has told. An even class may be left out.
 
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
 
-use super::layout::{NAME_BYTES_MAX, push_varint, take_varint, unzigzag, zigzag};
+use super::layout::{NAME_BYTES_MAX, UNKNOWN_CLASS, push_varint, take_varint, unzigzag, zigzag};
 use crate::format::names::{intern, printable};
 use crate::format::trouble::Trouble;
 use crate::{Record, SourceId, Sources};
 
 const KIND_BITS: u8 = 0b111;
+/// The tag of a record that is no request.
+const OTHER_CLASS: u8 = 7;
 const SAME_SOURCE: u8 = 1 << 3;
 const SEQUENTIAL: u8 = 1 << 4;
 const SAME_LENGTH: u8 = 1 << 5;
@@ -144,7 +149,20 @@ pub(super) fn push(
     told.remember(place, record);
 }
 
-/// Takes the next record of a block, or says what is wrong with it.
+/// Takes a record of another class off a block of version 2, if one stands there, and says so. Only
+/// those that may be passed over are taken.
+pub(super) fn pass_over(bytes: &mut &[u8]) -> Result<bool, Trouble> {
+    let Some((&OTHER_CLASS, mut rest)) = bytes.split_first() else { return Ok(false) };
+    let class = varint(&mut rest)?;
+    let length = usize::try_from(varint(&mut rest)?).map_err(|_| cut())?;
+    if class % 2 == 1 {
+        return Err(Trouble::Text(format!("a record of class {class}, {UNKNOWN_CLASS}")));
+    }
+    (_, *bytes) = rest.split_at_checked(length).ok_or_else(cut)?;
+    Ok(true)
+}
+
+/// Takes the next request of a block, or says what is wrong with it.
 pub(super) fn take(
     bytes: &mut &[u8],
     told: &mut Told,
