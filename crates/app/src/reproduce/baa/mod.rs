@@ -24,10 +24,13 @@ mod setup;
 mod simulated;
 mod slides;
 
+use std::slice;
+
 use evenkeel_core::time::Span;
 
 use super::Options;
 use super::claim::{self, Claim};
+use crate::evidence::machine::Conditions;
 use crate::exit::Exit;
 use crate::stage::find_nbdkit;
 use crate::terminal;
@@ -75,7 +78,10 @@ fn fluid(reference: &Reference, options: &Options) -> Vec<Claim> {
     terminal::say(&format!("{problems} random problems"));
     let mut claims = fluid::claims(reference);
     claims.extend(random::claims(problems, options.seed));
-    claims.push(random::solving_time(options.seed));
+    let (mut solving, conditions) =
+        Conditions::during(random::BEARS, || random::solving_time(options.seed));
+    claim::temper(slice::from_mut(&mut solving), &conditions);
+    claims.push(solving);
     claims
 }
 
