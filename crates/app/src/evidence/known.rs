@@ -67,6 +67,11 @@ impl Shortfall {
         Decision(self.decision)
     }
 
+    /// Whether it is about several rows, of which some may hold.
+    pub fn is_pattern(&self) -> bool {
+        self.row.contains('*')
+    }
+
     /// What a failing row with this figure is: known, or a failure after all where it is worse
     /// than accepted.
     pub fn verdict(&self, value: f64, is_quick: bool) -> Verdict {
