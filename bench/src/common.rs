@@ -8,6 +8,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use tempfile::TempDir;
 
+use crate::conclusion::Conclusion;
+
 /// Arguments of every comparison.
 #[derive(clap::Args)]
 pub(crate) struct Common {
@@ -41,10 +43,18 @@ impl Common {
             .with_context(|| format!("cannot make a folder in {}", self.scratch.display()))
     }
 
-    /// Writes the report to the file that was asked for, if one was.
-    pub(crate) fn keep(&self, report: &impl Serialize) -> Result<()> {
+    /// Writes the report, and how it ended, to the file that was asked for, if one was.
+    pub(crate) fn keep(&self, report: &impl Serialize, conclusion: &Conclusion) -> Result<()> {
+        #[derive(Serialize)]
+        struct Document<'a, R> {
+            #[serde(flatten)]
+            report: &'a R,
+            #[serde(flatten)]
+            conclusion: &'a Conclusion,
+        }
         let Some(file) = &self.json else { return Ok(()) };
-        let text = serde_json::to_string_pretty(report).context("cannot write JSON")?;
+        let document = Document { report, conclusion };
+        let text = serde_json::to_string_pretty(&document).context("cannot write JSON")?;
         fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
     }
 }

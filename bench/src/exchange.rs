@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use evenkeel_app::evidence::machine::Bears;
 use evenkeel_core::control::member::Method;
 use evenkeel_core::sched::Share;
 use evenkeel_core::time::Span;
@@ -19,8 +20,9 @@ use evenkeel_engine::policy::{
 use evenkeel_io::gate::{DriveKind, Gate, Options};
 
 use crate::common::Common;
+use crate::conclusion::{Aim, Conclusion, Kind};
 use crate::cpu;
-use crate::machine::Machine;
+use crate::machine::{self, Machine};
 
 /// Part of a core that the exchange of a gate may take.
 const AIM: f64 = 0.01;
@@ -48,14 +50,15 @@ pub(crate) struct Arguments {
     seconds: f64,
 }
 
+/// Processor time is counted, on a core that the gates share.
+const BEARS: Bears =
+    Bears { cores: 1.0, late_median_ms: 10.0, late_p99_ms: 50.0, uses_disks: false };
+
 /// Runs the gates, and prints what they take.
 pub(crate) fn exchange(arguments: &Arguments) -> Result<ExitCode> {
     let is_smoke = arguments.common.smoke;
     let (count, seconds) = if is_smoke { (4, 0.5) } else { (arguments.gates, arguments.seconds) };
-    let machine = Machine::look();
-    if let (Some(warning), false) = (machine.warning(), is_smoke) {
-        eprintln!("{warning}");
-    }
+    let mut machine = Machine::look();
     let folder = arguments.common.folder()?;
     let key = folder.path().join("key");
     fs::write(&key, [b'k'; 44]).context("cannot write the key")?;
@@ -79,6 +82,7 @@ pub(crate) fn exchange(arguments: &Arguments) -> Result<ExitCode> {
     let gates = addresses.iter().map(start).collect::<Result<Vec<_>, _>>()?;
     std::thread::sleep(WARM_UP);
     hear_each_other(&gates)?;
+    let watch = machine::watch(is_smoke, BEARS)?;
     let mut parts = Vec::new();
     for _ in 0..arguments.common.rounds() {
         parts.push(round(count, seconds)?);
@@ -97,7 +101,14 @@ pub(crate) fn exchange(arguments: &Arguments) -> Result<ExitCode> {
     for gate in gates {
         gate.stop(Span::ZERO);
     }
-    Ok(ExitCode::SUCCESS)
+    machine.look_at_end(watch);
+    let figure = format!("{:.2} % of a core, aim at most {} %", 100.0 * exchange, 100.0 * AIM);
+    let id = "exchange-of-a-gate".to_owned();
+    let aim = Aim::of(id, Kind::Bound, exchange, exchange <= AIM, figure);
+    let aims = if is_smoke { Vec::new() } else { vec![aim] };
+    let conclusion = Conclusion::of("exchange", &machine, aims, &[]);
+    print!("{}", conclusion.text());
+    Ok(conclusion.code())
 }
 
 /// A device that they share, and a tenant with a target.

@@ -1,13 +1,12 @@
-//! What the figures were taken on. A loaded machine makes them worthless, so the load average is
-//! part of every result.
+//! What the figures were taken on, and whether it could judge: others' load, stolen time and late
+//! sleeps before, during and after the runs are part of every result ([`evenkeel_app::evidence`]).
 
 use std::fs;
+use std::io;
 use std::path::Path;
 
+use evenkeel_app::evidence::machine::{Bears, Conditions, Watch};
 use serde::Serialize;
-
-/// Above this load average at the start somebody else is at work.
-const QUIET_LOAD: f64 = 1.0;
 
 /// The machine at one moment.
 #[derive(Clone, Debug, Serialize)]
@@ -19,6 +18,13 @@ pub(crate) struct Machine {
     pub(crate) load_at_start: f64,
     /// Over the last minute, after everything; mostly our own.
     pub(crate) load_at_end: f64,
+    /// What was seen meanwhile; nothing of a toy run, which judges nothing.
+    pub(crate) conditions: Option<Conditions>,
+}
+
+/// Measures the machine and watches it from then on, unless nothing will be judged.
+pub(crate) fn watch(is_smoke: bool, bears: Bears) -> io::Result<Option<Watch>> {
+    (!is_smoke).then(|| Watch::begin(bears)).transpose()
 }
 
 impl Machine {
@@ -31,31 +37,30 @@ impl Machine {
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
             load_at_start: load,
             load_at_end: load,
+            conditions: None,
         }
     }
 
-    /// Looks again, after everything.
-    pub(crate) fn look_at_end(&mut self) {
+    /// Looks again, after everything, when nothing is at work any more.
+    pub(crate) fn look_at_end(&mut self, watch: Option<Watch>) {
         self.load_at_end = load();
+        self.conditions = watch.map(Watch::end);
     }
 
-    /// What to tell somebody who measures on a machine at work.
-    pub(crate) fn warning(&self) -> Option<String> {
-        (self.load_at_start > QUIET_LOAD).then(|| {
-            format!(
-                "warning: the load average is {:.2} before anything was started; figures from a \
-                 busy machine prove nothing",
-                self.load_at_start
-            )
-        })
+    /// Why nothing can be judged, if that is so.
+    pub(crate) fn disturbance(&self) -> Option<String> {
+        let conditions = self.conditions.as_ref().filter(|seen| seen.is_disturbed())?;
+        Some(conditions.why())
     }
 
     /// One line for the head of a result.
     pub(crate) fn line(&self) -> String {
-        let Self { cores, processor, kernel, load_at_start, load_at_end } = self;
+        let Self { cores, processor, kernel, load_at_start, load_at_end, conditions } = self;
+        let seen = conditions.as_ref();
+        let seen = seen.map_or_else(String::new, |seen| format!("\nseen: {}", seen.reading));
         format!(
             "machine: {cores} cores, {processor}, Linux {kernel}, \
-             load {load_at_start:.2} at start, {load_at_end:.2} at end"
+             load {load_at_start:.2} at start, {load_at_end:.2} at end{seen}"
         )
     }
 }
@@ -98,6 +103,8 @@ fn processor(cpuinfo: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_app::evidence::machine::Reading;
+
     use super::*;
 
     #[test]
@@ -124,11 +131,16 @@ mod tests {
     }
 
     #[test]
-    fn only_a_busy_machine_gets_a_warning() {
+    fn a_toy_run_watches_nothing_and_a_disturbed_one_says_so() {
+        let bears = Bears { cores: 1.0, late_median_ms: 1.0, late_p99_ms: 5.0, uses_disks: false };
+        assert!(watch(true, bears).unwrap().is_none());
         let mut machine = Machine::look();
-        machine.load_at_start = 0.4;
-        assert!(machine.warning().is_none());
-        machine.load_at_start = 6.1;
-        assert!(machine.warning().unwrap().contains("6.10"));
+        machine.look_at_end(None);
+        assert!(machine.disturbance().is_none() && !machine.line().contains("seen"));
+        let reading = Reading { cores: 2, others: vec![1.9; 10], ..Reading::default() };
+        machine.conditions = Some(Conditions::of(bears, reading));
+        let why = machine.disturbance().unwrap();
+        assert!(why.starts_with("cannot judge at this load"), "{why}");
+        assert!(machine.line().contains("\nseen: 2 cores"), "{}", machine.line());
     }
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::conclusion::{self, Conclusion, Kind};
 use crate::machine::Machine;
 use crate::matrix::{Cell, Peer};
 use crate::statistics::Spread;
@@ -96,6 +97,26 @@ impl Verdict {
         };
         let is_clear = judge(ratio.min) == judge(ratio.max);
         Self { aim, against, bound, ratio, holds: judge(ratio.median), is_clear }
+    }
+}
+
+impl Report {
+    /// Every aim of every row, and the count.
+    pub(crate) fn conclusion(&self) -> Conclusion {
+        let verdicts =
+            self.rows.iter().flat_map(|row| row.verdicts.iter().map(move |it| (row, it)));
+        let aims = verdicts.map(|(row, Verdict { aim, against, bound, ratio, holds, .. })| {
+            let (id, word) = match aim {
+                Aim::Cpu => (format!("{}/cpu", row.cell), "at most"),
+                Aim::Throughput => (format!("{}/throughput/{against}", row.cell), "at least"),
+            };
+            let Spread { median, min, max } = ratio;
+            let figure =
+                format!("{median:.2} ({min:.2}-{max:.2}) of {against}'s, aim {word} {bound}");
+            conclusion::Aim::of(id, Kind::Ratio, *median, *holds, figure)
+        });
+        let aims = if self.smoke { Vec::new() } else { aims.collect() };
+        Conclusion::of("compare", &self.machine, aims, &self.failures)
     }
 }
 

@@ -27,7 +27,9 @@ pub(crate) fn render(report: &Report) -> String {
     let (results, aims) = if report.smoke {
         (stages.map(smoke).collect(), String::new())
     } else {
-        (stages.map(block).collect::<String>(), aims(&report.rows))
+        let is_judged = report.machine.disturbance().is_none();
+        let aims = if is_judged { aims(&report.rows) } else { String::new() };
+        (stages.map(|rows| block(rows, is_judged)).collect::<String>(), aims)
     };
     format!("{}{results}{aims}{}", head(report), troubles(report))
 }
@@ -53,7 +55,7 @@ fn head(report: &Report) -> String {
     )
 }
 
-fn block(rows: &[Row]) -> String {
+fn block(rows: &[Row], is_judged: bool) -> String {
     let Some(Row { cell: Cell { contest, transport, .. }, .. }) = rows.first() else {
         return String::new();
     };
@@ -71,13 +73,13 @@ fn block(rows: &[Row]) -> String {
     );
     for cell in rows.chunk_by(|one, next| one.cell == next.cell) {
         for (index, row) in cell.iter().enumerate() {
-            text.push_str(&line(row, index == 0));
+            text.push_str(&line(row, index == 0, is_judged));
         }
     }
     text
 }
 
-fn line(row: &Row, is_first: bool) -> String {
+fn line(row: &Row, is_first: bool, is_judged: bool) -> String {
     let (workload, connections) = if is_first {
         (row.cell.workload.to_string(), row.cell.connections.to_string())
     } else {
@@ -90,7 +92,11 @@ fn line(row: &Row, is_first: bool) -> String {
         ratio(row.throughput_ratio, row.is_reference),
         row.cpu_us_per_request.median,
         ratio(row.cpu_ratio, row.is_reference),
-        verdicts(&row.verdicts),
+        if is_judged || row.verdicts.is_empty() {
+            verdicts(&row.verdicts)
+        } else {
+            "not judged".to_owned()
+        },
     );
     format!("{}\n", line.trim_end())
 }
@@ -213,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_line_shows_figures_ratios_and_what_was_missed() {
-        let text = block(&rows(Workload::ALL[2]));
+        let text = block(&rows(Workload::ALL[2]), true);
         let lines: Vec<Vec<&str>> =
             text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(
@@ -222,6 +228,8 @@ mod tests {
              cpu MISSED; throughput MISSED 0.95 of nbdkit"
         );
         assert_eq!(lines[4].join(" "), "nbdkit 20.0k IOPS 1.00 10.0 1.00");
+        let text = block(&rows(Workload::ALL[2]), false);
+        assert!(text.contains("  not judged\n") && !text.contains("MISSED"), "{text}");
     }
 
     #[test]

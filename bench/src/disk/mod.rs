@@ -25,9 +25,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use evenkeel_app::evidence::machine::Bears;
 use serde::Serialize;
 
 use crate::common::{Common, bar};
+use crate::conclusion::Conclusion;
 use crate::machine::{self, Machine};
 use crate::peers;
 use crate::seconds;
@@ -96,22 +98,28 @@ struct Report {
     failures: Vec<String>,
 }
 
-/// Runs the comparison. A missed aim is a result; a contender that failed is a failure.
+/// The store and fio take what there is of processors and of the disk.
+const BEARS: Bears =
+    Bears { cores: f64::INFINITY, late_median_ms: 0.5, late_p99_ms: 2.0, uses_disks: true };
+
+/// Runs the comparison. A contender that failed is a failure, and so is an aim that is missed on a
+/// quiet machine without being a known shortfall.
 pub(crate) fn disk(arguments: &Disk) -> Result<ExitCode> {
     let mut report = empty_report(arguments);
-    if let (Some(warning), false) = (report.machine.warning(), report.smoke) {
-        eprintln!("{warning}");
-    }
     ensure!(!report.rows.is_empty(), "no contender has `{}` in its name", arguments.only);
     let scratch = arguments.common.folder()?;
     let runtime = Duration::from_secs_f64(report.seconds);
     let evenkeel = crate::gate(arguments.common.evenkeel.as_deref())?;
     let bench = Bench::start(scratch.path(), report.file_bytes, runtime, &evenkeel)?;
+    // Not before the files are made: that keeps the disk busy.
+    let watch = machine::watch(report.smoke, BEARS)?;
     race(&bench, &mut report)?;
-    report.machine.look_at_end();
-    print!("{}", table::render(&report));
-    arguments.common.keep(&report)?;
-    Ok(if report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    report.machine.look_at_end(watch);
+    let aims = table::aims(&report);
+    let conclusion = Conclusion::of("disk", &report.machine, aims, &report.failures);
+    print!("{}{}", table::render(&report), conclusion.text());
+    arguments.common.keep(&report, &conclusion)?;
+    Ok(conclusion.code())
 }
 
 fn empty_report(arguments: &Disk) -> Report {

@@ -11,6 +11,8 @@ use std::fmt::Write;
 use super::contender::Contender;
 use super::{Report, Row, Sample};
 use crate::common::troubles;
+use crate::conclusion::{Aim, Kind, word};
+use crate::machine::Machine;
 use crate::statistics::Spread;
 
 /// The part of the disk's rate in sequence that small writes at random should reach.
@@ -30,12 +32,24 @@ pub(super) fn render(report: &Report) -> String {
         let names: Vec<_> = report.rows.iter().map(|row| row.contender.to_string()).collect();
         let _ = writeln!(text, "smoke, ran: {}", names.join("; "));
     } else {
-        text += &table(&report.rows);
+        text += &table(&report.rows, &report.machine);
     }
     text + &troubles(&report.missing, &report.failures)
 }
 
-fn table(rows: &[Row]) -> String {
+/// What the store should reach, and what came of it.
+pub(super) fn aims(report: &Report) -> Vec<Aim> {
+    let rows = report.rows.iter().filter(|row| row.contender.has_aim() && !report.smoke);
+    let aim = |row: &Row| {
+        let reference = row.contender.reference();
+        let ratio = ratio(row, &report.rows, reference)?;
+        let figure = format!("{ratio:.2} of `{reference}`, aim at least {AIM}");
+        Some(Aim::of(row.contender.to_string(), Kind::Ratio, ratio, ratio >= AIM, figure))
+    };
+    rows.filter_map(aim).collect()
+}
+
+fn table(rows: &[Row], machine: &Machine) -> String {
     let mut text = format!(
         "{:<46}{:>20}{:>15}{:>15}{:>14}{:>12}\n",
         "contender", "MB/s (rounds)", "x sequential", "x the same", "us CPU", "bytes to"
@@ -45,11 +59,11 @@ fn table(rows: &[Row]) -> String {
         "{:<46}{:>20}{:>15}{:>15}{:>14}{:>12}",
         "", "", "1 MiB", "under way", "per 4 KiB", "drives, x"
     );
-    text.extend(rows.iter().map(|row| line(row, rows)));
+    text.extend(rows.iter().map(|row| line(row, rows, machine)));
     text
 }
 
-fn line(row: &Row, rows: &[Row]) -> String {
+fn line(row: &Row, rows: &[Row], machine: &Machine) -> String {
     let rate = Spread::of(figures(row, |sample| Some(sample.bytes_per_second)).flatten());
     let rate = rate.map_or_else(
         || "failed".to_owned(),
@@ -64,13 +78,9 @@ fn line(row: &Row, rows: &[Row]) -> String {
     let whole = ratio(row, rows, row.contender.reference());
     let verdict = match whole {
         Some(ratio) if row.contender.has_aim() => {
-            if ratio >= AIM {
-                "  ok"
-            } else {
-                "  MISSED: 0.9"
-            }
+            format!("  {} (at least {AIM})", word(machine, Kind::Ratio, ratio >= AIM))
         }
-        _ => "",
+        _ => String::new(),
     };
     let is_real = row.contender.reference() == Contender::Sequential;
     let show = |ratio: Option<f64>| ratio.map_or_else(String::new, |it| format!("{it:.2}"));
@@ -121,9 +131,9 @@ mod tests {
             row(Contender::Sequential, [100e6, 200e6, 100e6]),
             row(Contender::Store, [95e6, 190e6, 80e6]),
         ];
-        let text = table(&rows);
+        let text = table(&rows, &Machine::look());
         assert!(text.contains("95 (80-190)"), "{text}");
         assert!(text.contains("0.95"), "{text}");
-        assert!(text.lines().last().unwrap().ends_with("ok"), "{text}");
+        assert!(text.lines().last().unwrap().ends_with("ok (at least 0.9)"), "{text}");
     }
 }

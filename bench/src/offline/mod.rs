@@ -18,9 +18,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use evenkeel_app::evidence::machine::Bears;
 
 use crate::common::{Common, bar};
-use crate::machine::Machine;
+use crate::conclusion::Conclusion;
+use crate::machine::{self, Machine};
 use crate::peers;
 
 use contest::{Contender, Contest};
@@ -84,7 +86,12 @@ impl Programs {
     }
 }
 
-/// Runs the comparison. A missed aim is a result; a contender that failed is a failure.
+/// One process at a time, in processor time: it needs a core, and nobody sleeps.
+const BEARS: Bears =
+    Bears { cores: 1.0, late_median_ms: 10.0, late_p99_ms: 50.0, uses_disks: false };
+
+/// Runs the comparison. A contender that failed is a failure, and so is an aim that is missed on a
+/// quiet machine without being a known shortfall.
 pub(crate) fn offline(arguments: &Offline) -> Result<ExitCode> {
     let machine = Machine::look();
     let common = &arguments.common;
@@ -100,23 +107,23 @@ pub(crate) fn offline(arguments: &Offline) -> Result<ExitCode> {
         contests.retain(|contest| contest.name == name);
         ensure!(!contests.is_empty(), "no contest is called `{name}`; see --help");
     }
-    warn(&machine, &programs, common.smoke);
+    warn(&programs);
     eprintln!("making traces of {count} records");
     inputs.make(&programs.evenkeel)?;
+    let watch = machine::watch(common.smoke, BEARS)?;
     let measured = race(&meter, &contests, rounds)?;
     let mut report = Report::new(machine, rounds, common.smoke, &programs, &contests, &measured);
-    report.machine.look_at_end();
-    print!("{}", table::render(&report));
-    common.keep(&report)?;
-    Ok(if report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    report.machine.look_at_end(watch);
+    let aims = report.aims();
+    let conclusion = Conclusion::of("offline", &report.machine, aims, &report.failures);
+    print!("{}{}", table::render(&report), conclusion.text());
+    common.keep(&report, &conclusion)?;
+    Ok(conclusion.code())
 }
 
-fn warn(machine: &Machine, programs: &Programs, is_smoke: bool) {
+fn warn(programs: &Programs) {
     for peer in programs.missing() {
         eprintln!("warning: {peer} is not installed, its rows will be absent; `cargo xtask setup`");
-    }
-    if let (Some(warning), false) = (machine.warning(), is_smoke) {
-        eprintln!("{warning}");
     }
 }
 

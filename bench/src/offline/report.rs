@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::Programs;
 use super::contest::{Contender, Contest, Known, Memory};
+use crate::conclusion::{Aim, Kind};
 use crate::machine::Machine;
 use crate::statistics::Spread;
 
@@ -137,6 +138,27 @@ pub(super) struct Report {
 }
 
 impl Report {
+    /// What was to be reached, and what came of it.
+    pub(super) fn aims(&self) -> Vec<Aim> {
+        let contests = if self.smoke { &[] } else { &self.contests[..] };
+        let rows = contests.iter().flat_map(|block| block.rows.iter().map(move |it| (block, it)));
+        let aims = rows.flat_map(|(block, row)| {
+            let id = format!("{}/{}", block.contest, row.contender);
+            let rate = row.aim_per_second.zip(row.reaches_aim).map(|(aim, reaches)| {
+                let rate = row.per_second.median;
+                let figure = format!("{rate:.0} per CPU second, aim at least {aim:.0}");
+                Aim::of(id.clone(), Kind::Bound, rate, reaches, figure)
+            });
+            let memory = row.is_bounded.map(|is_bounded| {
+                let peak = row.peak_bytes.median;
+                let figure = format!("a peak of {peak:.0} bytes, aim not to grow with the work");
+                Aim::of(format!("{id}/memory"), Kind::Bound, peak, is_bounded, figure)
+            });
+            rate.into_iter().chain(memory)
+        });
+        aims.collect()
+    }
+
     /// Of what was measured, which lies as the contests and their contenders do.
     pub(super) fn new(
         machine: Machine,

@@ -10,6 +10,8 @@
 
 use super::{Block, CHOICE_AIM_NS, Contender, RATE_AIM, Report, Row};
 use crate::common::troubles;
+use crate::conclusion::{Aim, Kind, word};
+use crate::machine::Machine;
 use crate::statistics::Spread;
 
 /// The whole result as text, with a line break at its end.
@@ -19,8 +21,10 @@ pub(super) fn render(report: &Report) -> String {
         report.machine.line(),
         report.rounds,
     );
-    let block = if report.smoke { smoke } else { block };
-    text.extend(report.blocks.iter().map(block));
+    let machine = &report.machine;
+    text.extend(
+        report.blocks.iter().map(|it| if report.smoke { smoke(it) } else { block(it, machine) }),
+    );
     text + &troubles(&report.missing, &report.failures)
 }
 
@@ -30,7 +34,7 @@ fn smoke(block: &Block) -> String {
     format!("smoke {} servers, ran: {}\n", block.shape.servers, names.join("; "))
 }
 
-fn block(block: &Block) -> String {
+fn block(block: &Block, machine: &Machine) -> String {
     let mut text = format!(
         "\n== {} servers, {} to a host; the table took {:.0} ms\n{:<24}{:>16}{:>26}{:>24}  aims\n",
         block.shape.servers,
@@ -42,26 +46,18 @@ fn block(block: &Block) -> String {
         "x CRUSH (rounds)",
     );
     let crush = block.rows.iter().find(|row| row.contender == Contender::Crush);
-    text.extend(block.rows.iter().map(|row| line(row, crush)));
+    text.extend(block.rows.iter().map(|row| line(row, crush, machine)));
     text
 }
 
-fn line(row: &Row, crush: Option<&Row>) -> String {
+fn line(row: &Row, crush: Option<&Row>, machine: &Machine) -> String {
     let Some(each) = Spread::of(row.rounds_ns.iter().copied().flatten()) else {
         return format!("{:<24}failed\n", row.contender);
     };
-    let is_look_up = row.contender == Contender::LookUp;
-    let crush = crush.filter(|_| is_look_up);
-    let ratio = crush.and_then(|crush| Spread::of_ratios(&crush.rounds_ns, &row.rounds_ns));
-    let aims = match (row.contender, ratio) {
-        (Contender::LookUp, Some(ratio)) => {
-            format!("{} (at least {RATE_AIM})", verdict(ratio.median >= RATE_AIM))
-        }
-        (Contender::Choose, _) => {
-            format!("{} (at most {CHOICE_AIM_NS} ns)", verdict(each.median <= CHOICE_AIM_NS))
-        }
-        _ => String::new(),
-    };
+    let ratio = ratio(row, crush);
+    let aims = aim(row, crush).map_or_else(String::new, |(kind, _, holds, demand)| {
+        format!("{} ({demand})", word(machine, kind, holds))
+    });
     let line = format!(
         "{:<24}{:>16}{:>26}{:>24}  {aims}",
         row.contender,
@@ -72,8 +68,40 @@ fn line(row: &Row, crush: Option<&Row>) -> String {
     format!("{}\n", line.trim_end())
 }
 
-fn verdict(holds: bool) -> &'static str {
-    if holds { "ok" } else { "MISSED" }
+/// The rate of a look-up beside CRUSH, paired by round; of others nothing.
+fn ratio(row: &Row, crush: Option<&Row>) -> Option<Spread> {
+    let crush = crush.filter(|_| row.contender == Contender::LookUp)?;
+    Spread::of_ratios(&crush.rounds_ns, &row.rounds_ns)
+}
+
+/// The kind of a row's aim, the figure, whether it holds, and what is demanded.
+fn aim(row: &Row, crush: Option<&Row>) -> Option<(Kind, f64, bool, String)> {
+    let each = Spread::of(row.rounds_ns.iter().copied().flatten())?.median;
+    match (row.contender, ratio(row, crush)) {
+        (Contender::LookUp, Some(ratio)) => {
+            let demand = format!("at least {RATE_AIM}");
+            Some((Kind::Ratio, ratio.median, ratio.median >= RATE_AIM, demand))
+        }
+        (Contender::Choose, _) => {
+            let demand = format!("at most {CHOICE_AIM_NS} ns");
+            Some((Kind::Bound, each, each <= CHOICE_AIM_NS, demand))
+        }
+        _ => None,
+    }
+}
+
+/// What was to be reached, and what came of it.
+pub(super) fn aims(blocks: &[Block]) -> Vec<Aim> {
+    let of_block = |block: &Block| {
+        let crush = block.rows.iter().find(|row| row.contender == Contender::Crush);
+        let of_row = |row: &Row| {
+            let (kind, value, holds, demand) = aim(row, crush)?;
+            let id = format!("{}/{}", block.shape.servers, row.contender);
+            Some(Aim::of(id, kind, value, holds, format!("{value:.1}, aim {demand}")))
+        };
+        block.rows.iter().filter_map(of_row).collect::<Vec<_>>()
+    };
+    blocks.iter().flat_map(of_block).collect()
 }
 
 fn spread(spread: Spread, digits: usize) -> String {
@@ -104,7 +132,7 @@ mod tests {
             row(Contender::LookUp, 10.0),
             row(Contender::Choose, 120.0),
         ];
-        let text = block(&Block { shape: SHAPES[1], table_ms: 14.0, rows });
+        let text = block(&Block { shape: SHAPES[1], table_ms: 14.0, rows }, &Machine::look());
         for part in ["44 servers", "200 (200-200)", "ok (at least 10)", "MISSED (at most 100 ns)"] {
             assert!(text.contains(part), "{part} in {text}");
         }
@@ -112,7 +140,7 @@ mod tests {
 
     #[test]
     fn without_crush_there_is_no_ratio_and_no_verdict() {
-        let text = line(&row(Contender::LookUp, 10.0), None);
+        let text = line(&row(Contender::LookUp, 10.0), None, &Machine::look());
         assert!(!text.contains("at least") && text.contains("10.5"), "{text}");
     }
 }

@@ -9,6 +9,8 @@ use std::fmt::Write;
 
 use super::{Block, Report, SERVERS, Sample};
 use crate::common::troubles;
+use crate::conclusion::{Aim, Kind, word};
+use crate::machine::Machine;
 use crate::statistics::Spread;
 
 /// The part of the sum of its servers that a volume should reach.
@@ -33,15 +35,33 @@ pub(super) fn render(report: &Report) -> String {
             "{:<30}{:>22}{:>22}{:>26}{:>12}",
             "workload", "servers MB/s", "volume MB/s", "x the servers", "us CPU"
         );
-        text.extend(report.blocks.iter().map(line));
+        text.extend(report.blocks.iter().map(|block| line(block, &report.machine)));
     }
     text + &troubles(&[], &report.failures)
 }
 
-fn line(block: &Block) -> String {
-    let rates = |samples: &[Option<Sample>]| -> Vec<Option<f64>> {
-        samples.iter().map(|sample| sample.map(|one| one.bytes_per_second / 1e6)).collect()
+/// What the volume should reach, and what came of it.
+pub(super) fn aims(report: &Report) -> Vec<Aim> {
+    let blocks = if report.smoke { &[] } else { &report.blocks[..] };
+    let aim = |block: &Block| {
+        let ratio = ratio(block)?.median;
+        let figure = format!("{ratio:.2} of the servers' sum, aim at least {AIM}");
+        Some(Aim::of(block.workload.to_string(), Kind::Ratio, ratio, ratio >= AIM, figure))
     };
+    blocks.iter().filter_map(aim).collect()
+}
+
+/// Rates in MB/s, by round.
+fn rates(samples: &[Option<Sample>]) -> Vec<Option<f64>> {
+    samples.iter().map(|sample| sample.map(|one| one.bytes_per_second / 1e6)).collect()
+}
+
+/// The volume beside its servers, paired by round.
+fn ratio(block: &Block) -> Option<Spread> {
+    Spread::of_ratios(&rates(&block.volume), &rates(&block.servers))
+}
+
+fn line(block: &Block, machine: &Machine) -> String {
     let (servers, volume) = (rates(&block.servers), rates(&block.volume));
     let show = |figures: &[Option<f64>]| {
         Spread::of(figures.iter().flatten().copied()).map_or_else(
@@ -49,8 +69,8 @@ fn line(block: &Block) -> String {
             |Spread { median, min, max }| format!("{median:.0} ({min:.0}-{max:.0})"),
         )
     };
-    let ratio = Spread::of_ratios(&volume, &servers).map_or_else(String::new, |spread| {
-        let verdict = if spread.median >= AIM { "ok" } else { "MISSED" };
+    let ratio = ratio(block).map_or_else(String::new, |spread| {
+        let verdict = word(machine, Kind::Ratio, spread.median >= AIM);
         format!("{:.2} ({:.2}-{:.2}) {verdict}", spread.median, spread.min, spread.max)
     });
     let cpu = block.volume.iter().flatten().filter_map(|sample| sample.cpu_us_per_request);
@@ -79,8 +99,8 @@ mod tests {
             depth: 8,
         };
         let block = |volume| Block { workload, servers: samples([100.0, 200.0, 100.0]), volume };
-        let text = line(&block(samples([97.0, 194.0, 80.0])));
+        let text = line(&block(samples([97.0, 194.0, 80.0])), &Machine::look());
         assert!(text.contains("97 (80-194)") && text.contains("0.97 (0.80-0.97) ok"), "{text}");
-        assert!(line(&block(samples([90.0, 190.0, 90.0]))).contains("MISSED"));
+        assert!(line(&block(samples([90.0, 190.0, 90.0])), &Machine::look()).contains("MISSED"));
     }
 }

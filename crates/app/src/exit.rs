@@ -19,6 +19,8 @@ pub enum Exit {
     Unreachable = 4,
     /// Something failed while running.
     Runtime = 5,
+    /// The work ran, but the machine was disturbed meanwhile: a figure out of bounds proves nothing.
+    CannotJudge = 6,
 }
 
 /// An error that carries its exit code. Any other error ends as [`Exit::Runtime`].
@@ -33,8 +35,15 @@ pub struct Failure {
 
 impl Exit {
     /// Every code, in order.
-    pub const ALL: [Self; 6] =
-        [Self::Success, Self::Failed, Self::Usage, Self::Invalid, Self::Unreachable, Self::Runtime];
+    pub const ALL: [Self; 7] = [
+        Self::Success,
+        Self::Failed,
+        Self::Usage,
+        Self::Invalid,
+        Self::Unreachable,
+        Self::Runtime,
+        Self::CannotJudge,
+    ];
 
     /// What the code means, for the documentation.
     pub fn meaning(self) -> &'static str {
@@ -47,6 +56,10 @@ impl Exit {
             }
             Self::Unreachable => "Nobody answers: no gate at the control socket, no server.",
             Self::Runtime => "Something failed while running; the message says what.",
+            Self::CannotJudge => {
+                "The machine was too busy to judge: a figure is out of bounds, and others may be \
+                 the cause. Wait until it is quiet and run it again."
+            }
         }
     }
 

@@ -19,6 +19,7 @@
 //! | [`place`] | objects on many servers: what choices would gain, and what moves |
 //! | [`plan`] | a recorded trace under another policy, on other storage |
 //! | [`simulate`] | a scenario in virtual time |
+//! | [`evidence`] | what an experiment's rows are worth: verdicts, and the machine they came from |
 //! | [`exchange`] | decisions with other gates, made once more from a recording |
 //! | [`plot`] | charts as SVG and PNG |
 //! | [`store`] | stores made, looked at, checked, scrubbed and mended |
@@ -39,6 +40,7 @@ pub mod control;
 pub mod ctl;
 pub mod demo;
 pub mod emulate;
+pub mod evidence;
 pub mod exchange;
 pub mod exit;
 pub mod human;

@@ -1,7 +1,8 @@
 //! `evenkeel reproduce`: a paper's experiments with the product's own code, claim by claim.
 //!
 //! Each row tells what the paper reports, what was measured here, how far they may differ, whether
-//! the claim holds, and why where it does not. The papers' figures are in one data file each and
+//! the claim holds, and why where it does not. What is measured on this machine is judged only if
+//! the machine can judge ([`crate::evidence`]). The papers' figures are in one data file each and
 //! nowhere in the code that computes.
 
 mod baa;
@@ -39,7 +40,8 @@ Examples:
   evenkeel reproduce forecast --quick
   evenkeel reproduce drives --recordings ./measured-drives
 
-Ends with 1 if a claim that should hold does not.")]
+Ends with 1 if a row fails, but for known shortfalls; with 6 if none does but some could not be
+judged, because the machine was disturbed while they were measured.")]
 pub struct Args {
     /// Which paper.
     #[command(subcommand)]
@@ -106,7 +108,8 @@ impl Options {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// If an experiment cannot be carried out; a claim that does not hold is [`Exit::Failed`] instead.
+/// If an experiment cannot be carried out. A claim that does not hold is [`Exit::Failed`] instead,
+/// and one that nobody could judge [`Exit::CannotJudge`].
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     match &args.paper {
         Paper::Vpfs(options) => vpfs::run(options),

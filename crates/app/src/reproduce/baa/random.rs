@@ -11,6 +11,7 @@ use evenkeel_core::share::{self, Client, Demand, Discipline, Objective, Problem}
 
 use super::super::claim::{Claim, Verdict};
 use super::fluid::PUBLISHED;
+use crate::evidence::machine::Bears;
 use crate::human;
 
 /// How far, relatively, rounding may carry an allocation beyond a promise.
@@ -143,6 +144,10 @@ fn distance(one: &[f64], other: &[f64]) -> f64 {
     let apart = |(one, other): (&f64, &f64)| (one - other).abs() / one.max(*other);
     one.iter().zip(other).map(apart).fold(0.0, f64::max)
 }
+
+/// The fastest of many solves on one core: nobody sleeps.
+pub(super) const BEARS: Bears =
+    Bears { cores: 1.0, late_median_ms: 10.0, late_p99_ms: 50.0, uses_disks: false };
 
 /// What solving for many tenants takes. Only a build without debug assertions is held
 /// to it.

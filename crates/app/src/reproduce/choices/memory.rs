@@ -17,9 +17,10 @@ use evenkeel_core::workload::Pattern;
 use evenkeel_io::load::{LoadPlan, LoadReport, LoadSpec, WeightedSize};
 
 use super::super::Options;
-use super::super::claim::{Claim, Verdict};
+use super::super::claim::{self, Claim, Verdict};
 use super::reference::{LiveDisk, MemoryLive};
 use super::serving::percent;
+use crate::evidence::machine::Bears;
 use crate::exit::Exit;
 use crate::load::measure;
 use crate::stage::{GateProcess, Host, HostOptions, Stage, find_nbdkit, no_groups};
@@ -29,6 +30,10 @@ use crate::status::Spread;
 const DISKS: u64 = 2;
 /// How long the hosts may take to tell of themselves.
 const TOLD_WITHIN: Duration = Duration::from_secs(30);
+
+/// Where nothing waits for a disk, gate, reader and servers take two cores. Rates over seconds are
+/// compared, of requests that take milliseconds where they wait.
+const BEARS: Bears = Bears { cores: 2.0, late_median_ms: 0.5, late_p99_ms: 5.0, uses_disks: true };
 
 /// A gate with a volume over hosts of its own.
 struct Site {
@@ -46,10 +51,12 @@ pub(super) fn claims(row: &MemoryLive, options: &Options) -> anyhow::Result<Vec<
     if let Some(why) = missing() {
         return Err(Exit::Unreachable.because(why));
     }
-    row.disk.iter().map(|disk| claim(row, disk, options)).collect()
+    let of_disk = |disk| claim::live(BEARS, || Ok(vec![on_disk(row, disk, options)?]));
+    let claims = row.disk.iter().map(of_disk).collect::<anyhow::Result<Vec<_>>>()?;
+    Ok(claims.concat())
 }
 
-fn claim(row: &MemoryLive, disk: &LiveDisk, options: &Options) -> anyhow::Result<Claim> {
+fn on_disk(row: &MemoryLive, disk: &LiveDisk, options: &Options) -> anyhow::Result<Claim> {
     let stage = Stage::new()?;
     let site = |prefer| Site::start(&stage, row, disk, prefer);
     let sites = [site("space")?, site("memory")?];

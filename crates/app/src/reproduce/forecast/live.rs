@@ -14,6 +14,7 @@ use evenkeel_wire::nbd::uri::Transport;
 use serde::Serialize;
 
 use super::Outcome;
+use crate::evidence::machine::Bears;
 use crate::load::{measure, measure_observed};
 use crate::stage::{DataServer, GateProcess, Pace, Stage};
 
@@ -25,6 +26,11 @@ const MACHINE_RUNTIME: Span = Span::from_secs(2);
 
 /// Clients that keep its path busy.
 const MACHINE_CLIENTS: u32 = 16;
+
+/// A scenario takes a few percent of a core. Its requests take 20 ms and more, the mean may be 10 %
+/// off and the 99th percentile 20 %; a sleep may take a fraction of either.
+pub(super) const BEARS: Bears =
+    Bears { cores: 0.5, late_median_ms: 0.5, late_p99_ms: 3.0, uses_disks: false };
 
 /// Carries the scenario out; one outcome for each of its workloads.
 pub(super) fn run(scenario: &Scenario) -> anyhow::Result<Vec<Outcome>> {

@@ -20,6 +20,8 @@ use evenkeel_sim::scenario::Scenario;
 use serde::Serialize;
 
 use super::Options;
+use crate::evidence::Tally;
+use crate::evidence::machine::Conditions;
 use crate::exit::Exit;
 use crate::plot::{Chart, Figure, Line};
 use crate::simulate::{file, run::refuse};
@@ -81,6 +83,7 @@ struct Document<'a> {
     quick: bool,
     tolerance: Tolerance,
     holds: bool,
+    count: &'a Tally,
     rows: &'a [Row],
 }
 
@@ -100,14 +103,18 @@ pub(super) fn run(options: &Options) -> anyhow::Result<Exit> {
         let mut scenario = trial.scenario(options)?;
         let seconds = (scenario.warm_up + scenario.length).as_secs_f64();
         terminal::say(&format!("{}: {seconds:.0} s live, then the forecast", trial.name));
-        let live = live::run(&scenario)?;
+        let (live, conditions) = Conditions::during(live::BEARS, || live::run(&scenario))?;
+        let live = live?;
         machine.host(&mut scenario);
         let forecast = simulated(&scenario)?;
         figures.push(figure(trial.name, &live, &forecast));
-        all.extend(rows::compare(trial.name, &live, &forecast, tolerance));
+        let mut rows = rows::compare(trial.name, &live, &forecast, tolerance);
+        rows.iter_mut().for_each(|row| row.temper(&conditions));
+        all.extend(rows);
     }
     options.draw(|| figures)?;
-    let holds = all.iter().all(Row::holds);
+    let count = Tally::of(all.iter().map(Row::verdict));
+    let exit = count.exit();
     if options.json {
         terminal::json(&Document {
             claim: "the forecast tells what a live gate delivers",
@@ -116,13 +123,15 @@ pub(super) fn run(options: &Options) -> anyhow::Result<Exit> {
             seed: options.seed,
             quick: options.quick,
             tolerance,
-            holds,
+            holds: exit == Exit::Success,
+            count: &count,
             rows: &all,
         })?;
     } else {
-        terminal::data(&rows::table(&all, tolerance, terminal::colour_on_stdout()))?;
+        let table = rows::table(&all, tolerance, terminal::colour_on_stdout());
+        terminal::data(&format!("{table}{}{}\n", rows::reasons(&all), count.line()))?;
     }
-    Ok(if holds { Exit::Success } else { Exit::Failed })
+    Ok(exit)
 }
 
 impl Trial {

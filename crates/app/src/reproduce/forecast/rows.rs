@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::super::claim::Verdict;
 use super::{Outcome, Tolerance};
+use crate::evidence::machine::Conditions;
 use crate::terminal;
 
 /// One workload of one scenario.
@@ -19,6 +20,9 @@ pub(super) struct Row {
     /// In milliseconds.
     p99_ms: Pair,
     verdict: Verdict,
+    /// Why it does not hold, or was not judged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
 }
 
 /// One figure in both worlds.
@@ -42,7 +46,40 @@ impl Pair {
     }
 }
 
+/// Which figures are off by more than they may be, and by how much; none if all are within.
+fn missed(pairs: &[(&str, Pair)]) -> Option<String> {
+    let missed = pairs.iter().filter(|(_, pair)| !pair.holds()).map(|(name, pair)| {
+        let (error, tolerance) = (pair.error * 100.0, pair.tolerance * 100.0);
+        format!("{name} {error:+.1} % off (at most {tolerance:.0} %)")
+    });
+    let missed: Vec<String> = missed.collect();
+    (!missed.is_empty()).then(|| missed.join(", "))
+}
+
+/// A line for each row that does not hold.
+pub(super) fn reasons(rows: &[Row]) -> String {
+    let reason = |row: &Row| {
+        let why = row.why.as_ref()?;
+        Some(format!("  -> {}, {}: {why}\n", row.scenario, row.workload))
+    };
+    rows.iter().filter_map(reason).collect()
+}
+
 impl Row {
+    /// Holds the row against the conditions under which it was measured.
+    pub(super) fn temper(&mut self, conditions: &Conditions) {
+        let verdict = conditions.temper(self.verdict);
+        if verdict != self.verdict {
+            let as_it_is = self.why.take().unwrap_or_default();
+            self.why = Some(format!("{}. As it is: {as_it_is}", conditions.why()));
+            self.verdict = verdict;
+        }
+    }
+
+    pub(super) fn verdict(&self) -> Verdict {
+        self.verdict
+    }
+
     /// Whether all of its figures are within their tolerances.
     pub(super) fn holds(&self) -> bool {
         self.verdict == Verdict::Holds
@@ -72,7 +109,8 @@ pub(super) fn compare(
             let p99_ms = Pair::new(p99(live), p99(forecast), tolerance.p99);
             let verdict = Verdict::of(share.holds() && mean_ms.holds() && p99_ms.holds());
             let workload = live.workload.clone();
-            Row { scenario, workload, share, mean_ms, p99_ms, verdict }
+            let why = missed(&[("share", share), ("mean", mean_ms), ("99th percentile", p99_ms)]);
+            Row { scenario, workload, share, mean_ms, p99_ms, verdict, why }
         })
         .collect()
 }
@@ -145,6 +183,8 @@ mod tests {
         assert!(bad[1].holds());
         let text = table(&bad, tolerance, false);
         assert!(text.contains("+15.0 %!") && text.contains("1 of 2 rows hold"), "{text}");
+        let why = "  -> shares, db: mean +15.0 % off (at most 10 %)\n";
+        assert_eq!(reasons(&bad), why);
     }
 
     #[test]

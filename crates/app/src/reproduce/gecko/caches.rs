@@ -290,7 +290,7 @@ fn reason(verdict: Verdict) -> Option<&'static str> {
     match verdict {
         Verdict::Attained => Some(LESS_TO_GIVE),
         Verdict::Fails => Some(BEHIND_LRU),
-        Verdict::Holds | Verdict::Shown => None,
+        _ => None,
     }
 }
 

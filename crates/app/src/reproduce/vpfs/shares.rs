@@ -107,13 +107,13 @@ impl Outcome {
             attainable: is_dry.then(|| format!("{attainable:.2}")),
             verdict,
             why: match verdict {
-                Verdict::Holds | Verdict::Shown => None,
                 Verdict::Attained => Some(dry),
                 Verdict::Fails if is_dry => Some(dry),
                 Verdict::Fails => Some(
                     "both had a backlog all the time: the shares were not kept, which they must be"
                         .to_owned(),
                 ),
+                _ => None,
             },
         }
     }

@@ -3,6 +3,7 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::process::ExitStatus;
 
 /// Ends the test, aloud, unless all these programs are there.
 macro_rules! needs {
@@ -31,6 +32,21 @@ pub(crate) fn tell(why: &str) {
         let written = file.and_then(|mut file| writeln!(file, "{test}: {why}"));
         written.expect("the file that EVENKEEL_SKIPS names can be written");
     }
+}
+
+/// The exit code of an experiment whose machine was disturbed (docs/exit-codes.md).
+const CANNOT_JUDGE: i32 = 6;
+
+/// Whether an experiment says that this machine could not judge some of its rows. Then the skip is
+/// told, with the reason that the experiment gives; the other rows still count.
+pub(crate) fn could_not_judge(status: ExitStatus, output: &str) -> bool {
+    let could_not = status.code() == Some(CANNOT_JUDGE);
+    if could_not {
+        let why = output.split_once("cannot judge at this load").map(|(_, why)| why);
+        let why = why.and_then(|why| why.split(['\n', '"']).next()).unwrap_or_default();
+        tell(&format!("some rows were not judged at this load{why}"));
+    }
+    could_not
 }
 
 fn is_there(program: &str) -> bool {
