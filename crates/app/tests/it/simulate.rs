@@ -159,6 +159,7 @@ fn a_policy_may_change_while_a_scenario_runs() {
     let policy = |share: u32| {
         format!(
             "mode = \"enforce\"\nlisten = [\"unix:s\"]\nbackend = [{{ name = \"disk\", memory = true, depth = 4 }}]\n\
+             export = [{{ name = \"disk\", size = \"1 GiB\" }}]\n\
              tenant = [{{ name = \"a\", share = {share} }}, {{ name = \"b\" }}]\n"
         )
     };
