@@ -41,6 +41,8 @@ pub(super) struct Row {
     pub(super) asked_bytes_per_second: f64,
     /// Bytes per second that it would get, until its last answer.
     pub(super) delivered_bytes_per_second: f64,
+    /// From the last arrival of the trace to its last answer.
+    pub(super) drain_seconds: f64,
     /// None where there is nothing to compare with.
     pub(super) present: Option<Times>,
     pub(super) forecast: Times,
@@ -172,6 +174,7 @@ fn row(asked: &Asked, survey: &Survey, present: Option<&Summary>, forecast: &Sum
         requests: asked.requests,
         asked_bytes_per_second: asked.bytes as f64 / seconds,
         delivered_bytes_per_second: delivered / (seconds + drain.as_secs_f64()),
+        drain_seconds: drain.as_secs_f64(),
         change: Change::of(before.as_ref().map(Times::figures), then.figures()),
         present: before,
         forecast: then,
