@@ -22,6 +22,9 @@ const LINES_MAX: usize = 64;
 
 const ORACLE_BYTES: usize = 24;
 
+/// No cache trace has so many requests; eight bytes of text are a larger number.
+const REQUESTS_MAX: i64 = 1 << 40;
+
 /// What a file is, and what to do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Foreign {
@@ -196,7 +199,7 @@ fn oracle_general(head: &[u8]) -> bool {
         let four = |at: usize| u32::from_le_bytes(record[at..at + 4].try_into().expect("four"));
         let next = i64::from_le_bytes(record[16..24].try_into().expect("eight"));
         let (time_s, size_bytes) = (four(0), four(12));
-        let is_next = next == -1 || next > number;
+        let is_next = next == -1 || (next > number && next < REQUESTS_MAX);
         if time_s < last_s || size_bytes == 0 || !is_next {
             return false;
         }
@@ -242,7 +245,7 @@ fn text(head: &[u8]) -> Option<Foreign> {
         |word: &&[u8]| str::from_utf8(word).is_ok_and(|word| word.parse::<f64>().is_ok());
     if words.len() == 5 && words.iter().all(is_number) {
         return named(
-            "five numbers a line, as the simulators have them, and does not tell their units",
+            "a table of five numbers a line, as the simulators have, which does not tell its units",
             "say which: --format disksim (ms, sectors), --format ssdsim (MQSim's too: ns, sectors) \
              or --format heimdall (ms, bytes)",
         );
@@ -325,6 +328,7 @@ mod tests {
         assert!(what(&oracle(3)).contains("oracleGeneral"));
         assert!(!oracle_general(&oracle(-1)), "the next request lies behind this one");
         assert!(!oracle_general(&oracle(3)[..3 * ORACLE_BYTES]), "too few to tell");
+        assert!(!oracle_general(&[b'a'; 2_400]), "text");
     }
 
     #[test]

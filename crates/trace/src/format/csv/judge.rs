@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use super::fields::{Fields, unquoted};
 use super::kinds::{column, is_ambiguous_scsi, scsi_kind};
 use super::plan::{Column, Plan, list, one_of};
-use super::rules::{Field, TableOptions, Unit};
+use super::rules::{Field, TableOptions};
 use super::{first_line, value};
 use crate::format::line::LINE_BYTES_MAX;
 use crate::text::{line_feed, quoted};
@@ -90,7 +90,7 @@ pub fn understand(
     let sample = Sample::of(rows, is_all, &plan);
     let problems = sample.problems(&plan);
     if problems.is_empty() {
-        Ok(Understanding { text: sample.in_words(&plan, options) })
+        Ok(Understanding { text: sample.in_words(&plan) })
     } else {
         Err(unclear(problems))
     }
@@ -252,7 +252,7 @@ impl Sample {
     }
 
     /// What is read, in one line.
-    fn in_words(&self, plan: &Plan, options: &TableOptions) -> String {
+    fn in_words(&self, plan: &Plan) -> String {
         let mut parts = Vec::new();
         let measured = |name: &str, column: &Column| {
             let by_values = if column.is_stated { "" } else { " by its values" };
@@ -272,7 +272,7 @@ impl Sample {
             let title = quoted(title.as_bytes());
             parts.push(format!("{title} not read (its unit is not known; --unit response=us)"));
         }
-        if !plan.passed_over.is_empty() && options.is_empty() {
+        if !plan.passed_over.is_empty() {
             parts.push(format!("passed over: {}", list(&plan.passed_over)));
         }
         let name = if plan.is_heimdall { "a log of Heimdall's replayer" } else { "a table" };
@@ -323,10 +323,10 @@ fn bytes_problem(field: Field, at: &Column, values: &Multiples) -> Option<String
         return None;
     }
     let (name, title) = (field.name(), column(&at.title));
-    let units = [Unit::SECTORS.to_string(), "4 KiB each".to_owned()];
     Some(format!(
         "{name}: {title}, read as bytes, has {} of {} values that are no multiple of 512; add \
-         --unit {name}=sectors ({}), --unit {name}=4KiB ({}), or --unit {name}=bytes if it is right",
-        values.odd, values.count, units[0], units[1]
+         --unit {name}=sectors (512 bytes each) or --unit {name}=4KiB, or --unit {name}=bytes if it \
+         is right",
+        values.odd, values.count
     ))
 }
