@@ -119,9 +119,11 @@ fn a_table_that_was_written_reads_back_to_the_last_byte() {
 #[test]
 fn what_is_stated_of_a_table_holds_wherever_a_trace_is_read() {
     let scratch = Scratch::new();
-    let rows: String =
-        (0..200).map(|n| format!("{},{},{},8\n", n * 10, n % 2, n * 64 % 4096)).collect();
-    write(&scratch, "t.csv", format!("time,rw,lba,size\n{rows}"));
+    let mut text = "time,rw,lba,size\n".to_owned();
+    for n in 0..200 {
+        writeln!(text, "{},{},{},8", n * 10, n % 2, n * 64 % 4096).expect("strings take all");
+    }
+    write(&scratch, "t.csv", text);
     let stated =
         ["--column", "op=rw:0=write,1=read", "--unit", "size=sectors", "--unit", "time=ms"];
     for command in [
@@ -245,8 +247,10 @@ fn titles_of_which_none_is_known_are_mapped() {
 #[test]
 fn heimdalls_traces_and_logs_are_told_by_themselves() {
     let scratch = Scratch::new();
-    let rows: String =
-        (0..20).map(|n| format!("{n}.250 0 {} 4096 {}\n", n * 4096, n % 2)).collect();
+    let mut rows = String::new();
+    for n in 0..20 {
+        writeln!(rows, "{n}.250 0 {} 4096 {}", n * 4096, n % 2).expect("strings take all");
+    }
     write(&scratch, "a.trace", rows);
     let told = ends(&scratch, &["trace", "convert", "a.trace", "a.csv"], 0);
     assert!(told.contains("read as heimdall: times in ms"), "{told}");

@@ -73,8 +73,8 @@ fn by_first_line(head: &[u8]) -> Option<Format> {
         [at, _, _, b"0" | b"1", _] if is_epoch(at, 1) => Some(Format::Tencent),
         _ => {
             let mut said = head.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
-            let titles = said.find(|line| !line.is_empty() && line[0] != b'#')?;
-            csv::is_head(titles).then_some(Format::Csv)
+            let top = said.find(|line| !line.is_empty() && line[0] != b'#')?;
+            csv::is_head(top).then_some(Format::Csv)
         }
     }
 }

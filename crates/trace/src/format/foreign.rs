@@ -34,6 +34,7 @@ pub struct Foreign {
     pub remedy: &'static str,
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "whoever calls it returns an option as well")]
 const fn named(what: &'static str, remedy: &'static str) -> Option<Foreign> {
     Some(Foreign { what, remedy })
 }

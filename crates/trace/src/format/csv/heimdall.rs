@@ -1,4 +1,4 @@
-//! What Heimdall's replayer logs of a trace (EuroSys 2025; `io_replayer.c` of its artifact): seven
+//! What Heimdall's replayer logs of a trace (`EuroSys` 2025; `io_replayer.c` of its artifact): seven
 //! columns, which its data sets give titles and the log itself does not.
 //!
 //! ```text

@@ -31,10 +31,7 @@ pub(super) fn word(text: &[u8]) -> Option<Kind> {
 /// What blktrace's flags say: F for a flush before, the operation, then how.
 fn flags(text: &[u8]) -> Option<Kind> {
     let operation = text.strip_prefix(b"F").unwrap_or(text);
-    let (first, how) = match operation.split_first() {
-        Some((first, how)) => (first, how),
-        None => return None,
-    };
+    let (first, how) = operation.split_first()?;
     if !how.iter().all(|flag| b"SAMF".contains(flag)) {
         return None;
     }

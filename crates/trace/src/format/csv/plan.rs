@@ -102,6 +102,15 @@ enum Dialect {
     Heimdall,
 }
 
+/// What the user says of a field's column.
+#[derive(Clone, Copy, Debug)]
+enum Stated {
+    Nothing,
+    Column(usize),
+    /// There is no such column, or it is another field's; that is told.
+    Refused,
+}
+
 struct Search<'o> {
     titles: Vec<String>,
     known: Vec<Option<Title>>,
@@ -135,7 +144,11 @@ impl<'o> Search<'o> {
         let stated = Field::ALL.map(|field| self.stated(field));
         let mut found = [None; Field::ALL.len()];
         for ((found, stated), field) in found.iter_mut().zip(stated).zip(Field::ALL) {
-            *found = stated.unwrap_or_else(|| self.by_title(field));
+            *found = match stated {
+                Stated::Nothing => self.by_title(field),
+                Stated::Column(index) => Some(index),
+                Stated::Refused => None,
+            };
         }
         let [time, op, offset, size, source, response] = found;
         let kinds = self.kinds(op);
@@ -172,9 +185,10 @@ impl<'o> Search<'o> {
         })
     }
 
-    /// The column that the user names; `None` if none is named.
-    fn stated(&mut self, field: Field) -> Option<Option<usize>> {
-        let wanted = &self.options.column(field)?.title;
+    /// The column that the user names.
+    fn stated(&mut self, field: Field) -> Stated {
+        let Some(rule) = self.options.column(field) else { return Stated::Nothing };
+        let wanted = &rule.title;
         let exact = self.places(|title| title == wanted);
         let places = if exact.is_empty() {
             self.places(|it| it.eq_ignore_ascii_case(wanted))
@@ -184,20 +198,20 @@ impl<'o> Search<'o> {
         match places[..] {
             [index] if self.taken[index] => {
                 self.problem(field, &format!("{} is another field already", column(wanted)));
-                Some(None)
+                Stated::Refused
             }
             [index] => {
                 self.taken[index] = true;
-                Some(Some(index))
+                Stated::Column(index)
             }
             [] => {
                 let text = format!("no {}; the titles are {}", column(wanted), self.all());
                 self.problem(field, &text);
-                Some(None)
+                Stated::Refused
             }
             _ => {
                 self.problem(field, &format!("more than one {}; rename one", column(wanted)));
-                Some(None)
+                Stated::Refused
             }
         }
     }
@@ -215,7 +229,7 @@ impl<'o> Search<'o> {
                 Some(index)
             }
             _ => {
-                let flag = |&index: &usize| self.flag(field, &self.titles[index]);
+                let flag = |&index: &usize| Self::flag(field, &self.titles[index]);
                 let flags: Vec<String> = places.iter().map(flag).collect();
                 let text = format!("{} columns could be it; add {}", places.len(), one_of(&flags));
                 self.problem(field, &text);
@@ -230,7 +244,7 @@ impl<'o> Search<'o> {
     fn measured(&mut self, field: Field, index: Option<usize>) -> Option<Column> {
         let Some(index) = index else {
             if self.options.column(field).is_none() {
-                let flag = self.flag(field, "TITLE");
+                let flag = Self::flag(field, "TITLE");
                 self.problem(
                     field,
                     &format!(
@@ -291,7 +305,7 @@ impl<'o> Search<'o> {
         (0..self.titles.len()).filter(is_wanted).collect()
     }
 
-    fn flag(&self, field: Field, title: &str) -> String {
+    fn flag(field: Field, title: &str) -> String {
         option(&format!("--column {}=", field.name()), title)
     }
 

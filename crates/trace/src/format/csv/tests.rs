@@ -1,5 +1,7 @@
 //! Tables as they are found: by the decoder, and by the judge before it.
 
+use std::fmt::Write as _;
+
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
 
@@ -137,7 +139,7 @@ fn values_that_are_no_kinds_are_shown_with_an_option_that_takes_them() {
     assert!(told.contains("--column op=type:2=write,Q=write"), "{told}");
     let mut text = "time,type,lba,size\n".to_owned();
     for number in 0..60 {
-        text += &format!("{number},{number}x,8,512\n");
+        writeln!(text, "{number},{number}x,8,512").unwrap();
     }
     assert!(problems(&text).contains("more than 32 different values"));
 }
@@ -165,8 +167,11 @@ fn sizes_and_offsets_that_are_no_sectors_are_hardly_bytes() {
     judged(text, &as_bytes).unwrap();
     assert_eq!(read_with(text, as_bytes).0[0].length, 8);
     // One odd size in many is an odd size.
-    let many: String = (0..40).map(|n| format!("{n},R,{},4096\n", n * 512)).collect();
-    let text = format!("ts_us,rw,offset,size\n{many}41,R,0,100\n");
+    let mut text = "ts_us,rw,offset,size\n".to_owned();
+    for number in 0..40 {
+        writeln!(text, "{number},R,{},4096", number * 512).unwrap();
+    }
+    text += "41,R,0,100\n";
     judged(&text, &TableOptions::default()).unwrap();
 }
 
@@ -175,7 +180,7 @@ fn a_time_that_can_hardly_be_seconds_is_refused_with_the_units_that_it_may_have(
     let rows = |instants: &[&str]| {
         let mut text = "time,rw,lba,size\n".to_owned();
         for at in instants {
-            text += &format!("{at},R,8,512\n");
+            writeln!(text, "{at},R,8,512").unwrap();
         }
         text
     };
