@@ -25,7 +25,8 @@ use std::path::PathBuf;
 use crate::config;
 use crate::exit::Exit;
 use crate::simulate::file::load_policy;
-use crate::trace::input::STDIN;
+use crate::trace::input::{ReadOptions, STDIN, TraceFile};
+use crate::trace::table::TableArgs;
 use crate::{plot, terminal};
 use backend::Models;
 use present::{Past, Present};
@@ -70,6 +71,8 @@ pub struct Args {
     /// Replay so many times as fast as recorded.
     #[arg(long, default_value_t = 1.0, value_name = "FACTOR", value_parser = parse_speed)]
     speed: f64,
+    #[command(flatten)]
+    table: TableArgs,
     /// Print one JSON document.
     #[arg(long)]
     json: bool,
@@ -93,7 +96,9 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     let given = args.present.as_deref().map(Present::of_file).transpose()?;
     let routes = Routes::new(&policy, &args.map)?;
-    let survey = survey::of(&args.trace, &routes, args.speed)?;
+    let options = ReadOptions { table: args.table.options()?, ..ReadOptions::default() };
+    let trace = TraceFile { path: args.trace.clone(), options };
+    let survey = survey::of(&trace, &routes, args.speed)?;
     let present = match given {
         Some(present) => Ok(present),
         None => Present::of_trace(&survey.policies, args.speed),
@@ -101,7 +106,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let known = present.as_ref().ok().map(|present| &present.policy);
     let policies: Vec<_> = [&policy].into_iter().chain(known).collect();
     let models = Models::read(&args.backend, &policies)?;
-    let replay = replay::Replay { trace: &args.trace, survey: &survey, speed: args.speed };
+    let replay = replay::Replay { trace: &trace, survey: &survey, speed: args.speed };
     let forecast = replay.run((&policy, &[]), &models.devices(&policy)?, &routes)?;
     let past = match present {
         Ok(present) => present.run(&replay, &models, &args.map)?,

@@ -1,7 +1,6 @@
 //! A trace under a policy, in virtual time.
 
 use std::cell::RefCell;
-use std::path::Path;
 
 use evenkeel_core::time::Span;
 use evenkeel_engine::policy::Policy;
@@ -14,11 +13,11 @@ use evenkeel_sim::scenario::{
 use super::route::Routes;
 use super::survey::Survey;
 use crate::simulate::run::{observed, refuse, stream};
-use crate::trace::input::{ReadOptions, TraceReader};
+use crate::trace::input::TraceFile;
 
 /// A trace to be replayed as often as is asked.
 pub(super) struct Replay<'a> {
-    pub(super) trace: &'a Path,
+    pub(super) trace: &'a TraceFile,
     pub(super) survey: &'a Survey,
     /// How many times as fast as recorded.
     pub(super) speed: f64,
@@ -37,7 +36,7 @@ impl Replay<'_> {
         routes: &Routes<'_>,
     ) -> anyhow::Result<Summary> {
         let scenario = self.scenario(policies, devices, routes)?;
-        let reader = TraceReader::open(self.trace, &ReadOptions::default())?;
+        let reader = self.trace.open()?;
         let fault = RefCell::new(None);
         let streams = vec![stream(reader, &fault)];
         let outcome = observed(|observe| evenkeel_sim::run_observed(&scenario, streams, observe));

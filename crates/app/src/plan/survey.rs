@@ -1,7 +1,6 @@
 //! What a trace asks for: read once, before anything is replayed.
 
 use std::ops::ControlFlow;
-use std::path::Path;
 
 use evenkeel_core::histogram::Histogram;
 use evenkeel_core::ticket::Kind;
@@ -12,7 +11,7 @@ use evenkeel_trace::{Record, SourceId};
 
 use super::route::Routes;
 use crate::exit::Exit;
-use crate::trace::input::{ReadOptions, TraceReader};
+use crate::trace::input::TraceFile;
 
 /// Entries of a time series at most.
 const INTERVALS_MAX: u64 = 300;
@@ -53,8 +52,9 @@ pub(super) struct Asked {
 ///
 /// # Errors
 /// [`Exit::Invalid`] if it cannot be read or is empty, and what [`Routes::of`] says.
-pub(super) fn of(path: &Path, routes: &Routes<'_>, speed: f64) -> anyhow::Result<Survey> {
-    let mut reader = TraceReader::open(path, &ReadOptions::default())?;
+pub(super) fn of(trace: &TraceFile, routes: &Routes<'_>, speed: f64) -> anyhow::Result<Survey> {
+    let mut reader = trace.open()?;
+    reader.tell_understood();
     let mut survey = Survey { has_responses: true, ..Survey::default() };
     let mut rows: Vec<Option<usize>> = Vec::new();
     let mut last = Span::ZERO;

@@ -1,7 +1,6 @@
 //! Lets a scenario run, with its traces and a progress bar.
 
 use std::cell::RefCell;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use evenkeel_sim::result::{Progress, Summary};
@@ -11,7 +10,7 @@ use indicatif::ProgressBar;
 
 use super::file::Loaded;
 use crate::exit::Exit;
-use crate::trace::input::{ReadOptions, TraceReader};
+use crate::trace::input::{TraceFile, TraceReader};
 use crate::{human, terminal};
 
 /// Runs that end sooner show no progress bar.
@@ -25,7 +24,7 @@ const BAR_STEPS: u64 = 1000;
 /// [`Exit::Invalid`] for a scenario that cannot run and for a trace that cannot be read.
 pub(crate) fn run(loaded: &Loaded) -> anyhow::Result<Summary> {
     let fault = RefCell::new(None);
-    let readers: anyhow::Result<Vec<_>> = loaded.traces.iter().map(|path| open(path)).collect();
+    let readers: anyhow::Result<Vec<_>> = loaded.traces.iter().map(open).collect();
     let streams: Vec<Stream<'_>> =
         readers?.into_iter().map(|reader| stream(reader, &fault)).collect();
     let outcome =
@@ -55,8 +54,10 @@ pub(crate) fn observed<T>(run: impl FnOnce(&mut dyn FnMut(&Progress)) -> T) -> T
     outcome
 }
 
-fn open(path: &Path) -> anyhow::Result<TraceReader> {
-    TraceReader::open(path, &ReadOptions::default())
+fn open(trace: &TraceFile) -> anyhow::Result<TraceReader> {
+    let reader = trace.open()?;
+    reader.tell_understood();
+    Ok(reader)
 }
 
 /// The records of a trace; an error ends them and is kept in `fault`.

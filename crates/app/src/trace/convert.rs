@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// Changes nothing.
-struct Unchanged;
+pub(super) struct Unchanged;
 
 impl Transform for Unchanged {
     fn apply(&mut self, _: &Sources, record: &Record) -> anyhow::Result<Verdict> {

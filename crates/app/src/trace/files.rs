@@ -6,16 +6,17 @@ use std::path::{Path, PathBuf};
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser;
 use evenkeel_core::time::Nanos;
-use evenkeel_trace::format::Format;
+use evenkeel_trace::format::{Format, Order};
 use evenkeel_trace::transform::cut::Verdict;
 use evenkeel_trace::{Record, Sources};
 use serde_json::json;
 
 use super::defects::{Defects, OnDefect};
 use super::input::{ReadOptions, TraceReader};
-use super::output::{STDOUT, TraceWriter};
+use super::output::{STDOUT, TraceWriter, output_format};
 use super::policies::PolicyCopy;
 use super::progress::Bar;
+use super::table::TableArgs;
 use crate::exit::Exit;
 use crate::terminal;
 
@@ -31,6 +32,8 @@ pub(crate) struct ReadingArgs {
     /// What to call the source in formats that tell none [default: the name of the file].
     #[arg(long, value_name = "NAME")]
     source_name: Option<String>,
+    #[command(flatten)]
+    table: TableArgs,
 }
 
 /// One trace to read.
@@ -72,15 +75,28 @@ fn format_parser() -> impl TypedValueParser<Value = Format> {
 }
 
 impl ReadingArgs {
-    /// Opens a trace.
+    /// Opens a trace, and says how it is read where that is not plain.
     ///
     /// # Errors
     /// As [`TraceReader::open`].
     pub(crate) fn open(&self, path: &Path) -> anyhow::Result<TraceReader> {
-        let on_defect = if self.skip_bad { OnDefect::Skip } else { OnDefect::Refuse };
-        let options =
-            ReadOptions { format: self.format, on_defect, source: self.source_name.clone() };
-        TraceReader::open(path, &options)
+        let reader = TraceReader::open(path, &self.options()?)?;
+        reader.tell_understood();
+        Ok(reader)
+    }
+
+    /// What the command line says about reading.
+    ///
+    /// # Errors
+    /// As [`TableArgs::options`].
+    pub(crate) fn options(&self) -> anyhow::Result<ReadOptions> {
+        Ok(ReadOptions {
+            format: self.format,
+            on_defect: if self.skip_bad { OnDefect::Skip } else { OnDefect::Refuse },
+            source: self.source_name.clone(),
+            table: self.table.options()?,
+            ..ReadOptions::default()
+        })
     }
 
     /// What becomes of entries that cannot be read, or not be written.
@@ -96,6 +112,30 @@ impl InputArgs {
     /// As [`TraceReader::open`].
     pub(crate) fn open(&self) -> anyhow::Result<TraceReader> {
         self.reading.open(&self.trace)
+    }
+
+    /// Opens the trace to have its requests as they stand, and says how it is read.
+    ///
+    /// # Errors
+    /// As [`TraceReader::open`].
+    pub(crate) fn open_as_given(&self) -> anyhow::Result<TraceReader> {
+        let options = ReadOptions { order: Order::AsGiven, ..self.reading.options()? };
+        let reader = TraceReader::open(&self.trace, &options)?;
+        reader.tell_understood();
+        Ok(reader)
+    }
+
+    /// Opens the trace for a first look: whoever reads it then says how it is read.
+    ///
+    /// # Errors
+    /// As [`TraceReader::open`].
+    pub(crate) fn open_to_look(&self) -> anyhow::Result<TraceReader> {
+        TraceReader::open(&self.trace, &self.reading.options()?)
+    }
+
+    /// How it is read.
+    pub(crate) fn reading(&self) -> &ReadingArgs {
+        &self.reading
     }
 
     /// Where it is.
@@ -115,7 +155,7 @@ impl InputArgs {
             return Err(Exit::Usage.because(message));
         }
         let mut extent_bytes = 0;
-        let mut reader = self.open()?;
+        let mut reader = self.open_to_look()?;
         let mut bar = Bar::new(vec![reader.progress()]);
         let (mut batch, mut read) = (Vec::new(), 0);
         while reader.next_batch(&mut batch)? {
@@ -138,6 +178,14 @@ impl OutputArgs {
     /// How it is written.
     pub(crate) fn writing(&self) -> &WritingArgs {
         &self.writing
+    }
+
+    /// Finds out whether it can be started, before much is read for it.
+    ///
+    /// # Errors
+    /// [`Exit::Usage`], as [`Self::create`].
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        self.writing.check(&self.output)
     }
 
     /// Starts the trace.
@@ -164,11 +212,16 @@ impl WritingArgs {
         path: &Path,
         origin_ns: Option<u64>,
     ) -> anyhow::Result<TraceWriter> {
+        self.check(path)?;
+        TraceWriter::create(path, self.to, origin_ns)
+    }
+
+    fn check(&self, path: &Path) -> anyhow::Result<()> {
         if self.json && path == Path::new(STDOUT) {
             let message = "stdout takes either the trace or the JSON; name a file for the trace";
             return Err(Exit::Usage.because(message));
         }
-        TraceWriter::create(path, self.to, origin_ns)
+        output_format(path, self.to).map(drop)
     }
 
     /// Says what was done: as JSON on stdout, or as a line on stderr.

@@ -12,19 +12,20 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use anyhow::Context;
 use evenkeel_trace::codec::{Decoder, DefectAt, RecordedPolicy};
-use evenkeel_trace::format::{Format, Options};
+use evenkeel_trace::format::{Format, Options, Order, TableOptions, foreign, understand};
 use evenkeel_trace::{Record, Sources};
 
 use super::compression::{Compression, unpacked};
 use super::defects::{Defects, OnDefect};
 use crate::exit::Exit;
+use crate::terminal;
 
 /// Bytes of one block.
 const BLOCK_BYTES: usize = 256 << 10;
@@ -44,12 +45,36 @@ pub struct ReadOptions {
     pub on_defect: OnDefect,
     /// The name of the source in formats that tell none; otherwise the file's name.
     pub source: Option<String>,
+    /// What is stated of a table's columns.
+    pub table: TableOptions,
+    /// In which order its records come.
+    pub order: Order,
+}
+
+/// A trace and how to read it, for whoever reads it more than once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// How to read it.
+    pub options: ReadOptions,
+}
+
+impl TraceFile {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// As [`TraceReader::open`].
+    pub fn open(&self) -> anyhow::Result<TraceReader> {
+        TraceReader::open(&self.path, &self.options)
+    }
 }
 
 /// A trace that is being read.
 pub struct TraceReader {
     name: String,
     format: Format,
+    understood: Option<String>,
     decoder: Box<dyn Decoder>,
     blocks: Receiver<io::Result<Vec<u8>>>,
     emptied: SyncSender<Vec<u8>>,
@@ -73,6 +98,16 @@ pub struct ReadProgress {
 }
 
 impl ReadProgress {
+    /// Of work that is counted in other bytes than those of a file.
+    pub fn of_bytes(size_bytes: u64) -> Self {
+        Self { read_bytes: Arc::default(), size_bytes }
+    }
+
+    /// So many more bytes are done.
+    pub fn advance(&self, bytes: u64) {
+        self.read_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     /// Bytes of the file read so far, packed as it is.
     pub fn read_bytes(&self) -> u64 {
         self.read_bytes.load(Ordering::Relaxed)
@@ -88,7 +123,8 @@ impl TraceReader {
     /// Opens the trace at `path`, or that on stdin for `-`.
     ///
     /// # Errors
-    /// [`Exit::Invalid`] if its format cannot be told; whatever the system says of the file.
+    /// [`Exit::Invalid`] if its format cannot be told, or as a table may mean several things;
+    /// [`Exit::Usage`] if columns are stated of something else; whatever the system says of the file.
     pub fn open(path: &Path, options: &ReadOptions) -> anyhow::Result<Self> {
         let mut progress = ReadProgress::default();
         let is_stdin = path == Path::new(STDIN);
@@ -107,15 +143,20 @@ impl TraceReader {
         let at_end = first.is_none();
         let head = first.unwrap_or_default();
         let plain = Compression::plain_name(path);
-        let Some(format) = options.format.or_else(|| Format::detect(&head, &plain)) else {
-            return Err(unknown_format(&name));
-        };
+        let format = format_of(options, &head, &plain, &name)?;
+        let understood = understood(format, options, &head, &name)?;
         let source = options.source.clone().unwrap_or_else(|| source_of(&plain, is_stdin));
-        let decoder = format.decoder(&Options { source, ..Options::default() });
+        let decoder = format.decoder(&Options {
+            source,
+            table: options.table.clone(),
+            order: options.order,
+            ..Options::default()
+        });
         let defects = Defects::new(options.on_defect);
         Ok(Self {
             name,
             format,
+            understood,
             decoder,
             blocks,
             emptied,
@@ -137,6 +178,13 @@ impl TraceReader {
     /// Its format.
     pub fn format(&self) -> Format {
         self.format
+    }
+
+    /// Says on stderr how it is read, where its bytes leave that open.
+    pub fn tell_understood(&self) {
+        if let Some(text) = &self.understood {
+            terminal::say(&format!("{}: {text}", self.name));
+        }
     }
 
     /// The sources that have appeared so far.
@@ -237,13 +285,67 @@ fn cannot_read(path: &Path) -> String {
     format!("cannot read {}", path.display())
 }
 
-fn unknown_format(name: &str) -> anyhow::Error {
+/// The format of a trace that starts with `head`.
+fn format_of(
+    options: &ReadOptions,
+    head: &[u8],
+    plain_name: &str,
+    name: &str,
+) -> anyhow::Result<Format> {
+    let told = options.format.or_else(|| Format::detect(head, plain_name));
+    if let Some(format) = told {
+        return Ok(format);
+    }
+    if let Some(foreign) = foreign(head) {
+        // Titles of which none is known say enough together with what is stated.
+        if !options.table.is_empty() && std::str::from_utf8(head).is_ok() {
+            return Ok(Format::Csv);
+        }
+        let remedy = foreign.remedy.replace("FILE", name);
+        return Err(Exit::Invalid.because(format!("{name} is {}; {remedy}", foreign.what)));
+    }
+    if head.is_empty() {
+        return Err(Exit::Invalid.because(format!("{name} is empty; a trace has requests")));
+    }
     let known: Vec<_> = Format::ALL.into_iter().map(Format::name).collect();
     let known = known.join(", ");
-    Exit::Invalid.because(format!(
+    Err(Exit::Invalid.because(format!(
         "cannot tell the format of {name} from its first bytes or its name; give it with \
          --format (known are {known})"
-    ))
+    )))
+}
+
+/// How a trace is read, where its bytes leave that open.
+fn understood(
+    format: Format,
+    options: &ReadOptions,
+    head: &[u8],
+    name: &str,
+) -> anyhow::Result<Option<String>> {
+    if format != Format::Csv && !options.table.is_empty() {
+        return Err(Exit::Usage.because(format!(
+            "--column, --unit and --assume say how to read a table (csv); {name} is {}",
+            format.name()
+        )));
+    }
+    match format {
+        Format::Csv => {
+            // A block that is not full is the whole trace.
+            let is_all = head.len() < BLOCK_BYTES;
+            let understood = understand(head, is_all, &options.table);
+            understood.map(|it| Some(it.text)).map_err(|unclear| {
+                let lead = match unclear.problems.len() {
+                    1 => format!("{name}: "),
+                    _ => format!("{name} leaves open what it means:\n  "),
+                };
+                Exit::Invalid.because(lead + &unclear.problems.join("\n  "))
+            })
+        }
+        Format::Heimdall if options.format.is_none() => Ok(Some(
+            "read as heimdall: times in ms, starts and lengths in bytes, 1 = read".to_owned(),
+        )),
+        _ => Ok(None),
+    }
 }
 
 /// What formats without sources call theirs: the file's name up to its first dot.

@@ -23,7 +23,9 @@ mod progress;
 pub mod record;
 mod replay;
 mod scale;
+mod sort;
 mod stat;
+pub(crate) mod table;
 
 use clap::Subcommand;
 
@@ -34,6 +36,7 @@ use crate::exit::Exit;
 #[command(after_help = "\
 Examples:
   evenkeel trace convert web_0.csv.gz web_0.ektrace.zst
+  evenkeel trace stat phone.csv --column op=rw_flag:0=write,1=read --unit size=sectors
   evenkeel trace stat web_0.ektrace.zst --plot plots
   evenkeel trace cut web_0.ektrace.zst hour.ektrace --from 10h --until 11h
   evenkeel trace cache hour.ektrace --policy lru,s3-fifo --size '1 GiB'
@@ -55,6 +58,8 @@ enum Action {
     Cut(cut::Args),
     /// Make one trace of several, in the order of time.
     Merge(merge::Args),
+    /// Put the requests of a trace in the order of time, however large it is.
+    Sort(sort::Args),
     /// Make a trace slower or faster, or fit it to another disk.
     Scale(scale::Args),
     /// Hide names and places, so that a trace can be given away.
@@ -77,6 +82,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         Action::Stat(args) => stat::run(args)?,
         Action::Cut(args) => cut::run(args)?,
         Action::Merge(args) => merge::run(args)?,
+        Action::Sort(args) => sort::run(args)?,
         Action::Scale(args) => scale::run(args)?,
         Action::Anonymise(args) => anonymise::run(args)?,
         Action::Generate(args) => return generate::run(args),

@@ -197,12 +197,15 @@ impl Drop for TraceWriter {
 }
 
 /// The format to write at `path`.
-fn output_format(path: &Path, format: Option<Format>) -> anyhow::Result<Format> {
+///
+/// # Errors
+/// [`Exit::Usage`] if the name does not tell it.
+pub(super) fn output_format(path: &Path, format: Option<Format>) -> anyhow::Result<Format> {
     let by_name = || {
         if path == Path::new(STDOUT) {
             return Some(Format::Native);
         }
-        Format::detect(&[], &Compression::plain_name(path))
+        Format::for_writing(&Compression::plain_name(path))
     };
     format.or_else(by_name).ok_or_else(|| {
         let known: Vec<_> = Format::ALL.into_iter().map(Format::name).collect();

@@ -20,6 +20,8 @@
 //! | `simulate` | scenarios run in virtual time, repeat themselves, and are refused with a place |
 //! | `plan` | a trace is forecast beside the present, with a verdict |
 //! | `trace` | traces convert, stream in bounded memory, and say what is wrong with them |
+//! | `trace_tables` | tables are read as they were meant, or refused with what would say it |
+//! | `trace_sort` | traces in any order are sorted, in bounded memory, with nothing left behind |
 //! | `trace_replay` | the gate records what it serves, and replays keep their times |
 //! | `recorded_policies` | recordings tell the policies in force, and transformations keep them true |
 //! | `exchange` | gates that share a device keep a target, by UDP and NATS, and heed no stranger |
@@ -60,6 +62,8 @@ mod stores;
 mod tiers;
 mod trace;
 mod trace_replay;
+mod trace_sort;
+mod trace_tables;
 mod upkeep;
 mod volumes;
 mod zoned;

@@ -203,7 +203,7 @@ fn a_trace_of_a_gigabyte_streams_through_little_memory() {
 }
 
 /// Memory that a process occupies; zero if it has just ended.
-fn resident(process: &Process) -> u64 {
+pub(crate) fn resident(process: &Process) -> u64 {
     let status =
         std::fs::read_to_string(Path::new("/proc").join(format!("{}/status", process.id())));
     let status = status.unwrap_or_default();

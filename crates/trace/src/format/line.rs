@@ -39,7 +39,7 @@ impl<L: Layout> LineDecoder<L> {
         Self {
             layout,
             sources: Sources::default(),
-            timeline: Timeline::new(options.window_records),
+            timeline: Timeline::of(options),
             line: 0,
             in_overlong_line: false,
         }

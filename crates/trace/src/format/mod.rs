@@ -2,8 +2,9 @@
 //!
 //! What all decoders promise, whatever the bytes:
 //!
-//! - Records come in the order of their arrival. The first has `at = 0`, except in the native
-//!   format, which keeps the instants it was given. Files that are slightly out of order are
+//! - Records come in the order of their arrival, unless [`Order::AsGiven`] is asked for. The first
+//!   has `at = 0`, except in the native format and in tables that were written here, which keep the
+//!   instants they were given. Files that are slightly out of order are
 //!   sorted within a window of [`Options::window_records`]; a record behind it is a defect.
 //! - `offset + length` stays within 64 bits.
 //! - They do not panic, and how the input is cut changes nothing.
@@ -31,6 +32,7 @@ mod columns;
 mod csv;
 mod detect;
 mod field;
+mod foreign;
 mod iolog;
 mod line;
 mod msr;
@@ -45,6 +47,10 @@ mod trouble;
 mod vscsi;
 
 pub use blk::Arrival;
+pub use csv::{
+    ColumnRule, Field, TableOptions, Unclear, Understanding, Unit, UnitRule, understand,
+};
+pub use foreign::{Foreign, foreign};
 pub use iolog::WaitUnit;
 
 use crate::codec::{Decoder, Encoder};
@@ -65,6 +71,21 @@ pub struct Options {
     /// The instant of `at = 0` for the head of the native format, in nanoseconds since 1970; zero
     /// if it is not known.
     pub origin_ns: u64,
+    /// What is stated of a table's columns.
+    pub table: TableOptions,
+    /// In which order records come.
+    pub order: Order,
+}
+
+/// In which order a decoder gives records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// That of their arrival, with instants counted from the first.
+    #[default]
+    Arrival,
+    /// As they stand, with instants on the format's own clock: for who is going to sort. The native
+    /// format knows no other order than that of arrival.
+    AsGiven,
 }
 
 impl Default for Options {
@@ -75,6 +96,8 @@ impl Default for Options {
             arrival: Arrival::default(),
             wait_unit: WaitUnit::default(),
             origin_ns: 0,
+            table: TableOptions::default(),
+            order: Order::default(),
         }
     }
 }
@@ -181,6 +204,11 @@ impl Format {
     /// its name. `None` for those that only their user can tell: see [`Self::DiskSim`].
     pub fn detect(head: &[u8], file_name: &str) -> Option<Self> {
         detect::detect(head, file_name)
+    }
+
+    /// The format in which a file of this name is written; `None` if the name does not tell.
+    pub fn for_writing(file_name: &str) -> Option<Self> {
+        detect::for_writing(file_name)
     }
 
     /// A decoder for a file from its start.

@@ -21,6 +21,11 @@ impl<'a> Sink<'a> {
         Self { sources, timeline, records }
     }
 
+    /// The instants of the trace count from its start: they stay what they are. Before any record.
+    pub(crate) fn count_from_zero(&mut self) {
+        self.timeline.count_from_zero();
+    }
+
     /// Takes a record whose `at` counts from the format's own epoch.
     #[inline]
     pub(crate) fn push(&mut self, record: Record) -> Result<(), Trouble> {

@@ -9,12 +9,14 @@
 //! leaves             5  6  7 ..       at = 0, 1, 2: counted from the first that leaves
 //! ```
 //!
-//! A record that is earlier than one which has already left is refused, with the remedy.
+//! A record that is earlier than one which has already left is refused, with the remedy. Who is going
+//! to sort asks for records as they stand: nothing is held back, refused or counted from the first.
 
 use std::collections::VecDeque;
 
 use evenkeel_core::time::{Nanos, Span};
 
+use super::{Options, Order};
 use crate::Record;
 
 /// The window between a format's records and the trace's.
@@ -23,24 +25,63 @@ pub(crate) struct Timeline {
     /// Sorted by instant, with the format's own epoch; equal instants in file order.
     window: VecDeque<Record>,
     window_records: usize,
-    origin: Option<Nanos>,
+    origin: Origin,
     left: Nanos,
+    order: Order,
+}
+
+/// The instant that becomes zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// That of the first record that leaves.
+    Unknown,
+    Known(Nanos),
+    /// Instants count from the start of the trace already.
+    Start,
 }
 
 impl Timeline {
+    /// As the options say.
+    pub(crate) fn of(options: &Options) -> Self {
+        let mut timeline = Self::new(options.window_records);
+        if options.order == Order::AsGiven {
+            timeline.order = Order::AsGiven;
+            timeline.origin = Origin::Known(Nanos::ZERO);
+        }
+        timeline
+    }
+
     /// With a window of so many records.
     pub(crate) fn new(window_records: usize) -> Self {
-        Self { window: VecDeque::new(), window_records, origin: None, left: Nanos::ZERO }
+        Self {
+            window: VecDeque::new(),
+            window_records,
+            origin: Origin::Unknown,
+            left: Nanos::ZERO,
+            order: Order::Arrival,
+        }
+    }
+
+    /// Instants count from the start of the trace, and stay what they are.
+    pub(crate) fn count_from_zero(&mut self) {
+        self.origin = Origin::Start;
     }
 
     /// The instant of the first record that left.
     pub(crate) fn origin_ns(&self) -> Option<u64> {
-        self.origin.map(|origin| origin.0)
+        match self.origin {
+            Origin::Known(origin) => Some(origin.0),
+            Origin::Unknown | Origin::Start => None,
+        }
     }
 
     /// Takes a record whose `at` counts from the format's own epoch.
     #[inline]
     pub(crate) fn push(&mut self, record: Record, records: &mut Vec<Record>) -> Result<(), String> {
+        if self.order == Order::AsGiven {
+            records.push(record);
+            return Ok(());
+        }
         if record.at < self.left {
             return Err(self.late(&record));
         }
@@ -66,7 +107,14 @@ impl Timeline {
 
     fn release(&mut self, records: &mut Vec<Record>) {
         let Some(mut record) = self.window.pop_front() else { return };
-        let origin = *self.origin.get_or_insert(record.at);
+        let origin = match self.origin {
+            Origin::Known(origin) => origin,
+            Origin::Start => Nanos::ZERO,
+            Origin::Unknown => record.at,
+        };
+        if self.origin == Origin::Unknown {
+            self.origin = Origin::Known(origin);
+        }
         self.left = record.at;
         record.at = Nanos(record.at.since(origin).0);
         records.push(record);
@@ -77,7 +125,7 @@ impl Timeline {
         let Span(late_ns) = self.left.since(record.at);
         format!(
             "this request arrived {} before one that stands more than {} records earlier; \
-             sort the trace or widen the window",
+             sort the trace first, by `evenkeel trace sort IN OUT`",
             Span(late_ns),
             self.window_records
         )
@@ -122,7 +170,30 @@ mod tests {
         timeline.push(record(3_000, 0), &mut records).unwrap();
         let refusal = timeline.push(record(1_000, 0), &mut records).unwrap_err();
         assert!(refusal.contains("2 us before"), "{refusal}");
-        assert!(refusal.contains("widen the window"), "{refusal}");
+        assert!(refusal.contains("evenkeel trace sort"), "{refusal}");
+    }
+
+    #[test]
+    fn records_as_they_stand_are_neither_moved_nor_refused() {
+        let options = Options { order: Order::AsGiven, window_records: 0, ..Options::default() };
+        let mut timeline = Timeline::of(&options);
+        let mut records = Vec::new();
+        for at_ns in [3_000, 1_000, 2_000] {
+            timeline.push(record(at_ns, 0), &mut records).unwrap();
+        }
+        timeline.drain(&mut records);
+        let instants: Vec<_> = records.iter().map(|record| record.at.0).collect();
+        assert_eq!((instants, timeline.origin_ns()), (vec![3_000, 1_000, 2_000], Some(0)));
+    }
+
+    #[test]
+    fn instants_from_the_start_of_the_trace_stay() {
+        let mut timeline = Timeline::new(1);
+        timeline.count_from_zero();
+        let mut records = Vec::new();
+        timeline.push(record(7, 0), &mut records).unwrap();
+        timeline.drain(&mut records);
+        assert_eq!((records[0].at, timeline.origin_ns()), (Nanos(7), None));
     }
 
     proptest! {

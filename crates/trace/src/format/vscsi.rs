@@ -70,7 +70,7 @@ impl VscsiDecoder {
             version: None,
             source: options.source.clone(),
             sources: Sources::default(),
-            timeline: Timeline::new(options.window_records),
+            timeline: Timeline::of(options),
             byte: 0,
             is_over: false,
         }

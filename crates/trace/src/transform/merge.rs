@@ -77,7 +77,8 @@ impl fmt::Display for MergeError {
             ),
             Self::OutOfOrder { part, last, at } => write!(
                 f,
-                "part `{part}` steps back in time from {last} ns to {at} ns; sort it first",
+                "part `{part}` steps back in time from {last} ns to {at} ns; sort it first, by \
+                 `evenkeel trace sort IN OUT`",
                 last = last.0,
                 at = at.0,
             ),
@@ -287,7 +288,8 @@ mod tests {
         assert_eq!((merge.poll(), merge.poll()), (Next::Record(record), Next::Need(0)));
         record.at = Nanos(6);
         let error = merge.offer(0, &Sources::default(), &record).unwrap_err();
-        let text = "part `monday` steps back in time from 7 ns to 6 ns; sort it first";
+        let text = "part `monday` steps back in time from 7 ns to 6 ns; sort it first, by \
+                    `evenkeel trace sort IN OUT`";
         assert_eq!(error.to_string(), text);
     }
 }

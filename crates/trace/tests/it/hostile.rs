@@ -1,6 +1,6 @@
 //! No bytes hurt a decoder, and how they are cut changes nothing.
 
-use evenkeel_trace::format::Format;
+use evenkeel_trace::format::{Format, TableOptions, understand};
 use proptest::prelude::*;
 
 use crate::support::{decode, encode, hold, raws};
@@ -59,6 +59,11 @@ const WORDS: &[&str] = &[
     "start ; sector",
     "time,op,size,lbn\n",
     "time_ns,source,op,offset,size,response_ns\n",
+    "ts,rw_flag,lba,size,lat\n",
+    "0.000,153,0,4096,0,0.010,4096\n",
+    "\"",
+    "\"\"",
+    "\u{feff}",
     "#",
     "\t",
     "\u{e9}",
@@ -85,6 +90,9 @@ fn check(format: Format, bytes: &[u8], sizes: &[usize]) {
     for defect in &whole.defects {
         assert!(defect.reason.chars().all(|c| !c.is_control()), "{defect}");
     }
+    let told = understand(bytes, true, &TableOptions::default());
+    let told = told.map_or_else(|unclear| unclear.problems.concat(), |it| it.text);
+    assert!(told.chars().all(|c| !c.is_control()), "{told}");
 }
 
 proptest! {

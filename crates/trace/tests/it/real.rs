@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use evenkeel_core::ticket::Kind;
-use evenkeel_trace::format::Format;
+use evenkeel_trace::format::{Format, TableOptions, foreign, understand};
 
 use crate::support::{Outcome, decode, tell_skip};
 
@@ -97,6 +97,9 @@ fn tables_of_other_traces_are_read_whole() {
         if check(&name, Format::Csv, count, reads).is_none() {
             return;
         }
+        let understood =
+            understand(&read(&name).expect("read above"), true, &TableOptions::default());
+        assert!(understood.is_ok(), "{name}: {understood:?}");
     }
 }
 
@@ -111,5 +114,26 @@ fn real_files_tell_their_format() {
         let Some(bytes) = read(name) else { return };
         let plain = name.trim_end_matches(".gz").trim_end_matches(".zst");
         assert_eq!(Format::detect(&bytes[..bytes.len().min(512)], plain), Some(format), "{name}");
+    }
+    for name in ["msr-cut-most_thpt_rand_iops.1006.trace.zst", "msr-cut-rw_40_60.1370.trace.zst"] {
+        let Some(bytes) = read(name) else { return };
+        let found = Format::detect(&bytes, name.trim_end_matches(".zst"));
+        assert_eq!(found, Some(Format::Heimdall), "{name}");
+    }
+}
+
+#[test]
+fn real_files_that_are_no_traces_of_requests_are_named() {
+    for (name, told) in [
+        ("arc-OLTP.lis.zst", "ARC"),
+        ("leokang-fin1.trace.zst", "five numbers"),
+        ("cp_block.csv.zst", "titles of which none is known"),
+    ] {
+        let Some(bytes) = read(name) else { return };
+        let head = &bytes[..bytes.len().min(256 << 10)];
+        let plain = name.trim_end_matches(".zst");
+        assert_eq!(Format::detect(head, plain), None, "{name}");
+        let what = foreign(head).map_or("unknown", |foreign| foreign.what);
+        assert!(what.contains(told), "{name}: {what}");
     }
 }

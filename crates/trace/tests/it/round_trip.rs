@@ -1,7 +1,7 @@
 //! What an encoder writes, a decoder gives back, within what the format can hold.
 
 use evenkeel_trace::Record;
-use evenkeel_trace::format::{Format, Options};
+use evenkeel_trace::format::{Format, Options, TableOptions, understand};
 use proptest::prelude::*;
 
 use crate::support::{Raw, decode, encode, hold, raws};
@@ -31,6 +31,10 @@ proptest! {
             if !records.is_empty() && !format.extensions().contains(&"csv") {
                 let name = format!("x.{}", format.extensions()[0]);
                 prop_assert_eq!(Format::detect(&file, &name), Some(format));
+            }
+            if format == Format::Csv {
+                prop_assert_eq!(Format::detect(&file, "x.csv"), Some(format));
+                prop_assert!(understand(&file, true, &TableOptions::default()).is_ok());
             }
         }
     }

@@ -86,7 +86,11 @@ const EVERYTHING: Hold = Hold { kinds: &Kind::ALL, response: TICK_NS, ..NAMED };
 pub(crate) fn hold(format: Format) -> Hold {
     match format {
         Format::Native => Hold { is_rebased: false, ..EVERYTHING },
-        Format::Csv => EVERYTHING,
+        Format::Csv => Hold {
+            names: ["db/main", "a, b", "say \"x\"", " blank "],
+            is_rebased: false,
+            ..EVERYTHING
+        },
         Format::Msr => Hold {
             names: ["hm_1", "hm_0", "prxy_1", "a.b_12"],
             tick_ns: 100,

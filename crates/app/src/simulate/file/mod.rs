@@ -4,7 +4,7 @@
 //! policy = "gate.toml" (or its tables as [policy])   length, warm_up, interval, seed, gate
 //! [[device]]    what stands behind each backend      file/device.rs
 //! [[workload]]  what clients do                      file/workload.rs
-//! [[replay]]    recorded traces                      file/workload.rs
+//! [[replay]]    recorded traces                      file/workload.rs, file/table.rs
 //! [[fault]]     what goes wrong                      file/fault.rs
 //! [[change]]    policies that replace the first      file/change.rs
 //! ```
@@ -12,6 +12,7 @@
 mod change;
 mod device;
 mod fault;
+mod table;
 mod workload;
 
 use std::collections::BTreeMap;
@@ -30,6 +31,7 @@ use crate::config::diagnostic::Diagnostics;
 use crate::config::fields::{Fields, list, mismatch, nearest};
 use crate::config::{self, FILE_BYTES_MAX, values};
 use crate::exit::Exit;
+use crate::trace::input::TraceFile;
 use change::RawChange;
 
 type Value<'i> = Spanned<DeValue<'i>>;
@@ -40,7 +42,7 @@ pub(crate) struct Loaded {
     /// The scenario.
     pub(crate) scenario: Scenario,
     /// One trace for each replay.
-    pub(crate) traces: Vec<PathBuf>,
+    pub(crate) traces: Vec<TraceFile>,
 }
 
 /// Reads a scenario file.
@@ -91,7 +93,8 @@ pub(crate) fn parse(text: &str, name: &str, folder: &Path) -> anyhow::Result<Loa
         raw.places.report(&fault, &mut out);
         return Err(refuse(out));
     }
-    let traces = raw.traces.iter().map(|file| folder.join(file)).collect();
+    let in_folder = |trace: TraceFile| TraceFile { path: folder.join(trace.path), ..trace };
+    let traces = raw.traces.into_iter().map(in_folder).collect();
     Ok(Loaded { scenario, traces })
 }
 
@@ -129,7 +132,7 @@ struct Raw {
     changes: Vec<RawChange>,
     /// All but the policies.
     scenario: Scenario,
-    traces: Vec<PathBuf>,
+    traces: Vec<TraceFile>,
     places: Places,
 }
 
@@ -195,11 +198,8 @@ impl Raw {
         for (index, one) in changes.iter().enumerate() {
             places.note(format!("policy change {}", index + 1), one.span());
         }
-        let (replays, traces) = replays
-            .into_iter()
-            .map(Spanned::into_inner)
-            .map(|one| (one.replay, one.file.into_inner()))
-            .unzip();
+        let (replays, traces) =
+            replays.into_iter().map(Spanned::into_inner).map(|one| (one.replay, one.trace)).unzip();
         let scenario = Scenario {
             policy: default.policy,
             changes: default.changes,

@@ -1,7 +1,6 @@
 //! Load of a scenario file: synthetic workloads and recorded traces.
 
 use std::ops::Range;
-use std::path::PathBuf;
 
 use evenkeel_core::time::Span;
 use evenkeel_sim::link::LinkSpec;
@@ -12,10 +11,12 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::device::{at_least_one, link};
+use super::table;
 use super::{Value, or};
 use crate::config::diagnostic::Diagnostics;
 use crate::config::fields::{Fields, mismatch};
 use crate::config::values;
+use crate::trace::input::{ReadOptions, TraceFile};
 use crate::units::Amount;
 
 /// One `[[workload]]`.
@@ -56,7 +57,7 @@ pub(super) fn read(
 /// A `[[replay]]` with the file of its trace.
 pub(super) struct FileReplay {
     pub(super) replay: Replay,
-    pub(super) file: Spanned<PathBuf>,
+    pub(super) trace: TraceFile,
 }
 
 /// One `[[replay]]`. Each source of the trace goes where `otherwise` says: to one export, as one
@@ -68,6 +69,7 @@ pub(super) fn read_replay(
     let span = fields.span();
     let name = fields.required("name", values::text, out);
     let file = fields.required("file", values::path, out);
+    let table = table::read(fields, out);
     let target = fields.required("target", values::text, out);
     let tenant = fields.optional("tenant", values::text, out).map(Spanned::into_inner);
     let depth = fields.optional("depth", at_least_one, out);
@@ -86,7 +88,9 @@ pub(super) fn read_replay(
     let otherwise = Some(Route { tenant, target: target?.into_inner() });
     let name = name?.into_inner();
     let replay = Replay { name, routes: Vec::new(), otherwise, timing, start, link };
-    Some(Spanned::new(span, FileReplay { replay, file: file? }))
+    let options = ReadOptions { table: table?, ..ReadOptions::default() };
+    let trace = TraceFile { path: file?.into_inner(), options };
+    Some(Spanned::new(span, FileReplay { replay, trace }))
 }
 
 /// One name, or a list of them.

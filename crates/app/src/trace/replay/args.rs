@@ -142,7 +142,7 @@ impl Args {
                            --map and --span instead, or the trace as a file";
             return Err(Exit::Usage.because(message));
         }
-        survey(&mut self.input.open()?)
+        survey(&mut self.input.open_to_look()?)
     }
 }
 

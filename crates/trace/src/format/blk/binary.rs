@@ -58,7 +58,7 @@ impl BlktraceDecoder {
             pairing: Pairing::new(options.arrival),
             interner: Interner::default(),
             sources: Sources::default(),
-            timeline: Timeline::new(options.window_records),
+            timeline: Timeline::of(options),
             byte: 0,
             payload_bytes: 0,
             is_lost: false,
