@@ -33,9 +33,9 @@ Examples:
   evenkeel drive validate my-drive.toml my-drive.trace --json
   evenkeel drive validate my-drive.toml my-drive.trace --plot ./figures
 
-A recording has a line for each request: R or W, a word, the first sector, sectors, the response of the
-drive and the gap to the next request, both in microseconds. docs/drives.md says how to write the
-figures of a drive down, and how near is near.")]
+A recording has a line for each request: R or W, a word, the first sector, sectors, the response
+of the drive and the gap to the next request, both in microseconds. docs/drives.md says how to write
+the figures of a drive down, and how near is near.")]
 pub(super) struct Args {
     /// A drive that is built in (cheetah-9lp, atlas-10k, barracuda, hp-c2247a), or a file with the
     /// figures of yours.

@@ -1,8 +1,8 @@
 //! The drive models beside real drives, and beside `DiskSim` where it is the yardstick.
 //!
 //! The rows about real drives replay recordings of them, which are not ours to ship; where there
-//! are none, those rows are left out, aloud, and so is a recording that no built-in drive belongs to.
-//! The table of an array by depth needs no data.
+//! are none, those rows are left out, aloud, and so is a recording that no built-in drive belongs
+//! to. The table of an array by depth needs no data.
 
 use std::path::{Path, PathBuf};
 

@@ -4,7 +4,8 @@
 //!
 //! - what the array does: 320 slots at 200 ms;
 //! - that all targets can be met, so that the load fits the array nearly always;
-//! - how often each workload lacks slots when each has a fixed window (the percentages under RW(D)).
+//! - how often each workload lacks slots when each has a fixed window (the percentages under
+//!   RW(D)).
 //!
 //! [`search`] looks for rates with which the *fluid* windows of [`super::fluid`] break as often, on
 //! [`FITTING_SEEDS`], under the bound that less than [`OVER_PERCENT_MAX`] of the seconds ask for

@@ -1,8 +1,8 @@
 //! Request windows as a fluid: how often a load asks for more than fixed windows can serve.
 //!
-//! Every workload has a fixed number of slots. The array's latency is a line in the slots in use, so
-//! that by Little's law a workload is served at its slots over the latency at most; what it asks for
-//! beyond that queues. Rates stand for requests, nothing is drawn, and no controller takes part.
+//! Every workload has a fixed number of slots. The array's latency is a line in the slots in use,
+//! so that by Little's law a workload is served at its slots over the latency at most; what it asks
+//! for beyond that queues. Rates stand for requests, nothing is drawn, and no controller takes part.
 //!
 //! ```text
 //!   demand -> queue -> min(what is asked, slots / L) -> array, L = a + b * (slots in use)

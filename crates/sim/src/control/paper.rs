@@ -9,8 +9,8 @@
 //!   gives the paper's own pair of figures, a device latency of 200 ms at 320 slots (1,600 requests
 //!   per second), on these request sizes: 201 ms within 25 GiB of the array.
 //! - *The traces.* The paper replays web search and TPC-C traces of which one cannot be had and the
-//!   other's extract is unstated. [`Shape`] draws workloads of their sizes. Its rates and pauses are
-//!   the outcome of [`super::fit::search`], which sees what the paper states of the load and runs
+//!   other's extract is unstated. [`Shape`] draws workloads of their sizes. Its rates and pauses
+//!   are the outcome of [`super::fit::search`], which sees what the paper states of the load and runs
 //!   no controller. Chosen beside it, and not searched: bursts of 6 s on average, rates that wander
 //!   by 7 %, and pairs that burst in turn, as the paper describes them. The constants of our
 //!   controller were chosen on earlier loads of this kind, on seeds 1 to 45.
@@ -42,8 +42,8 @@ pub const DEPTH: u32 = 320;
 /// The part of the array that is in use.
 pub const REGION: Region = Region { first: 7 << 30, length: 25 << 30, align: 4096 };
 
-/// The latency of [`array`] by the requests at it, from what it completes with 128 to 512 of them, as
-/// many of each workload (the paper's figure 5.1).
+/// The latency of [`array`] by the requests at it, from what it completes with 128 to 512 of them,
+/// as many of each workload (the paper's figure 5.1).
 pub const LINE: LatencyLine = LatencyLine { idle_s: 0.0205, slot_s: 0.000_608 };
 
 /// The load of the experiment: what [`super::fit::search`] finds.

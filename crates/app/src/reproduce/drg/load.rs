@@ -74,8 +74,8 @@ fn rates(shape: &Shape) -> String {
     let Shape { base_per_s, burst_per_s: [web0, web1, tpcc0, tpcc1], pauses_s: [web, tpcc] } =
         shape;
     format!(
-        "base {base_per_s:.0}/s, bursts {web0:.0}, {web1:.0}, {tpcc0:.0}, {tpcc1:.0}/s, pauses {web} \
-         and {tpcc} s"
+        "base {base_per_s:.0}/s, bursts {web0:.0}, {web1:.0}, {tpcc0:.0}, {tpcc1:.0}/s, \
+         pauses {web} and {tpcc} s"
     )
 }
 

@@ -5,9 +5,9 @@
 //!   web0, web1, tpcc0, tpcc1 -> a host each, with its controller -> 8 Cheetah 9LP, RAID 0
 //! ```
 //!
-//! In virtual time: the controllers are those of the product, the array is the simulator's. The load
-//! is fitted on one set of seeds ([`load`]) and the claims are judged on another ([`runs`]). And
-//! live: gates that exchange their summaries over a network ([`live`]).
+//! In virtual time: the controllers are those of the product, the array is the simulator's. The
+//! load is fitted on one set of seeds ([`load`]) and the claims are judged on another ([`runs`]).
+//! And live: gates that exchange their summaries over a network ([`live`]).
 
 mod figures;
 mod live;

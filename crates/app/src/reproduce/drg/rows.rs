@@ -1,7 +1,7 @@
 //! The claims: the paper's own, and those about our controller.
 //!
-//! A claim is judged by the mean over all seeds. Beside it stands on how many seeds it holds if that
-//! seed is looked at alone, and for the first claim, that ours breaks the fewest windows in all,
+//! A claim is judged by the mean over all seeds. Beside it stands on how many seeds it holds if
+//! that seed is looked at alone, and for the first claim, that ours breaks the fewest windows in all,
 //! every single seed counts.
 
 use evenkeel_sim::control::paper::{Level, Method};
@@ -102,8 +102,8 @@ fn shape(place: Cell, level: &str, load: usize, paper: f64, scores: &Scores) -> 
         attainable: None,
         verdict: Verdict::of(holds),
         why: (!holds).then(|| {
-            "the load was fitted on other seeds, and by a fluid that does not know in which order the \
-             drives serve; the rows on fluid windows say what it expects on these seeds"
+            "the load was fitted on other seeds, and by a fluid that does not know in which order \
+             the drives serve; the rows on fluid windows say what it expects on these seeds"
                 .to_owned()
         }),
     }
@@ -174,8 +174,8 @@ fn fewest_late(place: Cell, level: &str, against: Against, scores: &Scores) -> C
         verdict: Verdict::of(holds),
         why: (!holds).then(|| {
             "these drives serve the nearest first, and the more is queued the more they get done \
-             (1,316 requests/s at 128, 1,482 at 320, 1,548 at 512): without any control, or with one \
-             that hardly holds back, the queue grows until the load fits. The loose workloads then \
+             (1,316 requests/s at 128, 1,482 at 320, 1,548 at 512): without any control, or with \
+             one that hardly holds back, the queue grows until the load fits. The loose workloads then \
              meet their targets and the strict ones break theirs; see the violating windows"
                 .to_owned()
         }),

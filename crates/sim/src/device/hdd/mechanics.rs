@@ -3,8 +3,8 @@
 //! - A *seek* over d cylinders takes what was measured for d, linear between the measured points
 //!   and beyond the last. A switch of heads goes on meanwhile; the longer counts.
 //! - A write waits a *settle* time longer after either, since a head must not write off its track.
-//!   Of some drives it was measured to be negative: with all that a write does sooner than a read it
-//!   comes out ahead. A movement then takes less, and never less than nothing.
+//!   Of some drives it was measured to be negative: a write then starts sooner than a read. No
+//!   movement takes less than nothing.
 //! - The platters never stop: a sector passes when the clock, modulo one revolution, is at its
 //!   angle. Nothing is drawn at random.
 //!

@@ -117,8 +117,8 @@ pub fn recordings() -> Vec<Recording> {
     reference().recording
 }
 
-/// DiskSim's demerit, in microseconds, on a recording that comes with it; `file` is its name without
-/// an ending.
+/// DiskSim's demerit, in microseconds, on a recording that comes with it; `file` is its name
+/// without an ending.
 pub fn disksim_us(file: &str) -> Option<u32> {
     let Reference { recording, known, .. } = reference();
     let held = recording.into_iter().map(|recording| (recording.file, recording.disksim_us));
