@@ -9,8 +9,8 @@ use tracing_subscriber::EnvFilter;
 
 use crate::exit::Exit;
 use crate::{
-    calibrate, check, completions, ctl, demo, exchange, load, man, place, plan, reproduce, serve,
-    simulate, store, terminal, top, trace, version,
+    calibrate, check, completions, ctl, demo, drive, exchange, load, man, place, plan, reproduce,
+    serve, simulate, store, terminal, top, trace, version,
 };
 
 /// What is logged unless the environment says otherwise. What the exchange has to say of its server
@@ -78,6 +78,8 @@ pub enum Command {
     Place(place::Args),
     /// Run a scenario in virtual time: who gets what, on which storage, under which policy.
     Simulate(simulate::Args),
+    /// Hold the model of a hard disk against what was measured on the real one.
+    Drive(drive::Args),
     /// Decide once more what a gate decided with others, from its recording.
     Exchange(exchange::Args),
     /// Run a paper's experiments and hold the outcome against its figures.
@@ -103,6 +105,7 @@ impl Command {
             Self::Plan(args) => plan::run(&args),
             Self::Place(args) => place::run(&args),
             Self::Simulate(args) => simulate::run(&args),
+            Self::Drive(args) => drive::run(&args),
             Self::Exchange(args) => exchange::run(&args),
             Self::Reproduce(args) => reproduce::run(&args),
             Self::Completions(args) => completions::run(&args),

@@ -12,6 +12,7 @@
 //! | [`status`] | the accounts as JSON |
 //! | [`top`] | the accounts as a live picture |
 //! | [`demo`] | a minute that shows what shares are for |
+//! | [`drive`] | models of hard disks beside recordings of real ones |
 //! | [`calibrate`] | a model of a live backend, by measurement |
 //! | [`load`] | `bench`: load on NBD servers, and how they bear it |
 //! | [`trace`] | block traces: conversion, statistics, replay |
@@ -39,6 +40,7 @@ pub mod config;
 pub mod control;
 pub mod ctl;
 pub mod demo;
+pub mod drive;
 pub mod emulate;
 pub mod evidence;
 pub mod exchange;

@@ -1,17 +1,19 @@
 //! The drive models beside real drives, and beside `DiskSim` where it is the yardstick.
 //!
 //! The rows about real drives replay recordings of them, which are not ours to ship; where there
-//! are none, those rows are left out, aloud. The table of an array by depth needs no data.
+//! are none, those rows are left out, aloud, and so is a recording that no built-in drive belongs
+//! to. The table of an array by depth needs no data.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use evenkeel_sim::device::hdd::recording::Measured;
 use evenkeel_sim::device::hdd::reproduce::{self, Row, Tolerance};
-use evenkeel_sim::device::hdd::validate::{self, Measured};
 use serde::Serialize;
 
 use super::Options;
 use super::claim::{self, Claim, Verdict};
+use crate::drive::recording;
 use crate::exit::Exit;
 use crate::plot::{Axis, Body, Chart, Figure, Line};
 use crate::terminal;
@@ -38,7 +40,7 @@ pub(super) struct DrivesOptions {
 
 #[derive(Debug, Serialize)]
 struct More<'a> {
-    /// What was left out for want of a recording.
+    /// What was left out for want of a recording, or of a drive.
     left_out: &'a [String],
 }
 
@@ -81,24 +83,51 @@ fn real_drives(folder: Option<&Path>) -> anyhow::Result<(Vec<Row>, Vec<String>)>
             )),
         }
     }
+    left_out.extend(unknown(folder)?);
     Ok((rows, left_out))
 }
 
-/// A recording, from the folder itself or from `measured-drives` in it; none if it is not there.
+/// Where recordings are looked for: the folder itself, and `measured-drives` in it.
+fn folders(folder: &Path) -> [PathBuf; 2] {
+    [folder.to_owned(), folder.join("measured-drives")]
+}
+
+/// A recording; none if it is not there.
 fn read(folder: &Path, name: &str) -> anyhow::Result<Option<Vec<Measured>>> {
-    let folders = [folder.to_owned(), folder.join("measured-drives")];
-    let names = [format!("{name}.trace"), format!("{name}.trace.zst")];
+    let folders = folders(folder);
+    let names = ["", ".zst", ".gz"].map(|packed| format!("{name}.trace{packed}"));
     let mut paths = folders.iter().flat_map(|folder| names.iter().map(|name| folder.join(name)));
     let Some(path) = paths.find(|path| path.is_file()) else { return Ok(None) };
-    let context = || format!("cannot read the recording {}", path.display());
-    let bytes = std::fs::read(&path).with_context(context)?;
-    let is_packed = path.extension().is_some_and(|ending| ending == "zst");
-    let plain =
-        if is_packed { zstd::stream::decode_all(&bytes[..]).with_context(context)? } else { bytes };
-    let text = String::from_utf8(plain).with_context(context)?;
-    let requests = validate::recording(&text)
-        .map_err(|error| Exit::Invalid.because(format!("{}: {error}", path.display())))?;
-    Ok(Some(requests))
+    recording::read(&path).map(Some)
+}
+
+/// What is to be said of files that are named like recordings and belong to no built-in drive.
+fn unknown(folder: &Path) -> anyhow::Result<Vec<String>> {
+    let known: Vec<String> = reproduce::recordings().into_iter().map(|it| it.file).collect();
+    let mut said = Vec::new();
+    for folder in folders(folder).iter().filter(|folder| folder.is_dir()) {
+        let context = || format!("cannot read the folder {}", folder.display());
+        let mut paths = Vec::new();
+        for entry in std::fs::read_dir(folder).with_context(context)? {
+            paths.push(entry.with_context(context)?.path());
+        }
+        paths.sort();
+        let is_unknown = |path: &&PathBuf| {
+            path.is_file() && recording::stem(path).is_some_and(|stem| !known.contains(&stem))
+        };
+        for path in paths.iter().filter(is_unknown) {
+            said.push(if recording::begins_like_one(path)? {
+                format!(
+                    "no row about {path}: no drive that is built in belongs to it; `evenkeel drive \
+                     validate FIGURES.toml {path}` holds figures of yours against it",
+                    path = path.display()
+                )
+            } else {
+                format!("no row about {}: it is no recording of a drive", path.display())
+            });
+        }
+    }
+    Ok(said)
 }
 
 fn claim_of(row: &Row) -> Claim {
@@ -166,6 +195,24 @@ mod tests {
         let (rows, left_out) = real_drives(Some(Path::new("/nowhere"))).unwrap();
         assert!(rows.is_empty());
         assert_eq!(left_out.len(), reproduce::recordings().len());
+    }
+
+    #[test]
+    fn recordings_that_belong_to_no_built_in_drive_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let measured = folder.path().join("measured-drives");
+        std::fs::create_dir(&measured).unwrap();
+        std::fs::write(measured.join("mine.trace"), "R Hit 10 4 15362.0 56074.0\n").unwrap();
+        std::fs::write(folder.path().join("blocks.trace"), "0,8,4096,W,0.1\n").unwrap();
+        std::fs::write(folder.path().join("mine.model"), "not asked for\n").unwrap();
+        let (rows, left_out) = real_drives(Some(folder.path())).unwrap();
+        assert!(rows.is_empty());
+        let named = &left_out[reproduce::recordings().len()..];
+        assert_eq!(named.len(), 2, "{named:?}");
+        assert!(named[0].ends_with("blocks.trace: it is no recording of a drive"), "{named:?}");
+        assert!(
+            named[1].contains("mine.trace: no drive that is built in belongs to it; `evenkeel")
+        );
     }
 
     #[test]

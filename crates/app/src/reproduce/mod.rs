@@ -34,6 +34,7 @@ Examples:
   evenkeel reproduce choices
   evenkeel reproduce choices --only ceph --quick
   evenkeel reproduce drg --quick
+  evenkeel reproduce drg --only fit
   evenkeel reproduce drg --only live
   evenkeel reproduce gecko --quick
   evenkeel reproduce gecko --only cleaning --plot ./figures

@@ -9,7 +9,7 @@
 
 mod anonymise;
 mod cache;
-mod compression;
+pub(crate) mod compression;
 mod convert;
 mod cut;
 pub mod defects;

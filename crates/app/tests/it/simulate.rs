@@ -229,7 +229,7 @@ fn the_shares_of_vpfs_hold_in_virtual_time() {
     assert_eq!(claims.as_array().map(Vec::len), Some(12), "{claims}");
 }
 
-/// Three seeds are too few for every claim to hold; those that do not depend on chance must.
+/// A few seeds are too few for every claim to hold; those that do not depend on chance must.
 #[test]
 fn response_times_across_hosts_are_kept_best_by_ours() {
     let scratch = Scratch::new();
@@ -241,12 +241,60 @@ fn response_times_across_hosts_are_kept_best_by_ours() {
     let holds = document["holds"].as_bool().expect("a verdict on all");
     assert_eq!(status.code(), Some(i32::from(!holds)), "{output}");
     let claims = document["claims"].as_array().expect("claims");
-    assert_eq!(claims.len(), 20, "{claims:?}");
+    assert_eq!(claims.len(), 31, "{claims:?}");
+    assert_eq!(document["reporting"]["first_seed"], 101);
+    assert_eq!(document["reporting"]["last_seed"], 105);
     let is_firm = |id: &str| id.starts_with("windows-");
     for claim in claims.iter().filter(|claim| is_firm(claim["id"].as_str().expect("an id"))) {
         assert_eq!(claim["verdict"], "holds", "{claim}");
     }
     for figure in ["drg-5-1b.svg", "drg-5-4a.svg", "drg-5-7c.png"] {
         assert!(scratch.join("figures").join(figure).is_file(), "{figure}");
+    }
+}
+
+/// The reporting seeds of `--seed 0` would be those that the load was fitted on.
+#[test]
+fn claims_are_never_judged_on_the_seeds_of_the_fit() {
+    let scratch = Scratch::new();
+    let arguments = ["reproduce", "drg", "--only", "simulated", "--seed", "0"];
+    let (status, output) = finish(scratch.path(), EVENKEEL, &arguments, LONG);
+    assert_eq!(status.code(), Some(2), "{output}");
+    assert!(output.contains("--seed 0 has no seeds to report on; 1 is the first"), "{output}");
+}
+
+/// A user with a drive of their own: figures and a recording, plain or packed, and every mistake
+/// with its place.
+#[test]
+fn a_recording_of_a_real_drive_is_held_against_its_model() {
+    let scratch = Scratch::new();
+    let line = |sector: u64| format!("R Hit {sector} 8 7000.0 20000.0\n");
+    let recording: String = (0..50).map(|at| line(at * 300_000)).collect();
+    std::fs::write(scratch.join("mine.trace"), &recording).expect("a folder to write to");
+    let run = |arguments: &[&str]| {
+        let arguments: Vec<&str> = ["drive", "validate"].iter().chain(arguments).copied().collect();
+        finish(scratch.path(), EVENKEEL, &arguments, LONG)
+    };
+    let (status, output) = run(&["cheetah-9lp", "mine.trace", "--json", "--plot", "figures"]);
+    assert_eq!(status.code(), Some(0), "{output}");
+    let start = output.find("{\n").expect("a document after the talk");
+    let document = document(&output[start..]);
+    assert_eq!(document["requests"], 50);
+    assert_eq!(document["measured"]["mean_us"], 7000.0);
+    assert!(document["demerit_us"].as_f64().is_some_and(|us| us > 0.0), "{document}");
+    assert!(scratch.join("figures/drive-validate.svg").is_file());
+    std::fs::write(scratch.join("bad.trace"), line(1) + "1,2,3\n").expect("a folder to write to");
+    std::fs::write(scratch.join("bad.toml"), "name = 1\n").expect("a folder to write to");
+    std::fs::write(scratch.join("far.trace"), line(1 << 40)).expect("a folder to write to");
+    for (arguments, code, problem) in [
+        (["cheetah-9lp", "bad.trace"], 3, "bad.trace: is no recording of a drive: line 2: fewer"),
+        (["cheetah-9lp", "far.trace"], 3, "every request lies beyond the 17783240 sectors of"),
+        (["bad.toml", "mine.trace"], 3, "docs/drives.md says what a drive needs"),
+        (["cheetah", "mine.trace"], 2, "neither a drive that is built in (cheetah-9lp,"),
+        (["cheetah-9lp", "none.trace"], 5, "cannot read the recording none.trace"),
+    ] {
+        let (status, output) = run(&arguments);
+        assert_eq!(status.code(), Some(code), "{output}");
+        assert!(output.contains(problem), "{output}");
     }
 }

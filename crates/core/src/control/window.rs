@@ -27,6 +27,11 @@ impl RequestWindow {
         let slots = u32::try_from(slots).expect("at most the depth").max(1);
         Self { depth, slots }
     }
+
+    /// Its requests at the device, at most.
+    pub fn slots(&self) -> u32 {
+        self.slots
+    }
 }
 
 impl Controller for RequestWindow {

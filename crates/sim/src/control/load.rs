@@ -17,7 +17,7 @@ use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
 
 /// Steps in which rates change.
-const STEP: Span = Span::from_millis(50);
+pub const STEP: Span = Span::from_millis(50);
 
 /// Memory of the factor on the rate.
 const MEMORY: Span = Span::from_secs(1);
@@ -85,20 +85,47 @@ pub fn arrivals(
     length: Span,
     seed: u64,
 ) -> Vec<Arrival> {
-    let mut prng = Prng::new(seed);
-    let steps = usize::try_from(length.0 / STEP.0).expect("a run of finite length");
-    let bursting = bursting(loads, bursts, steps, &mut prng);
     let mut all = Vec::new();
-    for (load, parameters) in loads.iter().enumerate() {
-        // Each workload has its own stream: another rate of one leaves the others as they are.
-        let mut own = Prng::new(prng.next_u64());
-        let rates = rates(parameters, &bursting[load], scale, &mut own);
+    for (load, (rates, mut own)) in
+        drawn(loads, bursts, scale, length, seed).into_iter().enumerate()
+    {
         for at in instants(&rates, &mut own) {
-            all.push(draw(parameters, load, at, region, &mut own));
+            all.push(draw(&loads[load], load, at, region, &mut own));
         }
     }
     all.sort_by_key(|arrival| (arrival.at, arrival.load));
     all
+}
+
+/// Requests per second that are asked for, by workload and [`STEP`]: the rates that [`arrivals`] of
+/// the same arguments draws its requests from.
+pub fn demand(
+    loads: &[Load],
+    bursts: &[Bursts],
+    scale: f64,
+    length: Span,
+    seed: u64,
+) -> Vec<Vec<f64>> {
+    drawn(loads, bursts, scale, length, seed).into_iter().map(|(rates, _)| rates).collect()
+}
+
+/// By workload its rates, and the generator from which its requests are drawn.
+fn drawn(
+    loads: &[Load],
+    bursts: &[Bursts],
+    scale: f64,
+    length: Span,
+    seed: u64,
+) -> Vec<(Vec<f64>, Prng)> {
+    let mut prng = Prng::new(seed);
+    let steps = usize::try_from(length.0 / STEP.0).expect("a run of finite length");
+    let bursting = bursting(loads, bursts, steps, &mut prng);
+    let streams = loads.iter().zip(&bursting).map(|(load, bursting)| {
+        // Each workload has its own stream: another rate of one leaves the others as they are.
+        let mut own = Prng::new(prng.next_u64());
+        (rates(load, bursting, scale, &mut own), own)
+    });
+    streams.collect()
 }
 
 /// By workload and step, whether it bursts.

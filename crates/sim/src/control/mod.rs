@@ -10,9 +10,12 @@
 //!
 //! Hosts and controllers are those of [`evenkeel_core::control`], the drives those of
 //! [`crate::device::hdd`]; this room adds the requests ([`load`]), the way of the summaries
-//! ([`exchange`]) and the books ([`record`]). [`paper`] is the setting of the published experiment.
+//! ([`exchange`]) and the books ([`record`]). [`paper`] is the setting of the published experiment;
+//! [`fit`] searches its load, by what [`fluid`] windows make of it.
 
 pub mod exchange;
+pub mod fit;
+pub mod fluid;
 pub mod load;
 pub mod paper;
 pub mod record;

@@ -19,7 +19,7 @@ const BASE_SLOTS: [u32; 7] = [8, 16, 32, 48, 64, 80, 128];
 
 /// All of them.
 pub(super) fn figures(scope: &Scope) -> Vec<Figure> {
-    let run = |level, method| scope.setting(level, 1000, scope.first_seed).run(method);
+    let run = |level, method| scope.setting(level, 1000, *scope.seeds.start()).run(method);
     let equal = run(Level::A, Method::EqualWindows);
     let mut figures = vec![over_time(
         "5-1a",
@@ -98,8 +98,11 @@ fn over_time(
 /// Throughput and device latency with so many slots for each workload, all of them backlogged.
 fn capacity(scope: &Scope) -> [Figure; 2] {
     let seconds = Span::from_secs(20);
-    let setting =
-        Setting { scale: 3.0, length: seconds, ..scope.setting(Level::A, 1000, scope.first_seed) };
+    let setting = Setting {
+        scale: 3.0,
+        length: seconds,
+        ..scope.setting(Level::A, 1000, *scope.seeds.start())
+    };
     let mut throughput = Vec::new();
     let mut latency = Vec::new();
     for base in BASE_SLOTS {

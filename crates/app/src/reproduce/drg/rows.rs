@@ -1,4 +1,8 @@
 //! The claims: the paper's own, and those about our controller.
+//!
+//! A claim is judged by the mean over all seeds. Beside it stands on how many seeds it holds if
+//! that seed is looked at alone, and for the first claim, that ours breaks the fewest windows in all,
+//! every single seed counts.
 
 use evenkeel_sim::control::paper::{Level, Method};
 
@@ -15,14 +19,26 @@ const WINDOW_POINTS: f64 = 1.0;
 /// Points by which late requests may differ and count as equal: one request in two thousand.
 const LATE_POINTS: f64 = 0.05;
 
-const WORKLOADS: [&str; 4] = ["web0", "web1", "tpcc0", "tpcc1"];
+pub(super) const WORKLOADS: [&str; 4] = ["web0", "web1", "tpcc0", "tpcc1"];
 
 /// In the order of the reference.
 const LEVELS: [Level; 2] = [Level::A, Level::B];
 
-/// All claims, from the paper's to ours.
+/// All claims, from the paper's to ours, each with the number of seeds on which it holds alone.
 pub(super) fn claims(reference: &Reference, scope: &Scope, scores: &Scores) -> Vec<Claim> {
-    let mut claims = Vec::new();
+    let mut claims = judged(reference, scope, scores);
+    let alone: Vec<Vec<Claim>> =
+        scores.by_seed().map(|one| judged(reference, scope, &one)).collect();
+    for (index, claim) in claims.iter_mut().enumerate() {
+        let of = |claims: &&Vec<Claim>| claims[index].verdict == Verdict::Holds;
+        let held = alone.iter().filter(of).count();
+        claim.measured += &format!("; alone {held} of {} seeds", alone.len());
+    }
+    claims
+}
+
+fn judged(reference: &Reference, scope: &Scope, scores: &Scores) -> Vec<Claim> {
+    let mut claims = vec![fewest_windows(scores)];
     for (level, figures) in LEVELS.into_iter().zip(&reference.level) {
         let place = Cell { level, load_milli: 1000, method: Method::RequestWindows };
         for (load, paper) in figures.request_windows_percent.iter().enumerate() {
@@ -47,20 +63,49 @@ pub(super) fn claims(reference: &Reference, scope: &Scope, scores: &Scores) -> V
     claims
 }
 
+/// Of all levels and loads together ours breaks the fewest windows, on every seed.
+fn fewest_windows(scores: &Scores) -> Claim {
+    let others = |scores: &Scores| {
+        let others = Method::ALL.into_iter().filter(|method| *method != Method::Ours);
+        let broken = others.map(|method| (method, scores.violating_anywhere(method)));
+        broken.min_by(|left, right| left.1.total_cmp(&right.1)).expect("other methods")
+    };
+    let behind = |scores: &Scores| scores.violating_anywhere(Method::Ours) - others(scores).1;
+    let (next, theirs) = others(scores);
+    let ours = scores.violating_anywhere(Method::Ours);
+    let most = scores.by_seed().map(|one| behind(&one)).fold(f64::NEG_INFINITY, f64::max);
+    let holds = most <= 0.0;
+    Claim {
+        measured: format!("{ours:.1} %, {} has {theirs:.1} %", next.name()),
+        value: ours,
+        tolerance: "the fewest, on every seed".to_owned(),
+        verdict: Verdict::of(holds),
+        why: (!holds).then(|| {
+            format!("at worst another method is ahead by {most:.2} points on a single seed")
+        }),
+        ..Claim::shown("core-windows", "ours, all levels and loads: violating windows")
+    }
+}
+
 /// RW(D) breaks the targets of the loose workloads about as often as the paper reports.
 fn shape(place: Cell, level: &str, load: usize, paper: f64, scores: &Scores) -> Claim {
     let spread = scores.spread(place, |score| score.violating[load]);
     let workload = WORKLOADS[load];
+    let holds = (spread.mean - paper).abs() <= SHAPE_POINTS;
     Claim {
         id: format!("rw-{}-{workload}", id_of(level)),
-        what: format!("RW(D), {level}, {workload}: violating windows"),
+        what: format!("RW(D), {level}, {workload}: violating windows (the load was fitted to it)"),
         paper: format!("{paper:.0} %"),
         measured: format!("{} %", spread.shown()),
         value: spread.mean,
         tolerance: format!("within {SHAPE_POINTS:.0} points"),
         attainable: None,
-        verdict: Verdict::of((spread.mean - paper).abs() <= SHAPE_POINTS),
-        why: None,
+        verdict: Verdict::of(holds),
+        why: (!holds).then(|| {
+            "the load was fitted on other seeds, and by a fluid that does not know in which order \
+             the drives serve; the rows on fluid windows say what it expects on these seeds"
+                .to_owned()
+        }),
     }
 }
 
@@ -129,9 +174,9 @@ fn fewest_late(place: Cell, level: &str, against: Against, scores: &Scores) -> C
         verdict: Verdict::of(holds),
         why: (!holds).then(|| {
             "these drives serve the nearest first, and the more is queued the more they get done \
-             (1,400 requests/s at 128, 1,590 at 320, 1,690 at 512): without any control the queue \
-             grows until the load fits. The loose workloads then meet their targets and the strict \
-             ones break theirs; see the violating windows"
+             (1,316 requests/s at 128, 1,482 at 320, 1,548 at 512): without any control, or with \
+             one that hardly holds back, the queue grows until the load fits. The loose workloads then \
+             meet their targets and the strict ones break theirs; see the violating windows"
                 .to_owned()
         }),
     }

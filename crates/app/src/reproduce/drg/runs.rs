@@ -1,22 +1,32 @@
 //! Every method at every level and load over every seed, on as many threads as there are cores.
 //!
 //! A run is a pure function of its setting, so that the threads change nothing but the time it
-//! takes.
+//! takes. Claims are judged on seeds that the load was not fitted on ([`Scope::full`]).
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use evenkeel_core::time::Span;
 use evenkeel_sim::control::exchange::Way;
+use evenkeel_sim::control::fit::FITTING_SEEDS;
 use evenkeel_sim::control::paper::{Level, Method, Setting};
 
 use super::spread::Spread;
 
+/// Seeds that claims are judged on.
+const REPORTING_SEEDS: u64 = 30;
+
+/// The same, if it has to be quick.
+const QUICK_SEEDS: u64 = 5;
+
+/// From one set of reporting seeds to the next: `--seed 1` reports on 101 to 130, 2 on 201 to 230.
+const SEEDS_APART: u64 = 100;
+
 /// How large the experiment is.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Scope {
-    pub(super) seeds: u64,
-    pub(super) first_seed: u64,
+    pub(super) seeds: RangeInclusive<u64>,
     pub(super) length: Span,
     pub(super) warm_up: Span,
     /// Thousandths of the feasible load.
@@ -52,18 +62,35 @@ pub(super) struct Cell {
 pub(super) struct Scores(BTreeMap<Cell, Vec<Score>>);
 
 impl Scope {
-    pub(super) fn full(first_seed: u64) -> Self {
-        Self {
-            seeds: 10,
-            first_seed,
+    /// The experiment on the reporting seeds of `--seed`; none of a number that has no seeds of its
+    /// own: 0, whose seeds would be those of the fit, and what goes beyond 64 bits.
+    pub(super) fn full(number: u64) -> Option<Self> {
+        let first = number.checked_mul(SEEDS_APART).filter(|first| *first > 0)? + 1;
+        Some(Self {
+            seeds: first..=first.checked_add(REPORTING_SEEDS - 1)?,
             length: Span::from_secs(110),
             warm_up: Span::from_secs(10),
             loads_milli: vec![1000, 1060, 1120],
-        }
+        })
     }
 
-    pub(super) fn quick(first_seed: u64) -> Self {
-        Self { seeds: 3, loads_milli: vec![1000, 1120], ..Self::full(first_seed) }
+    /// A few of the seeds, and the lightest and the heaviest load.
+    pub(super) fn quick(number: u64) -> Option<Self> {
+        let full = Self::full(number)?;
+        let first = *full.seeds.start();
+        let seeds = first..=first + QUICK_SEEDS - 1;
+        Some(Self { seeds, loads_milli: vec![1000, 1120], ..full })
+    }
+
+    /// The same on the seeds that the load was fitted on.
+    pub(super) fn fitting(&self) -> Self {
+        Self { seeds: FITTING_SEEDS, ..self.clone() }
+    }
+
+    /// `30 seeds, 101 to 130`.
+    pub(super) fn seeds_shown(&self) -> String {
+        let (first, last) = (self.seeds.start(), self.seeds.end());
+        format!("{} seeds, {first} to {last}", self.seeds.clone().count())
     }
 
     /// Windows of a second that count in a run.
@@ -111,9 +138,8 @@ impl Scores {
     /// Runs everything; `progress` hears how many of how many runs are done.
     pub(super) fn of(scope: &Scope, progress: impl Fn(usize, usize) + Sync) -> Self {
         let cells = scope.cells();
-        let seeds = scope.first_seed..scope.first_seed + scope.seeds;
         let jobs: Vec<(Cell, u64)> =
-            cells.iter().flat_map(|cell| seeds.clone().map(|seed| (*cell, seed))).collect();
+            cells.iter().flat_map(|cell| scope.seeds.clone().map(|seed| (*cell, seed))).collect();
         let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let work = || {
             let mut scores = Vec::new();
@@ -136,6 +162,21 @@ impl Scores {
             scores.entry(cell).or_default().push(score);
         }
         Self(scores)
+    }
+
+    /// The scores of each seed alone, in order.
+    pub(super) fn by_seed(&self) -> impl Iterator<Item = Self> {
+        let seeds = self.0.values().map(Vec::len).min().unwrap_or(0);
+        (0..seeds)
+            .map(|at| Self(self.0.iter().map(|(cell, scores)| (*cell, vec![scores[at]])).collect()))
+    }
+
+    /// Violating windows of a method over all levels and loads, the mean of the seeds.
+    pub(super) fn violating_anywhere(&self, method: Method) -> f64 {
+        let cells = self.0.iter().filter(|(cell, _)| cell.method == method);
+        let percents: Vec<f64> =
+            cells.flat_map(|(_, scores)| scores.iter().map(Score::violating_all)).collect();
+        percents.iter().sum::<f64>() / percents.len() as f64
     }
 
     /// A figure of a cell over the seeds.
@@ -165,6 +206,18 @@ impl Scores {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_reporting_seed_is_one_that_the_load_was_fitted_on() {
+        for scope in [Scope::full(1), Scope::quick(1), Scope::full(7)] {
+            let scope = scope.unwrap();
+            assert!(scope.seeds.clone().all(|seed| !FITTING_SEEDS.contains(&seed)));
+            assert!(scope.fitting().seeds.eq(FITTING_SEEDS));
+        }
+        let full = Scope::full(1).unwrap();
+        assert_eq!(full.seeds_shown(), "30 seeds, 101 to 130");
+        assert!(Scope::full(0).is_none() && Scope::full(u64::MAX / 50).is_none());
+    }
 
     #[test]
     fn a_comparison_is_made_seed_by_seed() {

@@ -77,6 +77,9 @@ impl Geometry {
             let cylinders = zone.cylinders[1] - zone.cylinders[0] + 1;
             let range = parameters.spare_range.unwrap_or(cylinders).min(cylinders);
             let range_sectors = range * parameters.surfaces * zone.sectors;
+            // Cylinders that do not fill a range have no spares.
+            let is_whole = parameters.spare_range.is_none_or(|range| range <= cylinders);
+            let spares = if is_whole { zone.spares } else { 0 };
             let end_lbn = next_lbn + zone.room(parameters);
             zones.push(Zone {
                 first_lbn: next_lbn,
@@ -87,7 +90,7 @@ impl Geometry {
                 cylinder_skew: zone.skew[1],
                 reserved: zone.reserved,
                 offset: zone.offset,
-                range_lbns: range_sectors - zone.spares,
+                range_lbns: range_sectors - spares,
                 range_sectors,
             });
             next_lbn = end_lbn;
@@ -193,6 +196,14 @@ mod tests {
         let last = geometry.locate(12);
         assert_eq!((last.track, last.before, last.left), (Track { cylinder: 0, head: 1 }, 4, 1));
         assert_eq!(geometry.locate(13).track, Track { cylinder: 1, head: 0 });
+    }
+
+    #[test]
+    fn a_zone_that_does_not_fill_a_range_of_spares_has_none() {
+        let geometry = small(false, Some(9), 3);
+        assert_eq!(geometry.sectors(), 4 * 2 * 8 + 2 * 4);
+        assert_eq!(geometry.locate(63).track, Track { cylinder: 3, head: 1 });
+        assert_eq!(geometry.locate(71).track, Track { cylinder: 5, head: 1 });
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! - A *seek* over d cylinders takes what was measured for d, linear between the measured points
 //!   and beyond the last. A switch of heads goes on meanwhile; the longer counts.
 //! - A write waits a *settle* time longer after either, since a head must not write off its track.
+//!   Of some drives it was measured to be negative: a write then starts sooner than a read. No
+//!   movement takes less than nothing.
 //! - The platters never stop: a sector passes when the clock, modulo one revolution, is at its
 //!   angle. Nothing is drawn at random.
 //!
@@ -28,7 +30,7 @@ pub enum Purpose {
 pub struct Mechanics {
     revolution: Span,
     head_switch: Span,
-    write_settle: Span,
+    write_settle_ns: i64,
     /// By distance in cylinders; the first entry is zero.
     seek_ns: Vec<u32>,
 }
@@ -41,7 +43,7 @@ impl Mechanics {
         Self {
             revolution: Span(parameters.revolution_ns),
             head_switch: Span(parameters.head_switch_ns),
-            write_settle: Span(parameters.write_settle_ns),
+            write_settle_ns: parameters.write_settle_ns,
             seek_ns: seek_ns.collect(),
         }
     }
@@ -69,8 +71,8 @@ impl Mechanics {
         }
         let seek = self.seek_ns[from.cylinder.abs_diff(to.cylinder) as usize];
         let switch = if from.head == to.head { Span::ZERO } else { self.head_switch };
-        let settle = if purpose == Purpose::Write { self.write_settle } else { Span::ZERO };
-        Span(u64::from(seek)).max(switch) + settle
+        let settle_ns = if purpose == Purpose::Write { self.write_settle_ns } else { 0 };
+        Span(u64::from(seek).max(switch.0).saturating_add_signed(settle_ns))
     }
 
     /// From `at` until the angle passes next; zero if it does so right then.
@@ -113,10 +115,14 @@ mod tests {
     const HOME: Track = Track { cylinder: 0, head: 0 };
 
     fn mechanics() -> Mechanics {
+        settling(7)
+    }
+
+    fn settling(write_settle_ns: i64) -> Mechanics {
         let parameters = MechanicsParameters {
             revolution_ns: 1_000,
             head_switch_ns: 50,
-            write_settle_ns: 7,
+            write_settle_ns,
             seek_ns: vec![(1, 40), (2, 60), (6, 100), (8, 90)],
         };
         Mechanics::new(&parameters, 12)
@@ -142,6 +148,18 @@ mod tests {
         );
         assert_eq!([to(0, Purpose::Write), to(2, Purpose::Write)], [57, 67]);
         assert_eq!(mechanics().reposition(HOME, HOME, Purpose::Write), Span::ZERO);
+    }
+
+    #[test]
+    fn a_negative_settle_time_shortens_a_write_and_never_below_nothing() {
+        let to = |mechanics: &Mechanics, cylinder, head, purpose| {
+            mechanics.reposition(HOME, Track { cylinder, head }, purpose).0
+        };
+        let mechanics = settling(-45);
+        assert_eq!([Purpose::Read, Purpose::Write].map(|it| to(&mechanics, 6, 0, it)), [100, 55]);
+        assert_eq!(to(&mechanics, 0, 1, Purpose::Write), 5);
+        assert_eq!(to(&mechanics, 1, 0, Purpose::Write), 0);
+        assert_eq!(mechanics.reposition(HOME, HOME, Purpose::Write), Span::ZERO);
     }
 
     #[test]

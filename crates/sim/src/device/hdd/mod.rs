@@ -7,16 +7,18 @@
 //! [`parameters`] says what is to be known of a drive, [`geometry`] where a sector lies,
 //! [`mechanics`] how long the moving parts take, [`sweep`] when consecutive sectors pass,
 //! [`cache`] what the buffer holds, [`queue`] who is next, and [`drive`] puts them together.
-//! [`validate`] replays recordings of real drives, [`depth`] runs closed loops, and [`reproduce`]
-//! holds both against published figures.
+//! [`validate`] replays a [`recording`] of a real drive, [`depth`] runs closed loops, and
+//! [`reproduce`] holds both against published figures.
 
 pub mod cache;
+mod check;
 pub mod depth;
 pub mod drive;
 pub mod geometry;
 pub mod mechanics;
 pub mod parameters;
 pub mod queue;
+pub mod recording;
 pub mod reproduce;
 pub mod sweep;
 pub mod validate;

@@ -9,7 +9,8 @@ use super::Hdd;
 use super::depth::ClosedLoop;
 use super::parameters::Parameters;
 use super::queue::Policy;
-use super::validate::{self, Measured};
+use super::recording::Measured;
+use super::validate::Validation;
 use crate::device::array::{Array, Layout};
 
 /// A figure of ours beside one that it is held against.
@@ -55,6 +56,7 @@ impl Row {
 #[serde(deny_unknown_fields)]
 struct Reference {
     recording: Vec<Recording>,
+    known: Vec<Known>,
     depth: Depth,
 }
 
@@ -70,6 +72,14 @@ pub struct Recording {
     pub disksim_us: u32,
     /// What the model's demerit may be.
     pub at_most_us: u32,
+}
+
+/// A recording of a drive that is not built in.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Known {
+    file: String,
+    disksim_us: u32,
 }
 
 #[derive(Debug, Deserialize)]
@@ -107,15 +117,22 @@ pub fn recordings() -> Vec<Recording> {
     reference().recording
 }
 
+/// DiskSim's demerit, in microseconds, on a recording that comes with it; `file` is its name
+/// without an ending.
+pub fn disksim_us(file: &str) -> Option<u32> {
+    let Reference { recording, known, .. } = reference();
+    let held = recording.into_iter().map(|recording| (recording.file, recording.disksim_us));
+    let others = known.into_iter().map(|known| (known.file, known.disksim_us));
+    held.chain(others).find(|(name, _)| name == file).map(|(_, us)| us)
+}
+
 /// A drive's demerit on its recording, beside DiskSim's.
 pub fn demerit(recording: &Recording, requests: &[Measured]) -> Row {
     let parameters = Parameters::built_in(&recording.drive).expect("the reference names it");
-    let ours = validate::replay_closed(&mut Hdd::new(&parameters, Policy::Fcfs), requests);
-    let real: Vec<_> = requests.iter().map(|request| request.response).collect();
     Row {
         name: format!("{}: demerit, us", recording.drive),
         reference: f64::from(recording.disksim_us),
-        ours: validate::demerit(&ours, &real).0 as f64 / 1e3,
+        ours: Validation::of(&parameters, requests).demerit().0 as f64 / 1e3,
         tolerance: Tolerance::AtMost(f64::from(recording.at_most_us)),
         note: None,
     }
@@ -187,6 +204,12 @@ mod tests {
         for row in &reference.depth.row {
             assert_eq!((row.iops.len(), row.latency_ms.len()), (cells, cells));
         }
+    }
+
+    #[test]
+    fn the_demerits_of_disksim_are_known_for_drives_built_in_or_not() {
+        let known = ["cheetah9LP", "ibm18es", "atlas_III", "mine"].map(disksim_us);
+        assert_eq!(known, [Some(107), Some(135), Some(378), None]);
     }
 
     #[test]

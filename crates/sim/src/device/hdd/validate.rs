@@ -1,10 +1,10 @@
 //! The model against recordings of real drives.
 //!
-//! A recording has, per request, the response that the real drive gave and the gap until the next
-//! request was sent. The replay is closed: each request goes out that gap after the model's own
-//! answer to the one before. Two sets of responses are then compared as distributions, since no
-//! model knows at which angle the real platter stood: the *demerit* is the root mean square of the
-//! horizontal distance between the two cumulative curves.
+//! A [recording](super::recording) has, per request, the response that the real drive gave and the
+//! gap until the next request was sent. The replay is closed: each request goes out that gap after
+//! the model's own answer to the one before. Two sets of responses are then compared as
+//! distributions, since no model knows at which angle the real platter stood: the *demerit* is the
+//! root mean square of the horizontal distance between the two cumulative curves.
 //!
 //! ```text
 //!   1 |          ___.--      at each height the curves are apart by some time;
@@ -16,90 +16,54 @@
 //! Source: Ruemmler and Wilkes, "An introduction to disk drive modeling", IEEE Computer 27(3),
 //! 1994.
 
-use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
 
 use crate::device::{Device, Op, Step};
 
-use super::parameters::SECTOR_BYTES;
+use super::Hdd;
+use super::parameters::{Parameters, SECTOR_BYTES};
+use super::queue::Policy;
+use super::recording::Measured;
 
-/// A request of a recording.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Measured {
-    /// What for.
-    pub kind: Kind,
-    /// Its first sector.
-    pub sector: u64,
-    /// How many sectors.
-    pub sectors: u64,
-    /// How long the real drive took.
-    pub response: Span,
-    /// From its answer to the next request.
-    pub gap: Span,
+/// A recording beside what the model made of the same requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Validation {
+    /// Responses of the real drive, rising.
+    pub measured: Vec<Span>,
+    /// Responses of the model to the same requests, rising.
+    pub simulated: Vec<Span>,
+    /// Requests beyond the end of the model's drive: in neither of the two.
+    pub left_out: usize,
 }
 
-/// Why a recording cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {problem}; a line has R or W, a word, sector, sectors, response us, gap us")]
-pub struct RecordingError {
-    line: usize,
-    problem: &'static str,
+impl Validation {
+    /// Replays a recording on a drive of these parameters, one request at a time.
+    pub fn of(parameters: &Parameters, recording: &[Measured]) -> Self {
+        let mut drive = Hdd::new(parameters, Policy::Fcfs);
+        let end = drive.size_bytes() / SECTOR_BYTES;
+        let fits = |request: &&Measured| request.sector + request.sectors <= end;
+        let requests: Vec<Measured> = recording.iter().filter(fits).copied().collect();
+        let mut simulated = replay_closed(&mut drive, &requests);
+        let mut measured: Vec<Span> = requests.iter().map(|request| request.response).collect();
+        measured.sort_unstable();
+        simulated.sort_unstable();
+        Self { measured, simulated, left_out: recording.len() - requests.len() }
+    }
+
+    /// How far the model is off; zero without requests.
+    pub fn demerit(&self) -> Span {
+        demerit(&self.measured, &self.simulated)
+    }
 }
 
-/// Reads a recording: a request per line with R or W, what the buffer did, the first sector, the
-/// number of sectors, the response and the gap, the last two in microseconds.
-///
-/// # Errors
-///
-/// The first line of another form.
-pub fn recording(text: &str) -> Result<Vec<Measured>, RecordingError> {
-    let lines = text.lines().enumerate();
-    lines
-        .map(|(index, line)| {
-            measured(line).map_err(|problem| RecordingError { line: index + 1, problem })
-        })
-        .collect()
-}
-
-fn measured(line: &str) -> Result<Measured, &'static str> {
-    let fields: Vec<&str> = line.split_whitespace().collect();
-    let [kind, _, sector, sectors, response, gap] = fields[..] else {
-        return Err("not six fields");
-    };
-    let kind = match kind {
-        "R" => Kind::Read,
-        "W" => Kind::Write,
-        _ => return Err("neither R nor W"),
-    };
-    Ok(Measured {
-        kind,
-        sector: sector.parse().map_err(|_| "the sector is no number")?,
-        sectors: sectors.parse().map_err(|_| "the number of sectors is no number")?,
-        response: microseconds(response).ok_or("the response is no time")?,
-        gap: microseconds(gap).ok_or("the gap is no time")?,
-    })
-}
-
-/// `12.3456` microseconds, to the nanosecond.
-fn microseconds(text: &str) -> Option<Span> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let digits: String = fraction.chars().chain("000".chars()).take(3).collect();
-    let whole: u64 = whole.parse().ok()?;
-    Some(Span(whole.checked_mul(1_000)?.checked_add(digits.parse().ok()?)?))
-}
-
-/// Sends a recording to a device, each request `gap` after the device's own answer to the one
-/// before, and returns the device's responses in order. Requests that reach beyond its end are
-/// left out.
-pub fn replay_closed(device: &mut impl Device, recording: &[Measured]) -> Vec<Span> {
+/// Sends requests to a device, each its gap after the device's own answer to the one before, and
+/// returns the device's responses in order. All of them lie on the device.
+fn replay_closed(device: &mut impl Device, requests: &[Measured]) -> Vec<Span> {
     let mut now = Nanos::ZERO;
-    let mut responses = Vec::with_capacity(recording.len());
-    for request in recording {
+    let mut responses = Vec::with_capacity(requests.len());
+    for request in requests {
         let offset = request.sector * SECTOR_BYTES;
         let length = request.sectors * SECTOR_BYTES;
-        if offset + length > device.size_bytes() {
-            continue;
-        }
         let sent = now;
         device.submit(now, Op { tag: 0, kind: request.kind, offset, length });
         loop {
@@ -122,18 +86,18 @@ pub fn replay_closed(device: &mut impl Device, recording: &[Measured]) -> Vec<Sp
     responses
 }
 
-/// The root mean square of the horizontal distance between two distributions of responses.
+/// The root mean square of the horizontal distance between two distributions of responses, each
+/// rising.
 ///
 /// Both are read at as many heights as the longer has values; zero if one is empty.
-pub fn demerit(one: &[Span], other: &[Span]) -> Span {
+fn demerit(one: &[Span], other: &[Span]) -> Span {
     let heights = one.len().max(other.len());
     if one.is_empty() || other.is_empty() {
         return Span::ZERO;
     }
-    let [one, other] = [sorted(one), sorted(other)];
-    let at = |values: &[u64], height: usize| values[height * values.len() / heights];
+    let at = |values: &[Span], height: usize| values[height * values.len() / heights].0;
     let squares = (0..heights).map(|height| {
-        let apart = at(&one, height).abs_diff(at(&other, height));
+        let apart = at(one, height).abs_diff(at(other, height));
         u128::from(apart) * u128::from(apart)
     });
     let mean = squares.sum::<u128>() / heights as u128;
@@ -147,14 +111,16 @@ pub fn mean(responses: &[Span]) -> Span {
     Span(u64::try_from(sum / count).expect("a mean lies among its values"))
 }
 
-fn sorted(responses: &[Span]) -> Vec<u64> {
-    let mut values: Vec<u64> = responses.iter().map(|response| response.0).collect();
-    values.sort_unstable();
-    values
+/// The least of rising responses that so many of a thousand do not exceed; zero of none.
+pub fn quantile(rising: &[Span], of_thousand: usize) -> Span {
+    let rank = (rising.len() * of_thousand).div_ceil(1000).max(1);
+    rising.get(rank - 1).copied().unwrap_or(Span::ZERO)
 }
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_core::ticket::Kind;
+
     use super::*;
 
     fn spans(values: &[u64]) -> Vec<Span> {
@@ -162,24 +128,42 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_reads_to_the_nanosecond() {
-        let read = recording("R Hit 10 4 15362.00000 56074.5\nW Doub 7 1 1.2345 0\n").unwrap();
-        assert_eq!(read[0].response, Span(15_362_000));
-        assert_eq!(read[0].gap, Span(56_074_500));
-        assert_eq!((read[1].kind, read[1].response), (Kind::Write, Span(1_234)));
-    }
-
-    #[test]
-    fn a_bad_line_is_named() {
-        let error = recording("R Hit 10 4 1 1\nR Hit 10 4 1\n").unwrap_err().to_string();
-        assert!(error.starts_with("line 2: not six fields; a line has R or W"), "{error}");
-    }
-
-    #[test]
     fn the_demerit_of_a_shift_is_the_shift() {
-        assert_eq!(demerit(&spans(&[5, 1, 9]), &spans(&[4, 8, 12])), Span(3));
-        assert_eq!(demerit(&spans(&[5, 1, 9]), &spans(&[9, 5, 1])), Span(0));
+        assert_eq!(demerit(&spans(&[1, 5, 9]), &spans(&[4, 8, 12])), Span(3));
+        assert_eq!(demerit(&spans(&[1, 5, 9]), &spans(&[1, 5, 9])), Span(0));
         // Half the mass is 10 apart: the root of 50.
         assert_eq!(demerit(&spans(&[0, 0, 0, 0]), &spans(&[0, 10])), Span(7));
+    }
+
+    #[test]
+    fn quantiles_are_responses_that_occurred() {
+        let rising: Vec<Span> = (1..=200).map(Span).collect();
+        assert_eq!([500, 950, 999].map(|part| quantile(&rising, part).0), [100, 190, 200]);
+        assert_eq!(quantile(&[], 500), Span::ZERO);
+    }
+
+    /// A recording that the model itself gave is met exactly, whatever lies beyond the drive.
+    #[test]
+    fn requests_beyond_the_drive_count_on_neither_side() {
+        let parameters = Parameters::built_in("hp-c2247a").unwrap();
+        let request = |sector, response| Measured {
+            kind: Kind::Read,
+            sector,
+            sectors: 4,
+            response,
+            gap: Span::from_millis(20),
+        };
+        let places = [9, 1_000_000, 5, 2_000_000];
+        let asked: Vec<Measured> =
+            places.into_iter().map(|sector| request(sector, Span::ZERO)).collect();
+        let drive = &mut Hdd::new(&parameters, Policy::Fcfs);
+        let took = replay_closed(drive, &asked);
+        let mut recording: Vec<Measured> =
+            places.into_iter().zip(took).map(|(sector, took)| request(sector, took)).collect();
+        recording.insert(2, request(1 << 40, Span::from_secs(9)));
+        let validation = Validation::of(&parameters, &recording);
+        assert_eq!((validation.measured.len(), validation.left_out), (4, 1));
+        assert_eq!(validation.demerit(), Span::ZERO);
+        assert_eq!(mean(&validation.measured), mean(&validation.simulated));
     }
 }
