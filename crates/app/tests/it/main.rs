@@ -21,7 +21,7 @@
 //! | `plan` | a trace is forecast beside the present, with a verdict |
 //! | `trace` | traces convert, stream in bounded memory, and say what is wrong with them |
 //! | `trace_replay` | the gate records what it serves, and replays keep their times |
-//! | `recorded_policies` | recordings tell the policies in force, and transformations keep them true |
+//! | `recorded_policies` | traces tell the policies in force, and transformations keep them true |
 //! | `exchange` | gates that share a device keep a target, by UDP and NATS, and heed no stranger |
 //! | `etcd` | gates find each other and their policy in etcd, and go on without it |
 //! | `baa` | the figures of bottleneck-aware allocation come out |

@@ -35,7 +35,9 @@ struct Part {
     coming: VecDeque<RecordedPolicy>,
     /// What is in force; nothing while it is not under way.
     in_force: Option<Option<String>>,
-    has_records: bool,
+    /// The instant of the last request offered, on the clock of the whole.
+    last: Option<Nanos>,
+    is_closed: bool,
 }
 
 impl Agreement {
@@ -54,18 +56,18 @@ impl Agreement {
             part.coming.push_back(RecordedPolicy { at, text: policy.text.clone() });
         }
         part.taken = policies.len();
-        let opens_later = part.coming.front().is_none_or(|policy| policy.at > at + part.delay);
-        if !part.has_records && opens_later {
+        let at = at + part.delay;
+        if part.last.is_none() && part.coming.front().is_none_or(|policy| policy.at > at) {
             // It is under way, and does not say under which policy.
-            part.coming.push_front(RecordedPolicy { at: at + part.delay, text: None });
+            part.coming.push_front(RecordedPolicy { at, text: None });
         }
-        part.has_records = true;
+        part.last = Some(at);
     }
 
     /// A part has no more requests; its last one was given.
     pub fn close(&mut self, part: usize) {
         let part = &mut self.parts[part];
-        part.in_force = None;
+        part.is_closed = true;
         part.coming.clear();
     }
 
@@ -79,6 +81,9 @@ impl Agreement {
             for part in &mut self.parts {
                 while let Some(policy) = part.coming.pop_front_if(|policy| policy.at <= now) {
                     part.in_force = Some(policy.text);
+                }
+                if part.is_closed && part.last.is_none_or(|last| last < now) {
+                    part.in_force = None;
                 }
             }
             self.tell(now, policies);
@@ -166,6 +171,14 @@ mod tests {
             ((&[(0, P), (50, Q)], &[10, 60, 90]), (&[(0, P), (55, Q)], &[20, 70]));
         let expected = policies([(0, P), (50, None), (55, Q)]);
         assert_eq!(merged(&[0, 0], &[early, late]), (expected, Some(50)));
+    }
+
+    #[test]
+    fn a_part_is_under_way_up_to_its_last_request_and_no_longer() {
+        let (long, short): ((&[Told], &[u64]), (&[Told], &[u64])) =
+            ((&[(0, P)], &[5, 9, 12]), (&[(0, Q)], &[9]));
+        let expected = policies([(12, P)]);
+        assert_eq!(merged(&[0, 0], &[short, long]), (expected, Some(0)));
     }
 
     #[test]
