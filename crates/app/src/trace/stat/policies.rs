@@ -61,10 +61,10 @@ fn summary(policy: &RecordedPolicy) -> String {
     match count {
         0 => format!("{mode}, no tenants"),
         1 => format!("{mode}, 1 tenant with share: {listed}"),
-        ..=TENANTS_SHOWN => format!("{mode}, {count} tenants with shares: {listed}"),
+        2..=TENANTS_SHOWN => format!("{mode}, {count} tenants with shares: {listed}"),
         _ => {
-            let more = count - TENANTS_SHOWN;
-            format!("{mode}, {count} tenants with shares: {listed} and {more} more")
+            let others = count - TENANTS_SHOWN;
+            format!("{mode}, {count} tenants with shares: {listed} and {others} more")
         }
     }
 }
