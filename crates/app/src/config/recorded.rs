@@ -14,7 +14,9 @@ pub fn recorded(policy: &Policy) -> String {
     absolute(&mut policy);
     match policy.exchange.as_mut().map(|exchange| &mut exchange.meeting) {
         Some(Meeting::Nats { servers } | Meeting::Etcd { servers, .. }) => {
-            servers.iter_mut().for_each(|server| *server = without_secret(server));
+            for server in servers {
+                *server = without_secret(server);
+            }
         }
         Some(Meeting::Listed { .. }) | None => {}
     }

@@ -23,7 +23,7 @@
 //! | `trace_tables` | tables are read as they were meant, or refused with what would say it |
 //! | `trace_sort` | traces in any order are sorted, in bounded memory, with nothing left behind |
 //! | `trace_replay` | the gate records what it serves, and replays keep their times |
-//! | `recorded_policies` | recordings tell the policies in force, and transformations keep them true |
+//! | `recorded_policies` | traces tell the policies in force, and transformations keep them true |
 //! | `exchange` | gates that share a device keep a target, by UDP and NATS, and heed no stranger |
 //! | `etcd` | gates find each other and their policy in etcd, and go on without it |
 //! | `baa` | the figures of bottleneck-aware allocation come out |

@@ -58,7 +58,8 @@ fn arrivals(scratch: &Scratch, file: &str) -> Vec<u64> {
 fn a_recording_tells_each_policy_in_force_at_its_instant() {
     let scratch = Scratch::new();
     let policy = format!(
-        "listen = [\"unix:gate.sock\"]\n{}[[tenant]]\nname = \"db\"\nmatch = {{ export = \"disk\" }}\n",
+        "listen = [\"unix:gate.sock\"]\n{}\
+         [[tenant]]\nname = \"db\"\nmatch = {{ export = \"disk\" }}\n",
         memory_policy("8 MiB")
     );
     std::fs::write(scratch.join("policy.toml"), policy).expect("write to scratch");
@@ -82,10 +83,9 @@ fn a_recording_tells_each_policy_in_force_at_its_instant() {
     ctl(&["mode", "shadow"]);
     expected.push(serve("200"));
     // A reload takes back what was changed, and a second one changes nothing.
-    for _ in 0..2 {
-        gate.signal(rustix::process::Signal::HUP);
-    }
+    gate.signal(rustix::process::Signal::HUP);
     wait_for("the policy file to be in force", || (ctl(&["policy"]) == expected[0]).then_some(()));
+    ctl(&["reload"]);
     expected.push(serve("100"));
     gate.signal(rustix::process::Signal::TERM);
     assert!(gate.wait().success());
@@ -100,7 +100,10 @@ fn a_recording_tells_each_policy_in_force_at_its_instant() {
     assert_eq!(served, [0, 400, 700, 900], "of {} requests", arrivals.len());
     let text = String::from_utf8(run(&scratch, &["trace", "stat", "gate.ektrace"]).stdout);
     let text = text.expect("text");
-    assert!(text.contains("policy      from the start on: enforce, 1 tenant: db\n"), "{text}");
+    assert!(
+        text.contains("policy      from the start on: observe, 1 tenant with share: db 1\n"),
+        "{text}"
+    );
 }
 
 const SECOND: u64 = 1_000_000_000;

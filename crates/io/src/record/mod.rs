@@ -148,10 +148,10 @@ impl Recorder {
         let counts = Arc::<Counts>::default();
         let watermarks = Arc::<Mutex<Vec<Arc<AtomicU64>>>>::default();
         let notes = Notes::default();
-        let (known, noted, counted) =
+        let (known, policies, counted) =
             (Arc::clone(&watermarks), Arc::clone(&notes), Arc::clone(&counts));
         let writer = std::thread::Builder::new().name("record".to_owned()).spawn(move || {
-            let take_notes = || std::mem::take(&mut *locked(&noted));
+            let take_notes = || std::mem::take(&mut *locked(&policies));
             Writer::new(encoder(), sink, counted).run(&blocks, || least(&known), take_notes);
         })?;
         Ok(Arc::new(Self {

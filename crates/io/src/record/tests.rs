@@ -251,7 +251,9 @@ fn no_request_stands_in_front_of_the_policy_it_was_admitted_under() {
             std::thread::yield_now();
         }
     }
-    workers.into_iter().for_each(|worker| worker.join().unwrap());
+    for worker in workers {
+        worker.join().unwrap();
+    }
     recorder.finish();
     let (mut policies, mut last, mut requests) = (0, 0, 0);
     for line in text_of(&kept).lines().filter(|line| *line != "end") {
@@ -259,12 +261,11 @@ fn no_request_stands_in_front_of_the_policy_it_was_admitted_under() {
         let at: u64 = words[0].parse().unwrap();
         assert!(at >= last, "{line} behind {last}");
         last = at;
-        match words[1] {
-            "under" => policies += 1,
-            _ => {
-                assert!(words[2].parse::<u64>().unwrap() <= policies, "{line}: {policies}");
-                requests += 1;
-            }
+        if words[1] == "under" {
+            policies += 1;
+        } else {
+            assert!(words[2].parse::<u64>().unwrap() <= policies, "{line}: {policies}");
+            requests += 1;
         }
     }
     assert!(policies == ROUNDS && requests > 0, "{policies} policies, {requests} requests");

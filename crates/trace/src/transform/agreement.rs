@@ -34,8 +34,10 @@ struct Part {
     /// What is to come, on the clock of the whole.
     coming: VecDeque<RecordedPolicy>,
     /// What is in force; nothing while it is not under way.
-    in_force: Option<Option<String>>,
-    has_records: bool,
+    in_force: Option<RecordedPolicy>,
+    /// The instant of the last request offered, on the clock of the whole.
+    last: Option<Nanos>,
+    is_closed: bool,
 }
 
 impl Agreement {
@@ -54,18 +56,18 @@ impl Agreement {
             part.coming.push_back(RecordedPolicy { at, text: policy.text.clone() });
         }
         part.taken = policies.len();
-        let opens_later = part.coming.front().is_none_or(|policy| policy.at > at + part.delay);
-        if !part.has_records && opens_later {
+        let at = at + part.delay;
+        if part.last.is_none() && part.coming.front().is_none_or(|policy| policy.at > at) {
             // It is under way, and does not say under which policy.
-            part.coming.push_front(RecordedPolicy { at: at + part.delay, text: None });
+            part.coming.push_front(RecordedPolicy { at, text: None });
         }
-        part.has_records = true;
+        part.last = Some(at);
     }
 
     /// A part has no more requests; its last one was given.
     pub fn close(&mut self, part: usize) {
         let part = &mut self.parts[part];
-        part.in_force = None;
+        part.is_closed = true;
         part.coming.clear();
     }
 
@@ -78,7 +80,10 @@ impl Agreement {
             let now = next.unwrap_or(at);
             for part in &mut self.parts {
                 while let Some(policy) = part.coming.pop_front_if(|policy| policy.at <= now) {
-                    part.in_force = Some(policy.text);
+                    part.in_force = Some(policy);
+                }
+                if part.is_closed && part.last.is_none_or(|last| last < now) {
+                    part.in_force = None;
                 }
             }
             self.tell(now, policies);
@@ -94,7 +99,8 @@ impl Agreement {
     }
 
     fn tell(&mut self, now: Nanos, policies: &mut Vec<RecordedPolicy>) {
-        let mut under_way = self.parts.iter().filter_map(|part| part.in_force.as_ref());
+        let mut under_way =
+            self.parts.iter().filter_map(|part| Some(&part.in_force.as_ref()?.text));
         let Some(first) = under_way.next() else { return };
         let mut others = under_way.filter(|text| *text != first).peekable();
         let is_agreed = others.peek().is_none();
@@ -114,9 +120,11 @@ mod tests {
     use super::*;
 
     type Told = (u64, Option<&'static str>);
+    /// The policies of a part, and the instants of its requests.
+    type Kept<'a> = (&'a [Told], &'a [u64]);
 
     /// Merges parts of policies and instants of requests; gives what is told before which request.
-    fn merged(delays: &[u64], parts: &[(&[Told], &[u64])]) -> (Vec<RecordedPolicy>, Option<u64>) {
+    fn merged(delays: &[u64], parts: &[Kept<'_>]) -> (Vec<RecordedPolicy>, Option<u64>) {
         let mut agreement = Agreement::new(delays.iter().map(|&delay| Span(delay)));
         let policies: Vec<Vec<RecordedPolicy>> =
             parts.iter().map(|(told, _)| told.iter().copied().map(policy).collect()).collect();
@@ -156,30 +164,35 @@ mod tests {
 
     #[test]
     fn parts_under_the_same_policy_keep_it() {
-        let part: (&[Told], &[u64]) = (&[(0, P), (50, Q)], &[10, 40, 60]);
+        let part: Kept<'_> = (&[(0, P), (50, Q)], &[10, 40, 60]);
         assert_eq!(merged(&[0, 0], &[part, part]), (policies([(0, P), (50, Q)]), None));
     }
 
     #[test]
     fn none_is_known_while_parts_differ() {
-        let (early, late): ((&[Told], &[u64]), (&[Told], &[u64])) =
+        let (early, late): (Kept<'_>, Kept<'_>) =
             ((&[(0, P), (50, Q)], &[10, 60, 90]), (&[(0, P), (55, Q)], &[20, 70]));
         let expected = policies([(0, P), (50, None), (55, Q)]);
         assert_eq!(merged(&[0, 0], &[early, late]), (expected, Some(50)));
     }
 
     #[test]
+    fn a_part_is_under_way_up_to_its_last_request_and_no_longer() {
+        let (long, short): (Kept<'_>, Kept<'_>) = ((&[(0, P)], &[5, 9, 12]), (&[(0, Q)], &[9]));
+        let expected = policies([(12, P)]);
+        assert_eq!(merged(&[0, 0], &[short, long]), (expected, Some(0)));
+    }
+
+    #[test]
     fn the_pieces_of_a_trace_keep_the_policies_of_each() {
-        let (first, second): ((&[Told], &[u64]), (&[Told], &[u64])) =
-            ((&[(0, P)], &[0, 99]), (&[(0, Q)], &[1, 5]));
+        let (first, second): (Kept<'_>, Kept<'_>) = ((&[(0, P)], &[0, 99]), (&[(0, Q)], &[1, 5]));
         let expected = policies([(0, P), (100, Q)]);
         assert_eq!(merged(&[0, 100], &[first, second]), (expected, None));
     }
 
     #[test]
     fn a_part_that_knows_no_policy_makes_it_unknown_as_long_as_it_lasts() {
-        let (known, other): ((&[Told], &[u64]), (&[Told], &[u64])) =
-            ((&[(0, P)], &[1, 9, 30, 40]), (&[], &[10, 20]));
+        let (known, other): (Kept<'_>, Kept<'_>) = ((&[(0, P)], &[1, 9, 30, 40]), (&[], &[10, 20]));
         let expected = policies([(0, P), (10, None), (30, P)]);
         assert_eq!(merged(&[0, 0], &[known, other]), (expected, Some(10)));
         assert_eq!(merged(&[0, 0], &[other, other]), (vec![], None));
@@ -187,7 +200,7 @@ mod tests {
 
     #[test]
     fn what_one_part_lost_to_damage_is_not_known_of_the_whole() {
-        let (whole, damaged): ((&[Told], &[u64]), (&[Told], &[u64])) =
+        let (whole, damaged): (Kept<'_>, Kept<'_>) =
             ((&[(0, P)], &[1, 60]), (&[(0, P), (20, None), (50, P)], &[2, 25, 55]));
         let expected = policies([(0, P), (20, None), (50, P)]);
         assert_eq!(merged(&[0, 0], &[whole, damaged]), (expected, Some(20)));

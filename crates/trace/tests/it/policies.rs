@@ -70,11 +70,9 @@ impl File {
         let mut file =
             Self { bytes: Vec::new(), blocks: Vec::new(), policies, records: Vec::new() };
         let mut encoder = encoder();
-        let mut next = file.policies.clone().into_iter();
+        let mut next = file.policies.clone().into_iter().peekable();
         for start in [0, 1_000, 2_000, 3_000] {
-            let is_due = |policy: &&RecordedPolicy| policy.at.0 == start;
-            if next.as_slice().first().filter(is_due).is_some() {
-                let policy = next.next().unwrap();
+            if let Some(policy) = next.next_if(|policy| policy.at.0 == start) {
                 encoder.policy(policy.at, policy.text.as_deref(), &mut file.bytes).unwrap();
             }
             for number in 0..10 {
@@ -261,13 +259,21 @@ fn the_bytes_of_all_policies_are_bounded() {
     while encoder.policy(Nanos(taken), Some(&text), &mut file).is_ok() {
         taken += 1;
     }
-    assert_eq!(taken as usize, POLICIES_BYTES_MAX / POLICY_BYTES_MAX);
+    assert_eq!(usize::try_from(taken), Ok(POLICIES_BYTES_MAX / POLICY_BYTES_MAX));
 }
 
-/// A step of a trace: how long after the last, and a policy or a request.
-fn steps() -> impl Strategy<Value = Vec<(u64, Option<Option<String>>)>> {
+/// A step of a trace.
+#[derive(Clone, Debug)]
+enum Step {
+    Request,
+    Policy(Option<String>),
+}
+
+/// Steps, and how long after the last each comes.
+fn steps() -> impl Strategy<Value = Vec<(u64, Step)>> {
     let text = proptest::option::of("[a-z\u{e4}\n]{1,40}");
-    proptest::collection::vec((0_u64..3, proptest::option::of(text)), 0..40)
+    let step = prop_oneof![Just(Step::Request), text.prop_map(Step::Policy)];
+    proptest::collection::vec((0_u64..3, step), 0..40)
 }
 
 proptest! {
@@ -281,11 +287,11 @@ proptest! {
         for (gap, step) in steps {
             at += gap;
             match step {
-                None => {
+                Step::Request => {
                     encoder.encode(&sources(), &read_at(at), &mut file).unwrap();
                     records.push(read_at(at));
                 }
-                Some(text) => {
+                Step::Policy(text) => {
                     let policy = RecordedPolicy { at: Nanos(at), text };
                     let was_known = policies.last().is_some_and(|last| last.text.is_some());
                     let is_new = policy.text.is_some() || was_known;

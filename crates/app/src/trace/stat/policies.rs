@@ -1,6 +1,7 @@
 //! The policies that the requests of a trace were served under.
 
 use evenkeel_core::time::Span;
+use evenkeel_engine::policy::Tenant;
 use evenkeel_trace::codec::RecordedPolicy;
 use evenkeel_trace::format::Format;
 use serde_json::{Value, json};
@@ -46,21 +47,25 @@ pub(super) fn document(policies: &[RecordedPolicy]) -> Value {
     policies.collect()
 }
 
-/// The mode, and who shares.
+/// The mode, and who shares how.
 fn summary(policy: &RecordedPolicy) -> String {
     let Some(text) = &policy.text else { return "not known".to_owned() };
     let Ok(policy) = config::parse(text, "the policy") else {
         return format!("{} bytes that this program does not read as a policy", text.len());
     };
     let mode = config::mode_name(policy.mode);
-    let names: Vec<&str> = policy.tenants.iter().map(|tenant| tenant.name.as_str()).collect();
-    let more = names.len().saturating_sub(TENANTS_SHOWN);
-    let listed = names[..names.len() - more].join(", ");
-    match (names.len(), more) {
-        (0, _) => format!("{mode}, no tenants"),
-        (1, _) => format!("{mode}, 1 tenant: {listed}"),
-        (count, 0) => format!("{mode}, {count} tenants: {listed}"),
-        (count, more) => format!("{mode}, {count} tenants: {listed} and {more} more"),
+    let tenant =
+        |tenant: &Tenant| format!("{} {}", tenant.name, f64::from(tenant.share.weight_milli) / 1e3);
+    let listed: Vec<String> = policy.tenants.iter().take(TENANTS_SHOWN).map(tenant).collect();
+    let (listed, count) = (listed.join(", "), policy.tenants.len());
+    match count {
+        0 => format!("{mode}, no tenants"),
+        1 => format!("{mode}, 1 tenant with share: {listed}"),
+        2..=TENANTS_SHOWN => format!("{mode}, {count} tenants with shares: {listed}"),
+        _ => {
+            let others = count - TENANTS_SHOWN;
+            format!("{mode}, {count} tenants with shares: {listed} and {others} more")
+        }
     }
 }
 
@@ -75,17 +80,19 @@ mod tests {
     fn a_policy_is_summed_up_by_its_mode_and_its_tenants() {
         let told = |text: Option<String>| summary(&RecordedPolicy { at: Nanos(0), text });
         let mut policy = sample_policy();
-        assert_eq!(told(Some(config::print(&policy))), "enforce, 2 tenants: alice, bob");
+        assert_eq!(
+            told(Some(config::print(&policy))),
+            "enforce, 2 tenants with shares: alice 3, bob 1"
+        );
         let tenant = policy.tenants[0].clone();
         policy.tenants = ["a", "b", "c", "d", "e", "f"]
-            .map(|name| evenkeel_engine::policy::Tenant {
-                name: name.to_owned(),
-                matches: Vec::new(),
-                ..tenant.clone()
-            })
+            .map(|name| Tenant { name: name.to_owned(), matches: Vec::new(), ..tenant.clone() })
             .to_vec();
         let text = config::print(&policy);
-        assert_eq!(told(Some(text)), "enforce, 6 tenants: a, b, c, d and 2 more");
+        assert_eq!(
+            told(Some(text)),
+            "enforce, 6 tenants with shares: a 3, b 3, c 3, d 3 and 2 more"
+        );
         assert_eq!(told(None), "not known");
         let unread = "7 bytes that this program does not read as a policy";
         assert_eq!(told(Some("mode = ".to_owned())), unread);
