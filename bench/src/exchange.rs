@@ -82,7 +82,7 @@ pub(crate) fn exchange(arguments: &Arguments) -> Result<ExitCode> {
     let gates = addresses.iter().map(start).collect::<Result<Vec<_>, _>>()?;
     std::thread::sleep(WARM_UP);
     hear_each_other(&gates)?;
-    let watch = machine::watch(is_smoke, BEARS);
+    let watch = machine::watch(is_smoke, BEARS)?;
     let mut parts = Vec::new();
     for _ in 0..arguments.common.rounds() {
         parts.push(round(count, seconds)?);

@@ -2,6 +2,7 @@
 //! sleeps before, during and after the runs are part of every result ([`evenkeel_app::evidence`]).
 
 use std::fs;
+use std::io;
 use std::path::Path;
 
 use evenkeel_app::evidence::machine::{Bears, Conditions, Watch};
@@ -22,8 +23,8 @@ pub(crate) struct Machine {
 }
 
 /// Measures the machine and watches it from then on, unless nothing will be judged.
-pub(crate) fn watch(is_smoke: bool, bears: Bears) -> Option<Watch> {
-    (!is_smoke).then(|| Watch::begin(bears))
+pub(crate) fn watch(is_smoke: bool, bears: Bears) -> io::Result<Option<Watch>> {
+    (!is_smoke).then(|| Watch::begin(bears)).transpose()
 }
 
 impl Machine {
@@ -132,7 +133,7 @@ mod tests {
     #[test]
     fn a_toy_run_watches_nothing_and_a_disturbed_one_says_so() {
         let bears = Bears { cores: 1.0, late_median_ms: 1.0, late_p99_ms: 5.0, uses_disks: false };
-        assert!(watch(true, bears).is_none());
+        assert!(watch(true, bears).unwrap().is_none());
         let mut machine = Machine::look();
         machine.look_at_end(None);
         assert!(machine.disturbance().is_none() && !machine.line().contains("seen"));

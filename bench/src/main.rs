@@ -64,6 +64,9 @@ const START_SECONDS: f64 = 0.6;
 
 #[derive(Parser)]
 #[command(name = "evenkeel-bench", about = "Comparisons with named peers.", version)]
+#[command(after_help = "\
+Ends with 1 if a peer failed, or an aim was missed that is no known shortfall; with 6 if neither, but
+some aim could not be judged, because the machine was disturbed meanwhile.")]
 struct Arguments {
     #[command(subcommand)]
     command: Subcommands,
@@ -155,7 +158,7 @@ fn compare(arguments: &Compare) -> Result<ExitCode> {
     let machine = Machine::look();
     let scratch = arguments.common.folder()?;
     let options = options(arguments, scratch.path())?;
-    let watch = machine::watch(arguments.common.smoke, BEARS);
+    let watch = machine::watch(arguments.common.smoke, BEARS)?;
     let mut stages = matrix::stages(options.extent, &arguments.only);
     ensure!(!stages.is_empty(), "no cell has `{}` in its name; see --help", arguments.only);
     let mut report = empty_report(&options, machine);

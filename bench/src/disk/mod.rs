@@ -112,7 +112,7 @@ pub(crate) fn disk(arguments: &Disk) -> Result<ExitCode> {
     let evenkeel = crate::gate(arguments.common.evenkeel.as_deref())?;
     let bench = Bench::start(scratch.path(), report.file_bytes, runtime, &evenkeel)?;
     // Not before the files are made: that keeps the disk busy.
-    let watch = machine::watch(report.smoke, BEARS);
+    let watch = machine::watch(report.smoke, BEARS)?;
     race(&bench, &mut report)?;
     report.machine.look_at_end(watch);
     let aims = table::aims(&report);

@@ -110,7 +110,7 @@ pub(crate) fn offline(arguments: &Offline) -> Result<ExitCode> {
     warn(&programs);
     eprintln!("making traces of {count} records");
     inputs.make(&programs.evenkeel)?;
-    let watch = machine::watch(common.smoke, BEARS);
+    let watch = machine::watch(common.smoke, BEARS)?;
     let measured = race(&meter, &contests, rounds)?;
     let mut report = Report::new(machine, rounds, common.smoke, &programs, &contests, &measured);
     report.machine.look_at_end(watch);

@@ -139,7 +139,7 @@ pub(crate) fn place(arguments: &Place) -> Result<ExitCode> {
     let common = &arguments.common;
     let scratch = common.folder()?;
     let mut report = empty_report(common);
-    let watch = machine::watch(report.smoke, BEARS);
+    let watch = machine::watch(report.smoke, BEARS)?;
     let progress = bar(report.blocks.len() as u64 * u64::from(report.rounds))?;
     let mut contests = Vec::new();
     for shape in SHAPES {

@@ -121,7 +121,7 @@ pub(crate) fn spread(arguments: &Arguments) -> Result<ExitCode> {
     let rate_bytes = (!report.smoke).then_some(report.rate_bytes);
     let stage = Stage::start(scratch.path(), &nbdkit, &evenkeel, rate_bytes, report.smoke)?;
     stage.write_once(&Generator::Fio(fio.clone())).context("cannot fill the volume")?;
-    let watch = machine::watch(report.smoke, BEARS);
+    let watch = machine::watch(report.smoke, BEARS)?;
     race(&stage, &Generator::Fio(fio), &mut report)?;
     report.machine.look_at_end(watch);
     let aims = table::aims(&report);

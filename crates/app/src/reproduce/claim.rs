@@ -72,7 +72,7 @@ pub(super) fn live(
     bears: Bears,
     experiment: impl FnOnce() -> anyhow::Result<Vec<Claim>>,
 ) -> anyhow::Result<Vec<Claim>> {
-    let (claims, conditions) = Conditions::during(bears, experiment);
+    let (claims, conditions) = Conditions::during(bears, experiment)?;
     let mut claims = claims?;
     temper(&mut claims, &conditions);
     Ok(claims)
@@ -349,6 +349,31 @@ mod tests {
         temper(&mut claims, &conditions(0.1));
         assert_eq!(claims, all, "a quiet machine excuses nothing");
         assert_eq!(exit(&claims), Exit::Failed);
+    }
+
+    #[test]
+    fn a_known_shortfall_fails_no_run_unless_it_has_become_worse() {
+        let row = |verdict, value| Claim {
+            id: "traces-generated-1-chain-of-mirrors".to_owned(),
+            value,
+            ..claim(verdict, Some("six drives have no more to give"))
+        };
+        let known = settled("gecko", false, &[row(Verdict::Fails, 2.6)]);
+        assert_eq!(exit(&known), Exit::Success);
+        let text = table(&known, "PAPER", false);
+        assert!(text.contains("FAILS (known: decision 0015)\n  -> six drives"), "{text}");
+        let json = serde_json::to_value(Row::of(&known[0])).unwrap();
+        assert_eq!((&json["verdict"], &json["decision"]), (&"known".into(), &"0015".into()));
+
+        let worse = settled("gecko", false, &[row(Verdict::Fails, 2.0)]);
+        assert_eq!(exit(&worse), Exit::Failed);
+        let why = worse[0].why.as_deref().unwrap();
+        assert!(why.starts_with("worse than decision 0015 accepts: 2.000"), "{why}");
+
+        let holds = settled("gecko", false, &[row(Verdict::Holds, 3.1)]);
+        assert!(holding_now("gecko", false, &holds).contains("this known shortfall holds now"));
+        assert_eq!(holding_now("gecko", false, &known), "");
+        assert_eq!(exit(&settled("baa", false, &[row(Verdict::Fails, 2.6)])), Exit::Failed);
     }
 
     #[test]

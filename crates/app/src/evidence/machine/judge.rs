@@ -189,7 +189,7 @@ impl fmt::Display for Disturbance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Others { intervals, of, cores, limit, all, busiest } => {
-                let who = busiest.as_deref().unwrap_or("unnamed");
+                let who = busiest.as_deref().unwrap_or("none that can be seen from here");
                 write!(
                     f,
                     "other programs took up to {cores:.2} of {all} cores, more than {limit:.2} in \

@@ -3,6 +3,7 @@
 //! A look reads one line of each process. It is taken less often than once a second where it would
 //! cost more than a hundredth of a core.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
@@ -75,6 +76,8 @@ struct Rest {
 struct Looks {
     family: Family,
     others: Vec<f64>,
+    /// Ticks and name of the other process that took most in one interval.
+    busiest: (u64, String),
     first: Look,
     last: Look,
 }
@@ -90,19 +93,27 @@ struct Look {
 impl Watch {
     /// Measures the machine at rest, and watches it from then on. What was seen is said on stderr,
     /// once for each program; and so is, once, that it cannot judge.
-    pub fn begin(bears: Bears) -> Self {
+    ///
+    /// # Errors
+    /// If the system has no thread left.
+    pub fn begin(bears: Bears) -> io::Result<Self> {
         let mut family = Family::of_this_process();
         let begin = Processors::now();
         let before = Rest::measure(&mut family);
         let (stop, stopped) = mpsc::channel();
         let first = Look::take(&mut family);
         let name = std::thread::Builder::new().name("machine".to_owned());
-        let looks = Looks { family, others: Vec::new(), first: first.clone(), last: first };
-        let looking = name.spawn(move || looks.until(|wait| stopped.recv_timeout(wait)));
-        let looking = looking.expect("the system starts a thread for each processor at least");
+        let looks = Looks {
+            family,
+            others: Vec::new(),
+            busiest: (0, String::new()),
+            first: first.clone(),
+            last: first,
+        };
+        let looking = name.spawn(move || looks.until(|wait| stopped.recv_timeout(wait)))?;
         let watch = Self { bears, before, stop, looking };
         watch.tell(&begin);
-        watch
+        Ok(watch)
     }
 
     fn tell(&self, begin: &Processors) {
@@ -130,8 +141,8 @@ impl Watch {
         let begin = &first.processors;
         let mut reading = reading(&[self.before, after.clone()], others, begin, &after.processors);
         reading.own_cores = cores(last.account.own, first.account.own, last.at - first.at);
-        if let Some((_, name)) = last.account.busiest_since(&first.account) {
-            reading.busiest = Some(name.to_owned());
+        if looks.busiest.0 > 0 {
+            reading.busiest = Some(looks.busiest.1);
         }
         Conditions::of(self.bears, reading)
     }
@@ -140,10 +151,13 @@ impl Watch {
 impl Conditions {
     /// Carries out an experiment under observation. When it returns, nothing of it may be at work
     /// any more.
-    pub fn during<T>(bears: Bears, experiment: impl FnOnce() -> T) -> (T, Self) {
-        let watch = Watch::begin(bears);
+    ///
+    /// # Errors
+    /// If the system has no thread left to observe with.
+    pub fn during<T>(bears: Bears, experiment: impl FnOnce() -> T) -> io::Result<(T, Self)> {
+        let watch = Watch::begin(bears)?;
         let outcome = experiment();
-        (outcome, watch.end())
+        Ok((outcome, watch.end()))
     }
 
     /// The conditions of a reading.
@@ -212,6 +226,11 @@ impl Looks {
     fn look(&mut self) {
         let look = Look::take(&mut self.family);
         self.others.push(look.others_since(&self.last));
+        if let Some((ticks, name)) = look.account.busiest_since(&self.last.account)
+            && ticks > self.busiest.0
+        {
+            self.busiest = (ticks, name.to_owned());
+        }
         self.last = look;
     }
 }

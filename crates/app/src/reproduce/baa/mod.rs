@@ -73,16 +73,16 @@ const QUICK_PROBLEMS: u32 = 10_000;
 const SETTLING: Span = Span::from_secs(120);
 
 /// The rows that need no requests.
-fn fluid(reference: &Reference, options: &Options) -> Vec<Claim> {
+fn fluid(reference: &Reference, options: &Options) -> anyhow::Result<Vec<Claim>> {
     let problems = if options.quick { QUICK_PROBLEMS } else { PROBLEMS };
     terminal::say(&format!("{problems} random problems"));
     let mut claims = fluid::claims(reference);
     claims.extend(random::claims(problems, options.seed));
     let (mut solving, conditions) =
-        Conditions::during(random::BEARS, || random::solving_time(options.seed));
+        Conditions::during(random::BEARS, || random::solving_time(options.seed))?;
     claim::temper(slice::from_mut(&mut solving), &conditions);
     claims.push(solving);
-    claims
+    Ok(claims)
 }
 
 /// How long simulated experiments take.
@@ -103,7 +103,7 @@ pub(super) fn run(options: &BaaOptions) -> anyhow::Result<Exit> {
     let reference = Reference::load();
     let mut findings = Findings::default();
     if options.wants(Part::Fluid) {
-        findings.claims.extend(fluid(&reference, &options.common));
+        findings.claims.extend(fluid(&reference, &options.common)?);
     }
     if options.wants(Part::Simulated) {
         let scale = scale(&options.common);

@@ -99,7 +99,7 @@ pub(super) fn run(options: &Options) -> anyhow::Result<Exit> {
         let mut scenario = trial.scenario(options)?;
         let seconds = (scenario.warm_up + scenario.length).as_secs_f64();
         terminal::say(&format!("{}: {seconds:.0} s live, then the forecast", trial.name));
-        let (live, conditions) = Conditions::during(live::BEARS, || live::run(&scenario));
+        let (live, conditions) = Conditions::during(live::BEARS, || live::run(&scenario))?;
         let live = live?;
         machine.host(&mut scenario);
         let forecast = simulated(&scenario)?;

@@ -163,11 +163,19 @@ impl Row {
                 _ if is_reached => Verdict::Attained,
                 _ => Verdict::Fails,
             },
-            why: is_reached.then(|| {
-                "log+RAID 10 on drives that write with an arm of their own does no more: with so \
-                 much under way, six drives have no more to give to these traces"
-                    .to_owned()
-            }),
+            why: match claim.value {
+                value if value >= at_least => None,
+                _ if is_reached => Some(
+                    "log+RAID 10 on drives that write with an arm of their own does no more: with \
+                     so much under way, six drives have no more to give to these traces"
+                        .to_owned(),
+                ),
+                value => Some(format!(
+                    "{:.2} times short of the mark; six drives of which each writes with an arm of \
+                     its own could give {possible:.1} times",
+                    at_least - value
+                )),
+            },
             ..claim
         }
     }

@@ -159,7 +159,7 @@ impl Worlds {
         if let Some(cluster) = &mut self.live {
             terminal::say(what);
             let run = || experiment.run(cluster, &self.scale);
-            let (outcome, conditions) = Conditions::during(BEARS, run);
+            let (outcome, conditions) = Conditions::during(BEARS, run)?;
             let outcome = outcome?;
             let mut claim = outcome.claim(what.to_owned(), paper, bounds);
             claim::temper(slice::from_mut(&mut claim), &conditions);
@@ -305,7 +305,7 @@ fn costs(
         let (clients, servers) = (row.clients, row.servers);
         terminal::say(&format!("overhead, {clients}:{servers} clients:servers, {rounds} rounds"));
         let compare = || overhead::compare(row, cluster, &gates, scale);
-        let (compared, seen) = Conditions::during(BEARS, compare);
+        let (compared, seen) = Conditions::during(BEARS, compare)?;
         rows.push((row, compared?));
         conditions.push(seen);
     }

@@ -100,7 +100,7 @@ fn what_the_experiment_starts_is_its_own_and_what_others_start_is_not() {
 
 #[test]
 fn a_watch_sees_the_machine_before_during_and_after() {
-    let watch = Watch::begin(BEARS);
+    let watch = Watch::begin(BEARS).unwrap();
     std::thread::sleep(Duration::from_millis(300));
     let Conditions { reading, .. } = watch.end();
     assert!(reading.cores >= 1 && reading.others.len() >= 3, "{reading:?}");
