@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::Options;
 pub(super) use crate::evidence::Verdict;
 use crate::evidence::machine::{Bears, Conditions};
-use crate::evidence::{Tally, known_shortfall, missed};
+use crate::evidence::{Decision, Tally, known_shortfall, missed};
 use crate::exit::Exit;
 use crate::terminal;
 
@@ -139,7 +139,7 @@ struct Row<'a> {
 
 impl<'a> Row<'a> {
     fn of(claim: &'a Claim) -> Self {
-        Self { claim, decision: claim.verdict.decision().map(|decision| decision.number()) }
+        Self { claim, decision: claim.verdict.decision().map(Decision::number) }
     }
 }
 

@@ -193,7 +193,7 @@ impl fmt::Display for Disturbance {
                 write!(
                     f,
                     "other programs took up to {cores:.2} of {all} cores, more than {limit:.2} in \
-                     {intervals} of {of} seconds (most: {who})"
+                     {intervals} of {of} looks (most: {who})"
                 )
             }
             Self::Stolen { part } => write!(

@@ -105,7 +105,9 @@ pub(super) fn run(options: &Options) -> anyhow::Result<Exit> {
         let forecast = simulated(&scenario)?;
         figures.push(figure(trial.name, &live, &forecast));
         let mut rows = rows::compare(trial.name, &live, &forecast, tolerance);
-        rows.iter_mut().for_each(|row| row.temper(&conditions));
+        for row in &mut rows {
+            row.temper(&conditions);
+        }
         all.extend(rows);
     }
     options.draw(|| figures)?;

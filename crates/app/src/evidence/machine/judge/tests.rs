@@ -113,7 +113,7 @@ fn a_disturbance_has_figures_and_a_remedy() {
     assert_eq!(
         found,
         [
-            "other programs took up to 1.75 of 2 cores, more than 1.00 in 12 of 100 seconds \
+            "other programs took up to 1.75 of 2 cores, more than 1.00 in 12 of 100 looks \
              (most: rustc)",
             "the hypervisor withheld 20.0 % of the processor time asked for (at most 5 %)",
             "sleeps of 1 ms ended 0.60 ms late by the median and 14.00 ms one in a hundred (at \
