@@ -4,6 +4,7 @@
 //! on a quiet one. A *ratio* to somebody else's figure of the same run: what disturbs may have hit
 //! the other side, so that a disturbed run proves nothing either way.
 
+use std::fmt::Write;
 use std::process::ExitCode;
 
 use evenkeel_app::evidence::{Tally, Verdict, known_shortfall};
@@ -111,7 +112,7 @@ impl Conclusion {
                 Verdict::NotJudged => disturbance = why.as_deref(),
                 verdict if verdict.needs_reason() => {
                     let why = why.as_ref().map_or_else(String::new, |why| format!("; {why}"));
-                    text += &format!("{} {id}: {figure}{why}\n", verdict.shown(false));
+                    let _ = writeln!(text, "{} {id}: {figure}{why}", verdict.shown(false));
                 }
                 _ => {}
             }
@@ -120,11 +121,12 @@ impl Conclusion {
                 && !known.is_pattern()
             {
                 let decision = known.decision();
-                text += &format!("{id}: this known shortfall of {decision} holds now: {figure}\n");
+                let _ =
+                    writeln!(text, "{id}: this known shortfall of {decision} holds now: {figure}");
             }
         }
         if let Some(why) = disturbance {
-            text += &format!("not judged: {why}\n");
+            let _ = writeln!(text, "not judged: {why}");
         }
         text + "aims, " + &self.count.line() + "\n"
     }
