@@ -65,8 +65,8 @@ const START_SECONDS: f64 = 0.6;
 #[derive(Parser)]
 #[command(name = "evenkeel-bench", about = "Comparisons with named peers.", version)]
 #[command(after_help = "\
-Ends with 1 if a peer failed, or an aim was missed that is no known shortfall; with 6 if neither, but
-some aim could not be judged, because the machine was disturbed meanwhile.")]
+Ends with 1 if a peer failed, or an aim was missed that is no known shortfall; with 6 if neither,
+but some aim could not be judged, because the machine was disturbed meanwhile.")]
 struct Arguments {
     #[command(subcommand)]
     command: Subcommands,

@@ -19,7 +19,7 @@ pub enum Exit {
     Unreachable = 4,
     /// Something failed while running.
     Runtime = 5,
-    /// The work ran, but the machine was disturbed meanwhile: a figure out of bounds proves nothing.
+    /// The work ran on a machine that was disturbed: a figure out of bounds proves nothing.
     CannotJudge = 6,
 }
 

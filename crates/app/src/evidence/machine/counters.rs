@@ -71,6 +71,17 @@ impl Disks {
     }
 }
 
+/// How many processors the machine has, whether or not this process may use them all: others are
+/// counted on all.
+pub(super) fn processors() -> usize {
+    count_processors(&read("/proc/stat")).max(1)
+}
+
+fn count_processors(stat: &str) -> usize {
+    let names = stat.lines().filter_map(|line| line.strip_prefix("cpu"));
+    names.filter(|rest| rest.starts_with(|first: char| first.is_ascii_digit())).count()
+}
+
 /// The load average over the last minute; not a number where nobody tells.
 pub(super) fn load_average() -> f64 {
     first_number(&read("/proc/loadavg"))
@@ -105,6 +116,7 @@ mod tests {
         let stat = "cpu  100 20 30 5000 700 1 2 69 40 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n";
         let wanted = Processors { user: 120, busy: 153, stolen: 69 };
         assert_eq!(Processors::parse(stat), Some(wanted));
+        assert_eq!(count_processors(stat), 1, "the first line is the sum");
     }
 
     #[test]

@@ -2,13 +2,13 @@
 //!
 //! The limits follow from what the experiment needs:
 //!
-//! | figure | limit | why |
-//! |---|---|---|
-//! | cores that other programs take | what the experiment leaves, but a tenth of all at least | who needs a core finds one |
-//! | for how long they may exceed it | one second in fifty | rows judge 99th percentiles, or 98 of 100 windows |
-//! | part of the asked time that was stolen | one twentieth | the bound of the narrowest rows |
-//! | how late sleeps end | given by the experiment | a fraction of the latencies that it judges |
-//! | how busy disks are before and after | a tenth, if the experiment writes to disks | the narrowest bound there |
+//! | figure | limit |
+//! |---|---|
+//! | cores that others take | what the experiment leaves of all, but a tenth of all at least |
+//! | for how long they may exceed it | one look in fifty: rows judge 98 of 100 windows and more |
+//! | part of the asked time that was stolen | one twentieth, as the narrowest rows |
+//! | how late sleeps end | a fraction of the latencies that the experiment judges |
+//! | how busy disks are beside it | a tenth of the time, if the experiment measures disks |
 //!
 //! With real-time precedence (`chrt`) what others take is no matter; sleeps and theft still are.
 

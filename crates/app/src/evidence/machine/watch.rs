@@ -1,7 +1,7 @@
 //! Takes the readings: a thread that looks at the machine once a second while an experiment runs.
 //!
-//! A look reads one line of each process. It is taken less often than once a second where it would
-//! cost more than a hundredth of a core.
+//! A look reads one line of each process. It is taken less often than once a second, down to once
+//! in five, where it would cost more than a hundredth of a core.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,8 +27,11 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// A shorter interval tells little, since counters step by hundredths of a second.
 const INTERVAL_MIN: Duration = Duration::from_millis(150);
 
-/// A look may cost this part of the time at most.
+/// A look should not cost more than this part of the time.
 const COST_MAX: u32 = 100;
+
+/// A look takes long on a machine that is very busy, which is when looks are needed.
+const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// Processor time in programs that no process accounts for (other containers') counts from so many
 /// cores on: the kernel's two accounts are not taken at the same instant.
@@ -215,7 +218,7 @@ impl Looks {
         while wait(pause) == Err(RecvTimeoutError::Timeout) {
             let started = Instant::now();
             self.look();
-            pause = LOOK_EVERY.max(started.elapsed() * COST_MAX);
+            pause = (started.elapsed() * COST_MAX).clamp(LOOK_EVERY, PAUSE_MAX);
         }
         if self.last.at.elapsed() >= INTERVAL_MIN {
             self.look();
@@ -248,7 +251,9 @@ impl Look {
         // A process that nobody waited for takes its account with it: then nothing is unseen.
         let accounted = self.account.user.checked_sub(before.account.user);
         let unseen = accounted.map_or(0.0, |ticks| programs - cores(ticks, 0, time));
-        if unseen > UNSEEN_MIN { seen + unseen } else { seen }
+        let others = if unseen > UNSEEN_MIN { seen + unseen } else { seen };
+        // Processes and processors are not counted at one instant.
+        others.min(counters::processors() as f64)
     }
 }
 
@@ -266,7 +271,7 @@ fn reading(rests: &[Rest], during: &[f64], begin: &Processors, end: &Processors)
     let stolen_seconds = seconds(end.stolen, begin.stolen);
     let busiest = rests.iter().max_by(|one, other| one.others.total_cmp(&other.others));
     Reading {
-        cores: std::thread::available_parallelism().map_or(1, usize::from),
+        cores: counters::processors(),
         has_precedence: counters::has_precedence(),
         load_average: rests.first().map_or(f64::NAN, |rest| rest.load_average),
         others_cores: others.iter().sum::<f64>() / others.len().max(1) as f64,

@@ -92,8 +92,8 @@ struct Hall {
     seed: u64,
 }
 
-/// 1,000 requests a second take a third of a core. The tenant's mean is some 17 ms of the 20 that it
-/// is promised, and 98 of 100 windows have to be within: half of the sleeps may end half a
+/// 1,000 requests a second take a third of a core. The tenant is promised a mean of 20 ms and has
+/// some 17, and 98 of 100 windows have to be within: half of the sleeps may end half a
 /// millisecond late.
 const BEARS: Bears = Bears { cores: 0.5, late_median_ms: 0.5, late_p99_ms: 5.0, uses_disks: false };
 

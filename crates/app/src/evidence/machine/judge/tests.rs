@@ -1,3 +1,5 @@
+//! Readings, quiet and disturbed, and what comes of them.
+
 use super::*;
 
 /// Needs a core; judges latencies of some 20 ms.

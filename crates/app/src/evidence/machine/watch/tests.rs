@@ -1,3 +1,5 @@
+//! Conditions and verdicts; whose processor time is whose, on real processes.
+
 use std::process::{Child, Command, Stdio};
 
 use super::*;
