@@ -33,7 +33,7 @@ impl Waiting {
 
     fn count(&mut self, now: Nanos) {
         if self.requests > 0 {
-            self.time = self.time + now.since(self.counted_to);
+            self.time += now.since(self.counted_to);
         }
         self.counted_to = now;
     }

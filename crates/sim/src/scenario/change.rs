@@ -7,7 +7,7 @@ use evenkeel_core::sched::Share;
 use evenkeel_core::time::Span;
 use evenkeel_engine::policy::{Policy, Tenant};
 
-use super::check::fault;
+use super::check::{check_policy, fault};
 use super::{Scenario, ScenarioFault};
 
 /// A policy that comes into force while a scenario runs.
@@ -56,7 +56,7 @@ impl Scenario {
                 return fault(place, "it comes before the change above it; sort them by time");
             }
             last = change.at;
-            self.check_policy(&change.policy, &place)?;
+            check_policy(&change.policy, &place)?;
             if !self.keeps_storage(&change.policy) {
                 let what = "its backends, groups, volumes and exports are not those of the first \
                             policy; only what is promised and how it is scheduled can change here";

@@ -42,7 +42,7 @@ impl Scenario {
     /// That thing.
     pub fn check(&self) -> Result<(), ScenarioFault> {
         self.check_times()?;
-        self.check_policy(&self.policy, "policy")?;
+        check_policy(&self.policy, "policy")?;
         self.check_changes()?;
         self.check_devices()?;
         let clients: u64 = self.workloads.iter().map(|one| u64::from(one.clients)).sum();
@@ -70,25 +70,6 @@ impl Scenario {
             return fault("scenario", what);
         }
         Ok(())
-    }
-
-    /// The policy's own check, but for what only a real gate needs.
-    pub(super) fn check_policy(&self, policy: &Policy, place: &str) -> Result<(), ScenarioFault> {
-        if let Some(volume) = policy.backends.iter().find(|one| one.spread().is_some()) {
-            let what = format!("{:?} is spread over servers, which has no model", volume.name);
-            return fault(place, what);
-        }
-        let counts = |place: &Place| match place {
-            Place::Listener { .. } | Place::Memory { .. } => false,
-            Place::Policy { field } => *field != "listeners" && *field != "exports",
-            _ => true,
-        };
-        let mut problems = sized(policy).check().into_iter();
-        let found = problems.find(|one| one.severity == Severity::Error && counts(&one.place));
-        match found {
-            Some(problem) => fault(place, format!("{}; {}", problem.message, problem.remedy)),
-            None => Ok(()),
-        }
     }
 
     fn check_devices(&self) -> Result<(), ScenarioFault> {
@@ -248,6 +229,25 @@ fn check_link(place: &str, link: &LinkSpec) -> Result<(), ScenarioFault> {
         return fault(place, "its link loses more than all messages");
     }
     Ok(())
+}
+
+/// The policy's own check, but for what only a real gate needs.
+pub(super) fn check_policy(policy: &Policy, place: &str) -> Result<(), ScenarioFault> {
+    if let Some(volume) = policy.backends.iter().find(|one| one.spread().is_some()) {
+        let what = format!("{:?} is spread over servers, which has no model", volume.name);
+        return fault(place, what);
+    }
+    let counts = |place: &Place| match place {
+        Place::Listener { .. } | Place::Memory { .. } => false,
+        Place::Policy { field } => *field != "listeners" && *field != "exports",
+        _ => true,
+    };
+    let mut problems = sized(policy).check().into_iter();
+    let found = problems.find(|one| one.severity == Severity::Error && counts(&one.place));
+    match found {
+        Some(problem) => fault(place, format!("{}; {}", problem.message, problem.remedy)),
+        None => Ok(()),
+    }
 }
 
 /// The policy with a size for each tier: here devices tell how large they are.

@@ -113,6 +113,7 @@ pub(super) struct Target {
 
 /// A request, from a client's sending to its hearing.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "none of them follows from the others")]
 pub(super) struct Request {
     pub(super) custody: Custody,
     pub(super) origin: Origin,
