@@ -1,5 +1,5 @@
-//! Any bytes as a trace of any format, with anything stated of a table's columns: decoding is total,
-//! does not care how the bytes are cut, and its records keep what all decoders promise.
+//! Any bytes as a trace of any format, with anything stated of a table's columns: decoding is
+//! total, does not care how the bytes are cut, and its records keep what all decoders promise.
 #![no_main]
 
 use arbitrary::Arbitrary;

@@ -124,7 +124,8 @@ impl TraceReader {
     ///
     /// # Errors
     /// [`Exit::Invalid`] if its format cannot be told, or as a table may mean several things;
-    /// [`Exit::Usage`] if columns are stated of something else; whatever the system says of the file.
+    /// [`Exit::Usage`] if columns are stated of something else; whatever the system says of the
+    /// file.
     pub fn open(path: &Path, options: &ReadOptions) -> anyhow::Result<Self> {
         let mut progress = ReadProgress::default();
         let is_stdin = path == Path::new(STDIN);

@@ -45,7 +45,8 @@ pub(super) fn check(record: &Record, last: Nanos) -> Result<(), String> {
     if record.at < last {
         let late = last.since(record.at);
         return Err(format!(
-            "the request arrived {late} before the last; sort first, by `evenkeel trace sort IN OUT`"
+            "the request arrived {late} before the last; sort first, by `evenkeel trace sort IN \
+             OUT`"
         ));
     }
     if record.offset.checked_add(record.length).is_none() {

@@ -1,8 +1,8 @@
 //! Which format a file has, told from its first bytes, or else from its name.
 //!
 //! Columns of numbers fit many traces. A format whose lines have no words is only told where a
-//! number could hardly be anything else: Alibaba and Tencent by instants since 1970, Heimdall by bytes
-//! that are whole sectors.
+//! number could hardly be anything else: Alibaba and Tencent by instants since 1970, Heimdall by
+//! bytes that are whole sectors.
 
 use super::{Format, blk, csv, foreign, iolog, native, vscsi};
 use crate::text::Cursor;

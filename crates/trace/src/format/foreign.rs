@@ -2,12 +2,12 @@
 //!
 //! | file | told by |
 //! |---|---|
-//! | bzip2, xz, lz4, zip, 7-Zip, compress, tar; gzip or Zstandard packed twice | their magic numbers |
+//! | bzip2, xz, lz4, zip, 7-Zip, compress, tar; files packed twice | their magic numbers |
 //! | HP's SRT | `$$TR_IOREC` |
 //! | `DataSeries` | `DSv1` |
 //! | Parquet, `SQLite`, pcap, JSON, HTML, UTF-16, a pointer of Git LFS | their first bytes |
 //! | blktrace of a machine of the other byte order | its magic number, turned round |
-//! | cache traces without times: oracleGeneral, ARC's `.lis`, plain object numbers | records that fit |
+//! | cache traces without times: oracleGeneral, ARC's `.lis`, object numbers | records that fit |
 //! | the five columns of the simulators | five numbers a line |
 //! | tables with other separators, or without titles | their first line |
 
@@ -39,8 +39,8 @@ const fn named(what: &'static str, remedy: &'static str) -> Option<Foreign> {
     Some(Foreign { what, remedy })
 }
 
-/// The name of what starts so, if it is known and no format of [`Format`](super::Format) that can be
-/// told.
+/// The name of what starts so, if it is known and no format of [`Format`](super::Format) that its
+/// bytes show.
 pub fn foreign(head: &[u8]) -> Option<Foreign> {
     packed(head)
         .or_else(|| other(head))
@@ -106,7 +106,7 @@ fn other(head: &[u8]) -> Option<Foreign> {
     if head.starts_with(b"SQLite format 3\0") {
         return named(
             "an SQLite database",
-            "write its requests as CSV: sqlite3 -header -csv FILE 'select ..' | evenkeel trace .. -",
+            "write its requests as CSV: sqlite3 -header -csv FILE 'select ..'",
         );
     }
     if head.starts_with(b"version https://git-lfs.github.com/spec/") {
@@ -123,7 +123,7 @@ fn other(head: &[u8]) -> Option<Foreign> {
     if head.starts_with(&turned) {
         return named(
             "blktrace's records of a machine of the other byte order",
-            "make a text of it there: blkparse -i FILE -o - | evenkeel trace .. - --format blkparse",
+            "make a text of it where it was recorded: blkparse -i FILE -o FILE.blkparse",
         );
     }
     None

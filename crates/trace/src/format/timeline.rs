@@ -9,8 +9,9 @@
 //! leaves             5  6  7 ..       at = 0, 1, 2: counted from the first that leaves
 //! ```
 //!
-//! A record that is earlier than one which has already left is refused, with the remedy. Who is going
-//! to sort asks for records as they stand: nothing is held back, refused or counted from the first.
+//! A record that is earlier than one which has already left is refused, with the remedy. Whoever is
+//! going to sort asks for records as they stand: nothing is held back, refused or counted from the
+//! first.
 
 use std::collections::VecDeque;
 

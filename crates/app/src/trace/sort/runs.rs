@@ -5,8 +5,8 @@
 //! level 1   run run ..          each 64 runs of level 0
 //! ```
 //!
-//! A record takes 38 bytes: instant, offset, length, response, source, kind, whether the response is
-//! known. Every run is older than those of the levels below it, and of a level the first is the
+//! A record takes 38 bytes: instant, offset, length, response, source, kind, whether the response
+//! is known. Every run is older than those of the levels below it, and of a level the first is the
 //! oldest: merging in that order keeps the order of equal instants.
 
 use std::fs::File;

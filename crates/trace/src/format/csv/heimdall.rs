@@ -1,5 +1,5 @@
-//! What Heimdall's replayer logs of a trace (`EuroSys` 2025; `io_replayer.c` of its artifact): seven
-//! columns, which its data sets give titles and the log itself does not.
+//! What Heimdall's replayer logs of a trace (`EuroSys` 2025; `io_replayer.c` of its artifact):
+//! seven columns, which its data sets give titles and the log itself does not.
 //!
 //! ```text
 //! ts_record,latency,io_type,size,offset,ts_submit,size_after_replay

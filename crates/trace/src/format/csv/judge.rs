@@ -7,11 +7,11 @@
 //!
 //! | not stated | is taken for | if |
 //! |---|---|---|
-//! | unit of the time | seconds | there is a request a second at least, none is a year apart from the next, and none lies beyond the year 5000 |
+//! | unit of the time | seconds | a request a second at least, no gap of a year, none beyond 5138 |
 //! | unit of offset, size | bytes | nineteen values of twenty are multiples of 512 |
 //! | values of the kind | what they say | all of the first rows' say something |
 //!
-//! All that does not hold is told at once, each with the option that would settle it.
+//! All that does not hold is reported at once, each with the option that would settle it.
 
 use std::collections::BTreeSet;
 
@@ -228,8 +228,8 @@ impl Sample {
         if self.has_more_values {
             let title = column(&plan.kinds.title);
             return Some(format!(
-                "op: {title} has more than {VALUES_MAX} different values, so it is hardly the kind; \
-                 add --column op=TITLE for the right one"
+                "op: {title} has more than {VALUES_MAX} different values, so it is hardly the \
+                 kind; add --column op=TITLE for the right one"
             ));
         }
         let is_stated =
@@ -325,8 +325,8 @@ fn bytes_problem(field: Field, at: &Column, values: &Multiples) -> Option<String
     let (name, title) = (field.name(), column(&at.title));
     Some(format!(
         "{name}: {title}, read as bytes, has {} of {} values that are no multiple of 512; add \
-         --unit {name}=sectors (512 bytes each) or --unit {name}=4KiB, or --unit {name}=bytes if it \
-         is right",
+         --unit {name}=sectors (512 bytes each) or --unit {name}=4KiB, or --unit {name}=bytes if \
+         it is right",
         values.odd, values.count
     ))
 }

@@ -1,7 +1,7 @@
 //! What a value of the kind's column means.
 //!
-//! Words and letters speak for themselves, so do operation codes of SCSI in hexadecimal. `0` and `1`
-//! do not: in one trace 1 is a read, in the next a write.
+//! Words and letters speak for themselves, so do operation codes of SCSI in hexadecimal. `0` and
+//! `1` do not: in one trace 1 is a read, in the next a write.
 
 use std::borrow::Cow;
 

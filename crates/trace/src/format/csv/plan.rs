@@ -107,7 +107,7 @@ enum Dialect {
 enum Stated {
     Nothing,
     Column(usize),
-    /// There is no such column, or it is another field's; that is told.
+    /// There is no such column, or it is another field's; the problem is noted.
     Refused,
 }
 

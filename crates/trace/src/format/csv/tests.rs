@@ -45,8 +45,8 @@ fn a_table_of_libcachesim_is_read() {
     assert_eq!(
         judged(text, &TableOptions::default()).unwrap(),
         "read as a table: time \"time\" in s by its values; op \"op\" (28 = read, 2a = write); \
-         offset \"lbn\" in sectors of 512 bytes; size \"size\" in bytes by its values; passed over: \
-         \"version\""
+         offset \"lbn\" in sectors of 512 bytes; size \"size\" in bytes by its values; passed over\
+         : \"version\""
     );
 }
 
