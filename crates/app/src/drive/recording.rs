@@ -90,7 +90,7 @@ mod tests {
     fn a_file_that_unpacks_without_end_is_refused_in_bounded_memory() {
         let line = "R Hit 10 4 15362.0 56074.0\n".repeat(1 << 15);
         let mut packer = zstd::Encoder::new(Vec::new(), 1).unwrap();
-        for _ in 0..(BYTES_MAX as usize / line.len() + 2) {
+        for _ in 0..BYTES_MAX / line.len() as u64 + 2 {
             std::io::Write::write_all(&mut packer, line.as_bytes()).unwrap();
         }
         let (_folder, path) = written("bomb.trace.zst", &packer.finish().unwrap());

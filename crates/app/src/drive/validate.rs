@@ -73,6 +73,7 @@ struct Report {
 
 /// Response times in microseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[expect(clippy::struct_field_names, reason = "a name ends with its unit")]
 struct Times {
     mean_us: f64,
     median_us: f64,

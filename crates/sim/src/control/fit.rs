@@ -88,8 +88,7 @@ pub fn search(
         tried.push(search_rates(*pauses_s, stated, line));
         progress(tried.len(), pairs.len());
     }
-    let best =
-        tried.iter().copied().min_by(|left, right| left.compared(right)).expect("a pair of pauses");
+    let best = tried.iter().copied().min_by(Fit::compared).expect("a pair of pauses");
     (best, tried)
 }
 
@@ -149,7 +148,7 @@ impl Judge {
             })
         });
         let starts = starts.map(|shape| self.judge(shape));
-        let mut best = starts.min_by(|left, right| left.compared(right)).expect("a grid of rates");
+        let mut best = starts.min_by(Fit::compared).expect("a grid of rates");
         for step in STEPS_PER_S {
             loop {
                 let before = best.error;

@@ -2,7 +2,7 @@
 //!
 //! Every workload has a fixed number of slots. The array's latency is a line in the slots in use,
 //! so that by Little's law a workload is served at its slots over the latency at most; what it asks
-//! for beyond that queues. Rates stand for requests, nothing is drawn, and no controller takes part.
+//! for beyond that queues. Rates stand for requests, nothing is drawn, no controller takes part.
 //!
 //! ```text
 //!   demand -> queue -> min(what is asked, slots / L) -> array, L = a + b * (slots in use)
@@ -77,14 +77,16 @@ pub fn broken_percent(
     let mut broken = [0_u32; 4];
     for window in 0..windows {
         let (mut served, mut response) = ([0.0; 4], [0.0; 4]);
-        for step in window * WINDOW_STEPS..(window + 1) * WINDOW_STEPS {
-            let asked: [f64; 4] =
-                std::array::from_fn(|flow| demand[flow][step] + queued[flow] / step_s);
+        let range = window * WINDOW_STEPS..(window + 1) * WINDOW_STEPS;
+        let offered =
+            range.map(|step| -> [f64; 4] { std::array::from_fn(|flow| demand[flow][step]) });
+        for offered in offered {
+            let asked: [f64; 4] = std::array::from_fn(|flow| offered[flow] + queued[flow] / step_s);
             let latency_s = line.latency_s(&asked, slots);
             for flow in 0..4 {
                 let rate = asked[flow].min(slots[flow] / latency_s);
                 let left = (asked[flow] - rate).max(0.0) * step_s;
-                let waits_s = (queued[flow] + left) / 2.0 / rate;
+                let waits_s = f64::midpoint(queued[flow], left) / rate;
                 served[flow] += rate;
                 response[flow] += rate * (latency_s + waits_s);
                 queued[flow] = left;
@@ -124,10 +126,10 @@ mod tests {
         // 400 slots: 220 ms, and 1,818 requests per second if all are full.
         let slots = [100.0; 4];
         let broken = |demand| broken_percent(LINE, &constant(demand), &slots, &[0.25; 4], 0);
-        assert_eq!(broken([300.0; 4]), [0.0; 4]);
+        assert!(broken([300.0; 4]).iter().all(|percent| *percent < 1e-9));
         let [first, rest @ ..] = broken([3000.0, 100.0, 100.0, 100.0]);
         assert!(first > 80.0, "{first}");
-        assert_eq!(rest, [0.0; 3]);
+        assert!(rest.iter().all(|percent| *percent < 1e-9), "{rest:?}");
     }
 
     #[test]

@@ -10,9 +10,9 @@
 //!   per second), on these request sizes: 201 ms within 25 GiB of the array.
 //! - *The traces.* The paper replays web search and TPC-C traces of which one cannot be had and the
 //!   other's extract is unstated. [`Shape`] draws workloads of their sizes. Its rates and pauses
-//!   are the outcome of [`super::fit::search`], which sees what the paper states of the load and runs
-//!   no controller. Chosen beside it, and not searched: bursts of 6 s on average, rates that wander
-//!   by 7 %, and pairs that burst in turn, as the paper describes them. The constants of our
+//!   are the outcome of [`super::fit::search`], which sees what the paper states of the load and
+//!   runs no controller. Chosen beside it, and not searched: bursts of 6 s on average, rates that
+//!   wander by 7 %, and pairs that burst in turn, as the paper describes them. The constants of our
 //!   controller were chosen on earlier loads of this kind, on seeds 1 to 45.
 //! - *Request windows per service level.* 320 slots, divided by the inverse of the targets.
 

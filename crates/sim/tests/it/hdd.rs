@@ -64,7 +64,7 @@ fn eight_striped_drives_have_disksims_throughput_and_latency_at_every_depth() {
 fn altered(drive: &str, place: usize, number: &str) -> String {
     let is_number = |word: &&str| word.starts_with(|first: char| first.is_ascii_digit());
     let text: Vec<&str> = drive.split_inclusive([' ', ',', '[', ']', '\n']).collect();
-    let numbers: Vec<usize> = (0..text.len()).filter(|at| is_number(&&text[*at])).collect();
+    let numbers: Vec<usize> = (0..text.len()).filter(|at| is_number(&text[*at])).collect();
     let chosen = numbers[place % numbers.len()];
     let word = |(at, word): (usize, &&str)| {
         if at != chosen {

@@ -85,7 +85,7 @@ fn figures(reference: &Reference, fitting: &Fit, reported: &Fit) -> Vec<Claim> {
     let part =
         |fit: &Fit| format!("{:.0}/s ({:.0} %)", fit.mean_per_s, 100.0 * fit.mean_per_s / capacity);
     claims.push(Claim {
-        measured: both(part(fitting), part(reported)),
+        measured: both(&part(fitting), &part(reported)),
         value: reported.mean_per_s,
         ..Claim::shown(
             "load-mean",
@@ -94,8 +94,8 @@ fn figures(reference: &Reference, fitting: &Fit, reported: &Fit) -> Vec<Claim> {
     });
     claims.push(Claim {
         measured: both(
-            format!("{:.1} %", fitting.over_percent),
-            format!("{:.1} %", reported.over_percent),
+            &format!("{:.1} %", fitting.over_percent),
+            &format!("{:.1} %", reported.over_percent),
         ),
         value: reported.over_percent,
         tolerance: format!("fitted: at most {OVER_PERCENT_MAX:.0} %"),
@@ -107,7 +107,7 @@ fn figures(reference: &Reference, fitting: &Fit, reported: &Fit) -> Vec<Claim> {
                 [fitting, reported].map(|fit| fit.windows_percent[index][load]);
             claims.push(Claim {
                 paper: format!("{:.0} %", level.request_windows_percent[load]),
-                measured: both(format!("{fitting:.1} %"), format!("{reported:.1} %")),
+                measured: both(&format!("{fitting:.1} %"), &format!("{reported:.1} %")),
                 value: reported,
                 ..Claim::shown(
                     format!("load-{}-{workload}", level.name.to_lowercase().replace('_', "-")),
@@ -119,7 +119,7 @@ fn figures(reference: &Reference, fitting: &Fit, reported: &Fit) -> Vec<Claim> {
     claims
 }
 
-fn both(fitting: String, reported: String) -> String {
+fn both(fitting: &str, reported: &str) -> String {
     format!("fitting {fitting}, reporting {reported}")
 }
 

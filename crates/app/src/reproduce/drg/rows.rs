@@ -1,8 +1,8 @@
 //! The claims: the paper's own, and those about our controller.
 //!
 //! A claim is judged by the mean over all seeds. Beside it stands on how many seeds it holds if
-//! that seed is looked at alone, and for the first claim, that ours breaks the fewest windows in all,
-//! every single seed counts.
+//! that seed is looked at alone, and for the first claim, that ours breaks the fewest windows in
+//! all, every single seed counts.
 
 use evenkeel_sim::control::paper::{Level, Method};
 
@@ -175,8 +175,8 @@ fn fewest_late(place: Cell, level: &str, against: Against, scores: &Scores) -> C
         why: (!holds).then(|| {
             "these drives serve the nearest first, and the more is queued the more they get done \
              (1,316 requests/s at 128, 1,482 at 320, 1,548 at 512): without any control, or with \
-             one that hardly holds back, the queue grows until the load fits. The loose workloads then \
-             meet their targets and the strict ones break theirs; see the violating windows"
+             one that hardly holds back, the queue grows until the load fits. The loose workloads \
+             then meet their targets and the strict ones break theirs; see the violating windows"
                 .to_owned()
         }),
     }
