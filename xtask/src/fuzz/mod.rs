@@ -1,31 +1,68 @@
-//! Fuzz targets: found in `fuzz/Cargo.toml`, run by cargo-fuzz.
+//! Fuzz targets: found in `fuzz/Cargo.toml`, built by cargo-fuzz, run by themselves.
+//!
+//! ```text
+//! corpus     what the tree keeps, packed       campaign   several targets, two at once
+//! ```
 //!
 //! The sanitizers need a nightly compiler's options. Where no nightly is installed, the stable one
-//! is told to accept them; the code under test is the same.
+//! accepts them by a variable; the code under test is the same.
 
+mod campaign;
+mod corpus;
+
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use clap::Args;
 
 use crate::shell;
 
-/// Runs one target for so long; fails on a crash, a hang or a leak.
-pub(crate) fn run(name: &str, seconds: u64) -> Result<()> {
-    let known = targets()?;
-    if !known.iter().any(|target| target == name) {
-        bail!("no fuzz target `{name}`; there are: {}", known.join(", "));
-    }
-    // One input longer than 10 s is a hang; 2 GiB is far above what any decoder may hold.
-    let limits = ["-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1"];
-    let mut command = cargo_fuzz();
-    command.args(["run", name, "--"]).arg(format!("-max_total_time={seconds}")).args(limits);
-    shell::run(&mut command)
+pub(crate) use campaign::{Campaign, Seed};
+
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  cargo xtask fuzz                                list the targets
+  cargo xtask fuzz policy_file --seconds 300
+  cargo xtask fuzz --all --seconds 10             what the test ladder does
+  cargo xtask fuzz --all --seconds 60 --keep      grow the corpora in the tree; read the diff
+  cargo xtask fuzz trace_decode --seconds 0 --keep   only minimise")]
+pub(crate) struct Options {
+    /// The targets; without any, list them
+    #[arg(value_name = "TARGET")]
+    targets: Vec<String>,
+    /// Every target
+    #[arg(long, conflicts_with = "targets")]
+    all: bool,
+    /// How long each target runs
+    #[arg(long, default_value_t = 60, value_name = "S")]
+    seconds: u64,
+    /// Put into the tree what was found, without what reaches no code of its own
+    #[arg(long)]
+    keep: bool,
 }
 
-/// Prints the targets.
-pub(crate) fn list() -> Result<()> {
-    for target in targets()? {
-        println!("{target}");
+/// Lists targets, or builds and runs them; fails on a crash, a hang or a leak.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let known = targets()?;
+    if let Some(name) = options.targets.iter().find(|name| !known.contains(name)) {
+        bail!("no fuzz target `{name}`; there are: {}", known.join(", "));
+    }
+    let chosen = if options.all { known.clone() } else { options.targets.clone() };
+    if chosen.is_empty() {
+        for target in &known {
+            println!("{target}");
+        }
+        return Ok(());
+    }
+    shell::run(&mut build_command())?;
+    let campaign = Campaign { seconds: options.seconds, seed: Seed::Random };
+    if options.seconds > 0 {
+        campaign.run(&chosen, &mut Vec::new())?;
+    }
+    if options.keep {
+        chosen.iter().try_for_each(|target| campaign::keep(target))?;
     }
     Ok(())
 }
@@ -57,7 +94,8 @@ fn binaries(manifest: &str) -> Vec<String> {
     names
 }
 
-fn cargo_fuzz() -> Command {
+/// Builds every target.
+pub(crate) fn build_command() -> Command {
     // A proxy named cargo picks the toolchain; the one that runs us is already picked.
     let mut command = Command::new("cargo");
     command.current_dir(shell::root()).env_remove("CARGO").env_remove("RUSTUP_TOOLCHAIN");
@@ -66,8 +104,14 @@ fn cargo_fuzz() -> Command {
     } else {
         command.env("RUSTC_BOOTSTRAP", "1");
     }
-    command.arg("fuzz");
+    command.args(["fuzz", "build", "--target-dir", "fuzz/target"]);
     command
+}
+
+/// The program of a target, once it is built, which cargo-fuzz always does for a named platform.
+fn program(target: &str) -> PathBuf {
+    let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    shell::root().join("fuzz/target").join(platform).join("release").join(target)
 }
 
 fn has_nightly() -> bool {
