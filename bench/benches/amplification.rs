@@ -20,7 +20,9 @@ fn main() {
     } else {
         let (load, segment_blocks) = (Load::Hot(90), SMOKE_SEGMENT_BLOCKS);
         let setup = Setup { load, full_percent: 70, segment_blocks, is_net: true };
-        println!("90 % to 10 %, U = 0.7: {:.2}", amplification(&setup));
+        // A toy has no figure worth reading.
+        assert!(amplification(&setup) >= 1.0, "drives took less than was written");
+        println!("smoke: 90 % to 10 %, U = 0.7");
     }
 }
 

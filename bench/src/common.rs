@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use tempfile::TempDir;
@@ -16,11 +16,11 @@ pub(crate) struct Common {
     /// Rounds over everything; medians of fewer than five prove little
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Run once at toy size, to see that everything works
+    /// Run once at toy size, to see that everything works, and print no figure
     #[arg(long, conflicts_with = "rounds")]
     pub(crate) smoke: bool,
     /// Write everything that was measured to this file as well
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "smoke")]
     json: Option<PathBuf>,
     /// The program under test [default: built from this tree]
     #[arg(long, value_name = "PATH")]
@@ -31,6 +31,17 @@ pub(crate) struct Common {
 }
 
 impl Common {
+    /// Refuses figures of a build that is not optimised: parts of some contests run in this very
+    /// process.
+    pub(crate) fn check_build(&self, is_debug: bool) -> Result<()> {
+        ensure!(
+            self.smoke || !is_debug,
+            "this evenkeel-bench is not optimised, and its figures would mean nothing; build it \
+             with `cargo build --release -p evenkeel-bench`, or give --smoke"
+        );
+        Ok(())
+    }
+
     pub(crate) fn rounds(&self) -> u32 {
         if self.smoke { 1 } else { self.rounds }
     }
@@ -72,4 +83,26 @@ pub(crate) fn troubles(missing: &[&str], failures: &[String]) -> String {
         .iter()
         .map(|peer| format!("SKIPPED: {peer} is not installed; its rows are absent\n"));
     missing.chain(failures.iter().map(|failure| format!("FAILED: {failure}\n"))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        common: Common,
+    }
+
+    #[test]
+    fn only_a_smoke_run_takes_a_build_that_is_not_optimised() {
+        let common = |line: &str| Line::parse_from(line.split(' ')).common;
+        assert!(common("bench").check_build(false).is_ok());
+        assert!(common("bench --smoke").check_build(true).is_ok());
+        let error = common("bench").check_build(true).unwrap_err().to_string();
+        assert!(error.contains("cargo build --release") && error.contains("--smoke"), "{error}");
+    }
 }

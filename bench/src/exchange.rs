@@ -54,6 +54,12 @@ pub(crate) struct Arguments {
 const BEARS: Bears =
     Bears { cores: 1.0, late_median_ms: 10.0, late_p99_ms: 50.0, uses_disks: false };
 
+impl Arguments {
+    pub(crate) fn common(&self) -> &Common {
+        &self.common
+    }
+}
+
 /// Runs the gates, and prints what they take.
 pub(crate) fn exchange(arguments: &Arguments) -> Result<ExitCode> {
     let is_smoke = arguments.common.smoke;
@@ -89,15 +95,7 @@ pub(crate) fn exchange(arguments: &Arguments) -> Result<ExitCode> {
     }
     parts.sort_by(|one, other| one.0.total_cmp(&other.0));
     let (exchange, whole) = parts[parts.len() / 2];
-    let verdict = if exchange <= AIM { "reached" } else { "missed" };
-    println!(
-        "{count} gates, a summary each {} ms: {:.2} % of a core for the exchange of each (aim: {} \
-         %, {verdict}), {:.2} % for a gate in all",
-        arguments.period,
-        100.0 * exchange,
-        100.0 * AIM,
-        100.0 * whole,
-    );
+    println!("{}", render(count, arguments.period, (exchange, whole), is_smoke));
     for gate in gates {
         gate.stop(Span::ZERO);
     }
@@ -109,6 +107,21 @@ pub(crate) fn exchange(arguments: &Arguments) -> Result<ExitCode> {
     let conclusion = Conclusion::of("exchange", &machine, aims, &[]);
     print!("{}", conclusion.text());
     Ok(conclusion.code())
+}
+
+/// The result for people; of a toy no figure, which would be worthless.
+fn render(count: u32, period_ms: u64, (exchange, whole): (f64, f64), is_smoke: bool) -> String {
+    if is_smoke {
+        return format!("smoke exchange, ran: {count} gates that heard each other");
+    }
+    let verdict = if exchange <= AIM { "reached" } else { "missed" };
+    format!(
+        "{count} gates, a summary each {period_ms} ms: {:.2} % of a core for the exchange of each \
+         (aim: {} %, {verdict}), {:.2} % for a gate in all",
+        100.0 * exchange,
+        100.0 * AIM,
+        100.0 * whole,
+    )
 }
 
 /// A device that they share, and a tenant with a target.
@@ -170,4 +183,17 @@ fn round(count: u32, seconds: f64) -> Result<(f64, f64)> {
     let part =
         |time: Duration| time.as_secs_f64() / begin.elapsed().as_secs_f64() / f64::from(count);
     Ok((part(threads), part(all)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_smoke_run_of_the_exchange_prints_no_figure() {
+        let text = render(4, 200, (0.004, 0.006), true);
+        assert_eq!(text, "smoke exchange, ran: 4 gates that heard each other");
+        let text = render(100, 200, (0.004, 0.006), false);
+        assert!(text.contains("0.40 % of a core") && text.contains("reached"), "{text}");
+    }
 }

@@ -129,8 +129,26 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
+impl Subcommands {
+    fn common(&self) -> &Common {
+        match self {
+            Self::Compare(arguments) => &arguments.common,
+            Self::Disk(arguments) => arguments.common(),
+            Self::Exchange(arguments) => arguments.common(),
+            Self::Offline(arguments) => arguments.common(),
+            Self::Place(arguments) => arguments.common(),
+            Self::Spread(arguments) => arguments.common(),
+        }
+    }
+}
+
 fn main() -> ExitCode {
-    let outcome = match Arguments::parse().command {
+    let command = Arguments::parse().command;
+    if let Err(error) = command.common().check_build(cfg!(debug_assertions)) {
+        eprintln!("error: {error:#}");
+        return ExitCode::FAILURE;
+    }
+    let outcome = match command {
         Subcommands::Compare(arguments) => compare(&arguments),
         Subcommands::Disk(arguments) => disk::disk(&arguments),
         Subcommands::Exchange(arguments) => exchange::exchange(&arguments),
@@ -176,7 +194,7 @@ fn compare(arguments: &Compare) -> Result<ExitCode> {
 }
 
 fn options(arguments: &Compare, folder: &Path) -> Result<Options> {
-    let evenkeel = gate(arguments.common.evenkeel.as_deref())?;
+    let evenkeel = gate(&arguments.common)?;
     let generator = generator(arguments, &evenkeel)?;
     let smoke = arguments.common.smoke;
     let seconds = if smoke { SMOKE_SECONDS } else { arguments.seconds };
@@ -205,22 +223,26 @@ fn generator(arguments: &Compare, evenkeel: &Path) -> Result<Generator> {
 }
 
 /// The program under test: the one that was named, or one built from this tree.
-fn gate(named: Option<&Path>) -> Result<PathBuf> {
-    match named {
+fn gate(common: &Common) -> Result<PathBuf> {
+    match &common.evenkeel {
         Some(path) => fs::canonicalize(path)
             .with_context(|| format!("there is no gate at {}", path.display())),
-        None => build(),
+        None => build(common.smoke),
     }
 }
 
 /// Builds the gate from this tree, which takes no time when it is up to date, and gives its path.
-fn build() -> Result<PathBuf> {
+/// Where figures do not count it is not optimised, which takes a fraction of the time.
+fn build(is_smoke: bool) -> Result<PathBuf> {
+    let (folder, optimised) =
+        if is_smoke { ("debug", None) } else { ("release", Some("--release")) };
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let root = here.parent().context("the bench lies one folder below the root")?;
-    eprintln!("$ cargo build --release --package evenkeel-app");
+    eprintln!("building the gate ({folder})");
     let status = Command::new(cargo)
-        .args(["build", "--quiet", "--release", "--package", "evenkeel-app"])
+        .args(["build", "--quiet", "--package", "evenkeel-app"])
+        .args(optimised)
         .current_dir(root)
         // Cargo told us which package we are; the build must not take that for its own.
         .env_remove("CARGO_MANIFEST_DIR")
@@ -231,8 +253,8 @@ fn build() -> Result<PathBuf> {
     ensure!(status.success(), "the gate does not build; give --evenkeel PATH to test another");
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
-    fs::canonicalize(root.join(target).join("release/evenkeel"))
-        .context("cargo left no gate in its release folder; give --evenkeel PATH")
+    fs::canonicalize(root.join(target).join(folder).join("evenkeel"))
+        .with_context(|| format!("cargo left no gate in its folder {folder}; give --evenkeel PATH"))
 }
 
 fn empty_report(options: &Options, machine: Machine) -> Report {
@@ -335,7 +357,8 @@ mod tests {
         assert!(!parse("bench compare --smoke --rounds 7"));
         assert!(!parse("bench compare --rounds 0"));
         assert!(!parse("bench compare --seconds 0"));
-        assert!(parse("bench offline --smoke --json out.json"));
+        assert!(parse("bench offline --smoke"));
+        assert!(!parse("bench offline --smoke --json out.json"), "figures that nobody may quote");
         assert!(!parse("bench offline --smoke --count 50000"));
         assert!(!parse("bench offline --count 10"));
         assert!(parse("bench disk --smoke"));

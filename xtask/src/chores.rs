@@ -27,17 +27,29 @@ pub(crate) fn docs() -> Result<()> {
     shell::run(documents.env(BLESS, "1"))
 }
 
+/// What the comparisons with named peers are called.
+const COMPARISONS: [&str; 6] = ["offline", "place", "exchange", "disk", "spread", "compare"];
+
 /// Runs the benchmarks of single functions, and then the comparisons with named peers.
-pub(crate) fn bench(smoke: bool) -> Result<()> {
-    if smoke {
-        // Under `cargo test` each benchmark runs once, to see that it still works.
-        shell::run(&mut shell::cargo("test --quiet -p evenkeel-bench --all-features --benches"))?;
-    } else {
-        shell::run(&mut shell::cargo("bench -p evenkeel-bench"))?;
+pub(crate) fn bench() -> Result<()> {
+    shell::run(&mut shell::cargo("bench -p evenkeel-bench"))?;
+    for comparison in COMPARISONS {
+        shell::run(shell::cargo("run --release -p evenkeel-bench --").arg(comparison))?;
     }
-    for comparison in ["offline", "place", "exchange", "disk", "spread", "compare"] {
-        let mut command = shell::cargo("run --release -p evenkeel-bench --");
-        shell::run(command.arg(comparison).args(smoke.then_some("--smoke")))?;
+    Ok(())
+}
+
+/// Runs every benchmark once at toy size, to see that it still works, on what the tests were
+/// built from: the same features and the same profile, so that nothing is compiled twice.
+pub(crate) fn bench_smoke() -> Result<()> {
+    // Under `cargo test` each benchmark runs once.
+    shell::run(&mut shell::cargo("test --quiet --locked --workspace --all-features --bench *"))?;
+    shell::run(&mut shell::cargo("build --quiet --locked --workspace --all-features --bins"))?;
+    let folder = shell::target().join("debug");
+    for comparison in COMPARISONS {
+        let mut command = Command::new(folder.join("evenkeel-bench"));
+        command.args([comparison, "--smoke", "--evenkeel"]).arg(folder.join("evenkeel"));
+        shell::run(command.current_dir(shell::root()))?;
     }
     Ok(())
 }

@@ -9,8 +9,10 @@ mod fuzz;
 mod guest;
 mod ladder;
 mod layers;
+mod nightly;
 mod setup;
 mod shell;
+mod steps;
 mod tidy;
 
 use std::process::ExitCode;
@@ -49,14 +51,10 @@ enum Chore {
         #[arg(long)]
         smoke: bool,
     },
-    /// Run one fuzz target.
-    Fuzz {
-        /// The target; without one, list them.
-        name: Option<String>,
-        /// How long to run.
-        #[arg(long, default_value_t = 60)]
-        seconds: u64,
-    },
+    /// Run fuzz targets, and grow their corpora.
+    Fuzz(fuzz::Options),
+    /// Run the long forms of the checks: hours.
+    Nightly(nightly::Options),
 }
 
 fn main() -> ExitCode {
@@ -84,8 +82,9 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Layers => layers::run(),
         Chore::Bless => chores::bless(),
         Chore::Docs => chores::docs(),
-        Chore::Bench { smoke } => chores::bench(smoke),
-        Chore::Fuzz { name: Some(name), seconds } => fuzz::run(&name, seconds),
-        Chore::Fuzz { name: None, .. } => fuzz::list(),
+        Chore::Bench { smoke: true } => chores::bench_smoke(),
+        Chore::Bench { smoke: false } => chores::bench(),
+        Chore::Fuzz(options) => fuzz::run(&options),
+        Chore::Nightly(options) => nightly::run(&options),
     }
 }

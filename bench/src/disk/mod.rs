@@ -67,6 +67,12 @@ pub(crate) struct Disk {
     only: String,
 }
 
+impl Disk {
+    pub(crate) fn common(&self) -> &Common {
+        &self.common
+    }
+}
+
 /// One contender in one round.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 struct Sample {
@@ -109,7 +115,7 @@ pub(crate) fn disk(arguments: &Disk) -> Result<ExitCode> {
     ensure!(!report.rows.is_empty(), "no contender has `{}` in its name", arguments.only);
     let scratch = arguments.common.folder()?;
     let runtime = Duration::from_secs_f64(report.seconds);
-    let evenkeel = crate::gate(arguments.common.evenkeel.as_deref())?;
+    let evenkeel = crate::gate(&arguments.common)?;
     let bench = Bench::start(scratch.path(), report.file_bytes, runtime, &evenkeel)?;
     // Not before the files are made: that keeps the disk busy.
     let watch = machine::watch(report.smoke, BEARS)?;

@@ -53,6 +53,12 @@ pub(crate) struct Offline {
     only: Option<String>,
 }
 
+impl Offline {
+    pub(crate) fn common(&self) -> &Common {
+        &self.common
+    }
+}
+
 /// Where programs lie; peers may be missing.
 #[derive(Clone, Debug)]
 struct Programs {
@@ -97,7 +103,7 @@ pub(crate) fn offline(arguments: &Offline) -> Result<ExitCode> {
     let common = &arguments.common;
     let scratch = common.folder()?;
     let meter = Meter::new(scratch.path())?;
-    let evenkeel = crate::gate(common.evenkeel.as_deref())?;
+    let evenkeel = crate::gate(common)?;
     let programs = Programs::look(evenkeel);
     let count = if common.smoke { SMOKE_COUNT } else { arguments.count };
     let rounds = common.rounds();

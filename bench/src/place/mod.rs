@@ -60,6 +60,12 @@ pub(crate) struct Place {
     common: Common,
 }
 
+impl Place {
+    pub(crate) fn common(&self) -> &Common {
+        &self.common
+    }
+}
+
 /// Servers in hosts, as CRUSH and we build them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 struct Shape {

@@ -56,6 +56,12 @@ pub(crate) struct Arguments {
     depth: u32,
 }
 
+impl Arguments {
+    pub(crate) fn common(&self) -> &Common {
+        &self.common
+    }
+}
+
 /// Who serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -117,7 +123,7 @@ pub(crate) fn spread(arguments: &Arguments) -> Result<ExitCode> {
     };
     let mut report = empty_report(arguments);
     let scratch = common.folder()?;
-    let evenkeel = crate::gate(common.evenkeel.as_deref())?;
+    let evenkeel = crate::gate(common)?;
     let rate_bytes = (!report.smoke).then_some(report.rate_bytes);
     let stage = Stage::start(scratch.path(), &nbdkit, &evenkeel, rate_bytes, report.smoke)?;
     stage.write_once(&Generator::Fio(fio.clone())).context("cannot fill the volume")?;

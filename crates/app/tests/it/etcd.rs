@@ -3,11 +3,11 @@
 use std::net::TcpStream;
 use std::time::Duration;
 
-use crate::exchange::{bench, free_address, pipe, policy_meeting, wait_for_gates};
+use crate::exchange::{bench, pipe, policy_meeting, wait_for_gates};
 use crate::harness::gate::{EVENKEEL, Gate, memory_policy};
 use crate::harness::process::{self, Process};
 use crate::harness::skip::needs;
-use crate::harness::{Scratch, free_port, wait_for};
+use crate::harness::{Scratch, free_address, free_port, wait_for};
 
 /// Debian's server with one member, which keeps its data in the test's folder.
 struct Etcd {

@@ -15,13 +15,7 @@ use serde_json::Value;
 use crate::harness::gate::{EVENKEEL, Gate};
 use crate::harness::skip::needs;
 use crate::harness::storage::Server;
-use crate::harness::{Scratch, process, wait_for};
-
-/// A UDP address that was free a moment ago.
-pub(crate) fn free_address() -> String {
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-    socket.local_addr().expect("bound").to_string()
-}
+use crate::harness::{Scratch, free_address, process, wait_for};
 
 /// The policy of one of several gates before `server`.
 fn policy(scratch: &Scratch, server: &str, own: &str, all: &[String], tenant: &str) -> String {

@@ -1,5 +1,6 @@
 //! Hard disk drives against the recordings of the real ones.
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use evenkeel_core::ticket::Kind;
@@ -12,13 +13,26 @@ use proptest::prelude::*;
 /// The recording of a drive, or nothing, said aloud, where there are no recordings.
 fn recording(name: &str) -> Option<Vec<Measured>> {
     let Some(folder) = std::env::var_os("EVENKEEL_TRACES") else {
-        println!("skipped: EVENKEEL_TRACES names no folder with recordings of drives");
+        tell_skip("EVENKEEL_TRACES names no folder with recordings of drives");
         return None;
     };
     let path = PathBuf::from(folder).join("measured-drives").join(format!("{name}.trace.zst"));
     let packed = std::fs::read(path).expect("the folder of EVENKEEL_TRACES holds it");
     let text = zstd::stream::decode_all(&packed[..]).expect("a zstd file");
     Some(recording::parse(&String::from_utf8(text).expect("text")).expect("a recording"))
+}
+
+/// Says that the running test is skipped, and why: on the terminal, and in the file that the
+/// summary of the test ladder repeats.
+fn tell_skip(why: &str) {
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or("unnamed test");
+    eprintln!("SKIPPED {test}: {why}");
+    if let Some(path) = std::env::var_os("EVENKEEL_SKIPS") {
+        let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
+        let written = file.and_then(|mut file| writeln!(file, "{test}: {why}"));
+        written.expect("the file that EVENKEEL_SKIPS names can be written");
+    }
 }
 
 fn assert_close(drive: &str) {

@@ -13,8 +13,9 @@ pub(crate) mod skip;
 pub(crate) mod storage;
 pub(crate) mod target;
 
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -63,10 +64,30 @@ pub(crate) fn noise(seed: u64, size_bytes: usize) -> Vec<u8> {
     bytes
 }
 
-/// A port that was free a moment ago.
+/// A TCP port that nobody listens on.
 pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-    listener.local_addr().expect("bound").port()
+    unused_port(|port| TcpListener::bind(("127.0.0.1", port)).is_ok())
+}
+
+/// A UDP address that nobody listens on.
+pub(crate) fn free_address() -> String {
+    let port = unused_port(|port| UdpSocket::bind(("127.0.0.1", port)).is_ok());
+    format!("127.0.0.1:{port}")
+}
+
+/// The next port that is free. It lies below those that the system gives to connections, so that
+/// none of another test takes it before it is used. Tests are mostly processes of their own, which
+/// look in different places.
+fn unused_port(is_free: impl Fn(u16) -> bool) -> u16 {
+    const FIRST: u32 = 10_000;
+    const COUNT: u32 = 19_997;
+    static LOOKED_AT: AtomicU32 = AtomicU32::new(0);
+    let mut ports = (0..COUNT).map(|_| {
+        let number = LOOKED_AT.fetch_add(1, Ordering::Relaxed);
+        let place = std::process::id().wrapping_mul(64).wrapping_add(number) % COUNT;
+        u16::try_from(FIRST + place).expect("below 30,000")
+    });
+    ports.find(|port| is_free(*port)).expect("a free port")
 }
 
 /// Asks until there is an answer; panics with `what` once [`PATIENCE`] is over.
