@@ -67,8 +67,8 @@ impl Change {
             (Self::Worse, Some(present)) => ("worse", present),
             (Self::Mixed, Some(present)) => ("mixed", present),
         };
-        let moves = [("mean", present.mean, forecast.mean), ("p99", present.p99, forecast.p99)];
-        let moved = moves.into_iter().filter_map(|(name, before, after)| {
+        let figures = [("mean", present.mean, forecast.mean), ("p99", present.p99, forecast.p99)];
+        let moved = figures.into_iter().filter_map(|(name, before, after)| {
             Some(format!("{name} {}", Trend::of(before, after).words(before, after)?))
         });
         format!("{word}, {}", moved.collect::<Vec<_>>().join(", "))

@@ -188,7 +188,7 @@ impl Row {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a duration")]
         let held = Span((self.held_mean_seconds * 1e9) as u64);
         let now = |value: fn(&Times) -> Span| {
-            self.present.as_ref().map_or("-".to_owned(), |one| human::duration(value(one)))
+            self.present.as_ref().map_or_else(|| "-".to_owned(), |one| human::duration(value(one)))
         };
         vec![
             self.name.clone(),

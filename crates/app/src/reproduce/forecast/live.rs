@@ -60,16 +60,15 @@ fn measured(
     std::thread::scope(|scope| {
         let load = scope.spawn(move || {
             measure_observed(plan, &mut |progress| {
-                let elapsed = Duration::from_nanos(progress.elapsed.0);
                 // Nobody listens any more once all policies are in force.
-                let _ = told.send(Instant::now() - elapsed);
+                let _ = told.send((Instant::now(), progress.elapsed));
             })
         });
         if !policies.is_empty() {
             // Whoever does not start has an error to tell.
-            if let Ok(start) = starts.recv() {
+            if let Ok((seen, elapsed)) = starts.recv() {
                 for (at, policy) in policies {
-                    let due = start + Duration::from_nanos(at.0);
+                    let due = seen + Duration::from_nanos(at.0.saturating_sub(elapsed.0));
                     std::thread::sleep(due.saturating_duration_since(Instant::now()));
                     gate.reload(policy)?;
                 }
