@@ -10,7 +10,7 @@ use crate::exit::Exit;
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct TableArgs {
     /// Which column holds a field: time, op, offset, size, source or response. For op with the
-    /// meaning of its values, as in op=rw_flag:0=write,1=read.
+    /// meaning of its values, as in `op=rw_flag:0=write,1=read`.
     #[arg(long, value_name = "FIELD=TITLE", help_heading = "Tables (csv)")]
     column: Vec<ColumnRule>,
     /// What the numbers of a field count, as in size=sectors, offset=4KiB, time=ms or response=us.

@@ -45,11 +45,14 @@ fn a_trace_out_of_order_is_refused_with_the_command_that_sorts_it() {
     succeeds(&scratch, &["stat", "b.ektrace"]);
 }
 
+/// The line of a request, from its instant and number.
+type Line = Box<dyn Fn(u64, u64) -> String>;
+
 #[test]
 fn every_format_is_sorted_packed_and_not_and_equal_instants_keep_their_order() {
     let scratch = Scratch::new();
     let bytes = |n: u64| n * 4096;
-    let formats: [(&str, Box<dyn Fn(u64, u64) -> String>); 6] = [
+    let formats: [(&str, Line); 6] = [
         ("msr", Box::new(move |at, n| format!("{},web,0,Read,{},4096,7\n", at * 10_000, bytes(n)))),
         ("spc", Box::new(|at, n| format!("0,{},4096,r,{}.{:03}\n", n * 8, at / 1000, at % 1000))),
         ("alibaba", Box::new(move |at, n| format!("1,R,{},4096,{}\n", bytes(n), at * 1000))),

@@ -53,20 +53,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut reader = args.input.open_as_given()?;
     let mut sorter = Sorter::new(folder(args.output.output()));
     let read = read_all(&mut reader, |_, record| sorter.push(*record))?;
-    let mut sorted = sorter.finish()?.peekable();
+    let mut in_order = sorter.finish()?.peekable();
     // Where instants are those of some clock, the first becomes zero.
     let is_clock = reader.format() != Format::Native && reader.origin_ns().is_some();
-    let first = match sorted.peek() {
+    let first = match in_order.peek() {
         Some(Ok(first)) if is_clock => Some(first.at),
         _ => None,
     };
-    let origin_ns = first.map_or(reader.origin_ns(), |first| Some(first.0));
+    let origin_ns = first.map(|first| first.0).or_else(|| reader.origin_ns());
     let mut writer = args.output.create(origin_ns)?;
     let mut unwritable = args.input.reading().defects();
     let mut policies = PolicyCopy::default();
     let progress = ReadProgress::of_bytes(read * RECORD_BYTES);
     let mut bar = Bar::new(vec![progress.clone()]);
-    for (number, record) in (1_u64..).zip(sorted) {
+    for (number, record) in (1_u64..).zip(in_order) {
         let record = since(record?, first);
         policies.write_up_to(record.at, reader.policies(), &Unchanged, &mut writer)?;
         if let Err(why) = writer.write(reader.sources(), &record)? {

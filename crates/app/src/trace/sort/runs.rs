@@ -27,7 +27,9 @@ const RUN_RECORDS: usize = 1 << 19;
 const FAN_IN: usize = 64;
 
 /// Bytes of a record on disk.
-pub(super) const RECORD_BYTES: u64 = 38;
+pub(super) const RECORD_BYTES: u64 = RECORD_LENGTH as u64;
+
+const RECORD_LENGTH: usize = 38;
 
 /// What is read of a run, and written to it, at once.
 const BUFFER_BYTES: usize = 32 << 10;
@@ -151,7 +153,7 @@ impl Run {
             return Ok(None);
         }
         self.left -= 1;
-        let mut bytes = [0; RECORD_BYTES as usize];
+        let mut bytes = [0; RECORD_LENGTH];
         self.file.read_exact(&mut bytes)?;
         Ok(Some(decode(&bytes)))
     }
@@ -181,8 +183,8 @@ impl RunWriter {
     }
 }
 
-fn encode(record: &Record) -> [u8; RECORD_BYTES as usize] {
-    let mut bytes = [0; RECORD_BYTES as usize];
+fn encode(record: &Record) -> [u8; RECORD_LENGTH] {
+    let mut bytes = [0; RECORD_LENGTH];
     bytes[0..8].copy_from_slice(&record.at.0.to_le_bytes());
     bytes[8..16].copy_from_slice(&record.offset.to_le_bytes());
     bytes[16..24].copy_from_slice(&record.length.to_le_bytes());
@@ -193,7 +195,7 @@ fn encode(record: &Record) -> [u8; RECORD_BYTES as usize] {
     bytes
 }
 
-fn decode(bytes: &[u8; RECORD_BYTES as usize]) -> Record {
+fn decode(bytes: &[u8; RECORD_LENGTH]) -> Record {
     let eight = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight"));
     Record {
         at: Nanos(eight(0)),
@@ -218,19 +220,21 @@ mod tests {
             kind: Kind::ALL[(number % 6) as usize],
             offset: number,
             length: u64::MAX - number,
-            response: (number % 3 > 0).then_some(Span(number)),
+            response: (!number.is_multiple_of(3)).then_some(Span(number)),
         }
     }
 
     fn sorted(records: &[Record], run_records: usize, fan_in: usize) -> (Vec<Record>, bool) {
         let folder = tempfile::tempdir().unwrap();
         let mut sorter = Sorter::with_bounds(folder.path().to_path_buf(), run_records, fan_in);
-        records.iter().for_each(|record| sorter.push(*record).unwrap());
-        let sorted = sorter.finish().unwrap();
-        let used_disk = matches!(sorted, Sorted::OnDisk { .. });
+        for record in records {
+            sorter.push(*record).unwrap();
+        }
+        let found = sorter.finish().unwrap();
+        let used_disk = matches!(found, Sorted::OnDisk { .. });
         let left = std::fs::read_dir(folder.path()).unwrap().count();
         assert_eq!(left, 0, "runs have names");
-        (sorted.map(Result::unwrap).collect(), used_disk)
+        (found.map(Result::unwrap).collect(), used_disk)
     }
 
     proptest! {
