@@ -3,7 +3,7 @@
 //! | column | meaning |
 //! |---|---|
 //! | `tenant` | its name |
-//! | `start_ns`, `length_ns` | the interval, from the start of the measured time; behind its end the drain |
+//! | `start_ns`, `length_ns` | the interval, from the start of the measured time; then the drain |
 //! | `requests`, `reads`, `writes`, `errors` | that ended in it |
 //! | `read_bytes`, `write_bytes` | delivered in it |
 //! | `latency_mean_ns`, `latency_p50_ns`, `latency_p99_ns`, `latency_max_ns` | of those requests |

@@ -98,9 +98,8 @@ fn a_burst_at_the_end_of_the_trace_breaks_a_goal_that_it_breaks() {
     let mut text = trace(20);
     // A quarter more than there is, all at the last instant.
     let last = 128_166_372_000_000_000u64 + 3999 * 25_000;
-    for index in 0..1000u64 {
-        text += &format!("{last},db,0,Read,{},4096,200000\n", index * 4096);
-    }
+    let burst = |index: u64| format!("{last},db,0,Read,{},4096,200000\n", index * 4096);
+    text.extend((0..1000).map(burst));
     std::fs::write(scratch.join("trace.csv"), text).expect("write the trace");
     let options = ["--backend", "fixed=4ms,servers=2", "--json"];
     let (code, output) = plan(&scratch, &[&options[..], &MAPS[..]].concat());

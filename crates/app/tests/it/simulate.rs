@@ -158,14 +158,16 @@ fn a_series_in_no_known_form_is_refused_before_anything_runs() {
 fn a_policy_may_change_while_a_scenario_runs() {
     let policy = |share: u32| {
         format!(
-            "mode = \"enforce\"\nlisten = [\"unix:s\"]\nbackend = [{{ name = \"disk\", memory = true, depth = 4 }}]\n\
+            "mode = \"enforce\"\nlisten = [\"unix:s\"]\n\
+             backend = [{{ name = \"disk\", memory = true, depth = 4 }}]\n\
              export = [{{ name = \"disk\", size = \"1 GiB\" }}]\n\
              tenant = [{{ name = \"a\", share = {share} }}, {{ name = \"b\" }}]\n"
         )
     };
     let workload = |tenant: &str| {
         format!(
-            "[[workload]]\nname = \"{tenant}\"\ntenant = \"{tenant}\"\ntarget = \"disk\"\nclients = 8\n"
+            "[[workload]]\nname = \"{tenant}\"\ntenant = \"{tenant}\"\n\
+             target = \"disk\"\nclients = 8\n"
         )
     };
     let text = format!(

@@ -140,8 +140,8 @@ pub trait Scheduler {
     fn poll(&mut self, now: Nanos) -> Next;
 
     /// Adds a tenant or changes its share. Weights, floors and limits hold for what is queued too;
-    /// deadlines that queued tickets have stay. O(tenants) when it adds one, O(queued tickets of the
-    /// tenant) when its weight changes.
+    /// deadlines that queued tickets have stay. O(tenants) when it adds one, O(queued tickets of
+    /// the tenant) when its weight changes.
     fn configure(&mut self, now: Nanos, tenant: TenantId, share: Share);
 
     /// Takes back a queued ticket, as when its client has vanished; false if it is not queued here

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! In the open loop a request *arrives* when it is due, whether or not it can be sent then. What
-//! arrived late in a burst is still sent in the idle interval behind it, and what arrived before the
-//! stop is sent after it: leaving such requests out would omit exactly those that waited longest.
+//! arrived late in a burst is still sent in the idle interval behind it, and what arrived before
+//! the stop is sent after it: to leave such requests out would omit those that waited longest.
 
 use std::ops::Range;
 

@@ -5,8 +5,8 @@ use evenkeel_core::time::Span;
 use evenkeel_engine::report::DomainReport;
 
 /// What a run found. Everything but `log_hash`, `events` and `requests_in_all` is of the measured
-/// time only: rates, shares and what backends did go by what happened in it; counts and latencies go
-/// by the requests that arrived in it, each until its answer.
+/// time only: rates, shares and what backends did go by what happened in it; counts and latencies
+/// go by the requests that arrived in it, each until its answer.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     /// The tenants that sent anything, in the order of the policy.
