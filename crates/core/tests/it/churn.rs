@@ -49,7 +49,7 @@ struct Gate {
     slots: u32,
     /// Greatest cost per weight of each tenant at any time.
     step_max: [f64; TENANTS],
-    /// The first ticket of each tenant's present weight.
+    /// The first ticket of each tenant that was tagged by its present weight alone.
     settled: [u32; TENANTS],
     dispatched: PairLag,
     completed: PairLag,
@@ -125,9 +125,13 @@ impl Gate {
         let id = TenantId(u32::try_from(tenant).unwrap());
         self.scheduler.configure(Nanos(0), id, share(weight));
         self.weights[tenant] = weight;
-        // Earlier tickets keep the tags of the old weight: the bound begins to hold when they are
-        // gone.
-        self.settled[tenant] = self.slots;
+        // What is queued is tagged again, but for the start of the head: the bound begins to hold
+        // when that is gone, however long the queue.
+        let own = self.queued.values().filter(|ticket| ticket.tenant == id);
+        self.settled[tenant] = own.clone().next().map_or(self.slots, |head| head.slot + 1);
+        let greatest = own.map(|ticket| ticket.cost.0).max().unwrap_or(0);
+        let step = greatest as f64 / f64::from(weight);
+        self.step_max[tenant] = self.step_max[tenant].max(step);
         self.dispatched.set_weight(tenant, f64::from(weight));
         self.completed.set_weight(tenant, f64::from(weight));
     }
