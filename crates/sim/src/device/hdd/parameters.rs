@@ -1,4 +1,4 @@
-//! What is to be known of a drive: a text in TOML, and four drives built in. [`super::check`] says
+//! What is to be known of a drive: a text in TOML, and four drives built in. `super::check` says
 //! what figures a drive can have.
 //!
 //! Every figure of a built-in drive was measured on the real one; its file names the source. Times
