@@ -233,7 +233,7 @@ fn lines(claim: &Claim, colour: bool) -> Vec<Vec<String>> {
 }
 
 /// What there is to know of rows that hold, of those that attained what there was, and of those
-/// that are shown. What several rows share is told once.
+/// that are shown. A reason that several rows share is printed once.
 fn notes(claims: &[Claim]) -> String {
     let mut text = String::new();
     let claims: Vec<_> = claims.iter().filter(|claim| !claim.verdict.needs_reason()).collect();

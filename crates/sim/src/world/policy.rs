@@ -1,6 +1,6 @@
 //! A policy that comes into force while requests are under way, as a reload or `ctl` has it.
 //!
-//! Engines keep what they have queued and in service; what watches them is told of the new terms.
+//! Engines keep what they have queued and in service; the checkers watch them under the new terms.
 
 use evenkeel_core::id::TenantId;
 use evenkeel_engine::Input;

@@ -37,10 +37,10 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// cores on: the kernel's two accounts are not taken at the same instant.
 const UNSEEN_MIN: f64 = 0.1;
 
-/// The machine is told of once.
+/// Whether the machine was described yet.
 static TOLD: AtomicBool = AtomicBool::new(false);
 
-/// That it cannot judge is told once.
+/// Whether it was said that it cannot judge.
 static WARNED: AtomicBool = AtomicBool::new(false);
 
 /// A machine under observation, from before an experiment until after it.
