@@ -42,8 +42,8 @@ pub const DEPTH: u32 = 320;
 /// The part of the array that is in use.
 pub const REGION: Region = Region { first: 7 << 30, length: 25 << 30, align: 4096 };
 
-/// The latency of [`array()`] by the requests at it, from what it completes with 128 to 512 of them,
-/// as many of each workload (the paper's figure 5.1).
+/// The latency of [`array()`] by the requests at it, from what it completes with 128 to 512 of
+/// them, as many of each workload (the paper's figure 5.1).
 pub const LINE: LatencyLine = LatencyLine { idle_s: 0.0205, slot_s: 0.000_608 };
 
 /// The load of the experiment: what [`super::fit::search`] finds.
