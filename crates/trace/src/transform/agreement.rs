@@ -123,7 +123,7 @@ mod tests {
     /// The policies of a part, and the instants of its requests.
     type Kept<'a> = (&'a [Told], &'a [u64]);
 
-    /// Merges parts of policies and instants of requests; gives what is told before which request.
+    /// Merges parts of policies and instants of requests; says which policy is in front of which.
     fn merged(delays: &[u64], parts: &[Kept<'_>]) -> (Vec<RecordedPolicy>, Option<u64>) {
         let mut agreement = Agreement::new(delays.iter().map(|&delay| Span(delay)));
         let policies: Vec<Vec<RecordedPolicy>> =

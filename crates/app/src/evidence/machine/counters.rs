@@ -91,7 +91,7 @@ fn first_number(text: &str) -> f64 {
     text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(f64::NAN)
 }
 
-/// Whether this process goes before all ordinary ones (`SCHED_FIFO` or `SCHED_RR`), as after
+/// Whether this process has real-time precedence (`SCHED_FIFO` or `SCHED_RR`), as after
 /// `chrt --rr 5`. Its children inherit that.
 pub(super) fn has_precedence() -> bool {
     is_real_time(&read("/proc/self/stat"))

@@ -51,7 +51,7 @@ pub struct Bears {
 pub struct Reading {
     /// Processors of the machine.
     pub cores: usize,
-    /// Whether the experiment goes before all ordinary programs.
+    /// Whether the experiment has real-time precedence over other programs.
     pub has_precedence: bool,
     /// Over the last minute before the experiment began.
     pub load_average: f64,
