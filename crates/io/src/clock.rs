@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use evenkeel_core::time::{Nanos, Span};
+use rustix::time::{ClockId, clock_gettime};
 
 /// A monotonic clock with the gate's start as its epoch.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +26,14 @@ impl Clock {
     pub(crate) fn instant(&self, at: Nanos) -> tokio::time::Instant {
         (self.epoch + Duration::from_nanos(at.0)).into()
     }
+}
+
+/// Time since the machine was started, suspended or not: what leases and locks are judged by. The
+/// runtime's clock stands still while the machine sleeps; other gates' clocks do not.
+pub(crate) fn since_boot() -> Nanos {
+    let now = clock_gettime(ClockId::Boottime);
+    let [seconds, nanos] = [now.tv_sec, now.tv_nsec].map(|part| u64::try_from(part).unwrap_or(0));
+    Nanos(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
 }
 
 /// The span as the standard library wants it.
