@@ -4,6 +4,7 @@
 
 use arbitrary::Arbitrary;
 use evenkeel_core::crc32c::crc32c;
+use evenkeel_core::time::Nanos;
 use evenkeel_engine::notes::{Answer, Ask, Opens, PartDevice, VolumeId};
 use evenkeel_engine::spread;
 use evenkeel_engine::tiers::{Opening, format};
@@ -40,7 +41,7 @@ fn open(devices: &mut [Device]) -> (bool, usize) {
     let mut writes = 0;
     for _ in 0..ASKS_MAX {
         let bytes;
-        let answer = match opening.poll() {
+        let answer = match opening.poll(Nanos::ZERO) {
             Ask::Read { part: tier, offset, length } => {
                 let from = usize::try_from(offset).expect("small");
                 let to = from + usize::try_from(length).expect("small");
@@ -55,7 +56,7 @@ fn open(devices: &mut [Device]) -> (bool, usize) {
                 devices[tier].bytes[from..from + bytes.len()].copy_from_slice(bytes);
                 Answer::Done
             }
-            Ask::Flush { .. } | Ask::Wait(_) => Answer::Done,
+            Ask::Flush { .. } | Ask::Wait(_) | Ask::Fence(_) => Answer::Done,
             Ask::Ready(_) => return (true, writes),
             Ask::Refused(_) => return (false, writes),
         };

@@ -96,14 +96,19 @@ impl Engine {
             Input::Volume(volume) => self.mount_tiers(*volume),
             Input::Spread(volume) => self.mount_spread(*volume),
             Input::Pause => self.spread_volume().pause(),
-            Input::Held { server, until } => {
-                self.spread_volume().held(server, until);
+            Input::Unmount => {
+                assert!(self.units.live().next().is_none(), "what was asked of it has ended");
+                self.volume = None;
+            }
+            Input::Held { until } => {
+                self.spread_volume().held(until);
                 self.release(now);
             }
             Input::Fenced { server } => {
                 self.spread_volume().fenced(server);
                 self.release(now);
             }
+            Input::Cleared { server } => self.spread_volume().cleared(now, server),
             Input::HostTold { server, host } => {
                 if let Some(volume) = self.volume.as_mut().and_then(|volume| volume.spread_mut()) {
                     volume.host_told(server, host);

@@ -12,6 +12,7 @@ mod discipline;
 mod dmclock;
 mod engine;
 mod lane;
+pub mod lease;
 pub mod notes;
 pub mod placement;
 pub mod policy;
@@ -96,12 +97,12 @@ pub enum Input<'a> {
     /// The spread volume is to be opened anew: nothing begins any more, and once
     /// [`Engine::is_at_rest`] nothing is noted on its servers until [`Input::Spread`].
     Pause,
-    /// Until this instant the spread volume is known to be this gate's, as far as this server
-    /// tells. Two have to, unless the next gate cannot do without any.
+    /// Another gate has the volume, and nothing of it is under way any more: it is forgotten, until
+    /// [`Input::Spread`].
+    Unmount,
+    /// Until this instant the spread volume is this gate's, as its [`lease::Gatekeeper`] says.
     Held {
-        /// The server.
-        server: ServerId,
-        /// From then on it tells nothing.
+        /// From then on nobody knows.
         until: Nanos,
     },
     /// A server of the spread volume is not what it was, or with none named the whole volume is
@@ -109,6 +110,11 @@ pub enum Input<'a> {
     Fenced {
         /// Which.
         server: Option<ServerId>,
+    },
+    /// A server that was fenced is again what it was: it is served from.
+    Cleared {
+        /// Which.
+        server: ServerId,
     },
     /// What holds from now on at a server that other gates share. Ignored at one that is not, as
     /// when a policy has just changed that.

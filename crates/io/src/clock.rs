@@ -1,6 +1,8 @@
 //! The one place where real time enters: nanoseconds since the gate started.
+//!
+//! Time that the machine was suspended counts: leases of other gates run on meanwhile.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use evenkeel_core::time::{Nanos, Span};
 use rustix::time::{ClockId, clock_gettime};
@@ -8,23 +10,24 @@ use rustix::time::{ClockId, clock_gettime};
 /// A monotonic clock with the gate's start as its epoch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
-    epoch: Instant,
+    epoch: Nanos,
 }
 
 impl Clock {
     /// A clock that reads zero now.
     pub(crate) fn start() -> Self {
-        Self { epoch: Instant::now() }
+        Self { epoch: since_boot() }
     }
 
     /// Time since the epoch.
     pub(crate) fn now(&self) -> Nanos {
-        Nanos(u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        Nanos(since_boot().0 - self.epoch.0)
     }
 
-    /// The instant as the runtime's timers want it.
+    /// The instant as the runtime's timers want it. They stand still while the machine sleeps, so
+    /// that it is reckoned from now.
     pub(crate) fn instant(&self, at: Nanos) -> tokio::time::Instant {
-        (self.epoch + Duration::from_nanos(at.0)).into()
+        tokio::time::Instant::now() + duration(at.since(self.now()))
     }
 }
 

@@ -309,6 +309,21 @@ impl Domain {
         }
     }
 
+    /// Lets some clients go once they have their answers, or at once if it is late for that. How
+    /// many are left.
+    pub(crate) fn dismiss_some(&self, whom: impl Fn(&Client) -> bool, is_late: bool) -> usize {
+        let clients = self.clients.borrow();
+        let meant = clients.iter().filter(|client| whom(client));
+        meant
+            .map(|client| {
+                let standing = if is_late { Standing::Lost } else { Standing::Leaving };
+                if client.standing.replace(standing) != standing {
+                    client.wake();
+                }
+            })
+            .count()
+    }
+
     /// Whether anybody is connected.
     pub(crate) fn has_clients(&self) -> bool {
         !self.clients.borrow().is_empty()

@@ -1,6 +1,7 @@
 //! The running gate: start, reload, look, stop.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
@@ -24,6 +25,7 @@ use crate::listen::{self, Ears};
 use crate::plan::Plan;
 use crate::record::{Recorder, RecordingReport};
 use crate::report;
+use crate::state::State;
 use crate::store::{ScrubError, ScrubOrder, VolumeError, VolumeOrder};
 use crate::worker;
 use crate::worker::message::{Message, WorkerReport};
@@ -39,6 +41,9 @@ pub struct Options {
     pub drive_models: DriveModels,
     /// What records every request from the first on, if anything does. The gate finishes it.
     pub recorder: Option<Arc<Recorder>>,
+    /// The folder that keeps what the gate has to know of its own past, made when it is needed;
+    /// without one, a crash of this gate leaves its volumes to a fence or the operator's word.
+    pub state: Option<PathBuf>,
 }
 
 /// Why a policy could not be put in force.
@@ -70,6 +75,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) drive_kind: DriveKind,
     pub(crate) drive_models: DriveModels,
+    pub(crate) state: State,
     plan: RwLock<Arc<Plan>>,
     recorder: RwLock<Option<Arc<Recorder>>>,
     workers: Vec<UnboundedSender<Message>>,
@@ -169,6 +175,7 @@ impl Gate {
             clock: Clock::start(),
             drive_kind: options.drive,
             drive_models: options.drive_models,
+            state: State::new(options.state.clone()),
             plan: RwLock::new(Arc::new(plan)),
             recorder: RwLock::new(options.recorder.clone()),
             workers: senders,

@@ -17,7 +17,6 @@ use std::task::{Context, Poll, ready};
 use tokio::io::AsyncWrite;
 
 use crate::buffer::Buf;
-use crate::transport::Transport;
 
 /// Payloads up to this size are copied: an extra segment costs more than the copy.
 pub(crate) const COPY_BYTES_MAX: usize = 32 << 10;
@@ -102,7 +101,7 @@ impl Outbox {
     /// Writes until empty or the socket is full.
     pub(crate) fn poll_write(
         &mut self,
-        transport: &mut Transport,
+        transport: &mut (impl AsyncWrite + Unpin),
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
         while self.len_bytes > 0 {
@@ -117,7 +116,7 @@ impl Outbox {
             }
             self.consume(written);
         }
-        ready!(Pin::new(transport).poll_flush(cx))?;
+        ready!(Pin::new(&mut *transport).poll_flush(cx))?;
         self.is_unflushed = false;
         Poll::Ready(Ok(()))
     }

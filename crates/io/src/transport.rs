@@ -22,6 +22,9 @@ const KEEPALIVE_AFTER: Duration = Duration::from_secs(30);
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(5);
 const DEAD_AFTER: Duration = Duration::from_mins(1);
 
+/// What the kernel takes of requests to a server beyond what it has sent.
+const UNSENT_BYTES_MAX: u32 = 128 << 10;
+
 /// Sends small messages at once, and notices peers that vanished without a word.
 pub(crate) fn tune(stream: &TcpStream) -> io::Result<()> {
     let socket = SockRef::from(stream);
@@ -62,6 +65,32 @@ impl Socket {
         }
     }
 
+    /// Connects to a server. What this process has sent and the server has not acknowledged goes
+    /// with the process, or after `patience`, so that nobody meets it later.
+    pub(crate) async fn connect_upstream(
+        address: &Address,
+        patience: Option<Duration>,
+    ) -> io::Result<Self> {
+        let socket = Self::connect(address).await?;
+        if let Self::Tcp(stream) = &socket {
+            let options = SockRef::from(stream);
+            options.set_linger(Some(Duration::ZERO))?;
+            options.set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
+            if let Some(patience) = patience {
+                options.set_tcp_user_timeout(Some(patience))?;
+            }
+        }
+        Ok(socket)
+    }
+
+    /// This side's network address, if it has one.
+    fn local(&self) -> Option<IpAddr> {
+        match self {
+            Self::Tcp(stream) => stream.local_addr().ok().map(|address| address.ip()),
+            _ => None,
+        }
+    }
+
     /// The peer's network address, if it has one.
     pub(crate) fn peer(&self) -> Option<IpAddr> {
         match self {
@@ -94,6 +123,14 @@ impl Transport {
         match self {
             Self::Plain(socket) => socket,
             Self::Tls(stream) => stream.get_mut().0,
+        }
+    }
+
+    /// This side's network address, if it has one.
+    pub(crate) fn local(&self) -> Option<IpAddr> {
+        match self {
+            Self::Plain(socket) => socket.local(),
+            Self::Tls(stream) => stream.get_ref().0.local(),
         }
     }
 

@@ -95,6 +95,18 @@ impl Diagnostics {
         self.push(Diagnostic { severity, span, also: None, message, remedy });
     }
 
+    /// Adds a warning at `span`.
+    pub fn warning(
+        &mut self,
+        span: Range<usize>,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
+        let (message, remedy) = (message.into(), remedy.into());
+        let (severity, span) = (Severity::Warning, Some(span));
+        self.push(Diagnostic { severity, span, also: None, message, remedy });
+    }
+
     /// Adds a finding.
     pub fn push(&mut self, diagnostic: Diagnostic) {
         if self.found.len() < FINDINGS_MAX {

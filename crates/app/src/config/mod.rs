@@ -21,6 +21,7 @@ mod recorded;
 mod resolve;
 mod spread;
 mod store;
+mod takeover;
 mod uri;
 pub(crate) mod values;
 mod volume;

@@ -17,6 +17,7 @@ use super::exchange::{self, RawExchange};
 use super::fields::{Fields, mismatch};
 use super::goal::Goal;
 use super::spread;
+use super::takeover::{self, RawFence};
 use super::uri::ServerUri;
 use super::values;
 use super::volume;
@@ -74,6 +75,9 @@ pub(super) struct RawBackend {
     pub(super) volume: Written<String>,
     pub(super) user: Written<String>,
     pub(super) keyring: Written<PathBuf>,
+    pub(super) fence: Written<RawFence>,
+    pub(super) lease: Written<Span>,
+    pub(super) takeover: Written<Span>,
     pub(super) object: Written<u64>,
     pub(super) size: Written<u64>,
     pub(super) candidates: Written<u32>,
@@ -248,6 +252,9 @@ impl RawBackend {
             volume: fields.optional("volume", values::text, out),
             user: fields.optional("user", values::text, out),
             keyring: fields.optional("keyring", values::path, out),
+            fence: fields.optional("fence", takeover::fence, out),
+            lease: fields.optional("lease", takeover::lease, out),
+            takeover: fields.optional("takeover", takeover::takeover, out),
             object: fields.optional("object", values::size, out),
             size: fields.optional("size", values::size, out),
             candidates: fields.optional("candidates", values::whole, out),

@@ -244,7 +244,7 @@ fn source(
     if let Some(volume) = volume::volume(&mut raw, index, places) {
         return Some(Source::Tiered(volume));
     }
-    if let Some(volume) = spread::volume(&mut raw, index, places) {
+    if let Some(volume) = spread::volume(&mut raw, index, places, out) {
         return Some(Source::Spread(volume));
     }
     if raw.ceph.is_some() {
@@ -275,6 +275,11 @@ fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
         ("near", at(raw.near.as_ref())),
         ("prefer", at(raw.prefer.as_ref())),
     ];
+    let leased = [
+        ("lease", at(raw.lease.as_ref())),
+        ("takeover", at(raw.takeover.as_ref())),
+        ("fence", at(raw.fence.as_ref())),
+    ];
     let patient = [("patience", at(raw.patience.as_ref()))];
     let of_ceph = [
         ("pool", at(raw.pool.as_ref())),
@@ -298,6 +303,7 @@ fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
         (raw.upstream.is_some() || raw.ceph.is_some(), "an `upstream` or `ceph`", &patient[..]),
         (raw.ceph.is_some(), "`ceph`", &of_ceph[..]),
         (raw.choices.is_some(), "`choices`", &of_servers[..]),
+        (raw.choices.is_some(), "`choices`", &leased[..]),
     ];
     for (_, wanted, keys) in kinds.into_iter().filter(|(is_kind, ..)| !is_kind) {
         for (key, span) in keys {

@@ -29,8 +29,8 @@ use super::fields::mismatch;
 use super::places::{Part, Places};
 use super::print::{Text, quoted, size};
 use super::raw::RawBackend;
-use super::values;
 use super::volume::member_name;
+use super::{takeover, values};
 
 /// Bytes of an object that is not given a size.
 pub(super) const OBJECT_DEFAULT: u64 = 4 << 20;
@@ -40,8 +40,14 @@ const PREFER_DEFAULT: [Preference; 1] = [Preference::Space];
 pub(super) const CANDIDATES_DEFAULT: u32 = 2;
 
 /// The volume that the backend at `index` is.
-pub(super) fn volume(raw: &mut RawBackend, index: usize, places: &mut Places) -> Option<Spread> {
+pub(super) fn volume(
+    raw: &mut RawBackend,
+    index: usize,
+    places: &mut Places,
+    out: &mut Diagnostics,
+) -> Option<Spread> {
     let servers = raw.choices.take()?.into_inner();
+    let takeover = takeover::resolve(raw, out);
     for (position, server) in servers.iter().enumerate() {
         places.note(Part::Member(index), position, "", server.span());
     }
@@ -60,6 +66,7 @@ pub(super) fn volume(raw: &mut RawBackend, index: usize, places: &mut Places) ->
             candidates: usize::try_from(candidates).unwrap_or(usize::MAX),
         },
         ceiling_milli: raw.ceiling.take().map_or_else(ceiling_default, Spanned::into_inner),
+        takeover,
     })
 }
 
@@ -143,4 +150,5 @@ pub(super) fn print(volume: &Spread, text: &mut Text) {
     text.key("candidates", volume.shape.candidates.to_string());
     let (whole, part) = (volume.ceiling_milli / 1000, volume.ceiling_milli % 1000);
     text.key("ceiling", format!("{whole}.{part:03}"));
+    takeover::print(&volume.takeover, text);
 }

@@ -35,6 +35,7 @@ impl Bench {
             drive: DriveKind::Threads,
             drive_models: emulate::model,
             recorder: None,
+            state: None,
         };
         let gate = Gate::start(policy, &options).unwrap();
         let control = Control::new(gate.handle(), file, None);

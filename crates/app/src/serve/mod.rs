@@ -113,6 +113,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         drive: DriveKind::default(),
         drive_models: emulate::model,
         recorder: recorder.clone(),
+        state: Some(args.data.clone()),
     };
     let gate = Gate::start(policy.clone(), &options)?;
     let followed =

@@ -3,9 +3,11 @@
 
 use std::fmt;
 
-use evenkeel_core::time::Span;
+use evenkeel_core::time::{Nanos, Span};
 
 use super::block::{BLOCK_BYTES, Block};
+use crate::lease::{Gate, Gatekeeper, Sending};
+use crate::spread::Identity;
 
 /// A device that is to be a part of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +48,11 @@ pub enum Ask<'a, V, R> {
     /// Time is to pass, so that others can be seen at work; answer with [`Answer::Done`]. Tiered
     /// volumes never ask for it.
     Wait(Span),
+    /// These gates have not let go, and were silent for as long as they are watched. They must not
+    /// reach the parts any more before another gate may claim the volume; answer with
+    /// [`Answer::Done`] once that is so, or as the operator takes it upon them, else with
+    /// [`Answer::Failed`]. Tiered volumes never ask for it.
+    Fence(Vec<Gate>),
     /// The volume is open. There is nothing more to ask for.
     Ready(Box<V>),
     /// The volume cannot be opened, for this reason. There is nothing more to ask for.
@@ -59,11 +66,27 @@ pub trait Opens {
     /// Why it cannot be.
     type Refusal: fmt::Display;
 
-    /// What to do next; the same until it is answered.
+    /// What to do next; the same until it is answered. The time is that by which leases are
+    /// judged.
     ///
     /// # Panics
     /// After [`Ask::Ready`].
-    fn poll(&mut self) -> Ask<'_, Self::Volume, Self::Refusal>;
+    fn poll(&mut self, now: Nanos) -> Ask<'_, Self::Volume, Self::Refusal>;
+
+    /// What right it takes to send what was asked for last.
+    fn sending(&self) -> Sending {
+        Sending::Data
+    }
+
+    /// Which server of which volume a part has to be from now on; none while nobody knows.
+    fn identity(&self, _part: usize) -> Option<Identity> {
+        None
+    }
+
+    /// The right to send that the opening has gained so far; none if the parts are not leased.
+    fn right(&self) -> Option<&Gatekeeper> {
+        None
+    }
 
     /// Takes the answer to what was asked for last.
     ///

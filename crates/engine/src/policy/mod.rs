@@ -22,6 +22,7 @@ use evenkeel_core::sched::{Floor, Share};
 use evenkeel_core::time::Span;
 
 use crate::cost::CostModel;
+use crate::lease::Times;
 use crate::pooled;
 use crate::spread::Shape;
 
@@ -326,6 +327,20 @@ pub struct Spread {
     pub shape: Shape,
     /// The part of each server, in thousandths, that objects may fill: 1 to 1000.
     pub ceiling_milli: u32,
+    /// How it passes from one gate to the next.
+    pub takeover: Takeover,
+}
+
+/// How a volume on servers that several gates can reach passes from one gate to the next.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Takeover {
+    /// How long its owner may be silent.
+    pub times: Times,
+    /// The command that keeps a gate from the servers, with its arguments; none if empty.
+    pub fence: Vec<String>,
+    /// A gate that was silent for so long may be displaced though it is not fenced off; none if
+    /// that takes the operator's word.
+    pub unfenced_after: Option<Span>,
 }
 
 /// What a volume is made of: a tier, or a server that it is spread over.

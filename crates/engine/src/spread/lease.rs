@@ -1,65 +1,120 @@
-//! One gate at a time: how a volume's owner shows that it is alive, and learns that it is not the
-//! owner any more.
+//! What a server of a volume has to show before it is served from, and how its owner beats there
+//! ([`crate::lease`]).
 //!
-//! A plain NBD server locks nothing, so the gates keep a lease on its blocks, as cluster file
-//! systems do on a shared disk (Chockler and Malkhi, "Light-weight leases for storage-centric
-//! coordination", 2006). Once a [`BEAT`] the owner reads the front of every server, sees that it is
-//! still its own, and counts up:
+//! | front of the server | verdict |
+//! |---|---|
+//! | this volume, this server, this opening; the last beat, or the one whose answer was lost | ours |
+//! | the same, but with an owner that knows nothing of this opening | ours: late bytes, beaten over |
+//! | an owner that claimed after this opening, or heads that count further | another gate's |
+//! | another server of the volume, or another volume | misplaced: nothing of it is served |
+//! | an earlier beat or generation | older content: nothing of it is served |
 //!
-//! ```text
-//! owner A   beat 17 . . beat 18 . . beat 19 . . (dies)
-//! gate B          sees 17, waits ------ sees 19: refused
-//! gate B                                    sees 19, waits ---- LEASE ---- sees 19: claims
-//! gate B                                                   claim, waits SETTLE, still its own
-//! ```
-//!
-//! An owner that could not beat for [`HOLD`] on any server serves nothing until it can. That is
-//! less than [`LEASE`], so nobody serves beside a gate that has claimed the volume meanwhile. What
-//! a server had been sent before and carries out later is not covered: no lease can.
-//!
-//! The same look tells a server that came back with older content than it had: its front is not
-//! what was written last.
+//! A claim tells which opening it displaces: the last one that had come to its end when it was
+//! written. So a beat or a claim that reaches a server late, when its gate had long lost the volume
+//! or the race for it, is known for what it is, and throws nobody out.
 
-use evenkeel_core::time::Span;
+use std::fmt;
 
+use super::format::head::Head;
 use super::format::owner::{Owner, OwnerId};
 use super::heads::Front;
 use super::layout::{FRONT_BYTES, OWNER_OFFSET};
+use super::refusal::PARLANCE;
 use super::volume::Volume;
-use crate::notes::VolumeId;
 use crate::notes::block::{BLOCK, BLOCK_BYTES, Block};
+use crate::notes::{Unfit, VolumeId};
 
-/// Between two beats.
-pub const BEAT: Span = Span::from_secs(1);
-/// For so long after the begin of its last good beat an owner serves.
-pub const HOLD: Span = Span::from_secs(3);
-/// For so long a gate watches an owner that has not let go.
-pub const LEASE: Span = Span::from_secs(5);
-/// For so long a claim must stand before it counts: longer than any gate takes from its look to its
-/// claim.
-pub const SETTLE: Span = Span::from_secs(1);
+/// Which server of which volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The volume.
+    pub volume: VolumeId,
+    /// The server's number.
+    pub number: u32,
+}
 
 /// What one server's beats go by.
 #[derive(Clone, Debug)]
 pub struct Lease {
-    volume: VolumeId,
+    identity: Identity,
     generation: u64,
     owner: Owner,
 }
 
-/// Why a server is not served from any more.
+/// Why a server is not served from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fenced {
     /// Another gate has claimed the volume; with what it calls itself.
     Claimed(String),
-    /// It has come back with the content of an earlier day, or of something else.
+    /// It is another server of the volume.
+    Misplaced {
+        /// Its number.
+        found: u32,
+        /// The number of the server that belongs here.
+        expected: u32,
+    },
+    /// It has come back with the content of an earlier day.
     Stale,
+    /// It is no server of the volume.
+    Unfit(Unfit),
+}
+
+impl Identity {
+    /// Looks at the front of a server, as long as [`Lease::front_bytes`].
+    ///
+    /// # Errors
+    /// That it is not this one.
+    ///
+    /// # Panics
+    /// Unless there are so many bytes of it.
+    pub fn check(&self, front: &[u8]) -> Result<(), Fenced> {
+        let found = Front::read(front.as_chunks().0).map_err(Fenced::Unfit)?;
+        self.check_head(found.head).map(drop)
+    }
+
+    fn check_head(&self, head: Option<Head>) -> Result<Head, Fenced> {
+        let head = head.ok_or(Fenced::Unfit(Unfit::Blank))?;
+        if head.volume != self.volume {
+            let (found, expected) = (head.volume, self.volume);
+            return Err(Fenced::Unfit(Unfit::OtherVolume { found, expected }));
+        }
+        if head.number != self.number {
+            return Err(Fenced::Misplaced { found: head.number, expected: self.number });
+        }
+        Ok(head)
+    }
+}
+
+impl fmt::Display for Fenced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Claimed(by) => write!(f, "{by} has claimed the volume"),
+            Self::Misplaced { found, expected } => write!(
+                f,
+                "it is server {found} of the volume, and server {expected} belongs here; give each \
+                 server its address back"
+            ),
+            Self::Stale => {
+                write!(f, "it has come back with older content; attach the export that was used last")
+            }
+            Self::Unfit(why) => why.tell(PARLANCE, f),
+        }
+    }
 }
 
 impl Lease {
-    /// The lease that a volume was opened with. Each server has one of its own.
-    pub fn new(volume: &Volume) -> Self {
-        Self { volume: volume.id, generation: volume.generation, owner: volume.as_owner() }
+    /// The lease that a volume was opened with, on one of its servers.
+    pub fn new(volume: &Volume, server: usize) -> Self {
+        let number = volume.layout.servers[server].number;
+        let beat = volume.beats[server];
+        let owner = Owner { beat, ..volume.as_owner() };
+        let identity = Identity { volume: volume.id, number };
+        Self { identity, generation: volume.generation, owner }
+    }
+
+    /// The number of the server.
+    pub fn number(&self) -> u32 {
+        self.identity.number
     }
 
     /// Bytes from a server's start that [`Self::look`] wants to see; a multiple of 4 KiB.
@@ -76,23 +131,27 @@ impl Lease {
     /// Unless there are [`Self::front_bytes`] of it.
     pub fn look(&self, front: &[u8]) -> Result<(), Fenced> {
         let blocks: &[Block] = front.as_chunks().0;
-        let found = Front::read(blocks).map_err(|_| Fenced::Stale)?;
-        let head = found.head.filter(|head| head.volume == self.volume).ok_or(Fenced::Stale)?;
-        match found.owner {
-            Some(owner) if owner.id == self.owner.id => {
-                // A beat whose answer was lost may have been written.
-                let is_last = (self.owner.beat..=self.owner.beat + 1).contains(&owner.beat);
-                if is_last && head.generation == self.generation {
-                    Ok(())
-                } else {
-                    Err(Fenced::Stale)
-                }
-            }
-            Some(owner) if head.generation >= self.generation && !owner.is_released => {
-                Err(Fenced::Claimed(owner.name))
-            }
-            _ => Err(Fenced::Stale),
+        let found = Front::read(blocks).map_err(Fenced::Unfit)?;
+        let head = self.identity.check_head(found.head)?;
+        if let Some(by) = found.owner.as_ref().filter(|owner| self.is_displaced_by(owner)) {
+            return Err(Fenced::Claimed(by.gate.name.clone()));
         }
+        if head.generation > self.generation {
+            let by = found.owner.map_or_else(|| "another gate".to_owned(), |owner| owner.gate.name);
+            return Err(Fenced::Claimed(by));
+        }
+        // A beat whose answer was lost may have been written.
+        let beats = self.owner.beat..=self.owner.beat + 1;
+        let is_last = |owner: &Owner| owner.id != self.owner.id || beats.contains(&owner.beat);
+        let is_last = found.owner.as_ref().is_none_or(is_last);
+        if is_last && head.generation == self.generation { Ok(()) } else { Err(Fenced::Stale) }
+    }
+
+    /// Whether an owner has claimed the volume after this opening had come to its end.
+    fn is_displaced_by(&self, other: &Owner) -> bool {
+        let settled = &other.settled;
+        other.id != self.owner.id
+            && (settled.by == self.owner.id || settled.generation > self.generation)
     }
 
     /// What is to be written after a look, and where; once that is done call [`Self::beaten`].
@@ -113,20 +172,26 @@ impl Lease {
 
     fn block(&self, owner: &Owner) -> (u64, Vec<u8>) {
         let mut block: Block = [0; BLOCK];
-        owner.encode(self.volume, &mut block);
+        owner.encode(self.identity.volume, &mut block);
         (OWNER_OFFSET, block.to_vec())
     }
 }
 
-/// Who owns the volume of these fronts and may still be alive, in each server's words; not this
-/// gate itself.
-pub(super) fn claims(fronts: &[Front], own: &[OwnerId]) -> Vec<Option<(OwnerId, u64)>> {
+/// Who owns the volume of these fronts and may still be alive, in each server's words: not this
+/// gate itself, nor a process that it has taken the place of.
+pub(super) fn claims(fronts: &[Front], is_own: impl Fn(&Owner) -> bool) -> Vec<Option<Claim>> {
     let claim = |front: &Front| {
-        let owner = front.owner.as_ref().filter(|owner| !owner.is_released)?;
-        let owner = Some(owner).filter(|owner| !own.contains(&owner.id))?;
-        Some((owner.id, owner.beat))
+        let owner = front.owner.as_ref().filter(|owner| !owner.is_released && !is_own(owner))?;
+        Some(Claim { by: owner.id, beat: owner.beat })
     };
     fronts.iter().map(claim).collect()
 }
 
-const _: () = assert!(HOLD.0 < LEASE.0 && BEAT.0 * 2 < HOLD.0 && FRONT_BYTES == 3 * BLOCK_BYTES);
+/// A claim as it was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Claim {
+    by: OwnerId,
+    beat: u64,
+}
+
+const _: () = assert!(FRONT_BYTES == 3 * BLOCK_BYTES);

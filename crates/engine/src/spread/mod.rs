@@ -54,7 +54,7 @@ mod volume;
 pub use absent::Missed;
 pub use format::owner::OwnerId;
 pub use layout::Shape;
-pub use lease::{BEAT, Fenced, HOLD, LEASE, Lease, SETTLE};
+pub use lease::{Fenced, Identity, Lease};
 pub use opening::{Names, Opening};
 pub use refusal::{Needed, Refusal, RefusalReason, WrongServers};
 pub use report::{ChangeReport, SpreadReport, SpreadServer, Standing, Stuck};

@@ -8,7 +8,7 @@ use super::layout::{LayoutError, SERVERS_MAX};
 use crate::notes::{Parlance, Unfit};
 
 /// What a spread volume calls its parts.
-const PARLANCE: Parlance =
+pub(super) const PARLANCE: Parlance =
     Parlance { kind: "spread", part: "server", device: "export", front: "12 KiB" };
 
 /// Why the volume was not opened.
@@ -38,6 +38,11 @@ pub enum RefusalReason {
     Needed(Needed),
     /// Another gate uses the volume.
     InUse {
+        /// What that gate calls itself.
+        by: String,
+    },
+    /// Another gate has not let go of the volume, and could not be fenced off.
+    Unfenced {
         /// What that gate calls itself.
         by: String,
     },
@@ -129,6 +134,11 @@ impl fmt::Display for RefusalReason {
             Self::InUse { by } => {
                 write!(f, "{by} uses the volume; stop that gate first, or wait until it is gone")
             }
+            Self::Unfenced { by } => write!(
+                f,
+                "{by} has not let go of the volume, and is not fenced off: it may still write; \
+                 make sure that it is dead, then say so: evenkeel ctl claim VOLUME"
+            ),
             Self::NotesDamaged => write!(
                 f,
                 "a part of its table is damaged, and so are all copies of the choices; restore all \

@@ -42,6 +42,12 @@ pub(super) enum Mutant {
     AcceptStale,
     /// A second server may be absent.
     TwoAbsent,
+    /// A gate that has not let go is displaced without a fence.
+    SkipFence,
+    /// Notes are written whether or not the volume is ours.
+    NoteUnasked,
+    /// A claim counts though heads have changed since the verdict.
+    SkipHeads,
 }
 
 /// Which rule a test has broken, if any.

@@ -353,6 +353,7 @@ mod tests {
     use super::super::layout::{Layout, Shape};
     use super::super::{OwnerId, volume::Volume};
     use super::*;
+    use crate::lease::Gate;
     use crate::notes::VolumeId;
 
     const OBJECT_BYTES: u64 = 64 << 10;
@@ -365,7 +366,7 @@ mod tests {
     fn volume() -> Volume {
         let shape = Shape { object_bytes: OBJECT_BYTES, size_bytes: None, candidates: 2 };
         let layout = Layout::plan(&shape, &[64 << 20, 64 << 20]).unwrap();
-        Volume::blank(VolumeId([1; 16]), layout, 1, (OwnerId([2; 16]), "test".into()))
+        Volume::blank(VolumeId([1; 16]), layout, 1, (OwnerId([2; 16]), Gate::default()))
     }
 
     /// The steps of the next round, all of which go well.

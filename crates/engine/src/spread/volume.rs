@@ -25,6 +25,7 @@ use super::format::table::{Entry, TablePart};
 use super::layout::{ENTRIES_PER_BLOCK, Layout, SERVERS_MAX};
 use super::members::Members;
 use super::place::Place;
+use crate::lease::Gate;
 use crate::notes::VolumeId;
 use crate::notes::block::{BLOCK, Block};
 
@@ -40,7 +41,9 @@ const _: () = assert!(PAGE_LEFT as u64 == PAGE_OBJECTS);
 pub struct Volume {
     pub(super) id: VolumeId,
     pub(super) owner: OwnerId,
-    pub(super) owner_name: String,
+    pub(super) gate: Gate,
+    /// By server: how often its owner has beaten there.
+    pub(super) beats: Vec<u64>,
     pub(super) generation: u64,
     pub(super) layout: Layout,
     /// The servers by number, and none where there is no such number.
@@ -154,7 +157,7 @@ impl Volume {
         id: VolumeId,
         layout: Layout,
         generation: u64,
-        (owner, owner_name): (OwnerId, String),
+        (owner, gate): (OwnerId, Gate),
     ) -> Self {
         let pages = layout.pages as usize;
         let noted =
@@ -166,7 +169,8 @@ impl Volume {
         Self {
             id,
             owner,
-            owner_name,
+            gate,
+            beats: vec![0; layout.servers.len()],
             generation,
             indices,
             groups: groups(id, &layout, layout.members.after),
@@ -234,15 +238,15 @@ impl Volume {
         if can_miss_one(&self.layout.members) && self.away.is_none() { 2 } else { 1 }
     }
 
-    /// What the servers are told of the opening that has come to its end.
+    /// What the servers are told of the opening that has come to its end, but for the beats.
     pub(super) fn as_owner(&self) -> Owner {
         let (generation, by) = (self.generation, self.owner);
         Owner {
             id: self.owner,
-            beat: 1,
+            beat: 0,
             settled: Settled { generation, by, absent: self.left_out },
             is_released: false,
-            name: self.owner_name.clone(),
+            gate: self.gate.clone(),
         }
     }
 

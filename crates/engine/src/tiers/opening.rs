@@ -18,6 +18,8 @@
 
 use std::collections::VecDeque;
 
+use evenkeel_core::time::Nanos;
+
 use super::format::checkpoint;
 use super::format::head::Head;
 use super::format::journal::Record;
@@ -94,7 +96,7 @@ impl Opens for Opening {
     type Volume = Volume;
     type Refusal = Refusal;
 
-    fn poll(&mut self) -> Ask<'_, Volume, Refusal> {
+    fn poll(&mut self, _: Nanos) -> Ask<'_, Volume, Refusal> {
         while self.refusal.is_none() && self.tasks.is_empty() && self.phase != Phase::Closing {
             if let Err(refusal) = self.advance() {
                 self.refusal = Some(refusal);

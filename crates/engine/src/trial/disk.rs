@@ -50,6 +50,11 @@ impl Disk {
         Self { medium, view, cache: Vec::new(), acknowledged: 0 }
     }
 
+    /// Its size.
+    pub(crate) fn size_bytes(&self) -> u64 {
+        (self.view.len() * SECTOR) as u64
+    }
+
     /// How many writes were acknowledged up to now: what a flush that is sent now covers.
     pub(crate) fn acknowledged(&self) -> u64 {
         self.acknowledged

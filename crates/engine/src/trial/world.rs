@@ -551,9 +551,11 @@ pub(crate) fn open<O: Opens>(
     asks: u64,
     mut opening: O,
 ) -> Option<Result<O::Volume, O::Refusal>> {
+    let mut now = Nanos::ZERO;
     for _ in 0..asks {
         let bytes;
-        let answer = match opening.poll() {
+        now = now + Span::from_micros(1);
+        let answer = match opening.poll(now) {
             Ask::Read { part, offset, length } => {
                 bytes = disks[part].read(offset, length);
                 Answer::Read(&bytes)
@@ -567,7 +569,11 @@ pub(crate) fn open<O: Opens>(
                 disks[part].flush(acknowledged);
                 Answer::Done
             }
-            Ask::Wait(_) => Answer::Done,
+            Ask::Wait(span) => {
+                now = now + span;
+                Answer::Done
+            }
+            Ask::Fence(_) => Answer::Done,
             Ask::Ready(volume) => return Some(Ok(*volume)),
             Ask::Refused(refusal) => return Some(Err(refusal)),
         };

@@ -83,7 +83,7 @@ impl Tiers {
         let mut opening = Opening::new(self.id, self.extent_bytes, devices);
         loop {
             let bytes;
-            let answer = match opening.poll() {
+            let answer = match opening.poll(Nanos::ZERO) {
                 Ask::Read { part: tier, offset, length } => {
                     bytes = self.devices[tier].read(offset, length);
                     bytes.as_deref().map_or(Answer::Failed, Answer::Read)
@@ -98,7 +98,7 @@ impl Tiers {
                     self.log.push(format!("flush {}", self.names[tier]));
                     Answer::Done
                 }
-                Ask::Wait(_) => Answer::Done,
+                Ask::Wait(_) | Ask::Fence(_) => Answer::Done,
                 Ask::Ready(volume) => return Some(Ok(*volume)),
                 Ask::Refused(refusal) => return Some(Err(refusal)),
             };

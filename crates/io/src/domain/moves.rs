@@ -33,6 +33,11 @@ impl Steps {
         self.asked.notify_one();
     }
 
+    /// What was asked for is of no concern any more.
+    pub(super) fn clear(&self) {
+        self.next.borrow_mut().clear();
+    }
+
     pub(super) async fn next(&self) -> Step {
         loop {
             let step = self.next.borrow_mut().pop_front();

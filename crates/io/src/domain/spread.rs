@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! Output::Move --> Clerk --- notes and copies, errand by errand ---> Input::Moved
-//!                  Pulse --- look, beat, pause; one for each server -> Input::Held, Input::Fenced
+//!                  Pulse --- look, beat, pause; one for each server -> Input::Held
 //!                     ^
 //!                   Leave: let go, when the gate stops
 //! ```
@@ -16,20 +16,25 @@ use std::time::Duration;
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_engine::notes::{STEP_BYTES_MAX, Step, StepKind};
 use evenkeel_engine::policy::HostFigures;
-use evenkeel_engine::spread::{BEAT, Fenced, HOLD, Lease, Volume};
+use evenkeel_engine::spread::{Fenced, Lease, Volume};
 use evenkeel_engine::{Input, Refused, Target};
 use evenkeel_wire::nbd::proto::{Errno, TransmissionFlags};
 use tokio::sync::Notify;
-use tokio::task::spawn_local;
+use tokio::task::JoinSet;
 
 use super::Domain;
 use super::errand::Task;
 use crate::buffer::Buf;
-use crate::device::Device;
+use crate::clock::duration;
+use crate::device::{Device, Medium};
+use crate::lease::VolumeLease;
 use crate::op::{LossesHeard, Op};
 
 /// Between two looks whether all that was asked for is over.
 const LOOK: Duration = Duration::from_millis(2);
+
+/// How long clients of a lost volume have to read their answers before their connections are cut.
+const DISMISS_TIME: Duration = Duration::from_secs(2);
 
 /// Carries out what the engine wants noted and copied.
 #[derive(Clone)]
@@ -47,9 +52,23 @@ pub(crate) struct Clerk {
 pub(crate) struct Pulse {
     pub(crate) clerk: Clerk,
     pub(crate) server: ServerId,
-    pub(crate) lease: Lease,
-    /// On whose account.
+    /// Its place in the order of the policy.
+    pub(crate) index: usize,
+    pub(crate) lease: Rc<VolumeLease>,
+    /// On whose account, where the server is none that others reach.
     pub(crate) tenant: TenantId,
+}
+
+/// Why there was no beat.
+enum NoBeat {
+    Failed(Errno),
+    Fenced(Fenced),
+}
+
+impl From<Errno> for NoBeat {
+    fn from(errno: Errno) -> Self {
+        Self::Failed(errno)
+    }
 }
 
 /// When the pulses of a domain are to let go of its volume.
@@ -93,10 +112,15 @@ impl Drop for Beating {
 impl Clerk {
     /// Makes the steps that the engine asks for, for as long as the gate runs.
     pub(crate) async fn run(self) {
+        // They end with this, should another gate take the volume.
+        let mut under_way = JoinSet::new();
         loop {
-            let step = self.domain.steps.next().await;
+            let step = tokio::select! {
+                step = self.domain.steps.next() => step,
+                Some(_) = under_way.join_next() => continue,
+            };
             let clerk = self.clone();
-            spawn_local(async move {
+            under_way.spawn_local(async move {
                 let result = clerk.make(&step).await;
                 if let Err(errno) = result {
                     tracing::warn!(?step, ?errno, "a note or a copy of a volume failed");
@@ -163,23 +187,30 @@ impl Clerk {
 }
 
 impl Pulse {
-    /// Beats until the server is fenced, or the gate stops.
-    pub(crate) async fn run(mut self) {
+    /// Beats until the volume is another gate's, or this one stops.
+    pub(crate) async fn run(self) {
         let domain = Rc::clone(&self.clerk.domain);
         let _beating = Beating::of(&domain);
+        let pause = duration(self.lease.times().beat());
         loop {
-            let began = domain.worker.clock.now();
             match self.beat().await {
-                Ok(None) => {
-                    domain.tell(Input::Held { server: self.server, until: began + HOLD });
-                }
-                Ok(Some(fenced)) => return self.fence(&fenced),
+                Ok(()) => domain.tell(Input::Held { until: self.lease.held_until() }),
+                Err(NoBeat::Fenced(why)) => self.lease.guard(self.index).judged(&why),
                 // Requests to the server tell the same, with what stands in the way.
-                Err(errno) => tracing::debug!(server = ?self.server, ?errno, "no beat"),
+                Err(NoBeat::Failed(errno)) => {
+                    tracing::debug!(server = ?self.server, ?errno, "no beat");
+                }
+            }
+            if self.lease.is_out() {
+                return;
             }
             let news = domain.leave.news.notified();
             if !domain.leave.is_wanted.get() && !domain.leave.is_over.get() {
-                let _ = tokio::time::timeout(Duration::from_nanos(BEAT.0), news).await;
+                tokio::select! {
+                    () = news => {}
+                    () = self.lease.news.notified() => {}
+                    () = tokio::time::sleep(pause) => {}
+                }
             }
             if domain.leave.is_over.get() {
                 return;
@@ -190,55 +221,61 @@ impl Pulse {
         }
     }
 
-    /// Tells the next gate that it need not watch. What was asked for before is over by then, other
-    /// pulses' last words included.
+    /// Tells the next gate that it need not watch. What was asked for before is over by then.
     async fn let_go(&self) {
         while !self.clerk.domain.state.borrow().ops.is_empty() {
             tokio::time::sleep(LOOK).await;
         }
-        let (offset, bytes) = self.lease.release();
-        let task = Task::Write { offset, data: Arc::new(Buf::copy_of(&bytes)) };
-        if let Err(errno) = self.clerk.run_errand(self.server, self.tenant, task).await {
+        let released = async {
+            let lease = self.look().await?;
+            let (offset, bytes) = lease.borrow().release();
+            Ok(self.write(offset, &bytes).await?)
+        };
+        if let Err(why) = released.await {
             // The next gate watches for a while, as if this one had been killed.
             let server = self.clerk.domain.server_name(self.server);
-            tracing::warn!(server, ?errno, "a volume is not let go of");
+            let why = match why {
+                NoBeat::Failed(errno) => format!("{errno:?}"),
+                NoBeat::Fenced(why) => why.to_string(),
+            };
+            tracing::warn!(server, why, "a volume is not let go of");
         }
     }
 
-    async fn beat(&mut self) -> Result<Option<Fenced>, Errno> {
-        let look = Task::Read { offset: 0, length: Lease::front_bytes() };
-        let front = self.clerk.run_errand(self.server, self.tenant, look).await?;
-        let front = front.expect("a read brings its data");
-        if let Err(fenced) = self.lease.look(&front) {
-            return Ok(Some(fenced));
-        }
-        let (offset, bytes) = self.lease.beat();
-        let task = Task::Write { offset, data: Arc::new(Buf::copy_of(&bytes)) };
-        self.clerk.run_errand(self.server, self.tenant, task).await?;
-        self.lease.beaten();
-        Ok(None)
+    async fn beat(&self) -> Result<(), NoBeat> {
+        let lease = self.look().await?;
+        let (offset, bytes) = lease.borrow().beat();
+        let sent_at = self.clerk.domain.worker.clock.now();
+        self.write(offset, &bytes).await?;
+        lease.borrow_mut().beaten();
+        self.lease.beaten(self.index, sent_at);
+        Ok(())
     }
 
-    fn fence(&self, fenced: &Fenced) {
-        let domain = &self.clerk.domain;
-        let server = domain.server_name(self.server);
-        let server = match fenced {
-            Fenced::Claimed(by) => {
-                tracing::error!(
-                    server,
-                    by,
-                    "another gate has claimed the volume: nothing is served"
-                );
-                // Where that gate has not been yet, it must not look as if this one were alive.
-                domain.leave.end();
-                None
-            }
-            Fenced::Stale => {
-                tracing::error!(server, "it came back with older content: nothing of it is served");
-                Some(self.server)
+    /// Looks whether the server is what this gate has left.
+    async fn look(&self) -> Result<Rc<RefCell<Lease>>, NoBeat> {
+        let lease = self.lease.guard(self.index).lease().ok_or(Errno::Io)?;
+        let sent_at = self.clerk.domain.worker.clock.now();
+        let front = match &self.clerk.device.tier(self.server).medium {
+            Medium::Remote(remote) => remote.look(Lease::front_bytes()).await?,
+            _ => {
+                let look = Task::Read { offset: 0, length: Lease::front_bytes() };
+                let front = self.clerk.run_errand(self.server, self.tenant, look).await?;
+                front.expect("a read brings its data")
             }
         };
-        domain.tell(Input::Fenced { server });
+        lease.borrow().look(&front).map_err(NoBeat::Fenced)?;
+        self.lease.looked(self.index, sent_at);
+        Ok(lease)
+    }
+
+    /// Writes this gate's name; past all queues where others may want the volume.
+    async fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
+        if let Medium::Remote(remote) = &self.clerk.device.tier(self.server).medium {
+            return remote.claim(offset, bytes).await;
+        }
+        let task = Task::Write { offset, data: Arc::new(Buf::copy_of(bytes)) };
+        self.clerk.run_errand(self.server, self.tenant, task).await.map(drop)
     }
 }
 
@@ -250,13 +287,17 @@ impl Domain {
     }
 
     /// Holds back whatever is asked of the volume until it is served anew; returns once nothing is
-    /// noted on its servers any more, beats included.
-    pub(crate) async fn pause_spread(self: &Rc<Self>) {
+    /// noted on its servers any more, beats included. False if another gate has it.
+    pub(crate) async fn pause_spread(self: &Rc<Self>, lease: &VolumeLease) -> bool {
         self.tell(Input::Pause);
-        self.leave.end();
-        while self.leave.pulses.get() > 0 || !self.state.borrow().engine.is_at_rest() {
+        while !lease.is_out() && !self.state.borrow().engine.is_at_rest() {
             tokio::time::sleep(LOOK).await;
         }
+        self.leave.end();
+        while self.leave.pulses.get() > 0 {
+            tokio::time::sleep(LOOK).await;
+        }
+        !lease.is_out()
     }
 
     /// Serves the volume that was opened anew; its pulses are the caller's to start.
@@ -265,9 +306,58 @@ impl Domain {
         self.tell(Input::Spread(volume));
     }
 
-    /// Another gate has the volume.
-    pub(crate) fn lose_spread(self: &Rc<Self>) {
+    /// The volume is ours until then.
+    pub(crate) fn held(self: &Rc<Self>, lease: &VolumeLease) {
+        self.tell(Input::Held { until: lease.held_until() });
+    }
+
+    /// Another gate has the volume, or has had it: everything stops at once, and clients go.
+    pub(crate) fn leave_office(self: &Rc<Self>, lease: &VolumeLease, by: &str) {
+        if lease.is_out() {
+            return;
+        }
+        tracing::error!(
+            volume = self.name,
+            by,
+            "another gate has claimed the volume: nothing is sent or served any more"
+        );
+        lease.leave_office();
+        self.leave.end();
         self.tell(Input::Fenced { server: None });
+        self.dismiss();
+        let volume = self.volume().expect("its domain has a volume");
+        volume.lose(by);
+    }
+
+    /// Waits until nothing of the volume is under way any more and its clients have gone, and
+    /// forgets it.
+    pub(crate) async fn forget_spread(self: &Rc<Self>) {
+        let began = tokio::time::Instant::now();
+        let is_busy = || {
+            let is_late = began.elapsed() >= DISMISS_TIME;
+            let left = self.dismiss_some(|_| true, is_late);
+            left > 0 || self.leave.pulses.get() > 0 || !self.state.borrow().ops.is_empty()
+        };
+        while is_busy() {
+            tokio::time::sleep(LOOK).await;
+        }
+        self.leave.is_over.set(false);
+        self.refused.set(None);
+        self.tell(Input::Unmount);
+        self.steps.clear();
+    }
+
+    /// A server is not what it has to be: nothing of it is served.
+    pub(crate) fn fence_server(self: &Rc<Self>, server: ServerId, why: &Fenced) {
+        let name = self.server_name(server);
+        tracing::error!(server = name, "{why}; nothing of it is served");
+        self.tell(Input::Fenced { server: Some(server) });
+    }
+
+    /// A server is again what it has to be.
+    pub(crate) fn clear_server(self: &Rc<Self>, server: ServerId) {
+        tracing::info!(server = self.server_name(server), "it is what it has to be again");
+        self.tell(Input::Cleared { server });
     }
 
     /// The server that the volume was opened without is back, with older content.

@@ -70,7 +70,14 @@ impl Volume {
         is_news
     }
 
-    /// It is open from now on, for as long as the gate runs.
+    /// It is another gate's from now on.
+    pub(crate) fn lose(&self, by: &str) {
+        let why = format!("{by} has claimed the volume, and it was let go of here");
+        self.standing.replace(Standing::Opening(Some(why)));
+        self.news.notify_waiters();
+    }
+
+    /// It is open from now on, until another gate has it.
     pub(crate) fn open(&self, device: Rc<Device>) {
         self.standing.replace(Standing::Open(device));
         self.news.notify_waiters();

@@ -20,7 +20,7 @@ use crate::client::{Client, Export};
 use crate::device::ceph::CephVolume;
 use crate::device::file::{FileDisk, OpenFile};
 use crate::device::memory::MemoryDisk;
-use crate::device::remote::Remote;
+use crate::device::remote::{Membership, Remote};
 use crate::device::store::StoreVolume;
 use crate::device::{Device, Features, Medium};
 use crate::domain::Domain;
@@ -38,12 +38,14 @@ const WRITE_FLAGS: TransmissionFlags = TransmissionFlags(
 );
 
 /// Which device of a backend to open.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Wanted<'a> {
     /// Its name there, if there are several.
     pub(super) name: &'a str,
     /// What it is made with if it does not exist.
     pub(super) size_bytes: Option<u64>,
+    /// Its part in a volume that several gates can reach.
+    pub(super) membership: Option<Membership>,
 }
 
 impl Worker {
@@ -161,7 +163,7 @@ impl Worker {
         }
         let backend = plan.backend(&target.backend).ok_or(Refusal::Unknown)?;
         let size_bytes = target.size_bytes.map(|bytes| target.base_bytes + bytes);
-        let wanted = Wanted { name: &target.device, size_bytes };
+        let wanted = Wanted { name: &target.device, size_bytes, membership: None };
         let medium = self.make(&domain, plan, backend, wanted).map_err(|error| {
             let device = Escaped(target.device.as_bytes());
             tracing::warn!(backend = backend.name, %device, %error, "export cannot be opened");
@@ -215,7 +217,8 @@ impl Worker {
                 let mut health = self.health.borrow_mut();
                 let health = health.entry(backend.name.clone()).or_default();
                 let export = wanted.name.to_owned();
-                Medium::Remote(Remote::new(domain, export, terms.clone(), Rc::clone(health)))
+                let (terms, health) = (terms.clone(), Rc::clone(health));
+                Medium::Remote(Remote::new(domain, export, terms, wanted.membership, health))
             }
         })
     }

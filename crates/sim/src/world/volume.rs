@@ -128,7 +128,7 @@ impl Tiers {
         self.is_hurt = false;
         let mut opening = Opening::new(NAME, self.extent_bytes, self.devices.clone());
         loop {
-            match opening.poll() {
+            match opening.poll(Nanos::ZERO) {
                 Ask::Read { part: tier, offset, length } => {
                     let bytes = self.notes.read(tier, offset, length);
                     opening.answer(Answer::Read(&bytes));
@@ -137,7 +137,7 @@ impl Tiers {
                     self.notes.write(tier, offset, bytes);
                     opening.answer(Answer::Done);
                 }
-                Ask::Flush { .. } | Ask::Wait(_) => opening.answer(Answer::Done),
+                Ask::Flush { .. } | Ask::Wait(_) | Ask::Fence(_) => opening.answer(Answer::Done),
                 Ask::Ready(volume) => {
                     self.size_bytes = volume.size_bytes();
                     return Ok(volume);

@@ -30,6 +30,7 @@ pub fn probe(bytes: &[u8], volume: VolumeId, offset: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_core::time::Span;
     use proptest::prelude::*;
 
     use super::super::members::Members;
@@ -38,6 +39,7 @@ mod tests {
     use super::owner::{Absent, Owner, OwnerId, Settled};
     use super::table::{Entry, TablePart};
     use super::*;
+    use crate::lease::{Gate, Times};
     use crate::notes::head::HeadError;
 
     const VOLUME: VolumeId = VolumeId(*b"sixteen bytes...");
@@ -90,7 +92,13 @@ mod tests {
                 absent: Some(Absent { number: 0, known: OwnerId([6; 16]) }),
             },
             is_released: false,
-            name: "host:17".into(),
+            gate: Gate {
+                name: "host:17".into(),
+                times: Times::of(Span::from_secs(7)),
+                addresses: "10.0.0.1 fd00::1".into(),
+                state: [1; 16],
+                run: [2; 16],
+            },
         };
         owner.encode(VOLUME, &mut block);
         assert_eq!(Owner::decode(VOLUME, &block), Some(owner));

@@ -12,12 +12,21 @@
 //! | 352 | 4 | the number, and one more, of the server that it was made without; 0 if of none |
 //! | 356 | 4 | zero |
 //! | 360 | 16 | the last opening that came to its end with that server |
-//! | 376 | 3720 | zeroes |
+//! | 376 | 4 | the owner's lease, in milliseconds; 0 for the 5 seconds of an older program |
+//! | 380 | 4 | bytes of the owner's addresses, at most 1024 |
+//! | 384 | 16 | the state folder of the owner; zeroes if it has none |
+//! | 400 | 16 | the run of the owner's process |
+//! | 416 | 96 | zeroes |
+//! | 512 | 1024 | its addresses as the servers see them, with a space between any two; then zeroes |
+//! | 1536 | 2560 | zeroes |
 //!
 //! The label's number counts the beats. The block is overwritten in place: all that ever changes of
 //! it lies in its first 512 bytes, which no drive tears.
 
+use evenkeel_core::time::Span;
+
 use super::super::layout::{OWNER_OFFSET, SERVERS_MAX};
+use crate::lease::{Gate, Times};
 use crate::notes::VolumeId;
 use crate::notes::block::{Block, BlockKind, Label, label, put_u32, put_u64, seal, u32_at, u64_at};
 
@@ -27,6 +36,13 @@ const NAME: usize = 80;
 const SETTLED_BY: usize = 336;
 const ABSENT: usize = 352;
 const KNOWN: usize = 360;
+const LEASE: usize = 376;
+const ADDRESSES_BYTES: usize = 380;
+const STATE: usize = 384;
+const RUN: usize = 400;
+const ADDRESSES: usize = 512;
+/// Most bytes of addresses.
+const ADDRESSES_BYTES_MAX: usize = 1024;
 
 /// What an owner, and so an opening, is known by; each opening draws its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,7 +58,7 @@ pub(in crate::spread) struct Owner {
     pub(in crate::spread) beat: u64,
     pub(in crate::spread) settled: Settled,
     pub(in crate::spread) is_released: bool,
-    pub(in crate::spread) name: String,
+    pub(in crate::spread) gate: Gate,
 }
 
 /// The last opening that came to its end.
@@ -90,6 +106,21 @@ impl Owner {
         }
         let known = OwnerId::at(block, KNOWN);
         let absent = number.checked_sub(1).map(|number| Absent { number, known });
+        let addresses_bytes = u32_at(block, ADDRESSES_BYTES) as usize;
+        let text = |at: usize, bytes: usize| String::from_utf8(block[at..at + bytes].to_vec()).ok();
+        if addresses_bytes > ADDRESSES_BYTES_MAX {
+            return None;
+        }
+        let gate = Gate {
+            name: text(NAME, name_bytes)?,
+            times: match u32_at(block, LEASE) {
+                0 => Times::DEFAULT,
+                millis => Times::of(Span::from_millis(millis.into())),
+            },
+            addresses: text(ADDRESSES, addresses_bytes)?,
+            state: OwnerId::at(block, STATE).0,
+            run: OwnerId::at(block, RUN).0,
+        };
         Some(Self {
             id: OwnerId::at(block, 48),
             beat: label.number,
@@ -99,19 +130,28 @@ impl Owner {
                 absent,
             },
             is_released: u32_at(block, 72) == 1,
-            name: String::from_utf8(block[NAME..NAME + name_bytes].to_vec()).ok()?,
+            gate,
         })
     }
 
-    /// Makes the block. A name that is too long loses its end.
+    /// Makes the block.
     pub(in crate::spread) fn encode(&self, volume: VolumeId, block: &mut Block) {
         block.fill(0);
         block[48..64].copy_from_slice(&self.id.0);
         put_u64(block, 64, self.settled.generation);
         put_u32(block, 72, u32::from(self.is_released));
-        let name = &self.name[..self.name.floor_char_boundary(NAME_BYTES_MAX)];
-        put_u32(block, 76, u32::try_from(name.len()).expect("cut above"));
-        block[NAME..NAME + name.len()].copy_from_slice(name.as_bytes());
+        let mut put_text = |length_at: usize, at: usize, text: &str, bytes_max: usize| {
+            let text = &text[..text.floor_char_boundary(bytes_max)];
+            put_u32(block, length_at, u32::try_from(text.len()).expect("cut above"));
+            block[at..at + text.len()].copy_from_slice(text.as_bytes());
+        };
+        let Gate { name, times, addresses, state, run } = &self.gate;
+        put_text(76, NAME, name, NAME_BYTES_MAX);
+        put_text(ADDRESSES_BYTES, ADDRESSES, addresses, ADDRESSES_BYTES_MAX);
+        let millis = times.lease().0 / 1_000_000;
+        put_u32(block, LEASE, u32::try_from(millis).expect("leases are short"));
+        block[STATE..][..16].copy_from_slice(state);
+        block[RUN..][..16].copy_from_slice(run);
         block[SETTLED_BY..][..16].copy_from_slice(&self.settled.by.0);
         if let Some(Absent { number, known }) = self.settled.absent {
             put_u32(block, ABSENT, number + 1);

@@ -1,13 +1,35 @@
-//! One gate at a time: whoever may be alive is watched, then this gate's name is written on every
-//! server, and has to stand.
+//! One gate at a time: whoever may be alive is watched and fenced off, then this gate's name is
+//! written on every server, and has to stand.
+//!
+//! Of gates that race for a volume at most one gets it, however late what they have written
+//! reaches the servers. Each writes its claim first, then looks whether heads have changed since
+//! the verdict; writes its heads, and looks whether its claim still stands before it is done. Of
+//! two that both go on, one finds the other's claim or the other's heads.
 
-use super::super::format::owner::{OwnerId, Settled};
+use evenkeel_core::time::{Nanos, Span};
+
+use super::super::format::owner::{Owner, OwnerId, Settled};
 use super::super::heads::{Case, Front, Usable, Verdict};
 use super::super::layout::Layout;
-use super::super::lease::{LEASE, SETTLE, claims};
+use super::super::lease::{Claim, claims};
 use super::super::refusal::{Refusal, RefusalReason};
+use super::super::rules::Mutant;
 use super::super::volume::Volume;
 use super::{Opening, Phase, Task};
+use crate::lease::Gate;
+use crate::notes::Unfit;
+
+/// Gates that have not let go.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    /// For so long at least they are watched.
+    pub(super) span: Span,
+    /// What they had said when they were first seen, by server.
+    pub(super) seen: Option<Vec<Option<Claim>>>,
+    pub(super) is_fenced: bool,
+    /// Whether it was waited for others that open the volume.
+    pub(super) was_courteous: bool,
+}
 
 impl Opening {
     fn case(&self) -> Case<'_> {
@@ -15,14 +37,20 @@ impl Opening {
         Case { shape, devices, fronts, away: self.away, rules: self.rules }
     }
 
-    /// Everybody who may be alive is watched for a while; whoever has not moved is gone.
+    /// Whether an owner is this gate itself, or a process that it has taken the place of.
+    fn is_own(&self, owner: &Owner) -> bool {
+        self.names.before.contains(&owner.id) || owner.gate.is_gone_for(&self.names.gate)
+    }
+
+    /// Everybody who may be alive is watched for a while; whoever has not moved is gone, or asleep,
+    /// and has to be fenced off.
     pub(super) fn watch_or_claim(&mut self) -> Result<(), Refusal> {
         let verdict = self.case().judge()?;
-        let claimed = claims(&self.fronts, &self.names.before);
-        match &self.watched {
+        let claimed = claims(&self.fronts, |owner| self.is_own(owner));
+        match &self.watch.seen {
             None if claimed.iter().any(Option::is_some) => {
-                self.watched = Some(claimed);
-                self.tasks.push_back(Task::Wait(LEASE));
+                self.watch.seen = Some(claimed);
+                self.tasks.push_back(Task::Wait(self.watch_span()));
                 self.push_each(|server| Task::ReadFront { server });
                 return Ok(());
             }
@@ -30,14 +58,66 @@ impl Opening {
                 if let Some(server) = (0..claimed.len()).find(|&at| claimed[at] != before[at]) {
                     return Err(self.in_use(server));
                 }
+                if !self.watch.is_fenced && !self.rules.is_broken(Mutant::SkipFence) {
+                    if let Some(span) = self.courtesy() {
+                        self.tasks.push_back(Task::Wait(span));
+                        self.push_each(|server| Task::ReadFront { server });
+                        return Ok(());
+                    }
+                    self.tasks.push_back(Task::Fence);
+                    self.push_each(|server| Task::ReadFront { server });
+                    return Ok(());
+                }
             }
             None => {}
         }
         self.claim(verdict)
     }
 
+    /// The longest lease of all who are concerned, or as long as the operator wants.
+    fn watch_span(&self) -> Span {
+        let own = self.names.gate.times.lease().max(self.watch.span);
+        let owners = self.fronts.iter().filter_map(|front| front.owner.as_ref());
+        owners.map(|owner| owner.gate.times.lease()).fold(own, Span::max)
+    }
+
+    /// Gates that were both cut off while they opened the volume would fence each other off at the
+    /// same time: before one that has claimed and never served, each waits for a span of its own,
+    /// once.
+    fn courtesy(&mut self) -> Option<Span> {
+        let is_contender = |owner: &Owner| {
+            !owner.is_released && !self.is_own(owner) && owner.settled.by != owner.id
+        };
+        let owners = self.fronts.iter().filter_map(|front| front.owner.as_ref());
+        let is_due = !self.watch.was_courteous && owners.into_iter().any(is_contender);
+        self.watch.was_courteous = true;
+        let drawn = u64::from_le_bytes(std::array::from_fn(|at| self.names.owner.0[at]));
+        let lease = self.names.gate.times.lease().0;
+        is_due.then(|| Span(drawn.wrapping_mul(0x9e37_79b9_7f4a_7c15) % lease))
+    }
+
+    /// The gates that have not let go, each once.
+    pub(super) fn losers(&self) -> Vec<Gate> {
+        let mut losers: Vec<Gate> = Vec::new();
+        let owners = self.fronts.iter().filter_map(|front| front.owner.as_ref());
+        for owner in owners.filter(|owner| !owner.is_released && !self.is_own(owner)) {
+            if !losers.contains(&owner.gate) {
+                losers.push(owner.gate.clone());
+            }
+        }
+        losers
+    }
+
+    pub(super) fn unfenced(&self) -> Refusal {
+        let by: Vec<String> = self.losers().into_iter().map(|gate| gate.name).collect();
+        let at = self.fronts.iter().position(|front| {
+            front.owner.as_ref().is_some_and(|owner| !owner.is_released && !self.is_own(owner))
+        });
+        self.refusal_of(at.unwrap_or(0), RefusalReason::Unfenced { by: by.join(", ") })
+    }
+
     fn claim(&mut self, verdict: Verdict) -> Result<(), Refusal> {
-        let owner = (self.names.owner, self.names.owner_name.clone());
+        let owner = (self.names.owner, self.names.gate.clone());
         let volume = match verdict {
             Verdict::Make(known) => {
                 let sizes: Vec<_> = self.devices.iter().map(|device| device.size_bytes).collect();
@@ -51,19 +131,23 @@ impl Opening {
             Verdict::Use(usable) => self.take(*usable, owner),
         };
         self.opened = Some(Box::new(volume));
-        if self.is_new {
-            self.push_each(|server| Task::WriteHead { server, generation: 0 });
-        }
+        self.judged.clone_from(&self.fronts);
         // What is known of the last opening outlives this one, should it be cut short.
-        self.push_old(|server| Task::WriteClaim { server });
+        for server in self.old().collect::<Vec<_>>() {
+            self.tasks.push_back(Task::ReadFront { server });
+            if self.is_new {
+                self.tasks.push_back(Task::WriteHead { server, generation: 0 });
+            }
+            self.tasks.push_back(Task::WriteClaim { server });
+        }
         self.push_old(|server| Task::Flush { server });
-        self.tasks.push_back(Task::Wait(SETTLE));
+        self.tasks.push_back(Task::Wait(self.names.gate.times.settle()));
         self.phase = Phase::Claim;
         Ok(())
     }
 
     /// The volume that there is, as yet without objects.
-    fn take(&mut self, usable: Usable, owner: (OwnerId, String)) -> Volume {
+    fn take(&mut self, usable: Usable, owner: (OwnerId, Gate)) -> Volume {
         let Usable { volume, layout, generation, settled, .. } = usable;
         self.settled.fill(settled);
         if let Some((server, absent)) = usable.returning.zip(settled.absent) {
@@ -82,13 +166,46 @@ impl Opening {
         volume
     }
 
-    /// The claim stands on every server that has one.
+    /// A front was read: before a claim it must be what it was, and between two beats our own.
+    pub(super) fn front_read(&mut self, server: usize, asked_at: Nanos) -> Result<(), Refusal> {
+        if self.phase == Phase::Withdraw {
+            self.withdraw_here(server, asked_at);
+        } else if self.is_look_of_round() {
+            let number = |front: &Front| front.head.map(|head| (head.volume, head.number));
+            if !self.is_ours(server) {
+                return Err(self.in_use(server));
+            }
+            if !self.is_new && number(&self.fronts[server]) != number(&self.judged[server]) {
+                // Two servers have exchanged their addresses meanwhile.
+                return Err(self.refusal_of(server, Unfit::Failed.into()));
+            }
+            self.tenure.right.looked(server, asked_at);
+        } else if self.phase == Phase::Claim {
+            if self.fronts[server] != self.judged[server] {
+                return Err(self.in_use(server));
+            }
+            self.tenure.right.looked(server, asked_at);
+        } else if self.phase == Phase::Confirm && self.is_ours(server) {
+            self.tenure.right.looked(server, asked_at);
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_ours(&self, server: usize) -> bool {
+        let owner = self.fronts[server].owner.as_ref();
+        owner.is_some_and(|owner| owner.id == self.names.owner)
+    }
+
+    /// The claim stands on every server that has one; and before anything else was written, the
+    /// heads are those that were judged.
     pub(super) fn confirm(&self) -> Result<(), Refusal> {
-        let is_ours = |front: &Front| {
-            let owner = front.owner.as_ref();
-            owner.is_some_and(|owner| owner.id == self.names.owner)
+        let head_changed = |server: &usize| {
+            self.phase == Phase::Confirm
+                && !self.is_new
+                && self.fronts[*server].head != self.judged[*server].head
+                && !self.rules.is_broken(Mutant::SkipHeads)
         };
-        match self.old().find(|&server| !is_ours(&self.fronts[server])) {
+        match self.old().find(|server| !self.is_ours(*server) || head_changed(server)) {
             Some(server) => Err(self.in_use(server)),
             None => Ok(()),
         }
@@ -96,7 +213,7 @@ impl Opening {
 
     fn in_use(&self, server: usize) -> Refusal {
         let owner = self.fronts[server].owner.as_ref();
-        let by = owner.map_or_else(|| "another gate".to_owned(), |owner| owner.name.clone());
+        let by = owner.map_or_else(|| "another gate".to_owned(), |owner| owner.gate.name.clone());
         self.refusal_of(server, RefusalReason::InUse { by })
     }
 }

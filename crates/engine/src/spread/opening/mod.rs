@@ -4,6 +4,8 @@
 //! ```text
 //!   fronts --- in use, and beating ---> Refused
 //!     |
+//!     +------- in use, and silent: fenced off? --- no ---> Refused
+//!     |
 //!   claim on every server, wait: still ours? --- no ---> Refused
 //!     |                                                     ^
 //!     +--- blank: tables and choices of nothing, heads 1 ---+------> Ready
@@ -25,18 +27,24 @@
 
 mod changing;
 mod claiming;
+mod tenure;
 
 use std::collections::VecDeque;
 
-use evenkeel_core::time::Span;
+use evenkeel_core::time::{Nanos, Span};
+
+use claiming::Watch;
+use tenure::Tenure;
 
 use super::format::owner::{Owner, OwnerId, Settled};
 use super::heads::{self, Front};
+use super::lease::Identity;
 use super::layout::{FRONT_BYTES, Layout, OWNER_OFFSET, Shape};
 use super::reading::Reading;
 use super::refusal::{Needed, Refusal, RefusalReason};
 use super::rules::Rules;
 use super::volume::Volume;
+use crate::lease::{Gate, Gatekeeper, Sending};
 use crate::notes::block::{BLOCK, BLOCK_BYTES, Block};
 use crate::notes::head::head_offset;
 use crate::notes::{Answer, Ask, Opens, PartDevice, STEP_BYTES_MAX, Unfit, VolumeId};
@@ -48,9 +56,9 @@ pub struct Names {
     pub volume: VolumeId,
     /// This opening.
     pub owner: OwnerId,
-    /// The gate, for people.
-    pub owner_name: String,
-    /// Openings of this gate before, if it opens the volume anew: nobody to be watched.
+    /// This gate.
+    pub gate: Gate,
+    /// Openings of this gate before: nobody to be watched.
     pub before: Vec<OwnerId>,
 }
 
@@ -76,8 +84,12 @@ pub struct Opening {
     /// The bytes of the write that is asked for.
     bytes: Vec<u8>,
     fronts: Vec<Front>,
-    /// What the owners said when they were first seen.
-    watched: Option<Vec<Option<(OwnerId, u64)>>>,
+    /// Who is watched, and for how long.
+    watch: Watch,
+    /// The fronts that the verdict is about.
+    judged: Vec<Front>,
+    /// This gate's own lease.
+    pub(super) tenure: Tenure,
     /// Whether a volume is made.
     is_new: bool,
     /// By server: since when notes may not be durable, and what else it is to remember until this
@@ -86,6 +98,8 @@ pub struct Opening {
     reading: Option<Reading>,
     opened: Option<Box<Volume>>,
     refusal: Option<Refusal>,
+    /// A server has answered with an error: nobody knows what it still carries out.
+    has_failed: bool,
     pub(super) rules: Rules,
 }
 
@@ -110,6 +124,8 @@ enum Phase {
     Close,
     /// Read all fronts for the last time.
     Done,
+    /// Take back claims of an opening that is refused.
+    Withdraw,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -117,54 +133,104 @@ enum Task {
     ReadFront { server: usize },
     ReadNotes { server: usize, offset: u64, length: u64 },
     WriteClaim { server: usize },
+    WriteBeat { server: usize },
+    WriteRelease { server: usize },
     WriteSettled { server: usize },
     WriteHead { server: usize, generation: u64 },
     WriteTable { server: usize, block: u32 },
     WritePage { keeper: usize, page: u32 },
     Flush { server: usize },
     Wait(Span),
+    Fence,
 }
 
 impl Opens for Opening {
     type Volume = Volume;
     type Refusal = Refusal;
 
-    fn poll(&mut self) -> Ask<'_, Volume, Refusal> {
-        while self.refusal.is_none() && self.tasks.is_empty() {
+    fn poll(&mut self, now: Nanos) -> Ask<'_, Volume, Refusal> {
+        while self.tasks.is_empty() {
+            if let Some(refusal) = &self.refusal {
+                if self.phase == Phase::Withdraw || self.has_failed {
+                    return Ask::Refused(refusal.clone());
+                }
+                self.withdraw();
+                continue;
+            }
             match self.advance() {
                 Ok(true) => {
                     return Ask::Ready(self.opened.take().expect("polled after it was ready"));
                 }
                 Ok(false) => {}
-                Err(refusal) => self.refusal = Some(refusal),
+                Err(refusal) => self.refuse_for(refusal),
             }
         }
-        if let Some(refusal) = &self.refusal {
-            return Ask::Refused(refusal.clone());
+        self.tenure.now = now;
+        if self.tenure.begins_round(now) {
+            self.push_round();
         }
+        self.tenure.asked_at.get_or_insert(now);
         self.ask()
     }
 
     fn answer(&mut self, answer: Answer<'_>) {
         let task = self.tasks.pop_front().expect("answers follow questions");
+        let asked_at = self.tenure.asked_at.take().expect("answers follow questions");
         match (task, answer) {
             (Task::ReadFront { server }, _) => {
                 let blocks = answer.blocks(FRONT_BYTES / BLOCK_BYTES);
+                self.has_failed |= blocks.is_none();
                 match blocks.map_or(Err(Unfit::Failed), Front::read) {
                     Ok(front) => self.fronts[server] = front,
-                    Err(why) => self.refuse(server, why.into()),
+                    Err(why) => return self.refuse(server, why.into()),
+                }
+                if let Err(refusal) = self.front_read(server, asked_at) {
+                    self.refuse_for(refusal);
                 }
             }
             (Task::ReadNotes { server, offset, length }, _) => {
                 self.take_notes(server, offset, length, answer);
             }
-            (_, Answer::Done) => {}
+            (Task::Fence, Answer::Done) => self.watch.is_fenced = true,
+            (Task::Fence, Answer::Failed) => {
+                let refusal = self.unfenced();
+                self.refuse_for(refusal);
+            }
+            (task, Answer::Done) => self.written(task, asked_at),
             (_, Answer::Read(_)) => panic!("nobody asked for bytes"),
             (task, Answer::Failed) => {
                 let server = task.server().expect("time passes without errors");
+                self.has_failed = true;
                 self.refuse(server, Unfit::Failed.into());
             }
         }
+    }
+
+    fn sending(&self) -> Sending {
+        match self.tasks.front() {
+            Some(Task::ReadFront { .. } | Task::Wait(_) | Task::Fence) | None => Sending::Look,
+            // Whoever else has claimed loses nothing by it.
+            Some(Task::Flush { .. }) if self.phase == Phase::Claim => Sending::Look,
+            Some(
+                Task::WriteClaim { .. }
+                | Task::WriteBeat { .. }
+                | Task::WriteRelease { .. }
+                | Task::WriteSettled { .. }
+                | Task::WriteHead { generation: 0, .. },
+            ) => Sending::Claim,
+            _ => Sending::Data,
+        }
+    }
+
+    fn identity(&self, part: usize) -> Option<Identity> {
+        let volume = self.opened.as_deref().filter(|_| self.tenure.is_in_office())?;
+        let is_old = !self.joining.contains(&part) && self.away != Some(part);
+        let number = volume.layout.servers[part].number;
+        is_old.then_some(Identity { volume: volume.id, number })
+    }
+
+    fn right(&self) -> Option<&Gatekeeper> {
+        Some(&self.tenure.right)
     }
 }
 
@@ -181,7 +247,6 @@ impl Opening {
         assert!(leaving.len() == count, "each stays or leaves");
         assert!(leaving.iter().filter(|leaves| !**leaves).count() >= 2, "two stay");
         let mut opening = Self {
-            names,
             shape,
             phase: Phase::Look,
             tasks: VecDeque::new(),
@@ -193,16 +258,27 @@ impl Opening {
             missing: 0,
             away: None,
             returning: None,
-            watched: None,
+            watch: Watch::default(),
+            judged: Vec::new(),
+            tenure: Tenure::new(names.gate.times, count),
             is_new: false,
             settled: vec![Settled::default(); count],
             reading: None,
             opened: None,
             refusal: None,
+            has_failed: false,
             rules: Rules::default(),
+            names,
         };
         opening.push_each(|server| Task::ReadFront { server });
         opening
+    }
+
+    /// Watches gates that have not let go for so long at least.
+    #[must_use]
+    pub fn watching(mut self, span: Span) -> Self {
+        self.watch.span = span;
+        self
     }
 
     /// Does without a server, which does not answer: of its device only the name matters.
@@ -224,7 +300,10 @@ impl Opening {
             }
             Task::Flush { server } => Ask::Flush { part: server },
             Task::Wait(span) => Ask::Wait(span),
+            Task::Fence => Ask::Fence(self.losers()),
             Task::WriteClaim { server }
+            | Task::WriteBeat { server }
+            | Task::WriteRelease { server }
             | Task::WriteSettled { server }
             | Task::WriteHead { server, .. }
             | Task::WriteTable { server, .. }
@@ -254,13 +333,20 @@ impl Opening {
                 head.encode(offset, &mut block);
                 offset
             }
-            Task::WriteClaim { server } => {
-                let settled = self.settled[server];
-                Owner { settled, ..volume.as_owner() }.encode(volume.id, &mut block);
+            Task::WriteClaim { server } | Task::WriteBeat { server } => {
+                let (beat, settled) = (self.tenure.beats[server] + 1, self.settled[server]);
+                Owner { beat, settled, ..volume.as_owner() }.encode(volume.id, &mut block);
                 OWNER_OFFSET
             }
-            Task::WriteSettled { .. } => {
-                volume.as_owner().encode(volume.id, &mut block);
+            Task::WriteRelease { server } => {
+                let (beat, settled) = (self.tenure.beats[server] + 1, self.settled[server]);
+                let owner = Owner { beat, settled, is_released: true, ..volume.as_owner() };
+                owner.encode(volume.id, &mut block);
+                OWNER_OFFSET
+            }
+            Task::WriteSettled { server } => {
+                let beat = self.tenure.beats[server] + 1;
+                Owner { beat, ..volume.as_owner() }.encode(volume.id, &mut block);
                 OWNER_OFFSET
             }
             _ => unreachable!("no write"),
@@ -278,13 +364,14 @@ impl Opening {
                 self.push_each(|server| Task::ReadFront { server });
                 self.phase = Phase::Confirm;
             }
-            Phase::Confirm if self.is_new => {
-                self.confirm()?;
-                self.make();
-            }
             Phase::Confirm => {
                 self.confirm()?;
-                self.read();
+                self.take_office();
+                if self.is_new {
+                    self.make();
+                } else {
+                    self.read();
+                }
             }
             Phase::Make => {
                 self.push_each(|server| Task::WriteHead { server, generation: 1 });
@@ -305,8 +392,11 @@ impl Opening {
             }
             Phase::Done => {
                 self.confirm()?;
+                let beats = self.tenure.beats.clone();
+                self.opened.as_mut().expect("made by the claim").beats = beats;
                 return Ok(true);
             }
+            Phase::Withdraw => unreachable!("it has been refused"),
         }
         Ok(false)
     }
@@ -425,7 +515,14 @@ impl Opening {
     }
 
     fn refuse(&mut self, server: usize, reason: RefusalReason) {
-        self.refusal = Some(self.refusal_of(server, reason));
+        let refusal = self.refusal_of(server, reason);
+        self.refuse_for(refusal);
+    }
+
+    /// Nothing else is done any more than to take claims back.
+    fn refuse_for(&mut self, refusal: Refusal) {
+        self.tasks.clear();
+        self.refusal.get_or_insert(refusal);
     }
 
     fn refusal_of(&self, server: usize, reason: RefusalReason) -> Refusal {
@@ -439,12 +536,14 @@ impl Task {
             Self::ReadFront { server }
             | Self::ReadNotes { server, .. }
             | Self::WriteClaim { server }
+            | Self::WriteBeat { server }
+            | Self::WriteRelease { server }
             | Self::WriteSettled { server }
             | Self::WriteHead { server, .. }
             | Self::WriteTable { server, .. }
             | Self::WritePage { keeper: server, .. }
             | Self::Flush { server } => Some(server),
-            Self::Wait(_) => None,
+            Self::Wait(_) | Self::Fence => None,
         }
     }
 }

@@ -65,10 +65,10 @@ pub(crate) struct Serving {
     rest_until: Vec<Nanos>,
     pub(super) is_stale: Vec<bool>,
     is_claimed: bool,
-    /// By server: until when the volume is ours as far as its beats tell.
-    held: Vec<Nanos>,
     /// Until then the volume is ours.
     held_until: Nanos,
+    /// Whether something was due when it was not.
+    is_lapsed: bool,
     /// Whether the volume is about to be opened anew: nothing begins any more.
     is_pausing: bool,
     /// Requests that wait for the volume to be ours.
@@ -107,8 +107,8 @@ impl Serving {
             rest_until: vec![Nanos::ZERO; servers],
             is_stale: vec![false; servers],
             is_claimed: false,
-            held: vec![Nanos::ZERO; servers],
             held_until: Nanos::ZERO,
+            is_lapsed: false,
             is_pausing: false,
             unowned: Vec::new(),
             released: Vec::new(),
@@ -140,14 +140,18 @@ impl Serving {
         self.unheard.resize(tenants);
     }
 
-    /// The volume is ours until then, as far as this server tells.
-    pub(crate) fn held(&mut self, server: ServerId, until: Nanos) {
-        let index = self.index_of(server);
-        self.held[index] = self.held[index].max(until);
-        let mut latest_first = self.held.clone();
-        latest_first.sort_unstable_by_key(|until| std::cmp::Reverse(*until));
-        self.held_until = latest_first[self.volume.beats_needed() - 1];
+    /// The volume is ours until then.
+    pub(crate) fn held(&mut self, until: Nanos) {
+        (self.held_until, self.is_lapsed) = (until, false);
         self.released.append(&mut self.unowned);
+        self.is_due = true;
+    }
+
+    /// A server is again what it was.
+    pub(crate) fn cleared(&mut self, now: Nanos, server: ServerId) {
+        let index = self.index_of(server);
+        self.is_stale[index] = false;
+        self.report_load(index, now);
         self.is_due = true;
     }
 
@@ -251,6 +255,9 @@ impl Serving {
     /// When it wants to be polled although nothing happens.
     pub(crate) fn deadline(&self) -> Option<Nanos> {
         // Otherwise the next write to a new object is soon enough.
+        if self.is_lapsed {
+            return None;
+        }
         let is_awaited = !self.later.is_empty() || self.volume.layout.members.may_be_changing();
         let rested = self.rest_until.iter().copied();
         let rested = rested.filter(|until| is_awaited && *until > Nanos::ZERO);
@@ -260,6 +267,11 @@ impl Serving {
     /// Decides what is noted and copied next: for each server one note at a time, and one step of
     /// the mover.
     pub(crate) fn poll(&mut self, now: Nanos, units: &UnitTable) -> Option<Step> {
+        if !self.may_serve(now) && !self.rules.is_broken(Mutant::NoteUnasked) {
+            // Nothing is due before the volume is ours again, if it ever is.
+            (self.is_due, self.is_lapsed) = (false, true);
+            return None;
+        }
         self.end_rests(now);
         if let Some(step) = self.poll_mover(now, units) {
             return Some(step);

@@ -10,6 +10,7 @@ use evenkeel_core::time::Nanos;
 use super::super::place::Place;
 use super::super::rules::Mutant;
 use super::super::{Names, Opening, OwnerId, Shape, SpreadReport, Volume};
+use crate::lease::Gate;
 use crate::notes::{PartDevice, VolumeId};
 use crate::policy::{Depth, Domain, Mode, Preference, Scheduling, Sharing, SpreadPlan};
 use crate::trial::disk::{Disk, SECTOR};
@@ -89,12 +90,9 @@ impl Kit for Spread {
     }
 }
 
-/// Every server's beats tell that the volume is this gate's until then.
+/// The volume is this gate's until then.
 pub(super) fn hold(engine: &mut Engine, now: Nanos, until: Nanos) {
-    let servers = engine.report(now).spread.unwrap().servers;
-    for server in servers.iter().map(|one| one.server) {
-        engine.handle(now, Input::Held { server, until });
-    }
+    engine.handle(now, Input::Held { until });
 }
 
 impl World {
@@ -132,6 +130,26 @@ pub(super) fn opening(disks: &[Disk], owner_name: &str) -> Opening {
     opening_leaving(disks, owner_name, None)
 }
 
+/// Begins to open the drives for a gate of this number, in this run of its process.
+pub(super) fn opening_as(disks: &[Disk], gate: usize, run: u64) -> Opening {
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(&(run << 8 | (gate as u64 + 1)).to_le_bytes());
+    let device = |server| PartDevice { name: format!("s{server}"), size_bytes: SIZE_BYTES };
+    let names = Names {
+        volume: VolumeId(*b"made in a trial."),
+        owner: OwnerId(id),
+        gate: Gate {
+            name: gate.to_string(),
+            state: [u8::try_from(gate).unwrap() + 1; 16],
+            run: id,
+            ..Gate::default()
+        },
+        before: Vec::new(),
+    };
+    let devices = (0..disks.len()).map(device).collect();
+    Opening::new(names, shape(), devices, vec![false; disks.len()])
+}
+
 /// The same with a server that is to leave.
 pub(super) fn opening_leaving(disks: &[Disk], owner_name: &str, leaving: Option<usize>) -> Opening {
     static OPENINGS: AtomicU64 = AtomicU64::new(1);
@@ -142,7 +160,7 @@ pub(super) fn opening_leaving(disks: &[Disk], owner_name: &str, leaving: Option<
     let names = Names {
         volume: VolumeId(*b"made in a trial."),
         owner: OwnerId(id),
-        owner_name: owner_name.to_owned(),
+        gate: Gate { name: owner_name.to_owned(), ..Gate::default() },
         before: Vec::new(),
     };
     let leaving = (0..disks.len()).map(|server| leaving == Some(server)).collect();

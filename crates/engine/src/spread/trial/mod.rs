@@ -8,6 +8,7 @@ mod changes;
 mod kit;
 mod owners;
 mod preferences;
+mod schedules;
 mod servers;
 
 use evenkeel_core::prng::Prng;

@@ -1,11 +1,12 @@
 //! Gates that want the same volume: at most one gets it, and the other learns of it.
 
-use evenkeel_core::time::Span;
+use evenkeel_core::time::{Nanos, Span};
 
-use super::super::lease::{BEAT, Fenced, HOLD, Lease};
+use super::super::lease::{Fenced, Lease};
 use super::super::rules::Mutant;
 use super::super::{Opening, RefusalReason, Volume};
 use super::kit::{SERVERS, Spread, opening};
+use crate::lease::Times;
 use crate::notes::{Answer, Ask, Opens};
 use crate::trial::disk::{Disk, index};
 use crate::trial::world::Kit;
@@ -19,13 +20,18 @@ enum Turn {
 }
 
 fn turn(opening: &mut Opening, disks: &mut [Disk]) -> Turn {
-    turn_reaching(opening, disks, [true; SERVERS])
+    turn_reaching(opening, disks, Span::ZERO, [true; SERVERS])
 }
 
 /// The same where some servers cannot be reached.
-fn turn_reaching(opening: &mut Opening, disks: &mut [Disk], reaches: [bool; SERVERS]) -> Turn {
+fn turn_reaching(
+    opening: &mut Opening,
+    disks: &mut [Disk],
+    now: Span,
+    reaches: [bool; SERVERS],
+) -> Turn {
     let bytes;
-    let (answer, turn) = match opening.poll() {
+    let (answer, turn) = match opening.poll(Nanos::ZERO + now) {
         Ask::Read { part, .. } | Ask::Write { part, .. } | Ask::Flush { part }
             if !reaches[part] =>
         {
@@ -41,6 +47,7 @@ fn turn_reaching(opening: &mut Opening, disks: &mut [Disk], reaches: [bool; SERV
         }
         Ask::Flush { .. } => (Answer::Done, Turn::Went),
         Ask::Wait(span) => (Answer::Done, Turn::Waits(span)),
+        Ask::Fence(_) => (Answer::Done, Turn::Went),
         Ask::Ready(volume) => return Turn::Ready(volume),
         Ask::Refused(refusal) => return Turn::Refused(refusal.reason),
     };
@@ -70,7 +77,7 @@ fn beat(leases: &mut [Lease], disks: &mut [Disk]) -> Result<(), Fenced> {
 }
 
 fn leases(volume: &Volume) -> Vec<Lease> {
-    (0..SERVERS).map(|_| Lease::new(volume)).collect()
+    (0..SERVERS).map(|server| Lease::new(volume, server)).collect()
 }
 
 #[test]
@@ -111,7 +118,7 @@ fn whoever_lets_go_is_not_watched() {
             Turn::Ready(_) => break,
         }
     }
-    assert_eq!(waited, [super::super::SETTLE], "only its own claim settles");
+    assert_eq!(waited, [Times::DEFAULT.settle()], "only its own claim settles");
 }
 
 #[test]
@@ -133,13 +140,13 @@ fn of_gates_that_race_for_a_volume_at_most_one_wins_whoever_is_faster_when() {
         let mut winner: Option<Vec<Lease>> = None;
         while racers.iter().any(Option::is_some) {
             now.0 += Span::from_millis(2).0;
-            if let Some(leases) = winner.as_mut().filter(|_| now.0 % BEAT.0 == 0) {
+            if let Some(leases) = winner.as_mut().filter(|_| now.0 % Times::DEFAULT.beat().0 == 0) {
                 beat(leases, &mut disks).expect("nobody else has won");
             }
             let is_awake = |at: &usize| racers[*at].is_some() && wake_at[*at] <= now;
             let awake: Vec<usize> = (0..2).filter(is_awake).collect();
             let Some(&picked) = awake.get(index(&mut prng, awake.len().max(1))) else { continue };
-            match turn(racers[picked].as_mut().unwrap(), &mut disks) {
+            match turn_reaching(racers[picked].as_mut().unwrap(), &mut disks, now, [true; SERVERS]) {
                 Turn::Went => {}
                 Turn::Waits(span) => wake_at[picked] = Span(now.0 + span.0),
                 Turn::Refused(_) => racers[picked] = None,
@@ -165,7 +172,7 @@ struct Holder {
 impl Holder {
     fn of(volume: &Volume) -> Self {
         let there = (0..SERVERS).filter(|server| volume.away != Some(*server));
-        let leases = there.map(|server| (server, Lease::new(volume))).collect();
+        let leases = there.map(|server| (server, Lease::new(volume, server))).collect();
         Self { leases, beats: vec![Span::ZERO; SERVERS], needed: volume.beats_needed() }
     }
 
@@ -174,8 +181,8 @@ impl Holder {
         for (server, lease) in self.leases.iter_mut().filter(|(server, _)| reaches[*server]) {
             match lease.look(&disks[*server].read(0, Lease::front_bytes())) {
                 Ok(()) => {}
-                Err(Fenced::Stale) => continue,
                 Err(Fenced::Claimed(_)) => return false,
+                Err(_) => continue,
             }
             let (offset, bytes) = lease.beat();
             disks[*server].write(offset, &bytes, false);
@@ -188,7 +195,7 @@ impl Holder {
     fn serves(&self, now: Span) -> bool {
         let mut latest_first = self.beats.clone();
         latest_first.sort_unstable_by_key(|beat| std::cmp::Reverse(beat.0));
-        now.0 < latest_first[self.needed - 1].0 + HOLD.0
+        now.0 < latest_first[self.needed - 1].0 + Times::DEFAULT.hold().0
     }
 }
 
@@ -241,7 +248,7 @@ fn gates_that_lose_servers(
             if now.0 < wake_at.0 {
                 continue;
             }
-            match turn_reaching(racer, &mut disks, reaches[gate]) {
+            match turn_reaching(racer, &mut disks, now, reaches[gate]) {
                 Turn::Went => {}
                 Turn::Waits(span) => *wake_at = Span(now.0 + span.0),
                 Turn::Refused(_) => racers[gate] = None,

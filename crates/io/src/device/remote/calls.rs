@@ -12,13 +12,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use evenkeel_engine::Unit;
+use evenkeel_engine::lease::Sending;
 use evenkeel_wire::nbd::proto::{Errno, Extent};
 use evenkeel_wire::nbd::reply::ReadCoverage;
 use evenkeel_wire::nbd::request::Request;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::buffer::Buf;
 use crate::client::Client;
+use crate::op::Data;
 
 /// One request to the server.
 #[derive(Debug)]
@@ -30,6 +33,8 @@ pub(super) struct Call {
     pub(super) payload: Option<(Arc<Buf>, Range<usize>)>,
     /// Whether it was sent on the connection that stands now or was lost last.
     pub(super) sent: bool,
+    /// Whether it was sent on the connection that stands now, or waits there to be written.
+    pub(super) queued: bool,
     /// When the first connection that it was sent on broke.
     pub(super) lost_at: Option<Instant>,
     /// Acknowledged writes when it was sent: what a flush covers.
@@ -50,6 +55,17 @@ pub(super) enum Purpose {
     Unit(Unit),
     /// A client's, past the engine.
     Question(Question),
+    /// The gate's own, past the engine: a look at the server's front, a claim or a beat.
+    Own(Own),
+}
+
+/// What the gate asks or writes to keep its volume.
+#[derive(Debug)]
+pub(super) struct Own {
+    pub(super) sending: Sending,
+    /// Data of a read so far.
+    pub(super) data: Option<Buf>,
+    pub(super) done: oneshot::Sender<Result<Option<Buf>, Errno>>,
 }
 
 /// A client's question about allocation.
@@ -61,6 +77,33 @@ pub(super) struct Question {
     pub(super) wanted: Option<Vec<u32>>,
     /// Answers so far, by the server's numbers.
     pub(super) found: Vec<(u32, Vec<Extent>)>,
+}
+
+impl Purpose {
+    /// What right it takes to send it.
+    pub(super) fn sending(&self) -> Sending {
+        match self {
+            Self::Unit(_) | Self::Question(_) => Sending::Data,
+            Self::Own(own) => own.sending,
+        }
+    }
+}
+
+impl Own {
+    /// Takes data of a read, where it begins at `at`.
+    pub(super) fn take(&mut self, at: usize, data: &Data<'_>) {
+        let Some(buf) = &mut self.data else { return };
+        match data {
+            Data::Slice(bytes) => buf[at..at + bytes.len()].copy_from_slice(bytes),
+            Data::Shared(bytes, range) => {
+                buf[at..at + range.len()].copy_from_slice(&bytes[range.clone()]);
+            }
+            Data::Zeroes(length) => {
+                let length = usize::try_from(*length).expect("within the buffer");
+                buf[at..at + length].fill(0);
+            }
+        }
+    }
 }
 
 /// The calls of one link.
@@ -87,8 +130,11 @@ impl Calls {
     /// Notes that the connection on which calls were sent broke.
     pub(super) fn note_loss(&mut self, now: Instant) {
         let calls = self.slots.iter_mut().filter_map(|slot| slot.call.as_mut());
-        for call in calls.filter(|call| call.sent) {
-            call.lost_at.get_or_insert(now);
+        for call in calls {
+            call.queued = false;
+            if call.sent {
+                call.lost_at.get_or_insert(now);
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use evenkeel_engine::lease::Times;
 use evenkeel_engine::policy::Address;
 use evenkeel_wire::nbd::client::{
     ClientError, ClientEvent, ClientHandshake, ClientOptions, ClientSession, ListedExport,
@@ -13,6 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::{TlsConnector, TlsStream};
 
 use super::Trouble;
+use crate::clock::duration;
 use crate::transport::{Socket, Transport};
 
 /// A server that takes longer than this to shake hands counts as unreachable.
@@ -72,9 +74,14 @@ impl Route {
         }
     }
 
-    /// Connects and negotiates an export.
-    pub(crate) async fn connect(&self, options: ClientOptions) -> Result<Connected, ConnectError> {
-        let (transport, outcome, early) = self.negotiate(options).await?;
+    /// Connects and negotiates an export. `times` are those of the lease on its server, if there is
+    /// one.
+    pub(crate) async fn connect(
+        &self,
+        options: ClientOptions,
+        times: Option<Times>,
+    ) -> Result<Connected, ConnectError> {
+        let (transport, outcome, early) = self.negotiate(options, times).await?;
         match outcome {
             Outcome::Session(session) => Ok(Connected { transport, session: *session, early }),
             Outcome::List(_) => unreachable!("a list was not asked for"),
@@ -86,7 +93,7 @@ impl Route {
         &self,
         options: ClientOptions,
     ) -> Result<Vec<ListedExport>, ConnectError> {
-        match self.negotiate(options).await? {
+        match self.negotiate(options, None).await? {
             (_, Outcome::List(exports), _) => Ok(exports),
             (_, Outcome::Session(_), _) => unreachable!("only a list was asked for"),
         }
@@ -95,9 +102,12 @@ impl Route {
     async fn negotiate(
         &self,
         options: ClientOptions,
+        times: Option<Times>,
     ) -> Result<(Transport, Outcome, Vec<u8>), ConnectError> {
         tokio::time::timeout(HANDSHAKE_TIME, async {
-            let socket = Socket::connect(&self.address).await.map_err(ConnectError::Socket)?;
+            let patience = times.map(|times| duration(times.unacknowledged()));
+            let socket = Socket::connect_upstream(&self.address, patience).await;
+            let socket = socket.map_err(ConnectError::Socket)?;
             let mut transport = Transport::Plain(socket);
             let options = ClientOptions { tls: self.tls.is_some(), ..options };
             let mut handshake = ClientHandshake::new(options);

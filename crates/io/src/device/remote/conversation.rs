@@ -20,12 +20,12 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use super::Remote;
 use super::calls::{Call, Purpose, Question};
+use super::guarded::Guarded;
 use super::link::Link;
 use crate::buffer::Buf;
 use crate::domain::Domain;
 use crate::op::Data;
 use crate::outbox::COPY_BYTES_MAX;
-use crate::transport::Transport;
 use crate::worker::{READ_BYTES_MAX, READ_BYTES_MIN};
 
 /// The most that a server may say about allocation in one chunk.
@@ -57,7 +57,7 @@ pub(super) struct Conversation {
     domain: Rc<Domain>,
     remote: std::rc::Weak<Remote>,
     link: Rc<Link>,
-    transport: Transport,
+    transport: Guarded,
     style: ReplyStyle,
     contexts: Vec<Context>,
     carry: Vec<u8>,
@@ -77,7 +77,7 @@ impl Conversation {
         domain: Rc<Domain>,
         remote: &Rc<Remote>,
         link: Rc<Link>,
-        transport: Transport,
+        transport: Guarded,
         session: &ClientSession,
         early: Vec<u8>,
     ) -> Self {
@@ -99,9 +99,12 @@ impl Conversation {
             if self.link.closing.get() {
                 return self.say_goodbye(cx);
             }
+            if self.link.is_cut() {
+                return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+            }
             let mut outbox = self.link.outbox.borrow_mut();
-            if !outbox.is_empty() {
-                let _ = outbox.poll_write(&mut self.transport, cx)?;
+            if !outbox.is_empty() && outbox.poll_write(&mut self.transport, cx)?.is_ready() {
+                self.link.written();
             }
             drop(outbox);
             match self.read(cx) {
@@ -179,7 +182,7 @@ impl Conversation {
         let ReplyHeader { cookie, last, .. } = *header;
         let link = Rc::clone(&self.link);
         let mut calls = link.calls.borrow_mut();
-        let call = calls.find(cookie).filter(|call| call.sent);
+        let call = calls.find(cookie).filter(|call| call.queued);
         let call = call.ok_or_else(|| broken("the server answered what was not asked"))?;
         if header.request_offset.is_some_and(|offset| offset != call.request.offset) {
             return Err(broken("the server answered with another request's offset"));
@@ -288,9 +291,16 @@ impl Conversation {
         }
     }
 
-    fn deliver(&self, call: &Call, offset: u64, data: Data<'_>, last: bool) {
-        if let Purpose::Unit(unit) = &call.purpose {
-            self.domain.data(unit, offset, data, last && call.error.is_none());
+    fn deliver(&self, call: &mut Call, offset: u64, data: Data<'_>, last: bool) {
+        match &mut call.purpose {
+            Purpose::Unit(unit) => {
+                self.domain.data(unit, offset, data, last && call.error.is_none());
+            }
+            Purpose::Own(own) => {
+                let at = usize::try_from(offset - call.request.offset).expect("it was checked");
+                own.take(at, &data);
+            }
+            Purpose::Question(_) => {}
         }
     }
 
@@ -318,6 +328,10 @@ impl Conversation {
                 self.domain.done(&unit, call.error.map_or(Ok(()), Err));
             }
             Purpose::Question(question) => self.told(question, call.error),
+            Purpose::Own(own) => {
+                // The volume may have been let go meanwhile.
+                let _ = own.done.send(call.error.map_or(Ok(own.data), Err));
+            }
         }
     }
 

@@ -5,16 +5,19 @@ use std::rc::{Rc, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
+use evenkeel_engine::lease::Sending;
 use evenkeel_wire::nbd::client::{ClientOptions, ContextsWanted};
 use evenkeel_wire::nbd::proto::{Command, Errno, MAX_CONTEXTS, ReplyStyle};
 use evenkeel_wire::nbd::request::encode_request;
 use tokio::time::Instant;
 
 use super::calls::{Call, Calls, Purpose};
-use super::connect::Connected;
+use super::connect::{Connected, Route};
 use super::conversation::Conversation;
-use super::{Health, Remote, Trouble, count};
+use super::guarded::Guarded;
+use super::{Health, Remote, Trouble, count, identity};
 use crate::clock::duration;
+use crate::lease::Guard;
 use crate::outbox::Outbox;
 
 /// Pauses between attempts to connect.
@@ -30,12 +33,20 @@ pub(crate) struct Link {
     remote: Weak<Remote>,
     pub(super) calls: RefCell<Calls>,
     pub(super) outbox: RefCell<Outbox>,
+    /// What right it takes to write what waits in the outbox.
+    needs: Cell<Sending>,
     /// The framing of the connection that stands.
     pub(super) style: Cell<Option<ReplyStyle>>,
     pub(super) waker: RefCell<Option<Waker>>,
     /// Patience has run out; cleared by the next connection.
     given_up: Cell<bool>,
     pub(super) closing: Cell<bool>,
+    /// The connection that stands is to be given up.
+    is_cut: Cell<bool>,
+    /// Nothing may be sent any more, for good.
+    is_barred: Cell<bool>,
+    /// The right to send to a server of a volume; none if the server is nobody else's concern.
+    guard: Option<Guard>,
     health: Rc<Health>,
 }
 
@@ -45,12 +56,19 @@ impl Link {
             remote: Rc::downgrade(remote),
             calls: RefCell::default(),
             outbox: RefCell::default(),
+            needs: Cell::new(Sending::Look),
             style: Cell::new(None),
             waker: RefCell::default(),
             given_up: Cell::new(false),
             closing: Cell::new(false),
+            is_cut: Cell::new(false),
+            is_barred: Cell::new(false),
+            guard: remote.guard.clone(),
             health: Rc::clone(&remote.health),
         });
+        if let Some(guard) = &link.guard {
+            guard.enlist(&link);
+        }
         tokio::task::spawn_local(keep_up(Rc::clone(&link)));
         link
     }
@@ -77,7 +95,8 @@ impl Link {
         self.wake();
     }
 
-    /// Takes a call; it goes out at once if the link is up, else when it is.
+    /// Takes a call; it goes out at once if the link is up and there is a right to send it, else
+    /// when that is so.
     pub(super) fn place(&self, call: Call) {
         let mut calls = self.calls.borrow_mut();
         let cookie = calls.insert(call);
@@ -86,8 +105,76 @@ impl Link {
         }
     }
 
+    /// Takes a call of the gate's own. It goes out at once or not at all: what a look has seen is
+    /// not to be relied on later.
+    pub(super) fn place_own(&self, call: Call) {
+        if self.style.get().is_some() && self.has_right(call.purpose.sending()) {
+            self.place(call);
+        } else if let Purpose::Own(own) = call.purpose {
+            let _ = own.done.send(Err(Errno::Io));
+        }
+    }
+
+    fn has_right(&self, what: Sending) -> bool {
+        self.guard.as_ref().is_none_or(|guard| guard.may_send(what))
+    }
+
+    /// Whether what waits in the outbox may be written to the socket now.
+    pub(super) fn may_write(&self) -> bool {
+        !self.is_cut.get() && self.has_right(self.needs.get())
+    }
+
+    /// The outbox has been written.
+    pub(super) fn written(&self) {
+        self.needs.set(Sending::Look);
+    }
+
+    /// Whether the connection that stands is to be given up.
+    pub(super) fn is_cut(&self) -> bool {
+        self.is_cut.get()
+    }
+
+    /// Gives the connection up: whatever comes next has to show what it is.
+    pub(crate) fn cut(&self) {
+        self.is_cut.set(true);
+        self.wake();
+    }
+
+    /// Gives the connection up if it is one to this server of a volume.
+    pub(crate) fn cut_if(&self, server: usize) {
+        if self.guard.as_ref().is_some_and(|guard| guard.index() == server) {
+            self.cut();
+        }
+    }
+
+    /// Another gate has the volume: the connection is given up, whatever waits fails, and nothing
+    /// is sent any more.
+    pub(crate) fn bar(&self) {
+        self.is_barred.set(true);
+        self.given_up.set(true);
+        self.cut();
+        if let Some(remote) = self.remote.upgrade() {
+            self.style.set(None);
+            self.outbox.borrow_mut().clear();
+            self.fail(&remote, |_| true);
+        }
+    }
+
+    /// The right to send is back: what has waited for it is sent.
+    pub(crate) fn go_on(&self) {
+        if let (Some(remote), Some(style)) = (self.remote.upgrade(), self.style.get()) {
+            self.send_waiting(&remote, style);
+            self.wake();
+        }
+    }
+
     fn send(&self, call: &mut Call, style: ReplyStyle) {
-        call.sent = true;
+        let sending = call.purpose.sending();
+        if !self.has_right(sending) {
+            return;
+        }
+        self.needs.set(self.needs.get().max(sending));
+        (call.sent, call.queued) = (true, true);
         if !style.is_extended() {
             // Only a question about allocation can be this long, and it may be answered in part.
             call.request.length = call.request.length.min(COMPACT_LENGTH_MAX);
@@ -99,15 +186,28 @@ impl Link {
         }
     }
 
-    /// A connection stands: everything that is not answered is sent, again or for the first time.
+    /// A connection stands: everything that is not answered is sent, again or for the first time,
+    /// as soon as there is a right to.
     fn up(&self, remote: &Remote, style: ReplyStyle) {
         self.style.set(Some(style));
         self.given_up.set(false);
+        self.is_cut.set(false);
         count(&remote.health.links_up, 1);
+        self.send_waiting(remote, style);
+    }
+
+    /// Sends whatever is not on its way on the connection that stands.
+    fn send_waiting(&self, remote: &Remote, style: ReplyStyle) {
+        if !self.has_right(Sending::Data) {
+            return;
+        }
         let domain = remote.domain.upgrade();
         let mut calls = self.calls.borrow_mut();
         for cookie in calls.in_order() {
             let call = calls.find(cookie).expect("listed just now");
+            if call.queued {
+                continue;
+            }
             count(&remote.health.replayed, u64::from(call.sent));
             call.error = None;
             call.coverage = None;
@@ -127,6 +227,8 @@ impl Link {
         if remote.note_loss() {
             self.fail(remote, |call| call.sent && call.request.command == Command::Flush);
         }
+        // What a look has seen before does not count any more.
+        self.fail(remote, |call| matches!(call.purpose, Purpose::Own(_)));
         // A request that breaks every connection it is sent on must not do so for ever.
         self.calls.borrow_mut().note_loss(Instant::now());
         let patience = duration(remote.terms.patience);
@@ -152,6 +254,10 @@ impl Link {
                     question.client.answer_error((&question.request).into(), Errno::Io);
                     question.client.released(&question.request);
                 }
+                Purpose::Own(own) => {
+                    failed -= 1;
+                    let _ = own.done.send(Err(Errno::Io));
+                }
             }
         }
         count(&remote.health.not_replayed, failed);
@@ -162,14 +268,14 @@ impl Link {
 /// Connects, converses, and connects again, until the remote is gone.
 async fn keep_up(link: Rc<Link>) {
     let mut attempts = Attempts::new();
-    while !link.closing.get() {
+    while !link.closing.get() && !link.is_barred.get() {
         match connect(&link).await {
             Ok(Some(conversation)) => {
                 let began = Instant::now();
                 let ended = conversation.await;
                 link.health.links_up.set(link.health.links_up.get() - 1);
                 let Some(remote) = link.remote.upgrade() else { return };
-                if link.closing.get() {
+                if link.closing.get() || link.is_barred.get() {
                     return;
                 }
                 link.down(&remote);
@@ -220,6 +326,25 @@ impl Attempts {
     }
 }
 
+/// Connects to a server of a volume, which has to show what it is.
+async fn connect_guarded(
+    route: &Route,
+    options: ClientOptions,
+    guard: &Guard,
+) -> Result<Connected, Trouble> {
+    let tried = guard.route();
+    let proven = async {
+        let mut connected = route.connect(options, Some(guard.times())).await?;
+        identity::prove(&mut connected, guard).await?;
+        Ok(connected)
+    };
+    let proven = proven.await;
+    if proven.is_err() {
+        guard.give_up_route(tried);
+    }
+    proven
+}
+
 /// One attempt; `None` if the remote is gone.
 async fn connect(link: &Rc<Link>) -> Result<Option<Conversation>, Trouble> {
     let Some(remote) = link.remote.upgrade() else { return Ok(None) };
@@ -228,13 +353,20 @@ async fn connect(link: &Rc<Link>) -> Result<Option<Conversation>, Trouble> {
         contexts: ContextsWanted::All { max: MAX_CONTEXTS },
         ..ClientOptions::default()
     };
-    let route = remote.terms.route.clone();
+    let route = remote.route();
     drop(remote);
-    let connected = route.connect(options).await?;
+    let connected = match &link.guard {
+        None => route.connect(options, None).await?,
+        Some(guard) => connect_guarded(&route, options, guard).await?,
+    };
     let Some(remote) = link.remote.upgrade() else { return Ok(None) };
+    if link.is_barred.get() {
+        return Ok(None);
+    }
     remote.adopt(&connected.session)?;
     let Connected { transport, session, early } = connected;
     let Some(domain) = remote.domain.upgrade() else { return Ok(None) };
     link.up(&remote, session.style);
-    Ok(Some(Conversation::new(domain, &remote, Rc::clone(link), transport, &session, early)))
+    let guarded = Guarded::new(transport, Rc::clone(link));
+    Ok(Some(Conversation::new(domain, &remote, Rc::clone(link), guarded, &session, early)))
 }

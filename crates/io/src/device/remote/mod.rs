@@ -18,26 +18,33 @@
 mod calls;
 pub(crate) mod connect;
 mod conversation;
+mod guarded;
+mod identity;
 pub(crate) mod link;
 
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Span;
 use evenkeel_engine::Unit;
+use evenkeel_engine::lease::Sending;
 use evenkeel_wire::nbd::client::ClientSession;
 use evenkeel_wire::nbd::proto::{
     BlockSize, Command, CommandFlags, Errno, MAX_PAYLOAD_BYTES, TransmissionFlags,
 };
 use evenkeel_wire::nbd::request::Request;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 
 use super::Features;
+use crate::buffer::Buf;
 use crate::client::Client;
 use crate::domain::Domain;
+use crate::lease::Guard;
 use crate::op::Op;
-use calls::{Call, Purpose, Question};
+use calls::{Call, Own, Purpose, Question};
 use connect::Route;
 use link::Link;
 
@@ -89,6 +96,10 @@ pub(crate) struct Remote {
     /// Its name at the server.
     export: String,
     terms: Terms,
+    /// The right to send, if it is a server of a volume.
+    guard: Option<Guard>,
+    /// By server of the volume: how each of them is reached.
+    routes: Vec<Option<Route>>,
     health: Rc<Health>,
     links: RefCell<Vec<Rc<Link>>>,
     /// What the server said at first; later connections must offer as much.
@@ -101,6 +112,21 @@ pub(crate) struct Remote {
     flushed: Cell<u64>,
     /// How often acknowledged writes may have been lost.
     losses: Cell<u64>,
+}
+
+/// A server's part in a volume.
+#[derive(Debug)]
+pub(crate) struct Membership {
+    pub(crate) guard: Guard,
+    /// How each server of the volume is reached, in the order of the policy; none where that is no
+    /// upstream.
+    pub(crate) routes: Vec<Option<Route>>,
+}
+
+/// A request of the gate's own.
+fn own_request(command: Command, offset: u64, length: u64) -> Request {
+    let payload_bytes = if command == Command::Write { length } else { 0 };
+    Request { flags: CommandFlags::NONE, command, cookie: 0, offset, length, payload_bytes }
 }
 
 /// A server may take more than anybody here will ever send it.
@@ -118,12 +144,16 @@ impl Remote {
         domain: &Rc<Domain>,
         export: String,
         terms: Terms,
+        membership: Option<Membership>,
         health: Rc<Health>,
     ) -> Rc<Self> {
+        let (guard, routes) = membership.map(|one| (one.guard, one.routes)).unzip();
         let remote = Rc::new(Self {
             domain: Rc::downgrade(domain),
             export,
             terms,
+            guard,
+            routes: routes.unwrap_or_default(),
             health,
             links: RefCell::default(),
             session: RefCell::default(),
@@ -182,6 +212,67 @@ impl Remote {
         self.losses.get()
     }
 
+    /// Where the server is: behind its own address, or behind that of another server of its volume
+    /// where it was found.
+    fn route(&self) -> Route {
+        let found = self.guard.as_ref().and_then(|guard| self.routes.get(guard.route())?.clone());
+        found.unwrap_or_else(|| self.terms.route.clone())
+    }
+
+    /// Reads the front of a server of a volume, past the engine; no right to send is needed.
+    ///
+    /// # Errors
+    /// What the server says, or that no connection stands.
+    pub(crate) async fn look(&self, length: u64) -> Result<Buf, Errno> {
+        let mut data = Buf::take(usize::try_from(length).expect("fronts are small"));
+        data.fill(0);
+        let request = own_request(Command::Read, 0, length);
+        let own = |done| Own { sending: Sending::Look, data: Some(data), done };
+        let data = self.call_own(request, None, own).await?;
+        Ok(data.expect("it was made above"))
+    }
+
+    /// Writes a claim or a beat, past the engine, if what was looked at may still be relied on.
+    ///
+    /// # Errors
+    /// What the server says, that no connection stands, or that the look is too old.
+    pub(crate) async fn claim(&self, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
+        let payload = (Arc::new(Buf::copy_of(bytes)), 0..bytes.len());
+        let request = own_request(Command::Write, offset, bytes.len() as u64);
+        let own = |done| Own { sending: Sending::Claim, data: None, done };
+        self.call_own(request, Some(payload), own).await.map(drop)
+    }
+
+    /// Flushes claims, past the engine; no right to send is needed, since it changes nothing.
+    ///
+    /// # Errors
+    /// What the server says, or that no connection stands.
+    pub(crate) async fn flush_claim(&self) -> Result<(), Errno> {
+        if !self.can_flush() {
+            return Ok(());
+        }
+        let own = |done| Own { sending: Sending::Look, data: None, done };
+        self.call_own(own_request(Command::Flush, 0, 0), None, own).await.map(drop)
+    }
+
+    async fn call_own(
+        &self,
+        request: Request,
+        payload: Option<(Arc<Buf>, Range<usize>)>,
+        own: impl FnOnce(oneshot::Sender<Result<Option<Buf>, Errno>>) -> Own,
+    ) -> Result<Option<Buf>, Errno> {
+        let (done, end) = oneshot::channel();
+        let call = self.new_call(Purpose::Own(own(done)), request, payload);
+        let link = {
+            let links = self.links.borrow();
+            let least = links.iter().min_by_key(|link| link.load());
+            Rc::clone(least.expect("there is one at least"))
+        };
+        link.place_own(call);
+        link.wake();
+        end.await.unwrap_or(Err(Errno::Io))
+    }
+
     /// Passes a unit on; the link that carries it is to be woken after the batch.
     pub(crate) fn call(&self, op: &Op, unit: &Unit) -> Result<Rc<Link>, Errno> {
         if unit.kind == Kind::Flush && op.origin.heard().hear(unit.server, self.losses.get()) {
@@ -231,7 +322,7 @@ impl Remote {
         &self,
         purpose: Purpose,
         request: Request,
-        payload: Option<(std::sync::Arc<crate::buffer::Buf>, std::ops::Range<usize>)>,
+        payload: Option<(Arc<Buf>, Range<usize>)>,
     ) -> Result<Rc<Link>, Errno> {
         let links = self.links.borrow();
         // Calls that go together are sent together: a link is filled before the next is used.
@@ -242,19 +333,29 @@ impl Remote {
             count(&self.health.not_replayed, 1);
             return Err(Errno::Io);
         }
-        link.place(Call {
+        link.place(self.new_call(purpose, request, payload));
+        Ok(Rc::clone(link))
+    }
+
+    fn new_call(
+        &self,
+        purpose: Purpose,
+        request: Request,
+        payload: Option<(Arc<Buf>, Range<usize>)>,
+    ) -> Call {
+        Call {
             purpose,
             request,
             payload,
             sent: false,
+            queued: false,
             lost_at: None,
             covers: self.acknowledged.get(),
             losses: self.losses.get(),
             error: None,
             answered_whole: false,
             coverage: None,
-        });
-        Ok(Rc::clone(link))
+        }
     }
 
     /// A connection stands. Says no if the export is not what it was.

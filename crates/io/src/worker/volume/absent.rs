@@ -8,17 +8,17 @@
 //! ```
 
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use evenkeel_core::id::ServerId;
 use evenkeel_engine::notes::{Unfit, VolumeId};
 use evenkeel_engine::policy::Member;
 use evenkeel_engine::spread::{
-    self, BEAT, Lease, Missed, Names, Opening, OwnerId, REST, Refusal, RefusalReason,
+    self, Lease, Missed, Names, Opening, OwnerId, REST, Refusal, RefusalReason,
 };
 use tokio::task::spawn_local;
 
-use super::{Keeper, LOOK, PAUSE_MAX, Spread, gate_name, random, usable};
+use super::{Keeper, LOOK, PAUSE_MAX, Spread, random, usable};
 use crate::clock::duration;
 use crate::device::tiered::TieredDisk;
 use crate::device::{Device, Medium};
@@ -37,9 +37,10 @@ impl Spread {
     /// Begins to beat on every server that is there.
     pub(super) fn beat(&self, volume: &spread::Volume) {
         let there = self.terms.servers.iter().enumerate();
-        for (_, &server) in there.filter(|(index, _)| volume.away() != Some(*index)) {
+        for (index, &server) in there.filter(|(index, _)| volume.away() != Some(*index)) {
             let (clerk, tenant) = (self.clerk.clone(), self.terms.clerk);
-            let pulse = Pulse { clerk, server, lease: Lease::new(volume), tenant };
+            let lease = Rc::clone(&self.lease);
+            let pulse = Pulse { clerk, server, index, lease, tenant };
             spawn_local(pulse.run());
         }
     }
@@ -83,10 +84,10 @@ impl Keeper {
     }
 
     /// Takes a server up that the volume was opened without, once it is back.
-    pub(super) async fn take_up(&self, mut spread: Spread) {
+    pub(super) async fn take_up(&mut self, mut spread: Spread) {
         let mut known = None;
         while let Some(missed) = spread.missed.clone() {
-            tokio::time::sleep(Duration::from_nanos(BEAT.0)).await;
+            tokio::time::sleep(duration(spread.lease.times().beat())).await;
             let Some(looked) = self.look(&mut spread, &missed).await else { continue };
             let why = looked.err();
             if let Some(why) = &why {
@@ -94,12 +95,12 @@ impl Keeper {
                     let server = &spread.members[missed.server].description.name;
                     tracing::error!(volume = self.name, server, why, "it is not taken up");
                 }
-            } else if !self.open_anew(&mut spread, &missed).await {
-                return self.domain.lose_spread();
+            } else if let Err(by) = self.open_anew(&mut spread, &missed).await {
+                return self.domain.leave_office(&spread.lease, &by);
             }
             if why.is_none() && spread.missed.is_some() {
                 // It has gone again, and clients have waited for it.
-                tokio::time::sleep(Duration::from_nanos(REST.0)).await;
+                tokio::time::sleep(duration(REST)).await;
             }
             known = why;
         }
@@ -109,9 +110,13 @@ impl Keeper {
     async fn look(&self, spread: &mut Spread, missed: &Missed) -> Option<Result<(), String>> {
         let device = Rc::clone(&spread.members[missed.server].device);
         let features = device.features()?;
-        let task = Task::Read { offset: 0, length: Lease::front_bytes() };
-        let account = (spread.terms.clerk, &spread.clerk.heard);
-        let front = self.domain.run_errand(&device, account, task).await.ok()??;
+        let front = if let Medium::Remote(remote) = &device.medium {
+            remote.look(Lease::front_bytes()).await.ok()?
+        } else {
+            let task = Task::Read { offset: 0, length: Lease::front_bytes() };
+            let account = (spread.terms.clerk, &spread.clerk.heard);
+            self.domain.run_errand(&device, account, task).await.ok()??
+        };
         if let Err(why) = missed.look(&front) {
             if matches!(why, RefusalReason::Unfit(Unfit::Stale { .. })) {
                 self.domain.refuse_server(spread.terms.servers[missed.server]);
@@ -137,9 +142,11 @@ impl Keeper {
     }
 
     /// Opens the volume anew while clients wait: with all servers, or else without that one again.
-    /// False if another gate has it.
-    async fn open_anew(&self, spread: &mut Spread, missed: &Missed) -> bool {
-        self.domain.pause_spread().await;
+    /// Fails with the name of another gate that has it.
+    async fn open_anew(&mut self, spread: &mut Spread, missed: &Missed) -> Result<(), String> {
+        if !self.domain.pause_spread(&spread.lease).await {
+            return Err("another gate".to_owned());
+        }
         for away in [None, Some(missed.server)].into_iter().cycle() {
             match self.reopen(spread, away).await {
                 Ok(volume) => {
@@ -148,13 +155,14 @@ impl Keeper {
                     tracing::warn!(volume = self.name, server, is_back, "opened anew");
                     spread.missed = Missed::of(&volume);
                     spread.disk().leave_out(spread.missed.as_ref().map(|missed| missed.server));
+                    spread.lease.opened(&volume);
                     spread.beat(&volume);
                     self.domain.resume_spread(volume);
-                    return true;
+                    self.domain.held(&spread.lease);
+                    return Ok(());
                 }
                 Err(Refusal { reason: RefusalReason::InUse { by }, .. }) => {
-                    tracing::error!(volume = self.name, by, "another gate has claimed the volume");
-                    return false;
+                    return Err(by);
                 }
                 Err(why) => tracing::warn!(volume = self.name, %why, "not opened anew"),
             }
@@ -166,20 +174,22 @@ impl Keeper {
     }
 
     async fn reopen(
-        &self,
+        &mut self,
         spread: &mut Spread,
         away: Option<usize>,
     ) -> Result<Box<spread::Volume>, Refusal> {
         let drawn = random().expect("names were drawn before");
-        let (owner, before) = (OwnerId(drawn), spread.openings.clone());
-        let names = Names { volume: VolumeId(drawn), owner, owner_name: gate_name(), before };
-        spread.openings.push(owner);
+        let (owner, before) = (OwnerId(drawn), self.openings.clone());
+        self.openings.push(owner);
+        let gate = self.gate(&spread.lease);
+        let names = Names { volume: VolumeId(drawn), owner, gate, before };
         let devices = spread.members.iter().map(|member| member.description.clone()).collect();
         let opening = Opening::new(names, spread.shape, devices, spread.leaving.clone());
         let opening = match away {
             Some(server) => opening.without(server),
             None => opening,
         };
-        self.open(&spread.members, opening, (spread.terms.clerk, &spread.clerk.heard)).await
+        let account = (spread.terms.clerk, &spread.clerk.heard);
+        self.open(&spread.members, opening, account, Some(&spread.lease)).await
     }
 }

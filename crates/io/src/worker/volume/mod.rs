@@ -3,8 +3,9 @@
 //!
 //! ```text
 //! policy has it -> members open -> their heads are read -> map to the engine -> open, moves begin
-//!       ^              |                  |
-//!       +---- pause ---+---- trouble -----+
+//!       ^              |                  |                                    |
+//!       +---- pause ---+---- trouble -----+        another gate has it, spread: v
+//!       +------------------- the operator's word <------ all of it is forgotten
 //! ```
 //!
 //! A volume is opened when the gate starts or the policy gets it, whether or not somebody asks for
@@ -12,35 +13,39 @@
 //! gate keeps trying: a tier may come, or be put right.
 
 mod absent;
+mod asking;
+mod succession;
 
 use std::io;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_core::bytes::Bytes;
-use evenkeel_core::id::{ServerId, TenantId};
+use evenkeel_core::id::ServerId;
+use evenkeel_core::time::Span;
 use evenkeel_engine::Target;
-use evenkeel_engine::notes::{Answer, Ask, Opens, PartDevice, VolumeId};
+use evenkeel_engine::notes::{PartDevice, VolumeId};
 use evenkeel_engine::policy::{Backend, Member, Source, SpreadPlan};
 use evenkeel_engine::spread::{self, Mended, Missed, Names, OwnerId, Shape};
 use evenkeel_engine::tiers;
 use evenkeel_wire::nbd::proto::TransmissionFlags;
 use rustix::rand::GetRandomFlags;
-use tokio::task::spawn_local;
+use tokio::task::{JoinSet, spawn_local};
 
 use super::Worker;
 use super::open::Wanted;
-use crate::buffer::Buf;
 use crate::device::tiered::TieredDisk;
 use crate::device::{Device, Features, Medium};
+use crate::device::remote::Membership;
+use crate::device::remote::connect::Route;
 use crate::domain::Domain;
-use crate::domain::errand::Task;
 use crate::domain::moves::Mover;
 use crate::domain::spread::Clerk;
 use crate::hosts::Host;
+use crate::lease::VolumeLease;
 use crate::op::LossesHeard;
 use crate::plan::{Plan, PlannedDomain};
+use crate::word::Word;
 
 /// Between two attempts to open a volume, shorter at first.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
@@ -69,6 +74,9 @@ struct Keeper {
     name: String,
     /// Tiers in memory, which must not be lost over a second attempt.
     in_memory: Vec<(ServerId, Rc<Device>)>,
+    /// This gate's openings of a spread volume.
+    openings: Vec<OwnerId>,
+    word: Rc<Word>,
 }
 
 /// A member, with what it can do unless it is away.
@@ -85,8 +93,7 @@ struct Spread {
     terms: SpreadPlan,
     shape: Shape,
     leaving: Vec<bool>,
-    /// This gate's openings of it.
-    openings: Vec<OwnerId>,
+    lease: Rc<VolumeLease>,
     missed: Option<Missed>,
 }
 
@@ -98,6 +105,8 @@ impl Worker {
             domain: Rc::clone(domain),
             name: name.to_owned(),
             in_memory: Vec::new(),
+            openings: Vec::new(),
+            word: self.word(name),
         };
         spawn_local(keeper.keep());
     }
@@ -110,18 +119,45 @@ impl Keeper {
             match self.attempt().await {
                 Ok(AtWork::Tiered(mover)) => return mover.run().await,
                 Ok(AtWork::Spread(spread, hosts)) => {
-                    for host in hosts {
-                        spawn_local(host.watch());
-                    }
-                    let clerk = spread.clerk.clone();
-                    spawn_local(async move { self.take_up(*spread).await });
-                    return clerk.run().await;
+                    self.word.settle();
+                    self.serve_until_lost(*spread, hosts).await;
+                    pause = PAUSE_MIN;
                 }
                 Err(why) => self.note(&why),
             }
-            tokio::time::sleep(pause).await;
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = self.word.given() => {}
+            }
             pause = (pause * 2).min(PAUSE_MAX);
         }
+    }
+
+    /// Serves a spread volume until another gate has it, and the operator wants it here again.
+    async fn serve_until_lost(&mut self, spread: Spread, hosts: Vec<Host>) {
+        let lease = Rc::clone(&spread.lease);
+        let mut tasks = JoinSet::new();
+        for host in hosts {
+            tasks.spawn_local(host.watch());
+        }
+        let clerk = spread.clerk.clone();
+        let waits = async {
+            self.take_up(spread).await;
+            lease.lost().await;
+        };
+        tokio::select! {
+            () = clerk.run() => unreachable!("it makes steps without end"),
+            () = waits => {}
+            () = lease.lost() => {}
+        }
+        drop(tasks);
+        self.domain.forget_spread().await;
+        let question = format!(
+            "another gate has had volume {:?} since: clients that still use it may hold older \
+             content; once they have forgotten it, open it here again",
+            self.name
+        );
+        self.word.wait_for(&question).await;
     }
 
     fn note(&self, why: &str) {
@@ -139,7 +175,8 @@ impl Keeper {
             return Err("the policy has something else under its name".to_owned());
         }
         let planned = plan.domain(&self.name).ok_or("the policy no longer has it")?;
-        let (members, away) = self.members(&plan, backend, planned).await?;
+        let lease = self.new_lease(backend, planned);
+        let (members, away) = self.members(&plan, backend, planned, lease.as_ref()).await?;
         let parts = members.iter();
         let parts = parts.map(|member| (Rc::clone(&member.device), member.features.as_ref()));
         let disk = TieredDisk::new(parts.collect());
@@ -151,7 +188,7 @@ impl Keeper {
         match (&backend.source, &planned.domain.tiers, &planned.domain.spread) {
             (Source::Tiered(volume), Some(terms), _) => {
                 let opening = tiers::Opening::new(fresh, volume.extent_bytes, devices);
-                let found = self.open(&members, opening, (terms.mover, &heard)).await;
+                let found = self.open(&members, opening, (terms.mover, &heard), None).await;
                 let found = found.map_err(|why| why.to_string())?;
                 let device = self.opened(disk, found.id(), found.size_bytes());
                 self.domain.serve_volume(found, Rc::clone(&device));
@@ -159,18 +196,23 @@ impl Keeper {
                 Ok(AtWork::Tiered(Mover { domain, device, heard, data: None }))
             }
             (Source::Spread(volume), _, Some(terms)) => {
+                let lease = lease.ok_or("its servers have no lease")?;
                 let owner = OwnerId(random().map_err(no_name)?);
-                let before = Vec::new();
-                let names = Names { volume: fresh, owner, owner_name: gate_name(), before };
+                let (gate, before) = (self.gate(&lease), self.openings.clone());
+                self.openings.push(owner);
+                let names = Names { volume: fresh, owner, gate, before };
                 let leaving = |server: &Member| volume.leaving.contains(&server.backend);
                 let leaving: Vec<bool> = volume.servers.iter().map(leaving).collect();
-                let opening = spread::Opening::new(names, volume.shape, devices, leaving.clone());
+                let opening = spread::Opening::new(names, volume.shape, devices, leaving.clone())
+                    .watching(volume.takeover.unfenced_after.unwrap_or(Span::ZERO));
                 let opening = match away {
                     Some(server) => opening.without(server),
                     None => opening,
                 };
-                let found = self.open(&members, opening, (terms.clerk, &heard)).await;
+                let account = (terms.clerk, &heard);
+                let found = self.open(&members, opening, account, Some(&lease)).await;
                 let found = found.map_err(|why| why.to_string())?;
+                lease.opened(&found);
                 let device = self.opened(disk, found.id(), found.size_bytes());
                 self.tell_mended(&found);
                 let (domain, data) = (Rc::clone(&self.domain), Rc::default());
@@ -180,14 +222,15 @@ impl Keeper {
                     terms: terms.clone(),
                     shape: volume.shape,
                     leaving,
-                    openings: vec![owner],
                     missed: Missed::of(&found),
+                    lease: Rc::clone(&lease),
                 };
                 let hosts = volume.servers.iter().zip(&terms.servers);
                 let hosts = hosts.map(|(member, server)| self.host(member, *server)).collect();
                 self.tell_missed(&spread);
                 spread.beat(&found);
                 self.domain.serve_spread(found, Rc::clone(&spread.clerk.device));
+                self.domain.held(&lease);
                 Ok(AtWork::Spread(Box::new(spread), hosts))
             }
             _ => Err("the policy has something else under its name".to_owned()),
@@ -228,48 +271,27 @@ impl Keeper {
         }
     }
 
-    /// Reads what the members say of themselves, and makes a volume of them if they are blank.
-    async fn open<O: Opens>(
-        &self,
-        members: &[OpenMember],
-        mut opening: O,
-        account: (TenantId, &Rc<LossesHeard>),
-    ) -> Result<Box<O::Volume>, O::Refusal> {
-        loop {
-            let (part, task) = match opening.poll() {
-                Ask::Read { part, offset, length } => (part, Task::Read { offset, length }),
-                Ask::Write { part, offset, bytes } => {
-                    (part, Task::Write { offset, data: Arc::new(Buf::copy_of(bytes)) })
-                }
-                Ask::Flush { part } => (part, Task::Flush),
-                Ask::Wait(span) => {
-                    tokio::time::sleep(Duration::from_nanos(span.0)).await;
-                    opening.answer(Answer::Done);
-                    continue;
-                }
-                Ask::Ready(volume) => return Ok(volume),
-                Ask::Refused(refusal) => return Err(refusal),
-            };
-            let result = self.domain.run_errand(&members[part].device, account, task).await;
-            opening.answer(match &result {
-                Ok(Some(data)) => Answer::Read(data),
-                Ok(None) => Answer::Done,
-                Err(_) => Answer::Failed,
-            });
-        }
-    }
-
     /// Opens the members, and waits until they have told what they can do; one may be away.
     async fn members(
         &mut self,
         plan: &Plan,
         backend: &Backend,
         planned: &PlannedDomain,
+        lease: Option<&Rc<VolumeLease>>,
     ) -> Result<(Vec<OpenMember>, Option<usize>), String> {
         let mut members = Vec::new();
-        for member in backend.members() {
+        let routes: Vec<Option<Route>> = backend
+            .members()
+            .iter()
+            .map(|member| Some(plan.terms(&member.backend)?.route.clone()))
+            .collect();
+        for (index, member) in backend.members().iter().enumerate() {
             let server = planned.server(&member.backend).ok_or("the policy has no such backend")?;
-            let device = self.device(plan, member, server);
+            let membership = lease.map(|lease| Membership {
+                guard: lease.guard(index),
+                routes: routes.clone(),
+            });
+            let device = self.device(plan, member, server, membership);
             let device = device.map_err(|why| format!("{}: {why}", self.called(member)))?;
             members.push((member, server, device));
         }
@@ -310,12 +332,14 @@ impl Keeper {
         plan: &Plan,
         tier: &Member,
         server: ServerId,
+        membership: Option<Membership>,
     ) -> Result<Rc<Device>, String> {
         if let Some((_, device)) = self.in_memory.iter().find(|(known, _)| *known == server) {
             return Ok(Rc::clone(device));
         }
         let backend = plan.backend(&tier.backend).ok_or("the policy has no such backend")?;
-        let wanted = Wanted { name: &tier.device, size_bytes: tier.size_bytes };
+        let wanted =
+            Wanted { name: &tier.device, size_bytes: tier.size_bytes, membership };
         let medium = self.worker.make(&self.domain, plan, backend, wanted);
         let medium = medium.map_err(|error| error.to_string())?;
         let is_in_memory = matches!(medium, Medium::Memory(_));
@@ -374,11 +398,4 @@ fn random() -> io::Result<[u8; 16]> {
     let mut bytes = [0; 16];
     rustix::rand::getrandom(&mut bytes, GetRandomFlags::empty())?;
     Ok(bytes)
-}
-
-/// What this gate calls itself before others that want its volume.
-fn gate_name() -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let host = if host.trim().is_empty() { "an unnamed host" } else { host.trim() };
-    format!("the gate on {host}, process {}", std::process::id())
 }

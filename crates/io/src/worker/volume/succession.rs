@@ -1,0 +1,85 @@
+//! How a volume passes from one gate to the next: who this gate is, and whether the one before may
+//! still write.
+
+use std::rc::Rc;
+
+use evenkeel_engine::lease::{Gate, Times};
+use evenkeel_engine::policy::{Backend, Source, Takeover};
+
+use super::Keeper;
+use crate::fence;
+use crate::lease::VolumeLease;
+use crate::plan::PlannedDomain;
+
+impl Keeper {
+    /// The lease that the volume is to be opened under; none if it takes none.
+    pub(super) fn new_lease(
+        &self,
+        backend: &Backend,
+        planned: &PlannedDomain,
+    ) -> Option<Rc<VolumeLease>> {
+        let Source::Spread(volume) = &backend.source else { return None };
+        let servers = &planned.domain.spread.as_ref()?.servers;
+        Some(VolumeLease::new(&self.domain, volume.takeover.times, servers))
+    }
+
+    /// What this gate says of itself on the servers of its volume.
+    pub(super) fn gate(&self, lease: &VolumeLease) -> Gate {
+        let state = &self.worker.shared.state;
+        Gate {
+            name: name(),
+            times: self.takeover().map_or(Times::DEFAULT, |takeover| takeover.times),
+            addresses: lease.addresses(),
+            state: state.id(),
+            run: state.run,
+        }
+    }
+
+    fn takeover(&self) -> Option<Takeover> {
+        let plan = self.worker.plan();
+        match &plan.backend(&self.name)?.source {
+            Source::Spread(volume) => Some(volume.takeover.clone()),
+            _ => None,
+        }
+    }
+
+    /// Sees to it that gates which have not let go reach the servers no more; or that the operator
+    /// takes it upon them that they might.
+    pub(super) async fn fence(&self, losers: &[Gate]) -> bool {
+        let volume = &self.name;
+        let names: Vec<&str> = losers.iter().map(|gate| gate.name.as_str()).collect();
+        let names = names.join(", ");
+        let question = format!(
+            "is {names} gone for good? It has not let go of volume {volume:?}, and is not fenced \
+             off: what it still writes destroys what is written here"
+        );
+        if self.word.ask(&question) {
+            tracing::warn!(volume, names, "displaced without a fence, at the operator's word");
+            return true;
+        }
+        let Some(takeover) = self.takeover() else { return false };
+        if let Some(span) = takeover.unfenced_after {
+            let silent_for = format!("{span:?}");
+            tracing::warn!(volume, names, silent_for, "displaced without a fence, by the policy");
+            return true;
+        }
+        if takeover.fence.is_empty() {
+            return false;
+        }
+        for loser in losers {
+            if let Err(why) = fence::run(&takeover.fence, volume, loser).await {
+                tracing::error!(volume, loser = loser.name, why, "a gate is not fenced off");
+                return false;
+            }
+            tracing::warn!(volume, loser = loser.name, "a gate is fenced off");
+        }
+        true
+    }
+}
+
+/// What this gate calls itself before others that want its volume.
+fn name() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = if host.trim().is_empty() { "an unnamed host" } else { host.trim() };
+    format!("the gate on {host}, process {}", std::process::id())
+}
