@@ -309,6 +309,22 @@ impl Domain {
         }
     }
 
+    /// Lets some clients go once they have their answers, or at once if it is late for that. How
+    /// many are left.
+    pub(crate) fn dismiss_some(&self, whom: impl Fn(&Client) -> bool, is_late: bool) -> usize {
+        let clients = self.clients.borrow();
+        let mut left = 0;
+        for client in clients.iter().filter(|client| whom(client)) {
+            left += 1;
+            let standing = if is_late { Standing::Lost } else { Standing::Leaving };
+            if ![standing, Standing::Lost].contains(&client.standing.get()) {
+                client.standing.set(standing);
+                client.wake();
+            }
+        }
+        left
+    }
+
     /// Whether anybody is connected.
     pub(crate) fn has_clients(&self) -> bool {
         !self.clients.borrow().is_empty()

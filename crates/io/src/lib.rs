@@ -34,4 +34,5 @@ mod report;
 pub mod store;
 mod tls;
 mod transport;
+mod word;
 mod worker;

@@ -13,17 +13,20 @@
 //! candidates = 2
 //! ceiling = 0.93
 //! patience = "30 s"
+//! fence = "blocklist"              # or "none": see docs/ceph.md
 //! ```
 
-use evenkeel_engine::policy::Ceph;
+use evenkeel_engine::policy::{Ceph, Fence};
 use evenkeel_engine::pooled::Shape;
 use toml::Spanned;
+use toml::de::DeValue;
 
 use super::diagnostic::Diagnostics;
 use super::print::{Text, path, quoted, size, thousandths};
 use super::raw::RawBackend;
 use super::resolve::PATIENCE_DEFAULT;
 use super::spread::{CANDIDATES_DEFAULT, OBJECT_DEFAULT, ceiling_default};
+use super::values;
 use crate::units::print_duration;
 
 /// Ceph's own name for who may do everything.
@@ -55,6 +58,7 @@ pub(super) fn volume(raw: RawBackend, out: &mut Diagnostics) -> Option<Ceph> {
         },
         ceiling_milli: raw.ceiling.map_or_else(ceiling_default, Spanned::into_inner),
         patience: raw.patience.map_or(PATIENCE_DEFAULT, Spanned::into_inner),
+        fence: raw.fence.map_or(Fence::default(), Spanned::into_inner),
         conf: conf.into_inner(),
     })
 }
@@ -73,4 +77,24 @@ pub(super) fn print(volume: &Ceph, text: &mut Text) {
     text.key("candidates", volume.shape.candidates.to_string());
     text.key("ceiling", thousandths(volume.ceiling_milli));
     text.key("patience", quoted(&print_duration(volume.patience)));
+    text.key("fence", quoted(name_of(volume.fence)));
+}
+
+/// How a predecessor is kept from writing.
+pub(super) fn fence(value: &Spanned<DeValue<'_>>, out: &mut Diagnostics) -> Option<Fence> {
+    let known = [Fence::Blocklist, Fence::None];
+    let written = values::text(value, out)?;
+    let found = known.into_iter().find(|one| name_of(*one) == written);
+    if found.is_none() {
+        let message = format!("there is no fence {written:?}");
+        out.error(value.span(), message, "use \"blocklist\", or \"none\"");
+    }
+    found
+}
+
+fn name_of(fence: Fence) -> &'static str {
+    match fence {
+        Fence::Blocklist => "blocklist",
+        Fence::None => "none",
+    }
 }

@@ -7,11 +7,12 @@ use std::path::PathBuf;
 use evenkeel_core::time::Span;
 use evenkeel_engine::cost::Line;
 use evenkeel_engine::policy::{
-    Address, Depth, Discipline, Match, Member, Method, MetricsPage, Mode, Moves, Preference,
+    Address, Depth, Discipline, Fence, Match, Member, Method, MetricsPage, Mode, Moves, Preference,
 };
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::ceph;
 use super::diagnostic::Diagnostics;
 use super::exchange::{self, RawExchange};
 use super::fields::{Fields, mismatch};
@@ -74,6 +75,7 @@ pub(super) struct RawBackend {
     pub(super) volume: Written<String>,
     pub(super) user: Written<String>,
     pub(super) keyring: Written<PathBuf>,
+    pub(super) fence: Written<Fence>,
     pub(super) object: Written<u64>,
     pub(super) size: Written<u64>,
     pub(super) candidates: Written<u32>,
@@ -248,6 +250,7 @@ impl RawBackend {
             volume: fields.optional("volume", values::text, out),
             user: fields.optional("user", values::text, out),
             keyring: fields.optional("keyring", values::path, out),
+            fence: fields.optional("fence", ceph::fence, out),
             object: fields.optional("object", values::size, out),
             size: fields.optional("size", values::size, out),
             candidates: fields.optional("candidates", values::whole, out),

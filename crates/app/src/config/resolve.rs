@@ -152,6 +152,7 @@ fn backend(
         ("source.ceiling", at(raw.ceiling.as_ref())),
         ("source.conf", at(raw.ceph.as_ref())),
         ("source.pool", at(raw.pool.as_ref())),
+        ("source.fence", at(raw.fence.as_ref())),
         ("source.volume", at(raw.volume.as_ref())),
         ("source.tls", at(raw.tls.as_ref())),
     ];
@@ -281,6 +282,7 @@ fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
         ("volume", at(raw.volume.as_ref())),
         ("user", at(raw.user.as_ref())),
         ("keyring", at(raw.keyring.as_ref())),
+        ("fence", at(raw.fence.as_ref())),
     ];
     let of_store = [
         ("degraded", at(raw.degraded.as_ref())),

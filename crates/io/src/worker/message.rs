@@ -14,6 +14,7 @@ use crate::plan::{Peer, Plan, Target};
 use crate::record::Recorder;
 use crate::store::{ScrubError, ScrubOrder, VolumeError, VolumeOrder};
 use crate::transport::Transport;
+use crate::word::ClaimError;
 use crate::worker::exchange::Asked;
 
 /// A message to a worker.
@@ -46,6 +47,8 @@ pub(crate) enum Message {
     },
     /// Start or end the scrub of a store.
     Scrub { store: String, order: ScrubOrder, reply: oneshot::Sender<Result<(), ScrubError>> },
+    /// Take the operator's word on what a volume waits for.
+    Claim { volume: String, reply: oneshot::Sender<Result<String, ClaimError>> },
     /// Answer what is under way, for so long at most, then end.
     Stop { grace: Span },
 }

@@ -35,6 +35,7 @@ use crate::gate::{BackendReport, Shared};
 use crate::listen;
 use crate::plan::Plan;
 use crate::record::Recorder;
+use crate::word::{ClaimError, Word};
 use message::{ClientReport, Message, WorkerReport};
 
 /// The buffer into which every connection of a worker reads. A connection's leftovers and one full
@@ -70,6 +71,8 @@ pub(crate) struct Worker {
     stores: RefCell<BTreeMap<String, Rc<StoreHost>>>,
     /// By backend; likewise.
     pools: RefCell<BTreeMap<String, Rc<CephVolume>>>,
+    /// What the operator says, by volume.
+    words: RefCell<BTreeMap<String, Rc<Word>>>,
 }
 
 impl Worker {
@@ -88,6 +91,7 @@ impl Worker {
             health: RefCell::default(),
             stores: RefCell::default(),
             pools: RefCell::default(),
+            words: RefCell::default(),
         })
     }
 
@@ -123,6 +127,20 @@ impl Worker {
         let domains = self.domains.borrow();
         domains.values().for_each(|domain| domain.record_to(recorder.as_deref()));
         self.recorder.replace(recorder);
+    }
+
+    /// The operator's word on a volume, which asks for it and settles it.
+    fn word(&self, volume: &str) -> Rc<Word> {
+        Rc::clone(self.words.borrow_mut().entry(volume.to_owned()).or_default())
+    }
+
+    /// Takes the operator's word on what a volume waits for; returns that.
+    fn claim(&self, volume: &str) -> Result<String, ClaimError> {
+        let word = self.words.borrow().get(volume).cloned();
+        let question = word.and_then(|word| word.give());
+        let question = question.ok_or_else(|| ClaimError::NotAsked(volume.to_owned()))?;
+        tracing::warn!(volume, question, "the operator gives the word");
+        Ok(question)
     }
 
     fn report(&self) -> WorkerReport {
@@ -242,6 +260,9 @@ pub(crate) async fn live(
             }
             Message::Scrub { store, order, reply } => {
                 let _ = reply.send(worker.scrub(&store, order));
+            }
+            Message::Claim { volume, reply } => {
+                let _ = reply.send(worker.claim(&volume));
             }
             Message::Stop { grace } => {
                 worker.stop(grace).await;
