@@ -414,11 +414,12 @@ impl GateHandle {
     /// [`ClaimError`]; nothing has changed.
     pub async fn claim(&self, volume: &str) -> Result<String, ClaimError> {
         let plan = self.shared.plan();
-        let is_volume =
-            |backend: &&Backend| backend.is_volume() || matches!(backend.source, Source::Ceph(_));
-        let known = plan.backend(volume).filter(is_volume);
-        let owns = |domain: &&PlannedDomain| domain.name == volume || domain.has(volume);
-        let domain = known.and_then(|_| plan.domains.iter().find(owns));
+        let owns = |domain: &&PlannedDomain| match plan.backend(volume) {
+            Some(backend) if backend.is_volume() => domain.name == volume,
+            Some(Backend { source: Source::Ceph(_), .. }) => domain.has(volume),
+            _ => false,
+        };
+        let domain = plan.domains.iter().find(owns);
         let domain = domain.ok_or_else(|| ClaimError::UnknownVolume(volume.to_owned()))?;
         let (reply, claimed) = oneshot::channel();
         self.shared.send(domain.worker, Message::Claim { volume: volume.to_owned(), reply });

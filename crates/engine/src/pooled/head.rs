@@ -176,8 +176,12 @@ impl Head {
     }
 }
 
+/// The address in an owner's line, as the cluster lists those that it refuses: without the kind of
+/// protocol in front (`v1:`), which is all one to it.
 fn address_of(owner: &str) -> Option<&str> {
-    owner.split_whitespace().next()
+    let address = owner.split_whitespace().next()?;
+    let kinds = ["v1:", "v2:", "any:"];
+    Some(kinds.iter().find_map(|kind| address.strip_prefix(kind)).unwrap_or(address))
 }
 
 #[cfg(test)]
@@ -216,9 +220,9 @@ mod tests {
     #[test]
     fn whoever_did_not_let_go_is_a_former_owner_whoever_comes_next() {
         let taken = |found, owner| Head::taken(found, SHAPE, owner).0;
-        let a = taken(None, "a:0/1 gate");
-        assert_eq!(a, head(Some("a:0/1 gate"), &[]));
-        assert_eq!(taken(Some(a.clone()), "a:0/1 gate"), a, "an attempt that was cut short");
+        let a = taken(None, "v1:a:0/1 gate");
+        assert_eq!(a, head(Some("v1:a:0/1 gate"), &[]));
+        assert_eq!(taken(Some(a.clone()), "v1:a:0/1 gate"), a, "an attempt that was cut short");
         let b = taken(Some(a), "b:0/2 gate");
         assert_eq!(b, head(Some("b:0/2 gate"), &["a:0/1"]));
         let let_go = Head { owner: None, ..b.clone() };

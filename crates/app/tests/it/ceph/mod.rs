@@ -1,13 +1,14 @@
-//! A volume in a pool of a real Ceph stays one disk to its clients: when the gate is killed, when
-//! another one wants it, when one that was asleep wakes up after its volume was taken, and when the
-//! room is used up. `changes` is what the cluster goes through, `faults` what fails in it, `auth`
-//! who is let in.
+//! A volume in a pool of a real Ceph stays one disk to its clients: when the gate is killed, when it
+//! was asleep, and when the room is used up. `changes` is what the cluster goes through, `faults`
+//! what fails in it, `auth` who is let in, `fencing` who may write once another gate wants the
+//! volume.
 //!
 //! Each test has a cluster of its own, of a few OSDs in memory.
 
 mod auth;
 mod changes;
 mod faults;
+mod fencing;
 
 use evenkeel_app::stage::{CephCluster, CephOptions, Stage};
 use evenkeel_io::rados::{Pool, Whom};
@@ -131,31 +132,6 @@ fn fio_finds_what_it_wrote_in_ceph_also_after_the_gate_was_killed() {
     assert!(staged.head().contains("owner "), "{}", staged.head());
     assert!(gate.stop().success());
     assert!(!staged.head().contains("owner "), "it was let go of: {}", staged.head());
-}
-
-#[test]
-fn a_gate_that_slept_while_another_took_its_volume_in_ceph_serves_nothing_more() {
-    needs!("ceph-mon", "ceph-mgr", "ceph-osd");
-    let staged = Staged::new(64);
-    let (scratch, other) = (Scratch::new(), Scratch::new());
-    let policy = staged.policy("size = \"16 MiB\"\npatience = \"5 s\"");
-    let first = Gate::start(&scratch, &policy);
-    let mut old = opened(&first.plain("disk"));
-    assert_eq!(write(&mut old, 1), Ok(()));
-    let second = Gate::start(&other, &policy);
-    wait_for("the second gate to give up", || {
-        trouble(&second).contains("uses the volume; stop that gate first").then_some(())
-    });
-    assert_eq!(write(&mut old, 2), Ok(()), "the first one goes on");
-    first.process.signal(Signal::STOP);
-    let mut new = opened(&second.plain("disk"));
-    assert_eq!(new.read(2 * OBJECT_BYTES, 4096).unwrap(), noise(2, 4096));
-    assert_eq!(new.write(OBJECT_BYTES, &noise(9, 4096)), Ok(()));
-    first.process.signal(Signal::CONT);
-    assert_eq!(write(&mut old, 1), Err(FAILED), "it is shut out");
-    assert_eq!(old.read(OBJECT_BYTES, 4096), Err(FAILED));
-    assert_eq!(new.read(OBJECT_BYTES, 4096).unwrap(), noise(9, 4096));
-    assert!(trouble(&first).contains("another gate"), "{}", trouble(&first));
 }
 
 #[test]

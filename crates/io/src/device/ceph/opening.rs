@@ -150,6 +150,7 @@ impl CephVolume {
     ) -> Result<Head, NotOpened> {
         let before = found.as_ref().and_then(|head| head.owner.clone());
         let before = before.filter(|before| before != owner);
+        let address_before = found.as_ref().and_then(Head::owner_address).map(str::to_owned);
         let (head, oldest) = Head::taken(found, source.shape, owner);
         if source.fence == Fence::None {
             if let Some(before) = before {
@@ -161,8 +162,7 @@ impl CephVolume {
             return Ok(head);
         }
         // An entry may be there already, and about to end.
-        let before = before.as_deref().and_then(|before| before.split_whitespace().next());
-        let is_before = |address: &str| before == Some(address);
+        let is_before = |address: &str| address_before.as_deref() == Some(address);
         let is_due = |one: &&String| is_before(one) || !status.shut_out.contains_key(*one);
         let due: Vec<String> = head.former.iter().filter(is_due).cloned().collect();
         let told = due.join(", ");
