@@ -13,8 +13,8 @@ use crate::harness::process::run;
 use crate::harness::skip::needs;
 use crate::harness::{Scratch, noise, wait_for};
 
-/// Objects that the sleeper writes to.
-const OBJECTS: u64 = 12;
+/// Objects that the sleeper writes to, of a MiB each: several times what fits on the way to OSDs.
+const OBJECTS: u64 = 36;
 
 /// How often the log says something.
 fn count(gate: &Gate, words: &str) -> usize {
@@ -87,9 +87,9 @@ fn who_may_not_shut_out_is_refused_by_name_or_takes_over_at_a_word() {
 #[test]
 fn what_a_gate_that_slept_had_under_way_never_arrives_and_its_clients_are_let_go() {
     needs!("ceph-mon", "ceph-mgr", "ceph-osd");
-    let mut staged = Staged::new(64);
+    let mut staged = Staged::new(128);
     let (scratch, other) = (Scratch::new(), Scratch::new());
-    let policy = staged.policy("size = \"16 MiB\"\npatience = \"60 s\"");
+    let policy = staged.policy("size = \"36 MiB\"\npatience = \"60 s\"");
     let first = Gate::start(&scratch, &policy);
     let mut old = opened(&first.plain("disk"));
     (0..OBJECTS).for_each(|object| assert_eq!(write(&mut old, object), Ok(())));
@@ -108,9 +108,11 @@ fn what_a_gate_that_slept_had_under_way_never_arrives_and_its_clients_are_let_go
     assert_eq!(count(&second, "former owners are shut out"), 1, "{}", second.process.log());
     loses_its_entry(&staged, &address);
     first.process.signal(Signal::CONT);
-    for _ in 0..OBJECTS {
-        assert_eq!(old.acknowledgement(), Err(FAILED));
-    }
+    // What reached the OSDs before the other gate came is done, and was overwritten.
+    let outcomes: Vec<_> = (0..OBJECTS).map(|_| old.acknowledgement()).collect();
+    assert!(outcomes.iter().all(|one| matches!(one, Ok(()) | Err(FAILED))), "{outcomes:?}");
+    let refused = outcomes.iter().filter(|outcome| outcome.is_err()).count();
+    assert!(refused > 10, "{refused} of {OBJECTS} were still under way");
     assert!(old.is_hung_up(), "what it remembers may not be so any more");
     wait_for("the sleeper to say who has the volume", || {
         let said = trouble(&first);

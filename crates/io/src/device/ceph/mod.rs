@@ -128,8 +128,9 @@ impl CephVolume {
                     if self.is_closing.get() {
                         return;
                     }
+                    let owner = opened.owner();
                     drop(opened);
-                    self.lose(why, &dismiss).await;
+                    self.lose(why, owner, &dismiss).await;
                     pause = PAUSE_MIN;
                     continue;
                 }
@@ -142,9 +143,10 @@ impl CephVolume {
         }
     }
 
-    /// Another gate has the volume, or had it. Gives up all that there is of it here, and waits
-    /// for the operator's word: clients may hold what they have read before.
-    async fn lose(&self, why: String, dismiss: &impl AsyncFn()) {
+    /// The volume is not ours any more. Gives up all that there is of it here, and waits for the
+    /// operator's word: clients may hold what they have read before. It need not wait if it was
+    /// shut out, and nobody took the volume: the head still names us.
+    async fn lose(&self, why: String, owner: Option<String>, dismiss: &impl AsyncFn()) {
         tracing::error!(
             volume = self.name,
             why,
@@ -153,7 +155,11 @@ impl CephVolume {
         self.stand(Standing::Over(why.clone()));
         self.disconnect();
         dismiss().await;
-        let who = self.who_else().await;
+        let who = self.who_has_it().await;
+        if who.is_some() && who == owner {
+            tracing::info!(volume = self.name, "nobody else took the volume: it is opened again");
+            return self.stand(Standing::Opening(None));
+        }
         if let Some(who) = &who {
             tracing::error!(volume = self.name, who, "another gate has the volume");
         }
@@ -182,7 +188,7 @@ impl CephVolume {
     }
 
     /// Who has the volume, as far as a connection of our own can tell.
-    async fn who_else(&self) -> Option<String> {
+    async fn who_has_it(&self) -> Option<String> {
         let source = self.source.borrow().clone();
         let connection = self.connected(&source).await.ok()?;
         hold::who_has(&connection, &source.volume).await

@@ -133,6 +133,11 @@ impl Opened {
         duration(self.source.patience)
     }
 
+    /// The line of the head that says that the volume is ours.
+    pub(super) fn owner(&self) -> Option<String> {
+        self.head.owner.clone()
+    }
+
     /// What to say if it is not known whether the volume is ours.
     pub(super) fn doubt(&self) -> Option<String> {
         self.hold.doubt()

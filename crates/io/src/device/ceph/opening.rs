@@ -156,6 +156,10 @@ impl CephVolume {
             if let Some(before) = before {
                 self.ask_for_word(&before)?;
             }
+            if !head.former.is_empty() {
+                let addresses = head.former.join(", ");
+                tracing::warn!(volume = self.name, addresses, "former owners are not shut out");
+            }
             return Ok(head);
         }
         if head.former.is_empty() {
