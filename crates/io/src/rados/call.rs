@@ -47,6 +47,10 @@ impl UnderWay {
         self.lock().by_number.remove(&number);
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().by_number.is_empty()
+    }
+
     /// Has the library end all calls now, without an answer, and send none of them again.
     pub(super) fn cancel_all(&self, library: &'static Library, pool: RawPool) {
         for Handle(completion) in self.lock().by_number.values() {

@@ -110,6 +110,11 @@ impl Pool {
         });
     }
 
+    /// Whether no asynchronous call is under way.
+    pub fn is_idle(&self) -> bool {
+        self.context.under_way.is_empty()
+    }
+
     fn cancel_all(&self) {
         let Context { cluster, raw, under_way } = &*self.context;
         under_way.cancel_all(cluster.library, *raw);

@@ -14,7 +14,7 @@ use evenkeel_app::stage::{CephCluster, CephOptions, Stage};
 use evenkeel_io::rados::{Pool, Whom};
 use evenkeel_io::store::block_on;
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::harness::client::fio_verify;
 use crate::harness::gate::Gate;
@@ -150,6 +150,16 @@ fn a_gate_that_slept_longer_than_its_lock_in_ceph_goes_on_if_nobody_came() {
     gate.process.signal(Signal::CONT);
     assert_eq!(write(&mut client, 2), Ok(()));
     assert_eq!(client.read(OBJECT_BYTES, 4096).unwrap(), noise(1, 4096));
+    // Nor does anybody come if somebody blocklists it by mistake.
+    let head = staged.head();
+    let owner = head.lines().find_map(|line| line.strip_prefix("owner ")).expect("it has one");
+    let address = owner.split(' ').next().expect("an owner has an address");
+    staged.ask(&json!({"prefix": "osd blocklist", "blocklistop": "add", "addr": address}));
+    assert!(client.is_hung_up());
+    let mut client = opened(&gate.plain("disk"));
+    assert_eq!(client.read(2 * OBJECT_BYTES, 4096).unwrap(), noise(2, 4096));
+    assert_eq!(write(&mut client, 3), Ok(()));
+    assert!(staged.head().contains("former "), "{}", staged.head());
 }
 
 #[test]

@@ -126,6 +126,20 @@ impl Connection {
         Ok((count > 0).then_some(bytes))
     }
 
+    /// Stores a head if the lock on it is ours when its OSD carries that out: a head that comes
+    /// late would name an owner that nobody shuts out any more.
+    ///
+    /// # Errors
+    /// If the lock is not ours, or what the cluster said.
+    pub(super) async fn write_head(&self, lock: &Lock, text: &str) -> Result<(), RadosError> {
+        self.pool.write_full_locked(&lock.object, text.as_bytes(), &lock.cookie).await
+    }
+
+    /// Whether nothing is under way in the pool.
+    pub(super) fn is_idle(&self) -> bool {
+        self.pool.is_idle()
+    }
+
     /// Takes a lock that nobody has.
     ///
     /// # Errors
@@ -252,16 +266,13 @@ impl Guarded {
         self.heed(self.pool().write_full(object, data).await)
     }
 
-    /// The same with a head, if the lock on it is ours when its OSD carries that out: a head that
-    /// comes late would name an owner that nobody shuts out any more.
+    /// Stores a head, see [`Connection::write_head`].
     ///
     /// # Errors
     /// As [`Self::write`], and if the lock is not ours.
     pub(super) async fn write_head(&self, lock: &Lock, text: &str) -> Result<(), GuardedError> {
         self.granted().await?;
-        let written =
-            self.pool().write_full_locked(&lock.object, text.as_bytes(), &lock.cookie).await;
-        self.heed(written)
+        self.heed(self.connection.write_head(lock, text).await)
     }
 
     /// Makes an object of these bytes, if there is none yet.

@@ -143,7 +143,24 @@ impl Hold {
         })
     }
 
-    /// Lets go of the lock.
+    /// Lets go of the volume: the head says so, so that nobody need shut us out. It does not while
+    /// something is under way, since that may still take effect.
+    ///
+    /// # Errors
+    /// What the cluster said; then the lock ends by itself.
+    pub(super) async fn let_go(&self, head: &Head) -> Result<(), RadosError> {
+        let was_ours = self.lease.lost().is_none();
+        // From here on nothing is handed over any more.
+        self.lease.lose("let go of".to_owned());
+        let connection = self.guarded.connection();
+        if was_ours && connection.is_idle() {
+            let head = Head { owner: None, ..head.clone() };
+            connection.write_head(&self.lock, &head.to_text()).await?;
+        }
+        connection.unlock(&self.lock).await
+    }
+
+    /// Lets go of the lock of a volume that was not opened.
     ///
     /// # Errors
     /// What the cluster said; then the lock ends by itself.

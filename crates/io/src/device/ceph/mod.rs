@@ -60,6 +60,9 @@ pub(crate) struct CephVolume {
     connection: RefCell<Option<Connection>>,
     /// Whether the connection's user was found to have the right to shut others out.
     may_shut_out: Cell<bool>,
+    /// The line of the head that said that the volume was ours, while we try to have it again: if
+    /// it says anything else by then, clients may hold what they have read before.
+    returning: RefCell<Option<String>>,
     /// What the operator says.
     word: Rc<Word>,
     standing: RefCell<Standing>,
@@ -104,6 +107,7 @@ impl CephVolume {
             clock,
             connection: RefCell::new(None),
             may_shut_out: Cell::new(false),
+            returning: RefCell::new(None),
             word,
             standing: RefCell::new(Standing::Opening(None)),
             news: Notify::new(),
@@ -123,6 +127,7 @@ impl CephVolume {
                     tracing::info!(volume = self.name, "open");
                     self.said.is_over();
                     self.word.settle();
+                    self.returning.take();
                     self.stand(Standing::Open(Rc::clone(&opened)));
                     let why = opened.look_after(&self.name).await;
                     if self.is_closing.get() {
@@ -132,6 +137,10 @@ impl CephVolume {
                     drop(opened);
                     self.lose(why, owner, &dismiss).await;
                     pause = PAUSE_MIN;
+                    continue;
+                }
+                Err(NotOpened::Taken(why)) => {
+                    self.wait_for_word(&why, None).await;
                     continue;
                 }
                 Err(why) => self.note(&why),
@@ -157,12 +166,19 @@ impl CephVolume {
         dismiss().await;
         let who = self.who_has_it().await;
         if who.is_some() && who == owner {
-            tracing::info!(volume = self.name, "nobody else took the volume: it is opened again");
-            return self.stand(Standing::Opening(None));
+            // Once the lock is ours, the head tells for certain.
+            tracing::info!(volume = self.name, "nobody else took the volume so far");
+            self.returning.replace(owner);
+            return self.stand(Standing::Opening(Some(why)));
         }
         if let Some(who) = &who {
             tracing::error!(volume = self.name, who, "another gate has the volume");
         }
+        self.wait_for_word(&why, who).await;
+    }
+
+    /// Another gate has had the volume: whether it may be opened here again only the operator knows.
+    async fn wait_for_word(&self, why: &str, who: Option<String>) {
         let who = who.map(|who| format!(" ({who} has it)")).unwrap_or_default();
         let question = format!(
             "{why}{who}; what clients remember may not be so any more: once that gate has let go, \
@@ -173,6 +189,7 @@ impl CephVolume {
         tokio::select! {
             () = self.word.wait_for(&question) => {
                 tracing::warn!(volume = self.name, "opened again at the operator's word");
+                self.returning.take();
                 self.stand(Standing::Opening(None));
             }
             () = self.closed() => {}
@@ -209,7 +226,7 @@ impl CephVolume {
             // That gate is alive: a word that it is gone would be wrong.
             NotOpened::InUse(_) => self.word.settle(),
             NotOpened::ShutOut(_) => self.disconnect(),
-            NotOpened::Other(_) => {}
+            NotOpened::Taken(_) | NotOpened::Other(_) => {}
         }
         let why = why.to_string();
         if self.said.is_news(&why) {

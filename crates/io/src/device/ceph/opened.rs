@@ -23,7 +23,7 @@ use super::osds::Osds;
 use super::said::Said;
 use crate::buffer::Buf;
 use crate::clock::{Clock, duration};
-use crate::rados::{Cluster, OsdUse, PoolStatus};
+use crate::rados::{Cluster, OsdUse, PoolStatus, RadosError};
 use crate::report::PoolReport;
 
 /// How often it is asked how full OSDs are, and where the pool's groups are.
@@ -311,11 +311,8 @@ impl Opened {
     }
 
     /// Lets go of the volume.
-    pub(super) async fn let_go(&self) -> Result<(), GuardedError> {
-        if self.pool.lease().lost().is_none() {
-            self.hold.write_head(&Head { owner: None, ..self.head.clone() }).await?;
-        }
-        Ok(self.hold.release().await?)
+    pub(super) async fn let_go(&self) -> Result<(), RadosError> {
+        self.hold.let_go(&self.head).await
     }
 
     /// Does what a client asks.

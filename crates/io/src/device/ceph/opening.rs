@@ -23,6 +23,8 @@ use crate::rados::{PoolStatus, RadosError};
 pub(super) enum NotOpened {
     /// Another gate has it, and is alive.
     InUse(String),
+    /// We had it, and so did another gate since then.
+    Taken(String),
     /// The cluster refuses this connection, and will refuse it for ever.
     ShutOut(String),
     /// Something else stands in the way.
@@ -31,7 +33,7 @@ pub(super) enum NotOpened {
 
 impl fmt::Display for NotOpened {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::InUse(why) | Self::ShutOut(why) | Self::Other(why)) = self;
+        let (Self::InUse(why) | Self::Taken(why) | Self::ShutOut(why) | Self::Other(why)) = self;
         f.write_str(why)
     }
 }
@@ -111,6 +113,10 @@ impl CephVolume {
         let found = hold.head().await?;
         if let Some(head) = &found {
             head.check(&source.shape).map_err(|error| error.to_string())?;
+        }
+        let before = found.as_ref().and_then(|head| head.owner.clone());
+        if self.returning.borrow().as_ref().is_some_and(|ours| before.as_ref() != Some(ours)) {
+            return Err(NotOpened::Taken("another gate has used the volume meanwhile".to_owned()));
         }
         let owner = hold.owner().await?;
         let status = connection.status().await?;
