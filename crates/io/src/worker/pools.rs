@@ -73,7 +73,7 @@ impl Worker {
         loop {
             let is_late = Instant::now() >= until;
             let domains: Vec<_> = self.domains.borrow().values().cloned().collect();
-            let left = domains.iter().map(|it| it.dismiss_some(&is_theirs, is_late));
+            let left = domains.iter().map(|it| it.dismiss_some(is_theirs, is_late));
             if left.sum::<usize>() == 0 {
                 return;
             }

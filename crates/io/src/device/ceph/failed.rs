@@ -35,9 +35,8 @@ impl Failed {
     pub(super) fn told(self, volume: &str, opened: &Opened, offset: u64, length: u64) -> Errno {
         let (why, errno) = match self {
             Self::NoRoom => return Errno::NoSpace,
-            Self::NotNoted => return Errno::Io,
             // Why, the log says once for all requests.
-            Self::NotHeld => return Errno::Io,
+            Self::NotNoted | Self::NotHeld => return Errno::Io,
             // The library is as patient as we are, and may be the first to say so.
             Self::Cluster(error) if !error.is_late() => {
                 (error.to_string(), error.errno().map_or(Errno::Io, Errno::from_linux))

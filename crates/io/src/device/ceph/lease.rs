@@ -87,7 +87,7 @@ impl Lease {
         let mut since = None;
         loop {
             tokio::time::sleep(LOOK).await;
-            since = if self.is_in_doubt() { since.or(Some(since_boot())) } else { None };
+            since = if self.is_in_doubt() { since.or_else(|| Some(since_boot())) } else { None };
             if since
                 .is_some_and(|since| u128::from(since_boot().since(since).0) > patience.as_nanos())
             {
