@@ -58,7 +58,7 @@ pub(super) fn volume(raw: RawBackend, out: &mut Diagnostics) -> Option<Ceph> {
         },
         ceiling_milli: raw.ceiling.map_or_else(ceiling_default, Spanned::into_inner),
         patience: raw.patience.map_or(PATIENCE_DEFAULT, Spanned::into_inner),
-        fence: raw.fence.map_or(Fence::default(), Spanned::into_inner),
+        fence: raw.fence.map_or_else(Fence::default, Spanned::into_inner),
         conf: conf.into_inner(),
     })
 }
