@@ -112,9 +112,9 @@ Examples:
   evenkeel ctl status                    what the volume waits for
   evenkeel ctl claim db                  that is so: open it
 
-A volume waits for a word where the gate cannot know what only you can: that another gate, which had
-it and did not let go, is gone for good; or that clients have forgotten what they read before another
-gate had it. A wrong word costs data. It counts for this one question, once.";
+A volume waits for a word where the gate cannot know what only you can: that another gate, which
+had it and did not let go, is gone for good; or that clients have forgotten what they read before
+another gate had it. A wrong word costs data. It counts for this one question, once.";
 
 #[derive(Debug, Subcommand)]
 enum RecordAction {

@@ -34,8 +34,8 @@ pub struct Locker {
     pub cookie: String,
 }
 
-/// The input of the method `assert_locked` of Ceph's class `lock`, version 1: name, kind, cookie and
-/// tag, which is empty.
+/// The input of the method `assert_locked` of Ceph's class `lock`, version 1: name, kind, cookie
+/// and tag, which is empty.
 pub(super) fn locked_by(cookie: &str) -> Vec<u8> {
     let text = |text: &str, out: &mut Vec<u8>| {
         let length = u32::try_from(text.len()).expect("names of ours are short");

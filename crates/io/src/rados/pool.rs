@@ -157,8 +157,8 @@ impl Pool {
         let (reading, result) =
             call((library, &self.context.under_way), reading, "read", |completion, reading| {
                 let (bytes, length) = (reading.buffer.as_mut_ptr(), reading.buffer.len());
-                // SAFETY: the library copies the name; the buffer stays where it is until the call is
-                // over, since `call` owns it.
+                // SAFETY: the library copies the name; the buffer stays where it is until the call
+                // is over, since `call` owns it.
                 unsafe {
                     (library.rados_aio_read)(
                         raw,

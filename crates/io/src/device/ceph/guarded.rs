@@ -23,7 +23,8 @@ use crate::rados::{Access, Cluster, Locker, Pool, PoolStatus, RadosError, aside}
 const LOCK_TIME: Span = Span::from_secs(6);
 
 /// What to say if the OSDs refuse us.
-pub(super) const SHUT_OUT: &str = "the cluster refuses this gate: another one has taken the volume, or somebody has blocklisted it";
+pub(super) const SHUT_OUT: &str = "the cluster refuses this gate: another one has taken the \
+                                   volume, or somebody has blocklisted it";
 
 /// Why a call to the pool was not made, or failed.
 #[derive(Debug, thiserror::Error)]

@@ -177,7 +177,8 @@ impl CephVolume {
         self.wait_for_word(&why, who).await;
     }
 
-    /// Another gate has had the volume: whether it may be opened here again only the operator knows.
+    /// Another gate has had the volume: whether it may be opened here again is for the
+    /// operator to say.
     async fn wait_for_word(&self, why: &str, who: Option<String>) {
         let who = who.map(|who| format!(" ({who} has it)")).unwrap_or_default();
         let question = format!(

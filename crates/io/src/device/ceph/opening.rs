@@ -145,8 +145,8 @@ impl CephVolume {
         Ok(Rc::new(opened))
     }
 
-    /// Sees to it that nobody who had the volume before writes to it any more. Returns the head that
-    /// says so.
+    /// Sees to it that nobody who had the volume before writes to it any more. Returns the head
+    /// that says so.
     async fn take_over(
         &self,
         hold: &Hold,
