@@ -40,6 +40,7 @@ Examples:
   evenkeel ctl volume create --size '10 GiB'
   evenkeel ctl snapshot create --volume 0
   evenkeel ctl scrub start --wait
+  evenkeel ctl claim db                  the gate that had the volume is gone: open it here
 
 Changes of the policy live until the next reload of the file; volumes and snapshots are there for
 good.")]
@@ -98,7 +99,22 @@ enum Change {
         #[command(subcommand)]
         action: ExportAction,
     },
+    /// Give your word on what a volume waits for: `evenkeel ctl status` says what that is.
+    #[command(after_help = CLAIM_HELP)]
+    Claim {
+        /// The volume: a backend of the policy.
+        volume: String,
+    },
 }
+
+const CLAIM_HELP: &str = "\
+Examples:
+  evenkeel ctl status                    what the volume waits for
+  evenkeel ctl claim db                  that is so: open it
+
+A volume waits for a word where the gate cannot know what only you can: that another gate, which
+had it and did not let go, is gone for good; or that clients have forgotten what they read before
+another gate had it. A wrong word costs data. It counts for this one question, once.";
 
 #[derive(Debug, Subcommand)]
 enum RecordAction {
@@ -243,6 +259,7 @@ fn request(change: &Change) -> anyhow::Result<(Method, String, Option<Value>)> {
         Change::Record { action: RecordAction::Stop } => {
             (Method::DELETE, "/v1/recording".to_owned(), None)
         }
+        Change::Claim { volume } => (Method::POST, format!("/v1/claims/{}", segment(volume)), None),
         Change::Tenant { action: TenantAction::Set(set) } => {
             let body = serde_json::to_value(set.spec())?;
             (Method::PUT, format!("/v1/tenants/{}", segment(&set.name)), Some(body))

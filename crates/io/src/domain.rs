@@ -313,15 +313,16 @@ impl Domain {
     /// many are left.
     pub(crate) fn dismiss_some(&self, whom: impl Fn(&Client) -> bool, is_late: bool) -> usize {
         let clients = self.clients.borrow();
-        let meant = clients.iter().filter(|client| whom(client));
-        meant
-            .map(|client| {
-                let standing = if is_late { Standing::Lost } else { Standing::Leaving };
-                if client.standing.replace(standing) != standing {
-                    client.wake();
-                }
-            })
-            .count()
+        let mut left = 0;
+        for client in clients.iter().filter(|client| whom(client)) {
+            left += 1;
+            let standing = if is_late { Standing::Lost } else { Standing::Leaving };
+            if ![standing, Standing::Lost].contains(&client.standing.get()) {
+                client.standing.set(standing);
+                client.wake();
+            }
+        }
+        left
     }
 
     /// Whether anybody is connected.

@@ -17,12 +17,13 @@ pub use crate::report::{
     BackendReport, ExportReport, GateReport, OsdReport, OsdStanding, PoolReport, StoreReport,
 };
 pub use crate::store::DriveModels;
+pub use crate::word::ClaimError;
 
 use crate::budget::Accounts;
 use crate::clock::Clock;
 use crate::exchange::{Change, Exchange, ExchangeReport};
 use crate::listen::{self, Ears};
-use crate::plan::Plan;
+use crate::plan::{Plan, PlannedDomain};
 use crate::record::{Recorder, RecordingReport};
 use crate::report;
 use crate::state::State;
@@ -413,6 +414,25 @@ impl GateHandle {
         self.ask_store(store, message, done).await
     }
 
+    /// Gives the operator's word on what a volume waits for, such as whether the gate is gone that
+    /// had it before; returns that question.
+    ///
+    /// # Errors
+    /// [`ClaimError`]; nothing has changed.
+    pub async fn claim(&self, volume: &str) -> Result<String, ClaimError> {
+        let plan = self.shared.plan();
+        let owns = |domain: &&PlannedDomain| match plan.backend(volume) {
+            Some(backend) if backend.is_volume() => domain.name == volume,
+            Some(Backend { source: Source::Ceph(_), .. }) => domain.has(volume),
+            _ => false,
+        };
+        let domain = plan.domains.iter().find(owns);
+        let domain = domain.ok_or_else(|| ClaimError::UnknownVolume(volume.to_owned()))?;
+        let (reply, claimed) = oneshot::channel();
+        self.shared.send(domain.worker, Message::Claim { volume: volume.to_owned(), reply });
+        claimed.await.unwrap_or(Err(ClaimError::Stopping))
+    }
+
     async fn ask_store<T, E: From<VolumeError>>(
         &self,
         store: &str,
@@ -480,7 +500,7 @@ fn keeps_sources(before: &Policy, after: &Policy) -> Result<(), GateError> {
 
 /// Whether two sources are the same storage. Whether an upstream's exports pass through may change,
 /// and where its host tells of itself; what moves the extents of a tiered volume; what a spread one
-/// prefers, and its ceiling.
+/// prefers; the ceiling of one that is spread or in Ceph, and the fence of that.
 pub(crate) fn same_source(before: &Source, after: &Source) -> bool {
     match (before, after) {
         (Source::Upstream(before), Source::Upstream(after)) => {
@@ -497,7 +517,8 @@ pub(crate) fn same_source(before: &Source, after: &Source) -> bool {
             Spread { prefer, near, ceiling_milli, ..before.clone() } == *after
         }
         (Source::Ceph(before), Source::Ceph(after)) => {
-            Ceph { ceiling_milli: after.ceiling_milli, ..before.clone() } == *after
+            let Ceph { ceiling_milli, fence, .. } = *after;
+            Ceph { ceiling_milli, fence, ..before.clone() } == *after
         }
         (Source::Store(before), Source::Store(after)) => {
             let mut before = before.clone();

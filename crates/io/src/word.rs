@@ -20,8 +20,8 @@ use tokio::sync::Notify;
 pub enum ClaimError {
     /// There is no such volume.
     #[error(
-        "there is no volume {0:?}; a backend with `ceph`, `choices` or `tiers` is one, and `evenkeel \
-         ctl status` names them"
+        "there is no volume {0:?}; a backend with `ceph`, `choices` or `tiers` is one, and \
+         `evenkeel ctl status` names them"
     )]
     UnknownVolume(String),
     /// The volume can do without.

@@ -13,9 +13,10 @@
 //! candidates = 2
 //! ceiling = 0.93
 //! patience = "30 s"
+//! fence = "blocklist"              # or "none": see docs/ceph.md
 //! ```
 
-use evenkeel_engine::policy::Ceph;
+use evenkeel_engine::policy::{Ceph, Fence};
 use evenkeel_engine::pooled::Shape;
 use toml::Spanned;
 
@@ -24,6 +25,7 @@ use super::print::{Text, path, quoted, size, thousandths};
 use super::raw::RawBackend;
 use super::resolve::PATIENCE_DEFAULT;
 use super::spread::{CANDIDATES_DEFAULT, OBJECT_DEFAULT, ceiling_default};
+use super::takeover::RawFence;
 use crate::units::print_duration;
 
 /// Ceph's own name for who may do everything.
@@ -55,6 +57,7 @@ pub(super) fn volume(raw: RawBackend, out: &mut Diagnostics) -> Option<Ceph> {
         },
         ceiling_milli: raw.ceiling.map_or_else(ceiling_default, Spanned::into_inner),
         patience: raw.patience.map_or(PATIENCE_DEFAULT, Spanned::into_inner),
+        fence: fence(raw.fence, out),
         conf: conf.into_inner(),
     })
 }
@@ -73,4 +76,24 @@ pub(super) fn print(volume: &Ceph, text: &mut Text) {
     text.key("candidates", volume.shape.candidates.to_string());
     text.key("ceiling", thousandths(volume.ceiling_milli));
     text.key("patience", quoted(&print_duration(volume.patience)));
+    text.key("fence", quoted(name_of(volume.fence)));
+}
+
+/// How a predecessor is kept from writing.
+fn fence(written: Option<Spanned<RawFence>>, out: &mut Diagnostics) -> Fence {
+    let Some(written) = written else { return Fence::default() };
+    let known = [Fence::Blocklist, Fence::None];
+    let is_it = |one: &Fence| *written.get_ref() == RawFence::Named(name_of(*one).to_owned());
+    known.into_iter().find(is_it).unwrap_or_else(|| {
+        let message = "there is no fence of this kind in Ceph";
+        out.error(written.span(), message, "use \"blocklist\", or \"none\"");
+        Fence::default()
+    })
+}
+
+fn name_of(fence: Fence) -> &'static str {
+    match fence {
+        Fence::Blocklist => "blocklist",
+        Fence::None => "none",
+    }
 }

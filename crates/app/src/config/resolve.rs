@@ -152,6 +152,7 @@ fn backend(
         ("source.ceiling", at(raw.ceiling.as_ref())),
         ("source.conf", at(raw.ceph.as_ref())),
         ("source.pool", at(raw.pool.as_ref())),
+        ("source.fence", at(raw.fence.as_ref())),
         ("source.volume", at(raw.volume.as_ref())),
         ("source.tls", at(raw.tls.as_ref())),
     ];
@@ -275,11 +276,9 @@ fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
         ("near", at(raw.near.as_ref())),
         ("prefer", at(raw.prefer.as_ref())),
     ];
-    let leased = [
-        ("lease", at(raw.lease.as_ref())),
-        ("takeover", at(raw.takeover.as_ref())),
-        ("fence", at(raw.fence.as_ref())),
-    ];
+    let leased =
+        [("lease", at(raw.lease.as_ref())), ("takeover", at(raw.takeover.as_ref()))];
+    let fenced = [("fence", at(raw.fence.as_ref()))];
     let patient = [("patience", at(raw.patience.as_ref()))];
     let of_ceph = [
         ("pool", at(raw.pool.as_ref())),
@@ -304,6 +303,7 @@ fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
         (raw.ceph.is_some(), "`ceph`", &of_ceph[..]),
         (raw.choices.is_some(), "`choices`", &of_servers[..]),
         (raw.choices.is_some(), "`choices`", &leased[..]),
+        (raw.choices.is_some() || raw.ceph.is_some(), "`choices` or `ceph`", &fenced[..]),
     ];
     for (_, wanted, keys) in kinds.into_iter().filter(|(is_kind, ..)| !is_kind) {
         for (key, span) in keys {

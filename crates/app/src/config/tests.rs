@@ -110,7 +110,7 @@ fn a_volume_in_ceph_has_defaults_and_is_printed_as_it_is_read() {
     assert_eq!((volume.shape.object_bytes, volume.shape.candidates), (4 << 20, 2));
     assert_eq!((volume.ceiling_milli, volume.patience), (930, Span::from_secs(30)));
     let more = "user = \"a\"\nkeyring = \"/k\"\nvolume = \"b\"\ncandidates = 3\n\
-                ceiling = 0.8\nobject = \"1 MiB\"\npatience = \"5 s\"\n";
+                ceiling = 0.8\nobject = \"1 MiB\"\npatience = \"5 s\"\nfence = \"none\"\n";
     let policy =
         parse(&format!("{CEPH}{more}{ITS_EXPORT}"), "p").unwrap_or_else(|it| panic!("{it}"));
     assert_eq!(parse(&print(&policy), "again").unwrap(), policy);
@@ -129,6 +129,7 @@ fn what_a_volume_in_ceph_lacks_or_cannot_be_is_said_with_its_place() {
         (with("volume = \"a/b\""), "is no name of a volume", 7),
         (with("ceiling = 0.97"), "may already have stopped the pool", 7),
         (with("object = \"3 MiB\""), "objects of 3 MiB", 7),
+        (with("fence = \"barbed\""), "there is no fence of this kind", 7),
         (with("connections = 2"), "`connections` needs", 7),
         (without("ceph").replace("size = \"1 TiB\"", "memory = true"), "`pool` needs `ceph`", 4),
     ] {

@@ -9,6 +9,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post, put};
+use evenkeel_io::gate::ClaimError;
 use evenkeel_io::store::VolumeError;
 use evenkeel_store::StoreError;
 use serde_json::{Value, json};
@@ -44,6 +45,7 @@ pub fn operator(control: Arc<Control>) -> Router {
         .route("/v1/exports/{name}", export)
         .route("/v1/volumes", get(list_volumes).post(change_volume))
         .route("/v1/scrub", post(scrub))
+        .route("/v1/claims/{volume}", post(claim))
         .route("/v1/recording", put(start_recording).delete(stop_recording))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(control)
@@ -152,6 +154,12 @@ async fn scrub(State(control): Shared, body: Body<ScrubRequest>) -> Answer {
     Ok(Json(json!({ "done": true, "store": store })))
 }
 
+async fn claim(State(control): Shared, Path(volume): Path<String>) -> Answer {
+    let question = control.gate().claim(&volume).await?;
+    let summary = format!("your word is taken on volume {volume}, which said: {question}");
+    Ok(Json(json!({ "done": true, "summary": summary, "question": question })))
+}
+
 async fn change(control: &Control, change: Change) -> Answer {
     // Who changed what belongs in the log.
     let what = format!("{change:?}");
@@ -226,6 +234,16 @@ impl From<VolumeChangeError> for Refusal {
             VolumeChangeError::Size { .. } | VolumeChangeError::Which(_) => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
+        };
+        Self::new(status, error.to_string())
+    }
+}
+
+impl From<ClaimError> for Refusal {
+    fn from(error: ClaimError) -> Self {
+        let status = match &error {
+            ClaimError::UnknownVolume(_) => StatusCode::NOT_FOUND,
+            ClaimError::NotAsked(_) | ClaimError::Stopping => StatusCode::CONFLICT,
         };
         Self::new(status, error.to_string())
     }

@@ -125,6 +125,18 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
 }
 
 #[test]
+fn a_word_is_taken_only_by_a_volume_that_waits_for_one() {
+    Bench::start().run(async |bench| {
+        for no_volume in ["ram", "nowhere"] {
+            let path = format!("/v1/claims/{no_volume}");
+            let refused = bench.client.ask(Method::POST, &path, None).await.unwrap_err();
+            assert_eq!(Exit::of(&refused), Exit::Runtime);
+            assert!(refused.to_string().contains("there is no volume"), "{refused}");
+        }
+    });
+}
+
+#[test]
 fn a_body_has_a_bound() {
     Bench::start().run(async |bench| {
         let body = json!({ "limit": [" ".repeat(100 << 10)] });

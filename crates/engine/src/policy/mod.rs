@@ -210,6 +210,18 @@ pub struct Ceph {
     pub ceiling_milli: u32,
     /// How long a request may wait for the cluster.
     pub patience: Span,
+    /// How a gate that had the volume before is kept from writing.
+    pub fence: Fence,
+}
+
+/// How a gate that had a volume before is kept from writing, once another one has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fence {
+    /// The OSDs refuse its address.
+    #[default]
+    Blocklist,
+    /// By nothing: the volume is taken from it at the operator's word alone.
+    None,
 }
 
 /// A chained log: a crash-safe store over drives of its own.

@@ -22,7 +22,7 @@
 mod head;
 mod volume;
 
-pub use head::{Head, HeadError};
+pub use head::{FORMER_MAX, HEAD_BYTES_MAX, Head, HeadError};
 pub use volume::{Page, Place, Unplaced, Volume, load_page};
 
 use std::ops::RangeInclusive;

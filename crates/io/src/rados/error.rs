@@ -60,6 +60,17 @@ impl RadosError {
         self.is(rustix::io::Errno::EXIST)
     }
 
+    /// Whether the OSDs refuse whatever this client asks: they say so with `EBLOCKLISTED`, which
+    /// has this number.
+    pub fn is_shut_out(&self) -> bool {
+        self.is(rustix::io::Errno::SHUTDOWN)
+    }
+
+    /// Whether the user lacks the right.
+    pub fn is_forbidden(&self) -> bool {
+        self.is(rustix::io::Errno::ACCESS) || self.is(rustix::io::Errno::PERM)
+    }
+
     /// Whether nobody answered in time.
     pub fn is_late(&self) -> bool {
         self.is(rustix::io::Errno::TIMEDOUT)

@@ -30,6 +30,8 @@ pub(super) struct TimeValue {
     pub(super) micros: i64,
 }
 
+/// `LIBRADOS_LOCK_FLAG_MAY_RENEW`.
+pub(super) const MAY_RENEW: u8 = 1;
 /// `LIBRADOS_LOCK_FLAG_MUST_RENEW`.
 pub(super) const MUST_RENEW: u8 = 2;
 /// `LIBRADOS_CREATE_EXCLUSIVE`.
@@ -79,6 +81,7 @@ functions! {
     rados_aio_create_completion2(*mut c_void, Callback, *mut Completion) -> c_int;
     rados_aio_get_return_value(Completion) -> c_int;
     rados_aio_release(Completion);
+    rados_aio_cancel(RawPool, Completion) -> c_int;
     rados_aio_read(RawPool, *const c_char, Completion, *mut c_char, usize, u64) -> c_int;
     rados_aio_stat(RawPool, *const c_char, Completion, *mut u64, *mut i64) -> c_int;
     rados_create_write_op() -> RawWrite;
@@ -88,6 +91,9 @@ functions! {
     rados_write_op_write_full(RawWrite, *const c_char, usize);
     rados_write_op_zero(RawWrite, u64, u64);
     rados_write_op_remove(RawWrite);
+    rados_write_op_exec(
+        RawWrite, *const c_char, *const c_char, *const c_char, usize, *mut c_int
+    );
     rados_aio_write_op_operate(
         RawWrite, RawPool, Completion, *const c_char, *mut i64, c_int
     ) -> c_int;

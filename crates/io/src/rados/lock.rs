@@ -11,11 +11,14 @@ use evenkeel_core::time::Span;
 
 use super::cluster::{narrow, text};
 use super::error::{RadosError, check};
-use super::library::{MUST_RENEW, TimeValue};
+use super::library::{MAY_RENEW, MUST_RENEW, TimeValue};
 use super::pool::Pool;
 
 /// The name of the lock; an object can have several.
 const LOCK: &str = "evenkeel";
+
+/// `ClsLockType::EXCLUSIVE`.
+const EXCLUSIVE: u8 = 1;
 
 /// Bytes for each thing that is told of whoever holds a lock; there is one at most.
 const TOLD_BYTES: usize = 1024;
@@ -27,6 +30,25 @@ pub struct Locker {
     pub client: String,
     /// Where it is.
     pub address: String,
+    /// By which it has the lock.
+    pub cookie: String,
+}
+
+/// The input of the method `assert_locked` of Ceph's class `lock`, version 1: name, kind, cookie
+/// and tag, which is empty.
+pub(super) fn locked_by(cookie: &str) -> Vec<u8> {
+    let text = |text: &str, out: &mut Vec<u8>| {
+        let length = u32::try_from(text.len()).expect("names of ours are short");
+        out.extend(length.to_le_bytes());
+        out.extend(text.as_bytes());
+    };
+    let mut body = Vec::new();
+    text(LOCK, &mut body);
+    body.push(EXCLUSIVE);
+    text(cookie, &mut body);
+    text("", &mut body);
+    let length = u32::try_from(body.len()).expect("names of ours are short");
+    [&[1, 1][..], &length.to_le_bytes(), &body].concat()
 }
 
 impl Pool {
@@ -56,6 +78,20 @@ impl Pool {
         time: Span,
     ) -> Result<(), RadosError> {
         self.lock_with(object, cookie, told, time, MUST_RENEW)
+    }
+
+    /// Takes the lock of an object, or holds on to it if we have it.
+    ///
+    /// # Errors
+    /// If somebody else has it, or the cluster does not answer in time.
+    pub fn lock_or_renew(
+        &self,
+        object: &str,
+        cookie: &str,
+        told: &str,
+        time: Span,
+    ) -> Result<(), RadosError> {
+        self.lock_with(object, cookie, told, time, MAY_RENEW)
     }
 
     fn lock_with(
@@ -145,10 +181,25 @@ impl Pool {
                     let item = told.split(|byte| *byte == 0).next().unwrap_or_default();
                     String::from_utf8_lossy(item).into_owned()
                 };
-                Ok(Some(Locker { client: first(&told[1]), address: first(&told[3]) }))
+                Ok(Some(Locker {
+                    client: first(&told[1]),
+                    cookie: first(&told[2]),
+                    address: first(&told[3]),
+                }))
             }
             Err(error) if error.is_missing() => Ok(None),
             Err(error) => Err(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_asserts_a_lock_is_as_ceph_encodes_it() {
+        let expected = b"\x01\x01\x17\0\0\0\x08\0\0\0evenkeel\x01\x02\0\0\0ab\0\0\0\0";
+        assert_eq!(locked_by("ab"), expected);
     }
 }

@@ -6,11 +6,16 @@ use std::ffi::CString;
 use std::ops::DerefMut;
 use std::ptr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::call::call;
+use super::call::{UnderWay, call};
 use super::cluster::{Cluster, text};
 use super::error::{RadosError, check};
 use super::library::{CREATE_EXCLUSIVE, FULL_TRY, RawPool, RawWrite};
+use super::lock::locked_by;
+
+/// Between two looks whether a pool that was abandoned still has users.
+const END_LOOK: Duration = Duration::from_millis(10);
 
 /// A pool of a cluster, in its default namespace.
 #[derive(Debug)]
@@ -25,6 +30,7 @@ pub struct Pool {
 pub(super) struct Context {
     pub(super) cluster: Arc<Cluster>,
     pub(super) raw: RawPool,
+    under_way: Arc<UnderWay>,
 }
 
 // SAFETY: calls on a context may come from any thread, and from several at a time; what must not
@@ -75,8 +81,43 @@ impl Pool {
             (cluster.library.rados_ioctx_create)(cluster.raw, words.as_ptr(), &raw mut raw)
         };
         check(result, || format!("pool {name:?}"))?;
-        let context = Arc::new(Context { cluster: Arc::clone(cluster), raw });
+        let (cluster, under_way) = (Arc::clone(cluster), Arc::default());
+        let context = Arc::new(Context { cluster, raw, under_way });
         Ok(Self { context, name: name.to_owned() })
+    }
+
+    /// Ends the connection, whoever still has the pool, and without waiting for what is under way:
+    /// that ends now, without an answer, and is not sent again. Calls that wait for the cluster on
+    /// threads of their own end as late as the cluster lets them; the connection goes after them.
+    pub fn abandon(self: Arc<Self>) {
+        self.cancel_all();
+        let thread = std::thread::Builder::new().name("ceph-end".to_owned());
+        let mut pool = self;
+        // Without a thread the connection ends with its last user, wherever that is.
+        let _ = thread.spawn(move || {
+            loop {
+                // Something may have been handed over while the first were cancelled.
+                pool.cancel_all();
+                match Arc::try_unwrap(pool) {
+                    // Nobody can hand over anything any more; calls that were cancelled go with
+                    // their callbacks.
+                    Ok(last) if Arc::strong_count(&last.context) == 1 => return drop(last),
+                    Ok(last) => pool = Arc::new(last),
+                    Err(shared) => pool = shared,
+                }
+                std::thread::sleep(END_LOOK);
+            }
+        });
+    }
+
+    /// Whether no asynchronous call is under way.
+    pub fn is_idle(&self) -> bool {
+        self.context.under_way.is_empty()
+    }
+
+    fn cancel_all(&self) {
+        let Context { cluster, raw, under_way } = &*self.context;
+        under_way.cancel_all(cluster.library, *raw);
     }
 
     /// Its name.
@@ -113,22 +154,23 @@ impl Pool {
         let name = text(object)?;
         let raw = self.context.raw;
         let reading = Reading { buffer, _context: Arc::clone(&self.context) };
-        let (reading, result) = call(library, reading, "read", |completion, reading| {
-            let (bytes, length) = (reading.buffer.as_mut_ptr(), reading.buffer.len());
-            // SAFETY: the library copies the name; the buffer stays where it is until the call is
-            // over, since `call` owns it.
-            unsafe {
-                (library.rados_aio_read)(
-                    raw,
-                    name.as_ptr(),
-                    completion,
-                    bytes.cast(),
-                    length,
-                    offset,
-                )
-            }
-        })
-        .await?;
+        let (reading, result) =
+            call((library, &self.context.under_way), reading, "read", |completion, reading| {
+                let (bytes, length) = (reading.buffer.as_mut_ptr(), reading.buffer.len());
+                // SAFETY: the library copies the name; the buffer stays where it is until the call
+                // is over, since `call` owns it.
+                unsafe {
+                    (library.rados_aio_read)(
+                        raw,
+                        name.as_ptr(),
+                        completion,
+                        bytes.cast(),
+                        length,
+                        offset,
+                    )
+                }
+            })
+            .await?;
         let count = check(result, || format!("cannot read object {object:?}"))?;
         let count = usize::try_from(count).expect("not below zero");
         Ok((reading.buffer, count))
@@ -142,8 +184,11 @@ impl Pool {
         let library = self.context.cluster.library;
         let (name, raw) = (text(object)?, self.context.raw);
         let state = (0, Arc::clone(&self.context));
-        let ((size_bytes, _), result) =
-            call(library, state, "look at an object", |completion, state| {
+        let ((size_bytes, _), result) = call(
+            (library, &self.context.under_way),
+            state,
+            "look at an object",
+            |completion, state| {
                 let size_bytes = &raw mut state.0;
                 // SAFETY: the library copies the name; the size lies where `call` keeps it until
                 // the call is over; the time of the last change is not asked for.
@@ -156,8 +201,9 @@ impl Pool {
                         ptr::null_mut(),
                     )
                 }
-            })
-            .await?;
+            },
+        )
+        .await?;
         check(result, || format!("cannot look at object {object:?}"))?;
         Ok(size_bytes)
     }
@@ -189,6 +235,39 @@ impl Pool {
         let change = self.change();
         // SAFETY: the change is ours; the library copies the data.
         unsafe {
+            (self.context.cluster.library.rados_write_op_write_full)(
+                change.raw,
+                data.as_ptr().cast(),
+                data.len(),
+            );
+        }
+        self.carry_out(change, object, "write").await
+    }
+
+    /// The same, if the lock of the object is ours under this cookie when the OSD carries it out,
+    /// however late that is.
+    ///
+    /// # Errors
+    /// If the lock is not ours, the pool is full, or the cluster does not answer in time.
+    pub async fn write_full_locked(
+        &self,
+        object: &str,
+        data: &[u8],
+        cookie: &str,
+    ) -> Result<(), RadosError> {
+        let change = self.change();
+        let condition = locked_by(cookie);
+        // SAFETY: the change is ours; the names are C strings; the library copies condition and
+        // data; nobody asks for the result of the condition alone.
+        unsafe {
+            (self.context.cluster.library.rados_write_op_exec)(
+                change.raw,
+                c"lock".as_ptr(),
+                c"assert_locked".as_ptr(),
+                condition.as_ptr().cast(),
+                condition.len(),
+                ptr::null_mut(),
+            );
             (self.context.cluster.library.rados_write_op_write_full)(
                 change.raw,
                 data.as_ptr().cast(),
@@ -251,7 +330,8 @@ impl Pool {
     ) -> Result<(), RadosError> {
         let library = self.context.cluster.library;
         let name: CString = text(object)?;
-        let (_change, result) = call(library, change, what, |completion, change| {
+        let under_way = Arc::clone(&self.context.under_way);
+        let (_change, result) = call((library, &under_way), change, what, |completion, change| {
             let (raw, pool) = (change.raw, change.context.raw);
             // SAFETY: the change stays until the call is over, since `call` owns it; the library
             // copies the name; no time of change is a null pointer.

@@ -3,6 +3,8 @@
 //! Where objects go is not told by any call of the library; it follows from the acting sets of the
 //! placement groups and [`evenkeel_core::place::rados`].
 
+use std::collections::BTreeMap;
+
 use evenkeel_core::id::ServerId;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -41,6 +43,9 @@ pub struct PoolStatus {
     pub full_part: f64,
     /// Every OSD of the cluster, in order.
     pub osds: Vec<OsdStatus>,
+    /// The addresses whose requests the OSDs refuse, each with when that ends by the monitors'
+    /// clock, in their words.
+    pub shut_out: BTreeMap<String, String>,
 }
 
 /// A placement group.
@@ -161,6 +166,7 @@ fn pool_status(map: &[u8], groups: &[u8], number: i64) -> Result<PoolStatus, Rad
         groups: statuses,
         full_part: map.full_ratio,
         osds,
+        shut_out: map.blocklist,
     })
 }
 
@@ -184,6 +190,8 @@ struct MapDump {
     full_ratio: f64,
     pools: Vec<PoolRow>,
     osds: Vec<StateRow>,
+    #[serde(default)]
+    blocklist: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -264,6 +272,7 @@ mod tests {
     fn a_group_is_served_if_it_is_active_and_whoever_said_so_still_runs() {
         let map = br#"{"epoch":7,"full_ratio":0.95,"pools":[
             {"pool":1,"type":1,"size":1,"pg_num":5}],
+            "blocklist":{"10.0.0.7:0/31":"2026-11-20T13:54:07.215146+0000"},
             "osds":[{"osd":1,"in":0,"state":["exists"]},
             {"osd":0,"in":1,"state":["exists","up"]}]}"#;
         let groups = br#"{"pg_stats":[{"pgid":"1.0","state":"active+clean","acting":[0]},
@@ -276,6 +285,7 @@ mod tests {
         assert_eq!(status.groups[1].acting, [ServerId(1)], "who would serve it");
         let down = OsdStatus { osd: ServerId(1), is_up: false, is_in: false, is_full: false };
         assert_eq!(status.osds[1], down);
+        assert!(status.shut_out.contains_key("10.0.0.7:0/31"), "{:?}", status.shut_out);
     }
 
     #[test]

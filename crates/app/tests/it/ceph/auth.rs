@@ -37,7 +37,7 @@ fn a_gate_proves_who_it_is_and_is_told_what_it_may_not() {
     for (name, said) in [
         ("wrong", "does not let client.evenkeel in with this key"),
         ("absent", "absent.keyring: No such file"),
-        ("poor", "Operation not permitted"),
+        ("poor", "client.poor may not shut out a gate that had the volume before"),
     ] {
         let what = format!("{name} to say: {said}");
         wait_for(&what, || trouble_of(&gate, name).contains(said).then_some(()));

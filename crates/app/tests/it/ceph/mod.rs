@@ -1,19 +1,20 @@
 //! A volume in a pool of a real Ceph stays one disk to its clients: when the gate is killed, when
-//! another one wants it, when one that was asleep wakes up after its volume was taken, and when the
-//! room is used up. `changes` is what the cluster goes through, `faults` what fails in it, `auth`
-//! who is let in.
+//! it was asleep, and when the room is used up. `changes` is what the cluster goes through,
+//! `faults` what fails in it, `auth` who is let in, `fencing` who may write once another gate wants
+//! the volume.
 //!
 //! Each test has a cluster of its own, of a few OSDs in memory.
 
 mod auth;
 mod changes;
 mod faults;
+mod fencing;
 
 use evenkeel_app::stage::{CephCluster, CephOptions, Stage};
 use evenkeel_io::rados::{Pool, Whom};
 use evenkeel_io::store::block_on;
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::harness::client::fio_verify;
 use crate::harness::gate::Gate;
@@ -134,31 +135,6 @@ fn fio_finds_what_it_wrote_in_ceph_also_after_the_gate_was_killed() {
 }
 
 #[test]
-fn a_gate_that_slept_while_another_took_its_volume_in_ceph_serves_nothing_more() {
-    needs!("ceph-mon", "ceph-mgr", "ceph-osd");
-    let staged = Staged::new(64);
-    let (scratch, other) = (Scratch::new(), Scratch::new());
-    let policy = staged.policy("size = \"16 MiB\"\npatience = \"5 s\"");
-    let first = Gate::start(&scratch, &policy);
-    let mut old = opened(&first.plain("disk"));
-    assert_eq!(write(&mut old, 1), Ok(()));
-    let second = Gate::start(&other, &policy);
-    wait_for("the second gate to give up", || {
-        trouble(&second).contains("uses the volume; stop that gate first").then_some(())
-    });
-    assert_eq!(write(&mut old, 2), Ok(()), "the first one goes on");
-    first.process.signal(Signal::STOP);
-    let mut new = opened(&second.plain("disk"));
-    assert_eq!(new.read(2 * OBJECT_BYTES, 4096).unwrap(), noise(2, 4096));
-    assert_eq!(new.write(OBJECT_BYTES, &noise(9, 4096)), Ok(()));
-    first.process.signal(Signal::CONT);
-    assert_eq!(write(&mut old, 1), Err(FAILED), "it is shut out");
-    assert_eq!(old.read(OBJECT_BYTES, 4096), Err(FAILED));
-    assert_eq!(new.read(OBJECT_BYTES, 4096).unwrap(), noise(9, 4096));
-    assert!(trouble(&first).contains("another gate"), "{}", trouble(&first));
-}
-
-#[test]
 fn a_gate_that_slept_longer_than_its_lock_in_ceph_goes_on_if_nobody_came() {
     needs!("ceph-mon", "ceph-mgr", "ceph-osd");
     let staged = Staged::new(64);
@@ -174,6 +150,16 @@ fn a_gate_that_slept_longer_than_its_lock_in_ceph_goes_on_if_nobody_came() {
     gate.process.signal(Signal::CONT);
     assert_eq!(write(&mut client, 2), Ok(()));
     assert_eq!(client.read(OBJECT_BYTES, 4096).unwrap(), noise(1, 4096));
+    // Nor does anybody come if somebody blocklists it by mistake.
+    let head = staged.head();
+    let owner = head.lines().find_map(|line| line.strip_prefix("owner ")).expect("it has one");
+    let address = owner.split(' ').next().expect("an owner has an address");
+    staged.ask(&json!({"prefix": "osd blocklist", "blocklistop": "add", "addr": address}));
+    assert!(client.is_hung_up());
+    let mut client = opened(&gate.plain("disk"));
+    assert_eq!(client.read(2 * OBJECT_BYTES, 4096).unwrap(), noise(2, 4096));
+    assert_eq!(write(&mut client, 3), Ok(()));
+    assert!(staged.head().contains("former "), "{}", staged.head());
 }
 
 #[test]

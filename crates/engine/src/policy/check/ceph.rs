@@ -5,12 +5,12 @@ use evenkeel_core::place::CANDIDATES_MAX;
 use evenkeel_core::time::Span;
 
 use super::{Findings, Place};
-use crate::policy::Ceph;
+use crate::policy::{Ceph, Fence};
 use crate::pooled::{NAME_BYTES_MAX, OBJECT_BYTES, OBJECTS_MAX, Shape, is_name};
 
 pub(super) fn check(index: usize, volume: &Ceph, found: &mut Findings) {
     let place = |field| Place::Backend { index, field };
-    let Ceph { pool, volume: name, shape, ceiling_milli, patience, .. } = volume;
+    let Ceph { pool, volume: name, shape, ceiling_milli, patience, fence, .. } = volume;
     if pool.is_empty() {
         found.error(place("source.pool"), "a pool without a name", "name the pool");
     }
@@ -34,6 +34,15 @@ pub(super) fn check(index: usize, volume: &Ceph, found: &mut Findings) {
             place("source.patience"),
             "less patience than Ceph can count",
             "use a second or more",
+        );
+    }
+    if *fence == Fence::None {
+        found.warning(
+            place("source.fence"),
+            "nothing keeps a gate that loses this volume from writing to it late, and no gate \
+             takes it over by itself",
+            "give the user the right to blocklist (`mon 'profile rbd'`) and leave `fence` out; or \
+             make sure that the other gate is gone before every `evenkeel ctl claim`",
         );
     }
 }
@@ -66,6 +75,7 @@ fn check_shape(shape: Shape, index: usize, found: &mut Findings) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::check::Severity;
 
     const SOUND: Shape = Shape { object_bytes: 4 << 20, size_bytes: 1 << 40, candidates: 2 };
 
@@ -79,7 +89,17 @@ mod tests {
             shape,
             ceiling_milli: 930,
             patience: Span::from_secs(30),
+            fence: Fence::Blocklist,
         }
+    }
+
+    #[test]
+    fn a_volume_without_a_fence_is_warned_of() {
+        let mut found = Findings::default();
+        check(0, &Ceph { fence: Fence::None, ..volume(SOUND) }, &mut found);
+        let [problem] = &found.problems[..] else { panic!("{:?}", found.problems) };
+        assert_eq!(problem.severity, Severity::Warning);
+        assert!(problem.remedy.contains("evenkeel ctl claim"), "{}", problem.remedy);
     }
 
     #[test]

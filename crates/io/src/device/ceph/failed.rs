@@ -2,6 +2,7 @@
 
 use evenkeel_wire::nbd::proto::Errno;
 
+use super::guarded::GuardedError;
 use super::opened::Opened;
 use crate::rados::RadosError;
 
@@ -20,9 +21,12 @@ pub(super) enum Failed {
     Late,
 }
 
-impl From<RadosError> for Failed {
-    fn from(error: RadosError) -> Self {
-        Self::Cluster(error)
+impl From<GuardedError> for Failed {
+    fn from(error: GuardedError) -> Self {
+        match error {
+            GuardedError::NotHeld => Self::NotHeld,
+            GuardedError::Cluster(error) => Self::Cluster(error),
+        }
     }
 }
 
@@ -31,8 +35,8 @@ impl Failed {
     pub(super) fn told(self, volume: &str, opened: &Opened, offset: u64, length: u64) -> Errno {
         let (why, errno) = match self {
             Self::NoRoom => return Errno::NoSpace,
-            Self::NotNoted => return Errno::Io,
-            Self::NotHeld => ("the volume is not ours any more".to_owned(), Errno::Io),
+            // Why, the log says once for all requests.
+            Self::NotNoted | Self::NotHeld => return Errno::Io,
             // The library is as patient as we are, and may be the first to say so.
             Self::Cluster(error) if !error.is_late() => {
                 (error.to_string(), error.errno().map_or(Errno::Io, Errno::from_linux))

@@ -8,28 +8,25 @@
 //! ```
 //!
 //! A lock that ends by itself cannot stop what its holder had already sent. So whoever comes next
-//! has the OSDs refuse the predecessor's address first, and only then looks at anything.
+//! has the OSDs refuse the predecessor's address first, and only then looks at anything (`fence`).
+//!
+//! A holder that was asleep for longer than its lock asks for it again, and then reads the head:
+//! the volume is still its own if nobody wrote another name there meanwhile.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_core::time::Span;
 use evenkeel_engine::pooled::{Head, head_name};
-use rustix::io::Errno;
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::blocking;
-use crate::rados::{Pool, RadosError};
-
-/// How long the OSD keeps the lock of one that renews it no more.
-const LOCK_TIME: Span = Span::from_secs(6);
-
-/// How long after the begin of a renewal the volume counts as ours: less than the lock, for clocks
-/// that run unevenly.
-const HOLD: Duration = Duration::from_millis(4500);
+use super::guarded::{Connection, Guarded, GuardedError, Lock, SHUT_OUT};
+use super::lease::Lease;
+use super::opening::NotOpened;
+use super::said::Said;
+use crate::clock::since_boot;
+use crate::rados::RadosError;
 
 /// Between two renewals.
 const BEAT: Duration = Duration::from_millis(1500);
@@ -43,18 +40,12 @@ const LOOK: Duration = Duration::from_millis(200);
 /// A volume that is ours.
 #[derive(Debug)]
 pub(super) struct Hold {
-    pool: Arc<Pool>,
-    head: String,
-    cookie: String,
-    /// What we call ourselves.
-    name: String,
+    guarded: Guarded,
+    lease: Arc<Lease>,
+    lock: Lock,
     /// The line of the head that says that the volume is ours, once it is known.
     owner: RefCell<Option<String>>,
-    until: Cell<Instant>,
-    /// Why it is not ours any more.
-    lost: RefCell<Option<String>>,
-    is_over: Cell<bool>,
-    news: Notify,
+    said: Said,
 }
 
 impl Hold {
@@ -64,36 +55,42 @@ impl Hold {
     /// # Errors
     /// Who uses it, or what the cluster said.
     pub(super) async fn take(
-        pool: &Arc<Pool>,
+        connection: &Connection,
         volume: &str,
         cookie: &str,
-    ) -> Result<Rc<Self>, String> {
+    ) -> Result<Rc<Self>, NotOpened> {
         let host = rustix::system::uname();
         let host = host.nodename().to_string_lossy();
+        let lease = Arc::new(Lease::default());
         let hold = Self {
-            pool: Arc::clone(pool),
-            head: head_name(volume),
-            cookie: cookie.to_owned(),
-            name: format!("gate on {host}, process {}", std::process::id()),
+            guarded: connection.guarded(&lease),
+            lease,
+            lock: Lock {
+                object: head_name(volume),
+                cookie: cookie.to_owned(),
+                told: format!("gate on {host}, process {}", std::process::id()),
+            },
             owner: RefCell::new(None),
-            until: Cell::new(Instant::now()),
-            lost: RefCell::new(None),
-            is_over: Cell::new(false),
-            news: Notify::new(),
+            said: Said::default(),
         };
         let patience = Instant::now() + PATIENCE;
         loop {
-            let begin = Instant::now();
-            match hold.lock().await {
+            let begin = since_boot();
+            match connection.lock(&hold.lock).await {
                 Ok(()) => {
-                    hold.until.set(begin + HOLD);
+                    hold.lease.held_from(begin);
                     break;
                 }
                 Err(error) if error.is_busy() && Instant::now() < patience => {
                     tokio::time::sleep(LOOK).await;
                 }
-                Err(error) if error.is_busy() => return Err(hold.who_else().await),
-                Err(error) => return Err(error.to_string()),
+                Err(error) if error.is_busy() => {
+                    let who = who_has(connection, volume).await;
+                    let who = who.unwrap_or_else(|| "another gate".to_owned());
+                    let why = format!("{who} uses the volume; stop that gate first");
+                    return Err(NotOpened::InUse(why));
+                }
+                Err(error) => return Err(error.into()),
             }
         }
         let hold = Rc::new(hold);
@@ -101,40 +98,30 @@ impl Hold {
         Ok(hold)
     }
 
-    async fn lock(&self) -> Result<(), RadosError> {
-        let (head, cookie, name) = (self.head.clone(), self.cookie.clone(), self.name.clone());
-        blocking(&self.pool, move |pool| pool.lock(&head, &cookie, &name, LOCK_TIME)).await
-    }
-
-    async fn who_else(&self) -> String {
-        let head = self.head().await.ok().flatten().and_then(|head| head.owner);
-        let who = head.unwrap_or_else(|| "another gate".to_owned());
-        format!("{who} uses the volume; stop that gate first")
+    /// The data of the volume.
+    pub(super) fn guarded(&self) -> &Guarded {
+        &self.guarded
     }
 
     /// The head of the volume; none if it is new.
     ///
     /// # Errors
     /// What is wrong with it, or what the cluster said.
-    pub(super) async fn head(&self) -> Result<Option<Head>, String> {
-        let told = |error: RadosError| error.to_string();
-        let (bytes, count) = self.pool.read(&self.head, 0, vec![0; 4096]).await.map_err(told)?;
-        if count == 0 {
-            return Ok(None);
-        }
-        Head::parse(&bytes[..count]).map(Some).map_err(|error| error.to_string())
+    pub(super) async fn head(&self) -> Result<Option<Head>, NotOpened> {
+        let bytes = self.guarded.connection().look(&self.lock.object).await?;
+        let head = bytes.map(|bytes| Head::parse(&bytes)).transpose();
+        head.map_err(|error| NotOpened::Other(error.to_string()))
     }
 
     /// The line of the head that says that the volume is ours.
     ///
     /// # Errors
     /// What the cluster said.
-    pub(super) async fn owner(&self) -> Result<String, String> {
-        let head = self.head.clone();
-        let locker = blocking(&self.pool, move |pool| pool.locker(&head)).await;
-        let locker = locker.map_err(|error| error.to_string())?;
-        let locker = locker.ok_or("the lock ended at once")?;
-        let owner = format!("{} {}", locker.address, self.name);
+    pub(super) async fn owner(&self) -> Result<String, NotOpened> {
+        let locker = self.guarded.connection().locker(&self.lock).await?;
+        let ours = locker.filter(|locker| locker.cookie == self.lock.cookie);
+        let ours = ours.ok_or_else(|| NotOpened::Other("the lock ended at once".to_owned()))?;
+        let owner = format!("{} {}", ours.address, self.lock.told);
         self.owner.replace(Some(owner.clone()));
         Ok(owner)
     }
@@ -142,115 +129,105 @@ impl Hold {
     /// Stores the head.
     ///
     /// # Errors
-    /// What the cluster said.
-    pub(super) async fn write_head(&self, head: &Head) -> Result<(), RadosError> {
-        self.pool.write_full(&self.head, head.to_text().as_bytes()).await
-    }
-
-    /// Waits until it is known whether the volume is ours.
-    pub(super) async fn is_held(&self) -> bool {
-        loop {
-            let news = self.news.notified();
-            if Instant::now() < self.until.get() {
-                return true;
-            }
-            if self.lost.borrow().is_some() {
-                return false;
-            }
-            news.await;
-        }
+    /// What the cluster said, or that the volume is not ours.
+    pub(super) async fn write_head(&self, head: &Head) -> Result<(), GuardedError> {
+        self.guarded.write_head(&self.lock, &head.to_text()).await
     }
 
     /// What to say if it is not known whether the volume is ours.
     pub(super) fn doubt(&self) -> Option<String> {
-        let is_known = Instant::now() < self.until.get() || self.lost.borrow().is_some();
-        (!is_known).then(|| {
+        self.lease.is_in_doubt().then(|| {
             "the lock of the volume could not be renewed in time: requests wait, and fail in the \
              end"
             .to_owned()
         })
     }
 
-    /// Why it is not ours any more, if it is not.
-    pub(super) fn lost(&self) -> Option<String> {
-        self.lost.borrow().clone()
-    }
-
-    /// Waits until it is not ours any more. Returns why.
-    pub(super) async fn until_lost(&self) -> String {
-        loop {
-            let news = self.news.notified();
-            if let Some(why) = self.lost() {
-                return why;
-            }
-            news.await;
+    /// Lets go of the volume: the head says so, so that nobody need shut us out. It does not while
+    /// something is under way, since that may still take effect.
+    ///
+    /// # Errors
+    /// What the cluster said; then the lock ends by itself.
+    pub(super) async fn let_go(&self, head: &Head) -> Result<(), RadosError> {
+        let was_ours = self.lease.lost().is_none();
+        // From here on nothing is handed over any more.
+        self.lease.lose("let go of".to_owned());
+        let connection = self.guarded.connection();
+        if was_ours && connection.is_idle() {
+            let head = Head { owner: None, ..head.clone() };
+            connection.write_head(&self.lock, &head.to_text()).await?;
         }
+        connection.unlock(&self.lock).await
     }
 
-    /// Lets go of the lock.
+    /// Lets go of the lock of a volume that was not opened.
     ///
     /// # Errors
     /// What the cluster said; then the lock ends by itself.
     pub(super) async fn release(&self) -> Result<(), RadosError> {
-        self.lose("let go of".to_owned());
-        let (head, cookie) = (self.head.clone(), self.cookie.clone());
-        blocking(&self.pool, move |pool| pool.unlock(&head, &cookie)).await
+        self.lease.lose("let go of".to_owned());
+        self.guarded.connection().unlock(&self.lock).await
     }
 
     async fn renew(self: Rc<Self>) {
-        while !self.is_over.get() {
-            tokio::time::sleep(BEAT).await;
-            if self.is_over.get() {
-                return;
+        loop {
+            tokio::select! {
+                _ = self.lease.until_lost() => return,
+                () = tokio::time::sleep(BEAT) => {}
             }
-            let begin = Instant::now();
-            let (head, cookie, name) = (self.head.clone(), self.cookie.clone(), self.name.clone());
-            let renewed =
-                blocking(&self.pool, move |pool| pool.renew(&head, &cookie, &name, LOCK_TIME))
-                    .await;
-            match renewed {
-                Ok(()) => self.held_from(begin),
+            let begin = since_boot();
+            match self.guarded.renew(&self.lock).await {
+                Ok(true) => self.held_from(begin),
+                // It may have ended meanwhile, and somebody else have come and gone.
+                Ok(false) => self.regain().await,
                 Err(error) if error.is_missing() || error.is_busy() => self.regain().await,
-                Err(error) if is_shut_out(&error) => {
-                    self.lose("another gate has taken the volume".to_owned());
-                }
-                Err(error) => tracing::warn!(head = self.head, %error, "a lock is not renewed"),
+                Err(error) if error.is_shut_out() => self.lease.lose(SHUT_OUT.to_owned()),
+                Err(error) => self.say("a lock is not renewed", &error.to_string()),
             }
         }
     }
 
-    /// The lock had ended. It is ours again if nobody took the volume meanwhile.
+    /// Nobody knows who had the lock meanwhile. The volume is ours again if nobody took it.
     async fn regain(&self) {
-        let begin = Instant::now();
-        match self.lock().await {
+        let begin = since_boot();
+        match self.guarded.connection().lock_again(&self.lock).await {
             Ok(()) => match self.head().await {
                 Ok(Some(head)) if head.owner.is_some() && head.owner == *self.owner.borrow() => {
+                    tracing::info!(head = self.lock.object, "a lock is regained: nobody had it");
                     self.held_from(begin);
                 }
-                Ok(_) => self.lose("another gate has used the volume meanwhile".to_owned()),
-                Err(why) => tracing::warn!(head = self.head, why, "a lock is in doubt"),
+                Ok(_) => {
+                    self.lease.lose("another gate has used the volume meanwhile".to_owned());
+                    // Whoever wants the volume need not wait for a lock that is good for nothing.
+                    let _ = self.guarded.connection().unlock(&self.lock).await;
+                }
+                Err(NotOpened::ShutOut(why)) => self.lease.lose(why),
+                Err(why) => self.say("a lock is in doubt", &why.to_string()),
             },
-            Err(error) if error.is_busy() || is_shut_out(&error) => {
-                self.lose("another gate has taken the volume".to_owned());
+            Err(error) if error.is_shut_out() => self.lease.lose(SHUT_OUT.to_owned()),
+            Err(error) if error.is_busy() => {
+                self.lease.lose("another gate has taken the volume".to_owned());
             }
-            Err(error) => tracing::warn!(head = self.head, %error, "a lock is not regained"),
+            Err(error) => self.say("a lock is not regained", &error.to_string()),
         }
     }
 
-    fn held_from(&self, begin: Instant) {
-        self.until.set(begin + HOLD);
-        self.news.notify_waiters();
+    fn held_from(&self, begin: evenkeel_core::time::Nanos) {
+        self.lease.held_from(begin);
+        if self.said.is_over() {
+            tracing::info!(head = self.lock.object, "a lock is renewed again");
+        }
     }
 
-    fn lose(&self, why: String) {
-        self.is_over.set(true);
-        self.until.set(Instant::now());
-        self.lost.borrow_mut().get_or_insert(why);
-        self.news.notify_waiters();
+    fn say(&self, what: &str, why: &str) {
+        if self.said.is_news(why) {
+            tracing::warn!(head = self.lock.object, why, "{what}");
+        }
     }
 }
 
-/// Whether the OSDs refuse us: they say so with `EBLOCKLISTED`, which has this number.
-fn is_shut_out(error: &RadosError) -> bool {
-    error.errno() == Some(Errno::SHUTDOWN.raw_os_error())
+/// Who has a volume, as its head says; none if nobody has, or nobody can tell.
+pub(super) async fn who_has(connection: &Connection, volume: &str) -> Option<String> {
+    let bytes = connection.look(&head_name(volume)).await.ok()??;
+    Head::parse(&bytes).ok()?.owner
 }

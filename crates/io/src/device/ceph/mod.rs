@@ -4,15 +4,25 @@
 //! policy has it -> connected -> lock -> head, predecessor shut out, choices -> open -> let go
 //!       ^                         |                                             |
 //!       +--------- pause ---------+                          over: taken by another gate, EIO
+//!       |                                                                       |
+//!       +-------- the operator's word, and a connection of its own again -------+
 //! ```
+//!
+//! Once another gate has had the volume, everything stops at once: what is under way is given up
+//! with the connection, requests end with EIO, and clients are let go, since they may hold what is
+//! not so any more.
 //!
 //! What is decided stands in [`evenkeel_engine::pooled`]; here it is carried out.
 
 mod failed;
+mod fence;
+mod guarded;
 mod hold;
+mod lease;
 mod opened;
 mod opening;
 mod osds;
+mod said;
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -27,10 +37,13 @@ use tokio::sync::Notify;
 use crate::buffer::Buf;
 use crate::clock::Clock;
 use crate::device::Features;
-use crate::rados::{Pool, RadosError, aside};
 use crate::report::PoolReport;
+use crate::word::Word;
 use failed::Failed;
+use guarded::Connection;
 use opened::Opened;
+use opening::NotOpened;
+use said::Said;
 
 /// Between two attempts to open a volume, shorter at first.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
@@ -44,11 +57,19 @@ pub(crate) struct CephVolume {
     source: RefCell<policy::Ceph>,
     clock: Clock,
     /// The pool, once it was connected to.
-    pool: RefCell<Option<Arc<Pool>>>,
+    connection: RefCell<Option<Connection>>,
+    /// Whether the connection's user was found to have the right to shut others out.
+    may_shut_out: Cell<bool>,
+    /// The line of the head that said that the volume was ours, while we try to have it again: if
+    /// it says anything else by then, clients may hold what they have read before.
+    returning: RefCell<Option<String>>,
+    /// What the operator says.
+    word: Rc<Word>,
     standing: RefCell<Standing>,
     /// Told whenever `standing` changes.
     news: Notify,
     is_closing: Cell<bool>,
+    said: Said,
 }
 
 #[derive(Debug)]
@@ -56,7 +77,7 @@ enum Standing {
     /// It is being opened; with what stands in the way, if that is known.
     Opening(Option<String>),
     Open(Rc<Opened>),
-    /// It is not ours any more, for this reason, or closed.
+    /// Another gate had it, for this reason it was noticed; or it is closed.
     Over(String),
 }
 
@@ -79,47 +100,137 @@ impl Request {
 
 impl CephVolume {
     /// A volume that [`Self::keep`] opens.
-    pub(crate) fn new(name: &str, source: policy::Ceph, clock: Clock) -> Rc<Self> {
+    pub(crate) fn new(name: &str, source: policy::Ceph, clock: Clock, word: Rc<Word>) -> Rc<Self> {
         Rc::new(Self {
             name: name.to_owned(),
             source: RefCell::new(source),
             clock,
-            pool: RefCell::new(None),
+            connection: RefCell::new(None),
+            may_shut_out: Cell::new(false),
+            returning: RefCell::new(None),
+            word,
             standing: RefCell::new(Standing::Opening(None)),
             news: Notify::new(),
             is_closing: Cell::new(false),
+            said: Said::default(),
         })
     }
 
-    /// Opens the volume, as often as that takes, and looks after it until it is over.
-    pub(crate) async fn keep(self: Rc<Self>) {
+    /// Opens the volume, as often as that takes, and looks after it until it is let go of. Should
+    /// another gate take it, clients are dismissed, and the operator's word is waited for.
+    pub(crate) async fn keep(self: Rc<Self>, dismiss: impl AsyncFn()) {
         let mut pause = PAUSE_MIN;
         while !self.is_closing.get() {
             match self.attempt().await {
                 Ok(opened) if self.is_closing.get() => return self.release(&opened).await,
                 Ok(opened) => {
                     tracing::info!(volume = self.name, "open");
+                    self.said.is_over();
+                    self.word.settle();
+                    self.returning.take();
                     self.stand(Standing::Open(Rc::clone(&opened)));
                     let why = opened.look_after(&self.name).await;
-                    if !self.is_closing.get() {
-                        tracing::error!(volume = self.name, why, "not ours any more");
-                        self.stand(Standing::Over(why));
+                    if self.is_closing.get() {
+                        return;
                     }
-                    return;
+                    let owner = opened.owner();
+                    drop(opened);
+                    self.lose(why, owner, &dismiss).await;
+                    pause = PAUSE_MIN;
+                    continue;
                 }
-                Err(why) => self.note(why),
+                Err(NotOpened::Taken(why)) => {
+                    self.wait_for_word(&why, None).await;
+                    continue;
+                }
+                Err(why) => self.note(&why),
             }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(PAUSE_MAX);
+            tokio::select! {
+                () = tokio::time::sleep(pause) => pause = (pause * 2).min(PAUSE_MAX),
+                () = self.word.given() => {}
+            }
         }
     }
 
-    fn note(&self, why: String) {
-        let is_news = !matches!(
-            &*self.standing.borrow(),
-            Standing::Opening(Some(known)) if *known == why
+    /// The volume is not ours any more. Gives up all that there is of it here, and waits for the
+    /// operator's word: clients may hold what they have read before. It need not wait if it was
+    /// shut out, and nobody took the volume: the head still names us.
+    async fn lose(&self, why: String, owner: Option<String>, dismiss: &impl AsyncFn()) {
+        tracing::error!(
+            volume = self.name,
+            why,
+            "not ours any more: requests fail, and clients are let go"
         );
-        if is_news {
+        self.stand(Standing::Over(why.clone()));
+        self.disconnect();
+        dismiss().await;
+        let who = self.who_has_it().await;
+        if who.is_some() && who == owner {
+            // Once the lock is ours, the head tells for certain.
+            tracing::info!(volume = self.name, "nobody else took the volume so far");
+            self.returning.replace(owner);
+            return self.stand(Standing::Opening(Some(why)));
+        }
+        if let Some(who) = &who {
+            tracing::error!(volume = self.name, who, "another gate has the volume");
+        }
+        self.wait_for_word(&why, who).await;
+    }
+
+    /// Another gate has had the volume: whether it may be opened here again is for the
+    /// operator to say.
+    async fn wait_for_word(&self, why: &str, who: Option<String>) {
+        let who = who.map(|who| format!(" ({who} has it)")).unwrap_or_default();
+        let question = format!(
+            "{why}{who}; what clients remember may not be so any more: once that gate has let go, \
+             and they have forgotten, `evenkeel ctl claim {}` opens it here again",
+            self.name
+        );
+        self.stand(Standing::Over(question.clone()));
+        tokio::select! {
+            () = self.word.wait_for(&question) => {
+                tracing::warn!(volume = self.name, "opened again at the operator's word");
+                self.returning.take();
+                self.stand(Standing::Opening(None));
+            }
+            () = self.closed() => {}
+        }
+    }
+
+    /// Ends the connection with all that is under way; the next attempt makes another.
+    fn disconnect(&self) {
+        if let Some(connection) = self.connection.take() {
+            connection.abandon();
+        }
+        self.may_shut_out.set(false);
+    }
+
+    /// Who has the volume, as far as a connection of our own can tell.
+    async fn who_has_it(&self) -> Option<String> {
+        let source = self.source.borrow().clone();
+        let connection = self.connected(&source).await.ok()?;
+        hold::who_has(&connection, &source.volume).await
+    }
+
+    async fn closed(&self) {
+        loop {
+            let news = self.news.notified();
+            if self.is_closing.get() {
+                return;
+            }
+            news.await;
+        }
+    }
+
+    fn note(&self, why: &NotOpened) {
+        match why {
+            // That gate is alive: a word that it is gone would be wrong.
+            NotOpened::InUse(_) => self.word.settle(),
+            NotOpened::ShutOut(_) => self.disconnect(),
+            NotOpened::Taken(_) | NotOpened::Other(_) => {}
+        }
+        let why = why.to_string();
+        if self.said.is_news(&why) {
             tracing::warn!(volume = self.name, why, "volume not open");
         }
         self.stand(Standing::Opening(Some(why)));
@@ -130,17 +241,20 @@ impl CephVolume {
         self.news.notify_waiters();
     }
 
-    /// Whether it is the volume of this policy, whatever the ceiling.
+    /// Whether it is the volume of this policy, whatever the ceiling and the fence.
     pub(crate) fn is_of(&self, source: &policy::Ceph) -> bool {
         let own = self.source.borrow();
-        policy::Ceph { ceiling_milli: source.ceiling_milli, ..own.clone() } == *source
+        let policy::Ceph { ceiling_milli, fence, .. } = *source;
+        policy::Ceph { ceiling_milli, fence, ..own.clone() } == *source
     }
 
-    /// Puts another ceiling in force.
-    pub(crate) fn set_ceiling(&self, milli: u32) {
-        self.source.borrow_mut().ceiling_milli = milli;
+    /// Puts another ceiling in force, and another fence from the next time on that it is opened.
+    pub(crate) fn set_terms(&self, source: &policy::Ceph) {
+        let policy::Ceph { ceiling_milli, fence, .. } = *source;
+        let mut own = self.source.borrow_mut();
+        (own.ceiling_milli, own.fence) = (ceiling_milli, fence);
         if let Standing::Open(opened) = &*self.standing.borrow() {
-            opened.set_ceiling(milli);
+            opened.set_ceiling(ceiling_milli);
         }
     }
 
@@ -163,6 +277,7 @@ impl CephVolume {
     /// Lets go of the volume, so that the next gate need not wait.
     pub(crate) async fn close(&self) {
         self.is_closing.set(true);
+        self.news.notify_waiters();
         let Some(opened) = self.open() else { return };
         self.stand(Standing::Over("it was let go of".to_owned()));
         self.release(&opened).await;
@@ -217,8 +332,13 @@ impl CephVolume {
     ) -> Result<Option<Buf>, Errno> {
         let opened = self.open().ok_or(Errno::Io)?;
         let (length, patience) = (request.length(), opened.patience());
-        let outcome = tokio::time::timeout(patience, opened.perform(offset, request)).await;
-        let outcome = outcome.unwrap_or(Err(Failed::Late));
+        let outcome = tokio::select! {
+            biased;
+            _ = opened.until_lost() => Err(Failed::NotHeld),
+            outcome = tokio::time::timeout(patience, opened.perform(offset, request)) => {
+                outcome.unwrap_or(Err(Failed::Late))
+            }
+        };
         outcome.map_err(|error| error.told(&self.name, &opened, offset, length))
     }
 
@@ -231,13 +351,4 @@ impl CephVolume {
         };
         Ok(opened.extents(offset, length).into_iter().map(extent).collect())
     }
-}
-
-/// Does what waits for the cluster on a thread that may.
-async fn blocking<T: Send + 'static>(
-    pool: &Arc<Pool>,
-    work: impl FnOnce(&Pool) -> Result<T, RadosError> + Send + 'static,
-) -> Result<T, RadosError> {
-    let pool = Arc::clone(pool);
-    aside(move || work(&pool)).await
 }

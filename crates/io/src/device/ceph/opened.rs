@@ -1,26 +1,29 @@
 //! An open volume at work: requests by object, choices stored, figures of the OSDs.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_core::place::choose::NoRoom;
 use evenkeel_core::place::loads::Metrics;
 use evenkeel_core::place::rados::pool_map;
 use evenkeel_core::time::Nanos;
-use evenkeel_engine::policy;
-use evenkeel_engine::pooled::{Head, Page, Place, Shape, Unplaced, Volume, object_name, page_name};
+use evenkeel_engine::policy::{self, Fence};
+use evenkeel_engine::pooled::{Head, Page, Place, Unplaced, Volume, object_name, page_name};
 use tokio::sync::Notify;
 
+use super::Request;
 use super::failed::Failed;
+use super::fence::Entries;
+use super::guarded::{Guarded, GuardedError};
 use super::hold::Hold;
 use super::osds::Osds;
-use super::{Request, blocking};
+use super::said::Said;
 use crate::buffer::Buf;
 use crate::clock::{Clock, duration};
-use crate::rados::{OsdUse, Pool, PoolStatus, RadosError};
+use crate::rados::{Cluster, OsdUse, PoolStatus, RadosError};
 use crate::report::PoolReport;
 
 /// How often it is asked how full OSDs are, and where the pool's groups are.
@@ -37,10 +40,14 @@ const EARLY: f64 = 0.05;
 #[derive(Debug)]
 pub(super) struct Opened {
     hold: Rc<Hold>,
-    pool: Arc<Pool>,
-    volume_name: String,
-    shape: Shape,
-    patience: Duration,
+    pool: Guarded,
+    source: policy::Ceph,
+    /// The head as we wrote it.
+    head: Head,
+    /// The former owners that are kept shut out; none if the policy does without.
+    entries: Option<RefCell<Entries>>,
+    /// Why they soon may not be.
+    is_unfenced: RefCell<Option<String>>,
     clock: Clock,
     volume: RefCell<Volume>,
     osds: RefCell<Osds>,
@@ -58,6 +65,8 @@ pub(super) struct Opened {
     is_short: Cell<bool>,
     is_unserved: Cell<bool>,
     is_refusing: Cell<bool>,
+    /// What was said of figures, of maps, and of former owners.
+    said: [Said; 3],
 }
 
 /// A part of a request within one object.
@@ -71,18 +80,22 @@ struct Piece {
 
 impl Opened {
     pub(super) fn new(
-        (hold, pool): (Rc<Hold>, Arc<Pool>),
+        hold: Rc<Hold>,
         source: &policy::Ceph,
+        head: Head,
         volume: Volume,
         status: PoolStatus,
         clock: Clock,
     ) -> Self {
+        let is_fenced = source.fence == Fence::Blocklist;
+        let entries = is_fenced.then(|| RefCell::new(Entries::new(head.former.clone())));
         let opened = Self {
+            pool: hold.guarded().clone(),
             hold,
-            pool,
-            volume_name: source.volume.clone(),
-            shape: source.shape,
-            patience: duration(source.patience),
+            source: source.clone(),
+            head,
+            entries,
+            is_unfenced: RefCell::new(None),
             clock,
             volume: RefCell::new(volume),
             osds: RefCell::new(Osds::new(status)),
@@ -96,13 +109,14 @@ impl Opened {
             is_short: Cell::new(false),
             is_unserved: Cell::new(false),
             is_refusing: Cell::new(false),
+            said: Default::default(),
         };
         opened.set_ceiling(source.ceiling_milli);
         opened
     }
 
     pub(super) fn size_bytes(&self) -> u64 {
-        self.shape.objects() * self.shape.object_bytes
+        self.source.shape.objects() * self.source.shape.object_bytes
     }
 
     pub(super) fn extents(&self, offset: u64, length: u64) -> Vec<(u64, bool)> {
@@ -116,7 +130,12 @@ impl Opened {
     }
 
     pub(super) fn patience(&self) -> Duration {
-        self.patience
+        duration(self.source.patience)
+    }
+
+    /// The line of the head that says that the volume is ours.
+    pub(super) fn owner(&self) -> Option<String> {
+        self.head.owner.clone()
     }
 
     /// What to say if it is not known whether the volume is ours.
@@ -126,7 +145,8 @@ impl Opened {
 
     /// What to say of what is not served, or of room that runs out.
     pub(super) fn trouble(&self) -> Option<String> {
-        self.osds.borrow().unserved().or_else(|| self.shortage())
+        let unfenced = || self.is_unfenced.borrow().clone();
+        unfenced().or_else(|| self.osds.borrow().unserved()).or_else(|| self.shortage())
     }
 
     /// How it is doing.
@@ -153,7 +173,7 @@ impl Opened {
         let (volume, osds) = (self.volume.borrow(), self.osds.borrow());
         let name = |piece: Piece| match volume.place_of(piece.object) {
             Place::At(name) => name,
-            Place::Unwritten | Place::Pending => object_name(&self.volume_name, piece.object, 0),
+            Place::Unwritten | Place::Pending => object_name(&self.source.volume, piece.object, 0),
         };
         let names = || self.pieces(offset, length).map(name);
         let missing = names().find(|name| !osds.is_served(name));
@@ -177,11 +197,17 @@ impl Opened {
         })
     }
 
-    /// Keeps what is known of the OSDs fresh until the volume is not ours any more. Returns why.
+    /// Waits until the volume is not ours any more. Returns why.
+    pub(super) async fn until_lost(&self) -> &str {
+        self.pool.lease().until_lost().await
+    }
+
+    /// Keeps what is known of the OSDs fresh, and former owners out, until the volume is not ours
+    /// any more. Returns why.
     pub(super) async fn look_after(self: &Rc<Self>, name: &str) -> String {
         // A monitor that is away must not keep from us what the manager tells.
         tokio::select! {
-            why = self.hold.until_lost() => why,
+            why = self.until_lost() => why.to_owned(),
             () = self.keep_looking(name) => unreachable!("it never ends"),
             () = self.keep_mapping(name) => unreachable!("it never ends"),
         }
@@ -190,10 +216,8 @@ impl Opened {
     async fn keep_looking(&self, name: &str) {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
-            if let Err(why) = self.look().await {
-                // Placing goes on by what is known and by what we write ourselves.
-                tracing::warn!(volume = name, why, "no fresh figures of the OSDs");
-            }
+            // Placing goes on by what is known and by what we write ourselves.
+            self.tell(0, name, self.look().await, "no fresh figures of the OSDs");
             let shortage = self.shortage();
             if self.is_short.replace(shortage.is_some()) != shortage.is_some() {
                 if let Some(why) = shortage {
@@ -213,8 +237,11 @@ impl Opened {
                 () = self.map_wanted.notified() => {}
                 () = regular => {}
             }
-            if let Err(why) = self.look_at_map().await {
-                tracing::warn!(volume = name, why, "no fresh map of the pool");
+            let looked = self.look_at_map().await;
+            let listed = looked.as_ref().ok().cloned();
+            self.tell(1, name, looked.map(drop), "no fresh map of the pool");
+            if let Some(listed) = listed {
+                self.keep_out(name, &listed).await;
             }
             let unserved = self.osds.borrow().unserved();
             if self.is_unserved.replace(unserved.is_some()) != unserved.is_some() {
@@ -228,9 +255,35 @@ impl Opened {
         }
     }
 
+    /// Says once why something that is tried again and again does not go well.
+    fn tell(&self, kind: usize, name: &str, result: Result<(), String>, what: &str) {
+        match result {
+            Ok(()) => drop(self.said[kind].is_over()),
+            Err(why) if self.said[kind].is_news(&why) => {
+                tracing::warn!(volume = name, why, "{what}");
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Has former owners shut out for longer, whom the cluster lists so far.
+    async fn keep_out(&self, name: &str, listed: &BTreeMap<String, String>) {
+        let Some(entries) = &self.entries else { return };
+        let kept = Entries::keep(entries, listed, &self.pool, &self.source).await;
+        self.is_unfenced.replace(kept.as_ref().err().map(|why| {
+            format!("gates that had the volume before may soon not be shut out any more: {why}")
+        }));
+        if let Ok(made) = &kept
+            && !made.is_empty()
+        {
+            tracing::info!(volume = name, addresses = made.join(", "), "shut out for longer");
+        }
+        self.tell(2, name, kept.map(drop), "former owners are not shut out for longer");
+    }
+
     /// Takes in how full the OSDs are.
     pub(super) async fn look(&self) -> Result<(), String> {
-        let uses = blocking(&self.pool, |pool| pool.cluster().osd_uses()).await;
+        let uses = self.pool.connection().ask(Cluster::osd_uses).await;
         let uses = uses.map_err(|error| error.to_string())?;
         self.osds.borrow_mut().take_uses(&uses);
         let now = self.clock.now();
@@ -242,9 +295,9 @@ impl Opened {
         Ok(())
     }
 
-    async fn look_at_map(&self) -> Result<(), String> {
-        let number = self.pool.id();
-        let status = blocking(&self.pool, move |pool| pool.cluster().pool_status(number)).await;
+    /// Takes in where groups are; whom the OSDs refuse.
+    async fn look_at_map(&self) -> Result<BTreeMap<String, String>, String> {
+        let status = self.pool.connection().status().await;
         let status = status.map_err(|error| error.to_string())?;
         let groups = pool_map(&status.serving(), status.nobody());
         let mut volume = self.volume.borrow_mut();
@@ -252,16 +305,14 @@ impl Opened {
         // The number may have been an OSD's.
         volume.report(self.clock.now(), status.nobody(), Metrics::default());
         volume.set_ceiling(self.ceiling(), status.full_part);
+        let listed = status.shut_out.clone();
         self.osds.borrow_mut().take_status(status);
-        Ok(())
+        Ok(listed)
     }
 
     /// Lets go of the volume.
     pub(super) async fn let_go(&self) -> Result<(), RadosError> {
-        if self.hold.lost().is_none() {
-            self.hold.write_head(&Head { shape: self.shape, owner: None }).await?;
-        }
-        self.hold.release().await
+        self.hold.let_go(&self.head).await
     }
 
     /// Does what a client asks.
@@ -270,9 +321,6 @@ impl Opened {
         offset: u64,
         request: Request,
     ) -> Result<Option<Buf>, Failed> {
-        if !self.hold.is_held().await {
-            return Err(Failed::NotHeld);
-        }
         match request {
             Request::Read { length } => self.read(offset, length).await.map(Some),
             Request::Write { data, range } => {
@@ -375,11 +423,14 @@ impl Opened {
         loop {
             let page = self.volume.borrow_mut().take_page();
             let Some(Page { number, version, bytes }) = page else { break };
-            let name = page_name(&self.volume_name, number);
+            let name = page_name(&self.source.volume, number);
             match self.pool.write_full(&name, &bytes).await {
                 Ok(()) => self.volume.borrow_mut().noted(number, version),
                 Err(error) => {
-                    tracing::error!(name, %error, "choices cannot be stored");
+                    // Why a volume is not ours any more is said once, for all that was under way.
+                    if let GuardedError::Cluster(error) = error {
+                        tracing::error!(name, %error, "choices cannot be stored");
+                    }
                     self.volume.borrow_mut().not_noted(number);
                     self.failures.set(self.failures.get() + 1);
                     break;
@@ -396,7 +447,7 @@ impl Opened {
         if !self.is_refusing.replace(true) {
             let NoRoom { server, used_part } = no_room;
             tracing::error!(
-                volume = self.volume_name,
+                volume = self.source.volume,
                 object,
                 "no space: osd.{} would be {:.1} % full, the ceiling is {:.1} %; add OSDs, or free \
                  some room",
@@ -410,7 +461,7 @@ impl Opened {
 
     /// Cuts a range at the bounds of objects.
     fn pieces(&self, offset: u64, length: u64) -> impl Iterator<Item = Piece> + use<> {
-        let object_bytes = self.shape.object_bytes;
+        let object_bytes = self.source.shape.object_bytes;
         let (mut at, end) = (offset, offset + length);
         std::iter::from_fn(move || {
             if at >= end {

@@ -1,27 +1,91 @@
-//! Opening a volume: the connection, the lock, the head, whoever had it before, the choices.
+//! Opening a volume: the connection, the right to shut others out, the lock, the head, whoever had
+//! it before, the choices.
 
+use std::fmt;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use evenkeel_core::place::choices::{ChoiceMap, PAGE_BYTES, PAGE_OBJECTS};
 use evenkeel_core::place::rados::pool_map;
-use evenkeel_engine::policy;
+use evenkeel_engine::policy::{self, Fence};
 use evenkeel_engine::pooled::{Head, Volume, load_page, object_name, page_name};
 use rustix::rand::GetRandomFlags;
 
+use super::CephVolume;
+use super::fence::{self, try_right};
+use super::guarded::{Connection, Guarded, GuardedError, SHUT_OUT};
 use super::hold::Hold;
 use super::opened::Opened;
-use super::{CephVolume, blocking};
-use crate::rados::{Access, Cluster, Pool, RadosError, Whom, aside};
+use crate::clock::duration;
+use crate::rados::{PoolStatus, RadosError};
+
+/// Why a volume is not open.
+#[derive(Debug)]
+pub(super) enum NotOpened {
+    /// Another gate has it, and is alive.
+    InUse(String),
+    /// We had it, and so did another gate since then.
+    Taken(String),
+    /// The cluster refuses this connection, and will refuse it for ever.
+    ShutOut(String),
+    /// Something else stands in the way.
+    Other(String),
+}
+
+impl fmt::Display for NotOpened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::InUse(why) | Self::Taken(why) | Self::ShutOut(why) | Self::Other(why)) = self;
+        f.write_str(why)
+    }
+}
+
+impl From<RadosError> for NotOpened {
+    fn from(error: RadosError) -> Self {
+        if error.is_shut_out() {
+            return Self::ShutOut(SHUT_OUT.to_owned());
+        }
+        Self::Other(error.to_string())
+    }
+}
+
+impl From<GuardedError> for NotOpened {
+    fn from(error: GuardedError) -> Self {
+        match error {
+            GuardedError::NotHeld => Self::Other(error.to_string()),
+            GuardedError::Cluster(error) => error.into(),
+        }
+    }
+}
+
+impl From<String> for NotOpened {
+    fn from(why: String) -> Self {
+        Self::Other(why)
+    }
+}
 
 impl CephVolume {
     /// Opens the volume, if that can be done now.
-    pub(super) async fn attempt(&self) -> Result<Rc<Opened>, String> {
+    pub(super) async fn attempt(&self) -> Result<Rc<Opened>, NotOpened> {
         let source = self.source.borrow().clone();
-        let pool = self.connected(&source).await?;
-        let hold = Hold::take(&pool, &source.volume, &cookie()?).await?;
-        match self.open_held(&pool, &hold, &source).await {
+        let connection = self.connected(&source).await?;
+        if source.fence == Fence::Blocklist && !self.may_shut_out.get() {
+            try_right(&connection, &source).await?;
+            self.may_shut_out.set(true);
+        }
+        let hold = Hold::take(&connection, &source.volume, &cookie()?).await?;
+        let lease = hold.guarded().lease();
+        let opened = tokio::select! {
+            opened = self.open_held(&connection, &hold, &source) => opened,
+            why = lease.until_lost() => Err(NotOpened::Other(why.to_owned())),
+            () = lease.until_in_doubt_for(duration(source.patience)) => {
+                let why = hold.doubt().unwrap_or_else(|| "its lock is in doubt".to_owned());
+                Err(NotOpened::Other(why))
+            }
+        };
+        match opened {
             Ok(opened) => Ok(opened),
+            Err(_) if lease.lost() == Some(SHUT_OUT) => {
+                Err(NotOpened::ShutOut(SHUT_OUT.to_owned()))
+            }
             Err(why) => {
                 // A lock that is not let go of ends by itself.
                 let _ = hold.release().await;
@@ -31,70 +95,110 @@ impl CephVolume {
     }
 
     /// The pool; a connection is made once and mends itself.
-    async fn connected(&self, source: &policy::Ceph) -> Result<Arc<Pool>, String> {
-        if let Some(pool) = &*self.pool.borrow() {
-            return Ok(Arc::clone(pool));
+    pub(super) async fn connected(&self, source: &policy::Ceph) -> Result<Connection, NotOpened> {
+        if let Some(connection) = &*self.connection.borrow() {
+            return Ok(connection.clone());
         }
-        let access = Access {
-            conf: Some(source.conf.clone()),
-            monitors: None,
-            user: source.user.clone(),
-            keyring: source.keyring.clone(),
-            key: None,
-            patience: source.patience,
-        };
-        let name = source.pool.clone();
-        let opening = aside(move || {
-            let cluster = Cluster::connect(&access)?;
-            Pool::open(&cluster, &name)
-        });
-        let pool = opening.await.map_err(|error| error.to_string())?;
-        let pool = Arc::new(pool);
-        self.pool.replace(Some(Arc::clone(&pool)));
-        Ok(pool)
+        let connection = Connection::open(source).await?;
+        self.connection.replace(Some(connection.clone()));
+        Ok(connection)
     }
 
     async fn open_held(
         &self,
-        pool: &Arc<Pool>,
+        connection: &Connection,
         hold: &Rc<Hold>,
         source: &policy::Ceph,
-    ) -> Result<Rc<Opened>, String> {
-        let told = |error: RadosError| error.to_string();
+    ) -> Result<Rc<Opened>, NotOpened> {
         let found = hold.head().await?;
         if let Some(head) = &found {
             head.check(&source.shape).map_err(|error| error.to_string())?;
         }
-        let owner = hold.owner().await?;
-        let before = found.as_ref().and_then(Head::owner_address).map(str::to_owned);
-        if let Some(address) = before.filter(|address| !owner.starts_with(address.as_str())) {
-            tracing::info!(volume = self.name, address, "the predecessor is shut out");
-            shut_out(pool, address).await?;
+        let before = found.as_ref().and_then(|head| head.owner.clone());
+        if self.returning.borrow().as_ref().is_some_and(|ours| before.as_ref() != Some(ours)) {
+            return Err(NotOpened::Taken("another gate has used the volume meanwhile".to_owned()));
         }
+        let owner = hold.owner().await?;
+        let status = connection.status().await?;
+        if !status.is_replicated {
+            let pool = connection.pool_name();
+            let why =
+                format!("pool {pool:?} keeps an erasure code; use one that keeps whole copies");
+            return Err(why.into());
+        }
+        let is_new = found.is_none();
+        let head = self.take_over(hold, found, &owner, (source, &status)).await?;
+        let pool = hold.guarded();
         let mut choices = ChoiceMap::new(source.shape.objects());
-        if found.is_none() {
+        if is_new {
             make_pages(pool, source, &choices).await?;
         }
-        hold.write_head(&Head { shape: source.shape, owner: Some(owner) }).await.map_err(told)?;
-        if found.is_some() {
+        hold.write_head(&head).await?;
+        if !is_new {
             load_pages(pool, source, &mut choices).await?;
-        }
-        let number = pool.id();
-        let status = blocking(pool, move |pool| pool.cluster().pool_status(number)).await;
-        let status = status.map_err(told)?;
-        if !status.is_replicated {
-            return Err(format!(
-                "pool {:?} keeps an erasure code; use one that keeps whole copies",
-                pool.name()
-            ));
         }
         let groups = pool_map(&status.serving(), status.nobody());
         let groups = groups.map_err(|error| error.to_string())?;
         let volume = Volume::new(&source.volume, source.shape, choices, groups);
-        let ours = (Rc::clone(hold), Arc::clone(pool));
-        let opened = Opened::new(ours, source, volume, status, self.clock);
+        let opened = Opened::new(Rc::clone(hold), source, head, volume, status, self.clock);
         opened.look().await?;
         Ok(Rc::new(opened))
+    }
+
+    /// Sees to it that nobody who had the volume before writes to it any more. Returns the head
+    /// that says so.
+    async fn take_over(
+        &self,
+        hold: &Hold,
+        found: Option<Head>,
+        owner: &str,
+        (source, status): (&policy::Ceph, &PoolStatus),
+    ) -> Result<Head, NotOpened> {
+        let before = found.as_ref().and_then(|head| head.owner.clone());
+        let before = before.filter(|before| before != owner);
+        let address_before = found.as_ref().and_then(Head::owner_address).map(str::to_owned);
+        let (head, oldest) = Head::taken(found, source.shape, owner);
+        if source.fence == Fence::None {
+            if let Some(before) = before {
+                self.ask_for_word(&before)?;
+            }
+            if !head.former.is_empty() {
+                let addresses = head.former.join(", ");
+                tracing::warn!(volume = self.name, addresses, "former owners are not shut out");
+            }
+            return Ok(head);
+        }
+        if head.former.is_empty() {
+            return Ok(head);
+        }
+        // An entry may be there already, and about to end.
+        let is_before = |address: &str| address_before.as_deref() == Some(address);
+        let is_due = |one: &&String| is_before(one) || !status.shut_out.contains_key(*one);
+        let due: Vec<String> = head.former.iter().filter(is_due).cloned().collect();
+        let told = due.join(", ");
+        fence::shut_out(hold.guarded(), source, due, oldest).await?;
+        if !told.is_empty() {
+            tracing::info!(volume = self.name, addresses = told, "former owners are shut out");
+        }
+        Ok(head)
+    }
+
+    /// Nothing keeps the predecessor from writing but the operator's word that it is gone.
+    fn ask_for_word(&self, before: &str) -> Result<(), NotOpened> {
+        let question = format!(
+            "{before} has not let go of the volume, and with `fence = \"none\"` nothing keeps it \
+             from writing; make sure that it is gone for good, then `evenkeel ctl claim {}`",
+            self.name
+        );
+        if !self.word.ask(&question) {
+            return Err(question.into());
+        }
+        tracing::warn!(
+            volume = self.name,
+            before,
+            "taken at the operator's word from a gate that is not shut out"
+        );
+        Ok(())
     }
 }
 
@@ -106,27 +210,9 @@ fn cookie() -> Result<String, String> {
     Ok(format!("{:032x}", u128::from_le_bytes(bytes)))
 }
 
-/// Has the OSDs refuse whatever else comes from an address. They know of it before they serve
-/// anything that we ask from then on.
-async fn shut_out(pool: &Arc<Pool>, address: String) -> Result<(), String> {
-    let command = serde_json::json!({
-        "prefix": "osd blocklist", "blocklistop": "add", "addr": address,
-    });
-    let done = blocking(pool, move |pool| {
-        pool.cluster().command(Whom::Monitor, &command.to_string())?;
-        pool.cluster().wait_for_latest_map()
-    });
-    done.await.map_err(|error| {
-        format!(
-            "the gate that had the volume before cannot be shut out: {error}; the user needs \
-             `mon 'profile rbd'`"
-        )
-    })
-}
-
 /// Stores the choices of a new volume, of which there is none.
 async fn make_pages(
-    pool: &Arc<Pool>,
+    pool: &Guarded,
     source: &policy::Ceph,
     choices: &ChoiceMap,
 ) -> Result<(), String> {
@@ -134,7 +220,7 @@ async fn make_pages(
         let name = page_name(&source.volume, number);
         match pool.create(&name, choices.page(number)).await {
             Ok(()) => {}
-            Err(error) if error.is_there_already() => {
+            Err(GuardedError::Cluster(error)) if error.is_there_already() => {
                 // Of an attempt that was cut short there are pages without any choice.
                 let (page, _) = pool
                     .read(&name, 0, vec![0; PAGE_BYTES])
@@ -154,7 +240,7 @@ async fn make_pages(
 }
 
 async fn load_pages(
-    pool: &Arc<Pool>,
+    pool: &Guarded,
     source: &policy::Ceph,
     choices: &mut ChoiceMap,
 ) -> Result<(), String> {
@@ -182,11 +268,11 @@ async fn load_pages(
 
 /// Makes a lost page anew: an object that is there is where its choice was.
 async fn probe_page(
-    pool: &Arc<Pool>,
+    pool: &Guarded,
     source: &policy::Ceph,
     choices: &mut ChoiceMap,
     number: u32,
-) -> Result<(), RadosError> {
+) -> Result<(), GuardedError> {
     let first = u64::from(number) * PAGE_OBJECTS;
     for object in first..choices.objects().min(first + PAGE_OBJECTS) {
         for candidate in 0..source.shape.candidates {

@@ -174,6 +174,7 @@ mod tests {
             groups: groups.iter().map(group).collect(),
             full_part: 0.95,
             osds: (0..).zip(up).map(osd).collect(),
+            shut_out: BTreeMap::new(),
         }
     }
 
