@@ -143,7 +143,12 @@ impl Client {
 
     /// The same by `EXPORT_NAME`, from a server that may be gone at any moment.
     pub(crate) fn try_open(target: &Target) -> Option<Self> {
-        let mut client = Self::over(try_dial(&target.address, LIMIT).ok()?);
+        Self::try_open_for(target, LIMIT)
+    }
+
+    /// As [`try_open`](Self::try_open), with a patience of its own for each read and write.
+    pub(crate) fn try_open_for(target: &Target, limit: Duration) -> Option<Self> {
+        let mut client = Self::over(try_dial(&target.address, limit).ok()?);
         client.try_take(18).ok()?;
         let length = u32::try_from(target.export.len()).expect("names are short");
         let mut bytes = 3_u32.to_be_bytes().to_vec();
