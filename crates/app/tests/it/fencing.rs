@@ -14,6 +14,7 @@
 //! | `EVENKEEL_FENCING_OLD` | the program knows no keys about fencing: to see how it fails |
 
 mod client;
+mod returning;
 mod round;
 mod servers;
 mod stage;

@@ -116,8 +116,7 @@ impl Scene {
         let fifth = setting.lease / 5;
         let part = u32::try_from(prng.below(1000)).expect("below a thousand");
         let (least, most) = if is_short { (fifth, fifth * 6) } else { (fifth * 6, fifth * 60) };
-        let (range_bytes, total) =
-            if setting.is_long { (256 * MIB, 16 << prng.below(4)) } else { (16 * MIB, 2) };
+        let total = MIB * if setting.is_long { 16 << prng.below(4) } else { 2 };
         Self {
             seed,
             away: if is_pause { Away::Pause } else { Away::Break },
@@ -130,8 +129,9 @@ impl Scene {
             a_bytes,
             a_depth: if prng.below(2) == 0 { 16 } else { 60 },
             b_bytes,
-            b_total: total * MIB,
-            range_bytes,
+            b_total: total,
+            // Half of it is written, so that the first gate's writes meet what is flushed.
+            range_bytes: 2 * total,
         }
     }
 
@@ -262,7 +262,7 @@ impl Drop for StopOnPanic<'_> {
             self.flags.iter().for_each(|flag| flag.store(true, Ordering::Relaxed));
             let id = i32::try_from(self.a).ok().and_then(Pid::from_raw).expect("a process id");
             // It is a child that nobody has waited for yet, so that the id is still its own.
-            drop(kill_process(id, Signal::KILL));
+            let _gone_already = kill_process(id, Signal::KILL);
         }
     }
 }

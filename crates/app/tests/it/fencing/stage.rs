@@ -8,7 +8,7 @@ use crate::harness::gate::Gate;
 use crate::harness::network::{Host, Network};
 use crate::harness::process::Process;
 use crate::harness::storage::text;
-use crate::harness::{Scratch, wait_for};
+use crate::harness::Scratch;
 
 /// Where the hosts stand in the network.
 pub(super) const A: usize = 0;
@@ -194,11 +194,3 @@ pub(super) fn trouble(gate: &Gate) -> String {
     pool.expect("the volume is a backend")["trouble"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Waits until the gate's status tells a trouble that contains this.
-pub(super) fn wait_for_trouble(gate: &Gate, what: &str) {
-    let mut last = String::new();
-    wait_for(&format!("trouble with {what:?}"), || {
-        last = trouble(gate);
-        last.contains(what).then_some(())
-    });
-}
