@@ -14,6 +14,7 @@
 //! | `EVENKEEL_FENCING_OLD` | the program knows no keys about fencing: to see how it fails |
 
 mod client;
+mod kinds;
 mod returning;
 mod round;
 mod servers;
@@ -55,7 +56,8 @@ fn trial(right: Right, rounds: u64) {
     let lease = if is_long || is_old() { 5000 } else { 500 };
     let setting = Setting { right, lease: Duration::from_millis(lease), is_long };
     let first = number_in("EVENKEEL_FENCING_SEED").unwrap_or(1);
-    let seeds = Mutex::new(first..first + long.unwrap_or(rounds));
+    let rounds = long.map_or(rounds, |long| (long * rounds).div_ceil(ROUNDS));
+    let seeds = Mutex::new(first..first + rounds);
     let tally = Mutex::new(Tally::default());
     std::thread::scope(|scope| {
         for _ in 0..number_in("EVENKEEL_FENCING_AT_ONCE").unwrap_or(AT_ONCE) {
@@ -103,6 +105,13 @@ fn play(seed: u64, setting: &Setting, tally: &Mutex<Tally>) {
         let text = format!("{line}\n  {}\n{}", failures.join("; "), outcome.logs());
         tally.failures.push(text);
     }
+}
+
+#[test]
+fn the_fences_of_these_trials_do_what_they_say() {
+    needs!("qemu-nbd");
+    needs_network!();
+    round::try_fences();
 }
 
 #[test]

@@ -33,8 +33,8 @@ struct Term {
 fn a_returning_gate_never_throws_out_the_one_that_took_over() {
     needs!("qemu-nbd");
     needs_network!();
-    let is_long = number_in("EVENKEEL_FENCING_ROUNDS").is_some();
-    let rounds = number_in("EVENKEEL_FENCING_ROUNDS").unwrap_or(ROUNDS);
+    let long = number_in("EVENKEEL_FENCING_ROUNDS");
+    let (is_long, rounds) = (long.is_some(), long.unwrap_or(ROUNDS));
     let first = number_in("EVENKEEL_FENCING_SEED").unwrap_or(1);
     let lease = Duration::from_millis(if is_long || is_old() { 5000 } else { 500 });
     let stage = Stage::new(Kind::QemuNbd, 64 << 20);
@@ -85,17 +85,18 @@ fn round(seed: u64, lease: Duration, owner: &mut Gate, other: &mut Gate) -> Term
         let thousandths = least + prng.below(most - least);
         lease * u32::try_from(thousandths).expect("some thousands") / 1000
     };
-    let hammer = Hammer::new(seed, 32 << 20, 4 << 20, (4096, 1));
-    hammer.is_calm.store(true, Ordering::Relaxed);
+    // Beats stand behind many large writes, so that a pause falls between a look and its beat.
+    let hammer = Hammer::new(seed, 32 << 20, 16 << 20, (1 << 20, 60));
     let mut work = Work::new(seed, 4 << 20, 4096, 64 << 10);
     let (other_serves, stop) = (OnceLock::new(), AtomicBool::new(false));
     let (owner_target, other_target) = (owner.plain("disk"), other.plain("disk"));
     let nobody = std::thread::scope(|scope| {
         scope.spawn(|| hammer.run(&owner_target, &other_serves));
         scope.spawn(|| work.run(&other_target, &stop, &other_serves));
-        std::thread::sleep(part_of_lease(100, 500));
+        std::thread::sleep(part_of_lease(10, 300));
         owner.process.signal(Signal::STOP);
         std::thread::sleep(part_of_lease(700, 2300));
+        hammer.is_calm.store(true, Ordering::Relaxed);
         owner.process.signal(Signal::CONT);
         let back = Instant::now();
         while back.elapsed() < lease * 2 {

@@ -10,6 +10,7 @@
 //! What is drawn, and the same for a seed each time, is [`Scene`].
 
 use std::fmt;
+use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -20,7 +21,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::client::{Hammer, Loss, Work, check_kept, keep};
 use super::stage::{A, B, Kind, Lateness, Stage, is_old, trouble};
 use crate::harness::gate::Gate;
-use crate::harness::nbd::Client;
+use crate::harness::nbd::{Client, READ, Request};
 use crate::harness::target::Target;
 use crate::harness::{PATIENCE, wait_for};
 
@@ -185,6 +186,37 @@ impl Scene {
     }
 }
 
+/// Runs both fences by hand, as a gate would, against a gate that serves.
+pub(super) fn try_fences() {
+    let setting =
+        Setting { right: Right::Fence, lease: Duration::from_millis(500), is_long: false };
+    for act in [Act::Kill, Act::Unplug] {
+        let scene = Scene { act, kind: Kind::QemuNbd, ..Scene::draw(1, &setting) };
+        let stage = Stage::new(scene.kind, 64 * MIB);
+        let mut a = stage.gate(A, "");
+        let target = a.plain("disk");
+        drop(wait_for("the gate to serve", || Client::try_open(&target)));
+        let script = stage.folder(B).join("fence.sh");
+        std::fs::write(&script, scene.script(&stage)).expect("a script in scratch");
+        let fence = Command::new("sh")
+            .arg(&script)
+            .env("EVENKEEL_VOLUME", "pool")
+            .env("EVENKEEL_LOSER", format!("the gate on here, process {}", a.process.id()))
+            .env("EVENKEEL_LOSER_ADDRESSES", stage.host(A).address.to_string())
+            .status();
+        assert!(fence.expect("a shell").success());
+        match act {
+            Act::Kill => assert!(!a.process.wait().success(), "it was killed"),
+            Act::Unplug => {
+                let mut client = Client::open_for(&target, Duration::from_secs(2));
+                client
+                    .throw(&Request { command: READ, length: 4096, ..Request::default() }.bytes());
+                assert!(client.try_take(16).is_err(), "it reaches no server");
+            }
+        }
+    }
+}
+
 /// The gates, and what they share with the clients' threads.
 struct Round<'a> {
     scene: &'a Scene,
@@ -237,7 +269,7 @@ fn play(scene: &Scene, setting: &Setting, stage: &Stage) -> Outcome {
         });
         round.take_over(away_since);
         round.bring_back(away_since, &hammer);
-        round.settle(&hammer);
+        round.settle(away_since, &hammer);
         stop.store(true, Ordering::Relaxed);
         let work = worker.join().expect("the worker ends when it is told to");
         hammer.stop.store(true, Ordering::Relaxed);
@@ -331,11 +363,10 @@ impl Round<'_> {
             Away::Pause => {}
             Away::Break => self.stage.network.heal(self.stage.host(A)),
         }
-        self.outcome.served = self.b_serves.get().map(|since| *since - away_since);
     }
 
     /// Two leases while the second gate goes on; and for longer until one of the two serves.
-    fn settle(&mut self, hammer: &Hammer) {
+    fn settle(&mut self, away_since: Instant, hammer: &Hammer) {
         let back = Instant::now();
         std::thread::sleep(self.setting.lease * 2);
         let somebody = || self.b_serves.get().is_some() || hammer.has_succeeded_since(back);
@@ -343,6 +374,7 @@ impl Round<'_> {
             std::thread::sleep(Duration::from_millis(20));
         }
         self.outcome.nobody = !somebody();
+        self.outcome.served = self.b_serves.get().map(|since| *since - away_since);
     }
 
     /// Reads back what the gate in office was told to keep.
@@ -438,7 +470,8 @@ impl Outcome {
         }
         let bearable = setting.lease / 10;
         let (late, bearable) = (self.late.as_millis(), bearable.as_millis());
-        (late > bearable).then(|| format!("sleeps ended {late} ms late, at most {bearable} is good"))
+        (late > bearable)
+            .then(|| format!("sleeps ended {late} ms late, at most {bearable} is good"))
     }
 
     pub(super) fn is_damaged(&self) -> bool {

@@ -4,11 +4,11 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use crate::harness::Scratch;
 use crate::harness::gate::Gate;
 use crate::harness::network::{Host, Network};
 use crate::harness::process::Process;
 use crate::harness::storage::text;
-use crate::harness::Scratch;
 
 /// Where the hosts stand in the network.
 pub(super) const A: usize = 0;
@@ -193,4 +193,3 @@ pub(super) fn trouble(gate: &Gate) -> String {
     let pool = backends.iter().find(|backend| backend["name"] == "pool");
     pool.expect("the volume is a backend")["trouble"].as_str().unwrap_or_default().to_owned()
 }
-

@@ -105,9 +105,8 @@ impl Network {
                 "netns add {namespace}\n\
                  link add h{subnet} netns {router} type veth peer name eth0 netns {namespace}\n"
             );
-            routes += &format!(
-                "addr add 10.77.{subnet}.1/24 dev h{subnet}\nlink set h{subnet} up\n"
-            );
+            routes +=
+                &format!("addr add 10.77.{subnet}.1/24 dev h{subnet}\nlink set h{subnet} up\n");
         }
         feed(Command::new("ip").args(["-batch", "-"]), &links)?;
         feed(self.router.command("ip").args(["-batch", "-"]), &routes)?;
