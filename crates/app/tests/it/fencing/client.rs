@@ -40,7 +40,7 @@ fn content(writer: u32, sequence: u32, offset: u64, bytes: u64) -> Vec<u8> {
     blocks.flat_map(|block| stamp(writer, sequence, block)).collect()
 }
 
-fn write_of(cookie: u64, offset: u64, length: u64) -> Request {
+pub(super) fn write_of(cookie: u64, offset: u64, length: u64) -> Request {
     let length = u32::try_from(length).expect("writes are short");
     Request { command: WRITE, cookie, offset, length, ..Request::default() }
 }

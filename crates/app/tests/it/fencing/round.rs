@@ -18,10 +18,10 @@ use std::time::{Duration, Instant};
 use evenkeel_core::prng::Prng;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::client::{Hammer, Loss, Work, check_kept, keep};
+use super::client::{Hammer, Loss, Work, check_kept, keep, write_of};
 use super::stage::{A, B, Kind, Lateness, Stage, is_old, trouble};
 use crate::harness::gate::Gate;
-use crate::harness::nbd::{Client, READ, Request};
+use crate::harness::nbd::Client;
 use crate::harness::target::Target;
 use crate::harness::{PATIENCE, wait_for};
 
@@ -209,8 +209,7 @@ pub(super) fn try_fences() {
             Act::Kill => assert!(!a.process.wait().success(), "it was killed"),
             Act::Unplug => {
                 let mut client = Client::open_for(&target, Duration::from_secs(2));
-                client
-                    .throw(&Request { command: READ, length: 4096, ..Request::default() }.bytes());
+                client.throw(&[write_of(1, 0, 4096).bytes(), vec![1; 4096]].concat());
                 assert!(client.try_take(16).is_err(), "it reaches no server");
             }
         }
