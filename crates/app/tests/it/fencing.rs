@@ -11,7 +11,7 @@
 //! | `EVENKEEL_FENCING_ROUNDS` | so many rounds of each trial, at the default lease, with up to 128 MiB |
 //! | `EVENKEEL_FENCING_SEED` | the seed of the first one; the others follow |
 //! | `EVENKEEL_FENCING_AT_ONCE` | so many at a time |
-//! | `EVENKEEL_FENCING_OLD` | the program knows no keys about fencing: to see how it fails |
+//! | `EVENKEEL_FENCING_OLD` | the program knows no keys about fencing, and this is its lease in ms |
 
 mod client;
 mod kinds;
@@ -21,12 +21,12 @@ mod servers;
 mod stage;
 
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::Instant;
 
 use crate::harness::network::needs_network;
 use crate::harness::skip::{needs, tell};
 use round::{Right, Scene, Setting, round};
-use stage::is_old;
+use stage::lease;
 
 /// Rounds of each trial in the ladder, and how many of them are under way at once. They mostly
 /// wait.
@@ -53,8 +53,7 @@ struct Tally {
 fn trial(right: Right, rounds: u64) {
     let long = number_in("EVENKEEL_FENCING_ROUNDS");
     let is_long = long.is_some();
-    let lease = if is_long || is_old() { 5000 } else { 500 };
-    let setting = Setting { right, lease: Duration::from_millis(lease), is_long };
+    let setting = Setting { right, lease: lease(is_long), is_long };
     let first = number_in("EVENKEEL_FENCING_SEED").unwrap_or(1);
     let rounds = long.map_or(rounds, |long| (long * rounds).div_ceil(ROUNDS));
     let seeds = Mutex::new(first..first + rounds);
@@ -84,7 +83,9 @@ fn trial(right: Right, rounds: u64) {
 
 fn play(seed: u64, setting: &Setting, tally: &Mutex<Tally>) {
     let scene = Scene::draw(seed, setting);
+    let start = Instant::now();
     let outcome = round(seed, setting);
+    let took = start.elapsed().as_secs();
     let mut failures = outcome.damage();
     let slow = outcome.slowness(scene.away_for());
     let unjudged = outcome.cannot_judge(setting).filter(|_| !slow.is_empty());
@@ -92,7 +93,7 @@ fn play(seed: u64, setting: &Setting, tally: &Mutex<Tally>) {
         failures.extend(slow);
     }
     let why = unjudged.as_ref().map(|why| format!("; cannot judge: {why}")).unwrap_or_default();
-    let line = format!("{scene}: {outcome}{why}");
+    let line = format!("{scene}: {outcome}, {took} s{why}");
     eprintln!("{line}");
     let mut tally = tally.lock().expect("every round ended");
     tally.rounds += 1;

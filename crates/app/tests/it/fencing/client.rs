@@ -190,7 +190,8 @@ impl Loss {
     }
 
     fn note(&mut self, found: &[u8], block: u64, writer: u32) {
-        let number = |from: usize| u32::from_le_bytes(found[from..from + 4].try_into().unwrap());
+        let number =
+            |from: usize| u32::from_le_bytes(found[from..from + 4].try_into().expect("four bytes"));
         let is_whole = *found == stamp(number(0), number(4), block);
         let count = match number(0) {
             0 if found.iter().all(|byte| *byte == 0) => &mut self.zeros,
@@ -281,11 +282,10 @@ impl Work {
 
     /// Reads all that was flushed, and says what is not there.
     pub(super) fn check(&self, target: &Target) -> Loss {
-        let mut loss = Loss::default();
-        let mut client = None;
+        let (mut loss, mut reader) = (Loss::default(), Reader::new(target));
         for (chunk, known) in &self.known {
             let Some(flushed) = known.flushed else { continue };
-            let found = read_by(&mut client, target, *chunk, self.chunk_bytes);
+            let found = reader.read(*chunk, self.chunk_bytes);
             loss.checked += self.chunk_bytes / BLOCK;
             let Some(found) = found else {
                 loss.unreadable += self.chunk_bytes / BLOCK;
@@ -305,10 +305,10 @@ impl Work {
 
 /// Reads what [`keep`] wrote, and says what is not there.
 pub(super) fn check_kept(target: &Target, offsets: impl Iterator<Item = u64>) -> Loss {
-    let (mut loss, mut client) = (Loss::default(), None);
+    let (mut loss, mut reader) = (Loss::default(), Reader::new(target));
     for offset in offsets {
         loss.checked += 1;
-        match read_by(&mut client, target, offset, BLOCK) {
+        match reader.read(offset, BLOCK) {
             Some(found) if found == stamp(KEPT, 0, offset / BLOCK) => {}
             Some(found) => loss.note(&found, offset / BLOCK, KEPT),
             None => loss.unreadable += 1,
@@ -317,20 +317,36 @@ pub(super) fn check_kept(target: &Target, offsets: impl Iterator<Item = u64>) ->
     loss
 }
 
-/// Reads over a connection that is made when there is none; twice, should it be cut.
-fn read_by(client: &mut Option<Client>, target: &Target, at: u64, bytes: u64) -> Option<Vec<u8>> {
-    let length = u32::try_from(bytes).expect("chunks are short");
-    for _ in 0..2 {
-        if client.is_none() {
-            *client = Client::try_open_for(target, Duration::from_secs(20));
-        }
-        let found = client.as_mut().and_then(|client| client.try_read(at, length));
-        if found.is_some() {
-            return found;
-        }
-        *client = None;
+/// Reads over connections that are made when there is none.
+struct Reader<'a> {
+    target: &'a Target,
+    client: Option<Client>,
+    /// Until then what is refused is asked for again: a gate may be out of office for a moment.
+    patient_until: Instant,
+}
+
+impl<'a> Reader<'a> {
+    fn new(target: &'a Target) -> Self {
+        Self { target, client: None, patient_until: Instant::now() + Duration::from_secs(10) }
     }
-    None
+
+    fn read(&mut self, offset: u64, bytes: u64) -> Option<Vec<u8>> {
+        let length = u32::try_from(bytes).expect("chunks are short");
+        loop {
+            if self.client.is_none() {
+                self.client = Client::try_open_for(self.target, Duration::from_secs(20));
+            }
+            let found = self.client.as_mut().and_then(|client| client.try_read(offset, length));
+            if found.is_some() {
+                return found;
+            }
+            self.client = None;
+            if Instant::now() > self.patient_until {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
 }
 
 fn success(client: &mut Client) -> Option<()> {

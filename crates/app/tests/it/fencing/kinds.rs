@@ -71,9 +71,9 @@ struct Findings {
 
 impl Findings {
     /// Whether this is what is said of it. What happens now and then need not happen every time.
-    fn is_within(&self, said: &Self) -> bool {
-        let of = |findings: &Self| {
-            let Self { ends_half_closed, ends_reset, admits_half_closed, admits_reset } = *findings;
+    fn is_within(self, said: Self) -> bool {
+        let of = |findings: Self| {
+            let Self { ends_half_closed, ends_reset, admits_half_closed, admits_reset } = findings;
             [ends_half_closed, ends_reset, admits_half_closed, admits_reset]
         };
         let is_within =
@@ -394,6 +394,6 @@ fn what_is_written_of_kinds_of_servers_is_true() {
     }
     eprintln!("studied for {:?}", start.elapsed());
     for ((kind, documented), found) in DOCUMENTED.iter().zip(&found) {
-        assert!(found.is_within(documented), "{kind:?}: {found:?}, documented {documented:?}");
+        assert!(found.is_within(*documented), "{kind:?}: {found:?}, documented {documented:?}");
     }
 }

@@ -9,7 +9,7 @@ use evenkeel_core::prng::Prng;
 use rustix::process::Signal;
 
 use super::client::{Hammer, Work};
-use super::stage::{A, B, Kind, Lateness, Stage, is_old};
+use super::stage::{A, B, Kind, Lateness, Stage, is_old, lease};
 use super::{number_in, tell};
 use crate::harness::gate::Gate;
 use crate::harness::nbd::Client;
@@ -36,16 +36,12 @@ fn a_returning_gate_never_throws_out_the_one_that_took_over() {
     let long = number_in("EVENKEEL_FENCING_ROUNDS");
     let (is_long, rounds) = (long.is_some(), long.unwrap_or(ROUNDS));
     let first = number_in("EVENKEEL_FENCING_SEED").unwrap_or(1);
-    let lease = Duration::from_millis(if is_long || is_old() { 5000 } else { 500 });
-    let stage = Stage::new(Kind::QemuNbd, 64 << 20);
+    let lease = lease(is_long);
+    let stage = Stage::new(Kind::QemuNbd, 64 << 20, 1 << 20);
     let span = (lease * 6 / 5).as_millis();
-    let keys = match is_old() {
-        true => String::new(),
-        false => format!(
-            "lease = \"{} ms\"\ntakeover = \"after {span} ms, unfenced\"\n",
-            lease.as_millis()
-        ),
-    };
+    let lease_ms = lease.as_millis();
+    let right = format!("lease = \"{lease_ms} ms\"\ntakeover = \"after {span} ms, unfenced\"\n");
+    let keys = if is_old() { String::new() } else { right };
     let mut owner = stage.gate(A, &keys);
     let mut other = stage.gate(B, &keys);
     let target = owner.plain("disk");

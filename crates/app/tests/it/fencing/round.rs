@@ -47,6 +47,13 @@ pub(super) struct Setting {
     pub(super) is_long: bool,
 }
 
+impl Setting {
+    /// Where little is written, objects are small, so that there are as many as elsewhere.
+    fn object_bytes(&self) -> u64 {
+        if self.is_long { MIB } else { 64 << 10 }
+    }
+}
+
 /// How the first gate goes away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Away {
@@ -69,6 +76,8 @@ pub(super) struct Scene {
     seed: u64,
     away: Away,
     away_for: Duration,
+    /// How long after its client has begun.
+    moment: Duration,
     act: Act,
     kind: Kind,
     /// The two clients write to different addresses.
@@ -112,22 +121,29 @@ impl Scene {
         let mut flip = || prng.below(2) == 0;
         let (is_pause, is_kill, is_nbdkit) = (flip(), flip(), flip());
         let (is_apart, is_placed, is_early, is_short) = (flip(), flip(), flip(), flip());
-        let mut size = || [4 << 10, 64 << 10, MIB][usize::try_from(prng.below(3)).unwrap()];
+        let mut size = || match prng.below(3) {
+            0 => 4 << 10,
+            1 => 64 << 10,
+            _ => MIB,
+        };
         let (a_bytes, b_bytes) = (size(), size());
         let fifth = setting.lease / 5;
         let part = u32::try_from(prng.below(1000)).expect("below a thousand");
-        let (least, most) = if is_short { (fifth, fifth * 6) } else { (fifth * 6, fifth * 60) };
+        let (least, more) = if is_short { (fifth, fifth * 5) } else { (fifth * 6, fifth * 54) };
+        let most_ms = if prng.below(2) == 0 { 8 } else { 150 };
         let total = MIB * if setting.is_long { 16 << prng.below(4) } else { 2 };
         Self {
             seed,
             away: if is_pause { Away::Pause } else { Away::Break },
-            away_for: least + (most - least) * part / 1000,
+            away_for: least + more * part / 1000,
             act: if is_kill { Act::Kill } else { Act::Unplug },
             kind: if is_nbdkit { Kind::Nbdkit } else { Kind::QemuNbd },
             is_apart,
             is_placed,
             is_early,
             a_bytes,
+            // Half of them while objects are given their first places.
+            moment: Duration::from_millis(prng.below(most_ms)),
             a_depth: if prng.below(2) == 0 { 16 } else { 60 },
             b_bytes,
             b_total: total,
@@ -174,7 +190,10 @@ impl Scene {
             note.display()
         );
         let act = match self.act {
-            Act::Kill => "kill -9 \"${EVENKEEL_LOSER##*process }\"\n".to_owned(),
+            // One that is not there any more cannot be killed, and need not be.
+            Act::Kill => "loser=\"${EVENKEEL_LOSER##*process }\"\n\
+                          kill -9 \"$loser\" || ! kill -0 \"$loser\"\n"
+                .to_owned(),
             Act::Unplug => format!(
                 "test -n \"$EVENKEEL_LOSER_ADDRESSES\"\n\
                  for address in $EVENKEEL_LOSER_ADDRESSES; do\n  \
@@ -192,7 +211,7 @@ pub(super) fn try_fences() {
         Setting { right: Right::Fence, lease: Duration::from_millis(500), is_long: false };
     for act in [Act::Kill, Act::Unplug] {
         let scene = Scene { act, kind: Kind::QemuNbd, ..Scene::draw(1, &setting) };
-        let stage = Stage::new(scene.kind, 64 * MIB);
+        let stage = Stage::new(scene.kind, 64 * MIB, MIB);
         let mut a = stage.gate(A, "");
         let target = a.plain("disk");
         drop(wait_for("the gate to serve", || Client::try_open(&target)));
@@ -225,6 +244,8 @@ struct Round<'a> {
     b: Option<Gate>,
     keys: String,
     b_serves: &'a OnceLock<Instant>,
+    /// The operator has told the second gate to take over.
+    has_claimed: bool,
     outcome: Outcome,
 }
 
@@ -232,7 +253,7 @@ struct Round<'a> {
 pub(super) fn round(seed: u64, setting: &Setting) -> Outcome {
     let scene = Scene::draw(seed, setting);
     let file_bytes = if setting.is_long { 512 * MIB } else { 64 * MIB };
-    let mut stage = Stage::new(scene.kind, file_bytes);
+    let mut stage = Stage::new(scene.kind, file_bytes, setting.object_bytes());
     stage.host(A).retry_every_second();
     let lateness = Lateness::start();
     let mut outcome = play(&scene, setting, &stage);
@@ -248,7 +269,8 @@ fn play(scene: &Scene, setting: &Setting, stage: &Stage) -> Outcome {
     drop(wait_for("the first gate to serve", || Client::try_open(&a_target)));
     keep(&a_target, scene.kept());
     if scene.is_placed {
-        keep(&a_target, (0..2 * scene.range_bytes).step_by(1 << 20));
+        let object_bytes = usize::try_from(setting.object_bytes()).expect("a few MiB");
+        keep(&a_target, (0..2 * scene.range_bytes).step_by(object_bytes));
     }
     let from = if scene.is_apart { scene.range_bytes } else { 0 };
     let load = (scene.a_bytes, scene.a_depth);
@@ -256,7 +278,8 @@ fn play(scene: &Scene, setting: &Setting, stage: &Stage) -> Outcome {
     let mut work = Work::new(scene.seed, scene.range_bytes, scene.b_bytes, scene.b_total);
     let b = scene.is_early.then(|| stage.gate(B, &keys));
     let (outcome, b_serves) = (Outcome::default(), &b_serves);
-    let mut round = Round { scene, setting, stage, a, b, keys, b_serves, outcome };
+    let has_claimed = false;
+    let mut round = Round { scene, setting, stage, a, b, keys, b_serves, has_claimed, outcome };
     let (b_target, stop) = (b_target(&round), AtomicBool::new(false));
     let work = std::thread::scope(|scope| {
         let _guard = StopOnPanic { a: round.a.process.id(), flags: [&stop, &hammer.stop] };
@@ -310,7 +333,7 @@ impl Round<'_> {
     fn send_away(&mut self, hammer: &Hammer) -> Instant {
         let has_begun = || hammer.acknowledged.load(Ordering::Relaxed) > 3;
         wait_for("the first gate's client", || has_begun().then_some(()));
-        std::thread::sleep(Duration::from_millis(self.scene.seed * 37 % 150));
+        std::thread::sleep(self.scene.moment);
         let since = Instant::now();
         match self.scene.away {
             Away::Pause => self.a.process.signal(Signal::STOP),
@@ -323,7 +346,7 @@ impl Round<'_> {
     /// it take over, sees that it says so, and then does as every second operator would.
     fn take_over(&mut self, away_since: Instant) {
         let (stage, keys) = (self.stage, &self.keys);
-        let b = self.b.get_or_insert_with(|| stage.gate(B, keys));
+        self.b.get_or_insert_with(|| stage.gate(B, keys));
         let lease = self.setting.lease;
         let due = lease * 2 + lease * 6 / 5 + Duration::from_secs(3);
         self.outcome.due = Some(away_since.elapsed() + due);
@@ -336,20 +359,28 @@ impl Round<'_> {
             return;
         }
         std::thread::sleep(lease * 3);
-        if self.b_serves.get().is_some() {
-            self.outcome.wrong.push("the second gate took over with no right to".into());
-        }
+        self.expect_no_usurper();
+        let b = self.b.as_ref().expect("it was started above");
         let told = trouble(b);
         if !told.contains("evenkeel ctl claim pool") {
             self.outcome.wrong.push(format!("no remedy is named: {told:?}"));
         }
         // As the message says: first that gate is made sure to be gone.
+        self.has_claimed = true;
         self.a.process.kill();
         let (status, output) = b.try_ctl(&["claim", "pool"]);
         if !status.success() {
             self.outcome.wrong.push(format!("ctl claim ended with {status}: {output}"));
         }
         self.outcome.due = Some(away_since.elapsed() + due);
+    }
+
+    /// Where only the operator gives the right, nobody takes over before being told to.
+    fn expect_no_usurper(&mut self) {
+        let has_right = self.setting.right != Right::Claim || self.has_claimed;
+        if !has_right && self.b_serves.get().is_some() {
+            self.outcome.wrong.push("the second gate took over with no right to".into());
+        }
     }
 
     fn bring_back(&mut self, away_since: Instant, hammer: &Hammer) {
@@ -373,6 +404,7 @@ impl Round<'_> {
             std::thread::sleep(Duration::from_millis(20));
         }
         self.outcome.nobody = !somebody();
+        self.expect_no_usurper();
         self.outcome.served = self.b_serves.get().map(|since| *since - away_since);
     }
 
@@ -436,7 +468,7 @@ impl Outcome {
     /// Damage; no load of the machine excuses it.
     pub(super) fn damage(&self) -> Vec<String> {
         let mut damage = self.wrong.clone();
-        if self.lost.iter().any(|lost| lost.blocks() > 0) {
+        if self.is_damaged() {
             damage.push("flushed data was lost".into());
         }
         if self.served_after > 0 {
@@ -456,6 +488,9 @@ impl Outcome {
         if !self.errors.is_empty() {
             slow.push("the second gate failed in its term".into());
         }
+        if self.lost[0].unreadable > 0 {
+            slow.push("what was flushed is not served".into());
+        }
         if self.nobody {
             slow.push("nobody serves any more".into());
         }
@@ -474,7 +509,8 @@ impl Outcome {
     }
 
     pub(super) fn is_damaged(&self) -> bool {
-        self.lost.iter().any(|lost| lost.blocks() > 0)
+        let [in_office, after] = self.lost;
+        in_office.blocks() > in_office.unreadable || after.blocks() > 0
     }
 
     pub(super) fn logs(&self) -> &str {

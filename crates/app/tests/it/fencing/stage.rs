@@ -18,12 +18,24 @@ const SERVERS: usize = 2;
 const PORT: u16 = 10_809;
 pub(super) const NAMES: [&str; 4] = ["s1", "s2", "s3", "s4"];
 
-/// Set while these tests are tried on a program that knows no keys about fencing.
+/// Says the lease in milliseconds of a program that knows no keys about fencing, while these tests
+/// are tried on one.
 const OLD_VARIABLE: &str = "EVENKEEL_FENCING_OLD";
 
-/// Whether the program under test is one from before there were fences; its lease is five seconds.
+/// The lease of a program from before there were fences, if that is what is tried.
+fn old_lease() -> Option<Duration> {
+    let lease = std::env::var(OLD_VARIABLE).ok()?;
+    Some(Duration::from_millis(lease.parse().expect("milliseconds")))
+}
+
 pub(super) fn is_old() -> bool {
-    std::env::var_os(OLD_VARIABLE).is_some()
+    old_lease().is_some()
+}
+
+/// What a volume's lease is by default, and the least that it may be.
+pub(super) fn lease(is_long: bool) -> Duration {
+    let lease = Duration::from_millis(if is_long { 5000 } else { 500 });
+    old_lease().unwrap_or(lease)
 }
 
 /// Whose program serves a file.
@@ -45,17 +57,20 @@ pub(super) struct Stage {
     disks: Vec<Disk>,
     pub(super) network: Network,
     addresses: [Ipv4Addr; 4],
+    object_bytes: u64,
     scratch: Scratch,
     folders: [Scratch; 2],
 }
 
 impl Stage {
-    /// Servers of this kind, each with a file of so many bytes without content.
-    pub(super) fn new(kind: Kind, file_bytes: u64) -> Self {
+    /// Servers of this kind, each with a file of so many bytes without content, for a volume with
+    /// objects of this size.
+    pub(super) fn new(kind: Kind, file_bytes: u64, object_bytes: u64) -> Self {
         let network = Network::new(&["a", "b", "servers"]);
         let addresses = [11, 12, 13, 14].map(|last| network.host(SERVERS).add_address(last));
         let (scratch, folders) = (Scratch::new(), [Scratch::new(), Scratch::new()]);
-        let mut stage = Self { disks: Vec::new(), network, addresses, scratch, folders };
+        let disks = Vec::new();
+        let mut stage = Self { disks, network, addresses, object_bytes, scratch, folders };
         for (name, address) in NAMES.iter().zip(addresses) {
             let file = stage.scratch.join(format!("{name}.raw"));
             let made = std::fs::File::create(&file).and_then(|made| made.set_len(file_bytes));
@@ -113,11 +128,10 @@ impl Stage {
 
     /// The first server that has ended by itself, with its last words.
     pub(super) fn dead_server(&mut self) -> Option<String> {
-        let dead = self.disks.iter_mut().find_map(|disk| {
+        self.disks.iter_mut().find_map(|disk| {
             let status = disk.process.ended()?;
             Some(format!("{:?} ended with {status}: {}", disk.kind, disk.process.log()))
-        });
-        dead
+        })
     }
 
     pub(super) fn host(&self, place: usize) -> &Host {
@@ -140,8 +154,9 @@ impl Stage {
         let backends: String = NAMES.iter().zip(&self.addresses).map(backend).collect();
         format!(
             "mode = \"enforce\"\n{backends}[[backend]]\nname = \"pool\"\nchoices = [\"{}\"]\n\
-             object = \"1 MiB\"\n{keys}[[export]]\nname = \"disk\"\nbackend = \"pool\"\n",
-            NAMES.join("\", \"")
+             object = \"{} KiB\"\n{keys}[[export]]\nname = \"disk\"\nbackend = \"pool\"\n",
+            NAMES.join("\", \""),
+            self.object_bytes >> 10,
         )
     }
 }

@@ -96,28 +96,29 @@ impl Network {
 
     fn build(&self) -> Result<(), String> {
         let router = &self.router.namespace;
-        let mut links = format!("netns add {router}\n");
-        let mut routes = "link set lo up\n".to_owned();
+        let mut links = vec![format!("netns add {router}\n")];
+        let mut router_side = vec!["link set lo up\n".to_owned()];
         for host in &self.hosts {
             let Host { namespace, address } = host;
             let [.., subnet, _] = address.octets();
-            links += &format!(
-                "netns add {namespace}\n\
-                 link add h{subnet} netns {router} type veth peer name eth0 netns {namespace}\n"
-            );
-            routes +=
-                &format!("addr add 10.77.{subnet}.1/24 dev h{subnet}\nlink set h{subnet} up\n");
+            let far = format!("peer name eth0 netns {namespace}");
+            links.push(format!(
+                "netns add {namespace}\nlink add h{subnet} netns {router} type veth {far}\n"
+            ));
+            router_side.push(format!(
+                "addr add 10.77.{subnet}.1/24 dev h{subnet}\nlink set h{subnet} up\n"
+            ));
         }
-        feed(Command::new("ip").args(["-batch", "-"]), &links)?;
-        feed(self.router.command("ip").args(["-batch", "-"]), &routes)?;
+        feed(Command::new("ip").args(["-batch", "-"]), &links.concat())?;
+        feed(self.router.command("ip").args(["-batch", "-"]), &router_side.concat())?;
         for host in &self.hosts {
             let [.., subnet, _] = host.address.octets();
-            let lines = format!(
+            let host_side = format!(
                 "addr add {}/24 dev eth0\nlink set lo up\nlink set eth0 up\n\
                  route add default via 10.77.{subnet}.1\n",
                 host.address
             );
-            feed(host.command("ip").args(["-batch", "-"]), &lines)?;
+            feed(host.command("ip").args(["-batch", "-"]), &host_side)?;
         }
         let forward = "echo 1 > /proc/sys/net/ipv4/ip_forward";
         feed(self.router.command("sh").args(["-c", forward]), "")?;
