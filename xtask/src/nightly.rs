@@ -68,7 +68,7 @@ const PARTS: [Part; 7] = [
     },
     Part {
         name: "fencing",
-        long: "two gates and one volume, 200 rounds a trial, or as many as EVENKEEL_FENCING_ROUNDS says",
+        long: "gates that come back, 200 rounds a trial, or EVENKEEL_FENCING_ROUNDS",
         short: "20, with a tenth of the lease and little data",
         steps: |_, skips| {
             let line = "test --release --locked -p evenkeel-app --test it fencing:: -- \

@@ -1,22 +1,32 @@
 //! No write without the right to write: a live adversary against gates that share a spread volume.
 //!
-//! Gates, servers and the network between them are real; see [`stage`]. What a gate flushed for its
-//! clients must still be there when another gate that was away comes back, whatever that one had
-//! under way: it was stopped by a signal, or its network was broken. Whether a round is damaged is
-//! judged whatever the machine does meanwhile; how long anything took only where the machine itself
-//! was not late.
+//! Gates, servers and the network between them are real. What a gate flushed for its clients must
+//! still be there when another gate that was away comes back, whatever that one had under way: it
+//! was stopped by a signal, or its network was broken. Whether a round is damaged is judged
+//! whatever the machine does meanwhile; how long anything took only where the machine itself was
+//! not late.
+//!
+//! | file | what |
+//! |---|---|
+//! | `scene`, `round`, `outcome` | what is drawn, how it is played, what came of it |
+//! | `stage`, `client` | hosts, servers and gates; the clients of both gates |
+//! | `returning` | a gate that comes back throws nobody out |
+//! | `servers` | servers that are not who they were |
+//! | `kinds` | when other people's servers let go of a client |
 //!
 //! | variable | what |
 //! |---|---|
-//! | `EVENKEEL_FENCING_ROUNDS` | so many rounds of each trial, at the default lease, with up to 128 MiB |
+//! | `EVENKEEL_FENCING_ROUNDS` | so many rounds a trial, the default lease, up to 128 MiB |
 //! | `EVENKEEL_FENCING_SEED` | the seed of the first one; the others follow |
 //! | `EVENKEEL_FENCING_AT_ONCE` | so many at a time |
-//! | `EVENKEEL_FENCING_OLD` | the program knows no keys about fencing, and this is its lease in ms |
+//! | `EVENKEEL_FENCING_OLD` | the program has no keys about fencing; its lease in ms |
 
 mod client;
 mod kinds;
+mod outcome;
 mod returning;
 mod round;
+mod scene;
 mod servers;
 mod stage;
 
@@ -25,7 +35,8 @@ use std::time::Instant;
 
 use crate::harness::network::needs_network;
 use crate::harness::skip::{needs, tell};
-use round::{Right, Scene, Setting, round};
+use round::round;
+use scene::{Right, Scene, Setting};
 use stage::lease;
 
 /// Rounds of each trial in the ladder, and how many of them are under way at once. They mostly
@@ -87,7 +98,7 @@ fn play(seed: u64, setting: &Setting, tally: &Mutex<Tally>) {
     let outcome = round(seed, setting);
     let took = start.elapsed().as_secs();
     let mut failures = outcome.damage();
-    let slow = outcome.slowness(scene.away_for());
+    let slow = outcome.slowness(scene.away_for);
     let unjudged = outcome.cannot_judge(setting).filter(|_| !slow.is_empty());
     if unjudged.is_none() {
         failures.extend(slow);
@@ -103,7 +114,7 @@ fn play(seed: u64, setting: &Setting, tally: &Mutex<Tally>) {
     tally.thrown_out += u64::from(!outcome.errors.is_empty());
     tally.not_judged += u64::from(unjudged.is_some());
     if !failures.is_empty() {
-        let text = format!("{line}\n  {}\n{}", failures.join("; "), outcome.logs());
+        let text = format!("{line}\n  {}\n{}", failures.join("; "), outcome.logs);
         tally.failures.push(text);
     }
 }

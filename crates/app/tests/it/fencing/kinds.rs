@@ -1,9 +1,9 @@
-//! When other people's servers let go of a client: is "the server has ended the connection", or "the
-//! server has let the next client in", a sign that nothing of the one before is carried out later?
+//! When other people's servers let go of a client: is "the server has ended the connection", or
+//! "it has let the next client in", a sign that nothing of the one before is carried out later?
 //!
-//! Each server gives a file that takes its time for writes: nbdfuse shows what an nbdkit with a delay
-//! serves, and what arrives there is seen in the file below. So nothing in the server itself knows
-//! of the slowness.
+//! Each server gives a file that takes its time for writes: nbdfuse shows what an nbdkit with a
+//! delay serves, and what arrives there is seen in the file below. So nothing in the server itself
+//! knows of the slowness.
 //!
 //! ```text
 //! client -- TCP -- server under study -- slow file (nbdfuse -- nbdkit, delay) -- file: looked at
@@ -377,9 +377,7 @@ fn what_is_written_of_kinds_of_servers_is_true() {
         let studies = DOCUMENTED.map(|(kind, _)| scope.spawn(move || kind.study()));
         studies.map(|study| study.join().expect("a study comes to its end")).into()
     });
-    println!(
-        "| server | version | options | end, half-closed | end, reset | next, half-closed | next, reset |"
-    );
+    println!("| server | version | options | end, half-closed | reset | next | reset |");
     for ((kind, _), found) in DOCUMENTED.iter().zip(&found) {
         println!(
             "| {} | {} | {} | {:?} | {:?} | {:?} | {:?} |",
