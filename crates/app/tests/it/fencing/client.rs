@@ -63,11 +63,11 @@ pub(super) struct Hammer {
     pub(super) range_bytes: u64,
     pub(super) write_bytes: u64,
     pub(super) depth: usize,
-    /// From now on one write at a time, with rests.
+    /// From now on one request at a time, reads and writes by turns, with rests.
     pub(super) is_calm: AtomicBool,
     pub(super) stop: AtomicBool,
     pub(super) acknowledged: AtomicU64,
-    /// Writes that were sent after the other gate had begun to serve, and that this one answered
+    /// Requests that were sent after the other gate had begun to serve, and that this one answered
     /// with success all the same.
     pub(super) served_after: AtomicU64,
     /// When the last success came, in nanoseconds since `epoch`.
@@ -116,21 +116,20 @@ impl Hammer {
                 sequence += 1;
                 let place = prng.below(self.range_bytes / self.write_bytes);
                 let offset = self.from + place * self.write_bytes;
-                let write = write_of(u64::from(sequence), offset, self.write_bytes);
-                sent.insert(u64::from(sequence), Instant::now());
-                let content = content(OF_A, sequence, offset, self.write_bytes);
-                if !client.throw(&[write.bytes(), content].concat()) {
+                let is_read = is_calm && sequence % 2 == 0;
+                sent.insert(u64::from(sequence), (Instant::now(), is_read));
+                if !client.throw(&self.request(is_read, sequence, offset)) {
                     return;
                 }
             }
             let Ok(reply) = client.try_take(16) else { return };
-            let sent_at = sent.remove(&nbd::be64(&reply[8..16])).expect("an answer to a request");
+            let answered = sent.remove(&nbd::be64(&reply[8..16]));
+            let (sent_at, is_read) = answered.expect("an answer to a request");
             if nbd::be32(&reply[4..8]) == 0 {
-                self.acknowledged.fetch_add(1, Ordering::Relaxed);
-                let since = u64::try_from(self.epoch.elapsed().as_nanos()).expect("some minutes");
-                self.last_success_ns.store(since, Ordering::Relaxed);
-                let is_too_late = other_serves.get().is_some_and(|since| sent_at > *since);
-                self.served_after.fetch_add(u64::from(is_too_late), Ordering::Relaxed);
+                if is_read && client.try_take(4096).is_err() {
+                    return;
+                }
+                self.note_success(sent_at, other_serves);
             } else {
                 std::thread::sleep(Duration::from_millis(5));
             }
@@ -140,7 +139,25 @@ impl Hammer {
         }
     }
 
-    /// Whether a write was answered with success since then.
+    fn request(&self, is_read: bool, sequence: u32, offset: u64) -> Vec<u8> {
+        let cookie = u64::from(sequence);
+        if is_read {
+            let length = 4096;
+            return Request { command: READ, cookie, offset, length, ..Request::default() }.bytes();
+        }
+        let write = write_of(cookie, offset, self.write_bytes);
+        [write.bytes(), content(OF_A, sequence, offset, self.write_bytes)].concat()
+    }
+
+    fn note_success(&self, sent_at: Instant, other_serves: &OnceLock<Instant>) {
+        self.acknowledged.fetch_add(1, Ordering::Relaxed);
+        let since = u64::try_from(self.epoch.elapsed().as_nanos()).expect("some minutes");
+        self.last_success_ns.store(since, Ordering::Relaxed);
+        let is_too_late = other_serves.get().is_some_and(|since| sent_at > *since);
+        self.served_after.fetch_add(u64::from(is_too_late), Ordering::Relaxed);
+    }
+
+    /// Whether a request was answered with success since then.
     pub(super) fn has_succeeded_since(&self, instant: Instant) -> bool {
         let last = Duration::from_nanos(self.last_success_ns.load(Ordering::Relaxed));
         self.epoch + last > instant

@@ -17,7 +17,7 @@ pub(super) struct Outcome {
     pub(super) due: Option<Duration>,
     /// Errors of the second gate after it served for the first time.
     pub(super) errors: Vec<Duration>,
-    /// Writes that the first gate answered with success after the second one had begun to serve.
+    /// Requests that the first gate answered with success after the second one had begun to serve.
     pub(super) served_after: u64,
     /// Nobody served in the end.
     pub(super) nobody: bool,
@@ -110,7 +110,7 @@ impl fmt::Display for Outcome {
             }
         }
         if self.served_after > 0 {
-            write!(out, "; A served {} writes after its term", self.served_after)?;
+            write!(out, "; A served {} requests after its term", self.served_after)?;
         }
         if let Some(first) = self.errors.first() {
             let (count, first) = (self.errors.len(), first.as_millis());
