@@ -34,7 +34,8 @@ fn a_returning_gate_never_throws_out_the_one_that_took_over() {
     needs!("qemu-nbd");
     needs_network!();
     let long = number_in("EVENKEEL_FENCING_ROUNDS");
-    let (is_long, rounds) = (long.is_some(), long.unwrap_or(ROUNDS));
+    // One after the other, since each begins where the one before has ended.
+    let (is_long, rounds) = (long.is_some(), long.map_or(ROUNDS, |long| long.div_ceil(4)));
     let first = number_in("EVENKEEL_FENCING_SEED").unwrap_or(1);
     let lease = lease(is_long);
     let stage = Stage::new(Kind::QemuNbd, 64 << 20, 1 << 20);
