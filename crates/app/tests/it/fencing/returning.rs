@@ -44,9 +44,9 @@ fn a_returning_gate_never_throws_out_the_one_that_took_over() {
     let right = format!("lease = \"{lease_ms} ms\"\ntakeover = \"after {span} ms, unfenced\"\n");
     let keys = if is_old() { String::new() } else { right };
     let mut owner = stage.gate(A, &keys);
-    let mut other = stage.gate(B, &keys);
     let target = owner.plain("disk");
     drop(wait_for("the first gate to serve", || Client::try_open(&target)));
+    let mut other = stage.gate(B, &keys);
     let (mut taken_over, mut failures, mut unjudged) = (0, Vec::new(), 0);
     for seed in first..first + rounds {
         let lateness = Lateness::start();
