@@ -41,7 +41,7 @@ struct Part {
     steps: fn(&Options, &SkipsFile) -> Result<Vec<Step>>,
 }
 
-const PARTS: [Part; 6] = [
+const PARTS: [Part; 7] = [
     Part {
         name: "fuzz",
         long: "an hour over all targets, other seeds each time",
@@ -64,6 +64,16 @@ const PARTS: [Part; 6] = [
         steps: |_, skips| {
             let line = "test --release --locked -p evenkeel-app --test it stores::a_gate_killed";
             Ok(vec![tests("kills", line, Some(("EVENKEEL_KILLS", "100")), skips)])
+        },
+    },
+    Part {
+        name: "fencing",
+        long: "gates that come back, 200 rounds a trial, or EVENKEEL_FENCING_ROUNDS",
+        short: "20, with a tenth of the lease and little data",
+        steps: |_, skips| {
+            let line = "test --release --locked -p evenkeel-app --test it fencing:: -- \
+                        --test-threads=1 --nocapture";
+            Ok(vec![tests("fencing", line, Some(("EVENKEEL_FENCING_ROUNDS", "200")), skips)])
         },
     },
     Part {

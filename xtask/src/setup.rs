@@ -66,7 +66,17 @@ const PACKAGES: &[Package] = &[
         programs: &["nats-server"],
         used_for: "gates that meet over NATS",
     },
-    Package { name: "iproute2", programs: &["ss"], used_for: "cutting connections in tests" },
+    Package {
+        name: "iproute2",
+        programs: &["ss", "ip"],
+        used_for: "cutting connections, and networks of namespaces",
+    },
+    Package { name: "nftables", programs: &["nft"], used_for: "breaking networks in tests" },
+    Package {
+        name: "nbd-server",
+        programs: &["nbd-server"],
+        used_for: "what is said of kinds of servers",
+    },
 ];
 
 const LOCK: [&str; 2] = ["-o", "DPkg::Lock::Timeout=300"];

@@ -7,6 +7,7 @@
 //! | `load` | many connections and greedy ones leave memory and neighbours alone |
 //! | `experiments` | the load generator tells the truth, the demo shows it and cleans up |
 //! | `faults` | nothing acknowledged is lost when the server or the gate is killed |
+//! | `fencing` | of two gates only the rightful one writes, whatever pauses and networks do |
 //! | `ceph` | a volume in a pool of Ceph stays one disk, and one gate's |
 //! | `tiers` | a volume over tiers stays one disk while its extents move and its parts fail |
 //! | `store` | stores are made, checked, scrubbed and mended, and nothing is destroyed unasked |
@@ -47,6 +48,7 @@ mod etcd;
 mod exchange;
 mod experiments;
 mod faults;
+mod fencing;
 mod gecko;
 mod harness;
 mod hostile;

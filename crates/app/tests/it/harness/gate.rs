@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::certificates::Certificates;
 use super::nbd::Client;
+use super::network::Host;
 use super::process::{self, Process};
 use super::storage::{Server, text};
 use super::target::{Address, Target};
@@ -20,6 +21,8 @@ pub(crate) struct Gate {
     pub(crate) process: Process,
     folder: PathBuf,
     addresses: Vec<Address>,
+    /// Where it runs, if that is not the test's own network.
+    host: Option<Host>,
 }
 
 impl Gate {
@@ -48,7 +51,18 @@ impl Gate {
     fn start_at(scratch: &Scratch, policy: &str, addresses: Vec<Address>) -> Self {
         std::fs::write(scratch.join("policy.toml"), policy).expect("write the policy");
         let folder = scratch.path().to_path_buf();
-        let mut gate = Self { process: spawn(&folder), folder, addresses };
+        let mut gate = Self { process: spawn(&folder, None), folder, addresses, host: None };
+        gate.wait_until_ready();
+        gate
+    }
+
+    /// As [`start`](Self::start), on a host of a network.
+    pub(crate) fn start_on(host: &Host, scratch: &Scratch, policy: &str) -> Self {
+        let policy = format!("listen = [\"unix:gate.sock\"]\n{policy}");
+        std::fs::write(scratch.join("policy.toml"), policy).expect("write the policy");
+        let folder = scratch.path().to_path_buf();
+        let (process, host) = (spawn(&folder, Some(host)), Some(host.clone()));
+        let mut gate = Self { process, folder, addresses: vec![socket(scratch)], host };
         gate.wait_until_ready();
         gate
     }
@@ -64,7 +78,7 @@ impl Gate {
     /// Kills it as a power cut would, and starts it again.
     pub(crate) fn kill_and_restart(&mut self) {
         self.process.kill();
-        self.process = spawn(&self.folder);
+        self.process = spawn(&self.folder, self.host.as_ref());
         self.wait_until_ready();
     }
 
@@ -135,12 +149,12 @@ impl Gate {
     }
 }
 
-fn spawn(folder: &Path) -> Process {
-    Process::start(
-        folder,
-        EVENKEEL,
-        &["serve", "policy.toml", "--control", "control.sock", "--metrics", "off"],
-    )
+fn spawn(folder: &Path, host: Option<&Host>) -> Process {
+    let line = ["serve", "policy.toml", "--control", "control.sock", "--metrics", "off"];
+    match host {
+        Some(host) => host.start(folder, EVENKEEL, &line),
+        None => Process::start(folder, EVENKEEL, &line),
+    }
 }
 
 fn socket(scratch: &Scratch) -> Address {

@@ -8,6 +8,7 @@ pub(crate) mod gate;
 pub(crate) mod guest;
 pub(crate) mod mount;
 pub(crate) mod nbd;
+pub(crate) mod network;
 pub(crate) mod process;
 pub(crate) mod skip;
 pub(crate) mod storage;

@@ -143,15 +143,25 @@ impl Client {
 
     /// The same by `EXPORT_NAME`, from a server that may be gone at any moment.
     pub(crate) fn try_open(target: &Target) -> Option<Self> {
-        let mut client = Self::over(try_dial(&target.address, LIMIT).ok()?);
-        client.try_take(18).ok()?;
-        let length = u32::try_from(target.export.len()).expect("names are short");
+        Self::try_open_for(target, LIMIT)
+    }
+
+    /// As [`try_open`](Self::try_open), with a patience of its own for each read and write.
+    pub(crate) fn try_open_for(target: &Target, limit: Duration) -> Option<Self> {
+        let mut client = Self::over(try_dial(&target.address, limit).ok()?);
+        client.try_enter(&target.export)?;
+        Some(client)
+    }
+
+    /// Exchanges greetings and enters transmission by `EXPORT_NAME`, if the server agrees.
+    pub(crate) fn try_enter(&mut self, export: &str) -> Option<()> {
+        self.try_take(18).ok()?;
+        let length = u32::try_from(export.len()).expect("names are short");
         let mut bytes = 3_u32.to_be_bytes().to_vec();
         bytes.extend(option_header(EXPORT_NAME, length));
-        bytes.extend_from_slice(target.export.as_bytes());
-        client.stream.write_all(&bytes).ok()?;
-        client.try_take(10).ok()?;
-        Some(client)
+        bytes.extend_from_slice(export.as_bytes());
+        self.stream.write_all(&bytes).ok()?;
+        self.try_take(10).ok().map(drop)
     }
 
     pub(crate) fn read_greeting(&mut self) -> u16 {

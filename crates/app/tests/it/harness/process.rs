@@ -24,6 +24,16 @@ pub(crate) struct Process {
 impl Process {
     /// Starts `program` in `folder`, which also takes its log.
     pub(crate) fn start(folder: &Path, program: &str, arguments: &[&str]) -> Self {
+        Self::start_by(&[], folder, program, arguments)
+    }
+
+    /// The same by way of a launcher, the words before the program's, that becomes it.
+    pub(crate) fn start_by(
+        launcher: &[String],
+        folder: &Path,
+        program: &str,
+        arguments: &[&str],
+    ) -> Self {
         let name =
             Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
@@ -32,7 +42,9 @@ impl Process {
         let err = out.try_clone().expect("clone a file handle");
         // The kernel kills the child when we die, however we die. setpriv keeps its process id.
         let child = Command::new("setpriv")
-            .args(["--pdeathsig", "KILL", "--", program])
+            .args(["--pdeathsig", "KILL", "--"])
+            .args(launcher)
+            .arg(program)
             .args(arguments)
             .current_dir(folder)
             .stdin(Stdio::null())

@@ -1,0 +1,148 @@
+//! No write without the right to write: a live adversary against gates that share a spread volume.
+//!
+//! Gates, servers and the network between them are real. What a gate flushed for its clients must
+//! still be there when another gate that was away comes back, whatever that one had under way: it
+//! was stopped by a signal, or its network was broken. Whether a round is damaged is judged
+//! whatever the machine does meanwhile; how long anything took only where the machine itself was
+//! not late.
+//!
+//! | file | what |
+//! |---|---|
+//! | `scene`, `round`, `outcome` | what is drawn, how it is played, what came of it |
+//! | `stage`, `client` | hosts, servers and gates; the clients of both gates |
+//! | `returning` | a gate that comes back throws nobody out |
+//! | `servers` | servers that are not who they were |
+//! | `kinds` | when other people's servers let go of a client |
+//!
+//! | variable | what |
+//! |---|---|
+//! | `EVENKEEL_FENCING_ROUNDS` | so many rounds a trial, the default lease, up to 128 MiB |
+//! | `EVENKEEL_FENCING_SEED` | the seed of the first one; the others follow |
+//! | `EVENKEEL_FENCING_AT_ONCE` | so many at a time |
+//! | `EVENKEEL_FENCING_OLD` | the program has no keys about fencing; its lease in ms |
+
+mod client;
+mod kinds;
+mod outcome;
+mod returning;
+mod round;
+mod scene;
+mod servers;
+mod stage;
+
+use std::sync::Mutex;
+use std::time::Instant;
+
+use crate::harness::network::needs_network;
+use crate::harness::skip::{needs, tell};
+use round::round;
+use scene::{Right, Scene, Setting};
+use stage::lease;
+
+/// Rounds of each trial in the ladder, and how many of them are under way at once. They mostly
+/// wait.
+const ROUNDS: u64 = 20;
+const AT_ONCE: u64 = 6;
+
+fn number_in(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok())
+}
+
+/// What a trial found.
+#[derive(Default)]
+struct Tally {
+    rounds: u64,
+    taken_over: u64,
+    damaged: u64,
+    served_after: u64,
+    thrown_out: u64,
+    not_judged: u64,
+    failures: Vec<String>,
+}
+
+/// Plays rounds by one seed after the other, several at a time; fails if any of them did.
+fn trial(right: Right, rounds: u64) {
+    let long = number_in("EVENKEEL_FENCING_ROUNDS");
+    let is_long = long.is_some();
+    let setting = Setting { right, lease: lease(is_long), is_long };
+    let first = number_in("EVENKEEL_FENCING_SEED").unwrap_or(1);
+    let rounds = long.map_or(rounds, |long| (long * rounds).div_ceil(ROUNDS));
+    let seeds = Mutex::new(first..first + rounds);
+    let tally = Mutex::new(Tally::default());
+    std::thread::scope(|scope| {
+        for _ in 0..number_in("EVENKEEL_FENCING_AT_ONCE").unwrap_or(AT_ONCE) {
+            scope.spawn(|| {
+                while let Some(seed) = seeds.lock().ok().and_then(|mut seeds| seeds.next()) {
+                    play(seed, &setting, &tally);
+                }
+            });
+        }
+    });
+    let tally = tally.into_inner().expect("every round ended");
+    let Tally { rounds, taken_over, damaged, served_after, thrown_out, not_judged, failures } =
+        tally;
+    eprintln!(
+        "{right:?}: {rounds} rounds, {taken_over} with a take-over; {damaged} damaged, in \
+         {served_after} the first gate served after its term, in {thrown_out} the second one \
+         failed; {not_judged} not judged for times"
+    );
+    if not_judged > 0 {
+        tell(&format!("times of {not_judged} of {rounds} rounds: cannot judge at this load"));
+    }
+    assert!(failures.is_empty(), "{} rounds failed:\n{}", failures.len(), failures.join("\n"));
+}
+
+fn play(seed: u64, setting: &Setting, tally: &Mutex<Tally>) {
+    let scene = Scene::draw(seed, setting);
+    let start = Instant::now();
+    let outcome = round(seed, setting);
+    let took = start.elapsed().as_secs();
+    let mut failures = outcome.damage();
+    let slow = outcome.slowness(scene.away_for);
+    let unjudged = outcome.cannot_judge(setting).filter(|_| !slow.is_empty());
+    if unjudged.is_none() {
+        failures.extend(slow);
+    }
+    let why = unjudged.as_ref().map(|why| format!("; cannot judge: {why}")).unwrap_or_default();
+    let line = format!("{scene}: {outcome}, {took} s{why}");
+    eprintln!("{line}");
+    let mut tally = tally.lock().expect("every round ended");
+    tally.rounds += 1;
+    tally.taken_over += u64::from(outcome.served.is_some());
+    tally.damaged += u64::from(outcome.is_damaged());
+    tally.served_after += u64::from(outcome.served_after > 0);
+    tally.thrown_out += u64::from(!outcome.errors.is_empty());
+    tally.not_judged += u64::from(unjudged.is_some());
+    if !failures.is_empty() {
+        let text = format!("{line}\n  {}\n{}", failures.join("; "), outcome.logs);
+        tally.failures.push(text);
+    }
+}
+
+#[test]
+fn the_fences_of_these_trials_do_what_they_say() {
+    needs!("qemu-nbd");
+    needs_network!();
+    round::try_fences();
+}
+
+#[test]
+fn behind_a_fence_a_gate_that_was_away_never_writes_over_its_successor() {
+    needs!("nbdkit", "qemu-nbd");
+    needs_network!();
+    trial(Right::Fence, ROUNDS);
+}
+
+#[test]
+fn without_a_fence_a_gate_that_was_away_never_writes_over_its_successor() {
+    needs!("nbdkit", "qemu-nbd");
+    needs_network!();
+    trial(Right::Unfenced, ROUNDS);
+}
+
+#[test]
+fn without_a_right_to_take_over_a_gate_waits_for_the_operator() {
+    needs!("nbdkit", "qemu-nbd");
+    needs_network!();
+    trial(Right::Claim, ROUNDS / 3);
+}
