@@ -108,6 +108,7 @@ impl Engine {
                 self.spread_volume().fenced(server);
                 self.release(now);
             }
+            Input::Looked { server, latency } => self.spread_volume().looked(server, latency),
             Input::Cleared { server } => self.spread_volume().cleared(now, server),
             Input::HostTold { server, host } => {
                 if let Some(volume) = self.volume.as_mut().and_then(|volume| volume.spread_mut()) {

@@ -37,7 +37,7 @@ pub use engine::Engine;
 use evenkeel_core::control::Decision;
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::ticket::{Cost, Kind};
-use evenkeel_core::time::Nanos;
+use evenkeel_core::time::{Nanos, Span};
 
 /// A client's request, as the engine sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +104,14 @@ pub enum Input<'a> {
     Held {
         /// From then on nobody knows.
         until: Nanos,
+    },
+    /// The driver has looked at a server of the spread volume past the engine, which took so long:
+    /// what is known of its latency stays fresh while nobody asks anything of it.
+    Looked {
+        /// Which.
+        server: ServerId,
+        /// From the question to the answer.
+        latency: Span,
     },
     /// A server of the spread volume is not what it was, or with none named the whole volume is
     /// another gate's: nothing of it is served any more.

@@ -139,7 +139,8 @@ fn a_second_gate_is_refused_while_the_first_one_is_alive() {
     let first = Gate::start(&scratch, &policy);
     let mut client = opened(&first.plain("disk"));
     let other = Scratch::new();
-    let second = Gate::start(&other, &policy);
+    let unfenced = policy_over(&servers, "takeover = \"after 5 s, unfenced\"\n");
+    let second = Gate::start(&other, &unfenced);
     wait_for("the second gate to give up", || {
         let trouble = trouble(&second);
         trouble.contains("uses the volume; stop that gate first").then_some(())

@@ -71,10 +71,6 @@ pub(crate) enum Mutant {
     DataUnasked,
     /// Whoever is out of office sends on.
     StayIn,
-    /// A beat counts from its answer.
-    HoldFromAnswer,
-    /// A beat counts at once, whenever it was sent.
-    SkipSettle,
 }
 
 impl Gatekeeper {
@@ -145,12 +141,12 @@ impl Gatekeeper {
 
     /// A beat that was sent at this time has been written.
     pub fn beaten(&mut self, server: usize, sent_at: Nanos, answered_at: Nanos) {
-        let was_held = sent_at < self.until || self.counts_at_once();
+        let was_held = sent_at < self.until;
         let is_settling = self.settling[server]
             .is_some_and(|one| answered_at < one.sent_at + self.times.hold());
         if was_held {
             self.settling[server] = None;
-            self.hold(server, if self.counts_from_answer() { answered_at } else { sent_at });
+            self.hold(server, sent_at);
         } else if !is_settling {
             self.claimed(server, sent_at, answered_at);
         }
@@ -182,30 +178,9 @@ impl Gatekeeper {
         }
     }
 
-    #[cfg(test)]
-    fn counts_at_once(&self) -> bool {
-        self.mutant == Some(Mutant::SkipSettle)
-    }
-
-    #[cfg(test)]
-    fn counts_from_answer(&self) -> bool {
-        self.mutant == Some(Mutant::HoldFromAnswer)
-    }
-}
-
-/// Outside tests no check is ever left out.
-#[cfg(not(test))]
-#[expect(clippy::unused_self, reason = "the tests' versions look")]
-impl Gatekeeper {
+    #[cfg(not(test))]
+    #[expect(clippy::unused_self, reason = "the tests' version looks")]
     fn is_unasked(&self, _: Sending) -> bool {
-        false
-    }
-
-    fn counts_at_once(&self) -> bool {
-        false
-    }
-
-    fn counts_from_answer(&self) -> bool {
         false
     }
 }

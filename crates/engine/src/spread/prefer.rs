@@ -62,6 +62,12 @@ impl Gauge {
         Span(ns)
     }
 
+    fn note(&mut self, latency: Span) {
+        #[expect(clippy::cast_precision_loss, reason = "a latency")]
+        let latency_ns = latency.0 as f64;
+        self.latency_ns += (latency_ns - self.latency_ns) * WEIGHT;
+    }
+
     /// What there is to report of a server besides its room.
     pub(super) fn metrics(&self) -> Metrics {
         let none = HostFigures { memory_bytes: 1, memory_free_bytes: 0, cpu_milli: 1000 };
@@ -103,6 +109,12 @@ impl Serving {
         self.gauges[index].host = host;
     }
 
+    /// A look at a server has taken so long.
+    pub(crate) fn looked(&mut self, server: ServerId, latency: Span) {
+        let index = self.index_of(server);
+        self.gauges[index].note(latency);
+    }
+
     /// A unit has gone to its backend.
     pub(crate) fn dispatched(&mut self, unit: &UnitEntry) {
         if let Some(index) = self.measured(unit) {
@@ -115,9 +127,7 @@ impl Serving {
         let Some(index) = self.measured(unit) else { return };
         self.loads.ended(as_id(index));
         if ok {
-            let took = now.since(unit.dispatched_at).0 as f64;
-            let mean = &mut self.gauges[index].latency_ns;
-            *mean += (took - *mean) * WEIGHT;
+            self.gauges[index].note(now.since(unit.dispatched_at));
         }
     }
 

@@ -264,6 +264,9 @@ impl Pulse {
                 front.expect("a read brings its data")
             }
         };
+        let now = self.clerk.domain.worker.clock.now();
+        let (server, latency) = (self.server, now.since(sent_at));
+        self.clerk.domain.tell(Input::Looked { server, latency });
         lease.borrow().look(&front).map_err(NoBeat::Fenced)?;
         self.lease.looked(self.index, sent_at);
         Ok(lease)

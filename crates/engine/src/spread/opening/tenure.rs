@@ -77,6 +77,7 @@ impl Opening {
         self.tenure.round_left = 2 * old.len();
         if !self.tenure.is_held() {
             // What is beaten now has to settle; then comes the next round.
+            self.tenure.round_left += 1;
             self.tasks.push_front(Task::Wait(self.names.gate.times.settle()));
         }
         for &server in old.iter().rev() {
@@ -99,6 +100,7 @@ impl Opening {
                 tenure.beats[server] += 1;
                 tenure.right.beaten(server, asked_at, now);
             }
+            Task::Wait(_) => tenure.round_left = tenure.round_left.saturating_sub(1),
             Task::WriteSettled { server } => {
                 tenure.beats[server] += 1;
                 tenure.right.beaten(server, asked_at, now);

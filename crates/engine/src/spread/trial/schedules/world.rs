@@ -102,14 +102,18 @@ pub(super) struct Register {
     gate: usize,
     /// Whether its writer was told that it stands.
     is_acknowledged: bool,
+    /// How long it was on its way.
+    underway: Span,
 }
 
 /// Flushed data of one gate that another one, who did not know of it, has written over.
 #[derive(Debug)]
+#[expect(dead_code, reason = "told to whoever reads a failure")]
 pub(super) struct Loss {
     pub(super) by: usize,
     pub(super) server: usize,
-    /// How long the bytes were on their way since the gate had asked whether it may send them.
+    /// How long the bytes of either were on their way since their gate had asked whether it may
+    /// send them.
     pub(super) underway: Span,
 }
 
@@ -173,10 +177,6 @@ impl World {
         Span::from_micros(self.prng.below(most.0 / 1000 + 1))
     }
 
-    pub(super) fn connection(&self, gate: usize, server: usize) -> u64 {
-        self.connections[gate][server]
-    }
-
     /// Hands a message to the gate's kernel; returns by what its answer is known.
     pub(super) fn send(&mut self, gate: usize, server: usize, asked_at: Nanos, message: Message) -> u64 {
         let id = self.number();
@@ -196,10 +196,6 @@ impl World {
 
     pub(super) fn set_cut(&mut self, gate: usize, is_cut: bool) {
         self.is_cut[gate] = is_cut;
-    }
-
-    pub(super) fn is_cut(&self, gate: usize) -> bool {
-        self.is_cut[gate]
     }
 
     /// A message has come to its server, unless the network is cut or its connection is gone.
@@ -238,12 +234,13 @@ impl World {
             Message::Flush => Answer::Done,
             Message::Register => Answer::Register(self.registers[server].number),
             Message::Data { number, over } => {
-                let found = self.registers[server];
+                let (found, underway) = (self.registers[server], self.now.since(asked_at));
                 if found.number != *over && found.gate != gate && found.is_acknowledged {
-                    let underway = self.now.since(asked_at);
+                    let underway = underway.max(found.underway);
                     self.losses.push(Loss { by: gate, server, underway });
                 }
-                self.registers[server] = Register { number: *number, gate, is_acknowledged: false };
+                let (number, is_acknowledged) = (*number, false);
+                self.registers[server] = Register { number, gate, is_acknowledged, underway };
                 Answer::Done
             }
         };
