@@ -81,8 +81,13 @@ pub(crate) fn exchange(arguments: &Arguments) -> Result<ExitCode> {
             record: None,
         };
         let drive_models = |_: &str, _, _| Err("no drive of this benchmark is emulated".to_owned());
-        let options =
-            Options { cores: 1, drive: DriveKind::default(), drive_models, recorder: None, state: None };
+        let options = Options {
+            cores: 1,
+            drive: DriveKind::default(),
+            drive_models,
+            recorder: None,
+            state: None,
+        };
         Gate::start(policy(exchange), &options)
     };
     let gates = addresses.iter().map(start).collect::<Result<Vec<_>, _>>()?;

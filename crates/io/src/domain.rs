@@ -25,7 +25,7 @@ mod store;
 mod timer;
 pub(crate) mod volume;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -72,8 +72,8 @@ pub(crate) struct Domain {
     steps: Steps,
     /// When a spread volume is let go of.
     leave: Leave,
-    /// What was refused last: it is told once.
-    refused: Cell<Option<Refused>>,
+    /// What was refused since something changed: each is told once.
+    refused: RefCell<Vec<Refused>>,
     policy: RefCell<policy::Domain>,
     /// What the largest payload of an upstream leaves of a server's units.
     unit_bytes_max: RefCell<BTreeMap<ServerId, u64>>,
@@ -135,7 +135,7 @@ impl Domain {
             volume: (policy.tiers.is_some() || policy.spread.is_some()).then(Volume::new),
             steps: Steps::default(),
             leave: Leave::default(),
-            refused: Cell::new(None),
+            refused: RefCell::default(),
             policy: RefCell::new(policy),
             unit_bytes_max: RefCell::default(),
             state: RefCell::new(state),

@@ -500,7 +500,7 @@ fn keeps_sources(before: &Policy, after: &Policy) -> Result<(), GateError> {
 
 /// Whether two sources are the same storage. Whether an upstream's exports pass through may change,
 /// and where its host tells of itself; what moves the extents of a tiered volume; what a spread one
-/// prefers; the ceiling of one that is spread or in Ceph, and the fence of that.
+/// prefers; the ceiling of one that is spread or in Ceph, and how it is taken over.
 pub(crate) fn same_source(before: &Source, after: &Source) -> bool {
     match (before, after) {
         (Source::Upstream(before), Source::Upstream(after)) => {
@@ -513,8 +513,11 @@ pub(crate) fn same_source(before: &Source, after: &Source) -> bool {
             Tiered { moves: after.moves, ..before.clone() } == *after
         }
         (Source::Spread(before), Source::Spread(after)) => {
-            let Spread { prefer, near, ceiling_milli, .. } = after.clone();
-            Spread { prefer, near, ceiling_milli, ..before.clone() } == *after
+            let Spread { prefer, near, ceiling_milli, takeover, .. } = after.clone();
+            // A volume keeps to the lease that it was opened with.
+            let is_same_lease = before.takeover.times == takeover.times;
+            is_same_lease
+                && Spread { prefer, near, ceiling_milli, takeover, ..before.clone() } == *after
         }
         (Source::Ceph(before), Source::Ceph(after)) => {
             let Ceph { ceiling_milli, fence, .. } = *after;

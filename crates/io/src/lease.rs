@@ -196,10 +196,10 @@ impl Guard {
         self.lease.links.borrow_mut().push(Rc::downgrade(link));
     }
 
-    /// This is where the server sees this gate.
+    /// This is where the server sees this gate. Within one machine nobody is told by that.
     pub(crate) fn note_address(&self, address: IpAddr) {
         let mut addresses = self.lease.addresses.borrow_mut();
-        if !addresses.contains(&address) {
+        if !address.is_loopback() && !addresses.contains(&address) {
             addresses.push(address);
         }
     }
@@ -242,11 +242,16 @@ impl Guard {
         }
     }
 
-    /// Judges the front of the server behind a new connection; it was asked for at this time.
+    /// Judges the front of the server behind a new connection to this address; it was asked for at
+    /// this time.
     ///
     /// # Errors
     /// Why nothing may be read from there or written.
-    pub(crate) fn prove(&self, front: &[u8], sent_at: Nanos) -> Result<(), Fenced> {
+    pub(crate) fn prove(
+        &self,
+        front: &[u8],
+        (address, sent_at): (usize, Nanos),
+    ) -> Result<(), Fenced> {
         let verdict = match &self.lease.members.borrow()[self.index].expected {
             Expected::Anything => return Ok(()),
             Expected::Server(identity) => identity.check(front),
@@ -257,7 +262,7 @@ impl Guard {
                 self.lease.looked(self.index, sent_at);
                 self.clear();
             }
-            Err(Fenced::Misplaced { found, .. }) => self.found_elsewhere(*found),
+            Err(Fenced::Misplaced { found, .. }) => self.found_elsewhere(*found, address),
             Err(_) => {}
         }
         if let Err(why) = &verdict {
@@ -267,8 +272,7 @@ impl Guard {
     }
 
     /// Behind this server's address there is another one of the volume.
-    fn found_elsewhere(&self, number: u32) {
-        let here = self.route();
+    fn found_elsewhere(&self, number: u32, address: usize) {
         let members = self.lease.members.borrow();
         let is_it = |member: &&Member| match &member.expected {
             Expected::Anything => false,
@@ -276,7 +280,7 @@ impl Guard {
             Expected::Leased(lease) => lease.borrow().number() == number,
         };
         if let Some(member) = members.iter().find(is_it) {
-            member.route.set(here);
+            member.route.set(address);
         }
     }
 

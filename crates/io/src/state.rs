@@ -134,7 +134,8 @@ mod tests {
         let golden = "evenkeel gate 1\n000102030405060708090a0b0c0d0e0f\n";
         let id: [u8; 16] = std::array::from_fn(|at| u8::try_from(at).unwrap());
         assert_eq!((render(&id).as_str(), parse(golden)), (golden, Some(id)));
-        for damaged in ["evenkeel gate 2\n00\n", "evenkeel gate 1\n00\n", "x", "evenkeel gate 1\n"] {
+        for damaged in ["evenkeel gate 2\n00\n", "evenkeel gate 1\n00\n", "x", "evenkeel gate 1\n"]
+        {
             assert_eq!(parse(damaged), None, "{damaged:?}");
         }
     }

@@ -31,7 +31,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use evenkeel_engine::policy::check::{Place, Problem};
-use evenkeel_engine::policy::{Address, Policy, Source};
+use evenkeel_engine::policy::{Address, Backend, Policy, Source};
 use toml::de::DeTable;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Severity};
@@ -149,12 +149,30 @@ fn is_of_a_real_gate(problem: &Problem) -> bool {
 pub fn load(path: &Path) -> Result<Parsed, LoadError> {
     let text =
         read(path).map_err(|error| LoadError::Unreadable { path: path.to_owned(), error })?;
-    Ok(load_text(&text, &path.display().to_string(), path))
+    Ok(load_local(&text, &path.display().to_string(), path))
 }
 
 /// Parses a policy that came from elsewhere; relative paths in it are taken from the folder of
-/// `file`, and `name` is what findings call it.
+/// `file`, and `name` is what findings call it. It may not name commands: whoever can write it must
+/// not be able to run anything here.
 pub fn load_text(text: &str, name: &str, file: &Path) -> Parsed {
+    let mut parsed = load_local(text, name, file);
+    let has_fence = |backend: &&Backend| match &backend.source {
+        Source::Spread(volume) => !volume.takeover.fence.is_empty(),
+        _ => false,
+    };
+    let fenced = parsed.policy.as_ref().and_then(|policy| policy.backends.iter().find(has_fence));
+    if let Some(backend) = fenced {
+        let message = format!("backend {:?} names a command as its `fence`", backend.name);
+        let remedy = "commands come from a local policy file alone: serve that, or leave `fence` \
+                      out and give the word with `evenkeel ctl claim`";
+        parsed.diagnostics.error(0..0, message, remedy);
+        parsed.policy = None;
+    }
+    parsed
+}
+
+fn load_local(text: &str, name: &str, file: &Path) -> Parsed {
     let mut parsed = parse_all(text, name);
     if let (Some(policy), Some(folder)) = (&mut parsed.policy, file.parent()) {
         rebase(policy, folder);

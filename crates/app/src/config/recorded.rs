@@ -1,14 +1,15 @@
 //! A policy as a recording keeps it: a file that means the same, without secrets.
 //!
 //! A policy names the files that hold keys, which is no secret. The name and the password within
-//! the address of a server are, as in `nats://gate:secret@10.0.0.9:4222`: those are left out.
+//! the address of a server are, as in `nats://gate:secret@10.0.0.9:4222`, and so may be the words
+//! of a fence: those are left out.
 
-use evenkeel_engine::policy::{Meeting, Policy};
+use evenkeel_engine::policy::{Meeting, Policy, Source};
 
 use super::{absolute, print};
 
 /// The text of a policy for a recording. Paths are absolute. It reads back as the same policy, but
-/// for names and passwords of servers.
+/// for names and passwords of servers, and fences.
 pub fn recorded(policy: &Policy) -> String {
     let mut policy = policy.clone();
     absolute(&mut policy);
@@ -19,6 +20,11 @@ pub fn recorded(policy: &Policy) -> String {
             }
         }
         Some(Meeting::Listed { .. }) | None => {}
+    }
+    for backend in &mut policy.backends {
+        if let Source::Spread(volume) = &mut backend.source {
+            volume.takeover.fence.clear();
+        }
     }
     print(&policy)
 }

@@ -129,7 +129,8 @@ impl Gatekeeper {
         let fresh = &mut self.fresh[server];
         *fresh = (*fresh).max(sent_at + self.times.fresh());
         let settle = self.times.settle();
-        if let Some(one) = self.settling[server].take_if(|one| sent_at >= one.answered_at + settle) {
+        if let Some(one) = self.settling[server].take_if(|one| sent_at >= one.answered_at + settle)
+        {
             self.hold(server, one.sent_at);
         }
     }
@@ -142,8 +143,8 @@ impl Gatekeeper {
     /// A beat that was sent at this time has been written.
     pub fn beaten(&mut self, server: usize, sent_at: Nanos, answered_at: Nanos) {
         let was_held = sent_at < self.until;
-        let is_settling = self.settling[server]
-            .is_some_and(|one| answered_at < one.sent_at + self.times.hold());
+        let is_settling =
+            self.settling[server].is_some_and(|one| answered_at < one.sent_at + self.times.hold());
         if was_held {
             self.settling[server] = None;
             self.hold(server, sent_at);

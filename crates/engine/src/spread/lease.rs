@@ -95,7 +95,10 @@ impl fmt::Display for Fenced {
                  server its address back"
             ),
             Self::Stale => {
-                write!(f, "it has come back with older content; attach the export that was used last")
+                write!(
+                    f,
+                    "it has come back with older content; attach the export that was used last"
+                )
             }
             Self::Unfit(why) => why.tell(PARLANCE, f),
         }

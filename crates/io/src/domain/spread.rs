@@ -345,7 +345,7 @@ impl Domain {
             tokio::time::sleep(LOOK).await;
         }
         self.leave.is_over.set(false);
-        self.refused.set(None);
+        self.refused.borrow_mut().clear();
         self.tell(Input::Unmount);
         self.steps.clear();
     }
@@ -354,12 +354,14 @@ impl Domain {
     pub(crate) fn fence_server(self: &Rc<Self>, server: ServerId, why: &Fenced) {
         let name = self.server_name(server);
         tracing::error!(server = name, "{why}; nothing of it is served");
+        self.refused.borrow_mut().clear();
         self.tell(Input::Fenced { server: Some(server) });
     }
 
     /// A server is again what it has to be.
     pub(crate) fn clear_server(self: &Rc<Self>, server: ServerId) {
         tracing::info!(server = self.server_name(server), "it is what it has to be again");
+        self.refused.borrow_mut().clear();
         self.tell(Input::Cleared { server });
     }
 
@@ -401,13 +403,15 @@ impl Domain {
         self.policy.borrow().servers[server.index()].0.clone()
     }
 
-    /// A request of the volume is not served. Why is told where the gate's words go, once for as
-    /// long as the reason stays the same.
+    /// A request of the volume is not served. Why is told where the gate's words go, once until
+    /// something changes.
     pub(super) fn refuse(&self, op: &mut Op, why: Refused) {
         op.fail(if matches!(why, Refused::NoRoom(_)) { Errno::NoSpace } else { Errno::Io });
-        if self.refused.replace(Some(why)) == Some(why) || op.device.target != Target::Volume {
+        let mut refused = self.refused.borrow_mut();
+        if refused.contains(&why) || op.device.target != Target::Volume {
             return;
         }
+        refused.push(why);
         let (offset, length, kind) = (op.request.offset, op.request.length, op.kind.name());
         let why = self.words_for(why);
         tracing::error!(volume = self.name, kind, offset, length, "{why}");
@@ -429,7 +433,7 @@ impl Domain {
                 format!("written, and not on server {:?} any more; restore it", name(server))
             }
             Refused::Stale(server) => format!(
-                "server {:?} came back with older content; attach what was used last",
+                "server {:?} does not hold what was used last; attach that, at its own address",
                 name(server)
             ),
             Refused::Absent(server) => format!(

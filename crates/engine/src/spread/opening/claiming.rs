@@ -133,7 +133,7 @@ impl Opening {
         self.opened = Some(Box::new(volume));
         self.judged.clone_from(&self.fronts);
         // What is known of the last opening outlives this one, should it be cut short.
-        for server in self.old().collect::<Vec<_>>() {
+        for server in self.quickest_first() {
             self.tasks.push_back(Task::ReadFront { server });
             if self.is_new {
                 self.tasks.push_back(Task::WriteHead { server, generation: 0 });

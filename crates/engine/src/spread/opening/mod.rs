@@ -38,8 +38,8 @@ use tenure::Tenure;
 
 use super::format::owner::{Owner, OwnerId, Settled};
 use super::heads::{self, Front};
-use super::lease::Identity;
 use super::layout::{FRONT_BYTES, Layout, OWNER_OFFSET, Shape};
+use super::lease::Identity;
 use super::reading::Reading;
 use super::refusal::{Needed, Refusal, RefusalReason};
 use super::rules::Rules;
@@ -149,6 +149,7 @@ impl Opens for Opening {
     type Refusal = Refusal;
 
     fn poll(&mut self, now: Nanos) -> Ask<'_, Volume, Refusal> {
+        self.tenure.polled(now);
         while self.tasks.is_empty() {
             if let Some(refusal) = &self.refusal {
                 if self.phase == Phase::Withdraw || self.has_failed {
@@ -165,7 +166,6 @@ impl Opens for Opening {
                 Err(refusal) => self.refuse_for(refusal),
             }
         }
-        self.tenure.now = now;
         if self.tenure.begins_round(now) {
             self.push_round();
         }
@@ -178,6 +178,7 @@ impl Opens for Opening {
         let asked_at = self.tenure.asked_at.take().expect("answers follow questions");
         match (task, answer) {
             (Task::ReadFront { server }, _) => {
+                self.tenure.note_look(server, asked_at);
                 let blocks = answer.blocks(FRONT_BYTES / BLOCK_BYTES);
                 self.has_failed |= blocks.is_none();
                 match blocks.map_or(Err(Unfit::Failed), Front::read) {
@@ -361,7 +362,8 @@ impl Opening {
         match self.phase {
             Phase::Look => self.watch_or_claim()?,
             Phase::Claim => {
-                self.push_each(|server| Task::ReadFront { server });
+                let claimed = self.quickest_first().into_iter();
+                self.tasks.extend(claimed.map(|server| Task::ReadFront { server }));
                 self.phase = Phase::Confirm;
             }
             Phase::Confirm => {

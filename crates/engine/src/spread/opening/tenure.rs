@@ -6,7 +6,7 @@
 //!        hold ------------------------>| a beat is due once each Times::beat
 //! ```
 
-use evenkeel_core::time::Nanos;
+use evenkeel_core::time::{Nanos, Span};
 
 use super::{Opening, Phase, Task};
 use crate::lease::{Gatekeeper, Times};
@@ -25,6 +25,10 @@ pub(in crate::spread) struct Tenure {
     round_at: Option<Nanos>,
     /// Tasks that are left of a round.
     round_left: usize,
+    /// By server: how long its last look has taken.
+    look_took: Vec<Span>,
+    /// The look that was answered last, and when it was asked for, until the next poll.
+    looked: Option<(usize, Nanos)>,
 }
 
 impl Tenure {
@@ -36,6 +40,8 @@ impl Tenure {
             now: Nanos::ZERO,
             round_at: None,
             round_left: 0,
+            look_took: vec![Span::ZERO; servers],
+            looked: None,
         }
     }
 
@@ -46,6 +52,19 @@ impl Tenure {
     /// Whether the claims have settled.
     pub(super) fn is_in_office(&self) -> bool {
         self.round_at.is_some()
+    }
+
+    /// It is polled now.
+    pub(super) fn polled(&mut self, now: Nanos) {
+        self.now = now;
+        if let Some((server, asked_at)) = self.looked.take() {
+            self.look_took[server] = now.since(asked_at);
+        }
+    }
+
+    /// A look was answered that was asked for at this time.
+    pub(super) fn note_look(&mut self, server: usize, asked_at: Nanos) {
+        self.looked = Some((server, asked_at));
     }
 
     /// Whether a beat is due; it is counted as begun then.
@@ -73,7 +92,7 @@ impl Opening {
 
     /// Has every server that was claimed looked at and beaten on, before anything else is done.
     pub(super) fn push_round(&mut self) {
-        let old: Vec<usize> = self.old().collect();
+        let old = self.quickest_first();
         self.tenure.round_left = 2 * old.len();
         if !self.tenure.is_held() {
             // What is beaten now has to settle; then comes the next round.
@@ -84,6 +103,14 @@ impl Opening {
             self.tasks.push_front(Task::WriteBeat { server });
             self.tasks.push_front(Task::ReadFront { server });
         }
+    }
+
+    /// The servers that are claimed, a slow one after those that need not wait for it: what is held
+    /// by two must not lapse meanwhile.
+    pub(super) fn quickest_first(&self) -> Vec<usize> {
+        let mut servers: Vec<usize> = self.old().collect();
+        servers.sort_by_key(|server| self.tenure.look_took[*server]);
+        servers
     }
 
     /// A task that writes is done; it was asked for at this time.

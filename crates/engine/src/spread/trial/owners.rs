@@ -154,7 +154,8 @@ fn of_gates_that_race_for_a_volume_at_most_one_wins_whoever_is_faster_when() {
             let is_awake = |at: &usize| racers[*at].is_some() && wake_at[*at] <= now;
             let awake: Vec<usize> = (0..2).filter(is_awake).collect();
             let Some(&picked) = awake.get(index(&mut prng, awake.len().max(1))) else { continue };
-            match turn_reaching(racers[picked].as_mut().unwrap(), &mut disks, now, [true; SERVERS]) {
+            match turn_reaching(racers[picked].as_mut().unwrap(), &mut disks, now, [true; SERVERS])
+            {
                 Turn::Went => {}
                 Turn::Waits(span) => wake_at[picked] = Span(now.0 + span.0),
                 Turn::Refused(_) => racers[picked] = None,

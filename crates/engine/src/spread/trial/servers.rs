@@ -127,7 +127,11 @@ fn a_server_that_comes_back_with_older_content_is_refused_and_fenced() {
     lease.beaten();
     lease.look(&front(&world.disks[2])).unwrap();
     assert_eq!(lease.look(&front(&old)), Err(Fenced::Stale));
-    assert_eq!(lease.look(&front(&Disk::new(1 << 20))), Err(Fenced::Unfit(Unfit::Blank)), "a blank one");
+    assert_eq!(
+        lease.look(&front(&Disk::new(1 << 20))),
+        Err(Fenced::Unfit(Unfit::Blank)),
+        "a blank one"
+    );
     world.disks[2] = old;
     let refusal = reopened(&mut world.disks).unwrap_err();
     assert!(refusal.contains("server \"s2\": it is an older copy"), "{refusal}");

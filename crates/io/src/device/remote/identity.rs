@@ -20,11 +20,15 @@ const FRONT_TIME: Duration = Duration::from_secs(10);
 /// Bytes of an answer's headers at most, besides the front itself.
 const HEADERS_BYTES_MAX: usize = 64 << 10;
 
-/// Has the server behind a connection show what it is.
+/// Has the server behind a connection to the address of this server of the volume show what it is.
 ///
 /// # Errors
 /// That it does not, or is not what belongs there.
-pub(super) async fn prove(connected: &mut Connected, guard: &Guard) -> Result<(), Trouble> {
+pub(super) async fn prove(
+    connected: &mut Connected,
+    guard: &Guard,
+    address: usize,
+) -> Result<(), Trouble> {
     if let Some(address) = connected.transport.local() {
         guard.note_address(address);
     }
@@ -34,7 +38,7 @@ pub(super) async fn prove(connected: &mut Connected, guard: &Guard) -> Result<()
     let sent_at = guard.now();
     let front = tokio::time::timeout(FRONT_TIME, read_front(connected)).await;
     let front = front.unwrap_or_else(|_| Err("the server does not show its front".to_owned()))?;
-    guard.prove(&front, sent_at).map_err(|why| Trouble::from(why.to_string()))
+    guard.prove(&front, (address, sent_at)).map_err(|why| Trouble::from(why.to_string()))
 }
 
 /// Reads the front over a connection on which nothing else was asked.

@@ -335,7 +335,7 @@ async fn connect_guarded(
     let tried = guard.route();
     let proven = async {
         let mut connected = route.connect(options, Some(guard.times())).await?;
-        identity::prove(&mut connected, guard).await?;
+        identity::prove(&mut connected, guard, tried).await?;
         Ok(connected)
     };
     let proven = proven.await;

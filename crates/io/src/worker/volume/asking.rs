@@ -42,7 +42,8 @@ impl Keeper {
                     continue;
                 }
                 Ask::Fence(losers) => {
-                    let is_fenced = self.fence(&losers).await;
+                    let own_addresses = lease.map(|lease| lease.addresses()).unwrap_or_default();
+                    let is_fenced = self.fence(&losers, &own_addresses).await;
                     opening.answer(if is_fenced { Answer::Done } else { Answer::Failed });
                     continue;
                 }

@@ -34,10 +34,10 @@ use tokio::task::{JoinSet, spawn_local};
 
 use super::Worker;
 use super::open::Wanted;
-use crate::device::tiered::TieredDisk;
-use crate::device::{Device, Features, Medium};
 use crate::device::remote::Membership;
 use crate::device::remote::connect::Route;
+use crate::device::tiered::TieredDisk;
+use crate::device::{Device, Features, Medium};
 use crate::domain::Domain;
 use crate::domain::moves::Mover;
 use crate::domain::spread::Clerk;
@@ -287,10 +287,8 @@ impl Keeper {
             .collect();
         for (index, member) in backend.members().iter().enumerate() {
             let server = planned.server(&member.backend).ok_or("the policy has no such backend")?;
-            let membership = lease.map(|lease| Membership {
-                guard: lease.guard(index),
-                routes: routes.clone(),
-            });
+            let membership =
+                lease.map(|lease| Membership { guard: lease.guard(index), routes: routes.clone() });
             let device = self.device(plan, member, server, membership);
             let device = device.map_err(|why| format!("{}: {why}", self.called(member)))?;
             members.push((member, server, device));
@@ -338,8 +336,7 @@ impl Keeper {
             return Ok(Rc::clone(device));
         }
         let backend = plan.backend(&tier.backend).ok_or("the policy has no such backend")?;
-        let wanted =
-            Wanted { name: &tier.device, size_bytes: tier.size_bytes, membership };
+        let wanted = Wanted { name: &tier.device, size_bytes: tier.size_bytes, membership };
         let medium = self.worker.make(&self.domain, plan, backend, wanted);
         let medium = medium.map_err(|error| error.to_string())?;
         let is_in_memory = matches!(medium, Medium::Memory(_));

@@ -45,7 +45,7 @@ impl Keeper {
 
     /// Sees to it that gates which have not let go reach the servers no more; or that the operator
     /// takes it upon them that they might.
-    pub(super) async fn fence(&self, losers: &[Gate]) -> bool {
+    pub(super) async fn fence(&self, losers: &[Gate], own_addresses: &str) -> bool {
         let volume = &self.name;
         let names: Vec<&str> = losers.iter().map(|gate| gate.name.as_str()).collect();
         let names = names.join(", ");
@@ -67,6 +67,14 @@ impl Keeper {
             return false;
         }
         for loser in losers {
+            if is_here(loser, own_addresses) {
+                tracing::error!(
+                    volume,
+                    loser = loser.name,
+                    "it has the addresses of this very machine, and is not fenced off"
+                );
+                return false;
+            }
             if let Err(why) = fence::run(&takeover.fence, volume, loser).await {
                 tracing::error!(volume, loser = loser.name, why, "a gate is not fenced off");
                 return false;
@@ -75,6 +83,12 @@ impl Keeper {
         }
         true
     }
+}
+
+/// Whether a gate is on this very machine: to fence it off would end this gate as well.
+fn is_here(loser: &Gate, own: &str) -> bool {
+    let own: Vec<&str> = own.split(' ').collect();
+    !loser.addresses.is_empty() && loser.addresses.split(' ').all(|one| own.contains(&one))
 }
 
 /// What this gate calls itself before others that want its volume.

@@ -106,7 +106,8 @@ fn run(seed: u64, setting: Setting) -> Result<(), String> {
     let mut world = World::new(seed, disks, setting.gates, setting.late_percent);
     let mut gates: Vec<Gate> = (0..setting.gates)
         .map(|index| {
-            let begins_at = Nanos::ZERO + Span::from_millis(draws.below(4000) * index.min(1) as u64);
+            let begins_at =
+                Nanos::ZERO + Span::from_millis(draws.below(4000) * index.min(1) as u64);
             Gate::new(index, setting, begins_at, draws.below(10_000))
         })
         .collect();

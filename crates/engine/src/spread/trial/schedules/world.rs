@@ -22,11 +22,20 @@ pub(super) const TIMES: Times = Times::DEFAULT;
 /// What a gate has sent.
 #[derive(Clone, Debug)]
 pub(super) enum Message {
-    Read { offset: u64, length: u64 },
-    Write { offset: u64, bytes: Vec<u8> },
+    Read {
+        offset: u64,
+        length: u64,
+    },
+    Write {
+        offset: u64,
+        bytes: Vec<u8>,
+    },
     Flush,
     /// A write to the register of the server, by one who believes that this stands there.
-    Data { number: u64, over: u64 },
+    Data {
+        number: u64,
+        over: u64,
+    },
     /// A read of the register.
     Register,
 }
@@ -178,7 +187,13 @@ impl World {
     }
 
     /// Hands a message to the gate's kernel; returns by what its answer is known.
-    pub(super) fn send(&mut self, gate: usize, server: usize, asked_at: Nanos, message: Message) -> u64 {
+    pub(super) fn send(
+        &mut self,
+        gate: usize,
+        server: usize,
+        asked_at: Nanos,
+        message: Message,
+    ) -> u64 {
         let id = self.number();
         let connection = self.connections[gate][server];
         let latency = Span::from_micros(200 + self.prng.below(800));
