@@ -41,7 +41,7 @@ struct Part {
     steps: fn(&Options, &SkipsFile) -> Result<Vec<Step>>,
 }
 
-const PARTS: [Part; 7] = [
+const PARTS: [Part; 8] = [
     Part {
         name: "fuzz",
         long: "an hour over all targets, other seeds each time",
@@ -74,6 +74,16 @@ const PARTS: [Part; 7] = [
             let line = "test --release --locked -p evenkeel-app --test it fencing:: -- \
                         --test-threads=1 --nocapture";
             Ok(vec![tests("fencing", line, Some(("EVENKEEL_FENCING_ROUNDS", "200")), skips)])
+        },
+    },
+    Part {
+        name: "schedules",
+        long: "a million schedules of gates in virtual time, or EVENKEEL_SCHEDULES",
+        short: "400, and each check left out",
+        steps: |_, skips| {
+            let line = "test --release --locked -p evenkeel-engine a_million_schedules -- \
+                        --ignored --nocapture";
+            Ok(vec![tests("schedules", line, Some(("EVENKEEL_SCHEDULES", "1000000")), skips)])
         },
     },
     Part {

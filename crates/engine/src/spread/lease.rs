@@ -69,10 +69,10 @@ impl Identity {
     /// Unless there are so many bytes of it.
     pub fn check(&self, front: &[u8]) -> Result<(), Fenced> {
         let found = Front::read(front.as_chunks().0).map_err(Fenced::Unfit)?;
-        self.check_head(found.head).map(drop)
+        self.check_head(found.head.as_ref())
     }
 
-    fn check_head(&self, head: Option<Head>) -> Result<Head, Fenced> {
+    fn check_head(&self, head: Option<&Head>) -> Result<(), Fenced> {
         let head = head.ok_or(Fenced::Unfit(Unfit::Blank))?;
         if head.volume != self.volume {
             let (found, expected) = (head.volume, self.volume);
@@ -81,7 +81,7 @@ impl Identity {
         if head.number != self.number {
             return Err(Fenced::Misplaced { found: head.number, expected: self.number });
         }
-        Ok(head)
+        Ok(())
     }
 }
 
@@ -135,11 +135,12 @@ impl Lease {
     pub fn look(&self, front: &[u8]) -> Result<(), Fenced> {
         let blocks: &[Block] = front.as_chunks().0;
         let found = Front::read(blocks).map_err(Fenced::Unfit)?;
-        let head = self.identity.check_head(found.head)?;
+        self.identity.check_head(found.head.as_ref())?;
+        let generation = found.head.map_or(0, |head| head.generation);
         if let Some(by) = found.owner.as_ref().filter(|owner| self.is_displaced_by(owner)) {
             return Err(Fenced::Claimed(by.gate.name.clone()));
         }
-        if head.generation > self.generation {
+        if generation > self.generation {
             let by = found.owner.map_or_else(|| "another gate".to_owned(), |owner| owner.gate.name);
             return Err(Fenced::Claimed(by));
         }
@@ -147,7 +148,7 @@ impl Lease {
         let beats = self.owner.beat..=self.owner.beat + 1;
         let is_last = |owner: &Owner| owner.id != self.owner.id || beats.contains(&owner.beat);
         let is_last = found.owner.as_ref().is_none_or(is_last);
-        if is_last && head.generation == self.generation { Ok(()) } else { Err(Fenced::Stale) }
+        if is_last && generation == self.generation { Ok(()) } else { Err(Fenced::Stale) }
     }
 
     /// Whether an owner has claimed the volume after this opening had come to its end.

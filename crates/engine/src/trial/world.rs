@@ -554,7 +554,7 @@ pub(crate) fn open<O: Opens>(
     let mut now = Nanos::ZERO;
     for _ in 0..asks {
         let bytes;
-        now = now + Span::from_micros(1);
+        now += Span::from_micros(1);
         let answer = match opening.poll(now) {
             Ask::Read { part, offset, length } => {
                 bytes = disks[part].read(offset, length);
@@ -570,7 +570,7 @@ pub(crate) fn open<O: Opens>(
                 Answer::Done
             }
             Ask::Wait(span) => {
-                now = now + span;
+                now += span;
                 Answer::Done
             }
             Ask::Fence(_) => Answer::Done,

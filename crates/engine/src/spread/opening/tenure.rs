@@ -90,9 +90,11 @@ impl Opening {
         self.tenure.round_at = Some(Nanos::ZERO);
     }
 
-    /// Has every server that was claimed looked at and beaten on, before anything else is done.
+    /// Has as many servers looked at and beaten on as it takes to hold the volume, before anything
+    /// else is done. The quickest ones: a slow server would take up all the time that there is.
     pub(super) fn push_round(&mut self) {
-        let old = self.quickest_first();
+        let mut old = self.quickest_first();
+        old.truncate(self.opened().beats_needed());
         self.tenure.round_left = 2 * old.len();
         if !self.tenure.is_held() {
             // What is beaten now has to settle; then comes the next round.

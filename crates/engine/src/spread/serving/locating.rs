@@ -15,7 +15,7 @@ use crate::{Refused, Request};
 impl Placement for Serving {
     fn place(&self, now: Nanos, request: &Request, at: u64) -> Placed {
         let (kind, offset, length) = (request.kind, request.offset + at, request.length - at);
-        if self.is_claimed {
+        if self.is_claimed() {
             return Placed::Refused(Refused::Claimed);
         }
         if !self.may_begin(now) {

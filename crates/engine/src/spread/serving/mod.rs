@@ -40,6 +40,16 @@ use granting::{Grant, Stage};
 /// For so long nothing is placed on a server that could not be written to.
 pub const REST: Span = Span::from_secs(10);
 
+/// Whose the volume is, as far as that has shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ownership {
+    Ours,
+    /// Something was due when it was not known.
+    Lapsed,
+    /// It is another gate's.
+    Claimed,
+}
+
 /// The volume of a domain, with the servers that it is spread over.
 pub(crate) struct Serving {
     pub(super) volume: Volume,
@@ -64,11 +74,9 @@ pub(crate) struct Serving {
     /// By server: no object is placed there before.
     rest_until: Vec<Nanos>,
     pub(super) is_stale: Vec<bool>,
-    is_claimed: bool,
+    ownership: Ownership,
     /// Until then the volume is ours.
     held_until: Nanos,
-    /// Whether something was due when it was not.
-    is_lapsed: bool,
     /// Whether the volume is about to be opened anew: nothing begins any more.
     is_pausing: bool,
     /// Requests that wait for the volume to be ours.
@@ -106,9 +114,8 @@ impl Serving {
             steps: vec![None; servers],
             rest_until: vec![Nanos::ZERO; servers],
             is_stale: vec![false; servers],
-            is_claimed: false,
+            ownership: Ownership::Ours,
             held_until: Nanos::ZERO,
-            is_lapsed: false,
             is_pausing: false,
             unowned: Vec::new(),
             released: Vec::new(),
@@ -142,7 +149,10 @@ impl Serving {
 
     /// The volume is ours until then.
     pub(crate) fn held(&mut self, until: Nanos) {
-        (self.held_until, self.is_lapsed) = (until, false);
+        self.held_until = until;
+        if self.ownership == Ownership::Lapsed {
+            self.ownership = Ownership::Ours;
+        }
         self.released.append(&mut self.unowned);
         self.is_due = true;
     }
@@ -163,7 +173,7 @@ impl Serving {
                 self.is_stale[index] = true;
                 self.loads.report(as_id(index), Metrics::default());
             }
-            None => self.is_claimed = true,
+            None => self.ownership = Ownership::Claimed,
         }
         self.released.append(&mut self.unowned);
         for grant in self.grants.values_mut() {
@@ -255,7 +265,7 @@ impl Serving {
     /// When it wants to be polled although nothing happens.
     pub(crate) fn deadline(&self) -> Option<Nanos> {
         // Otherwise the next write to a new object is soon enough.
-        if self.is_lapsed {
+        if self.ownership != Ownership::Ours {
             return None;
         }
         let is_awaited = !self.later.is_empty() || self.volume.layout.members.may_be_changing();
@@ -269,7 +279,10 @@ impl Serving {
     pub(crate) fn poll(&mut self, now: Nanos, units: &UnitTable) -> Option<Step> {
         if !self.may_serve(now) && !self.rules.is_broken(Mutant::NoteUnasked) {
             // Nothing is due before the volume is ours again, if it ever is.
-            (self.is_due, self.is_lapsed) = (false, true);
+            self.is_due = false;
+            if self.ownership == Ownership::Ours {
+                self.ownership = Ownership::Lapsed;
+            }
             return None;
         }
         self.end_rests(now);
@@ -344,7 +357,7 @@ impl Serving {
             self.distrust_copy(self.index_of(server));
         }
         let is_stale = self.is_stale[self.index_of(server)];
-        self.unheard.tenant_hears(tenant, bit) && ok && !is_stale && !self.is_claimed
+        self.unheard.tenant_hears(tenant, bit) && ok && !is_stale && !self.is_claimed()
     }
 
     /// The accounts.
@@ -383,13 +396,18 @@ impl Serving {
             freed: self.freed,
             full: self.full,
             change: self.change_report(now),
-            is_claimed: self.is_claimed,
+            is_claimed: self.is_claimed(),
         }
+    }
+
+    /// Whether another gate has the volume.
+    fn is_claimed(&self) -> bool {
+        self.ownership == Ownership::Claimed
     }
 
     /// Whether the volume is this gate's.
     pub(super) fn may_serve(&self, now: Nanos) -> bool {
-        !self.is_claimed && now < self.held_until
+        !self.is_claimed() && now < self.held_until
     }
 
     /// Whether a request may begin.

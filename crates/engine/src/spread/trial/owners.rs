@@ -53,9 +53,8 @@ fn turn_reaching(
             disks[part].write(offset, bytes, false);
             (Answer::Done, Turn::Went)
         }
-        Ask::Flush { .. } => (Answer::Done, Turn::Went),
+        Ask::Flush { .. } | Ask::Fence(_) => (Answer::Done, Turn::Went),
         Ask::Wait(span) => (Answer::Done, Turn::Waits(span)),
-        Ask::Fence(_) => (Answer::Done, Turn::Went),
         Ask::Ready(volume) => return Turn::Ready(volume),
         Ask::Refused(refusal) => return Turn::Refused(refusal.reason),
     };

@@ -116,7 +116,7 @@ impl Gate {
     /// The process stops for a while.
     pub(super) fn stop(&mut self, now: Nanos, span: Span) {
         let until = self.stopped_until.max(now + span);
-        self.stopped_for = self.stopped_for + Span(until.0 - self.stopped_until.max(now).0);
+        self.stopped_for += Span(until.0 - self.stopped_until.max(now).0);
         self.stopped_until = until;
     }
 
@@ -263,12 +263,12 @@ impl Gate {
             let unasked = self.setting.replays_unproven && member.is_unproven;
             let may = |right: &Gatekeeper| unasked || right.may_send(now, server, Sending::Data);
             match member.known {
-                None if member.know.is_none() => {
-                    if ask(right, Sending::Data, What::Know, Message::Register) {
+                None => {
+                    let is_due = member.know.is_none();
+                    if is_due && ask(right, Sending::Data, What::Know, Message::Register) {
                         member.know = Some(0);
                     }
                 }
-                None => {}
                 Some(known) => {
                     let is_due = match member.write {
                         None => now >= member.write_at,

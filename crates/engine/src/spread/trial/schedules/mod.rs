@@ -192,6 +192,7 @@ fn whatever_stops_breaks_or_is_late_nothing_flushed_is_lost_behind_a_fence() {
 /// The long form: `EVENKEEL_SCHEDULES` of them, shared out over the settings and threads.
 #[test]
 #[ignore = "takes half an hour; part of the nightly run"]
+#[expect(clippy::disallowed_methods, reason = "how long it takes is said from outside")]
 fn a_million_schedules_lose_nothing_flushed_behind_a_fence() {
     let wanted = std::env::var("EVENKEEL_SCHEDULES").ok().and_then(|count| count.parse().ok());
     let each = wanted.unwrap_or(1_000_000_u64) / 4;

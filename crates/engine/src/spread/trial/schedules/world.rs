@@ -285,6 +285,8 @@ impl World {
             }
         }
         (0..SERVERS).for_each(|server| self.hang_up(gate, server));
-        taken.iter().for_each(|sent| self.execute(sent));
+        for sent in &taken {
+            self.execute(sent);
+        }
     }
 }
