@@ -45,6 +45,10 @@ struct Member {
     expected: Expected,
     /// Which server's address leads to it: its own, unless servers have exchanged theirs.
     route: Cell<usize>,
+    /// Whether another server of the volume was found behind the address that was tried last.
+    is_misplaced: Cell<bool>,
+    /// Behind which server's address it was served from last.
+    served_at: Cell<usize>,
     is_fenced: Cell<bool>,
 }
 
@@ -73,6 +77,8 @@ impl VolumeLease {
             server,
             expected: Expected::Anything,
             route: Cell::new(index),
+            is_misplaced: Cell::new(false),
+            served_at: Cell::new(index),
             is_fenced: Cell::new(false),
         };
         Rc::new(Self {
@@ -209,13 +215,13 @@ impl Guard {
         self.lease.members.borrow()[self.index].route.get()
     }
 
-    /// The server is not behind this address: it is looked for behind its own, unless it was found
-    /// elsewhere meanwhile.
+    /// The server is not behind this address. Where another one of the volume is there, it is looked
+    /// for behind the next address; else behind its own. It may have been found meanwhile.
     pub(crate) fn give_up_route(&self, tried: usize) {
         let members = self.lease.members.borrow();
-        let route = &members[self.index].route;
+        let Member { route, is_misplaced, .. } = &members[self.index];
         if route.get() == tried {
-            route.set(self.index);
+            route.set(if is_misplaced.get() { (tried + 1) % members.len() } else { self.index });
         }
     }
 
@@ -257,9 +263,12 @@ impl Guard {
             Expected::Server(identity) => identity.check(front),
             Expected::Leased(lease) => lease.borrow().look(front),
         };
+        let is_misplaced = matches!(verdict, Err(Fenced::Misplaced { .. }));
+        self.lease.members.borrow()[self.index].is_misplaced.set(is_misplaced);
         match &verdict {
             Ok(()) => {
                 self.lease.looked(self.index, sent_at);
+                self.tell_place(address);
                 self.clear();
             }
             Err(Fenced::Misplaced { found, .. }) => self.found_elsewhere(*found, address),
@@ -269,6 +278,17 @@ impl Guard {
             self.fence(why);
         }
         verdict
+    }
+
+    /// Says where the server is, if it was elsewhere before.
+    fn tell_place(&self, address: usize) {
+        let members = self.lease.members.borrow();
+        let member = &members[self.index];
+        if member.served_at.replace(address) != address
+            && let Some(domain) = self.lease.domain.upgrade()
+        {
+            domain.tell_place(member.server, members[address].server);
+        }
     }
 
     /// Behind this server's address there is another one of the volume.

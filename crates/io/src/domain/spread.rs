@@ -358,6 +358,20 @@ impl Domain {
         self.tell(Input::Fenced { server: Some(server) });
     }
 
+    /// A server is served from behind this server's address from now on.
+    pub(crate) fn tell_place(&self, server: ServerId, address: ServerId) {
+        let [server, address] = [server, address].map(|one| self.server_name(one));
+        if server == address {
+            tracing::info!(server, "it is behind its own address again");
+        } else {
+            tracing::warn!(
+                server,
+                address,
+                "it is served from behind the address of another server"
+            );
+        }
+    }
+
     /// A server is again what it has to be.
     pub(crate) fn clear_server(self: &Rc<Self>, server: ServerId) {
         tracing::info!(server = self.server_name(server), "it is what it has to be again");
