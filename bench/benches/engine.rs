@@ -122,11 +122,11 @@ fn volume() -> Volume {
     let mut opening = Opening::new(VolumeId([7; 16]), 1 << 20, devices);
     let zeroes = vec![0; 1 << 20];
     loop {
-        let answer = match opening.poll() {
+        let answer = match opening.poll(Nanos::ZERO) {
             Ask::Read { length, .. } => {
                 Answer::Read(&zeroes[..usize::try_from(length).expect("at most 1 MiB")])
             }
-            Ask::Write { .. } | Ask::Flush { .. } | Ask::Wait(_) => Answer::Done,
+            Ask::Write { .. } | Ask::Flush { .. } | Ask::Wait(_) | Ask::Fence(_) => Answer::Done,
             Ask::Ready(volume) => return *volume,
             Ask::Refused(refusal) => panic!("{refusal}"),
         };

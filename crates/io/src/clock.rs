@@ -20,13 +20,13 @@ impl Clock {
     }
 
     /// Time since the epoch.
-    pub(crate) fn now(&self) -> Nanos {
+    pub(crate) fn now(self) -> Nanos {
         Nanos(since_boot().0 - self.epoch.0)
     }
 
     /// The instant as the runtime's timers want it. They stand still while the machine sleeps, so
     /// that it is reckoned from now.
-    pub(crate) fn instant(&self, at: Nanos) -> tokio::time::Instant {
+    pub(crate) fn instant(self, at: Nanos) -> tokio::time::Instant {
         tokio::time::Instant::now() + duration(at.since(self.now()))
     }
 }

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `EVENKEEL_VOLUME` | the volume, as the policy of this gate calls it |
 //! | `EVENKEEL_LOSER` | the gate that is to be fenced off, for people |
-//! | `EVENKEEL_LOSER_ADDRESSES` | where the servers see it, with a space between any two addresses |
+//! | `EVENKEEL_LOSER_ADDRESSES` | where the servers see it, addresses separated by spaces |
 //!
 //! Ending with 0 says that nothing of that gate will ever reach the servers again, and that what
 //! they had received of it has been carried out. Anything else, or no end in time, is no fence.
@@ -20,7 +20,7 @@ use evenkeel_engine::lease::Gate;
 use tokio::sync::oneshot;
 
 /// A command that takes longer has failed.
-const TIME_MAX: Duration = Duration::from_secs(60);
+const TIME_MAX: Duration = Duration::from_mins(1);
 
 /// How often it is looked whether the command has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -107,8 +107,8 @@ mod tests {
         let said = shell("echo no such outlet >&2; exit 3").unwrap_err();
         assert!(said.contains("exit status: 3: no such outlet"), "{said}");
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let missing = run(&["/nowhere/fence".to_owned()], "pool", &Gate::default());
-        let said = runtime.block_on(missing).unwrap_err();
+        let command = ["/nowhere/fence".to_owned()];
+        let said = runtime.block_on(run(&command, "pool", &Gate::default())).unwrap_err();
         assert!(said.contains("cannot be started"), "{said}");
     }
 }

@@ -2,7 +2,7 @@
 //! passes, and what each server has to show before it is served from.
 //!
 //! ```text
-//! opening, pulses -- looks, beats --> VolumeLease <-- may this go now? -- every link, at its socket
+//! opening, pulses -- looks, beats --> VolumeLease <-- may it go now? -- every link, at its socket
 //!                                       |    ^
 //!             right is back: links go on|    | front of a server, read on every new connection
 //!                                       v    |
@@ -181,7 +181,9 @@ impl VolumeLease {
     fn each_link(&self, what: impl Fn(&Link)) {
         self.links.borrow_mut().retain(|link| link.strong_count() > 0);
         let links: Vec<_> = self.links.borrow().iter().filter_map(Weak::upgrade).collect();
-        links.iter().for_each(|link| what(link));
+        for link in links {
+            what(&link);
+        }
     }
 }
 
@@ -215,8 +217,8 @@ impl Guard {
         self.lease.members.borrow()[self.index].route.get()
     }
 
-    /// The server is not behind this address. Where another one of the volume is there, it is looked
-    /// for behind the next address; else behind its own. It may have been found meanwhile.
+    /// The server is not behind this address. Where another one of the volume is there, it is
+    /// looked for behind the next address; else behind its own. It may have been found meanwhile.
     pub(crate) fn give_up_route(&self, tried: usize) {
         let members = self.lease.members.borrow();
         let Member { route, is_misplaced, .. } = &members[self.index];

@@ -88,8 +88,8 @@ fn lock(folder: &Path) -> io::Result<Locked> {
 }
 
 fn render(id: &[u8; 16]) -> String {
-    let hexadecimal: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{TITLE}{hexadecimal}\n")
+    let hexadecimal = u128::from_be_bytes(*id);
+    format!("{TITLE}{hexadecimal:032x}\n")
 }
 
 fn parse(text: &str) -> Option<[u8; 16]> {

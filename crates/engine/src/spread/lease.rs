@@ -3,8 +3,8 @@
 //!
 //! | front of the server | verdict |
 //! |---|---|
-//! | this volume, this server, this opening; the last beat, or the one whose answer was lost | ours |
-//! | the same, but with an owner that knows nothing of this opening | ours: late bytes, beaten over |
+//! | this server, this opening; the last beat, or the one whose answer was lost | ours |
+//! | the same, but an owner that knows nothing of this opening | ours: late bytes, beaten over |
 //! | an owner that claimed after this opening, or heads that count further | another gate's |
 //! | another server of the volume, or another volume | misplaced: nothing of it is served |
 //! | an earlier beat or generation | older content: nothing of it is served |

@@ -256,13 +256,12 @@ impl Pulse {
     async fn look(&self) -> Result<Rc<RefCell<Lease>>, NoBeat> {
         let lease = self.lease.guard(self.index).lease().ok_or(Errno::Io)?;
         let sent_at = self.clerk.domain.worker.clock.now();
-        let front = match &self.clerk.device.tier(self.server).medium {
-            Medium::Remote(remote) => remote.look(Lease::front_bytes()).await?,
-            _ => {
-                let look = Task::Read { offset: 0, length: Lease::front_bytes() };
-                let front = self.clerk.run_errand(self.server, self.tenant, look).await?;
-                front.expect("a read brings its data")
-            }
+        let front = if let Medium::Remote(remote) = &self.clerk.device.tier(self.server).medium {
+            remote.look(Lease::front_bytes()).await?
+        } else {
+            let look = Task::Read { offset: 0, length: Lease::front_bytes() };
+            let front = self.clerk.run_errand(self.server, self.tenant, look).await?;
+            front.expect("a read brings its data")
         };
         let now = self.clerk.domain.worker.clock.now();
         let (server, latency) = (self.server, now.since(sent_at));

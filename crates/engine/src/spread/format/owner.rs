@@ -17,7 +17,7 @@
 //! | 384 | 16 | the state folder of the owner; zeroes if it has none |
 //! | 400 | 16 | the run of the owner's process |
 //! | 416 | 96 | zeroes |
-//! | 512 | 1024 | its addresses as the servers see them, with a space between any two; then zeroes |
+//! | 512 | 1024 | its addresses as the servers see them, separated by spaces; then zeroes |
 //! | 1536 | 2560 | zeroes |
 //!
 //! The label's number counts the beats. The block is overwritten in place: all that ever changes of
