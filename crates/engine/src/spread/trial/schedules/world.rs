@@ -1,7 +1,7 @@
 //! Servers, the network before them, and what happens when.
 //!
 //! ```text
-//! gate: asked -- may stop --> sent: kernel -- may be cut, dropped --> server -- may be late --> done
+//! gate: asked, may stop --> sent: kernel, may be cut, dropped --> server, may be late --> done
 //! ```
 //!
 //! A kernel gives up what a server has not acknowledged for [`Times::unacknowledged`]. What a
