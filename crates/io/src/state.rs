@@ -24,7 +24,7 @@ const TITLE: &str = "evenkeel gate 1\n";
 #[derive(Debug)]
 pub(crate) struct State {
     folder: Option<PathBuf>,
-    /// This run of the process.
+    /// This run of the process: 8 bytes of the kernel's name for this boot, 8 random ones.
     pub(crate) run: [u8; 16],
     locked: OnceLock<Option<Locked>>,
 }
@@ -38,7 +38,8 @@ struct Locked {
 impl State {
     /// State in this folder, which is made when it is needed; none if there is no such folder.
     pub(crate) fn new(folder: Option<PathBuf>) -> Self {
-        let run = random().unwrap_or_default();
+        let mut run = random().unwrap_or_default();
+        run[..8].copy_from_slice(&boot());
         Self { folder, run, locked: OnceLock::new() }
     }
 
@@ -104,6 +105,13 @@ fn parse(text: &str) -> Option<[u8; 16]> {
     (id != [0; 16]).then_some(id)
 }
 
+/// What this boot of the machine is known by; zeroes if the kernel does not tell.
+fn boot() -> [u8; 8] {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).take(16).collect();
+    u64::from_str_radix(&digits, 16).unwrap_or(0).to_be_bytes()
+}
+
 fn random() -> io::Result<[u8; 16]> {
     let mut bytes = [0; 16];
     getrandom(&mut bytes, GetRandomFlags::empty())?;
@@ -123,6 +131,7 @@ mod tests {
         let other = State::new(first.folder.clone());
         assert_eq!(other.id(), [0; 16], "it is locked");
         assert_ne!(first.run, other.run);
+        assert_eq!(first.run[..8], other.run[..8], "of the same boot");
         let path = first.folder.clone().unwrap();
         drop(first);
         assert_eq!(State::new(Some(path)).id(), id, "as after a restart");

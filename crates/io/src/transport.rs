@@ -134,6 +134,18 @@ impl Transport {
         }
     }
 
+    /// What was sent is delivered before the connection ends.
+    pub(crate) fn let_linger(&self) {
+        let socket = match self {
+            Self::Plain(socket) => socket,
+            Self::Tls(stream) => stream.get_ref().0,
+        };
+        if let Socket::Tcp(stream) = socket {
+            // At worst the peer sees a reset.
+            let _ = SockRef::from(stream).set_linger(None);
+        }
+    }
+
     /// Takes the socket off this thread's runtime.
     pub(crate) fn detach(&mut self) -> io::Result<()> {
         self.socket().detach()

@@ -42,11 +42,18 @@ impl Opening {
         self.names.before.contains(&owner.id) || owner.gate.is_gone_for(&self.names.gate)
     }
 
+    /// Whether an owner need not even be watched: it is this gate itself, or a process that has
+    /// ended on this machine since that was started.
+    fn is_surely_gone(&self, owner: &Owner) -> bool {
+        let is_known = self.names.before.contains(&owner.id);
+        is_known || self.is_own(owner) && owner.gate.is_of_same_boot(&self.names.gate)
+    }
+
     /// Everybody who may be alive is watched for a while; whoever has not moved is gone, or asleep,
     /// and has to be fenced off.
     pub(super) fn watch_or_claim(&mut self) -> Result<(), Refusal> {
         let verdict = self.case().judge()?;
-        let claimed = claims(&self.fronts, |owner| self.is_own(owner));
+        let claimed = claims(&self.fronts, |owner| self.is_surely_gone(owner));
         match &self.watch.seen {
             None if claimed.iter().any(Option::is_some) => {
                 self.watch.seen = Some(claimed);
@@ -58,7 +65,8 @@ impl Opening {
                 if let Some(server) = (0..claimed.len()).find(|&at| claimed[at] != before[at]) {
                     return Err(self.in_use(server));
                 }
-                if !self.watch.is_fenced && !self.rules.is_broken(Mutant::SkipFence) {
+                let is_due = !self.watch.is_fenced && !self.losers().is_empty();
+                if is_due && !self.rules.is_broken(Mutant::SkipFence) {
                     if let Some(span) = self.courtesy() {
                         self.tasks.push_back(Task::Wait(span));
                         self.push_each(|server| Task::ReadFront { server });

@@ -130,10 +130,19 @@ pub(super) fn opening(disks: &[Disk], owner_name: &str) -> Opening {
     opening_leaving(disks, owner_name, None)
 }
 
-/// Begins to open the drives for a gate of this number, in this run of its process.
+/// Begins to open the drives for a gate of this number, in this run of its process on a machine that
+/// has run on.
 pub(super) fn opening_as(disks: &[Disk], gate: usize, run: u64) -> Opening {
+    opening_after_boot(disks, gate, (1, run))
+}
+
+/// The same in this run of the process after this boot of its machine.
+pub(super) fn opening_after_boot(disks: &[Disk], gate: usize, (boot, run): (u64, u64)) -> Opening {
     let mut id = [0; 16];
     id[..8].copy_from_slice(&(run << 8 | (gate as u64 + 1)).to_le_bytes());
+    let mut of_process = [0; 16];
+    of_process[..8].copy_from_slice(&boot.to_le_bytes());
+    of_process[8..].copy_from_slice(&run.to_le_bytes());
     let device = |server| PartDevice { name: format!("s{server}"), size_bytes: SIZE_BYTES };
     let names = Names {
         volume: VolumeId(*b"made in a trial."),
@@ -141,7 +150,7 @@ pub(super) fn opening_as(disks: &[Disk], gate: usize, run: u64) -> Opening {
         gate: Gate {
             name: gate.to_string(),
             state: [u8::try_from(gate).unwrap() + 1; 16],
-            run: id,
+            run: of_process,
             ..Gate::default()
         },
         before: Vec::new(),

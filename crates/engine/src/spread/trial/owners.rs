@@ -7,7 +7,7 @@ use evenkeel_core::time::{Nanos, Span};
 use super::super::lease::{Fenced, Lease};
 use super::super::rules::Mutant;
 use super::super::{Opening, RefusalReason, Volume};
-use super::kit::{SERVERS, Spread, opening};
+use super::kit::{SERVERS, Spread, opening, opening_after_boot};
 use crate::lease::Times;
 use crate::notes::{Answer, Ask, Opens};
 use crate::trial::disk::{Disk, index};
@@ -126,6 +126,37 @@ fn whoever_lets_go_is_not_watched() {
         }
     }
     assert_eq!(waited, [Times::DEFAULT.settle()], "only its own claim settles");
+}
+
+/// What an opening waits for, and whether it asks for a fence, before it is ready.
+fn waits_of(mut opening: Opening, disks: &mut [Disk]) -> (Vec<Span>, bool) {
+    let (mut waits, mut now, mut is_fenced) = (Vec::new(), Span::ZERO, false);
+    loop {
+        is_fenced |= matches!(opening.poll(Nanos::ZERO + now), Ask::Fence(_));
+        match turn_reaching(&mut opening, disks, now, [true; SERVERS]) {
+            Turn::Waits(span) => {
+                waits.push(span);
+                now += span;
+            }
+            Turn::Went => {}
+            Turn::Refused(reason) => panic!("{reason}"),
+            Turn::Ready(_) => return (waits, is_fenced),
+        }
+    }
+}
+
+#[test]
+fn a_restart_of_the_same_gate_takes_no_fence_and_no_watch_unless_its_machine_was_started_anew() {
+    let (settle, lease) = (Times::DEFAULT.settle(), Times::DEFAULT.lease());
+    let mut disks = Spread::disks();
+    let mut open = |gate, process| {
+        let opening = opening_after_boot(&disks, gate, process);
+        waits_of(opening, &mut disks)
+    };
+    open(0, (1, 1));
+    assert_eq!(open(0, (1, 2)), (vec![settle], false), "its process has ended");
+    assert_eq!(open(0, (2, 3)), (vec![lease, settle], false), "the folder may be a copy");
+    assert_eq!(open(1, (1, 1)), (vec![lease, settle], true), "it is another gate");
 }
 
 #[test]

@@ -97,7 +97,11 @@ impl Conversation {
     fn turns(&mut self, cx: &mut Task<'_>) -> Poll<io::Result<()>> {
         for _ in 0..TURNS_MAX {
             if self.link.closing.get() {
-                return self.say_goodbye(cx);
+                let said = self.say_goodbye(cx);
+                if matches!(said, Poll::Ready(Ok(()))) {
+                    self.transport.let_linger();
+                }
+                return said;
             }
             if self.link.is_cut() {
                 return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));

@@ -27,6 +27,11 @@ impl Guarded {
         Self { transport, link }
     }
 
+    /// Nothing is under way: the goodbye is delivered before the connection ends.
+    pub(super) fn let_linger(&self) {
+        self.transport.let_linger();
+    }
+
     fn ask(&self) -> io::Result<()> {
         if self.link.may_write() {
             return Ok(());
