@@ -13,10 +13,11 @@ use crate::notes::{Answer, Ask, Opens};
 use crate::trial::disk::{Disk, index};
 use crate::trial::world::Kit;
 
-/// Answers one ask; the span if it was for time, or the end.
+/// Answers one ask; the span if it was for time, whether it was for a fence, or the end.
 enum Turn {
     Went,
     Waits(Span),
+    Fences,
     Ready(Box<Volume>),
     Refused(RefusalReason),
 }
@@ -53,7 +54,8 @@ fn turn_reaching(
             disks[part].write(offset, bytes, false);
             (Answer::Done, Turn::Went)
         }
-        Ask::Flush { .. } | Ask::Fence(_) => (Answer::Done, Turn::Went),
+        Ask::Flush { .. } => (Answer::Done, Turn::Went),
+        Ask::Fence(_) => (Answer::Done, Turn::Fences),
         Ask::Wait(span) => (Answer::Done, Turn::Waits(span)),
         Ask::Ready(volume) => return Turn::Ready(volume),
         Ask::Refused(refusal) => return Turn::Refused(refusal.reason),
@@ -68,7 +70,7 @@ fn opened(disks: &mut [Disk], name: &str) -> Result<Box<Volume>, RefusalReason> 
         match turn(&mut opening, disks) {
             Turn::Ready(volume) => return Ok(volume),
             Turn::Refused(reason) => return Err(reason),
-            Turn::Went | Turn::Waits(_) => {}
+            Turn::Went | Turn::Fences | Turn::Waits(_) => {}
         }
     }
 }
@@ -95,7 +97,7 @@ fn a_gate_whose_owner_beats_is_refused_and_one_whose_owner_is_gone_is_not() {
     let reason = loop {
         match turn(&mut second, &mut disks) {
             Turn::Waits(_) => beat(&mut first, &mut disks).unwrap(),
-            Turn::Went => {}
+            Turn::Went | Turn::Fences => {}
             Turn::Refused(reason) => break reason,
             Turn::Ready(_) => panic!("the first is alive"),
         }
@@ -120,7 +122,7 @@ fn whoever_lets_go_is_not_watched() {
     loop {
         match turn(&mut second, &mut disks) {
             Turn::Waits(span) => waited.push(span),
-            Turn::Went => {}
+            Turn::Went | Turn::Fences => {}
             Turn::Refused(reason) => panic!("{reason}"),
             Turn::Ready(_) => break,
         }
@@ -132,13 +134,13 @@ fn whoever_lets_go_is_not_watched() {
 fn waits_of(mut opening: Opening, disks: &mut [Disk]) -> (Vec<Span>, bool) {
     let (mut waits, mut now, mut is_fenced) = (Vec::new(), Span::ZERO, false);
     loop {
-        is_fenced |= matches!(opening.poll(Nanos::ZERO + now), Ask::Fence(_));
         match turn_reaching(&mut opening, disks, now, [true; SERVERS]) {
             Turn::Waits(span) => {
                 waits.push(span);
                 now += span;
             }
             Turn::Went => {}
+            Turn::Fences => is_fenced = true,
             Turn::Refused(reason) => panic!("{reason}"),
             Turn::Ready(_) => return (waits, is_fenced),
         }
@@ -186,7 +188,7 @@ fn of_gates_that_race_for_a_volume_at_most_one_wins_whoever_is_faster_when() {
             let Some(&picked) = awake.get(index(&mut prng, awake.len().max(1))) else { continue };
             match turn_reaching(racers[picked].as_mut().unwrap(), &mut disks, now, [true; SERVERS])
             {
-                Turn::Went => {}
+                Turn::Went | Turn::Fences => {}
                 Turn::Waits(span) => wake_at[picked] = Span(now.0 + span.0),
                 Turn::Refused(_) => racers[picked] = None,
                 Turn::Ready(volume) => {
@@ -288,7 +290,7 @@ fn gates_that_lose_servers(
                 continue;
             }
             match turn_reaching(racer, &mut disks, now, reaches[gate]) {
-                Turn::Went => {}
+                Turn::Went | Turn::Fences => {}
                 Turn::Waits(span) => *wake_at = Span(now.0 + span.0),
                 Turn::Refused(_) => racers[gate] = None,
                 Turn::Ready(volume) => {
