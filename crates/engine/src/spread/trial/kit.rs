@@ -132,6 +132,15 @@ pub(super) fn opening(disks: &[Disk], owner_name: &str) -> Opening {
 
 /// Begins to open the drives for a gate of this number, in this run of its process.
 pub(super) fn opening_as(disks: &[Disk], gate: usize, run: u64) -> Opening {
+    opening_of(disks, (gate, run), None)
+}
+
+/// The same with a server that is to leave.
+pub(super) fn opening_of(
+    disks: &[Disk],
+    (gate, run): (usize, u64),
+    leaving: Option<usize>,
+) -> Opening {
     let mut id = [0; 16];
     id[..8].copy_from_slice(&(run << 8 | (gate as u64 + 1)).to_le_bytes());
     let device = |server| PartDevice { name: format!("s{server}"), size_bytes: SIZE_BYTES };
@@ -147,7 +156,8 @@ pub(super) fn opening_as(disks: &[Disk], gate: usize, run: u64) -> Opening {
         before: Vec::new(),
     };
     let devices = (0..disks.len()).map(device).collect();
-    Opening::new(names, shape(), devices, vec![false; disks.len()])
+    let leaving = (0..disks.len()).map(|server| leaving == Some(server)).collect();
+    Opening::new(names, shape(), devices, leaving)
 }
 
 /// The same with a server that is to leave.

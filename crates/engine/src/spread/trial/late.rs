@@ -1,0 +1,133 @@
+//! Gates that are killed under writes and started again at once, on servers that carry out what they
+//! had read of them up to a span later.
+
+use evenkeel_core::prng::Prng;
+use evenkeel_core::time::Span;
+
+use super::super::rules::Mutant;
+use super::super::{LateWrites, Opening, Volume};
+use super::kit::{OBJECTS, SERVERS, World, opening_of};
+use crate::lease::Times;
+use crate::notes::{Answer, Ask, Opens};
+use crate::trial::disk::index;
+use crate::trial::world::Act;
+use crate::trial::{self, assert_clean, assert_noticed};
+
+/// What late writes have left of their span when a volume is open that does not wait for them.
+const LEFT: Span = Span::from_millis(10);
+
+/// How a trial goes.
+#[derive(Clone, Copy, Default)]
+struct Killed {
+    mutant: Option<Mutant>,
+    /// A server leaves meanwhile.
+    leaves: bool,
+    /// Whether clients write all over the volume, or to objects that were written before.
+    is_filling: bool,
+}
+
+/// Opens the volume while time passes, and late writes come.
+fn open(world: &mut World, mut opening: Opening) -> Result<Volume, String> {
+    loop {
+        world.pass(Span::from_micros(1));
+        let bytes;
+        let answer = match opening.poll(world.now()) {
+            Ask::Read { part, offset, length } => {
+                bytes = world.disks[part].read(offset, length);
+                Answer::Read(&bytes)
+            }
+            Ask::Write { part, offset, bytes } => {
+                world.disks[part].write(offset, bytes, false);
+                Answer::Done
+            }
+            Ask::Flush { .. } | Ask::Fence(_) => Answer::Done,
+            Ask::Wait(span) => {
+                world.pass(span);
+                Answer::Done
+            }
+            Ask::Ready(volume) => return Ok(*volume),
+            Ask::Refused(refusal) => return Err(refusal.to_string()),
+        };
+        opening.answer(answer);
+    }
+}
+
+/// Clients at work for some turns.
+fn work(world: &mut World, prng: &mut Prng, turns: u32, trial: Killed) -> Result<(), String> {
+    for _ in 0..turns {
+        if world.clients() < 8 && prng.below(2) == 0 {
+            let acts =
+                [Act::Read, Act::Write, Act::Write, Act::Write, Act::Zero, Act::Trim, Act::Flush];
+            let act = acts[index(prng, acts.len())];
+            let object = World::sectors_of(index(prng, OBJECTS as usize));
+            if trial.is_filling && prng.below(8) == 0 {
+                world.act_on(Act::Trim, object);
+            } else {
+                world.act(act, object.start..object.start + 24);
+            }
+            world.drain()?;
+        } else {
+            world.complete_one()?;
+        }
+    }
+    Ok(())
+}
+
+/// A gate that is killed and started again a few times; returns how often it was open before late
+/// writes were over.
+fn run(seed: u64, trial: Killed) -> Result<u32, String> {
+    let mut world = World::new(seed, trial.mutant);
+    let mut prng = Prng::new(seed ^ 0x1a7e);
+    let mut at_once = 0;
+    for life in 1..6 {
+        let settled = world.now() + Times::DEFAULT.settle();
+        let until = settled + LEFT;
+        let ranges = world.kill(settled, until);
+        let leaving = (trial.leaves && life > 2).then_some(3);
+        let late = LateWrites::new(until, SERVERS, ranges);
+        let mut opening = opening_of(&world.disks, (0, life), leaving).heeding(late);
+        opening.rules.mutant = trial.mutant;
+        let volume = open(&mut world, opening)?;
+        at_once += u32::from(world.now() < until);
+        world.serve(volume, false)?;
+        let turns = if life == 1 && !trial.is_filling { 600 } else { 150 };
+        work(&mut world, &mut prng, turns, trial)?;
+    }
+    world.settle()?;
+    world.pass(LEFT);
+    let opening = opening_of(&world.disks, (0, 6), trial.leaves.then_some(3));
+    let volume = open(&mut world, opening)?;
+    world.check_all(&volume, false)?;
+    Ok(at_once)
+}
+
+impl trial::Trial for Killed {
+    fn run(self, seed: u64) -> Result<(), String> {
+        run(seed, self).map(drop)
+    }
+}
+
+#[test]
+fn what_is_written_after_a_restart_is_never_lost_to_what_servers_carry_out_late() {
+    assert_clean(0..60, Killed::default());
+    assert_clean(0..60, Killed { is_filling: true, ..Killed::default() });
+    assert_clean(0..60, Killed { leaves: true, ..Killed::default() });
+}
+
+#[test]
+fn a_volume_opens_at_once_unless_notes_were_under_way() {
+    let at_once: u32 = (0..20).map(|seed| run(seed, Killed::default()).unwrap()).sum();
+    assert!(at_once > 50, "{at_once} of 100 openings");
+}
+
+#[test]
+fn each_rule_about_late_writes_that_is_broken_is_noticed() {
+    let filling = Killed { is_filling: true, ..Killed::default() };
+    for (mutant, trial) in [
+        (Mutant::WriteLate, Killed::default()),
+        (Mutant::ReuseLate, filling),
+        (Mutant::NoteLate, filling),
+    ] {
+        assert_noticed(mutant, 0..200, Killed { mutant: Some(mutant), ..trial });
+    }
+}
