@@ -14,7 +14,7 @@ use crate::trial::world::Act;
 use crate::trial::{self, assert_clean, assert_noticed};
 
 /// What late writes have left of their span when a volume is open that does not wait for them.
-const LEFT: Span = Span::from_millis(10);
+const LEFT: Span = Span::from_millis(12);
 
 /// How a trial goes.
 #[derive(Clone, Copy, Default)]
@@ -60,7 +60,7 @@ fn work(world: &mut World, prng: &mut Prng, turns: u32, trial: Killed) -> Result
                 [Act::Read, Act::Write, Act::Write, Act::Write, Act::Zero, Act::Trim, Act::Flush];
             let act = acts[index(prng, acts.len())];
             let object = World::sectors_of(index(prng, OBJECTS as usize));
-            if trial.is_filling && prng.below(8) == 0 {
+            if trial.is_filling && prng.below(3) == 0 {
                 world.act_on(Act::Trim, object);
             } else {
                 world.act(act, object.start..object.start + 24);
@@ -90,7 +90,7 @@ fn run(seed: u64, trial: Killed) -> Result<u32, String> {
         let volume = open(&mut world, opening)?;
         at_once += u32::from(world.now() < until);
         world.serve(volume, false)?;
-        let turns = if life == 1 && !trial.is_filling { 600 } else { 150 };
+        let turns = if life == 1 || trial.is_filling { 500 } else { 150 };
         work(&mut world, &mut prng, turns, trial)?;
     }
     world.settle()?;
@@ -128,6 +128,6 @@ fn each_rule_about_late_writes_that_is_broken_is_noticed() {
         (Mutant::ReuseLate, filling),
         (Mutant::NoteLate, filling),
     ] {
-        assert_noticed(mutant, 0..200, Killed { mutant: Some(mutant), ..trial });
+        assert_noticed(mutant, 0..400, Killed { mutant: Some(mutant), ..trial });
     }
 }
