@@ -107,8 +107,8 @@ mod tests {
         let said = shell("echo no such outlet >&2; exit 3").unwrap_err();
         assert!(said.contains("exit status: 3: no such outlet"), "{said}");
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let missing = run(&["/nowhere/fence".to_owned()], "pool", &Gate::default());
-        let said = runtime.block_on(missing).unwrap_err();
+        let (command, loser) = (["/nowhere/fence".to_owned()], Gate::default());
+        let said = runtime.block_on(run(&command, "pool", &loser)).unwrap_err();
         assert!(said.contains("cannot be started"), "{said}");
     }
 }

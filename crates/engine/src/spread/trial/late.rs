@@ -63,7 +63,8 @@ fn work(world: &mut World, prng: &mut Prng, turns: u32, trial: Killed) -> Result
             if trial.is_filling && prng.below(3) == 0 {
                 world.act_on(Act::Trim, object);
             } else {
-                world.act(act, object.start..object.start + 24);
+                let end = if trial.is_filling { object.end } else { object.start + 24 };
+                world.act(act, object.start..end);
             }
             world.drain()?;
         } else {

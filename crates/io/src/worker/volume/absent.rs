@@ -184,7 +184,8 @@ impl Keeper {
         let gate = self.gate(&spread.lease);
         let names = Names { volume: VolumeId(drawn), owner, gate, before };
         let devices = spread.members.iter().map(|member| member.description.clone()).collect();
-        let opening = Opening::new(names, spread.shape, devices, spread.leaving.clone());
+        let opening = Opening::new(names, spread.shape, devices, spread.leaving.clone())
+            .heeding(self.late_writes(spread.members.len()));
         let opening = match away {
             Some(server) => opening.without(server),
             None => opening,
