@@ -88,6 +88,10 @@ impl Keeper {
         let mut known = None;
         while let Some(missed) = spread.missed.clone() {
             tokio::time::sleep(duration(spread.lease.times().beat())).await;
+            if self.is_late() {
+                // Its notes may still change: clients would wait for that.
+                continue;
+            }
             let Some(looked) = self.look(&mut spread, &missed).await else { continue };
             let why = looked.err();
             if let Some(why) = &why {

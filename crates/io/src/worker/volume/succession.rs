@@ -58,14 +58,21 @@ impl Keeper {
         Some(underway)
     }
 
+    /// Whether the process before this one may still change anything on the servers.
+    pub(super) fn is_late(&self) -> bool {
+        let left = self.underway.as_ref().map(|noting| noting.underway.left());
+        let now = self.worker.clock.now();
+        left.is_some_and(|(until, ranges)| !ranges.is_empty() && now < until)
+    }
+
     /// What the process before this one may still change on the servers.
     pub(super) fn late_writes(&self, servers: usize) -> LateWrites {
         let Some(Noting { underway, .. }) = &self.underway else { return LateWrites::default() };
         let (until, ranges) = underway.left();
         let late = LateWrites::new(until, servers, ranges.iter().cloned());
-        let now = self.worker.clock.now();
-        if !late.is_over(now) {
-            let (volume, ranges, wait) = (&self.name, ranges.len(), until.since(now));
+        if self.is_late() {
+            let wait = until.since(self.worker.clock.now());
+            let (volume, ranges) = (&self.name, ranges.len());
             tracing::warn!(
                 volume, ranges, ?wait,
                 "servers may still carry out what this gate had under way when it ended: nothing \
