@@ -184,15 +184,3 @@ fn the_format_stays() {
     let told = vec![(hashes[0], 0..u64::MAX), (hashes[1], 0x1000..0x3000)];
     assert_eq!(decode(&golden, &boot), Ok(told));
 }
-
-#[test]
-fn noting_a_call_takes_no_time_to_speak_of() {
-    let folder = tempfile::tempdir().unwrap();
-    let underway = open(folder.path());
-    let began = std::time::Instant::now();
-    let count = 100_000_u32;
-    for call in 0..count {
-        underway.note(0, &(u64::from(call)..u64::from(call) + 1)).answered();
-    }
-    println!("{:?} each", began.elapsed() / count);
-}

@@ -59,14 +59,14 @@ impl LateServer {
         loop {
             let mut header = [0; 28];
             stream.read_exact(&mut header)?;
-            let (command, cookie) = (u16::from_be_bytes([header[6], header[7]]), be64(&header[8..]));
-            let [start, length] = [be64(&header[16..]), be32(&header[24..]).into()]
+            let (command, cookie) = (u16::from_be_bytes([header[6], header[7]]), be64(&header[8..16]));
+            let [start, length] = [be64(&header[16..24]), be32(&header[24..]).into()]
                 .map(|number| usize::try_from(number).expect("within the disk"));
             let range = start..start + length;
             let mut data = Vec::new();
             match command {
                 nbd::READ => data.extend(&self.disk.lock().expect("no panic")[range]),
-                nbd::WRITE => {
+                WRITE => {
                     let mut bytes = vec![0; length];
                     stream.read_exact(&mut bytes)?;
                     // Beats and notes stand before the slots.

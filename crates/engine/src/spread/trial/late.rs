@@ -158,6 +158,40 @@ fn a_volume_opens_at_once_unless_notes_were_under_way() {
 }
 
 #[test]
+fn only_what_changes_a_range_that_was_under_way_waits_and_only_until_that_is_over() {
+    let mut world = World::new(1, None);
+    let trial = Killed::default();
+    restart(&mut world, trial, 1).unwrap();
+    world.act_on(Act::Write, 0..24);
+    world.drain().unwrap();
+    world.settle().unwrap();
+    world.act_on(Act::Write, 8..16);
+    world.drain().unwrap();
+    assert_eq!(world.commands(), 1, "it is with its drive");
+    let until = restart(&mut world, trial, 2).unwrap();
+    for (act, sectors) in [
+        (Act::Read, 0..24),
+        (Act::Write, 0..8),
+        (Act::Zero, 16..24),
+        (Act::Write, World::sectors_of(1).start..World::sectors_of(1).start + 8),
+        (Act::Flush, 0..1),
+        (Act::Write, 4..12),
+        (Act::Trim, World::sectors_of(0)),
+    ] {
+        world.act_on(act, sectors);
+        world.drain().unwrap();
+    }
+    while world.commands() > 0 {
+        world.complete_one().unwrap();
+    }
+    assert!(world.now() < until);
+    assert_eq!(world.clients(), 2, "the write across the range, and what gives up its object");
+    world.settle().unwrap();
+    assert!(world.now() >= until);
+    assert_eq!((world.clients(), world.errors), (0, 0));
+}
+
+#[test]
 fn each_rule_about_late_writes_that_is_broken_is_noticed() {
     let mutant = Some(Mutant::WriteLate);
     assert_noticed(Mutant::WriteLate, 0..60, Killed { mutant, ..Killed::default() });
