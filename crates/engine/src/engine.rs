@@ -360,10 +360,14 @@ impl Engine {
 
     /// The next step of a move, if it is time for one.
     fn poll_moves(&mut self, now: Nanos) -> Option<Step> {
-        let volume = self.volume.as_deref_mut().filter(|volume| volume.is_due(now))?;
-        let step = volume.poll(now, &self.units);
-        self.release(now);
-        step
+        loop {
+            let volume = self.volume.as_deref_mut().filter(|volume| volume.is_due(now))?;
+            let step = volume.poll(now, &self.units);
+            // Requests that go on may have something noted.
+            if !self.release(now) || step.is_some() {
+                return step;
+            }
+        }
     }
 
     fn moved(&mut self, now: Nanos, step: (ServerId, StepKind), ok: bool) {
@@ -372,12 +376,15 @@ impl Engine {
         self.release(now);
     }
 
-    /// Requests that waited for a move go on.
-    fn release(&mut self, now: Nanos) {
+    /// Requests that waited for a move go on; false if there are none.
+    fn release(&mut self, now: Nanos) -> bool {
+        let mut has_any = false;
         while let Some(slot) = self.volume.as_mut().and_then(|volume| volume.take_released()) {
             self.enqueue_next(now, slot);
             self.finish_if_over(now, slot);
+            has_any = true;
         }
+        has_any
     }
 
     fn dispatch(&mut self, now: Nanos, ticket: Ticket) -> Unit {

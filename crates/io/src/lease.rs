@@ -11,6 +11,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
+use std::ops::Range;
 use std::rc::{Rc, Weak};
 
 use evenkeel_core::id::ServerId;
@@ -22,6 +23,7 @@ use tokio::sync::Notify;
 use crate::clock::Clock;
 use crate::device::remote::link::Link;
 use crate::domain::Domain;
+use crate::underway::{Noted, Underway};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -31,6 +33,8 @@ pub(crate) struct VolumeLease {
     keeper: RefCell<Gatekeeper>,
     members: RefCell<Vec<Member>>,
     links: RefCell<Vec<Weak<Link>>>,
+    /// Where it is noted what is under way; none if the gate has no folder of its own.
+    underway: Option<Rc<Underway>>,
     /// Where its servers see this gate.
     addresses: RefCell<Vec<IpAddr>>,
     /// Told when a link stands, and what is due there need not wait for the next beat; and when the
@@ -72,7 +76,12 @@ pub(crate) struct Guard {
 
 impl VolumeLease {
     /// Nothing is held yet.
-    pub(crate) fn new(domain: &Rc<Domain>, times: Times, servers: &[ServerId]) -> Rc<Self> {
+    pub(crate) fn new(
+        domain: &Rc<Domain>,
+        times: Times,
+        servers: &[ServerId],
+        underway: Option<Rc<Underway>>,
+    ) -> Rc<Self> {
         let member = |(index, &server): (usize, &ServerId)| Member {
             server,
             expected: Expected::Anything,
@@ -87,6 +96,7 @@ impl VolumeLease {
             keeper: RefCell::new(Gatekeeper::new(times, servers.len())),
             members: RefCell::new(servers.iter().enumerate().map(member).collect()),
             links: RefCell::default(),
+            underway,
             addresses: RefCell::default(),
             news: Notify::new(),
         })
@@ -197,6 +207,11 @@ impl Guard {
     /// The spans that the server's sockets go by.
     pub(crate) fn times(&self) -> Times {
         self.lease.times()
+    }
+
+    /// Notes that these bytes of the server are about to be changed.
+    pub(crate) fn note_underway(&self, range: &Range<u64>) -> Option<Noted> {
+        Some(self.lease.underway.as_ref()?.note(self.index, range))
     }
 
     /// A link to the server is to be told when it may go on, or must stop for good.

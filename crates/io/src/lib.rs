@@ -37,5 +37,6 @@ mod state;
 pub mod store;
 mod tls;
 mod transport;
+mod underway;
 mod word;
 mod worker;

@@ -63,6 +63,13 @@ impl State {
     }
 }
 
+impl State {
+    /// The folder, if this process alone uses it.
+    pub(crate) fn own_folder(&self) -> Option<&Path> {
+        (self.id() != [0; 16]).then_some(self.folder.as_deref()).flatten()
+    }
+}
+
 fn lock(folder: &Path) -> io::Result<Locked> {
     std::fs::create_dir_all(folder)?;
     let path = folder.join("gate.id");

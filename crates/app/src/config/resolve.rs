@@ -276,7 +276,11 @@ fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
         ("near", at(raw.near.as_ref())),
         ("prefer", at(raw.prefer.as_ref())),
     ];
-    let leased = [("lease", at(raw.lease.as_ref())), ("takeover", at(raw.takeover.as_ref()))];
+    let leased = [
+        ("lease", at(raw.lease.as_ref())),
+        ("takeover", at(raw.takeover.as_ref())),
+        ("late", at(raw.late.as_ref())),
+    ];
     let fenced = [("fence", at(raw.fence.as_ref()))];
     let patient = [("patience", at(raw.patience.as_ref()))];
     let of_ceph = [

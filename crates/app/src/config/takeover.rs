@@ -7,6 +7,7 @@
 //! lease = "5 s"                              # how long its owner may be silent
 //! fence = ["/etc/evenkeel/fence", "--off"]   # keeps a gate from the servers; none if left out
 //! takeover = "after 60 s, unfenced"          # or the operator's word, if left out
+//! late = "30 s"                              # how long a server may go on with what it has read
 //! ```
 
 use evenkeel_core::time::Span;
@@ -79,6 +80,19 @@ pub(super) fn takeover(value: &Spanned<DeValue<'_>>, out: &mut Diagnostics) -> O
     span
 }
 
+/// How long servers may go on with what they have read from a connection that was lost.
+pub(super) fn late(value: &Spanned<DeValue<'_>>, out: &mut Diagnostics) -> Option<Span> {
+    let span = values::duration(value, out)?;
+    if span > Takeover::LATE_MAX {
+        let [longest, default] = [Takeover::LATE_MAX, Takeover::LATE].map(print_duration);
+        let message = format!("servers that let go after {}", print_duration(span));
+        let remedy = format!("choose {longest} at most; {default} is the default");
+        out.error(value.span(), message, remedy);
+        return None;
+    }
+    Some(span)
+}
+
 /// How the volume passes on.
 pub(super) fn resolve(raw: &mut RawBackend, out: &mut Diagnostics) -> Takeover {
     let fence = match raw.fence.take().map(|fence| (fence.span(), fence.into_inner())) {
@@ -100,7 +114,15 @@ pub(super) fn resolve(raw: &mut RawBackend, out: &mut Diagnostics) -> Takeover {
                       written since; a `fence` rules that out";
         out.warning(span.span(), message, remedy);
     }
-    Takeover { times, fence, unfenced_after: written.map(Spanned::into_inner) }
+    let late = raw.late.take();
+    if let Some(span) = late.as_ref().filter(|late| *late.get_ref() == Span::ZERO) {
+        let message = "after a crash the gate waits for nothing that servers carry out late";
+        let remedy = "what a server had read from the gate before may then destroy what was \
+                      written and flushed since; leave `late` out: only what was under way waits";
+        out.warning(span.span(), message, remedy);
+    }
+    let late = late.map_or(Takeover::LATE, Spanned::into_inner);
+    Takeover { times, fence, unfenced_after: written.map(Spanned::into_inner), late }
 }
 
 /// The keys as they would be written.
@@ -113,4 +135,5 @@ pub(super) fn print(takeover: &Takeover, text: &mut Text) {
     if let Some(span) = takeover.unfenced_after {
         text.key("takeover", quoted(&format!("after {}, unfenced", print_duration(span))));
     }
+    text.key("late", quoted(&print_duration(takeover.late)));
 }

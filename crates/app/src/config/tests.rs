@@ -152,6 +152,15 @@ fn a_spread_volume_has_defaults_and_is_printed_as_it_is_read() {
     let said = format!("{CHOICES}object = \"1 MiB\"\nsize = \"5 GiB\"\nceiling = 0.8\n");
     let policy = parse(&tiered(&said, ""), "p").unwrap_or_else(|found| panic!("{found}"));
     assert_eq!(parse(&print(&policy), "again").unwrap(), policy);
+    for (late, seconds) in [("", 30), ("late = \"2500 ms\"\n", 2), ("late = \"0 s\"\n", 0)] {
+        let said = tiered(&format!("{CHOICES}{late}"), "backend = \"v\"\n");
+        let policy = parse(&said, "p").unwrap_or_else(|found| panic!("{found}"));
+        let spread = policy.backends[2].spread().unwrap();
+        assert_eq!(spread.takeover.late.0 / 1_000_000_000, seconds);
+        assert_eq!(parse(&print(&policy), "again").unwrap(), policy);
+        let warns = findings(&said).contains("servers carry out late");
+        assert_eq!(warns, seconds == 0, "{late}");
+    }
     let three = CHOICES.replace("}]", "}, \"more\"]");
     let more = "leaving = [\"ssd\"]\n[[backend]]\nname = \"more\"\nfile = \"more.img\"\n";
     let policy = parse(&tiered(&format!("{three}{more}"), "backend = \"v\"\n"), "p");
@@ -210,6 +219,8 @@ fn what_a_spread_volume_cannot_be_is_shown_where_it_is_written() {
         (&format!("{CHOICES}ceiling = 1.1\n"), "no part of a server", 11),
         (&format!("{CHOICES}depth = 4\n"), "`depth` on a volume", 11),
         (&format!("{CHOICES}discipline = \"sfq\"\n"), "`discipline` on a spread volume", 11),
+        (&format!("{CHOICES}late = \"11 min\"\n"), "servers that let go after 11 min", 11),
+        (&format!("{TIERS}late = \"1 s\"\n"), "`late` needs `choices`", 11),
         (&format!("{TIERS}ceiling = 0.9\n"), "`ceiling` needs `choices`", 11),
         (&format!("{TIERS}leaving = [\"hdd\"]\n"), "`leaving` needs `choices`", 11),
     ] {

@@ -7,6 +7,7 @@
 
 mod absent;
 mod changes;
+mod late;
 mod preferences;
 
 use std::path::PathBuf;

@@ -344,7 +344,7 @@ pub struct Spread {
 }
 
 /// How a volume on servers that several gates can reach passes from one gate to the next.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Takeover {
     /// How long its owner may be silent.
     pub times: Times,
@@ -353,6 +353,21 @@ pub struct Takeover {
     /// A gate that was silent for so long may be displaced though it is not fenced off; none if
     /// that takes the operator's word.
     pub unfenced_after: Option<Span>,
+    /// For so long after a connection was lost a server may carry out what it had read from it.
+    pub late: Span,
+}
+
+impl Takeover {
+    /// What servers need to let go of a lost connection unless the policy says otherwise.
+    pub const LATE: Span = Span::from_secs(30);
+    /// The longest span that the policy may name.
+    pub const LATE_MAX: Span = Span::from_secs(600);
+}
+
+impl Default for Takeover {
+    fn default() -> Self {
+        Self { times: Times::default(), fence: Vec::new(), unfenced_after: None, late: Self::LATE }
+    }
 }
 
 /// What a volume is made of: a tier, or a server that it is spread over.

@@ -79,7 +79,7 @@ impl Serving {
     }
 
     /// Begins to give up the objects that lie wholly in what is left of a request.
-    pub(super) fn give_up(&mut self, request: &Request, at: u64, payer: TenantId) {
+    pub(super) fn give_up(&mut self, now: Nanos, request: &Request, at: u64, payer: TenantId) {
         let first = self.object_of(request.offset + at);
         let count = (request.length - at) / self.volume.layout.object_bytes;
         let objects = (u64::from(first)..u64::from(first) + count).take(AT_ONCE_MAX);
@@ -89,6 +89,7 @@ impl Serving {
             if let Some((server, slot)) = self.volume.places[object as usize].get()
                 && !self.freeings.contains_key(&object)
                 && !self.is_stale[server]
+                && !self.is_slot_late(now, (server, slot))
                 && self.mover.may_give_up(object)
             {
                 self.volume.choices.set(u64::from(object), None);

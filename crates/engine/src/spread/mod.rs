@@ -34,6 +34,7 @@ mod absent;
 pub mod format;
 mod freeing;
 mod heads;
+mod late;
 pub mod layout;
 mod lease;
 mod members;
@@ -53,6 +54,7 @@ mod volume;
 
 pub use absent::Missed;
 pub use format::owner::OwnerId;
+pub use late::LateWrites;
 pub use layout::Shape;
 pub use lease::{Fenced, Identity, Lease};
 pub use opening::{Names, Opening};

@@ -48,6 +48,12 @@ pub(super) enum Mutant {
     NoteUnasked,
     /// A claim counts though heads have changed since the verdict.
     SkipHeads,
+    /// Clients write where late writes may still come.
+    WriteLate,
+    /// Slots are given out that late writes may still reach.
+    ReuseLate,
+    /// A volume is opened while notes may still be written late.
+    NoteLate,
 }
 
 /// Which rule a test has broken, if any.

@@ -22,6 +22,7 @@ use super::absent::can_miss_one;
 use super::format::choices::{Page, Passed};
 use super::format::owner::{Absent, Owner, OwnerId, Settled};
 use super::format::table::{Entry, TablePart};
+use super::late::LateWrites;
 use super::layout::{ENTRIES_PER_BLOCK, Layout, SERVERS_MAX};
 use super::members::Members;
 use super::place::Place;
@@ -74,6 +75,8 @@ pub struct Volume {
     pub(super) left_out: Option<Absent>,
     /// Whether it was ever opened without a server.
     pub(super) is_parted: bool,
+    /// What an earlier process of this gate may still change.
+    pub(super) late: LateWrites,
 }
 
 /// What an opening had to put right.
@@ -187,6 +190,7 @@ impl Volume {
             away: None,
             left_out: None,
             is_parted: false,
+            late: LateWrites::default(),
             layout,
         }
     }

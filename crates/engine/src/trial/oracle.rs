@@ -16,6 +16,15 @@ struct Write {
     is_durable: bool,
     /// Whether a flush that should have made it durable has failed: no other one makes up for it.
     is_dropped: bool,
+    /// Whether it need not happen at all, though it is over.
+    is_optional: bool,
+}
+
+impl Write {
+    /// A write that begins.
+    fn new(value: u64, began: u64) -> Self {
+        Self { value, began, ended: None, is_durable: false, is_dropped: false, is_optional: false }
+    }
 }
 
 /// All that was written.
@@ -30,8 +39,7 @@ pub(crate) struct Oracle {
 impl Oracle {
     /// A volume full of zeroes.
     pub(crate) fn new(sectors: usize) -> Self {
-        let zero =
-            Write { value: 0, began: 0, ended: Some(0), is_durable: true, is_dropped: false };
+        let zero = Write { ended: Some(0), is_durable: true, ..Write::new(0, 0) };
         Self { writes: vec![zero], sectors: vec![vec![0]; sectors], clock: 1 }
     }
 
@@ -48,8 +56,7 @@ impl Oracle {
         let (first, value) = (self.writes.len(), if is_zero { 0 } else { began });
         for sector in sectors {
             self.sectors[sector].push(self.writes.len());
-            let (ended, is_durable, is_dropped) = (None, false, false);
-            self.writes.push(Write { value, began, ended, is_durable, is_dropped });
+            self.writes.push(Write::new(value, began));
         }
         (first..self.writes.len(), value)
     }
@@ -60,6 +67,15 @@ impl Oracle {
         for write in &mut self.writes[handles] {
             write.ended = Some(ended);
             write.is_durable |= is_forced;
+        }
+    }
+
+    /// Whoever was writing is gone: what is not over may happen or not, and must not happen any more
+    /// once another write to its place is over that begins from now on.
+    pub(crate) fn abandon(&mut self) {
+        let now = self.tick();
+        for write in self.writes.iter_mut().filter(|write| write.ended.is_none()) {
+            (write.ended, write.is_optional) = (Some(now), true);
         }
     }
 
@@ -85,6 +101,7 @@ impl Oracle {
         if value > 0 {
             let ended = self.tick();
             self.writes[seen].ended.get_or_insert(ended);
+            self.writes[seen].is_optional = false;
         }
         Ok(())
     }
@@ -98,9 +115,8 @@ impl Oracle {
     pub(crate) fn read_after_cut(&mut self, sector: usize, value: u64) -> Result<(), String> {
         let seen = self.find(sector, value, |write| write.is_durable)?;
         let (value, now) = (self.writes[seen].value, self.tick());
-        let (began, ended) = (now, Some(now));
         self.sectors[sector] = vec![self.writes.len()];
-        self.writes.push(Write { value, began, ended, is_durable: true, is_dropped: false });
+        self.writes.push(Write { ended: Some(now), is_durable: true, ..Write::new(value, now) });
         Ok(())
     }
 
@@ -114,7 +130,9 @@ impl Oracle {
         let all = || self.sectors[sector].iter().map(|handle| (*handle, self.writes[*handle]));
         let is_current = |write: &Write| {
             let hides = |later: &Write| {
-                is_over(later) && write.ended.is_some_and(|ended| ended < later.began)
+                is_over(later)
+                    && !later.is_optional
+                    && write.ended.is_some_and(|ended| ended < later.began)
             };
             !all().any(|(_, later)| hides(&later))
         };

@@ -84,6 +84,8 @@ pub(crate) struct World<K: Kit> {
     now: Nanos,
     requests: BTreeMap<u32, Pending>,
     commands: Vec<Command>,
+    /// Writes of a gate that is gone, and when its drives carry them out.
+    late: Vec<(Nanos, Late)>,
     /// What the last step that reads has read.
     buffer: Vec<u8>,
     sectors: usize,
@@ -105,6 +107,13 @@ enum Pending {
     Write { handles: Range<usize>, value: u64, fua: bool },
     Flush { began: u64, tenant: TenantId },
     Step(Step),
+}
+
+/// A write that a drive has read from a connection that is gone.
+struct Late {
+    server: ServerId,
+    offset: u64,
+    bytes: Vec<u8>,
 }
 
 /// A unit with a drive.
@@ -147,6 +156,7 @@ impl<K: Kit> World<K> {
             now: Nanos::ZERO,
             requests: BTreeMap::new(),
             commands: Vec::new(),
+            late: Vec::new(),
             buffer: vec![0; BUFFER_BYTES],
             sectors,
             events: 0,
@@ -216,9 +226,11 @@ impl<K: Kit> World<K> {
         if self.commands.is_empty() {
             let Some(at) = self.wake_at else { return Ok(false) };
             self.now = self.now.max(at);
+            self.carry_out_late(self.now);
             self.drain()?;
             return Ok(true);
         }
+        self.carry_out_late(self.now);
         let may = |command: &Command| command.not_before <= self.events;
         let all = 0..self.commands.len();
         let ready: Vec<_> = all.filter(|at| may(&self.commands[*at])).collect();
@@ -340,6 +352,41 @@ impl<K: Kit> World<K> {
         }
         self.commands.clear();
         self.requests.clear();
+    }
+
+    /// The gate is killed. Drives may carry out what they have read before `until`, most of it not
+    /// before `from`. Returns where that is.
+    pub(crate) fn kill(&mut self, from: Nanos, until: Nanos) -> Vec<(usize, Range<u64>)> {
+        self.oracle.abandon();
+        let mut ranges = Vec::new();
+        for Command { unit, .. } in std::mem::take(&mut self.commands) {
+            let Some(bytes) = self.content(&unit) else { continue };
+            let Unit { server, offset, length, .. } = unit;
+            ranges.push((server.index(), offset..offset + length));
+            let at = match self.prng.below(8) {
+                0 => continue,
+                1 => self.now,
+                2 => self.now + Span(self.prng.below(until.since(self.now).0)),
+                _ => from + Span(self.prng.below(until.since(from).0)),
+            };
+            self.late.push((at, Late { server, offset, bytes }));
+        }
+        self.requests.clear();
+        self.wake_at = None;
+        ranges
+    }
+
+    /// Drives carry out what they have read from a gate that is gone, up to this instant.
+    pub(crate) fn carry_out_late(&mut self, now: Nanos) {
+        for (_, late) in self.late.extract_if(.., |(at, _)| *at <= now) {
+            self.disks[late.server.index()].write(late.offset, &late.bytes, false);
+        }
+    }
+
+    /// Time passes.
+    pub(crate) fn pass(&mut self, span: Span) {
+        self.now += span;
+        self.carry_out_late(self.now);
     }
 
     /// The host dies and comes back, and may die again while it opens the volume.

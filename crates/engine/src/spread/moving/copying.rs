@@ -21,6 +21,9 @@ impl Serving {
             self.mover.stuck = Some(Stuck::Stale(self.server_id(from.0)));
             return self.mover.rest(now + REST);
         }
+        if self.is_slot_late(now, from) {
+            return self.mover.rest(self.volume.late.until());
+        }
         self.end_rests(now);
         if let Err(Refused::Away(keeper)) = self.check_keepers(now) {
             self.mover.stuck = Some(Stuck::Away(keeper));
@@ -29,7 +32,7 @@ impl Serving {
         let servers = self.volume.new_candidates(object);
         let servers: Vec<usize> = servers.map(|one| one.expect("members are listed")).collect();
         let picked = self.pick(now, &servers).map(|position| (position, servers[position]));
-        let picked = picked.and_then(|(position, to)| match self.volume.tables[to].free.pop() {
+        let picked = picked.and_then(|(position, to)| match self.take_slot(now, to) {
             Some(slot) => Ok((position, (to, slot))),
             None => Err(to),
         });

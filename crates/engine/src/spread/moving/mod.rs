@@ -189,6 +189,6 @@ impl Mover {
     }
 }
 
-fn changes_content(kind: Kind) -> bool {
+pub(super) fn changes_content(kind: Kind) -> bool {
     matches!(kind, Kind::Write | Kind::Trim | Kind::WriteZeroes)
 }

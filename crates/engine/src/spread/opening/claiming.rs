@@ -53,6 +53,11 @@ impl Opening {
     /// and has to be fenced off.
     pub(super) fn watch_or_claim(&mut self) -> Result<(), Refusal> {
         let verdict = self.case().judge()?;
+        if self.may_notes_change(&verdict) && !self.rules.is_broken(Mutant::NoteLate) {
+            self.tasks.push_back(Task::Wait(self.late.until().since(self.tenure.now)));
+            self.push_each(|server| Task::ReadFront { server });
+            return Ok(());
+        }
         let claimed = claims(&self.fronts, |owner| self.is_surely_gone(owner));
         match &self.watch.seen {
             None if claimed.iter().any(Option::is_some) => {
@@ -80,6 +85,17 @@ impl Opening {
             None => {}
         }
         self.claim(verdict)
+    }
+
+    /// Whether an earlier process of this gate may still change what is noted on a server.
+    fn may_notes_change(&self, verdict: &Verdict) -> bool {
+        let data_offset = |server: usize| match verdict {
+            Verdict::Make(_) => u64::MAX,
+            Verdict::Use(usable) => usable.layout.servers[server].data_offset,
+        };
+        let there = (0..self.devices.len()).filter(|server| self.away != Some(*server));
+        let now = self.tenure.now;
+        there.into_iter().any(|server| self.late.reaches_notes(now, server, data_offset(server)))
     }
 
     /// The longest lease of all who are concerned, or as long as the operator wants.
@@ -126,7 +142,7 @@ impl Opening {
 
     fn claim(&mut self, verdict: Verdict) -> Result<(), Refusal> {
         let owner = (self.names.owner, self.names.gate.clone());
-        let volume = match verdict {
+        let mut volume = match verdict {
             Verdict::Make(known) => {
                 let sizes: Vec<_> = self.devices.iter().map(|device| device.size_bytes).collect();
                 let layout = Layout::plan(&self.shape, &sizes);
@@ -138,6 +154,7 @@ impl Opening {
             }
             Verdict::Use(usable) => self.take(*usable, owner),
         };
+        volume.late = std::mem::take(&mut self.late);
         self.opened = Some(Box::new(volume));
         self.judged.clone_from(&self.fronts);
         // What is known of the last opening outlives this one, should it be cut short.

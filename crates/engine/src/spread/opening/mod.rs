@@ -38,6 +38,7 @@ use tenure::Tenure;
 
 use super::format::owner::{Owner, OwnerId, Settled};
 use super::heads::{self, Front};
+use super::late::LateWrites;
 use super::layout::{FRONT_BYTES, Layout, OWNER_OFFSET, Shape};
 use super::lease::Identity;
 use super::reading::Reading;
@@ -88,6 +89,8 @@ pub struct Opening {
     watch: Watch,
     /// The fronts that the verdict is about.
     judged: Vec<Front>,
+    /// What an earlier process of this gate may still change.
+    late: LateWrites,
     /// This gate's own lease.
     pub(super) tenure: Tenure,
     /// Whether a volume is made.
@@ -261,6 +264,7 @@ impl Opening {
             returning: None,
             watch: Watch::default(),
             judged: Vec::new(),
+            late: LateWrites::default(),
             tenure: Tenure::new(names.gate.times, count),
             is_new: false,
             settled: vec![Settled::default(); count],
@@ -279,6 +283,13 @@ impl Opening {
     #[must_use]
     pub fn watching(mut self, span: Span) -> Self {
         self.watch.span = span;
+        self
+    }
+
+    /// Heeds what an earlier process of this gate may still change.
+    #[must_use]
+    pub fn heeding(mut self, late: LateWrites) -> Self {
+        self.late = late;
         self
     }
 

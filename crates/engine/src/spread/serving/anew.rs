@@ -35,9 +35,11 @@ impl Serving {
     ///
     /// # Panics
     /// Unless [`Self::is_at_rest`], or if it is another volume.
-    pub(crate) fn opened_anew(self, volume: Volume) -> Self {
+    pub(crate) fn opened_anew(mut self, volume: Volume) -> Self {
         assert!(self.is_at_rest(), "an opening reads what was noted");
         assert!(self.volume.id == volume.id, "clients stay with their volume");
+        // All find out by themselves what stands in the way.
+        self.unowned.append(&mut self.late_waiters);
         let next = Self::new(volume, &self.plan, self.unheard.tenants());
         let mut anew = Self {
             gauges: self.gauges,

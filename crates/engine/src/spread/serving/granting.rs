@@ -67,7 +67,7 @@ impl Serving {
             Err(server) => return Err(Refused::Away(self.server_id(server))),
         };
         let server = servers[position];
-        let slot = self.volume.tables[server].free.pop();
+        let slot = self.take_slot(now, server);
         let slot = slot.ok_or(Refused::NoRoom(self.plan.servers[server]))?;
         self.volume.sequence += 1;
         let sequence = self.volume.sequence;

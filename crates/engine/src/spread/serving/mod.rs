@@ -12,6 +12,7 @@
 
 mod anew;
 mod granting;
+mod late;
 mod locating;
 mod resting;
 
@@ -81,6 +82,8 @@ pub(crate) struct Serving {
     is_pausing: bool,
     /// Requests that wait for the volume to be ours.
     unowned: Vec<u32>,
+    /// Requests that wait until no late writes may come any more.
+    late_waiters: Vec<u32>,
     /// Requests that may go on.
     pub(super) released: Vec<u32>,
     unheard: Unheard,
@@ -118,6 +121,7 @@ impl Serving {
             held_until: Nanos::ZERO,
             is_pausing: false,
             unowned: Vec::new(),
+            late_waiters: Vec::new(),
             released: Vec::new(),
             unheard: Unheard::default(),
             is_due: false,
@@ -176,6 +180,7 @@ impl Serving {
             None => self.ownership = Ownership::Claimed,
         }
         self.released.append(&mut self.unowned);
+        self.released.append(&mut self.late_waiters);
         for grant in self.grants.values_mut() {
             self.released.append(&mut grant.waiters);
         }
@@ -212,14 +217,27 @@ impl Serving {
         if self.is_held(request.kind, object) {
             return Ok(self.mover.hold(request.slot, payer));
         }
+        let place = self.volume.places[object as usize].get();
+        if place.and_then(|place| self.bytes_before_late(now, request, at, place)) == Some(0) {
+            self.wait_for_late(request.slot);
+            return Ok(None);
+        }
         if self.gives_up(now, request, at) {
-            self.give_up(request, at, payer);
+            self.give_up(now, request, at, payer);
         }
         let waiters = if let Some(freeing) = self.freeings.get_mut(&object) {
             &mut freeing.waiters
         } else {
             if !self.grants.contains_key(&object) {
-                self.grant(now, object, payer)?;
+                match self.grant(now, object, payer) {
+                    Err(Refused::NoRoom(server))
+                        if self.is_room_late(now, self.index_of(server)) =>
+                    {
+                        self.wait_for_late(request.slot);
+                        return Ok(None);
+                    }
+                    result => result?,
+                }
             }
             &mut self.grants.get_mut(&object).expect("it was granted above").waiters
         };
@@ -232,6 +250,7 @@ impl Serving {
     /// A request waits no longer, since its client is gone.
     pub(crate) fn withdraw(&mut self, slot: u32) {
         self.unowned.retain(|other| *other != slot);
+        self.late_waiters.retain(|other| *other != slot);
         self.released.retain(|other| *other != slot);
         for grant in self.grants.values_mut() {
             grant.waiters.retain(|other| *other != slot);
@@ -271,7 +290,7 @@ impl Serving {
         let is_awaited = !self.later.is_empty() || self.volume.layout.members.may_be_changing();
         let rested = self.rest_until.iter().copied();
         let rested = rested.filter(|until| is_awaited && *until > Nanos::ZERO);
-        rested.chain(self.mover.deadline()).min()
+        rested.chain(self.mover.deadline()).chain(self.late_deadline()).min()
     }
 
     /// Decides what is noted and copied next: for each server one note at a time, and one step of
@@ -286,6 +305,7 @@ impl Serving {
             return None;
         }
         self.end_rests(now);
+        self.end_late_writes(now);
         if let Some(step) = self.poll_mover(now, units) {
             return Some(step);
         }

@@ -137,7 +137,16 @@ pub(super) fn opening_as(disks: &[Disk], gate: usize, run: u64) -> Opening {
 }
 
 /// The same in this run of the process after this boot of its machine.
-pub(super) fn opening_after_boot(disks: &[Disk], gate: usize, (boot, run): (u64, u64)) -> Opening {
+pub(super) fn opening_after_boot(disks: &[Disk], gate: usize, process: (u64, u64)) -> Opening {
+    opening_of(disks, (gate, process), None)
+}
+
+/// The same with a server that is to leave.
+pub(super) fn opening_of(
+    disks: &[Disk],
+    (gate, (boot, run)): (usize, (u64, u64)),
+    leaving: Option<usize>,
+) -> Opening {
     let mut id = [0; 16];
     id[..8].copy_from_slice(&(run << 8 | (gate as u64 + 1)).to_le_bytes());
     let mut of_process = [0; 16];
@@ -156,7 +165,8 @@ pub(super) fn opening_after_boot(disks: &[Disk], gate: usize, (boot, run): (u64,
         before: Vec::new(),
     };
     let devices = (0..disks.len()).map(device).collect();
-    Opening::new(names, shape(), devices, vec![false; disks.len()])
+    let leaving = (0..disks.len()).map(|server| leaving == Some(server)).collect();
+    Opening::new(names, shape(), devices, leaving)
 }
 
 /// The same with a server that is to leave.

@@ -6,6 +6,7 @@
 mod absent;
 mod changes;
 mod kit;
+mod late;
 mod owners;
 mod preferences;
 mod schedules;

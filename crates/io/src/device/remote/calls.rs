@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use evenkeel_engine::Unit;
 use evenkeel_engine::lease::Sending;
-use evenkeel_wire::nbd::proto::{Errno, Extent};
+use evenkeel_wire::nbd::proto::{Command, Errno, Extent};
 use evenkeel_wire::nbd::reply::ReadCoverage;
 use evenkeel_wire::nbd::request::Request;
 use tokio::sync::oneshot;
@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use crate::buffer::Buf;
 use crate::client::Client;
 use crate::op::Data;
+use crate::underway::Noted;
 
 /// One request to the server.
 #[derive(Debug)]
@@ -37,6 +38,8 @@ pub(super) struct Call {
     pub(super) queued: bool,
     /// When the first connection that it was sent on broke.
     pub(super) lost_at: Option<Instant>,
+    /// That it is under way, for the next process of this gate; if it was sent and changes content.
+    pub(super) noted: Option<Noted>,
     /// Acknowledged writes when it was sent: what a flush covers.
     pub(super) covers: u64,
     /// Losses counted when it was placed: a flush that lived through one covers what is gone.
@@ -77,6 +80,23 @@ pub(super) struct Question {
     pub(super) wanted: Option<Vec<u32>>,
     /// Answers so far, by the server's numbers.
     pub(super) found: Vec<(u32, Vec<Extent>)>,
+}
+
+impl Call {
+    /// The bytes of the server that it changes.
+    pub(super) fn changes(&self) -> Option<Range<u64>> {
+        let Request { command, offset, length, .. } = self.request;
+        let is_change = matches!(command, Command::Write | Command::Trim | Command::WriteZeroes);
+        is_change.then(|| offset..offset.saturating_add(length))
+    }
+
+    /// The server has answered. What it had read from a connection that was lost it may still carry
+    /// out.
+    pub(super) fn answered(&mut self) {
+        if let Some(noted) = self.noted.take_if(|_| self.lost_at.is_none()) {
+            noted.answered();
+        }
+    }
 }
 
 impl Purpose {

@@ -311,6 +311,7 @@ impl Conversation {
     /// The last message of an answer has come.
     fn over(&self, cookie: u64) {
         let mut call = self.link.calls.borrow_mut().remove(cookie).expect("found before");
+        call.answered();
         let complete = call.coverage.as_ref().is_none_or(|coverage| coverage.is_complete());
         let untold = self.style.is_chunked()
             && call.request.command == Command::Read

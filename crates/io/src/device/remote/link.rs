@@ -174,6 +174,9 @@ impl Link {
             return;
         }
         self.needs.set(self.needs.get().max(sending));
+        if let (None, Some(guard), Some(range)) = (&call.noted, &self.guard, call.changes()) {
+            call.noted = guard.note_underway(&range);
+        }
         (call.sent, call.queued) = (true, true);
         if !style.is_extended() {
             // Only a question about allocation can be this long, and it may be answered in part.

@@ -350,6 +350,7 @@ impl Remote {
             sent: false,
             queued: false,
             lost_at: None,
+            noted: None,
             covers: self.acknowledged.get(),
             losses: self.losses.get(),
             error: None,

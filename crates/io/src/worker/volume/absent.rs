@@ -88,6 +88,10 @@ impl Keeper {
         let mut known = None;
         while let Some(missed) = spread.missed.clone() {
             tokio::time::sleep(duration(spread.lease.times().beat())).await;
+            if self.is_late() {
+                // Its notes may still change: clients would wait for that.
+                continue;
+            }
             let Some(looked) = self.look(&mut spread, &missed).await else { continue };
             let why = looked.err();
             if let Some(why) = &why {
@@ -184,7 +188,8 @@ impl Keeper {
         let gate = self.gate(&spread.lease);
         let names = Names { volume: VolumeId(drawn), owner, gate, before };
         let devices = spread.members.iter().map(|member| member.description.clone()).collect();
-        let opening = Opening::new(names, spread.shape, devices, spread.leaving.clone());
+        let opening = Opening::new(names, spread.shape, devices, spread.leaving.clone())
+            .heeding(self.late_writes(spread.members.len()));
         let opening = match away {
             Some(server) => opening.without(server),
             None => opening,

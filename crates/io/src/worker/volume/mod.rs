@@ -32,6 +32,8 @@ use evenkeel_wire::nbd::proto::TransmissionFlags;
 use rustix::rand::GetRandomFlags;
 use tokio::task::{JoinSet, spawn_local};
 
+use succession::Noting;
+
 use super::Worker;
 use super::open::Wanted;
 use crate::device::remote::Membership;
@@ -76,6 +78,8 @@ struct Keeper {
     in_memory: Vec<(ServerId, Rc<Device>)>,
     /// This gate's openings of a spread volume.
     openings: Vec<OwnerId>,
+    /// What is under way with the servers of a spread volume.
+    underway: Option<Noting>,
     word: Rc<Word>,
 }
 
@@ -106,6 +110,7 @@ impl Worker {
             name: name.to_owned(),
             in_memory: Vec::new(),
             openings: Vec::new(),
+            underway: None,
             word: self.word(name),
         };
         spawn_local(keeper.keep());
@@ -204,7 +209,8 @@ impl Keeper {
                 let leaving = |server: &Member| volume.leaving.contains(&server.backend);
                 let leaving: Vec<bool> = volume.servers.iter().map(leaving).collect();
                 let opening = spread::Opening::new(names, volume.shape, devices, leaving.clone())
-                    .watching(volume.takeover.unfenced_after.unwrap_or(Span::ZERO));
+                    .watching(volume.takeover.unfenced_after.unwrap_or(Span::ZERO))
+                    .heeding(self.late_writes(members.len()));
                 let opening = match away {
                     Some(server) => opening.without(server),
                     None => opening,

@@ -4,23 +4,84 @@
 use std::rc::Rc;
 
 use evenkeel_engine::lease::{Gate, Times};
-use evenkeel_engine::policy::{Backend, Source, Takeover};
+use evenkeel_engine::policy::{Backend, Member, Source, Takeover};
+use evenkeel_engine::spread::LateWrites;
 
 use super::Keeper;
 use crate::fence;
 use crate::lease::VolumeLease;
 use crate::plan::PlannedDomain;
+use crate::underway::Underway;
+
+/// Where it is noted what is under way with these servers.
+pub(super) struct Noting {
+    /// The servers, as the file knows them.
+    names: Vec<String>,
+    underway: Rc<Underway>,
+}
 
 impl Keeper {
     /// The lease that the volume is to be opened under; none if it takes none.
     pub(super) fn new_lease(
-        &self,
+        &mut self,
         backend: &Backend,
         planned: &PlannedDomain,
     ) -> Option<Rc<VolumeLease>> {
         let Source::Spread(volume) = &backend.source else { return None };
         let servers = &planned.domain.spread.as_ref()?.servers;
-        Some(VolumeLease::new(&self.domain, volume.takeover.times, servers))
+        let underway = self.underway(&volume.servers, &volume.takeover);
+        Some(VolumeLease::new(&self.domain, volume.takeover.times, servers, underway))
+    }
+
+    /// Where it is noted what is under way with the servers; none without a folder of its own.
+    fn underway(&mut self, servers: &[Member], takeover: &Takeover) -> Option<Rc<Underway>> {
+        let names = servers.iter().map(|member| format!("{}/{}", member.backend, member.device));
+        let names: Vec<String> = names.collect();
+        if let Some(known) = self.underway.as_ref().filter(|known| known.names == names) {
+            return Some(Rc::clone(&known.underway));
+        }
+        // What the old file says is read again.
+        self.underway = None;
+        let folder = self.worker.shared.state.own_folder()?;
+        let spans = (takeover.times.unacknowledged(), takeover.late);
+        let opened = Underway::open(folder, &self.name, &names, self.worker.clock, spans);
+        let opened = opened.inspect_err(|error| {
+            let (volume, folder) = (&self.name, folder.display());
+            tracing::warn!(
+                volume, %folder, %error,
+                "what is under way cannot be noted: after a crash of this gate the volume waits for \
+                 a fence or the operator's word"
+            );
+        });
+        let underway = Rc::new(opened.ok()?);
+        self.underway = Some(Noting { names, underway: Rc::clone(&underway) });
+        Some(underway)
+    }
+
+    /// Whether the process before this one may still change anything on the servers.
+    pub(super) fn is_late(&self) -> bool {
+        let left = self.underway.as_ref().map(|noting| noting.underway.left());
+        let now = self.worker.clock.now();
+        left.is_some_and(|(until, ranges)| !ranges.is_empty() && now < until)
+    }
+
+    /// What the process before this one may still change on the servers.
+    pub(super) fn late_writes(&self, servers: usize) -> LateWrites {
+        let Some(Noting { underway, .. }) = &self.underway else { return LateWrites::default() };
+        let (until, ranges) = underway.left();
+        let late = LateWrites::new(until, servers, ranges.iter().cloned());
+        if self.is_late() {
+            let wait = until.since(self.worker.clock.now());
+            let (volume, ranges) = (&self.name, ranges.len());
+            tracing::warn!(
+                volume,
+                ranges,
+                ?wait,
+                "servers may still carry out what this gate had under way when it ended: nothing \
+                 is written there meanwhile"
+            );
+        }
+        late
     }
 
     /// What this gate says of itself on the servers of its volume.
@@ -30,7 +91,8 @@ impl Keeper {
             name: name(),
             times: self.takeover().map_or(Times::DEFAULT, |takeover| takeover.times),
             addresses: lease.addresses(),
-            state: state.id(),
+            // A process that has not noted what it does must not be followed without a fence.
+            state: self.underway.as_ref().map_or([0; 16], |_| state.id()),
             run: state.run,
         }
     }

@@ -1,0 +1,193 @@
+//! A gate that is killed under writes and started again at once, over servers that carry out what
+//! they had read of it seconds later, though its connection is gone.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use super::{NAMES, OBJECT_BYTES, opened};
+use crate::harness::fake_server::{Offer, negotiate, simple};
+use crate::harness::gate::Gate;
+use crate::harness::nbd::{self, Client, Request, WRITE, be32, be64};
+use crate::harness::{Scratch, noise, wait_for};
+
+const SIZE_BYTES: u64 = 8 << 20;
+/// So long a server holds a write while it is told to.
+const HELD: Duration = Duration::from_secs(3);
+const BLOCK: u64 = 4096;
+const BLOCKS: u64 = 16;
+
+/// A server in threads of this process, whose disk is a vector.
+#[derive(Clone)]
+struct LateServer {
+    path: PathBuf,
+    disk: Arc<Mutex<Vec<u8>>>,
+    /// Whether writes to slots are held from now on.
+    holds: Arc<AtomicBool>,
+    /// Writes that are held, and that were carried out late.
+    held: Arc<AtomicU32>,
+    late: Arc<AtomicU32>,
+}
+
+impl LateServer {
+    fn start(scratch: &Scratch, name: &str) -> Self {
+        let path = scratch.join(format!("{name}.sock"));
+        let listener = UnixListener::bind(&path).expect("bind in scratch");
+        let size = usize::try_from(SIZE_BYTES).expect("it is small");
+        let server = Self {
+            path,
+            disk: Arc::new(Mutex::new(vec![0; size])),
+            holds: Arc::default(),
+            held: Arc::default(),
+            late: Arc::default(),
+        };
+        let serving = server.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (one, stream) = (serving.clone(), stream.expect("accept"));
+                std::thread::spawn(move || drop(one.serve(stream)));
+            }
+        });
+        server
+    }
+
+    fn serve(&self, mut stream: UnixStream) -> io::Result<()> {
+        negotiate(&mut stream, Offer { size_bytes: SIZE_BYTES, structured: false })?;
+        loop {
+            let mut header = [0; 28];
+            stream.read_exact(&mut header)?;
+            let (command, cookie) =
+                (u16::from_be_bytes([header[6], header[7]]), be64(&header[8..16]));
+            let [start, length] = [be64(&header[16..24]), be32(&header[24..]).into()]
+                .map(|number| usize::try_from(number).expect("within the disk"));
+            let range = start..start + length;
+            let mut data = Vec::new();
+            match command {
+                nbd::READ => data.extend(&self.disk.lock().expect("no panic")[range]),
+                WRITE => {
+                    let mut bytes = vec![0; length];
+                    stream.read_exact(&mut bytes)?;
+                    // Beats and notes stand before the slots.
+                    let is_held = start >= 1 << 16 && self.holds.load(Ordering::SeqCst);
+                    let (server, answer) = (self.clone(), stream.try_clone()?);
+                    if is_held {
+                        server.held.fetch_add(1, Ordering::SeqCst);
+                        std::thread::spawn(move || {
+                            server.write_late(range, &bytes, answer, cookie)
+                        });
+                        continue;
+                    }
+                    self.disk.lock().expect("no panic")[range].copy_from_slice(&bytes);
+                }
+                nbd::FLUSH => {}
+                _ => return Ok(()),
+            }
+            stream.write_all(&simple(cookie, 0, &data))?;
+        }
+    }
+
+    /// Whether anybody still listens is all the same.
+    fn write_late(
+        &self,
+        range: std::ops::Range<usize>,
+        bytes: &[u8],
+        mut answer: UnixStream,
+        cookie: u64,
+    ) {
+        std::thread::sleep(HELD);
+        self.disk.lock().expect("no panic")[range].copy_from_slice(bytes);
+        self.late.fetch_add(1, Ordering::SeqCst);
+        let _ = answer.write_all(&simple(cookie, 0, &[]));
+    }
+}
+
+fn policy(servers: &[LateServer], late: &str) -> String {
+    let backend = |(server, name): (&LateServer, &str)| {
+        let path = server.path.display();
+        format!(
+            "[[backend]]\nname = \"{name}\"\nupstream = \"nbd+unix:///?socket={path}\"\n\
+             connections = 1\nwrites_survive_restart = true\n"
+        )
+    };
+    let backends: Vec<_> = servers.iter().zip(NAMES).map(backend).collect();
+    format!(
+        "mode = \"enforce\"\n{}[[backend]]\nname = \"pool\"\nchoices = [\"{}\"]\n\
+         object = \"64 KiB\"\nlease = \"500 ms\"\nlate = \"{late}\"\n\
+         [[export]]\nname = \"disk\"\nbackend = \"pool\"\n",
+        backends.concat(),
+        NAMES.join("\", \"")
+    )
+}
+
+/// The first block of an object, of one of several fillings.
+fn block(object: u64, filling: u64) -> Vec<u8> {
+    noise(1 + object * 10 + filling, usize::try_from(BLOCK).expect("it is small"))
+}
+
+fn sum(servers: &[LateServer], count: impl Fn(&LateServer) -> &AtomicU32) -> u64 {
+    servers.iter().map(|server| u64::from(count(server).load(Ordering::SeqCst))).sum()
+}
+
+/// Writes blocks, has them written again and held by their servers, kills the gate and starts it
+/// again; writes them once more, and returns how many are not what was written last, how long the
+/// write waited, and how long that of a block beside them.
+fn kill_under_writes(late: &str) -> (u64, Duration, Duration) {
+    let scratch = Scratch::new();
+    let servers = NAMES.map(|name| LateServer::start(&scratch, name));
+    let mut gate = Gate::start(&scratch, &policy(&servers, late));
+    let target = gate.plain("disk");
+    let mut client = opened(&target);
+    for object in 0..BLOCKS {
+        client.write(object * OBJECT_BYTES, &block(object, 0)).unwrap();
+    }
+    client.flush().unwrap();
+    servers.iter().for_each(|server| server.holds.store(true, Ordering::SeqCst));
+    let write = |client: &mut Client, object: u64, filling: u64| {
+        let length = u32::try_from(BLOCK).expect("it is small");
+        let offset = object * OBJECT_BYTES;
+        let request = Request { command: WRITE, offset, length, ..Request::default() };
+        client.ask(request, &block(object, filling));
+    };
+    (0..BLOCKS).for_each(|object| write(&mut client, object, 1));
+    wait_for("all writes to be read", || {
+        (sum(&servers, |server| &server.held) == BLOCKS).then_some(())
+    });
+    servers.iter().for_each(|server| server.holds.store(false, Ordering::SeqCst));
+    gate.kill_and_restart();
+    let (mut client, mut other) = (opened(&target), opened(&target));
+    let began = Instant::now();
+    (0..BLOCKS).for_each(|object| write(&mut client, object, 2));
+    assert_eq!(other.write(BLOCK, &block(0, 3)), Ok(()), "beside what is late");
+    assert_eq!(other.write(100 * OBJECT_BYTES, &block(0, 3)), Ok(()), "a new object");
+    assert_eq!(other.read(0, 8).map(|bytes| bytes.len()), Ok(8), "reads go on");
+    let beside = began.elapsed();
+    (0..BLOCKS).for_each(|_| assert_eq!(client.simple_reply().0, 0));
+    let waited = began.elapsed();
+    client.flush().unwrap();
+    wait_for("late writes to be carried out", || {
+        (sum(&servers, |server| &server.late) == BLOCKS).then_some(())
+    });
+    let length = u32::try_from(BLOCK).expect("it is small");
+    let is_lost =
+        |object: &u64| client.read(object * OBJECT_BYTES, length).unwrap() != block(*object, 2);
+    ((0..BLOCKS).filter(is_lost).count() as u64, waited, beside)
+}
+
+#[test]
+fn what_is_written_after_a_crash_stays_though_servers_carry_out_older_writes_later() {
+    let (lost, waited, beside) = kill_under_writes("4 s");
+    println!("waited {waited:?}, beside it {beside:?}");
+    assert_eq!(lost, 0, "of {BLOCKS} blocks");
+    assert!(waited < Duration::from_secs(8), "{waited:?}");
+    assert!(beside < waited / 2, "{beside:?} of {waited:?}");
+}
+
+#[test]
+fn a_policy_that_waits_for_nothing_loses_what_was_written_after_a_crash() {
+    let (lost, waited, _) = kill_under_writes("0 s");
+    println!("waited {waited:?}");
+    assert_eq!(lost, BLOCKS, "each block is what was written before the crash");
+}
