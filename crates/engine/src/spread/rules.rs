@@ -50,10 +50,6 @@ pub(super) enum Mutant {
     SkipHeads,
     /// Clients write where late writes may still come.
     WriteLate,
-    /// Slots are given out that late writes may still reach.
-    ReuseLate,
-    /// A volume is opened while notes may still be written late.
-    NoteLate,
 }
 
 /// Which rule a test has broken, if any.

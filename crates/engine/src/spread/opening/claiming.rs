@@ -53,7 +53,7 @@ impl Opening {
     /// and has to be fenced off.
     pub(super) fn watch_or_claim(&mut self) -> Result<(), Refusal> {
         let verdict = self.case().judge()?;
-        if self.may_notes_change(&verdict) && !self.rules.is_broken(Mutant::NoteLate) {
+        if self.may_notes_change(&verdict) {
             self.tasks.push_back(Task::Wait(self.late.until().since(self.tenure.now)));
             self.push_each(|server| Task::ReadFront { server });
             return Ok(());

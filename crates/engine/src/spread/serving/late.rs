@@ -44,9 +44,7 @@ impl Serving {
 
     /// Takes a slot of a server that nothing may reach any more.
     pub(in crate::spread) fn take_slot(&mut self, now: Nanos, server: usize) -> Option<u32> {
-        let is_usable = |slot: &u32| {
-            !self.is_slot_late(now, (server, *slot)) || self.rules.is_broken(Mutant::ReuseLate)
-        };
+        let is_usable = |slot: &u32| !self.is_slot_late(now, (server, *slot));
         let at = self.volume.tables[server].free.iter().rposition(is_usable)?;
         Some(self.volume.tables[server].free.remove(at))
     }
