@@ -201,15 +201,13 @@ impl Underway {
     /// Notes a call that is about to be sent.
     pub(crate) fn note(self: &Rc<Self>, server: usize, range: &Range<u64>) -> Noted {
         self.reclaim();
-        let place = match self.free.borrow_mut().pop() {
-            Some(slot) => {
-                self.map.fill(slot, server, range);
-                Place::Slot(slot)
-            }
-            None => {
-                self.count_whole(server, 1);
-                Place::Whole(server)
-            }
+        let free = self.free.borrow_mut().pop();
+        let place = if let Some(slot) = free {
+            self.map.fill(slot, server, range);
+            Place::Slot(slot)
+        } else {
+            self.count_whole(server, 1);
+            Place::Whole(server)
         };
         Noted { underway: Rc::clone(self), place, is_over: false }
     }

@@ -70,8 +70,8 @@ impl Oracle {
         }
     }
 
-    /// Whoever was writing is gone: what is not over may happen or not, and must not happen any more
-    /// once another write to its place is over that begins from now on.
+    /// Whoever was writing is gone: what is not over may happen or not, and must not happen any
+    /// more once another write to its place is over that begins from now on.
     pub(crate) fn abandon(&mut self) {
         let now = self.tick();
         for write in self.writes.iter_mut().filter(|write| write.ended.is_none()) {

@@ -1,3 +1,6 @@
+//! The file at any instant at which its process may be killed, and files that are not what they
+//! should be.
+
 use std::fs;
 
 use super::*;

@@ -76,7 +76,7 @@ impl LateServer {
                     if is_held {
                         server.held.fetch_add(1, Ordering::SeqCst);
                         std::thread::spawn(move || {
-                            server.write_late(range, &bytes, answer, cookie)
+                            server.write_late(range, &bytes, answer, cookie);
                         });
                         continue;
                     }
@@ -141,10 +141,12 @@ fn kill_under_writes(late: &str) -> (u64, Duration, Duration) {
     let target = gate.plain("disk");
     let mut client = opened(&target);
     for object in 0..BLOCKS {
-        client.write(object * OBJECT_BYTES, &block(object, 0)).unwrap();
+        assert_eq!(client.write(object * OBJECT_BYTES, &block(object, 0)), Ok(()));
     }
-    client.flush().unwrap();
-    servers.iter().for_each(|server| server.holds.store(true, Ordering::SeqCst));
+    assert_eq!(client.flush(), Ok(()));
+    for server in &servers {
+        server.holds.store(true, Ordering::SeqCst);
+    }
     let write = |client: &mut Client, object: u64, filling: u64| {
         let length = u32::try_from(BLOCK).expect("it is small");
         let offset = object * OBJECT_BYTES;
@@ -155,7 +157,9 @@ fn kill_under_writes(late: &str) -> (u64, Duration, Duration) {
     wait_for("all writes to be read", || {
         (sum(&servers, |server| &server.held) == BLOCKS).then_some(())
     });
-    servers.iter().for_each(|server| server.holds.store(false, Ordering::SeqCst));
+    for server in &servers {
+        server.holds.store(false, Ordering::SeqCst);
+    }
     gate.kill_and_restart();
     let (mut client, mut other) = (opened(&target), opened(&target));
     let began = Instant::now();
@@ -166,13 +170,13 @@ fn kill_under_writes(late: &str) -> (u64, Duration, Duration) {
     let beside = began.elapsed();
     (0..BLOCKS).for_each(|_| assert_eq!(client.simple_reply().0, 0));
     let waited = began.elapsed();
-    client.flush().unwrap();
+    assert_eq!(client.flush(), Ok(()));
     wait_for("late writes to be carried out", || {
         (sum(&servers, |server| &server.late) == BLOCKS).then_some(())
     });
     let length = u32::try_from(BLOCK).expect("it is small");
     let is_lost =
-        |object: &u64| client.read(object * OBJECT_BYTES, length).unwrap() != block(*object, 2);
+        |object: &u64| client.read(object * OBJECT_BYTES, length) != Ok(block(*object, 2));
     ((0..BLOCKS).filter(is_lost).count() as u64, waited, beside)
 }
 

@@ -130,8 +130,8 @@ pub(super) fn opening(disks: &[Disk], owner_name: &str) -> Opening {
     opening_leaving(disks, owner_name, None)
 }
 
-/// Begins to open the drives for a gate of this number, in this run of its process on a machine that
-/// has run on.
+/// Begins to open the drives for a gate of this number, in this run of its process on a machine
+/// that has run on.
 pub(super) fn opening_as(disks: &[Disk], gate: usize, run: u64) -> Opening {
     opening_after_boot(disks, gate, (1, run))
 }

@@ -1,5 +1,5 @@
-//! Gates that are killed under writes and started again at once, on servers that carry out what they
-//! had read of them up to a span later.
+//! Gates that are killed under writes and started again at once, on servers that carry out what
+//! they had read of them up to a span later.
 
 use evenkeel_core::prng::Prng;
 use evenkeel_core::time::{Nanos, Span};

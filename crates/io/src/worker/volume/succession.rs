@@ -49,8 +49,8 @@ impl Keeper {
             let (volume, folder) = (&self.name, folder.display());
             tracing::warn!(
                 volume, %folder, %error,
-                "what is under way cannot be noted: after a crash of this gate the volume waits for \
-                 a fence or the operator's word"
+                "what is under way cannot be noted: after a crash of this gate the volume waits \
+                 for a fence or the operator's word"
             );
         });
         let underway = Rc::new(opened.ok()?);
