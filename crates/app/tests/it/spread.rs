@@ -46,9 +46,10 @@ fn policy_of(servers: &[(&Server, &str)], more: &str) -> String {
     };
     let backends: Vec<_> = servers.iter().map(backend).collect();
     let names: Vec<_> = servers.iter().map(|(_, name)| *name).collect();
+    // Servers on this machine are done at once with what they had read of a gate that was killed.
     format!(
         "mode = \"enforce\"\n{}[[backend]]\nname = \"pool\"\nchoices = [\"{}\"]\n\
-         object = \"64 KiB\"\n{more}\
+         object = \"64 KiB\"\nlate = \"1 s\"\n{more}\
          [[export]]\nname = \"disk\"\nbackend = \"pool\"\n",
         backends.concat(),
         names.join("\", \"")
