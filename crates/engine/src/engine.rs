@@ -363,8 +363,8 @@ impl Engine {
         loop {
             let volume = self.volume.as_deref_mut().filter(|volume| volume.is_due(now))?;
             let step = volume.poll(now, &self.units);
-            // Requests that go on may have something noted of a spread volume. Those of a tiered one
-            // wait for its mover, which is asked again with the next event.
+            // Requests that go on may have something noted of a spread volume. Those of a tiered
+            // one wait for its mover, which is asked again with the next event.
             let may_note = volume.spread().is_some();
             if !self.release(now) || step.is_some() || !may_note {
                 return step;

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! To note a range takes three stores and no system call. The file outlives the process, as a part
-//! of the page cache, and not a power cut: after one it says nothing, see [`found`].
+//! of the page cache, and not a power cut: after one it says nothing.
 //!
 //! | bytes | meaning; numbers have 8 bytes and are little-endian |
 //! |---|---|

@@ -68,7 +68,7 @@ fn a_store_is_killed_checked_and_given_another_drive(block_bytes: [u32; 3]) {
     let [a, b, c] = [("a", 0), ("b", 1), ("c", 2)]
         .map(|(name, index): (_, usize)| drive(&scratch, name, block_bytes[index]));
     well(&scratch, "create --volume 32MiB", &[&a, &b]);
-    kill_the_gate_under_writes(Gate::start(&scratch, &policy(&[&a, &b])));
+    kill_the_gate_under_writes(Gate::start(&scratch, &policy(&[&a, &b])), []);
     well(&scratch, "check", &[&b, &a]);
     well(&scratch, "scrub", &[&a, &b]);
 

@@ -129,7 +129,7 @@ fn a_gate_killed_while_objects_are_placed_loses_nothing_acknowledged() {
     needs!("qemu-nbd");
     let scratch = Scratch::new();
     let servers = NAMES.map(|name| lasting_server(&scratch, name));
-    kill_the_gate_under_writes(Gate::start(&scratch, &policy_over(&servers, "")));
+    kill_the_gate_under_writes(Gate::start(&scratch, &policy_over(&servers, "")), []);
 }
 
 #[test]

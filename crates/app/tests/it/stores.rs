@@ -81,7 +81,7 @@ fn a_gate_killed_under_fio_on_its_store_loses_nothing() {
 fn a_gate_killed_on_its_store_loses_nothing_acknowledged() {
     let scratch = Scratch::new();
     let gate = Gate::start(&scratch, &store_policy(&scratch, FILE_BYTES, VOLUME_BYTES));
-    kill_the_gate_under_writes(gate);
+    kill_the_gate_under_writes(gate, []);
 }
 
 #[test]

@@ -212,7 +212,7 @@ fn a_gate_killed_while_extents_move_loses_nothing_acknowledged() {
     let gate = Gate::start(&scratch, &volume_policy("48 MiB"));
     let restless = Restless::start(&gate.plain("disk"));
     wait_for_moves(&gate, 5);
-    kill_the_gate_under_writes(gate);
+    kill_the_gate_under_writes(gate, []);
     drop(restless);
 }
 
@@ -229,7 +229,7 @@ fn a_gate_killed_before_the_servers_of_its_tiers_loses_nothing_acknowledged() {
     let gate = Gate::start(&scratch, &policy_over(&[&slow, &fast], ""));
     let restless = Restless::start(&gate.plain("disk"));
     wait_for_moves(&gate, 5);
-    kill_the_gate_under_writes(gate);
+    kill_the_gate_under_writes(gate, []);
     drop(restless);
 }
 

@@ -37,7 +37,7 @@ pub enum Sending {
     Data,
 }
 
-/// Says what may be sent to the servers of one volume. See the [module](self).
+/// Says what may be sent to the servers of one volume: nothing else than a look without a right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gatekeeper {
     times: Times,

@@ -93,7 +93,8 @@ fn a_gate_killed_while_objects_move_loses_nothing_acknowledged() {
     let leaving = policy_of(&named, &format!("{size}leaving = [\"s1\"]\n")) + SLOWLY;
     let gate = restarted(&scratch, gate, &leaving);
     wait_for("an object to move", || change(&gate)["moved_objects"].as_u64().filter(|it| *it > 3));
-    kill_the_gate_under_writes(gate);
+    let blocks = OBJECT_BYTES / 4096;
+    kill_the_gate_under_writes(gate, (0..200).map(|object| (object * blocks, object)));
     let gate = Gate::start(&scratch, &leaving.replace("512 KiB/s", "1 GiB/s"));
     wait_until_over(&gate);
     assert_eq!(used(&gate, 0), 0);
