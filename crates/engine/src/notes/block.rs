@@ -12,6 +12,7 @@
 //! A block that a power cut tore, that strayed to another address or that another volume left
 //! behind is thus known for what it is.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use evenkeel_core::crc32c::crc32c;
@@ -23,9 +24,6 @@ pub(crate) const BLOCK_BYTES: u64 = BLOCK as u64;
 
 /// A block in memory.
 pub(crate) type Block = [u8; BLOCK];
-
-/// Version of the format that this code reads and writes.
-pub(crate) const VERSION: u32 = 1;
 
 /// Numbers from here on are damage, whatever the checksum says: no volume ever counts so far, so
 /// the next number can be reckoned without a thought.
@@ -75,6 +73,14 @@ impl BlockKind {
             Self::Choices => *b"\xe9kSC\r\n\x1a\n",
         }
     }
+
+    /// Version of the format that this code reads and writes.
+    pub(crate) fn version(self) -> u32 {
+        match self {
+            Self::Head | Self::Checkpoint | Self::Journal => 1,
+            Self::SpreadHead | Self::Owner | Self::Table | Self::Choices => 2,
+        }
+    }
 }
 
 /// The fields that every block has.
@@ -90,8 +96,10 @@ pub(crate) struct Label {
 pub(crate) enum Unlabelled {
     /// They are something else.
     Foreign,
-    /// They are such a block of a version that this code does not know.
+    /// They are such a block of a version that this code does not know yet.
     Newer(u32),
+    /// They are such a block of a version that this code does not know any more.
+    Older(u32),
     /// The checksum does not fit, or the number is beyond all that can be.
     Damaged,
 }
@@ -99,7 +107,7 @@ pub(crate) enum Unlabelled {
 /// Writes label and checksum over a block whose body is written, and whose first bytes are not.
 pub(crate) fn seal(kind: BlockKind, label: &Label, block: &mut Block) {
     block[..8].copy_from_slice(&kind.magic());
-    put_u32(block, 12, VERSION);
+    put_u32(block, 12, kind.version());
     block[16..32].copy_from_slice(&label.volume.0);
     put_u64(block, 32, label.number);
     put_u64(block, 40, label.offset);
@@ -112,17 +120,14 @@ pub(crate) fn label(kind: BlockKind, block: &Block) -> Result<Label, Unlabelled>
     if block[..8] != kind.magic() {
         return Err(Unlabelled::Foreign);
     }
-    let version = u32_at(block, 12);
-    if u32_at(block, 8) != crc32c(&block[12..]) {
-        // Another version may place its checksum elsewhere.
-        return Err(if version > VERSION {
-            Unlabelled::Newer(version)
-        } else {
-            Unlabelled::Damaged
-        });
-    }
-    if version != VERSION {
-        return Err(Unlabelled::Newer(version));
+    let (version, own) = (u32_at(block, 12), kind.version());
+    let is_whole = u32_at(block, 8) == crc32c(&block[12..]);
+    match version.cmp(&own) {
+        // It may place its checksum elsewhere.
+        Ordering::Greater => return Err(Unlabelled::Newer(version)),
+        Ordering::Less if is_whole && version > 0 => return Err(Unlabelled::Older(version)),
+        Ordering::Equal if is_whole => {}
+        _ => return Err(Unlabelled::Damaged),
     }
     let volume = VolumeId(std::array::from_fn(|index| block[16 + index]));
     let number = u64_at(block, 32);

@@ -13,8 +13,10 @@ pub(crate) enum HeadError {
     Foreign,
     /// It is a head, but damaged.
     Damaged,
-    /// It is of this version of the format.
+    /// It is of this version of the format, which this program does not know yet.
     Newer(u32),
+    /// It is of this version of the format, which this program does not know any more.
+    Older(u32),
     /// It has features that this program does not know.
     Features(u32),
 }
@@ -39,6 +41,7 @@ pub(crate) fn label_of_head(
         Unlabelled::Foreign => HeadError::Foreign,
         Unlabelled::Damaged => HeadError::Damaged,
         Unlabelled::Newer(version) => HeadError::Newer(version),
+        Unlabelled::Older(version) => HeadError::Older(version),
     })?;
     let features = u32_at(block, 48) & !known;
     if features != 0 {
@@ -63,6 +66,7 @@ pub(crate) fn newer_copy<H: Copy>(
         match copy {
             // Whatever the other copy says, a newer program was here since.
             Some(Err(HeadError::Newer(version))) => return Err(Unfit::Newer(version)),
+            Some(Err(HeadError::Older(version))) => return Err(Unfit::Older(version)),
             Some(Err(HeadError::Features(bits))) => return Err(Unfit::Features(bits)),
             _ => {}
         }

@@ -21,6 +21,8 @@ pub enum Unfit {
     HeadDamaged,
     /// It was made by a newer program, in this version of the format.
     Newer(u32),
+    /// It was made by an older program, in this version of the format.
+    Older(u32),
     /// It has features that this program does not know.
     Features(u32),
     /// It belongs to another volume than the first part.
@@ -101,6 +103,12 @@ impl Unfit {
             Self::Newer(version) => {
                 write!(f, "it has version {version} of the format; use a newer evenkeel")
             }
+            Self::Older(version) => write!(
+                f,
+                "it has version {version} of the format, which this evenkeel does not use any \
+                 more; serve the volume with the evenkeel that made it, and copy its disk to a \
+                 new volume of this one"
+            ),
             Self::Features(bits) => write!(
                 f,
                 "it has features that this evenkeel does not know ({bits:#x}); use a newer one"

@@ -119,8 +119,8 @@ pub(super) fn without(
     if newest.members.may_be_changing() {
         return Err(Needed::Changing);
     }
-    if !newest.opening.is_known() || !settled.by.is_known() {
-        return Err(Needed::Older);
+    if !settled.by.is_known() {
+        return Err(Needed::Unsettled);
     }
     if !can_miss_one(&newest.members) {
         return Err(Needed::FewKeepers);

@@ -172,7 +172,7 @@ impl Serving {
     /// A slot is cleared: it may be taken again, and its object begins anew.
     pub(super) fn left(&mut self, now: Nanos, server: usize, one: &Leaving) {
         if one.is_discarded {
-            self.volume.tables[server].free.push(one.slot);
+            self.volume.tables[server].free.insert(one.slot);
             self.report_load(server, now);
         }
         if let Some(freeing) = self.freeings.remove(&one.object) {

@@ -11,8 +11,10 @@
 //! ```
 //!
 //! Until that is over, nothing is written to such a range, trimmed or moved, and no slot that has a
-//! part of one is given out. If notes are concerned, the volume is opened later: nobody knows until
-//! then which copy of them is the newest. Everything else goes on.
+//! part of one is given out. Notes of an owner lie in its own half of their places
+//! ([`Half`](super::layout::Half)) and do no harm. Those of an opening that was cut short lie where
+//! the next one writes as well: the volume is opened later then, as it is where heads are
+//! concerned. Everything else goes on.
 
 use std::ops::Range;
 
@@ -78,11 +80,12 @@ impl LateWrites {
         (next.start < range.end).then(|| next.start.max(range.start))
     }
 
-    /// Whether one may still reach what stands on a server before its slots. Claims and beats do
-    /// not matter: an owner writes over what comes late.
-    pub(super) fn reaches_notes(&self, now: Nanos, server: usize, data_offset: u64) -> bool {
-        let notes = [0..OWNER_OFFSET, FRONT_BYTES..data_offset];
-        notes.into_iter().any(|range| self.first_in(now, server, range).is_some())
+    /// Whether one may still reach heads of a server, or what it notes up to this byte. Claims and
+    /// beats do not matter: an owner writes over what comes late.
+    pub(super) fn reaches_notes(&self, now: Nanos, server: usize, notes_end: u64) -> bool {
+        let notes = [0..OWNER_OFFSET, FRONT_BYTES..notes_end];
+        let mut notes = notes.into_iter().filter(|range| !range.is_empty());
+        notes.any(|range| self.first_in(now, server, range).is_some())
     }
 }
 

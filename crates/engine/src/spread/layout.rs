@@ -9,8 +9,9 @@
 //!
 //! A head says what the server is, the owner which gate uses it. The table says which object lies
 //! in which slot, the choices which of its candidates each object is on. Every block of table and
-//! choices has room for two copies, side by side: a write goes to the older one, so that a power
-//! cut that tears it costs nothing that was known before.
+//! choices has room for four copies, side by side, two for each [`Half`]. An owner writes to the
+//! older one of its half, so that a power cut that tears it costs nothing that was known before;
+//! and whoever takes over from an owner that may still write uses the other half.
 
 use std::fmt;
 
@@ -36,10 +37,41 @@ pub(super) const FRONT_BYTES: u64 = 3 * BLOCK_BYTES;
 /// Where the table begins.
 const TABLE_OFFSET: u64 = 4 * BLOCK_BYTES;
 /// Copies of each block of table and choices.
-pub(super) const COPIES: u64 = 2;
+pub(super) const COPIES: u64 = 4;
+/// Copies of which an owner writes the older one.
+const COPIES_OF_HALF: u64 = COPIES / 2;
 /// Part of the room that a volume has by default, in thousandths: below any sensible ceiling, so
 /// that a disk that is written from end to end does not meet it.
 const SIZE_MILLI: u64 = 900;
+
+/// Half of the places that there are for table and choices, and the end that slots are taken from.
+/// An owner keeps to one: whatever it has written that a server carries out late lies over nothing
+/// that the owner after it has noted, and over few slots that that one uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Half {
+    /// The first copies, and the first slots first.
+    #[default]
+    First,
+    /// The other copies, and the last slots first.
+    Second,
+}
+
+impl Half {
+    /// The one that a copy of a block belongs to.
+    pub(super) fn of_copy(copy: u64) -> Self {
+        if copy < COPIES_OF_HALF { Self::First } else { Self::Second }
+    }
+
+    /// Its first copy.
+    pub(super) fn first_copy(self) -> u64 {
+        if self == Self::First { 0 } else { COPIES_OF_HALF }
+    }
+
+    /// The other one.
+    pub(super) fn other(self) -> Self {
+        if self == Self::First { Self::Second } else { Self::First }
+    }
+}
 
 /// What a new volume is to be like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,14 +251,6 @@ impl Layout {
         (0..self.servers.len()).fold(0, |set, server| set | self.bit(server))
     }
 
-    /// Those that have room for the choices.
-    pub(super) fn with_page_room(&self) -> u64 {
-        let has_room = |server: &usize| {
-            self.page_offset(*server, self.pages, 0) <= self.servers[*server].data_offset
-        };
-        (0..self.servers.len()).filter(has_room).fold(0, |set, server| set | self.bit(server))
-    }
-
     /// The bit that stands for a server in sets by number.
     pub(super) fn bit(&self, server: usize) -> u64 {
         1 << self.servers[server].number
@@ -256,11 +280,10 @@ impl Layout {
     /// Whether the parts do not overlap and everything can be numbered.
     pub(super) fn is_sound(&self) -> bool {
         let fits = |(server, layout): (usize, &ServerLayout)| {
-            let pages = if self.is_keeper(server) { self.pages } else { 0 };
             layout.slots > 0
                 && layout.slots <= SLOTS_MAX
                 && layout.data_offset < 1 << 62
-                && self.page_offset(server, pages, 0) <= layout.data_offset
+                && self.page_offset(server, self.pages, 0) <= layout.data_offset
         };
         self.servers.iter().enumerate().all(fits)
             && (1..=OBJECTS_MAX).contains(&self.objects)
@@ -313,7 +336,7 @@ mod tests {
         );
         assert_eq!(layout.servers[3], ServerLayout { number: 3, data_offset: 4 * MIB, slots: 15 });
         assert_eq!((layout.keepers().count(), layout.pages), (3, 1));
-        assert_eq!(layout.page_offset(0, 0, 0), 16384 + 5 * 8192, "1023 entries, 252 in a block");
+        assert_eq!(layout.page_offset(0, 0, 0), 16384 + 5 * 16384, "1023 entries, 252 in a block");
         assert_eq!(layout.size_bytes(), (2 * 1023 + 255 + 15) * 9 / 10 * 4 * MIB);
         assert!(layout.is_sound());
         let thin = Shape { size_bytes: Some(1 << 40), ..SHAPE };
@@ -322,12 +345,8 @@ mod tests {
     }
 
     #[test]
-    fn who_joins_gets_the_lowest_number_and_only_who_has_room_may_keep_the_choices() {
+    fn who_joins_gets_the_lowest_number() {
         let mut layout = Layout::plan(&SHAPE, &[64 * MIB; 4]).unwrap();
-        assert_eq!(layout.with_page_room(), 0b1111);
-        // As an older version made it.
-        layout.servers[3].data_offset = layout.page_offset(3, 0, 0);
-        assert_eq!((layout.with_page_room(), layout.is_sound()), (0b0111, true));
         assert_eq!(layout.free_number(), Some(4));
         layout.join(1, 4, 64 * MIB).unwrap();
         let numbers: Vec<u32> = layout.servers.iter().map(|server| server.number).collect();

@@ -27,15 +27,6 @@ pub(super) struct Members {
     pub(super) keepers: u64,
 }
 
-/// Why servers cannot become the members.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CannotChange {
-    /// Fewer than two of them have room for the choices.
-    Keepers,
-    /// There were as many changes as can be numbered.
-    Eras,
-}
-
 impl Members {
     /// Those of a new volume.
     pub(super) fn of_new(servers: usize) -> Self {
@@ -63,20 +54,17 @@ impl Members {
             && (self.era > 0 || self.before == self.after)
     }
 
-    /// The next era, with these members, of whom some have room for the choices. Keepers stay what
-    /// they are as far as they can.
-    pub(super) fn change(&self, after: u64, has_room: u64) -> Result<Self, CannotChange> {
-        let era = self.era.checked_add(1).ok_or(CannotChange::Eras)?;
+    /// The next era, with these members; none after as many changes as can be numbered. Keepers
+    /// stay what they are as far as they can.
+    pub(super) fn change(&self, after: u64) -> Option<Self> {
+        let era = self.era.checked_add(1)?;
         let mut keepers = self.keepers & after;
-        for number in numbers(after & has_room & !keepers) {
+        for number in numbers(after & !keepers) {
             if (keepers.count_ones() as usize) < KEEPERS_MAX {
                 keepers |= 1 << number;
             }
         }
-        if keepers.count_ones() < 2 {
-            return Err(CannotChange::Keepers);
-        }
-        Ok(Self { era, before: self.after, after, keepers })
+        Some(Self { era, before: self.after, after, keepers })
     }
 
     /// The same once all objects have passed.
@@ -102,13 +90,12 @@ mod tests {
     fn keepers_stay_and_others_take_the_place_of_those_that_leave() {
         let members = Members::of_new(5);
         assert_eq!((members.after, members.keepers), (0b11111, 0b111));
-        let without = members.change(0b11101, 0b11111).unwrap();
+        let without = members.change(0b11101).unwrap();
         assert_eq!((without.before, without.keepers, without.era), (0b11111, 0b1101, 1));
-        let joined = without.change(0b11111, 0b11111).unwrap();
+        let joined = without.change(0b11111).unwrap();
         assert_eq!(joined.keepers, 0b1101, "whoever comes back keeps nothing");
         assert!(without.is_sound() && joined.is_sound() && joined.settled().is_sound());
-        let small = Members::of_new(2);
-        assert_eq!(small.change(0b1101, 0b0011), Err(CannotChange::Keepers));
+        assert_eq!(Members { era: u16::MAX, ..members }.change(0b111), None);
         assert_eq!(Members::of_new(64).after, u64::MAX);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::format::choices::Page;
 use super::format::table::{Entry, TablePart};
-use super::layout::{COPIES, ENTRIES_PER_BLOCK, Layout};
+use super::layout::{COPIES, ENTRIES_PER_BLOCK, Half, Layout};
 use super::place::Place;
 use super::rules::{Mutant, Rules};
 use super::volume::{Latest, Volume};
@@ -14,16 +14,36 @@ use crate::notes::block::{BLOCK_BYTES, Block};
 /// What was read so far.
 #[derive(Debug)]
 pub(super) struct Reading {
-    /// By server and block: the newest copy that is whole, and the generation that wrote it.
-    tables: Vec<Vec<Option<(Latest, u64)>>>,
+    /// By server and block: the newest copy that is whole.
+    tables: Vec<Vec<Option<Found>>>,
     entries: Vec<Vec<Option<Entry>>>,
     /// By server and page: likewise; of keepers.
-    pages: Vec<Vec<Option<(Latest, u64)>>>,
+    pages: Vec<Vec<Option<Found>>>,
     /// By page: its newest version that counts.
     bits: Vec<Option<Box<Page>>>,
     /// A server that was away: of its table counts what choices name, of its choices nothing.
     returning: Option<usize>,
     rules: Rules,
+}
+
+/// A block that is whole.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    latest: Latest,
+    /// The generation that wrote it.
+    generation: u64,
+}
+
+impl Found {
+    /// By this the newest one is known: whatever an owner writes that has been displaced is older.
+    fn age(&self) -> (u64, u64) {
+        (self.generation, self.latest.number)
+    }
+
+    /// Whether it may not be durable, or an earlier owner may still write over it.
+    fn is_unsure(&self, settled: u64, half: Half) -> bool {
+        self.generation >= settled || Half::of_copy(self.latest.copy) != half
+    }
 }
 
 /// What has to be written again, where the volume says.
@@ -72,8 +92,10 @@ impl Reading {
 
     fn take_table(&mut self, server: usize, part: &TablePart, copy: u64) {
         let known = &mut self.tables[server][part.index as usize];
-        if known.is_none_or(|(latest, _)| latest.number < part.number) {
-            *known = Some((Latest { number: part.number, copy }, part.generation));
+        let found =
+            Found { latest: Latest { number: part.number, copy }, generation: part.generation };
+        if known.is_none_or(|known| known.age() < found.age()) {
+            *known = Some(found);
             let start = (part.index * ENTRIES_PER_BLOCK) as usize;
             self.entries[server][start..start + part.entries.len()].copy_from_slice(&part.entries);
         }
@@ -82,14 +104,16 @@ impl Reading {
     fn take_page(&mut self, keeper: usize, page: &Page, copy: u64) {
         let index = page.index as usize;
         let known = &mut self.pages[keeper][index];
-        if known.is_none_or(|(latest, _)| latest.number < page.number) {
-            *known = Some((Latest { number: page.number, copy }, page.generation));
+        let found =
+            Found { latest: Latest { number: page.number, copy }, generation: page.generation };
+        if known.is_none_or(|known| known.age() < found.age()) {
+            *known = Some(found);
         }
         if self.returning == Some(keeper) && !self.rules.is_broken(Mutant::TrustReturned) {
             return;
         }
         let bits = &mut self.bits[index];
-        if bits.as_ref().is_none_or(|known| known.number < page.number) {
+        if bits.as_ref().is_none_or(|known| (known.generation, known.number) < found.age()) {
             *bits = Some(Box::new(page.clone()));
         }
     }
@@ -149,7 +173,7 @@ impl Reading {
             let table = &mut volume.tables[server];
             table.free.clear();
             for (block, found) in (0..).zip(&self.tables[server]) {
-                let Some((latest, generation)) = *found else {
+                let Some(found) = *found else {
                     volume.mended.damaged_blocks += 1;
                     continue;
                 };
@@ -162,17 +186,17 @@ impl Reading {
                         let place = (sequence.get(), Place::new(server, slot));
                         placings.entry(object).or_default().push(place);
                     } else {
-                        table.free.push(slot);
+                        table.free.insert(slot);
                     }
                     table.entries[slot as usize] = entry;
                 }
-                let is_unsure = generation >= settled[server];
-                table.latest[block as usize] = if is_unsure { latest.next() } else { latest };
+                let is_unsure = found.is_unsure(settled[server], volume.half);
+                let latest = &mut table.latest[block as usize];
+                *latest = if is_unsure { found.latest.next_in(volume.half) } else { found.latest };
                 if is_unsure {
                     rewrites.tables.push((server, block));
                 }
             }
-            table.free.reverse();
         }
         placings
     }
@@ -185,29 +209,25 @@ impl Reading {
             changed[page as usize] = true;
         }
         for (index, page) in (0..).zip(0..volume.versions.len()) {
-            let newest = volume.versions[page];
+            let newest = self.bits[page].as_ref().map(|page| (page.generation, page.number));
             let keepers: Vec<usize> = volume.keepers().collect();
             let is_sure = |keeper: &usize| {
-                self.pages[*keeper][page].is_some_and(|(latest, generation)| {
-                    latest.number == newest
-                        && generation < settled[*keeper]
+                self.pages[*keeper][page].is_some_and(|found| {
+                    Some(found.age()) == newest
+                        && !found.is_unsure(settled[*keeper], volume.half)
                         && self.returning != Some(*keeper)
                 })
             };
             let is_kept = !changed[page] && keepers.iter().all(is_sure);
             if !is_kept {
-                // What a keeper that was away had noted must never count again.
-                let numbers = keepers.iter().filter_map(|keeper| self.pages[*keeper][page]);
-                let greatest = numbers.map(|(latest, _)| latest.number).max();
-                let greatest = greatest.filter(|_| !self.rules.is_broken(Mutant::KeepNumbers));
-                volume.versions[page] = newest.max(greatest.unwrap_or(0)) + 1;
+                volume.versions[page] += 1;
             }
             for keeper in keepers {
                 let found = self.pages[keeper][page];
-                let found = found.map_or_else(Latest::default, |(latest, _)| latest);
+                let found = found.map_or(Latest::none(volume.half), |found| found.latest);
                 let number = volume.versions[page];
                 volume.pages[keeper][page] =
-                    if is_kept { found } else { Latest { number, copy: 1 - found.copy } };
+                    if is_kept { found } else { Latest { number, ..found.next_in(volume.half) } };
                 if !is_kept {
                     rewrites.pages.push((keeper, index));
                 }
@@ -291,7 +311,7 @@ fn release(
     for (_, place) in found.iter().filter(|(_, place)| Some(*place) != home) {
         if let Some((server, slot)) = place.get() {
             volume.tables[server].entries[slot as usize] = None;
-            volume.tables[server].free.push(slot);
+            volume.tables[server].free.insert(slot);
             cleared.insert((server, slot / ENTRIES_PER_BLOCK));
         }
     }

@@ -56,8 +56,8 @@ pub enum RefusalReason {
 pub enum Needed {
     /// The volume is yet to be made.
     New,
-    /// No program that knows how has opened it with all servers.
-    Older,
+    /// No opening with all servers has come to its end, as far as can be read.
+    Unsettled,
     /// Fewer than three servers keep the choices.
     FewKeepers,
     /// Its servers change.
@@ -97,8 +97,8 @@ pub enum WrongServers {
         /// Objects that have not passed.
         objects: u64,
     },
-    /// Too few servers would have room to keep the choices.
-    Keepers,
+    /// They have changed as often as can be counted.
+    TooOften,
     /// It is to join, but all numbers are taken, by one that has left too.
     NoNumber,
 }
@@ -152,10 +152,7 @@ impl fmt::Display for Needed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::New => "the volume is made when all servers are there; start it",
-            Self::Older => {
-                "no evenkeel that opens a volume without a server has opened it with all of them \
-                 yet; start it"
-            }
+            Self::Unsettled => "the volume was never opened with all servers; start it",
             Self::FewKeepers => {
                 "fewer than three servers keep the choices, so that all are needed; start it"
             }
@@ -203,10 +200,9 @@ impl fmt::Display for WrongServers {
                 "it cannot join yet: all {SERVERS_MAX} numbers are taken, one by a server that has \
                  left; open the volume once without this one, then list it"
             ),
-            Self::Keepers => write!(
-                f,
-                "too few of the servers that would be left have room to keep the choices; let \
-                 another server join first"
+            Self::TooOften => f.write_str(
+                "the servers of its volume have changed 65535 times, and cannot any more; copy the \
+                 volume to a new one",
             ),
         }
     }

@@ -34,8 +34,6 @@ pub(super) enum Mutant {
     OneCopy,
     /// The choices of a keeper that was away count like any other's.
     TrustReturned,
-    /// What a keeper that was away has noted may be newer than what it is told.
-    KeepNumbers,
     /// An object without a choice is where a server that was away says.
     AdoptReturned,
     /// Whoever was away is taken up, whatever it knows.
@@ -50,6 +48,10 @@ pub(super) enum Mutant {
     SkipHeads,
     /// Clients write where late writes may still come.
     WriteLate,
+    /// Notes go where an owner that has not let go may still write.
+    SameHalf,
+    /// Slots are taken first that an owner that has not let go took first.
+    SameEnd,
 }
 
 /// Which rule a test has broken, if any.

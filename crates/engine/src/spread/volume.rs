@@ -23,7 +23,7 @@ use super::format::choices::{Page, Passed};
 use super::format::owner::{Absent, Owner, OwnerId, Settled};
 use super::format::table::{Entry, TablePart};
 use super::late::LateWrites;
-use super::layout::{ENTRIES_PER_BLOCK, Layout, SERVERS_MAX};
+use super::layout::{ENTRIES_PER_BLOCK, Half, Layout, SERVERS_MAX};
 use super::members::Members;
 use super::place::Place;
 use crate::lease::Gate;
@@ -46,6 +46,8 @@ pub struct Volume {
     /// By server: how often its owner has beaten there.
     pub(super) beats: Vec<u64>,
     pub(super) generation: u64,
+    /// Where this owner notes.
+    pub(super) half: Half,
     pub(super) layout: Layout,
     /// The servers by number, and none where there is no such number.
     indices: Vec<Option<usize>>,
@@ -98,9 +100,22 @@ pub(super) struct Latest {
 }
 
 impl Latest {
-    /// What the next write of the block has: the other copy, so that this one stays.
+    /// Nothing that was written in this half.
+    pub(super) fn none(half: Half) -> Self {
+        Self { number: 0, copy: half.first_copy() }
+    }
+
+    /// What the next write of the block has: the other copy of the half, so that this one stays.
     pub(super) fn next(self) -> Self {
-        Self { number: self.number + 1, copy: 1 - self.copy }
+        Self { number: self.number + 1, copy: self.copy ^ 1 }
+    }
+
+    /// The same by an owner who writes to this half.
+    pub(super) fn next_in(self, half: Half) -> Self {
+        if Half::of_copy(self.copy) == half {
+            return self.next();
+        }
+        Self { number: self.number + 1, ..Self::none(half) }
     }
 }
 
@@ -111,8 +126,8 @@ pub(super) struct Table {
     pub(super) entries: Vec<Option<Entry>>,
     /// By block.
     pub(super) latest: Vec<Latest>,
-    /// Slots that may be taken; the next one last.
-    pub(super) free: Vec<u32>,
+    /// Slots that may be taken.
+    pub(super) free: BTreeSet<u32>,
 }
 
 impl Table {
@@ -122,7 +137,7 @@ impl Table {
         Self {
             entries: vec![None; blocks * ENTRIES_PER_BLOCK as usize],
             latest: vec![Latest::default(); blocks],
-            free: (0..slots).rev().collect(),
+            free: (0..slots).collect(),
         }
     }
 }
@@ -175,6 +190,7 @@ impl Volume {
             gate,
             beats: vec![0; layout.servers.len()],
             generation,
+            half: Half::default(),
             indices,
             groups: groups(id, &layout, layout.members.after),
             groups_before: groups_before(id, &layout),
@@ -192,6 +208,15 @@ impl Volume {
             is_parted: false,
             late: LateWrites::default(),
             layout,
+        }
+    }
+
+    /// From now on this half is written to.
+    pub(super) fn note_in(&mut self, half: Half) {
+        self.half = half;
+        let tables = self.tables.iter_mut().flat_map(|table| &mut table.latest);
+        for latest in tables.chain(self.pages.iter_mut().flatten()) {
+            *latest = Latest::none(half);
         }
     }
 
@@ -244,11 +269,11 @@ impl Volume {
 
     /// What the servers are told of the opening that has come to its end, but for the beats.
     pub(super) fn as_owner(&self) -> Owner {
-        let (generation, by) = (self.generation, self.owner);
+        let (generation, by, half) = (self.generation, self.owner, self.half);
         Owner {
             id: self.owner,
             beat: 0,
-            settled: Settled { generation, by, absent: self.left_out },
+            settled: Settled { generation, by, half, absent: self.left_out },
             is_released: false,
             gate: self.gate.clone(),
         }
@@ -270,7 +295,7 @@ impl Volume {
         }
         for server in 0..self.layout.servers.len() {
             let pages = if self.layout.is_keeper(server) { self.left.len() } else { 0 };
-            self.pages[server].resize(pages, Latest::default());
+            self.pages[server].resize(pages, Latest::none(self.half));
         }
     }
 

@@ -109,6 +109,15 @@ enum Pending {
     Step(Step),
 }
 
+/// What drives carry out late of what they had read from a gate that is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lates {
+    /// Everything.
+    All,
+    /// What the volume itself had asked for.
+    Steps,
+}
+
 /// A write that a drive has read from a connection that is gone.
 struct Late {
     server: ServerId,
@@ -356,11 +365,19 @@ impl<K: Kit> World<K> {
 
     /// The gate is killed. Drives may carry out what they have read before `until`, most of it not
     /// before `from`. Returns where that is.
-    pub(crate) fn kill(&mut self, from: Nanos, until: Nanos) -> Vec<(usize, Range<u64>)> {
+    pub(crate) fn kill(
+        &mut self,
+        (from, until): (Nanos, Nanos),
+        lates: Lates,
+    ) -> Vec<(usize, Range<u64>)> {
         self.oracle.abandon();
         let mut ranges = Vec::new();
         for Command { unit, .. } in std::mem::take(&mut self.commands) {
             let Some(bytes) = self.content(&unit) else { continue };
+            let is_step = matches!(self.requests[&unit.slot], Pending::Step(_));
+            if lates == Lates::Steps && !is_step {
+                continue;
+            }
             let Unit { server, offset, length, .. } = unit;
             ranges.push((server.index(), offset..offset + length));
             let at = match self.prng.below(8) {

@@ -2,7 +2,7 @@
 //!
 //! | byte | size | what |
 //! |---|---|---|
-//! | 48 | 4 | features that must be known: 1 if servers have changed, 2 if one was ever absent |
+//! | 48 | 4 | features that must be known; none yet |
 //! | 52 | 4 | features that may be ignored; none yet |
 //! | 56 | 4 | the server's number, from 0 |
 //! | 60 | 4 | how many servers objects may lie on |
@@ -13,7 +13,7 @@
 //! | 88 | 4 | pages of the choices |
 //! | 92 | 4 | candidates of each object |
 //! | 96 | 4 | how often the servers have changed |
-//! | 100 | 4 | zero |
+//! | 100 | 4 | 1 if the volume was ever opened without a server, else 0 |
 //! | 104 | 8 | whom objects were placed on before the last change: bit n for number n |
 //! | 112 | 8 | whom they are placed on |
 //! | 120 | 8 | who keeps the choices |
@@ -21,9 +21,6 @@
 //! | 384 | 16 | the opening that wrote it |
 //! | 400 | 16 | the last one before it that had come to its end with this server |
 //! | 416 | 3680 | zeroes |
-//!
-//! Bytes 96 to 127 are zeroes as long as the servers have not changed: the first ones, up to three,
-//! keep the choices then. Bytes 128 to 415 are zeroes where an older program wrote the head.
 //!
 //! All fields lie in the first 512 bytes, which no drive tears. Generation 0 says that the volume
 //! is not finished; each opening counts one up, on every server.
@@ -35,10 +32,7 @@ use crate::notes::VolumeId;
 use crate::notes::block::{Block, BlockKind, Label, put_u32, put_u64, seal, u32_at, u64_at};
 use crate::notes::head::{HeadError, label_of_head};
 
-/// The feature of a volume whose servers have changed.
-const CHANGED: u32 = 1;
-/// The feature of a volume that was ever opened without a server.
-const PARTED: u32 = 2;
+const PARTED: usize = 100;
 const ALL_SLOTS: usize = 128;
 const OPENING: usize = 384;
 const AFTER: usize = 400;
@@ -59,7 +53,7 @@ pub(in crate::spread) struct Head {
     pub(in crate::spread) candidates: u32,
     /// Whether the volume was ever opened without a server.
     pub(in crate::spread) is_parted: bool,
-    /// Slots of every server, by number; zeroes if an older program wrote this.
+    /// Slots of every server, by number.
     pub(in crate::spread) all_slots: [u32; SERVERS_MAX],
     /// The opening that wrote this.
     pub(in crate::spread) opening: OwnerId,
@@ -70,7 +64,7 @@ pub(in crate::spread) struct Head {
 impl Head {
     /// What a block says.
     pub(in crate::spread) fn decode(block: &Block) -> Result<Self, HeadError> {
-        let label = label_of_head(BlockKind::SpreadHead, CHANGED | PARTED, block)?;
+        let label = label_of_head(BlockKind::SpreadHead, 0, block)?;
         let members = members(block).ok_or(HeadError::Damaged)?;
         Ok(Self {
             volume: label.volume,
@@ -84,7 +78,7 @@ impl Head {
             objects: u32_at(block, 84),
             pages: u32_at(block, 88),
             candidates: u32_at(block, 92),
-            is_parted: u32_at(block, 48) & PARTED != 0,
+            is_parted: u32_at(block, PARTED) != 0,
             all_slots: std::array::from_fn(|number| u32_at(block, ALL_SLOTS + 4 * number)),
             opening: OwnerId::at(block, OPENING),
             after: OwnerId::at(block, AFTER),
@@ -103,19 +97,16 @@ impl Head {
         put_u32(block, 84, self.objects);
         put_u32(block, 88, self.pages);
         put_u32(block, 92, self.candidates);
-        let changed = if self.members.era > 0 { CHANGED } else { 0 };
-        put_u32(block, 48, changed | if self.is_parted { PARTED } else { 0 });
         for (number, slots) in self.all_slots.iter().enumerate() {
             put_u32(block, ALL_SLOTS + 4 * number, *slots);
         }
         block[OPENING..][..16].copy_from_slice(&self.opening.0);
         block[AFTER..][..16].copy_from_slice(&self.after.0);
-        if self.members.era > 0 {
-            put_u32(block, 96, self.members.era.into());
-            put_u64(block, 104, self.members.before);
-            put_u64(block, 112, self.members.after);
-            put_u64(block, 120, self.members.keepers);
-        }
+        put_u32(block, 96, self.members.era.into());
+        put_u32(block, PARTED, self.is_parted.into());
+        put_u64(block, 104, self.members.before);
+        put_u64(block, 112, self.members.after);
+        put_u64(block, 120, self.members.keepers);
         let label = Label { volume: self.volume, number: self.generation, offset };
         seal(BlockKind::SpreadHead, &label, block);
     }
@@ -127,11 +118,8 @@ fn members(block: &Block) -> Option<Members> {
     if !(2..=SERVERS_MAX).contains(&count) {
         return None;
     }
-    if u32_at(block, 48) & CHANGED == 0 {
-        return Some(Members::of_new(count));
-    }
     let members = Members {
-        era: u16::try_from(u32_at(block, 96)).ok().filter(|era| *era > 0)?,
+        era: u16::try_from(u32_at(block, 96)).ok()?,
         before: u64_at(block, 104),
         after: u64_at(block, 112),
         keepers: u64_at(block, 120),

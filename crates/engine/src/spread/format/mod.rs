@@ -33,6 +33,7 @@ mod tests {
     use evenkeel_core::time::Span;
     use proptest::prelude::*;
 
+    use super::super::layout::Half;
     use super::super::members::Members;
     use super::choices::{Page, Passed};
     use super::head::Head;
@@ -40,6 +41,7 @@ mod tests {
     use super::table::{Entry, TablePart};
     use super::*;
     use crate::lease::{Gate, Times};
+    use crate::notes::block::u32_at;
     use crate::notes::head::HeadError;
 
     const VOLUME: VolumeId = VolumeId(*b"sixteen bytes...");
@@ -64,31 +66,14 @@ mod tests {
         }
     }
 
-    #[test]
-    fn heads_are_read_as_they_were_written() {
-        let mut block: Block = [0; BLOCK];
-        head().encode(4096, &mut block);
-        assert_eq!(Head::decode(&block), Ok(head()));
-        head().encode(0, &mut block);
-        assert_eq!(Head::decode(&block), Err(HeadError::Damaged), "it has strayed");
-        let members = head().members.change(0b11011, 0b11111).unwrap();
-        let changed = Head { members, ..head() };
-        changed.encode(4096, &mut block);
-        assert_eq!(Head::decode(&block), Ok(changed));
-        assert_eq!(block[48], 3, "a program that does not know of it keeps off");
-        assert_eq!(Head::decode(&[0; BLOCK]), Err(HeadError::Blank));
-        assert_eq!(Head::decode(&[9; BLOCK]), Err(HeadError::Foreign));
-    }
-
-    #[test]
-    fn owners_parts_and_pages_are_read_as_they_were_written_and_only_where() {
-        let mut block: Block = [0; BLOCK];
-        let owner = Owner {
+    fn owner() -> Owner {
+        Owner {
             id: OwnerId([4; 16]),
             beat: 7,
             settled: Settled {
                 generation: 2,
                 by: OwnerId([5; 16]),
+                half: Half::Second,
                 absent: Some(Absent { number: 0, known: OwnerId([6; 16]) }),
             },
             is_released: false,
@@ -99,20 +84,65 @@ mod tests {
                 state: [1; 16],
                 run: [2; 16],
             },
-        };
+        }
+    }
+
+    fn part() -> TablePart {
+        let mut part = TablePart { number: 9, generation: 3, index: 2, entries: vec![None; 252] };
+        part.entries[17] = Entry::new(5, 99);
+        part
+    }
+
+    fn page() -> Page {
+        let passed = Passed { era: 2, left: 17 };
+        Page { number: 2, generation: 3, index: 0, passed, bits: [0x1b; 4032] }
+    }
+
+    #[test]
+    fn heads_are_read_as_they_were_written() {
+        let mut block: Block = [0; BLOCK];
+        head().encode(4096, &mut block);
+        assert_eq!(Head::decode(&block), Ok(head()));
+        head().encode(0, &mut block);
+        assert_eq!(Head::decode(&block), Err(HeadError::Damaged), "it has strayed");
+        let members = head().members.change(0b11011).unwrap();
+        let changed = Head { members, ..head() };
+        changed.encode(4096, &mut block);
+        assert_eq!(Head::decode(&block), Ok(changed));
+        assert_eq!(Head::decode(&[0; BLOCK]), Err(HeadError::Blank));
+        assert_eq!(Head::decode(&[9; BLOCK]), Err(HeadError::Foreign));
+    }
+
+    #[test]
+    fn owners_parts_and_pages_are_read_as_they_were_written_and_only_where() {
+        let mut block: Block = [0; BLOCK];
+        let (owner, part) = (owner(), part());
         owner.encode(VOLUME, &mut block);
         assert_eq!(Owner::decode(VOLUME, &block), Some(owner));
         assert_eq!(Owner::decode(VolumeId([1; 16]), &block), None);
-        let mut part = TablePart { number: 9, generation: 3, index: 2, entries: vec![None; 252] };
-        part.entries[17] = Entry::new(5, 99);
         part.encode(VOLUME, 65536, &mut block);
         assert_eq!(TablePart::decode(VOLUME, 65536, &block), Some(part));
         assert_eq!(TablePart::decode(VOLUME, 0, &block), None);
-        let passed = Passed { era: 2, left: 17 };
-        let page = Page { number: 2, generation: 3, index: 0, passed, bits: [0x1b; 4032] };
+        let page = page();
         page.encode(VOLUME, 8192, &mut block);
         assert_eq!(Page::decode(VOLUME, 8192, &block), Some(page));
         assert_eq!(Page::decode(VolumeId([1; 16]), 8192, &block), None);
+    }
+
+    /// The checksum of a block is over all that is in it.
+    #[test]
+    fn blocks_of_version_2_are_what_they_have_always_been() {
+        let mut block: Block = [0; BLOCK];
+        let mut checksums = Vec::new();
+        let mut seal = |encode: &dyn Fn(&mut Block)| {
+            encode(&mut block);
+            checksums.push(u32_at(&block, 8));
+        };
+        seal(&|block| head().encode(4096, block));
+        seal(&|block| owner().encode(VOLUME, block));
+        seal(&|block| part().encode(VOLUME, 65536, block));
+        seal(&|block| page().encode(VOLUME, 8192, block));
+        assert_eq!(checksums, [0x0347_72de, 0x84fe_e152, 0x4ec9_deb3, 0x48d8_bd82]);
     }
 
     proptest! {

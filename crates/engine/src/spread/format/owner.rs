@@ -8,11 +8,11 @@
 //! | 72 | 4 | 1 if the owner has let go, else 0 |
 //! | 76 | 4 | bytes of the owner's name, at most 256 |
 //! | 80 | 256 | the owner's name for people, UTF-8; then zeroes |
-//! | 336 | 16 | the opening of that generation; zeroes if an older program made it |
+//! | 336 | 16 | the opening of that generation |
 //! | 352 | 4 | the number, and one more, of the server that it was made without; 0 if of none |
-//! | 356 | 4 | zero |
+//! | 356 | 4 | the half that it has noted in: 0 or 1 |
 //! | 360 | 16 | the last opening that came to its end with that server |
-//! | 376 | 4 | the owner's lease, in milliseconds; 0 for the 5 seconds of an older program |
+//! | 376 | 4 | the owner's lease, in milliseconds |
 //! | 380 | 4 | bytes of the owner's addresses, at most 1024 |
 //! | 384 | 16 | the state folder of the owner; zeroes if it has none |
 //! | 400 | 16 | the run of the owner's process |
@@ -25,7 +25,7 @@
 
 use evenkeel_core::time::Span;
 
-use super::super::layout::{OWNER_OFFSET, SERVERS_MAX};
+use super::super::layout::{Half, OWNER_OFFSET, SERVERS_MAX};
 use crate::lease::{Gate, Times};
 use crate::notes::VolumeId;
 use crate::notes::block::{Block, BlockKind, Label, label, put_u32, put_u64, seal, u32_at, u64_at};
@@ -35,6 +35,7 @@ const NAME_BYTES_MAX: usize = 256;
 const NAME: usize = 80;
 const SETTLED_BY: usize = 336;
 const ABSENT: usize = 352;
+const HALF: usize = 356;
 const KNOWN: usize = 360;
 const LEASE: usize = 376;
 const ADDRESSES_BYTES: usize = 380;
@@ -66,8 +67,10 @@ pub(in crate::spread) struct Owner {
 pub(in crate::spread) struct Settled {
     /// Notes of this generation and later ones may not be durable. Zero if there was none.
     pub(in crate::spread) generation: u64,
-    /// Which one it was; zeroes if an older program made it.
+    /// Which one it was.
     pub(in crate::spread) by: OwnerId,
+    /// Where all that was noted up to then is noted.
+    pub(in crate::spread) half: Half,
     /// The server that was not there, if any.
     pub(in crate::spread) absent: Option<Absent>,
 }
@@ -81,7 +84,7 @@ pub(in crate::spread) struct Absent {
 }
 
 impl OwnerId {
-    /// Whether it is that of an opening; older programs did not say.
+    /// Whether it is that of an opening.
     pub(in crate::spread) fn is_known(self) -> bool {
         self != Self::default()
     }
@@ -92,6 +95,11 @@ impl OwnerId {
 }
 
 impl Owner {
+    /// Whether the opening of this owner has come to its end.
+    pub(in crate::spread) fn has_served(&self) -> bool {
+        self.settled.by == self.id
+    }
+
     /// What a block says; none if it is no such block of this volume.
     pub(in crate::spread) fn decode(volume: VolumeId, block: &Block) -> Option<Self> {
         let label = label(BlockKind::Owner, block).ok()?;
@@ -111,12 +119,14 @@ impl Owner {
         if addresses_bytes > ADDRESSES_BYTES_MAX {
             return None;
         }
+        let half = match u32_at(block, HALF) {
+            0 => Half::First,
+            1 => Half::Second,
+            _ => return None,
+        };
         let gate = Gate {
             name: text(NAME, name_bytes)?,
-            times: match u32_at(block, LEASE) {
-                0 => Times::DEFAULT,
-                millis => Times::of(Span::from_millis(millis.into())),
-            },
+            times: Times::of(Span::from_millis(u32_at(block, LEASE).into())),
             addresses: text(ADDRESSES, addresses_bytes)?,
             state: OwnerId::at(block, STATE).0,
             run: OwnerId::at(block, RUN).0,
@@ -127,6 +137,7 @@ impl Owner {
             settled: Settled {
                 generation: u64_at(block, 64),
                 by: OwnerId::at(block, SETTLED_BY),
+                half,
                 absent,
             },
             is_released: u32_at(block, 72) == 1,
@@ -153,6 +164,7 @@ impl Owner {
         block[STATE..][..16].copy_from_slice(state);
         block[RUN..][..16].copy_from_slice(run);
         block[SETTLED_BY..][..16].copy_from_slice(&self.settled.by.0);
+        put_u32(block, HALF, u32::from(self.settled.half == Half::Second));
         if let Some(Absent { number, known }) = self.settled.absent {
             put_u32(block, ABSENT, number + 1);
             block[KNOWN..][..16].copy_from_slice(&known.0);

@@ -76,7 +76,7 @@ impl Serving {
     /// Clients are too fast: another time.
     pub(super) fn give_up_move(&mut self, now: Nanos) {
         let (server, slot) = self.end_job().to;
-        self.volume.tables[server].free.push(slot);
+        self.volume.tables[server].free.insert(slot);
         self.report_load(server, now);
         self.mover.given_up += 1;
         self.mover.attempts += 1;
@@ -88,7 +88,7 @@ impl Serving {
     pub(super) fn fail_move(&mut self, now: Nanos, why: Stuck, was_read: bool) {
         let Job { to: (server, slot), copying, .. } = self.end_job();
         if was_read && copying.copied_bytes() == 0 {
-            self.volume.tables[server].free.push(slot);
+            self.volume.tables[server].free.insert(slot);
             self.report_load(server, now);
         }
         self.mover.stuck = Some(why);

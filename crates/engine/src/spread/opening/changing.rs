@@ -36,10 +36,9 @@ impl Opening {
             return refuse(server, RefusalReason::Servers(WrongServers::HasLeft));
         }
         if wanted != members.after {
-            let next = members.change(wanted, layout.with_page_room());
-            let next = next
-                .map_err(|_| self.refusal_of(0, RefusalReason::Servers(WrongServers::Keepers)))?;
-            return Ok(Some(next));
+            let next = members.change(wanted);
+            let too_often = || self.refusal_of(0, RefusalReason::Servers(WrongServers::TooOften));
+            return next.ok_or_else(too_often).map(Some);
         }
         // Once nobody is listed any more who has left, nobody can be missing.
         let is_over = members.may_be_changing()

@@ -10,7 +10,7 @@ use evenkeel_core::time::{Nanos, Span};
 
 use super::super::format::owner::{Owner, OwnerId, Settled};
 use super::super::heads::{Case, Front, Usable, Verdict};
-use super::super::layout::Layout;
+use super::super::layout::{FRONT_BYTES, Half, Layout};
 use super::super::lease::{Claim, claims};
 use super::super::refusal::{Refusal, RefusalReason};
 use super::super::rules::Mutant;
@@ -87,15 +87,19 @@ impl Opening {
         self.claim(verdict)
     }
 
-    /// Whether an earlier process of this gate may still change what is noted on a server.
+    /// Whether an earlier process of this gate may still change heads; or, if it had not come to
+    /// serve, what it noted in the half that is written to now.
     fn may_notes_change(&self, verdict: &Verdict) -> bool {
-        let data_offset = |server: usize| match verdict {
+        let mut owners = self.fronts.iter().filter_map(|front| front.owner.as_ref());
+        let was_cut_short = owners.any(|owner| !owner.is_released && !owner.has_served());
+        let notes_end = |server: usize| match verdict {
             Verdict::Make(_) => u64::MAX,
-            Verdict::Use(usable) => usable.layout.servers[server].data_offset,
+            Verdict::Use(usable) if was_cut_short => usable.layout.servers[server].data_offset,
+            Verdict::Use(_) => FRONT_BYTES,
         };
-        let there = (0..self.devices.len()).filter(|server| self.away != Some(*server));
+        let mut there = (0..self.devices.len()).filter(|server| self.away != Some(*server));
         let now = self.tenure.now;
-        there.into_iter().any(|server| self.late.reaches_notes(now, server, data_offset(server)))
+        there.any(|server| self.late.reaches_notes(now, server, notes_end(server)))
     }
 
     /// The longest lease of all who are concerned, or as long as the operator wants.
@@ -109,9 +113,8 @@ impl Opening {
     /// same time: before one that has claimed and never served, each waits for a span of its own,
     /// once.
     fn courtesy(&mut self) -> Option<Span> {
-        let is_contender = |owner: &Owner| {
-            !owner.is_released && !self.is_own(owner) && owner.settled.by != owner.id
-        };
+        let is_contender =
+            |owner: &Owner| !owner.is_released && !self.is_own(owner) && !owner.has_served();
         let owners = self.fronts.iter().filter_map(|front| front.owner.as_ref());
         let is_due = !self.watch.was_courteous && owners.into_iter().any(is_contender);
         self.watch.was_courteous = true;
@@ -178,7 +181,8 @@ impl Opening {
         if let Some((server, absent)) = usable.returning.zip(settled.absent) {
             let own = self.fronts[server].owner.as_ref().map_or(0, |own| own.settled.generation);
             // It is what it was when it was left, until this opening comes to its end.
-            self.settled[server] = Settled { generation: own, by: absent.known, absent: None };
+            let (generation, by) = (own, absent.known);
+            self.settled[server] = Settled { generation, by, absent: None, ..settled };
         }
         (self.joining, self.missing) = (usable.joining, usable.missing);
         self.returning = usable.returning;
@@ -186,9 +190,27 @@ impl Opening {
         if let Some(server) = self.away {
             volume.tables[server].free.clear();
         }
+        volume.note_in(self.half(settled));
         (volume.away, volume.left_out) = (self.away, usable.left_out);
         volume.is_parted = usable.was_parted || usable.left_out.is_some();
         volume
+    }
+
+    /// Where this owner notes: where the one before did, if that has let go, and so has nothing under
+    /// way. Whatever else it may still write lies in the other half.
+    fn half(&self, before: Settled) -> Half {
+        let is_old = |server: &usize| self.fronts[*server].head.is_some();
+        // Whoever took its claim back has noted nothing, and had displaced somebody else.
+        let has_let_go = |server: usize| {
+            let owner = self.fronts[server].owner.as_ref();
+            owner.is_some_and(|owner| owner.is_released && owner.has_served())
+        };
+        let have_let_go = (0..self.fronts.len()).filter(is_old).all(has_let_go);
+        if have_let_go || self.rules.is_broken(Mutant::SameHalf) {
+            before.half
+        } else {
+            before.half.other()
+        }
     }
 
     /// A front was read: before a claim it must be what it was, and between two beats our own.

@@ -3,6 +3,7 @@
 
 use evenkeel_core::time::Nanos;
 
+use super::super::layout::Half;
 use super::super::moving::changes_content;
 use super::super::rules::Mutant;
 use super::Serving;
@@ -42,11 +43,16 @@ impl Serving {
         self.volume.late.first_in(now, server, range).is_some()
     }
 
-    /// Takes a slot of a server that nothing may reach any more.
+    /// Takes a slot of a server that nothing may reach any more: from this owner's end, which is as
+    /// far as can be from what the owner before may still have under way.
     pub(in crate::spread) fn take_slot(&mut self, now: Nanos, server: usize) -> Option<u32> {
-        let is_usable = |slot: &u32| !self.is_slot_late(now, (server, *slot));
-        let at = self.volume.tables[server].free.iter().rposition(is_usable)?;
-        Some(self.volume.tables[server].free.remove(at))
+        let is_usable = |slot: &&u32| !self.is_slot_late(now, (server, **slot));
+        let mut free = self.volume.tables[server].free.iter();
+        let is_first = self.volume.half == Half::First || self.rules.is_broken(Mutant::SameEnd);
+        let slot = if is_first { free.find(is_usable) } else { free.rfind(is_usable) };
+        let slot = *slot?;
+        self.volume.tables[server].free.remove(&slot);
+        Some(slot)
     }
 
     /// Whether a server would have room, but that late writes may still come.

@@ -249,7 +249,7 @@ fn a_volume_needs_two_servers_with_the_choices() {
     let world = full_world();
     let mut volume = Spread::default().open(&mut world.disks.clone(), u64::MAX).unwrap().unwrap();
     assert_eq!(volume.layout.keepers().collect::<Vec<_>>(), [0, 1, 2]);
-    let next = volume.layout.members.change(0b1100, volume.layout.with_page_room()).unwrap();
+    let next = volume.layout.members.change(0b1100).unwrap();
     volume.change(next);
     assert_eq!(volume.layout.keepers().collect::<Vec<_>>(), [2, 3]);
 }

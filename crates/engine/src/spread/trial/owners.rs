@@ -7,7 +7,7 @@ use evenkeel_core::time::{Nanos, Span};
 use super::super::lease::{Fenced, Lease};
 use super::super::rules::Mutant;
 use super::super::{Opening, RefusalReason, Volume};
-use super::kit::{SERVERS, Spread, opening, opening_after_boot};
+use super::kit::{SERVERS, Spread, opening, opening_after_boot, used_disk};
 use crate::lease::Times;
 use crate::notes::{Answer, Ask, Opens};
 use crate::trial::disk::{Disk, index};
@@ -201,6 +201,47 @@ fn of_gates_that_race_for_a_volume_at_most_one_wins_whoever_is_faster_when() {
         wins += u32::from(winner.is_some());
     }
     assert!(wins > 50, "{wins} of 200 races had a winner");
+}
+
+/// Of three servers one gate misses the last, and its claim of the middle one is late; another one
+/// misses the first and opens the volume meanwhile. What becomes of the first gate.
+fn claim_late(rule: Option<Mutant>) -> Result<Box<Volume>, RefusalReason> {
+    let mut disks = vec![used_disk(); 3];
+    let made = opened(&mut disks, "maker")?;
+    for (server, disk) in disks.iter_mut().enumerate() {
+        let (offset, bytes) = Lease::new(&made, server).release();
+        disk.write(offset, &bytes, false);
+    }
+    let mut late = opening(&disks, "late").without(2);
+    late.rules.mutant = rule;
+    let mut claims = 0;
+    let (part, offset, bytes) = loop {
+        if let Ask::Write { part, offset, bytes } = late.poll(Nanos::ZERO) {
+            claims += 1;
+            if claims == 2 {
+                break (part, offset, bytes.to_vec());
+            }
+        }
+        turn(&mut late, &mut disks);
+    };
+    let mut other = opening(&disks, "other").without(0);
+    while !matches!(turn(&mut other, &mut disks), Turn::Ready(_)) {}
+    disks[part].write(offset, &bytes, false);
+    late.answer(Answer::Done);
+    loop {
+        match turn(&mut late, &mut disks) {
+            Turn::Ready(volume) => return Ok(volume),
+            Turn::Refused(reason) => return Err(reason),
+            Turn::Went | Turn::Fences | Turn::Waits(_) => {}
+        }
+    }
+}
+
+#[test]
+fn a_claim_that_comes_after_another_gate_has_opened_the_volume_comes_to_nothing() {
+    let refused = claim_late(None).unwrap_err();
+    assert!(matches!(refused, RefusalReason::InUse { .. }), "{refused:?}");
+    claim_late(Some(Mutant::SkipHeads)).expect("nobody has looked at the heads");
 }
 
 /// A gate that beats where it can, and when each beat that went well began.

@@ -1,13 +1,16 @@
 //! Servers that are lost, come back old, or are full; and notes that are damaged.
 
+use evenkeel_core::crc32c::crc32c;
 use evenkeel_core::id::ServerId;
 use evenkeel_core::time::Nanos;
 
 use super::super::format::owner::Owner;
+use super::super::layout::{COPIES, Layout};
 use super::super::lease::{Fenced, Lease};
 use super::super::place::Place;
+use super::super::rules::Mutant;
 use super::super::{Mended, Volume};
-use super::kit::{OBJECT_BYTES, OBJECTS, SERVERS, SLOTS, Spread, World, domain};
+use super::kit::{OBJECT_BYTES, OBJECTS, SERVERS, SLOTS, Spread, World, domain, hold};
 use crate::notes::Unfit;
 use crate::notes::block::{BLOCK, Block};
 use crate::trial::disk::{Cut, Disk};
@@ -59,7 +62,7 @@ fn choices_that_all_keepers_have_lost_are_made_anew_from_the_tables() {
     let mut world = full_world();
     let before = reopened(&mut world.disks).unwrap();
     for keeper in 0..3 {
-        wipe(&mut world.disks[keeper], before.layout.page_offset(keeper, 0, 0), 2);
+        wipe(&mut world.disks[keeper], before.layout.page_offset(keeper, 0, 0), COPIES);
     }
     let after = reopened(&mut world.disks).unwrap();
     assert_eq!((after.mended().rebuilt_pages, after.mended().adopted), (1, OBJECTS));
@@ -73,7 +76,7 @@ fn one_keeper_with_its_choices_is_enough() {
     let mut world = full_world();
     let before = reopened(&mut world.disks).unwrap();
     for keeper in [0, 2] {
-        wipe(&mut world.disks[keeper], before.layout.page_offset(keeper, 0, 0), 2);
+        wipe(&mut world.disks[keeper], before.layout.page_offset(keeper, 0, 0), COPIES);
     }
     let after = reopened(&mut world.disks).unwrap();
     assert_eq!(after.mended(), Mended::default());
@@ -85,7 +88,7 @@ fn what_a_server_has_lost_is_an_error_and_never_zeroes() {
     let mut world = full_world();
     let before = reopened(&mut world.disks).unwrap();
     let there = on_server(&before, 1);
-    wipe(&mut world.disks[1], super::super::layout::Layout::table_offset(0, 0), 2);
+    wipe(&mut world.disks[1], Layout::table_offset(0, 0), COPIES);
     let after = reopened(&mut world.disks).unwrap();
     assert_eq!(after.mended().damaged_blocks, 1);
     assert_eq!(after.lost.iter().copied().collect::<Vec<_>>(), there);
@@ -106,9 +109,9 @@ fn what_a_server_has_lost_is_an_error_and_never_zeroes() {
 fn a_table_and_all_choices_that_are_damaged_together_are_refused() {
     let mut world = full_world();
     let volume = reopened(&mut world.disks).unwrap();
-    wipe(&mut world.disks[1], super::super::layout::Layout::table_offset(0, 0), 2);
+    wipe(&mut world.disks[1], Layout::table_offset(0, 0), COPIES);
     for keeper in 0..3 {
-        wipe(&mut world.disks[keeper], volume.layout.page_offset(keeper, 0, 0), 2);
+        wipe(&mut world.disks[keeper], volume.layout.page_offset(keeper, 0, 0), COPIES);
     }
     let refusal = reopened(&mut world.disks).unwrap_err();
     assert!(refusal.contains("nobody knows") || refusal.contains("restore"), "{refusal}");
@@ -207,6 +210,26 @@ fn nothing_is_served_before_the_lease_nor_after_it() {
     assert_eq!(world.clients(), 1, "the lease is over");
 }
 
+/// How many objects are placed by a gate whose lease is over while it has one noted.
+fn placed_after_the_lease(mutant: Option<Mutant>) -> u32 {
+    let mut world = World::new(1, mutant);
+    world.act(Act::Write, World::sectors_of(0));
+    world.drain().unwrap();
+    assert!(world.commands() > 0, "its slot is being wiped");
+    let now = world.now();
+    hold(&mut world.engine, now, now);
+    while world.commands() > 0 {
+        world.complete_one().unwrap();
+    }
+    world.report().placed
+}
+
+#[test]
+fn nothing_is_noted_after_the_lease() {
+    assert_eq!(placed_after_the_lease(None), 0);
+    assert_eq!(placed_after_the_lease(Some(Mutant::NoteUnasked)), 1);
+}
+
 #[test]
 fn at_the_ceiling_writes_to_new_objects_are_refused_and_old_ones_are_served() {
     let mut world = World::new(1, None);
@@ -288,4 +311,30 @@ fn owners_are_known_by_what_they_wrote() {
         let owner = Owner::decode(volume.id(), &block).unwrap();
         assert_eq!((owner.id, owner.settled.generation), (volume.owner, volume.generation));
     }
+}
+
+/// Makes the heads of a drive those of the version before.
+fn as_the_version_before(disk: &mut Disk) {
+    for offset in [0, 4096] {
+        let mut block = disk.read(offset, 4096);
+        block[12..16].copy_from_slice(&1_u32.to_le_bytes());
+        let checksum = crc32c(&block[12..]);
+        block[8..12].copy_from_slice(&checksum.to_le_bytes());
+        disk.write(offset, &block, true);
+    }
+}
+
+#[test]
+fn a_volume_of_the_version_before_is_refused_by_name_and_left_as_it_is() {
+    let mut disks = Spread::disks();
+    Spread::default().open(&mut disks, u64::MAX).unwrap().unwrap();
+    disks.iter_mut().for_each(as_the_version_before);
+    let content = |disks: &[Disk]| -> Vec<Vec<u8>> {
+        disks.iter().map(|disk| disk.read(0, disk.size_bytes())).collect()
+    };
+    let before = content(&disks);
+    let why = Spread::default().open(&mut disks, u64::MAX).unwrap().unwrap_err();
+    assert!(why.contains("\"s0\": it has version 1 of the format"), "{why}");
+    assert!(why.contains("copy its disk to a new volume"), "{why}");
+    assert!(content(&disks) == before, "nothing was written");
 }
