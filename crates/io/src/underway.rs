@@ -64,12 +64,18 @@ pub(crate) struct Underway {
     free: RefCell<Vec<usize>>,
     /// By server: calls that have no slot.
     whole: RefCell<[u64; SERVERS_MAX]>,
-    /// What servers may still carry out though nobody waits for it, and until when; oldest first.
-    lingering: RefCell<VecDeque<(Nanos, Place)>>,
+    /// What servers may still carry out though nobody waits for it; oldest first.
+    lingering: RefCell<VecDeque<Lingering>>,
     late: Span,
-    /// What the process before may have left, and until when servers may carry it out.
-    left: Vec<ServerRange>,
+}
+
+/// A call that nobody waits for any more.
+#[derive(Debug)]
+struct Lingering {
+    /// Until when a server may carry it out.
     until: Nanos,
+    place: Place,
+    range: ServerRange,
 }
 
 /// Where a call that is under way is noted.
@@ -86,6 +92,7 @@ enum Place {
 pub(crate) struct Noted {
     underway: Rc<Underway>,
     place: Place,
+    range: ServerRange,
     is_over: bool,
 }
 
@@ -188,14 +195,21 @@ impl Underway {
         let map = Map::new(&make(&path, &boot, &hashes, &left)?)?;
         let free = (0..SLOTS).rev().filter(|slot| map.slot(*slot)[0].load(Ordering::Relaxed) == 0);
         let free = RefCell::new(free.collect());
-        let lingering = places(&left).map(|place| (until, place)).collect();
         let whole = RefCell::new(count_whole(&left));
-        Ok(Self { clock, map, free, whole, lingering: RefCell::new(lingering), late, left, until })
+        let places: Vec<Place> = places(&left).collect();
+        let lingering = places.into_iter().zip(left);
+        let lingering = lingering.map(|(place, range)| Lingering { until, place, range });
+        let lingering = RefCell::new(lingering.collect());
+        Ok(Self { clock, map, free, whole, lingering, late })
     }
 
-    /// What the process before has left under way, and until when servers may carry it out.
-    pub(crate) fn left(&self) -> (Nanos, &[ServerRange]) {
-        (self.until, &self.left)
+    /// What servers may still carry out of calls that nobody waits for any more, of the process
+    /// before or of this one, and until when.
+    pub(crate) fn late(&self) -> (Nanos, Vec<ServerRange>) {
+        self.reclaim();
+        let lingering = self.lingering.borrow();
+        let until = lingering.iter().map(|one| one.until).max().unwrap_or(Nanos::ZERO);
+        (until, lingering.iter().map(|one| one.range.clone()).collect())
     }
 
     /// Notes a call that is about to be sent.
@@ -209,7 +223,11 @@ impl Underway {
             self.count_whole(server, 1);
             Place::Whole(server)
         };
-        Noted { underway: Rc::clone(self), place, is_over: false }
+        let range = match place {
+            Place::Slot(_) => range.clone(),
+            Place::Whole(_) => 0..u64::MAX,
+        };
+        Noted { underway: Rc::clone(self), place, range: (server, range), is_over: false }
     }
 
     /// Forgets what servers have let go of by now.
@@ -219,8 +237,8 @@ impl Underway {
             return;
         }
         let now = self.clock.now();
-        while let Some((_, place)) = lingering.pop_front_if(|(until, _)| *until <= now) {
-            self.release(place);
+        while let Some(one) = lingering.pop_front_if(|one| one.until <= now) {
+            self.release(one.place);
         }
     }
 
@@ -254,7 +272,9 @@ impl Drop for Noted {
         if self.is_over {
             self.underway.release(self.place);
         } else {
-            lingering.borrow_mut().push_back((clock.now() + *late, self.place));
+            let (until, place) = (clock.now() + *late, self.place);
+            let range = std::mem::take(&mut self.range);
+            lingering.borrow_mut().push_back(Lingering { until, place, range });
         }
     }
 }

@@ -224,7 +224,7 @@ impl Reading {
             }
             for keeper in keepers {
                 let found = self.pages[keeper][page];
-                let found = found.map_or(Latest::none(volume.half), |found| found.latest);
+                let found = found.map_or_else(|| Latest::none(volume.half), |found| found.latest);
                 let number = volume.versions[page];
                 volume.pages[keeper][page] =
                     if is_kept { found } else { Latest { number, ..found.next_in(volume.half) } };

@@ -27,7 +27,7 @@ fn killed(folder: &Path) -> tempfile::TempDir {
 }
 
 fn left(folder: &Path) -> Vec<ServerRange> {
-    open(killed(folder).path()).left().1.to_vec()
+    open(killed(folder).path()).late().1
 }
 
 #[test]
@@ -41,6 +41,9 @@ fn what_was_not_answered_is_known_to_the_next_process_and_what_was_is_not() {
     assert_eq!(left(folder.path()), [(2, 0..512)]);
     drop(second);
     assert_eq!(left(folder.path()), [(2, 0..512)], "the server may carry it out for a while");
+    let (until, late) = underway.late();
+    assert_eq!(late, [(2, 0..512)], "also under this process, should it open the volume again");
+    assert!(until > underway.clock.now());
     let reused = underway.note(1, &(7..9));
     assert_eq!(left(folder.path()), [(1, 7..9), (2, 0..512)]);
     reused.answered();
@@ -51,20 +54,20 @@ fn what_is_left_is_kept_for_the_process_after_the_next_one_until_it_is_over() {
     let folder = tempfile::tempdir().unwrap();
     let _noted = open(folder.path()).note(1, &(1..2));
     let next = open(killed(folder.path()).path());
-    assert_eq!(next.left().1, [(1, 1..2)]);
+    assert_eq!(next.late().1, [(1, 1..2)]);
     let again = killed(folder.path());
     let again = killed(again.path());
     assert_eq!(left(again.path()), [(1, 1..2)]);
     let clock = Clock::start();
     let spans = (Span::ZERO, Span(1));
     let brief = Underway::open(folder.path(), "pool", &names(), clock, spans).unwrap();
-    while clock.now() <= Nanos(1) + brief.left().0.since(Nanos::ZERO) {}
+    while clock.now() <= Nanos(1) + brief.late().0.since(Nanos::ZERO) {}
     Rc::new(brief).note(0, &(3..4)).answered();
     assert_eq!(left(folder.path()), [], "it was forgotten when its time had come");
     let none = (Span::from_secs(2), Span::ZERO);
     let _noted = open(folder.path()).note(1, &(1..2));
     let none = Underway::open(folder.path(), "pool", &names(), clock, none).unwrap();
-    assert_eq!(none.left().1, [], "the policy does not want it");
+    assert_eq!(none.late().1, [], "the policy does not want it");
 }
 
 #[test]
@@ -136,11 +139,11 @@ fn a_file_that_says_nothing_stands_for_everything_on_all_servers() {
     let long = (Span::ZERO, since_boot + Span::from_secs(60));
     let copy = killed(folder.path());
     let other = Underway::open(copy.path(), "pool", &names(), clock, long).unwrap();
-    assert_eq!(other.left().1, everything, "the host was started since");
-    assert!(other.left().0.since(clock.now()) <= Span::from_secs(60), "reckoned from its start");
+    assert_eq!(other.late().1, everything, "the host was started since");
+    assert!(other.late().0.since(clock.now()) <= Span::from_secs(60), "reckoned from its start");
     let short = (Span::ZERO, Span(1));
     let other = Underway::open(folder.path(), "pool", &names(), clock, short).unwrap();
-    assert_eq!(other.left().1, [], "that is long ago");
+    assert_eq!(other.late().1, [], "that is long ago");
 }
 
 #[test]
@@ -151,7 +154,7 @@ fn servers_are_known_by_their_names() {
         let names: Vec<String> = names.iter().copied().map(str::to_owned).collect();
         let copy = killed(folder.path());
         let opened = Underway::open(copy.path(), "pool", &names, Clock::start(), SPANS).unwrap();
-        opened.left().1.to_vec()
+        opened.late().1
     };
     assert_eq!(by(&["s2/", "s3/", "s1/"]), [(0, 1..2)], "in another order");
     let everything = [(0, 0..u64::MAX), (1, 0..u64::MAX)];

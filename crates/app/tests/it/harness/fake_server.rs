@@ -128,6 +128,11 @@ pub(crate) fn option_reply(option: u32, kind: u32, data: &[u8]) -> Vec<u8> {
 
 /// Takes one request off the stream, and the payload of a write with it.
 pub(crate) fn read_request(stream: &mut UnixStream) -> io::Result<Request> {
+    Ok(read_request_and_data(stream)?.0)
+}
+
+/// The same with the payload.
+pub(crate) fn read_request_and_data(stream: &mut UnixStream) -> io::Result<(Request, Vec<u8>)> {
     let mut header = [0; 28];
     stream.read_exact(&mut header)?;
     if be32(&header[..4]) != REQUEST_MAGIC {
@@ -140,10 +145,12 @@ pub(crate) fn read_request(stream: &mut UnixStream) -> io::Result<Request> {
         offset: be64(&header[16..24]),
         length: be32(&header[24..]),
     };
+    let mut data = Vec::new();
     if request.command == nbd::WRITE {
-        stream.read_exact(&mut vec![0; request.length as usize])?;
+        data.resize(request.length as usize, 0);
+        stream.read_exact(&mut data)?;
     }
-    Ok(request)
+    Ok((request, data))
 }
 
 /// A simple reply; `data` follows for reads.

@@ -5,6 +5,7 @@
 //! little memory.
 
 mod clients;
+mod fronts;
 mod handshakes;
 mod servers;
 

@@ -58,27 +58,26 @@ impl Keeper {
         Some(underway)
     }
 
-    /// Whether the process before this one may still change anything on the servers.
+    /// Whether servers may still carry out what this gate does not wait for any more.
     pub(super) fn is_late(&self) -> bool {
-        let left = self.underway.as_ref().map(|noting| noting.underway.left());
-        let now = self.worker.clock.now();
-        left.is_some_and(|(until, ranges)| !ranges.is_empty() && now < until)
+        self.underway.as_ref().is_some_and(|noting| !noting.underway.late().1.is_empty())
     }
 
-    /// What the process before this one may still change on the servers.
+    /// What servers may still carry out that this gate had under way: in an earlier process, or on
+    /// connections that are gone.
     pub(super) fn late_writes(&self, servers: usize) -> LateWrites {
         let Some(Noting { underway, .. }) = &self.underway else { return LateWrites::default() };
-        let (until, ranges) = underway.left();
-        let late = LateWrites::new(until, servers, ranges.iter().cloned());
-        if self.is_late() {
+        let (until, ranges) = underway.late();
+        let (volume, count) = (&self.name, ranges.len());
+        let late = LateWrites::new(until, servers, ranges);
+        if count > 0 {
             let wait = until.since(self.worker.clock.now());
-            let (volume, ranges) = (&self.name, ranges.len());
             tracing::warn!(
                 volume,
-                ranges,
+                ranges = count,
                 ?wait,
-                "servers may still carry out what this gate had under way when it ended: nothing \
-                 is written there meanwhile"
+                "servers may still carry out what this gate had under way: nothing is written \
+                 there meanwhile"
             );
         }
         late
