@@ -39,6 +39,12 @@ pub(crate) fn since_boot() -> Nanos {
     Nanos(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
 }
 
+/// By which the kernel tells one start of the machine from the next; empty if it does not say.
+pub(crate) fn boot_id() -> String {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    id.trim_ascii().to_owned()
+}
+
 /// The span as the standard library wants it.
 pub(crate) fn duration(span: Span) -> Duration {
     Duration::from_nanos(span.0)

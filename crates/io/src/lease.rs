@@ -219,7 +219,7 @@ impl Guard {
         self.lease.links.borrow_mut().push(Rc::downgrade(link));
     }
 
-    /// This is where the server sees this gate. Within one machine nobody is told by that.
+    /// This is where the server sees this gate. Addresses within one machine tell no host apart.
     pub(crate) fn note_address(&self, address: IpAddr) {
         let mut addresses = self.lease.addresses.borrow_mut();
         if !address.is_loopback() && !addresses.contains(&address) {

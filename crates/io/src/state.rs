@@ -17,6 +17,8 @@ use std::sync::OnceLock;
 use rustix::fs::{FlockOperation, flock};
 use rustix::rand::{GetRandomFlags, getrandom};
 
+use crate::clock::boot_id;
+
 /// What the file begins with; the number is the version of the format.
 const TITLE: &str = "evenkeel gate 1\n";
 
@@ -114,8 +116,7 @@ fn parse(text: &str) -> Option<[u8; 16]> {
 
 /// What this boot of the machine is known by; zeroes if the kernel does not tell.
 fn boot() -> [u8; 8] {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let digits: String = text.chars().filter(char::is_ascii_hexdigit).take(16).collect();
+    let digits: String = boot_id().chars().filter(char::is_ascii_hexdigit).take(16).collect();
     u64::from_str_radix(&digits, 16).unwrap_or(0).to_be_bytes()
 }
 

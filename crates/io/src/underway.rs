@@ -37,7 +37,7 @@ use evenkeel_core::time::{Nanos, Span};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use crate::clock::{Clock, since_boot};
+use crate::clock::{Clock, boot_id, since_boot};
 
 const TITLE: &[u8] = b"evenkeel underway 1\n";
 const TITLE_BYTES: usize = 32;
@@ -292,10 +292,9 @@ fn hash(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, step).max(1)
 }
 
-/// By which the kernel tells one start of the host from the next.
+/// The boot of the host as the file has it.
 fn boot() -> Vec<u8> {
-    let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let mut boot = boot.trim_ascii().to_vec();
+    let mut boot = boot_id().into_bytes();
     boot.resize(BOOT.len(), 0);
     boot
 }

@@ -90,9 +90,7 @@ impl Diagnostics {
         message: impl Into<String>,
         remedy: impl Into<String>,
     ) {
-        let (message, remedy) = (message.into(), remedy.into());
-        let (severity, span) = (Severity::Error, Some(span));
-        self.push(Diagnostic { severity, span, also: None, message, remedy });
+        self.place(Severity::Error, span, message.into(), remedy.into());
     }
 
     /// Adds a warning at `span`.
@@ -102,8 +100,11 @@ impl Diagnostics {
         message: impl Into<String>,
         remedy: impl Into<String>,
     ) {
-        let (message, remedy) = (message.into(), remedy.into());
-        let (severity, span) = (Severity::Warning, Some(span));
+        self.place(Severity::Warning, span, message.into(), remedy.into());
+    }
+
+    fn place(&mut self, severity: Severity, at: Range<usize>, message: String, remedy: String) {
+        let span = Some(at);
         self.push(Diagnostic { severity, span, also: None, message, remedy });
     }
 

@@ -13,7 +13,8 @@ pub struct Gate {
     pub addresses: String,
     /// The folder that keeps its state, and that one process at a time uses; zeroes if it has none.
     pub state: [u8; 16],
-    /// This run of its process: 8 bytes that stay the same while the machine runs, 8 random ones.
+    /// This run of its process: 8 bytes that stay the same while the machine runs, or zeroes if
+    /// they are not known, and 8 random ones.
     pub run: [u8; 16],
 }
 
@@ -27,6 +28,6 @@ impl Gate {
     /// Whether this was a process on a machine that has run on since. A folder may have been copied
     /// to another machine, whose process has locked nothing here.
     pub(crate) fn is_of_same_boot(&self, now: &Self) -> bool {
-        self.run[..8] == now.run[..8]
+        now.run[..8] != [0; 8] && self.run[..8] == now.run[..8]
     }
 }

@@ -13,8 +13,8 @@
 //! ```
 //!
 //! An owner whose last good beat was sent longer than [`Times::hold`] ago sends nothing until it
-//! has beaten again. That is less than [`Times::lease`], so nobody who keeps to it sends beside a
-//! gate that has taken over. Two things break that bound, and only a fence heals them: a process
+//! has beaten again. That is less than [`Times::lease`], so no gate that keeps to it sends beside
+//! one that has taken over. Two things break that bound, and only a fence heals them: a process
 //! that is stopped between asking the [`Gatekeeper`] and sending, and bytes that kernels, networks
 //! and servers still hold.
 

@@ -160,7 +160,7 @@ impl Scribe {
         if self.batch.is_empty() && self.left.is_empty() && pages.is_empty() {
             return None;
         }
-        // What moves goes before nobody who waits.
+        // Whoever waits pays; the mover pays if nobody does.
         let entering = self.batch.iter().min_by_key(|one| one.is_copied);
         let leaving = self.left.iter().find_map(|one| one.payer);
         let waiting = entering.map(|one| one.payer).or(leaving);

@@ -267,7 +267,7 @@ impl Volume {
         if can_miss_one(&self.layout.members) && self.away.is_none() { 2 } else { 1 }
     }
 
-    /// What the servers are told of the opening that has come to its end, but for the beats.
+    /// What is written to the servers of the opening that has come to its end, but for the beats.
     pub(super) fn as_owner(&self) -> Owner {
         let (generation, by, half) = (self.generation, self.owner, self.half);
         Owner {

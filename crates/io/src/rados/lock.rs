@@ -23,6 +23,18 @@ const EXCLUSIVE: u8 = 1;
 /// Bytes for each thing that is told of whoever holds a lock; there is one at most.
 const TOLD_BYTES: usize = 1024;
 
+/// Whether a lock is to be taken, or held on to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Term {
+    /// It must not be ours yet.
+    First = 0,
+    /// It may be ours.
+    Any = MAY_RENEW,
+    /// It must be ours.
+    Another = MUST_RENEW,
+}
+
 /// Who holds a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Locker {
@@ -52,55 +64,18 @@ pub(super) fn locked_by(cookie: &str) -> Vec<u8> {
 }
 
 impl Pool {
-    /// Takes the lock of an object, which is made if it is not there, for a while.
+    /// Takes the lock of an object, which is made if it is not there, for a while; or holds on to it.
     ///
     /// # Errors
-    /// If somebody else has it, we have it already, or the cluster does not answer in time.
+    /// If somebody else has it, `term` does not allow what is to be done, or the cluster does not
+    /// answer in time.
     pub fn lock(
         &self,
         object: &str,
         cookie: &str,
         told: &str,
         time: Span,
-    ) -> Result<(), RadosError> {
-        self.lock_with(object, cookie, told, time, 0)
-    }
-
-    /// Holds on to the lock of an object for another while.
-    ///
-    /// # Errors
-    /// If we do not have it any more, or the cluster does not answer in time.
-    pub fn renew(
-        &self,
-        object: &str,
-        cookie: &str,
-        told: &str,
-        time: Span,
-    ) -> Result<(), RadosError> {
-        self.lock_with(object, cookie, told, time, MUST_RENEW)
-    }
-
-    /// Takes the lock of an object, or holds on to it if we have it.
-    ///
-    /// # Errors
-    /// If somebody else has it, or the cluster does not answer in time.
-    pub fn lock_or_renew(
-        &self,
-        object: &str,
-        cookie: &str,
-        told: &str,
-        time: Span,
-    ) -> Result<(), RadosError> {
-        self.lock_with(object, cookie, told, time, MAY_RENEW)
-    }
-
-    fn lock_with(
-        &self,
-        object: &str,
-        cookie: &str,
-        told: &str,
-        time: Span,
-        flags: u8,
+        term: Term,
     ) -> Result<(), RadosError> {
         let (name, lock) = (text(object)?, text(LOCK)?);
         let (cookie, told) = (text(cookie)?, text(told)?);
@@ -118,7 +93,7 @@ impl Pool {
                 cookie.as_ptr(),
                 told.as_ptr(),
                 &raw mut time,
-                flags,
+                term as u8,
             )
         };
         check(result, || format!("cannot lock object {object:?}")).map(drop)

@@ -28,6 +28,6 @@ mod status;
 pub(crate) use aside::aside;
 pub use cluster::{Access, Cluster, Whom};
 pub use error::RadosError;
-pub use lock::Locker;
+pub use lock::{Locker, Term};
 pub use pool::Pool;
 pub use status::{GroupStatus, OsdStatus, OsdUse, PoolStatus, osd_uses};

@@ -1,5 +1,5 @@
 //! Clusters that let in whom they know (`cephx`): the user that the documents name has all that a
-//! gate needs, and whoever is not let in is told why.
+//! gate needs, and whoever is refused gets the reason.
 
 use super::{CephOptions, Staged, opened, trouble_of, write};
 use crate::harness::gate::Gate;

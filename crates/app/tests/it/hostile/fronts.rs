@@ -114,7 +114,7 @@ impl Liar {
 fn besiege(scratch: Scratch, liar: &FakeServer, honest: &[Server; 2]) -> Besieged {
     let sockets = honest.iter().map(|server| match &server.target.address {
         Address::Unix(path) => path.clone(),
-        _ => panic!("servers are local"),
+        Address::Tcp(_) => panic!("servers are local"),
     });
     let sockets = std::iter::once(liar.path.clone()).chain(sockets);
     let backend = |(index, socket): (usize, std::path::PathBuf)| {

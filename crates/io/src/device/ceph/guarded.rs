@@ -17,7 +17,7 @@ use evenkeel_engine::policy;
 use evenkeel_engine::pooled::HEAD_BYTES_MAX;
 
 use super::lease::Lease;
-use crate::rados::{Access, Cluster, Locker, Pool, PoolStatus, RadosError, aside};
+use crate::rados::{Access, Cluster, Locker, Pool, PoolStatus, RadosError, Term, aside};
 
 /// How long the OSD keeps the lock of one that renews it no more.
 const LOCK_TIME: Span = Span::from_secs(6);
@@ -147,7 +147,7 @@ impl Connection {
     /// If somebody has it, or the cluster does not answer in time.
     pub(super) async fn lock(&self, lock: &Lock) -> Result<(), RadosError> {
         let Lock { object, cookie, told } = lock.clone();
-        self.blocking(move |pool| pool.lock(&object, &cookie, &told, LOCK_TIME)).await
+        self.blocking(move |pool| pool.lock(&object, &cookie, &told, LOCK_TIME, Term::First)).await
     }
 
     /// Takes a lock that is ours or nobody's. That says nothing of who had it meanwhile.
@@ -156,7 +156,7 @@ impl Connection {
     /// If somebody else has it, or the cluster does not answer in time.
     pub(super) async fn lock_again(&self, lock: &Lock) -> Result<(), RadosError> {
         let Lock { object, cookie, told } = lock.clone();
-        self.blocking(move |pool| pool.lock_or_renew(&object, &cookie, &told, LOCK_TIME)).await
+        self.blocking(move |pool| pool.lock(&object, &cookie, &told, LOCK_TIME, Term::Any)).await
     }
 
     /// Lets go of a lock.
@@ -296,7 +296,7 @@ impl Guarded {
             if !lease.is_held() {
                 return Ok(false);
             }
-            pool.renew(&object, &cookie, &told, LOCK_TIME).map(|()| true)
+            pool.lock(&object, &cookie, &told, LOCK_TIME, Term::Another).map(|()| true)
         });
         renewing.await
     }

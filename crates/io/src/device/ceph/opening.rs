@@ -145,7 +145,7 @@ impl CephVolume {
         Ok(Rc::new(opened))
     }
 
-    /// Sees to it that nobody who had the volume before writes to it any more. Returns the head
+    /// Sees to it that no client that had the volume before writes to it any more. Returns the head
     /// that says so.
     async fn take_over(
         &self,
