@@ -16,10 +16,13 @@
 //! have a server in common, the later one finds what the earlier one said, and of three keepers of
 //! the choices, two of which have every choice that counts, one at least is there.
 
+use evenkeel_core::time::Nanos;
+
 use super::format::head::Head;
 use super::format::owner::{Absent, Settled};
 use super::heads::Front;
-use super::layout::KEEPERS_MAX;
+use super::late::LateWrites;
+use super::layout::{FRONT_BYTES, KEEPERS_MAX, OWNER_OFFSET, ServerLayout};
 use super::members::Members;
 use super::refusal::{Needed, RefusalReason};
 use super::rules::{Mutant, Rules};
@@ -34,14 +37,28 @@ pub struct Missed {
     volume: VolumeId,
     generation: u64,
     absent: Absent,
+    /// By server: where its slots begin; of the one that was missed nobody knows.
+    notes_ends: Vec<u64>,
 }
 
 impl Missed {
     /// The one that this volume was opened without, if any.
     pub fn of(volume: &Volume) -> Option<Self> {
         let (server, absent) = volume.away.zip(volume.left_out)?;
+        let servers = volume.layout.servers.iter().enumerate();
+        let notes_end = |(at, one): (usize, &ServerLayout)| {
+            if at == server { u64::MAX } else { one.data_offset }
+        };
+        let notes_ends = servers.map(notes_end).collect();
         let (volume, generation) = (volume.id, volume.generation);
-        Some(Self { server, volume, generation, absent })
+        Some(Self { server, volume, generation, absent, notes_ends })
+    }
+
+    /// Whether notes may still change: clients would wait for that while the server is taken up.
+    pub fn is_delayed_by(&self, late: &LateWrites, now: Nanos) -> bool {
+        let ends = self.notes_ends.iter().enumerate();
+        let ranges = ends.flat_map(|(at, end)| [(at, 0..OWNER_OFFSET), (at, FRONT_BYTES..*end)]);
+        ranges.into_iter().any(|(at, range)| late.reaches(now, at, range))
     }
 
     /// Looks at the first [`Lease::front_bytes`](super::Lease::front_bytes) of the server.

@@ -11,16 +11,14 @@
 //! ```
 //!
 //! Until that is over, nothing is written to such a range, trimmed or moved, and no slot that has a
-//! part of one is given out. Notes of an owner lie in its own half of their places
-//! ([`Half`](super::layout::Half)) and do no harm. Those of an opening that was cut short lie where
-//! the next one writes as well: the volume is opened later then, as it is where heads are
-//! concerned. Everything else goes on.
+//! part of one is given out. Notes mostly lie in the half of their places that the next owner does
+//! not write to ([`Half`](super::layout::Half)), and do no harm. Where they lie in the same one, or
+//! heads are concerned, the volume is opened later. Everything else goes on.
 
 use std::ops::Range;
 
 use evenkeel_core::time::Nanos;
 
-use super::layout::{FRONT_BYTES, OWNER_OFFSET};
 use crate::notes::block::BLOCK_BYTES;
 
 /// Ranges of servers that late writes may still reach, and until when.
@@ -80,12 +78,9 @@ impl LateWrites {
         (next.start < range.end).then(|| next.start.max(range.start))
     }
 
-    /// Whether one may still reach heads of a server, or what it notes up to this byte. Claims and
-    /// beats do not matter: an owner writes over what comes late.
-    pub(super) fn reaches_notes(&self, now: Nanos, server: usize, notes_end: u64) -> bool {
-        let notes = [0..OWNER_OFFSET, FRONT_BYTES..notes_end];
-        let mut notes = notes.into_iter().filter(|range| !range.is_empty());
-        notes.any(|range| self.first_in(now, server, range).is_some())
+    /// Whether one may still reach a range of a server.
+    pub(super) fn reaches(&self, now: Nanos, server: usize, range: Range<u64>) -> bool {
+        !range.is_empty() && self.first_in(now, server, range).is_some()
     }
 }
 
@@ -123,19 +118,8 @@ mod tests {
         }
         assert_eq!(late.first_in(Nanos(9), 1, 0..u64::MAX), None, "it is over");
         assert_eq!(late.first_in(NOW, 2, 0..u64::MAX), None);
+        assert!(late.reaches(NOW, 1, 0..5 * BLOCK) && !late.reaches(NOW, 1, BLOCK..BLOCK));
         assert!(!late.is_over(NOW) && late.is_over(Nanos(9)));
         assert!(LateWrites::new(Nanos(9), 3, []).is_over(NOW), "there are none");
-    }
-
-    #[test]
-    fn notes_are_all_that_stands_before_the_slots_but_the_owner() {
-        let reaches = |range: Range<u64>| {
-            LateWrites::new(Nanos(9), 1, [(0, range)]).reaches_notes(NOW, 0, 16 * BLOCK)
-        };
-        assert!(!reaches(OWNER_OFFSET..FRONT_BYTES), "a beat");
-        assert!(!reaches(16 * BLOCK..17 * BLOCK), "a slot");
-        assert!(reaches(BLOCK..2 * BLOCK), "a head");
-        assert!(reaches(15 * BLOCK..16 * BLOCK), "a table, or choices");
-        assert!(reaches(0..u64::MAX), "nobody knows what");
     }
 }

@@ -1,17 +1,18 @@
 //! What lies where on the servers of a spread volume.
 //!
 //! ```text
-//! | head A | head B | owner |  | table of slots | choices | slot 0 | slot 1 | ..
-//! 0        4 KiB    8 KiB      16 KiB                     data offset
+//! | head A | head B | owner |  | table of slots, 4 copies | choices, 4 | slot 0 | slot 1 | ..
+//! 0        4 KiB    8 KiB      16 KiB                                   data offset
 //! ```
 //!
 //! Up to three servers keep the choices, the first ones at first.
 //!
 //! A head says what the server is, the owner which gate uses it. The table says which object lies
 //! in which slot, the choices which of its candidates each object is on. Every block of table and
-//! choices has room for four copies, side by side, two for each [`Half`]. An owner writes to the
-//! older one of its half, so that a power cut that tears it costs nothing that was known before;
-//! and whoever takes over from an owner that may still write uses the other half.
+//! choices has room for four copies, two for each [`Half`]. An owner writes to the older one of its
+//! half, so that a power cut that tears it costs nothing that was known before; and whoever takes
+//! over from an owner that may still write uses the other half. Copies of one kind lie together: to
+//! write all of a table anew takes few writes.
 
 use std::fmt;
 
@@ -43,6 +44,25 @@ const COPIES_OF_HALF: u64 = COPIES / 2;
 /// Part of the room that a volume has by default, in thousandths: below any sensible ceiling, so
 /// that a disk that is written from end to end does not meet it.
 const SIZE_MILLI: u64 = 900;
+
+/// A block of what a server notes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Note {
+    /// This block of its table.
+    Table(u32),
+    /// This page of the choices.
+    Page(u32),
+}
+
+impl Note {
+    /// The one that follows it in its copy.
+    pub(super) fn next(self) -> Self {
+        match self {
+            Self::Table(block) => Self::Table(block + 1),
+            Self::Page(page) => Self::Page(page + 1),
+        }
+    }
+}
 
 /// Half of the places that there are for table and choices, and the end that slots are taken from.
 /// An owner keeps to one: whatever it has written that a server carries out late lies over nothing
@@ -266,15 +286,44 @@ impl Layout {
         self.servers[server].slots.div_ceil(ENTRIES_PER_BLOCK)
     }
 
-    /// Where a copy of a block of a server's table stands.
-    pub(super) fn table_offset(block: u32, copy: u64) -> u64 {
-        TABLE_OFFSET + (u64::from(block) * COPIES + copy) * BLOCK_BYTES
+    /// Where a copy of a block stands.
+    pub(super) fn note_offset(&self, server: usize, note: Note, copy: u64) -> u64 {
+        let blocks = u64::from(self.table_blocks(server));
+        let index = match note {
+            Note::Table(block) => copy * blocks + u64::from(block),
+            Note::Page(page) => COPIES * blocks + copy * u64::from(self.pages) + u64::from(page),
+        };
+        TABLE_OFFSET + index * BLOCK_BYTES
     }
 
-    /// Where a copy of a page of the choices stands on a keeper.
-    pub(super) fn page_offset(&self, keeper: usize, page: u32, copy: u64) -> u64 {
-        let start = Self::table_offset(self.table_blocks(keeper), 0);
-        start + (u64::from(page) * COPIES + copy) * BLOCK_BYTES
+    /// Which copy of which block stands there.
+    pub(super) fn note_at(&self, server: usize, offset: u64) -> (Note, u64) {
+        let index = (offset - TABLE_OFFSET) / BLOCK_BYTES;
+        let [blocks, pages] = [self.table_blocks(server), self.pages].map(u64::from);
+        let narrow = |index: u64| u32::try_from(index).expect("notes are numbered by u32");
+        match index.checked_sub(COPIES * blocks) {
+            None => (Note::Table(narrow(index % blocks)), index / blocks),
+            Some(index) => (Note::Page(narrow(index % pages)), index / pages),
+        }
+    }
+
+    /// What a server notes: its table, and the choices if it keeps them.
+    pub(super) fn notes(&self, server: usize) -> impl Iterator<Item = Note> + use<> {
+        let pages = if self.is_keeper(server) { self.pages } else { 0 };
+        (0..self.table_blocks(server)).map(Note::Table).chain((0..pages).map(Note::Page))
+    }
+
+    /// The bytes of a server that an owner of this half notes in.
+    pub(super) fn half_ranges(&self, server: usize, half: Half) -> [std::ops::Range<u64>; 2] {
+        let (first, end) = (half.first_copy(), half.first_copy() + COPIES_OF_HALF);
+        [Note::Table(0), Note::Page(0)]
+            .map(|note| self.note_offset(server, note, first)..self.note_offset(server, note, end))
+    }
+
+    /// The bytes in which a server notes.
+    pub(super) fn notes_range(&self, server: usize) -> std::ops::Range<u64> {
+        let copies = if self.is_keeper(server) { COPIES } else { 0 };
+        TABLE_OFFSET..self.note_offset(server, Note::Page(0), copies)
     }
 
     /// Whether the parts do not overlap and everything can be numbered.
@@ -283,7 +332,7 @@ impl Layout {
             layout.slots > 0
                 && layout.slots <= SLOTS_MAX
                 && layout.data_offset < 1 << 62
-                && self.page_offset(server, self.pages, 0) <= layout.data_offset
+                && self.note_offset(server, Note::Page(0), COPIES) <= layout.data_offset
         };
         self.servers.iter().enumerate().all(fits)
             && (1..=OBJECTS_MAX).contains(&self.objects)
@@ -336,7 +385,15 @@ mod tests {
         );
         assert_eq!(layout.servers[3], ServerLayout { number: 3, data_offset: 4 * MIB, slots: 15 });
         assert_eq!((layout.keepers().count(), layout.pages), (3, 1));
-        assert_eq!(layout.page_offset(0, 0, 0), 16384 + 5 * 16384, "1023 entries, 252 in a block");
+        let pages = layout.note_offset(0, Note::Page(0), 0);
+        assert_eq!(pages, 16384 + 5 * 16384, "1023 entries, 252 in a block");
+        for note in layout.notes(0) {
+            for copy in 0..COPIES {
+                let offset = layout.note_offset(0, note, copy);
+                assert!(layout.notes_range(0).contains(&offset));
+                assert_eq!(layout.note_at(0, offset), (note, copy));
+            }
+        }
         assert_eq!(layout.size_bytes(), (2 * 1023 + 255 + 15) * 9 / 10 * 4 * MIB);
         assert!(layout.is_sound());
         let thin = Shape { size_bytes: Some(1 << 40), ..SHAPE };

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::format::choices::Page;
 use super::format::table::{Entry, TablePart};
-use super::layout::{COPIES, ENTRIES_PER_BLOCK, Half, Layout};
+use super::layout::{ENTRIES_PER_BLOCK, Half, Layout, Note};
 use super::place::Place;
 use super::rules::{Mutant, Rules};
 use super::volume::{Latest, Volume};
-use crate::notes::block::{BLOCK_BYTES, Block};
+use crate::notes::block::Block;
 
 /// What was read so far.
 #[derive(Debug)]
@@ -46,14 +46,8 @@ impl Found {
     }
 }
 
-/// What has to be written again, where the volume says.
-#[derive(Debug, Default)]
-pub(super) struct Rewrites {
-    /// Server and block.
-    pub(super) tables: Vec<(usize, u32)>,
-    /// Keeper and page.
-    pub(super) pages: Vec<(usize, u32)>,
-}
+/// What has to be written again, by server, where the volume says.
+pub(super) type Rewrites = BTreeSet<(usize, Note)>;
 
 impl Reading {
     pub(super) fn new(layout: &Layout, returning: Option<usize>, rules: Rules) -> Self {
@@ -75,18 +69,19 @@ impl Reading {
 
     /// Takes a block that was read at this offset of a server; damage is passed over.
     pub(super) fn take(&mut self, volume: &Volume, server: usize, offset: u64, block: &Block) {
-        let index = (offset - Layout::table_offset(0, 0)) / BLOCK_BYTES;
-        let (position, copy) = (index / COPIES, index % COPIES);
-        let blocks = u64::from(volume.layout.table_blocks(server));
-        if position < blocks {
-            let part = TablePart::decode(volume.id, offset, block);
-            if let Some(part) = part.filter(|part| u64::from(part.index) == position) {
-                self.take_table(server, &part, copy);
+        match volume.layout.note_at(server, offset) {
+            (Note::Table(position), copy) => {
+                let part = TablePart::decode(volume.id, offset, block);
+                if let Some(part) = part.filter(|part| part.index == position) {
+                    self.take_table(server, &part, copy);
+                }
             }
-        } else if let Some(page) = Page::decode(volume.id, offset, block)
-            && u64::from(page.index) == position - blocks
-        {
-            self.take_page(server, &page, copy);
+            (Note::Page(position), copy) => {
+                let page = Page::decode(volume.id, offset, block);
+                if let Some(page) = page.filter(|page| page.index == position) {
+                    self.take_page(server, &page, copy);
+                }
+            }
         }
     }
 
@@ -194,7 +189,7 @@ impl Reading {
                 let latest = &mut table.latest[block as usize];
                 *latest = if is_unsure { found.latest.next_in(volume.half) } else { found.latest };
                 if is_unsure {
-                    rewrites.tables.push((server, block));
+                    rewrites.insert((server, Note::Table(block)));
                 }
             }
         }
@@ -229,7 +224,7 @@ impl Reading {
                 volume.pages[keeper][page] =
                     if is_kept { found } else { Latest { number, ..found.next_in(volume.half) } };
                 if !is_kept {
-                    rewrites.pages.push((keeper, index));
+                    rewrites.insert((keeper, Note::Page(index)));
                 }
             }
         }
@@ -239,11 +234,10 @@ impl Reading {
 /// Has the blocks written again whose entries do not count: should their objects be given up later,
 /// nothing may be left to tell of them.
 fn push_cleared(volume: &mut Volume, cleared: BTreeSet<(usize, u32)>, rewrites: &mut Rewrites) {
-    for place in cleared {
-        if !rewrites.tables.contains(&place) {
-            let latest = &mut volume.tables[place.0].latest[place.1 as usize];
+    for (server, block) in cleared {
+        if rewrites.insert((server, Note::Table(block))) {
+            let latest = volume.latest_mut(server, Note::Table(block));
             *latest = latest.next();
-            rewrites.tables.push(place);
         }
     }
 }

@@ -136,8 +136,7 @@ impl fmt::Display for RefusalReason {
             }
             Self::Unfenced { by } => write!(
                 f,
-                "{by} has not let go of the volume, and is not fenced off: it may still write; \
-                 make sure that it is dead, then say so: evenkeel ctl claim VOLUME"
+                "{by} has not let go of the volume, and is not fenced off: it may still write"
             ),
             Self::NotesDamaged => write!(
                 f,

@@ -22,10 +22,11 @@ use std::collections::BTreeSet;
 
 use evenkeel_core::id::TenantId;
 
-use super::layout::ENTRIES_PER_BLOCK;
+use super::layout::{ENTRIES_PER_BLOCK, Note};
 use super::rules::{Mutant, Rules};
 use super::volume::{Latest, Volume};
 use crate::notes::StepKind;
+use crate::notes::block::{BLOCK, BLOCK_BYTES, Block};
 
 /// How often a round is tried.
 pub const ATTEMPTS: u32 = 3;
@@ -80,12 +81,6 @@ pub(super) struct Leaving {
     pub(super) payer: Option<TenantId>,
     /// Whether the slot was given back to its server; if that failed, it may still happen.
     pub(super) is_discarded: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Note {
-    Table(u32),
-    Page(u32),
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -172,11 +167,8 @@ impl Scribe {
         let slots =
             self.batch.iter().map(|one| one.slot).chain(self.left.iter().map(|one| one.slot));
         let blocks: BTreeSet<u32> = slots.map(|slot| slot / ENTRIES_PER_BLOCK).collect();
-        let table =
-            |block: u32| (Note::Table(block), volume.tables[server].latest[block as usize].next());
-        self.blocks = blocks.into_iter().map(table).collect();
-        let page = |page: u32| (Note::Page(page), volume.pages[server][page as usize].next());
-        self.blocks.extend(pages.into_iter().map(page));
+        let notes = blocks.into_iter().map(Note::Table).chain(pages.into_iter().map(Note::Page));
+        self.blocks = notes.map(|note| (note, volume.latest(server, note).next())).collect();
         let has_copied = self.batch.iter().any(|one| one.is_copied);
         if !self.runs.is_empty() && !rules.is_broken(Mutant::SkipWipe) {
             self.phase = Phase::Wipe(0);
@@ -215,16 +207,14 @@ impl Scribe {
             Phase::FlushWiped | Phase::Flush => flush,
             Phase::Write(index) => {
                 let (note, latest) = &mut self.blocks[index];
-                let bytes = &mut self.bytes;
-                let offset = match *note {
-                    Note::Table(block) => volume.encode_table(server, block, *latest, bytes),
-                    Note::Page(page) => {
-                        latest.number = volume.versions[page as usize];
-                        volume.encode_page(server, page, latest.copy, bytes)
-                    }
-                };
-                let length = bytes.len() as u64;
-                Wanted { kind: StepKind::Note, offset, length, payer: None }
+                if let Note::Page(page) = note {
+                    latest.number = volume.versions[*page as usize];
+                }
+                let mut block: Block = [0; BLOCK];
+                let offset = volume.encode(server, *note, *latest, &mut block);
+                self.bytes.clear();
+                self.bytes.extend_from_slice(&block);
+                Wanted { kind: StepKind::Note, offset, length: BLOCK_BYTES, payer: None }
             }
         }
     }
@@ -280,13 +270,8 @@ impl Scribe {
     fn end(&mut self, server: usize, volume: &mut Volume) -> Ended {
         let mut has_pages = false;
         for (note, latest) in self.blocks.drain(..) {
-            match note {
-                Note::Table(block) => volume.tables[server].latest[block as usize] = latest,
-                Note::Page(page) => {
-                    volume.pages[server][page as usize] = latest;
-                    has_pages = true;
-                }
-            }
+            *volume.latest_mut(server, note) = latest;
+            has_pages |= matches!(note, Note::Page(_));
         }
         self.phase = Phase::Idle;
         let (entered, left) = (std::mem::take(&mut self.batch), std::mem::take(&mut self.left));
@@ -386,13 +371,14 @@ mod tests {
         scribe.pages.insert(0);
         let slot = |slot| volume.layout.slot_offset(0, slot);
         let (run, alone) = (slot(2), slot(300));
-        let page = volume.layout.page_offset(0, 0, 1);
+        let [first, second, page] = [Note::Table(0), Note::Table(1), Note::Page(0)]
+            .map(|note| volume.layout.note_offset(0, note, 1));
         let expected = [
             (StepKind::Wipe, run, 3 * OBJECT_BYTES),
             (StepKind::Wipe, alone, OBJECT_BYTES),
             (StepKind::Flush, 0, 0),
-            (StepKind::Note, Layout::table_offset(0, 1), 4096),
-            (StepKind::Note, Layout::table_offset(1, 1), 4096),
+            (StepKind::Note, first, 4096),
+            (StepKind::Note, second, 4096),
             (StepKind::Note, page, 4096),
             (StepKind::Flush, 0, 0),
         ];
@@ -408,7 +394,7 @@ mod tests {
             let steps = round(&mut scribe, &mut volume);
             offsets.extend(steps.iter().filter(|step| step.0 == StepKind::Note).map(|step| step.1));
         }
-        let [first, second] = [0, 1].map(|copy| Layout::table_offset(0, copy));
+        let [first, second] = [0, 1].map(|copy| volume.layout.note_offset(0, Note::Table(0), copy));
         assert_eq!(offsets, [second, first, second, first]);
     }
 
@@ -428,7 +414,8 @@ mod tests {
                 break ended.failed;
             }
         };
-        assert_eq!(offsets, [Layout::table_offset(0, 1); ATTEMPTS as usize], "the same bytes");
+        let second = volume.layout.note_offset(0, Note::Table(0), 1);
+        assert_eq!(offsets, [second; ATTEMPTS as usize], "the same bytes");
         assert_eq!(failed, [entering(7, 7)]);
         assert_eq!(volume.tables[0].entries[7], None);
     }

@@ -23,12 +23,12 @@ use super::format::choices::{Page, Passed};
 use super::format::owner::{Absent, Owner, OwnerId, Settled};
 use super::format::table::{Entry, TablePart};
 use super::late::LateWrites;
-use super::layout::{ENTRIES_PER_BLOCK, Half, Layout, SERVERS_MAX};
+use super::layout::{ENTRIES_PER_BLOCK, Half, Layout, Note, SERVERS_MAX};
 use super::members::Members;
 use super::place::Place;
 use crate::lease::Gate;
 use crate::notes::VolumeId;
-use crate::notes::block::{BLOCK, Block};
+use crate::notes::block::Block;
 
 /// Groups of the table that candidates are drawn from, as a power of two: 64 to each of 64 servers.
 const GROUP_BITS: u32 = 12;
@@ -275,6 +275,7 @@ impl Volume {
             beat: 0,
             settled: Settled { generation, by, half, absent: self.left_out },
             is_released: false,
+            half,
             gate: self.gate.clone(),
         }
     }
@@ -384,48 +385,46 @@ impl Volume {
         u32::try_from(u64::from(object) / PAGE_OBJECTS).expect("pages hold many objects")
     }
 
-    /// Makes a block of a server's table, as it is in memory, to be written as `latest` says;
-    /// returns where it goes.
-    pub(super) fn encode_table(
-        &self,
-        server: usize,
-        block: u32,
-        latest: Latest,
-        bytes: &mut Vec<u8>,
-    ) -> u64 {
-        let offset = Layout::table_offset(block, latest.copy);
-        let size = ENTRIES_PER_BLOCK as usize;
-        let entries = self.tables[server].entries[block as usize * size..][..size].to_vec();
-        let (number, generation) = (latest.number, self.generation);
-        let mut encoded: Block = [0; BLOCK];
-        let part = TablePart { number, generation, index: block, entries };
-        part.encode(self.id, offset, &mut encoded);
-        bytes.clear();
-        bytes.extend_from_slice(&encoded);
-        offset
+    /// The copy of a block that was written last.
+    pub(super) fn latest(&self, server: usize, note: Note) -> Latest {
+        match note {
+            Note::Table(block) => self.tables[server].latest[block as usize],
+            Note::Page(page) => self.pages[server][page as usize],
+        }
     }
 
-    /// Makes a page of the choices, as it is in memory, for a copy on a keeper; returns where it
-    /// goes.
-    pub(super) fn encode_page(
+    /// The same, to be changed.
+    pub(super) fn latest_mut(&mut self, server: usize, note: Note) -> &mut Latest {
+        match note {
+            Note::Table(block) => &mut self.tables[server].latest[block as usize],
+            Note::Page(page) => &mut self.pages[server][page as usize],
+        }
+    }
+
+    /// Makes a block, as it is in memory, for the place that `latest` says; returns where it goes.
+    pub(super) fn encode(
         &self,
-        keeper: usize,
-        page: u32,
-        copy: u64,
-        bytes: &mut Vec<u8>,
+        server: usize,
+        note: Note,
+        latest: Latest,
+        encoded: &mut Block,
     ) -> u64 {
-        let offset = self.layout.page_offset(keeper, page, copy);
-        let page = Page {
-            number: self.versions[page as usize],
-            generation: self.generation,
-            index: page,
-            passed: self.passed(page),
-            bits: self.choices.page(page).try_into().expect("pages have one size"),
-        };
-        let mut encoded: Block = [0; BLOCK];
-        page.encode(self.id, offset, &mut encoded);
-        bytes.clear();
-        bytes.extend_from_slice(&encoded);
+        let offset = self.layout.note_offset(server, note, latest.copy);
+        let (number, generation) = (latest.number, self.generation);
+        match note {
+            Note::Table(block) => {
+                let size = ENTRIES_PER_BLOCK as usize;
+                let entries = self.tables[server].entries[block as usize * size..][..size].to_vec();
+                let part = TablePart { number, generation, index: block, entries };
+                part.encode(self.id, offset, encoded);
+            }
+            Note::Page(page) => {
+                let passed = self.passed(page);
+                let bits = self.choices.page(page).try_into().expect("pages have one size");
+                let page = Page { number, generation, index: page, passed, bits };
+                page.encode(self.id, offset, encoded);
+            }
+        }
         offset
     }
 }

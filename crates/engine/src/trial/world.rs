@@ -390,6 +390,8 @@ impl<K: Kit> World<K> {
         }
         self.requests.clear();
         self.wake_at = None;
+        let late = |one: &Late| one.offset..one.offset + one.bytes.len() as u64;
+        ranges.extend(self.late.iter().map(|(_, one)| (one.server.index(), late(one))));
         ranges
     }
 

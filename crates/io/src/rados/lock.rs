@@ -64,7 +64,8 @@ pub(super) fn locked_by(cookie: &str) -> Vec<u8> {
 }
 
 impl Pool {
-    /// Takes the lock of an object, which is made if it is not there, for a while; or holds on to it.
+    /// Takes the lock of an object, which is made if it is not there, for a while; or holds on to
+    /// it.
     ///
     /// # Errors
     /// If somebody else has it, `term` does not allow what is to be done, or the cluster does not

@@ -16,7 +16,8 @@
 //! | 380 | 4 | bytes of the owner's addresses, at most 1024 |
 //! | 384 | 16 | the state folder of the owner; zeroes if it has none |
 //! | 400 | 16 | the run of the owner's process |
-//! | 416 | 96 | zeroes |
+//! | 416 | 4 | the half that the owner notes in: 0 or 1 |
+//! | 420 | 92 | zeroes |
 //! | 512 | 1024 | its addresses as the servers see them, separated by spaces; then zeroes |
 //! | 1536 | 2560 | zeroes |
 //!
@@ -35,12 +36,13 @@ const NAME_BYTES_MAX: usize = 256;
 const NAME: usize = 80;
 const SETTLED_BY: usize = 336;
 const ABSENT: usize = 352;
-const HALF: usize = 356;
+const SETTLED_HALF: usize = 356;
 const KNOWN: usize = 360;
 const LEASE: usize = 376;
 const ADDRESSES_BYTES: usize = 380;
 const STATE: usize = 384;
 const RUN: usize = 400;
+const HALF: usize = 416;
 const ADDRESSES: usize = 512;
 /// Most bytes of addresses.
 const ADDRESSES_BYTES_MAX: usize = 1024;
@@ -59,6 +61,8 @@ pub(in crate::spread) struct Owner {
     pub(in crate::spread) beat: u64,
     pub(in crate::spread) settled: Settled,
     pub(in crate::spread) is_released: bool,
+    /// Where it notes.
+    pub(in crate::spread) half: Half,
     pub(in crate::spread) gate: Gate,
 }
 
@@ -119,10 +123,10 @@ impl Owner {
         if addresses_bytes > ADDRESSES_BYTES_MAX {
             return None;
         }
-        let half = match u32_at(block, HALF) {
-            0 => Half::First,
-            1 => Half::Second,
-            _ => return None,
+        let half = |at: usize| match u32_at(block, at) {
+            0 => Some(Half::First),
+            1 => Some(Half::Second),
+            _ => None,
         };
         let gate = Gate {
             name: text(NAME, name_bytes)?,
@@ -137,10 +141,11 @@ impl Owner {
             settled: Settled {
                 generation: u64_at(block, 64),
                 by: OwnerId::at(block, SETTLED_BY),
-                half,
+                half: half(SETTLED_HALF)?,
                 absent,
             },
             is_released: u32_at(block, 72) == 1,
+            half: half(HALF)?,
             gate,
         })
     }
@@ -164,7 +169,8 @@ impl Owner {
         block[STATE..][..16].copy_from_slice(state);
         block[RUN..][..16].copy_from_slice(run);
         block[SETTLED_BY..][..16].copy_from_slice(&self.settled.by.0);
-        put_u32(block, HALF, u32::from(self.settled.half == Half::Second));
+        put_u32(block, SETTLED_HALF, u32::from(self.settled.half == Half::Second));
+        put_u32(block, HALF, u32::from(self.half == Half::Second));
         if let Some(Absent { number, known }) = self.settled.absent {
             put_u32(block, ABSENT, number + 1);
             block[KNOWN..][..16].copy_from_slice(&known.0);

@@ -1,6 +1,7 @@
 //! Other servers than before: who joins is made ready, and heads with the new members put them in
 //! force.
 
+use super::super::layout::Note;
 use super::super::members::Members;
 use super::super::refusal::{Needed, Refusal, RefusalReason, WrongServers};
 use super::{Opening, Phase, Task};
@@ -61,17 +62,19 @@ impl Opening {
             }
         }
         let layout = volume.layout.clone();
+        let mut notes = Vec::new();
         for keeper in layout.keepers().filter(|keeper| !keeping.contains(keeper)) {
             for (latest, number) in volume.pages[keeper].iter_mut().zip(&volume.versions) {
                 latest.number = *number;
             }
-            self.tasks.extend((0..layout.pages).map(|page| Task::WritePage { keeper, page }));
+            notes.extend((0..layout.pages).map(|page| (keeper, Note::Page(page))));
         }
-        for server in joining {
-            let blocks = 0..layout.table_blocks(server);
-            self.tasks.extend(blocks.map(|block| Task::WriteTable { server, block }));
-            self.tasks.push_back(Task::WriteClaim { server });
+        for &server in &joining {
+            notes
+                .extend((0..layout.table_blocks(server)).map(|block| (server, Note::Table(block))));
         }
+        self.push_notes(notes);
+        self.tasks.extend(joining.into_iter().map(|server| Task::WriteClaim { server }));
         self.push_each(|server| Task::Flush { server });
         self.phase = Phase::Welcome;
     }

@@ -10,7 +10,7 @@ use evenkeel_core::time::{Nanos, Span};
 
 use super::super::format::owner::{Owner, OwnerId, Settled};
 use super::super::heads::{Case, Front, Usable, Verdict};
-use super::super::layout::{FRONT_BYTES, Half, Layout};
+use super::super::layout::{FRONT_BYTES, Half, Layout, OWNER_OFFSET};
 use super::super::lease::{Claim, claims};
 use super::super::refusal::{Refusal, RefusalReason};
 use super::super::rules::Mutant;
@@ -87,19 +87,19 @@ impl Opening {
         self.claim(verdict)
     }
 
-    /// Whether an earlier process of this gate may still change heads; or, if it had not come to
-    /// serve, what it noted in the half that is written to now.
+    /// Whether what this gate had under way before may still change heads, or notes in the half
+    /// that is written to from now on. Late claims and beats do no harm: an owner writes over them.
     fn may_notes_change(&self, verdict: &Verdict) -> bool {
-        let mut owners = self.fronts.iter().filter_map(|front| front.owner.as_ref());
-        let was_cut_short = owners.any(|owner| !owner.is_released && !owner.has_served());
-        let notes_end = |server: usize| match verdict {
-            Verdict::Make(_) => u64::MAX,
-            Verdict::Use(usable) if was_cut_short => usable.layout.servers[server].data_offset,
-            Verdict::Use(_) => FRONT_BYTES,
+        let written = |server: usize| {
+            let [table, choices] = match verdict {
+                Verdict::Make(_) => [FRONT_BYTES..u64::MAX, 0..0],
+                Verdict::Use(usable) => usable.layout.half_ranges(server, self.half(usable)),
+            };
+            [0..OWNER_OFFSET, table, choices]
         };
+        let reaches = |server: usize, range| self.late.reaches(self.tenure.now, server, range);
         let mut there = (0..self.devices.len()).filter(|server| self.away != Some(*server));
-        let now = self.tenure.now;
-        there.any(|server| self.late.reaches_notes(now, server, notes_end(server)))
+        there.any(|server| written(server).into_iter().any(|range| reaches(server, range)))
     }
 
     /// The longest lease of all who are concerned, or as long as the operator wants.
@@ -176,6 +176,7 @@ impl Opening {
 
     /// The volume that there is, as yet without objects.
     fn take(&mut self, usable: Usable, owner: (OwnerId, Gate)) -> Volume {
+        let half = self.half(&usable);
         let Usable { volume, layout, generation, settled, .. } = usable;
         self.settled.fill(settled);
         if let Some((server, absent)) = usable.returning.zip(settled.absent) {
@@ -190,27 +191,29 @@ impl Opening {
         if let Some(server) = self.away {
             volume.tables[server].free.clear();
         }
-        volume.note_in(self.half(settled));
+        volume.note_in(half);
         (volume.away, volume.left_out) = (self.away, usable.left_out);
         volume.is_parted = usable.was_parted || usable.left_out.is_some();
         volume
     }
 
-    /// Where this owner notes: where the one before did, if that has let go, and so has nothing under
-    /// way. Whatever else it may still write lies in the other half.
-    fn half(&self, before: Settled) -> Half {
-        let is_old = |server: &usize| self.fronts[*server].head.is_some();
-        // Whoever took its claim back has noted nothing, and had displaced somebody else.
-        let has_let_go = |server: usize| {
-            let owner = self.fronts[server].owner.as_ref();
-            owner.is_some_and(|owner| owner.is_released && owner.has_served())
+    /// Where this owner notes: where the one before did, if that has let go; if not, what it may
+    /// still write lies in the other half. What this very gate had under way in its opening before
+    /// is known. Whoever has taken its claim back had displaced somebody else, and is followed.
+    fn half(&self, usable: &Usable) -> Half {
+        let before = usable.settled.half;
+        let counts = |server: &usize| {
+            self.fronts[*server].head.is_some() && usable.returning != Some(*server)
         };
-        let have_let_go = (0..self.fronts.len()).filter(is_old).all(has_let_go);
-        if have_let_go || self.rules.is_broken(Mutant::SameHalf) {
-            before.half
-        } else {
-            before.half.other()
-        }
+        let owners = (0..self.fronts.len()).filter(counts);
+        let mut owners = owners.map(|server| self.fronts[server].owner.as_ref());
+        let stays = |owner: &Owner| {
+            let is_known = owner.has_served() && self.names.before.contains(&owner.id);
+            is_known || owner.is_released && (owner.has_served() || owner.half == before)
+        };
+        let stays = owners.all(|owner| owner.is_some_and(stays));
+        let stays = stays || self.rules.is_broken(Mutant::SameHalf);
+        if stays { before } else { before.other() }
     }
 
     /// A front was read: before a claim it must be what it was, and between two beats our own.

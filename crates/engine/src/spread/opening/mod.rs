@@ -30,6 +30,7 @@ mod claiming;
 mod tenure;
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use evenkeel_core::time::{Nanos, Span};
 
@@ -39,7 +40,7 @@ use tenure::Tenure;
 use super::format::owner::{Owner, OwnerId, Settled};
 use super::heads::{self, Front};
 use super::late::LateWrites;
-use super::layout::{FRONT_BYTES, Layout, OWNER_OFFSET, Shape};
+use super::layout::{FRONT_BYTES, Note, OWNER_OFFSET, Shape};
 use super::lease::Identity;
 use super::reading::Reading;
 use super::refusal::{Needed, Refusal, RefusalReason};
@@ -106,6 +107,10 @@ pub struct Opening {
     pub(super) rules: Rules,
 }
 
+/// Blocks of notes that are written at once.
+const NOTES_AT_ONCE: u32 = 256;
+const _: () = assert!(NOTES_AT_ONCE as u64 * BLOCK_BYTES == STEP_BYTES_MAX);
+
 /// What the tasks at hand are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -133,16 +138,39 @@ enum Phase {
 
 #[derive(Clone, Copy, Debug)]
 enum Task {
-    ReadFront { server: usize },
-    ReadNotes { server: usize, offset: u64, length: u64 },
-    WriteClaim { server: usize },
-    WriteBeat { server: usize },
-    WriteRelease { server: usize },
-    WriteSettled { server: usize },
-    WriteHead { server: usize, generation: u64 },
-    WriteTable { server: usize, block: u32 },
-    WritePage { keeper: usize, page: u32 },
-    Flush { server: usize },
+    ReadFront {
+        server: usize,
+    },
+    ReadNotes {
+        server: usize,
+        offset: u64,
+        length: u64,
+    },
+    WriteClaim {
+        server: usize,
+    },
+    WriteBeat {
+        server: usize,
+    },
+    WriteRelease {
+        server: usize,
+    },
+    WriteSettled {
+        server: usize,
+    },
+    WriteHead {
+        server: usize,
+        generation: u64,
+    },
+    /// So many blocks side by side.
+    WriteNotes {
+        server: usize,
+        first: Note,
+        count: u32,
+    },
+    Flush {
+        server: usize,
+    },
     Wait(Span),
     Fence,
 }
@@ -318,8 +346,7 @@ impl Opening {
             | Task::WriteRelease { server }
             | Task::WriteSettled { server }
             | Task::WriteHead { server, .. }
-            | Task::WriteTable { server, .. }
-            | Task::WritePage { keeper: server, .. } => {
+            | Task::WriteNotes { server, .. } => {
                 let offset = self.make_bytes(task);
                 Ask::Write { part: server, offset, bytes: &self.bytes }
             }
@@ -331,13 +358,14 @@ impl Opening {
         let volume = self.opened.as_deref().expect("nothing is written before the verdict");
         let mut block: Block = [0; BLOCK];
         let offset = match task {
-            Task::WriteTable { server, block } => {
-                let latest = volume.tables[server].latest[block as usize];
-                return volume.encode_table(server, block, latest, &mut self.bytes);
-            }
-            Task::WritePage { keeper, page } => {
-                let copy = volume.pages[keeper][page as usize].copy;
-                return volume.encode_page(keeper, page, copy, &mut self.bytes);
+            Task::WriteNotes { server, first, count } => {
+                self.bytes.clear();
+                let notes = std::iter::successors(Some(first), |note| Some(note.next()));
+                for note in notes.take(count as usize) {
+                    volume.encode(server, note, volume.latest(server, note), &mut block);
+                    self.bytes.extend_from_slice(&block);
+                }
+                return volume.layout.note_offset(server, first, volume.latest(server, first).copy);
             }
             Task::WriteHead { server, generation } => {
                 let head = heads::head(volume, server, (generation, self.settled[server].by));
@@ -423,11 +451,7 @@ impl Opening {
             latest.number = 1;
         }
         for server in 0..layout.servers.len() {
-            let blocks = 0..layout.table_blocks(server);
-            self.tasks.extend(blocks.map(|block| Task::WriteTable { server, block }));
-        }
-        for keeper in layout.keepers() {
-            self.tasks.extend((0..layout.pages).map(|page| Task::WritePage { keeper, page }));
+            self.push_notes(layout.notes(server).map(|note| (server, note)));
         }
         self.push_each(|server| Task::Flush { server });
         self.phase = Phase::Make;
@@ -439,12 +463,7 @@ impl Opening {
         self.push_old(|server| Task::Flush { server });
         let layout = self.opened().layout.clone();
         for server in self.old().collect::<Vec<_>>() {
-            let end = if layout.is_keeper(server) {
-                layout.page_offset(server, layout.pages, 0)
-            } else {
-                Layout::table_offset(layout.table_blocks(server), 0)
-            };
-            let mut offset = Layout::table_offset(0, 0);
+            let Range { start: mut offset, end } = layout.notes_range(server);
             while offset < end {
                 let length = STEP_BYTES_MAX.min(end - offset);
                 self.tasks.push_back(Task::ReadNotes { server, offset, length });
@@ -488,10 +507,7 @@ impl Opening {
                 None => self.refusal_of(0, RefusalReason::NotesDamaged),
             });
         };
-        let tables = rewrites.tables.into_iter();
-        self.tasks.extend(tables.map(|(server, block)| Task::WriteTable { server, block }));
-        let pages = rewrites.pages.into_iter();
-        self.tasks.extend(pages.map(|(keeper, page)| Task::WritePage { keeper, page }));
+        self.push_notes(rewrites);
         self.phase = Phase::Mend;
         Ok(())
     }
@@ -502,6 +518,25 @@ impl Opening {
         self.push_each(|server| Task::WriteSettled { server });
         self.push_each(|server| Task::Flush { server });
         self.phase = Phase::Close;
+    }
+
+    /// Has these blocks written, in their order; as many together as lie side by side.
+    fn push_notes(&mut self, notes: impl IntoIterator<Item = (usize, Note)>) {
+        let volume = self.opened.as_deref().expect("made by the claim");
+        // Where the next block has to lie to be written with the last one.
+        let mut follows = None;
+        for (server, note) in notes {
+            let place = |note| (server, note, volume.latest(server, note).copy);
+            match self.tasks.back_mut() {
+                Some(Task::WriteNotes { count, .. })
+                    if follows == Some(place(note)) && *count < NOTES_AT_ONCE =>
+                {
+                    *count += 1;
+                }
+                _ => self.tasks.push_back(Task::WriteNotes { server, first: note, count: 1 }),
+            }
+            follows = Some((server, note.next(), volume.latest(server, note).copy));
+        }
     }
 
     /// For each server that is there.
@@ -553,8 +588,7 @@ impl Task {
             | Self::WriteRelease { server }
             | Self::WriteSettled { server }
             | Self::WriteHead { server, .. }
-            | Self::WriteTable { server, .. }
-            | Self::WritePage { keeper: server, .. }
+            | Self::WriteNotes { server, .. }
             | Self::Flush { server } => Some(server),
             Self::Wait(_) | Self::Fence => None,
         }

@@ -6,9 +6,11 @@ use evenkeel_core::prng::Prng;
 use evenkeel_core::time::Nanos;
 
 use super::super::Volume;
-use super::super::layout::COPIES;
+use super::super::layout::{COPIES, Note};
 use super::super::rules::Mutant;
+use super::super::volume::Latest;
 use super::kit::{OBJECTS, SERVERS, Spread, World, hold};
+use crate::notes::block::{BLOCK, Block};
 use crate::trial::disk::{Cut, Disk, index};
 use crate::trial::world::{Act, Faults, Kit};
 use crate::trial::{self, assert_clean, assert_noticed};
@@ -293,8 +295,9 @@ fn with_a_page_of_its_own(mutant: Option<Mutant>) -> Result<(), String> {
     let other = other(object);
     volume.choices.set(u64::from(object), Some(other));
     (volume.versions[0], volume.generation) = (volume.versions[0] + 9, volume.generation + 1);
-    let mut bytes = Vec::new();
-    let offset = volume.encode_page(0, 0, volume.pages[0][0].next().copy, &mut bytes);
+    let mut bytes: Block = [0; BLOCK];
+    let latest = Latest { number: volume.versions[0], ..volume.pages[0][0].next() };
+    let offset = volume.encode(0, Note::Page(0), latest, &mut bytes);
     world.disks[0].write(offset, &bytes, true);
     for away in [Some(0), None, None] {
         let volume = open(&mut world, away, u64::MAX).unwrap()?;
@@ -319,7 +322,7 @@ fn a_volume_whose_choices_are_damaged_needs_the_server_that_may_have_them() {
     let volume = open(&mut world, None, u64::MAX).unwrap().unwrap();
     for keeper in [0, 1] {
         for copy in 0..COPIES {
-            let offset = volume.layout.page_offset(keeper, 0, copy);
+            let offset = volume.layout.note_offset(keeper, Note::Page(0), copy);
             world.disks[keeper].write(offset, &[0; 4096], true);
         }
     }

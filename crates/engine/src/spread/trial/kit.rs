@@ -169,21 +169,26 @@ pub(super) fn opening_of(
     Opening::new(names, shape(), devices, leaving)
 }
 
-/// The same with a server that is to leave.
-pub(super) fn opening_leaving(disks: &[Disk], owner_name: &str, leaving: Option<usize>) -> Opening {
+/// Names for an opening of this gate that no other one has.
+pub(super) fn names(owner_name: &str) -> Names {
     static OPENINGS: AtomicU64 = AtomicU64::new(1);
     let mut id = [0; 16];
     id[..8].copy_from_slice(&OPENINGS.fetch_add(1, Ordering::Relaxed).to_le_bytes());
     id[8] = owner_name.as_bytes()[0];
-    let device = |server| PartDevice { name: format!("s{server}"), size_bytes: SIZE_BYTES };
-    let names = Names {
+    Names {
         volume: VolumeId(*b"made in a trial."),
         owner: OwnerId(id),
         gate: Gate { name: owner_name.to_owned(), ..Gate::default() },
         before: Vec::new(),
-    };
+    }
+}
+
+/// The same with a server that is to leave.
+pub(super) fn opening_leaving(disks: &[Disk], owner_name: &str, leaving: Option<usize>) -> Opening {
+    let device = |server| PartDevice { name: format!("s{server}"), size_bytes: SIZE_BYTES };
     let leaving = (0..disks.len()).map(|server| leaving == Some(server)).collect();
-    Opening::new(names, shape(), (0..disks.len()).map(device).collect(), leaving)
+    let devices = (0..disks.len()).map(device).collect();
+    Opening::new(names(owner_name), shape(), devices, leaving)
 }
 
 /// A policy with this ceiling, in thousandths.

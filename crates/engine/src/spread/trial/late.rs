@@ -87,8 +87,10 @@ fn work(world: &mut World, prng: &mut Prng, turns: u32, trial: Killed) -> Result
 fn restart(world: &mut World, trial: Killed, life: u64) -> Result<Nanos, String> {
     let settled = world.now() + Times::DEFAULT.settle();
     let until = settled + LEFT;
-    // Until the take-over after this one.
-    world.carry_out_late(Nanos(u64::MAX));
+    if trial.is_another {
+        // Nothing is late for longer than until the take-over after the next.
+        world.carry_out_late(Nanos(u64::MAX));
+    }
     let lates = if trial.is_another { Lates::Steps } else { Lates::All };
     let ranges = world.kill((settled, until), lates);
     let leaving = (trial.leaves && life > 2).then_some(3);

@@ -2,17 +2,19 @@
 
 use evenkeel_core::crc32c::crc32c;
 use evenkeel_core::id::ServerId;
-use evenkeel_core::time::Nanos;
+use evenkeel_core::time::{Nanos, Span};
 
 use super::super::format::owner::Owner;
-use super::super::layout::{COPIES, Layout};
+use super::super::layout::{COPIES, Note};
 use super::super::lease::{Fenced, Lease};
 use super::super::place::Place;
 use super::super::rules::Mutant;
-use super::super::{Mended, Volume};
-use super::kit::{OBJECT_BYTES, OBJECTS, SERVERS, SLOTS, Spread, World, domain, hold};
-use crate::notes::Unfit;
+use super::super::{Mended, Opening, Shape, Volume};
+use super::kit::{
+    OBJECT_BYTES, OBJECTS, SERVERS, SLOTS, Spread, World, domain, hold, names, shape,
+};
 use crate::notes::block::{BLOCK, Block};
+use crate::notes::{Answer, Ask, Opens, PartDevice, Unfit};
 use crate::trial::disk::{Cut, Disk};
 use crate::trial::world::{Act, Kit};
 use crate::{Input, Refused};
@@ -62,7 +64,7 @@ fn choices_that_all_keepers_have_lost_are_made_anew_from_the_tables() {
     let mut world = full_world();
     let before = reopened(&mut world.disks).unwrap();
     for keeper in 0..3 {
-        wipe(&mut world.disks[keeper], before.layout.page_offset(keeper, 0, 0), COPIES);
+        wipe(&mut world.disks[keeper], before.layout.note_offset(keeper, Note::Page(0), 0), COPIES);
     }
     let after = reopened(&mut world.disks).unwrap();
     assert_eq!((after.mended().rebuilt_pages, after.mended().adopted), (1, OBJECTS));
@@ -76,7 +78,7 @@ fn one_keeper_with_its_choices_is_enough() {
     let mut world = full_world();
     let before = reopened(&mut world.disks).unwrap();
     for keeper in [0, 2] {
-        wipe(&mut world.disks[keeper], before.layout.page_offset(keeper, 0, 0), COPIES);
+        wipe(&mut world.disks[keeper], before.layout.note_offset(keeper, Note::Page(0), 0), COPIES);
     }
     let after = reopened(&mut world.disks).unwrap();
     assert_eq!(after.mended(), Mended::default());
@@ -88,7 +90,8 @@ fn what_a_server_has_lost_is_an_error_and_never_zeroes() {
     let mut world = full_world();
     let before = reopened(&mut world.disks).unwrap();
     let there = on_server(&before, 1);
-    wipe(&mut world.disks[1], Layout::table_offset(0, 0), COPIES);
+    let table = before.layout.note_offset(1, Note::Table(0), 0);
+    wipe(&mut world.disks[1], table, COPIES);
     let after = reopened(&mut world.disks).unwrap();
     assert_eq!(after.mended().damaged_blocks, 1);
     assert_eq!(after.lost.iter().copied().collect::<Vec<_>>(), there);
@@ -109,9 +112,10 @@ fn what_a_server_has_lost_is_an_error_and_never_zeroes() {
 fn a_table_and_all_choices_that_are_damaged_together_are_refused() {
     let mut world = full_world();
     let volume = reopened(&mut world.disks).unwrap();
-    wipe(&mut world.disks[1], Layout::table_offset(0, 0), COPIES);
+    let table = volume.layout.note_offset(1, Note::Table(0), 0);
+    wipe(&mut world.disks[1], table, COPIES);
     for keeper in 0..3 {
-        wipe(&mut world.disks[keeper], volume.layout.page_offset(keeper, 0, 0), COPIES);
+        wipe(&mut world.disks[keeper], volume.layout.note_offset(keeper, Note::Page(0), 0), COPIES);
     }
     let refusal = reopened(&mut world.disks).unwrap_err();
     assert!(refusal.contains("nobody knows") || refusal.contains("restore"), "{refusal}");
@@ -200,7 +204,7 @@ fn nothing_is_served_before_the_lease_nor_after_it() {
     world.drain().unwrap();
     assert_eq!(world.clients(), 1, "it waits");
     let now = world.now();
-    let until = now + evenkeel_core::time::Span(1);
+    let until = now + Span(1);
     world.engine.handle(now, Input::Held { until });
     world.drain().unwrap();
     assert_eq!(world.clients(), 0, "zeroes, with no server asked");
@@ -311,6 +315,48 @@ fn owners_are_known_by_what_they_wrote() {
         let owner = Owner::decode(volume.id(), &block).unwrap();
         assert_eq!((owner.id, owner.settled.generation), (volume.owner, volume.generation));
     }
+}
+
+/// A volume of so many slots that a server's table has several blocks: what is written to make and
+/// to open it.
+#[test]
+fn notes_that_are_written_anew_go_out_together() {
+    let sizes_bytes = 400 * OBJECT_BYTES;
+    let mut disks: Vec<Disk> = (0..SERVERS).map(|_| Disk::new(sizes_bytes)).collect();
+    let shape = Shape { size_bytes: None, ..shape() };
+    let device = |server| PartDevice { name: format!("s{server}"), size_bytes: sizes_bytes };
+    let mut writes = |name: &str| {
+        let devices = (0..SERVERS).map(device).collect();
+        let mut opening = Opening::new(names(name), shape, devices, vec![false; SERVERS]);
+        let (mut lengths, mut now) = (Vec::new(), Nanos::ZERO);
+        loop {
+            let bytes;
+            now += Span::from_micros(1);
+            let answer = match opening.poll(now) {
+                Ask::Read { part, offset, length } => {
+                    bytes = disks[part].read(offset, length);
+                    Answer::Read(&bytes)
+                }
+                Ask::Write { part, offset, bytes } => {
+                    disks[part].write(offset, bytes, false);
+                    lengths.extend((offset >= 16 << 10).then_some(bytes.len()));
+                    Answer::Done
+                }
+                Ask::Wait(span) => {
+                    now += span;
+                    Answer::Done
+                }
+                Ask::Flush { .. } | Ask::Fence(_) => Answer::Done,
+                Ask::Ready(_) => return lengths,
+                Ask::Refused(why) => panic!("{why}"),
+            };
+            opening.answer(answer);
+        }
+    };
+    // Tables of two blocks, and one page on three of the servers.
+    let together = [8192, 4096, 8192, 4096, 8192, 4096, 8192];
+    assert_eq!(writes("maker"), together);
+    assert_eq!(writes("heir"), together, "in the other half");
 }
 
 /// Makes the heads of a drive those of the version before.

@@ -88,8 +88,8 @@ impl Keeper {
         let mut known = None;
         while let Some(missed) = spread.missed.clone() {
             tokio::time::sleep(duration(spread.lease.times().beat())).await;
-            if self.is_late() {
-                // Its notes may still change: clients would wait for that.
+            let late = self.late_writes(spread.members.len());
+            if missed.is_delayed_by(&late, self.worker.clock.now()) {
                 continue;
             }
             let Some(looked) = self.look(&mut spread, &missed).await else { continue };
@@ -189,7 +189,7 @@ impl Keeper {
         let names = Names { volume: VolumeId(drawn), owner, gate, before };
         let devices = spread.members.iter().map(|member| member.description.clone()).collect();
         let opening = Opening::new(names, spread.shape, devices, spread.leaving.clone())
-            .heeding(self.late_writes(spread.members.len()));
+            .heeding(self.tell_late_writes(spread.members.len()));
         let opening = match away {
             Some(server) => opening.without(server),
             None => opening,

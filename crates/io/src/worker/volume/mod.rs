@@ -26,7 +26,7 @@ use evenkeel_core::time::Span;
 use evenkeel_engine::Target;
 use evenkeel_engine::notes::{PartDevice, VolumeId};
 use evenkeel_engine::policy::{Backend, Member, Source, SpreadPlan};
-use evenkeel_engine::spread::{self, Mended, Missed, Names, OwnerId, Shape};
+use evenkeel_engine::spread::{self, Mended, Missed, Names, OwnerId, RefusalReason, Shape};
 use evenkeel_engine::tiers;
 use evenkeel_wire::nbd::proto::TransmissionFlags;
 use rustix::rand::GetRandomFlags;
@@ -210,14 +210,14 @@ impl Keeper {
                 let leaving: Vec<bool> = volume.servers.iter().map(leaving).collect();
                 let opening = spread::Opening::new(names, volume.shape, devices, leaving.clone())
                     .watching(volume.takeover.unfenced_after.unwrap_or(Span::ZERO))
-                    .heeding(self.late_writes(members.len()));
+                    .heeding(self.tell_late_writes(members.len()));
                 let opening = match away {
                     Some(server) => opening.without(server),
                     None => opening,
                 };
                 let account = (terms.clerk, &heard);
                 let found = self.open(&members, opening, account, Some(&lease)).await;
-                let found = found.map_err(|why| why.to_string())?;
+                let found = found.map_err(|why| self.with_remedy(&why))?;
                 lease.opened(&found);
                 let device = self.opened(disk, found.id(), found.size_bytes());
                 self.tell_mended(&found);
@@ -259,6 +259,13 @@ impl Keeper {
         tracing::info!(volume = self.name, %id, bytes = size_bytes, "open");
         let medium = Medium::Tiered(disk.of_size(size_bytes));
         Rc::new(Device { target: Target::Volume, medium })
+    }
+
+    /// Why the volume is not opened, with what the operator can do about another gate's claim.
+    fn with_remedy(&self, why: &spread::Refusal) -> String {
+        let RefusalReason::Unfenced { .. } = &why.reason else { return why.to_string() };
+        let volume = &self.name;
+        format!("{why}; make sure that it is dead, then say so: evenkeel ctl claim {volume}")
     }
 
     /// Says what an opening had to put right, and what is lost.

@@ -58,23 +58,22 @@ impl Keeper {
         Some(underway)
     }
 
-    /// Whether servers may still carry out what this gate does not wait for any more.
-    pub(super) fn is_late(&self) -> bool {
-        self.underway.as_ref().is_some_and(|noting| !noting.underway.late().1.is_empty())
-    }
-
     /// What servers may still carry out that this gate had under way: in an earlier process, or on
     /// connections that are gone.
     pub(super) fn late_writes(&self, servers: usize) -> LateWrites {
         let Some(Noting { underway, .. }) = &self.underway else { return LateWrites::default() };
         let (until, ranges) = underway.late();
-        let (volume, count) = (&self.name, ranges.len());
-        let late = LateWrites::new(until, servers, ranges);
-        if count > 0 {
-            let wait = until.since(self.worker.clock.now());
+        LateWrites::new(until, servers, ranges)
+    }
+
+    /// The same, and says so.
+    pub(super) fn tell_late_writes(&self, servers: usize) -> LateWrites {
+        let late = self.late_writes(servers);
+        let now = self.worker.clock.now();
+        if !late.is_over(now) {
+            let (volume, wait) = (&self.name, late.until().since(now));
             tracing::warn!(
                 volume,
-                ranges = count,
                 ?wait,
                 "servers may still carry out what this gate had under way: nothing is written \
                  there meanwhile"
