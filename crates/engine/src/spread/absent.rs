@@ -19,7 +19,7 @@
 use evenkeel_core::time::Nanos;
 
 use super::format::head::Head;
-use super::format::owner::{Absent, Settled};
+use super::format::owner::{Absent, Owner, OwnerId, Settled};
 use super::heads::Front;
 use super::late::LateWrites;
 use super::layout::{FRONT_BYTES, KEEPERS_MAX, OWNER_OFFSET, ServerLayout};
@@ -74,7 +74,8 @@ impl Missed {
         if head.volume != self.volume || head.number != self.absent.number {
             return Err(Unfit::OtherVolume { found: head.volume, expected: self.volume }.into());
         }
-        Ok(check_return(&head, &self.absent, self.generation, Rules::default())?)
+        let own = front.owner.as_ref();
+        Ok(check_return((&head, own), &self.absent, self.generation, Rules::default())?)
     }
 }
 
@@ -90,18 +91,25 @@ pub(super) fn returning(fronts: &[Front], settled: &Settled) -> Option<usize> {
     fronts.iter().position(|front| front.head.is_some_and(|head| head.number == number))
 }
 
+/// Whether a server says of itself that this opening came to its end with it. Its head may be that
+/// of another one, which was cut short before that, and come late.
+fn knows(own: Option<&Owner>, opening: OwnerId) -> bool {
+    own.is_some_and(|own| own.settled.by == opening)
+}
+
 /// Whether a server that was away is as it was left: part of the opening before, or of attempts to
 /// open the volume after that one, of which none has come to its end.
 ///
 /// # Errors
 /// It is an older copy.
 pub(super) fn check_return(
-    head: &Head,
+    (head, own): (&Head, Option<&Owner>),
     absent: &Absent,
     newest: u64,
     rules: Rules,
 ) -> Result<(), Unfit> {
-    let is_as_it_was = [head.opening, head.after].contains(&absent.known);
+    let is_as_it_was =
+        [head.opening, head.after].contains(&absent.known) || knows(own, absent.known);
     if is_as_it_was || rules.is_broken(Mutant::AcceptStale) {
         Ok(())
     } else {
@@ -113,8 +121,12 @@ pub(super) fn check_return(
 ///
 /// # Errors
 /// It is a copy from an opening of the same generation that came to nothing.
-pub(super) fn check_stay(head: &Head, settled: &Settled, newest: u64) -> Result<(), Unfit> {
-    let is_of_it = head.opening == settled.by || !settled.by.is_known();
+pub(super) fn check_stay(
+    (head, own): (&Head, Option<&Owner>),
+    settled: &Settled,
+    newest: u64,
+) -> Result<(), Unfit> {
+    let is_of_it = head.opening == settled.by || !settled.by.is_known() || knows(own, settled.by);
     if head.generation != settled.generation || is_of_it {
         Ok(())
     } else {

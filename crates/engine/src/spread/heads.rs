@@ -178,10 +178,11 @@ impl Case<'_> {
         for (server, head) in self.heads() {
             let absent = settled.absent.filter(|_| Some(server) == returning);
             let oldest = if absent.is_some() { 0 } else { oldest };
+            let said = (&head, self.fronts[server].owner.as_ref());
             let result = fits(&head, (oldest, newest), &self.devices[server]);
             let result = result.and_then(|()| match absent {
-                Some(absent) => absent::check_return(&head, &absent, newest, self.rules),
-                None => absent::check_stay(&head, settled, newest),
+                Some(absent) => absent::check_return(said, &absent, newest, self.rules),
+                None => absent::check_stay(said, settled, newest),
             });
             result.map_err(|reason| self.refuse(server, reason))?;
         }

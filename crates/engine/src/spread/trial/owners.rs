@@ -4,11 +4,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use evenkeel_core::time::{Nanos, Span};
 
+use super::super::heads;
 use super::super::lease::{Fenced, Lease};
 use super::super::rules::Mutant;
-use super::super::{Opening, RefusalReason, Volume};
+use super::super::{Opening, OwnerId, RefusalReason, Volume};
 use super::kit::{SERVERS, Spread, opening, opening_after_boot, used_disk};
 use crate::lease::Times;
+use crate::notes::block::{BLOCK, Block};
+use crate::notes::head::head_offset;
 use crate::notes::{Answer, Ask, Opens};
 use crate::trial::disk::{Disk, index};
 use crate::trial::world::Kit;
@@ -242,6 +245,26 @@ fn a_claim_that_comes_after_another_gate_has_opened_the_volume_comes_to_nothing(
     let refused = claim_late(None).unwrap_err();
     assert!(matches!(refused, RefusalReason::InUse { .. }), "{refused:?}");
     claim_late(Some(Mutant::SkipHeads)).expect("nobody has looked at the heads");
+}
+
+#[test]
+fn a_late_head_of_an_opening_that_was_cut_short_locks_no_server_out() {
+    let mut disks = Spread::disks();
+    let volume = opened(&mut disks, "served").unwrap();
+    let mut cut_short = volume.clone();
+    cut_short.owner = OwnerId([7; 16]);
+    let generation = volume.generation;
+    let head = heads::head(&cut_short, 2, (generation, OwnerId([9; 16])));
+    let mut block: Block = [0; BLOCK];
+    head.encode(head_offset(generation), &mut block);
+    let come_late = |disks: &mut [Disk]| disks[2].write(head_offset(generation), &block, false);
+    come_late(&mut disks);
+    Lease::new(&volume, 2).look(&disks[2].read(0, Lease::front_bytes())).unwrap();
+    let mut others = disks.clone();
+    opened(&mut others, "next").unwrap();
+    let without = |away| Spread { away, ..Spread::default() };
+    without(Some(2)).open(&mut disks, u64::MAX).unwrap().unwrap();
+    without(None).open(&mut disks, u64::MAX).unwrap().unwrap();
 }
 
 /// A gate that beats where it can, and when each beat that went well began.
