@@ -3,7 +3,7 @@
 //!
 //! | front of the server | verdict |
 //! |---|---|
-//! | this server, this opening; the last beat, or the one whose answer was lost | ours |
+//! | this server, this opening; the last beat, or one whose answer was lost | ours |
 //! | the same, but an owner that knows nothing of this opening | ours: late bytes, beaten over |
 //! | an owner that claimed after this opening, or heads that count further | another gate's |
 //! | another server of the volume, or another volume | misplaced: nothing of it is served |
@@ -13,6 +13,7 @@
 //! written. So a beat or a claim that reaches a server late, when its gate had long lost the volume
 //! or the race for it, is known for what it is, and throws nobody out.
 
+use std::collections::VecDeque;
 use std::fmt;
 
 use super::format::head::Head;
@@ -39,7 +40,15 @@ pub struct Lease {
     identity: Identity,
     generation: u64,
     owner: Owner,
+    /// Whether the next beat was sent and not answered.
+    is_underway: bool,
+    /// Numbers of the last beats that were sent again, since no answer came: one of them may reach
+    /// the server late, after others.
+    repeated: VecDeque<u64>,
 }
+
+/// Beats that were sent again of which is known.
+const REPEATED_MAX: usize = 8;
 
 /// Why a server is not served from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,7 +121,8 @@ impl Lease {
         let beat = volume.beats[server];
         let owner = Owner { beat, ..volume.as_owner() };
         let identity = Identity { volume: volume.id, number };
-        Self { identity, generation: volume.generation, owner }
+        let generation = volume.generation;
+        Self { identity, generation, owner, is_underway: false, repeated: VecDeque::new() }
     }
 
     /// The number of the server.
@@ -144,9 +154,10 @@ impl Lease {
             let by = found.owner.map_or_else(|| "another gate".to_owned(), |owner| owner.gate.name);
             return Err(Fenced::Claimed(by));
         }
-        // A beat whose answer was lost may have been written.
+        // A beat whose answer was lost may have been written, now or late.
         let beats = self.owner.beat..=self.owner.beat + 1;
-        let is_last = |owner: &Owner| owner.id != self.owner.id || beats.contains(&owner.beat);
+        let is_own = |beat: &u64| beats.contains(beat) || self.repeated.contains(beat);
+        let is_last = |owner: &Owner| owner.id != self.owner.id || is_own(&owner.beat);
         let is_last = found.owner.as_ref().is_none_or(is_last);
         if is_last && generation == self.generation { Ok(()) } else { Err(Fenced::Stale) }
     }
@@ -159,13 +170,19 @@ impl Lease {
     }
 
     /// What is to be written after a look, and where; once that is done call [`Self::beaten`].
-    pub fn beat(&self) -> (u64, Vec<u8>) {
-        self.block(&Owner { beat: self.owner.beat + 1, ..self.owner.clone() })
+    pub fn beat(&mut self) -> (u64, Vec<u8>) {
+        let beat = self.owner.beat + 1;
+        if std::mem::replace(&mut self.is_underway, true) && self.repeated.front() != Some(&beat) {
+            self.repeated.truncate(REPEATED_MAX - 1);
+            self.repeated.push_front(beat);
+        }
+        self.block(&Owner { beat, ..self.owner.clone() })
     }
 
     /// The beat was written and answered.
     pub fn beaten(&mut self) {
         self.owner.beat += 1;
+        self.is_underway = false;
     }
 
     /// What is to be written, and where, to let go of the volume: the next gate need not watch.

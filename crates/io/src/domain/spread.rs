@@ -244,7 +244,7 @@ impl Pulse {
 
     async fn beat(&self) -> Result<(), NoBeat> {
         let lease = self.look().await?;
-        let (offset, bytes) = lease.borrow().beat();
+        let (offset, bytes) = lease.borrow_mut().beat();
         let sent_at = self.clerk.domain.worker.clock.now();
         self.write(offset, &bytes).await?;
         lease.borrow_mut().beaten();

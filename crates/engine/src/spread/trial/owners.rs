@@ -248,6 +248,28 @@ fn a_claim_that_comes_after_another_gate_has_opened_the_volume_comes_to_nothing(
 }
 
 #[test]
+fn a_beat_that_was_sent_again_may_come_late_and_an_older_one_is_older_content() {
+    let mut disks = Spread::disks();
+    let volume = opened(&mut disks, "served").unwrap();
+    let mut lease = Lease::new(&volume, 1);
+    let mut beats = Vec::new();
+    for is_lost in [false, true, false, false] {
+        let (offset, bytes) = lease.beat();
+        if !is_lost {
+            disks[1].write(offset, &bytes, false);
+            lease.beaten();
+        }
+        beats.push((offset, bytes));
+    }
+    let looks = beats.iter().map(|(offset, bytes)| {
+        disks[1].write(*offset, bytes, false);
+        lease.look(&disks[1].read(0, Lease::front_bytes()))
+    });
+    let looks: Vec<_> = looks.collect();
+    assert_eq!(looks, [Err(Fenced::Stale), Ok(()), Ok(()), Ok(())]);
+}
+
+#[test]
 fn a_late_head_of_an_opening_that_was_cut_short_locks_no_server_out() {
     let mut disks = Spread::disks();
     let volume = opened(&mut disks, "served").unwrap();
