@@ -91,10 +91,10 @@ pub(super) fn returning(fronts: &[Front], settled: &Settled) -> Option<usize> {
     fronts.iter().position(|front| front.head.is_some_and(|head| head.number == number))
 }
 
-/// Whether a server says of itself that this opening came to its end with it. Its head may be that
-/// of another one, which was cut short before that, and come late.
+/// Whether a server says of itself that this opening has claimed it, or came to its end with it.
+/// Its head may be that of another one, which was cut short before that, and come late.
 fn knows(own: Option<&Owner>, opening: OwnerId) -> bool {
-    own.is_some_and(|own| own.settled.by == opening)
+    own.is_some_and(|own| own.id == opening || own.settled.by == opening)
 }
 
 /// Whether a server that was away is as it was left: part of the opening before, or of attempts to

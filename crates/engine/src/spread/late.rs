@@ -12,7 +12,7 @@
 //!
 //! Until that is over, nothing is written to such a range, trimmed or moved, and no slot that has a
 //! part of one is given out. Notes mostly lie in the half of their places that the next owner does
-//! not write to ([`Half`](super::layout::Half)), and do no harm. Where they lie in the same one, or
+//! not write to (`Half`), and do no harm. Where they lie in the same one, or
 //! heads are concerned, the volume is opened later. Everything else goes on.
 
 use std::ops::Range;

@@ -9,7 +9,7 @@
 //!
 //! A head says what the server is, the owner which gate uses it. The table says which object lies
 //! in which slot, the choices which of its candidates each object is on. Every block of table and
-//! choices has room for four copies, two for each [`Half`]. An owner writes to the older one of its
+//! choices has room for four copies, two for each `Half`. An owner writes to the older one of its
 //! half, so that a power cut that tears it costs nothing that was known before; and whoever takes
 //! over from an owner that may still write uses the other half. Copies of one kind lie together: to
 //! write all of a table anew takes few writes.

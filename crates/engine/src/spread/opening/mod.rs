@@ -138,39 +138,15 @@ enum Phase {
 
 #[derive(Clone, Copy, Debug)]
 enum Task {
-    ReadFront {
-        server: usize,
-    },
-    ReadNotes {
-        server: usize,
-        offset: u64,
-        length: u64,
-    },
-    WriteClaim {
-        server: usize,
-    },
-    WriteBeat {
-        server: usize,
-    },
-    WriteRelease {
-        server: usize,
-    },
-    WriteSettled {
-        server: usize,
-    },
-    WriteHead {
-        server: usize,
-        generation: u64,
-    },
-    /// So many blocks side by side.
-    WriteNotes {
-        server: usize,
-        first: Note,
-        count: u32,
-    },
-    Flush {
-        server: usize,
-    },
+    ReadFront { server: usize },
+    ReadNotes { server: usize, offset: u64, length: u64 },
+    WriteClaim { server: usize },
+    WriteBeat { server: usize },
+    WriteRelease { server: usize },
+    WriteSettled { server: usize },
+    WriteHead { server: usize, generation: u64 },
+    WriteNotes { server: usize, first: Note, count: u32 },
+    Flush { server: usize },
     Wait(Span),
     Fence,
 }

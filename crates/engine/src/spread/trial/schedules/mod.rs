@@ -226,12 +226,18 @@ fn each_check_that_is_left_out_is_noticed() {
     }
 }
 
-/// A head of an opening that was cut short came late, and locked its server out; late beats of the
-/// owner's own were taken for older content on three of four servers.
+/// A head of an opening that was cut short came late, and locked its server out, after the opening
+/// that followed and in its midst; late beats of the owner's own were taken for older content on
+/// three of four servers.
 #[test]
 fn schedules_in_which_nobody_served_in_the_end_stay_mended() {
-    let [_, three, unfenced, _] = settings();
-    for (seed, setting) in [(3_000_020_619, unfenced), (2_000_149_654, three)] {
+    let [_, three, unfenced, three_unfenced] = settings();
+    for (seed, setting) in [
+        (3_000_020_619, unfenced),
+        (2_000_149_654, three),
+        (11_000_033_767, three_unfenced),
+        (11_000_089_706, three_unfenced),
+    ] {
         assert_clean(seed..seed + 1, setting);
     }
 }
