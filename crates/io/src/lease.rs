@@ -16,8 +16,8 @@ use std::rc::{Rc, Weak};
 
 use evenkeel_core::id::ServerId;
 use evenkeel_core::time::Nanos;
-use evenkeel_engine::lease::{Gatekeeper, Sending, Times};
-use evenkeel_engine::spread::{Fenced, Identity, Lease, Volume};
+use evenkeel_engine::lease::{Fenced, Gatekeeper, Identity, Lease, Sending, Times};
+use evenkeel_engine::spread::Volume;
 use tokio::sync::Notify;
 
 use crate::clock::Clock;
@@ -128,7 +128,7 @@ impl VolumeLease {
             member.expected = if volume.away() == Some(index) {
                 Expected::Anything
             } else {
-                Expected::Leased(Rc::new(RefCell::new(Lease::new(volume, index))))
+                Expected::Leased(Rc::new(RefCell::new(volume.lease(index))))
             };
         }
     }

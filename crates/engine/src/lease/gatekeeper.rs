@@ -71,6 +71,12 @@ pub(crate) enum Mutant {
     DataUnasked,
     /// Whoever is out of office sends on.
     StayIn,
+    /// A gate that has not let go is displaced without a fence.
+    SkipFence,
+    /// A claim counts though heads have changed since the verdict.
+    SkipHeads,
+    /// Notes go where an owner that has not let go may still write.
+    SameHalf,
 }
 
 impl Gatekeeper {

@@ -18,15 +18,30 @@
 //! that is stopped between asking the [`Gatekeeper`] and sending, and bytes that kernels, networks
 //! and servers still hold.
 
+mod candidate;
+mod front;
 mod gate;
 mod gatekeeper;
+mod half;
+mod late;
+mod member;
+mod owner;
+mod tenure;
 
 use evenkeel_core::time::Span;
 
+pub use candidate::Names;
+pub(crate) use candidate::{Act, Candidate, Obstacle};
+pub(crate) use front::{FRONT_BYTES, Front, OWNER_OFFSET, settled};
 pub use gate::Gate;
 #[cfg(test)]
 pub(crate) use gatekeeper::Mutant;
 pub use gatekeeper::{Gatekeeper, Sending};
+pub(crate) use half::Half;
+pub use late::LateWrites;
+pub use member::{Fenced, Identity, Lease};
+pub use owner::OwnerId;
+pub(crate) use owner::{Absent, MEMBERS_MAX, Owner, Settled};
 
 /// The spans that a lease goes by. All gates that may want a volume keep to the longest lease that
 /// any of them is set to: each writes its own beside its name.

@@ -1,7 +1,7 @@
 //! What the heads of all kinds of volumes have in common: two copies at the start of a device, of
 //! which the newer one counts, and the features that whoever touches the device must know.
 
-use super::block::{BLOCK_BYTES, Block, BlockKind, Label, Unlabelled, label, u32_at};
+use super::block::{BLOCK_BYTES, Block, BlockKind, Label, Unlabelled, VolumeId, label, u32_at};
 use super::unfit::Unfit;
 
 /// Why a block is no head.
@@ -19,6 +19,36 @@ pub(crate) enum HeadError {
     Older(u32),
     /// It has features that this program does not know.
     Features(u32),
+}
+
+/// Where every head has the number of its member.
+const NUMBER: usize = 56;
+
+/// What every head says of the member that it stands on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MemberHead {
+    pub(crate) volume: VolumeId,
+    /// Which member of the volume it is.
+    pub(crate) number: u32,
+    pub(crate) generation: u64,
+}
+
+/// The head of one kind of volume.
+pub(crate) trait VolumeHead: Copy + Eq {
+    /// What a block says.
+    fn decode(block: &Block) -> Result<Self, HeadError>;
+
+    /// What all kinds say.
+    fn member(&self) -> MemberHead;
+}
+
+impl MemberHead {
+    /// What a block says, if it is a head of this kind.
+    pub(crate) fn decode(kind: BlockKind, block: &Block) -> Result<Self, HeadError> {
+        let label = label_of_head(kind, 0, block)?;
+        let (volume, generation) = (label.volume, label.number);
+        Ok(Self { volume, number: u32_at(block, NUMBER), generation })
+    }
 }
 
 /// Where the head of this generation stands: they take turns, so that the last one is never

@@ -13,5 +13,4 @@ pub use block::VolumeId;
 pub use copying::PASSES_MAX;
 pub use opening::{Answer, Ask, Opens, PartDevice};
 pub use step::{STEP_BYTES_MAX, Step, StepKind};
-pub(crate) use unfit::Parlance;
-pub use unfit::Unfit;
+pub use unfit::{Parlance, Unfit};

@@ -6,8 +6,7 @@ use std::fmt;
 use evenkeel_core::time::{Nanos, Span};
 
 use super::block::{BLOCK_BYTES, Block};
-use crate::lease::{Gate, Gatekeeper, Sending};
-use crate::spread::Identity;
+use crate::lease::{Gate, Gatekeeper, Identity, Sending};
 
 /// A device that is to be a part of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]

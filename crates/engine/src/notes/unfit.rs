@@ -5,7 +5,7 @@ use std::fmt;
 
 use evenkeel_core::bytes::Bytes;
 
-use super::block::VolumeId;
+use super::block::{BlockKind, VolumeId};
 use super::opening::PartDevice;
 
 /// What is wrong with a part.
@@ -46,11 +46,23 @@ pub enum Unfit {
         /// That of other parts.
         expected: u64,
     },
+    /// Another gate uses the volume.
+    InUse {
+        /// What that gate calls itself.
+        by: String,
+    },
+    /// Another gate has not let go of the volume, and could not be fenced off.
+    Unfenced {
+        /// What that gate calls itself.
+        by: String,
+    },
 }
 
-/// What one kind of volume calls its parts.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Parlance {
+/// What one kind of volume calls its parts, and knows them by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parlance {
+    /// What heads its parts have.
+    pub(crate) head: BlockKind,
     /// The kind of volume: "tiered".
     pub(crate) kind: &'static str,
     /// A part of it: "tier".
@@ -81,7 +93,7 @@ impl Unfit {
 
     /// Says it, with the remedy.
     pub(crate) fn tell(&self, words: Parlance, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Parlance { kind, part, device, front } = words;
+        let Parlance { kind, part, device, front, .. } = words;
         match self {
             Self::Failed => write!(f, "it answers with errors; see to the {part} and try again"),
             Self::Foreign => write!(
@@ -128,6 +140,13 @@ impl Unfit {
                 f,
                 "it is an older copy (generation {found}, others have {expected}); attach the \
                  {device} that was used last"
+            ),
+            Self::InUse { by } => {
+                write!(f, "{by} uses the volume; stop that gate first, or wait until it is gone")
+            }
+            Self::Unfenced { by } => write!(
+                f,
+                "{by} has not let go of the volume, and is not fenced off: it may still write"
             ),
         }
     }

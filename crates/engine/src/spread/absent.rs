@@ -19,14 +19,12 @@
 use evenkeel_core::time::Nanos;
 
 use super::format::head::Head;
-use super::format::owner::{Absent, Owner, OwnerId, Settled};
-use super::heads::Front;
-use super::late::LateWrites;
-use super::layout::{FRONT_BYTES, KEEPERS_MAX, OWNER_OFFSET, ServerLayout};
+use super::layout::{KEEPERS_MAX, ServerLayout};
 use super::members::Members;
 use super::refusal::{Needed, RefusalReason};
 use super::rules::{Mutant, Rules};
 use super::volume::Volume;
+use crate::lease::{Absent, FRONT_BYTES, Front, LateWrites, OWNER_OFFSET, Owner, OwnerId, Settled};
 use crate::notes::{Unfit, VolumeId};
 
 /// A server that a volume was opened without.
@@ -61,7 +59,7 @@ impl Missed {
         ranges.into_iter().any(|(at, range)| late.reaches(now, at, range))
     }
 
-    /// Looks at the first [`Lease::front_bytes`](super::Lease::front_bytes) of the server.
+    /// Looks at the first [`Lease::front_bytes`](crate::lease::Lease::front_bytes) of the server.
     ///
     /// # Errors
     /// Why it cannot be taken up.
@@ -69,7 +67,7 @@ impl Missed {
     /// # Panics
     /// Unless there are so many.
     pub fn look(&self, front: &[u8]) -> Result<(), RefusalReason> {
-        let front = Front::read(front.as_chunks().0)?;
+        let front = Front::<Head>::read(front.as_chunks().0)?;
         let head = front.head.ok_or(Unfit::Blank)?;
         if head.volume != self.volume || head.number != self.absent.number {
             return Err(Unfit::OtherVolume { found: head.volume, expected: self.volume }.into());
@@ -79,14 +77,8 @@ impl Missed {
     }
 }
 
-/// The last opening that came to its end, as far as these servers tell.
-pub(super) fn settled(fronts: &[Front]) -> Settled {
-    let words = fronts.iter().filter_map(|front| Some(front.owner.as_ref()?.settled));
-    words.max_by_key(|settled| (settled.generation, settled.by.is_known())).unwrap_or_default()
-}
-
 /// Which server is back of those that the volume was opened without.
-pub(super) fn returning(fronts: &[Front], settled: &Settled) -> Option<usize> {
+pub(super) fn returning(fronts: &[Front<Head>], settled: &Settled) -> Option<usize> {
     let number = settled.absent?.number;
     fronts.iter().position(|front| front.head.is_some_and(|head| head.number == number))
 }

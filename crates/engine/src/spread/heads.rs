@@ -15,24 +15,13 @@
 
 use super::absent;
 use super::format::head::Head;
-use super::format::owner::{Absent, Owner, OwnerId, Settled};
 use super::layout::{KEEPERS_MAX, Layout, OBJECT_BYTES, SERVERS_MAX, ServerLayout, Shape};
 use super::members::Members;
 use super::refusal::{Needed, Refusal, RefusalReason, WrongServers};
 use super::rules::Rules;
 use super::volume::Volume;
-use crate::notes::block::Block;
-use crate::notes::head::newer_copy;
+use crate::lease::{self, Absent, Front, OwnerId, Settled};
 use crate::notes::{PartDevice, Unfit, VolumeId};
-
-/// The front of a server, as it was read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Front {
-    /// The newer head that is whole.
-    pub(super) head: Option<Head>,
-    /// Who claimed it last, if that can be read.
-    pub(super) owner: Option<Owner>,
-}
 
 /// What to do with the servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,26 +54,13 @@ pub(super) struct Usable {
     pub(super) was_parted: bool,
 }
 
-impl Front {
-    /// What three blocks say: two heads and the owner.
-    ///
-    /// # Errors
-    /// Why they cannot be touched.
-    pub(super) fn read(blocks: &[Block]) -> Result<Self, Unfit> {
-        let copies = [0, 1].map(|copy| Some(Head::decode(&blocks[copy])));
-        let head = newer_copy(copies, |head: &Head| head.generation)?;
-        let owner = head.and_then(|head| Owner::decode(head.volume, &blocks[2]));
-        Ok(Self { head, owner })
-    }
-}
-
 /// What there is to judge.
 #[derive(Clone, Copy)]
 pub(super) struct Case<'a> {
     pub(super) shape: &'a Shape,
     pub(super) devices: &'a [PartDevice],
     /// By server.
-    pub(super) fronts: &'a [Front],
+    pub(super) fronts: &'a [Front<Head>],
     /// A server of which there is no front.
     pub(super) away: Option<usize>,
     pub(super) rules: Rules,
@@ -106,7 +82,7 @@ impl Case<'_> {
 
     /// Judges all fronts.
     pub(super) fn judge(&self) -> Result<Verdict, Refusal> {
-        let settled = absent::settled(self.fronts);
+        let settled = lease::settled(self.fronts);
         let returning = absent::returning(self.fronts, &settled);
         // Who was away does not know what was said since.
         let heads = || self.heads().filter(|(at, _)| Some(*at) != returning);

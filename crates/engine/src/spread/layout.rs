@@ -11,30 +11,27 @@
 //! in which slot, the choices which of its candidates each object is on. Every block of table and
 //! choices has room for four copies, two for each `Half`. An owner writes to the older one of its
 //! half, so that a power cut that tears it costs nothing that was known before; and whoever takes
-//! over from an owner that may still write uses the other half. Copies of one kind lie together: to
-//! write all of a table anew takes few writes.
+//! over from an owner that may still write uses the other half, and takes slots from the other end.
+//! Copies of one kind lie together: to write all of a table anew takes few writes.
 
 use std::fmt;
 
 use super::members::Members;
 use super::place::{OBJECTS_MAX, SLOTS_MAX};
+use crate::lease::{Half, MEMBERS_MAX};
 use crate::notes::block::BLOCK_BYTES;
 use evenkeel_core::bytes::Bytes;
 use evenkeel_core::place::CANDIDATES_MAX;
 use evenkeel_core::place::choices::PAGE_OBJECTS;
 
 /// Most servers of one volume.
-pub const SERVERS_MAX: usize = 64;
+pub const SERVERS_MAX: usize = MEMBERS_MAX;
 /// Servers that keep the choices: the first ones of a new volume, up to so many.
 pub const KEEPERS_MAX: usize = 3;
 /// Sizes that objects may have, in bytes; each is a power of two.
 pub const OBJECT_BYTES: std::ops::RangeInclusive<u64> = (64 << 10)..=(64 << 20);
 /// Entries of one block of a table.
 pub(super) const ENTRIES_PER_BLOCK: u32 = 252;
-/// Where the owner stands.
-pub(super) const OWNER_OFFSET: u64 = 2 * BLOCK_BYTES;
-/// Bytes from the start that hold heads and owner.
-pub(super) const FRONT_BYTES: u64 = 3 * BLOCK_BYTES;
 /// Where the table begins.
 const TABLE_OFFSET: u64 = 4 * BLOCK_BYTES;
 /// Copies of each block of table and choices.
@@ -64,18 +61,6 @@ impl Note {
     }
 }
 
-/// Half of the places that there are for table and choices, and the end that slots are taken from.
-/// An owner keeps to one: whatever it has written that a server carries out late lies over nothing
-/// that the owner after it has noted, and over few slots that that one uses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Half {
-    /// The first copies, and the first slots first.
-    #[default]
-    First,
-    /// The other copies, and the last slots first.
-    Second,
-}
-
 impl Half {
     /// The one that a copy of a block belongs to.
     pub(super) fn of_copy(copy: u64) -> Self {
@@ -85,11 +70,6 @@ impl Half {
     /// Its first copy.
     pub(super) fn first_copy(self) -> u64 {
         if self == Self::First { 0 } else { COPIES_OF_HALF }
-    }
-
-    /// The other one.
-    pub(super) fn other(self) -> Self {
-        if self == Self::First { Self::Second } else { Self::First }
     }
 }
 

@@ -21,7 +21,7 @@
 //! 1. Open the devices; let [`Opening`] ask for reads, writes, flushes and time until it has a
 //!    [`Volume`] or says why not.
 //! 2. Give the volume to the engine with [`crate::Input::Spread`].
-//! 3. Beat on every server ([`Lease`]), and tell the engine with [`crate::Input::Held`] until when
+//! 3. Beat on every server ([`Lease`](crate::lease::Lease)), and tell the engine with [`crate::Input::Held`] until when
 //!    the volume is its own, or with [`crate::Input::Fenced`] that something is not. Nothing is
 //!    served before the first.
 //! 4. Turn each [`crate::Output::Move`] into a request to its server, and report
@@ -34,9 +34,7 @@ mod absent;
 pub mod format;
 mod freeing;
 mod heads;
-mod late;
 pub mod layout;
-mod lease;
 mod members;
 mod moving;
 mod opening;
@@ -53,11 +51,8 @@ mod trial;
 mod volume;
 
 pub use absent::Missed;
-pub use format::owner::OwnerId;
-pub use late::LateWrites;
 pub use layout::Shape;
-pub use lease::{Fenced, Identity, Lease};
-pub use opening::{Names, Opening};
+pub use opening::Opening;
 pub use refusal::{Needed, Refusal, RefusalReason, WrongServers};
 pub use report::{ChangeReport, SpreadReport, SpreadServer, Standing, Stuck};
 pub use scribe::ATTEMPTS;

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::format::choices::Page;
 use super::format::table::{Entry, TablePart};
-use super::layout::{ENTRIES_PER_BLOCK, Half, Layout, Note};
+use super::layout::{ENTRIES_PER_BLOCK, Layout, Note};
 use super::place::Place;
 use super::rules::{Mutant, Rules};
 use super::volume::{Latest, Volume};
+use crate::lease::Half;
 use crate::notes::block::Block;
 
 /// What was read so far.

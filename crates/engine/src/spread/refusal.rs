@@ -5,11 +5,17 @@ use std::fmt;
 use evenkeel_core::bytes::Bytes;
 
 use super::layout::{LayoutError, SERVERS_MAX};
+use crate::notes::block::BlockKind;
 use crate::notes::{Parlance, Unfit};
 
 /// What a spread volume calls its parts.
-pub(super) const PARLANCE: Parlance =
-    Parlance { kind: "spread", part: "server", device: "export", front: "12 KiB" };
+pub(super) const PARLANCE: Parlance = Parlance {
+    head: BlockKind::SpreadHead,
+    kind: "spread",
+    part: "server",
+    device: "export",
+    front: "12 KiB",
+};
 
 /// Why the volume was not opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,16 +42,6 @@ pub enum RefusalReason {
     },
     /// It does not answer, and the volume cannot be opened without it.
     Needed(Needed),
-    /// Another gate uses the volume.
-    InUse {
-        /// What that gate calls itself.
-        by: String,
-    },
-    /// Another gate has not let go of the volume, and could not be fenced off.
-    Unfenced {
-        /// What that gate calls itself.
-        by: String,
-    },
     /// Part of its table is damaged, and so are all copies of a page of the choices: nobody knows
     /// what was there.
     NotesDamaged,
@@ -131,13 +127,6 @@ impl fmt::Display for RefusalReason {
                 Bytes(*object_bytes)
             ),
             Self::Needed(why) => write!(f, "it does not answer, and {why}"),
-            Self::InUse { by } => {
-                write!(f, "{by} uses the volume; stop that gate first, or wait until it is gone")
-            }
-            Self::Unfenced { by } => write!(
-                f,
-                "{by} has not let go of the volume, and is not fenced off: it may still write"
-            ),
             Self::NotesDamaged => write!(
                 f,
                 "a part of its table is damaged, and so are all copies of the choices; restore all \

@@ -40,16 +40,10 @@ pub(super) enum Mutant {
     AcceptStale,
     /// A second server may be absent.
     TwoAbsent,
-    /// A gate that has not let go is displaced without a fence.
-    SkipFence,
     /// Notes are written whether or not the volume is ours.
     NoteUnasked,
-    /// A claim counts though heads have changed since the verdict.
-    SkipHeads,
     /// Clients write where late writes may still come.
     WriteLate,
-    /// Notes go where an owner that has not let go may still write.
-    SameHalf,
     /// Slots are taken first that an owner that has not let go took first.
     SameEnd,
 }

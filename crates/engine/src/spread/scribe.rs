@@ -336,9 +336,9 @@ fn runs(slots: impl Iterator<Item = u32>, volume: &Volume) -> Vec<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::super::layout::{Layout, Shape};
-    use super::super::{OwnerId, volume::Volume};
+    use super::super::volume::Volume;
     use super::*;
-    use crate::lease::Gate;
+    use crate::lease::{Gate, OwnerId};
     use crate::notes::VolumeId;
 
     const OBJECT_BYTES: u64 = 64 << 10;

@@ -20,13 +20,12 @@ use evenkeel_core::place::cluster::{DomainId, GroupMap, GroupOptions, Member};
 
 use super::absent::can_miss_one;
 use super::format::choices::{Page, Passed};
-use super::format::owner::{Absent, Owner, OwnerId, Settled};
 use super::format::table::{Entry, TablePart};
-use super::late::LateWrites;
-use super::layout::{ENTRIES_PER_BLOCK, Half, Layout, Note, SERVERS_MAX};
+use super::layout::{ENTRIES_PER_BLOCK, Layout, Note, SERVERS_MAX};
 use super::members::Members;
 use super::place::Place;
-use crate::lease::Gate;
+use super::refusal::PARLANCE;
+use crate::lease::{Absent, Gate, Half, Identity, LateWrites, Lease, Owner, OwnerId, Settled};
 use crate::notes::VolumeId;
 use crate::notes::block::Block;
 
@@ -278,6 +277,14 @@ impl Volume {
             half,
             gate: self.gate.clone(),
         }
+    }
+
+    /// The lease that it was opened with, on one of its servers.
+    pub fn lease(&self, server: usize) -> Lease {
+        let number = self.layout.servers[server].number;
+        let identity = Identity { words: PARLANCE, volume: self.id, number };
+        let beat = self.beats[server];
+        Lease::new(identity, self.generation, Owner { beat, ..self.as_owner() })
     }
 
     /// How many objects were written and are not where they should be.

@@ -5,11 +5,17 @@ use std::fmt;
 use evenkeel_core::bytes::Bytes;
 
 use super::layout::LayoutError;
+use crate::notes::block::BlockKind;
 use crate::notes::{Parlance, Unfit};
 
 /// What a tiered volume calls its parts.
-const PARLANCE: Parlance =
-    Parlance { kind: "tiered", part: "tier", device: "device", front: "8 KiB" };
+pub(super) const PARLANCE: Parlance = Parlance {
+    head: BlockKind::Head,
+    kind: "tiered",
+    part: "tier",
+    device: "device",
+    front: "12 KiB",
+};
 
 /// Why the volume was not opened. Nothing was written, except where a write failed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,9 +14,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_core::id::{ServerId, TenantId};
+use evenkeel_engine::lease::{Fenced, Lease};
 use evenkeel_engine::notes::{STEP_BYTES_MAX, Step, StepKind};
 use evenkeel_engine::policy::HostFigures;
-use evenkeel_engine::spread::{Fenced, Lease, Volume};
+use evenkeel_engine::spread::Volume;
 use evenkeel_engine::{Input, Refused, Target};
 use evenkeel_wire::nbd::proto::{Errno, TransmissionFlags};
 use tokio::sync::Notify;

@@ -27,10 +27,10 @@
 
 use super::super::layout::SERVERS_MAX;
 use super::super::members::Members;
-use super::owner::OwnerId;
+use crate::lease::OwnerId;
 use crate::notes::VolumeId;
 use crate::notes::block::{Block, BlockKind, Label, put_u32, put_u64, seal, u32_at, u64_at};
-use crate::notes::head::{HeadError, label_of_head};
+use crate::notes::head::{HeadError, MemberHead, VolumeHead, label_of_head};
 
 const PARTED: usize = 100;
 const ALL_SLOTS: usize = 128;
@@ -61,9 +61,8 @@ pub(in crate::spread) struct Head {
     pub(in crate::spread) after: OwnerId,
 }
 
-impl Head {
-    /// What a block says.
-    pub(in crate::spread) fn decode(block: &Block) -> Result<Self, HeadError> {
+impl VolumeHead for Head {
+    fn decode(block: &Block) -> Result<Self, HeadError> {
         let label = label_of_head(BlockKind::SpreadHead, 0, block)?;
         let members = members(block).ok_or(HeadError::Damaged)?;
         Ok(Self {
@@ -85,6 +84,13 @@ impl Head {
         })
     }
 
+    fn member(&self) -> MemberHead {
+        let Self { volume, number, generation, .. } = *self;
+        MemberHead { volume, number, generation }
+    }
+}
+
+impl Head {
     /// Makes the block that says this, for this offset of the server.
     pub(in crate::spread) fn encode(&self, offset: u64, block: &mut Block) {
         block.fill(0);

@@ -3,11 +3,12 @@
 
 pub(super) mod choices;
 pub(super) mod head;
-pub(super) mod owner;
 pub(super) mod table;
 
+use crate::lease::Owner;
 use crate::notes::VolumeId;
 use crate::notes::block::{BLOCK, Block};
+use crate::notes::head::VolumeHead;
 
 /// Reads whatever these bytes are, as an opening would; for the fuzz target. True if they are a
 /// block that this program would have written just so.
@@ -16,7 +17,7 @@ pub fn probe(bytes: &[u8], volume: VolumeId, offset: u64) -> bool {
     let mut again: Block = [0; BLOCK];
     if let Ok(head) = head::Head::decode(bytes) {
         head.encode(offset, &mut again);
-    } else if let Some(owner) = owner::Owner::decode(volume, bytes) {
+    } else if let Some(owner) = Owner::decode(volume, bytes) {
         owner.encode(volume, &mut again);
     } else if let Some(part) = table::TablePart::decode(volume, offset, bytes) {
         part.encode(volume, offset, &mut again);
@@ -33,14 +34,12 @@ mod tests {
     use evenkeel_core::time::Span;
     use proptest::prelude::*;
 
-    use super::super::layout::Half;
     use super::super::members::Members;
     use super::choices::{Page, Passed};
     use super::head::Head;
-    use super::owner::{Absent, Owner, OwnerId, Settled};
     use super::table::{Entry, TablePart};
     use super::*;
-    use crate::lease::{Gate, Times};
+    use crate::lease::{Absent, Gate, Half, OwnerId, Settled, Times};
     use crate::notes::block::u32_at;
     use crate::notes::head::HeadError;
 

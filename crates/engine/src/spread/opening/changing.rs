@@ -5,6 +5,7 @@ use super::super::layout::Note;
 use super::super::members::Members;
 use super::super::refusal::{Needed, Refusal, RefusalReason, WrongServers};
 use super::{Opening, Phase, Task};
+use crate::lease::Act;
 
 impl Opening {
     /// The members from now on, if they are others than before.
@@ -74,7 +75,7 @@ impl Opening {
                 .extend((0..layout.table_blocks(server)).map(|block| (server, Note::Table(block))));
         }
         self.push_notes(notes);
-        self.tasks.extend(joining.into_iter().map(|server| Task::WriteClaim { server }));
+        self.tasks.extend(joining.into_iter().map(|server| Task::Lease(Act::Claim(server))));
         self.push_each(|server| Task::Flush { server });
         self.phase = Phase::Welcome;
     }

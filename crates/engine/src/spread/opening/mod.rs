@@ -27,47 +27,30 @@
 
 mod changing;
 mod claiming;
-mod tenure;
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use evenkeel_core::time::{Nanos, Span};
 
-use claiming::Watch;
-use tenure::Tenure;
-
-use super::format::owner::{Owner, OwnerId, Settled};
-use super::heads::{self, Front};
-use super::late::LateWrites;
-use super::layout::{FRONT_BYTES, Note, OWNER_OFFSET, Shape};
-use super::lease::Identity;
+use super::format::head::Head;
+use super::heads;
+use super::layout::{Note, Shape};
 use super::reading::Reading;
-use super::refusal::{Needed, Refusal, RefusalReason};
+use super::refusal::{Needed, PARLANCE, Refusal, RefusalReason};
 use super::rules::Rules;
 use super::volume::Volume;
-use crate::lease::{Gate, Gatekeeper, Sending};
+use crate::lease::{
+    Act, Candidate, FRONT_BYTES, Gatekeeper, Identity, LateWrites, Names, Obstacle, Sending,
+};
 use crate::notes::block::{BLOCK, BLOCK_BYTES, Block};
 use crate::notes::head::head_offset;
-use crate::notes::{Answer, Ask, Opens, PartDevice, STEP_BYTES_MAX, Unfit, VolumeId};
-
-/// Names for what an opening may have to name, all drawn at random for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Names {
-    /// The volume, should it be made.
-    pub volume: VolumeId,
-    /// This opening.
-    pub owner: OwnerId,
-    /// This gate.
-    pub gate: Gate,
-    /// Openings of this gate before: nobody to be watched.
-    pub before: Vec<OwnerId>,
-}
+use crate::notes::{Answer, Ask, Opens, PartDevice, STEP_BYTES_MAX, Unfit};
 
 /// The opening of a volume.
 #[derive(Debug)]
 pub struct Opening {
-    names: Names,
+    pub(super) candidate: Candidate<Head>,
     shape: Shape,
     devices: Vec<PartDevice>,
     /// By server: whether objects are to be moved off it.
@@ -85,20 +68,6 @@ pub struct Opening {
     tasks: VecDeque<Task>,
     /// The bytes of the write that is asked for.
     bytes: Vec<u8>,
-    fronts: Vec<Front>,
-    /// Who is watched, and for how long.
-    watch: Watch,
-    /// The fronts that the verdict is about.
-    judged: Vec<Front>,
-    /// What an earlier process of this gate may still change.
-    late: LateWrites,
-    /// This gate's own lease.
-    pub(super) tenure: Tenure,
-    /// Whether a volume is made.
-    is_new: bool,
-    /// By server: since when notes may not be durable, and what else it is to remember until this
-    /// opening comes to its end.
-    settled: Vec<Settled>,
     reading: Option<Reading>,
     opened: Option<Box<Volume>>,
     refusal: Option<Refusal>,
@@ -138,17 +107,11 @@ enum Phase {
 
 #[derive(Clone, Copy, Debug)]
 enum Task {
-    ReadFront { server: usize },
+    Lease(Act),
     ReadNotes { server: usize, offset: u64, length: u64 },
-    WriteClaim { server: usize },
-    WriteBeat { server: usize },
-    WriteRelease { server: usize },
-    WriteSettled { server: usize },
     WriteHead { server: usize, generation: u64 },
     WriteNotes { server: usize, first: Note, count: u32 },
     Flush { server: usize },
-    Wait(Span),
-    Fence,
 }
 
 impl Opens for Opening {
@@ -156,7 +119,7 @@ impl Opens for Opening {
     type Refusal = Refusal;
 
     fn poll(&mut self, now: Nanos) -> Ask<'_, Volume, Refusal> {
-        self.tenure.polled(now);
+        self.candidate.tenure.polled(now);
         while self.tasks.is_empty() {
             if let Some(refusal) = &self.refusal {
                 if self.phase == Phase::Withdraw || self.has_failed {
@@ -173,38 +136,28 @@ impl Opens for Opening {
                 Err(refusal) => self.refuse_for(refusal),
             }
         }
-        if self.tenure.begins_round(now) {
+        if self.candidate.tenure.begins_round(now) {
             self.push_round();
         }
-        self.tenure.asked_at.get_or_insert(now);
+        self.candidate.tenure.asked_at.get_or_insert(now);
         self.ask()
     }
 
     fn answer(&mut self, answer: Answer<'_>) {
         let task = self.tasks.pop_front().expect("answers follow questions");
-        let asked_at = self.tenure.asked_at.take().expect("answers follow questions");
+        let asked_at = self.candidate.tenure.asked_at.take().expect("answers follow questions");
         match (task, answer) {
-            (Task::ReadFront { server }, _) => {
-                self.tenure.note_look(server, asked_at);
-                let blocks = answer.blocks(FRONT_BYTES / BLOCK_BYTES);
-                self.has_failed |= blocks.is_none();
-                match blocks.map_or(Err(Unfit::Failed), Front::read) {
-                    Ok(front) => self.fronts[server] = front,
-                    Err(why) => return self.refuse(server, why.into()),
-                }
-                if let Err(refusal) = self.front_read(server, asked_at) {
-                    self.refuse_for(refusal);
-                }
-            }
+            (Task::Lease(Act::Look(server)), _) => self.looked(server, asked_at, answer),
             (Task::ReadNotes { server, offset, length }, _) => {
                 self.take_notes(server, offset, length, answer);
             }
-            (Task::Fence, Answer::Done) => self.watch.is_fenced = true,
-            (Task::Fence, Answer::Failed) => {
-                let refusal = self.unfenced();
-                self.refuse_for(refusal);
+            (Task::Lease(Act::Fence), Answer::Done) => self.candidate.fenced(),
+            (Task::Lease(Act::Fence), Answer::Failed) => {
+                let obstacle = self.candidate.unfenced();
+                self.refuse_for_obstacle(obstacle);
             }
-            (task, Answer::Done) => self.written(task, asked_at),
+            (Task::Lease(act), Answer::Done) => self.candidate.tenure.done(act, asked_at),
+            (_, Answer::Done) => {}
             (_, Answer::Read(_)) => panic!("nobody asked for bytes"),
             (task, Answer::Failed) => {
                 let server = task.server().expect("time passes without errors");
@@ -216,29 +169,24 @@ impl Opens for Opening {
 
     fn sending(&self) -> Sending {
         match self.tasks.front() {
-            Some(Task::ReadFront { .. } | Task::Wait(_) | Task::Fence) | None => Sending::Look,
+            None => Sending::Look,
+            Some(Task::Lease(act)) => act.sending(),
             // Whoever else has claimed loses nothing by it.
             Some(Task::Flush { .. }) if self.phase == Phase::Claim => Sending::Look,
-            Some(
-                Task::WriteClaim { .. }
-                | Task::WriteBeat { .. }
-                | Task::WriteRelease { .. }
-                | Task::WriteSettled { .. }
-                | Task::WriteHead { generation: 0, .. },
-            ) => Sending::Claim,
+            Some(Task::WriteHead { generation: 0, .. }) => Sending::Claim,
             _ => Sending::Data,
         }
     }
 
     fn identity(&self, part: usize) -> Option<Identity> {
-        let volume = self.opened.as_deref().filter(|_| self.tenure.is_in_office())?;
+        let volume = self.opened.as_deref().filter(|_| self.candidate.is_in_office())?;
         let is_old = !self.joining.contains(&part) && self.away != Some(part);
         let number = volume.layout.servers[part].number;
-        is_old.then_some(Identity { volume: volume.id, number })
+        is_old.then_some(Identity { words: PARLANCE, volume: volume.id, number })
     }
 
     fn right(&self) -> Option<&Gatekeeper> {
-        Some(&self.tenure.right)
+        Some(&self.candidate.tenure.right)
     }
 }
 
@@ -259,41 +207,34 @@ impl Opening {
             phase: Phase::Look,
             tasks: VecDeque::new(),
             bytes: Vec::new(),
-            fronts: vec![Front::default(); count],
             devices,
             leaving,
             joining: Vec::new(),
             missing: 0,
             away: None,
             returning: None,
-            watch: Watch::default(),
-            judged: Vec::new(),
-            late: LateWrites::default(),
-            tenure: Tenure::new(names.gate.times, count),
-            is_new: false,
-            settled: vec![Settled::default(); count],
             reading: None,
             opened: None,
             refusal: None,
             has_failed: false,
             rules: Rules::default(),
-            names,
+            candidate: Candidate::new(names, count),
         };
-        opening.push_each(|server| Task::ReadFront { server });
+        opening.push_each(|server| Task::Lease(Act::Look(server)));
         opening
     }
 
     /// Watches gates that have not let go for so long at least.
     #[must_use]
     pub fn watching(mut self, span: Span) -> Self {
-        self.watch.span = span;
+        self.candidate.watch_for(span);
         self
     }
 
     /// Heeds what an earlier process of this gate may still change.
     #[must_use]
     pub fn heeding(mut self, late: LateWrites) -> Self {
-        self.late = late;
+        self.candidate.late = late;
         self
     }
 
@@ -308,21 +249,17 @@ impl Opening {
     fn ask(&mut self) -> Ask<'_, Volume, Refusal> {
         let task = *self.tasks.front().expect("looked at by `poll`");
         match task {
-            Task::ReadFront { server } => {
+            Task::Lease(Act::Look(server)) => {
                 Ask::Read { part: server, offset: 0, length: FRONT_BYTES }
             }
+            Task::Lease(Act::Wait(span)) => Ask::Wait(span),
+            Task::Lease(Act::Fence) => Ask::Fence(self.candidate.losers()),
             Task::ReadNotes { server, offset, length } => {
                 Ask::Read { part: server, offset, length }
             }
             Task::Flush { server } => Ask::Flush { part: server },
-            Task::Wait(span) => Ask::Wait(span),
-            Task::Fence => Ask::Fence(self.losers()),
-            Task::WriteClaim { server }
-            | Task::WriteBeat { server }
-            | Task::WriteRelease { server }
-            | Task::WriteSettled { server }
-            | Task::WriteHead { server, .. }
-            | Task::WriteNotes { server, .. } => {
+            Task::Lease(_) | Task::WriteHead { .. } | Task::WriteNotes { .. } => {
+                let server = task.server().expect("what is written goes to a server");
                 let offset = self.make_bytes(task);
                 Ask::Write { part: server, offset, bytes: &self.bytes }
             }
@@ -344,26 +281,14 @@ impl Opening {
                 return volume.layout.note_offset(server, first, volume.latest(server, first).copy);
             }
             Task::WriteHead { server, generation } => {
-                let head = heads::head(volume, server, (generation, self.settled[server].by));
+                let after = self.candidate.settled[server].by;
                 let offset = head_offset(generation);
-                head.encode(offset, &mut block);
+                heads::head(volume, server, (generation, after)).encode(offset, &mut block);
                 offset
             }
-            Task::WriteClaim { server } | Task::WriteBeat { server } => {
-                let (beat, settled) = (self.tenure.beats[server] + 1, self.settled[server]);
-                Owner { beat, settled, ..volume.as_owner() }.encode(volume.id, &mut block);
-                OWNER_OFFSET
-            }
-            Task::WriteRelease { server } => {
-                let (beat, settled) = (self.tenure.beats[server] + 1, self.settled[server]);
-                let owner = Owner { beat, settled, is_released: true, ..volume.as_owner() };
-                owner.encode(volume.id, &mut block);
-                OWNER_OFFSET
-            }
-            Task::WriteSettled { server } => {
-                let beat = self.tenure.beats[server] + 1;
-                Owner { beat, ..volume.as_owner() }.encode(volume.id, &mut block);
-                OWNER_OFFSET
+            Task::Lease(act) => {
+                let ended = volume.as_owner().settled;
+                self.candidate.encode(act, (volume.id, ended), &mut block)
             }
             _ => unreachable!("no write"),
         };
@@ -378,13 +303,15 @@ impl Opening {
             Phase::Look => self.watch_or_claim()?,
             Phase::Claim => {
                 let claimed = self.quickest_first().into_iter();
-                self.tasks.extend(claimed.map(|server| Task::ReadFront { server }));
+                self.tasks.extend(claimed.map(|server| Task::Lease(Act::Look(server))));
+                self.candidate.begin_confirm();
                 self.phase = Phase::Confirm;
             }
             Phase::Confirm => {
                 self.confirm()?;
-                self.take_office();
-                if self.is_new {
+                let needed = self.opened().beats_needed();
+                self.candidate.take_office(needed);
+                if self.candidate.is_new {
                     self.make();
                 } else {
                     self.read();
@@ -404,12 +331,12 @@ impl Opening {
                 self.close();
             }
             Phase::Close => {
-                self.push_each(|server| Task::ReadFront { server });
+                self.push_each(|server| Task::Lease(Act::Look(server)));
                 self.phase = Phase::Done;
             }
             Phase::Done => {
                 self.confirm()?;
-                let beats = self.tenure.beats.clone();
+                let beats = self.candidate.tenure.beats.clone();
                 self.opened.as_mut().expect("made by the claim").beats = beats;
                 return Ok(true);
             }
@@ -476,7 +403,8 @@ impl Opening {
     fn mend(&mut self) -> Result<(), Refusal> {
         let reading = self.reading.take().expect("notes were read");
         let volume = self.opened.as_mut().expect("made by the claim");
-        let since: Vec<u64> = self.settled.iter().map(|settled| settled.generation).collect();
+        let since: Vec<u64> =
+            self.candidate.settled.iter().map(|settled| settled.generation).collect();
         let Some(rewrites) = reading.assemble(volume, &since) else {
             return Err(match self.away {
                 Some(server) => self.refusal_of(server, RefusalReason::Needed(Needed::Notes)),
@@ -491,7 +419,7 @@ impl Opening {
     /// Makes everything durable, and says so.
     fn close(&mut self) {
         self.push_each(|server| Task::Flush { server });
-        self.push_each(|server| Task::WriteSettled { server });
+        self.push_each(|server| Task::Lease(Act::Settle(server)));
         self.push_each(|server| Task::Flush { server });
         self.phase = Phase::Close;
     }
@@ -543,6 +471,15 @@ impl Opening {
         self.refuse_for(refusal);
     }
 
+    fn refuse_for_obstacle(&mut self, obstacle: Obstacle) {
+        let refusal = self.obstructed(obstacle);
+        self.refuse_for(refusal);
+    }
+
+    fn obstructed(&self, (server, why): Obstacle) -> Refusal {
+        self.refusal_of(server, why.into())
+    }
+
     /// Nothing else is done any more than to take claims back.
     fn refuse_for(&mut self, refusal: Refusal) {
         self.tasks.clear();
@@ -557,16 +494,11 @@ impl Opening {
 impl Task {
     fn server(self) -> Option<usize> {
         match self {
-            Self::ReadFront { server }
-            | Self::ReadNotes { server, .. }
-            | Self::WriteClaim { server }
-            | Self::WriteBeat { server }
-            | Self::WriteRelease { server }
-            | Self::WriteSettled { server }
+            Self::Lease(act) => act.member(),
+            Self::ReadNotes { server, .. }
             | Self::WriteHead { server, .. }
             | Self::WriteNotes { server, .. }
             | Self::Flush { server } => Some(server),
-            Self::Wait(_) | Self::Fence => None,
         }
     }
 }

@@ -3,11 +3,11 @@
 
 use evenkeel_core::time::Nanos;
 
-use super::super::layout::Half;
 use super::super::moving::changes_content;
 use super::super::rules::Mutant;
 use super::Serving;
 use crate::Request;
+use crate::lease::Half;
 
 impl Serving {
     /// How many bytes of a piece of a request may change, from its first one on, before late writes

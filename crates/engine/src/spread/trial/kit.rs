@@ -9,8 +9,8 @@ use evenkeel_core::time::Nanos;
 
 use super::super::place::Place;
 use super::super::rules::Mutant;
-use super::super::{Names, Opening, OwnerId, Shape, SpreadReport, Volume};
-use crate::lease::Gate;
+use super::super::{Opening, Shape, SpreadReport, Volume};
+use crate::lease::{Gate, Names, OwnerId};
 use crate::notes::{PartDevice, VolumeId};
 use crate::policy::{Depth, Domain, Mode, Preference, Scheduling, Sharing, SpreadPlan};
 use crate::trial::disk::{Disk, SECTOR};

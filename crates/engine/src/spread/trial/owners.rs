@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use evenkeel_core::time::{Nanos, Span};
 
 use super::super::heads;
-use super::super::lease::{Fenced, Lease};
 use super::super::rules::Mutant;
-use super::super::{Opening, OwnerId, RefusalReason, Volume};
+use super::super::{Opening, RefusalReason, Volume};
 use super::kit::{SERVERS, Spread, opening, opening_after_boot, used_disk};
 use crate::lease::Times;
+use crate::lease::{Fenced, Lease, Mutant as Check, OwnerId};
 use crate::notes::block::{BLOCK, Block};
 use crate::notes::head::head_offset;
-use crate::notes::{Answer, Ask, Opens};
+use crate::notes::{Answer, Ask, Opens, Unfit};
 use crate::trial::disk::{Disk, index};
 use crate::trial::world::Kit;
 
@@ -89,7 +89,7 @@ fn beat(leases: &mut [Lease], disks: &mut [Disk]) -> Result<(), Fenced> {
 }
 
 fn leases(volume: &Volume) -> Vec<Lease> {
-    (0..SERVERS).map(|server| Lease::new(volume, server)).collect()
+    (0..SERVERS).map(|server| volume.lease(server)).collect()
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn a_gate_whose_owner_beats_is_refused_and_one_whose_owner_is_gone_is_not() {
             Turn::Ready(_) => panic!("the first is alive"),
         }
     };
-    assert_eq!(reason, RefusalReason::InUse { by: "first".into() });
+    assert_eq!(reason, RefusalReason::Unfit(Unfit::InUse { by: "first".into() }));
     beat(&mut first, &mut disks).expect("the refused one has touched nothing");
     opened(&mut disks, "third").expect("nobody beats");
     let fenced = beat(&mut first, &mut disks).unwrap_err();
@@ -208,15 +208,15 @@ fn of_gates_that_race_for_a_volume_at_most_one_wins_whoever_is_faster_when() {
 
 /// Of three servers one gate misses the last, and its claim of the middle one is late; another one
 /// misses the first and opens the volume meanwhile. What becomes of the first gate.
-fn claim_late(rule: Option<Mutant>) -> Result<Box<Volume>, RefusalReason> {
+fn claim_late(check: Option<Check>) -> Result<Box<Volume>, RefusalReason> {
     let mut disks = vec![used_disk(); 3];
     let made = opened(&mut disks, "maker")?;
     for (server, disk) in disks.iter_mut().enumerate() {
-        let (offset, bytes) = Lease::new(&made, server).release();
+        let (offset, bytes) = made.lease(server).release();
         disk.write(offset, &bytes, false);
     }
     let mut late = opening(&disks, "late").without(2);
-    late.rules.mutant = rule;
+    late.candidate.tenure.right.mutant = check;
     let mut claims = 0;
     let (part, offset, bytes) = loop {
         if let Ask::Write { part, offset, bytes } = late.poll(Nanos::ZERO) {
@@ -243,15 +243,15 @@ fn claim_late(rule: Option<Mutant>) -> Result<Box<Volume>, RefusalReason> {
 #[test]
 fn a_claim_that_comes_after_another_gate_has_opened_the_volume_comes_to_nothing() {
     let refused = claim_late(None).unwrap_err();
-    assert!(matches!(refused, RefusalReason::InUse { .. }), "{refused:?}");
-    claim_late(Some(Mutant::SkipHeads)).expect("nobody has looked at the heads");
+    assert!(matches!(refused, RefusalReason::Unfit(Unfit::InUse { .. })), "{refused:?}");
+    claim_late(Some(Check::SkipHeads)).expect("nobody has looked at the heads");
 }
 
 #[test]
 fn a_beat_that_was_sent_again_may_come_late_and_an_older_one_is_older_content() {
     let mut disks = Spread::disks();
     let volume = opened(&mut disks, "served").unwrap();
-    let mut lease = Lease::new(&volume, 1);
+    let mut lease = volume.lease(1);
     let mut beats = Vec::new();
     for is_lost in [false, true, false, false] {
         let (offset, bytes) = lease.beat();
@@ -281,7 +281,7 @@ fn a_late_head_of_an_opening_that_was_cut_short_locks_no_server_out() {
     head.encode(head_offset(generation), &mut block);
     let come_late = |disks: &mut [Disk]| disks[2].write(head_offset(generation), &block, false);
     come_late(&mut disks);
-    Lease::new(&volume, 2).look(&disks[2].read(0, Lease::front_bytes())).unwrap();
+    volume.lease(2).look(&disks[2].read(0, Lease::front_bytes())).unwrap();
     let mut others = disks.clone();
     opened(&mut others, "next").unwrap();
     let without = |away| Spread { away, ..Spread::default() };
@@ -299,7 +299,7 @@ struct Holder {
 impl Holder {
     fn of(volume: &Volume) -> Self {
         let there = (0..SERVERS).filter(|server| volume.away != Some(*server));
-        let leases = there.map(|server| (server, Lease::new(volume, server))).collect();
+        let leases = there.map(|server| (server, volume.lease(server))).collect();
         Self { leases, beats: vec![Span::ZERO; SERVERS], needed: volume.beats_needed() }
     }
 

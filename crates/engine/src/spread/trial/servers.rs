@@ -4,15 +4,16 @@ use evenkeel_core::crc32c::crc32c;
 use evenkeel_core::id::ServerId;
 use evenkeel_core::time::{Nanos, Span};
 
-use super::super::format::owner::Owner;
 use super::super::layout::{COPIES, Note};
-use super::super::lease::{Fenced, Lease};
 use super::super::place::Place;
+use super::super::refusal::PARLANCE;
 use super::super::rules::Mutant;
 use super::super::{Mended, Opening, Shape, Volume};
 use super::kit::{
     OBJECT_BYTES, OBJECTS, SERVERS, SLOTS, Spread, World, domain, hold, names, shape,
 };
+use crate::lease::Owner;
+use crate::lease::{Fenced, Lease};
 use crate::notes::block::{BLOCK, Block};
 use crate::notes::{Answer, Ask, Opens, PartDevice, Unfit};
 use crate::trial::disk::{Cut, Disk};
@@ -126,7 +127,7 @@ fn a_server_that_comes_back_with_older_content_is_refused_and_fenced() {
     let mut world = full_world();
     let old = world.disks[2].clone();
     let volume = reopened(&mut world.disks).unwrap();
-    let mut lease = Lease::new(&volume, 2);
+    let mut lease = volume.lease(2);
     let front = |disk: &Disk| disk.read(0, Lease::front_bytes());
     lease.look(&front(&world.disks[2])).unwrap();
     let (offset, bytes) = lease.beat();
@@ -136,7 +137,7 @@ fn a_server_that_comes_back_with_older_content_is_refused_and_fenced() {
     assert_eq!(lease.look(&front(&old)), Err(Fenced::Stale));
     assert_eq!(
         lease.look(&front(&Disk::new(1 << 20))),
-        Err(Fenced::Unfit(Unfit::Blank)),
+        Err(Fenced::Unfit(PARLANCE, Unfit::Blank)),
         "a blank one"
     );
     world.disks[2] = old;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use evenkeel_engine::spread::Lease;
+use evenkeel_engine::lease::Lease;
 use evenkeel_wire::nbd::proto::{Command, CommandFlags, ReplyStyle};
 use evenkeel_wire::nbd::reply::{Chunk, ReadCoverage, decode_reply};
 use evenkeel_wire::nbd::request::{Request, encode_request};

@@ -11,11 +11,10 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use evenkeel_core::id::ServerId;
+use evenkeel_engine::lease::{Lease, Names, OwnerId};
 use evenkeel_engine::notes::{Unfit, VolumeId};
 use evenkeel_engine::policy::Member;
-use evenkeel_engine::spread::{
-    self, Lease, Missed, Names, Opening, OwnerId, REST, Refusal, RefusalReason,
-};
+use evenkeel_engine::spread::{self, Missed, Opening, REST, Refusal, RefusalReason};
 use tokio::task::spawn_local;
 
 use super::{Keeper, LOOK, PAUSE_MAX, Spread, random, usable};
@@ -165,7 +164,7 @@ impl Keeper {
                     self.domain.held(&spread.lease);
                     return Ok(());
                 }
-                Err(Refusal { reason: RefusalReason::InUse { by }, .. }) => {
+                Err(Refusal { reason: RefusalReason::Unfit(Unfit::InUse { by }), .. }) => {
                     return Err(by);
                 }
                 Err(why) => tracing::warn!(volume = self.name, %why, "not opened anew"),

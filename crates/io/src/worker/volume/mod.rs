@@ -24,9 +24,10 @@ use evenkeel_core::bytes::Bytes;
 use evenkeel_core::id::ServerId;
 use evenkeel_core::time::Span;
 use evenkeel_engine::Target;
+use evenkeel_engine::lease::{Names, OwnerId};
 use evenkeel_engine::notes::{PartDevice, VolumeId};
 use evenkeel_engine::policy::{Backend, Member, Source, SpreadPlan};
-use evenkeel_engine::spread::{self, Mended, Missed, Names, OwnerId, RefusalReason, Shape};
+use evenkeel_engine::spread::{self, Mended, Missed, RefusalReason, Shape};
 use evenkeel_engine::tiers;
 use evenkeel_wire::nbd::proto::TransmissionFlags;
 use rustix::rand::GetRandomFlags;
@@ -263,7 +264,10 @@ impl Keeper {
 
     /// Why the volume is not opened, with what the operator can do about another gate's claim.
     fn with_remedy(&self, why: &spread::Refusal) -> String {
-        let RefusalReason::Unfenced { .. } = &why.reason else { return why.to_string() };
+        let RefusalReason::Unfit(evenkeel_engine::notes::Unfit::Unfenced { .. }) = &why.reason
+        else {
+            return why.to_string();
+        };
         let volume = &self.name;
         format!("{why}; make sure that it is dead, then say so: evenkeel ctl claim {volume}")
     }

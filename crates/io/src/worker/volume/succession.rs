@@ -3,9 +3,8 @@
 
 use std::rc::Rc;
 
-use evenkeel_engine::lease::{Gate, Times};
+use evenkeel_engine::lease::{Gate, LateWrites, Times};
 use evenkeel_engine::policy::{Backend, Member, Source, Takeover};
-use evenkeel_engine::spread::LateWrites;
 
 use super::Keeper;
 use crate::fence;

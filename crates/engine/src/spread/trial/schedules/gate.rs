@@ -6,9 +6,10 @@ use evenkeel_core::time::{Nanos, Span};
 use super::super::kit::opening_as;
 use super::Setting;
 use super::world::{Answer, Event, Message, TIMES, World};
+use crate::lease::{Fenced, Lease};
 use crate::lease::{Gate as GateName, Gatekeeper, Sending};
 use crate::notes::{self, Ask, Opens};
-use crate::spread::{Fenced, Lease, Opening};
+use crate::spread::Opening;
 
 /// Between two writes to a register.
 const WRITE_EVERY: Span = Span::from_millis(300);
@@ -153,8 +154,7 @@ impl Gate {
             Stage::Away(at) if world.now >= *at => {
                 self.runs += 1;
                 let mut opening = opening_as(&world.disks, self.index, self.runs);
-                opening.rules.mutant = self.setting.rule;
-                opening.tenure.right.mutant = self.setting.check;
+                opening.candidate.tenure.right.mutant = self.setting.check;
                 self.stage = Stage::Opening(Box::new(opening), Expects::Nothing);
             }
             Stage::Away(_) => {}
@@ -203,7 +203,7 @@ impl Gate {
             }
             Ask::Ready(volume) => {
                 let right = opening.right().expect("it is leased").clone();
-                let member = |server| Member::new(Lease::new(&volume, server), now);
+                let member = |server| Member::new(volume.lease(server), now);
                 let members = (0..world.disks.len()).map(member).collect();
                 self.stage = Stage::Owner(Box::new(Owner { right, members }));
                 return Vec::new();

@@ -15,7 +15,6 @@ use evenkeel_core::time::{Nanos, Span};
 
 use super::kit::{Spread, opening_as};
 use crate::lease::Mutant as Check;
-use crate::spread::rules::Mutant as Rule;
 use crate::trial::disk::Disk;
 use crate::trial::world::{self as driver, Kit};
 use gate::Gate;
@@ -35,7 +34,6 @@ pub(super) struct Setting {
     stop_max: Span,
     late_percent: u64,
     /// Checks that are left out.
-    rule: Option<Rule>,
     check: Option<Check>,
     sleepy_clock: bool,
     replays_unproven: bool,
@@ -47,7 +45,6 @@ const SETTING: Setting = Setting {
     stops_asked: 2,
     stop_max: Span::from_secs(15),
     late_percent: 1,
-    rule: None,
     check: None,
     sleepy_clock: false,
     replays_unproven: false,
@@ -62,7 +59,7 @@ fn released() -> Vec<Disk> {
         let opening = opening_as(&disks, 9, 0);
         let volume = driver::open(&mut disks, u64::MAX, opening).unwrap().unwrap();
         for (server, disk) in disks.iter_mut().enumerate() {
-            let (offset, bytes) = crate::spread::Lease::new(&volume, server).release();
+            let (offset, bytes) = volume.lease(server).release();
             disk.write(offset, &bytes, true);
         }
         disks.iter().map(|disk| (disk.size_bytes(), disk.read(0, disk.size_bytes()))).collect()
@@ -217,7 +214,7 @@ fn each_check_that_is_left_out_is_noticed() {
         Setting { check: Some(Check::StayIn), ..restless },
         Setting { sleepy_clock: true, ..restless },
         Setting { replays_unproven: true, ..restless },
-        Setting { rule: Some(Rule::SkipFence), ..SETTING },
+        Setting { check: Some(Check::SkipFence), ..SETTING },
     ] {
         match noticed(0..400, setting) {
             Some((seed, why)) => println!("seed {seed} of {setting:?}: {why}"),

@@ -1,12 +1,12 @@
-//! What a server of a volume has to show before it is served from, and how its owner beats there
-//! ([`crate::lease`]).
+//! What a member of a volume, a tier or a server, has to show before it is served from, and how its
+//! owner beats there.
 //!
-//! | front of the server | verdict |
+//! | front of the member | verdict |
 //! |---|---|
-//! | this server, this opening; the last beat, or one whose answer was lost | ours |
+//! | this member, this opening; the last beat, or one whose answer was lost | ours |
 //! | the same, but an owner that knows nothing of this opening | ours: late bytes, beaten over |
 //! | an owner that claimed after this opening, or heads that count further | another gate's |
-//! | another server of the volume, or another volume | misplaced: nothing of it is served |
+//! | another member of the volume, or another volume | misplaced: nothing of it is served |
 //! | an earlier beat or generation | older content: nothing of it is served |
 //!
 //! A claim tells which opening it displaces: the last one that had come to its end when it was
@@ -16,25 +16,24 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use super::format::head::Head;
-use super::format::owner::{Owner, OwnerId};
-use super::heads::Front;
-use super::layout::{FRONT_BYTES, OWNER_OFFSET};
-use super::refusal::PARLANCE;
-use super::volume::Volume;
+use super::front::{FRONT_BYTES, Front, OWNER_OFFSET};
+use super::owner::{Owner, OwnerId};
 use crate::notes::block::{BLOCK, BLOCK_BYTES, Block};
-use crate::notes::{Unfit, VolumeId};
+use crate::notes::head::MemberHead;
+use crate::notes::{Parlance, Unfit, VolumeId};
 
-/// Which server of which volume.
+/// Which member of which volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
+    /// The kind of volume.
+    pub(crate) words: Parlance,
     /// The volume.
     pub volume: VolumeId,
-    /// The server's number.
+    /// The member's number.
     pub number: u32,
 }
 
-/// What one server's beats go by.
+/// What one member's beats go by.
 #[derive(Clone, Debug)]
 pub struct Lease {
     identity: Identity,
@@ -50,26 +49,28 @@ pub struct Lease {
 /// Beats that were sent again of which is known.
 const REPEATED_MAX: usize = 8;
 
-/// Why a server is not served from.
+/// Why a member is not served from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fenced {
     /// Another gate has claimed the volume; with what it calls itself.
     Claimed(String),
-    /// It is another server of the volume.
+    /// It is another member of the volume.
     Misplaced {
+        /// What the volume calls its members.
+        part: &'static str,
         /// Its number.
         found: u32,
-        /// The number of the server that belongs here.
+        /// The number of the member that belongs here.
         expected: u32,
     },
     /// It has come back with the content of an earlier day.
     Stale,
-    /// It is no server of the volume.
-    Unfit(Unfit),
+    /// It is no member of the volume.
+    Unfit(Parlance, Unfit),
 }
 
 impl Identity {
-    /// Looks at the front of a server, as long as [`Lease::front_bytes`].
+    /// Looks at the front of a member, as long as [`Lease::front_bytes`].
     ///
     /// # Errors
     /// That it is not this one.
@@ -77,20 +78,24 @@ impl Identity {
     /// # Panics
     /// Unless there are so many bytes of it.
     pub fn check(&self, front: &[u8]) -> Result<(), Fenced> {
-        let found = Front::read(front.as_chunks().0).map_err(Fenced::Unfit)?;
-        self.check_head(found.head.as_ref())
+        self.read(front).map(drop)
     }
 
-    fn check_head(&self, head: Option<&Head>) -> Result<(), Fenced> {
-        let head = head.ok_or(Fenced::Unfit(Unfit::Blank))?;
+    /// The front of this member, if it is that.
+    fn read(&self, front: &[u8]) -> Result<(MemberHead, Option<Owner>), Fenced> {
+        let unfit = |why| Fenced::Unfit(self.words, why);
+        let decode = |block: &Block| MemberHead::decode(self.words.head, block);
+        let found = Front::read_by(front.as_chunks().0, decode, |head| *head).map_err(unfit)?;
+        let head = found.head.ok_or(unfit(Unfit::Blank))?;
         if head.volume != self.volume {
             let (found, expected) = (head.volume, self.volume);
-            return Err(Fenced::Unfit(Unfit::OtherVolume { found, expected }));
+            return Err(unfit(Unfit::OtherVolume { found, expected }));
         }
         if head.number != self.number {
-            return Err(Fenced::Misplaced { found: head.number, expected: self.number });
+            let (part, found, expected) = (self.words.part, head.number, self.number);
+            return Err(Fenced::Misplaced { part, found, expected });
         }
-        Ok(())
+        Ok((head, found.owner))
     }
 }
 
@@ -98,10 +103,10 @@ impl fmt::Display for Fenced {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Claimed(by) => write!(f, "{by} has claimed the volume"),
-            Self::Misplaced { found, expected } => write!(
+            Self::Misplaced { part, found, expected } => write!(
                 f,
-                "it is server {found} of the volume, and server {expected} belongs here; give each \
-                 server its address back"
+                "it is {part} {found} of the volume, and {part} {expected} belongs here; give each \
+                 {part} its address back"
             ),
             Self::Stale => {
                 write!(
@@ -109,33 +114,29 @@ impl fmt::Display for Fenced {
                     "it has come back with older content; attach the export that was used last"
                 )
             }
-            Self::Unfit(why) => why.tell(PARLANCE, f),
+            Self::Unfit(words, why) => why.tell(*words, f),
         }
     }
 }
 
 impl Lease {
-    /// The lease that a volume was opened with, on one of its servers.
-    pub fn new(volume: &Volume, server: usize) -> Self {
-        let number = volume.layout.servers[server].number;
-        let beat = volume.beats[server];
-        let owner = Owner { beat, ..volume.as_owner() };
-        let identity = Identity { volume: volume.id, number };
-        let generation = volume.generation;
+    /// The lease of an opening that has come to its end, on this member: its head has this
+    /// generation, and this was written last to its front.
+    pub(crate) fn new(identity: Identity, generation: u64, owner: Owner) -> Self {
         Self { identity, generation, owner, is_underway: false, repeated: VecDeque::new() }
     }
 
-    /// The number of the server.
+    /// The number of the member.
     pub fn number(&self) -> u32 {
         self.identity.number
     }
 
-    /// Bytes from a server's start that [`Self::look`] wants to see; a multiple of 4 KiB.
+    /// Bytes from a member's start that [`Self::look`] wants to see; a multiple of 4 KiB.
     pub const fn front_bytes() -> u64 {
         FRONT_BYTES
     }
 
-    /// Looks at the front of the server.
+    /// Looks at the front of the member.
     ///
     /// # Errors
     /// That it is another gate's, or not what it was.
@@ -143,23 +144,21 @@ impl Lease {
     /// # Panics
     /// Unless there are [`Self::front_bytes`] of it.
     pub fn look(&self, front: &[u8]) -> Result<(), Fenced> {
-        let blocks: &[Block] = front.as_chunks().0;
-        let found = Front::read(blocks).map_err(Fenced::Unfit)?;
-        self.identity.check_head(found.head.as_ref())?;
-        let generation = found.head.map_or(0, |head| head.generation);
-        if let Some(by) = found.owner.as_ref().filter(|owner| self.is_displaced_by(owner)) {
+        let (head, owner) = self.identity.read(front)?;
+        let owner = owner.as_ref();
+        if let Some(by) = owner.filter(|owner| self.is_displaced_by(owner)) {
             return Err(Fenced::Claimed(by.gate.name.clone()));
         }
-        if generation > self.generation {
-            let by = found.owner.map_or_else(|| "another gate".to_owned(), |owner| owner.gate.name);
+        if head.generation > self.generation {
+            let by = owner.map_or_else(|| "another gate".to_owned(), |by| by.gate.name.clone());
             return Err(Fenced::Claimed(by));
         }
         // A beat whose answer was lost may have been written, now or late.
         let beats = self.owner.beat..=self.owner.beat + 1;
         let is_own = |beat: &u64| beats.contains(beat) || self.repeated.contains(beat);
         let is_last = |owner: &Owner| owner.id != self.owner.id || is_own(&owner.beat);
-        let is_last = found.owner.as_ref().is_none_or(is_last);
-        if is_last && generation == self.generation { Ok(()) } else { Err(Fenced::Stale) }
+        let is_last = owner.is_none_or(is_last);
+        if is_last && head.generation == self.generation { Ok(()) } else { Err(Fenced::Stale) }
     }
 
     /// Whether an owner has claimed the volume after this opening had come to its end.
@@ -198,10 +197,13 @@ impl Lease {
     }
 }
 
-/// Who owns the volume of these fronts and may still be alive, in each server's words: not this
+/// Who owns the volume of these fronts and may still be alive, in each member's words: not this
 /// gate itself, nor a process that it has taken the place of.
-pub(super) fn claims(fronts: &[Front], is_own: impl Fn(&Owner) -> bool) -> Vec<Option<Claim>> {
-    let claim = |front: &Front| {
+pub(super) fn claims<H>(
+    fronts: &[Front<H>],
+    is_own: impl Fn(&Owner) -> bool,
+) -> Vec<Option<Claim>> {
+    let claim = |front: &Front<H>| {
         let owner = front.owner.as_ref().filter(|owner| !owner.is_released && !is_own(owner))?;
         Some(Claim { by: owner.id, beat: owner.beat })
     };

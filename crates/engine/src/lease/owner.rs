@@ -1,5 +1,5 @@
-//! Who uses a server at present: the gate that claimed it last, and how often it has beaten since;
-//! and what is known of the last opening that came to its end.
+//! Who uses a member of a volume at present, be it a tier or a server: the gate that claimed it last,
+//! and how often it has beaten since; and what is known of the last opening that came to its end.
 //!
 //! | byte | size | what |
 //! |---|---|---|
@@ -26,11 +26,14 @@
 
 use evenkeel_core::time::Span;
 
-use super::super::layout::{Half, OWNER_OFFSET, SERVERS_MAX};
-use crate::lease::{Gate, Times};
+use super::front::OWNER_OFFSET;
+use super::half::Half;
+use super::{Gate, Times};
 use crate::notes::VolumeId;
 use crate::notes::block::{Block, BlockKind, Label, label, put_u32, put_u64, seal, u32_at, u64_at};
 
+/// Most members of one volume.
+pub(crate) const MEMBERS_MAX: usize = 64;
 /// Most bytes of a name.
 const NAME_BYTES_MAX: usize = 256;
 const NAME: usize = 80;
@@ -56,56 +59,56 @@ pub struct OwnerId(
 
 /// What the block says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::spread) struct Owner {
-    pub(in crate::spread) id: OwnerId,
-    pub(in crate::spread) beat: u64,
-    pub(in crate::spread) settled: Settled,
-    pub(in crate::spread) is_released: bool,
+pub(crate) struct Owner {
+    pub(crate) id: OwnerId,
+    pub(crate) beat: u64,
+    pub(crate) settled: Settled,
+    pub(crate) is_released: bool,
     /// Where it notes.
-    pub(in crate::spread) half: Half,
-    pub(in crate::spread) gate: Gate,
+    pub(crate) half: Half,
+    pub(crate) gate: Gate,
 }
 
 /// The last opening that came to its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::spread) struct Settled {
+pub(crate) struct Settled {
     /// Notes of this generation and later ones may not be durable. Zero if there was none.
-    pub(in crate::spread) generation: u64,
+    pub(crate) generation: u64,
     /// Which one it was.
-    pub(in crate::spread) by: OwnerId,
+    pub(crate) by: OwnerId,
     /// Where all that was noted up to then is noted.
-    pub(in crate::spread) half: Half,
+    pub(crate) half: Half,
     /// The server that was not there, if any.
-    pub(in crate::spread) absent: Option<Absent>,
+    pub(crate) absent: Option<Absent>,
 }
 
 /// A server that the volume was opened without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::spread) struct Absent {
-    pub(in crate::spread) number: u32,
+pub(crate) struct Absent {
+    pub(crate) number: u32,
     /// The last opening that came to its end with it.
-    pub(in crate::spread) known: OwnerId,
+    pub(crate) known: OwnerId,
 }
 
 impl OwnerId {
     /// Whether it is that of an opening.
-    pub(in crate::spread) fn is_known(self) -> bool {
+    pub(crate) fn is_known(self) -> bool {
         self != Self::default()
     }
 
-    pub(in crate::spread) fn at(block: &Block, at: usize) -> Self {
+    pub(crate) fn at(block: &Block, at: usize) -> Self {
         Self(std::array::from_fn(|index| block[at + index]))
     }
 }
 
 impl Owner {
     /// Whether the opening of this owner has come to its end.
-    pub(in crate::spread) fn has_served(&self) -> bool {
+    pub(crate) fn has_served(&self) -> bool {
         self.settled.by == self.id
     }
 
     /// What a block says; none if it is no such block of this volume.
-    pub(in crate::spread) fn decode(volume: VolumeId, block: &Block) -> Option<Self> {
+    pub(crate) fn decode(volume: VolumeId, block: &Block) -> Option<Self> {
         let label = label(BlockKind::Owner, block).ok()?;
         let name_bytes = u32_at(block, 76) as usize;
         let is_ours = label.volume == volume && label.offset == OWNER_OFFSET;
@@ -113,7 +116,7 @@ impl Owner {
             return None;
         }
         let number = u32_at(block, ABSENT);
-        if number as usize > SERVERS_MAX {
+        if number as usize > MEMBERS_MAX {
             return None;
         }
         let known = OwnerId::at(block, KNOWN);
@@ -151,7 +154,7 @@ impl Owner {
     }
 
     /// Makes the block.
-    pub(in crate::spread) fn encode(&self, volume: VolumeId, block: &mut Block) {
+    pub(crate) fn encode(&self, volume: VolumeId, block: &mut Block) {
         block.fill(0);
         block[48..64].copy_from_slice(&self.id.0);
         put_u64(block, 64, self.settled.generation);

@@ -69,7 +69,7 @@ impl LateWrites {
     }
 
     /// The first byte of a range that one may still reach.
-    pub(super) fn first_in(&self, now: Nanos, server: usize, range: Range<u64>) -> Option<u64> {
+    pub(crate) fn first_in(&self, now: Nanos, server: usize, range: Range<u64>) -> Option<u64> {
         if now >= self.until {
             return None;
         }
@@ -79,7 +79,7 @@ impl LateWrites {
     }
 
     /// Whether one may still reach a range of a server.
-    pub(super) fn reaches(&self, now: Nanos, server: usize, range: Range<u64>) -> bool {
+    pub(crate) fn reaches(&self, now: Nanos, server: usize, range: Range<u64>) -> bool {
         !range.is_empty() && self.first_in(now, server, range).is_some()
     }
 }
