@@ -55,6 +55,7 @@ impl Bench {
         let is_tiered = volume.is_some();
         if let Some(volume) = volume {
             engine.handle(Nanos::ZERO, Input::Volume(Box::new(volume)));
+            engine.handle(Nanos::ZERO, Input::Held { until: Nanos(u64::MAX) });
         }
         let target = |prng: &mut Prng| {
             // A quarter of the volume lies on the fast tier.

@@ -95,21 +95,21 @@ impl Engine {
             Input::Policy(domain) => self.apply(now, domain),
             Input::Volume(volume) => self.mount_tiers(*volume),
             Input::Spread(volume) => self.mount_spread(*volume),
-            Input::Pause => self.spread_volume().pause(),
+            Input::Pause => self.pause(),
             Input::Unmount => {
                 assert!(self.units.live().next().is_none(), "what was asked of it has ended");
                 self.volume = None;
             }
             Input::Held { until } => {
-                self.spread_volume().held(until);
+                self.service().held(until);
                 self.release(now);
             }
             Input::Fenced { server } => {
-                self.spread_volume().fenced(server);
+                self.service().fenced(server);
                 self.release(now);
             }
-            Input::Looked { server, latency } => self.spread_volume().looked(server, latency),
-            Input::Cleared { server } => self.spread_volume().cleared(now, server),
+            Input::Looked { server, latency } => self.service().looked(server, latency),
+            Input::Cleared { server } => self.service().cleared(now, server),
             Input::HostTold { server, host } => {
                 if let Some(volume) = self.volume.as_mut().and_then(|volume| volume.spread_mut()) {
                     volume.host_told(server, host);
@@ -323,9 +323,13 @@ impl Engine {
         self.volume = Some(Box::new(service));
     }
 
-    fn spread_volume(&mut self) -> &mut spread::Serving {
-        let volume = self.volume.as_mut().and_then(|volume| volume.spread_mut());
-        volume.expect("only spread volumes are held by a lease")
+    fn service(&mut self) -> &mut Service {
+        self.volume.as_mut().expect("volumes are held by a lease, and nothing else is")
+    }
+
+    fn pause(&mut self) {
+        let volume = self.service().spread_mut();
+        volume.expect("only spread volumes are opened anew").pause();
     }
 
     /// A piece of a request may not go to its place yet: it waits for the end of a move, at whose

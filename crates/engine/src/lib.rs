@@ -87,8 +87,8 @@ pub enum Input<'a> {
     },
     /// The policy changed.
     Policy(&'a policy::Domain),
-    /// The tiers of the domain were opened as this volume; once, before the first request for
-    /// [`Target::Volume`].
+    /// The tiers of the domain were opened as this volume, before the first request for
+    /// [`Target::Volume`]. Nothing of it is served before [`Input::Held`].
     Volume(Box<tiers::Volume>),
     /// The servers of the domain were opened as this volume, before the first request for
     /// [`Target::Volume`], or anew after [`Input::Pause`]. Nothing of it is served before
@@ -98,22 +98,22 @@ pub enum Input<'a> {
     /// [`Engine::is_at_rest`] nothing is noted on its servers until [`Input::Spread`].
     Pause,
     /// Another gate has the volume, and nothing of it is under way any more: it is forgotten, until
-    /// [`Input::Spread`].
+    /// it is opened again.
     Unmount,
-    /// Until this instant the spread volume is this gate's, as its [`lease::Gatekeeper`] says.
+    /// Until this instant the volume is this gate's, as its [`lease::Gatekeeper`] says.
     Held {
         /// From then on nobody knows.
         until: Nanos,
     },
-    /// The driver has looked at a server of the spread volume past the engine, which took so long:
-    /// what is known of its latency stays fresh while nobody asks anything of it.
+    /// The driver has looked at a server of the volume past the engine, which took so long: what is
+    /// known of its latency stays fresh while nobody asks anything of it.
     Looked {
         /// Which.
         server: ServerId,
         /// From the question to the answer.
         latency: Span,
     },
-    /// A server of the spread volume is not what it was, or with none named the whole volume is
+    /// A server of the volume is not what it was, or with none named the whole volume is
     /// another gate's: nothing of it is served any more.
     Fenced {
         /// Which.

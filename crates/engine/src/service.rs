@@ -1,7 +1,7 @@
 //! The volume that a domain's servers make up: either kind, as the engine sees it.
 
 use evenkeel_core::id::{ServerId, TenantId};
-use evenkeel_core::time::Nanos;
+use evenkeel_core::time::{Nanos, Span};
 
 use crate::notes::{Step, StepKind};
 use crate::placement::{Placed, Placement};
@@ -56,7 +56,7 @@ impl Service {
     pub(crate) fn hold(&mut self, now: Nanos, request: &Request, at: u64, payer: TenantId) -> Held {
         match self {
             Self::Tiered(volume) => {
-                volume.hold(request.slot, payer).map_or(Held::Waits, Held::Pays)
+                volume.hold(now, request, at, payer).map_or(Held::Waits, Held::Pays)
             }
             Self::Spread(volume) => match volume.hold(now, request, at, payer) {
                 Ok(step) => step.map_or(Held::Waits, Held::Pays),
@@ -99,6 +99,37 @@ impl Service {
         match self {
             Self::Tiered(volume) => volume.flush_ended(tenant, server, ok),
             Self::Spread(volume) => volume.flush_ended(tenant, server, ok),
+        }
+    }
+
+    /// The volume is ours until then.
+    pub(crate) fn held(&mut self, until: Nanos) {
+        match self {
+            Self::Tiered(volume) => volume.held(until),
+            Self::Spread(volume) => volume.held(until),
+        }
+    }
+
+    /// A server is not what it was, or the whole volume is another gate's.
+    pub(crate) fn fenced(&mut self, server: Option<ServerId>) {
+        match self {
+            Self::Tiered(volume) => volume.fenced(server),
+            Self::Spread(volume) => volume.fenced(server),
+        }
+    }
+
+    /// A server is again what it was.
+    pub(crate) fn cleared(&mut self, now: Nanos, server: ServerId) {
+        match self {
+            Self::Tiered(volume) => volume.cleared(server),
+            Self::Spread(volume) => volume.cleared(now, server),
+        }
+    }
+
+    /// A look at a server took so long.
+    pub(crate) fn looked(&mut self, server: ServerId, latency: Span) {
+        if let Self::Spread(volume) = self {
+            volume.looked(server, latency);
         }
     }
 

@@ -19,16 +19,16 @@ use evenkeel_core::time::{Nanos, Span};
 
 #[cfg(test)]
 use super::Mutant;
-use super::front::{FRONT_BYTES, Front, OWNER_OFFSET};
+use super::front::{Front, OWNER_OFFSET};
 use super::half::Half;
 use super::late::LateWrites;
 use super::member::{Claim, claims};
 use super::owner::{Owner, OwnerId, Settled};
 use super::tenure::Tenure;
-use super::{Gate, Sending};
-use crate::notes::block::{BLOCK_BYTES, Block};
+use super::{Gate, Office, Sending};
+use crate::notes::block::Block;
 use crate::notes::head::VolumeHead;
-use crate::notes::{Answer, Unfit, VolumeId};
+use crate::notes::{Unfit, VolumeId};
 
 /// Names for what an opening may have to name, all drawn at random for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ pub(crate) struct Candidate<H> {
     /// By member: what it is to remember until this opening comes to its end.
     pub(crate) settled: Vec<Settled>,
     /// Where this owner notes.
-    pub(crate) half: Half,
+    half: Half,
     /// What an earlier process of this gate may still change.
     pub(crate) late: LateWrites,
     /// This gate's own lease.
@@ -260,10 +260,15 @@ impl<H: VolumeHead> Candidate<H> {
         if stays { before } else { before.other() }
     }
 
-    /// The verdict is that the volume may be claimed, as the fronts are.
-    pub(crate) fn begin_claim(&mut self) {
+    /// The verdict is that the volume may be claimed, as the fronts are, and this is what the last
+    /// opening that came to its end has said. Returns what is to be said of this one.
+    pub(crate) fn begin_claim(&mut self, settled: &Settled, half: Half, generation: u64) -> Office {
         self.judged.clone_from(&self.fronts);
         self.stage = Stage::Claim;
+        self.half = half;
+        let since = if half == settled.half { settled.since } else { generation };
+        let Names { owner, gate, .. } = self.names.clone();
+        Office { owner, gate, generation, half, since, beats: vec![0; self.fronts.len()] }
     }
 
     /// The claims are written and have settled.
@@ -293,11 +298,10 @@ impl<H: VolumeHead> Candidate<H> {
         &mut self,
         member: usize,
         asked_at: Nanos,
-        answer: Answer<'_>,
+        front: Result<Front<H>, Unfit>,
     ) -> Result<bool, Unfit> {
         self.tenure.note_look(member, asked_at);
-        let blocks = answer.blocks(FRONT_BYTES / BLOCK_BYTES).ok_or(Unfit::Failed)?;
-        self.fronts[member] = Front::read(blocks)?;
+        self.fronts[member] = front?;
         let is_ours = self.is_ours(member);
         match self.stage {
             Stage::Withdraw if !is_ours => return Ok(false),

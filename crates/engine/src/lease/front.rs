@@ -6,9 +6,9 @@
 //! ```
 
 use super::owner::{Owner, Settled};
-use crate::notes::Unfit;
 use crate::notes::block::{BLOCK_BYTES, Block};
 use crate::notes::head::{HeadError, MemberHead, VolumeHead, newer_copy};
+use crate::notes::{Answer, Unfit};
 
 /// Where the owner stands.
 pub(crate) const OWNER_OFFSET: u64 = 2 * BLOCK_BYTES;
@@ -31,11 +31,27 @@ impl<H> Default for Front<H> {
 }
 
 impl<H: VolumeHead> Front<H> {
+    /// What an answer to a look says.
+    ///
+    /// # Errors
+    /// Why the member cannot be touched.
+    pub(crate) fn of(answer: Answer<'_>) -> Result<Self, Unfit> {
+        Self::read(answer.blocks(FRONT_BYTES / BLOCK_BYTES).ok_or(Unfit::Failed)?)
+    }
+
     /// What three blocks say: two heads and the owner.
     ///
     /// # Errors
     /// Why they cannot be touched.
     pub(crate) fn read(blocks: &[Block]) -> Result<Self, Unfit> {
+        Self::read_by([0, 1, 2].map(|at| blocks.get(at)), H::decode, H::member)
+    }
+
+    /// The same where some could not be read.
+    ///
+    /// # Errors
+    /// Why they cannot be touched.
+    pub(crate) fn read_some(blocks: [Option<&Block>; 3]) -> Result<Self, Unfit> {
         Self::read_by(blocks, H::decode, H::member)
     }
 }
@@ -43,13 +59,14 @@ impl<H: VolumeHead> Front<H> {
 impl<H: Copy> Front<H> {
     /// The same, with heads that these tell.
     pub(crate) fn read_by(
-        blocks: &[Block],
+        [first, second, owner]: [Option<&Block>; 3],
         decode: impl Fn(&Block) -> Result<H, HeadError>,
         member: impl Fn(&H) -> MemberHead,
     ) -> Result<Self, Unfit> {
-        let copies = [0, 1].map(|copy| Some(decode(&blocks[copy])));
+        let copies = [first, second].map(|copy| copy.map(&decode));
         let head = newer_copy(copies, |head: &H| member(head).generation)?;
-        let owner = head.and_then(|head| Owner::decode(member(&head).volume, &blocks[2]));
+        let owner = head.zip(owner);
+        let owner = owner.and_then(|(head, owner)| Owner::decode(member(&head).volume, owner));
         Ok(Self { head, owner })
     }
 }

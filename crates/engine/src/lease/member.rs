@@ -85,7 +85,9 @@ impl Identity {
     fn read(&self, front: &[u8]) -> Result<(MemberHead, Option<Owner>), Fenced> {
         let unfit = |why| Fenced::Unfit(self.words, why);
         let decode = |block: &Block| MemberHead::decode(self.words.head, block);
-        let found = Front::read_by(front.as_chunks().0, decode, |head| *head).map_err(unfit)?;
+        let blocks: &[Block] = front.as_chunks().0;
+        let blocks = [0, 1, 2].map(|at| blocks.get(at));
+        let found = Front::read_by(blocks, decode, |head| *head).map_err(unfit)?;
         let head = found.head.ok_or(unfit(Unfit::Blank))?;
         if head.volume != self.volume {
             let (found, expected) = (head.volume, self.volume);

@@ -25,7 +25,9 @@ mod gatekeeper;
 mod half;
 mod late;
 mod member;
+mod office;
 mod owner;
+mod possession;
 mod tenure;
 
 use evenkeel_core::time::Span;
@@ -40,8 +42,10 @@ pub use gatekeeper::{Gatekeeper, Sending};
 pub(crate) use half::Half;
 pub use late::LateWrites;
 pub use member::{Fenced, Identity, Lease};
+pub(crate) use office::Office;
 pub use owner::OwnerId;
 pub(crate) use owner::{Absent, MEMBERS_MAX, Owner, Settled};
+pub(crate) use possession::Possession;
 
 /// The spans that a lease goes by. All gates that may want a volume keep to the longest lease that
 /// any of them is set to: each writes its own beside its name.

@@ -17,7 +17,9 @@
 //! | 384 | 16 | the state folder of the owner; zeroes if it has none |
 //! | 400 | 16 | the run of the owner's process |
 //! | 416 | 4 | the half that the owner notes in: 0 or 1 |
-//! | 420 | 92 | zeroes |
+//! | 420 | 4 | zeroes |
+//! | 424 | 8 | the generation in which an owner began to note in the half of byte 356 |
+//! | 432 | 80 | zeroes |
 //! | 512 | 1024 | its addresses as the servers see them, separated by spaces; then zeroes |
 //! | 1536 | 2560 | zeroes |
 //!
@@ -46,6 +48,7 @@ const ADDRESSES_BYTES: usize = 380;
 const STATE: usize = 384;
 const RUN: usize = 400;
 const HALF: usize = 416;
+const SINCE: usize = 424;
 const ADDRESSES: usize = 512;
 /// Most bytes of addresses.
 const ADDRESSES_BYTES_MAX: usize = 1024;
@@ -78,6 +81,8 @@ pub(crate) struct Settled {
     pub(crate) by: OwnerId,
     /// Where all that was noted up to then is noted.
     pub(crate) half: Half,
+    /// The generation in which an owner began to note there: what is older there counts no more.
+    pub(crate) since: u64,
     /// The server that was not there, if any.
     pub(crate) absent: Option<Absent>,
 }
@@ -145,6 +150,7 @@ impl Owner {
                 generation: u64_at(block, 64),
                 by: OwnerId::at(block, SETTLED_BY),
                 half: half(SETTLED_HALF)?,
+                since: u64_at(block, SINCE),
                 absent,
             },
             is_released: u32_at(block, 72) == 1,
@@ -174,6 +180,7 @@ impl Owner {
         block[SETTLED_BY..][..16].copy_from_slice(&self.settled.by.0);
         put_u32(block, SETTLED_HALF, u32::from(self.settled.half == Half::Second));
         put_u32(block, HALF, u32::from(self.half == Half::Second));
+        put_u64(block, SINCE, self.settled.since);
         if let Some(Absent { number, known }) = self.settled.absent {
             put_u32(block, ABSENT, number + 1);
             block[KNOWN..][..16].copy_from_slice(&known.0);

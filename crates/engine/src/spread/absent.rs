@@ -48,7 +48,7 @@ impl Missed {
             if at == server { u64::MAX } else { one.data_offset }
         };
         let notes_ends = servers.map(notes_end).collect();
-        let (volume, generation) = (volume.id, volume.generation);
+        let (volume, generation) = (volume.id, volume.office.generation);
         Some(Self { server, volume, generation, absent, notes_ends })
     }
 

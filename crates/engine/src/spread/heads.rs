@@ -294,7 +294,7 @@ pub(super) fn head(volume: &Volume, server: usize, (generation, after): (u64, Ow
         candidates: layout.candidates,
         is_parted: volume.is_parted,
         all_slots,
-        opening: volume.owner,
+        opening: volume.office.owner,
         after,
     }
 }

@@ -186,9 +186,10 @@ impl Reading {
                     }
                     table.entries[slot as usize] = entry;
                 }
-                let is_unsure = found.is_unsure(settled[server], volume.half);
+                let is_unsure = found.is_unsure(settled[server], volume.office.half);
                 let latest = &mut table.latest[block as usize];
-                *latest = if is_unsure { found.latest.next_in(volume.half) } else { found.latest };
+                *latest =
+                    if is_unsure { found.latest.next_in(volume.office.half) } else { found.latest };
                 if is_unsure {
                     rewrites.insert((server, Note::Table(block)));
                 }
@@ -210,7 +211,7 @@ impl Reading {
             let is_sure = |keeper: &usize| {
                 self.pages[*keeper][page].is_some_and(|found| {
                     Some(found.age()) == newest
-                        && !found.is_unsure(settled[*keeper], volume.half)
+                        && !found.is_unsure(settled[*keeper], volume.office.half)
                         && self.returning != Some(*keeper)
                 })
             };
@@ -220,10 +221,14 @@ impl Reading {
             }
             for keeper in keepers {
                 let found = self.pages[keeper][page];
-                let found = found.map_or_else(|| Latest::none(volume.half), |found| found.latest);
+                let found =
+                    found.map_or_else(|| Latest::none(volume.office.half), |found| found.latest);
                 let number = volume.versions[page];
-                volume.pages[keeper][page] =
-                    if is_kept { found } else { Latest { number, ..found.next_in(volume.half) } };
+                volume.pages[keeper][page] = if is_kept {
+                    found
+                } else {
+                    Latest { number, ..found.next_in(volume.office.half) }
+                };
                 if !is_kept {
                     rewrites.insert((keeper, Note::Page(index)));
                 }

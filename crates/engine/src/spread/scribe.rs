@@ -338,7 +338,7 @@ mod tests {
     use super::super::layout::{Layout, Shape};
     use super::super::volume::Volume;
     use super::*;
-    use crate::lease::{Gate, OwnerId};
+    use crate::lease::{Office, OwnerId};
     use crate::notes::VolumeId;
 
     const OBJECT_BYTES: u64 = 64 << 10;
@@ -351,7 +351,8 @@ mod tests {
     fn volume() -> Volume {
         let shape = Shape { object_bytes: OBJECT_BYTES, size_bytes: None, candidates: 2 };
         let layout = Layout::plan(&shape, &[64 << 20, 64 << 20]).unwrap();
-        Volume::blank(VolumeId([1; 16]), layout, 1, (OwnerId([2; 16]), Gate::default()))
+        let office = Office { owner: OwnerId([2; 16]), generation: 1, ..Office::default() };
+        Volume::blank(VolumeId([1; 16]), layout, office)
     }
 
     /// The steps of the next round, all of which go well.

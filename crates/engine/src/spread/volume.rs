@@ -25,7 +25,7 @@ use super::layout::{ENTRIES_PER_BLOCK, Layout, Note, SERVERS_MAX};
 use super::members::Members;
 use super::place::Place;
 use super::refusal::PARLANCE;
-use crate::lease::{Absent, Gate, Half, Identity, LateWrites, Lease, Owner, OwnerId, Settled};
+use crate::lease::{Absent, Half, Identity, LateWrites, Lease, Office, OwnerId, Settled};
 use crate::notes::VolumeId;
 use crate::notes::block::Block;
 
@@ -40,13 +40,8 @@ const _: () = assert!(PAGE_LEFT as u64 == PAGE_OBJECTS);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Volume {
     pub(super) id: VolumeId,
-    pub(super) owner: OwnerId,
-    pub(super) gate: Gate,
-    /// By server: how often its owner has beaten there.
-    pub(super) beats: Vec<u64>,
-    pub(super) generation: u64,
-    /// Where this owner notes.
-    pub(super) half: Half,
+    /// What is said of the opening on the servers.
+    pub(super) office: Office,
     pub(super) layout: Layout,
     /// The servers by number, and none where there is no such number.
     indices: Vec<Option<usize>>,
@@ -170,12 +165,7 @@ fn groups_before(id: VolumeId, layout: &Layout) -> Option<GroupMap> {
 
 impl Volume {
     /// A volume in which nothing was written.
-    pub(super) fn blank(
-        id: VolumeId,
-        layout: Layout,
-        generation: u64,
-        (owner, gate): (OwnerId, Gate),
-    ) -> Self {
+    pub(super) fn blank(id: VolumeId, layout: Layout, office: Office) -> Self {
         let pages = layout.pages as usize;
         let noted =
             |server| vec![Latest::default(); if layout.is_keeper(server) { pages } else { 0 }];
@@ -185,11 +175,7 @@ impl Volume {
         }
         Self {
             id,
-            owner,
-            gate,
-            beats: vec![0; layout.servers.len()],
-            generation,
-            half: Half::default(),
+            office,
             indices,
             groups: groups(id, &layout, layout.members.after),
             groups_before: groups_before(id, &layout),
@@ -210,9 +196,9 @@ impl Volume {
         }
     }
 
-    /// From now on this half is written to.
-    pub(super) fn note_in(&mut self, half: Half) {
-        self.half = half;
+    /// From now on the half of this opening is written to.
+    pub(super) fn note_in_half(&mut self) {
+        let half = self.office.half;
         let tables = self.tables.iter_mut().flat_map(|table| &mut table.latest);
         for latest in tables.chain(self.pages.iter_mut().flatten()) {
             *latest = Latest::none(half);
@@ -246,7 +232,7 @@ impl Volume {
 
     /// What this opening is known by.
     pub fn owner(&self) -> OwnerId {
-        self.owner
+        self.office.owner
     }
 
     /// The servers that keep the choices and are there.
@@ -266,25 +252,16 @@ impl Volume {
         if can_miss_one(&self.layout.members) && self.away.is_none() { 2 } else { 1 }
     }
 
-    /// What is written to the servers of the opening that has come to its end, but for the beats.
-    pub(super) fn as_owner(&self) -> Owner {
-        let (generation, by, half) = (self.generation, self.owner, self.half);
-        Owner {
-            id: self.owner,
-            beat: 0,
-            settled: Settled { generation, by, half, absent: self.left_out },
-            is_released: false,
-            half,
-            gate: self.gate.clone(),
-        }
+    /// What is said of the opening once it has come to its end.
+    pub(super) fn settled(&self) -> Settled {
+        self.office.settled(self.left_out)
     }
 
     /// The lease that it was opened with, on one of its servers.
     pub fn lease(&self, server: usize) -> Lease {
         let number = self.layout.servers[server].number;
         let identity = Identity { words: PARLANCE, volume: self.id, number };
-        let beat = self.beats[server];
-        Lease::new(identity, self.generation, Owner { beat, ..self.as_owner() })
+        self.office.lease((identity, self.office.generation), server, self.left_out)
     }
 
     /// How many objects were written and are not where they should be.
@@ -303,7 +280,7 @@ impl Volume {
         }
         for server in 0..self.layout.servers.len() {
             let pages = if self.layout.is_keeper(server) { self.left.len() } else { 0 };
-            self.pages[server].resize(pages, Latest::none(self.half));
+            self.pages[server].resize(pages, Latest::none(self.office.half));
         }
     }
 
@@ -417,7 +394,7 @@ impl Volume {
         encoded: &mut Block,
     ) -> u64 {
         let offset = self.layout.note_offset(server, note, latest.copy);
-        let (number, generation) = (latest.number, self.generation);
+        let (number, generation) = (latest.number, self.office.generation);
         match note {
             Note::Table(block) => {
                 let size = ENTRIES_PER_BLOCK as usize;

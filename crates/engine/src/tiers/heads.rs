@@ -5,48 +5,53 @@
 //! |---|---|
 //! | all blank or of generation 0 | make a volume |
 //! | all of one volume, some of generation 0, none above 1 | its making was cut short: go on |
-//! | all of one volume, generations g and g - 1 | in use; an opening may have been cut short |
+//! | all of one volume, none older than the last opening that came to its end | in use |
 //! | anything else | refused |
+//!
+//! An opening counts all heads up twice, and says that it has come to its end by the first of these
+//! generations. So it has written both copies of each head, either does, and whatever was there
+//! before it is older.
 
 use super::format::VolumeId;
 use super::format::head::Head;
 use super::layout::{EXTENT_BYTES, Layout, RESERVE_SLOTS, TierLayout};
 use super::map::SLOTS_MAX;
 use super::refusal::{Refusal, RefusalReason};
-use crate::notes::head::{HeadCopy, newer_copy};
+use crate::lease::{self, Front, Settled};
 use crate::notes::{PartDevice, Unfit};
 
 /// What to do with the tiers.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Make a volume of this name.
-    Make(VolumeId),
+    /// Make a volume, of this name if one was begun.
+    Make(Option<VolumeId>),
     /// Use the volume.
-    Use {
-        volume: VolumeId,
-        layout: Layout,
-        /// Each tier's generation.
-        generations: Vec<u64>,
-    },
+    Use(Usable),
 }
 
-/// Judges all heads, by tier. `fresh` is the name for a new volume.
+/// A volume that can be used.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Usable {
+    pub(super) volume: VolumeId,
+    pub(super) layout: Layout,
+    /// Each tier's generation.
+    pub(super) generations: Vec<u64>,
+    /// The last opening that came to its end.
+    pub(super) settled: Settled,
+}
+
+/// Judges all fronts, by tier.
 pub(super) fn judge(
-    fresh: VolumeId,
     extent_bytes: u64,
     devices: &[PartDevice],
-    copies: &[[HeadCopy<Head>; 2]],
+    fronts: &[Front<Head>],
 ) -> Result<Verdict, Refusal> {
     let refuse = |tier: usize, reason| Refusal { tier: devices[tier].name.clone(), reason };
     let unfit = |tier: usize, why: Unfit| refuse(tier, why.into());
-    let mut heads = Vec::new();
-    for (tier, copies) in copies.iter().enumerate() {
-        let head = newer_copy(*copies, |head: &Head| head.generation);
-        heads.push(head.map_err(|why| unfit(tier, why))?);
-    }
+    let heads: Vec<Option<Head>> = fronts.iter().map(|front| front.head).collect();
     let newest = heads.iter().flatten().map(|head| head.generation).max().unwrap_or(0);
     if newest == 0 {
-        return Ok(Verdict::Make(fresh));
+        return Ok(Verdict::Make(None));
     }
     let mut found = Vec::new();
     for (tier, head) in heads.into_iter().enumerate() {
@@ -57,14 +62,17 @@ pub(super) fn judge(
     }
     let volume = found[0].volume;
     if newest == 1 && found.iter().any(|head| head.generation == 0) {
-        return Ok(Verdict::Make(volume));
+        return Ok(Verdict::Make(Some(volume)));
     }
+    let settled = lease::settled(fronts);
+    let oldest = if settled.generation == 0 { newest - 1 } else { settled.generation };
     for (tier, head) in found.iter().enumerate() {
-        fits(head, newest, extent_bytes, &devices[tier]).map_err(|reason| refuse(tier, reason))?;
+        let fits = fits(head, (oldest, newest), extent_bytes, &devices[tier]);
+        fits.map_err(|reason| refuse(tier, reason))?;
     }
     let layout = layout(&found).ok_or_else(|| unfit(0, Unfit::HeadDamaged))?;
     let generations = found.iter().map(|head| head.generation).collect();
-    Ok(Verdict::Use { volume, layout, generations })
+    Ok(Verdict::Use(Usable { volume, layout, generations, settled }))
 }
 
 /// Whether a head is that of this tier of the first tier's volume.
@@ -91,11 +99,11 @@ fn belongs(
 /// Whether a tier is as it was left, and as the policy has it.
 fn fits(
     head: &Head,
-    newest: u64,
+    (oldest, newest): (u64, u64),
     extent_bytes: u64,
     device: &PartDevice,
 ) -> Result<(), RefusalReason> {
-    if head.generation + 1 < newest {
+    if head.generation < oldest {
         return Err(Unfit::Stale { found: head.generation, expected: newest }.into());
     }
     if !head.extent_bytes.is_power_of_two() || !EXTENT_BYTES.contains(&head.extent_bytes) {

@@ -4,6 +4,10 @@
 //! as half of the ring has been filled since; so the ring always has every record since the map
 //! before the last, and a map that turns out to be damaged costs nothing but time.
 //!
+//! An owner notes in one half of the places that there are, and writes its term, the generation of
+//! its opening, into every block: what an owner before writes late lies elsewhere, or is known to be
+//! older.
+//!
 //! ```text
 //! ring of 8:      | 9 | 10 | 11 | 12 | 5 | 6 | 7 | 8 |     next: 13
 //!                                        newest map has all up to 8, the other one up to 4
@@ -14,11 +18,15 @@ use super::format::journal::Record;
 use super::format::{BLOCK, BLOCK_BYTES, Block, PLACES_PER_BLOCK, VolumeId};
 use super::layout::{COPIES, Layout};
 use super::map::{Place, TierMap};
+use crate::lease::Half;
 
 /// Where the notes stand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Journal {
     volume: VolumeId,
+    half: Half,
+    /// What is written has this term.
+    term: u64,
     /// The sequence number of the next record.
     next: u64,
     checkpoint: Checkpoint,
@@ -33,12 +41,20 @@ pub(super) struct Checkpoint {
     pub(super) area: u32,
     /// The last move that it has in it.
     pub(super) sequence: u64,
+    /// The term of who wrote it.
+    pub(super) term: u64,
 }
 
 impl Journal {
-    /// The notes of a volume whose last record, if there is any behind the map, is `last`.
-    pub(super) fn new(volume: VolumeId, last: u64, checkpoint: Checkpoint) -> Self {
-        Self { volume, next: last + 1, checkpoint }
+    /// The notes of a volume, from now on in this half and with this term; the last record, if there
+    /// is any behind the map, is `last`.
+    pub(super) fn new(
+        volume: VolumeId,
+        (half, term): (Half, u64),
+        last: u64,
+        checkpoint: Checkpoint,
+    ) -> Self {
+        Self { volume, half, term, next: last + 1, checkpoint }
     }
 
     /// The volume that they are of.
@@ -65,8 +81,8 @@ impl Journal {
         [from, to]: [Place; 2],
         bytes: &mut Vec<u8>,
     ) -> u64 {
-        let record = Record { sequence: self.next, extent, from, to };
-        let start = layout.record_offset(self.next);
+        let record = Record { sequence: self.next, term: self.term, extent, from, to };
+        let start = layout.record_offset(self.half, self.next);
         bytes.clear();
         for copy in 0..COPIES as u64 {
             push_block(bytes, |block| {
@@ -92,11 +108,11 @@ impl Journal {
     ) -> u64 {
         let following = self.following();
         let chunks = map.places().chunks(PLACES_PER_BLOCK as usize);
-        let start = layout.checkpoint_offset(following.area);
+        let start = layout.checkpoint_offset(self.half, following.area);
         bytes.clear();
         for (index, places) in (0..).zip(chunks).skip(first as usize).take(blocks_max as usize) {
             let Checkpoint { number, sequence, .. } = following;
-            let head = CheckpointHead { number, sequence, index };
+            let head = CheckpointHead { number, sequence, term: self.term, index };
             let offset = start + u64::from(index) * BLOCK_BYTES;
             push_block(bytes, |block| {
                 checkpoint::encode(self.volume, offset, &head, places, block);
@@ -116,6 +132,7 @@ impl Journal {
             number: self.checkpoint.number + 1,
             area: 1 - self.checkpoint.area,
             sequence: self.next - 1,
+            term: self.term,
         }
     }
 }

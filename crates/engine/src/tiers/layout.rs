@@ -1,22 +1,27 @@
 //! What lies where on the tiers of a volume.
 //!
 //! ```text
-//! every tier    | head A | head B |                                  | slot 0 | slot 1 | ..
-//! the fastest   | head A | head B | map, area 0 | map, area 1 | journal | slot 0 | slot 1 | ..
-//!               0        4 KiB    8 KiB                                 data offset
+//! every tier    | head A | head B | owner |                             | slot 0 | slot 1 | ..
+//! the fastest   | head A | head B | owner | first half | second half    | slot 0 | slot 1 | ..
+//!               0        4 KiB    8 KiB   12 KiB                        data offset
+//!
+//! a half        | map, area 0 | map, area 1 | journal |
 //! ```
 //!
-//! A head says what the tier is. The map says which extent lies in which slot; the journal holds
-//! the moves since. Slots begin at a multiple of the extent's size. One slot of each tier stays
+//! A head says what the tier is, the owner which gate uses it. The map says which extent lies in
+//! which slot; the journal holds the moves since. An owner notes in one half, and whoever takes over
+//! from one that may still write uses the other. Slots begin at a multiple of the extent's size. One slot of each tier stays
 //! free, so that there is always somewhere to move an extent to: the volume has as many extents as
 //! there are slots less one per tier.
 
 use std::fmt;
+use std::ops::Range;
 
 use evenkeel_core::bytes::Bytes;
 
 use super::format::{BLOCK_BYTES, PLACES_PER_BLOCK};
 use super::map::SLOTS_MAX;
+use crate::lease::{FRONT_BYTES, Half};
 
 /// Slots of each tier that the volume's size leaves free.
 pub const RESERVE_SLOTS: u32 = 1;
@@ -24,8 +29,6 @@ pub const RESERVE_SLOTS: u32 = 1;
 pub const EXTENT_BYTES: std::ops::RangeInclusive<u64> = (64 << 10)..=(16 << 20);
 /// The fewest records that a journal has room for.
 const JOURNAL_RECORDS_MIN: u32 = 64;
-/// Bytes of the two heads of a tier.
-const HEADS_BYTES: u64 = 2 * BLOCK_BYTES;
 /// A record stands in the journal twice, side by side.
 pub(super) const COPIES: usize = 2;
 const JOURNAL_COPIES: u64 = COPIES as u64;
@@ -125,7 +128,7 @@ impl Layout {
             journal_records,
         };
         for (tier, &size_bytes) in sizes_bytes.iter().enumerate() {
-            let used = if tier == fastest { layout.metadata_end() } else { HEADS_BYTES };
+            let used = if tier == fastest { layout.metadata_end() } else { FRONT_BYTES };
             let data_offset = used.next_multiple_of(extent_bytes);
             let slots = size_bytes.saturating_sub(data_offset) / extent_bytes;
             if slots <= u64::from(RESERVE_SLOTS) {
@@ -144,7 +147,7 @@ impl Layout {
     pub(super) fn is_sound(&self) -> bool {
         let map_blocks = self.extents.div_ceil(PLACES_PER_BLOCK);
         let records_max = JOURNAL_RECORDS_MIN.max(2 * self.checkpoint_blocks.min(SLOTS_MAX));
-        self.tiers.iter().all(|tier| tier.data_offset >= HEADS_BYTES)
+        self.tiers.iter().all(|tier| tier.data_offset >= FRONT_BYTES)
             && self.checkpoint_blocks >= map_blocks
             && (2..=records_max).contains(&self.journal_records)
             && self.metadata_end() <= self.tiers[self.fastest()].data_offset
@@ -170,30 +173,42 @@ impl Layout {
         self.slot_offset(tier, self.tiers[tier].slots)
     }
 
+    /// The bytes of the fastest tier that an owner of this half notes in.
+    pub(super) fn half_range(&self, half: Half) -> Range<u64> {
+        let bytes = self.journal_bytes() + 2 * self.area_bytes();
+        let start = FRONT_BYTES + if half == Half::First { 0 } else { bytes };
+        start..start + bytes
+    }
+
     /// Where an area of the map begins on the fastest tier.
-    pub(super) fn checkpoint_offset(&self, area: u32) -> u64 {
-        HEADS_BYTES + u64::from(area) * u64::from(self.checkpoint_blocks) * BLOCK_BYTES
+    pub(super) fn checkpoint_offset(&self, half: Half, area: u32) -> u64 {
+        self.half_range(half).start + u64::from(area) * self.area_bytes()
     }
 
     /// Where the journal begins on the fastest tier.
-    pub(super) fn journal_offset(&self) -> u64 {
-        self.checkpoint_offset(2)
+    pub(super) fn journal_offset(&self, half: Half) -> u64 {
+        self.checkpoint_offset(half, 2)
     }
 
-    /// Bytes of the journal.
+    /// Bytes of one area of the map.
+    fn area_bytes(&self) -> u64 {
+        u64::from(self.checkpoint_blocks) * BLOCK_BYTES
+    }
+
+    /// Bytes of the journal of one half.
     pub(super) fn journal_bytes(&self) -> u64 {
         u64::from(self.journal_records) * JOURNAL_COPIES * BLOCK_BYTES
     }
 
     /// Where the record of this sequence number stands, both copies.
-    pub(super) fn record_offset(&self, sequence: u64) -> u64 {
+    pub(super) fn record_offset(&self, half: Half, sequence: u64) -> u64 {
         let index = sequence % u64::from(self.journal_records);
-        self.journal_offset() + index * JOURNAL_COPIES * BLOCK_BYTES
+        self.journal_offset(half) + index * JOURNAL_COPIES * BLOCK_BYTES
     }
 
-    /// Where the journal ends on the fastest tier.
+    /// Where the notes end on the fastest tier.
     pub(super) fn metadata_end(&self) -> u64 {
-        self.journal_offset() + self.journal_bytes()
+        self.half_range(Half::Second).end
     }
 }
 
@@ -206,13 +221,15 @@ mod tests {
     #[test]
     fn slots_and_what_the_volume_notes_do_not_overlap() {
         let layout = Layout::plan(MIB, &[4096 * MIB, 64 * MIB]).unwrap();
-        assert_eq!(layout.checkpoint_blocks, 5, "4160 places, 1008 in a block");
-        assert_eq!(layout.journal_offset(), 8192 + 10 * 4096);
-        assert_eq!(layout.metadata_end(), layout.journal_offset() + 64 * 8192);
-        assert_eq!(layout.tiers[1], TierLayout { data_offset: MIB, slots: 63 });
+        assert_eq!(layout.checkpoint_blocks, 5, "4160 places, 1006 in a block");
+        let [first, second] = [Half::First, Half::Second];
+        assert_eq!(layout.journal_offset(first), 12_288 + 10 * 4096);
+        assert_eq!(layout.checkpoint_offset(second, 0), layout.journal_offset(first) + 64 * 8192);
+        assert_eq!(layout.metadata_end(), 12_288 + 2 * (10 * 4096 + 64 * 8192));
+        assert_eq!(layout.tiers[1], TierLayout { data_offset: 2 * MIB, slots: 62 });
         assert_eq!(layout.tiers[0], TierLayout { data_offset: MIB, slots: 4095 });
-        assert_eq!(layout.size_bytes(), (4094 + 62) * MIB);
-        assert_eq!(layout.record_offset(65), layout.journal_offset() + 8192);
+        assert_eq!(layout.size_bytes(), (4094 + 61) * MIB);
+        assert_eq!(layout.record_offset(second, 65), layout.journal_offset(second) + 8192);
     }
 
     #[test]

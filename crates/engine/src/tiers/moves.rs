@@ -179,6 +179,12 @@ pub(super) enum Mutant {
     ForgetFlush,
     /// A flush that failed for a client is of no concern to the mover.
     TrustFlush,
+    /// Extents move whether or not the volume is ours.
+    MoveUnasked,
+    /// Clients write where late writes may still come.
+    WriteLate,
+    /// Extents move at once after an owner that has not let go.
+    MoveEarly,
 }
 
 impl Mover {
@@ -189,7 +195,9 @@ impl Mover {
 
     /// Whether something new could begin.
     pub(super) fn is_idle(&self, now: Nanos) -> bool {
-        self.phase == Phase::Idle && self.report.stopped.is_none() && now >= self.rest_until
+        self.phase == Phase::Idle
+            && self.report.stopped.is_none()
+            && (now >= self.rest_until || self.is_mutated(Mutant::MoveEarly))
     }
 
     /// The place whose writes matter, that of the extent under way.
@@ -212,6 +220,11 @@ impl Mover {
     pub(super) fn deadline(&self) -> Option<Nanos> {
         let job = self.job.as_ref().filter(|_| self.phase == Phase::Drain)?;
         job.copying.held_since().map(|since| since + HOLD_MAX)
+    }
+
+    /// No move begins before this instant.
+    pub(super) fn rest_until(&mut self, instant: Nanos) {
+        self.rest_until = self.rest_until.max(instant);
     }
 
     /// Begins a move, if there is a slot for it.

@@ -15,6 +15,7 @@ use super::map::Place;
 use super::moves::{Change, Mover, Mutant};
 use super::report::{TierReport, VolumeReport};
 use super::volume::Volume;
+use crate::lease::Possession;
 use crate::notes::{Step, StepKind};
 use crate::placement::{Piece, Placed, Placement};
 use crate::policy::{Moves, Scheduling, TIERS_MAX, TierPlan};
@@ -48,6 +49,11 @@ pub(crate) struct Serving {
     /// By tenant: units that went to each tier.
     hits: Vec<[u64; TIERS_MAX]>,
     unheard: Unheard,
+    possession: Possession,
+    /// By tier: it is not what it was, and nothing of it is served.
+    is_stale: Vec<bool>,
+    /// Requests that wait until no late writes may come any more.
+    late_waiters: Vec<u32>,
 }
 
 impl Serving {
@@ -74,8 +80,12 @@ impl Serving {
             is_due: true,
             hits: Vec::new(),
             unheard: Unheard::default(),
+            possession: Possession::default(),
+            is_stale: vec![false; volume.layout.tiers.len()],
+            late_waiters: Vec::new(),
             volume,
         };
+        serving.mover.rest_until(serving.volume.moves_from);
         serving.configure(plan, tenants, tiers);
         serving
     }
@@ -92,6 +102,34 @@ impl Serving {
         self.plan = plan.clone();
         self.unheard.resize(tenants);
         self.chooser.configure(self.volume.layout.extent_bytes, tiers);
+    }
+
+    /// The volume is ours until then.
+    pub(crate) fn held(&mut self, until: Nanos) {
+        self.released.extend(self.possession.held(until));
+        self.is_due = true;
+    }
+
+    /// A tier is not what it was, or the whole volume is another gate's.
+    pub(crate) fn fenced(&mut self, server: Option<ServerId>) {
+        match server {
+            Some(server) => {
+                let tier = self.tier_of(server);
+                self.is_stale[tier] = true;
+            }
+            None => self.possession.lose(),
+        }
+        self.released.append(&mut self.possession.waiting);
+        self.released.append(&mut self.late_waiters);
+        self.release_held();
+        self.is_due = true;
+    }
+
+    /// A tier is again what it was.
+    pub(crate) fn cleared(&mut self, server: ServerId) {
+        let tier = self.tier_of(server);
+        self.is_stale[tier] = false;
+        self.is_due = true;
     }
 
     /// What the step that writes notes has to write.
@@ -147,7 +185,24 @@ impl Serving {
 
     /// A client's request has to wait. If it is the first, the request that the step under way has
     /// become is returned: it is the client's to pay from now on.
-    pub(crate) fn hold(&mut self, slot: u32, tenant: TenantId) -> Option<u32> {
+    pub(crate) fn hold(
+        &mut self,
+        now: Nanos,
+        request: &Request,
+        at: u64,
+        tenant: TenantId,
+    ) -> Option<u32> {
+        let slot = request.slot;
+        if !self.possession.is_held(now) {
+            self.possession.waiting.push(slot);
+            return None;
+        }
+        if self.bytes_before_late(now, request, at) == Some(0) {
+            if !self.late_waiters.contains(&slot) {
+                self.late_waiters.push(slot);
+            }
+            return None;
+        }
         if self.held.iter().any(|(held, _)| *held == slot) {
             return None;
         }
@@ -158,6 +213,8 @@ impl Serving {
     /// A request waits no longer, since its client is gone.
     pub(crate) fn withdraw(&mut self, slot: u32) {
         self.held.retain(|(held, _)| *held != slot);
+        self.possession.waiting.retain(|other| *other != slot);
+        self.late_waiters.retain(|other| *other != slot);
         self.released.retain(|released| *released != slot);
     }
 
@@ -185,12 +242,24 @@ impl Serving {
 
     /// When the mover wants to be polled although nothing happens.
     pub(crate) fn deadline(&self) -> Option<Nanos> {
-        self.mover.deadline()
+        if !self.possession.is_undisputed() {
+            return None;
+        }
+        let late = (!self.late_waiters.is_empty()).then_some(self.volume.late.until());
+        self.mover.deadline().into_iter().chain(late).min()
     }
 
     /// Decides what the mover does next.
     pub(crate) fn poll(&mut self, now: Nanos, units: &UnitTable) -> Option<Step> {
         self.is_due = false;
+        if !self.possession.may_serve(now) && !self.mover.is_mutated(Mutant::MoveUnasked) {
+            // Nothing is due before the volume is ours again, if it ever is.
+            self.possession.lapse();
+            return None;
+        }
+        if self.volume.late.is_over(now) {
+            self.released.append(&mut self.late_waiters);
+        }
         if self.mover.is_idle(now) && self.vacating.is_none() {
             self.begin(now);
         }
@@ -235,7 +304,8 @@ impl Serving {
         if !ok {
             self.unheard.tenant_failed(tenant, bit);
         }
-        self.unheard.tenant_hears(tenant, bit) && ok
+        let is_served = !self.is_stale[self.tier_of(server)] && !self.possession.is_claimed();
+        self.unheard.tenant_hears(tenant, bit) && ok && is_served
     }
 
     /// The accounts.
@@ -324,8 +394,36 @@ impl Serving {
 
     /// The bit that stands for the tier of this server.
     fn bit_of(&self, server: ServerId) -> u64 {
+        1 << self.tier_of(server)
+    }
+
+    fn tier_of(&self, server: ServerId) -> usize {
         let tier = self.plan.servers.iter().position(|one| *one == server);
-        1 << tier.expect("pieces and steps go to tiers")
+        tier.expect("pieces and steps go to tiers")
+    }
+
+    /// How many bytes of a piece of a request may change, from its first one on, before late writes
+    /// may come; none if they may not come at all.
+    fn bytes_before_late(&self, now: Nanos, request: &Request, at: u64) -> Option<u64> {
+        let is_free = !changes_content(request.kind)
+            || self.volume.late.is_over(now)
+            || self.mover.is_mutated(Mutant::WriteLate);
+        if is_free {
+            return None;
+        }
+        let (tier, offset, length) = self.find(request, at);
+        Some(self.volume.late.first_in(now, tier, offset..offset + length)? - offset)
+    }
+
+    /// Where the first piece of a request after `at` bytes lies: tier, offset there and length.
+    fn find(&self, request: &Request, at: u64) -> (usize, u64, u64) {
+        let (offset, length) = (request.offset + at, request.length - at);
+        let extent = self.extent_of(offset);
+        let place = self.volume.map.place(extent);
+        let into = offset - (u64::from(extent) << self.extent_bits);
+        let left = (1 << self.extent_bits) - into;
+        let start = self.volume.layout.slot_offset(place.tier(), place.slot());
+        (place.tier(), start + into, length.min(left))
     }
 
     fn extent_of(&self, offset: u64) -> u32 {
@@ -345,20 +443,25 @@ impl Serving {
 }
 
 impl Placement for Serving {
-    fn place(&self, _: Nanos, request: &Request, at: u64) -> Placed {
-        let (offset, length) = (request.offset + at, request.length - at);
-        let extent = self.extent_of(offset);
-        let place = self.volume.map.place(extent);
-        let into = offset - (u64::from(extent) << self.extent_bits);
-        let left = (1 << self.extent_bits) - into;
-        let piece = Piece {
-            server: self.plan.servers[place.tier()],
-            offset: self.volume.layout.slot_offset(place.tier(), place.slot()) + into,
-            length: length.min(left),
-        };
-        if !changes_content(request.kind)
-            || !self.is_at(self.mover.source(), piece.server, piece.offset)
-        {
+    fn place(&self, now: Nanos, request: &Request, at: u64) -> Placed {
+        if self.possession.is_claimed() {
+            return Placed::Refused(Refused::Claimed);
+        }
+        if !self.possession.is_held(now) {
+            return Placed::Wait;
+        }
+        let (tier, offset, length) = self.find(request, at);
+        let server = self.plan.servers[tier];
+        if self.is_stale[tier] {
+            return Placed::Refused(Refused::Stale(server));
+        }
+        let before_late = self.bytes_before_late(now, request, at);
+        if before_late == Some(0) {
+            return Placed::Wait;
+        }
+        let length = before_late.map_or(length, |before| length.min(before));
+        let piece = Piece { server, offset, length };
+        if !changes_content(request.kind) || !self.is_at(self.mover.source(), server, offset) {
             Placed::Piece(piece)
         } else if self.mover.is_in_doubt() {
             Placed::Refused(Refused::InDoubt)

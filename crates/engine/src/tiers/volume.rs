@@ -1,9 +1,13 @@
 //! A volume as its tiers tell of it: what an engine needs to serve it.
 
+use evenkeel_core::time::Nanos;
+
 use super::format::VolumeId;
 use super::journal::Journal;
 use super::layout::Layout;
 use super::map::TierMap;
+use super::refusal::PARLANCE;
+use crate::lease::{Identity, LateWrites, Lease, Office, OwnerId};
 
 /// A volume that was opened. See [`super::Opening`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +15,13 @@ pub struct Volume {
     pub(crate) layout: Layout,
     pub(crate) map: TierMap,
     pub(crate) journal: Journal,
+    /// What is said of the opening on the tiers.
+    pub(super) office: Office,
+    /// What an earlier process of this gate may still change.
+    pub(super) late: LateWrites,
+    /// No extent moves before: an owner that has not let go may still have writes under way to where
+    /// extents were.
+    pub(super) moves_from: Nanos,
 }
 
 impl Volume {
@@ -24,6 +35,11 @@ impl Volume {
         self.journal.volume()
     }
 
+    /// What this opening is known by.
+    pub fn owner(&self) -> OwnerId {
+        self.office.owner
+    }
+
     /// What lies where on the tiers.
     pub fn layout(&self) -> &Layout {
         &self.layout
@@ -33,4 +49,15 @@ impl Volume {
     pub fn map(&self) -> &TierMap {
         &self.map
     }
+
+    /// The lease that it was opened with, on one of its tiers.
+    pub fn lease(&self, tier: usize) -> Lease {
+        // An opening counts all heads up twice.
+        self.office.lease((identity(self.id(), tier), self.office.generation + 1), tier, None)
+    }
+}
+
+/// Which tier of which volume that is.
+pub(super) fn identity(volume: VolumeId, tier: usize) -> Identity {
+    Identity { words: PARLANCE, volume, number: u32::try_from(tier).expect("few tiers") }
 }

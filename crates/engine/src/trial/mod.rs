@@ -2,6 +2,7 @@
 //! client may read, and the world that brings both together with an engine.
 
 pub(crate) mod disk;
+pub(crate) mod names;
 pub(crate) mod oracle;
 pub(crate) mod world;
 

@@ -280,6 +280,7 @@ impl<'s> World<'s> {
                 what: refusal.to_string(),
             })?;
             one.engine.handle(Nanos::ZERO, Input::Volume(opened));
+            one.engine.handle(Nanos::ZERO, Input::Held { until: Nanos(u64::MAX) });
             one.tiers = Some(tiers);
         }
         Ok(())

@@ -99,6 +99,7 @@ impl Domain {
             broken(now, Rule::BytesAreConserved, format!("a volume was lost: {refusal}"))
         })?;
         self.engine.handle(now, Input::Volume(volume));
+        self.engine.handle(now, Input::Held { until: Nanos(u64::MAX) });
         Ok(())
     }
 }

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use evenkeel_core::id::ServerId;
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
+use evenkeel_engine::lease::{Gate, Names, OwnerId};
 use evenkeel_engine::notes::{Answer, Ask, Opens, PartDevice, Step, StepKind, VolumeId};
 use evenkeel_engine::tiers::{Opening, Refusal, Volume};
 use evenkeel_engine::{Input, Unit};
@@ -46,6 +47,8 @@ pub(super) struct Tiers {
     noting: Vec<u8>,
     /// Whether anything failed since the volume was opened.
     is_hurt: bool,
+    /// How often the gate was started.
+    runs: u8,
 }
 
 /// The blocks that a volume has written about itself, by tier and offset. Others are blank.
@@ -70,8 +73,17 @@ impl Tiers {
     /// A volume to be made on blank devices, the slowest first.
     pub(super) fn new(extent_bytes: u64, devices: Vec<PartDevice>, row: RowId) -> Self {
         let (notes, noting) = (Notes::default(), Vec::new());
-        let contents = Contents::default();
-        Self { extent_bytes, devices, notes, contents, size_bytes: 0, row, noting, is_hurt: false }
+        Self {
+            extent_bytes,
+            devices,
+            notes,
+            contents: Contents::default(),
+            size_bytes: 0,
+            row,
+            noting,
+            is_hurt: false,
+            runs: 0,
+        }
     }
 
     /// The volume's size, once it has been opened.
@@ -123,12 +135,22 @@ impl Tiers {
         self.is_hurt
     }
 
-    /// Opens the volume, in no time.
+    /// What the gate calls itself: it is the same one whenever it is started, on one machine.
+    fn names(&mut self) -> Names {
+        self.runs = self.runs.checked_add(1).expect("gates are not started so often");
+        let mut run = [1; 16];
+        run[8..].fill(self.runs);
+        let gate = Gate { name: "the gate".to_owned(), state: [1; 16], run, ..Gate::default() };
+        Names { volume: NAME, owner: OwnerId([self.runs; 16]), gate, before: Vec::new() }
+    }
+
+    /// Opens the volume, in no time of the world's.
     pub(super) fn open(&mut self) -> Result<Box<Volume>, Refusal> {
         self.is_hurt = false;
-        let mut opening = Opening::new(NAME, self.extent_bytes, self.devices.clone());
+        let mut opening = Opening::new(self.names(), self.extent_bytes, self.devices.clone());
+        let mut now = Nanos::ZERO;
         loop {
-            match opening.poll(Nanos::ZERO) {
+            match opening.poll(now) {
                 Ask::Read { part: tier, offset, length } => {
                     let bytes = self.notes.read(tier, offset, length);
                     opening.answer(Answer::Read(&bytes));
@@ -137,7 +159,11 @@ impl Tiers {
                     self.notes.write(tier, offset, bytes);
                     opening.answer(Answer::Done);
                 }
-                Ask::Flush { .. } | Ask::Wait(_) | Ask::Fence(_) => opening.answer(Answer::Done),
+                Ask::Wait(span) => {
+                    now += span;
+                    opening.answer(Answer::Done);
+                }
+                Ask::Flush { .. } | Ask::Fence(_) => opening.answer(Answer::Done),
                 Ask::Ready(volume) => {
                     self.size_bytes = volume.size_bytes();
                     return Ok(volume);

@@ -73,6 +73,7 @@ mod tests {
                 generation: 2,
                 by: OwnerId([5; 16]),
                 half: Half::Second,
+                since: 0x0102,
                 absent: Some(Absent { number: 0, known: OwnerId([6; 16]) }),
             },
             is_released: false,
@@ -142,7 +143,7 @@ mod tests {
         seal(&|block| owner().encode(VOLUME, block));
         seal(&|block| part().encode(VOLUME, 65536, block));
         seal(&|block| page().encode(VOLUME, 8192, block));
-        assert_eq!(checksums, [0x0347_72de, 0x2615_fdc0, 0x4ec9_deb3, 0x48d8_bd82]);
+        assert_eq!(checksums, [0x0347_72de, 0xf1d0_35fb, 0x4ec9_deb3, 0x48d8_bd82]);
     }
 
     proptest! {

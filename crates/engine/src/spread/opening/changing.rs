@@ -55,7 +55,7 @@ impl Opening {
         let joining = self.joining.clone();
         let volume = self.opened.as_mut().expect("made by the claim");
         let keeping: Vec<usize> = volume.layout.keepers().collect();
-        volume.generation += 1;
+        volume.office.generation += 1;
         volume.change(members);
         for &server in &joining {
             for latest in &mut volume.tables[server].latest {
@@ -82,7 +82,7 @@ impl Opening {
 
     /// Writes heads with the members that are in force, first on those that join.
     pub(super) fn push_heads(&mut self) {
-        let generation = self.opened().generation;
+        let generation = self.opened().office.generation;
         for server in std::mem::take(&mut self.joining) {
             self.tasks.push_back(Task::WriteHead { server, generation });
             self.tasks.push_back(Task::Flush { server });

@@ -7,7 +7,7 @@ use super::super::layout::Layout;
 use super::super::refusal::{Refusal, RefusalReason};
 use super::super::volume::Volume;
 use super::{Opening, Phase, Task};
-use crate::lease::{Act, FRONT_BYTES, Gate, Half, OWNER_OFFSET, OwnerId, Settled};
+use crate::lease::{Act, FRONT_BYTES, Front, Half, OWNER_OFFSET, Settled};
 use crate::notes::Answer;
 
 impl Opening {
@@ -48,7 +48,6 @@ impl Opening {
     }
 
     fn claim(&mut self, verdict: Verdict) -> Result<(), Refusal> {
-        let owner = (self.candidate.names.owner, self.candidate.names.gate.clone());
         let mut volume = match verdict {
             Verdict::Make(known) => {
                 let sizes: Vec<_> = self.devices.iter().map(|device| device.size_bytes).collect();
@@ -57,14 +56,13 @@ impl Opening {
                     self.refusal_of(error.server(), RefusalReason::Layout(error))
                 })?;
                 self.candidate.is_new = true;
-                Volume::blank(known.unwrap_or(self.candidate.names.volume), layout, 1, owner)
+                let office = self.candidate.begin_claim(&Settled::default(), Half::First, 1);
+                Volume::blank(known.unwrap_or(self.candidate.names.volume), layout, office)
             }
-            Verdict::Use(usable) => self.take(*usable, owner),
+            Verdict::Use(usable) => self.take(*usable),
         };
         volume.late = std::mem::take(&mut self.candidate.late);
-        self.candidate.half = volume.half;
         self.opened = Some(Box::new(volume));
-        self.candidate.begin_claim();
         // What is known of the last opening outlives this one, should it be cut short.
         for server in self.quickest_first() {
             self.tasks.push_back(Task::Lease(Act::Look(server)));
@@ -80,10 +78,11 @@ impl Opening {
     }
 
     /// The volume that there is, as yet without objects.
-    fn take(&mut self, usable: Usable, owner: (OwnerId, Gate)) -> Volume {
+    fn take(&mut self, usable: Usable) -> Volume {
         let half = self.half(&usable);
         let Usable { volume, layout, generation, settled, .. } = usable;
         let candidate = &mut self.candidate;
+        let office = candidate.begin_claim(&settled, half, generation);
         candidate.settled.fill(settled);
         if let Some((server, absent)) = usable.returning.zip(settled.absent) {
             let own = candidate.fronts[server].owner.as_ref();
@@ -94,11 +93,11 @@ impl Opening {
         }
         (self.joining, self.missing) = (usable.joining, usable.missing);
         self.returning = usable.returning;
-        let mut volume = Volume::blank(volume, layout, generation, owner);
+        let mut volume = Volume::blank(volume, layout, office);
         if let Some(server) = self.away {
             volume.tables[server].free.clear();
         }
-        volume.note_in(half);
+        volume.note_in_half();
         (volume.away, volume.left_out) = (self.away, usable.left_out);
         volume.is_parted = usable.was_parted || usable.left_out.is_some();
         volume
@@ -115,7 +114,7 @@ impl Opening {
     /// A front was read, or could not be.
     pub(super) fn looked(&mut self, server: usize, asked_at: Nanos, answer: Answer<'_>) {
         self.has_failed |= answer == Answer::Failed;
-        match self.candidate.looked(server, asked_at, answer) {
+        match self.candidate.looked(server, asked_at, Front::of(answer)) {
             Ok(true) => {}
             // Somebody else has claimed the server: what was to be taken back there is not ours.
             Ok(false) => drop(self.tasks.pop_front()),

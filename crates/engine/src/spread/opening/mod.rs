@@ -287,7 +287,7 @@ impl Opening {
                 offset
             }
             Task::Lease(act) => {
-                let ended = volume.as_owner().settled;
+                let ended = volume.settled();
                 self.candidate.encode(act, (volume.id, ended), &mut block)
             }
             _ => unreachable!("no write"),
@@ -337,7 +337,7 @@ impl Opening {
             Phase::Done => {
                 self.confirm()?;
                 let beats = self.candidate.tenure.beats.clone();
-                self.opened.as_mut().expect("made by the claim").beats = beats;
+                self.opened.as_mut().expect("made by the claim").office.beats = beats;
                 return Ok(true);
             }
             Phase::Withdraw => unreachable!("it has been refused"),
@@ -361,7 +361,7 @@ impl Opening {
     }
 
     fn read(&mut self) {
-        let generation = self.opened().generation;
+        let generation = self.opened().office.generation;
         self.push_old(|server| Task::WriteHead { server, generation });
         self.push_old(|server| Task::Flush { server });
         let layout = self.opened().layout.clone();

@@ -12,6 +12,7 @@ use evenkeel_core::time::Nanos;
 use super::super::volume::Volume;
 use super::Serving;
 use super::granting::Stage;
+use crate::lease::Possession;
 use crate::spread::freeing;
 
 impl Serving {
@@ -39,17 +40,18 @@ impl Serving {
         assert!(self.is_at_rest(), "an opening reads what was noted");
         assert!(self.volume.id == volume.id, "clients stay with their volume");
         // All find out by themselves what stands in the way.
-        self.unowned.append(&mut self.late_waiters);
+        self.possession.waiting.append(&mut self.late_waiters);
         let next = Self::new(volume, &self.plan, self.unheard.tenants());
+        let waiting = self.possession.waiting;
         let mut anew = Self {
             gauges: self.gauges,
             loads: self.loads,
-            unowned: self.unowned,
             unheard: self.unheard,
             diverted: self.diverted,
             freed: self.freed,
             full: self.full,
             rules: self.rules,
+            possession: Possession::awaited(waiting),
             ..next
         };
         (0..anew.scribes.len()).for_each(|server| anew.report_load(server, Nanos::ZERO));

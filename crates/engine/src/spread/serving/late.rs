@@ -48,7 +48,8 @@ impl Serving {
     pub(in crate::spread) fn take_slot(&mut self, now: Nanos, server: usize) -> Option<u32> {
         let is_usable = |slot: &&u32| !self.is_slot_late(now, (server, **slot));
         let mut free = self.volume.tables[server].free.iter();
-        let is_first = self.volume.half == Half::First || self.rules.is_broken(Mutant::SameEnd);
+        let is_first =
+            self.volume.office.half == Half::First || self.rules.is_broken(Mutant::SameEnd);
         let slot = if is_first { free.find(is_usable) } else { free.rfind(is_usable) };
         let slot = *slot?;
         self.volume.tables[server].free.remove(&slot);

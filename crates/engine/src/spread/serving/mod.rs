@@ -31,6 +31,7 @@ use super::report::{SpreadReport, SpreadServer, Standing};
 use super::rules::{Mutant, Rules};
 use super::scribe::{Leaving, Scribe};
 use super::volume::Volume;
+use crate::lease::Possession;
 use crate::notes::{Step, StepKind};
 use crate::policy::SpreadPlan;
 use crate::unheard::Unheard;
@@ -40,16 +41,6 @@ use granting::{Grant, Stage};
 
 /// For so long nothing is placed on a server that could not be written to.
 pub const REST: Span = Span::from_secs(10);
-
-/// Whose the volume is, as far as that has shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ownership {
-    Ours,
-    /// Something was due when it was not known.
-    Lapsed,
-    /// It is another gate's.
-    Claimed,
-}
 
 /// The volume of a domain, with the servers that it is spread over.
 pub(crate) struct Serving {
@@ -75,13 +66,9 @@ pub(crate) struct Serving {
     /// By server: no object is placed there before.
     rest_until: Vec<Nanos>,
     pub(super) is_stale: Vec<bool>,
-    ownership: Ownership,
-    /// Until then the volume is ours.
-    held_until: Nanos,
+    possession: Possession,
     /// Whether the volume is about to be opened anew: nothing begins any more.
     is_pausing: bool,
-    /// Requests that wait for the volume to be ours.
-    unowned: Vec<u32>,
     /// Requests that wait until no late writes may come any more.
     late_waiters: Vec<u32>,
     /// Requests that may go on.
@@ -117,10 +104,8 @@ impl Serving {
             steps: vec![None; servers],
             rest_until: vec![Nanos::ZERO; servers],
             is_stale: vec![false; servers],
-            ownership: Ownership::Ours,
-            held_until: Nanos::ZERO,
+            possession: Possession::default(),
             is_pausing: false,
-            unowned: Vec::new(),
             late_waiters: Vec::new(),
             released: Vec::new(),
             unheard: Unheard::default(),
@@ -153,11 +138,7 @@ impl Serving {
 
     /// The volume is ours until then.
     pub(crate) fn held(&mut self, until: Nanos) {
-        self.held_until = until;
-        if self.ownership == Ownership::Lapsed {
-            self.ownership = Ownership::Ours;
-        }
-        self.released.append(&mut self.unowned);
+        self.released.extend(self.possession.held(until));
         self.is_due = true;
     }
 
@@ -177,9 +158,9 @@ impl Serving {
                 self.is_stale[index] = true;
                 self.loads.report(as_id(index), Metrics::default());
             }
-            None => self.ownership = Ownership::Claimed,
+            None => self.possession.lose(),
         }
-        self.released.append(&mut self.unowned);
+        self.released.append(&mut self.possession.waiting);
         self.released.append(&mut self.late_waiters);
         for grant in self.grants.values_mut() {
             self.released.append(&mut grant.waiters);
@@ -210,7 +191,7 @@ impl Serving {
         payer: TenantId,
     ) -> Result<Option<u32>, Refused> {
         if !self.may_begin(now) {
-            self.unowned.push(request.slot);
+            self.possession.waiting.push(request.slot);
             return Ok(None);
         }
         let object = self.object_of(request.offset + at);
@@ -249,7 +230,7 @@ impl Serving {
 
     /// A request waits no longer, since its client is gone.
     pub(crate) fn withdraw(&mut self, slot: u32) {
-        self.unowned.retain(|other| *other != slot);
+        self.possession.waiting.retain(|other| *other != slot);
         self.late_waiters.retain(|other| *other != slot);
         self.released.retain(|other| *other != slot);
         for grant in self.grants.values_mut() {
@@ -284,7 +265,7 @@ impl Serving {
     /// When it wants to be polled although nothing happens.
     pub(crate) fn deadline(&self) -> Option<Nanos> {
         // Otherwise the next write to a new object is soon enough.
-        if self.ownership != Ownership::Ours {
+        if !self.possession.is_undisputed() {
             return None;
         }
         let is_awaited = !self.later.is_empty() || self.volume.layout.members.may_be_changing();
@@ -299,9 +280,7 @@ impl Serving {
         if !self.may_serve(now) && !self.rules.is_broken(Mutant::NoteUnasked) {
             // Nothing is due before the volume is ours again, if it ever is.
             self.is_due = false;
-            if self.ownership == Ownership::Ours {
-                self.ownership = Ownership::Lapsed;
-            }
+            self.possession.lapse();
             return None;
         }
         self.end_rests(now);
@@ -422,17 +401,17 @@ impl Serving {
 
     /// Whether another gate has the volume.
     fn is_claimed(&self) -> bool {
-        self.ownership == Ownership::Claimed
+        self.possession.is_claimed()
     }
 
     /// Whether the volume is this gate's.
     pub(super) fn may_serve(&self, now: Nanos) -> bool {
-        !self.is_claimed() && now < self.held_until
+        self.possession.may_serve(now)
     }
 
     /// Whether a request may begin.
     fn may_begin(&self, now: Nanos) -> bool {
-        now < self.held_until && !self.is_pausing
+        self.possession.is_held(now) && !self.is_pausing
     }
 
     /// Who pays for what nobody waits for.

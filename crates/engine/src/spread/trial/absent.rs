@@ -294,7 +294,8 @@ fn with_a_page_of_its_own(mutant: Option<Mutant>) -> Result<(), String> {
     let object = (0..OBJECTS).find(is_elsewhere).unwrap();
     let other = other(object);
     volume.choices.set(u64::from(object), Some(other));
-    (volume.versions[0], volume.generation) = (volume.versions[0] + 9, volume.generation + 1);
+    (volume.versions[0], volume.office.generation) =
+        (volume.versions[0] + 9, volume.office.generation + 1);
     let mut bytes: Block = [0; BLOCK];
     let latest = Latest { number: volume.versions[0], ..volume.pages[0][0].next() };
     let offset = volume.encode(0, Note::Page(0), latest, &mut bytes);

@@ -1,8 +1,6 @@
 //! A spread volume for trials: six objects over four servers of five slots each, on drives that
 //! held something else before.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::sched::Share;
 use evenkeel_core::time::Nanos;
@@ -10,10 +8,10 @@ use evenkeel_core::time::Nanos;
 use super::super::place::Place;
 use super::super::rules::Mutant;
 use super::super::{Opening, Shape, SpreadReport, Volume};
-use crate::lease::{Gate, Names, OwnerId};
-use crate::notes::{PartDevice, VolumeId};
+use crate::notes::PartDevice;
 use crate::policy::{Depth, Domain, Mode, Preference, Scheduling, Sharing, SpreadPlan};
 use crate::trial::disk::{Disk, SECTOR};
+use crate::trial::names::{names, names_of};
 use crate::trial::world::{self, Kit};
 use crate::{Engine, Input};
 
@@ -147,40 +145,11 @@ pub(super) fn opening_of(
     (gate, (boot, run)): (usize, (u64, u64)),
     leaving: Option<usize>,
 ) -> Opening {
-    let mut id = [0; 16];
-    id[..8].copy_from_slice(&(run << 8 | (gate as u64 + 1)).to_le_bytes());
-    let mut of_process = [0; 16];
-    of_process[..8].copy_from_slice(&boot.to_le_bytes());
-    of_process[8..].copy_from_slice(&run.to_le_bytes());
     let device = |server| PartDevice { name: format!("s{server}"), size_bytes: SIZE_BYTES };
-    let names = Names {
-        volume: VolumeId(*b"made in a trial."),
-        owner: OwnerId(id),
-        gate: Gate {
-            name: gate.to_string(),
-            state: [u8::try_from(gate).unwrap() + 1; 16],
-            run: of_process,
-            ..Gate::default()
-        },
-        before: Vec::new(),
-    };
+    let names = names_of(gate, (boot, run));
     let devices = (0..disks.len()).map(device).collect();
     let leaving = (0..disks.len()).map(|server| leaving == Some(server)).collect();
     Opening::new(names, shape(), devices, leaving)
-}
-
-/// Names for an opening of this gate that no other one has.
-pub(super) fn names(owner_name: &str) -> Names {
-    static OPENINGS: AtomicU64 = AtomicU64::new(1);
-    let mut id = [0; 16];
-    id[..8].copy_from_slice(&OPENINGS.fetch_add(1, Ordering::Relaxed).to_le_bytes());
-    id[8] = owner_name.as_bytes()[0];
-    Names {
-        volume: VolumeId(*b"made in a trial."),
-        owner: OwnerId(id),
-        gate: Gate { name: owner_name.to_owned(), ..Gate::default() },
-        before: Vec::new(),
-    }
 }
 
 /// The same with a server that is to leave.

@@ -274,8 +274,8 @@ fn a_late_head_of_an_opening_that_was_cut_short_locks_no_server_out() {
     let mut disks = Spread::disks();
     let volume = opened(&mut disks, "served").unwrap();
     let mut cut_short = volume.clone();
-    cut_short.owner = OwnerId([7; 16]);
-    let generation = volume.generation;
+    cut_short.office.owner = OwnerId([7; 16]);
+    let generation = volume.office.generation;
     let head = heads::head(&cut_short, 2, (generation, OwnerId([9; 16])));
     let mut block: Block = [0; BLOCK];
     head.encode(head_offset(generation), &mut block);

@@ -9,14 +9,13 @@ use super::super::place::Place;
 use super::super::refusal::PARLANCE;
 use super::super::rules::Mutant;
 use super::super::{Mended, Opening, Shape, Volume};
-use super::kit::{
-    OBJECT_BYTES, OBJECTS, SERVERS, SLOTS, Spread, World, domain, hold, names, shape,
-};
+use super::kit::{OBJECT_BYTES, OBJECTS, SERVERS, SLOTS, Spread, World, domain, hold, shape};
 use crate::lease::Owner;
 use crate::lease::{Fenced, Lease};
 use crate::notes::block::{BLOCK, Block};
 use crate::notes::{Answer, Ask, Opens, PartDevice, Unfit};
 use crate::trial::disk::{Cut, Disk};
+use crate::trial::names::names;
 use crate::trial::world::{Act, Kit};
 use crate::{Input, Refused};
 
@@ -314,7 +313,10 @@ fn owners_are_known_by_what_they_wrote() {
     for disk in &world.disks[..SERVERS] {
         let block: Block = disk.read(8192, 4096).try_into().unwrap();
         let owner = Owner::decode(volume.id(), &block).unwrap();
-        assert_eq!((owner.id, owner.settled.generation), (volume.owner, volume.generation));
+        assert_eq!(
+            (owner.id, owner.settled.generation),
+            (volume.office.owner, volume.office.generation)
+        );
     }
 }
 

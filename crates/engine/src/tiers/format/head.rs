@@ -19,7 +19,7 @@
 
 use super::Block;
 use crate::notes::block::{BlockKind, Label, VolumeId, put_u32, put_u64, seal, u32_at, u64_at};
-use crate::notes::head::{HeadError, label_of_head};
+use crate::notes::head::{HeadError, MemberHead, VolumeHead, label_of_head};
 
 /// What the head of a tier says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,9 +37,8 @@ pub(in crate::tiers) struct Head {
     pub(in crate::tiers) journal_records: u32,
 }
 
-impl Head {
-    /// What a block says.
-    pub(in crate::tiers) fn decode(block: &Block) -> Result<Self, HeadError> {
+impl VolumeHead for Head {
+    fn decode(block: &Block) -> Result<Self, HeadError> {
         let label = label_of_head(BlockKind::Head, 0, block)?;
         Ok(Self {
             volume: label.volume,
@@ -56,6 +55,13 @@ impl Head {
         })
     }
 
+    fn member(&self) -> MemberHead {
+        let Self { volume, tier, generation, .. } = *self;
+        MemberHead { volume, number: tier, generation }
+    }
+}
+
+impl Head {
     /// Makes the block that says this, for this offset of the tier.
     pub(in crate::tiers) fn encode(&self, offset: u64, block: &mut Block) {
         block.fill(0);

@@ -1,5 +1,7 @@
 //! A tiered volume for trials: four slots of a slow drive, three of a fast one.
 
+use std::cell::RefCell;
+
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::sched::Share;
 use evenkeel_core::time::Nanos;
@@ -8,9 +10,11 @@ use super::super::choice::Choice;
 use super::super::moves::{Mutant, Stopped};
 use super::super::report::VolumeReport;
 use super::super::{Opening, Volume};
-use crate::notes::{PartDevice, VolumeId};
+use crate::lease::{Names, OwnerId};
+use crate::notes::PartDevice;
 use crate::policy::{Depth, Domain, Mode, Moves, Scheduling, Sharing, TierPlan};
 use crate::trial::disk::{Disk, SECTOR};
+use crate::trial::names::names;
 use crate::trial::world::{self, Kit};
 use crate::{Engine, Input};
 
@@ -24,7 +28,11 @@ pub(super) type World = world::World<Tiers>;
 
 /// See the [module](self).
 #[derive(Default)]
-pub(super) struct Tiers;
+pub(super) struct Tiers {
+    /// Whether all openings are of one process, which knows that those before are over.
+    pub(super) is_one_process: bool,
+    openings: RefCell<Vec<OwnerId>>,
+}
 
 impl Kit for Tiers {
     type Volume = Volume;
@@ -35,9 +43,13 @@ impl Kit for Tiers {
     }
 
     fn open(&self, disks: &mut [Disk], asks: u64) -> Option<Result<Volume, String>> {
-        let device = |(name, size_bytes): (&str, u64)| PartDevice { name: name.into(), size_bytes };
-        let devices = ["slow", "fast"].into_iter().zip(sizes()).map(device).collect();
-        let opening = Opening::new(VolumeId([7; 16]), EXTENT_BYTES, devices);
+        let mut names = names("trial");
+        let mut openings = self.openings.borrow_mut();
+        if self.is_one_process {
+            names.before.clone_from(&openings);
+        }
+        openings.push(names.owner);
+        let opening = opening(names);
         let opened = world::open(disks, asks, opening)?;
         Some(opened.map_err(|refusal| refusal.to_string()))
     }
@@ -58,6 +70,7 @@ impl Kit for Tiers {
     fn engine(now: Nanos, volume: Volume, mutant: Option<Mutant>) -> Engine {
         let mut engine = Engine::new(now, &domain(Mode::Enforce, 4));
         engine.handle(now, Input::Volume(Box::new(volume)));
+        engine.handle(now, Input::Held { until: Nanos(u64::MAX) });
         engine.volume.as_mut().unwrap().tiered_mut().mover.mutant = mutant;
         engine
     }
@@ -102,9 +115,16 @@ impl World {
     }
 }
 
+/// Begins to open the drives.
+pub(super) fn opening(names: Names) -> Opening {
+    let device = |(name, size_bytes): (&str, u64)| PartDevice { name: name.into(), size_bytes };
+    let devices = ["slow", "fast"].into_iter().zip(sizes()).map(device).collect();
+    Opening::new(names, EXTENT_BYTES, devices)
+}
+
 fn sizes() -> [u64; 2] {
-    // Heads, both maps and the journal take nine extents of the fast tier.
-    [(SLOTS[0] + 1) * EXTENT_BYTES, (SLOTS[1] + 9) * EXTENT_BYTES]
+    // The front, four maps and two journals take 17 extents of the fast tier.
+    [(SLOTS[0] + 1) * EXTENT_BYTES, (SLOTS[1] + 17) * EXTENT_BYTES]
 }
 
 /// A policy in which so many units are with each drive.

@@ -1,0 +1,138 @@
+//! What the tiers of a volume have to say before a gate claims it, and how it is claimed.
+
+use evenkeel_core::time::Nanos;
+
+use super::super::format::head::Head;
+use super::super::heads::{self, Usable, Verdict};
+use super::super::layout::Layout;
+use super::super::refusal::{Refusal, RefusalReason};
+use super::{Claimed, Opening, Phase, Task};
+use crate::lease::{Act, FRONT_BYTES, Front, Half, OWNER_OFFSET, Settled};
+use crate::notes::{Answer, Unfit};
+
+impl Opening {
+    /// All fronts were read: whoever may be alive is watched and fenced off, then all are read
+    /// again, until the volume can be claimed.
+    pub(super) fn watch_or_claim(&mut self) -> Result<(), Refusal> {
+        let verdict = heads::judge(self.extent_bytes, &self.devices, &self.candidate.fronts)?;
+        let act = if self.may_notes_change(&verdict) {
+            Some(Act::Wait(self.candidate.late.until().since(self.candidate.tenure.now)))
+        } else {
+            self.candidate.watch().map_err(|obstacle| self.obstructed(obstacle))?
+        };
+        let Some(act) = act else { return self.claim(verdict) };
+        self.tasks.push_back(Task::Lease(act));
+        self.push_each(|tier| Task::Lease(Act::Look(tier)));
+        Ok(())
+    }
+
+    /// Whether what this gate had under way before may still change heads, or notes in the half
+    /// that is written to from now on. Late claims and beats do no harm: an owner writes over them.
+    fn may_notes_change(&self, verdict: &Verdict) -> bool {
+        let noted = match verdict {
+            Verdict::Make(_) => FRONT_BYTES..u64::MAX,
+            Verdict::Use(usable) => usable.layout.half_range(self.half(&usable.settled)),
+        };
+        let (late, now) = (&self.candidate.late, self.candidate.tenure.now);
+        let tiers = self.devices.len();
+        (0..tiers).any(|tier| late.reaches(now, tier, 0..OWNER_OFFSET))
+            || late.reaches(now, tiers - 1, noted)
+    }
+
+    fn half(&self, settled: &Settled) -> Half {
+        self.candidate.choose_half(settled.half, |_| true)
+    }
+
+    /// Begins to write this gate's name on every tier. On those of a new volume its head is written
+    /// before, so that a tier that is exchanged meanwhile is noticed.
+    fn claim(&mut self, verdict: Verdict) -> Result<(), Refusal> {
+        let late = std::mem::take(&mut self.candidate.late);
+        let claimed = match verdict {
+            Verdict::Make(known) => {
+                let sizes: Vec<_> = self.devices.iter().map(|device| device.size_bytes).collect();
+                let layout = Layout::plan(self.extent_bytes, &sizes)
+                    .map_err(|error| self.refusal_of(error.tier(), RefusalReason::Layout(error)))?;
+                self.candidate.is_new = true;
+                let settled = Settled::default();
+                let office = self.candidate.begin_claim(&settled, Half::First, 1);
+                let volume = known.unwrap_or(self.candidate.names.volume);
+                Claimed { volume, layout, office, settled, late }
+            }
+            Verdict::Use(Usable { volume, layout, generations, settled }) => {
+                let newest = generations.iter().copied().max().unwrap_or(0);
+                let half = self.half(&settled);
+                let office = self.candidate.begin_claim(&settled, half, newest + 1);
+                self.candidate.settled.fill(settled);
+                self.generations = generations;
+                Claimed { volume, layout, office, settled, late }
+            }
+        };
+        self.claimed = Some(claimed);
+        // What is known of the last opening outlives this one, should it be cut short.
+        let is_new = self.candidate.is_new;
+        for tier in 0..self.devices.len() {
+            self.tasks.push_back(Task::Lease(Act::Look(tier)));
+            self.tasks.extend(is_new.then_some(Task::WriteHead { tier, generation: 0 }));
+            self.tasks.push_back(Task::Lease(Act::Claim(tier)));
+        }
+        self.push_each(|tier| Task::Flush { tier });
+        self.tasks.push_back(Task::Lease(Act::Wait(self.candidate.names.gate.times.settle())));
+        self.phase = Phase::Claim;
+        Ok(())
+    }
+
+    /// A front was read. If it cannot be read whole, it is read block by block: one head of two may
+    /// be unreadable.
+    pub(super) fn looked(&mut self, tier: usize, asked_at: Nanos, answer: Answer<'_>) {
+        if answer != Answer::Failed {
+            return self.take_front(tier, asked_at, Front::of(answer));
+        }
+        for block in (0..self.front.len()).rev() {
+            self.tasks.push_front(Task::LookAt { tier, block, since: asked_at });
+        }
+    }
+
+    /// A block of a front was read; with the last one all is known that can be.
+    pub(super) fn looked_at(
+        &mut self,
+        (tier, block): (usize, usize),
+        since: Nanos,
+        answer: Answer<'_>,
+    ) {
+        self.front[block] = answer.blocks(1).map(|blocks| Box::new(blocks[0]));
+        if block + 1 == self.front.len() {
+            let blocks = self.front.each_ref().map(Option::as_deref);
+            self.has_failed |= blocks.iter().all(Option::is_none);
+            let front = Front::read_some(blocks);
+            self.take_front(tier, since, front);
+        }
+    }
+
+    fn take_front(&mut self, tier: usize, asked_at: Nanos, front: Result<Front<Head>, Unfit>) {
+        match self.candidate.looked(tier, asked_at, front) {
+            Ok(true) => {}
+            // Somebody else has claimed the tier: what was to be taken back there is not ours.
+            Ok(false) => drop(self.tasks.pop_front()),
+            Err(why) => self.refuse(tier, why.into()),
+        }
+    }
+
+    /// Beats on as many tiers as it takes to hold the volume, before anything else.
+    pub(super) fn push_round(&mut self) {
+        let acts = self.candidate.tenure.round((0..self.devices.len()).collect(), 1);
+        acts.into_iter().rev().for_each(|act| self.tasks.push_front(Task::Lease(act)));
+    }
+
+    /// The claim stands on every tier.
+    pub(super) fn confirm(&self) -> Result<(), Refusal> {
+        let tiers = 0..self.devices.len();
+        self.candidate.confirm(tiers).map_err(|obstacle| self.obstructed(obstacle))
+    }
+
+    /// Has claims taken back.
+    pub(super) fn withdraw(&mut self) {
+        self.phase = Phase::Withdraw;
+        let acts = self.candidate.withdraw();
+        self.tasks.extend(acts.into_iter().map(Task::Lease));
+    }
+}
