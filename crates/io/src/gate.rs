@@ -500,8 +500,14 @@ fn keeps_sources(before: &Policy, after: &Policy) -> Result<(), GateError> {
 
 /// Whether two sources are the same storage. Whether an upstream's exports pass through may change,
 /// and where its host tells of itself; what moves the extents of a tiered volume; what a spread one
-/// prefers; the ceiling of one that is spread or in Ceph, and how it is taken over.
+/// prefers; the ceiling of one that is spread or in Ceph; how a volume is taken over, but for the
+/// times of its lease.
 pub(crate) fn same_source(before: &Source, after: &Source) -> bool {
+    // A volume keeps to the lease that it was opened with.
+    let times = |source: &Source| source.takeover().map(|takeover| takeover.times);
+    if times(before) != times(after) {
+        return false;
+    }
     match (before, after) {
         (Source::Upstream(before), Source::Upstream(after)) => {
             let mut before = before.clone();
@@ -510,14 +516,12 @@ pub(crate) fn same_source(before: &Source, after: &Source) -> bool {
             before == *after
         }
         (Source::Tiered(before), Source::Tiered(after)) => {
-            Tiered { moves: after.moves, ..before.clone() } == *after
+            let Tiered { moves, takeover, .. } = after.clone();
+            Tiered { moves, takeover, ..before.clone() } == *after
         }
         (Source::Spread(before), Source::Spread(after)) => {
             let Spread { prefer, near, ceiling_milli, takeover, .. } = after.clone();
-            // A volume keeps to the lease that it was opened with.
-            let is_same_lease = before.takeover.times == takeover.times;
-            is_same_lease
-                && Spread { prefer, near, ceiling_milli, takeover, ..before.clone() } == *after
+            Spread { prefer, near, ceiling_milli, takeover, ..before.clone() } == *after
         }
         (Source::Ceph(before), Source::Ceph(after)) => {
             let Ceph { ceiling_milli, fence, .. } = *after;

@@ -373,7 +373,10 @@ fn terms_of(backend: &Backend) -> Result<Option<Terms>, GateError> {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_engine::policy::{Member, Tiered};
+    use evenkeel_core::time::Span;
+    use evenkeel_engine::lease::Times;
+    use evenkeel_engine::policy::{Member, Spread, Takeover, Tiered};
+    use evenkeel_engine::spread::Shape;
 
     use super::*;
 
@@ -381,13 +384,29 @@ mod tests {
         Backend { name: name.to_owned(), source, scheduling: policy::Scheduling::default() }
     }
 
-    fn volume(tiers: &[&str], moves: Moves) -> Source {
-        let tier = |name: &&str| {
+    fn members(names: &[&str]) -> Vec<Member> {
+        let member = |name: &&str| {
             let (backend, device) = ((*name).to_owned(), String::new());
             Member { backend, device, size_bytes: Some(1 << 30) }
         };
-        let tiers = tiers.iter().map(tier).collect();
-        Source::Tiered(Tiered { tiers, extent_bytes: 1 << 20, moves })
+        names.iter().map(member).collect()
+    }
+
+    fn volume(tiers: &[&str], moves: Moves) -> Source {
+        let (tiers, takeover) = (members(tiers), Takeover::default());
+        Source::Tiered(Tiered { tiers, extent_bytes: 1 << 20, moves, takeover })
+    }
+
+    fn spread(servers: &[&str]) -> Source {
+        Source::Spread(Spread {
+            servers: members(servers),
+            leaving: Vec::new(),
+            prefer: vec![policy::Preference::Space],
+            near: Vec::new(),
+            shape: Shape { object_bytes: 4 << 20, size_bytes: None, candidates: 2 },
+            ceiling_milli: 930,
+            takeover: Takeover::default(),
+        })
     }
 
     /// Two backends in memory, and `shelf` if it is given.
@@ -438,6 +457,25 @@ mod tests {
         assert!(plan(policy(Some(shelf())), Some(&without)).is_ok(), "it may come back");
         for other in [volume(&["ssd", "hdd"], Moves::ByHeat), Source::Memory] {
             let refusal = plan(policy(Some(other)), Some(&without)).unwrap_err();
+            assert!(refusal.contains("restart"), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn how_a_volume_is_taken_over_may_change_but_for_its_lease() {
+        for shelf in [volume(&["hdd", "ssd"], Moves::ByHeat), spread(&["hdd", "ssd"])] {
+            let before = plan(policy(Some(shelf.clone())), None).unwrap();
+            let with = |takeover: Takeover| {
+                let mut shelf = shelf.clone();
+                *shelf.takeover_mut().unwrap() = takeover;
+                plan(policy(Some(shelf)), Some(&before))
+            };
+            let fence = vec!["/bin/off".to_owned()];
+            let (unfenced_after, late) = (Some(Span::from_secs(60)), Span::ZERO);
+            let other = Takeover { fence, unfenced_after, late, ..Takeover::default() };
+            assert!(with(other.clone()).is_ok(), "{shelf:?}");
+            let times = Times::of(Span::from_secs(2));
+            let refusal = with(Takeover { times, ..other }).unwrap_err();
             assert!(refusal.contains("restart"), "{refusal}");
         }
     }

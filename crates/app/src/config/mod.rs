@@ -157,9 +157,8 @@ pub fn load(path: &Path) -> Result<Parsed, LoadError> {
 /// not be able to run anything here.
 pub fn load_text(text: &str, name: &str, file: &Path) -> Parsed {
     let mut parsed = load_local(text, name, file);
-    let has_fence = |backend: &&Backend| match &backend.source {
-        Source::Spread(volume) => !volume.takeover.fence.is_empty(),
-        _ => false,
+    let has_fence = |backend: &&Backend| {
+        backend.source.takeover().is_some_and(|takeover| !takeover.fence.is_empty())
     };
     let fenced = parsed.policy.as_ref().and_then(|policy| policy.backends.iter().find(has_fence));
     if let Some(backend) = fenced {

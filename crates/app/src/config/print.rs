@@ -131,6 +131,7 @@ fn volume(volume: &Tiered, text: &mut Text) {
     text.key("tiers", format!("[{}]", tiers.join(", ")));
     text.key("extent", size(volume.extent_bytes));
     text.key("moves", quoted(moves_name(volume.moves)));
+    super::takeover::print(&volume.takeover, text);
 }
 
 fn upstream(upstream: &Upstream, text: &mut Text) {

@@ -4,7 +4,7 @@
 //! the address of a server are, as in `nats://gate:secret@10.0.0.9:4222`, and so may be the words
 //! of a fence: those are left out.
 
-use evenkeel_engine::policy::{Meeting, Policy, Source};
+use evenkeel_engine::policy::{Meeting, Policy};
 
 use super::{absolute, print};
 
@@ -22,8 +22,8 @@ pub fn recorded(policy: &Policy) -> String {
         Some(Meeting::Listed { .. }) | None => {}
     }
     for backend in &mut policy.backends {
-        if let Source::Spread(volume) = &mut backend.source {
-            volume.takeover.fence.clear();
+        if let Some(takeover) = backend.source.takeover_mut() {
+            takeover.fence.clear();
         }
     }
     print(&policy)
@@ -52,6 +52,25 @@ mod tests {
             let mut expected = policy.clone();
             absolute(&mut expected);
             assert_eq!(parse(&recorded(&policy), "recorded"), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn a_recording_holds_no_fence_of_either_kind_of_volume() {
+        for kind in ["tiers", "choices"] {
+            let text = format!(
+                "listen = [\"127.0.0.1:10809\"]\n[[backend]]\nname = \"a\"\nmemory = true\n\
+                 [[backend]]\nname = \"b\"\nmemory = true\n[[backend]]\nname = \"v\"\n\
+                 {kind} = [{{ backend = \"a\", size = \"2 GiB\" }}, \
+                 {{ backend = \"b\", size = \"1 GiB\" }}]\n\
+                 fence = [\"/bin/off\", \"hunter2\"]\nlate = \"7 s\"\n\
+                 [[export]]\nname = \"disk\"\nbackend = \"v\"\n"
+            );
+            let mut policy = parse(&text, "p").unwrap_or_else(|found| panic!("{found}"));
+            let text = recorded(&policy);
+            assert!(!text.contains("fence") && text.contains("late = \"7 s\""), "{text}");
+            policy.backends[2].source.takeover_mut().unwrap().fence.clear();
+            assert_eq!(parse(&text, "recorded"), Ok(policy));
         }
     }
 

@@ -242,7 +242,7 @@ fn source(
     if memory.is_some() {
         return Some(Source::Memory);
     }
-    if let Some(volume) = volume::volume(&mut raw, index, places) {
+    if let Some(volume) = volume::volume(&mut raw, index, places, out) {
         return Some(Source::Tiered(volume));
     }
     if let Some(volume) = spread::volume(&mut raw, index, places, out) {
@@ -296,6 +296,7 @@ fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
         ("cache", at(raw.cache.as_ref())),
     ];
     let on_disk = raw.file.is_some() || raw.directory.is_some() || raw.store.is_some();
+    let is_over_others = raw.tiers.is_some() || raw.choices.is_some();
     let kinds = [
         (on_disk, "a `file`, `directory` or `store`", &local[..]),
         (raw.store.is_some(), "a `store`", &of_store[..]),
@@ -305,8 +306,8 @@ fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
         (raw.upstream.is_some() || raw.ceph.is_some(), "an `upstream` or `ceph`", &patient[..]),
         (raw.ceph.is_some(), "`ceph`", &of_ceph[..]),
         (raw.choices.is_some(), "`choices`", &of_servers[..]),
-        (raw.choices.is_some(), "`choices`", &leased[..]),
-        (raw.choices.is_some() || raw.ceph.is_some(), "`choices` or `ceph`", &fenced[..]),
+        (is_over_others, "`tiers` or `choices`", &leased[..]),
+        (is_over_others || raw.ceph.is_some(), "`tiers`, `choices` or `ceph`", &fenced[..]),
     ];
     for (_, wanted, keys) in kinds.into_iter().filter(|(is_kind, ..)| !is_kind) {
         for (key, span) in keys {

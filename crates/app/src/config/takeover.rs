@@ -1,9 +1,9 @@
-//! How a volume on servers passes from one gate to the next, in the policy file.
+//! How a volume on servers, tiered or spread, passes from one gate to the next, in the policy file.
 //!
 //! ```toml
 //! [[backend]]
 //! name = "pool"
-//! choices = ["s1", "s2", "s3"]
+//! choices = ["s1", "s2", "s3"]               # or `tiers`
 //! lease = "5 s"                              # how long its owner may be silent
 //! fence = ["/etc/evenkeel/fence", "--off"]   # keeps a gate from the servers; none if left out
 //! takeover = "after 60 s, unfenced"          # or the operator's word, if left out
@@ -100,7 +100,7 @@ pub(super) fn resolve(raw: &mut RawBackend, out: &mut Diagnostics) -> Takeover {
         Some((_, RawFence::Command(command))) => command,
         Some((_, RawFence::Named(name))) if name == "none" => Vec::new(),
         Some((span, RawFence::Named(name))) => {
-            let message = format!("servers have no fence {name:?}");
+            let message = format!("a volume over other backends has no fence {name:?}");
             let remedy = "name a command: `fence = [\"/etc/evenkeel/fence\"]`, or leave it out";
             out.error(span, message, remedy);
             Vec::new()

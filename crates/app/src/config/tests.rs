@@ -3,8 +3,9 @@
 use evenkeel_core::control::target::Target;
 use evenkeel_core::sched::{Floor, Limit, Share};
 use evenkeel_core::time::Span;
+use evenkeel_engine::lease::Times;
 use evenkeel_engine::policy::{
-    Depth, Discipline, Match, Meeting, Member, Method, Mode, Moves, Preference, Sharing,
+    Depth, Discipline, Match, Meeting, Member, Method, Mode, Moves, Preference, Sharing, Takeover,
 };
 use evenkeel_io::built::Feature;
 use proptest::prelude::*;
@@ -131,6 +132,7 @@ fn what_a_volume_in_ceph_lacks_or_cannot_be_is_said_with_its_place() {
         (with("object = \"3 MiB\""), "objects of 3 MiB", 7),
         (with("fence = \"barbed\""), "there is no fence of this kind", 7),
         (with("connections = 2"), "`connections` needs", 7),
+        (with("lease = \"5 s\""), "`lease` needs `tiers` or `choices`", 7),
         (without("ceph").replace("size = \"1 TiB\"", "memory = true"), "`pool` needs `ceph`", 4),
     ] {
         let shown = findings(&text);
@@ -152,21 +154,86 @@ fn a_spread_volume_has_defaults_and_is_printed_as_it_is_read() {
     let said = format!("{CHOICES}object = \"1 MiB\"\nsize = \"5 GiB\"\nceiling = 0.8\n");
     let policy = parse(&tiered(&said, ""), "p").unwrap_or_else(|found| panic!("{found}"));
     assert_eq!(parse(&print(&policy), "again").unwrap(), policy);
-    for (late, seconds) in [("", 30), ("late = \"2500 ms\"\n", 2), ("late = \"0 s\"\n", 0)] {
-        let said = tiered(&format!("{CHOICES}{late}"), "backend = \"v\"\n");
-        let policy = parse(&said, "p").unwrap_or_else(|found| panic!("{found}"));
-        let spread = policy.backends[2].spread().unwrap();
-        assert_eq!(spread.takeover.late.0 / 1_000_000_000, seconds);
-        assert_eq!(parse(&print(&policy), "again").unwrap(), policy);
-        let warns = findings(&said).contains("servers carry out late");
-        assert_eq!(warns, seconds == 0, "{late}");
-    }
     let three = CHOICES.replace("}]", "}, \"more\"]");
     let more = "leaving = [\"ssd\"]\n[[backend]]\nname = \"more\"\nfile = \"more.img\"\n";
     let policy = parse(&tiered(&format!("{three}{more}"), "backend = \"v\"\n"), "p");
     let policy = policy.unwrap_or_else(|found| panic!("{found}"));
     assert_eq!(policy.backends[2].spread().unwrap().leaving, ["ssd"]);
     assert_eq!(parse(&print(&policy), "again").unwrap(), policy);
+}
+
+/// Both kinds of volume over other backends.
+const VOLUMES: [&str; 2] = [TIERS, CHOICES];
+
+#[test]
+fn how_a_volume_is_taken_over_has_defaults_and_is_printed_as_it_is_read() {
+    let read = |volume: &str, keys: &str| {
+        let said = tiered(&format!("{volume}{keys}"), "backend = \"v\"\n");
+        let policy = parse(&said, "p").unwrap_or_else(|found| panic!("{found}"));
+        assert_eq!(parse(&print(&policy), "again").unwrap(), policy);
+        (policy.backends[2].source.takeover().unwrap().clone(), findings(&said))
+    };
+    let keys = "lease = \"2 s\"\nfence = [\"/bin/off\", \"--rack\", \"7\"]\n\
+                takeover = \"after 60 s, unfenced\"\nlate = \"2500 ms\"\n";
+    let written = Takeover {
+        times: Times::of(Span::from_secs(2)),
+        fence: ["/bin/off", "--rack", "7"].map(str::to_owned).to_vec(),
+        unfenced_after: Some(Span::from_secs(60)),
+        late: Span::from_millis(2500),
+    };
+    for volume in VOLUMES {
+        assert_eq!(read(volume, ""), (Takeover::default(), String::new()));
+        let (found, warning) = read(volume, keys);
+        assert_eq!(found, written);
+        assert!(warning.contains("displaced that is not fenced off"), "{warning}");
+        assert!(!warning.contains("servers carry out late"), "{warning}");
+        let (found, warning) = read(volume, "fence = \"none\"\nlate = \"0 s\"\n");
+        assert_eq!(found, Takeover { late: Span::ZERO, ..Takeover::default() });
+        assert!(warning.contains("servers carry out late"), "{warning}");
+    }
+}
+
+#[test]
+fn a_command_comes_from_a_local_file_alone() {
+    let file = Path::new("/etc/evenkeel/policy.toml");
+    for volume in VOLUMES {
+        let text = tiered(&format!("{volume}fence = [\"/bin/off\"]\n"), "backend = \"v\"\n");
+        let sent = load_text(&text, "ctl", file);
+        let shown = sent.diagnostics.render(false);
+        assert!(
+            sent.policy.is_none() && shown.contains("backend \"v\" names a command"),
+            "{shown}"
+        );
+        assert!(load_local(&text, "policy.toml", file).policy.is_some(), "{volume}");
+        let without = tiered(&format!("{volume}fence = \"none\"\n"), "backend = \"v\"\n");
+        assert!(load_text(&without, "ctl", file).policy.is_some(), "{volume}");
+    }
+}
+
+#[test]
+fn how_a_volume_cannot_be_taken_over_is_shown_where_it_is_written() {
+    for volume in VOLUMES {
+        for (key, found) in [
+            ("lease = \"100 ms\"", "a lease of 100 ms"),
+            ("fence = \"blocklist\"", "has no fence \"blocklist\""),
+            ("fence = []", "a fence without a program"),
+            ("takeover = \"at once\"", "there is no takeover \"at once\""),
+            ("late = \"11 min\"", "servers that let go after 11 min"),
+        ] {
+            let shown = findings(&tiered(&format!("{volume}{key}\n"), "backend = \"v\"\n"));
+            let is_shown = shown.contains(found) && shown.contains("policy.toml:11:");
+            assert!(is_shown && shown.contains("= help: "), "{volume}\n{shown}");
+        }
+    }
+    for (key, wanted) in [
+        ("lease = \"5 s\"", "`lease` needs `tiers` or `choices`"),
+        ("fence = [\"/bin/off\"]", "`fence` needs `tiers`, `choices` or `ceph`"),
+        ("takeover = \"after 60 s, unfenced\"", "`takeover` needs `tiers` or `choices`"),
+        ("late = \"1 s\"", "`late` needs `tiers` or `choices`"),
+    ] {
+        let shown = findings(&with("").replace("memory = true", &format!("memory = true\n{key}")));
+        assert!(shown.contains(wanted) && shown.contains("policy.toml:5:"), "{shown}");
+    }
 }
 
 #[test]
@@ -219,8 +286,6 @@ fn what_a_spread_volume_cannot_be_is_shown_where_it_is_written() {
         (&format!("{CHOICES}ceiling = 1.1\n"), "no part of a server", 11),
         (&format!("{CHOICES}depth = 4\n"), "`depth` on a volume", 11),
         (&format!("{CHOICES}discipline = \"sfq\"\n"), "`discipline` on a spread volume", 11),
-        (&format!("{CHOICES}late = \"11 min\"\n"), "servers that let go after 11 min", 11),
-        (&format!("{TIERS}late = \"1 s\"\n"), "`late` needs `choices`", 11),
         (&format!("{TIERS}ceiling = 0.9\n"), "`ceiling` needs `choices`", 11),
         (&format!("{TIERS}leaving = [\"hdd\"]\n"), "`leaving` needs `choices`", 11),
     ] {

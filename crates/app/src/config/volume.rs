@@ -6,6 +6,7 @@
 //! tiers = ["hdd", "ssd"]          # backends of this file, the slowest first
 //! extent = "1 MiB"
 //! moves = "heat"
+//! lease = "5 s"                   # with `fence`, `takeover` and `late`: how it passes on
 //! ```
 //!
 //! A tier that is not the whole of its backend is a table:
@@ -24,7 +25,7 @@ use super::fields::{Fields, mismatch};
 use super::places::{Part, Places};
 use super::print::{quoted, size};
 use super::raw::RawBackend;
-use super::values;
+use super::{takeover, values};
 
 /// Bytes of an extent that is not given a size.
 const EXTENT_DEFAULT: u64 = 1 << 20;
@@ -107,7 +108,12 @@ pub(super) fn member_name(member: &Member) -> String {
 }
 
 /// The volume that the backend at `index` is.
-pub(super) fn volume(raw: &mut RawBackend, index: usize, places: &mut Places) -> Option<Tiered> {
+pub(super) fn volume(
+    raw: &mut RawBackend,
+    index: usize,
+    places: &mut Places,
+    out: &mut Diagnostics,
+) -> Option<Tiered> {
     let tiers = raw.tiers.take()?.into_inner();
     for (position, tier) in tiers.iter().enumerate() {
         places.note(Part::Member(index), position, "", tier.span());
@@ -116,6 +122,7 @@ pub(super) fn volume(raw: &mut RawBackend, index: usize, places: &mut Places) ->
         tiers: tiers.into_iter().map(Spanned::into_inner).collect(),
         extent_bytes: raw.extent.take().map_or(EXTENT_DEFAULT, Spanned::into_inner),
         moves: raw.moves.take().map_or_else(Moves::default, Spanned::into_inner),
+        takeover: takeover::resolve(raw, out),
     })
 }
 

@@ -325,7 +325,7 @@ mod tests {
     use evenkeel_core::sched::{Floor, Share};
     use evenkeel_core::time::Span;
 
-    use super::super::{Member, Moves, Scheduling, Source, Tiered};
+    use super::super::{Member, Moves, Scheduling, Source, Takeover, Tiered};
     use super::*;
 
     /// Reads of 100 us and writes of 200 us, at 100 MB/s either way.
@@ -360,6 +360,7 @@ mod tests {
             tiers: vec![tier("hdd"), tier("ssd")],
             extent_bytes: 1 << 20,
             moves: Moves::Off,
+            takeover: Takeover::default(),
         };
         let mut volume_backend = backend("v", CostModel::default(), None);
         volume_backend.source = Source::Tiered(volume);

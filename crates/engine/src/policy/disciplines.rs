@@ -71,7 +71,7 @@ mod tests {
     use evenkeel_core::sched::{Floor, Share};
     use evenkeel_core::time::Span;
 
-    use super::super::{Member, Moves, Scheduling, Source, Tiered};
+    use super::super::{Member, Moves, Scheduling, Source, Takeover, Tiered};
     use super::*;
 
     fn backend(name: &str, source: Source) -> Backend {
@@ -84,7 +84,8 @@ mod tests {
         let tier =
             |name: &str| Member { backend: name.into(), device: String::new(), size_bytes: None };
         let tiers = vec![tier("a"), tier("b")];
-        let volume = Tiered { tiers, extent_bytes: 1 << 20, moves: Moves::Off };
+        let takeover = Takeover::default();
+        let volume = Tiered { tiers, extent_bytes: 1 << 20, moves: Moves::Off, takeover };
         Policy {
             backends: vec![
                 backend("a", Source::Memory),

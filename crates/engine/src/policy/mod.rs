@@ -190,6 +190,28 @@ pub enum Source {
     Ceph(Ceph),
 }
 
+impl Source {
+    /// How it passes from one gate to the next, if it is a volume over other backends.
+    pub fn takeover(&self) -> Option<&Takeover> {
+        match self {
+            Self::Tiered(Tiered { takeover, .. }) | Self::Spread(Spread { takeover, .. }) => {
+                Some(takeover)
+            }
+            _ => None,
+        }
+    }
+
+    /// The same, to change it.
+    pub fn takeover_mut(&mut self) -> Option<&mut Takeover> {
+        match self {
+            Self::Tiered(Tiered { takeover, .. }) | Self::Spread(Spread { takeover, .. }) => {
+                Some(takeover)
+            }
+            _ => None,
+        }
+    }
+}
+
 /// A volume in a pool of Ceph, each object of it under the name whose OSDs were emptier when it was
 /// first written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -320,6 +342,8 @@ pub struct Tiered {
     pub extent_bytes: u64,
     /// What decides where an extent lies.
     pub moves: Moves,
+    /// How it passes from one gate to the next.
+    pub takeover: Takeover,
 }
 
 /// A volume over several backends, its servers: each object lies on the one of a few candidates

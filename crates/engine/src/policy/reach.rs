@@ -179,7 +179,7 @@ mod tests {
     use evenkeel_core::sched::Share;
     use evenkeel_core::time::Span;
 
-    use super::super::{Member, Scheduling, Tiered, Upstream};
+    use super::super::{Member, Scheduling, Takeover, Tiered, Upstream};
     use super::*;
 
     fn listener(name: &str) -> Listener {
@@ -270,7 +270,8 @@ mod tests {
         let tier =
             |name: &str| Member { backend: name.into(), device: String::new(), size_bytes: None };
         let tiers = vec![tier("a"), tier("b")];
-        let volume = Tiered { tiers, extent_bytes: 1 << 20, moves: Moves::ByHeat };
+        let takeover = Takeover::default();
+        let volume = Tiered { tiers, extent_bytes: 1 << 20, moves: Moves::ByHeat, takeover };
         let mut tiered = policy(vec![tenant("db", by_export("db-*")), tenant(MOVER_TENANT, None)]);
         tiered.backends.push(backend("v", Source::Tiered(volume.clone())));
         tiered.exports = vec![export("db-1", "v")];

@@ -7,7 +7,7 @@ use evenkeel_engine::policy::check::{Place, Severity};
 use evenkeel_engine::policy::{
     Address, Backend, CacheDevice, Depth, Discipline, Exchange, Export, Group, Listener,
     ListenerTls, MOVER_TENANT, Match, Meeting, Member, Method, Mode, Moves, Policy, Scheduling,
-    Sharing, Source, Store, StoreCache, Tenant, Tiered, Upstream,
+    Sharing, Source, Store, StoreCache, Takeover, Tenant, Tiered, Upstream,
 };
 
 fn listener(name: &str, port: u16) -> Listener {
@@ -561,7 +561,8 @@ fn tiered(change: impl Fn(&mut Policy)) -> impl Fn(&mut Policy) {
     let tiers = vec![tier("slow"), tier("fast")];
     move |p: &mut Policy| {
         p.groups.clear();
-        let volume = Tiered { tiers: tiers.clone(), extent_bytes: 1 << 20, moves: Moves::ByHeat };
+        let (tiers, takeover) = (tiers.clone(), Takeover::default());
+        let volume = Tiered { tiers, extent_bytes: 1 << 20, moves: Moves::ByHeat, takeover };
         let scheduling = Scheduling::default();
         p.backends.push(Backend { name: "v".into(), source: Source::Tiered(volume), scheduling });
         for (export, offset_mib) in p.exports.iter_mut().zip([0, 100]) {

@@ -5,7 +5,7 @@ use evenkeel_core::time::Span;
 use evenkeel_engine::cost::CostModel;
 use evenkeel_engine::policy::{
     Backend, Depth, Discipline, Group, MOVER_TENANT, Member, Mode, Moves, Policy, Scheduling,
-    Sharing, Source, Tenant, Tiered,
+    Sharing, Source, Takeover, Tenant, Tiered,
 };
 use evenkeel_sim::device::spec::{ConstantSpec, DelaySpec, DeviceSpec, RateSpec};
 use evenkeel_sim::faults::{Fault, FaultKind, LinkPlace};
@@ -190,6 +190,7 @@ fn tiered() -> impl Strategy<Value = Scenario> {
                 tiers: BACKENDS.map(tier).to_vec(),
                 extent_bytes: 1 << extent_bits,
                 moves,
+                takeover: Takeover::default(),
             };
             scenario.policy.backends.push(Backend {
                 name: "volume".to_owned(),

@@ -4,7 +4,7 @@ use evenkeel_core::time::Span;
 use evenkeel_engine::cost::CostModel;
 use evenkeel_engine::policy::{
     Backend, Depth, Discipline, MOVER_TENANT, Member, Mode, Moves, Policy, Scheduling, Source,
-    Tenant, Tiered,
+    Takeover, Tenant, Tiered,
 };
 use evenkeel_engine::tiers::layout::{Layout, RESERVE_SLOTS};
 use evenkeel_sim::device::spec::{ConstantSpec, DeviceSpec};
@@ -42,8 +42,12 @@ fn scheduling(iops: u64) -> Scheduling {
 fn scene(discipline: Discipline, moves: Moves, workloads: Vec<Workload>) -> Scenario {
     let tier =
         |name: &str| Member { backend: name.to_owned(), device: String::new(), size_bytes: None };
-    let volume =
-        Tiered { tiers: vec![tier("slow"), tier("fast")], extent_bytes: EXTENT_BYTES, moves };
+    let volume = Tiered {
+        tiers: vec![tier("slow"), tier("fast")],
+        extent_bytes: EXTENT_BYTES,
+        moves,
+        takeover: Takeover::default(),
+    };
     let tenant = |workload: &Workload| Tenant {
         name: workload.name.clone(),
         matches: Vec::new(),

@@ -5,7 +5,8 @@ use evenkeel_core::sched::Share;
 use evenkeel_core::time::Span;
 use evenkeel_engine::cost::CostModel;
 use evenkeel_engine::policy::{
-    Backend, Depth, Discipline, Member, Mode, Moves, Policy, Scheduling, Source, Tenant, Tiered,
+    Backend, Depth, Discipline, Member, Mode, Moves, Policy, Scheduling, Source, Takeover, Tenant,
+    Tiered,
 };
 use evenkeel_sim::device::spec::{ConstantSpec, DeviceSpec};
 use evenkeel_sim::link::LinkSpec;
@@ -113,6 +114,7 @@ impl Experiment {
                 tiers: TIERS.map(part).to_vec(),
                 extent_bytes: EXTENT_BYTES,
                 moves: Moves::Off,
+                takeover: Takeover::default(),
             }),
             scheduling: Scheduling {
                 discipline: match self.order {

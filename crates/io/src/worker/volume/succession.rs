@@ -95,11 +95,7 @@ impl Keeper {
     }
 
     fn takeover(&self) -> Option<Takeover> {
-        let plan = self.worker.plan();
-        match &plan.backend(&self.name)?.source {
-            Source::Spread(volume) => Some(volume.takeover.clone()),
-            _ => None,
-        }
+        self.worker.plan().backend(&self.name)?.source.takeover().cloned()
     }
 
     /// Sees to it that gates which have not let go reach the servers no more; or that the operator
