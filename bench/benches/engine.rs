@@ -13,6 +13,7 @@ use evenkeel_core::prng::Prng;
 use evenkeel_core::sched::Share;
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
+use evenkeel_engine::lease::{Gate, Names, OwnerId};
 use evenkeel_engine::notes::{Answer, Ask, Opens, PartDevice, VolumeId};
 use evenkeel_engine::policy::{Domain, Mode, Moves, Scheduling, Sharing, TierPlan};
 use evenkeel_engine::tiers::{Opening, Volume};
@@ -48,6 +49,7 @@ impl Bench {
                 extent_bytes: volume.layout().extent_bytes,
                 moves: Moves::ByHeat,
                 mover: TenantId(0),
+                patience: Span::from_secs(30),
             }),
             ..Domain::default()
         };
@@ -120,14 +122,27 @@ impl Bench {
 fn volume() -> Volume {
     let device = |name: &str, size_bytes| PartDevice { name: name.into(), size_bytes };
     let devices = vec![device("slow", 3080 << 20), device("fast", 1040 << 20)];
-    let mut opening = Opening::new(VolumeId([7; 16]), 1 << 20, devices);
-    let zeroes = vec![0; 1 << 20];
+    let (volume, owner) = (VolumeId([7; 16]), OwnerId([8; 16]));
+    let names = Names { volume, owner, gate: Gate::default(), before: Vec::new() };
+    let mut opening = Opening::new(names, 1 << 20, devices);
+    // What tiers say of themselves; nothing else of a new volume is read.
+    let mut fronts = [(); 2].map(|()| vec![0; 12 << 10]);
+    let mut now = Nanos::ZERO;
     loop {
-        let answer = match opening.poll(Nanos::ZERO) {
-            Ask::Read { length, .. } => {
-                Answer::Read(&zeroes[..usize::try_from(length).expect("at most 1 MiB")])
+        let answer = match opening.poll(now) {
+            Ask::Read { part, .. } => Answer::Read(&fronts[part]),
+            Ask::Write { part, offset, bytes } => {
+                let start = usize::try_from(offset).expect("tiers are small");
+                if let Some(front) = fronts[part].get_mut(start..start + bytes.len()) {
+                    front.copy_from_slice(bytes);
+                }
+                Answer::Done
             }
-            Ask::Write { .. } | Ask::Flush { .. } | Ask::Wait(_) | Ask::Fence(_) => Answer::Done,
+            Ask::Wait(span) => {
+                now += span;
+                Answer::Done
+            }
+            Ask::Flush { .. } | Ask::Fence(_) => Answer::Done,
             Ask::Ready(volume) => return *volume,
             Ask::Refused(refusal) => panic!("{refusal}"),
         };

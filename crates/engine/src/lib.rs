@@ -220,6 +220,8 @@ pub enum Refused {
     Absent(ServerId),
     /// Another gate has claimed the volume.
     Claimed,
+    /// Nobody knows whether the volume is still this gate's, and that has not shown for too long.
+    Lapsed,
 }
 
 /// A part of a request, small enough to schedule.

@@ -153,7 +153,7 @@ impl Service {
     /// pay, if not whose it says.
     pub(crate) fn step_arrived(&mut self, request: &Request, server: ServerId) -> Option<TenantId> {
         match self {
-            Self::Tiered(volume) => volume.step_arrived(request.slot),
+            Self::Tiered(volume) => volume.step_arrived(request, server),
             Self::Spread(volume) => volume.step_arrived(request, server),
         }
     }

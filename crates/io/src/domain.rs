@@ -18,6 +18,7 @@ pub(crate) mod errand;
 mod keep;
 pub(crate) mod moves;
 mod perform;
+pub(crate) mod pulse;
 mod recording;
 pub(crate) mod spread;
 mod status;
@@ -51,7 +52,7 @@ use crate::worker::Worker;
 use drive::DomainDrive;
 use keep::Kept;
 use moves::Steps;
-use spread::Leave;
+use pulse::Leave;
 use timer::Timer;
 use volume::Volume;
 

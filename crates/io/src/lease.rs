@@ -17,7 +17,6 @@ use std::rc::{Rc, Weak};
 use evenkeel_core::id::ServerId;
 use evenkeel_core::time::Nanos;
 use evenkeel_engine::lease::{Fenced, Gatekeeper, Identity, Lease, Sending, Times};
-use evenkeel_engine::spread::Volume;
 use tokio::sync::Notify;
 
 use crate::clock::Clock;
@@ -120,16 +119,13 @@ impl VolumeLease {
         self.change(|keeper| keeper.clone_from(right));
     }
 
-    /// The volume is open, and this gate beats on its servers from now on.
-    pub(crate) fn opened(&self, volume: &Volume) {
+    /// The volume is open, and this gate beats on its servers from now on; none where there is none.
+    pub(crate) fn opened(&self, lease: impl Fn(usize) -> Option<Lease>) {
         let mut members = self.members.borrow_mut();
         for (index, member) in members.iter_mut().enumerate() {
             member.is_fenced.set(false);
-            member.expected = if volume.away() == Some(index) {
-                Expected::Anything
-            } else {
-                Expected::Leased(Rc::new(RefCell::new(volume.lease(index))))
-            };
+            let leased = lease(index).map(|lease| Rc::new(RefCell::new(lease)));
+            member.expected = leased.map_or(Expected::Anything, Expected::Leased);
         }
     }
 

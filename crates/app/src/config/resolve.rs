@@ -27,7 +27,7 @@ use crate::units::Amount;
 pub(super) const CONNECTIONS_DEFAULT: u32 = 4;
 
 /// How long requests wait for a lost server.
-pub(super) const PATIENCE_DEFAULT: Span = Span::from_secs(30);
+pub(super) const PATIENCE_DEFAULT: Span = Upstream::PATIENCE;
 
 /// A burst without a size of its own is what its rate gives in this part of a second.
 const BURST_DIVISOR: u64 = 10;

@@ -82,6 +82,8 @@ pub(crate) struct Candidate<H> {
     stage: Stage,
     /// Whether the volume is made.
     pub(crate) is_new: bool,
+    /// Whether nobody else on this machine can reach any member.
+    pub(crate) is_locked: bool,
 }
 
 /// How far it has come.
@@ -149,6 +151,7 @@ impl<H: VolumeHead> Candidate<H> {
             watch: Watch::default(),
             stage: Stage::Look,
             is_new: false,
+            is_locked: false,
             names,
         }
     }
@@ -160,7 +163,9 @@ impl<H: VolumeHead> Candidate<H> {
 
     /// Whether an owner is this gate itself, or a process that it has taken the place of.
     fn is_own(&self, owner: &Owner) -> bool {
-        self.names.before.contains(&owner.id) || owner.gate.is_gone_for(&self.names.gate)
+        self.names.before.contains(&owner.id)
+            || owner.gate.is_gone_for(&self.names.gate)
+            || self.is_locked && owner.gate.is_of_same_boot(&self.names.gate)
     }
 
     /// Whether an owner need not even be watched: it is this gate itself, or a process that has

@@ -9,11 +9,12 @@ use std::collections::BTreeMap;
 
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::sched::Share;
+use evenkeel_core::time::Span;
 
 use super::matching::{Identity, identify};
 use super::{
-    Backend, CachePlan, DEFAULT_TENANT, Domain, Exchange, MOVER_TENANT, Policy, Scheduling,
-    Sharing, Source, SpreadPlan, Tenant, TierPlan, Tiered, UPKEEP_TENANT,
+    Backend, CachePlan, DEFAULT_TENANT, Domain, Exchange, MOVER_TENANT, Member, Policy, Scheduling,
+    Sharing, Source, SpreadPlan, Tenant, TierPlan, Tiered, UPKEEP_TENANT, Upstream,
 };
 
 /// Rows by name that never move.
@@ -190,6 +191,19 @@ impl Policy {
     }
 
     /// What the engine of one domain needs. `domain` is an element of [`Policy::domains`];
+    /// How long the members of a volume are waited for: the longest patience of any.
+    fn patience_of(&self, members: &[Member]) -> Span {
+        let sources = self
+            .backends
+            .iter()
+            .filter(|backend| members.iter().any(|member| member.backend == backend.name));
+        let patience = sources.filter_map(|backend| match &backend.source {
+            Source::Upstream(upstream) => Some(upstream.patience),
+            _ => None,
+        });
+        patience.max().unwrap_or(Upstream::PATIENCE)
+    }
+
     /// `servers` is the domain's own table, which takes over its backends.
     pub fn domain(
         &self,
@@ -228,6 +242,7 @@ impl Policy {
                 extent_bytes: volume.extent_bytes,
                 moves: volume.moves,
                 mover: mover(),
+                patience: self.patience_of(&volume.tiers),
             }),
             spread: spread.map(|volume| SpreadPlan {
                 servers: volume.servers.iter().filter_map(|one| servers.id(&one.backend)).collect(),
@@ -235,6 +250,7 @@ impl Policy {
                 prefer: volume.prefer.clone(),
                 ceiling_milli: volume.ceiling_milli,
                 clerk: mover(),
+                patience: self.patience_of(&volume.servers),
             }),
             cache: cached.and_then(|backend| {
                 Some(CachePlan {

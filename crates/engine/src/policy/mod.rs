@@ -440,6 +440,11 @@ pub struct Upstream {
     pub metrics: Option<MetricsPage>,
 }
 
+impl Upstream {
+    /// The patience with a server unless the policy says otherwise.
+    pub const PATIENCE: Span = Span::from_secs(30);
+}
+
 /// TLS towards an upstream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UpstreamTls {
@@ -723,6 +728,8 @@ pub struct SpreadPlan {
     pub ceiling_milli: u32,
     /// Who pays for what nobody waits for.
     pub clerk: TenantId,
+    /// For so long requests wait for a volume that has lapsed.
+    pub patience: Span,
 }
 
 /// What an engine needs to know of the tiered volume that it serves.
@@ -739,4 +746,6 @@ pub struct TierPlan {
     pub moves: Moves,
     /// Who pays for moves.
     pub mover: TenantId,
+    /// For so long requests wait for a volume that has lapsed.
+    pub patience: Span,
 }

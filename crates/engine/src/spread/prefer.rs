@@ -167,6 +167,7 @@ mod tests {
             prefer: prefer.into(),
             ceiling_milli: 930,
             clerk: TenantId(0),
+            patience: Span::from_secs(30),
         };
         let mut loads = Loads::new(2);
         for (index, (used_bytes, gauge)) in used.into_iter().zip(gauges).enumerate() {

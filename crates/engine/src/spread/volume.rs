@@ -257,6 +257,11 @@ impl Volume {
         self.office.settled(self.left_out)
     }
 
+    /// The same, unless the server is away.
+    pub fn lease_of(&self, server: usize) -> Option<Lease> {
+        (self.away != Some(server)).then(|| self.lease(server))
+    }
+
     /// The lease that it was opened with, on one of its servers.
     pub fn lease(&self, server: usize) -> Lease {
         let number = self.layout.servers[server].number;

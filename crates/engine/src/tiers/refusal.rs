@@ -69,6 +69,13 @@ impl From<Unfit> for RefusalReason {
     }
 }
 
+impl Refusal {
+    /// What is wrong with a part as that of any volume, if that is it.
+    pub fn unfit(&self) -> Option<&Unfit> {
+        if let RefusalReason::Unfit(why) = &self.reason { Some(why) } else { None }
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "tier \"{}\": {}", self.tier, self.reason)

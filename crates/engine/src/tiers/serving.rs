@@ -100,6 +100,7 @@ impl Serving {
         assert!(plan.servers.len() == self.volume.layout.tiers.len(), "a server for each tier");
         assert!(plan.servers == self.plan.servers, "tiers keep their servers");
         self.plan = plan.clone();
+        self.possession.patience = plan.patience;
         self.unheard.resize(tenants);
         self.chooser.configure(self.volume.layout.extent_bytes, tiers);
     }
@@ -223,10 +224,13 @@ impl Serving {
         self.released.pop()
     }
 
-    /// The step under way has become this request. Returns whose it is to pay, if somebody waits.
-    pub(crate) fn step_arrived(&mut self, slot: u32) -> Option<TenantId> {
-        assert!(self.step.is_some() && self.step_slot.is_none(), "one request for each step");
-        self.step_slot = Some(slot);
+    /// A request has arrived: if it is the step under way, and somebody waits, whose it is to pay.
+    pub(crate) fn step_arrived(&mut self, request: &Request, server: ServerId) -> Option<TenantId> {
+        let step = self.step.filter(|_| self.step_slot.is_none())?;
+        if (step.server, step.offset, step.length) != (server, request.offset, request.length) {
+            return None;
+        }
+        self.step_slot = Some(request.slot);
         self.held.first().map(|(_, tenant)| *tenant)
     }
 
@@ -243,10 +247,11 @@ impl Serving {
     /// When the mover wants to be polled although nothing happens.
     pub(crate) fn deadline(&self) -> Option<Nanos> {
         if !self.possession.is_undisputed() {
-            return None;
+            return self.possession.deadline();
         }
         let late = (!self.late_waiters.is_empty()).then_some(self.volume.late.until());
-        self.mover.deadline().into_iter().chain(late).min()
+        let waiting = self.possession.deadline();
+        self.mover.deadline().into_iter().chain(late).chain(waiting).min()
     }
 
     /// Decides what the mover does next.
@@ -255,6 +260,7 @@ impl Serving {
         if !self.possession.may_serve(now) && !self.mover.is_mutated(Mutant::MoveUnasked) {
             // Nothing is due before the volume is ours again, if it ever is.
             self.possession.lapse();
+            self.released.extend(self.possession.take_impatient(now));
             return None;
         }
         if self.volume.late.is_over(now) {
@@ -448,7 +454,8 @@ impl Placement for Serving {
             return Placed::Refused(Refused::Claimed);
         }
         if !self.possession.is_held(now) {
-            return Placed::Wait;
+            let is_given_up = self.possession.is_given_up(now);
+            return if is_given_up { Placed::Refused(Refused::Lapsed) } else { Placed::Wait };
         }
         let (tier, offset, length) = self.find(request, at);
         let server = self.plan.servers[tier];

@@ -48,6 +48,7 @@ pub(crate) fn domain(discipline: Discipline, rates_iops: &[u64], clients: &[Clie
         extent_bytes: 1 << 20,
         moves: evenkeel_engine::policy::Moves::Off,
         mover: TenantId(0),
+        patience: Span::from_secs(30),
     };
     Domain {
         mode: Mode::Enforce,

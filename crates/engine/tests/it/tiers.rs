@@ -3,7 +3,7 @@
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::sched::Share;
 use evenkeel_core::ticket::Kind;
-use evenkeel_core::time::Nanos;
+use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::lease::{Gate, Names, OwnerId};
 use evenkeel_engine::notes::{Answer, Ask, Opens, PartDevice, VolumeId};
 use evenkeel_engine::policy::{Discipline, Domain, Mode, Moves, Scheduling, Sharing, TierPlan};
@@ -308,6 +308,7 @@ fn engine(volume: Volume) -> Engine {
             extent_bytes: EXTENT_BYTES,
             moves: Moves::Off,
             mover: TenantId(0),
+            patience: Span::from_secs(30),
         }),
         ..Domain::default()
     };

@@ -246,6 +246,7 @@ fn domain(choice: u32) -> Domain {
         extent_bytes: 1 << 20,
         moves: Moves::Off,
         mover: TenantId(0),
+        patience: Span::from_secs(30),
     };
     let limit = match pick(3) {
         0 => Limit { rate_iops: 1000, burst_requests: 2, ..Limit::default() },

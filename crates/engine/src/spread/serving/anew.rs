@@ -51,7 +51,7 @@ impl Serving {
             freed: self.freed,
             full: self.full,
             rules: self.rules,
-            possession: Possession::awaited(waiting),
+            possession: Possession { waiting, ..Possession::default() },
             ..next
         };
         (0..anew.scribes.len()).for_each(|server| anew.report_load(server, Nanos::ZERO));

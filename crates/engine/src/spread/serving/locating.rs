@@ -19,7 +19,8 @@ impl Placement for Serving {
             return Placed::Refused(Refused::Claimed);
         }
         if !self.may_begin(now) {
-            return Placed::Wait;
+            let is_given_up = self.possession.is_given_up(now) && !self.is_pausing;
+            return if is_given_up { Placed::Refused(Refused::Lapsed) } else { Placed::Wait };
         }
         let object = self.object_of(offset);
         let into = offset - (u64::from(object) << self.object_bits);

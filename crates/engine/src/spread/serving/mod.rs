@@ -133,6 +133,7 @@ impl Serving {
             self.policy = prefer::policy(plan);
             self.plan = plan.clone();
         }
+        self.possession.patience = plan.patience;
         self.unheard.resize(tenants);
     }
 
@@ -266,12 +267,13 @@ impl Serving {
     pub(crate) fn deadline(&self) -> Option<Nanos> {
         // Otherwise the next write to a new object is soon enough.
         if !self.possession.is_undisputed() {
-            return None;
+            return self.possession.deadline();
         }
         let is_awaited = !self.later.is_empty() || self.volume.layout.members.may_be_changing();
         let rested = self.rest_until.iter().copied();
         let rested = rested.filter(|until| is_awaited && *until > Nanos::ZERO);
-        rested.chain(self.mover.deadline()).chain(self.late_deadline()).min()
+        let waiting = self.possession.deadline();
+        rested.chain(self.mover.deadline()).chain(self.late_deadline()).chain(waiting).min()
     }
 
     /// Decides what is noted and copied next: for each server one note at a time, and one step of
@@ -281,6 +283,9 @@ impl Serving {
             // Nothing is due before the volume is ours again, if it ever is.
             self.is_due = false;
             self.possession.lapse();
+            if !self.is_pausing {
+                self.released.extend(self.possession.take_impatient(now));
+            }
             return None;
         }
         self.end_rests(now);

@@ -3,7 +3,7 @@
 
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::sched::Share;
-use evenkeel_core::time::Nanos;
+use evenkeel_core::time::{Nanos, Span};
 
 use super::super::place::Place;
 use super::super::rules::Mutant;
@@ -182,6 +182,7 @@ pub(super) fn domain_of(servers: usize, ceiling_milli: u32) -> Domain {
             prefer: vec![Preference::Space],
             ceiling_milli,
             clerk: CLERK,
+            patience: Span::from_secs(30),
         }),
         ..Domain::default()
     }

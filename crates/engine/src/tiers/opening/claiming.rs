@@ -4,8 +4,7 @@ use evenkeel_core::time::Nanos;
 
 use super::super::format::head::Head;
 use super::super::heads::{self, Usable, Verdict};
-use super::super::layout::Layout;
-use super::super::refusal::{Refusal, RefusalReason};
+use super::super::refusal::Refusal;
 use super::{Claimed, Opening, Phase, Task};
 use crate::lease::{Act, FRONT_BYTES, Front, Half, OWNER_OFFSET, Settled};
 use crate::notes::{Answer, Unfit};
@@ -49,9 +48,7 @@ impl Opening {
         let late = std::mem::take(&mut self.candidate.late);
         let claimed = match verdict {
             Verdict::Make(known) => {
-                let sizes: Vec<_> = self.devices.iter().map(|device| device.size_bytes).collect();
-                let layout = Layout::plan(self.extent_bytes, &sizes)
-                    .map_err(|error| self.refusal_of(error.tier(), RefusalReason::Layout(error)))?;
+                let layout = self.layout_for_new()?;
                 self.candidate.is_new = true;
                 let settled = Settled::default();
                 let office = self.candidate.begin_claim(&settled, Half::First, 1);

@@ -258,8 +258,19 @@ impl Opening {
             refusal: None,
             has_failed: false,
         };
-        opening.push_each(|tier| Task::Lease(Act::Look(tier)));
+        if opening.devices.iter().any(|device| device.size_bytes < FRONT_BYTES) {
+            opening.refusal = opening.layout_for_new().err();
+        } else {
+            opening.push_each(|tier| Task::Lease(Act::Look(tier)));
+        }
         opening
+    }
+
+    /// What lies where in a volume that is made of the devices.
+    fn layout_for_new(&self) -> Result<Layout, Refusal> {
+        let sizes: Vec<_> = self.devices.iter().map(|device| device.size_bytes).collect();
+        Layout::plan(self.extent_bytes, &sizes)
+            .map_err(|error| self.refusal_of(error.tier(), RefusalReason::Layout(error)))
     }
 
     /// Watches gates that have not let go for so long at least.
@@ -273,6 +284,13 @@ impl Opening {
     #[must_use]
     pub fn heeding(mut self, late: LateWrites) -> Self {
         self.candidate.late = late;
+        self
+    }
+
+    /// Nobody else on this machine can reach any tier: all are locked, or this process's own.
+    #[must_use]
+    pub fn locked(mut self, is_locked: bool) -> Self {
+        self.candidate.is_locked = is_locked;
         self
     }
 

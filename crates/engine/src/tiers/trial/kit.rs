@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::sched::Share;
-use evenkeel_core::time::Nanos;
+use evenkeel_core::time::{Nanos, Span};
 
 use super::super::choice::Choice;
 use super::super::moves::{Mutant, Stopped};
@@ -142,6 +142,7 @@ pub(super) fn domain(mode: Mode, depth: u32) -> Domain {
             extent_bytes: EXTENT_BYTES,
             moves: Moves::ByHeat,
             mover: MOVER,
+            patience: Span::from_secs(30),
         }),
         spread: None,
         ..Domain::default()

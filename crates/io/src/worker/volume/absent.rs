@@ -11,37 +11,24 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use evenkeel_core::id::ServerId;
-use evenkeel_engine::lease::{Lease, Names, OwnerId};
-use evenkeel_engine::notes::{Unfit, VolumeId};
+use evenkeel_engine::lease::Lease;
+use evenkeel_engine::notes::Unfit;
 use evenkeel_engine::policy::Member;
 use evenkeel_engine::spread::{self, Missed, Opening, REST, Refusal, RefusalReason};
-use tokio::task::spawn_local;
 
-use super::{Keeper, LOOK, PAUSE_MAX, Spread, random, usable};
+use super::{Keeper, LOOK, PAUSE_MAX, Spread, usable};
 use crate::clock::duration;
 use crate::device::tiered::TieredDisk;
 use crate::device::{Device, Medium};
 use crate::domain::errand::Task;
-use crate::domain::spread::Pulse;
 
 impl Spread {
     /// The volume as a device over its servers.
     fn disk(&self) -> &TieredDisk {
-        let Medium::Tiered(disk) = &self.clerk.device.medium else {
+        let Medium::Tiered(disk) = &self.running.clerk.device.medium else {
             unreachable!("volumes are over others");
         };
         disk
-    }
-
-    /// Begins to beat on every server that is there.
-    pub(super) fn beat(&self, volume: &spread::Volume) {
-        let there = self.terms.servers.iter().enumerate();
-        for (index, &server) in there.filter(|(index, _)| volume.away() != Some(*index)) {
-            let (clerk, tenant) = (self.clerk.clone(), self.terms.clerk);
-            let lease = Rc::clone(&self.lease);
-            let pulse = Pulse { clerk, server, index, lease, tenant };
-            spawn_local(pulse.run());
-        }
     }
 }
 
@@ -86,7 +73,7 @@ impl Keeper {
     pub(super) async fn take_up(&mut self, mut spread: Spread) {
         let mut known = None;
         while let Some(missed) = spread.missed.clone() {
-            tokio::time::sleep(duration(spread.lease.times().beat())).await;
+            tokio::time::sleep(duration(spread.running.lease.times().beat())).await;
             let late = self.late_writes(spread.members.len());
             if missed.is_delayed_by(&late, self.worker.clock.now()) {
                 continue;
@@ -99,7 +86,7 @@ impl Keeper {
                     tracing::error!(volume = self.name, server, why, "it is not taken up");
                 }
             } else if let Err(by) = self.open_anew(&mut spread, &missed).await {
-                return self.domain.leave_office(&spread.lease, &by);
+                return self.domain.leave_office(&spread.running.lease, &by);
             }
             if why.is_none() && spread.missed.is_some() {
                 // It has gone again, and clients have waited for it.
@@ -117,12 +104,12 @@ impl Keeper {
             remote.look(Lease::front_bytes()).await.ok()?
         } else {
             let task = Task::Read { offset: 0, length: Lease::front_bytes() };
-            let account = (spread.terms.clerk, &spread.clerk.heard);
+            let account = spread.running.account();
             self.domain.run_errand(&device, account, task).await.ok()??
         };
         if let Err(why) = missed.look(&front) {
             if matches!(why, RefusalReason::Unfit(Unfit::Stale { .. })) {
-                self.domain.refuse_server(spread.terms.servers[missed.server]);
+                self.domain.refuse_server(spread.running.servers[missed.server]);
             }
             return Some(Err(why.to_string()));
         }
@@ -136,7 +123,7 @@ impl Keeper {
             let why = "it can do less than the volume has promised its clients; restart the gate";
             return Some(Err(why.to_owned()));
         }
-        let server = spread.terms.servers[missed.server];
+        let server = spread.running.servers[missed.server];
         self.domain.bound_unit(server, features.block_size.maximum_payload);
         let member = &mut spread.members[missed.server];
         member.description.size_bytes = size_bytes;
@@ -147,7 +134,7 @@ impl Keeper {
     /// Opens the volume anew while clients wait: with all servers, or else without that one again.
     /// Fails with the name of another gate that has it.
     async fn open_anew(&mut self, spread: &mut Spread, missed: &Missed) -> Result<(), String> {
-        if !self.domain.pause_spread(&spread.lease).await {
+        if !self.domain.pause_spread(&spread.running.lease).await {
             return Err("another gate".to_owned());
         }
         for away in [None, Some(missed.server)].into_iter().cycle() {
@@ -158,10 +145,10 @@ impl Keeper {
                     tracing::warn!(volume = self.name, server, is_back, "opened anew");
                     spread.missed = Missed::of(&volume);
                     spread.disk().leave_out(spread.missed.as_ref().map(|missed| missed.server));
-                    spread.lease.opened(&volume);
-                    spread.beat(&volume);
+                    spread.running.lease.opened(|server| volume.lease_of(server));
+                    spread.running.beat(volume.away());
                     self.domain.resume_spread(volume);
-                    self.domain.held(&spread.lease);
+                    self.domain.held(spread.running.lease.held_until());
                     return Ok(());
                 }
                 Err(Refusal { reason: RefusalReason::Unfit(Unfit::InUse { by }), .. }) => {
@@ -181,11 +168,7 @@ impl Keeper {
         spread: &mut Spread,
         away: Option<usize>,
     ) -> Result<Box<spread::Volume>, Refusal> {
-        let drawn = random().expect("names were drawn before");
-        let (owner, before) = (OwnerId(drawn), self.openings.clone());
-        self.openings.push(owner);
-        let gate = self.gate(&spread.lease);
-        let names = Names { volume: VolumeId(drawn), owner, gate, before };
+        let names = self.names(&spread.running.lease).expect("names were drawn before");
         let devices = spread.members.iter().map(|member| member.description.clone()).collect();
         let opening = Opening::new(names, spread.shape, devices, spread.leaving.clone())
             .heeding(self.tell_late_writes(spread.members.len()));
@@ -193,7 +176,7 @@ impl Keeper {
             Some(server) => opening.without(server),
             None => opening,
         };
-        let account = (spread.terms.clerk, &spread.clerk.heard);
-        self.open(&spread.members, opening, account, Some(&spread.lease)).await
+        let account = spread.running.account();
+        self.open(&spread.members, opening, account, &spread.running.lease).await
     }
 }

@@ -26,7 +26,7 @@ impl Keeper {
         members: &[OpenMember],
         mut opening: O,
         account: Account<'_>,
-        lease: Option<&Rc<VolumeLease>>,
+        lease: &Rc<VolumeLease>,
     ) -> Result<Box<O::Volume>, O::Refusal> {
         loop {
             let now = self.worker.clock.now();
@@ -42,8 +42,7 @@ impl Keeper {
                     continue;
                 }
                 Ask::Fence(losers) => {
-                    let own_addresses = lease.map(|lease| lease.addresses()).unwrap_or_default();
-                    let is_fenced = self.fence(&losers, &own_addresses).await;
+                    let is_fenced = self.fence(&losers, &lease.addresses()).await;
                     opening.answer(if is_fenced { Answer::Done } else { Answer::Failed });
                     continue;
                 }
@@ -56,7 +55,7 @@ impl Keeper {
                 Ok(None) => Answer::Done,
                 Err(_) => Answer::Failed,
             });
-            if let (Some(lease), Some(right)) = (lease, opening.right()) {
+            if let Some(right) = opening.right() {
                 lease.opening(right, |part| opening.identity(part));
             }
         }

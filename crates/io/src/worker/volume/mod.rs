@@ -4,7 +4,7 @@
 //! ```text
 //! policy has it -> members open -> their heads are read -> map to the engine -> open, moves begin
 //!       ^              |                  |                                    |
-//!       +---- pause ---+---- trouble -----+        another gate has it, spread: v
+//!       +---- pause ---+---- trouble -----+        another gate has it: v
 //!       +------------------- the operator's word <------ all of it is forgotten
 //! ```
 //!
@@ -16,18 +16,19 @@ mod absent;
 mod asking;
 mod succession;
 
+use std::fmt::Display;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
 use evenkeel_core::bytes::Bytes;
-use evenkeel_core::id::ServerId;
-use evenkeel_core::time::Span;
+use evenkeel_core::id::{ServerId, TenantId};
+use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::Target;
-use evenkeel_engine::lease::{Names, OwnerId};
-use evenkeel_engine::notes::{PartDevice, VolumeId};
-use evenkeel_engine::policy::{Backend, Member, Source, SpreadPlan};
-use evenkeel_engine::spread::{self, Mended, Missed, RefusalReason, Shape};
+use evenkeel_engine::lease::OwnerId;
+use evenkeel_engine::notes::{PartDevice, Unfit, VolumeId};
+use evenkeel_engine::policy::{self, Backend, Member, Source, SpreadPlan, TierPlan};
+use evenkeel_engine::spread::{self, Mended, Missed, Shape};
 use evenkeel_engine::tiers;
 use evenkeel_wire::nbd::proto::TransmissionFlags;
 use rustix::rand::GetRandomFlags;
@@ -42,8 +43,9 @@ use crate::device::remote::connect::Route;
 use crate::device::tiered::TieredDisk;
 use crate::device::{Device, Features, Medium};
 use crate::domain::Domain;
-use crate::domain::moves::Mover;
-use crate::domain::spread::Clerk;
+use crate::domain::moves::Clerk;
+use crate::domain::pulse::Pulse;
+use crate::domain::spread::OpenVolume;
 use crate::hosts::Host;
 use crate::lease::VolumeLease;
 use crate::op::LossesHeard;
@@ -63,9 +65,20 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(3);
 /// The least that is read or written of what a volume notes of itself; see [`Ask`].
 const NOTE_BYTES: u32 = 4096;
 
+/// An open volume at work.
+#[derive(Clone)]
+struct Running {
+    clerk: Clerk,
+    /// Its members, in the order of the policy.
+    servers: Vec<ServerId>,
+    /// Who pays for what nobody waits for.
+    tenant: TenantId,
+    lease: Rc<VolumeLease>,
+}
+
 /// What keeps an open volume going.
 enum AtWork {
-    Tiered(Mover),
+    Tiered(Running),
     Spread(Box<Spread>, Vec<Host>),
 }
 
@@ -93,13 +106,45 @@ struct OpenMember {
 
 /// A spread volume at work.
 struct Spread {
-    clerk: Clerk,
+    running: Running,
     members: Vec<OpenMember>,
-    terms: SpreadPlan,
     shape: Shape,
     leaving: Vec<bool>,
-    lease: Rc<VolumeLease>,
     missed: Option<Missed>,
+}
+
+impl Running {
+    /// Who pays, and what losses the gate has heard of.
+    fn account(&self) -> (TenantId, &Rc<LossesHeard>) {
+        (self.tenant, &self.clerk.heard)
+    }
+
+    fn is_remote(&self, server: ServerId) -> bool {
+        matches!(self.clerk.device.tier(server).medium, Medium::Remote(_))
+    }
+
+    /// Begins to beat on every member that is there.
+    fn beat(&self, away: Option<usize>) {
+        self.spawn_pulses(away, |_| true);
+    }
+
+    /// Begins to beat on the members that other gates may reach, and to serve. Those of this machine
+    /// are locked; where there are no others, nobody can take the volume.
+    fn beat_on_servers(&self) {
+        self.spawn_pulses(None, |server| self.is_remote(server));
+        let is_ours = !self.servers.iter().any(|server| self.is_remote(*server));
+        let until = if is_ours { Nanos(u64::MAX) } else { self.lease.held_until() };
+        self.clerk.domain.held(until);
+    }
+
+    fn spawn_pulses(&self, away: Option<usize>, beats: impl Fn(ServerId) -> bool) {
+        let there = self.servers.iter().enumerate().filter(|(index, _)| away != Some(*index));
+        for (index, &server) in there {
+            let (clerk, tenant, lease) = (self.clerk.clone(), self.tenant, Rc::clone(&self.lease));
+            let beats = beats(server);
+            spawn_local(Pulse { clerk, server, index, lease, tenant, beats }.run());
+        }
+    }
 }
 
 impl Worker {
@@ -123,10 +168,9 @@ impl Keeper {
         let mut pause = PAUSE_MIN;
         loop {
             match self.attempt().await {
-                Ok(AtWork::Tiered(mover)) => return mover.run().await,
-                Ok(AtWork::Spread(spread, hosts)) => {
+                Ok(at_work) => {
                     self.word.settle();
-                    self.serve_until_lost(*spread, hosts).await;
+                    self.serve_until_lost(at_work).await;
                     pause = PAUSE_MIN;
                 }
                 Err(why) => self.note(&why),
@@ -139,16 +183,20 @@ impl Keeper {
         }
     }
 
-    /// Serves a spread volume until another gate has it, and the operator wants it here again.
-    async fn serve_until_lost(&mut self, spread: Spread, hosts: Vec<Host>) {
-        let lease = Rc::clone(&spread.lease);
+    /// Serves a volume until another gate has it, and the operator wants it here again.
+    async fn serve_until_lost(&mut self, at_work: AtWork) {
+        let (Running { clerk, lease, .. }, spread, hosts) = match at_work {
+            AtWork::Tiered(running) => (running, None, Vec::new()),
+            AtWork::Spread(spread, hosts) => (spread.running.clone(), Some(spread), hosts),
+        };
         let mut tasks = JoinSet::new();
         for host in hosts {
             tasks.spawn_local(host.watch());
         }
-        let clerk = spread.clerk.clone();
         let waits = async {
-            self.take_up(spread).await;
+            if let Some(spread) = spread {
+                self.take_up(*spread).await;
+            }
             lease.lost().await;
         };
         tokio::select! {
@@ -157,7 +205,7 @@ impl Keeper {
             () = lease.lost() => {}
         }
         drop(tasks);
-        self.domain.forget_spread().await;
+        self.domain.forget_volume().await;
         let question = format!(
             "another gate has had volume {:?} since: clients that still use it may hold older \
              content; once they have forgotten it, open it here again",
@@ -181,67 +229,86 @@ impl Keeper {
             return Err("the policy has something else under its name".to_owned());
         }
         let planned = plan.domain(&self.name).ok_or("the policy no longer has it")?;
-        let lease = self.new_lease(backend, planned);
-        let (members, away) = self.members(&plan, backend, planned, lease.as_ref()).await?;
+        let lease = self.new_lease(backend, planned).ok_or("its members have no lease")?;
+        let (members, away) = self.members(&plan, backend, planned, &lease).await?;
         let parts = members.iter();
         let parts = parts.map(|member| (Rc::clone(&member.device), member.features.as_ref()));
         let disk = TieredDisk::new(parts.collect());
         let disk = disk.ok_or("there is no size of request that all members take")?;
-        let heard = Rc::new(LossesHeard::new(disk.losses()));
-        let no_name = |error| format!("no name can be drawn for it: {error}");
-        let fresh = VolumeId(random().map_err(no_name)?);
-        let devices = members.iter().map(|member| member.description.clone()).collect();
         match (&backend.source, &planned.domain.tiers, &planned.domain.spread) {
             (Source::Tiered(volume), Some(terms), _) => {
-                let opening = tiers::Opening::new(fresh, volume.extent_bytes, devices);
-                let found = self.open(&members, opening, (terms.mover, &heard), None).await;
-                let found = found.map_err(|why| why.to_string())?;
-                let device = self.opened(disk, found.id(), found.size_bytes());
-                self.domain.serve_volume(found, Rc::clone(&device));
-                let domain = Rc::clone(&self.domain);
-                Ok(AtWork::Tiered(Mover { domain, device, heard, data: None }))
+                self.open_tiered((volume, terms), (members, disk), lease).await
             }
             (Source::Spread(volume), _, Some(terms)) => {
-                let lease = lease.ok_or("its servers have no lease")?;
-                let owner = OwnerId(random().map_err(no_name)?);
-                let (gate, before) = (self.gate(&lease), self.openings.clone());
-                self.openings.push(owner);
-                let names = Names { volume: fresh, owner, gate, before };
-                let leaving = |server: &Member| volume.leaving.contains(&server.backend);
-                let leaving: Vec<bool> = volume.servers.iter().map(leaving).collect();
-                let opening = spread::Opening::new(names, volume.shape, devices, leaving.clone())
-                    .watching(volume.takeover.unfenced_after.unwrap_or(Span::ZERO))
-                    .heeding(self.tell_late_writes(members.len()));
-                let opening = match away {
-                    Some(server) => opening.without(server),
-                    None => opening,
-                };
-                let account = (terms.clerk, &heard);
-                let found = self.open(&members, opening, account, Some(&lease)).await;
-                let found = found.map_err(|why| self.with_remedy(&why))?;
-                lease.opened(&found);
-                let device = self.opened(disk, found.id(), found.size_bytes());
-                self.tell_mended(&found);
-                let (domain, data) = (Rc::clone(&self.domain), Rc::default());
-                let spread = Spread {
-                    clerk: Clerk { domain, device, heard, data },
-                    members,
-                    terms: terms.clone(),
-                    shape: volume.shape,
-                    leaving,
-                    missed: Missed::of(&found),
-                    lease: Rc::clone(&lease),
-                };
-                let hosts = volume.servers.iter().zip(&terms.servers);
-                let hosts = hosts.map(|(member, server)| self.host(member, *server)).collect();
-                self.tell_missed(&spread);
-                spread.beat(&found);
-                self.domain.serve_spread(found, Rc::clone(&spread.clerk.device));
-                self.domain.held(&lease);
-                Ok(AtWork::Spread(Box::new(spread), hosts))
+                self.open_spread((volume, terms), (members, away, disk), lease).await
             }
             _ => Err("the policy has something else under its name".to_owned()),
         }
+    }
+
+    async fn open_tiered(
+        &mut self,
+        (volume, terms): (&policy::Tiered, &TierPlan),
+        (members, disk): (Vec<OpenMember>, TieredDisk),
+        lease: Rc<VolumeLease>,
+    ) -> Result<AtWork, String> {
+        let heard = Rc::new(LossesHeard::new(disk.losses()));
+        let is_local = |member: &OpenMember| !matches!(member.device.medium, Medium::Remote(_));
+        let names = self.names(&lease)?;
+        let opening = tiers::Opening::new(names, volume.extent_bytes, descriptions(&members))
+            .watching(volume.takeover.unfenced_after.unwrap_or(Span::ZERO))
+            .heeding(self.tell_late_writes(members.len()))
+            .resting(volume.takeover.late)
+            .locked(members.iter().all(is_local));
+        let found = self.open(&members, opening, (terms.mover, &heard), &lease).await;
+        let found = found.map_err(|why| self.with_remedy(&why, why.unfit()))?;
+        lease.opened(|tier| Some(found.lease(tier)));
+        let device = self.opened(disk, found.id(), found.size_bytes());
+        let (domain, data) = (Rc::clone(&self.domain), Rc::default());
+        let (servers, tenant) = (terms.servers.clone(), terms.mover);
+        let clerk = Clerk { domain, device, heard, data };
+        let running = Running { clerk, servers, tenant, lease };
+        self.domain.serve(OpenVolume::Tiered(found), Rc::clone(&running.clerk.device));
+        running.beat_on_servers();
+        Ok(AtWork::Tiered(running))
+    }
+
+    async fn open_spread(
+        &mut self,
+        (volume, terms): (&policy::Spread, &SpreadPlan),
+        (members, away, disk): (Vec<OpenMember>, Option<usize>, TieredDisk),
+        lease: Rc<VolumeLease>,
+    ) -> Result<AtWork, String> {
+        let heard = Rc::new(LossesHeard::new(disk.losses()));
+        let names = self.names(&lease)?;
+        let leaving = |server: &Member| volume.leaving.contains(&server.backend);
+        let leaving: Vec<bool> = volume.servers.iter().map(leaving).collect();
+        let devices = descriptions(&members);
+        let opening = spread::Opening::new(names, volume.shape, devices, leaving.clone())
+            .watching(volume.takeover.unfenced_after.unwrap_or(Span::ZERO))
+            .heeding(self.tell_late_writes(members.len()));
+        let opening = match away {
+            Some(server) => opening.without(server),
+            None => opening,
+        };
+        let found = self.open(&members, opening, (terms.clerk, &heard), &lease).await;
+        let found = found.map_err(|why| self.with_remedy(&why, why.unfit()))?;
+        lease.opened(|server| found.lease_of(server));
+        let device = self.opened(disk, found.id(), found.size_bytes());
+        self.tell_mended(&found);
+        let (domain, data) = (Rc::clone(&self.domain), Rc::default());
+        let (servers, tenant) = (terms.servers.clone(), terms.clerk);
+        let clerk = Clerk { domain, device, heard, data };
+        let running = Running { clerk, servers, tenant, lease };
+        let missed = Missed::of(&found);
+        let spread = Spread { running, members, shape: volume.shape, leaving, missed };
+        let hosts = volume.servers.iter().zip(&terms.servers);
+        let hosts = hosts.map(|(member, server)| self.host(member, *server)).collect();
+        self.tell_missed(&spread);
+        spread.running.beat(found.away());
+        self.domain.serve(OpenVolume::Spread(found), Rc::clone(&spread.running.clerk.device));
+        self.domain.held(spread.running.lease.held_until());
+        Ok(AtWork::Spread(Box::new(spread), hosts))
     }
 
     /// What looks at the host of a server.
@@ -263,11 +330,8 @@ impl Keeper {
     }
 
     /// Why the volume is not opened, with what the operator can do about another gate's claim.
-    fn with_remedy(&self, why: &spread::Refusal) -> String {
-        let RefusalReason::Unfit(evenkeel_engine::notes::Unfit::Unfenced { .. }) = &why.reason
-        else {
-            return why.to_string();
-        };
+    fn with_remedy(&self, why: &impl Display, unfit: Option<&Unfit>) -> String {
+        let Some(Unfit::Unfenced { .. }) = unfit else { return why.to_string() };
         let volume = &self.name;
         format!("{why}; make sure that it is dead, then say so: evenkeel ctl claim {volume}")
     }
@@ -294,7 +358,7 @@ impl Keeper {
         plan: &Plan,
         backend: &Backend,
         planned: &PlannedDomain,
-        lease: Option<&Rc<VolumeLease>>,
+        lease: &Rc<VolumeLease>,
     ) -> Result<(Vec<OpenMember>, Option<usize>), String> {
         let mut members = Vec::new();
         let routes: Vec<Option<Route>> = backend
@@ -304,8 +368,7 @@ impl Keeper {
             .collect();
         for (index, member) in backend.members().iter().enumerate() {
             let server = planned.server(&member.backend).ok_or("the policy has no such backend")?;
-            let membership =
-                lease.map(|lease| Membership { guard: lease.guard(index), routes: routes.clone() });
+            let membership = Membership { guard: lease.guard(index), routes: routes.clone() };
             let device = self.device(plan, member, server, membership);
             let device = device.map_err(|why| format!("{}: {why}", self.called(member)))?;
             members.push((member, server, device));
@@ -347,12 +410,13 @@ impl Keeper {
         plan: &Plan,
         tier: &Member,
         server: ServerId,
-        membership: Option<Membership>,
+        membership: Membership,
     ) -> Result<Rc<Device>, String> {
         if let Some((_, device)) = self.in_memory.iter().find(|(known, _)| *known == server) {
             return Ok(Rc::clone(device));
         }
         let backend = plan.backend(&tier.backend).ok_or("the policy has no such backend")?;
+        let membership = Some(membership);
         let wanted = Wanted { name: &tier.device, size_bytes: tier.size_bytes, membership };
         let medium = self.worker.make(&self.domain, plan, backend, wanted);
         let medium = medium.map_err(|error| error.to_string())?;
@@ -384,6 +448,11 @@ impl Keeper {
             tokio::time::sleep(LOOK).await;
         }
     }
+}
+
+/// What openings have to know of members.
+fn descriptions(members: &[OpenMember]) -> Vec<PartDevice> {
+    members.iter().map(|member| member.description.clone()).collect()
 }
 
 /// How much of a member may be used.

@@ -3,10 +3,11 @@
 
 use std::rc::Rc;
 
-use evenkeel_engine::lease::{Gate, LateWrites, Times};
-use evenkeel_engine::policy::{Backend, Member, Source, Takeover};
+use evenkeel_engine::lease::{Gate, LateWrites, Names, OwnerId, Times};
+use evenkeel_engine::notes::VolumeId;
+use evenkeel_engine::policy::{Backend, Member, Takeover};
 
-use super::Keeper;
+use super::{Keeper, random};
 use crate::fence;
 use crate::lease::VolumeLease;
 use crate::plan::PlannedDomain;
@@ -26,10 +27,11 @@ impl Keeper {
         backend: &Backend,
         planned: &PlannedDomain,
     ) -> Option<Rc<VolumeLease>> {
-        let Source::Spread(volume) = &backend.source else { return None };
-        let servers = &planned.domain.spread.as_ref()?.servers;
-        let underway = self.underway(&volume.servers, &volume.takeover);
-        Some(VolumeLease::new(&self.domain, volume.takeover.times, servers, underway))
+        let takeover = backend.source.takeover()?;
+        let tiers = planned.domain.tiers.as_ref().map(|plan| &plan.servers);
+        let servers = planned.domain.spread.as_ref().map(|plan| &plan.servers).or(tiers)?;
+        let underway = self.underway(backend.members(), takeover);
+        Some(VolumeLease::new(&self.domain, takeover.times, servers, underway))
     }
 
     /// Where it is noted what is under way with the servers; none without a folder of its own.
@@ -81,8 +83,21 @@ impl Keeper {
         late
     }
 
+    /// Names for the next opening of the volume, which are remembered.
+    ///
+    /// # Errors
+    /// None can be drawn.
+    pub(super) fn names(&mut self, lease: &VolumeLease) -> Result<Names, String> {
+        let no_name = |error| format!("no name can be drawn for it: {error}");
+        let owner = OwnerId(random().map_err(no_name)?);
+        let volume = VolumeId(random().map_err(no_name)?);
+        let (gate, before) = (self.gate(lease), self.openings.clone());
+        self.openings.push(owner);
+        Ok(Names { volume, owner, gate, before })
+    }
+
     /// What this gate says of itself on the servers of its volume.
-    pub(super) fn gate(&self, lease: &VolumeLease) -> Gate {
+    fn gate(&self, lease: &VolumeLease) -> Gate {
         let state = &self.worker.shared.state;
         Gate {
             name: name(),

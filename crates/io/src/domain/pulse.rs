@@ -1,0 +1,198 @@
+//! The beats that keep a volume this gate's.
+//!
+//! ```text
+//! Pulse --- look, beat, pause; one for each member ---> Input::Held
+//!    ^
+//!  Leave: let go, when the gate stops
+//! ```
+//!
+//! A member of this machine, such as a file, is locked: it needs no beats, and is let go of all the
+//! same, so that whoever finds it elsewhere knows.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_core::id::{ServerId, TenantId};
+use evenkeel_engine::Input;
+use evenkeel_engine::lease::{Fenced, Lease};
+use evenkeel_wire::nbd::proto::Errno;
+use tokio::sync::Notify;
+
+use super::Domain;
+use super::errand::Task;
+use super::moves::Clerk;
+use crate::buffer::Buf;
+use crate::clock::duration;
+use crate::device::Medium;
+use crate::lease::VolumeLease;
+
+/// Between two looks whether all that was asked for is over.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Keeps the volume this gate's, as far as one of its servers is concerned.
+pub(crate) struct Pulse {
+    pub(crate) clerk: Clerk,
+    pub(crate) server: ServerId,
+    /// Its place in the order of the policy.
+    pub(crate) index: usize,
+    pub(crate) lease: Rc<VolumeLease>,
+    /// On whose account, where the server is none that others reach.
+    pub(crate) tenant: TenantId,
+    /// Whether it beats, or is only let go of.
+    pub(crate) beats: bool,
+}
+
+/// Why there was no beat.
+enum NoBeat {
+    Failed(Errno),
+    Fenced(Fenced),
+}
+
+impl From<Errno> for NoBeat {
+    fn from(errno: Errno) -> Self {
+        Self::Failed(errno)
+    }
+}
+
+/// When the pulses of a domain are to let go of its volume.
+#[derive(Debug, Default)]
+pub(crate) struct Leave {
+    pub(super) is_wanted: Cell<bool>,
+    /// Pulses end without a word: the volume is opened anew, or another gate's.
+    pub(super) is_over: Cell<bool>,
+    /// Pulses that have not ended.
+    pub(super) pulses: Cell<usize>,
+    /// Told of every change.
+    pub(super) news: Notify,
+}
+
+impl Leave {
+    /// Ends all pulses, without letting go.
+    pub(super) fn end(&self) {
+        self.is_over.set(true);
+        self.news.notify_waiters();
+    }
+}
+
+/// A pulse that has not ended.
+struct Beating(Rc<Domain>);
+
+impl Beating {
+    fn of(domain: &Rc<Domain>) -> Self {
+        domain.leave.pulses.set(domain.leave.pulses.get() + 1);
+        Self(Rc::clone(domain))
+    }
+}
+
+impl Drop for Beating {
+    fn drop(&mut self) {
+        let leave = &self.0.leave;
+        leave.pulses.set(leave.pulses.get() - 1);
+        leave.news.notify_waiters();
+    }
+}
+
+impl Pulse {
+    /// Beats until the volume is another gate's, or this one stops.
+    pub(crate) async fn run(self) {
+        let domain = Rc::clone(&self.clerk.domain);
+        let _beating = Beating::of(&domain);
+        let pause = duration(self.lease.times().beat());
+        loop {
+            match self.beat_if_due().await {
+                Ok(true) => domain.held(self.lease.held_until()),
+                Ok(false) => {}
+                Err(NoBeat::Fenced(why)) => self.lease.guard(self.index).judged(&why),
+                // Requests to the server tell the same, with what stands in the way.
+                Err(NoBeat::Failed(errno)) => {
+                    tracing::debug!(server = ?self.server, ?errno, "no beat");
+                }
+            }
+            if self.lease.is_out() {
+                return;
+            }
+            let news = domain.leave.news.notified();
+            if !domain.leave.is_wanted.get() && !domain.leave.is_over.get() {
+                tokio::select! {
+                    () = news => {}
+                    () = self.lease.news.notified() => {}
+                    () = tokio::time::sleep(pause) => {}
+                }
+            }
+            if domain.leave.is_over.get() {
+                return;
+            }
+            if domain.leave.is_wanted.get() {
+                return self.let_go().await;
+            }
+        }
+    }
+
+    /// Tells the next gate that it need not watch. What was asked for before is over by then.
+    async fn let_go(&self) {
+        while !self.clerk.domain.state.borrow().ops.is_empty() {
+            tokio::time::sleep(LOOK).await;
+        }
+        let released = async {
+            let lease = self.look().await?;
+            let (offset, bytes) = lease.borrow().release();
+            Ok(self.write(offset, &bytes).await?)
+        };
+        if let Err(why) = released.await {
+            // The next gate watches for a while, as if this one had been killed.
+            let server = self.clerk.domain.server_name(self.server);
+            let why = match why {
+                NoBeat::Failed(errno) => format!("{errno:?}"),
+                NoBeat::Fenced(why) => why.to_string(),
+            };
+            tracing::warn!(server, why, "a volume is not let go of");
+        }
+    }
+
+    async fn beat_if_due(&self) -> Result<bool, NoBeat> {
+        if self.beats {
+            self.beat().await?;
+        }
+        Ok(self.beats)
+    }
+
+    async fn beat(&self) -> Result<(), NoBeat> {
+        let lease = self.look().await?;
+        let (offset, bytes) = lease.borrow_mut().beat();
+        let sent_at = self.clerk.domain.worker.clock.now();
+        self.write(offset, &bytes).await?;
+        lease.borrow_mut().beaten();
+        self.lease.beaten(self.index, sent_at);
+        Ok(())
+    }
+
+    /// Looks whether the server is what this gate has left.
+    async fn look(&self) -> Result<Rc<RefCell<Lease>>, NoBeat> {
+        let lease = self.lease.guard(self.index).lease().ok_or(Errno::Io)?;
+        let sent_at = self.clerk.domain.worker.clock.now();
+        let front = if let Medium::Remote(remote) = &self.clerk.device.tier(self.server).medium {
+            remote.look(Lease::front_bytes()).await?
+        } else {
+            let look = Task::Read { offset: 0, length: Lease::front_bytes() };
+            let front = self.clerk.run_errand(self.server, self.tenant, look).await?;
+            front.expect("a read brings its data")
+        };
+        let now = self.clerk.domain.worker.clock.now();
+        let (server, latency) = (self.server, now.since(sent_at));
+        self.clerk.domain.tell(Input::Looked { server, latency });
+        lease.borrow().look(&front).map_err(NoBeat::Fenced)?;
+        self.lease.looked(self.index, sent_at);
+        Ok(lease)
+    }
+
+    /// Writes this gate's name; past all queues where others may want the volume.
+    async fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
+        if let Medium::Remote(remote) = &self.clerk.device.tier(self.server).medium {
+            return remote.claim(offset, bytes).await;
+        }
+        let task = Task::Write { offset, data: Arc::new(Buf::copy_of(bytes)) };
+        self.clerk.run_errand(self.server, self.tenant, task).await.map(drop)
+    }
+}
