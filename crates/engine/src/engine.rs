@@ -142,14 +142,15 @@ impl Engine {
 
     /// Says what to do next.
     pub fn poll(&mut self, now: Nanos) -> Output {
-        if let Some(output) = self.told.pop_front() {
+        if let Some(output) = self.take_told() {
             return output;
-        }
-        if let Some((slot, ok)) = self.finished.pop_front() {
-            return Output::Finish { slot, ok };
         }
         if let Some(step) = self.poll_moves(now) {
             return Output::Move(step);
+        }
+        // Requests that have waited for the volume may be over.
+        if let Some(output) = self.take_told() {
+            return output;
         }
         self.wake_lanes(now);
         while let Some(&server) = self.ready.front() {
@@ -161,6 +162,12 @@ impl Engine {
         let hold = self.volume.as_ref().and_then(|volume| volume.deadline());
         let earliest = self.lanes.iter().filter_map(Lane::wake_at).chain(hold).min();
         earliest.map_or(Output::Idle, Output::WaitUntil)
+    }
+
+    /// What has become of requests, if that is not told yet.
+    fn take_told(&mut self) -> Option<Output> {
+        let told = self.told.pop_front();
+        told.or_else(|| self.finished.pop_front().map(|(slot, ok)| Output::Finish { slot, ok }))
     }
 
     /// What the step of the kind [`StepKind::Note`](crate::notes::StepKind::Note) at this server

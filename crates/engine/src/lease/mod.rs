@@ -29,6 +29,8 @@ mod office;
 mod owner;
 mod possession;
 mod tenure;
+#[cfg(test)]
+pub(crate) mod trial;
 
 use evenkeel_core::time::Span;
 

@@ -47,7 +47,7 @@ mod rules;
 mod scribe;
 mod serving;
 #[cfg(test)]
-mod trial;
+pub(crate) mod trial;
 mod volume;
 
 pub use absent::Missed;

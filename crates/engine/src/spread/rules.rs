@@ -3,7 +3,7 @@
 
 /// Rules that tests break, one at a time, to see that they would notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mutant {
+pub(crate) enum Mutant {
     /// Slots are not wiped.
     SkipWipe,
     /// Entries do not wait until their slots are wiped for good.

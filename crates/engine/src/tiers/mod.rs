@@ -38,7 +38,7 @@ mod refusal;
 mod report;
 mod serving;
 #[cfg(test)]
-mod trial;
+pub(crate) mod trial;
 mod volume;
 
 pub use crate::notes::PASSES_MAX;

@@ -158,7 +158,7 @@ struct Job {
 
 /// Rules that tests break, one at a time, to see that they would notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mutant {
+pub(crate) enum Mutant {
     /// What was written meanwhile is not copied again.
     CopyOnce,
     /// Writes are not held.

@@ -116,6 +116,8 @@ pub(crate) enum Lates {
     All,
     /// What the volume itself had asked for.
     Steps,
+    /// Of that, what it noted.
+    Notes,
 }
 
 /// A write that a drive has read from a connection that is gone.
@@ -374,8 +376,12 @@ impl<K: Kit> World<K> {
         let mut ranges = Vec::new();
         for Command { unit, .. } in std::mem::take(&mut self.commands) {
             let Some(bytes) = self.content(&unit) else { continue };
-            let is_step = matches!(self.requests[&unit.slot], Pending::Step(_));
-            if lates == Lates::Steps && !is_step {
+            let counts = match (lates, &self.requests[&unit.slot]) {
+                (Lates::All, _) | (Lates::Steps, Pending::Step(_)) => true,
+                (Lates::Notes, Pending::Step(step)) => step.kind == StepKind::Note,
+                _ => false,
+            };
+            if !counts {
                 continue;
             }
             let Unit { server, offset, length, .. } = unit;
@@ -399,6 +405,35 @@ impl<K: Kit> World<K> {
     pub(crate) fn carry_out_late(&mut self, now: Nanos) {
         for (_, late) in self.late.extract_if(.., |(at, _)| *at <= now) {
             self.disks[late.server.index()].write(late.offset, &late.bytes, false);
+        }
+    }
+
+    /// Opens the volume while time passes, and late writes come.
+    pub(crate) fn open<O>(&mut self, mut opening: O) -> Result<K::Volume, String>
+    where
+        O: Opens<Volume = K::Volume>,
+    {
+        loop {
+            self.pass(Span::from_micros(1));
+            let bytes;
+            let answer = match opening.poll(self.now) {
+                Ask::Read { part, offset, length } => {
+                    bytes = self.disks[part].read(offset, length);
+                    Answer::Read(&bytes)
+                }
+                Ask::Write { part, offset, bytes } => {
+                    self.disks[part].write(offset, bytes, false);
+                    Answer::Done
+                }
+                Ask::Flush { .. } | Ask::Fence(_) => Answer::Done,
+                Ask::Wait(span) => {
+                    self.pass(span);
+                    Answer::Done
+                }
+                Ask::Ready(volume) => return Ok(*volume),
+                Ask::Refused(refusal) => return Err(refusal.to_string()),
+            };
+            opening.answer(answer);
         }
     }
 

@@ -8,6 +8,8 @@ use evenkeel_core::time::{Nanos, Span};
 use super::super::place::Place;
 use super::super::rules::Mutant;
 use super::super::{Opening, Shape, SpreadReport, Volume};
+use crate::lease::trial::Leased;
+use crate::lease::{Gatekeeper, Lease, Names};
 use crate::notes::PartDevice;
 use crate::policy::{Depth, Domain, Mode, Preference, Scheduling, Sharing, SpreadPlan};
 use crate::trial::disk::{Disk, SECTOR};
@@ -30,7 +32,7 @@ pub(super) type World = world::World<Spread>;
 
 /// See the [module](self).
 #[derive(Default)]
-pub(super) struct Spread {
+pub(crate) struct Spread {
     /// The server that is to leave, as it is listed.
     pub(super) leaving: Option<usize>,
     /// The server that does not answer.
@@ -93,6 +95,27 @@ pub(super) fn hold(engine: &mut Engine, now: Nanos, until: Nanos) {
     engine.handle(now, Input::Held { until });
 }
 
+impl Leased for Spread {
+    type Opening = Opening;
+    const NAME: &'static str = "spread";
+
+    fn blank() -> Vec<Disk> {
+        Self::disks()
+    }
+
+    fn opening(names: Names) -> Opening {
+        opening_by(names, SERVERS, None)
+    }
+
+    fn right(opening: &mut Opening) -> &mut Gatekeeper {
+        &mut opening.candidate.tenure.right
+    }
+
+    fn lease(volume: &Volume, server: usize) -> Lease {
+        volume.lease(server)
+    }
+}
+
 impl World {
     /// The accounts of the volume.
     pub(super) fn report(&mut self) -> SpreadReport {
@@ -128,36 +151,21 @@ pub(super) fn opening(disks: &[Disk], owner_name: &str) -> Opening {
     opening_leaving(disks, owner_name, None)
 }
 
-/// Begins to open the drives for a gate of this number, in this run of its process on a machine
-/// that has run on.
-pub(super) fn opening_as(disks: &[Disk], gate: usize, run: u64) -> Opening {
-    opening_after_boot(disks, gate, (1, run))
-}
-
-/// The same in this run of the process after this boot of its machine.
+/// The same by a gate of this number, in this run of its process after this boot of its machine.
 pub(super) fn opening_after_boot(disks: &[Disk], gate: usize, process: (u64, u64)) -> Opening {
-    opening_of(disks, (gate, process), None)
-}
-
-/// The same with a server that is to leave.
-pub(super) fn opening_of(
-    disks: &[Disk],
-    (gate, (boot, run)): (usize, (u64, u64)),
-    leaving: Option<usize>,
-) -> Opening {
-    let device = |server| PartDevice { name: format!("s{server}"), size_bytes: SIZE_BYTES };
-    let names = names_of(gate, (boot, run));
-    let devices = (0..disks.len()).map(device).collect();
-    let leaving = (0..disks.len()).map(|server| leaving == Some(server)).collect();
-    Opening::new(names, shape(), devices, leaving)
+    opening_by(names_of(gate, process), disks.len(), None)
 }
 
 /// The same with a server that is to leave.
 pub(super) fn opening_leaving(disks: &[Disk], owner_name: &str, leaving: Option<usize>) -> Opening {
+    opening_by(names(owner_name), disks.len(), leaving)
+}
+
+/// Begins to open so many drives under these names, one of which may be to leave.
+pub(super) fn opening_by(names: Names, drives: usize, leaving: Option<usize>) -> Opening {
     let device = |server| PartDevice { name: format!("s{server}"), size_bytes: SIZE_BYTES };
-    let leaving = (0..disks.len()).map(|server| leaving == Some(server)).collect();
-    let devices = (0..disks.len()).map(device).collect();
-    Opening::new(names(owner_name), shape(), devices, leaving)
+    let leaving = (0..drives).map(|server| leaving == Some(server)).collect();
+    Opening::new(names, shape(), (0..drives).map(device).collect(), leaving)
 }
 
 /// A policy with this ceiling, in thousandths.

@@ -6,12 +6,11 @@ use evenkeel_core::prng::Prng;
 use evenkeel_core::time::{Nanos, Span};
 
 use super::super::rules::Mutant;
-use super::super::{Opening, Volume};
-use super::kit::{OBJECTS, SERVERS, World, opening_of};
+use super::kit::{OBJECTS, SERVERS, World, opening_by};
 use crate::lease::Times;
 use crate::lease::{LateWrites, Mutant as Check};
-use crate::notes::{Answer, Ask, Opens};
 use crate::trial::disk::index;
+use crate::trial::names::names_of;
 use crate::trial::world::{Act, Lates};
 use crate::trial::{self, assert_clean, assert_noticed};
 
@@ -35,32 +34,6 @@ struct Killed {
 
 const ANOTHER: Killed =
     Killed { mutant: None, check: None, leaves: false, is_filling: false, is_another: true };
-
-/// Opens the volume while time passes, and late writes come.
-fn open(world: &mut World, mut opening: Opening) -> Result<Volume, String> {
-    loop {
-        world.pass(Span::from_micros(1));
-        let bytes;
-        let answer = match opening.poll(world.now()) {
-            Ask::Read { part, offset, length } => {
-                bytes = world.disks[part].read(offset, length);
-                Answer::Read(&bytes)
-            }
-            Ask::Write { part, offset, bytes } => {
-                world.disks[part].write(offset, bytes, false);
-                Answer::Done
-            }
-            Ask::Flush { .. } | Ask::Fence(_) => Answer::Done,
-            Ask::Wait(span) => {
-                world.pass(span);
-                Answer::Done
-            }
-            Ask::Ready(volume) => return Ok(*volume),
-            Ask::Refused(refusal) => return Err(refusal.to_string()),
-        };
-        opening.answer(answer);
-    }
-}
 
 /// Clients at work for some turns.
 fn work(world: &mut World, prng: &mut Prng, turns: u32, trial: Killed) -> Result<(), String> {
@@ -99,10 +72,10 @@ fn restart(world: &mut World, trial: Killed, life: u64) -> Result<Nanos, String>
     let leaving = (trial.leaves && life > 2).then_some(3);
     let known = if trial.is_another { Vec::new() } else { ranges };
     let late = LateWrites::new(until, SERVERS, known);
-    let mut opening = opening_of(&world.disks, (0, (1, life)), leaving).heeding(late);
+    let mut opening = opening_by(names_of(0, (1, life)), SERVERS, leaving).heeding(late);
     opening.rules.mutant = trial.mutant;
     opening.candidate.tenure.right.mutant = trial.check;
-    let volume = open(world, opening)?;
+    let volume = world.open(opening)?;
     world.serve(volume, false)?;
     Ok(until)
 }

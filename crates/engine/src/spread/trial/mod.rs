@@ -9,10 +9,10 @@ mod kit;
 mod late;
 mod owners;
 mod preferences;
-mod schedules;
 mod servers;
 
 use evenkeel_core::prng::Prng;
+pub(crate) use kit::Spread;
 use kit::{OBJECTS, World};
 
 use super::rules::Mutant;

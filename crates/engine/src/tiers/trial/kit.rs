@@ -10,7 +10,8 @@ use super::super::choice::Choice;
 use super::super::moves::{Mutant, Stopped};
 use super::super::report::VolumeReport;
 use super::super::{Opening, Volume};
-use crate::lease::{Names, OwnerId};
+use crate::lease::trial::Leased;
+use crate::lease::{Gatekeeper, Lease, Names, OwnerId};
 use crate::notes::PartDevice;
 use crate::policy::{Depth, Domain, Mode, Moves, Scheduling, Sharing, TierPlan};
 use crate::trial::disk::{Disk, SECTOR};
@@ -28,7 +29,7 @@ pub(super) type World = world::World<Tiers>;
 
 /// See the [module](self).
 #[derive(Default)]
-pub(super) struct Tiers {
+pub(crate) struct Tiers {
     /// Whether all openings are of one process, which knows that those before are over.
     pub(super) is_one_process: bool,
     openings: RefCell<Vec<OwnerId>>,
@@ -73,6 +74,27 @@ impl Kit for Tiers {
         engine.handle(now, Input::Held { until: Nanos(u64::MAX) });
         engine.volume.as_mut().unwrap().tiered_mut().mover.mutant = mutant;
         engine
+    }
+}
+
+impl Leased for Tiers {
+    type Opening = Opening;
+    const NAME: &'static str = "tiered";
+
+    fn blank() -> Vec<Disk> {
+        Self::disks()
+    }
+
+    fn opening(names: Names) -> Opening {
+        opening(names)
+    }
+
+    fn right(opening: &mut Opening) -> &mut Gatekeeper {
+        &mut opening.candidate.tenure.right
+    }
+
+    fn lease(volume: &Volume, tier: usize) -> Lease {
+        volume.lease(tier)
     }
 }
 

@@ -3,11 +3,14 @@
 //! [`super::moves`] broken, to see that it would be noticed.
 
 mod kit;
+mod late;
+mod leased;
 
 use evenkeel_core::prng::Prng;
 use evenkeel_core::sched::Limit;
 use evenkeel_core::time::Span;
-use kit::{Tiers, World, domain};
+pub(crate) use kit::Tiers;
+use kit::{World, domain};
 
 use super::moves::Mutant;
 use crate::policy::Mode;

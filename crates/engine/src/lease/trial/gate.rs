@@ -3,13 +3,11 @@
 
 use evenkeel_core::time::{Nanos, Span};
 
-use super::super::kit::opening_as;
-use super::Setting;
 use super::world::{Answer, Event, Message, TIMES, World};
-use crate::lease::{Fenced, Lease};
-use crate::lease::{Gate as GateName, Gatekeeper, Sending};
+use super::{Leased, Setting};
+use crate::lease::{Fenced, Gate as GateName, Gatekeeper, Lease, Sending};
 use crate::notes::{self, Ask, Opens};
-use crate::spread::Opening;
+use crate::trial::names::names_of;
 
 /// Between two writes to a register.
 const WRITE_EVERY: Span = Span::from_millis(300);
@@ -19,7 +17,7 @@ const RETRY: Span = Span::from_secs(1);
 const STEP: Span = Span::from_micros(20);
 
 /// See the [module](self).
-pub(super) struct Gate {
+pub(super) struct Gate<K: Leased> {
     index: usize,
     setting: Setting,
     /// The process does not run before.
@@ -28,7 +26,7 @@ pub(super) struct Gate {
     stopped_for: Span,
     /// Its clock is so much too fast, in millionths.
     fast: u64,
-    stage: Stage,
+    stage: Stage<K>,
     /// What the gatekeeper has let pass and is not sent yet.
     asked: Vec<Asked>,
     runs: u64,
@@ -36,10 +34,10 @@ pub(super) struct Gate {
     refused: Option<String>,
 }
 
-enum Stage {
+enum Stage<K: Leased> {
     /// It tries to open the volume then.
     Away(Nanos),
-    Opening(Box<Opening>, Expects),
+    Opening(Box<K::Opening>, Expects),
     Owner(Box<Owner>),
 }
 
@@ -91,7 +89,7 @@ struct Member {
     write: Option<(u64, u64, Option<u64>)>,
 }
 
-impl Gate {
+impl<K: Leased> Gate<K> {
     pub(super) fn new(index: usize, setting: Setting, begins_at: Nanos, fast: u64) -> Self {
         let stage = Stage::Away(begins_at);
         let stopped_for = Span::ZERO;
@@ -153,8 +151,8 @@ impl Gate {
         match &mut self.stage {
             Stage::Away(at) if world.now >= *at => {
                 self.runs += 1;
-                let mut opening = opening_as(&world.disks, self.index, self.runs);
-                opening.candidate.tenure.right.mutant = self.setting.check;
+                let mut opening = K::opening(names_of(self.index, (1, self.runs)));
+                K::right(&mut opening).mutant = self.setting.check;
                 self.stage = Stage::Opening(Box::new(opening), Expects::Nothing);
             }
             Stage::Away(_) => {}
@@ -203,7 +201,7 @@ impl Gate {
             }
             Ask::Ready(volume) => {
                 let right = opening.right().expect("it is leased").clone();
-                let member = |server| Member::new(volume.lease(server), now);
+                let member = |server| Member::new(K::lease(&volume, server), now);
                 let members = (0..world.disks.len()).map(member).collect();
                 self.stage = Stage::Owner(Box::new(Owner { right, members }));
                 return Vec::new();
@@ -410,7 +408,7 @@ impl Owner {
     }
 }
 
-impl std::fmt::Debug for Gate {
+impl<K: Leased> std::fmt::Debug for Gate<K> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let stage = match &self.stage {
             Stage::Away(at) => format!("away until {} ms", at.0 / 1_000_000),

@@ -13,7 +13,6 @@ use std::collections::BinaryHeap;
 use evenkeel_core::prng::Prng;
 use evenkeel_core::time::{Nanos, Span};
 
-use super::super::kit::SERVERS;
 use crate::lease::Times;
 use crate::trial::disk::Disk;
 
@@ -149,15 +148,15 @@ impl World {
         Self {
             now: Nanos::ZERO,
             prng: Prng::new(seed),
-            disks,
-            registers: vec![Register::default(); SERVERS],
+            registers: vec![Register::default(); disks.len()],
             events: BinaryHeap::new(),
             numbers: 0,
             is_cut: vec![false; gates],
-            connections: vec![vec![0; SERVERS]; gates],
-            arrives_at: vec![vec![Nanos::ZERO; SERVERS]; gates],
+            connections: vec![vec![0; disks.len()]; gates],
+            arrives_at: vec![vec![Nanos::ZERO; disks.len()]; gates],
             losses: Vec::new(),
             late_percent,
+            disks,
         }
     }
 
@@ -284,7 +283,7 @@ impl World {
                 event => self.events.push(Reverse(Timed { event, ..timed })),
             }
         }
-        (0..SERVERS).for_each(|server| self.hang_up(gate, server));
+        (0..self.disks.len()).for_each(|server| self.hang_up(gate, server));
         for sent in &taken {
             self.execute(sent);
         }

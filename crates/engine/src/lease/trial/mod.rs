@@ -8,17 +8,39 @@
 mod gate;
 mod world;
 
-use std::sync::OnceLock;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 use evenkeel_core::prng::Prng;
 use evenkeel_core::time::{Nanos, Span};
 
-use super::kit::{Spread, opening_as};
-use crate::lease::Mutant as Check;
+use super::{Gatekeeper, Lease, Mutant as Check, Names};
+use crate::notes::Opens;
+use crate::spread::trial::Spread;
+use crate::tiers::trial::Tiers;
 use crate::trial::disk::Disk;
-use crate::trial::world::{self as driver, Kit};
+use crate::trial::names::names_of;
+use crate::trial::world as driver;
 use gate::Gate;
 use world::{Event, TIMES, World};
+
+/// A kind of volume that gates keep a lease on.
+pub(crate) trait Leased {
+    type Opening: Opens;
+    const NAME: &'static str;
+
+    /// Members on which there is no volume yet.
+    fn blank() -> Vec<Disk>;
+
+    /// Begins to open the members.
+    fn opening(names: Names) -> Self::Opening;
+
+    /// The right that an opening has gained.
+    fn right(opening: &mut Self::Opening) -> &mut Gatekeeper;
+
+    /// The lease that a volume was opened with, on this member.
+    fn lease(volume: &<Self::Opening as Opens>::Volume, member: usize) -> Lease;
+}
 
 /// For so long there is trouble, and for so long none.
 const TROUBLE: Span = Span::from_secs(24);
@@ -50,34 +72,23 @@ const SETTING: Setting = Setting {
     replays_unproven: false,
 };
 
-/// The servers of a volume that was let go of.
-fn released() -> Vec<Disk> {
-    static DISKS: OnceLock<Vec<(u64, Vec<u8>)>> = OnceLock::new();
-    // Drives share their sectors within a thread only.
-    let contents = DISKS.get_or_init(|| {
-        let mut disks = Spread::disks();
-        let opening = opening_as(&disks, 9, 0);
-        let volume = driver::open(&mut disks, u64::MAX, opening).unwrap().unwrap();
-        for (server, disk) in disks.iter_mut().enumerate() {
-            let (offset, bytes) = volume.lease(server).release();
-            disk.write(offset, &bytes, true);
-        }
-        disks.iter().map(|disk| (disk.size_bytes(), disk.read(0, disk.size_bytes()))).collect()
-    });
+/// The members of a volume that was let go of. Drives share their sectors within a thread.
+fn released<K: Leased>() -> Vec<Disk> {
     thread_local! {
-        static LOCAL: std::cell::OnceCell<Vec<Disk>> = const { std::cell::OnceCell::new() };
+        static MADE: RefCell<BTreeMap<&'static str, Vec<Disk>>> = const { RefCell::new(BTreeMap::new()) };
     }
-    LOCAL.with(|local| {
-        let made = local.get_or_init(|| {
-            let disk = |(size_bytes, bytes): &(u64, Vec<u8>)| {
-                let mut disk = Disk::new(*size_bytes);
-                disk.write(0, bytes, true);
-                disk
-            };
-            contents.iter().map(disk).collect()
-        });
-        made.clone()
-    })
+    MADE.with_borrow_mut(|made| made.entry(K::NAME).or_insert_with(make_released::<K>).clone())
+}
+
+fn make_released<K: Leased>() -> Vec<Disk> {
+    let mut disks = K::blank();
+    let opened = driver::open(&mut disks, u64::MAX, K::opening(names_of(9, (1, 0))));
+    let Some(Ok(volume)) = opened else { panic!("blank members become a volume") };
+    for (member, disk) in disks.iter_mut().enumerate() {
+        let (offset, bytes) = K::lease(&volume, member).release();
+        disk.write(offset, &bytes, true);
+    }
+    disks
 }
 
 /// Draws breaks and stops, each gate's for itself.
@@ -97,11 +108,11 @@ fn draw_trouble(world: &mut World, setting: Setting) {
 }
 
 /// Runs one schedule.
-fn run(seed: u64, setting: Setting) -> Result<(), String> {
-    let disks = released();
+fn run<K: Leased>(seed: u64, setting: Setting) -> Result<(), String> {
+    let disks = released::<K>();
     let mut draws = Prng::new(seed ^ 0x5eed);
     let mut world = World::new(seed, disks, setting.gates, setting.late_percent);
-    let mut gates: Vec<Gate> = (0..setting.gates)
+    let mut gates: Vec<Gate<K>> = (0..setting.gates)
         .map(|index| {
             let begins_at =
                 Nanos::ZERO + Span::from_millis(draws.below(4000) * index.min(1) as u64);
@@ -119,7 +130,7 @@ fn run(seed: u64, setting: Setting) -> Result<(), String> {
         if !is_quiet && world.now >= Nanos::ZERO + TROUBLE {
             is_quiet = true;
             world.late_percent = 0;
-            gates.iter_mut().for_each(Gate::calm);
+            gates.iter_mut().for_each(Gate::<K>::calm);
         }
         match event {
             Event::Step(gate) => {
@@ -163,13 +174,13 @@ fn judge(world: &World, setting: Setting) -> Result<(), String> {
     }
 }
 
-fn noticed(seeds: std::ops::Range<u64>, setting: Setting) -> Option<(u64, String)> {
-    seeds.into_iter().find_map(|seed| Some((seed, run(seed, setting).err()?)))
+fn noticed<K: Leased>(seeds: std::ops::Range<u64>, setting: Setting) -> Option<(u64, String)> {
+    seeds.into_iter().find_map(|seed| Some((seed, run::<K>(seed, setting).err()?)))
 }
 
-fn assert_clean(seeds: std::ops::Range<u64>, setting: Setting) {
-    if let Some((seed, why)) = noticed(seeds, setting) {
-        panic!("seed {seed} of {setting:?}: {why}");
+fn assert_clean<K: Leased>(seeds: std::ops::Range<u64>, setting: Setting) {
+    if let Some((seed, why)) = noticed::<K>(seeds, setting) {
+        panic!("{} volume, seed {seed} of {setting:?}: {why}", K::NAME);
     }
 }
 
@@ -179,11 +190,20 @@ fn settings() -> [Setting; 4] {
     [SETTING, three, unfenced, Setting { gates: 3, ..unfenced }]
 }
 
+#[test]
+fn whatever_stops_breaks_or_is_late_nothing_flushed_is_lost_behind_a_fence() {
+    try_schedules::<Spread>();
+}
+
+#[test]
+fn whatever_stops_breaks_or_is_late_the_same_holds_of_tiers() {
+    try_schedules::<Tiers>();
+}
+
 /// A hundred of each setting; `EVENKEEL_SCHEDULES` of them in all where that is set, on all
 /// processors, with other seeds.
-#[test]
 #[expect(clippy::disallowed_methods, reason = "how many there are is said from outside")]
-fn whatever_stops_breaks_or_is_late_nothing_flushed_is_lost_behind_a_fence() {
+fn try_schedules<K: Leased>() {
     let wanted = std::env::var("EVENKEEL_SCHEDULES").ok().and_then(|count| count.parse().ok());
     let (each, base, threads) = match wanted {
         None => (100, 0, 1),
@@ -199,11 +219,18 @@ fn whatever_stops_breaks_or_is_late_nothing_flushed_is_lost_behind_a_fence() {
                 for (index, setting) in (0..).zip(settings()) {
                     let first = base * (index + 1) + 1000 * index;
                     let mine = (first..first + each).filter(|seed| seed % threads == thread);
-                    mine.for_each(|seed| assert_clean(seed..seed + 1, setting));
+                    mine.for_each(|seed| assert_clean::<K>(seed..seed + 1, setting));
                 }
             });
         }
     });
+}
+
+fn assert_noticed<K: Leased>(setting: Setting) {
+    match noticed::<K>(0..400, setting) {
+        Some((seed, why)) => println!("{} volume, seed {seed} of {setting:?}: {why}", K::NAME),
+        None => panic!("{} volume: {setting:?} goes unnoticed", K::NAME),
+    }
 }
 
 #[test]
@@ -216,10 +243,8 @@ fn each_check_that_is_left_out_is_noticed() {
         Setting { replays_unproven: true, ..restless },
         Setting { check: Some(Check::SkipFence), ..SETTING },
     ] {
-        match noticed(0..400, setting) {
-            Some((seed, why)) => println!("seed {seed} of {setting:?}: {why}"),
-            None => panic!("{setting:?} goes unnoticed"),
-        }
+        assert_noticed::<Spread>(setting);
+        assert_noticed::<Tiers>(setting);
     }
 }
 
@@ -235,6 +260,6 @@ fn schedules_in_which_nobody_served_in_the_end_stay_mended() {
         (11_000_033_767, three_unfenced),
         (11_000_089_706, three_unfenced),
     ] {
-        assert_clean(seed..seed + 1, setting);
+        assert_clean::<Spread>(seed..seed + 1, setting);
     }
 }
