@@ -7,6 +7,7 @@
 //! | `load` | many connections and greedy ones leave memory and neighbours alone |
 //! | `experiments` | the load generator tells the truth, the demo shows it and cleans up |
 //! | `faults` | nothing acknowledged is lost when the server or the gate is killed |
+//! | `replays` | what a lost connection left is sent again only for those who still wait for it |
 //! | `fencing` | of two gates only the rightful one writes, whatever pauses and networks do |
 //! | `ceph` | a volume in a pool of Ceph stays one disk, and one gate's |
 //! | `tiers` | a volume over tiers stays one disk while its extents move and its parts fail |
@@ -57,6 +58,7 @@ mod place;
 mod plan;
 mod recorded_policies;
 mod reload;
+mod replays;
 mod simulate;
 mod spread;
 mod store;

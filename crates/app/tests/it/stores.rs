@@ -3,6 +3,7 @@
 //! `EVENKEEL_KILLS` says how often the gate is killed under fio; a handful of times without it.
 
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -121,6 +122,32 @@ fn a_second_gate_on_the_same_drives_is_refused() {
     drop(gate);
     wait_for("the store at the second gate", || reconnect(&second.plain("disk")));
     second.assert_serves("disk");
+}
+
+#[test]
+fn a_drive_of_a_store_is_no_plain_disk_meanwhile() {
+    let [scratch, other] = [Scratch::new(), Scratch::new()];
+    let mut gate = Gate::start(&scratch, &store_policy(&scratch, FILE_BYTES, VOLUME_BYTES));
+    gate.assert_serves("disk");
+    let second = Gate::start(&other, &file_policy(&scratch.join("a.img")));
+    assert!(Client::try_open(&second.plain("disk")).is_none(), "it would overwrite the store");
+    let log = second.process.log();
+    assert!(log.contains("a.img: another program has locked it"), "{log}");
+    gate.assert_serves("disk");
+    assert!(gate.stop().success());
+    second.assert_serves("disk");
+    let third = Gate::start(&scratch, &file_policy(&scratch.join("a.img")));
+    third.assert_serves("disk");
+    second.assert_serves("disk");
+}
+
+/// A policy with one export `disk` on a file.
+fn file_policy(file: &Path) -> String {
+    format!(
+        "[[backend]]\nname = \"plain\"\nfile = \"{}\"\n\
+         [[export]]\nname = \"disk\"\nbackend = \"plain\"\n",
+        text(file)
+    )
 }
 
 #[test]

@@ -4,12 +4,22 @@
 //! less: those requests go through a second, buffered descriptor of the same file. The kernel
 //! keeps the two coherent for requests that do not overlap in time, which is all that a disk
 //! promises for concurrent overlapping requests anyway.
+//!
+//! ```text
+//!                          a plain disk    a tier, a drive of a store
+//! lock                     shared          of its own
+//! a plain disk beside it   yes             no
+//! ```
+//!
+//! The lock is on the direct descriptor if there is one. The kernel may have direct requests under
+//! way for a while after a gate was killed, and each keeps its descriptor open, and so the lock. A
+//! buffered request keeps the killed gate itself from ending, and so both descriptors.
 
 use std::cell::Cell;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +42,8 @@ const EXTENTS_MAX: usize = 4096;
 /// An open file or block device.
 #[derive(Debug)]
 pub(crate) struct FileDisk {
+    /// For people.
+    path: PathBuf,
     buffered: Arc<File>,
     direct: Option<Arc<File>>,
     size_bytes: u64,
@@ -80,6 +92,7 @@ impl FileDisk {
         };
         let size_bytes = size_of(&buffered)?;
         Ok(Self {
+            path: path.to_owned(),
             buffered: Arc::new(buffered),
             direct,
             size_bytes,
@@ -92,7 +105,34 @@ impl FileDisk {
     /// another's lock for so long.
     pub(crate) async fn lock(&self, patience: Duration) -> io::Result<()> {
         let how = FlockOperation::NonBlockingLockExclusive;
-        lock_patiently(&self.buffered, how, patience).await
+        lock_patiently(self.for_lock(), how, patience).await
+    }
+
+    /// Locks it, until it is closed, against whoever wants it alone: a store, or a volume that has
+    /// it as a tier; waits as [`lock`](Self::lock) does. Where the file system knows no locks there
+    /// is none.
+    ///
+    /// # Errors
+    /// Another program has it alone.
+    pub(crate) async fn share(&self, patience: Duration) -> io::Result<()> {
+        let path = self.path.display();
+        let how = FlockOperation::NonBlockingLockShared;
+        match lock_patiently(self.for_lock(), how, patience).await {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let why = "another program has locked it, as a store or a volume does; stop that \
+                           one, or export another file";
+                Err(io::Error::new(error.kind(), format!("{path}: {why}")))
+            }
+            Err(error) => {
+                tracing::warn!(%path, %error, "it cannot be locked against other programs");
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn for_lock(&self) -> &File {
+        self.direct.as_ref().unwrap_or(&self.buffered)
     }
 
     /// Its size when it was opened.
@@ -214,6 +254,50 @@ mod tests {
         let mut bytes = [0; 4];
         disk.for_control().read_exact_at(&mut bytes, 4096).expect("read");
         assert_eq!(&bytes, b"kept");
+    }
+
+    /// The kernel may be at work for a gate that was killed; a request holds its descriptor.
+    #[tokio::test]
+    async fn a_request_under_way_keeps_the_lock() {
+        // The usual temporary folder may be memory, which takes no direct requests.
+        let beside = std::env::current_exe().expect("a test has a file");
+        let beside = beside.parent().expect("in a folder");
+        let path = tempfile::NamedTempFile::new_in(beside).expect("made").into_temp_path();
+        for direct in [true, false] {
+            let how = OpenFile { direct, create_bytes: None };
+            let disk = FileDisk::open(&path, how).expect("opened");
+            disk.lock(Duration::ZERO).await.expect("nobody else has it");
+            let under_way = Arc::clone(disk.for_transfer(0, 4096, std::ptr::null()));
+            drop(disk);
+            let next = FileDisk::open(&path, how).expect("opened");
+            let error = next.lock(Duration::ZERO).await.expect_err("a request is under way");
+            assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+            drop(under_way);
+            next.lock(Duration::ZERO).await.expect("nothing is under way");
+        }
+    }
+
+    #[tokio::test]
+    async fn plain_disks_share_a_file_that_nobody_wants_alone() {
+        let path = tempfile::NamedTempFile::new().expect("made").into_temp_path();
+        let open = || {
+            let how = OpenFile { direct: false, create_bytes: None };
+            FileDisk::open(&path, how).expect("opened")
+        };
+        let [one, other, tier] = [open(), open(), open()];
+        one.share(Duration::ZERO).await.expect("nobody has it alone");
+        other.share(Duration::ZERO).await.expect("nobody has it alone");
+        tier.lock(Duration::ZERO).await.expect_err("others have it");
+        drop([one, other]);
+        tier.lock(Duration::ZERO).await.expect("it is free");
+        let refused = open().share(Duration::ZERO).await.expect_err("the tier has it");
+        assert!(refused.to_string().contains("another program has locked it"), "{refused}");
+        let waiting = open();
+        let (shared, ()) = tokio::join!(waiting.share(Duration::from_mins(1)), async {
+            tokio::time::sleep(LOCK_PAUSE).await;
+            drop(tier);
+        });
+        shared.expect("what a killed gate leaves is waited for");
     }
 
     #[test]

@@ -30,6 +30,9 @@ use crate::plan::{Plan, Target};
 /// How long a client that asks for an export waits for an upstream that does not answer.
 const DESCRIBE_TIME: Duration = Duration::from_secs(15);
 
+/// How long a plain file may be locked before that is taken to be another program's doing.
+const LOCK_PATIENCE: Duration = Duration::from_secs(3);
+
 /// Flags that a read-only export does not have.
 const WRITE_FLAGS: TransmissionFlags = TransmissionFlags(
     TransmissionFlags::SEND_TRIM.0
@@ -71,7 +74,7 @@ impl Worker {
         target: &Target,
         server: ServerId,
     ) -> Result<Features, Refusal> {
-        let (domain, device) = self.open(plan, target)?;
+        let (domain, device) = self.open(plan, target).await?;
         let features = match &device.medium {
             Medium::Remote(remote) => match described(remote).await {
                 Ok(features) => features,
@@ -95,8 +98,10 @@ impl Worker {
     pub(super) async fn receive(self: Rc<Self>, arrival: Arrival) {
         let Arrival { mut transport, session, early, target, peer } = arrival;
         let plan = self.plan();
-        let opened = transport.attach().map_err(|error| Refusal::Policy(error.to_string()));
-        let opened = opened.and_then(|()| self.open(&plan, &target));
+        let opened = match transport.attach() {
+            Ok(()) => self.open(&plan, &target).await,
+            Err(error) => Err(Refusal::Policy(error.to_string())),
+        };
         let (domain, device) = match opened {
             Ok(opened) => opened,
             Err(refusal) => {
@@ -145,7 +150,7 @@ impl Worker {
     }
 
     /// The device of a target, opened if it is not.
-    fn open(
+    async fn open(
         self: &Rc<Self>,
         plan: &Plan,
         target: &Target,
@@ -164,11 +169,19 @@ impl Worker {
         let backend = plan.backend(&target.backend).ok_or(Refusal::Unknown)?;
         let size_bytes = target.size_bytes.map(|bytes| target.base_bytes + bytes);
         let wanted = Wanted { name: &target.device, size_bytes, membership: None };
-        let medium = self.make(&domain, plan, backend, wanted).map_err(|error| {
+        let made = match self.make(&domain, plan, backend, wanted) {
+            Ok(Medium::File(disk)) => disk.share(LOCK_PATIENCE).await.map(|()| Medium::File(disk)),
+            made => made,
+        };
+        let medium = made.map_err(|error| {
             let device = Escaped(target.device.as_bytes());
             tracing::warn!(backend = backend.name, %device, %error, "export cannot be opened");
             Refusal::Policy(format!("the gate cannot open this export: {error}"))
         })?;
+        if let Some(device) = domain.device(server, &target.device) {
+            // Another client was quicker while this one waited for the lock.
+            return Ok((domain, device));
+        }
         let device = Rc::new(Device { target: target.holder, medium });
         domain.keep(&target.backend, (server, &target.device), Rc::clone(&device));
         Ok((domain, device))

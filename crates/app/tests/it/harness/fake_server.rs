@@ -16,6 +16,8 @@ use super::nbd::{
 
 const HAS_FLAGS: u16 = 1;
 const SEND_FLUSH: u16 = 4;
+/// Of `Offer::flags`: several connections see the same disk.
+pub(crate) const MULTIPLE: u16 = 1 << 8;
 
 /// What the server offers in the handshake.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +25,8 @@ pub(crate) struct Offer {
     pub(crate) size_bytes: u64,
     /// Agrees to structured replies.
     pub(crate) structured: bool,
+    /// Transmission flags beside flushes.
+    pub(crate) flags: u16,
 }
 
 /// A request that reached the server.
@@ -92,7 +96,7 @@ pub(crate) fn negotiate(stream: &mut UnixStream, offer: Offer) -> io::Result<()>
             GO | INFO => {
                 let mut info = vec![0, 0];
                 info.extend(offer.size_bytes.to_be_bytes());
-                info.extend((HAS_FLAGS | SEND_FLUSH).to_be_bytes());
+                info.extend((HAS_FLAGS | SEND_FLUSH | offer.flags).to_be_bytes());
                 stream.write_all(&option_reply(option, 3, &info))?;
                 stream.write_all(&option_reply(option, ACK, &[]))?;
                 if option == GO {

@@ -56,7 +56,7 @@ impl Liar {
     }
 
     fn serve(&self, stream: &mut UnixStream) -> io::Result<()> {
-        negotiate(stream, Offer { size_bytes: SIZE_BYTES as u64, structured: false })?;
+        negotiate(stream, Offer { size_bytes: SIZE_BYTES as u64, structured: false, flags: 0 })?;
         let lie = self.lie();
         loop {
             let (request, data) = read_request_and_data(stream)?;

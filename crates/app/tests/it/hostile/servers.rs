@@ -16,8 +16,8 @@ use crate::harness::nbd::{ACK, Client, GO, READ, go_data};
 use crate::harness::target::{Address, Target};
 
 const SIZE_BYTES: u64 = 1 << 20;
-const SIMPLE: Offer = Offer { size_bytes: SIZE_BYTES, structured: false };
-const STRUCTURED: Offer = Offer { size_bytes: SIZE_BYTES, structured: true };
+const SIMPLE: Offer = Offer { size_bytes: SIZE_BYTES, structured: false, flags: 0 };
+const STRUCTURED: Offer = Offer { size_bytes: SIZE_BYTES, structured: true, flags: 0 };
 const DONE: u16 = 1;
 const OFFSET_DATA: u16 = 1;
 const OFFSET_HOLE: u16 = 2;
@@ -215,7 +215,7 @@ fn a_server_that_hangs_up_in_every_reply_is_given_up_in_time() {
 fn an_impossible_size_is_not_passed_on() {
     for size_bytes in [1 << 63, u64::MAX] {
         let scratch = Scratch::new();
-        let offer = Offer { size_bytes, structured: false };
+        let offer = Offer { size_bytes, structured: false, flags: 0 };
         let server = FakeServer::answering(&scratch, offer, |stream, request| {
             stream.write_all(&honest(request, 0))
         });

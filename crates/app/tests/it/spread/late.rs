@@ -55,7 +55,7 @@ impl LateServer {
     }
 
     fn serve(&self, mut stream: UnixStream) -> io::Result<()> {
-        negotiate(&mut stream, Offer { size_bytes: SIZE_BYTES, structured: false })?;
+        negotiate(&mut stream, Offer { size_bytes: SIZE_BYTES, structured: false, flags: 0 })?;
         loop {
             let mut header = [0; 28];
             stream.read_exact(&mut header)?;

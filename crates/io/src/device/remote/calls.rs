@@ -2,7 +2,8 @@
 //!
 //! A call stays here until it is answered, whether it was sent or not. So a fresh connection sends
 //! whatever is here, in order of arrival, and that is all there is to replaying. What must not be
-//! sent twice is taken out before.
+//! sent twice is taken out before, and so is what nobody waits for any more, or has waited for too
+//! long: it would come after what others were answered meanwhile.
 //!
 //! A cookie names a place in the table and how often that place was used, so an answer to an old
 //! call never passes for one to a new.
@@ -11,16 +12,17 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::Unit;
 use evenkeel_engine::lease::Sending;
 use evenkeel_wire::nbd::proto::{Command, Errno, Extent};
 use evenkeel_wire::nbd::reply::ReadCoverage;
 use evenkeel_wire::nbd::request::Request;
 use tokio::sync::oneshot;
-use tokio::time::Instant;
 
 use crate::buffer::Buf;
-use crate::client::Client;
+use crate::client::{Client, Standing};
+use crate::clock::since_boot;
 use crate::op::Data;
 use crate::underway::Noted;
 
@@ -28,16 +30,18 @@ use crate::underway::Noted;
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) purpose: Purpose,
+    /// The client that waits for it; none if the gate itself does.
+    pub(super) requester: Option<Rc<Client>>,
+    /// When it was placed, by the clock that counts suspended time.
+    pub(super) placed_at: Nanos,
     /// As it goes over the wire.
     pub(super) request: Request,
     /// Data of a write.
     pub(super) payload: Option<(Arc<Buf>, Range<usize>)>,
-    /// Whether it was sent on the connection that stands now or was lost last.
-    pub(super) sent: bool,
+    /// Connections that it was sent on, those that were lost included.
+    pub(super) sent_on: u32,
     /// Whether it was sent on the connection that stands now, or waits there to be written.
     pub(super) queued: bool,
-    /// When the first connection that it was sent on broke.
-    pub(super) lost_at: Option<Instant>,
     /// That it is under way, for the next process of this gate; if it was sent and changes content.
     pub(super) noted: Option<Noted>,
     /// Acknowledged writes when it was sent: what a flush covers.
@@ -90,10 +94,22 @@ impl Call {
         is_change.then(|| offset..offset.saturating_add(length))
     }
 
+    /// Whether it was placed longer ago than this.
+    pub(super) fn is_older_than(&self, patience: Span) -> bool {
+        since_boot().since(self.placed_at) > patience
+    }
+
+    /// Whether it would change content for a client that is gone. What others have written since
+    /// must not be overwritten by it.
+    pub(super) fn is_forsaken(&self) -> bool {
+        let is_gone = |client: &Rc<Client>| client.standing.get() == Standing::Lost;
+        self.changes().is_some() && self.requester.as_ref().is_some_and(is_gone)
+    }
+
     /// The server has answered. What it had read from a connection that was lost it may still carry
     /// out.
     pub(super) fn answered(&mut self) {
-        if let Some(noted) = self.noted.take_if(|_| self.lost_at.is_none()) {
+        if let Some(noted) = self.noted.take_if(|_| self.sent_on == 1) {
             noted.answered();
         }
     }
@@ -148,13 +164,10 @@ fn split(cookie: u64) -> (u32, usize) {
 
 impl Calls {
     /// Notes that the connection on which calls were sent broke.
-    pub(super) fn note_loss(&mut self, now: Instant) {
+    pub(super) fn note_loss(&mut self) {
         let calls = self.slots.iter_mut().filter_map(|slot| slot.call.as_mut());
         for call in calls {
             call.queued = false;
-            if call.sent {
-                call.lost_at.get_or_insert(now);
-            }
         }
     }
 
@@ -193,6 +206,13 @@ impl Calls {
         Some(call)
     }
 
+    /// Takes out the calls that `which` picks, oldest first.
+    pub(super) fn take(&mut self, which: impl Fn(&Call) -> bool) -> Vec<Call> {
+        let mut cookies = self.in_order();
+        cookies.retain(|cookie| self.find(*cookie).is_some_and(|call| which(call)));
+        cookies.into_iter().filter_map(|cookie| self.remove(cookie)).collect()
+    }
+
     /// Cookies of everything here, oldest first.
     pub(super) fn in_order(&self) -> Vec<u64> {
         let mut calls: Vec<_> = self
@@ -207,5 +227,87 @@ impl Calls {
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_core::ticket::Kind;
+    use evenkeel_wire::nbd::proto::CommandFlags;
+
+    use super::*;
+    use crate::clock::Clock;
+    use crate::underway::Underway;
+
+    const UNIT: Unit = Unit {
+        unit: 0,
+        slot: 0,
+        server: evenkeel_core::id::ServerId(0),
+        kind: Kind::Write,
+        offset: 0,
+        at: 0,
+        length: 512,
+    };
+
+    fn write(placed_at: Nanos) -> Call {
+        Call {
+            purpose: Purpose::Unit(UNIT),
+            requester: None,
+            placed_at,
+            request: Request {
+                flags: CommandFlags::NONE,
+                command: Command::Write,
+                cookie: 0,
+                offset: UNIT.offset,
+                length: UNIT.length,
+                payload_bytes: UNIT.length,
+            },
+            payload: None,
+            sent_on: 0,
+            queued: false,
+            noted: None,
+            covers: 0,
+            losses: 0,
+            error: None,
+            answered_whole: false,
+            coverage: None,
+        }
+    }
+
+    #[test]
+    fn what_was_sent_and_given_up_counts_as_under_way_and_what_never_was_does_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let late = (Span::ZERO, Span::from_secs(30));
+        let names = ["s1/".to_owned()];
+        let underway = Underway::open(folder.path(), "pool", &names, Clock::start(), late);
+        let underway = Rc::new(underway.expect("a file in it"));
+        let mut calls = Calls::default();
+        let mut send = |times: u32, is_answered: bool| {
+            let cookie = calls.insert(write(since_boot()));
+            let call = calls.find(cookie).expect("just placed");
+            for _ in 0..times {
+                call.noted.get_or_insert_with(|| underway.note(0, &(0..512)));
+                call.sent_on += 1;
+            }
+            if is_answered {
+                call.answered();
+            }
+            assert_eq!(calls.take(|_| true).len(), 1);
+            underway.late().1.len()
+        };
+        assert_eq!(send(0, false), 0, "it was never sent");
+        assert_eq!(send(1, true), 0, "it was answered where it was sent");
+        assert_eq!(send(1, false), 1, "the server may have read it");
+        assert_eq!(send(2, true), 2, "the server may have read it twice");
+    }
+
+    #[test]
+    fn a_call_ages_from_when_it_was_placed_and_the_gates_own_are_awaited() {
+        let now = since_boot();
+        let second = Span::from_secs(1);
+        assert!(!write(now).is_older_than(Span::from_secs(60)));
+        let before = Nanos(now.0.saturating_sub(2 * second.0));
+        assert!(write(before).is_older_than(second));
+        assert!(!write(before).is_forsaken(), "nobody can leave who is the gate");
     }
 }

@@ -5,6 +5,7 @@ use std::rc::{Rc, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
+use evenkeel_core::time::Nanos;
 use evenkeel_engine::lease::Sending;
 use evenkeel_wire::nbd::client::{ClientOptions, ContextsWanted};
 use evenkeel_wire::nbd::proto::{Command, Errno, MAX_CONTEXTS, ReplyStyle};
@@ -16,7 +17,8 @@ use super::connect::{Connected, Route};
 use super::conversation::Conversation;
 use super::guarded::Guarded;
 use super::{Health, Remote, Trouble, count, identity};
-use crate::clock::duration;
+use crate::clock::since_boot;
+use crate::domain::Domain;
 use crate::lease::Guard;
 use crate::outbox::Outbox;
 
@@ -177,7 +179,8 @@ impl Link {
         if let (None, Some(guard), Some(range)) = (&call.noted, &self.guard, call.changes()) {
             call.noted = guard.note_underway(&range);
         }
-        (call.sent, call.queued) = (true, true);
+        call.sent_on = call.sent_on.saturating_add(1);
+        call.queued = true;
         if !style.is_extended() {
             // Only a question about allocation can be this long, and it may be answered in part.
             call.request.length = call.request.length.min(COMPACT_LENGTH_MAX);
@@ -199,23 +202,35 @@ impl Link {
         self.send_waiting(remote, style);
     }
 
-    /// Sends whatever is not on its way on the connection that stands.
+    /// Sends whatever is not on its way on the connection that stands, and fails what comes too
+    /// late for that.
     fn send_waiting(&self, remote: &Remote, style: ReplyStyle) {
+        let Some(domain) = remote.domain.upgrade() else { return };
         if !self.has_right(Sending::Data) {
             return;
         }
-        let domain = remote.domain.upgrade();
+        let patience = remote.terms.patience;
+        let is_late = |call: &Call| call.is_forsaken() || call.is_older_than(patience);
+        let late = self.calls.borrow_mut().take(|call| !call.queued && is_late(call));
+        self.send_all(remote, &domain, style);
+        if !late.is_empty() {
+            self.end(&domain, late);
+        }
+    }
+
+    fn send_all(&self, remote: &Remote, domain: &Domain, style: ReplyStyle) {
         let mut calls = self.calls.borrow_mut();
         for cookie in calls.in_order() {
             let call = calls.find(cookie).expect("listed just now");
             if call.queued {
                 continue;
             }
-            count(&remote.health.replayed, u64::from(call.sent));
+            let is_replay = call.sent_on > 0;
+            count(&remote.health.replayed, u64::from(is_replay));
             call.error = None;
             call.coverage = None;
             call.answered_whole = false;
-            if let (true, Purpose::Unit(unit), Some(domain)) = (call.sent, &call.purpose, &domain) {
+            if let (true, Purpose::Unit(unit)) = (is_replay, &call.purpose) {
                 domain.forget(unit);
             }
             self.send(call, style);
@@ -228,29 +243,29 @@ impl Link {
         self.outbox.borrow_mut().clear();
         count(&remote.health.reconnects, 1);
         if remote.note_loss() {
-            self.fail(remote, |call| call.sent && call.request.command == Command::Flush);
+            self.fail(remote, |call| call.sent_on > 0 && call.request.command == Command::Flush);
         }
         // What a look has seen before does not count any more.
         self.fail(remote, |call| matches!(call.purpose, Purpose::Own(_)));
         // A request that breaks every connection it is sent on must not do so for ever.
-        self.calls.borrow_mut().note_loss(Instant::now());
-        let patience = duration(remote.terms.patience);
-        self.fail(remote, |call| call.lost_at.is_some_and(|at| at.elapsed() > patience));
+        self.calls.borrow_mut().note_loss();
+        self.fail(remote, |call| call.is_older_than(remote.terms.patience));
     }
 
     /// Fails the calls that `which` picks.
     fn fail(&self, remote: &Remote, which: impl Fn(&Call) -> bool) {
         let Some(domain) = remote.domain.upgrade() else { return };
-        let mut failed = 0;
-        let cookies = self.calls.borrow().in_order();
-        for cookie in cookies {
-            let picked = {
-                let mut calls = self.calls.borrow_mut();
-                let picked = calls.find(cookie).is_some_and(|call| which(call));
-                if picked { calls.remove(cookie) } else { None }
-            };
-            let Some(call) = picked else { continue };
-            failed += 1;
+        let failed = self.calls.borrow_mut().take(which);
+        self.end(&domain, failed);
+    }
+
+    /// Fails these calls, which are not here any more. What was sent of them the server may still
+    /// carry out.
+    fn end(&self, domain: &Rc<Domain>, failed: Vec<Call>) {
+        let is_own = |call: &&Call| matches!(call.purpose, Purpose::Own(_));
+        let own = failed.iter().filter(is_own).count();
+        count(&self.health.not_replayed, (failed.len() - own) as u64);
+        for call in failed {
             match call.purpose {
                 Purpose::Unit(unit) => domain.done(&unit, Err(Errno::Io)),
                 Purpose::Question(question) => {
@@ -258,12 +273,10 @@ impl Link {
                     question.client.released(&question.request);
                 }
                 Purpose::Own(own) => {
-                    failed -= 1;
                     let _ = own.done.send(Err(Errno::Io));
                 }
             }
         }
-        count(&remote.health.not_replayed, failed);
         domain.pump();
     }
 }
@@ -307,19 +320,20 @@ async fn keep_up(link: Rc<Link>) {
 /// Attempts to be served since the server last stood. A connection that breaks at once is a failed
 /// attempt like one that never stood, or a server that hangs up on a request would get it for ever.
 struct Attempts {
-    since: Instant,
+    /// By the clock that counts suspended time.
+    since: Nanos,
     pause: Duration,
 }
 
 impl Attempts {
     fn new() -> Self {
-        Self { since: Instant::now(), pause: PAUSE_MIN }
+        Self { since: since_boot(), pause: PAUSE_MIN }
     }
 
     /// Waits before the next attempt. Once patience is over, nobody else waits any more.
     async fn pause(&mut self, link: &Link) {
         let Some(remote) = link.remote.upgrade() else { return };
-        if self.since.elapsed() > duration(remote.terms.patience) {
+        if since_boot().since(self.since) > remote.terms.patience {
             link.given_up.set(true);
             link.fail(&remote, |_| true);
         }

@@ -41,6 +41,7 @@ use tokio::sync::{Notify, oneshot};
 use super::Features;
 use crate::buffer::Buf;
 use crate::client::Client;
+use crate::clock::since_boot;
 use crate::domain::Domain;
 use crate::lease::Guard;
 use crate::op::Op;
@@ -262,7 +263,7 @@ impl Remote {
         own: impl FnOnce(oneshot::Sender<Result<Option<Buf>, Errno>>) -> Own,
     ) -> Result<Option<Buf>, Errno> {
         let (done, end) = oneshot::channel();
-        let call = self.new_call(Purpose::Own(own(done)), request, payload);
+        let call = self.new_call((Purpose::Own(own(done)), None), request, payload);
         let link = {
             let links = self.links.borrow();
             let least = links.iter().min_by_key(|link| link.load());
@@ -288,7 +289,7 @@ impl Remote {
             length: unit.length,
             payload_bytes: payload.as_ref().map_or(0, |(_, range)| range.len() as u64),
         };
-        self.place(Purpose::Unit(*unit), request, payload)
+        self.place((Purpose::Unit(*unit), op.origin.client()), request, payload)
     }
 
     /// Passes a client's question about allocation on, past the scheduler.
@@ -309,7 +310,7 @@ impl Remote {
         };
         let question =
             Question { client: Rc::clone(client), request: asked, wanted, found: Vec::new() };
-        match self.place(Purpose::Question(question), request, None) {
+        match self.place((Purpose::Question(question), Some(client)), request, None) {
             Ok(link) => link.wake(),
             Err(errno) => {
                 client.answer_error((&asked).into(), errno);
@@ -320,7 +321,7 @@ impl Remote {
 
     fn place(
         &self,
-        purpose: Purpose,
+        on_behalf: (Purpose, Option<&Rc<Client>>),
         request: Request,
         payload: Option<(Arc<Buf>, Range<usize>)>,
     ) -> Result<Rc<Link>, Errno> {
@@ -333,23 +334,24 @@ impl Remote {
             count(&self.health.not_replayed, 1);
             return Err(Errno::Io);
         }
-        link.place(self.new_call(purpose, request, payload));
+        link.place(self.new_call(on_behalf, request, payload));
         Ok(Rc::clone(link))
     }
 
     fn new_call(
         &self,
-        purpose: Purpose,
+        (purpose, requester): (Purpose, Option<&Rc<Client>>),
         request: Request,
         payload: Option<(Arc<Buf>, Range<usize>)>,
     ) -> Call {
         Call {
             purpose,
+            requester: requester.cloned(),
+            placed_at: since_boot(),
             request,
             payload,
-            sent: false,
+            sent_on: 0,
             queued: false,
-            lost_at: None,
             noted: None,
             covers: self.acknowledged.get(),
             losses: self.losses.get(),
