@@ -322,6 +322,10 @@ impl<H: VolumeHead> Candidate<H> {
                     // Two members have exchanged their addresses meanwhile.
                     return Err(Unfit::Failed);
                 }
+                if !self.is_head_known(member) && !self.skips_heads() {
+                    // A late beat of ours lies over the name of whoever has the volume.
+                    return Err(Unfit::InUse { by: "another gate".to_owned() });
+                }
             }
             Stage::Claim if self.fronts[member] != self.judged[member] => {
                 return Err(self.in_use(member).1);
@@ -332,6 +336,13 @@ impl<H: VolumeHead> Candidate<H> {
         }
         self.tenure.right.looked(member, asked_at);
         Ok(true)
+    }
+
+    /// Whether the head of a member is the one that was judged, or this opening's own.
+    fn is_head_known(&self, member: usize) -> bool {
+        let head = &self.fronts[member].head;
+        let is_own = |head: &H| head.opening() == self.names.owner;
+        *head == self.judged[member].head || head.as_ref().is_some_and(is_own)
     }
 
     fn is_ours(&self, member: usize) -> bool {

@@ -3,6 +3,7 @@
 
 use super::block::{BLOCK_BYTES, Block, BlockKind, Label, Unlabelled, VolumeId, label, u32_at};
 use super::unfit::Unfit;
+use crate::lease::OwnerId;
 
 /// Why a block is no head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +41,9 @@ pub(crate) trait VolumeHead: Copy + Eq {
 
     /// What all kinds say.
     fn member(&self) -> MemberHead;
+
+    /// The opening that wrote it.
+    fn opening(&self) -> OwnerId;
 }
 
 impl MemberHead {

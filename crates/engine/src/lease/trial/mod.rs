@@ -250,9 +250,10 @@ fn each_check_that_is_left_out_is_noticed() {
 
 /// A head of an opening that was cut short came late, and locked its server out, after the opening
 /// that followed and in its midst; late beats of the owner's own were taken for older content on
-/// three of four servers.
+/// three of four servers. And a beat that came late lay over the name of the owner, whose heads
+/// nobody looked at.
 #[test]
-fn schedules_in_which_nobody_served_in_the_end_stay_mended() {
+fn schedules_that_did_not_hold_stay_mended() {
     let [_, three, unfenced, three_unfenced] = settings();
     for (seed, setting) in [
         (3_000_020_619, unfenced),
@@ -262,4 +263,5 @@ fn schedules_in_which_nobody_served_in_the_end_stay_mended() {
     ] {
         assert_clean::<Spread>(seed..seed + 1, setting);
     }
+    assert_clean::<Tiers>(4_000_003_641..4_000_003_642, three_unfenced);
 }

@@ -88,6 +88,10 @@ impl VolumeHead for Head {
         let Self { volume, number, generation, .. } = *self;
         MemberHead { volume, number, generation }
     }
+
+    fn opening(&self) -> OwnerId {
+        self.opening
+    }
 }
 
 impl Head {

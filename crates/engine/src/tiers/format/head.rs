@@ -12,14 +12,18 @@
 //! | 84 | 4 | extents of the volume |
 //! | 88 | 4 | blocks of one area of the map |
 //! | 92 | 4 | records of the journal |
-//! | 96 | 4000 | zeroes |
+//! | 96 | 16 | the opening that wrote it |
+//! | 112 | 3984 | zeroes |
 //!
 //! All fields lie in the first 512 bytes, which no drive tears. Generation 0 says that the volume
 //! is not finished; each opening counts one up, on every tier.
 
 use super::Block;
+use crate::lease::OwnerId;
 use crate::notes::block::{BlockKind, Label, VolumeId, put_u32, put_u64, seal, u32_at, u64_at};
 use crate::notes::head::{HeadError, MemberHead, VolumeHead, label_of_head};
+
+const OPENING: usize = 96;
 
 /// What the head of a tier says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +39,8 @@ pub(in crate::tiers) struct Head {
     pub(in crate::tiers) extents: u32,
     pub(in crate::tiers) checkpoint_blocks: u32,
     pub(in crate::tiers) journal_records: u32,
+    /// The opening that wrote this.
+    pub(in crate::tiers) opening: OwnerId,
 }
 
 impl VolumeHead for Head {
@@ -52,12 +58,17 @@ impl VolumeHead for Head {
             extents: u32_at(block, 84),
             checkpoint_blocks: u32_at(block, 88),
             journal_records: u32_at(block, 92),
+            opening: OwnerId::at(block, OPENING),
         })
     }
 
     fn member(&self) -> MemberHead {
         let Self { volume, tier, generation, .. } = *self;
         MemberHead { volume, number: tier, generation }
+    }
+
+    fn opening(&self) -> OwnerId {
+        self.opening
     }
 }
 
@@ -74,6 +85,7 @@ impl Head {
         put_u32(block, 84, self.extents);
         put_u32(block, 88, self.checkpoint_blocks);
         put_u32(block, 92, self.journal_records);
+        block[OPENING..][..16].copy_from_slice(&self.opening.0);
         let label = Label { volume: self.volume, number: self.generation, offset };
         seal(BlockKind::Head, &label, block);
     }

@@ -44,6 +44,7 @@ mod tests {
     use super::head::Head;
     use super::journal::Record;
     use super::*;
+    use crate::lease::OwnerId;
     use crate::notes::VolumeId;
     use crate::notes::head::HeadError;
 
@@ -69,6 +70,7 @@ mod tests {
             extents: 50_998,
             checkpoint_blocks: 51,
             journal_records: 102,
+            opening: OwnerId([8; 16]),
         }
     }
 
@@ -77,16 +79,16 @@ mod tests {
         let mut block = [0xaa; BLOCK];
         head().encode(4096, &mut block);
         let expected = [
-            "e96b54480d0a1a0ad3d9b04e02000000",
+            "e96b54480d0a1a0a1f43b3e102000000",
             "7369787465656e2062797465732e2e2e",
             "03000000000000000010000000000000",
             "00000000000000000100000002000000",
             "00001000000000000000200000000000",
             "e803000036c700003300000066000000",
-            "00000000000000000000000000000000",
+            "08080808080808080808080808080808",
         ];
         assert_eq!(hex(&block[..112]), expected);
-        assert!(block[96..].iter().all(|byte| *byte == 0));
+        assert!(block[112..].iter().all(|byte| *byte == 0));
         assert_eq!(Head::decode(&block), Ok(head()));
     }
 

@@ -356,7 +356,7 @@ impl Opening {
     }
 
     fn head(&self, tier: usize, generation: u64) -> Head {
-        let Claimed { volume, layout, .. } = self.claimed();
+        let Claimed { volume, layout, office, .. } = self.claimed();
         let [tier_index, tiers] =
             [tier, layout.tiers.len()].map(|count| u32::try_from(count).expect("few tiers"));
         Head {
@@ -371,6 +371,7 @@ impl Opening {
             extents: layout.extents,
             checkpoint_blocks: layout.checkpoint_blocks,
             journal_records: layout.journal_records,
+            opening: office.owner,
         }
     }
 
