@@ -82,7 +82,8 @@ fn apply(damage: &Damage, devices: &mut [Device]) {
         device.unreadable.push(block);
     }
     let bytes = &mut device.bytes[block * BLOCK..(block + 1) * BLOCK];
-    let magics = [b"\xe9kTH\r\n\x1a\n", b"\xe9kTC\r\n\x1a\n", b"\xe9kTJ\r\n\x1a\n", b"\xe9kSO\r\n\x1a\n"];
+    let magics =
+        [b"\xe9kTH\r\n\x1a\n", b"\xe9kTC\r\n\x1a\n", b"\xe9kTJ\r\n\x1a\n", b"\xe9kSO\r\n\x1a\n"];
     if let Some(magic) = magics.get(usize::from(damage.magic)) {
         bytes[..8].copy_from_slice(*magic);
         bytes[12..16].copy_from_slice(&2_u32.to_le_bytes());

@@ -119,7 +119,7 @@ impl VolumeLease {
         self.change(|keeper| keeper.clone_from(right));
     }
 
-    /// The volume is open, and this gate beats on its servers from now on; none where there is none.
+    /// The volume is open, and this gate beats on its servers from now on, where they are there.
     pub(crate) fn opened(&self, lease: impl Fn(usize) -> Option<Lease>) {
         let mut members = self.members.borrow_mut();
         for (index, member) in members.iter_mut().enumerate() {

@@ -88,7 +88,7 @@ impl Identity {
         let blocks: &[Block] = front.as_chunks().0;
         let blocks = [0, 1, 2].map(|at| blocks.get(at));
         let found = Front::read_by(blocks, decode, |head| *head).map_err(unfit)?;
-        let head = found.head.ok_or(unfit(Unfit::Blank))?;
+        let head = found.head.ok_or_else(|| unfit(Unfit::Blank))?;
         if head.volume != self.volume {
             let (found, expected) = (head.volume, self.volume);
             return Err(unfit(Unfit::OtherVolume { found, expected }));

@@ -1,5 +1,6 @@
-//! Who uses a member of a volume at present, be it a tier or a server: the gate that claimed it last,
-//! and how often it has beaten since; and what is known of the last opening that came to its end.
+//! Who uses a member of a volume at present, be it a tier or a server: the gate that claimed it
+//! last, and how often it has beaten since; and what is known of the last opening that came to its
+//! end.
 //!
 //! | byte | size | what |
 //! |---|---|---|

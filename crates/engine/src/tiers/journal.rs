@@ -5,8 +5,8 @@
 //! before the last, and a map that turns out to be damaged costs nothing but time.
 //!
 //! An owner notes in one half of the places that there are, and writes its term, the generation of
-//! its opening, into every block: what an owner before writes late lies elsewhere, or is known to be
-//! older.
+//! its opening, into every block: what an owner before writes late lies elsewhere, or is known to
+//! be older.
 //!
 //! ```text
 //! ring of 8:      | 9 | 10 | 11 | 12 | 5 | 6 | 7 | 8 |     next: 13
@@ -46,8 +46,8 @@ pub(super) struct Checkpoint {
 }
 
 impl Journal {
-    /// The notes of a volume, from now on in this half and with this term; the last record, if there
-    /// is any behind the map, is `last`.
+    /// The notes of a volume, from now on in this half and with this term; the last record, if
+    /// there is any behind the map, is `last`.
     pub(super) fn new(
         volume: VolumeId,
         (half, term): (Half, u64),

@@ -19,8 +19,8 @@ pub struct Volume {
     pub(super) office: Office,
     /// What an earlier process of this gate may still change.
     pub(super) late: LateWrites,
-    /// No extent moves before: an owner that has not let go may still have writes under way to where
-    /// extents were.
+    /// No extent moves before: an owner that has not let go may still have writes under way to
+    /// where extents were.
     pub(super) moves_from: Nanos,
 }
 

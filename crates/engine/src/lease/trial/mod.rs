@@ -72,10 +72,13 @@ const SETTING: Setting = Setting {
     replays_unproven: false,
 };
 
+/// Members by the kind of volume.
+type Made = BTreeMap<&'static str, Vec<Disk>>;
+
 /// The members of a volume that was let go of. Drives share their sectors within a thread.
 fn released<K: Leased>() -> Vec<Disk> {
     thread_local! {
-        static MADE: RefCell<BTreeMap<&'static str, Vec<Disk>>> = const { RefCell::new(BTreeMap::new()) };
+        static MADE: RefCell<Made> = const { RefCell::new(BTreeMap::new()) };
     }
     MADE.with_borrow_mut(|made| made.entry(K::NAME).or_insert_with(make_released::<K>).clone())
 }

@@ -1,5 +1,5 @@
-//! Opens the tiers of a volume: asks its driver for reads, writes and flushes, and to let time pass,
-//! until it has a [`Volume`] or a reason why not.
+//! Opens the tiers of a volume: asks its driver for reads, writes and flushes, and to let time
+//! pass, until it has a [`Volume`] or a reason why not.
 //!
 //! ```text
 //!   fronts --- in use, and beating ---> Refused
@@ -234,7 +234,8 @@ impl Opens for Opening {
 }
 
 impl Opening {
-    /// Begins to open these devices, the slowest first. If they are blank, a volume is made of them.
+    /// Begins to open these devices, the slowest first. If they are blank, a volume is made of
+    /// them.
     ///
     /// # Panics
     /// Unless there are two to [`TIERS_MAX`](crate::policy::TIERS_MAX) devices, and the extent's

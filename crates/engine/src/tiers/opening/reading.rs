@@ -89,8 +89,8 @@ impl Opening {
         }));
     }
 
-    /// The first block of each map was read, and the journal: the map is tried first that is sure to
-    /// be durable.
+    /// The first block of each map was read, and the journal: the map is tried first that is sure
+    /// to be durable.
     pub(super) fn begin_map(&mut self) -> Result<(), Refusal> {
         let newest = self.newest_sequence();
         let is_sure = |map: &Checkpoint| newest.is_some_and(|last| last > map.sequence);

@@ -38,7 +38,7 @@ const QUIET: Trial =
 /// Clients at an extent that moves back and forth, and now and then elsewhere.
 fn run(seed: u64, trial: Trial) -> Result<World, String> {
     let mut world = World::new(seed, trial.mutant);
-    world.kit.is_one_process = seed % 2 == 0;
+    world.kit.is_one_process = seed.is_multiple_of(2);
     world.faults = trial.faults;
     world.stuck = trial.stuck;
     let mut prng = Prng::new(seed ^ 0x5eed);

@@ -128,8 +128,8 @@ impl Running {
         self.spawn_pulses(away, |_| true);
     }
 
-    /// Begins to beat on the members that other gates may reach, and to serve. Those of this machine
-    /// are locked; where there are no others, nobody can take the volume.
+    /// Begins to beat on the members that other gates may reach, and to serve. Those of this
+    /// machine are locked; where there are no others, nobody can take the volume.
     fn beat_on_servers(&self) {
         self.spawn_pulses(None, |server| self.is_remote(server));
         let is_ours = !self.servers.iter().any(|server| self.is_remote(*server));
@@ -254,12 +254,13 @@ impl Keeper {
     ) -> Result<AtWork, String> {
         let heard = Rc::new(LossesHeard::new(disk.losses()));
         let is_local = |member: &OpenMember| !matches!(member.device.medium, Medium::Remote(_));
+        let is_locked = members.iter().all(is_local);
         let names = self.names(&lease)?;
         let opening = tiers::Opening::new(names, volume.extent_bytes, descriptions(&members))
             .watching(volume.takeover.unfenced_after.unwrap_or(Span::ZERO))
             .heeding(self.tell_late_writes(members.len()))
-            .resting(volume.takeover.late)
-            .locked(members.iter().all(is_local));
+            .resting(if is_locked { Span::ZERO } else { volume.takeover.late })
+            .locked(is_locked);
         let found = self.open(&members, opening, (terms.mover, &heard), &lease).await;
         let found = found.map_err(|why| self.with_remedy(&why, why.unfit()))?;
         lease.opened(|tier| Some(found.lease(tier)));
