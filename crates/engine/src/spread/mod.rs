@@ -22,8 +22,8 @@
 //!    [`Volume`] or says why not.
 //! 2. Give the volume to the engine with [`crate::Input::Spread`].
 //! 3. Beat on every server ([`crate::lease::Lease`]), and tell the engine with
-//!    [`crate::Input::Held`] until when the volume is its own, or with [`crate::Input::Fenced`] that
-//!    something is not. Nothing is
+//!    [`crate::Input::Held`] until when the volume is its own, or with [`crate::Input::Fenced`]
+//!    that something is not. Nothing is
 //!    served before the first.
 //! 4. Turn each [`crate::Output::Move`] into a request to its server, and report
 //!    [`crate::Input::Moved`] with its end. At each server there is at most one note, wipe, flush

@@ -12,8 +12,7 @@
 //! which slot; the journal holds the moves since. An owner notes in one half, and whoever takes
 //! over from one that may still write uses the other. Slots begin at a multiple of the extent's
 //! size. One slot of each tier stays free, so that there is always somewhere to move an extent to:
-//! the volume has as many extents as
-//! there are slots less one per tier.
+//! the volume has as many extents as there are slots less one per tier.
 
 use std::fmt;
 use std::ops::Range;
