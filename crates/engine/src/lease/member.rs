@@ -39,6 +39,10 @@ pub struct Lease {
     identity: Identity,
     generation: u64,
     owner: Owner,
+    /// The oldest beat that may be found: the last one, or where the member may lose what was not
+    /// flushed, the last one that was.
+    oldest: u64,
+    is_volatile: bool,
     /// Whether the next beat was sent and not answered.
     is_underway: bool,
     /// Numbers of the last beats that were sent again, since no answer came: one of them may reach
@@ -125,7 +129,30 @@ impl Lease {
     /// The lease of an opening that has come to its end, on this member: its head has this
     /// generation, and this was written last to its front.
     pub(crate) fn new(identity: Identity, generation: u64, owner: Owner) -> Self {
-        Self { identity, generation, owner, is_underway: false, repeated: VecDeque::new() }
+        Self {
+            identity,
+            generation,
+            oldest: owner.beat,
+            owner,
+            is_volatile: false,
+            is_underway: false,
+            repeated: VecDeque::new(),
+        }
+    }
+
+    /// The member may lose what was not flushed, beats included, when it is started again.
+    pub fn may_lose_beats(&mut self) {
+        self.is_volatile = true;
+    }
+
+    /// The number of the last beat that was answered.
+    pub fn beats(&self) -> u64 {
+        self.owner.beat
+    }
+
+    /// A flush that was asked for when this was the number of the last beat has made that durable.
+    pub fn flushed(&mut self, beats: u64) {
+        self.oldest = self.oldest.max(beats);
     }
 
     /// The number of the member.
@@ -156,7 +183,7 @@ impl Lease {
             return Err(Fenced::Claimed(by));
         }
         // A beat whose answer was lost may have been written, now or late.
-        let beats = self.owner.beat..=self.owner.beat + 1;
+        let beats = self.oldest..=self.owner.beat + 1;
         let is_own = |beat: &u64| beats.contains(beat) || self.repeated.contains(beat);
         let is_last = |owner: &Owner| owner.id != self.owner.id || is_own(&owner.beat);
         let is_last = owner.is_none_or(is_last);
@@ -183,6 +210,9 @@ impl Lease {
     /// The beat was written and answered.
     pub fn beaten(&mut self) {
         self.owner.beat += 1;
+        if !self.is_volatile {
+            self.oldest = self.owner.beat;
+        }
         self.is_underway = false;
     }
 

@@ -173,7 +173,7 @@ impl Pulse {
         let lease = self.lease.guard(self.index).lease().ok_or(Errno::Io)?;
         let sent_at = self.clerk.domain.worker.clock.now();
         let front = if let Medium::Remote(remote) = &self.clerk.device.tier(self.server).medium {
-            remote.look(Lease::front_bytes()).await?
+            remote.look(0, Lease::front_bytes()).await?
         } else {
             let look = Task::Read { offset: 0, length: Lease::front_bytes() };
             let front = self.clerk.run_errand(self.server, self.tenant, look).await?;

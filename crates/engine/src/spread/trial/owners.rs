@@ -270,6 +270,24 @@ fn a_beat_that_was_sent_again_may_come_late_and_an_older_one_is_older_content() 
 }
 
 #[test]
+fn a_server_that_may_lose_what_was_not_flushed_may_lose_beats_and_no_more() {
+    let mut disks = Spread::disks();
+    let mut lease = opened(&mut disks, "served").unwrap().lease(1);
+    lease.may_lose_beats();
+    let mut fronts = vec![disks[1].read(0, Lease::front_bytes())];
+    for _ in 0..3 {
+        let (offset, bytes) = lease.beat();
+        disks[1].write(offset, &bytes, false);
+        lease.beaten();
+        fronts.push(disks[1].read(0, Lease::front_bytes()));
+    }
+    assert!(fronts.iter().all(|front| lease.look(front).is_ok()), "none was flushed");
+    lease.flushed(lease.beats() - 1);
+    let looks: Vec<_> = fronts.iter().map(|front| lease.look(front)).collect();
+    assert_eq!(looks, [Err(Fenced::Stale), Err(Fenced::Stale), Ok(()), Ok(())]);
+}
+
+#[test]
 fn a_late_head_of_an_opening_that_was_cut_short_locks_no_server_out() {
     let mut disks = Spread::disks();
     let volume = opened(&mut disks, "served").unwrap();

@@ -46,6 +46,8 @@ pub(super) struct Call {
     pub(super) noted: Option<Noted>,
     /// Acknowledged writes when it was sent: what a flush covers.
     pub(super) covers: u64,
+    /// Beats answered when it was placed: what a flush of a volume's member covers of them.
+    pub(super) covers_beats: u64,
     /// Losses counted when it was placed: a flush that lived through one covers what is gone.
     pub(super) losses: u64,
     pub(super) error: Option<Errno>,
@@ -267,6 +269,7 @@ mod tests {
             queued: false,
             noted: None,
             covers: 0,
+            covers_beats: 0,
             losses: 0,
             error: None,
             answered_whole: false,

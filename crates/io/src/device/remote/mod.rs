@@ -220,14 +220,19 @@ impl Remote {
         found.unwrap_or_else(|| self.terms.route.clone())
     }
 
+    /// Whether acknowledged writes outlive the server's process.
+    pub(crate) fn keeps_writes(&self) -> bool {
+        self.terms.writes_survive_restart
+    }
+
     /// Reads the front of a server of a volume, past the engine; no right to send is needed.
     ///
     /// # Errors
     /// What the server says, or that no connection stands.
-    pub(crate) async fn look(&self, length: u64) -> Result<Buf, Errno> {
+    pub(crate) async fn look(&self, offset: u64, length: u64) -> Result<Buf, Errno> {
         let mut data = Buf::take(usize::try_from(length).expect("fronts are small"));
         data.fill(0);
-        let request = own_request(Command::Read, 0, length);
+        let request = own_request(Command::Read, offset, length);
         let own = |done| Own { sending: Sending::Look, data: Some(data), done };
         let data = self.call_own(request, None, own).await?;
         Ok(data.expect("it was made above"))
@@ -354,6 +359,7 @@ impl Remote {
             queued: false,
             noted: None,
             covers: self.acknowledged.get(),
+            covers_beats: if request.command == Command::Flush { self.beats() } else { 0 },
             losses: self.losses.get(),
             error: None,
             answered_whole: false,
@@ -404,19 +410,31 @@ impl Remote {
     fn note(&self, call: &mut Call) {
         let is_lost = call.request.command == Command::Flush && call.losses != self.losses.get();
         match (call.request.command, call.error) {
+            // Nobody misses beats that are lost.
             (Command::Write | Command::Trim | Command::WriteZeroes, None)
-                if !call.request.flags.contains(CommandFlags::FUA) =>
+                if !call.request.flags.contains(CommandFlags::FUA)
+                    && !matches!(call.purpose, Purpose::Own(_)) =>
             {
                 count(&self.acknowledged, 1);
             }
             (Command::Flush, _) if is_lost => {
                 call.error.get_or_insert(Errno::Io);
             }
-            (Command::Flush, None) => self.flushed.set(self.flushed.get().max(call.covers)),
+            (Command::Flush, None) => {
+                self.flushed.set(self.flushed.get().max(call.covers));
+                if let Some(lease) = self.guard.as_ref().and_then(Guard::lease) {
+                    lease.borrow_mut().flushed(call.covers_beats);
+                }
+            }
             // A server tells of a failed write-back once; every client must hear of it.
             (Command::Flush, Some(_)) => count(&self.losses, 1),
             _ => {}
         }
+    }
+
+    /// The number of the last beat on the server, if it is a volume's.
+    fn beats(&self) -> u64 {
+        self.guard.as_ref().and_then(Guard::lease).map_or(0, |lease| lease.borrow().beats())
     }
 
     /// A connection broke. Whether acknowledged writes may be gone with it.

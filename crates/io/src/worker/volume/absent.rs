@@ -16,7 +16,7 @@ use evenkeel_engine::notes::Unfit;
 use evenkeel_engine::policy::Member;
 use evenkeel_engine::spread::{self, Missed, Opening, REST, Refusal, RefusalReason};
 
-use super::{Keeper, LOOK, PAUSE_MAX, Spread, usable};
+use super::{Keeper, LOOK, PAUSE_MAX, Spread, of_member, usable};
 use crate::clock::duration;
 use crate::device::tiered::TieredDisk;
 use crate::device::{Device, Medium};
@@ -101,7 +101,7 @@ impl Keeper {
         let device = Rc::clone(&spread.members[missed.server].device);
         let features = device.features()?;
         let front = if let Medium::Remote(remote) = &device.medium {
-            remote.look(Lease::front_bytes()).await.ok()?
+            remote.look(0, Lease::front_bytes()).await.ok()?
         } else {
             let task = Task::Read { offset: 0, length: Lease::front_bytes() };
             let account = spread.running.account();
@@ -145,7 +145,9 @@ impl Keeper {
                     tracing::warn!(volume = self.name, server, is_back, "opened anew");
                     spread.missed = Missed::of(&volume);
                     spread.disk().leave_out(spread.missed.as_ref().map(|missed| missed.server));
-                    spread.running.lease.opened(|server| volume.lease_of(server));
+                    let lease =
+                        |server| Some(of_member(&spread.members[server], volume.lease_of(server)?));
+                    spread.running.lease.opened(lease);
                     spread.running.beat(volume.away());
                     self.domain.resume_spread(volume);
                     self.domain.held(spread.running.lease.held_until());

@@ -71,8 +71,8 @@ impl Keeper {
     ) -> Result<Option<Buf>, Errno> {
         if let Medium::Remote(remote) = &member.device.medium {
             match (&task, sending) {
-                (Task::Read { offset: 0, length }, Sending::Look) => {
-                    return remote.look(*length).await.map(Some);
+                (Task::Read { offset, length }, Sending::Look) => {
+                    return remote.look(*offset, *length).await.map(Some);
                 }
                 (Task::Write { offset, data }, Sending::Claim) => {
                     return remote.claim(*offset, data).await.map(|()| None);

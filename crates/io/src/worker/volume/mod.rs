@@ -25,7 +25,7 @@ use evenkeel_core::bytes::Bytes;
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::Target;
-use evenkeel_engine::lease::OwnerId;
+use evenkeel_engine::lease::{Lease, OwnerId};
 use evenkeel_engine::notes::{PartDevice, Unfit, VolumeId};
 use evenkeel_engine::policy::{self, Backend, Member, Source, SpreadPlan, TierPlan};
 use evenkeel_engine::spread::{self, Mended, Missed, Shape};
@@ -263,7 +263,7 @@ impl Keeper {
             .locked(is_locked);
         let found = self.open(&members, opening, (terms.mover, &heard), &lease).await;
         let found = found.map_err(|why| self.with_remedy(&why, why.unfit()))?;
-        lease.opened(|tier| Some(found.lease(tier)));
+        lease.opened(|tier| Some(of_member(&members[tier], found.lease(tier))));
         let device = self.opened(disk, found.id(), found.size_bytes());
         let (domain, data) = (Rc::clone(&self.domain), Rc::default());
         let (servers, tenant) = (terms.servers.clone(), terms.mover);
@@ -294,7 +294,7 @@ impl Keeper {
         };
         let found = self.open(&members, opening, (terms.clerk, &heard), &lease).await;
         let found = found.map_err(|why| self.with_remedy(&why, why.unfit()))?;
-        lease.opened(|server| found.lease_of(server));
+        lease.opened(|server| Some(of_member(&members[server], found.lease_of(server)?)));
         let device = self.opened(disk, found.id(), found.size_bytes());
         self.tell_mended(&found);
         let (domain, data) = (Rc::clone(&self.domain), Rc::default());
@@ -449,6 +449,16 @@ impl Keeper {
             tokio::time::sleep(LOOK).await;
         }
     }
+}
+
+/// The lease on a member, which may lose beats where it may lose other writes.
+fn of_member(member: &OpenMember, mut lease: Lease) -> Lease {
+    if let Medium::Remote(remote) = &member.device.medium
+        && !remote.keeps_writes()
+    {
+        lease.may_lose_beats();
+    }
+    lease
 }
 
 /// What openings have to know of members.
