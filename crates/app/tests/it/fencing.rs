@@ -1,4 +1,5 @@
-//! No write without the right to write: a live adversary against gates that share a spread volume.
+//! No write without the right to write: a live adversary against gates that share a volume, a spread
+//! or a tiered one.
 //!
 //! Gates, servers and the network between them are real. What a gate flushed for its clients must
 //! still be there when another gate that was away comes back, whatever that one had under way: it
@@ -12,11 +13,13 @@
 //! | `stage`, `client` | hosts, servers and gates; the clients of both gates |
 //! | `returning` | a gate that comes back throws nobody out |
 //! | `servers` | servers that are not who they were |
+//! | `tiers` | one gate on the tiers of a volume, and one that finds itself displaced |
 //! | `kinds` | when other people's servers let go of a client |
 //!
 //! | variable | what |
 //! |---|---|
-//! | `EVENKEEL_FENCING_ROUNDS` | so many rounds a trial, the default lease, up to 128 MiB |
+//! | `EVENKEEL_FENCING_ROUNDS` | so many rounds a trial, half of them of each kind of volume; the default lease, up to 128 MiB |
+//! | `EVENKEEL_FENCING_SHORT` | so many rounds a trial of each kind, but as in the ladder |
 //! | `EVENKEEL_FENCING_SEED` | the seed of the first one; the others follow |
 //! | `EVENKEEL_FENCING_AT_ONCE` | so many at a time |
 //! | `EVENKEEL_FENCING_OLD` | the program has no keys about fencing; its lease in ms |
@@ -29,6 +32,7 @@ mod round;
 mod scene;
 mod servers;
 mod stage;
+mod tiers;
 
 use std::sync::Mutex;
 use std::time::Instant;
@@ -37,11 +41,9 @@ use crate::harness::network::needs_network;
 use crate::harness::skip::{needs, tell};
 use round::round;
 use scene::{Right, Scene, Setting};
-use stage::lease;
+use stage::{Kind, lease};
 
-/// Rounds of each trial in the ladder, and how many of them are under way at once. They mostly
-/// wait.
-const ROUNDS: u64 = 20;
+/// How many rounds are under way at once. They mostly wait.
 const AT_ONCE: u64 = 6;
 
 fn number_in(variable: &str) -> Option<u64> {
@@ -54,19 +56,46 @@ struct Tally {
     rounds: u64,
     taken_over: u64,
     damaged: u64,
+    /// Blocks of flushed data, of so many that were read back.
+    lost: u64,
+    checked: u64,
+    /// At the first gates before their clients began, and at the second ones.
+    moves: [u64; 2],
     served_after: u64,
     thrown_out: u64,
     not_judged: u64,
     failures: Vec<String>,
 }
 
+/// How many rounds a trial has.
+#[derive(Clone, Copy, Debug)]
+enum Length {
+    Full,
+    /// A third of that.
+    Third,
+}
+
+impl Length {
+    fn rounds(self, kind: Kind) -> u64 {
+        let in_ladder = match kind {
+            Kind::Spread => 20,
+            Kind::Tiered => 10,
+        };
+        let long = number_in("EVENKEEL_FENCING_ROUNDS").map(|long| long.div_ceil(2));
+        let rounds = long.or(number_in("EVENKEEL_FENCING_SHORT")).unwrap_or(in_ladder);
+        match self {
+            Self::Full => rounds,
+            Self::Third => rounds.div_ceil(3),
+        }
+    }
+}
+
 /// Plays rounds by one seed after the other, several at a time; fails if any of them did.
-fn trial(right: Right, rounds: u64) {
-    let long = number_in("EVENKEEL_FENCING_ROUNDS");
-    let is_long = long.is_some();
-    let setting = Setting { right, lease: lease(is_long), is_long };
+fn trial(kind: Kind, right: Right, length: Length) {
+    let is_long = number_in("EVENKEEL_FENCING_ROUNDS").is_some();
+    let setting = Setting { kind, right, lease: lease(is_long), is_long };
     let first = number_in("EVENKEEL_FENCING_SEED").unwrap_or(1);
-    let rounds = long.map_or(rounds, |long| (long * rounds).div_ceil(ROUNDS));
+    let rounds = length.rounds(kind);
     let seeds = Mutex::new(first..first + rounds);
     let tally = Mutex::new(Tally::default());
     std::thread::scope(|scope| {
@@ -79,12 +108,13 @@ fn trial(right: Right, rounds: u64) {
         }
     });
     let tally = tally.into_inner().expect("every round ended");
-    let Tally { rounds, taken_over, damaged, served_after, thrown_out, not_judged, failures } =
-        tally;
+    let Tally { rounds, taken_over, damaged, lost, checked, .. } = tally;
+    let Tally { served_after, thrown_out, not_judged, moves, failures, .. } = tally;
     eprintln!(
-        "{right:?}: {rounds} rounds, {taken_over} with a take-over; {damaged} damaged, in \
-         {served_after} the first gate served after its term, in {thrown_out} the second one \
-         failed; {not_judged} not judged for times"
+        "{kind:?}, {right:?}: {rounds} rounds, {taken_over} with a take-over; {damaged} damaged, \
+         {lost} of {checked} blocks lost, in {served_after} the first gate served after its term, \
+         in {thrown_out} the second one failed; {moves:?} extents moved; {not_judged} not judged \
+         for times"
     );
     if not_judged > 0 {
         tell(&format!("times of {not_judged} of {rounds} rounds: cannot judge at this load"));
@@ -104,12 +134,19 @@ fn play(seed: u64, setting: &Setting, tally: &Mutex<Tally>) {
         failures.extend(slow);
     }
     let why = unjudged.as_ref().map(|why| format!("; cannot judge: {why}")).unwrap_or_default();
-    let line = format!("{scene}: {outcome}, {took} s{why}");
+    let line = format!("{:?}, {scene}: {outcome}, {took} s{why}", setting.kind);
     eprintln!("{line}");
     let mut tally = tally.lock().expect("every round ended");
     tally.rounds += 1;
     tally.taken_over += u64::from(outcome.served.is_some());
     tally.damaged += u64::from(outcome.is_damaged());
+    for loss in outcome.lost {
+        tally.lost += loss.blocks();
+        tally.checked += loss.checked;
+    }
+    for (all, more) in tally.moves.iter_mut().zip(outcome.moves) {
+        *all += more;
+    }
     tally.served_after += u64::from(outcome.served_after > 0);
     tally.thrown_out += u64::from(!outcome.errors.is_empty());
     tally.not_judged += u64::from(unjudged.is_some());
@@ -130,19 +167,40 @@ fn the_fences_of_these_trials_do_what_they_say() {
 fn behind_a_fence_a_gate_that_was_away_never_writes_over_its_successor() {
     needs!("nbdkit", "qemu-nbd");
     needs_network!();
-    trial(Right::Fence, ROUNDS);
+    trial(Kind::Spread, Right::Fence, Length::Full);
 }
 
 #[test]
 fn without_a_fence_a_gate_that_was_away_never_writes_over_its_successor() {
     needs!("nbdkit", "qemu-nbd");
     needs_network!();
-    trial(Right::Unfenced, ROUNDS);
+    trial(Kind::Spread, Right::Unfenced, Length::Full);
 }
 
 #[test]
 fn without_a_right_to_take_over_a_gate_waits_for_the_operator() {
     needs!("nbdkit", "qemu-nbd");
     needs_network!();
-    trial(Right::Claim, ROUNDS / 3);
+    trial(Kind::Spread, Right::Claim, Length::Third);
+}
+
+#[test]
+fn behind_a_fence_a_gate_that_was_away_never_writes_over_its_successor_on_tiers() {
+    needs!("nbdkit", "qemu-nbd");
+    needs_network!();
+    trial(Kind::Tiered, Right::Fence, Length::Full);
+}
+
+#[test]
+fn without_a_fence_a_gate_that_was_away_never_writes_over_its_successor_on_tiers() {
+    needs!("nbdkit", "qemu-nbd");
+    needs_network!();
+    trial(Kind::Tiered, Right::Unfenced, Length::Full);
+}
+
+#[test]
+fn without_a_right_to_take_over_a_gate_waits_for_the_operator_on_tiers() {
+    needs!("nbdkit", "qemu-nbd");
+    needs_network!();
+    trial(Kind::Tiered, Right::Claim, Length::Third);
 }

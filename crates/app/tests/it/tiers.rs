@@ -5,17 +5,15 @@
 //! client keeps changing its mind about what it asks for most.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::faults::{kill_the_gate_under_writes, reconnect};
+use crate::faults::kill_the_gate_under_writes;
 use crate::harness::client::{Fuse, fio_verify};
 use crate::harness::gate::{Gate, volume_policy};
 use crate::harness::mount::{LoopDevice, Mount};
-use crate::harness::nbd::{self, Client, READ, Request};
+use crate::harness::nbd::Client;
 use crate::harness::process::{Process, run};
+use crate::harness::restless::{Habit, Restless, WINDOW_BYTES, moves};
 use crate::harness::skip::{self, needs};
 use crate::harness::storage::{Server, text};
 use crate::harness::target::{Address, Target};
@@ -57,65 +55,13 @@ fn servers(scratch: &Scratch) -> [Server; 2] {
         .map(|(name, size)| Server::nbdkit_named(scratch, name, &["memory", size]))
 }
 
-/// A client that reads here and there within a small part of the disk, then in another.
-struct Restless {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Restless {
-    fn start(target: &Target) -> Self {
-        let (stop, target) = (Arc::new(AtomicBool::new(false)), target.clone());
-        let stopped = Arc::clone(&stop);
-        let is_over = move || stopped.load(Ordering::Relaxed);
-        let thread = std::thread::spawn(move || {
-            let mut round = 0;
-            while !is_over() {
-                // The gate may be gone for the moment; then it is tried again.
-                if let Some(client) = reconnect(&target) {
-                    read_about(client, &mut round, &is_over);
-                }
-                std::thread::sleep(Duration::from_millis(20));
-            }
-        });
-        Self { stop, thread: Some(thread) }
-    }
-}
-
-/// Reads until told to stop or the connection breaks: half a megabyte gets a hundred reads, then
-/// comes the next.
-fn read_about(mut client: Client, round: &mut u64, is_over: &impl Fn() -> bool) {
-    const WINDOW_BYTES: u64 = 512 << 10;
-    while !is_over() {
-        *round += 1;
-        let window = *round / 100 * 7 % (USED_BYTES / WINDOW_BYTES);
-        let block = *round * 37 % (WINDOW_BYTES / 4096);
-        let offset = window * WINDOW_BYTES + block * 4096;
-        let read = Request { command: READ, offset, length: 4096, ..Request::default() };
-        if !client.throw(&read.bytes()) {
-            return;
-        }
-        let Ok(reply) = client.try_take(16) else { return };
-        assert_eq!(nbd::be32(&reply[4..8]), 0, "a read failed while the gate stood");
-        if client.try_take(4096).is_err() {
-            return;
-        }
-    }
-}
-
-impl Drop for Restless {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        let thread = self.thread.take().expect("it is joined once");
-        let is_well = thread.join().is_ok() || std::thread::panicking();
-        assert!(is_well, "the restless client met what a client must not meet");
-    }
-}
-
-/// Moves that were completed; none while the volume is not open.
-fn moves(gate: &Gate) -> u64 {
-    gate.status()["domains"][0]["volume"]["moves"]["done"].as_u64().unwrap_or(0)
-}
+/// Reads of half a megabyte, then of another, all over what clients use.
+const HABIT: Habit = Habit {
+    windows: USED_BYTES / WINDOW_BYTES,
+    apart_bytes: WINDOW_BYTES,
+    pause: Duration::ZERO,
+    bears_errors: false,
+};
 
 fn wait_for_moves(gate: &Gate, more: u64) {
     let before = moves(gate);
@@ -145,7 +91,7 @@ fn fio_finds_what_it_wrote_while_extents_move() {
     let scratch = Scratch::new();
     let [slow, fast] = servers(&scratch);
     let gate = Gate::start(&scratch, &policy_over(&[&slow, &fast], ""));
-    let restless = Restless::start(&gate.plain("disk"));
+    let restless = Restless::start(&gate.plain("disk"), HABIT);
     verify(&scratch, &gate.plain("disk"), || wait_for_moves(&gate, 20));
     drop(restless);
     let failed = gate.status()["domains"][0]["tenants"][0]["failed_requests"].clone();
@@ -159,7 +105,7 @@ fn three_tiers_are_one_disk_too() {
     let [slow, fast] = servers(&scratch);
     let middle = Server::nbdkit_named(&scratch, "middle", &["memory", "8M"]);
     let gate = Gate::start(&scratch, &policy_over(&[&slow, &middle, &fast], ""));
-    let _restless = Restless::start(&gate.plain("disk"));
+    let _restless = Restless::start(&gate.plain("disk"), HABIT);
     verify(&scratch, &gate.plain("disk"), || wait_for_moves(&gate, 20));
 }
 
@@ -173,7 +119,7 @@ fn a_file_system_lives_on_a_volume_that_moves_and_is_killed() {
     let folder = scratch.path();
     let [slow, fast] = servers(&scratch);
     let mut gate = Gate::start(&scratch, &policy_over(&[&slow, &fast], ""));
-    let restless = Restless::start(&gate.plain("disk"));
+    let restless = Restless::start(&gate.plain("disk"), HABIT);
     let fuse = Fuse::mount(&scratch, &gate.plain("disk"));
     let disk = LoopDevice::attach(folder, fuse.file());
     run(folder, "mkfs.ext4", &["-q", disk.path()]);
@@ -210,7 +156,7 @@ fn fio_in(mount: &Mount, folder: &std::path::Path, more: &[&str]) {
 fn a_gate_killed_while_extents_move_loses_nothing_acknowledged() {
     let scratch = Scratch::new();
     let gate = Gate::start(&scratch, &volume_policy("48 MiB"));
-    let restless = Restless::start(&gate.plain("disk"));
+    let restless = Restless::start(&gate.plain("disk"), HABIT);
     wait_for_moves(&gate, 5);
     kill_the_gate_under_writes(gate, []);
     drop(restless);
@@ -227,7 +173,7 @@ fn a_gate_killed_before_the_servers_of_its_tiers_loses_nothing_acknowledged() {
         Server::qemu_nbd_named(&scratch, name, &file)
     });
     let gate = Gate::start(&scratch, &policy_over(&[&slow, &fast], ""));
-    let restless = Restless::start(&gate.plain("disk"));
+    let restless = Restless::start(&gate.plain("disk"), HABIT);
     wait_for_moves(&gate, 5);
     kill_the_gate_under_writes(gate, []);
     drop(restless);
@@ -263,7 +209,7 @@ fn tiers_that_come_back_in_time_cost_no_error() {
     let start = |name| file_server(&scratch, name, if name == "fast" { 4 << 20 } else { 64 << 20 });
     let (mut slow, mut fast) = (start("slow"), start("fast"));
     let gate = Gate::start(&scratch, &policy_over(&[&slow, &fast], ""));
-    let restless = Restless::start(&gate.plain("disk"));
+    let restless = Restless::start(&gate.plain("disk"), HABIT);
     verify(&scratch, &gate.plain("disk"), || {
         for _ in 0..2 {
             for (server, name) in [(&mut fast, "fast"), (&mut slow, "slow")] {
@@ -321,7 +267,7 @@ fn a_volume_is_one_disk_under_each_discipline() {
         let [slow, fast] = servers(&scratch);
         let more = format!("discipline = \"{discipline}\"\n");
         let gate = Gate::start(&scratch, &policy_over(&[&slow, &fast], &more));
-        let restless = Restless::start(&gate.plain("disk"));
+        let restless = Restless::start(&gate.plain("disk"), HABIT);
         wait_for_moves(&gate, 1);
         let arguments = fio_verify(&gate.plain("disk"), "12m");
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -412,7 +358,7 @@ fn what_a_volume_is_made_of_cannot_be_reloaded_but_its_moves_can_be_turned_off()
     assert!(!status.success() && said.contains("shelf"), "{said}");
     assert_eq!(client.write(0, &noise(1, 4096)), Ok(()), "the client has not noticed");
 
-    let restless = Restless::start(&gate.plain("disk"));
+    let restless = Restless::start(&gate.plain("disk"), HABIT);
     wait_for_moves(&gate, 5);
     let (status, said) = gate.reload(&policy_over(&[&slow, &fast], "moves = \"off\"\n"));
     assert!(status.success(), "{said}");

@@ -23,6 +23,8 @@ pub(super) struct Outcome {
     pub(super) nobody: bool,
     /// What else was not as it should be.
     pub(super) wrong: Vec<String>,
+    /// Extents that have moved: at the first gate before its client began, and at the second one.
+    pub(super) moves: [u64; 2],
     pub(super) late: Duration,
     pub(super) dead_server: Option<String>,
     pub(super) logs: String,
@@ -117,6 +119,9 @@ impl fmt::Display for Outcome {
         if let Some(first) = self.errors.first() {
             let (count, first) = (self.errors.len(), first.as_millis());
             write!(out, "; B failed {count} times, first {first} ms into its term")?;
+        }
+        if self.moves != [0, 0] {
+            write!(out, "; A has moved {}, B {}", self.moves[0], self.moves[1])?;
         }
         write!(out, "; at most {} ms late", self.late.as_millis())
     }

@@ -9,7 +9,7 @@ use evenkeel_core::prng::Prng;
 use rustix::process::Signal;
 
 use super::client::{Hammer, Work};
-use super::stage::{A, B, Kind, Lateness, Stage, is_old, lease};
+use super::stage::{A, B, Kind, Lateness, Program, Stage, is_old, lease};
 use super::{number_in, tell};
 use crate::harness::gate::Gate;
 use crate::harness::nbd::Client;
@@ -38,7 +38,7 @@ fn a_returning_gate_never_throws_out_the_one_that_took_over() {
     let (is_long, rounds) = (long.is_some(), long.map_or(ROUNDS, |long| long.div_ceil(4)));
     let first = number_in("EVENKEEL_FENCING_SEED").unwrap_or(1);
     let lease = lease(is_long);
-    let stage = Stage::new(Kind::QemuNbd, 64 << 20, 1 << 20);
+    let stage = Stage::new(Kind::Spread, Program::QemuNbd, 64 << 20, 1 << 20);
     let span = (lease * 6 / 5).as_millis();
     let lease_ms = lease.as_millis();
     let right = format!("lease = \"{lease_ms} ms\"\ntakeover = \"after {span} ms, unfenced\"\n");

@@ -19,19 +19,20 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::client::{Hammer, Work, check_kept, keep, write_of};
 use super::outcome::Outcome;
 use super::scene::{Act, Away, MIB, Right, Scene, Setting};
-use super::stage::{A, B, Kind, Lateness, Stage, is_old, trouble};
+use super::stage::{A, B, Kind, Lateness, Program, Stage, is_old, trouble};
 use crate::harness::gate::Gate;
 use crate::harness::nbd::Client;
-use crate::harness::target::{Address, Target};
+use crate::harness::restless::moves;
+use crate::harness::target::Target;
 use crate::harness::{PATIENCE, wait_for};
 
 /// Runs both fences by hand, as a gate would, against a gate that serves.
 pub(super) fn try_fences() {
-    let setting =
-        Setting { right: Right::Fence, lease: Duration::from_millis(500), is_long: false };
+    let (kind, right, lease) = (Kind::Spread, Right::Fence, Duration::from_millis(500));
+    let setting = Setting { kind, right, lease, is_long: false };
     for act in [Act::Kill, Act::Unplug] {
-        let scene = Scene { act, kind: Kind::QemuNbd, ..Scene::draw(1, &setting) };
-        let stage = Stage::new(scene.kind, 64 * MIB, MIB);
+        let scene = Scene { act, program: Program::QemuNbd, ..Scene::draw(1, &setting) };
+        let stage = Stage::new(kind, scene.program, 64 * MIB, MIB);
         let mut a = stage.gate(A, "");
         let target = a.plain("disk");
         drop(wait_for("the gate to serve", || Client::try_open(&target)));
@@ -72,8 +73,8 @@ struct Round<'a> {
 /// Plays the round of this seed.
 pub(super) fn round(seed: u64, setting: &Setting) -> Outcome {
     let scene = Scene::draw(seed, setting);
-    let file_bytes = if setting.is_long { 512 * MIB } else { 64 * MIB };
-    let mut stage = Stage::new(scene.kind, file_bytes, setting.object_bytes());
+    let bytes = if setting.is_long { 512 * MIB } else { 64 * MIB };
+    let mut stage = Stage::new(setting.kind, scene.program, bytes, setting.object_bytes());
     stage.host(A).retry_every_second();
     let lateness = Lateness::start();
     let mut outcome = play(&scene, setting, &stage);
@@ -92,15 +93,22 @@ fn play(scene: &Scene, setting: &Setting, stage: &Stage) -> Outcome {
         let object_bytes = usize::try_from(setting.object_bytes()).expect("a few MiB");
         keep(&a_target, (0..2 * scene.range_bytes).step_by(object_bytes));
     }
+    // They end after the gates do, as nobody answers them where one is stopped.
+    let _stirred = [A, B].map(|place| stage.stir(place, scene.used_bytes()));
+    let moved_before = match setting.kind {
+        Kind::Spread => 0,
+        Kind::Tiered => wait_for("extents to move", || Some(moves(&a)).filter(|moved| *moved > 3)),
+    };
     let from = if scene.is_apart { scene.range_bytes } else { 0 };
     let load = (scene.a_bytes, scene.a_depth);
     let hammer = Hammer::new(scene.seed, from, scene.range_bytes, load);
     let mut work = Work::new(scene.seed, scene.range_bytes, scene.b_bytes, scene.b_total);
     let b = scene.is_early.then(|| stage.gate(B, &keys));
-    let (outcome, b_serves) = (Outcome::default(), &b_serves);
+    let (mut outcome, b_serves) = (Outcome::default(), &b_serves);
+    outcome.moves[0] = moved_before;
     let has_claimed = false;
     let mut round = Round { scene, setting, stage, a, b, keys, b_serves, has_claimed, outcome };
-    let (b_target, stop) = (b_target(&round), AtomicBool::new(false));
+    let (b_target, stop) = (stage.target(B), AtomicBool::new(false));
     let work = std::thread::scope(|scope| {
         let _guard = StopOnPanic { a: round.a.process.id(), flags: [&stop, &hammer.stop] };
         scope.spawn(|| hammer.run(&a_target, b_serves));
@@ -139,12 +147,6 @@ impl Drop for StopOnPanic<'_> {
             let _gone_already = kill_process(id, Signal::KILL);
         }
     }
-}
-
-/// Where the second gate will listen, whether it was started or not.
-fn b_target(round: &Round<'_>) -> Target {
-    let address = round.stage.folder(B).join("gate.sock");
-    Target { address: Address::Unix(address), export: "disk".to_owned(), certificates: None }
 }
 
 impl Round<'_> {
@@ -230,6 +232,7 @@ impl Round<'_> {
     /// Reads back what the gate in office was told to keep.
     fn check(&mut self, work: &Work, a: &Target, b: &Target, hammer: &Hammer) {
         self.outcome.errors.clone_from(&work.errors);
+        self.outcome.moves[1] = self.b.as_ref().map_or(0, moves);
         self.outcome.served_after = hammer.served_after.load(Ordering::Relaxed);
         if !self.outcome.nobody {
             let office = if self.b_serves.get().is_some() { b } else { a };

@@ -5,9 +5,13 @@ use std::time::Duration;
 
 use evenkeel_core::prng::Prng;
 
-use super::stage::{B, Kind, Stage, is_old};
+use super::stage::{B, Kind, Program, Stage, is_old};
 
 pub(super) const MIB: u64 = 1 << 20;
+
+/// Blocks that are flushed before anything happens, and how far apart they begin.
+const KEPT_BLOCKS: u64 = 16;
+const KEPT_APART: u64 = 68 << 10;
 
 /// What lets the second gate take over from one that was not stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +27,7 @@ pub(super) enum Right {
 /// What all rounds of a trial have in common.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setting {
+    pub(super) kind: Kind,
     pub(super) right: Right,
     pub(super) lease: Duration,
     /// Writes up to 128 MiB rather than 2.
@@ -30,9 +35,15 @@ pub(super) struct Setting {
 }
 
 impl Setting {
-    /// Where little is written, objects are small, so that there are as many as elsewhere.
+    /// Where little is written, objects are small, so that there are as many as elsewhere; extents
+    /// always are.
     pub(super) fn object_bytes(&self) -> u64 {
-        if self.is_long { MIB } else { 64 << 10 }
+        if self.is_long && self.kind == Kind::Spread { MIB } else { 64 << 10 }
+    }
+
+    /// How long servers may carry out what a gate had sent them, after its connections have ended.
+    pub(super) fn late(&self) -> Duration {
+        self.lease * 2 / 5
     }
 }
 
@@ -61,7 +72,7 @@ pub(super) struct Scene {
     /// How long after its client has begun.
     pub(super) moment: Duration,
     pub(super) act: Act,
-    pub(super) kind: Kind,
+    pub(super) program: Program,
     /// The two clients write to different addresses.
     pub(super) is_apart: bool,
     /// Every object has its place before anything happens.
@@ -97,7 +108,7 @@ impl Scene {
             away: if is_pause { Away::Pause } else { Away::Break },
             away_for: least + more * part / 1000,
             act: if is_kill { Act::Kill } else { Act::Unplug },
-            kind: if is_nbdkit { Kind::Nbdkit } else { Kind::QemuNbd },
+            program: if is_nbdkit { Program::Nbdkit } else { Program::QemuNbd },
             is_apart,
             is_placed,
             is_early,
@@ -114,10 +125,15 @@ impl Scene {
 
     /// Where blocks lie that the first gate's client flushes before anything happens.
     pub(super) fn kept(&self) -> impl Iterator<Item = u64> + use<> {
-        (0..16).map({
+        (0..KEPT_BLOCKS).map({
             let from = 2 * self.range_bytes;
-            move |number| from + number * 68 * 1024
+            move |number| from + number * KEPT_APART
         })
+    }
+
+    /// Below this lies all that is written.
+    pub(super) fn used_bytes(&self) -> u64 {
+        2 * self.range_bytes + KEPT_BLOCKS * KEPT_APART
     }
 
     /// The keys of the volume that make this setting.
@@ -125,7 +141,11 @@ impl Scene {
         if is_old() {
             return String::new();
         }
-        let lease = format!("lease = \"{} ms\"\n", setting.lease.as_millis());
+        let mut lease = format!("lease = \"{} ms\"\n", setting.lease.as_millis());
+        if setting.kind == Kind::Tiered {
+            // Until it is over nothing moves at the second gate.
+            lease += &format!("late = \"{} ms\"\n", setting.late().as_millis());
+        }
         let right = match setting.right {
             Right::Fence => {
                 let script = stage.folder(B).join("fence.sh");
@@ -174,7 +194,7 @@ impl fmt::Display for Scene {
             self.seed,
             self.away,
             self.away_for.as_millis(),
-            self.kind,
+            self.program,
             self.a_bytes >> 10,
             self.a_depth,
             self.b_bytes >> 10,

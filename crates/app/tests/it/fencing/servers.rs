@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::stage::{A, Kind, Stage, is_old};
+use super::stage::{A, Kind, Program, Stage, is_old};
 use crate::harness::gate::Gate;
 use crate::harness::nbd::Client;
 use crate::harness::network::needs_network;
@@ -118,7 +118,7 @@ fn said_since(gate: &Gate, length: usize) -> String {
 fn servers_that_exchange_their_addresses_are_told_apart() {
     needs!("nbdkit");
     needs_network!();
-    let mut stage = Stage::new(Kind::Nbdkit, FILE_BYTES, OBJECT_BYTES);
+    let mut stage = Stage::new(Kind::Spread, Program::Nbdkit, FILE_BYTES, OBJECT_BYTES);
     let mut gate = stage.gate(A, keys());
     let mut witness = Witness::new(&gate);
     let silent = gate.process.log().len();
@@ -151,7 +151,7 @@ fn servers_that_exchange_their_addresses_are_told_apart() {
 fn a_server_refused_as_stale_is_served_again_once_its_right_disk_is_back() {
     needs!("nbdkit");
     needs_network!();
-    let mut stage = Stage::new(Kind::Nbdkit, FILE_BYTES, OBJECT_BYTES);
+    let mut stage = Stage::new(Kind::Spread, Program::Nbdkit, FILE_BYTES, OBJECT_BYTES);
     let gate = stage.gate(A, keys());
     let mut witness = Witness::new(&gate);
     let old = std::fs::read(stage.file(2)).expect("the server's file");

@@ -1,4 +1,4 @@
-//! Four servers, the hosts of two gates, and the policy that both gates follow.
+//! The servers of a volume, the hosts of two gates, and the policy that both gates follow.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -8,7 +8,9 @@ use crate::harness::Scratch;
 use crate::harness::gate::Gate;
 use crate::harness::network::{Host, Network};
 use crate::harness::process::Process;
+use crate::harness::restless::{Habit, Restless};
 use crate::harness::storage::text;
+use crate::harness::target::{Address, Target};
 
 /// Where the hosts stand in the network.
 pub(super) const A: usize = 0;
@@ -16,7 +18,14 @@ pub(super) const B: usize = 1;
 const SERVERS: usize = 2;
 
 const PORT: u16 = 10_809;
-pub(super) const NAMES: [&str; 4] = ["s1", "s2", "s3", "s4"];
+
+/// Extents of tiers.
+const EXTENT_BYTES: u64 = 64 << 10;
+
+/// Whoever keeps extents moving does not queue behind the clients, and nor do the moves.
+const STIRRED: &str = "[[export]]\nname = \"stirred\"\nbackend = \"pool\"\n\
+    [[tenant]]\nname = \"stirred\"\nmatch = { export = \"stirred\" }\nshare = 8\n\
+    [[tenant]]\nname = \"moves\"\nshare = 4\n";
 
 /// Says the lease in milliseconds of a program that knows no keys about fencing, while these tests
 /// are tried on one.
@@ -38,9 +47,18 @@ pub(super) fn lease(is_long: bool) -> Duration {
     old_lease().unwrap_or(lease)
 }
 
-/// Whose program serves a file.
+/// What kind of volume the gates serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
+    /// Objects on four servers.
+    Spread,
+    /// Extents on two, which move all the time.
+    Tiered,
+}
+
+/// Whose program serves a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Program {
     Nbdkit,
     QemuNbd,
 }
@@ -49,49 +67,72 @@ pub(super) enum Kind {
 pub(super) struct Disk {
     process: Process,
     file: PathBuf,
-    kind: Kind,
+    program: Program,
 }
 
 /// Everything that stands before the first gate is started. What drops first stands first.
 pub(super) struct Stage {
     disks: Vec<Disk>,
     pub(super) network: Network,
-    addresses: [Ipv4Addr; 4],
+    kind: Kind,
+    addresses: Vec<Ipv4Addr>,
     object_bytes: u64,
     scratch: Scratch,
     folders: [Scratch; 2],
 }
 
+impl Kind {
+    /// The names of its servers.
+    pub(super) fn servers(self) -> &'static [&'static str] {
+        match self {
+            Self::Spread => &["s1", "s2", "s3", "s4"],
+            Self::Tiered => &["slow", "fast"],
+        }
+    }
+
+    /// How large a server's file is. On the fast tier there is room for the notes, and for some
+    /// dozens of extents.
+    fn file_bytes(self, name: &str, bytes: u64) -> u64 {
+        match (self, name) {
+            (Self::Spread, _) => bytes,
+            (Self::Tiered, "fast") => (2 << 20) + bytes / 256,
+            (Self::Tiered, _) => bytes + bytes / 2,
+        }
+    }
+}
+
 impl Stage {
-    /// Servers of this kind, each with a file of so many bytes without content, for a volume with
-    /// objects of this size.
-    pub(super) fn new(kind: Kind, file_bytes: u64, object_bytes: u64) -> Self {
+    /// Servers by this program for a volume of this kind, each with a file without content; the
+    /// volume has room for `bytes` and more. Objects, if it has any, are of the given size.
+    pub(super) fn new(kind: Kind, program: Program, bytes: u64, object_bytes: u64) -> Self {
         let network = Network::new(&["a", "b", "servers"]);
-        let addresses = [11, 12, 13, 14].map(|last| network.host(SERVERS).add_address(last));
+        let numbers = (11..).take(kind.servers().len());
+        let addresses = numbers.map(|last| network.host(SERVERS).add_address(last)).collect();
         let (scratch, folders) = (Scratch::new(), [Scratch::new(), Scratch::new()]);
         let disks = Vec::new();
-        let mut stage = Self { disks, network, addresses, object_bytes, scratch, folders };
-        for (name, address) in NAMES.iter().zip(addresses) {
+        let mut stage = Self { disks, network, kind, addresses, object_bytes, scratch, folders };
+        for (name, address) in kind.servers().iter().zip(stage.addresses.clone()) {
             let file = stage.scratch.join(format!("{name}.raw"));
+            let file_bytes = kind.file_bytes(name, bytes);
             let made = std::fs::File::create(&file).and_then(|made| made.set_len(file_bytes));
             made.expect("a file in scratch");
-            let disk = stage.serve(kind, file, address);
+            let disk = stage.serve(program, file, address);
             stage.disks.push(disk);
         }
         stage
     }
 
-    fn serve(&self, kind: Kind, file: PathBuf, address: Ipv4Addr) -> Disk {
+    fn serve(&self, program: Program, file: PathBuf, address: Ipv4Addr) -> Disk {
         let (host, path) = (self.network.host(SERVERS), text(&file));
         let port = format!("--port={PORT}");
-        let mut process = match kind {
-            Kind::Nbdkit => {
+        let mut process = match program {
+            Program::Nbdkit => {
                 let ip = format!("--ipaddr={address}");
                 // With more threads to a connection it aborts now and then when that is reset.
                 let line = ["--foreground", "--threads=1", &ip, &port, "file", &path];
                 host.start(self.scratch.path(), "nbdkit", &line)
             }
-            Kind::QemuNbd => {
+            Program::QemuNbd => {
                 let bind = format!("--bind={address}");
                 let line = ["--persistent", "--shared=64", "--format=raw", &bind, &port, &path];
                 host.start(self.scratch.path(), "qemu-nbd", &line)
@@ -99,7 +140,7 @@ impl Stage {
         };
         let id = process.id();
         process.wait_until("listens", || listens(id, address));
-        Disk { process, file, kind }
+        Disk { process, file, program }
     }
 
     /// Stops the servers of these numbers, and starts each file again on the other's address.
@@ -119,8 +160,8 @@ impl Stage {
 
     /// Starts the server of this number again, with what is now in its file.
     pub(super) fn restart(&mut self, number: usize) {
-        let Disk { kind, ref file, .. } = self.disks[number];
-        self.disks[number] = self.serve(kind, file.clone(), self.addresses[number]);
+        let Disk { program, ref file, .. } = self.disks[number];
+        self.disks[number] = self.serve(program, file.clone(), self.addresses[number]);
     }
 
     pub(super) fn file(&self, number: usize) -> PathBuf {
@@ -131,7 +172,7 @@ impl Stage {
     pub(super) fn dead_server(&mut self) -> Option<String> {
         self.disks.iter_mut().find_map(|disk| {
             let status = disk.process.ended()?;
-            Some(format!("{:?} ended with {status}: {}", disk.kind, disk.process.log()))
+            Some(format!("{:?} ended with {status}: {}", disk.program, disk.process.log()))
         })
     }
 
@@ -149,16 +190,39 @@ impl Stage {
     }
 
     fn policy(&self, keys: &str) -> String {
+        let names = self.kind.servers();
         let backend = |(name, address): (&&str, &Ipv4Addr)| {
             format!("[[backend]]\nname = \"{name}\"\nupstream = \"nbd://{address}:{PORT}\"\n")
         };
-        let backends: String = NAMES.iter().zip(&self.addresses).map(backend).collect();
+        let backends: String = names.iter().zip(&self.addresses).map(backend).collect();
+        let (servers, unit, more) = match self.kind {
+            Kind::Spread => {
+                ("choices", format!("object = \"{} KiB\"", self.object_bytes >> 10), "")
+            }
+            Kind::Tiered => ("tiers", format!("extent = \"{} KiB\"", EXTENT_BYTES >> 10), STIRRED),
+        };
         format!(
-            "mode = \"enforce\"\n{backends}[[backend]]\nname = \"pool\"\nchoices = [\"{}\"]\n\
-             object = \"{} KiB\"\n{keys}[[export]]\nname = \"disk\"\nbackend = \"pool\"\n",
-            NAMES.join("\", \""),
-            self.object_bytes >> 10,
+            "mode = \"enforce\"\n{backends}[[backend]]\nname = \"pool\"\n{servers} = [\"{}\"]\n\
+             {unit}\n{keys}[[export]]\nname = \"disk\"\nbackend = \"pool\"\n{more}",
+            names.join("\", \""),
         )
+    }
+
+    /// Keeps the extents of a tiered volume moving, wherever blocks may lie below `used_bytes`,
+    /// while a gate serves it here.
+    pub(super) fn stir(&self, place: usize, used_bytes: u64) -> Option<Restless> {
+        let windows = 12;
+        let apart_bytes = used_bytes / windows / EXTENT_BYTES * EXTENT_BYTES;
+        let pause = Duration::from_micros(500);
+        let habit = Habit { windows, apart_bytes, pause, bears_errors: true };
+        let target = Target { export: "stirred".to_owned(), ..self.target(place) };
+        (self.kind == Kind::Tiered).then(|| Restless::start(&target, habit))
+    }
+
+    /// The disk of the gate on this host, whether one was started or not.
+    pub(super) fn target(&self, place: usize) -> Target {
+        let address = Address::Unix(self.folder(place).join("gate.sock"));
+        Target { address, export: "disk".to_owned(), certificates: None }
     }
 }
 

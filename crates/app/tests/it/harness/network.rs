@@ -140,6 +140,12 @@ impl Network {
         self.change("delete", host);
     }
 
+    /// It forwards what comes from hosts that were fenced off.
+    pub(crate) fn plug_in(&self) {
+        let mut nft = self.router.command("nft");
+        feed(nft.args(["flush", "set", "ip", "router", "fenced"]), "").expect("nft");
+    }
+
     fn change(&self, verb: &str, host: &Host) {
         let element = format!("{{ {} }}", host.address);
         let mut nft = self.router.command("nft");
