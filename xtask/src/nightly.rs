@@ -68,8 +68,9 @@ const PARTS: [Part; 8] = [
     },
     Part {
         name: "fencing",
-        long: "gates that come back, 200 rounds a trial, or EVENKEEL_FENCING_ROUNDS",
-        short: "20, with a tenth of the lease and little data",
+        long: "gates that come back, 200 rounds a trial over both kinds of volumes, or \
+               EVENKEEL_FENCING_ROUNDS",
+        short: "20 of spread and 10 of tiered ones, with a tenth of the lease and little data",
         steps: |_, skips| {
             let line = "test --release --locked -p evenkeel-app --test it fencing:: -- \
                         --test-threads=1 --nocapture";

@@ -1,5 +1,5 @@
-//! No write without the right to write: a live adversary against gates that share a volume, a spread
-//! or a tiered one.
+//! No write without the right to write: a live adversary against gates that share a volume, be it
+//! a spread or a tiered one.
 //!
 //! Gates, servers and the network between them are real. What a gate flushed for its clients must
 //! still be there when another gate that was away comes back, whatever that one had under way: it
@@ -18,8 +18,8 @@
 //!
 //! | variable | what |
 //! |---|---|
-//! | `EVENKEEL_FENCING_ROUNDS` | so many rounds a trial, half of them of each kind of volume; the default lease, up to 128 MiB |
-//! | `EVENKEEL_FENCING_SHORT` | so many rounds a trial of each kind, but as in the ladder |
+//! | `EVENKEEL_FENCING_ROUNDS` | so many rounds, half on each kind; the default lease, to 128 MiB |
+//! | `EVENKEEL_FENCING_SHORT` | so many rounds on each kind, as they are in the ladder |
 //! | `EVENKEEL_FENCING_SEED` | the seed of the first one; the others follow |
 //! | `EVENKEEL_FENCING_AT_ONCE` | so many at a time |
 //! | `EVENKEEL_FENCING_OLD` | the program has no keys about fencing; its lease in ms |
@@ -82,7 +82,7 @@ impl Length {
             Kind::Tiered => 10,
         };
         let long = number_in("EVENKEEL_FENCING_ROUNDS").map(|long| long.div_ceil(2));
-        let rounds = long.or(number_in("EVENKEEL_FENCING_SHORT")).unwrap_or(in_ladder);
+        let rounds = long.or_else(|| number_in("EVENKEEL_FENCING_SHORT")).unwrap_or(in_ladder);
         match self {
             Self::Full => rounds,
             Self::Third => rounds.div_ceil(3),
@@ -109,7 +109,10 @@ fn trial(kind: Kind, right: Right, length: Length) {
     });
     let tally = tally.into_inner().expect("every round ended");
     let Tally { rounds, taken_over, damaged, lost, checked, .. } = tally;
-    let Tally { served_after, thrown_out, not_judged, moves, failures, .. } = tally;
+    let Tally { served_after, thrown_out, not_judged, moves, mut failures, .. } = tally;
+    if kind == Kind::Tiered && taken_over > 2 && moves[1] == 0 {
+        failures.push("nothing has moved at the second gates, so that nothing is shown".into());
+    }
     eprintln!(
         "{kind:?}, {right:?}: {rounds} rounds, {taken_over} with a take-over; {damaged} damaged, \
          {lost} of {checked} blocks lost, in {served_after} the first gate served after its term, \

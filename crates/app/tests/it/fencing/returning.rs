@@ -17,7 +17,7 @@ use crate::harness::network::needs_network;
 use crate::harness::skip::needs;
 use crate::harness::{PATIENCE, wait_for};
 
-/// Rounds in the ladder.
+/// Rounds in the ladder of spread volumes; of tiered ones half as many.
 const ROUNDS: u64 = 6;
 
 /// What came of the second gate in a round.
@@ -33,16 +33,32 @@ struct Term {
 fn a_returning_gate_never_throws_out_the_one_that_took_over() {
     needs!("qemu-nbd");
     needs_network!();
+    play(Kind::Spread, ROUNDS);
+}
+
+#[test]
+fn a_returning_gate_of_tiers_never_throws_out_the_one_that_took_over() {
+    needs!("qemu-nbd");
+    needs_network!();
+    play(Kind::Tiered, ROUNDS / 2);
+}
+
+/// One round after the other, since each begins where the one before has ended.
+fn play(kind: Kind, rounds: u64) {
     let long = number_in("EVENKEEL_FENCING_ROUNDS");
-    // One after the other, since each begins where the one before has ended.
-    let (is_long, rounds) = (long.is_some(), long.map_or(ROUNDS, |long| long.div_ceil(4)));
+    let (is_long, rounds) = (long.is_some(), long.map_or(rounds, |long| long.div_ceil(8)));
     let first = number_in("EVENKEEL_FENCING_SEED").unwrap_or(1);
     let lease = lease(is_long);
-    let stage = Stage::new(Kind::Spread, Program::QemuNbd, 64 << 20, 1 << 20);
+    let stage = Stage::new(kind, Program::QemuNbd, 64 << 20, 1 << 20);
     let span = (lease * 6 / 5).as_millis();
     let lease_ms = lease.as_millis();
     let right = format!("lease = \"{lease_ms} ms\"\ntakeover = \"after {span} ms, unfenced\"\n");
-    let keys = if is_old() { String::new() } else { right };
+    let keys = match kind {
+        _ if is_old() => String::new(),
+        Kind::Spread => right,
+        Kind::Tiered => format!("{right}late = \"{} ms\"\n", lease_ms * 2 / 5),
+    };
+    let _stirred = [A, B].map(|place| stage.stir(place, 48 << 20));
     let mut owner = stage.gate(A, &keys);
     let target = owner.plain("disk");
     drop(wait_for("the first gate to serve", || Client::try_open(&target)));
@@ -68,7 +84,10 @@ fn a_returning_gate_never_throws_out_the_one_that_took_over() {
         }
         other.kill_and_restart();
     }
-    eprintln!("{rounds} rounds, {taken_over} with a take-over, {} failed", failures.len());
+    eprintln!(
+        "{kind:?}: {rounds} rounds, {taken_over} with a take-over, {} failed",
+        failures.len()
+    );
     if unjudged > 0 {
         tell(&format!("{unjudged} of {rounds} rounds: cannot judge at this load"));
     }

@@ -141,11 +141,12 @@ impl Scene {
         if is_old() {
             return String::new();
         }
-        let mut lease = format!("lease = \"{} ms\"\n", setting.lease.as_millis());
-        if setting.kind == Kind::Tiered {
+        let lease = format!("lease = \"{} ms\"\n", setting.lease.as_millis());
+        let late = match setting.kind {
+            Kind::Spread => String::new(),
             // Until it is over nothing moves at the second gate.
-            lease += &format!("late = \"{} ms\"\n", setting.late().as_millis());
-        }
+            Kind::Tiered => format!("late = \"{} ms\"\n", setting.late().as_millis()),
+        };
         let right = match setting.right {
             Right::Fence => {
                 let script = stage.folder(B).join("fence.sh");
@@ -158,7 +159,7 @@ impl Scene {
             }
             Right::Claim => String::new(),
         };
-        lease + &right
+        lease + &late + &right
     }
 
     /// A fence as a cluster's would be, in little. It notes what it was told.

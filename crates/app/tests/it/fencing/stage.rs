@@ -83,7 +83,7 @@ pub(super) struct Stage {
 
 impl Kind {
     /// The names of its servers.
-    pub(super) fn servers(self) -> &'static [&'static str] {
+    fn servers(self) -> &'static [&'static str] {
         match self {
             Self::Spread => &["s1", "s2", "s3", "s4"],
             Self::Tiered => &["slow", "fast"],
