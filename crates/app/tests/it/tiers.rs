@@ -70,6 +70,8 @@ fn wait_for_moves(gate: &Gate, more: u64) {
 
 /// Runs fio's verification to its end, at a pace that leaves time for what goes on beside it.
 fn verify(scratch: &Scratch, target: &Target, meanwhile: impl FnOnce()) {
+    // Whoever comes before it is open may be refused.
+    drop(wait_for("the volume", || Client::try_open(target)));
     let mut arguments = fio_verify(target, &USED_BYTES.to_string());
     arguments.push("--rate_iops=3000,6000".into());
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
