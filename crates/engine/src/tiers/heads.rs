@@ -20,6 +20,10 @@ use super::refusal::{Refusal, RefusalReason};
 use crate::lease::{self, Front, Settled};
 use crate::notes::{PartDevice, Unfit};
 
+/// The most that a head can be behind another one: by one where an opening was cut short, and by
+/// one more where the newer copy has gone bad.
+const BEHIND_MAX: u64 = 2;
+
 /// What to do with the tiers.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -66,6 +70,7 @@ pub(super) fn judge(
     }
     let settled = lease::settled(fronts);
     let oldest = if settled.generation == 0 { newest - 1 } else { settled.generation };
+    let oldest = oldest.max(newest.saturating_sub(BEHIND_MAX));
     for (tier, head) in found.iter().enumerate() {
         let fits = fits(head, (oldest, newest), extent_bytes, &devices[tier]);
         fits.map_err(|reason| refuse(tier, reason))?;

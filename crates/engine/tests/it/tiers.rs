@@ -268,6 +268,19 @@ fn devices_that_do_not_fit_are_refused_by_name() {
     assert!(tiers.refusal().starts_with("tier \"disk\": it is too small: it needs at least"));
 }
 
+/// As no opening leaves it: what counts heads up to the newest would never come to its end.
+#[test]
+fn a_head_that_is_far_ahead_of_the_others_is_refused() {
+    let mut tiers = Tiers::used();
+    let head = &mut tiers.devices[1].bytes[..BLOCK];
+    head[32..40].copy_from_slice(&(1_u64 << 40).to_le_bytes());
+    let checksum = evenkeel_core::crc32c::crc32c(&head[12..]);
+    head[8..12].copy_from_slice(&checksum.to_le_bytes());
+    assert!(
+        tiers.refusal().contains("it is an older copy (generation 6, others have 1099511627776)")
+    );
+}
+
 #[test]
 fn a_device_that_has_grown_serves_as_before() {
     let mut tiers = Tiers::used();
