@@ -103,8 +103,8 @@ enum Phase {
     Notes,
     /// Read a map.
     Map(Checkpoint),
-    /// Write again what may not be durable, or all of it in the other half.
-    Mend,
+    /// Write again what may not be durable, or in the other half so many maps.
+    Mend(u32),
     /// Make sure of it all.
     Close,
     /// Read all fronts for the last time.
@@ -399,7 +399,7 @@ impl Opening {
             }
             Phase::Notes => self.begin_map()?,
             Phase::Map(checkpoint) => self.judge_map(checkpoint)?,
-            Phase::Mend => self.mended(),
+            Phase::Mend(maps) => self.mended(maps),
             Phase::Close => {
                 self.push_each(|tier| Task::Lease(Act::Look(tier)));
                 self.phase = Phase::Done;

@@ -16,6 +16,10 @@ use super::{BLOCKS_AT_ONCE, Claimed, Opening, Phase, Task};
 use crate::lease::Half;
 use crate::notes::STEP_BYTES_MAX;
 
+/// Maps that are written in the other half: one in each area. An opening that was cut short may have
+/// had one write under way to the same half, which would else lie over the only map.
+const MAPS: u32 = 2;
+
 /// What was read of the notes so far.
 #[derive(Debug, Default)]
 pub(super) struct Reading {
@@ -176,21 +180,27 @@ impl Opening {
         if self.stays_in_half() {
             self.push_repairs(&layout, checkpoint.sequence, last);
             self.known(layout, map, journal);
+            self.phase = Phase::Mend(0);
         } else {
             self.known(layout, map, journal);
             self.push_map();
+            self.phase = Phase::Mend(MAPS);
         }
-        self.phase = Phase::Mend;
         Ok(())
     }
 
-    /// What was written again is written: in the other half that is a whole map.
-    pub(super) fn mended(&mut self) {
-        if !self.stays_in_half() {
+    /// What was written again is written; or one map, if some were to be.
+    pub(super) fn mended(&mut self, maps: u32) {
+        if maps > 0 {
             let opened = self.opened.as_mut().expect("its map was judged");
             opened.journal.checkpoint_is_durable();
         }
-        self.close();
+        if maps > 1 {
+            self.push_map();
+            self.phase = Phase::Mend(maps - 1);
+        } else {
+            self.close();
+        }
     }
 
     fn stays_in_half(&self) -> bool {
