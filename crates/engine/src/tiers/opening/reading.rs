@@ -16,8 +16,8 @@ use super::{BLOCKS_AT_ONCE, Claimed, Opening, Phase, Task};
 use crate::lease::Half;
 use crate::notes::STEP_BYTES_MAX;
 
-/// Maps that are written in the other half: one in each area. An opening that was cut short may have
-/// had one write under way to the same half, which would else lie over the only map.
+/// Maps that are written in the other half: one in each area. An opening that was cut short may
+/// have had one write under way to the same half, which would else lie over the only map.
 const MAPS: u32 = 2;
 
 /// What was read of the notes so far.
