@@ -257,7 +257,7 @@ impl Volume {
         self.office.settled(self.left_out)
     }
 
-    /// The same, unless the server is away.
+    /// The lease on a server, unless that is away.
     pub fn lease_of(&self, server: usize) -> Option<Lease> {
         (self.away != Some(server)).then(|| self.lease(server))
     }
