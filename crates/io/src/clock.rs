@@ -35,8 +35,8 @@ impl Clock {
 /// runtime's clock stands still while the machine sleeps; other gates' clocks do not.
 pub(crate) fn since_boot() -> Nanos {
     let now = clock_gettime(ClockId::Boottime);
-    let [seconds, nanos] = [now.tv_sec, now.tv_nsec].map(|part| u64::try_from(part).unwrap_or(0));
-    Nanos(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
+    let seconds = now.tv_sec.cast_unsigned();
+    Nanos(seconds.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec.cast_unsigned()))
 }
 
 /// By which the kernel tells one start of the machine from the next; empty if it does not say.

@@ -135,7 +135,7 @@ impl Map {
 
     fn slot(&self, slot: usize) -> [&AtomicU64; 3] {
         let first = SLOTS_WORD + slot * SLOT_WORDS;
-        [0, 1, 2].map(|word| self.word(first + word))
+        [self.word(first), self.word(first + 1), self.word(first + 2)]
     }
 
     /// Notes a range; it counts from the last store on.
@@ -147,7 +147,7 @@ impl Map {
     }
 
     fn empty(&self, slot: usize) {
-        self.slot(slot)[0].store(0, Ordering::Release);
+        self.word(SLOTS_WORD + slot * SLOT_WORDS).store(0, Ordering::Release);
     }
 }
 

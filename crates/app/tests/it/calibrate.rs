@@ -7,18 +7,20 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::harness::Scratch;
 use crate::harness::gate::EVENKEEL;
 use crate::harness::process::Process;
 use crate::harness::skip::needs;
-use crate::harness::{Scratch, wait_for};
+use crate::harness::target::Address;
 
 /// nbdkit on memory behind a filter; the server and its address.
 fn nbdkit(scratch: &Scratch, options: &[&str]) -> (Process, String) {
     let socket = scratch.join("nbdkit.sock");
     let path = socket.to_str().expect("a path of ours is UTF-8");
     let arguments = [&["--foreground", "--unix", path][..], options].concat();
-    let process = Process::start(scratch.path(), "nbdkit", &arguments);
-    wait_for("nbdkit to listen", || socket.exists().then_some(()));
+    let mut process = Process::start(scratch.path(), "nbdkit", &arguments);
+    // The socket's file is there before anybody listens on it.
+    process.wait_until("answers on its socket", || Address::Unix(socket.clone()).answers());
     (process, format!("nbd+unix:///?socket={path}"))
 }
 

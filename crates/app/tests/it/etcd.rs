@@ -7,6 +7,7 @@ use crate::exchange::{bench, pipe, policy_meeting, wait_for_gates};
 use crate::harness::gate::{EVENKEEL, Gate, memory_policy};
 use crate::harness::process::{self, Process};
 use crate::harness::skip::needs;
+use crate::harness::target::Address;
 use crate::harness::{Scratch, free_address, free_port, wait_for};
 
 /// Debian's server with one member, which keeps its data in the test's folder.
@@ -130,7 +131,7 @@ fn a_policy_is_taken_from_a_key_and_a_bad_one_changes_nothing() {
     etcd.put(KEY, &policy("2"));
     let start = || {
         let mut gate = Process::start(scratch.path(), EVENKEEL, &line);
-        gate.wait_until("is ready", || scratch.join("control.sock").exists());
+        gate.wait_until("is ready", || Address::Unix(scratch.join("control.sock")).answers());
         gate
     };
     let in_force = || {

@@ -33,7 +33,9 @@ use super::front::OWNER_OFFSET;
 use super::half::Half;
 use super::{Gate, Times};
 use crate::notes::VolumeId;
-use crate::notes::block::{Block, BlockKind, Label, label, put_u32, put_u64, seal, u32_at, u64_at};
+use crate::notes::block::{
+    Block, BlockKind, Label, label, put_u32, put_u64, seal, u32_at, u64_at, volume_of,
+};
 
 /// Most members of one volume.
 pub(crate) const MEMBERS_MAX: usize = 64;
@@ -111,6 +113,12 @@ impl Owner {
     /// Whether the opening of this owner has come to its end.
     pub(crate) fn has_served(&self) -> bool {
         self.settled.by == self.id
+    }
+
+    /// Whether a block is the claim of whoever made a volume, before that was done.
+    pub(crate) fn is_of_making(block: &Block) -> bool {
+        let owner = volume_of(block).and_then(|volume| Self::decode(volume, block));
+        owner.is_some_and(|owner| owner.settled == Settled::default())
     }
 
     /// What a block says; none if it is no such block of this volume.

@@ -62,6 +62,16 @@ pub(crate) enum BlockKind {
 }
 
 impl BlockKind {
+    const ALL: [Self; 7] = [
+        Self::Head,
+        Self::Checkpoint,
+        Self::Journal,
+        Self::SpreadHead,
+        Self::Owner,
+        Self::Table,
+        Self::Choices,
+    ];
+
     fn magic(self) -> [u8; 8] {
         match self {
             Self::Head => *b"\xe9kTH\r\n\x1a\n",
@@ -101,6 +111,12 @@ pub(crate) enum Unlabelled {
     Older(u32),
     /// The checksum does not fit, or the number is beyond all that can be.
     Damaged,
+}
+
+/// Whose a block is, if it has the label of any volume; it may be damaged.
+pub(crate) fn volume_of(block: &Block) -> Option<VolumeId> {
+    let has_label = BlockKind::ALL.iter().any(|kind| block[..8] == kind.magic());
+    has_label.then(|| VolumeId(std::array::from_fn(|index| block[16 + index])))
 }
 
 /// Writes label and checksum over a block whose body is written, and whose first bytes are not.

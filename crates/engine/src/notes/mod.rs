@@ -2,6 +2,7 @@
 //! that an opening asks of its driver, why it refuses a device, and the steps that a volume in
 //! service asks for.
 
+pub(crate) mod blank;
 pub(crate) mod block;
 pub(crate) mod copying;
 pub(crate) mod head;

@@ -17,6 +17,25 @@ pub enum Unfit {
     Foreign,
     /// It is blank, while other parts of the volume are in use.
     Blank,
+    /// It has no head, but something stands where the volume would note what lies where.
+    NotBlank {
+        /// Where, in bytes.
+        offset: u64,
+        /// So much of it a volume would note in, in bytes.
+        notes_bytes: u64,
+    },
+    /// It has no head, and this gate knows that there was a volume.
+    Lost {
+        /// The volume.
+        expected: VolumeId,
+    },
+    /// It belongs to another volume than this gate knows.
+    NotKnown {
+        /// Its volume.
+        found: VolumeId,
+        /// What this gate has served by that name.
+        expected: VolumeId,
+    },
     /// Both its heads are damaged, or say what cannot be.
     HeadDamaged,
     /// It was made by a newer program, in this version of the format.
@@ -69,8 +88,6 @@ pub struct Parlance {
     pub(crate) part: &'static str,
     /// What a part is made of: "device".
     pub(crate) device: &'static str,
-    /// How much has to be zeroes for a part to count as blank: "8 KiB".
-    pub(crate) front: &'static str,
 }
 
 impl Unfit {
@@ -93,24 +110,40 @@ impl Unfit {
 
     /// Says it, with the remedy.
     pub(crate) fn tell(&self, words: Parlance, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Parlance { kind, part, device, front, .. } = words;
+        let Parlance { kind, part, device, .. } = words;
         match self {
             Self::Failed => write!(f, "it answers with errors; see to the {part} and try again"),
             Self::Foreign => write!(
                 f,
-                "it holds something else than a part of a {kind} volume; if that may go, overwrite \
-                 its first {front} with zeroes"
+                "it holds something else than a part of a {kind} volume; if that may go, blank it: \
+                 discard all of it, or overwrite it with zeroes"
             ),
             Self::Blank => write!(
                 f,
                 "it is blank, but other {part}s of the volume are in use; attach the {device} that \
-                 was in its place, or overwrite the first {front} of every {part} with zeroes to \
-                 begin anew"
+                 was in its place, or blank every {part} of the volume to begin anew"
             ),
             Self::HeadDamaged => write!(
                 f,
-                "its heads are damaged; restore the {device}, or overwrite the first {front} of \
-                 every {part} with zeroes to begin anew"
+                "its heads are damaged; restore the {device}, or blank every {part} of the volume \
+                 to begin anew"
+            ),
+            Self::NotBlank { offset, notes_bytes } => write!(
+                f,
+                "it has no head, but there is something at byte {offset}, where the volume would \
+                 note what lies where: its heads may have been lost. Restore the {device}; or, if \
+                 all on it may go, overwrite its first {} with zeroes",
+                Bytes(*notes_bytes)
+            ),
+            Self::Lost { expected } => write!(
+                f,
+                "it is blank, but this gate has served volume {expected} by that name; attach the \
+                 {device}s that were used last"
+            ),
+            Self::NotKnown { found, expected } => write!(
+                f,
+                "it belongs to volume {found}, but this gate has served volume {expected} by that \
+                 name; attach the {device}s that were used last"
             ),
             Self::Newer(version) => {
                 write!(f, "it has version {version} of the format; use a newer evenkeel")

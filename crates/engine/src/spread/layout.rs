@@ -18,7 +18,8 @@ use std::fmt;
 
 use super::members::Members;
 use super::place::{OBJECTS_MAX, SLOTS_MAX};
-use crate::lease::{Half, MEMBERS_MAX};
+use crate::lease::{FRONT_BYTES, Half, MEMBERS_MAX, OWNER_OFFSET};
+use crate::notes::blank::ends_of;
 use crate::notes::block::BLOCK_BYTES;
 use evenkeel_core::bytes::Bytes;
 use evenkeel_core::place::CANDIDATES_MAX;
@@ -304,6 +305,18 @@ impl Layout {
     pub(super) fn notes_range(&self, server: usize) -> std::ops::Range<u64> {
         let copies = if self.is_keeper(server) { COPIES } else { 0 };
         TABLE_OFFSET..self.note_offset(server, Note::Page(0), copies)
+    }
+
+    /// Where the first and the last block stand of all that a server may note beside its heads: any
+    /// server may come to keep the choices.
+    pub(super) fn note_ends(&self, server: usize) -> Vec<u64> {
+        let copies = [(Note::Table(0), self.table_blocks(server)), (Note::Page(0), self.pages)];
+        let copies = copies.into_iter().flat_map(|(first, blocks)| {
+            let bytes = u64::from(blocks) * BLOCK_BYTES;
+            let starts = (0..COPIES).map(move |copy| self.note_offset(server, first, copy));
+            starts.map(move |start| start..start + bytes)
+        });
+        ends_of(std::iter::once(OWNER_OFFSET..FRONT_BYTES).chain(copies))
     }
 
     /// Whether the parts do not overlap and everything can be numbered.

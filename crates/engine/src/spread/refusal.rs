@@ -9,13 +9,8 @@ use crate::notes::block::BlockKind;
 use crate::notes::{Parlance, Unfit};
 
 /// What a spread volume calls its parts.
-pub(super) const PARLANCE: Parlance = Parlance {
-    head: BlockKind::SpreadHead,
-    kind: "spread",
-    part: "server",
-    device: "export",
-    front: "12 KiB",
-};
+pub(super) const PARLANCE: Parlance =
+    Parlance { head: BlockKind::SpreadHead, kind: "spread", part: "server", device: "export" };
 
 /// Why the volume was not opened.
 #[derive(Clone, Debug, PartialEq, Eq)]

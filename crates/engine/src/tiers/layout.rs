@@ -21,7 +21,8 @@ use evenkeel_core::bytes::Bytes;
 
 use super::format::{BLOCK_BYTES, PLACES_PER_BLOCK};
 use super::map::SLOTS_MAX;
-use crate::lease::{FRONT_BYTES, Half};
+use crate::lease::{FRONT_BYTES, Half, OWNER_OFFSET};
+use crate::notes::blank::ends_of;
 
 /// Slots of each tier that the volume's size leaves free.
 pub const RESERVE_SLOTS: u32 = 1;
@@ -171,6 +172,22 @@ impl Layout {
     /// Where the used part of a tier ends.
     pub fn end(&self, tier: usize) -> u64 {
         self.slot_offset(tier, self.tiers[tier].slots)
+    }
+
+    /// Where the first and the last block stand of all that the volume notes on a tier beside its
+    /// heads.
+    pub(super) fn note_ends(&self, tier: usize) -> Vec<u64> {
+        let owner = OWNER_OFFSET..FRONT_BYTES;
+        let noted = [Half::First, Half::Second].map(|half| {
+            let map = u64::from(self.extents.div_ceil(PLACES_PER_BLOCK)) * BLOCK_BYTES;
+            let area = |area| self.checkpoint_offset(half, area);
+            let journal = self.journal_offset(half);
+            let maps = [0, 1].map(|index| area(index)..area(index) + map);
+            let [first, second] = maps;
+            [first, second, journal..journal + self.journal_bytes()]
+        });
+        let noted = noted.into_iter().flatten().filter(|_| tier == self.fastest());
+        ends_of(std::iter::once(owner).chain(noted))
     }
 
     /// The bytes of the fastest tier that an owner of this half notes in.

@@ -9,13 +9,8 @@ use crate::notes::block::BlockKind;
 use crate::notes::{Parlance, Unfit};
 
 /// What a tiered volume calls its parts.
-pub(super) const PARLANCE: Parlance = Parlance {
-    head: BlockKind::Head,
-    kind: "tiered",
-    part: "tier",
-    device: "device",
-    front: "12 KiB",
-};
+pub(super) const PARLANCE: Parlance =
+    Parlance { head: BlockKind::Head, kind: "tiered", part: "tier", device: "device" };
 
 /// Why the volume was not opened. Nothing was written, except where a write failed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,9 +6,11 @@ use super::super::heads::{Case, Usable, Verdict};
 use super::super::layout::Layout;
 use super::super::refusal::{Refusal, RefusalReason};
 use super::super::volume::Volume;
-use super::{Opening, Phase, Task};
+use super::{NEW_GENERATION, Opening, Phase, Task};
 use crate::lease::{Act, FRONT_BYTES, Front, Half, OWNER_OFFSET, Settled};
-use crate::notes::Answer;
+use crate::notes::blank::Making;
+use crate::notes::block::Block;
+use crate::notes::{Answer, Unfit};
 
 impl Opening {
     fn case(&self) -> Case<'_> {
@@ -20,6 +22,10 @@ impl Opening {
     /// again, until the volume can be claimed.
     pub(super) fn watch_or_claim(&mut self) -> Result<(), Refusal> {
         let verdict = self.case().judge()?;
+        self.check_known(&verdict)?;
+        if self.probing.is_none() && self.probe(&verdict)? {
+            return Ok(());
+        }
         let act = if self.may_notes_change(&verdict) {
             Some(Act::Wait(self.candidate.late.until().since(self.candidate.tenure.now)))
         } else {
@@ -29,6 +35,51 @@ impl Opening {
         self.tasks.push_back(Task::Lease(act));
         self.push_each(|server| Task::Lease(Act::Look(server)));
         Ok(())
+    }
+
+    /// What lies where in a volume that is made of the devices.
+    fn layout_for_new(&self) -> Result<Layout, Refusal> {
+        let sizes: Vec<_> = self.devices.iter().map(|device| device.size_bytes).collect();
+        Layout::plan(&self.shape, &sizes)
+            .map_err(|error| self.refusal_of(error.server(), RefusalReason::Layout(error)))
+    }
+
+    /// Whether this gate has served the volume that the servers are of, or are to be, by that name.
+    fn check_known(&self, verdict: &Verdict) -> Result<(), Refusal> {
+        let Some(expected) = self.known else { return Ok(()) };
+        let why = match verdict {
+            Verdict::Use(usable) if usable.volume == expected => return Ok(()),
+            Verdict::Use(usable) => Unfit::NotKnown { found: usable.volume, expected },
+            Verdict::Make(_) => Unfit::Lost { expected },
+        };
+        Err(self.refusal_of(0, why.into()))
+    }
+
+    /// Has servers without heads looked at where something of a volume might be left; false if
+    /// there are none.
+    fn probe(&mut self, verdict: &Verdict) -> Result<bool, Refusal> {
+        let (layout, making) = match verdict {
+            Verdict::Make(_) => (self.layout_for_new()?, Making::New),
+            Verdict::Use(usable) => (usable.layout.clone(), Making::Member(usable.volume)),
+        };
+        let is_blank = |server: &usize| self.candidate.fronts[*server].head.is_none();
+        let blank = self.old().filter(is_blank).collect::<Vec<_>>();
+        for &server in &blank {
+            let ends = layout.note_ends(server).into_iter();
+            self.tasks.extend(ends.map(|offset| Task::Probe { server, offset }));
+        }
+        self.probing = Some((making, layout));
+        Ok(!blank.is_empty())
+    }
+
+    /// A block of a server without a head was read.
+    pub(super) fn probed(&mut self, server: usize, offset: u64, blocks: Option<&[Block]>) {
+        let Some(blocks) = blocks else { return self.refuse(server, Unfit::Failed.into()) };
+        let (making, layout) = self.probing.as_ref().expect("it was probed by it");
+        if !making.may_replace(offset, &blocks[0]) {
+            let notes_bytes = layout.servers[server].data_offset;
+            self.refuse(server, Unfit::NotBlank { offset, notes_bytes }.into());
+        }
     }
 
     /// Whether what this gate had under way before may still change heads, or notes in the half
@@ -50,13 +101,10 @@ impl Opening {
     fn claim(&mut self, verdict: Verdict) -> Result<(), Refusal> {
         let mut volume = match verdict {
             Verdict::Make(known) => {
-                let sizes: Vec<_> = self.devices.iter().map(|device| device.size_bytes).collect();
-                let layout = Layout::plan(&self.shape, &sizes);
-                let layout = layout.map_err(|error| {
-                    self.refusal_of(error.server(), RefusalReason::Layout(error))
-                })?;
+                let layout = self.layout_for_new()?;
                 self.candidate.is_new = true;
-                let office = self.candidate.begin_claim(&Settled::default(), Half::First, 1);
+                let (settled, half) = (Settled::default(), Half::First);
+                let office = self.candidate.begin_claim(&settled, half, NEW_GENERATION);
                 Volume::blank(known.unwrap_or(self.candidate.names.volume), layout, office)
             }
             Verdict::Use(usable) => self.take(*usable),

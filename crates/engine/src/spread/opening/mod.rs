@@ -35,7 +35,7 @@ use evenkeel_core::time::{Nanos, Span};
 
 use super::format::head::Head;
 use super::heads;
-use super::layout::{Note, Shape};
+use super::layout::{Layout, Note, Shape};
 use super::reading::Reading;
 use super::refusal::{Needed, PARLANCE, Refusal, RefusalReason};
 use super::rules::Rules;
@@ -43,9 +43,10 @@ use super::volume::Volume;
 use crate::lease::{
     Act, Candidate, FRONT_BYTES, Gatekeeper, Identity, LateWrites, Names, Obstacle, Sending,
 };
+use crate::notes::blank::Making;
 use crate::notes::block::{BLOCK, BLOCK_BYTES, Block};
 use crate::notes::head::head_offset;
-use crate::notes::{Answer, Ask, Opens, PartDevice, STEP_BYTES_MAX, Unfit};
+use crate::notes::{Answer, Ask, Opens, PartDevice, STEP_BYTES_MAX, Unfit, VolumeId};
 
 /// The opening of a volume.
 #[derive(Debug)]
@@ -71,6 +72,10 @@ pub struct Opening {
     reading: Option<Reading>,
     opened: Option<Box<Volume>>,
     refusal: Option<Refusal>,
+    /// The volume that this gate knows by that name.
+    known: Option<VolumeId>,
+    /// What is made of servers without heads, which were looked at beyond them.
+    probing: Option<(Making, Layout)>,
     /// A server has answered with an error: nobody knows what it still carries out.
     has_failed: bool,
     pub(super) rules: Rules,
@@ -78,6 +83,8 @@ pub struct Opening {
 
 /// Blocks of notes that are written at once.
 const NOTES_AT_ONCE: u32 = 256;
+/// The generation of the opening that makes a volume. It has written two heads on every server.
+const NEW_GENERATION: u64 = 2;
 const _: () = assert!(NOTES_AT_ONCE as u64 * BLOCK_BYTES == STEP_BYTES_MAX);
 
 /// What the tasks at hand are for.
@@ -108,10 +115,28 @@ enum Phase {
 #[derive(Clone, Copy, Debug)]
 enum Task {
     Lease(Act),
-    ReadNotes { server: usize, offset: u64, length: u64 },
-    WriteHead { server: usize, generation: u64 },
-    WriteNotes { server: usize, first: Note, count: u32 },
-    Flush { server: usize },
+    /// Look whether there is something although the server has no head.
+    Probe {
+        server: usize,
+        offset: u64,
+    },
+    ReadNotes {
+        server: usize,
+        offset: u64,
+        length: u64,
+    },
+    WriteHead {
+        server: usize,
+        generation: u64,
+    },
+    WriteNotes {
+        server: usize,
+        first: Note,
+        count: u32,
+    },
+    Flush {
+        server: usize,
+    },
 }
 
 impl Opens for Opening {
@@ -148,6 +173,9 @@ impl Opens for Opening {
         let asked_at = self.candidate.tenure.asked_at.take().expect("answers follow questions");
         match (task, answer) {
             (Task::Lease(Act::Look(server)), _) => self.looked(server, asked_at, answer),
+            (Task::Probe { server, offset }, _) => {
+                self.probed(server, offset, answer.blocks(1));
+            }
             (Task::ReadNotes { server, offset, length }, _) => {
                 self.take_notes(server, offset, length, answer);
             }
@@ -169,7 +197,7 @@ impl Opens for Opening {
 
     fn sending(&self) -> Sending {
         match self.tasks.front() {
-            None => Sending::Look,
+            None | Some(Task::Probe { .. }) => Sending::Look,
             Some(Task::Lease(act)) => act.sending(),
             // Whoever else has claimed loses nothing by it.
             Some(Task::Flush { .. }) if self.phase == Phase::Claim => Sending::Look,
@@ -216,6 +244,8 @@ impl Opening {
             reading: None,
             opened: None,
             refusal: None,
+            known: None,
+            probing: None,
             has_failed: false,
             rules: Rules::default(),
             candidate: Candidate::new(names, count),
@@ -238,6 +268,13 @@ impl Opening {
         self
     }
 
+    /// This gate has served this volume by that name: no other one is opened, and none made.
+    #[must_use]
+    pub fn knowing(mut self, known: Option<VolumeId>) -> Self {
+        self.known = known;
+        self
+    }
+
     /// Does without a server, which does not answer: of its device only the name matters.
     #[must_use]
     pub fn without(mut self, server: usize) -> Self {
@@ -254,6 +291,9 @@ impl Opening {
             }
             Task::Lease(Act::Wait(span)) => Ask::Wait(span),
             Task::Lease(Act::Fence) => Ask::Fence(self.candidate.losers()),
+            Task::Probe { server, offset } => {
+                Ask::Read { part: server, offset, length: BLOCK_BYTES }
+            }
             Task::ReadNotes { server, offset, length } => {
                 Ask::Read { part: server, offset, length }
             }
@@ -318,7 +358,11 @@ impl Opening {
                 }
             }
             Phase::Make => {
-                self.push_each(|server| Task::WriteHead { server, generation: 1 });
+                // Both copies of each head: either tells that there is a volume.
+                for generation in [1, NEW_GENERATION] {
+                    self.push_each(|server| Task::WriteHead { server, generation });
+                    self.push_each(|server| Task::Flush { server });
+                }
                 self.close();
             }
             Phase::Read => self.mend()?,
@@ -495,7 +539,8 @@ impl Task {
     fn server(self) -> Option<usize> {
         match self {
             Self::Lease(act) => act.member(),
-            Self::ReadNotes { server, .. }
+            Self::Probe { server, .. }
+            | Self::ReadNotes { server, .. }
             | Self::WriteHead { server, .. }
             | Self::WriteNotes { server, .. }
             | Self::Flush { server } => Some(server),

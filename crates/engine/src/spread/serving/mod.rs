@@ -270,10 +270,14 @@ impl Serving {
             return self.possession.deadline();
         }
         let is_awaited = !self.later.is_empty() || self.volume.layout.members.may_be_changing();
-        let rested = self.rest_until.iter().copied();
-        let rested = rested.filter(|until| is_awaited && *until > Nanos::ZERO);
-        let waiting = self.possession.deadline();
-        rested.chain(self.mover.deadline()).chain(self.late_deadline()).chain(waiting).min()
+        let rested = if is_awaited { self.rested() } else { None };
+        let due = [rested, self.mover.deadline(), self.late_deadline(), self.possession.deadline()];
+        due.into_iter().flatten().min()
+    }
+
+    /// When the next server has rested.
+    fn rested(&self) -> Option<Nanos> {
+        self.rest_until.iter().copied().filter(|until| *until > Nanos::ZERO).min()
     }
 
     /// Decides what is noted and copied next: for each server one note at a time, and one step of

@@ -1,5 +1,5 @@
-//! A spread volume for trials: six objects over four servers of five slots each, on drives that
-//! held something else before.
+//! A spread volume for trials: six objects over four servers of five slots each, on drives whose
+//! slots held something else before.
 
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::sched::Share;
@@ -137,10 +137,10 @@ pub(super) fn shape() -> Shape {
     }
 }
 
-/// A drive that held something else.
+/// A drive whose slots held something else.
 pub(super) fn used_disk() -> Disk {
     let mut disk = Disk::new(SIZE_BYTES);
-    for offset in (16 << 10..SIZE_BYTES).step_by(SECTOR) {
+    for offset in (OBJECT_BYTES..SIZE_BYTES).step_by(SECTOR) {
         disk.write(offset, &[STALE; SECTOR], true);
     }
     disk

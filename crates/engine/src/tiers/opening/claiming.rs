@@ -7,6 +7,8 @@ use super::super::heads::{self, Usable, Verdict};
 use super::super::refusal::Refusal;
 use super::{Claimed, Opening, Phase, Task};
 use crate::lease::{Act, FRONT_BYTES, Front, Half, OWNER_OFFSET, Settled};
+use crate::notes::blank::Making;
+use crate::notes::block::Block;
 use crate::notes::{Answer, Unfit};
 
 impl Opening {
@@ -14,6 +16,10 @@ impl Opening {
     /// again, until the volume can be claimed.
     pub(super) fn watch_or_claim(&mut self) -> Result<(), Refusal> {
         let verdict = heads::judge(self.extent_bytes, &self.devices, &self.candidate.fronts)?;
+        self.check_known(&verdict)?;
+        if matches!(verdict, Verdict::Make(_)) && !std::mem::replace(&mut self.has_probed, true) {
+            return self.probe();
+        }
         let act = if self.may_notes_change(&verdict) {
             Some(Act::Wait(self.candidate.late.until().since(self.candidate.tenure.now)))
         } else {
@@ -23,6 +29,38 @@ impl Opening {
         self.tasks.push_back(Task::Lease(act));
         self.push_each(|tier| Task::Lease(Act::Look(tier)));
         Ok(())
+    }
+
+    /// Whether this gate has served the volume that the tiers are of, or are to be, by that name.
+    fn check_known(&self, verdict: &Verdict) -> Result<(), Refusal> {
+        let Some(expected) = self.known else { return Ok(()) };
+        let why = match verdict {
+            Verdict::Use(usable) if usable.volume == expected => return Ok(()),
+            Verdict::Use(usable) => Unfit::NotKnown { found: usable.volume, expected },
+            Verdict::Make(_) => Unfit::Lost { expected },
+        };
+        Err(self.refusal_of(0, why.into()))
+    }
+
+    /// Has tiers without heads looked at where something of a volume might be left.
+    fn probe(&mut self) -> Result<(), Refusal> {
+        let layout = self.layout_for_new()?;
+        for (tier, front) in self.candidate.fronts.iter().enumerate() {
+            let ends = if front.head.is_none() { layout.note_ends(tier) } else { Vec::new() };
+            self.tasks.extend(ends.into_iter().map(|offset| Task::Probe { tier, offset }));
+        }
+        Ok(())
+    }
+
+    /// A block of a tier without a head was read.
+    pub(super) fn probed(&mut self, tier: usize, offset: u64, blocks: Option<&[Block]>) {
+        let Some(blocks) = blocks else { return self.refuse(tier, Unfit::Failed.into()) };
+        if !Making::New.may_replace(offset, &blocks[0]) {
+            let layout = self.layout_for_new().expect("it was probed by it");
+            let notes_bytes =
+                if tier == layout.fastest() { layout.metadata_end() } else { FRONT_BYTES };
+            self.refuse(tier, Unfit::NotBlank { offset, notes_bytes }.into());
+        }
     }
 
     /// Whether what this gate had under way before may still change heads, or notes in the half

@@ -72,6 +72,10 @@ pub struct Opening {
     reading: Reading,
     opened: Option<Box<Volume>>,
     refusal: Option<Refusal>,
+    /// The volume that this gate knows by that name.
+    known: Option<VolumeId>,
+    /// Whether tiers without heads were looked at beyond them.
+    has_probed: bool,
     /// A tier has answered with an error: nobody knows what it still carries out.
     has_failed: bool,
 }
@@ -121,6 +125,11 @@ enum Task {
         tier: usize,
         block: usize,
         since: Nanos,
+    },
+    /// Look whether there is something although the tier has no head.
+    Probe {
+        tier: usize,
+        offset: u64,
     },
     ReadMapHead {
         area: u32,
@@ -190,6 +199,7 @@ impl Opens for Opening {
             (Task::LookAt { tier, block, since }, _) => {
                 self.looked_at((tier, block), since, answer);
             }
+            (Task::Probe { tier, offset }, _) => self.probed(tier, offset, answer.blocks(1)),
             (Task::ReadMapHead { area }, _) => self.take_map_head(area, answer.blocks(1)),
             (Task::ReadMap { offset, length }, _) => {
                 self.take_map(offset, answer.blocks(length / BLOCK_BYTES));
@@ -214,7 +224,7 @@ impl Opens for Opening {
 
     fn sending(&self) -> Sending {
         match self.tasks.front() {
-            None | Some(Task::LookAt { .. }) => Sending::Look,
+            None | Some(Task::LookAt { .. } | Task::Probe { .. }) => Sending::Look,
             Some(Task::Lease(act)) => act.sending(),
             // Whoever else has claimed loses nothing by it.
             Some(Task::Flush { .. }) if self.phase == Phase::Claim => Sending::Look,
@@ -257,6 +267,8 @@ impl Opening {
             reading: Reading::default(),
             opened: None,
             refusal: None,
+            known: None,
+            has_probed: false,
             has_failed: false,
         };
         if opening.devices.iter().any(|device| device.size_bytes < FRONT_BYTES) {
@@ -295,6 +307,13 @@ impl Opening {
         self
     }
 
+    /// This gate has served this volume by that name: no other one is opened, and none made.
+    #[must_use]
+    pub fn knowing(mut self, known: Option<VolumeId>) -> Self {
+        self.known = known;
+        self
+    }
+
     /// Moves nothing for so long if the owner before has not let go.
     #[must_use]
     pub fn resting(mut self, span: Span) -> Self {
@@ -311,6 +330,7 @@ impl Opening {
             Task::Lease(Act::Wait(span)) => Ask::Wait(span),
             Task::Lease(Act::Fence) => Ask::Fence(self.candidate.losers()),
             Task::LookAt { block, .. } => read(block as u64 * BLOCK_BYTES, BLOCK_BYTES),
+            Task::Probe { offset, .. } => read(offset, BLOCK_BYTES),
             Task::ReadMapHead { area } => read(self.map_offset(area), BLOCK_BYTES),
             Task::ReadMap { offset, length } | Task::ReadJournal { offset, length } => {
                 read(offset, length)
@@ -446,7 +466,10 @@ impl Opening {
     fn tier_of(&self, task: Task) -> usize {
         match task {
             Task::Lease(act) => act.member().unwrap_or(0),
-            Task::LookAt { tier, .. } | Task::WriteHead { tier, .. } | Task::Flush { tier } => tier,
+            Task::LookAt { tier, .. }
+            | Task::Probe { tier, .. }
+            | Task::WriteHead { tier, .. }
+            | Task::Flush { tier } => tier,
             _ => self.devices.len() - 1,
         }
     }
