@@ -176,6 +176,11 @@ impl Engine {
         self.volume.as_ref().map_or(&[], |volume| volume.note_bytes(server))
     }
 
+    /// The number of the last move of a volume that is durable; 0 if there is none.
+    pub fn noted(&self) -> u64 {
+        self.volume.as_deref().map_or(0, Service::noted)
+    }
+
     /// Ends the period of this number at a server that other gates share: what they are to be told.
     /// None if it is not shared. O(tenants).
     pub fn close_period(&mut self, now: Nanos, server: ServerId, number: u64) -> Option<Summary> {

@@ -212,6 +212,14 @@ impl Service {
         }
     }
 
+    /// The number of the last move that is durable; 0 where moves have none.
+    pub(crate) fn noted(&self) -> u64 {
+        match self {
+            Self::Tiered(volume) => volume.volume().journal.last(),
+            Self::Spread(_) => 0,
+        }
+    }
+
     /// The spread volume, if it is one.
     pub(crate) fn spread(&self) -> Option<&spread::Serving> {
         if let Self::Spread(volume) = self { Some(volume) } else { None }

@@ -26,7 +26,7 @@ mod store;
 mod timer;
 pub(crate) mod volume;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -73,6 +73,8 @@ pub(crate) struct Domain {
     steps: Steps,
     /// When a spread volume is let go of.
     leave: Leave,
+    /// Members of the volume that were written to since their last beat: bit n for server n.
+    changed: Cell<u64>,
     /// What was refused since something changed: each is told once.
     refused: RefCell<Vec<Refused>>,
     policy: RefCell<policy::Domain>,
@@ -140,6 +142,7 @@ impl Domain {
             policy: RefCell::new(policy),
             unit_bytes_max: RefCell::default(),
             state: RefCell::new(state),
+            changed: Cell::new(0),
             timer: Timer::default(),
         });
         timer::spawn(&domain);

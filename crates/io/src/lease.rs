@@ -16,12 +16,13 @@ use std::rc::{Rc, Weak};
 
 use evenkeel_core::id::ServerId;
 use evenkeel_core::time::Nanos;
-use evenkeel_engine::lease::{Fenced, Gatekeeper, Identity, Lease, Sending, Times};
+use evenkeel_engine::lease::{Durable, Fenced, Gatekeeper, Identity, Lease, Mark, Sending, Times};
 use tokio::sync::Notify;
 
 use crate::clock::Clock;
 use crate::device::remote::link::Link;
 use crate::domain::Domain;
+use crate::known::Known;
 use crate::underway::{Noted, Underway};
 
 /// See the [module](self).
@@ -34,11 +35,22 @@ pub(crate) struct VolumeLease {
     links: RefCell<Vec<Weak<Link>>>,
     /// Where it is noted what is under way; none if the gate has no folder of its own.
     underway: Option<Rc<Underway>>,
+    /// What is told of the members with every beat.
+    count: Cell<Count>,
+    /// Where this gate remembers the volume; none if it has no folder of its own.
+    known: RefCell<Option<Known>>,
     /// Where its servers see this gate.
     addresses: RefCell<Vec<IpAddr>>,
     /// Told when a link stands, and what is due there need not wait for the next beat; and when the
     /// volume is lost.
     pub(crate) news: Notify,
+}
+
+/// How far an owner has counted, and since when.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    count: u64,
+    since: Nanos,
 }
 
 /// What is known of one server.
@@ -96,6 +108,8 @@ impl VolumeLease {
             members: RefCell::new(servers.iter().enumerate().map(member).collect()),
             links: RefCell::default(),
             underway,
+            count: Cell::default(),
+            known: RefCell::default(),
             addresses: RefCell::default(),
             news: Notify::new(),
         })
@@ -147,6 +161,34 @@ impl VolumeLease {
     pub(crate) fn beaten(&self, index: usize, sent_at: Nanos) {
         let now = self.clock.now();
         self.change(|keeper| keeper.beaten(index, sent_at, now));
+    }
+
+    /// Where this gate remembers the volume from now on.
+    pub(crate) fn remember(&self, known: Option<Known>) {
+        self.known.replace(known);
+    }
+
+    /// What the next beat is to say; so many moves are durable. Once a beat's time it counts on.
+    pub(crate) fn mark(&self, noted: u64) -> Mark {
+        let now = self.clock.now();
+        let Count { count, since } = self.count.get();
+        let is_next = count == 0 || now.since(since) >= self.times().beat();
+        let count = count + u64::from(is_next);
+        let members = self.members.borrow();
+        let leases = members.iter().filter_map(|member| match &member.expected {
+            Expected::Leased(lease) => Some(lease.borrow()),
+            Expected::Anything | Expected::Server(_) => None,
+        });
+        let durable = Durable::of(leases.map(|lease| (lease.number(), lease.durable())));
+        let mark = Mark::new(noted, count, durable);
+        if is_next {
+            self.count.set(Count { count, since: now });
+            let known = self.known.borrow();
+            if let Some(Err(error)) = known.as_ref().map(|known| known.note(mark)) {
+                tracing::debug!(%error, "what is known of a volume is not noted");
+            }
+        }
+        mark
     }
 
     /// Another gate has the volume: nothing is sent any more, and no link comes back.

@@ -24,6 +24,7 @@ mod fence;
 pub mod gate;
 mod handshake;
 pub mod hosts;
+mod known;
 mod lease;
 mod listen;
 pub mod load;

@@ -4,6 +4,8 @@
 //! ```text
 //! gate.id   "evenkeel gate 1", 16 random bytes in hexadecimal; locked for as long as a process
 //!           uses the folder
+//! underway-VOLUME-HASH   what is under way with the members of a volume (`underway`)
+//! volume-VOLUME-HASH     which volume was served by that name, and how far it was (`known`)
 //! ```
 //!
 //! Volumes note the folder beside their owner. A gate that finds its own folder there, and has
@@ -70,6 +72,19 @@ impl State {
     pub(crate) fn own_folder(&self) -> Option<&Path> {
         (self.id() != [0; 16]).then_some(self.folder.as_deref()).flatten()
     }
+}
+
+/// The file of this kind for a volume. Names of volumes may hold anything.
+pub(crate) fn file_of(folder: &Path, kind: &str, volume: &str) -> PathBuf {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
+    let plain: String = volume.bytes().filter(is_plain).take(64).map(char::from).collect();
+    folder.join(format!("{kind}-{plain}-{:016x}", hash(volume)))
+}
+
+/// FNV-1a; never zero.
+pub(crate) fn hash(name: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, step).max(1)
 }
 
 fn lock(folder: &Path) -> io::Result<Locked> {

@@ -28,7 +28,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,6 +38,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::clock::{Clock, boot_id, since_boot};
+use crate::state::{file_of, hash};
 
 const TITLE: &[u8] = b"evenkeel underway 1\n";
 const TITLE_BYTES: usize = 32;
@@ -173,7 +174,7 @@ impl Underway {
         clock: Clock,
         (unacknowledged, late): (Span, Span),
     ) -> io::Result<Self> {
-        let path = path_of(folder, volume);
+        let path = file_of(folder, "underway", volume);
         let boot = boot();
         let told = read(&path, &boot)?;
         if let Err(why) = &told {
@@ -277,19 +278,6 @@ impl Drop for Noted {
             lingering.borrow_mut().push_back(Lingering { until, place, range });
         }
     }
-}
-
-/// The file of a volume. Names of volumes may hold anything.
-fn path_of(folder: &Path, volume: &str) -> PathBuf {
-    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
-    let plain: String = volume.bytes().filter(is_plain).take(64).map(char::from).collect();
-    folder.join(format!("underway-{plain}-{:016x}", hash(volume)))
-}
-
-/// FNV-1a; never zero.
-fn hash(name: &str) -> u64 {
-    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    name.bytes().fold(0xcbf2_9ce4_8422_2325, step).max(1)
 }
 
 /// The boot of the host as the file has it.

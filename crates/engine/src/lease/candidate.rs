@@ -22,6 +22,7 @@ use super::Mutant;
 use super::front::{Front, OWNER_OFFSET};
 use super::half::Half;
 use super::late::LateWrites;
+use super::mark::{self, Mark};
 use super::member::{Claim, claims};
 use super::owner::{Owner, OwnerId, Settled};
 use super::tenure::Tenure;
@@ -72,6 +73,10 @@ pub(crate) struct Candidate<H> {
     judged: Vec<Front<H>>,
     /// By member: what it is to remember until this opening comes to its end.
     pub(crate) settled: Vec<Settled>,
+    /// By member: how far it is, as it is told until then.
+    marks: Vec<Mark>,
+    /// The last move that is durable, as this opening has found it.
+    pub(crate) noted: u64,
     /// Where this owner notes.
     half: Half,
     /// What an earlier process of this gate may still change.
@@ -145,6 +150,8 @@ impl<H: VolumeHead> Candidate<H> {
             fronts: vec![Front::default(); members],
             judged: Vec::new(),
             settled: vec![Settled::default(); members],
+            marks: vec![Mark::default(); members],
+            noted: 0,
             half: Half::default(),
             late: LateWrites::default(),
             tenure: Tenure::new(names.gate.times, members),
@@ -269,11 +276,14 @@ impl<H: VolumeHead> Candidate<H> {
     /// opening that came to its end has said. Returns what is to be said of this one.
     pub(crate) fn begin_claim(&mut self, settled: &Settled, half: Half, generation: u64) -> Office {
         self.judged.clone_from(&self.fronts);
+        // Claims lie over what was known of the members.
+        self.marks = mark::carried(&self.fronts, settled.by);
         self.stage = Stage::Claim;
         self.half = half;
         let since = if half == settled.half { settled.since } else { generation };
         let Names { owner, gate, .. } = self.names.clone();
-        Office { owner, gate, generation, half, since, beats: vec![0; self.fronts.len()] }
+        let beats = vec![0; self.fronts.len()];
+        Office { owner, gate, generation, half, since, beats, noted: 0 }
     }
 
     /// The claims are written and have settled.
@@ -393,10 +403,16 @@ impl<H: VolumeHead> Candidate<H> {
         block: &mut Block,
     ) -> u64 {
         let member = act.member().expect("what is written goes to a member");
+        let (settled, mark) = if matches!(act, Act::Settle(_)) {
+            (ended, Mark { noted: self.noted, ..Mark::default() })
+        } else {
+            (self.settled[member], self.marks[member])
+        };
         let owner = Owner {
             id: self.names.owner,
             beat: self.tenure.beats[member] + 1,
-            settled: if matches!(act, Act::Settle(_)) { ended } else { self.settled[member] },
+            settled,
+            mark,
             is_released: matches!(act, Act::Release(_)),
             half: self.half,
             gate: self.names.gate.clone(),

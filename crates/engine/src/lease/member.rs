@@ -17,6 +17,7 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use super::front::{FRONT_BYTES, Front, OWNER_OFFSET};
+use super::mark::Mark;
 use super::owner::{Owner, OwnerId};
 use crate::notes::block::{BLOCK, BLOCK_BYTES, Block};
 use crate::notes::head::MemberHead;
@@ -43,6 +44,15 @@ pub struct Lease {
     /// flushed, the last one that was.
     oldest: u64,
     is_volatile: bool,
+    /// Beats that may not be durable yet, and their counts.
+    marked: VecDeque<(u64, u64)>,
+    /// The count that is durable for certain.
+    durable: u64,
+    /// Until this count a beat that was sent before may still come late: what is told of the member
+    /// meanwhile must be true of that one too.
+    doubtful_until: u64,
+    /// For so many counts a beat may come late.
+    late_counts: u64,
     /// Whether the next beat was sent and not answered.
     is_underway: bool,
     /// Numbers of the last beats that were sent again, since no answer came: one of them may reach
@@ -50,6 +60,8 @@ pub struct Lease {
     repeated: VecDeque<u64>,
 }
 
+/// Beats whose counts are remembered until they are durable.
+const MARKED_MAX: usize = 64;
 /// Beats that were sent again of which is known.
 const REPEATED_MAX: usize = 8;
 
@@ -135,6 +147,10 @@ impl Lease {
             oldest: owner.beat,
             owner,
             is_volatile: false,
+            marked: VecDeque::new(),
+            durable: 0,
+            doubtful_until: 0,
+            late_counts: 0,
             is_underway: false,
             repeated: VecDeque::new(),
         }
@@ -145,6 +161,26 @@ impl Lease {
         self.is_volatile = true;
     }
 
+    /// A beat whose answer was lost may come late by so many counts.
+    pub fn may_beat_late(&mut self, counts: u64) {
+        self.late_counts = counts;
+    }
+
+    /// The next beat says this.
+    pub fn mark(&mut self, mark: Mark) {
+        self.owner.mark = mark;
+    }
+
+    /// The count that the member has for certain.
+    pub fn durable(&self) -> u64 {
+        self.durable
+    }
+
+    /// By how many counts what is durable is behind.
+    pub fn counts_behind(&self) -> u64 {
+        self.owner.mark.count.saturating_sub(self.durable)
+    }
+
     /// The number of the last beat that was answered.
     pub fn beats(&self) -> u64 {
         self.owner.beat
@@ -153,6 +189,12 @@ impl Lease {
     /// A flush that was asked for when this was the number of the last beat has made that durable.
     pub fn flushed(&mut self, beats: u64) {
         self.oldest = self.oldest.max(beats);
+        let is_doubtful = self.owner.mark.count < self.doubtful_until;
+        while let Some((_, count)) = self.marked.pop_front_if(|(beat, _)| *beat <= beats) {
+            if !is_doubtful {
+                self.durable = self.durable.max(count);
+            }
+        }
     }
 
     /// The number of the member.
@@ -203,6 +245,7 @@ impl Lease {
         if std::mem::replace(&mut self.is_underway, true) && self.repeated.front() != Some(&beat) {
             self.repeated.truncate(REPEATED_MAX - 1);
             self.repeated.push_front(beat);
+            self.doubtful_until = self.owner.mark.count + self.late_counts;
         }
         self.block(&Owner { beat, ..self.owner.clone() })
     }
@@ -210,10 +253,12 @@ impl Lease {
     /// The beat was written and answered.
     pub fn beaten(&mut self) {
         self.owner.beat += 1;
+        self.is_underway = false;
+        self.marked.truncate(MARKED_MAX - 1);
+        self.marked.push_back((self.owner.beat, self.owner.mark.count));
         if !self.is_volatile {
             self.oldest = self.owner.beat;
         }
-        self.is_underway = false;
     }
 
     /// What is to be written, and where, to let go of the volume: the next gate need not watch.

@@ -24,6 +24,7 @@ mod gate;
 mod gatekeeper;
 mod half;
 mod late;
+pub(crate) mod mark;
 mod member;
 mod office;
 mod owner;
@@ -31,6 +32,7 @@ mod possession;
 mod tenure;
 #[cfg(test)]
 pub(crate) mod trial;
+mod witness;
 
 use evenkeel_core::time::Span;
 
@@ -43,11 +45,13 @@ pub(crate) use gatekeeper::Mutant;
 pub use gatekeeper::{Gatekeeper, Sending};
 pub(crate) use half::Half;
 pub use late::LateWrites;
+pub use mark::{Durable, Mark};
 pub use member::{Fenced, Identity, Lease};
 pub(crate) use office::Office;
 pub use owner::OwnerId;
 pub(crate) use owner::{Absent, MEMBERS_MAX, Owner, Settled};
 pub(crate) use possession::Possession;
+pub use witness::Witness;
 
 /// The spans that a lease goes by. All gates that may want a volume keep to the longest lease that
 /// any of them is set to: each writes its own beside its name.

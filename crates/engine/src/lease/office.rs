@@ -1,8 +1,11 @@
 //! What an opening that has come to its end says of itself on the members of its volume.
 
+use super::mark::Mark;
 use super::member::{Identity, Lease};
 use super::owner::{Absent, Owner, OwnerId, Settled};
+use super::witness::Witness;
 use super::{Gate, Half};
+use crate::notes::VolumeId;
 
 /// See the [module](self).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,6 +20,8 @@ pub(crate) struct Office {
     pub(crate) since: u64,
     /// By member: how often the owner has beaten there.
     pub(crate) beats: Vec<u64>,
+    /// The last move that is durable.
+    pub(crate) noted: u64,
 }
 
 impl Office {
@@ -24,6 +29,12 @@ impl Office {
     pub(crate) fn settled(&self, absent: Option<Absent>) -> Settled {
         let Self { owner, generation, half, since, .. } = *self;
         Settled { generation, by: owner, half, since, absent }
+    }
+
+    /// What this gate is to remember of the volume.
+    pub(crate) fn witness(&self, volume: VolumeId) -> Witness {
+        let mark = Mark { noted: self.noted, ..Mark::default() };
+        Witness { volume, generation: self.generation, by: self.owner, mark }
     }
 
     /// The lease on this member, which is the one of this identity and has a head of this
@@ -40,6 +51,7 @@ impl Office {
             settled: self.settled(absent),
             is_released: false,
             half: self.half,
+            mark: Mark { noted: self.noted, ..Mark::default() },
             gate: self.gate.clone(),
         };
         Lease::new(identity, generation, owner)

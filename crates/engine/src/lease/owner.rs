@@ -20,7 +20,8 @@
 //! | 416 | 4 | the half that the owner notes in: 0 or 1 |
 //! | 420 | 4 | zeroes |
 //! | 424 | 8 | the generation in which an owner began to note in the half of byte 356 |
-//! | 432 | 80 | zeroes |
+//! | 432 | 72 | how far the members are: a [`Mark`] |
+//! | 504 | 8 | zeroes |
 //! | 512 | 1024 | its addresses as the servers see them, separated by spaces; then zeroes |
 //! | 1536 | 2560 | zeroes |
 //!
@@ -31,6 +32,7 @@ use evenkeel_core::time::Span;
 
 use super::front::OWNER_OFFSET;
 use super::half::Half;
+use super::mark::Mark;
 use super::{Gate, Times};
 use crate::notes::VolumeId;
 use crate::notes::block::{
@@ -52,6 +54,7 @@ const STATE: usize = 384;
 const RUN: usize = 400;
 const HALF: usize = 416;
 const SINCE: usize = 424;
+const MARK: usize = 432;
 const ADDRESSES: usize = 512;
 /// Most bytes of addresses.
 const ADDRESSES_BYTES_MAX: usize = 1024;
@@ -72,6 +75,8 @@ pub(crate) struct Owner {
     pub(crate) is_released: bool,
     /// Where it notes.
     pub(crate) half: Half,
+    /// How far the members are, as the opening that came to its end last has told.
+    pub(crate) mark: Mark,
     pub(crate) gate: Gate,
 }
 
@@ -164,6 +169,7 @@ impl Owner {
             },
             is_released: u32_at(block, 72) == 1,
             half: half(HALF)?,
+            mark: Mark::decode(block, MARK)?,
             gate,
         })
     }
@@ -190,6 +196,7 @@ impl Owner {
         put_u32(block, SETTLED_HALF, u32::from(self.settled.half == Half::Second));
         put_u32(block, HALF, u32::from(self.half == Half::Second));
         put_u64(block, SINCE, self.settled.since);
+        self.mark.encode(block, MARK);
         if let Some(Absent { number, known }) = self.settled.absent {
             put_u32(block, ABSENT, number + 1);
             block[KNOWN..][..16].copy_from_slice(&known.0);

@@ -13,6 +13,11 @@ use super::opening::PartDevice;
 pub enum Unfit {
     /// It answered a read, a write or a flush with an error.
     Failed,
+    /// A block of its notes cannot be read, and no other one makes up for it.
+    Unreadable {
+        /// Where, in bytes.
+        offset: u64,
+    },
     /// It holds something else.
     Foreign,
     /// It is blank, while other parts of the volume are in use.
@@ -65,6 +70,13 @@ pub enum Unfit {
         /// That of other parts.
         expected: u64,
     },
+    /// It is an older copy, of a time since the volume was opened last.
+    RolledBack {
+        /// How far the owner had counted by what it holds.
+        found: u64,
+        /// How far it is known to have been, in the same count: about a second each.
+        expected: u64,
+    },
     /// Another gate uses the volume.
     InUse {
         /// What that gate calls itself.
@@ -113,6 +125,12 @@ impl Unfit {
         let Parlance { kind, part, device, .. } = words;
         match self {
             Self::Failed => write!(f, "it answers with errors; see to the {part} and try again"),
+            Self::Unreadable { offset } => write!(
+                f,
+                "its 4 KiB at byte {offset} cannot be read, and no other copy tells what they \
+                 noted; see to the {part} and try again. If they are lost for good, overwrite them \
+                 with zeroes: what was noted there alone is then named as lost"
+            ),
             Self::Foreign => write!(
                 f,
                 "it holds something else than a part of a {kind} volume; if that may go, blank it: \
@@ -173,6 +191,11 @@ impl Unfit {
                 f,
                 "it is an older copy (generation {found}, others have {expected}); attach the \
                  {device} that was used last"
+            ),
+            Self::RolledBack { found, expected } => write!(
+                f,
+                "it is an older copy: it holds beat {found} of the gate that used the volume last, \
+                 and had beat {expected} already; attach the {device} that was used last"
             ),
             Self::InUse { by } => {
                 write!(f, "{by} uses the volume; stop that gate first, or wait until it is gone")

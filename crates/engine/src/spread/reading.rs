@@ -22,6 +22,8 @@ pub(super) struct Reading {
     pages: Vec<Vec<Option<Found>>>,
     /// By page: its newest version that counts.
     bits: Vec<Option<Box<Page>>>,
+    /// Blocks that cannot be read, by server and offset in bytes.
+    pub(super) unreadable: Vec<(usize, u64)>,
     /// A server that was away: of its table counts what choices name, of its choices nothing.
     returning: Option<usize>,
     rules: Rules,
@@ -63,6 +65,7 @@ impl Reading {
                 .map(|server| vec![None; if layout.is_keeper(server) { pages } else { 0 }])
                 .collect(),
             bits: vec![None; pages],
+            unreadable: Vec::new(),
             returning,
             rules,
         }

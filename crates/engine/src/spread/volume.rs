@@ -25,7 +25,7 @@ use super::layout::{ENTRIES_PER_BLOCK, Layout, Note, SERVERS_MAX};
 use super::members::Members;
 use super::place::Place;
 use super::refusal::PARLANCE;
-use crate::lease::{Absent, Half, Identity, LateWrites, Lease, Office, OwnerId, Settled};
+use crate::lease::{Absent, Half, Identity, LateWrites, Lease, Office, OwnerId, Settled, Witness};
 use crate::notes::VolumeId;
 use crate::notes::block::Block;
 
@@ -233,6 +233,11 @@ impl Volume {
     /// What this opening is known by.
     pub fn owner(&self) -> OwnerId {
         self.office.owner
+    }
+
+    /// What this gate is to remember of it.
+    pub fn witness(&self) -> Witness {
+        self.office.witness(self.id)
     }
 
     /// The servers that keep the choices and are there.

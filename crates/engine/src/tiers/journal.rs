@@ -63,8 +63,7 @@ impl Journal {
     }
 
     /// The sequence number of the last record.
-    #[cfg(test)]
-    pub(super) fn last(&self) -> u64 {
+    pub(crate) fn last(&self) -> u64 {
         self.next - 1
     }
 

@@ -51,6 +51,13 @@ pub enum RefusalReason {
     },
     /// Neither copy of the map is whole.
     MapDamaged,
+    /// The last records are missing.
+    JournalCut {
+        /// The last one that is there.
+        last: u64,
+        /// The last one that there was.
+        noted: u64,
+    },
     /// A record is missing though later ones are there, or contradicts the map.
     JournalDamaged {
         /// Its sequence number.
@@ -101,6 +108,12 @@ impl fmt::Display for RefusalReason {
             Self::MapDamaged => write!(
                 f,
                 "neither copy of the map is whole; restore all tiers from the same backup"
+            ),
+            Self::JournalCut { last, noted } => write!(
+                f,
+                "the journal ends with record {last}, but had {noted}: the last ones are damaged, \
+                 or it is an older copy; attach the device that was used last, or restore all \
+                 tiers from the same backup"
             ),
             Self::JournalDamaged { sequence } => write!(
                 f,

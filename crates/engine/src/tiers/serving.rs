@@ -335,8 +335,7 @@ impl Serving {
     }
 
     /// The volume.
-    #[cfg(test)]
-    pub(super) fn volume(&self) -> &Volume {
+    pub(crate) fn volume(&self) -> &Volume {
         &self.volume
     }
 

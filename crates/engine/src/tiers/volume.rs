@@ -7,7 +7,7 @@ use super::journal::Journal;
 use super::layout::Layout;
 use super::map::TierMap;
 use super::refusal::PARLANCE;
-use crate::lease::{Identity, LateWrites, Lease, Office, OwnerId};
+use crate::lease::{Identity, LateWrites, Lease, Office, OwnerId, Witness};
 
 /// A volume that was opened. See [`super::Opening`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +38,11 @@ impl Volume {
     /// What this opening is known by.
     pub fn owner(&self) -> OwnerId {
         self.office.owner
+    }
+
+    /// What this gate is to remember of it.
+    pub fn witness(&self) -> Witness {
+        self.office.witness(self.id())
     }
 
     /// What lies where on the tiers.

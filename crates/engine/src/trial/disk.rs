@@ -20,6 +20,8 @@ pub(crate) struct Disk {
     /// Sectors written since, oldest first.
     cache: Vec<Cached>,
     acknowledged: u64,
+    /// Sectors that cannot be read.
+    unreadable: Vec<std::ops::Range<usize>>,
 }
 
 type Sector = Option<Rc<[u8; SECTOR]>>;
@@ -47,7 +49,7 @@ impl Disk {
     pub(crate) fn new(size_bytes: u64) -> Self {
         let sectors = usize::try_from(size_bytes).unwrap() / SECTOR;
         let (medium, view) = (vec![None; sectors], vec![None; sectors]);
-        Self { medium, view, cache: Vec::new(), acknowledged: 0 }
+        Self { medium, view, cache: Vec::new(), acknowledged: 0, unreadable: Vec::new() }
     }
 
     /// Its size.
@@ -64,6 +66,22 @@ impl Disk {
         // Whole sectors at a time: by the byte, trials would do little else.
         let bytes = |sector| Sector::as_deref(sector).unwrap_or(&[0; SECTOR]).as_slice();
         self.view[sectors(offset, length)].iter().map(bytes).collect::<Vec<_>>().concat()
+    }
+
+    /// These bytes cannot be read any more.
+    pub(crate) fn lose(&mut self, offset: u64, length: u64) {
+        self.unreadable.push(sectors(offset, length));
+    }
+
+    /// All can be read again.
+    pub(crate) fn heal(&mut self) {
+        self.unreadable.clear();
+    }
+
+    /// Whether these bytes can be read.
+    pub(crate) fn is_readable(&self, offset: u64, length: u64) -> bool {
+        let wanted = sectors(offset, length);
+        !self.unreadable.iter().any(|lost| lost.start < wanted.end && wanted.start < lost.end)
     }
 
     pub(crate) fn write(&mut self, offset: u64, bytes: &[u8], fua: bool) {

@@ -657,6 +657,9 @@ pub(crate) fn open<O: Opens>(
         let bytes;
         now += Span::from_micros(1);
         let answer = match opening.poll(now) {
+            Ask::Read { part, offset, length } if !disks[part].is_readable(offset, length) => {
+                Answer::Failed
+            }
             Ask::Read { part, offset, length } => {
                 bytes = disks[part].read(offset, length);
                 Answer::Read(&bytes)

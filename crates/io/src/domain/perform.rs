@@ -20,6 +20,9 @@ pub(super) fn perform(state: &mut State, domain: &Rc<Domain>, unit: &Unit) {
         return state.done(unit, Err(Errno::Shutdown));
     }
     let device = Rc::clone(&op.device);
+    if domain.volume.is_some() {
+        domain.note_change(unit);
+    }
     match &device.part(unit.server).medium {
         Medium::Memory(disk) => {
             in_memory(&mut disk.borrow_mut(), op, unit);

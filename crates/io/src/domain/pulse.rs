@@ -6,8 +6,12 @@
 //!  Leave: let go, when the gate stops
 //! ```
 //!
-//! A member of this machine, such as a file, is locked: it needs no beats, and is let go of all the
-//! same, so that whoever finds it elsewhere knows.
+//! A member of this machine, such as a file, is locked: it needs no beats to stay ours. It is let go
+//! of all the same, so that whoever finds it elsewhere knows; and while the volume is written to, it
+//! is told how far all members are.
+//!
+//! What is told is made durable now and then, so that a member that comes back with older content is
+//! known by what the others say of it.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -19,6 +23,7 @@ use evenkeel_engine::Input;
 use evenkeel_engine::lease::{Fenced, Lease};
 use evenkeel_wire::nbd::proto::Errno;
 use tokio::sync::Notify;
+use tokio::task::spawn_local;
 
 use super::Domain;
 use super::errand::Task;
@@ -40,9 +45,20 @@ pub(crate) struct Pulse {
     pub(crate) lease: Rc<VolumeLease>,
     /// On whose account, where the server is none that others reach.
     pub(crate) tenant: TenantId,
-    /// Whether it beats, or is only let go of.
+    /// Whether it beats, or is told of changes and let go of.
     pub(crate) beats: bool,
+    pub(crate) marks: Rc<Marks>,
 }
+
+/// What a member was told last, and whether that is being made durable.
+#[derive(Debug, Default)]
+pub(crate) struct Marks {
+    noted: Cell<u64>,
+    is_flushing: Cell<bool>,
+}
+
+/// After so many beats what was told is made durable, unless clients have seen to that.
+const FLUSH_BEATS: u64 = 10;
 
 /// Why there was no beat.
 enum NoBeat {
@@ -137,6 +153,7 @@ impl Pulse {
         }
         let released = async {
             let lease = self.look().await?;
+            lease.borrow_mut().mark(self.lease.mark(self.clerk.domain.noted()));
             let (offset, bytes) = lease.borrow().release();
             Ok(self.write(offset, &bytes).await?)
         };
@@ -152,7 +169,9 @@ impl Pulse {
     }
 
     async fn beat_if_due(&self) -> Result<bool, NoBeat> {
-        if self.beats {
+        let domain = &self.clerk.domain;
+        let has_news = domain.take_change(self.server) | (domain.noted() > self.marks.noted.get());
+        if self.beats || has_news {
             self.beat().await?;
         }
         Ok(self.beats)
@@ -160,12 +179,35 @@ impl Pulse {
 
     async fn beat(&self) -> Result<(), NoBeat> {
         let lease = self.look().await?;
-        let (offset, bytes) = lease.borrow_mut().beat();
+        let mark = self.lease.mark(self.clerk.domain.noted());
+        let (offset, bytes) = {
+            let mut lease = lease.borrow_mut();
+            lease.mark(mark);
+            lease.beat()
+        };
         let sent_at = self.clerk.domain.worker.clock.now();
         self.write(offset, &bytes).await?;
         lease.borrow_mut().beaten();
         self.lease.beaten(self.index, sent_at);
+        self.marks.noted.set(mark.noted());
+        self.make_durable(lease);
         Ok(())
+    }
+
+    /// Has what was told made durable, if that is due, beside the beats.
+    fn make_durable(&self, lease: Rc<RefCell<Lease>>) {
+        let is_due = lease.borrow().counts_behind() >= FLUSH_BEATS;
+        if !is_due || self.marks.is_flushing.replace(true) {
+            return;
+        }
+        let (clerk, marks) = (self.clerk.clone(), Rc::clone(&self.marks));
+        let (server, tenant, beats) = (self.server, self.tenant, lease.borrow().beats());
+        spawn_local(async move {
+            if clerk.run_errand(server, tenant, Task::Flush).await.is_ok() {
+                lease.borrow_mut().flushed(beats);
+            }
+            marks.is_flushing.set(false);
+        });
     }
 
     /// Looks whether the server is what this gate has left.

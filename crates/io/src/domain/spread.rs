@@ -4,10 +4,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use evenkeel_core::id::ServerId;
+use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
-use evenkeel_engine::lease::Fenced;
+use evenkeel_engine::lease::{Fenced, Lease};
 use evenkeel_engine::policy::HostFigures;
-use evenkeel_engine::{Input, Refused, Target, spread, tiers};
+use evenkeel_engine::{Input, Refused, Target, Unit, spread, tiers};
 use evenkeel_wire::nbd::proto::Errno;
 
 use super::Domain;
@@ -20,6 +21,11 @@ const LOOK: Duration = Duration::from_millis(2);
 
 /// How long clients of a lost volume have to read their answers before their connections are cut.
 const DISMISS_TIME: Duration = Duration::from_secs(2);
+
+/// The bit of a member; there are no more than bits.
+fn bit(server: ServerId) -> u64 {
+    1 << (server.index() % 64)
+}
 
 /// A volume as its opening has found it.
 pub(crate) enum OpenVolume {
@@ -130,6 +136,26 @@ impl Domain {
     /// The server that the volume was opened without is back, with older content.
     pub(crate) fn refuse_server(self: &Rc<Self>, server: ServerId) {
         self.tell(Input::Fenced { server: Some(server) });
+    }
+
+    /// Notes that a member is written to, beats and claims apart.
+    pub(super) fn note_change(&self, unit: &Unit) {
+        let is_change = matches!(unit.kind, Kind::Write | Kind::WriteZeroes | Kind::Trim);
+        if is_change && unit.offset >= Lease::front_bytes() {
+            self.changed.set(self.changed.get() | bit(unit.server));
+        }
+    }
+
+    /// Whether a member was written to since this was asked last.
+    pub(super) fn take_change(&self, server: ServerId) -> bool {
+        let changed = self.changed.get();
+        self.changed.set(changed & !bit(server));
+        changed & bit(server) != 0
+    }
+
+    /// The number of the last move of the volume that is durable.
+    pub(super) fn noted(&self) -> u64 {
+        self.state.borrow().engine.noted()
     }
 
     /// Lets go of a volume that nobody uses any more; at once if there is none.

@@ -73,7 +73,7 @@ fn what_is_left_is_kept_for_the_process_after_the_next_one_until_it_is_over() {
 #[test]
 fn a_process_may_be_killed_between_any_two_stores() {
     let folder = tempfile::tempdir().unwrap();
-    let path = path_of(folder.path(), "pool");
+    let path = file_of(folder.path(), "underway", "pool");
     let underway = open(folder.path());
     let bytes = || fs::read(&path).unwrap();
     let blank = bytes();
@@ -115,7 +115,7 @@ fn beyond_its_slots_it_is_known_which_server_it_is() {
 #[test]
 fn a_file_that_says_nothing_stands_for_everything_on_all_servers() {
     let folder = tempfile::tempdir().unwrap();
-    let path = path_of(folder.path(), "pool");
+    let path = file_of(folder.path(), "underway", "pool");
     let everything = [0, 1, 2].map(|server| (server, 0..u64::MAX));
     drop(open(folder.path()));
     let whole = fs::read(&path).unwrap();
@@ -163,7 +163,7 @@ fn servers_are_known_by_their_names() {
 
 #[test]
 fn files_of_volumes_have_names_of_their_own() {
-    let name = |volume: &str| path_of(Path::new("/data"), volume).display().to_string();
+    let name = |volume: &str| file_of(Path::new("/data"), "underway", volume).display().to_string();
     assert_eq!(name("pool"), format!("/data/underway-pool-{:016x}", hash("pool")));
     assert_ne!(name("../a b"), name("..ab"));
     assert!(name("../a b").starts_with("/data/underway-ab-"));

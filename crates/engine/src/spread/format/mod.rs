@@ -39,7 +39,7 @@ mod tests {
     use super::head::Head;
     use super::table::{Entry, TablePart};
     use super::*;
-    use crate::lease::{Absent, Gate, Half, OwnerId, Settled, Times};
+    use crate::lease::{Absent, Gate, Half, Mark, OwnerId, Settled, Times};
     use crate::notes::block::u32_at;
     use crate::notes::head::HeadError;
 
@@ -78,6 +78,7 @@ mod tests {
             },
             is_released: false,
             half: Half::Second,
+            mark: Mark::default(),
             gate: Gate {
                 name: "host:17".into(),
                 times: Times::of(Span::from_secs(7)),

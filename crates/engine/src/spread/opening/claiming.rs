@@ -7,7 +7,7 @@ use super::super::layout::Layout;
 use super::super::refusal::{Refusal, RefusalReason};
 use super::super::volume::Volume;
 use super::{NEW_GENERATION, Opening, Phase, Task};
-use crate::lease::{Act, FRONT_BYTES, Front, Half, OWNER_OFFSET, Settled};
+use crate::lease::{Act, FRONT_BYTES, Front, Half, OWNER_OFFSET, Settled, mark};
 use crate::notes::blank::Making;
 use crate::notes::block::Block;
 use crate::notes::{Answer, Unfit};
@@ -23,6 +23,10 @@ impl Opening {
     pub(super) fn watch_or_claim(&mut self) -> Result<(), Refusal> {
         let verdict = self.case().judge()?;
         self.check_known(&verdict)?;
+        if matches!(verdict, Verdict::Use(_)) {
+            let checked = mark::check(&self.candidate.fronts, self.witness.as_ref());
+            checked.map_err(|obstacle| self.obstructed(obstacle))?;
+        }
         if self.probing.is_none() && self.probe(&verdict)? {
             return Ok(());
         }
@@ -46,7 +50,7 @@ impl Opening {
 
     /// Whether this gate has served the volume that the servers are of, or are to be, by that name.
     fn check_known(&self, verdict: &Verdict) -> Result<(), Refusal> {
-        let Some(expected) = self.known else { return Ok(()) };
+        let Some(expected) = self.witness.map(|witness| witness.volume) else { return Ok(()) };
         let why = match verdict {
             Verdict::Use(usable) if usable.volume == expected => return Ok(()),
             Verdict::Use(usable) => Unfit::NotKnown { found: usable.volume, expected },

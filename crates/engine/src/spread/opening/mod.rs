@@ -42,11 +42,12 @@ use super::rules::Rules;
 use super::volume::Volume;
 use crate::lease::{
     Act, Candidate, FRONT_BYTES, Gatekeeper, Identity, LateWrites, Names, Obstacle, Sending,
+    Witness,
 };
 use crate::notes::blank::Making;
 use crate::notes::block::{BLOCK, BLOCK_BYTES, Block};
 use crate::notes::head::head_offset;
-use crate::notes::{Answer, Ask, Opens, PartDevice, STEP_BYTES_MAX, Unfit, VolumeId};
+use crate::notes::{Answer, Ask, Opens, PartDevice, STEP_BYTES_MAX, Unfit};
 
 /// The opening of a volume.
 #[derive(Debug)]
@@ -72,8 +73,8 @@ pub struct Opening {
     reading: Option<Reading>,
     opened: Option<Box<Volume>>,
     refusal: Option<Refusal>,
-    /// The volume that this gate knows by that name.
-    known: Option<VolumeId>,
+    /// What this gate knows of the volume.
+    witness: Option<Witness>,
     /// What is made of servers without heads, which were looked at beyond them.
     probing: Option<(Making, Layout)>,
     /// A server has answered with an error: nobody knows what it still carries out.
@@ -244,7 +245,7 @@ impl Opening {
             reading: None,
             opened: None,
             refusal: None,
-            known: None,
+            witness: None,
             probing: None,
             has_failed: false,
             rules: Rules::default(),
@@ -268,10 +269,11 @@ impl Opening {
         self
     }
 
-    /// This gate has served this volume by that name: no other one is opened, and none made.
+    /// This gate has served this volume by that name: no other one is opened, and none made, and
+    /// none that is older than it was.
     #[must_use]
-    pub fn knowing(mut self, known: Option<VolumeId>) -> Self {
-        self.known = known;
+    pub fn knowing(mut self, witness: Option<Witness>) -> Self {
+        self.witness = witness;
         self
     }
 
@@ -439,7 +441,7 @@ impl Opening {
                     self.tasks.push_front(Task::ReadNotes { server, offset, length: BLOCK_BYTES });
                 }
             }
-            None => {}
+            None => reading.unreadable.push((server, offset)),
         }
     }
 
@@ -449,7 +451,14 @@ impl Opening {
         let volume = self.opened.as_mut().expect("made by the claim");
         let since: Vec<u64> =
             self.candidate.settled.iter().map(|settled| settled.generation).collect();
-        let Some(rewrites) = reading.assemble(volume, &since) else {
+        let unreadable = reading.unreadable.first().copied();
+        let rewrites = reading.assemble(volume, &since);
+        // What cannot be read now may be read later. It must not be given up for good.
+        let is_missed = rewrites.is_none() || volume.lost_objects() > 0;
+        if let Some((server, offset)) = unreadable.filter(|_| is_missed) {
+            return Err(self.refusal_of(server, Unfit::Unreadable { offset }.into()));
+        }
+        let Some(rewrites) = rewrites else {
             return Err(match self.away {
                 Some(server) => self.refusal_of(server, RefusalReason::Needed(Needed::Notes)),
                 None => self.refusal_of(0, RefusalReason::NotesDamaged),

@@ -1,6 +1,8 @@
 //! A spread volume for trials: six objects over four servers of five slots each, on drives whose
 //! slots held something else before.
 
+use std::ops::Range;
+
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::sched::Share;
 use evenkeel_core::time::{Nanos, Span};
@@ -12,6 +14,7 @@ use crate::lease::trial::Leased;
 use crate::lease::{Gatekeeper, Lease, Names};
 use crate::notes::PartDevice;
 use crate::policy::{Depth, Domain, Mode, Preference, Scheduling, Sharing, SpreadPlan};
+use crate::trial::damage::Damageable;
 use crate::trial::disk::{Disk, SECTOR};
 use crate::trial::names::{names, names_of};
 use crate::trial::world::{self, Kit};
@@ -116,6 +119,25 @@ impl Leased for Spread {
     }
 }
 
+impl Damageable for Spread {
+    fn noted(engine: &Engine, server: usize) -> Vec<Range<u64>> {
+        let layout = &volume_of(engine).layout;
+        vec![0..Lease::front_bytes(), layout.notes_range(server)]
+    }
+
+    fn lease(engine: &Engine, server: usize) -> Lease {
+        volume_of(engine).lease(server)
+    }
+
+    fn tells_loss(volume: &Volume) -> bool {
+        volume.lost_objects() > 0
+    }
+}
+
+fn volume_of(engine: &Engine) -> &Volume {
+    &engine.volume.as_ref().unwrap().spread().unwrap().volume
+}
+
 impl World {
     /// The accounts of the volume.
     pub(super) fn report(&mut self) -> SpreadReport {
@@ -123,7 +145,7 @@ impl World {
     }
 
     /// Sectors of an object.
-    pub(super) fn sectors_of(object: usize) -> std::ops::Range<usize> {
+    pub(super) fn sectors_of(object: usize) -> Range<usize> {
         let sectors = usize::try_from(OBJECT_BYTES).unwrap() / SECTOR;
         object * sectors..(object + 1) * sectors
     }

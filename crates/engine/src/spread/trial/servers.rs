@@ -14,6 +14,7 @@ use crate::lease::Owner;
 use crate::lease::{Fenced, Lease};
 use crate::notes::block::{BLOCK, Block};
 use crate::notes::{Answer, Ask, Opens, PartDevice, Unfit};
+use crate::trial::damage;
 use crate::trial::disk::{Cut, Disk};
 use crate::trial::names::names;
 use crate::trial::world::{Act, Kit};
@@ -171,6 +172,11 @@ fn a_server_that_was_exchanged_for_a_blank_one_is_named() {
     let refusal = reopened(&mut world.disks).unwrap_err();
     assert!(refusal.starts_with("server \"s3\": it is blank"), "{refusal}");
     assert_eq!(world.disks[3].read(0, 12 << 10), vec![0; 12 << 10], "nothing was written");
+}
+
+#[test]
+fn whatever_servers_do_not_bring_back_is_named_and_no_volume_is_made_anew() {
+    damage::survey::<Spread>(damage::times());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::super::format::head::Head;
 use super::super::heads::{self, Usable, Verdict};
 use super::super::refusal::Refusal;
 use super::{Claimed, Opening, Phase, Task};
-use crate::lease::{Act, FRONT_BYTES, Front, Half, OWNER_OFFSET, Settled};
+use crate::lease::{Act, FRONT_BYTES, Front, Half, OWNER_OFFSET, Settled, mark};
 use crate::notes::blank::Making;
 use crate::notes::block::Block;
 use crate::notes::{Answer, Unfit};
@@ -17,6 +17,10 @@ impl Opening {
     pub(super) fn watch_or_claim(&mut self) -> Result<(), Refusal> {
         let verdict = heads::judge(self.extent_bytes, &self.devices, &self.candidate.fronts)?;
         self.check_known(&verdict)?;
+        if matches!(verdict, Verdict::Use(_)) {
+            let checked = mark::check(&self.candidate.fronts, self.witness.as_ref());
+            checked.map_err(|obstacle| self.obstructed(obstacle))?;
+        }
         if matches!(verdict, Verdict::Make(_)) && !std::mem::replace(&mut self.has_probed, true) {
             return self.probe();
         }
@@ -33,7 +37,7 @@ impl Opening {
 
     /// Whether this gate has served the volume that the tiers are of, or are to be, by that name.
     fn check_known(&self, verdict: &Verdict) -> Result<(), Refusal> {
-        let Some(expected) = self.known else { return Ok(()) };
+        let Some(expected) = self.witness.map(|witness| witness.volume) else { return Ok(()) };
         let why = match verdict {
             Verdict::Use(usable) if usable.volume == expected => return Ok(()),
             Verdict::Use(usable) => Unfit::NotKnown { found: usable.volume, expected },
@@ -84,6 +88,8 @@ impl Opening {
     /// before, so that a tier that is exchanged meanwhile is noticed.
     fn claim(&mut self, verdict: Verdict) -> Result<(), Refusal> {
         let late = std::mem::take(&mut self.candidate.late);
+        let witness = self.witness.as_ref().map_or(0, |witness| witness.mark.noted);
+        self.noted = mark::noted(&self.candidate.fronts).max(witness);
         let claimed = match verdict {
             Verdict::Make(known) => {
                 let layout = self.layout_for_new()?;

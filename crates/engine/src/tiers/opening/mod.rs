@@ -46,7 +46,7 @@ use super::refusal::{Refusal, RefusalReason};
 use super::volume::{Volume, identity};
 use crate::lease::{
     Act, Candidate, FRONT_BYTES, Gatekeeper, Identity, LateWrites, Names, Obstacle, Office,
-    Sending, Settled,
+    Sending, Settled, Witness,
 };
 use crate::notes::head::head_offset;
 use crate::notes::{Answer, Ask, Opens, PartDevice, STEP_BYTES_MAX, Unfit};
@@ -72,8 +72,10 @@ pub struct Opening {
     reading: Reading,
     opened: Option<Box<Volume>>,
     refusal: Option<Refusal>,
-    /// The volume that this gate knows by that name.
-    known: Option<VolumeId>,
+    /// The last move that was durable, as far as any tier knows.
+    noted: u64,
+    /// What this gate knows of the volume.
+    witness: Option<Witness>,
     /// Whether tiers without heads were looked at beyond them.
     has_probed: bool,
     /// A tier has answered with an error: nobody knows what it still carries out.
@@ -267,7 +269,8 @@ impl Opening {
             reading: Reading::default(),
             opened: None,
             refusal: None,
-            known: None,
+            noted: 0,
+            witness: None,
             has_probed: false,
             has_failed: false,
         };
@@ -307,10 +310,11 @@ impl Opening {
         self
     }
 
-    /// This gate has served this volume by that name: no other one is opened, and none made.
+    /// This gate has served this volume by that name: no other one is opened, and none made, and
+    /// none that is older than it was.
     #[must_use]
-    pub fn knowing(mut self, known: Option<VolumeId>) -> Self {
-        self.known = known;
+    pub fn knowing(mut self, witness: Option<Witness>) -> Self {
+        self.witness = witness;
         self
     }
 
@@ -448,6 +452,7 @@ impl Opening {
     fn finish(&mut self) {
         let opened = self.opened.as_mut().expect("its map was judged");
         opened.office.beats.clone_from(&self.candidate.tenure.beats);
+        opened.office.noted = opened.journal.last();
         let has_displaced = opened.office.since == opened.office.generation;
         if has_displaced && self.rest > Span::ZERO {
             opened.moves_from = self.candidate.tenure.now + self.rest;

@@ -175,6 +175,13 @@ impl Opening {
         if self.newest_sequence().is_some_and(|newest| newest > last) {
             return Err(self.refusal_of(fastest, damaged(last + 1)));
         }
+        // Records that nobody reads any more leave no gap: members remember how many there were.
+        if self.noted > last {
+            return Err(
+                self.refusal_of(fastest, RefusalReason::JournalCut { last, noted: self.noted })
+            );
+        }
+        self.candidate.noted = last;
         let Claimed { volume, office, .. } = self.claimed();
         let journal = Journal::new(*volume, (office.half, office.generation), last, checkpoint);
         if self.stays_in_half() {

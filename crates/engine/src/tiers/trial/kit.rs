@@ -1,8 +1,10 @@
 //! A tiered volume for trials: four slots of a slow drive, three of a fast one.
 
 use std::cell::RefCell;
+use std::ops::Range;
 
 use evenkeel_core::id::{ServerId, TenantId};
+use evenkeel_core::prng::Prng;
 use evenkeel_core::sched::Share;
 use evenkeel_core::time::{Nanos, Span};
 
@@ -11,10 +13,11 @@ use super::super::moves::{Mutant, Stopped};
 use super::super::report::VolumeReport;
 use super::super::{Opening, Volume};
 use crate::lease::trial::Leased;
-use crate::lease::{Gatekeeper, Lease, Names, OwnerId};
+use crate::lease::{Gatekeeper, Half, Lease, Names, OwnerId};
 use crate::notes::PartDevice;
 use crate::policy::{Depth, Domain, Mode, Moves, Scheduling, Sharing, TierPlan};
-use crate::trial::disk::{Disk, SECTOR};
+use crate::trial::damage::Damageable;
+use crate::trial::disk::{Disk, SECTOR, index};
 use crate::trial::names::names;
 use crate::trial::world::{self, Kit};
 use crate::{Engine, Input};
@@ -98,6 +101,29 @@ impl Leased for Tiers {
     }
 }
 
+impl Damageable for Tiers {
+    fn noted(engine: &Engine, tier: usize) -> Vec<Range<u64>> {
+        let layout = volume_of(engine).layout();
+        let halves = [Half::First, Half::Second].map(|half| layout.half_range(half));
+        let noted = halves.into_iter().filter(|_| tier == layout.fastest());
+        std::iter::once(0..Lease::front_bytes()).chain(noted).collect()
+    }
+
+    fn lease(engine: &Engine, tier: usize) -> Lease {
+        volume_of(engine).lease(tier)
+    }
+
+    fn stir(world: &mut World, prng: &mut Prng) {
+        if world.engine.volume.as_ref().unwrap().tiered().unwrap().mover.is_idle(world.now()) {
+            world.begin_move(u32::try_from(index(prng, 5)).unwrap());
+        }
+    }
+}
+
+fn volume_of(engine: &Engine) -> &Volume {
+    engine.volume.as_ref().unwrap().tiered().unwrap().volume()
+}
+
 impl World {
     /// Begins to move an extent, if nothing else moves and there is a slot.
     pub(super) fn begin_move(&mut self, extent: u32) {
@@ -131,7 +157,7 @@ impl World {
     }
 
     /// Sectors of an extent.
-    pub(super) fn sectors_of(extent: u32) -> std::ops::Range<usize> {
+    pub(super) fn sectors_of(extent: u32) -> Range<usize> {
         let sectors = usize::try_from(EXTENT_BYTES).unwrap() / SECTOR;
         extent as usize * sectors..(extent as usize + 1) * sectors
     }

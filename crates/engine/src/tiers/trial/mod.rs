@@ -14,6 +14,7 @@ use kit::{World, domain};
 
 use super::moves::Mutant;
 use crate::policy::Mode;
+use crate::trial::damage;
 use crate::trial::disk::{Cut, index};
 use crate::trial::world::{Act, Faults, Kit};
 use crate::trial::{self, assert_clean, assert_noticed};
@@ -137,6 +138,11 @@ fn an_extent_in_doubt_can_be_read_and_not_written() {
         assert_eq!(world.errors, before + 1, "the others are served");
     }
     assert!(doubts > 5, "{doubts}");
+}
+
+#[test]
+fn whatever_tiers_do_not_bring_back_is_named_and_no_volume_is_made_anew() {
+    damage::survey::<Tiers>(damage::times());
 }
 
 #[test]

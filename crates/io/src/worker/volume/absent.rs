@@ -16,7 +16,7 @@ use evenkeel_engine::notes::Unfit;
 use evenkeel_engine::policy::Member;
 use evenkeel_engine::spread::{self, Missed, Opening, REST, Refusal, RefusalReason};
 
-use super::{Keeper, LOOK, PAUSE_MAX, Spread, of_member, usable};
+use super::{Keeper, LOOK, PAUSE_MAX, Spread, usable};
 use crate::clock::duration;
 use crate::device::tiered::TieredDisk;
 use crate::device::{Device, Medium};
@@ -145,9 +145,10 @@ impl Keeper {
                     tracing::warn!(volume = self.name, server, is_back, "opened anew");
                     spread.missed = Missed::of(&volume);
                     spread.disk().leave_out(spread.missed.as_ref().map(|missed| missed.server));
-                    let lease =
-                        |server| Some(of_member(&spread.members[server], volume.lease_of(server)?));
-                    spread.running.lease.opened(lease);
+                    spread.running.lease.opened(|server| {
+                        Some(self.of_member(&spread.members[server], volume.lease_of(server)?))
+                    });
+                    self.remember(&spread.running.lease, volume.witness());
                     spread.running.beat(volume.away());
                     self.domain.resume_spread(volume);
                     self.domain.held(spread.running.lease.held_until());

@@ -25,7 +25,7 @@ use evenkeel_core::bytes::Bytes;
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::Target;
-use evenkeel_engine::lease::{Lease, OwnerId};
+use evenkeel_engine::lease::OwnerId;
 use evenkeel_engine::notes::{PartDevice, Unfit, VolumeId};
 use evenkeel_engine::policy::{self, Backend, Member, Source, SpreadPlan, TierPlan};
 use evenkeel_engine::spread::{self, Mended, Missed, Shape};
@@ -141,8 +141,8 @@ impl Running {
         let there = self.servers.iter().enumerate().filter(|(index, _)| away != Some(*index));
         for (index, &server) in there {
             let (clerk, tenant, lease) = (self.clerk.clone(), self.tenant, Rc::clone(&self.lease));
-            let beats = beats(server);
-            spawn_local(Pulse { clerk, server, index, lease, tenant, beats }.run());
+            let (beats, marks) = (beats(server), Rc::default());
+            spawn_local(Pulse { clerk, server, index, lease, tenant, beats, marks }.run());
         }
     }
 }
@@ -260,10 +260,12 @@ impl Keeper {
             .watching(volume.takeover.unfenced_after.unwrap_or(Span::ZERO))
             .heeding(self.tell_late_writes(members.len()))
             .resting(if is_locked { Span::ZERO } else { volume.takeover.late })
-            .locked(is_locked);
+            .locked(is_locked)
+            .knowing(self.known()?);
         let found = self.open(&members, opening, (terms.mover, &heard), &lease).await;
         let found = found.map_err(|why| self.with_remedy(&why, why.unfit()))?;
-        lease.opened(|tier| Some(of_member(&members[tier], found.lease(tier))));
+        lease.opened(|tier| Some(self.of_member(&members[tier], found.lease(tier))));
+        self.remember(&lease, found.witness());
         let device = self.opened(disk, found.id(), found.size_bytes());
         let (domain, data) = (Rc::clone(&self.domain), Rc::default());
         let (servers, tenant) = (terms.servers.clone(), terms.mover);
@@ -287,14 +289,16 @@ impl Keeper {
         let devices = descriptions(&members);
         let opening = spread::Opening::new(names, volume.shape, devices, leaving.clone())
             .watching(volume.takeover.unfenced_after.unwrap_or(Span::ZERO))
-            .heeding(self.tell_late_writes(members.len()));
+            .heeding(self.tell_late_writes(members.len()))
+            .knowing(self.known()?);
         let opening = match away {
             Some(server) => opening.without(server),
             None => opening,
         };
         let found = self.open(&members, opening, (terms.clerk, &heard), &lease).await;
         let found = found.map_err(|why| self.with_remedy(&why, why.unfit()))?;
-        lease.opened(|server| Some(of_member(&members[server], found.lease_of(server)?)));
+        lease.opened(|server| Some(self.of_member(&members[server], found.lease_of(server)?)));
+        self.remember(&lease, found.witness());
         let device = self.opened(disk, found.id(), found.size_bytes());
         self.tell_mended(&found);
         let (domain, data) = (Rc::clone(&self.domain), Rc::default());
@@ -332,9 +336,19 @@ impl Keeper {
 
     /// Why the volume is not opened, with what the operator can do about another gate's claim.
     fn with_remedy(&self, why: &impl Display, unfit: Option<&Unfit>) -> String {
-        let Some(Unfit::Unfenced { .. }) = unfit else { return why.to_string() };
         let volume = &self.name;
-        format!("{why}; make sure that it is dead, then say so: evenkeel ctl claim {volume}")
+        match (unfit, self.known_at()) {
+            (Some(Unfit::Unfenced { .. }), _) => {
+                format!(
+                    "{why}; make sure that it is dead, then say so: evenkeel ctl claim {volume}"
+                )
+            }
+            (Some(Unfit::Lost { .. } | Unfit::NotKnown { .. }), Some(path)) => {
+                let path = path.display();
+                format!("{why}; or, if that volume is gone for good, remove {path}")
+            }
+            _ => why.to_string(),
+        }
     }
 
     /// Says what an opening had to put right, and what is lost.
@@ -449,16 +463,6 @@ impl Keeper {
             tokio::time::sleep(LOOK).await;
         }
     }
-}
-
-/// The lease on a member, which may lose beats where it may lose other writes.
-fn of_member(member: &OpenMember, mut lease: Lease) -> Lease {
-    if let Medium::Remote(remote) = &member.device.medium
-        && !remote.keeps_writes()
-    {
-        lease.may_lose_beats();
-    }
-    lease
 }
 
 /// What openings have to know of members.

@@ -1,14 +1,17 @@
 //! How a volume passes from one gate to the next: who this gate is, and whether the one before may
 //! still write.
 
+use std::path::PathBuf;
 use std::rc::Rc;
 
-use evenkeel_engine::lease::{Gate, LateWrites, Names, OwnerId, Times};
+use evenkeel_engine::lease::{Gate, LateWrites, Lease, Names, OwnerId, Times, Witness};
 use evenkeel_engine::notes::VolumeId;
 use evenkeel_engine::policy::{Backend, Member, Takeover};
 
-use super::{Keeper, random};
+use super::{Keeper, OpenMember, random};
+use crate::device::Medium;
 use crate::fence;
+use crate::known::{self, Known};
 use crate::lease::VolumeLease;
 use crate::plan::PlannedDomain;
 use crate::underway::Underway;
@@ -94,6 +97,47 @@ impl Keeper {
         let (gate, before) = (self.gate(lease), self.openings.clone());
         self.openings.push(owner);
         Ok(Names { volume, owner, gate, before })
+    }
+
+    /// Where this gate remembers the volume; none without a folder of its own, or where the volume
+    /// is gone with the gate.
+    pub(super) fn known_at(&self) -> Option<PathBuf> {
+        let folder = self.worker.shared.state.own_folder()?;
+        self.in_memory.is_empty().then(|| known::path_of(folder, &self.name))
+    }
+
+    /// What this gate knows of the volume.
+    ///
+    /// # Errors
+    /// What it has remembered cannot be read.
+    pub(super) fn known(&self) -> Result<Option<Witness>, String> {
+        let Some(path) = self.known_at() else { return Ok(None) };
+        known::read(&path).map_err(|error| {
+            let path = path.display();
+            format!("what this gate knows of it cannot be read: {path}: {error}; remove the file")
+        })
+    }
+
+    /// Remembers the volume, which was just opened.
+    pub(super) fn remember(&self, lease: &VolumeLease, witness: Witness) {
+        let known = self.known_at().map(|path| Known::remember(&path, witness));
+        let known = known.and_then(|known| {
+            let (volume, told) = (&self.name, "it is not remembered that this volume was opened");
+            known.inspect_err(|error| tracing::warn!(volume, %error, "{told}")).ok()
+        });
+        lease.remember(known);
+    }
+
+    /// The lease on a member, which may lose beats where it may lose other writes.
+    pub(super) fn of_member(&self, member: &OpenMember, mut lease: Lease) -> Lease {
+        let takeover = self.takeover().unwrap_or_default();
+        lease.may_beat_late(takeover.late.0 / takeover.times.beat().0 + 1);
+        if let Medium::Remote(remote) = &member.device.medium
+            && !remote.keeps_writes()
+        {
+            lease.may_lose_beats();
+        }
+        lease
     }
 
     /// What this gate says of itself on the servers of its volume.

@@ -1,0 +1,293 @@
+//! What becomes of a volume whose members do not bring back what was written to them: a block has
+//! rotted, cannot be read, or was never written; a member is an older copy of itself, a blank one,
+//! or another one. Whatever it is, the volume is refused by name or comes up with all that was
+//! written; it is never wrong without a word, and never made anew.
+//!
+//! A life of a volume is work with beats between, then a stop or a kill. Damage comes after the
+//! first life, the second or the third: a young volume is as safe as an old one.
+
+use std::ops::Range;
+
+use evenkeel_core::prng::Prng;
+
+use super::disk::{Disk, index};
+use super::world::{Act, Kit, World};
+use crate::Engine;
+use crate::lease::{Durable, Lease, Mark};
+
+/// A block of what a volume notes.
+const BLOCK_BYTES: u64 = 4096;
+
+/// A kind of volume that can be damaged.
+pub(crate) trait Damageable: Kit {
+    /// Areas of a member in which the volume notes, its front among them.
+    fn noted(engine: &Engine, member: usize) -> Vec<Range<u64>>;
+
+    /// The lease that the volume was opened with, on this member.
+    fn lease(engine: &Engine, member: usize) -> Lease;
+
+    /// Whether the volume says itself that it has lost something.
+    fn tells_loss(_: &Self::Volume) -> bool {
+        false
+    }
+
+    /// Something moves, if that is what it does.
+    fn stir(_: &mut World<Self>, _: &mut Prng) {}
+}
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// A byte of a note is another one.
+    Rot,
+    /// A block of notes cannot be read, at one opening.
+    Unreadable,
+    /// A block of notes is as it was some time ago: writes to it were lost.
+    Lost,
+    /// A member is as it was some time ago.
+    RolledBack,
+    /// A member is blank.
+    Empty,
+    /// Two members are in each other's place.
+    Exchanged,
+}
+
+impl Fault {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Rot, Self::Unreadable, Self::Lost, Self::RolledBack, Self::Empty, Self::Exchanged];
+
+    /// Whether it is a whole member that is not what it was.
+    fn is_of_member(self) -> bool {
+        matches!(self, Self::RolledBack | Self::Empty | Self::Exchanged)
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) refused: u32,
+    /// Why, if it was.
+    why: String,
+    /// It came up, with all that was written.
+    pub(crate) served: u32,
+    /// It came up, and names what it has lost.
+    pub(crate) told: u32,
+}
+
+/// A trial of one kind of fault.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Damage {
+    pub(crate) fault: Fault,
+    /// Lives before.
+    pub(crate) age: u32,
+    /// Whether the owner has let go, or was killed.
+    pub(crate) is_clean: bool,
+}
+
+/// A volume at work, with the beats of its owner.
+struct Scene<K: Damageable> {
+    world: World<K>,
+    leases: Vec<Lease>,
+    count: u64,
+}
+
+impl<K: Damageable> Scene<K> {
+    fn new(seed: u64) -> Self {
+        let mut scene = Self { world: World::new(seed, None), leases: Vec::new(), count: 0 };
+        scene.take_office();
+        scene
+    }
+
+    fn take_office(&mut self) {
+        let members = 0..self.world.disks.len();
+        self.leases = members.map(|member| K::lease(&self.world.engine, member)).collect();
+        self.count = 0;
+    }
+
+    fn mark(&self) -> Mark {
+        let counts = self.leases.iter().map(|lease| (lease.number(), lease.durable()));
+        Mark::new(self.world.engine.noted(), self.count, Durable::of(counts))
+    }
+
+    /// A beat on every member, made durable.
+    fn beat(&mut self) {
+        self.count += 1;
+        for member in 0..self.leases.len() {
+            let mark = self.mark();
+            let (lease, disk) = (&mut self.leases[member], &mut self.world.disks[member]);
+            lease.look(&front(disk)).expect("it is what it was");
+            lease.mark(mark);
+            let (offset, bytes) = lease.beat();
+            disk.write(offset, &bytes, false);
+            lease.beaten();
+            disk.flush(disk.acknowledged());
+            lease.flushed(lease.beats());
+        }
+    }
+
+    /// Clients write, and all of it becomes durable.
+    fn work(&mut self, prng: &mut Prng) -> Result<(), String> {
+        let world = &mut self.world;
+        for _ in 0..30 {
+            if prng.below(3) == 0 {
+                K::stir(world, prng);
+            }
+            let acts = [Act::Write, Act::Write, Act::Zero, Act::Read];
+            world.act(acts[index(prng, acts.len())], world.sectors());
+            world.drain()?;
+            for _ in 0..prng.below(12) {
+                world.complete_one()?;
+            }
+        }
+        world.settle()?;
+        let all = world.sectors();
+        world.act(Act::Flush, all);
+        world.drain()?;
+        world.settle()
+    }
+
+    /// The gate stops: it lets go, or is killed.
+    fn stop(&mut self, is_clean: bool) {
+        for member in 0..self.leases.len() {
+            let mark = self.mark();
+            let (lease, disk) = (&mut self.leases[member], &mut self.world.disks[member]);
+            if is_clean {
+                lease.mark(mark);
+                let (offset, bytes) = lease.release();
+                disk.write(offset, &bytes, false);
+            }
+        }
+        self.world.die(None);
+    }
+
+    /// A block of notes of a member.
+    fn note(&self, member: usize, prng: &mut Prng) -> u64 {
+        let areas = K::noted(&self.world.engine, member);
+        let area = areas[index(prng, areas.len())].clone();
+        area.start + prng.below((area.end - area.start) / BLOCK_BYTES) * BLOCK_BYTES
+    }
+}
+
+fn front(disk: &Disk) -> Vec<u8> {
+    disk.read(0, Lease::front_bytes())
+}
+
+impl Damage {
+    /// Lives, then damage, then an opening, and another one.
+    ///
+    /// # Errors
+    /// What is wrong without a word.
+    pub(crate) fn run<K: Damageable>(self, seed: u64) -> Result<Outcome, String> {
+        let mut prng = Prng::new(seed ^ 0xda3a_6e00);
+        let mut scene = Scene::<K>::new(seed);
+        for life in 0..=self.age {
+            if life > 0 {
+                scene.stop(prng.below(2) == 0);
+                scene.world.restart(None)?;
+                scene.take_office();
+            }
+            scene.work(&mut prng)?;
+            scene.beat();
+        }
+        let before = scene.world.disks.clone();
+        scene.work(&mut prng)?;
+        // The second one tells of the first.
+        scene.beat();
+        scene.beat();
+        let member = index(&mut prng, scene.world.disks.len());
+        let note = scene.note(member, &mut prng);
+        if self.fault.is_of_member() {
+            let mut disks = scene.world.disks.clone();
+            self.apply(&mut disks, &before, (member, note), &mut prng);
+            if scene.leases[member].look(&front(&disks[member])).is_ok() {
+                return Err(format!("member {member} is served from, while the gate runs"));
+            }
+        }
+        scene.stop(self.is_clean);
+        let whole = scene.world.disks.clone();
+        self.apply(&mut scene.world.disks, &before, (member, note), &mut prng);
+        let outcome = open(&mut scene.world)?;
+        let says = || format!("member {member}, note at {note}");
+        if self.fault == Fault::Unreadable || outcome.refused == 1 {
+            scene.world.disks.iter_mut().for_each(Disk::heal);
+            if self.fault.is_of_member() {
+                // The operator attaches what was used last.
+                scene.world.disks = whole;
+            }
+            let again =
+                open(&mut scene.world).map_err(|why| format!("again: {why}, {}", says()))?;
+            let must_serve = self.fault == Fault::Unreadable || self.fault.is_of_member();
+            if must_serve && again.served == 0 {
+                let why = format!("{} after {:?}", again.why, outcome.why);
+                return Err(format!("the right members are refused: {why}, {}", says()));
+            }
+        }
+        Ok(outcome)
+    }
+
+    fn apply(
+        self,
+        disks: &mut [Disk],
+        before: &[Disk],
+        (member, note): (usize, u64),
+        prng: &mut Prng,
+    ) {
+        match self.fault {
+            Fault::Rot => {
+                let mut block = disks[member].read(note, BLOCK_BYTES);
+                let at = index(prng, block.len());
+                block[at] ^= 1 << prng.below(8);
+                disks[member].write(note, &block, true);
+            }
+            Fault::Unreadable => disks[member].lose(note, BLOCK_BYTES),
+            Fault::Lost => {
+                let block = before[member].read(note, BLOCK_BYTES);
+                disks[member].write(note, &block, true);
+            }
+            Fault::RolledBack => disks[member] = before[member].clone(),
+            Fault::Empty => disks[member] = Disk::new(disks[member].size_bytes()),
+            Fault::Exchanged => disks.swap(member, (member + 1) % before.len()),
+        }
+    }
+}
+
+/// Opens a volume, and looks at all of it.
+fn open<K: Damageable>(world: &mut World<K>) -> Result<Outcome, String> {
+    let opened = world.kit.open(&mut world.disks, u64::MAX).expect("asks without end");
+    let volume = match opened {
+        Ok(volume) => volume,
+        Err(why) => return Ok(Outcome { refused: 1, why, ..Outcome::default() }),
+    };
+    if K::tells_loss(&volume) {
+        return Ok(Outcome { told: 1, ..Outcome::default() });
+    }
+    world.check_all(&volume, false)?;
+    Ok(Outcome { served: 1, ..Outcome::default() })
+}
+
+/// Tries every fault at every age, so many times each; returns what came of each fault.
+pub(crate) fn survey<K: Damageable>(times: u64) -> Vec<(Fault, Outcome)> {
+    let mut found = Vec::new();
+    for fault in Fault::ALL {
+        let mut sum = Outcome::default();
+        for seed in 0..times {
+            let (age, is_clean) = (u32::try_from(seed % 3).expect("small"), seed % 2 == 0);
+            let damage = Damage { fault, age, is_clean };
+            let outcome = damage.run::<K>(seed).unwrap_or_else(|why| {
+                panic!("{damage:?}, seed {seed}: {why}");
+            });
+            sum.refused += outcome.refused;
+            sum.served += outcome.served;
+            sum.told += outcome.told;
+        }
+        println!("{fault:?}: {sum:?}");
+        found.push((fault, sum));
+    }
+    found
+}
+
+/// How often each fault is tried: a short form unless the environment says more.
+pub(crate) fn times() -> u64 {
+    let wanted = std::env::var("EVENKEEL_DAMAGE").ok().and_then(|text| text.parse().ok());
+    wanted.unwrap_or(60)
+}
