@@ -44,6 +44,7 @@ mod ceph;
 mod choices;
 mod cli;
 mod clients;
+mod copies;
 #[cfg(feature = "etcd")]
 mod etcd;
 mod exchange;

@@ -85,7 +85,7 @@ pub(super) fn returning(fronts: &[Front<Head>], settled: &Settled) -> Option<usi
 
 /// Whether a server says of itself that this opening has claimed it, or came to its end with it.
 /// Its head may be that of another one, which was cut short before that, and come late.
-fn knows(own: Option<&Owner>, opening: OwnerId) -> bool {
+pub(super) fn knows(own: Option<&Owner>, opening: OwnerId) -> bool {
     own.is_some_and(|own| own.id == opening || own.settled.by == opening)
 }
 

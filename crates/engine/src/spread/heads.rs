@@ -153,8 +153,11 @@ impl Case<'_> {
         };
         for (server, head) in self.heads() {
             let absent = settled.absent.filter(|_| Some(server) == returning);
-            let oldest = if absent.is_some() { 0 } else { oldest };
-            let said = (&head, self.fronts[server].owner.as_ref());
+            let own = self.fronts[server].owner.as_ref();
+            // Of one whose newer head is damaged the owner tells that it was there.
+            let was_there = settled.by.is_known() && absent::knows(own, settled.by);
+            let oldest = if absent.is_some() || was_there { 0 } else { oldest };
+            let said = (&head, own);
             let result = fits(&head, (oldest, newest), &self.devices[server]);
             let result = result.and_then(|()| match absent {
                 Some(absent) => absent::check_return(said, &absent, newest, self.rules),

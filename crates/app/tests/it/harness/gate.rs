@@ -77,7 +77,17 @@ impl Gate {
 
     /// Kills it as a power cut would, and starts it again.
     pub(crate) fn kill_and_restart(&mut self) {
+        self.kill();
+        self.restart();
+    }
+
+    /// Kills it as a power cut would.
+    pub(crate) fn kill(&mut self) {
         self.process.kill();
+    }
+
+    /// Starts it again after it has ended.
+    pub(crate) fn restart(&mut self) {
         self.process = spawn(&self.folder, self.host.as_ref());
         self.wait_until_ready();
     }
