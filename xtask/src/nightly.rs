@@ -41,7 +41,7 @@ struct Part {
     steps: fn(&Options, &SkipsFile) -> Result<Vec<Step>>,
 }
 
-const PARTS: [Part; 8] = [
+const PARTS: [Part; 9] = [
     Part {
         name: "fuzz",
         long: "an hour over all targets, other seeds each time",
@@ -85,6 +85,17 @@ const PARTS: [Part; 8] = [
             let line = "test --release --locked -p evenkeel-engine whatever_stops -- \
                         --nocapture";
             Ok(vec![tests("schedules", line, Some(("EVENKEEL_SCHEDULES", "1000000")), skips)])
+        },
+    },
+    Part {
+        name: "damage",
+        long: "members of volumes that are damaged, old, blank or exchanged, 5,000 of each, or \
+               EVENKEEL_DAMAGE",
+        short: "60 of each kind",
+        steps: |_, skips| {
+            let line = "test --release --locked -p evenkeel-engine do_not_bring_back -- \
+                        --nocapture";
+            Ok(vec![tests("damage", line, Some(("EVENKEEL_DAMAGE", "5000")), skips)])
         },
     },
     Part {

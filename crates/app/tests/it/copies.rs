@@ -58,7 +58,8 @@ impl Kind {
         };
         // Servers on this machine are done at once with what they had read of a killed gate.
         format!(
-            "mode = \"enforce\"\n{backends}[[backend]]\nname = \"pool\"\n{list} = {names:?}\n{size}\n\
+            "mode = \"enforce\"\n{backends}\
+             [[backend]]\nname = \"pool\"\n{list} = {names:?}\n{size}\n\
              late = \"1 s\"\n[[export]]\nname = \"disk\"\nbackend = \"pool\"\n"
         )
     }

@@ -1,7 +1,7 @@
 //! How far the content of each member is, as the owner of a volume goes on telling all of them.
 //!
 //! An owner counts on with its beats. Each beat brings its member the count, what is known to be
-//! durable of the counts of all others, and the number of the last move that is durable. So a member
+//! durable of the counts of all others, and the number of the last move that is durable. A member
 //! that is put back to an older copy, or a journal that has lost its end, is known by what the
 //! others say:
 //!
@@ -10,15 +10,16 @@
 //! b:  | 7 | 8 | 9 ...  "a has 8 for certain"     put back to 3: refused
 //! ```
 //!
-//! What a member may lose honestly, since nobody has flushed it, does not count. Of most members the
-//! same is known; those that lag behind, since they are away, are told one by one, four at most.
+//! What a member may lose honestly, since nobody has flushed it, does not count. Of most members
+//! the same is known; those that lag behind, since they are away, are told one by one, four at
+//! most.
 //!
 //! | byte | size | what |
 //! |---|---|---|
 //! | 0 | 8 | the number of the last move that is durable |
 //! | 8 | 8 | the count |
 //! | 16 | 8 | a count that all members have for certain, but for those that follow |
-//! | 24 | 4 x 12 | the number of a member and one more, 0 if there is none; and the count that it has |
+//! | 24 | 4 x 12 | the number of a member and one more, or 0; and the count that it has |
 
 use super::front::{Front, settled};
 use super::owner::OwnerId;

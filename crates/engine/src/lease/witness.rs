@@ -1,5 +1,5 @@
-//! What a gate remembers of a volume in its own state folder: which one it has served by a name, and
-//! how far that was. It tells where the members cannot: all of them are blank, or were put back
+//! What a gate remembers of a volume in its own state folder: which one it has served by a name,
+//! and how far that was. It tells where the members cannot: all of them are blank, or were put back
 //! together.
 //!
 //! ```text

@@ -153,16 +153,6 @@ impl Unfit {
                  all on it may go, overwrite its first {} with zeroes",
                 Bytes(*notes_bytes)
             ),
-            Self::Lost { expected } => write!(
-                f,
-                "it is blank, but this gate has served volume {expected} by that name; attach the \
-                 {device}s that were used last"
-            ),
-            Self::NotKnown { found, expected } => write!(
-                f,
-                "it belongs to volume {found}, but this gate has served volume {expected} by that \
-                 name; attach the {device}s that were used last"
-            ),
             Self::Newer(version) => {
                 write!(f, "it has version {version} of the format; use a newer evenkeel")
             }
@@ -176,16 +166,34 @@ impl Unfit {
                 f,
                 "it has features that this evenkeel does not know ({bits:#x}); use a newer one"
             ),
-            Self::OtherVolume { found, expected } => write!(
-                f,
-                "it belongs to volume {found}, the first {part} to {expected}; list the {part}s of \
-                 one volume"
-            ),
             Self::Shrunk { needed_bytes, found_bytes } => write!(
                 f,
                 "it has {}, but the volume uses {}; give it its size back",
                 Bytes(*found_bytes),
                 Bytes(*needed_bytes)
+            ),
+            _ => self.tell_of_others(words, f),
+        }
+    }
+
+    /// Says what is wrong beside other parts, or other gates.
+    fn tell_of_others(&self, words: Parlance, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Parlance { part, device, .. } = words;
+        match self {
+            Self::Lost { expected } => write!(
+                f,
+                "it is blank, but this gate has served volume {expected} by that name; attach the \
+                 {device}s that were used last"
+            ),
+            Self::NotKnown { found, expected } => write!(
+                f,
+                "it belongs to volume {found}, but this gate has served volume {expected} by that \
+                 name; attach the {device}s that were used last"
+            ),
+            Self::OtherVolume { found, expected } => write!(
+                f,
+                "it belongs to volume {found}, the first {part} to {expected}; list the {part}s of \
+                 one volume"
             ),
             Self::Stale { found, expected } => write!(
                 f,
@@ -204,6 +212,7 @@ impl Unfit {
                 f,
                 "{by} has not let go of the volume, and is not fenced off: it may still write"
             ),
+            _ => unreachable!("told by the part alone"),
         }
     }
 }

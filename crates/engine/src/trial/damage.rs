@@ -286,7 +286,8 @@ pub(crate) fn survey<K: Damageable>(times: u64) -> Vec<(Fault, Outcome)> {
     found
 }
 
-/// How often each fault is tried: a short form unless the environment says more.
+/// How often each fault is tried: `EVENKEEL_DAMAGE` times, where that is set.
+#[expect(clippy::disallowed_methods, reason = "how many there are is said from outside")]
 pub(crate) fn times() -> u64 {
     let wanted = std::env::var("EVENKEEL_DAMAGE").ok().and_then(|text| text.parse().ok());
     wanted.unwrap_or(60)

@@ -6,12 +6,12 @@
 //!  Leave: let go, when the gate stops
 //! ```
 //!
-//! A member of this machine, such as a file, is locked: it needs no beats to stay ours. It is let go
-//! of all the same, so that whoever finds it elsewhere knows; and while the volume is written to, it
-//! is told how far all members are.
+//! A member of this machine, such as a file, is locked: it needs no beats to stay ours. It is let
+//! go of all the same, so that whoever finds it elsewhere knows; and while the volume is written
+//! to, it is told how far all members are.
 //!
-//! What is told is made durable now and then, so that a member that comes back with older content is
-//! known by what the others say of it.
+//! What is told is made durable now and then, so that a member that comes back with older content
+//! is known by what the others say of it.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
