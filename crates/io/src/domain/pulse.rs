@@ -153,7 +153,8 @@ impl Pulse {
         }
         let released = async {
             let lease = self.look().await?;
-            lease.borrow_mut().mark(self.lease.mark(self.clerk.domain.noted()));
+            let mark = self.lease.mark(self.clerk.domain.noted());
+            lease.borrow_mut().mark(mark);
             let (offset, bytes) = lease.borrow().release();
             Ok(self.write(offset, &bytes).await?)
         };
