@@ -125,12 +125,17 @@ fn volume() -> Volume {
     let (volume, owner) = (VolumeId([7; 16]), OwnerId([8; 16]));
     let names = Names { volume, owner, gate: Gate::default(), before: Vec::new() };
     let mut opening = Opening::new(names, 1 << 20, devices);
-    // What tiers say of themselves; nothing else of a new volume is read.
+    // What tiers say of themselves; all else that is read of a new volume is zeroes.
     let mut fronts = [(); 2].map(|()| vec![0; 12 << 10]);
+    let zeroes = vec![0; 12 << 10];
     let mut now = Nanos::ZERO;
     loop {
         let answer = match opening.poll(now) {
-            Ask::Read { part, .. } => Answer::Read(&fronts[part]),
+            Ask::Read { part, offset, length } => {
+                let [start, length] =
+                    [offset, length].map(|bytes| usize::try_from(bytes).expect("tiers are small"));
+                Answer::Read(fronts[part].get(start..start + length).unwrap_or(&zeroes[..length]))
+            }
             Ask::Write { part, offset, bytes } => {
                 let start = usize::try_from(offset).expect("tiers are small");
                 if let Some(front) = fronts[part].get_mut(start..start + bytes.len()) {

@@ -120,9 +120,9 @@ pub(crate) fn check<H: VolumeHead>(
     fronts: &[Front<H>],
     witness: Option<&Witness>,
 ) -> Result<(), (usize, Unfit)> {
-    let found = settled(fronts).generation;
-    if let Some(expected) = witness.map(|one| one.generation).filter(|expected| *expected > found) {
-        return Err((0, Unfit::Stale { found, expected }));
+    let is_put_back = witness.is_some_and(|one| one.generation > settled(fronts).generation);
+    if is_put_back {
+        return Err((0, Unfit::PutBack));
     }
     for (member, front) in fronts.iter().enumerate() {
         let Some((head, owner)) = front.head.zip(front.owner.as_ref()) else { continue };
@@ -130,10 +130,13 @@ pub(crate) fn check<H: VolumeHead>(
         let (by, found) = (owner.settled.by, owner.mark.count);
         let others = fronts.iter().filter_map(|other| other.owner.as_ref());
         let others = others.filter(|other| other.settled.by == by).map(|other| other.mark.durable);
-        let own = witness.filter(|witness| witness.by == by).map(|witness| witness.mark.durable);
-        let known = others.chain(own).map(|durable| durable.of_member(number)).max();
+        let known = others.map(|durable| durable.of_member(number)).max();
         if let Some(expected) = known.filter(|expected| *expected > found && by.is_known()) {
             return Err((member, Unfit::RolledBack { found, expected }));
+        }
+        let own = witness.filter(|witness| witness.by == by).map(|witness| witness.mark.durable);
+        if own.is_some_and(|durable| durable.of_member(number) > found) {
+            return Err((member, Unfit::PutBack));
         }
     }
     Ok(())

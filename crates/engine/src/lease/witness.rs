@@ -21,7 +21,7 @@ use crate::notes::VolumeId;
 /// What the text begins with; the number is the version of the format.
 const TITLE: &str = "evenkeel volume 1";
 
-/// See the [module](self).
+/// Which volume a gate has served by a name, and how far that was; it is written as text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Witness {
     /// The volume.

@@ -77,6 +77,8 @@ pub enum Unfit {
         /// How far it is known to have been, in the same count: about a second each.
         expected: u64,
     },
+    /// It is an older copy by what this gate knows, and no other part knows better.
+    PutBack,
     /// Another gate uses the volume.
     InUse {
         /// What that gate calls itself.
@@ -204,6 +206,11 @@ impl Unfit {
                 f,
                 "it is an older copy: it holds beat {found} of the gate that used the volume last, \
                  and had beat {expected} already; attach the {device} that was used last"
+            ),
+            Self::PutBack => write!(
+                f,
+                "it is an older copy: this gate has served later content of the volume; attach \
+                 the {device}s that were used last"
             ),
             Self::InUse { by } => {
                 write!(f, "{by} uses the volume; stop that gate first, or wait until it is gone")

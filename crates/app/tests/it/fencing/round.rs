@@ -220,7 +220,9 @@ impl Round<'_> {
     fn settle(&mut self, away_since: Instant, hammer: &Hammer) {
         let back = Instant::now();
         std::thread::sleep(self.setting.lease * 2);
-        let somebody = || self.b_serves.get().is_some() || hammer.has_succeeded_since(back);
+        // What the first one had answered before it was fenced off is no sign of its office.
+        let settled = Instant::now();
+        let somebody = || self.b_serves.get().is_some() || hammer.has_succeeded_since(settled);
         while !somebody() && back.elapsed() < PATIENCE {
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -347,6 +347,10 @@ impl Keeper {
                 let path = path.display();
                 format!("{why}; or, if that volume is gone for good, remove {path}")
             }
+            (Some(Unfit::PutBack), Some(path)) => {
+                let path = path.display();
+                format!("{why}; or, if the older content is wanted, remove {path}")
+            }
             _ => why.to_string(),
         }
     }
