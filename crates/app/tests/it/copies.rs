@@ -280,6 +280,6 @@ fn an_older_copy_of_a_tier_of_this_machine_is_refused_too() {
     gate.kill();
     copy(&old, &file);
     gate.restart();
-    let refused = || trouble(&gate, "shelf").contains("older copy: it holds beat").then_some(());
+    let refused = || trouble(&gate, "shelf").contains("it is an older copy").then_some(());
     wait_for("the refusal", refused);
 }
