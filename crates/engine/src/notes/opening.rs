@@ -44,13 +44,12 @@ pub enum Ask<'a, V, R> {
         /// The part.
         part: usize,
     },
-    /// Time is to pass, so that others can be seen at work; answer with [`Answer::Done`]. Tiered
-    /// volumes never ask for it.
+    /// Time is to pass, so that others can be seen at work; answer with [`Answer::Done`].
     Wait(Span),
     /// These gates have not let go, and were silent for as long as they are watched. They must not
     /// reach the parts any more before another gate may claim the volume; answer with
     /// [`Answer::Done`] once that is so, or as the operator takes it upon them, else with
-    /// [`Answer::Failed`]. Tiered volumes never ask for it.
+    /// [`Answer::Failed`].
     Fence(Vec<Gate>),
     /// The volume is open. There is nothing more to ask for.
     Ready(Box<V>),
