@@ -8,7 +8,7 @@
 //! What is written with a beat outlives the process, as a part of the page cache; after a power cut
 //! it may be older, and then tells less.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -53,12 +53,12 @@ impl Known {
     /// # Errors
     /// It cannot be written.
     pub(crate) fn remember(path: &Path, witness: Witness) -> io::Result<Self> {
-        let file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-        let known = Self { file, witness };
+        // A full disk must not leave half a file in the place of a whole one.
+        let fresh = path.with_extension("new");
+        let known = Self { file: File::create(&fresh)?, witness };
         known.write(witness)?;
-        known.file.set_len(FILE_BYTES as u64)?;
         known.file.sync_all()?;
+        std::fs::rename(&fresh, path)?;
         let folder = path.parent().expect("it is a file in a folder");
         File::open(folder)?.sync_all()?;
         Ok(known)
@@ -92,13 +92,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = path_of(folder.path(), "shelf");
         assert_eq!(read(&path).unwrap(), None);
-        let mut witness = Witness::default();
+        let witness = Witness::default();
         let known = Known::remember(&path, witness).unwrap();
         assert_eq!(read(&path).unwrap(), Some(witness));
         let durable = Durable::of((0..6).map(|number| (number, u64::MAX >> number)));
-        witness = witness.at(Mark::new(u64::MAX, 0, durable));
-        known.note(witness.mark()).unwrap();
-        assert_eq!(read(&path).unwrap(), Some(witness), "the longest there is");
+        let mark = Mark::new(u64::MAX, 0, durable);
+        known.note(mark).unwrap();
+        assert_eq!(read(&path).unwrap(), Some(witness.at(mark)), "the longest there is");
         let bytes = std::fs::metadata(&path).unwrap().len();
         assert_eq!(bytes, FILE_BYTES as u64);
         assert_eq!(read(&path_of(folder.path(), "other")).unwrap(), None);

@@ -35,7 +35,7 @@ pub(crate) struct VolumeLease {
     links: RefCell<Vec<Weak<Link>>>,
     /// Where it is noted what is under way; none if the gate has no folder of its own.
     underway: Option<Rc<Underway>>,
-    /// What is told of the members with every beat.
+    /// The count that marks carry.
     count: Cell<Count>,
     /// Where this gate remembers the volume; none if it has no folder of its own.
     known: RefCell<Option<Known>>,

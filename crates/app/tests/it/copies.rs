@@ -125,6 +125,15 @@ impl Stage {
     }
 }
 
+/// A volume of each kind, written once.
+fn written() -> impl Iterator<Item = Stage> {
+    [Kind::Tiered, Kind::Spread].into_iter().map(|kind| {
+        let stage = Stage::new(kind);
+        stage.write(1);
+        stage
+    })
+}
+
 fn serve(scratch: &Scratch, (name, size_bytes): (&str, u64)) -> Server {
     let file = file_of(scratch, name);
     if !file.exists() {
@@ -156,9 +165,7 @@ fn copy(from: &Path, to: &Path) {
 #[test]
 fn a_member_that_is_an_older_copy_is_refused_by_name_until_the_right_one_is_back() {
     needs!("nbdkit");
-    for kind in [Kind::Tiered, Kind::Spread] {
-        let mut stage = Stage::new(kind);
-        stage.write(1);
+    for mut stage in written() {
         let old = stage.scratch.join("old");
         copy(&stage.file(0), &old);
         stage.write(2);
@@ -167,7 +174,7 @@ fn a_member_that_is_an_older_copy_is_refused_by_name_until_the_right_one_is_back
             copy(&stage.file(0), &last);
             copy(&old, &stage.file(0));
         });
-        let name = kind.members()[0].0;
+        let name = stage.kind.members()[0].0;
         let why = stage.refusal("it is an older copy: it holds beat");
         assert!(why.contains(&format!("\"{name}\"")), "{why}");
         stage.restart_after(|stage| copy(&last, &stage.file(0)));
@@ -178,10 +185,8 @@ fn a_member_that_is_an_older_copy_is_refused_by_name_until_the_right_one_is_back
 #[test]
 fn an_older_copy_of_all_members_is_known_by_the_gate_that_has_served_them() {
     needs!("nbdkit");
-    for kind in [Kind::Tiered, Kind::Spread] {
-        let mut stage = Stage::new(kind);
-        stage.write(1);
-        let members = 0..kind.members().len();
+    for mut stage in written() {
+        let members = 0..stage.kind.members().len();
         let old = |member: usize| format!("old-{member}");
         for member in members.clone() {
             copy(&stage.file(member), &stage.scratch.join(old(member)));
@@ -203,9 +208,7 @@ fn an_older_copy_of_all_members_is_known_by_the_gate_that_has_served_them() {
 #[test]
 fn a_young_volume_with_a_damaged_head_is_made_good_and_not_made_anew() {
     needs!("nbdkit");
-    for kind in [Kind::Tiered, Kind::Spread] {
-        let mut stage = Stage::new(kind);
-        stage.write(1);
+    for mut stage in written() {
         stage.restart_after(|stage| {
             // The newer one of the two heads: the second opening is yet to come.
             let mut bytes = fs::read(stage.file(0)).expect("the member");
@@ -219,11 +222,9 @@ fn a_young_volume_with_a_damaged_head_is_made_good_and_not_made_anew() {
 #[test]
 fn no_volume_is_made_in_the_place_of_one_that_this_gate_has_served() {
     needs!("nbdkit");
-    for kind in [Kind::Tiered, Kind::Spread] {
-        let mut stage = Stage::new(kind);
-        stage.write(1);
+    for mut stage in written() {
         stage.restart_after(|stage| {
-            for member in 0..kind.members().len() {
+            for member in 0..stage.kind.members().len() {
                 fs::remove_file(stage.file(member)).expect("the member");
             }
         });
@@ -238,11 +239,9 @@ fn no_volume_is_made_in_the_place_of_one_that_this_gate_has_served() {
 #[test]
 fn a_member_without_heads_is_not_taken_for_blank() {
     needs!("nbdkit");
-    for kind in [Kind::Tiered, Kind::Spread] {
-        let mut stage = Stage::new(kind);
-        stage.write(1);
+    for mut stage in written() {
         stage.restart_after(|stage| {
-            for member in 0..kind.members().len() {
+            for member in 0..stage.kind.members().len() {
                 let mut bytes = fs::read(stage.file(member)).expect("the member");
                 bytes[..3 * BLOCK].fill(0);
                 fs::write(stage.file(member), bytes).expect("the member");
@@ -261,7 +260,7 @@ fn an_older_copy_of_a_tier_of_this_machine_is_refused_too() {
     let mut gate = Gate::start(&scratch, &still);
     let mut client = wait_for("the volume", || Client::try_open(&gate.plain("disk")));
     let file = scratch.join("disks/slow");
-    // What tiers of this machine have is told after ten seconds of changes.
+    // Marks of local tiers are flushed after ten seconds of changes.
     let mut write = |seconds: u64, round: u64| {
         let end = Instant::now() + Duration::from_secs(seconds);
         while Instant::now() < end {

@@ -73,7 +73,7 @@ pub(crate) struct Candidate<H> {
     judged: Vec<Front<H>>,
     /// By member: what it is to remember until this opening comes to its end.
     pub(crate) settled: Vec<Settled>,
-    /// By member: how far it is, as it is told until then.
+    /// By member: the mark that its claim keeps until then.
     marks: Vec<Mark>,
     /// The last move that is durable, as this opening has found it.
     pub(crate) noted: u64,

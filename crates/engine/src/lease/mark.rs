@@ -1,18 +1,17 @@
-//! How far the content of each member is, as the owner of a volume goes on telling all of them.
+//! Which content each member must have at least, as recorded on all others.
 //!
-//! An owner counts on with its beats. Each beat brings its member the count, what is known to be
-//! durable of the counts of all others, and the number of the last move that is durable. A member
-//! that is put back to an older copy, or a journal that has lost its end, is known by what the
-//! others say:
+//! An owner counts its beats. Each beat writes to its member the current count, the count that is
+//! durable on each other member, and the number of the last durable move. A member that was rolled
+//! back to an older copy, or a journal that has lost its end, is detected by the records on the
+//! others:
 //!
 //! ```text
 //! a:  | 7 | 8 | 9 ...  "b has 8 for certain"
 //! b:  | 7 | 8 | 9 ...  "a has 8 for certain"     put back to 3: refused
 //! ```
 //!
-//! What a member may lose honestly, since nobody has flushed it, does not count. Of most members
-//! the same is known; those that lag behind, since they are away, are told one by one, four at
-//! most.
+//! Writes that were never flushed may be lost in a crash, and do not count. One number covers the
+//! members; up to four that lag behind, since they are away, are recorded one by one.
 //!
 //! | byte | size | what |
 //! |---|---|---|
@@ -24,13 +23,13 @@
 use super::front::{Front, settled};
 use super::owner::OwnerId;
 use super::witness::Witness;
-use crate::notes::Unfit;
 use crate::notes::block::{Block, NUMBER_END, put_u32, put_u64, u32_at, u64_at};
 use crate::notes::head::VolumeHead;
+use crate::notes::{Unfit, VolumeId};
 
-/// Members that can be told one by one.
+/// Members that can be recorded one by one.
 pub(super) const LAGGARDS_MAX: usize = 4;
-/// Whoever is behind by so much is told by itself: beats of different members are not sent at once.
+/// A member lags if it is behind by more than this: beats of members are not sent at once.
 const LAG: u64 = 8;
 
 /// What one beat says.
@@ -54,7 +53,7 @@ pub struct Durable {
 }
 
 impl Durable {
-    /// What is to be told of these members, by number.
+    /// The record of these members, by number.
     pub fn of(counts: impl IntoIterator<Item = (u32, u64)>) -> Self {
         let mut counts: Vec<(u32, u64)> = counts.into_iter().collect();
         counts.sort_unstable_by_key(|(_, count)| *count);
@@ -112,14 +111,25 @@ impl Mark {
     }
 }
 
-/// Whether no member is older than what others know of it, or this gate itself.
+/// Whether the members may be used as this volume, or a new one made of them: none is older than
+/// what others know of it, or this gate itself; nor do they belong to another volume than this gate
+/// has served.
 ///
 /// # Errors
-/// Which one is.
+/// Which one does not fit.
 pub(crate) fn check<H: VolumeHead>(
     fronts: &[Front<H>],
+    volume: Option<VolumeId>,
     witness: Option<&Witness>,
 ) -> Result<(), (usize, Unfit)> {
+    match (volume, witness.map(|witness| witness.volume)) {
+        (None, Some(expected)) => return Err((0, Unfit::Lost { expected })),
+        (Some(found), Some(expected)) if found != expected => {
+            return Err((0, Unfit::NotKnown { found, expected }));
+        }
+        (None, None) => return Ok(()),
+        (Some(_), _) => {}
+    }
     let is_put_back = witness.is_some_and(|one| one.generation > settled(fronts).generation);
     if is_put_back {
         return Err((0, Unfit::PutBack));
@@ -142,9 +152,8 @@ pub(crate) fn check<H: VolumeHead>(
     Ok(())
 }
 
-/// What is told of each member until another opening comes to its end, now that its claims lie over
-/// what the owner of this name has told. Of one whose owner cannot be read no more is known than
-/// the others tell.
+/// The records that the claims of an opening keep until it has come to its end: they overwrite those
+/// of this owner. For a member whose owner's block cannot be read, what the others record of it.
 pub(super) fn carried<H: VolumeHead>(fronts: &[Front<H>], by: OwnerId) -> Vec<Mark> {
     let told = |front: &Front<H>| {
         let owner = front.owner.as_ref().filter(|owner| owner.settled.by == by);

@@ -48,8 +48,8 @@ pub struct Lease {
     marked: VecDeque<(u64, u64)>,
     /// The count that is durable for certain.
     durable: u64,
-    /// Until this count a beat that was sent before may still come late: what is told of the member
-    /// meanwhile must be true of that one too.
+    /// Until this count a beat that was sent before may still arrive, and lie over later ones:
+    /// nothing counts as durable meanwhile that it would undo.
     doubtful_until: u64,
     /// For so many counts a beat may come late.
     late_counts: u64,
@@ -242,10 +242,12 @@ impl Lease {
     /// What is to be written after a look, and where; once that is done call [`Self::beaten`].
     pub fn beat(&mut self) -> (u64, Vec<u8>) {
         let beat = self.owner.beat + 1;
-        if std::mem::replace(&mut self.is_underway, true) && self.repeated.front() != Some(&beat) {
-            self.repeated.truncate(REPEATED_MAX - 1);
-            self.repeated.push_front(beat);
+        if std::mem::replace(&mut self.is_underway, true) {
             self.doubtful_until = self.owner.mark.count + self.late_counts;
+            if self.repeated.front() != Some(&beat) {
+                self.repeated.truncate(REPEATED_MAX - 1);
+                self.repeated.push_front(beat);
+            }
         }
         self.block(&Owner { beat, ..self.owner.clone() })
     }

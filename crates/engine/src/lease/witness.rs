@@ -40,11 +40,6 @@ impl Witness {
         Self { mark, ..self }
     }
 
-    /// What its owner said last.
-    pub fn mark(&self) -> Mark {
-        self.mark
-    }
-
     /// What a text says; none if it is damaged, or of another version.
     pub fn parse(text: &str) -> Option<Self> {
         let mut lines = text.trim_end().lines();

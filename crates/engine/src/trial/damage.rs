@@ -191,7 +191,7 @@ impl Damage {
         }
         let before = scene.world.disks.clone();
         scene.work(&mut prng)?;
-        // The second one tells of the first.
+        // The second one records that the first is durable.
         scene.beat();
         scene.beat();
         let member = index(&mut prng, scene.world.disks.len());

@@ -8,10 +8,10 @@
 //!
 //! A member of this machine, such as a file, is locked: it needs no beats to stay ours. It is let
 //! go of all the same, so that whoever finds it elsewhere knows; and while the volume is written
-//! to, it is told how far all members are.
+//! to, its mark is kept current.
 //!
-//! What is told is made durable now and then, so that a member that comes back with older content
-//! is known by what the others say of it.
+//! Marks are flushed now and then, so that a member that comes back with older content is detected
+//! by the marks of the others.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -45,19 +45,19 @@ pub(crate) struct Pulse {
     pub(crate) lease: Rc<VolumeLease>,
     /// On whose account, where the server is none that others reach.
     pub(crate) tenant: TenantId,
-    /// Whether it beats, or is told of changes and let go of.
+    /// Whether it beats, or is marked after changes and let go of.
     pub(crate) beats: bool,
     pub(crate) marks: Rc<Marks>,
 }
 
-/// What a member was told last, and whether that is being made durable.
+/// The last mark of a member, and whether that is being flushed.
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
     noted: Cell<u64>,
     is_flushing: Cell<bool>,
 }
 
-/// After so many beats what was told is made durable, unless clients have seen to that.
+/// After so many beats a mark is flushed, unless a client has flushed it.
 const FLUSH_BEATS: u64 = 10;
 
 /// Why there was no beat.
@@ -195,7 +195,7 @@ impl Pulse {
         Ok(())
     }
 
-    /// Has what was told made durable, if that is due, beside the beats.
+    /// Flushes the mark, if that is due, beside the beats.
     fn make_durable(&self, lease: Rc<RefCell<Lease>>) {
         let is_due = lease.borrow().counts_behind() >= FLUSH_BEATS;
         if !is_due || self.marks.is_flushing.replace(true) {

@@ -22,11 +22,12 @@ impl Opening {
     /// again, until the volume can be claimed.
     pub(super) fn watch_or_claim(&mut self) -> Result<(), Refusal> {
         let verdict = self.case().judge()?;
-        self.check_known(&verdict)?;
-        if matches!(verdict, Verdict::Use(_)) {
-            let checked = mark::check(&self.candidate.fronts, self.witness.as_ref());
-            checked.map_err(|obstacle| self.obstructed(obstacle))?;
-        }
+        let volume = match &verdict {
+            Verdict::Use(usable) => Some(usable.volume),
+            Verdict::Make(_) => None,
+        };
+        let checked = mark::check(&self.candidate.fronts, volume, self.witness.as_ref());
+        checked.map_err(|obstacle| self.obstructed(obstacle))?;
         if self.probing.is_none() && self.probe(&verdict)? {
             return Ok(());
         }
@@ -46,17 +47,6 @@ impl Opening {
         let sizes: Vec<_> = self.devices.iter().map(|device| device.size_bytes).collect();
         Layout::plan(&self.shape, &sizes)
             .map_err(|error| self.refusal_of(error.server(), RefusalReason::Layout(error)))
-    }
-
-    /// Whether this gate has served the volume that the servers are of, or are to be, by that name.
-    fn check_known(&self, verdict: &Verdict) -> Result<(), Refusal> {
-        let Some(expected) = self.witness.map(|witness| witness.volume) else { return Ok(()) };
-        let why = match verdict {
-            Verdict::Use(usable) if usable.volume == expected => return Ok(()),
-            Verdict::Use(usable) => Unfit::NotKnown { found: usable.volume, expected },
-            Verdict::Make(_) => Unfit::Lost { expected },
-        };
-        Err(self.refusal_of(0, why.into()))
     }
 
     /// Has servers without heads looked at where something of a volume might be left; false if

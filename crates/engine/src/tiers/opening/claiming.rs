@@ -16,11 +16,12 @@ impl Opening {
     /// again, until the volume can be claimed.
     pub(super) fn watch_or_claim(&mut self) -> Result<(), Refusal> {
         let verdict = heads::judge(self.extent_bytes, &self.devices, &self.candidate.fronts)?;
-        self.check_known(&verdict)?;
-        if matches!(verdict, Verdict::Use(_)) {
-            let checked = mark::check(&self.candidate.fronts, self.witness.as_ref());
-            checked.map_err(|obstacle| self.obstructed(obstacle))?;
-        }
+        let volume = match &verdict {
+            Verdict::Use(usable) => Some(usable.volume),
+            Verdict::Make(_) => None,
+        };
+        let checked = mark::check(&self.candidate.fronts, volume, self.witness.as_ref());
+        checked.map_err(|obstacle| self.obstructed(obstacle))?;
         if matches!(verdict, Verdict::Make(_)) && !std::mem::replace(&mut self.has_probed, true) {
             return self.probe();
         }
@@ -33,17 +34,6 @@ impl Opening {
         self.tasks.push_back(Task::Lease(act));
         self.push_each(|tier| Task::Lease(Act::Look(tier)));
         Ok(())
-    }
-
-    /// Whether this gate has served the volume that the tiers are of, or are to be, by that name.
-    fn check_known(&self, verdict: &Verdict) -> Result<(), Refusal> {
-        let Some(expected) = self.witness.map(|witness| witness.volume) else { return Ok(()) };
-        let why = match verdict {
-            Verdict::Use(usable) if usable.volume == expected => return Ok(()),
-            Verdict::Use(usable) => Unfit::NotKnown { found: usable.volume, expected },
-            Verdict::Make(_) => Unfit::Lost { expected },
-        };
-        Err(self.refusal_of(0, why.into()))
     }
 
     /// Has tiers without heads looked at where something of a volume might be left.
