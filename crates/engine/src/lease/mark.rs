@@ -152,8 +152,9 @@ pub(crate) fn check<H: VolumeHead>(
     Ok(())
 }
 
-/// The records that the claims of an opening keep until it has come to its end: they overwrite those
-/// of this owner. For a member whose owner's block cannot be read, what the others record of it.
+/// The records that the claims of an opening keep until it has come to its end: they overwrite
+/// those of this owner. For a member whose owner's block cannot be read, what the others record of
+/// it.
 pub(super) fn carried<H: VolumeHead>(fronts: &[Front<H>], by: OwnerId) -> Vec<Mark> {
     let told = |front: &Front<H>| {
         let owner = front.owner.as_ref().filter(|owner| owner.settled.by == by);
