@@ -72,6 +72,7 @@ impl Bench {
                 kind: if prng.below(3) == 0 { Kind::Write } else { Kind::Read },
                 offset: prng.below(1 << 20) * 4096,
                 length: 4096 * (1 + prng.below(16)),
+                disk: 0,
                 keeps_room: false,
             })
             .collect();

@@ -8,7 +8,10 @@
 //!        Finish <---------+------------------ Done(unit) <------------- backend
 //! ```
 
+mod late;
+
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use evenkeel_core::control::Decision;
 use evenkeel_core::control::summary::Summary;
@@ -20,6 +23,7 @@ use evenkeel_core::time::{Nanos, Span};
 use crate::account::Account;
 use crate::attribution::{PairTable, TICK};
 use crate::lane::{self, Lane};
+use crate::late::{KeptOff, Late};
 use crate::notes::{Step, StepKind};
 use crate::placement::{Direct, Piece};
 use crate::policy::{Domain, Sharing};
@@ -57,6 +61,7 @@ pub struct Engine {
     shares: Shares,
     pairs: PairTable,
     next_tick: Nanos,
+    late: Late,
 }
 
 impl Engine {
@@ -76,6 +81,7 @@ impl Engine {
             shares: Shares::new(now),
             pairs: PairTable::default(),
             next_tick: now + TICK,
+            late: Late::default(),
         };
         engine.apply(now, domain);
         engine
@@ -107,6 +113,10 @@ impl Engine {
             Input::Fenced { server } => {
                 self.service().fenced(server);
                 self.release(now);
+                self.end_late_waits(now);
+            }
+            Input::Late { server, disk, range, until } => {
+                self.answer_is_late(now, (server, disk), &range, until);
             }
             Input::Looked { server, latency } => self.service().looked(server, latency),
             Input::Cleared { server } => self.service().cleared(now, server),
@@ -145,6 +155,9 @@ impl Engine {
         if let Some(output) = self.take_told() {
             return output;
         }
+        if self.late_deadline(now).is_some_and(|end| end <= now) {
+            self.end_late_waits(now);
+        }
         if let Some(step) = self.poll_moves(now) {
             return Output::Move(step);
         }
@@ -160,7 +173,8 @@ impl Engine {
             self.ready.pop_front();
         }
         let hold = self.volume.as_ref().and_then(|volume| volume.deadline());
-        let earliest = self.lanes.iter().filter_map(Lane::wake_at).chain(hold).min();
+        let late = self.late_deadline(now);
+        let earliest = self.lanes.iter().filter_map(Lane::wake_at).chain(hold).chain(late).min();
         earliest.map_or(Output::Idle, Output::WaitUntil)
     }
 
@@ -256,14 +270,27 @@ impl Engine {
             let entry = self.requests.entry_mut(slot);
             let at = entry.cut_bytes;
             let unit_bytes = |server: ServerId| self.lanes[server.index()].scheduling().unit_bytes;
+            let disk = entry.request.disk;
+            let first_late = |server: ServerId, range: &Range<u64>| match &self.volume {
+                Some(volume) => volume.first_late(now, server, range),
+                None => self.late.first_in(now, (server, disk), range),
+            };
             let cut = match entry.request.target {
-                Target::Server(server) => entry.cut(now, &Direct(server), unit_bytes),
+                Target::Server(server) => {
+                    let places = &Direct(server);
+                    entry.cut(now, &KeptOff { places, first_late }, unit_bytes)
+                }
                 Target::Volume => {
-                    let volume = self.volume.as_deref().expect("there was one on arrival");
-                    entry.cut(now, volume, unit_bytes)
+                    let places = self.volume.as_deref().expect("there was one on arrival");
+                    entry.cut(now, &KeptOff { places, first_late }, unit_bytes)
                 }
             };
             let request = entry.request;
+            let goes_on = !matches!(cut, Cut::Late | Cut::Nothing);
+            if goes_on && std::mem::take(&mut entry.waits_for_late) {
+                // It lies elsewhere by now.
+                self.late.withdraw(slot);
+            }
             match cut {
                 Cut::Nothing => return,
                 Cut::Unit(piece) => {
@@ -278,6 +305,13 @@ impl Engine {
                     }
                 }
                 Cut::Wait => return self.hold(now, slot),
+                Cut::Late => {
+                    let entry = self.requests.entry_mut(slot);
+                    if !std::mem::replace(&mut entry.waits_for_late, true) {
+                        self.late.wait(slot);
+                    }
+                    return;
+                }
                 Cut::Refused(why) => return self.refuse(now, slot, why),
             }
         }
@@ -469,8 +503,13 @@ impl Engine {
             if let Some(volume) = &mut self.volume {
                 volume.ended(&unit);
             }
-        } else if let Some(volume) = &mut self.volume {
-            volume.withdraw(slot);
+        } else {
+            if std::mem::take(&mut entry.waits_for_late) {
+                self.late.withdraw(slot);
+            }
+            if let Some(volume) = &mut self.volume {
+                volume.withdraw(slot);
+            }
         }
     }
 

@@ -12,6 +12,7 @@ mod discipline;
 mod dmclock;
 mod engine;
 mod lane;
+mod late;
 pub mod lease;
 pub mod notes;
 pub mod placement;
@@ -34,6 +35,8 @@ pub use anteroom::Room;
 pub use discipline::scheduler_for;
 pub use engine::Engine;
 
+use std::ops::Range;
+
 use evenkeel_core::control::Decision;
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::ticket::{Cost, Kind};
@@ -48,6 +51,9 @@ pub struct Request {
     pub tenant: TenantId,
     /// What holds the bytes.
     pub target: Target,
+    /// Which disk of the server, by any number that the driver keeps to: what lies at an offset of
+    /// one is none of another's. Without meaning at a volume.
+    pub disk: u64,
     /// What for.
     pub kind: Kind,
     /// First byte affected, in the target's own addressing.
@@ -112,6 +118,18 @@ pub enum Input<'a> {
         server: ServerId,
         /// From the question to the answer.
         latency: Span,
+    },
+    /// A connection was lost on which a write, trim or zeroing was not answered. The driver sends
+    /// it again at once, or fails it; and until then the server may still carry it out.
+    Late {
+        /// The server.
+        server: ServerId,
+        /// The disk there; see [`Request::disk`].
+        disk: u64,
+        /// What it changes.
+        range: Range<u64>,
+        /// When the server has let go of it.
+        until: Nanos,
     },
     /// A server of the volume is not what it was, or with none named the whole volume is
     /// another gate's: nothing of it is served any more.

@@ -39,6 +39,8 @@ pub enum Placed {
     Hole(u64),
     /// That is not settled: the request has to wait.
     Wait,
+    /// Where a late write may still reach it: the request has to wait until that is over.
+    Late,
     /// Where it is not served from.
     Refused(Refused),
 }

@@ -46,6 +46,8 @@ pub(crate) struct RequestEntry {
     pub(crate) queued_unit: Option<u32>,
     /// Units with the backend.
     pub(crate) in_service: u32,
+    /// Whether it waits until no late write may reach its next piece any more.
+    pub(crate) waits_for_late: bool,
     /// How it stands.
     pub(crate) status: Status,
 }
@@ -76,6 +78,8 @@ pub(crate) enum Cut {
     Hole { at: u64, length: u64 },
     /// The next piece has to wait.
     Wait,
+    /// The next piece has to wait until no late write may reach it any more.
+    Late,
     /// The next piece is not served.
     Refused(Refused),
 }
@@ -96,6 +100,7 @@ impl RequestEntry {
             flushed: 0,
             queued_unit: None,
             in_service: 0,
+            waits_for_late: false,
             status: Status::Free,
         }
     }
@@ -122,6 +127,7 @@ impl RequestEntry {
                 return Cut::Hole { at, length };
             }
             Placed::Wait => return Cut::Wait,
+            Placed::Late => return Cut::Late,
             Placed::Refused(why) => return Cut::Refused(why),
         };
         let unit_bytes = unit_bytes(piece.server);
@@ -137,6 +143,15 @@ impl RequestEntry {
             self.status = Status::Cut;
         }
         self.cut_bytes += length;
+    }
+
+    /// Takes back the cut of the unit that waits in the scheduler and begins here.
+    pub(crate) fn cut_again(&mut self, at: u64) {
+        self.queued_unit = None;
+        self.cut_bytes = at;
+        if self.status == Status::Cut {
+            self.status = Status::Cutting;
+        }
     }
 
     fn cut_flush(&mut self, placement: &impl Placement) -> Cut {
@@ -180,6 +195,11 @@ impl RequestTable {
         entry
     }
 
+    /// The live request of this slot.
+    pub(crate) fn entry(&self, slot: u32) -> &RequestEntry {
+        &self.entries[slot as usize]
+    }
+
     /// Forgets a request that is over.
     pub(crate) fn remove(&mut self, slot: u32) -> RequestEntry {
         let entry = &mut self.entries[slot as usize];
@@ -206,7 +226,8 @@ mod tests {
     fn pieces(kind: Kind, offset: u64, length: u64, unit_bytes: u64) -> Vec<(u64, u64)> {
         let target = Target::Server(ServerId(0));
         let (tenant, keeps_room) = (TenantId(0), false);
-        let request = Request { slot: 0, tenant, target, kind, offset, length, keeps_room };
+        let disk = 0;
+        let request = Request { slot: 0, tenant, target, disk, kind, offset, length, keeps_room };
         let mut table = RequestTable::default();
         table.insert(Nanos::ZERO, request);
         let cut = || match table.entry_mut(0).cut(Nanos::ZERO, &Direct(ServerId(0)), |_| unit_bytes)

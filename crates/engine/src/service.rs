@@ -1,8 +1,11 @@
 //! The volume that a domain's servers make up: either kind, as the engine sees it.
 
+use std::ops::Range;
+
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::time::{Nanos, Span};
 
+use crate::lease::LateWrites;
 use crate::notes::{Step, StepKind};
 use crate::placement::{Placed, Placement};
 use crate::policy::{Domain, Scheduling};
@@ -56,12 +59,59 @@ impl Service {
     pub(crate) fn hold(&mut self, now: Nanos, request: &Request, at: u64, payer: TenantId) -> Held {
         match self {
             Self::Tiered(volume) => {
-                volume.hold(now, request, at, payer).map_or(Held::Waits, Held::Pays)
+                volume.hold(now, request, payer).map_or(Held::Waits, Held::Pays)
             }
             Self::Spread(volume) => match volume.hold(now, request, at, payer) {
                 Ok(step) => step.map_or(Held::Waits, Held::Pays),
                 Err(why) => Held::Refused(why),
             },
+        }
+    }
+
+    /// Until then a late write may reach a range of a server.
+    pub(crate) fn add_late(
+        &mut self,
+        now: Nanos,
+        server: ServerId,
+        range: &Range<u64>,
+        until: Nanos,
+    ) {
+        match self {
+            Self::Tiered(volume) => volume.add_late(now, server, range, until),
+            Self::Spread(volume) => volume.add_late(now, server, range, until),
+        }
+    }
+
+    /// The first byte of a range of a server that a late write may still reach.
+    pub(crate) fn first_late(
+        &self,
+        now: Nanos,
+        server: ServerId,
+        range: &Range<u64>,
+    ) -> Option<u64> {
+        match self {
+            Self::Tiered(volume) => volume.first_late(now, server, range),
+            Self::Spread(volume) => volume.first_late(now, server, range),
+        }
+    }
+
+    /// When the next late write is over.
+    pub(crate) fn next_late_end(&self) -> Option<Nanos> {
+        self.late().next_end()
+    }
+
+    /// Forgets late writes that are over.
+    pub(crate) fn forget_late(&mut self, now: Nanos) {
+        match self {
+            Self::Tiered(volume) => volume.forget_late(now),
+            Self::Spread(volume) => volume.forget_late(now),
+        }
+    }
+
+    fn late(&self) -> &LateWrites {
+        match self {
+            Self::Tiered(volume) => volume.late(),
+            Self::Spread(volume) => volume.late(),
         }
     }
 

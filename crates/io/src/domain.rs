@@ -28,6 +28,7 @@ pub(crate) mod volume;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -35,7 +36,7 @@ use evenkeel_core::control::Decision;
 use evenkeel_core::control::summary::Summary;
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::ticket::{Cost, Kind};
-use evenkeel_core::time::Nanos;
+use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::report::DomainReport;
 use evenkeel_engine::{Engine, Input, Output, Refused, Room, Target, Unit, policy};
 use evenkeel_wire::nbd::proto::{Command, CommandFlags, Errno};
@@ -265,6 +266,19 @@ impl Domain {
         self.pump();
     }
 
+    /// A connection to this disk of a server was lost: for so long what changes this range may
+    /// still be carried out.
+    pub(crate) fn may_come_late(
+        &self,
+        (server, disk): (ServerId, u64),
+        range: Range<u64>,
+        late: Span,
+    ) {
+        let now = self.worker.clock.now();
+        let input = Input::Late { server, disk, range, until: now + late };
+        self.state.borrow_mut().engine.handle(now, input);
+    }
+
     /// What holds of the room in the log at a server from now on.
     pub(crate) fn set_room(self: &Rc<Self>, server: ServerId, room: Room) {
         let now = self.worker.clock.now();
@@ -376,9 +390,18 @@ impl State {
         let Op { ref request, kind, .. } = op;
         let length = if kind == Kind::Flush { 0 } else { request.length };
         let keeps_room = request.flags.contains(CommandFlags::NO_HOLE);
+        let disk = op.device.disk();
         let slot = u32::try_from(self.ops.insert(op)).expect("windows bound the requests");
-        let request =
-            evenkeel_engine::Request { slot, tenant, target, kind, offset, length, keeps_room };
+        let request = evenkeel_engine::Request {
+            slot,
+            tenant,
+            target,
+            disk,
+            kind,
+            offset,
+            length,
+            keeps_room,
+        };
         self.engine.handle(now, Input::Arrive(request));
     }
 

@@ -368,6 +368,7 @@ fn terms_of(backend: &Backend) -> Result<Option<Terms>, GateError> {
         connections: upstream.connections.max(1),
         writes_survive_restart: upstream.writes_survive_restart,
         patience: upstream.patience,
+        late: upstream.late.unwrap_or(policy::Takeover::LATE),
     }))
 }
 

@@ -20,7 +20,7 @@ use super::raw::{
     RawBackend, RawCost, RawExport, RawGroup, RawListener, RawListenerTls, RawMemory, RawPolicy,
     RawSharing, RawTenant, RawUpstreamTls, Written,
 };
-use super::{ceph, spread, store, volume};
+use super::{ceph, spread, store, takeover, volume};
 use crate::units::Amount;
 
 /// Connections per export towards an upstream that allows several.
@@ -128,6 +128,7 @@ fn backend(
     let spans = [
         ("source.connections", at(raw.connections.as_ref())),
         ("source.patience", at(raw.patience.as_ref())),
+        ("source.late", at(raw.late.as_ref())),
         ("scheduling.depth", at(raw.depth.as_ref())),
         ("scheduling.hold", at(raw.hold.as_ref())),
         ("scheduling.unit_bytes", at(raw.unit.as_ref())),
@@ -276,12 +277,9 @@ fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
         ("near", at(raw.near.as_ref())),
         ("prefer", at(raw.prefer.as_ref())),
     ];
-    let leased = [
-        ("lease", at(raw.lease.as_ref())),
-        ("takeover", at(raw.takeover.as_ref())),
-        ("late", at(raw.late.as_ref())),
-    ];
+    let leased = [("lease", at(raw.lease.as_ref())), ("takeover", at(raw.takeover.as_ref()))];
     let fenced = [("fence", at(raw.fence.as_ref()))];
+    let late = [("late", at(raw.late.as_ref()))];
     let patient = [("patience", at(raw.patience.as_ref()))];
     let of_ceph = [
         ("pool", at(raw.pool.as_ref())),
@@ -297,6 +295,7 @@ fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
     ];
     let on_disk = raw.file.is_some() || raw.directory.is_some() || raw.store.is_some();
     let is_over_others = raw.tiers.is_some() || raw.choices.is_some();
+    let is_remote = is_over_others || raw.upstream.is_some();
     let kinds = [
         (on_disk, "a `file`, `directory` or `store`", &local[..]),
         (raw.store.is_some(), "a `store`", &of_store[..]),
@@ -307,6 +306,7 @@ fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
         (raw.ceph.is_some(), "`ceph`", &of_ceph[..]),
         (raw.choices.is_some(), "`choices`", &of_servers[..]),
         (is_over_others, "`tiers` or `choices`", &leased[..]),
+        (is_remote, "an `upstream`, `tiers` or `choices`", &late[..]),
         (is_over_others || raw.ceph.is_some(), "`tiers`, `choices` or `ceph`", &fenced[..]),
     ];
     for (_, wanted, keys) in kinds.into_iter().filter(|(is_kind, ..)| !is_kind) {
@@ -342,6 +342,7 @@ fn upstream(raw: RawBackend, out: &mut Diagnostics) -> Option<Upstream> {
         passthrough: or(raw.passthrough, false),
         writes_survive_restart: or(raw.writes_survive_restart, false),
         patience: or(raw.patience, PATIENCE_DEFAULT),
+        late: raw.late.map(|late| takeover::told(&late, out)),
         metrics: raw.metrics.map(Spanned::into_inner),
     })
 }

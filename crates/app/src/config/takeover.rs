@@ -93,6 +93,18 @@ pub(super) fn late(value: &Spanned<DeValue<'_>>, out: &mut Diagnostics) -> Optio
     Some(span)
 }
 
+/// The span as written; one of nothing is warned of.
+pub(super) fn told(late: &Spanned<Span>, out: &mut Diagnostics) -> Span {
+    if *late.get_ref() == Span::ZERO {
+        let message = "the gate waits for nothing that servers carry out late";
+        let remedy = "what a server had read from a connection that was lost, or from the gate \
+                      before, may then destroy what was written and flushed since; leave `late` \
+                      out: only writes to the same bytes wait";
+        out.warning(late.span(), message, remedy);
+    }
+    *late.get_ref()
+}
+
 /// How the volume passes on.
 pub(super) fn resolve(raw: &mut RawBackend, out: &mut Diagnostics) -> Takeover {
     let fence = match raw.fence.take().map(|fence| (fence.span(), fence.into_inner())) {
@@ -114,14 +126,7 @@ pub(super) fn resolve(raw: &mut RawBackend, out: &mut Diagnostics) -> Takeover {
                       written since; a `fence` rules that out";
         out.warning(span.span(), message, remedy);
     }
-    let late = raw.late.take();
-    if let Some(span) = late.as_ref().filter(|late| *late.get_ref() == Span::ZERO) {
-        let message = "after a crash the gate waits for nothing that servers carry out late";
-        let remedy = "what a server had read from the gate before may then destroy what was \
-                      written and flushed since; leave `late` out: only what was under way waits";
-        out.warning(span.span(), message, remedy);
-    }
-    let late = late.map_or(Takeover::LATE, Spanned::into_inner);
+    let late = raw.late.take().map_or(Takeover::LATE, |late| told(&late, out));
     Takeover { times, fence, unfenced_after: written.map(Spanned::into_inner), late }
 }
 

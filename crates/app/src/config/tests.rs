@@ -229,7 +229,7 @@ fn how_a_volume_cannot_be_taken_over_is_shown_where_it_is_written() {
         ("lease = \"5 s\"", "`lease` needs `tiers` or `choices`"),
         ("fence = [\"/bin/off\"]", "`fence` needs `tiers`, `choices` or `ceph`"),
         ("takeover = \"after 60 s, unfenced\"", "`takeover` needs `tiers` or `choices`"),
-        ("late = \"1 s\"", "`late` needs `tiers` or `choices`"),
+        ("late = \"1 s\"", "`late` needs an `upstream`, `tiers` or `choices`"),
     ] {
         let shown = findings(&with("").replace("memory = true", &format!("memory = true\n{key}")));
         assert!(shown.contains(wanted) && shown.contains("policy.toml:5:"), "{shown}");

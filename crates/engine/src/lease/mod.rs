@@ -44,6 +44,7 @@ pub use gate::Gate;
 pub(crate) use gatekeeper::Mutant;
 pub use gatekeeper::{Gatekeeper, Sending};
 pub(crate) use half::Half;
+pub(crate) use late::LateRanges;
 pub use late::LateWrites;
 pub use mark::{Durable, Mark};
 pub use member::{Fenced, Identity, Lease};

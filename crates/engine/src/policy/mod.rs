@@ -436,6 +436,9 @@ pub struct Upstream {
     pub writes_survive_restart: bool,
     /// How long requests wait for a lost server before they fail.
     pub patience: Span,
+    /// For so long after a connection was lost the server may carry out what it had read from it;
+    /// [`Takeover::LATE`] if the policy does not say. Of a server of a volume the volume says it.
+    pub late: Option<Span>,
     /// Where the server's host tells how busy it is, for [`Preference::is_of_hosts`].
     pub metrics: Option<MetricsPage>,
 }

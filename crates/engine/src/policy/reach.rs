@@ -260,6 +260,7 @@ mod tests {
             passthrough: true,
             writes_survive_restart: false,
             patience: Span::ZERO,
+            late: None,
             metrics: None,
         });
         assert_eq!(reach(&open), [vec![0], vec![0, 1]]);

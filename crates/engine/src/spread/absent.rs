@@ -56,7 +56,7 @@ impl Missed {
     pub fn is_delayed_by(&self, late: &LateWrites, now: Nanos) -> bool {
         let ends = self.notes_ends.iter().enumerate();
         let ranges = ends.flat_map(|(at, end)| [(at, 0..OWNER_OFFSET), (at, FRONT_BYTES..*end)]);
-        ranges.into_iter().any(|(at, range)| late.reaches(now, at, range))
+        ranges.into_iter().any(|(at, range)| late.reaches(now, at, &range))
     }
 
     /// Looks at the first [`Lease::front_bytes`](crate::lease::Lease::front_bytes) of the server.

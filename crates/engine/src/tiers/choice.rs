@@ -198,12 +198,12 @@ mod tests {
         touch(&mut heat, &mut chooser, &map, 8, 12);
         let choice = chooser.look(Nanos::ZERO, &map, &heat);
         assert_eq!(choice, Some(Choice { extent: 8, tier: 1 }), "there is a slot");
-        let to = map.take_free(1).unwrap();
+        let to = map.take_free(1, |_| true).unwrap();
         let from = map.switch(8, to);
         map.release(from);
         let choice = chooser.look(Nanos::ZERO, &map, &heat);
         assert_eq!(choice, Some(Choice { extent: 2, tier: 0 }), "nobody asked for extent 2");
-        let to = map.take_free(0).unwrap();
+        let to = map.take_free(0, |_| true).unwrap();
         let from = map.switch(2, to);
         map.release(from);
         let choice = chooser.look(Nanos::ZERO, &map, &heat);
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn extents_alike_stay_where_they_are() {
         let (mut map, mut heat, mut chooser) = (map(), Heat::new(12), Chooser::new(2));
-        map.take_free(1).unwrap();
+        map.take_free(1, |_| true).unwrap();
         for extent in 0..4 {
             touch(&mut heat, &mut chooser, &map, extent, 20);
         }

@@ -169,6 +169,12 @@ impl Layout {
         self.tiers[tier].data_offset + u64::from(slot) * self.extent_bytes
     }
 
+    /// The bytes of its tier that a slot is.
+    pub(super) fn slot_range(&self, tier: usize, slot: u32) -> Range<u64> {
+        let start = self.slot_offset(tier, slot);
+        start..start + self.extent_bytes
+    }
+
     /// Where the used part of a tier ends.
     pub fn end(&self, tier: usize) -> u64 {
         self.slot_offset(tier, self.tiers[tier].slots)

@@ -13,6 +13,7 @@
 //!
 //! Memory: 4 bytes per extent, and 4 per slot of the tiers that have a slower one below them.
 
+use std::collections::VecDeque;
 use std::fmt;
 
 use super::layout::{Layout, RESERVE_SLOTS};
@@ -73,7 +74,10 @@ pub struct TierMap {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct TierSlots {
     slots: u32,
-    free: Vec<u32>,
+    /// The one that is free for longest comes first.
+    free: VecDeque<u32>,
+    /// How many hold an extent.
+    used: u32,
     /// By slot; left empty for the slowest tier, which nobody leaves for a slower one.
     occupants: Vec<u32>,
 }
@@ -120,10 +124,12 @@ impl TierMap {
             *slot = extent;
         }
         let is_free = |(slot, extent): (u32, &u32)| (*extent == NOBODY).then_some(slot);
-        let tiers = occupants.into_iter().enumerate().map(|(tier, occupants)| TierSlots {
-            slots: layout.tiers[tier].slots,
-            free: (0..).zip(&occupants).filter_map(is_free).collect(),
-            occupants: if tier == 0 { Vec::new() } else { occupants },
+        let tiers = occupants.into_iter().enumerate().map(|(tier, occupants)| {
+            let slots = layout.tiers[tier].slots;
+            let free: VecDeque<u32> = (0..).zip(&occupants).filter_map(is_free).collect();
+            let used = slots - count(free.len());
+            let occupants = if tier == 0 { Vec::new() } else { occupants };
+            TierSlots { slots, free, used, occupants }
         });
         Ok(Self { tiers: tiers.collect(), places })
     }
@@ -150,7 +156,12 @@ impl TierMap {
 
     /// Slots of a tier that hold nothing and may be taken.
     pub fn free_slots(&self, tier: usize) -> u32 {
-        u32::try_from(self.tiers[tier].free.len()).expect("slots are numbered by u32")
+        count(self.tiers[tier].free.len())
+    }
+
+    /// Slots of a tier that hold an extent. O(1).
+    pub fn used_slots(&self, tier: usize) -> u32 {
+        self.tiers[tier].used
     }
 
     /// The extent in this slot, if there is one. O(1). The slowest tier does not know.
@@ -159,21 +170,26 @@ impl TierMap {
         (extent != NOBODY).then_some(extent)
     }
 
-    /// Takes a free slot of a tier out of the free ones.
-    pub fn take_free(&mut self, tier: usize) -> Option<Place> {
-        self.tiers[tier].free.pop().map(|slot| Place::new(tier, slot))
+    /// Takes a slot of a tier out of the free ones: of those that `is_usable` the one that is free
+    /// for longest, so that what is still on its way to a slot finds it empty.
+    pub fn take_free(&mut self, tier: usize, is_usable: impl Fn(Place) -> bool) -> Option<Place> {
+        let free = &mut self.tiers[tier].free;
+        let index = free.iter().position(|slot| is_usable(Place::new(tier, *slot)))?;
+        free.remove(index).map(|slot| Place::new(tier, slot))
     }
 
     /// Puts a slot back that [`Self::take_free`] gave or [`Self::switch`] vacated.
     pub fn release(&mut self, place: Place) {
         debug_assert!(self.occupant(place).is_none(), "{place:?} is in use");
-        self.tiers[place.tier()].free.push(place.slot());
+        self.tiers[place.tier()].free.push_back(place.slot());
     }
 
     /// From now on the extent lies in this slot, which [`Self::take_free`] gave. Returns where it
     /// was; that slot is not free before [`Self::release`].
     pub fn switch(&mut self, extent: u32, to: Place) -> Place {
         let from = std::mem::replace(&mut self.places[extent as usize], to);
+        self.tiers[from.tier()].used -= 1;
+        self.tiers[to.tier()].used += 1;
         self.set_occupant(from, NOBODY);
         self.set_occupant(to, extent);
         from
@@ -189,7 +205,7 @@ impl TierMap {
         }
         let free = &mut self.tiers[to.tier()].free;
         let index = free.iter().position(|slot| *slot == to.slot());
-        free.swap_remove(index.ok_or(MapError::Shared { extent })?);
+        free.remove(index.ok_or(MapError::Shared { extent })?);
         let from = self.switch(extent, to);
         self.release(from);
         Ok(())
@@ -201,6 +217,10 @@ impl TierMap {
             *occupant = extent;
         }
     }
+}
+
+fn count(slots: usize) -> u32 {
+    u32::try_from(slots).expect("slots are numbered by u32")
 }
 
 #[cfg(test)]
@@ -234,7 +254,7 @@ mod tests {
     #[test]
     fn a_vacated_slot_is_free_only_when_it_is_released() {
         let mut map = TierMap::initial(&layout(&[3, 2]));
-        let to = map.take_free(1).unwrap();
+        let to = map.take_free(1, |_| true).unwrap();
         let from = map.switch(2, to);
         assert_eq!((map.place(2), from), (to, Place::new(0, 1)));
         assert_eq!((map.free_slots(0), map.free_slots(1)), (1, 0));
@@ -266,7 +286,7 @@ mod tests {
             let mut naive: BTreeMap<u32, Place> = (0..).zip(map.places().iter().copied()).collect();
             for (extent, tier, is_given_up) in moves {
                 let (extent, tier) = (extent % layout.extents, tier % slots.len());
-                let Some(to) = map.take_free(tier) else {
+                let Some(to) = map.take_free(tier, |_| true) else {
                     let used = naive.values().filter(|place| place.tier() == tier).count();
                     prop_assert_eq!(used, slots[tier] as usize);
                     continue;
@@ -285,6 +305,7 @@ mod tests {
             let again = TierMap::from_places(&layout, places).unwrap();
             for (tier, slots) in slots.into_iter().enumerate() {
                 prop_assert_eq!(map.free_slots(tier), again.free_slots(tier));
+                prop_assert_eq!(map.used_slots(tier), again.used_slots(tier));
                 for slot in 0..slots {
                     let place = Place::new(tier, slot);
                     prop_assert_eq!(map.occupant(place), again.occupant(place));

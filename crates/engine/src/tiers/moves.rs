@@ -34,6 +34,11 @@
 //! So a flush of the mover that failed lets the next one of every tenant at that tier fail, and one
 //! of a tenant that of every other and of the mover.
 //!
+//! # When a connection is lost
+//!
+//! Nothing moves from or to a slot that a late write may still reach, and nothing is noted where
+//! one may. A move under way that is met by one before its record is given up.
+//!
 //! # When it takes too long
 //!
 //! Where clients write faster than the mover copies, the move is given up after copying the extent
@@ -183,6 +188,8 @@ pub(crate) enum Mutant {
     MoveUnasked,
     /// Clients write where late writes may still come.
     WriteLate,
+    /// Extents move from and to where late writes may still come.
+    MoveLate,
     /// Extents move at once after an owner that has not let go.
     MoveEarly,
 }
@@ -228,12 +235,22 @@ impl Mover {
     }
 
     /// Begins a move, if there is a slot for it.
-    pub(super) fn begin(&mut self, choice: Choice, volume: &mut Volume) {
+    pub(super) fn begin(&mut self, now: Nanos, choice: Choice, volume: &mut Volume) {
         assert!(self.job.is_none(), "one move at a time");
-        let Some(to) = volume.map.take_free(choice.tier) else { return };
+        let from = volume.map.place(choice.extent);
+        let moves_late = self.is_mutated(Mutant::MoveLate);
+        if (volume.is_slot_late(now, from) || volume.are_notes_late(now)) && !moves_late {
+            return;
+        }
+        let Volume { map, late, layout, .. } = volume;
+        let is_usable = |place: Place| {
+            let range = layout.slot_range(place.tier(), place.slot());
+            !late.reaches(now, place.tier(), &range) || moves_late
+        };
+        let Some(to) = map.take_free(choice.tier, is_usable) else { return };
         self.job = Some(Job {
             extent: choice.extent,
-            from: volume.map.place(choice.extent),
+            from,
             to,
             copying: Copying::new(volume.layout.extent_bytes),
         });
@@ -273,7 +290,11 @@ impl Mover {
         let is_late =
             |job: &Job| job.copying.held_since().is_some_and(|since| now >= since + HOLD_MAX);
         let may_end = matches!(self.phase, Phase::Copy | Phase::Drain | Phase::FlushTarget);
-        if may_end && self.job.as_ref().is_some_and(is_late) {
+        let is_lost = |job: &Job| {
+            let is_late = volume.is_slot_late(now, job.from) || volume.is_slot_late(now, job.to);
+            (is_late || volume.are_notes_late(now)) && !self.is_mutated(Mutant::MoveLate)
+        };
+        if may_end && self.job.as_ref().is_some_and(|job| is_late(job) || is_lost(job)) {
             return (self.give_up(now, volume), None);
         }
         if self.phase == Phase::Drain

@@ -5,6 +5,8 @@
 //! whose write has waited longest, so that nobody waits for a share that is not his own; else the
 //! mover's.
 
+use std::ops::Range;
+
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
@@ -15,7 +17,8 @@ use super::map::Place;
 use super::moves::{Change, Mover, Mutant};
 use super::report::{TierReport, VolumeReport};
 use super::volume::Volume;
-use crate::lease::Possession;
+use crate::late::changes_content;
+use crate::lease::{LateWrites, Possession};
 use crate::notes::{Step, StepKind};
 use crate::placement::{Piece, Placed, Placement};
 use crate::policy::{Moves, Scheduling, TIERS_MAX, TierPlan};
@@ -52,8 +55,6 @@ pub(crate) struct Serving {
     possession: Possession,
     /// By tier: it is not what it was, and nothing of it is served.
     is_stale: Vec<bool>,
-    /// Requests that wait until no late writes may come any more.
-    late_waiters: Vec<u32>,
 }
 
 impl Serving {
@@ -82,7 +83,6 @@ impl Serving {
             unheard: Unheard::default(),
             possession: Possession::default(),
             is_stale: vec![false; volume.layout.tiers.len()],
-            late_waiters: Vec::new(),
             volume,
         };
         serving.mover.rest_until(serving.volume.moves_from);
@@ -121,7 +121,6 @@ impl Serving {
             None => self.possession.lose(),
         }
         self.released.append(&mut self.possession.waiting);
-        self.released.append(&mut self.late_waiters);
         self.release_held();
         self.is_due = true;
     }
@@ -136,6 +135,42 @@ impl Serving {
     /// What the step that writes notes has to write.
     pub(crate) fn note_bytes(&self) -> &[u8] {
         &self.note
+    }
+
+    /// Until then a late write may reach a range of a tier.
+    pub(crate) fn add_late(
+        &mut self,
+        now: Nanos,
+        server: ServerId,
+        range: &Range<u64>,
+        until: Nanos,
+    ) {
+        let tier = self.tier_of(server);
+        self.volume.late.forget(now);
+        self.volume.late.add(tier, range, until);
+        self.is_due = true;
+    }
+
+    /// The first byte of a range of a tier that a late write may still reach.
+    pub(crate) fn first_late(
+        &self,
+        now: Nanos,
+        server: ServerId,
+        range: &Range<u64>,
+    ) -> Option<u64> {
+        let may_write = self.mover.is_mutated(Mutant::WriteLate);
+        let first = self.volume.late.first_in(now, self.tier_of(server), range);
+        first.filter(|_| !may_write)
+    }
+
+    /// What late writes may still reach.
+    pub(crate) fn late(&self) -> &LateWrites {
+        &self.volume.late
+    }
+
+    /// Forgets late writes that are over.
+    pub(crate) fn forget_late(&mut self, now: Nanos) {
+        self.volume.late.forget(now);
     }
 
     /// A unit of a request is about to be queued; `at` is where in the request it begins.
@@ -186,22 +221,10 @@ impl Serving {
 
     /// A client's request has to wait. If it is the first, the request that the step under way has
     /// become is returned: it is the client's to pay from now on.
-    pub(crate) fn hold(
-        &mut self,
-        now: Nanos,
-        request: &Request,
-        at: u64,
-        tenant: TenantId,
-    ) -> Option<u32> {
+    pub(crate) fn hold(&mut self, now: Nanos, request: &Request, tenant: TenantId) -> Option<u32> {
         let slot = request.slot;
         if !self.possession.is_held(now) {
             self.possession.waiting.push(slot);
-            return None;
-        }
-        if self.bytes_before_late(now, request, at) == Some(0) {
-            if !self.late_waiters.contains(&slot) {
-                self.late_waiters.push(slot);
-            }
             return None;
         }
         if self.held.iter().any(|(held, _)| *held == slot) {
@@ -215,7 +238,6 @@ impl Serving {
     pub(crate) fn withdraw(&mut self, slot: u32) {
         self.held.retain(|(held, _)| *held != slot);
         self.possession.waiting.retain(|other| *other != slot);
-        self.late_waiters.retain(|other| *other != slot);
         self.released.retain(|released| *released != slot);
     }
 
@@ -249,9 +271,7 @@ impl Serving {
         if !self.possession.is_undisputed() {
             return self.possession.deadline();
         }
-        let late = (!self.late_waiters.is_empty()).then_some(self.volume.late.until());
-        let waiting = self.possession.deadline();
-        self.mover.deadline().into_iter().chain(late).chain(waiting).min()
+        self.mover.deadline().into_iter().chain(self.possession.deadline()).min()
     }
 
     /// Decides what the mover does next.
@@ -262,9 +282,6 @@ impl Serving {
             self.possession.lapse();
             self.released.extend(self.possession.take_impatient(now));
             return None;
-        }
-        if self.volume.late.is_over(now) {
-            self.released.append(&mut self.late_waiters);
         }
         if self.mover.is_idle(now) && self.vacating.is_none() {
             self.begin(now);
@@ -314,19 +331,17 @@ impl Serving {
         self.unheard.tenant_hears(tenant, bit) && ok && is_served
     }
 
-    /// The accounts.
+    /// The accounts. O(tiers + tenants): it must not hold up anybody at any size.
     pub(crate) fn report(&self) -> VolumeReport {
         let map = &self.volume.map;
-        let mut used = [0_u32; TIERS_MAX];
-        map.places().iter().for_each(|place| used[place.tier()] += 1);
-        let tiers = self.plan.servers.iter().zip(used).enumerate();
+        let tiers = self.plan.servers.iter().enumerate();
         VolumeReport {
             tiers: tiers
-                .map(|(tier, (&server, used_slots))| TierReport {
+                .map(|(tier, &server)| TierReport {
                     server,
                     slots: map.slots(tier),
                     free_slots: map.free_slots(tier),
-                    used_slots,
+                    used_slots: map.used_slots(tier),
                 })
                 .collect(),
             hits: self.hits.clone(),
@@ -343,7 +358,7 @@ impl Serving {
     #[cfg(test)]
     pub(super) fn begin_move(&mut self, now: Nanos, choice: super::choice::Choice) {
         if self.mover.is_idle(now) && self.vacating.is_none() {
-            self.mover.begin(choice, &mut self.volume);
+            self.mover.begin(now, choice, &mut self.volume);
             self.is_due = true;
         }
     }
@@ -354,9 +369,11 @@ impl Serving {
             return;
         }
         if self.volume.journal.needs_checkpoint(&self.volume.layout) {
-            self.mover.begin_map();
+            if !self.volume.are_notes_late(now) {
+                self.mover.begin_map();
+            }
         } else if let Some(choice) = self.chooser.look(now, &self.volume.map, &self.heat) {
-            self.mover.begin(choice, &mut self.volume);
+            self.mover.begin(now, choice, &mut self.volume);
         }
     }
 
@@ -407,19 +424,6 @@ impl Serving {
         tier.expect("pieces and steps go to tiers")
     }
 
-    /// How many bytes of a piece of a request may change, from its first one on, before late writes
-    /// may come; none if they may not come at all.
-    fn bytes_before_late(&self, now: Nanos, request: &Request, at: u64) -> Option<u64> {
-        let is_free = !changes_content(request.kind)
-            || self.volume.late.is_over(now)
-            || self.mover.is_mutated(Mutant::WriteLate);
-        if is_free {
-            return None;
-        }
-        let (tier, offset, length) = self.find(request, at);
-        Some(self.volume.late.first_in(now, tier, offset..offset + length)? - offset)
-    }
-
     /// Where the first piece of a request after `at` bytes lies: tier, offset there and length.
     fn find(&self, request: &Request, at: u64) -> (usize, u64, u64) {
         let (offset, length) = (request.offset + at, request.length - at);
@@ -461,11 +465,6 @@ impl Placement for Serving {
         if self.is_stale[tier] {
             return Placed::Refused(Refused::Stale(server));
         }
-        let before_late = self.bytes_before_late(now, request, at);
-        if before_late == Some(0) {
-            return Placed::Wait;
-        }
-        let length = before_late.map_or(length, |before| length.min(before));
         let piece = Piece { server, offset, length };
         if !changes_content(request.kind) || !self.is_at(self.mover.source(), server, offset) {
             Placed::Piece(piece)
@@ -481,8 +480,4 @@ impl Placement for Serving {
     fn flushed(&self, index: usize) -> Option<ServerId> {
         self.plan.servers.get(index).copied()
     }
-}
-
-fn changes_content(kind: Kind) -> bool {
-    matches!(kind, Kind::Write | Kind::Trim | Kind::WriteZeroes)
 }

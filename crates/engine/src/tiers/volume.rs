@@ -5,7 +5,7 @@ use evenkeel_core::time::Nanos;
 use super::format::VolumeId;
 use super::journal::Journal;
 use super::layout::Layout;
-use super::map::TierMap;
+use super::map::{Place, TierMap};
 use super::refusal::PARLANCE;
 use crate::lease::{Identity, LateWrites, Lease, Office, OwnerId, Witness};
 
@@ -53,6 +53,18 @@ impl Volume {
     /// Which extent lies in which slot.
     pub fn map(&self) -> &TierMap {
         &self.map
+    }
+
+    /// Whether a late write may still reach a slot.
+    pub(super) fn is_slot_late(&self, now: Nanos, place: Place) -> bool {
+        let range = self.layout.slot_range(place.tier(), place.slot());
+        self.late.reaches(now, place.tier(), &range)
+    }
+
+    /// Whether a late write may still reach what is noted on the fastest tier.
+    pub(super) fn are_notes_late(&self, now: Nanos) -> bool {
+        let fastest = self.layout.fastest();
+        self.late.reaches(now, fastest, &(0..self.layout.slot_offset(fastest, 0)))
     }
 
     /// The lease that it was opened with, on one of its tiers.

@@ -218,6 +218,7 @@ impl<K: Kit> World<K> {
             slot,
             tenant,
             target: Target::Volume,
+            disk: 0,
             kind,
             offset: offset as u64,
             length: length as u64,
@@ -273,7 +274,7 @@ impl<K: Kit> World<K> {
                 Output::Submit(unit) => {
                     self.events += 1;
                     let acknowledged = self.disk(unit.server).acknowledged();
-                    let stuck = if self.prng.below(100) < self.stuck { 400 } else { 0 };
+                    let stuck = if self.prng.below(100) < self.stuck { 1200 } else { 0 };
                     let not_before = self.events + stuck;
                     self.commands.push(Command { unit, acknowledged, not_before });
                 }
@@ -295,8 +296,16 @@ impl<K: Kit> World<K> {
                         StepKind::Discard => Kind::Trim,
                     };
                     let Step { tenant, offset, length, .. } = step;
-                    let keeps_room = false;
-                    self.arrive(Request { slot, tenant, target, kind, offset, length, keeps_room });
+                    self.arrive(Request {
+                        slot,
+                        tenant,
+                        target,
+                        disk: 0,
+                        kind,
+                        offset,
+                        length,
+                        keeps_room: false,
+                    });
                 }
                 Output::WaitUntil(at) => {
                     self.wake_at = Some(at);
@@ -399,6 +408,24 @@ impl<K: Kit> World<K> {
         let late = |one: &Late| one.offset..one.offset + one.bytes.len() as u64;
         ranges.extend(self.late.iter().map(|(_, one)| (one.server.index(), late(one))));
         ranges
+    }
+
+    /// The connection to a drive is lost. What it had read from it the drive carries out within
+    /// `late`, once more or never; the gate sends it again at once.
+    pub(crate) fn lose_connection(&mut self, server: ServerId, late: Span) -> Result<(), String> {
+        let until = self.now + late;
+        let there = self.commands.iter().map(|command| command.unit);
+        for unit in there.filter(|unit| unit.server == server).collect::<Vec<_>>() {
+            let Some(bytes) = self.content(&unit) else { continue };
+            let Unit { offset, length, .. } = unit;
+            if self.prng.below(4) > 0 {
+                let at = self.now + Span(self.prng.below(late.0));
+                self.late.push((at, Late { server, offset, bytes }));
+            }
+            let range = offset..offset + length;
+            self.engine.handle(self.now, Input::Late { server, disk: 0, range, until });
+        }
+        self.drain()
     }
 
     /// Drives carry out what they have read from a gate that is gone, up to this instant.

@@ -53,6 +53,7 @@ fn upstream(address: Address) -> Source {
         passthrough: false,
         writes_survive_restart: false,
         patience: Span::from_secs(30),
+        late: None,
         metrics: None,
     })
 }
@@ -600,6 +601,14 @@ fn a_volume_owns_its_tiers() {
             p.backends[0].source = upstream(Address::Tcp("nas:1".into()));
             let Source::Upstream(upstream) = &mut p.backends[0].source else { panic!() };
             upstream.passthrough = true;
+        }),
+    );
+    refuses(
+        tier,
+        tiered(|p| {
+            p.backends[0].source = upstream(Address::Tcp("nas:1".into()));
+            let Source::Upstream(upstream) = &mut p.backends[0].source else { panic!() };
+            upstream.late = Some(Span::from_secs(5));
         }),
     );
     refuses(

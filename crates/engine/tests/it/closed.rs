@@ -192,7 +192,8 @@ impl Loop {
         let tenant = TenantId(u32::try_from(client).unwrap());
         let target = Target::Server(server);
         let (kind, keeps_room) = (Kind::Read, false);
-        let request = Request { slot, tenant, target, kind, offset: 0, length: 4096, keeps_room };
+        let request =
+            Request { slot, tenant, target, disk: 0, kind, offset: 0, length: 4096, keeps_room };
         self.engine.handle(self.now, Input::Arrive(request));
     }
 

@@ -168,6 +168,7 @@ fn request(words: &[&str]) -> Request {
         kind: Kind::ALL.into_iter().find(|kind| kind.name() == words[2]).unwrap(),
         offset: offset.parse().unwrap(),
         length: length.parse().unwrap(),
+        disk: 0,
         keeps_room: false,
     }
 }

@@ -7,6 +7,7 @@ mod check;
 mod closed;
 mod disciplines;
 mod golden;
+mod late;
 mod matching;
 mod properties;
 mod room;

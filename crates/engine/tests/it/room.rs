@@ -58,7 +58,8 @@ impl Store {
             self.tenants.insert(slot, tenant);
             let target = Target::Server(ServerId(0));
             let (offset, length) = (u64::from(slot) << 12, 4096);
-            let request = Request { slot, tenant, target, kind, offset, length, keeps_room: false };
+            let request =
+                Request { slot, tenant, target, disk: 0, kind, offset, length, keeps_room: false };
             self.engine.handle(Nanos::ZERO, Input::Arrive(request));
         }
         self.drain();

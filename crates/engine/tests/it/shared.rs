@@ -27,7 +27,8 @@ fn domain(mode: Mode, discipline: Discipline) -> Domain {
 fn arrive(engine: &mut Engine, now: Nanos, slot: u32, tenant: u32) {
     let (tenant, target) = (TenantId(tenant), Target::Server(SERVER));
     let (kind, keeps_room) = (Kind::Read, false);
-    let request = Request { slot, tenant, target, kind, offset: 0, length: 4096, keeps_room };
+    let request =
+        Request { slot, tenant, target, disk: 0, kind, offset: 0, length: 4096, keeps_room };
     engine.handle(now, Input::Arrive(request));
 }
 

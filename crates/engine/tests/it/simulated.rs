@@ -109,7 +109,7 @@ impl Simulation {
         let offset = self.random.below(1 << 20) * 4096;
         let (tenant, target) = (TenantId(tenant), Target::Server(ServerId(server)));
         let keeps_room = false;
-        let request = Request { slot, tenant, target, kind, offset, length, keeps_room };
+        let request = Request { slot, tenant, target, disk: 0, kind, offset, length, keeps_room };
         self.engine.handle(self.now, Input::Arrive(request));
     }
 

@@ -335,7 +335,7 @@ fn engine(volume: Volume) -> Engine {
 fn units(engine: &mut Engine, kind: Kind, offset: u64, length: u64) -> Vec<(u32, u64, u64, u64)> {
     let (slot, tenant, target) = (0, TenantId(0), Target::Volume);
     let keeps_room = false;
-    let request = Request { slot, tenant, target, kind, offset, length, keeps_room };
+    let request = Request { slot, tenant, target, disk: 0, kind, offset, length, keeps_room };
     engine.handle(Nanos::ZERO, Input::Arrive(request));
     let mut units = Vec::new();
     let mut handles = Vec::new();

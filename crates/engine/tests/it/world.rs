@@ -3,6 +3,7 @@
 //! it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::sched::{Floor, Limit, Share};
@@ -29,10 +30,19 @@ pub(crate) struct World {
     now: Nanos,
     requests: BTreeMap<u32, Known>,
     in_service: BTreeMap<u32, Unit>,
+    lates: Vec<Late>,
     finished: u64,
     arrived: u64,
     /// Every output with its time, to compare runs.
     pub(crate) log: Vec<(Nanos, Output)>,
+}
+
+/// A write that a server may still carry out.
+#[derive(Clone)]
+struct Late {
+    disk: (ServerId, u64),
+    range: Range<u64>,
+    until: Nanos,
 }
 
 struct Known {
@@ -52,6 +62,7 @@ impl World {
             now: Nanos::ZERO,
             requests: BTreeMap::new(),
             in_service: BTreeMap::new(),
+            lates: Vec::new(),
             finished: 0,
             arrived: 0,
             log: Vec::new(),
@@ -68,6 +79,17 @@ impl World {
             6 if choice < 128 => {
                 let room = Room { is_short: a % 3 > 0, maker: Some(TenantId(b % TENANTS)) };
                 self.handle(Input::Room { server: ServerId(b % SERVERS), room });
+            }
+            6 if choice < 160 => {
+                let offset = u64::from(a) % (1 << 30);
+                let late = Late {
+                    disk: (ServerId(b % SERVERS), u64::from(b / SERVERS % 2)),
+                    range: offset..offset + u64::from(b % 40_000),
+                    until: self.now + Span(u64::from(a) % 50_000_000),
+                };
+                let Late { disk: (server, disk), range, until } = late.clone();
+                self.lates.push(late);
+                self.handle(Input::Late { server, disk, range, until });
             }
             6 => drop(self.engine.report(self.now)),
             _ => self.now += Span(u64::from(a) % 50_000_000),
@@ -108,8 +130,8 @@ impl World {
         };
         let tenant = TenantId(u32::from(choice / 8) % TENANTS);
         let target = Target::Server(ServerId(b % SERVERS));
-        let keeps_room = false;
-        let request = Request { slot, tenant, target, kind, offset, length, keeps_room };
+        let (disk, keeps_room) = (u64::from(b / SERVERS % 2), false);
+        let request = Request { slot, tenant, target, disk, kind, offset, length, keeps_room };
         let known = Known {
             request,
             next_offset: offset,
@@ -172,6 +194,15 @@ impl World {
         assert!(!known.has_failed && !known.is_abandoned, "no unit after a failure or farewell");
         assert_eq!(unit.offset, known.next_offset, "units follow each other");
         assert_eq!(unit.at, unit.offset - request.offset);
+        if matches!(unit.kind, Kind::Write | Kind::Trim | Kind::WriteZeroes) {
+            let reaches = |late: &Late| {
+                late.disk == (unit.server, request.disk)
+                    && self.now < late.until
+                    && late.range.start.max(unit.offset)
+                        < late.range.end.min(unit.offset + unit.length)
+            };
+            assert!(!self.lates.iter().any(reaches), "a late write could lie over {unit:?}");
+        }
         known.next_offset += unit.length;
         assert!(known.next_offset <= request.offset + request.length, "units stay in the request");
         known.in_service += 1;

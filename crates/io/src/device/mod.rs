@@ -92,6 +92,11 @@ impl Device {
         tier.expect("the engine names servers of its plan, and each has its tier")
     }
 
+    /// Which disk of its server it is; see [`evenkeel_engine::Request::disk`].
+    pub(crate) fn disk(&self) -> u64 {
+        if let Medium::Remote(remote) = &self.medium { remote.number() } else { 0 }
+    }
+
     /// The device that serves units for `server`: one of the tiers, or this one itself.
     pub(crate) fn part(&self, server: ServerId) -> &Self {
         match &self.medium {

@@ -151,6 +151,7 @@ impl World<'_> {
             kind: request.kind,
             offset: request.offset,
             length: request.length,
+            disk: 0,
             keeps_room: false,
         };
         let domain = request.domain;

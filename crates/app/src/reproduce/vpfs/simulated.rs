@@ -67,6 +67,7 @@ fn policy(experiment: &Experiment) -> Policy {
             passthrough: false,
             writes_survive_restart: false,
             patience: evenkeel_core::time::Span::from_secs(30),
+            late: None,
             metrics: None,
         }),
         scheduling: Scheduling {

@@ -209,8 +209,16 @@ fn check_sole_use(
             "take it out of the group: the members of a volume share with nobody else",
         );
     }
-    if matches!(&policy.backends[index].source, Source::Upstream(upstream) if upstream.passthrough)
-    {
+    let source = &policy.backends[index].source;
+    if matches!(source, Source::Upstream(upstream) if upstream.late.is_some()) {
+        found.error_at_both(
+            place,
+            at_member("source.late"),
+            format!("{noun} {name:?} says how late its server may be, and so does its volume"),
+            "say `late` on the volume, for all of its servers",
+        );
+    }
+    if matches!(source, Source::Upstream(upstream) if upstream.passthrough) {
         found.error_at_both(
             place,
             at_member("source.passthrough"),

@@ -8,8 +8,9 @@ use super::super::report::Stuck;
 use super::super::rules::Mutant;
 use super::super::scribe::Entering;
 use super::super::serving::{REST, Serving};
-use super::{Job, Phase, changes_content};
+use super::{Job, Phase};
 use crate::Refused;
+use crate::late::changes_content;
 use crate::notes::copying::Copying;
 use crate::notes::{Step, StepKind};
 use crate::units::{Stage, UnitEntry, UnitTable};
@@ -70,6 +71,10 @@ impl Serving {
         }
         if self.mover.phase == Phase::Idle {
             self.begin_next(now);
+        }
+        let is_late = |job: &Job| [job.from, job.to].iter().any(|one| self.is_slot_late(now, *one));
+        if self.is_stoppable() && self.mover.job.as_ref().is_some_and(is_late) {
+            self.give_up_move(now);
         }
         let is_stale = |job: &&Job| self.is_stale[job.from.0] || self.is_stale[job.to.0];
         if self.is_stoppable()

@@ -188,7 +188,3 @@ impl Mover {
         (self.phase, self.wake_at) = (Phase::Idle, Some(until));
     }
 }
-
-pub(super) fn changes_content(kind: Kind) -> bool {
-    matches!(kind, Kind::Write | Kind::Trim | Kind::WriteZeroes)
-}

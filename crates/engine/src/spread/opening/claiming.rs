@@ -87,7 +87,7 @@ impl Opening {
             [0..OWNER_OFFSET, table, choices]
         };
         let (late, now) = (&self.candidate.late, self.candidate.tenure.now);
-        let reaches = |server: usize, range| late.reaches(now, server, range);
+        let reaches = |server: usize, range| late.reaches(now, server, &range);
         let mut there = (0..self.devices.len()).filter(|server| self.away != Some(*server));
         there.any(|server| written(server).into_iter().any(|range| reaches(server, range)))
     }

@@ -1,46 +1,64 @@
-//! What an earlier process of this gate had under way may still be carried out: clients wait before
-//! they write there, and slots that it may reach are left alone.
+//! Slots that a late write may still reach are left alone: no object of them is given up or moved,
+//! and none is put there. What clients write to such bytes waits before it is queued.
 
+use std::ops::Range;
+
+use evenkeel_core::id::ServerId;
 use evenkeel_core::time::Nanos;
 
-use super::super::moving::changes_content;
 use super::super::rules::Mutant;
 use super::Serving;
-use crate::Request;
-use crate::lease::Half;
+use crate::lease::{Half, LateWrites};
 
 impl Serving {
-    /// How many bytes of a piece of a request may change, from its first one on, before late writes
-    /// may come; none if they may not come at all. What gives up an object waits for all of it.
-    pub(super) fn bytes_before_late(
+    /// Until then a late write may reach a range of a server.
+    pub(crate) fn add_late(
+        &mut self,
+        now: Nanos,
+        server: ServerId,
+        range: &Range<u64>,
+        until: Nanos,
+    ) {
+        let index = self.index_of(server);
+        self.volume.late.forget(now);
+        self.volume.late.add(index, range, until);
+        self.is_due = true;
+    }
+
+    /// The first byte of a range of a server that a late write may still reach.
+    pub(crate) fn first_late(
         &self,
         now: Nanos,
-        request: &Request,
-        at: u64,
-        place: (usize, u32),
+        server: ServerId,
+        range: &Range<u64>,
     ) -> Option<u64> {
-        let (server, slot) = place;
-        let is_free = !changes_content(request.kind)
-            || self.is_stale[server]
-            || self.volume.late.is_over(now)
-            || self.rules.is_broken(Mutant::WriteLate);
-        if is_free {
-            return None;
-        }
-        let layout = &self.volume.layout;
-        let begins = layout.slot_offset(server, slot);
-        let into = (request.offset + at) % layout.object_bytes;
-        let length = (request.length - at).min(layout.object_bytes - into);
-        let start = begins + into;
-        let first = self.volume.late.first_in(now, server, start..start + length)?;
-        Some(if self.gives_up(now, request, at) { 0 } else { first - start })
+        let may_write = self.rules.is_broken(Mutant::WriteLate);
+        let first = self.volume.late.first_in(now, self.index_of(server), range);
+        first.filter(|_| !may_write)
+    }
+
+    /// What late writes may still reach.
+    pub(crate) fn late(&self) -> &LateWrites {
+        &self.volume.late
+    }
+
+    /// Forgets late writes that are over.
+    pub(crate) fn forget_late(&mut self, now: Nanos) {
+        self.volume.late.forget(now);
     }
 
     /// Whether a late write may still reach a slot.
     pub(in crate::spread) fn is_slot_late(&self, now: Nanos, (server, slot): (usize, u32)) -> bool {
         let begins = self.volume.layout.slot_offset(server, slot);
         let range = begins..begins + self.volume.layout.object_bytes;
-        self.volume.late.first_in(now, server, range).is_some()
+        self.volume.late.reaches(now, server, &range)
+    }
+
+    /// Whether the object in a slot is not given up yet, since a late write may still reach it.
+    pub(super) fn must_stay(&self, now: Nanos, place: (usize, u32)) -> bool {
+        self.is_slot_late(now, place)
+            && !self.is_stale[place.0]
+            && !self.rules.is_broken(Mutant::WriteLate)
     }
 
     /// Takes a slot of a server that nothing may reach any more: from this owner's end, which is as
@@ -74,12 +92,14 @@ impl Serving {
 
     /// When requests go on that wait for late writes.
     pub(super) fn late_deadline(&self) -> Option<Nanos> {
-        (!self.late_waiters.is_empty()).then_some(self.volume.late.until())
+        let is_awaited = !self.late_waiters.is_empty();
+        is_awaited.then(|| self.volume.late.next_end().unwrap_or(Nanos::ZERO))
     }
 
-    /// Late writes do not come any more: whoever has waited for them goes on.
+    /// Some late writes do not come any more: whoever has waited for them looks again.
     pub(super) fn end_late_writes(&mut self, now: Nanos) {
-        if self.volume.late.is_over(now) {
+        if self.late_deadline().is_some_and(|end| end <= now) {
+            self.volume.late.forget(now);
             self.released.append(&mut self.late_waiters);
         }
     }

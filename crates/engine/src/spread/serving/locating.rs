@@ -36,14 +36,12 @@ impl Placement for Serving {
             if self.mover.is_in_doubt() && self.is_held(kind, object) {
                 return Placed::Refused(Refused::InDoubt);
             }
-            let before_late = self.bytes_before_late(now, request, at, (index, slot));
             let gives_up = self.gives_up(now, request, at)
                 && !self.is_stale[index]
                 && self.mover.may_give_up(object);
-            if gives_up || self.is_held(kind, object) || before_late == Some(0) {
+            if gives_up || self.is_held(kind, object) {
                 return Placed::Wait;
             }
-            let length = before_late.map_or(length, |before| length.min(before));
             return self.piece_at((index, slot), into, length);
         }
         if let Some(index) = self.volume.away.filter(|_| place == Place::AWAY) {

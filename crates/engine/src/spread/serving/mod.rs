@@ -200,11 +200,12 @@ impl Serving {
             return Ok(self.mover.hold(request.slot, payer));
         }
         let place = self.volume.places[object as usize].get();
-        if place.and_then(|place| self.bytes_before_late(now, request, at, place)) == Some(0) {
+        let gives_up = self.gives_up(now, request, at);
+        if gives_up && place.is_some_and(|place| self.must_stay(now, place)) {
             self.wait_for_late(request.slot);
             return Ok(None);
         }
-        if self.gives_up(now, request, at) {
+        if gives_up {
             self.give_up(now, request, at, payer);
         }
         let waiters = if let Some(freeing) = self.freeings.get_mut(&object) {

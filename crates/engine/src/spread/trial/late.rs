@@ -2,6 +2,7 @@
 //! read of them up to a span later: by the same gate, which knows what was under way, or by another
 //! one, which does not.
 
+use evenkeel_core::id::ServerId;
 use evenkeel_core::prng::Prng;
 use evenkeel_core::time::{Nanos, Span};
 
@@ -125,6 +126,43 @@ fn place(seed: u64) -> Result<(), String> {
         world.settle()?;
     }
     Ok(())
+}
+
+/// How long servers go on with what they had read from a connection that was lost.
+const LATE: Span = Span::from_millis(10);
+
+/// Connections that are lost, again and again, while objects are placed, given up and written to.
+#[derive(Clone, Copy)]
+struct Lossy(Killed);
+
+impl trial::Trial for Lossy {
+    fn run(self, seed: u64) -> Result<(), String> {
+        let Self(trial) = self;
+        let mut world = World::new(seed, trial.mutant);
+        let mut prng = Prng::new(seed ^ 0x1055);
+        for _ in 0..60 {
+            work(&mut world, &mut prng, 25, trial)?;
+            let server = u32::try_from(index(&mut prng, SERVERS)).expect("few servers");
+            world.lose_connection(ServerId(server), LATE)?;
+        }
+        world.settle()?;
+        world.pass(LATE);
+        let all = world.sectors();
+        world.act_on(Act::Read, all);
+        world.drain()?;
+        world.settle()?;
+        restart(&mut world, Killed::default(), 1)?;
+        Ok(())
+    }
+}
+
+#[test]
+fn what_servers_carry_out_late_of_lost_connections_does_no_harm() {
+    let filling = Killed { is_filling: true, ..Killed::default() };
+    assert_clean(0..80, Lossy(Killed::default()));
+    assert_clean(0..80, Lossy(filling));
+    let mutant = Some(Mutant::WriteLate);
+    assert_noticed(Mutant::WriteLate, 0..60, Lossy(Killed { mutant, ..filling }));
 }
 
 impl trial::Trial for Killed {

@@ -66,8 +66,8 @@ impl Opening {
         };
         let (late, now) = (&self.candidate.late, self.candidate.tenure.now);
         let tiers = self.devices.len();
-        (0..tiers).any(|tier| late.reaches(now, tier, 0..OWNER_OFFSET))
-            || late.reaches(now, tiers - 1, noted)
+        (0..tiers).any(|tier| late.reaches(now, tier, &(0..OWNER_OFFSET)))
+            || late.reaches(now, tiers - 1, &noted)
     }
 
     fn half(&self, settled: &Settled) -> Half {

@@ -2,6 +2,7 @@
 //! had read of them up to a span later: by the same gate, which knows what was under way, or by
 //! another one, which does not.
 
+use evenkeel_core::id::ServerId;
 use evenkeel_core::prng::Prng;
 use evenkeel_core::time::{Nanos, Span};
 
@@ -95,6 +96,37 @@ fn run(seed: u64, trial: Killed) -> Result<u32, String> {
     Ok(at_once)
 }
 
+/// How long tiers go on with what they had read from a connection that was lost.
+const LATE: Span = Span::from_millis(10);
+
+/// Connections that are lost, again and again, while extents move.
+#[derive(Clone, Copy)]
+struct Lossy(Option<Mutant>);
+
+impl trial::Trial for Lossy {
+    fn run(self, seed: u64) -> Result<(), String> {
+        let mut world = World::new(seed, self.0);
+        let mut prng = Prng::new(seed ^ 0x1055);
+        for _ in 0..60 {
+            work(&mut world, &mut prng, 25)?;
+            world.lose_connection(ServerId(u32::from(prng.below(2) == 0)), LATE)?;
+        }
+        world.settle()?;
+        world.pass(LATE);
+        let all = world.sectors();
+        world.act_on(Act::Read, all);
+        world.drain()?;
+        world.settle()?;
+        Ok(())
+    }
+}
+
+#[test]
+fn what_tiers_carry_out_late_of_lost_connections_does_no_harm() {
+    assert_clean(0..80, Lossy(None));
+    assert_noticed(Mutant::WriteLate, 0..100, Lossy(Some(Mutant::WriteLate)));
+}
+
 impl trial::Trial for Killed {
     fn run(self, seed: u64) -> Result<(), String> {
         run(seed, self).map(drop)
@@ -118,8 +150,10 @@ fn what_an_owner_had_copied_and_noted_late_does_no_harm_to_the_next_one() {
 
 #[test]
 fn each_rule_about_late_writes_that_is_broken_is_noticed() {
+    let restless = Killed { rest: Span::ZERO, ..SAME };
+    assert_clean(0..60, restless);
     for (mutant, trial) in
-        [(Mutant::WriteLate, SAME), (Mutant::MoveEarly, SAME), (Mutant::MoveEarly, ANOTHER)]
+        [(Mutant::WriteLate, SAME), (Mutant::MoveLate, restless), (Mutant::MoveEarly, ANOTHER)]
     {
         assert_noticed(mutant, 0..100, Killed { mutant: Some(mutant), ..trial });
     }

@@ -174,7 +174,7 @@ fn each_rule_that_is_broken_is_noticed() {
         (Mutant::CopyOnce, QUIET),
         (Mutant::SkipHold, QUIET),
         (Mutant::SkipDrain, QUIET),
-        (Mutant::FreeEarly, Trial { stuck: 10, turns: 2000, ..QUIET }),
+        (Mutant::FreeEarly, Trial { stuck: 3, turns: 6000, ..QUIET }),
         (Mutant::SkipNote, Trial { cut_each: 1, ..QUIET }),
         (Mutant::SkipTargetFlush, Trial { cut_each: 1, ..QUIET }),
         (Mutant::SkipNoteFlush, Trial { cut_each: 1, ..QUIET }),

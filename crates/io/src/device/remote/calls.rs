@@ -12,6 +12,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use evenkeel_core::id::ServerId;
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::Unit;
 use evenkeel_engine::lease::Sending;
@@ -165,6 +166,17 @@ fn split(cookie: u64) -> (u32, usize) {
 }
 
 impl Calls {
+    /// What a unit changes that may have been sent on the connection that is gone.
+    pub(super) fn late(&self) -> Vec<(ServerId, Range<u64>)> {
+        let calls = self.slots.iter().filter_map(|slot| slot.call.as_ref());
+        let sent = calls.filter(|call| call.queued).filter_map(|call| match &call.purpose {
+            Purpose::Unit(unit) => Some((unit.server, call.changes()?)),
+            // Beats are told apart by their numbers.
+            Purpose::Own(_) | Purpose::Question(_) => None,
+        });
+        sent.collect()
+    }
+
     /// Notes that the connection on which calls were sent broke.
     pub(super) fn note_loss(&mut self) {
         let calls = self.slots.iter_mut().filter_map(|slot| slot.call.as_mut());
@@ -244,7 +256,7 @@ mod tests {
     const UNIT: Unit = Unit {
         unit: 0,
         slot: 0,
-        server: evenkeel_core::id::ServerId(0),
+        server: ServerId(0),
         kind: Kind::Write,
         offset: 0,
         at: 0,

@@ -240,6 +240,7 @@ impl Link {
     /// The connection broke: what may not be sent again fails.
     fn down(&self, remote: &Remote) {
         self.style.set(None);
+        self.report_late(remote);
         self.outbox.borrow_mut().clear();
         count(&remote.health.reconnects, 1);
         if remote.note_loss() {
@@ -250,6 +251,14 @@ impl Link {
         // A request that breaks every connection it is sent on must not do so for ever.
         self.calls.borrow_mut().note_loss();
         self.fail(remote, |call| call.is_older_than(remote.terms.patience));
+    }
+
+    /// The server may still carry out what it was asked for on the connection that is gone.
+    fn report_late(&self, remote: &Remote) {
+        let Some(domain) = remote.domain.upgrade() else { return };
+        for (server, range) in self.calls.borrow().late() {
+            domain.may_come_late((server, remote.number()), range, remote.terms.late);
+        }
     }
 
     /// Fails the calls that `which` picks.

@@ -4,9 +4,9 @@
 //!
 //! - What reads or asks is sent again.
 //! - What writes, trims or zeroes is sent again: it is unanswered, so still concurrent with
-//!   everything else, and it puts the same bytes in the same place. (A server that outlives the
-//!   connection could still carry out what it read from it, after the replay and after a later
-//!   overlapping write; the protocol has no means to fence that off.)
+//!   everything else, and it puts the same bytes in the same place. A server that outlives the
+//!   connection may still carry out what it read from it, and the protocol has no means to fence
+//!   that off: so newer writes to the same bytes wait in the engine until the server has let go.
 //! - A FLUSH is sent again if nothing was acknowledged since the last one, or if the policy says
 //!   that the server's acknowledged writes survive its death. Otherwise it fails, because what it
 //!   should cover may be gone.
@@ -23,9 +23,10 @@ mod identity;
 pub(crate) mod link;
 
 use std::cell::{Cell, RefCell};
+use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 use std::rc::{Rc, Weak};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Span;
@@ -60,6 +61,8 @@ pub(crate) struct Terms {
     pub(crate) connections: u32,
     pub(crate) writes_survive_restart: bool,
     pub(crate) patience: Span,
+    /// For so long the server may go on with what it had read from a connection that is gone.
+    pub(crate) late: Span,
 }
 
 impl From<String> for Trouble {
@@ -96,6 +99,8 @@ pub(crate) struct Remote {
     pub(crate) domain: Weak<Domain>,
     /// Its name at the server.
     export: String,
+    /// The number that its name goes by; see [`evenkeel_engine::Request::disk`].
+    number: u64,
     terms: Terms,
     /// The right to send, if it is a server of a volume.
     guard: Option<Guard>,
@@ -119,6 +124,8 @@ pub(crate) struct Remote {
 #[derive(Debug)]
 pub(crate) struct Membership {
     pub(crate) guard: Guard,
+    /// For so long its server may go on with what it had read from a connection that is gone.
+    pub(crate) late: Span,
     /// How each server of the volume is reached, in the order of the policy; none where that is no
     /// upstream.
     pub(crate) routes: Vec<Option<Route>>,
@@ -139,18 +146,29 @@ fn within_our_limits(theirs: BlockSize) -> BlockSize {
     }
 }
 
+/// The number of an export: always the same for a name, and one that no client can foresee, so that
+/// nobody finds a second name for it.
+fn number_of(export: &str) -> u64 {
+    static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    KEYS.hash_one(export)
+}
+
 impl Remote {
     /// Starts to connect.
     pub(crate) fn new(
         domain: &Rc<Domain>,
         export: String,
-        terms: Terms,
+        mut terms: Terms,
         membership: Option<Membership>,
         health: Rc<Health>,
     ) -> Rc<Self> {
+        if let Some(membership) = &membership {
+            terms.late = membership.late;
+        }
         let (guard, routes) = membership.map(|one| (one.guard, one.routes)).unzip();
         let remote = Rc::new(Self {
             domain: Rc::downgrade(domain),
+            number: number_of(&export),
             export,
             terms,
             guard,
@@ -201,6 +219,11 @@ impl Remote {
     pub(crate) fn can_flush(&self) -> bool {
         let session = self.session.borrow();
         session.as_ref().is_some_and(|it| it.flags.contains(TransmissionFlags::SEND_FLUSH))
+    }
+
+    /// The number that the engine knows it by among the disks of its server.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
     /// How long it is waited for.

@@ -27,7 +27,7 @@ use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::Target;
 use evenkeel_engine::lease::OwnerId;
 use evenkeel_engine::notes::{PartDevice, Unfit, VolumeId};
-use evenkeel_engine::policy::{self, Backend, Member, Source, SpreadPlan, TierPlan};
+use evenkeel_engine::policy::{self, Backend, Member, Source, SpreadPlan, Takeover, TierPlan};
 use evenkeel_engine::spread::{self, Mended, Missed, Shape};
 use evenkeel_engine::tiers;
 use evenkeel_wire::nbd::proto::TransmissionFlags;
@@ -385,9 +385,10 @@ impl Keeper {
             .iter()
             .map(|member| Some(plan.terms(&member.backend)?.route.clone()))
             .collect();
+        let late = backend.source.takeover().map_or(Takeover::LATE, |takeover| takeover.late);
         for (index, member) in backend.members().iter().enumerate() {
             let server = planned.server(&member.backend).ok_or("the policy has no such backend")?;
-            let membership = Membership { guard: lease.guard(index), routes: routes.clone() };
+            let membership = Membership { guard: lease.guard(index), late, routes: routes.clone() };
             let device = self.device(plan, member, server, membership);
             let device = device.map_err(|why| format!("{}: {why}", self.called(member)))?;
             members.push((member, server, device));
