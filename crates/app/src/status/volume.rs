@@ -80,15 +80,15 @@ impl From<&MovesReport> for Moves {
     }
 }
 
-/// Why moving has stopped, and what to do.
+/// Why nothing moves, and what to do.
 fn why(stopped: Stopped) -> String {
     match stopped {
         Stopped::InDoubt { extent } => format!(
-            "the journal cannot be written; extent {extent} can only be read until the volume is \
-             opened anew: see to the fastest tier and restart the gate"
+            "the journal cannot be written, and until it is extent {extent} can only be read: see \
+             to the fastest tier; the gate tries again at least once a minute"
         ),
-        Stopped::MapNotWritten => "the map cannot be written: see to the fastest tier and restart \
-                                   the gate"
+        Stopped::MapNotWritten => "the map cannot be written: see to the fastest tier; the gate \
+                                   tries again at least once a minute"
             .to_owned(),
     }
 }

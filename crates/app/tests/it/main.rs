@@ -8,6 +8,7 @@
 //! | `experiments` | the load generator tells the truth, the demo shows it and cleans up |
 //! | `faults` | nothing acknowledged is lost when the server or the gate is killed |
 //! | `replays` | what a lost connection left is sent again only for those who still wait for it |
+//! | `in_doubt` | what a server carries out late of a lost connection lies over nothing newer |
 //! | `fencing` | of two gates only the rightful one writes, whatever pauses and networks do |
 //! | `ceph` | a volume in a pool of Ceph stays one disk, and one gate's |
 //! | `tiers` | a volume over tiers stays one disk while its extents move and its parts fail |
@@ -54,6 +55,7 @@ mod fencing;
 mod gecko;
 mod harness;
 mod hostile;
+mod in_doubt;
 mod load;
 mod place;
 mod plan;

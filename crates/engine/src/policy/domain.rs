@@ -243,6 +243,7 @@ impl Policy {
                 moves: volume.moves,
                 mover: mover(),
                 patience: self.patience_of(&volume.tiers),
+                late: volume.takeover.late,
             }),
             spread: spread.map(|volume| SpreadPlan {
                 servers: volume.servers.iter().filter_map(|one| servers.id(&one.backend)).collect(),

@@ -751,4 +751,6 @@ pub struct TierPlan {
     pub mover: TenantId,
     /// For so long requests wait for a volume that has lapsed.
     pub patience: Span,
+    /// See [`Takeover::late`].
+    pub late: Span,
 }

@@ -42,9 +42,9 @@ pub(crate) mod trial;
 mod volume;
 
 pub use crate::notes::PASSES_MAX;
-pub use moves::{HOLD_MAX, MovesReport, NOTE_ATTEMPTS, Stopped};
+pub use moves::{HOLD_MAX, NOTE_ATTEMPTS};
 pub use opening::Opening;
 pub use refusal::{Refusal, RefusalReason};
-pub use report::{TierReport, VolumeReport};
+pub use report::{MovesReport, Stopped, TierReport, VolumeReport};
 pub(crate) use serving::Serving;
 pub use volume::Volume;

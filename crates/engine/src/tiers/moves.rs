@@ -24,11 +24,13 @@
 //! # When a step fails
 //!
 //! Before the record, the move ends and the old place stays in force. The new slot is left alone
-//! until the volume is opened anew, since a write that was answered with an error may still come
-//! through. If the record or its flush fails, nobody knows which place a reopened volume would find
-//! in force; the same bytes are written and flushed again, which settles it. If that fails
-//! [`NOTE_ATTEMPTS`] times, moving stops and the extent becomes **read-only**: reads are right in
-//! both places, a write would be in one place only, and is answered with an error.
+//! for the time that a late write may take, since one that was answered with an error may still
+//! come through. If the record or its flush fails, nobody knows which place a reopened volume would
+//! find in force; the same bytes are written and flushed again, which settles it. If that fails
+//! [`NOTE_ATTEMPTS`] times, nothing else moves and the extent becomes **read-only**: reads are right
+//! in both places, a write would be in one place only, and is answered with an error. The record is
+//! tried again after growing pauses, [`RETRY_MIN`] to [`RETRY_MAX`], until it is noted. So is the
+//! map.
 //!
 //! A flush that fails may have lost what others wrote, too, and drives tell only whom they answer.
 //! So a flush of the mover that failed lets the next one of every tenant at that tier fail, and one
@@ -48,46 +50,22 @@ use evenkeel_core::time::{Nanos, Span};
 
 use super::choice::Choice;
 use super::map::Place;
+use super::report::{MovesReport, Stopped};
 use super::volume::Volume;
 use crate::notes::StepKind;
 use crate::notes::copying::{Copying, Run};
 
 /// The longest that writes are held before the record is written.
 pub const HOLD_MAX: Span = Span::from_millis(500);
-/// How often the record is written before moving stops.
+/// How often the record is written before its extent is in doubt.
 pub const NOTE_ATTEMPTS: u32 = 3;
 /// After a move that came to nothing, the next one begins no earlier than so much later.
 const REST: Span = Span::from_secs(10);
+/// The first pause before notes that could not be written are written again, and the longest.
+const RETRY_MIN: Span = Span::from_secs(1);
+const RETRY_MAX: Span = Span::from_secs(60);
 /// Blocks of the map that one step writes.
 const MAP_BLOCKS: u32 = 256;
-
-/// Why moving has stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stopped {
-    /// The journal cannot be written, and of this extent nobody knows where a reopened volume would
-    /// find it; it can be read, but not written.
-    InDoubt {
-        /// The extent.
-        extent: u32,
-    },
-    /// The map cannot be written anew, and the journal is full.
-    MapNotWritten,
-}
-
-/// What moving has come to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MovesReport {
-    /// Moves that were completed.
-    pub done: u64,
-    /// Moves that were given up, since clients wrote too much or waited too long.
-    pub given_up: u64,
-    /// Moves that ended with an error of a tier.
-    pub failed: u64,
-    /// Bytes that were copied.
-    pub copied_bytes: u64,
-    /// Why moving has stopped, if it has.
-    pub stopped: Option<Stopped>,
-}
 
 /// A step of a move, before it is known who pays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +101,10 @@ pub(super) struct Mover {
     job: Option<Job>,
     /// No move begins before this instant.
     rest_until: Nanos,
+    /// When notes that could not be written are tried again, and the pause before that.
+    retry: Option<(Nanos, Span)>,
+    /// For so long a slot is left alone to which a write has failed.
+    late: Span,
     report: MovesReport,
     #[cfg(test)]
     pub(super) mutant: Option<Mutant>,
@@ -218,15 +200,22 @@ impl Mover {
             && !self.is_mutated(Mutant::SkipHold)
     }
 
-    /// Whether writes to the extent under way are refused for good.
+    /// Whether writes to the extent under way are refused.
     pub(super) fn is_in_doubt(&self) -> bool {
         matches!(self.report.stopped, Some(Stopped::InDoubt { .. }))
     }
 
     /// When the mover wants to be polled although nothing happens.
     pub(super) fn deadline(&self) -> Option<Nanos> {
-        let job = self.job.as_ref().filter(|_| self.phase == Phase::Drain)?;
-        job.copying.held_since().map(|since| since + HOLD_MAX)
+        let draining = self.job.as_ref().filter(|_| self.phase == Phase::Drain);
+        let held_since = draining.and_then(|job| job.copying.held_since());
+        let retry = self.retry.filter(|_| !self.is_step_under_way).map(|(at, _)| at);
+        held_since.map(|since| since + HOLD_MAX).into_iter().chain(retry).min()
+    }
+
+    /// For so long a slot is left alone to which a write has failed.
+    pub(super) fn leave_for(&mut self, late: Span) {
+        self.late = late;
     }
 
     /// No move begins before this instant.
@@ -284,7 +273,7 @@ impl Mover {
         volume: &mut Volume,
         note: &mut Vec<u8>,
     ) -> (Change, Option<Wanted>) {
-        if self.is_step_under_way {
+        if self.is_step_under_way || self.retry.is_some_and(|(at, _)| now < at) {
             return (Change::None, None);
         }
         let is_late =
@@ -334,6 +323,7 @@ impl Mover {
             (Phase::WriteMap { first }, true) => Phase::WriteMap { first: first + MAP_BLOCKS },
             (Phase::FlushMap, true) => {
                 volume.journal.checkpoint_is_durable();
+                self.goes_on();
                 Phase::Idle
             }
             (Phase::Read(_), false) => return self.fail(now, volume, true),
@@ -341,14 +331,13 @@ impl Mover {
             (Phase::Note { attempt } | Phase::FlushNote { attempt }, false) => {
                 if self.is_mutated(Mutant::IgnoreDoubt) {
                     return self.fail(now, volume, false);
-                } else if attempt == NOTE_ATTEMPTS {
-                    return self.doubt();
                 }
-                Phase::Note { attempt: attempt + 1 }
+                self.phase = Phase::Note { attempt: attempt.saturating_add(1) };
+                return if attempt < NOTE_ATTEMPTS { Change::None } else { self.doubt(now) };
             }
             (Phase::WriteMap { .. } | Phase::FlushMap, false) => {
-                self.report.stopped = Some(Stopped::MapNotWritten);
-                Phase::Idle
+                self.pauses(now, Stopped::MapNotWritten);
+                Phase::WriteMap { first: 0 }
             }
             (Phase::Idle | Phase::Copy | Phase::Drain, _) => unreachable!("they ask for no step"),
         };
@@ -422,6 +411,7 @@ impl Mover {
     /// The record is durable: the new place is in force.
     fn switch(&mut self, volume: &mut Volume) -> Change {
         let job = self.end();
+        self.goes_on();
         volume.journal.record_is_durable();
         let from = volume.map.switch(job.extent, job.to);
         self.report.done += 1;
@@ -439,21 +429,34 @@ impl Mover {
     /// A step failed before the record was written.
     fn fail(&mut self, now: Nanos, volume: &mut Volume, is_slot_untouched: bool) -> Change {
         let job = self.end();
-        if is_slot_untouched && job.copying.copied_bytes() == 0 {
-            volume.map.release(job.to);
+        if !is_slot_untouched || job.copying.copied_bytes() > 0 {
+            volume.leave(job.to, now + self.late);
         }
+        volume.map.release(job.to);
         self.report.failed += 1;
         self.rest_until = now + REST;
         Change::Released
     }
 
-    /// Nobody knows whether the record will be found. The job stays, for its place.
-    fn doubt(&mut self) -> Change {
+    /// Nobody knows whether the record would be found: it is written again later.
+    fn doubt(&mut self, now: Nanos) -> Change {
         let extent = self.job.as_ref().expect("a record is of a move").extent;
-        self.phase = Phase::Idle;
-        self.report.failed += 1;
-        self.report.stopped = Some(Stopped::InDoubt { extent });
+        self.pauses(now, Stopped::InDoubt { extent });
         Change::Released
+    }
+
+    /// Notes cannot be written: they are tried again after a pause, each twice the one before.
+    fn pauses(&mut self, now: Nanos, why: Stopped) {
+        let pause = self.retry.map_or(RETRY_MIN, |(_, pause)| Span(pause.0 * 2).min(RETRY_MAX));
+        self.retry = Some((now + pause, pause));
+        self.report.failed += u64::from(self.report.stopped.is_none());
+        self.report.stopped = Some(why);
+    }
+
+    /// Notes have been written.
+    fn goes_on(&mut self) {
+        self.retry = None;
+        self.report.stopped = None;
     }
 
     /// Whether a test has broken this rule.

@@ -2,7 +2,6 @@
 
 use evenkeel_core::id::ServerId;
 
-use super::moves::MovesReport;
 use crate::policy::TIERS_MAX;
 
 /// The accounts of a volume.
@@ -29,4 +28,32 @@ pub struct TierReport {
     pub free_slots: u32,
     /// Slots that hold an extent.
     pub used_slots: u32,
+}
+
+/// Why nothing moves until notes can be written again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// The journal cannot be written, and of this extent nobody knows where a reopened volume would
+    /// find it; until it is noted it can be read, but not written.
+    InDoubt {
+        /// The extent.
+        extent: u32,
+    },
+    /// The map cannot be written anew, and the journal is full.
+    MapNotWritten,
+}
+
+/// What moving has come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MovesReport {
+    /// Moves that were completed.
+    pub done: u64,
+    /// Moves that were given up, since clients wrote too much or waited too long.
+    pub given_up: u64,
+    /// Moves that ended with an error of a tier.
+    pub failed: u64,
+    /// Bytes that were copied.
+    pub copied_bytes: u64,
+    /// Why nothing moves now, if that is so.
+    pub stopped: Option<Stopped>,
 }

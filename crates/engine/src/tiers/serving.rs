@@ -101,6 +101,7 @@ impl Serving {
         assert!(plan.servers == self.plan.servers, "tiers keep their servers");
         self.plan = plan.clone();
         self.possession.patience = plan.patience;
+        self.mover.leave_for(plan.late);
         self.unheard.resize(tenants);
         self.chooser.configure(self.volume.layout.extent_bytes, tiers);
     }

@@ -61,6 +61,12 @@ impl Volume {
         self.late.reaches(now, place.tier(), &range)
     }
 
+    /// A write to a slot has failed: until then it may still come through.
+    pub(super) fn leave(&mut self, place: Place, until: Nanos) {
+        let range = self.layout.slot_range(place.tier(), place.slot());
+        self.late.add(place.tier(), &range, until);
+    }
+
     /// Whether a late write may still reach what is noted on the fastest tier.
     pub(super) fn are_notes_late(&self, now: Nanos) -> bool {
         let fastest = self.layout.fastest();

@@ -10,7 +10,8 @@ use std::ops::Range;
 
 use evenkeel_core::prng::Prng;
 
-use super::disk::{Disk, index};
+use super::disk::{Disk, SECTOR, index};
+use super::names::as_another;
 use super::world::{Act, Kit, World};
 use crate::Engine;
 use crate::lease::{Durable, Lease, Mark};
@@ -44,21 +45,36 @@ pub(crate) enum Fault {
     Unreadable,
     /// A block of notes is as it was some time ago: writes to it were lost.
     Lost,
-    /// A member is as it was some time ago.
+    /// A block of notes is a new one up to a sector, and an old one from there on.
+    Torn,
+    /// A member is as it was some time ago, in the same life.
     RolledBack,
+    /// A member is as it was in an earlier life; in the first one as it was made.
+    Stale,
     /// A member is blank.
     Empty,
     /// Two members are in each other's place.
     Exchanged,
+    /// A member is that of another volume.
+    Foreign,
 }
 
 impl Fault {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Rot, Self::Unreadable, Self::Lost, Self::RolledBack, Self::Empty, Self::Exchanged];
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Rot,
+        Self::Unreadable,
+        Self::Lost,
+        Self::Torn,
+        Self::RolledBack,
+        Self::Stale,
+        Self::Empty,
+        Self::Exchanged,
+        Self::Foreign,
+    ];
 
     /// Whether it is a whole member that is not what it was.
     fn is_of_member(self) -> bool {
-        matches!(self, Self::RolledBack | Self::Empty | Self::Exchanged)
+        !matches!(self, Self::Rot | Self::Unreadable | Self::Lost | Self::Torn)
     }
 }
 
@@ -82,6 +98,16 @@ pub(crate) struct Damage {
     pub(crate) age: u32,
     /// Whether the owner has let go, or was killed.
     pub(crate) is_clean: bool,
+}
+
+/// Members as they were.
+struct Copies {
+    /// In an earlier life, or as they were made.
+    made: Vec<Disk>,
+    /// Some time ago.
+    before: Vec<Disk>,
+    /// Those of another volume.
+    other: Vec<Disk>,
 }
 
 /// A volume at work, with the beats of its owner.
@@ -180,16 +206,21 @@ impl Damage {
     pub(crate) fn run<K: Damageable>(self, seed: u64) -> Result<Outcome, String> {
         let mut prng = Prng::new(seed ^ 0xda3a_6e00);
         let mut scene = Scene::<K>::new(seed);
+        let mut copies =
+            Copies { made: scene.world.disks.clone(), before: Vec::new(), other: Vec::new() };
         for life in 0..=self.age {
             if life > 0 {
                 scene.stop(prng.below(2) == 0);
                 scene.world.restart(None)?;
                 scene.take_office();
+                // Of the last life but one, so that nothing of it is as it was.
+                copies.made.clone_from(&copies.before);
             }
             scene.work(&mut prng)?;
             scene.beat();
+            copies.before = scene.world.disks.clone();
         }
-        let before = scene.world.disks.clone();
+        copies.other = as_another(|| Scene::<K>::new(seed).world.disks);
         scene.work(&mut prng)?;
         // The second one records that the first is durable.
         scene.beat();
@@ -198,14 +229,14 @@ impl Damage {
         let note = scene.note(member, &mut prng);
         if self.fault.is_of_member() {
             let mut disks = scene.world.disks.clone();
-            self.apply(&mut disks, &before, (member, note), &mut prng);
+            self.apply(&mut disks, &copies, (member, note), &mut prng);
             if scene.leases[member].look(&front(&disks[member])).is_ok() {
                 return Err(format!("member {member} is served from, while the gate runs"));
             }
         }
         scene.stop(self.is_clean);
         let whole = scene.world.disks.clone();
-        self.apply(&mut scene.world.disks, &before, (member, note), &mut prng);
+        self.apply(&mut scene.world.disks, &copies, (member, note), &mut prng);
         let outcome = open(&mut scene.world)?;
         let says = || format!("member {member}, note at {note}");
         if self.fault == Fault::Unreadable || outcome.refused == 1 {
@@ -228,7 +259,7 @@ impl Damage {
     fn apply(
         self,
         disks: &mut [Disk],
-        before: &[Disk],
+        copies: &Copies,
         (member, note): (usize, u64),
         prng: &mut Prng,
     ) {
@@ -241,12 +272,24 @@ impl Damage {
             }
             Fault::Unreadable => disks[member].lose(note, BLOCK_BYTES),
             Fault::Lost => {
-                let block = before[member].read(note, BLOCK_BYTES);
+                let block = copies.before[member].read(note, BLOCK_BYTES);
                 disks[member].write(note, &block, true);
             }
-            Fault::RolledBack => disks[member] = before[member].clone(),
+            Fault::Torn => {
+                let new = disks[member].read(note, BLOCK_BYTES);
+                let mut block = copies.before[member].read(note, BLOCK_BYTES);
+                let sectors = 1 + index(prng, block.len() / SECTOR - 1);
+                block[..sectors * SECTOR].copy_from_slice(&new[..sectors * SECTOR]);
+                disks[member].write(note, &block, true);
+            }
+            Fault::RolledBack => disks[member] = copies.before[member].clone(),
+            Fault::Stale => disks[member] = copies.made[member].clone(),
             Fault::Empty => disks[member] = Disk::new(disks[member].size_bytes()),
-            Fault::Exchanged => disks.swap(member, (member + 1) % before.len()),
+            Fault::Exchanged => {
+                let other = (member + 1) % disks.len();
+                disks.swap(member, other);
+            }
+            Fault::Foreign => disks[member] = copies.other[member].clone(),
         }
     }
 }

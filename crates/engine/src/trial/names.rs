@@ -1,11 +1,24 @@
 //! Names of gates and of their openings.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::lease::{Gate, Names, OwnerId};
 use crate::notes::VolumeId;
 
 const VOLUME: VolumeId = VolumeId(*b"made in a trial.");
+
+thread_local! {
+    static IS_ANOTHER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What is made meanwhile is a volume of another name.
+pub(crate) fn as_another<T>(make: impl FnOnce() -> T) -> T {
+    IS_ANOTHER.set(true);
+    let made = make();
+    IS_ANOTHER.set(false);
+    made
+}
 
 /// Names for an opening of this gate that no other one has.
 pub(crate) fn names(owner_name: &str) -> Names {
@@ -14,7 +27,8 @@ pub(crate) fn names(owner_name: &str) -> Names {
     id[..8].copy_from_slice(&OPENINGS.fetch_add(1, Ordering::Relaxed).to_le_bytes());
     id[8] = owner_name.as_bytes()[0];
     let gate = Gate { name: owner_name.to_owned(), ..Gate::default() };
-    Names { volume: VOLUME, owner: OwnerId(id), gate, before: Vec::new() }
+    let volume = if IS_ANOTHER.get() { VolumeId(*b"and another one.") } else { VOLUME };
+    Names { volume, owner: OwnerId(id), gate, before: Vec::new() }
 }
 
 /// Names for an opening of the gate of this number, in this run of its process after this boot of

@@ -49,6 +49,7 @@ pub(crate) fn domain(discipline: Discipline, rates_iops: &[u64], clients: &[Clie
         moves: evenkeel_engine::policy::Moves::Off,
         mover: TenantId(0),
         patience: Span::from_secs(30),
+        late: Span::from_secs(30),
     };
     Domain {
         mode: Mode::Enforce,

@@ -322,6 +322,7 @@ fn engine(volume: Volume) -> Engine {
             moves: Moves::Off,
             mover: TenantId(0),
             patience: Span::from_secs(30),
+            late: Span::from_secs(30),
         }),
         ..Domain::default()
     };

@@ -278,6 +278,7 @@ fn domain(choice: u32) -> Domain {
         moves: Moves::Off,
         mover: TenantId(0),
         patience: Span::from_secs(30),
+        late: Span::from_secs(30),
     };
     let limit = match pick(3) {
         0 => Limit { rate_iops: 1000, burst_requests: 2, ..Limit::default() },

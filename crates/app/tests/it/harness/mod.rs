@@ -6,6 +6,7 @@ pub(crate) mod client;
 pub(crate) mod fake_server;
 pub(crate) mod gate;
 pub(crate) mod guest;
+pub(crate) mod late_server;
 pub(crate) mod mount;
 pub(crate) mod nbd;
 pub(crate) mod network;

@@ -1,17 +1,13 @@
 //! A gate that is killed under writes and started again at once, over servers that carry out what
 //! they had read of it seconds later, though its connection is gone.
 
-use std::io::{self, Read, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use super::{NAMES, OBJECT_BYTES, opened};
-use crate::harness::fake_server::{Offer, negotiate, simple};
 use crate::harness::gate::Gate;
-use crate::harness::nbd::{self, Client, Request, WRITE, be32, be64};
+use crate::harness::late_server::LateServer;
+use crate::harness::nbd::{Client, Request, WRITE};
 use crate::harness::{Scratch, noise, wait_for};
 
 const SIZE_BYTES: u64 = 8 << 20;
@@ -19,90 +15,6 @@ const SIZE_BYTES: u64 = 8 << 20;
 const HELD: Duration = Duration::from_secs(3);
 const BLOCK: u64 = 4096;
 const BLOCKS: u64 = 16;
-
-/// A server in threads of this process, whose disk is a vector.
-#[derive(Clone)]
-struct LateServer {
-    path: PathBuf,
-    disk: Arc<Mutex<Vec<u8>>>,
-    /// Whether writes to slots are held from now on.
-    holds: Arc<AtomicBool>,
-    /// Writes that are held, and that were carried out late.
-    held: Arc<AtomicU32>,
-    late: Arc<AtomicU32>,
-}
-
-impl LateServer {
-    fn start(scratch: &Scratch, name: &str) -> Self {
-        let path = scratch.join(format!("{name}.sock"));
-        let listener = UnixListener::bind(&path).expect("bind in scratch");
-        let size = usize::try_from(SIZE_BYTES).expect("it is small");
-        let server = Self {
-            path,
-            disk: Arc::new(Mutex::new(vec![0; size])),
-            holds: Arc::default(),
-            held: Arc::default(),
-            late: Arc::default(),
-        };
-        let serving = server.clone();
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let (one, stream) = (serving.clone(), stream.expect("accept"));
-                std::thread::spawn(move || drop(one.serve(stream)));
-            }
-        });
-        server
-    }
-
-    fn serve(&self, mut stream: UnixStream) -> io::Result<()> {
-        negotiate(&mut stream, Offer { size_bytes: SIZE_BYTES, structured: false, flags: 0 })?;
-        loop {
-            let mut header = [0; 28];
-            stream.read_exact(&mut header)?;
-            let (command, cookie) =
-                (u16::from_be_bytes([header[6], header[7]]), be64(&header[8..16]));
-            let [start, length] = [be64(&header[16..24]), be32(&header[24..]).into()]
-                .map(|number| usize::try_from(number).expect("within the disk"));
-            let range = start..start + length;
-            let mut data = Vec::new();
-            match command {
-                nbd::READ => data.extend(&self.disk.lock().expect("no panic")[range]),
-                WRITE => {
-                    let mut bytes = vec![0; length];
-                    stream.read_exact(&mut bytes)?;
-                    // Beats and notes stand before the slots.
-                    let is_held = start >= 1 << 16 && self.holds.load(Ordering::SeqCst);
-                    let (server, answer) = (self.clone(), stream.try_clone()?);
-                    if is_held {
-                        server.held.fetch_add(1, Ordering::SeqCst);
-                        std::thread::spawn(move || {
-                            server.write_late(range, &bytes, answer, cookie);
-                        });
-                        continue;
-                    }
-                    self.disk.lock().expect("no panic")[range].copy_from_slice(&bytes);
-                }
-                nbd::FLUSH => {}
-                _ => return Ok(()),
-            }
-            stream.write_all(&simple(cookie, 0, &data))?;
-        }
-    }
-
-    /// Whether anybody still listens is all the same.
-    fn write_late(
-        &self,
-        range: std::ops::Range<usize>,
-        bytes: &[u8],
-        mut answer: UnixStream,
-        cookie: u64,
-    ) {
-        std::thread::sleep(HELD);
-        self.disk.lock().expect("no panic")[range].copy_from_slice(bytes);
-        self.late.fetch_add(1, Ordering::SeqCst);
-        let _ = answer.write_all(&simple(cookie, 0, &[]));
-    }
-}
 
 fn policy(servers: &[LateServer], late: &str) -> String {
     let backend = |(server, name): (&LateServer, &str)| {
@@ -136,7 +48,7 @@ fn sum(servers: &[LateServer], count: impl Fn(&LateServer) -> &AtomicU32) -> u64
 /// write waited, and how long that of a block beside them.
 fn kill_under_writes(late: &str) -> (u64, Duration, Duration) {
     let scratch = Scratch::new();
-    let servers = NAMES.map(|name| LateServer::start(&scratch, name));
+    let servers = NAMES.map(|name| LateServer::start(&scratch, name, SIZE_BYTES, HELD));
     let mut gate = Gate::start(&scratch, &policy(&servers, late));
     let target = gate.plain("disk");
     let mut client = opened(&target);
@@ -144,9 +56,7 @@ fn kill_under_writes(late: &str) -> (u64, Duration, Duration) {
         assert_eq!(client.write(object * OBJECT_BYTES, &block(object, 0)), Ok(()));
     }
     assert_eq!(client.flush(), Ok(()));
-    for server in &servers {
-        server.holds.store(true, Ordering::SeqCst);
-    }
+    servers.iter().for_each(|server| server.hold(true));
     let write = |client: &mut Client, object: u64, filling: u64| {
         let length = u32::try_from(BLOCK).expect("it is small");
         let offset = object * OBJECT_BYTES;
@@ -157,9 +67,7 @@ fn kill_under_writes(late: &str) -> (u64, Duration, Duration) {
     wait_for("all writes to be read", || {
         (sum(&servers, |server| &server.held) == BLOCKS).then_some(())
     });
-    for server in &servers {
-        server.holds.store(false, Ordering::SeqCst);
-    }
+    servers.iter().for_each(|server| server.hold(false));
     gate.kill_and_restart();
     let (mut client, mut other) = (opened(&target), opened(&target));
     let began = Instant::now();

@@ -9,8 +9,8 @@ use evenkeel_core::sched::Share;
 use evenkeel_core::time::{Nanos, Span};
 
 use super::super::choice::Choice;
-use super::super::moves::{Mutant, Stopped};
-use super::super::report::VolumeReport;
+use super::super::moves::Mutant;
+use super::super::report::{Stopped, VolumeReport};
 use super::super::{Opening, Volume};
 use crate::lease::trial::Leased;
 use crate::lease::{Gatekeeper, Half, Lease, Names, OwnerId};
@@ -191,6 +191,7 @@ pub(super) fn domain(mode: Mode, depth: u32) -> Domain {
             moves: Moves::ByHeat,
             mover: MOVER,
             patience: Span::from_secs(30),
+            late: Span::from_millis(10),
         }),
         spread: None,
         ..Domain::default()

@@ -116,28 +116,71 @@ fn errors_of_drives_lose_nothing_that_was_promised() {
 }
 
 #[test]
-fn an_extent_in_doubt_can_be_read_and_not_written() {
-    let faults = Faults { notes: 75, ..Faults::NONE };
-    let mut doubts = 0;
+fn an_extent_in_doubt_can_be_read_and_not_written_until_its_record_is_noted() {
     for seed in 0..60 {
-        let trial = Trial { faults, cut_each: u64::from(seed % 8 == 0), turns: 300, ..QUIET };
-        let mut world = run(seed, trial).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
-        let Some(extent) = world.in_doubt() else { continue };
-        doubts += 1;
-        let before = world.errors;
-        world.act(Act::Read, World::sectors_of(extent));
+        let mut world = World::new(seed, None);
+        world.faults = Faults { notes: 75, ..Faults::NONE };
+        while world.in_doubt().is_none() {
+            world.begin_move(1);
+            world.drain().unwrap();
+            if world.commands() == 0 {
+                world.pass(Span::from_secs(10));
+            } else {
+                world.complete_one().unwrap();
+            }
+        }
+        let done = world.report().moves.done;
+        world.faults = Faults { notes: 100, ..Faults::NONE };
+        let ask = |world: &mut World, act, extent| {
+            let before = world.errors;
+            world.act_on(act, World::sectors_of(extent));
+            world.drain().unwrap();
+            while world.clients() > 0 {
+                assert!(world.complete_one().unwrap(), "seed {seed}: it is answered");
+            }
+            world.errors - before
+        };
+        let began = world.now();
+        assert_eq!(ask(&mut world, Act::Read, 1), 0);
+        assert_eq!(ask(&mut world, Act::Write, 1), 1, "refused");
+        assert_eq!(ask(&mut world, Act::Write, 2), 0, "the others are served");
+        assert!(world.now().since(began) < Span::from_secs(1), "nobody waits");
+        world.pass(Span::from_secs(600));
+        assert_eq!(world.in_doubt(), Some(1), "it is tried again, in vain");
+        world.faults = Faults::NONE;
+        let began = world.now();
+        world.settle().unwrap();
+        assert!(world.now().since(began) <= Span::from_secs(60), "seed {seed}: soon enough");
+        assert_eq!((world.in_doubt(), world.report().moves.done), (None, done + 1), "it heals");
+        assert_eq!(ask(&mut world, Act::Write, 1), 0);
+        world.begin_move(1);
         world.drain().unwrap();
         world.settle().unwrap();
-        assert_eq!(world.errors, before);
-        world.act(Act::Write, World::sectors_of(extent));
-        world.drain().unwrap();
-        assert_eq!(world.errors, before + 1, "refused at once");
-        world.act(Act::Write, World::sectors_of((extent + 1) % 5));
-        world.drain().unwrap();
-        world.settle().unwrap();
-        assert_eq!(world.errors, before + 1, "the others are served");
+        assert_eq!(world.report().moves.done, done + 2, "and moves again");
     }
-    assert!(doubts > 5, "{doubts}");
+}
+
+#[test]
+fn a_tier_that_fails_for_a_while_stops_no_move_for_good() {
+    for seed in 0..40 {
+        let faults = Faults { writes: 100, flushes: 100, notes: 100 };
+        let mut world = World::new(seed, None);
+        world.faults = faults;
+        for turn in 0..20 {
+            world.begin_move(turn % 5);
+            world.drain().unwrap();
+            world.settle().unwrap();
+            world.pass(Span::from_secs(11));
+        }
+        assert_eq!(world.report().moves.done, 0, "seed {seed}");
+        world.faults = Faults::NONE;
+        for _ in 0..20 {
+            world.begin_move(0);
+            world.drain().unwrap();
+            world.settle().unwrap();
+        }
+        assert_eq!(world.report().moves.done, 20, "seed {seed}: in both directions");
+    }
 }
 
 #[test]
