@@ -141,8 +141,9 @@ fn upstream(upstream: &Upstream, text: &mut Text) {
     text.key("passthrough", upstream.passthrough.to_string());
     text.key("writes_survive_restart", upstream.writes_survive_restart.to_string());
     text.key("patience", quoted(&units::print_duration(upstream.patience)));
-    let late = upstream.late.map(|late| quoted(&units::print_duration(late)));
-    late.into_iter().for_each(|late| text.key("late", late));
+    if let Some(late) = upstream.late {
+        text.key("late", quoted(&units::print_duration(late)));
+    }
     text.optional("metrics", upstream.metrics.as_ref().map(ToString::to_string).as_ref());
     if let Some(tls) = &upstream.tls {
         text.key("tls.authority", path(&tls.authority));

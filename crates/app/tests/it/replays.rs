@@ -94,8 +94,10 @@ fn stage(offer: Offer, patience: &str) -> (Arc<Stage>, Gate, FakeServer, Scratch
     };
     let address = Address::Unix(server.path.clone());
     let backend = upstream_backend(&Target { address, export: String::new(), certificates: None });
+    // What it has swallowed it never carries out: nobody need wait for that.
     let policy = format!(
-        "{backend}connections = 2\npatience = \"{patience}\"\nwrites_survive_restart = true\n\
+        "{backend}connections = 2\nlate = \"0 s\"\npatience = \"{patience}\"\n\
+         writes_survive_restart = true\n\
          [[export]]\nname = \"disk\"\nbackend = \"upstream\"\nsource = \"\"\n"
     );
     let gate = Gate::start(&scratch, &policy);

@@ -59,11 +59,14 @@ impl Engine {
 
     /// When requests look again that wait for late writes.
     pub(super) fn late_deadline(&self, now: Nanos) -> Option<Nanos> {
+        if !self.late.is_awaited() {
+            return None;
+        }
         let next_end = match &self.volume {
             Some(volume) => volume.next_late_end(),
             None => self.late.next_end(),
         };
-        self.late.is_awaited().then(|| next_end.unwrap_or(now))
+        Some(next_end.unwrap_or(now))
     }
 
     /// Requests that have waited for late writes look again, oldest first.

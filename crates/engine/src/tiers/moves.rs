@@ -27,10 +27,10 @@
 //! for the time that a late write may take, since one that was answered with an error may still
 //! come through. If the record or its flush fails, nobody knows which place a reopened volume would
 //! find in force; the same bytes are written and flushed again, which settles it. If that fails
-//! [`NOTE_ATTEMPTS`] times, nothing else moves and the extent becomes **read-only**: reads are right
-//! in both places, a write would be in one place only, and is answered with an error. The record is
-//! tried again after growing pauses, [`RETRY_MIN`] to [`RETRY_MAX`], until it is noted. So is the
-//! map.
+//! [`NOTE_ATTEMPTS`] times, nothing else moves and the extent becomes **read-only**: reads are
+//! right in both places, a write would be in one place only, and is answered with an error. The
+//! record is tried again after growing pauses, of a second up to a minute, until it is noted. So is
+//! the map.
 //!
 //! A flush that fails may have lost what others wrote, too, and drives tell only whom they answer.
 //! So a flush of the mover that failed lets the next one of every tenant at that tier fail, and one

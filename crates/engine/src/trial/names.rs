@@ -15,9 +15,9 @@ thread_local! {
 /// What is made meanwhile is a volume of another name.
 pub(crate) fn as_another<T>(make: impl FnOnce() -> T) -> T {
     IS_ANOTHER.set(true);
-    let made = make();
+    let volume = make();
     IS_ANOTHER.set(false);
-    made
+    volume
 }
 
 /// Names for an opening of this gate that no other one has.
