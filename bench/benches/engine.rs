@@ -50,6 +50,7 @@ impl Bench {
                 moves: Moves::ByHeat,
                 mover: TenantId(0),
                 patience: Span::from_secs(30),
+                late: Span::from_secs(30),
             }),
             ..Domain::default()
         };

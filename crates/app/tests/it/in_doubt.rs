@@ -79,12 +79,12 @@ fn cut_under_writes(policy: fn(&[LateServer], &str) -> String, late: &str, cuts:
     };
     let mut outcome = Outcome::default();
     for cut in 0..cuts {
-        servers.iter().for_each(|server| server.hold(true));
+        LateServer::hold(&servers, true);
         (0..BLOCKS).for_each(|number| ask_to_write(&mut client, number, 2 * cut));
         let held = |server: &LateServer| server.held.load(Ordering::SeqCst);
         let are_held = || (count(held) == (cut + 1) * BLOCKS).then_some(());
         wait_for("all writes to be read", are_held);
-        servers.iter().for_each(|server| server.hold(false));
+        LateServer::hold(&servers, false);
         servers.iter().for_each(LateServer::cut);
         (0..BLOCKS).for_each(|_| assert_eq!(client.simple_reply().0, 0, "it is sent again"));
 

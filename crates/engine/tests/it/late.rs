@@ -147,7 +147,9 @@ fn what_was_queued_when_the_connection_was_lost_waits_too_and_keeps_nobody_from_
     assert_eq!(server.there().len(), 2, "the server takes two at a time");
     server.lose(0..4096);
     server.lose(4096..8192);
-    sent.into_iter().for_each(|slot| server.answer(slot));
+    for slot in sent {
+        server.answer(slot);
+    }
     assert_eq!(server.there(), [(others, 40960, 4096)]);
     server.pass(UNTIL);
     assert_eq!(server.there().len(), 2);

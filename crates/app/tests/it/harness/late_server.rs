@@ -59,9 +59,11 @@ impl LateServer {
         server
     }
 
-    /// Whether writes to slots are held from now on.
-    pub(crate) fn hold(&self, holds: bool) {
-        self.holds.store(holds, Ordering::SeqCst);
+    /// Whether servers hold writes to slots from now on.
+    pub(crate) fn hold(servers: &[Self], holds: bool) {
+        for server in servers {
+            server.holds.store(holds, Ordering::SeqCst);
+        }
     }
 
     /// Ends all connections. What was read from them is carried out all the same.

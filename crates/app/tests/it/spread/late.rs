@@ -56,7 +56,7 @@ fn kill_under_writes(late: &str) -> (u64, Duration, Duration) {
         assert_eq!(client.write(object * OBJECT_BYTES, &block(object, 0)), Ok(()));
     }
     assert_eq!(client.flush(), Ok(()));
-    servers.iter().for_each(|server| server.hold(true));
+    LateServer::hold(&servers, true);
     let write = |client: &mut Client, object: u64, filling: u64| {
         let length = u32::try_from(BLOCK).expect("it is small");
         let offset = object * OBJECT_BYTES;
@@ -67,7 +67,7 @@ fn kill_under_writes(late: &str) -> (u64, Duration, Duration) {
     wait_for("all writes to be read", || {
         (sum(&servers, |server| &server.held) == BLOCKS).then_some(())
     });
-    servers.iter().for_each(|server| server.hold(false));
+    LateServer::hold(&servers, false);
     gate.kill_and_restart();
     let (mut client, mut other) = (opened(&target), opened(&target));
     let began = Instant::now();
