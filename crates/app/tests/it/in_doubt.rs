@@ -106,6 +106,8 @@ fn cut_under_writes(policy: fn(&[LateServer], &str) -> String, late: &str, cuts:
         };
         outcome.lost += (0..BLOCKS).filter(is_lost).count() as u64;
     }
+    let is_told = gate.process.log().contains("unanswered writes are in doubt");
+    assert_eq!(is_told, late != "0 s", "whoever waits can know why");
     outcome
 }
 

@@ -5,7 +5,7 @@ use std::rc::{Rc, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
-use evenkeel_core::time::Nanos;
+use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::lease::Sending;
 use evenkeel_wire::nbd::client::{ClientOptions, ContextsWanted};
 use evenkeel_wire::nbd::proto::{Command, Errno, MAX_CONTEXTS, ReplyStyle};
@@ -256,7 +256,17 @@ impl Link {
     /// The server may still carry out what it was asked for on the connection that is gone.
     fn report_late(&self, remote: &Remote) {
         let Some(domain) = remote.domain.upgrade() else { return };
-        for (server, range) in self.calls.borrow().late() {
+        let late = self.calls.borrow().late();
+        if !late.is_empty() && remote.terms.late > Span::ZERO {
+            let (export, writes, wait) = (&remote.export, late.len(), remote.terms.late);
+            tracing::warn!(
+                export,
+                writes,
+                ?wait,
+                "unanswered writes are in doubt: newer ones to the same bytes wait"
+            );
+        }
+        for (server, range) in late {
             domain.may_come_late((server, remote.number()), range, remote.terms.late);
         }
     }
