@@ -99,8 +99,8 @@ impl Engine {
             Input::Done { unit, ok } => self.done(now, unit, ok),
             Input::Abandon { slot } => self.abandon(now, slot),
             Input::Policy(domain) => self.apply(now, domain),
-            Input::Volume(volume) => self.mount_tiers(*volume),
-            Input::Spread(volume) => self.mount_spread(*volume),
+            Input::Volume(volume) => self.mount_tiers(now, *volume),
+            Input::Spread(volume) => self.mount_spread(now, *volume),
             Input::Pause => self.pause(),
             Input::Unmount => {
                 assert!(self.units.live().next().is_none(), "what was asked of it has ended");
@@ -347,26 +347,27 @@ impl Engine {
         self.make_ready(server);
     }
 
-    fn mount_tiers(&mut self, volume: tiers::Volume) {
+    fn mount_tiers(&mut self, now: Nanos, volume: tiers::Volume) {
         let plan = self.domain.tiers.as_ref().expect("the policy has a tiered volume");
         let tiers = plan.servers.iter().map(|server| self.lanes[server.index()].scheduling());
         let serving = tiers::Serving::new(volume, plan, self.accounts.len(), tiers);
-        self.mount(Service::Tiered(serving));
+        self.mount(now, Service::Tiered(serving));
     }
 
-    fn mount_spread(&mut self, volume: spread::Volume) {
+    fn mount_spread(&mut self, now: Nanos, volume: spread::Volume) {
         let plan = self.domain.spread.as_ref().expect("the policy has a spread volume");
         let serving = match self.volume.take().map(|service| *service) {
             None => spread::Serving::new(volume, plan, self.accounts.len()),
             Some(Service::Spread(before)) => before.opened_anew(volume),
             Some(Service::Tiered(_)) => panic!("the policy has a spread volume"),
         };
-        self.mount(Service::Spread(serving));
+        self.mount(now, Service::Spread(serving));
     }
 
-    fn mount(&mut self, service: Service) {
+    fn mount(&mut self, now: Nanos, service: Service) {
         assert!(self.volume.is_none(), "a volume has no other's place");
         self.volume = Some(Box::new(service));
+        self.pass_on_late(now);
     }
 
     fn service(&mut self) -> &mut Service {

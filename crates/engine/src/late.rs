@@ -8,8 +8,9 @@
 //! ```
 //!
 //! A piece that changes content ends where such bytes begin, and one that begins there waits. What
-//! was queued when the connection was lost stands in line again. Ranges of servers are kept here;
-//! those of a volume with the volume, which must not move them or give them out either.
+//! was queued when the connection was lost stands in line again. A volume keeps the ranges of its
+//! members besides, with what an earlier process may still do: it must not move them or give them
+//! out either.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -22,7 +23,7 @@ use crate::Request;
 use crate::lease::LateRanges;
 use crate::placement::{Piece, Placed, Placement};
 
-/// What late writes may reach outside volumes, and who waits for that, in volumes too.
+/// What late writes may reach, and who waits for that.
 #[derive(Debug, Default)]
 pub(crate) struct Late {
     /// By server, and disk there.
@@ -52,6 +53,16 @@ impl Late {
         range: &Range<u64>,
     ) -> Option<u64> {
         self.disks.get(&disk)?.first_in(now, range)
+    }
+
+    /// Every range, with its server and its end.
+    pub(crate) fn all(&self, now: Nanos) -> impl Iterator<Item = (ServerId, Range<u64>, Nanos)> {
+        let of_disk = move |((server, _), ranges): (&(ServerId, u64), &LateRanges)| {
+            let server = *server;
+            let ranges: Vec<_> = ranges.all(now).collect();
+            ranges.into_iter().map(move |(range, until)| (server, range, until))
+        };
+        self.disks.iter().flat_map(of_disk)
     }
 
     /// When the next range is let go of.

@@ -22,9 +22,9 @@ impl Engine {
         if until <= now {
             return;
         }
-        match &mut self.volume {
-            Some(volume) => volume.add_late(now, server, range, until),
-            None => self.late.add(now, (server, disk), range, until),
+        self.late.add(now, (server, disk), range, until);
+        if let Some(volume) = &mut self.volume {
+            volume.add_late(now, server, range, until);
         }
         for unit in self.queued_late(now, server, disk) {
             let slot = unit.request;
@@ -55,6 +55,15 @@ impl Engine {
                 && (volume.is_some() || requests.entry(unit.request).request.disk == disk)
         });
         queued.filter(is_reached).copied().collect()
+    }
+
+    /// What servers may still carry out of the opening of a volume, or of its time before it was
+    /// opened anew, is of the volume's concern.
+    pub(super) fn pass_on_late(&mut self, now: Nanos) {
+        let volume = self.volume.as_mut().expect("it was mounted just now");
+        for (server, range, until) in self.late.all(now) {
+            volume.add_late(now, server, &range, until);
+        }
     }
 
     /// When requests look again that wait for late writes.

@@ -64,6 +64,12 @@ impl LateRanges {
         met.find(|one| now < one.until).map(|one| one.start.max(range.start))
     }
 
+    /// Every range that is not over, and its end.
+    pub(crate) fn all(&self, now: Nanos) -> impl Iterator<Item = (Range<u64>, Nanos)> {
+        let left = self.ranges.iter().filter(move |one| now < one.until);
+        left.map(|one| (one.start..one.end, one.until))
+    }
+
     /// When the last one is over.
     fn until(&self) -> Nanos {
         self.ranges.iter().map(|one| one.until).max().unwrap_or(Nanos::ZERO)

@@ -308,6 +308,18 @@ fn an_unreadable_block_of_the_journal_is_read_around() {
 
 /// An engine that serves the volume and moves nothing.
 fn engine(volume: Volume) -> Engine {
+    let mut engine = opening_engine();
+    mount(&mut engine, volume);
+    engine
+}
+
+fn mount(engine: &mut Engine, volume: Volume) {
+    engine.handle(Nanos::ZERO, Input::Volume(Box::new(volume)));
+    engine.handle(Nanos::ZERO, Input::Held { until: Nanos(u64::MAX) });
+}
+
+/// An engine whose volume is not open yet.
+fn opening_engine() -> Engine {
     let domain = Domain {
         mode: Mode::Observe,
         sharing: Sharing::Local,
@@ -326,10 +338,7 @@ fn engine(volume: Volume) -> Engine {
         }),
         ..Domain::default()
     };
-    let mut engine = Engine::new(Nanos::ZERO, &domain);
-    engine.handle(Nanos::ZERO, Input::Volume(Box::new(volume)));
-    engine.handle(Nanos::ZERO, Input::Held { until: Nanos(u64::MAX) });
-    engine
+    Engine::new(Nanos::ZERO, &domain)
 }
 
 /// Server, offset, place in the request and length of the units that a request becomes.
@@ -357,6 +366,23 @@ fn units(engine: &mut Engine, kind: Kind, offset: u64, length: u64) -> Vec<(u32,
             },
         }
     }
+}
+
+#[test]
+fn what_an_opening_has_in_doubt_the_volume_keeps_off_too() {
+    let volume = Tiers::blank().open().unwrap();
+    let slot = volume.layout().slot_offset(2, 0);
+    let mut engine = opening_engine();
+    let until = Nanos(1_000_000);
+    let (server, range) = (ServerId(2), slot..slot + 4096);
+    engine.handle(Nanos::ZERO, Input::Late { server, disk: 5, range, until });
+    mount(&mut engine, volume);
+    let (tenant, target, kind) = (TenantId(0), Target::Volume, Kind::Write);
+    let (offset, length, keeps_room) = (0, 4096, false);
+    let request = Request { slot: 0, tenant, target, disk: 0, kind, offset, length, keeps_room };
+    engine.handle(Nanos::ZERO, Input::Arrive(request));
+    assert_eq!(engine.poll(Nanos::ZERO), Output::WaitUntil(until));
+    assert!(matches!(engine.poll(until), Output::Submit(unit) if unit.offset == slot));
 }
 
 #[test]
