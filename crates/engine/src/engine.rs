@@ -271,9 +271,8 @@ impl Engine {
             let at = entry.cut_bytes;
             let unit_bytes = |server: ServerId| self.lanes[server.index()].scheduling().unit_bytes;
             let disk = entry.request.disk;
-            let first_late = |server: ServerId, range: &Range<u64>| match &self.volume {
-                Some(volume) => volume.first_late(now, server, range),
-                None => self.late.first_in(now, (server, disk), range),
+            let first_late = |server: ServerId, range: &Range<u64>| {
+                self.late.first_in(now, self.volume.as_deref(), (server, disk), range)
             };
             let cut = match entry.request.target {
                 Target::Server(server) => {

@@ -22,6 +22,7 @@ use evenkeel_core::time::Nanos;
 use crate::Request;
 use crate::lease::LateRanges;
 use crate::placement::{Piece, Placed, Placement};
+use crate::service::Service;
 
 /// What late writes may reach, and who waits for that.
 #[derive(Debug, Default)]
@@ -45,14 +46,18 @@ impl Late {
         self.disks.entry(disk).or_default().add(range, until);
     }
 
-    /// The first byte of a range that one may still reach.
+    /// The first byte of a range that one may still reach; where there is a volume, as that knows.
     pub(crate) fn first_in(
         &self,
         now: Nanos,
+        volume: Option<&Service>,
         disk: (ServerId, u64),
         range: &Range<u64>,
     ) -> Option<u64> {
-        self.disks.get(&disk)?.first_in(now, range)
+        match volume {
+            Some(volume) => volume.first_late(now, disk.0, range),
+            None => self.disks.get(&disk)?.first_in(now, range),
+        }
     }
 
     /// Every range, with its server and its end.

@@ -76,10 +76,10 @@ impl Service {
         range: &Range<u64>,
         until: Nanos,
     ) {
-        match self {
-            Self::Tiered(volume) => volume.add_late(now, server, range, until),
-            Self::Spread(volume) => volume.add_late(now, server, range, until),
-        }
+        let index = self.index_of(server);
+        let late = self.late_mut();
+        late.forget(now);
+        late.add(index, range, until);
     }
 
     /// The first byte of a range of a server that a late write may still reach.
@@ -89,29 +89,38 @@ impl Service {
         server: ServerId,
         range: &Range<u64>,
     ) -> Option<u64> {
-        match self {
-            Self::Tiered(volume) => volume.first_late(now, server, range),
-            Self::Spread(volume) => volume.first_late(now, server, range),
-        }
+        self.late()?.first_in(now, self.index_of(server), range)
     }
 
     /// When the next late write is over.
     pub(crate) fn next_late_end(&self) -> Option<Nanos> {
-        self.late().next_end()
+        self.late()?.next_end()
     }
 
     /// Forgets late writes that are over.
     pub(crate) fn forget_late(&mut self, now: Nanos) {
-        match self {
-            Self::Tiered(volume) => volume.forget_late(now),
-            Self::Spread(volume) => volume.forget_late(now),
-        }
+        self.late_mut().forget(now);
     }
 
-    fn late(&self) -> &LateWrites {
+    fn late(&self) -> Option<&LateWrites> {
         match self {
             Self::Tiered(volume) => volume.late(),
             Self::Spread(volume) => volume.late(),
+        }
+    }
+
+    fn late_mut(&mut self) -> &mut LateWrites {
+        match self {
+            Self::Tiered(volume) => volume.late_mut(),
+            Self::Spread(volume) => volume.late_mut(),
+        }
+    }
+
+    /// The place of a server in the order of the policy.
+    fn index_of(&self, server: ServerId) -> usize {
+        match self {
+            Self::Tiered(volume) => volume.tier_of(server),
+            Self::Spread(volume) => volume.index_of(server),
         }
     }
 

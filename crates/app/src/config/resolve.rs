@@ -342,7 +342,7 @@ fn upstream(raw: RawBackend, out: &mut Diagnostics) -> Option<Upstream> {
         passthrough: or(raw.passthrough, false),
         writes_survive_restart: or(raw.writes_survive_restart, false),
         patience: or(raw.patience, PATIENCE_DEFAULT),
-        late: raw.late.map(|late| takeover::told(&late, out)),
+        late: raw.late.map(|late| takeover::warned_late(&late, out)),
         metrics: raw.metrics.map(Spanned::into_inner),
     })
 }

@@ -94,7 +94,7 @@ pub(super) fn late(value: &Spanned<DeValue<'_>>, out: &mut Diagnostics) -> Optio
 }
 
 /// The span as written; one of nothing is warned of.
-pub(super) fn told(late: &Spanned<Span>, out: &mut Diagnostics) -> Span {
+pub(super) fn warned_late(late: &Spanned<Span>, out: &mut Diagnostics) -> Span {
     if *late.get_ref() == Span::ZERO {
         let message = "the gate waits for nothing that servers carry out late";
         let remedy = "what a server had read from a connection that was lost, or from the gate \
@@ -126,7 +126,7 @@ pub(super) fn resolve(raw: &mut RawBackend, out: &mut Diagnostics) -> Takeover {
                       written since; a `fence` rules that out";
         out.warning(span.span(), message, remedy);
     }
-    let late = raw.late.take().map_or(Takeover::LATE, |late| told(&late, out));
+    let late = raw.late.take().map_or(Takeover::LATE, |late| warned_late(&late, out));
     Takeover { times, fence, unfenced_after: written.map(Spanned::into_inner), late }
 }
 

@@ -42,11 +42,7 @@ impl Engine {
         let Self { units, requests, volume, late, .. } = self;
         let is_reached = |unit: &&UnitEntry| {
             let range = unit.offset..unit.offset.saturating_add(unit.ticket.size_bytes);
-            let first = match volume {
-                Some(volume) => volume.first_late(now, server, &range),
-                None => late.first_in(now, (server, disk), &range),
-            };
-            first.is_some()
+            late.first_in(now, volume.as_deref(), (server, disk), &range).is_some()
         };
         let queued = units.live().filter(|unit| {
             unit.stage == Stage::Queued

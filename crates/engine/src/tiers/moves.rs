@@ -170,7 +170,7 @@ pub(crate) enum Mutant {
     MoveUnasked,
     /// Clients write where late writes may still come.
     WriteLate,
-    /// Extents move from and to where late writes may still come.
+    /// Extents move from and to where late writes may still come. Either rule alone is enough.
     MoveLate,
     /// Extents move at once after an owner that has not let go.
     MoveEarly,
@@ -228,15 +228,15 @@ impl Mover {
         assert!(self.job.is_none(), "one move at a time");
         let from = volume.map.place(choice.extent);
         let moves_late = self.is_mutated(Mutant::MoveLate);
-        if (volume.is_slot_late(now, from) || volume.are_notes_late(now)) && !moves_late {
+        if !moves_late && (volume.is_slot_late(now, from) || volume.are_notes_late(now)) {
             return;
         }
-        let Volume { map, late, layout, .. } = volume;
-        let is_usable = |place: Place| {
-            let range = layout.slot_range(place.tier(), place.slot());
-            !late.reaches(now, place.tier(), &range) || moves_late
+        let to = if moves_late {
+            volume.map.take_free(choice.tier, |_| true)
+        } else {
+            volume.take_free(now, choice.tier)
         };
-        let Some(to) = map.take_free(choice.tier, is_usable) else { return };
+        let Some(to) = to else { return };
         self.job = Some(Job {
             extent: choice.extent,
             from,

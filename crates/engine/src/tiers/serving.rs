@@ -5,8 +5,6 @@
 //! whose write has waited longest, so that nobody waits for a share that is not his own; else the
 //! mover's.
 
-use std::ops::Range;
-
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
@@ -138,40 +136,15 @@ impl Serving {
         &self.note
     }
 
-    /// Until then a late write may reach a range of a tier.
-    pub(crate) fn add_late(
-        &mut self,
-        now: Nanos,
-        server: ServerId,
-        range: &Range<u64>,
-        until: Nanos,
-    ) {
-        let tier = self.tier_of(server);
-        self.volume.late.forget(now);
-        self.volume.late.add(tier, range, until);
+    /// What late writes may still reach. A test may have clients write there.
+    pub(crate) fn late(&self) -> Option<&LateWrites> {
+        (!self.mover.is_mutated(Mutant::WriteLate)).then_some(&self.volume.late)
+    }
+
+    /// The same, to be changed; what moves looks at it again.
+    pub(crate) fn late_mut(&mut self) -> &mut LateWrites {
         self.is_due = true;
-    }
-
-    /// The first byte of a range of a tier that a late write may still reach.
-    pub(crate) fn first_late(
-        &self,
-        now: Nanos,
-        server: ServerId,
-        range: &Range<u64>,
-    ) -> Option<u64> {
-        let may_write = self.mover.is_mutated(Mutant::WriteLate);
-        let first = self.volume.late.first_in(now, self.tier_of(server), range);
-        first.filter(|_| !may_write)
-    }
-
-    /// What late writes may still reach.
-    pub(crate) fn late(&self) -> &LateWrites {
-        &self.volume.late
-    }
-
-    /// Forgets late writes that are over.
-    pub(crate) fn forget_late(&mut self, now: Nanos) {
-        self.volume.late.forget(now);
+        &mut self.volume.late
     }
 
     /// A unit of a request is about to be queued; `at` is where in the request it begins.
@@ -420,7 +393,7 @@ impl Serving {
         1 << self.tier_of(server)
     }
 
-    fn tier_of(&self, server: ServerId) -> usize {
+    pub(crate) fn tier_of(&self, server: ServerId) -> usize {
         let tier = self.plan.servers.iter().position(|one| *one == server);
         tier.expect("pieces and steps go to tiers")
     }

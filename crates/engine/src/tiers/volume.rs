@@ -61,6 +61,14 @@ impl Volume {
         self.late.reaches(now, place.tier(), &range)
     }
 
+    /// Takes a free slot of a tier that no late write may reach any more.
+    pub(super) fn take_free(&mut self, now: Nanos, tier: usize) -> Option<Place> {
+        let Self { map, late, layout, .. } = self;
+        let is_late =
+            |place: Place| late.reaches(now, tier, &layout.slot_range(tier, place.slot()));
+        map.take_free(tier, |place| !is_late(place))
+    }
+
     /// A write to a slot has failed: until then it may still come through.
     pub(super) fn leave(&mut self, place: Place, until: Nanos) {
         let range = self.layout.slot_range(place.tier(), place.slot());

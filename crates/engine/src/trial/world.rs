@@ -428,6 +428,16 @@ impl<K: Kit> World<K> {
         self.drain()
     }
 
+    /// Once nothing may come late any more all of the volume is read.
+    pub(crate) fn read_all_after(&mut self, late: Span) -> Result<(), String> {
+        self.settle()?;
+        self.pass(late);
+        let all = self.sectors();
+        self.act_on(Act::Read, all);
+        self.drain()?;
+        self.settle()
+    }
+
     /// Drives carry out what they have read from a gate that is gone, up to this instant.
     pub(crate) fn carry_out_late(&mut self, now: Nanos) {
         for (_, late) in self.late.extract_if(.., |(at, _)| *at <= now) {

@@ -84,7 +84,8 @@ impl World {
                 let offset = u64::from(a) % (1 << 30);
                 let late = Late {
                     disk: (ServerId(b % SERVERS), u64::from(b / SERVERS % 2)),
-                    range: offset..offset + u64::from(b % 40_000),
+                    // Wide, so that requests meet it.
+                    range: offset..offset + u64::from(b) % (1 << 29),
                     until: self.now + Span(u64::from(a) % 50_000_000),
                 };
                 let Late { disk: (server, disk), range, until } = late.clone();

@@ -1,9 +1,6 @@
 //! Slots that a late write may still reach are left alone: no object of them is given up or moved,
 //! and none is put there. What clients write to such bytes waits before it is queued.
 
-use std::ops::Range;
-
-use evenkeel_core::id::ServerId;
 use evenkeel_core::time::Nanos;
 
 use super::super::rules::Mutant;
@@ -11,40 +8,15 @@ use super::Serving;
 use crate::lease::{Half, LateWrites};
 
 impl Serving {
-    /// Until then a late write may reach a range of a server.
-    pub(crate) fn add_late(
-        &mut self,
-        now: Nanos,
-        server: ServerId,
-        range: &Range<u64>,
-        until: Nanos,
-    ) {
-        let index = self.index_of(server);
-        self.volume.late.forget(now);
-        self.volume.late.add(index, range, until);
+    /// What late writes may still reach. A test may have clients write there.
+    pub(crate) fn late(&self) -> Option<&LateWrites> {
+        (!self.rules.is_broken(Mutant::WriteLate)).then_some(&self.volume.late)
+    }
+
+    /// The same, to be changed; what moves looks at it again.
+    pub(crate) fn late_mut(&mut self) -> &mut LateWrites {
         self.is_due = true;
-    }
-
-    /// The first byte of a range of a server that a late write may still reach.
-    pub(crate) fn first_late(
-        &self,
-        now: Nanos,
-        server: ServerId,
-        range: &Range<u64>,
-    ) -> Option<u64> {
-        let may_write = self.rules.is_broken(Mutant::WriteLate);
-        let first = self.volume.late.first_in(now, self.index_of(server), range);
-        first.filter(|_| !may_write)
-    }
-
-    /// What late writes may still reach.
-    pub(crate) fn late(&self) -> &LateWrites {
-        &self.volume.late
-    }
-
-    /// Forgets late writes that are over.
-    pub(crate) fn forget_late(&mut self, now: Nanos) {
-        self.volume.late.forget(now);
+        &mut self.volume.late
     }
 
     /// Whether a late write may still reach a slot.

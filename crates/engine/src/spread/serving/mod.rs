@@ -441,7 +441,7 @@ impl Serving {
         grant.or_else(|| freeing.map(|one| one.stage == freeing::Stage::InDoubt))
     }
 
-    pub(super) fn index_of(&self, server: ServerId) -> usize {
+    pub(crate) fn index_of(&self, server: ServerId) -> usize {
         let index = self.plan.servers.iter().position(|one| *one == server);
         index.expect("pieces and steps go to the servers of the volume")
     }

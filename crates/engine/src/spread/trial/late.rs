@@ -145,14 +145,8 @@ impl trial::Trial for Lossy {
             let server = u32::try_from(index(&mut prng, SERVERS)).expect("few servers");
             world.lose_connection(ServerId(server), LATE)?;
         }
-        world.settle()?;
-        world.pass(LATE);
-        let all = world.sectors();
-        world.act_on(Act::Read, all);
-        world.drain()?;
-        world.settle()?;
-        restart(&mut world, Killed::default(), 1)?;
-        Ok(())
+        world.read_all_after(LATE)?;
+        restart(&mut world, Killed::default(), 1).map(drop)
     }
 }
 

@@ -111,13 +111,7 @@ impl trial::Trial for Lossy {
             work(&mut world, &mut prng, 25)?;
             world.lose_connection(ServerId(u32::from(prng.below(2) == 0)), LATE)?;
         }
-        world.settle()?;
-        world.pass(LATE);
-        let all = world.sectors();
-        world.act_on(Act::Read, all);
-        world.drain()?;
-        world.settle()?;
-        Ok(())
+        world.read_all_after(LATE)
     }
 }
 

@@ -171,7 +171,7 @@ impl Calls {
         let calls = self.slots.iter().filter_map(|slot| slot.call.as_ref());
         let sent = calls.filter(|call| call.queued).filter_map(|call| match &call.purpose {
             Purpose::Unit(unit) => Some((unit.server, call.changes()?)),
-            // Beats are told apart by their numbers.
+            // A late beat shows by its number.
             Purpose::Own(_) | Purpose::Question(_) => None,
         });
         sent.collect()
