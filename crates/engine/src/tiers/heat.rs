@@ -4,11 +4,13 @@
 //! ended, counts once in every extent that it passes. So a backup that reads everything once makes
 //! nothing hot, while a table that is looked up at random does.
 //!
-//! A count is kept with the half-life in which it was touched last, and halved when it is looked at
-//! again: an access costs O(1), and nothing ever goes over all extents. Counts are in sixteenths,
-//! so that one access is not forgotten at the first halving; they end at 4095. 16 bits number the
-//! half-lives: after 22 days an extent that nobody touched may for 30 seconds look as hot as it
-//! was, which costs a needless move at worst.
+//! Counts are kept in pages of 256 extents, with the half-life in which the page was touched last.
+//! An access halves all counts of its page that often, once per half-life at most, and nothing ever
+//! goes over all extents. Counts are in sixteenths, so that one access is not forgotten at the first
+//! halving; they end at 4095. 16 bits number the half-lives: after 22 days extents that nobody
+//! touched may for 30 seconds look as hot as they were, which costs a needless move at worst.
+//!
+//! Memory: 2 bytes per extent of the pages that were ever touched.
 
 use evenkeel_core::id::TenantId;
 use evenkeel_core::time::{Nanos, Span};
@@ -17,20 +19,23 @@ use evenkeel_core::time::{Nanos, Span};
 pub(super) const HALF_LIFE: Span = Span::from_secs(30);
 /// What one access adds.
 const ONE: u16 = 16;
+/// Extents of a page.
+const PAGE: usize = 256;
 
 /// The counts of all extents.
 #[derive(Debug)]
 pub(super) struct Heat {
-    cells: Vec<Cell>,
+    /// None where nothing was ever asked for.
+    pages: Vec<Option<Box<Page>>>,
     /// Where the last request of each tenant ended, in bytes of the volume.
     last_ends: Vec<u64>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Cell {
+#[derive(Debug)]
+struct Page {
     /// In sixteenths of an access.
-    count: u16,
-    /// The half-life in which it was right.
+    counts: [u16; PAGE],
+    /// The half-life in which they were right.
     touched: u16,
 }
 
@@ -52,7 +57,8 @@ pub(super) struct Access {
 impl Heat {
     /// Counts of zero.
     pub(super) fn new(extents: u32) -> Self {
-        Self { cells: vec![Cell::default(); extents as usize], last_ends: Vec::new() }
+        let pages = (extents as usize).div_ceil(PAGE);
+        Self { pages: (0..pages).map(|_| None).collect(), last_ends: Vec::new() }
     }
 
     /// Counts an access; none if it goes on with what was counted before. Returns the accesses of
@@ -63,14 +69,19 @@ impl Heat {
             return None;
         }
         let half_life = half_life(now);
-        let cell = &mut self.cells[access.extent as usize];
-        *cell = Cell { count: cell.count(half_life).saturating_add(ONE), touched: half_life };
-        Some(u32::from(cell.count / ONE))
+        let (page, at) = split(access.extent);
+        let page = self.pages[page].get_or_insert_with(|| Page::new(half_life));
+        page.age_to(half_life);
+        let count = &mut page.counts[at];
+        *count = count.saturating_add(ONE);
+        Some(u32::from(*count / ONE))
     }
 
     /// The accesses of an extent, those of long ago at less.
     pub(super) fn of(&self, now: Nanos, extent: u32) -> u32 {
-        u32::from(self.cells[extent as usize].count(half_life(now)) / ONE)
+        let (page, at) = split(extent);
+        let count = self.pages[page].as_ref().map_or(0, |page| page.count(at, half_life(now)));
+        u32::from(count / ONE)
     }
 
     /// Whether the request begins where its tenant's last one ended.
@@ -84,11 +95,27 @@ impl Heat {
     }
 }
 
-impl Cell {
-    fn count(self, half_life: u16) -> u16 {
-        let age = half_life.wrapping_sub(self.touched);
-        self.count.checked_shr(u32::from(age)).unwrap_or(0)
+impl Page {
+    fn new(half_life: u16) -> Box<Self> {
+        Box::new(Self { counts: [0; PAGE], touched: half_life })
     }
+
+    fn count(&self, at: usize, half_life: u16) -> u16 {
+        let age = half_life.wrapping_sub(self.touched);
+        self.counts[at].checked_shr(u32::from(age)).unwrap_or(0)
+    }
+
+    fn age_to(&mut self, half_life: u16) {
+        if self.touched != half_life {
+            self.counts = std::array::from_fn(|at| self.count(at, half_life));
+            self.touched = half_life;
+        }
+    }
+}
+
+/// The page of an extent, and where it is there.
+fn split(extent: u32) -> (usize, usize) {
+    (extent as usize / PAGE, extent as usize % PAGE)
 }
 
 fn half_life(now: Nanos) -> u16 {

@@ -106,10 +106,11 @@ impl Journal {
         bytes: &mut Vec<u8>,
     ) -> u64 {
         let following = self.following();
-        let chunks = map.places().chunks(PLACES_PER_BLOCK as usize);
         let start = layout.checkpoint_offset(self.half, following.area);
+        let end = map.extents().div_ceil(PLACES_PER_BLOCK).min(first.saturating_add(blocks_max));
         bytes.clear();
-        for (index, places) in (0..).zip(chunks).skip(first as usize).take(blocks_max as usize) {
+        for index in first..end {
+            let places = map.places_from(index * PLACES_PER_BLOCK).take(PLACES_PER_BLOCK as usize);
             let Checkpoint { number, sequence, .. } = following;
             let head = CheckpointHead { number, sequence, term: self.term, index };
             let offset = start + u64::from(index) * BLOCK_BYTES;

@@ -36,6 +36,7 @@ mod moves;
 mod opening;
 mod refusal;
 mod report;
+mod runs;
 mod serving;
 #[cfg(test)]
 pub(crate) mod trial;

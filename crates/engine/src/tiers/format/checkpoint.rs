@@ -58,7 +58,7 @@ pub(in crate::tiers) fn encode(
     volume: VolumeId,
     offset: u64,
     head: &CheckpointHead,
-    places: &[Place],
+    places: impl ExactSizeIterator<Item = Place>,
     block: &mut Block,
 ) {
     block.fill(0);
@@ -67,7 +67,7 @@ pub(in crate::tiers) fn encode(
     put_u64(block, TERM, head.term);
     let count = u32::try_from(places.len()).ok().filter(|count| *count <= PLACES_PER_BLOCK);
     put_u32(block, 60, count.expect("a block has room for them"));
-    for (index, place) in places.iter().enumerate() {
+    for (index, place) in places.enumerate() {
         put_u32(block, PLACES + 4 * index, place.to_bits());
     }
     seal(BlockKind::Checkpoint, &Label { volume, number: head.number, offset }, block);

@@ -28,7 +28,7 @@ pub fn probe(bytes: &[u8], volume: VolumeId, offset: u64) -> bool {
         record.encode(volume, offset, &mut again);
     } else if let Some((head, places)) = checkpoint::decode(volume, offset, bytes) {
         let places: Vec<_> = places.collect();
-        checkpoint::encode(volume, offset, &head, &places, &mut again);
+        checkpoint::encode(volume, offset, &head, places.iter().copied(), &mut again);
     } else {
         return false;
     }
@@ -123,7 +123,7 @@ mod tests {
             [Place::new(1, 0), Place::new(0, 3), Place::new(7, (1 << 29) - 1)],
         );
         let mut block = [0xaa; BLOCK];
-        checkpoint::encode(VOLUME, 16_384, &head, &places, &mut block);
+        checkpoint::encode(VOLUME, 16_384, &head, places.into_iter(), &mut block);
         let expected = [
             "e96b54430d0a1a0a569e446c02000000",
             "7369787465656e2062797465732e2e2e",

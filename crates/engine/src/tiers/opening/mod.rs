@@ -30,6 +30,8 @@
 
 mod claiming;
 mod reading;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 
@@ -105,8 +107,10 @@ enum Phase {
     Confirm,
     /// Write the map of a new volume.
     Make,
-    /// Read the first block of both maps, and the journal.
-    Notes,
+    /// Read the first block of both maps.
+    Maps,
+    /// Read the journal from there on.
+    Journal,
     /// Read a map.
     Map(Checkpoint),
     /// Write again what may not be durable, or in the other half so many maps.
@@ -421,7 +425,8 @@ impl Opening {
                 self.push_heads(1);
                 self.close();
             }
-            Phase::Notes => self.begin_map()?,
+            Phase::Maps => self.begin_journal(),
+            Phase::Journal => self.read_on()?,
             Phase::Map(checkpoint) => self.judge_map(checkpoint)?,
             Phase::Mend(maps) => self.mended(maps),
             Phase::Close => {

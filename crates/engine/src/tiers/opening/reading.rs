@@ -2,6 +2,8 @@
 //! Only those count that were written in the half of the last opening that came to its end, since
 //! an owner began to note there; whatever is older there, or comes late, has an older term.
 
+use std::ops::Range;
+
 use evenkeel_core::time::Nanos;
 
 use super::super::format::checkpoint;
@@ -9,7 +11,7 @@ use super::super::format::journal::Record;
 use super::super::format::{BLOCK_BYTES, Block, PLACES_PER_BLOCK};
 use super::super::journal::{Checkpoint, Journal};
 use super::super::layout::{COPIES, Layout};
-use super::super::map::{Place, TierMap};
+use super::super::map::{MapBuilder, MapError, TierMap};
 use super::super::refusal::{Refusal, RefusalReason};
 use super::super::volume::Volume;
 use super::{BLOCKS_AT_ONCE, Claimed, Opening, Phase, Task};
@@ -20,13 +22,27 @@ use crate::notes::STEP_BYTES_MAX;
 /// have had one write under way to the same half, which would else lie over the only map.
 const MAPS: u32 = 2;
 
+/// Behind the last record that is found so many more are looked for. So a gap in the journal is told
+/// from its end, though not all of it is read: at most volumes' size it is much larger than a map.
+const LOOK_AHEAD_RECORDS: u64 = 512;
+/// Bytes of a record, both copies.
+const RECORD_BYTES: u64 = COPIES as u64 * BLOCK_BYTES;
+/// Records that are read at once.
+const RECORDS_AT_ONCE: u64 = STEP_BYTES_MAX / RECORD_BYTES;
+
 /// What was read of the notes so far.
 #[derive(Debug, Default)]
 pub(super) struct Reading {
     /// Maps that may be whole, the one to be tried next last.
     candidates: Vec<Checkpoint>,
-    places: Vec<Place>,
+    /// The map that is read, or why it is none.
+    map: Option<Result<MapBuilder, MapError>>,
+    /// By position in the journal, as far as it was read.
     pairs: Vec<Pair>,
+    /// The records from the one behind the newest map on that were asked for.
+    records: Range<u64>,
+    /// The last record that was found in the journal.
+    newest: Option<u64>,
 }
 
 /// Both copies of a record, as far as they are whole.
@@ -55,13 +71,9 @@ impl Opening {
             self.tasks.extend(heads.flat_map(|head| [head, Task::Flush { tier }]));
         }
         self.push_heads(generation);
-        let half = self.half_read();
-        let layout = self.layout();
-        let (start, length) = (layout.journal_offset(half), layout.journal_bytes());
-        self.reading.pairs = vec![Pair::default(); layout.journal_records as usize];
+        self.reading.pairs = vec![Pair::default(); self.layout().journal_records as usize];
         self.tasks.extend([0, 1].map(|area| Task::ReadMapHead { area }));
-        self.push_reads(start, length, |offset, length| Task::ReadJournal { offset, length });
-        self.phase = Phase::Notes;
+        self.phase = Phase::Maps;
     }
 
     /// Where the last opening that came to its end has noted.
@@ -93,13 +105,48 @@ impl Opening {
         }));
     }
 
-    /// The first block of each map was read, and the journal: the map is tried first that is sure
-    /// to be durable.
-    pub(super) fn begin_map(&mut self) -> Result<(), Refusal> {
-        let newest = self.newest_sequence();
+    /// The first block of each map was read: the journal is read from the newer one on.
+    pub(super) fn begin_journal(&mut self) {
+        let newest = self.reading.candidates.iter().map(|map| map.sequence).max();
+        let start = newest.unwrap_or(0) + 1;
+        self.reading.records = start..start;
+        self.reading.newest = None;
+        self.phase = Phase::Journal;
+    }
+
+    /// Reads on in the journal, until nothing more is to be expected there; then the map is tried
+    /// first that is sure to be durable.
+    pub(super) fn read_on(&mut self) -> Result<(), Refusal> {
+        let Range { start, end } = self.reading.records.clone();
+        let step = end.saturating_sub(RECORDS_AT_ONCE).max(start)..end;
+        let found = step.filter_map(|at| Some(self.pair(self.layout(), at).newest()?.sequence));
+        let newest = self.reading.newest.max(found.max());
+        self.reading.newest = newest;
+        let expected = newest.unwrap_or(0).max(self.noted).max(start) + LOOK_AHEAD_RECORDS;
+        let limit = expected.min(start + u64::from(self.layout().journal_records));
+        if end < limit {
+            let next = limit.min(end + RECORDS_AT_ONCE);
+            self.reading.records.end = next;
+            self.push_records(end..next);
+            return Ok(());
+        }
         let is_sure = |map: &Checkpoint| newest.is_some_and(|last| last > map.sequence);
         self.reading.candidates.sort_by_key(|map| (is_sure(map), map.number));
         self.try_next_map()
+    }
+
+    /// Has these records read, where they go around the ring.
+    fn push_records(&mut self, records: Range<u64>) {
+        let half = self.half_read();
+        let ring = u64::from(self.layout().journal_records);
+        let mut first = records.start;
+        while first < records.end {
+            let count = (records.end - first).min(ring - first % ring).min(RECORDS_AT_ONCE);
+            let offset = self.layout().record_offset(half, first);
+            let length = count * RECORD_BYTES;
+            self.tasks.push_back(Task::ReadJournal { offset, length });
+            first += count;
+        }
     }
 
     fn try_next_map(&mut self) -> Result<(), Refusal> {
@@ -107,11 +154,21 @@ impl Opening {
         let checkpoint = self.reading.candidates.pop();
         let checkpoint =
             checkpoint.ok_or_else(|| self.refusal_of(fastest, RefusalReason::MapDamaged))?;
-        let start = self.map_offset(checkpoint.area);
+        self.reading.map = Some(Ok(MapBuilder::new(self.layout())));
+        let first = self.map_offset(checkpoint.area);
         let blocks = self.layout().extents.div_ceil(PLACES_PER_BLOCK);
-        self.reading.places.clear();
-        let length = u64::from(blocks) * BLOCK_BYTES;
-        self.push_reads(start, length, |offset, length| Task::ReadMap { offset, length });
+        let end = first + u64::from(blocks) * BLOCK_BYTES;
+        let mut offset = first;
+        while offset < end {
+            let length = STEP_BYTES_MAX.min(end - offset);
+            self.tasks.push_back(Task::ReadMap { offset, length });
+            offset += length;
+        }
+        let ring = u64::from(self.layout().journal_records);
+        let unread = (checkpoint.sequence + 1)..self.reading.records.start;
+        if unread.end.saturating_sub(unread.start) <= ring {
+            self.push_records(unread);
+        }
         self.phase = Phase::Map(checkpoint);
         Ok(())
     }
@@ -125,8 +182,14 @@ impl Opening {
             let Some((head, places)) = checkpoint::decode(volume, offset, block) else { return };
             let is_next = u64::from(head.index) * BLOCK_BYTES == offset - first;
             let wanted = (checkpoint.number, checkpoint.sequence, checkpoint.term);
-            if is_next && (head.number, head.sequence, head.term) == wanted {
-                self.reading.places.extend(places);
+            if !is_next || (head.number, head.sequence, head.term) != wanted {
+                return;
+            }
+            for place in places {
+                let Some(Ok(map)) = &mut self.reading.map else { return };
+                if let Err(error) = map.push(place) {
+                    self.reading.map = Some(Err(error));
+                }
             }
         }
     }
@@ -158,21 +221,19 @@ impl Opening {
 
     /// Follows the journal from the map on.
     pub(super) fn judge_map(&mut self, checkpoint: Checkpoint) -> Result<(), Refusal> {
-        if self.reading.places.len() != self.layout().extents as usize {
-            return self.try_next_map();
-        }
         let layout = self.layout().clone();
         let fastest = layout.fastest();
         let damaged = |sequence| RefusalReason::JournalDamaged { sequence };
-        let map = TierMap::from_places(&layout, std::mem::take(&mut self.reading.places));
-        let mut map = map.map_err(|_| self.refusal_of(fastest, RefusalReason::MapDamaged))?;
+        let map = self.reading.map.take().expect("it was read");
+        let map = map.map_err(|_| self.refusal_of(fastest, RefusalReason::MapDamaged))?;
+        let Some(mut map) = map.finish() else { return self.try_next_map() };
         let (mut last, mut term) = (checkpoint.sequence, checkpoint.term);
         while let Some(record) = self.record(&layout, last + 1).filter(|next| next.term >= term) {
             (last, term) = (last + 1, record.term);
             map.replay(record.extent, record.from, record.to)
                 .map_err(|_| self.refusal_of(fastest, damaged(last)))?;
         }
-        if self.newest_sequence().is_some_and(|newest| newest > last) {
+        if self.reading.newest.is_some_and(|newest| newest > last) {
             return Err(self.refusal_of(fastest, damaged(last + 1)));
         }
         // Records that nobody reads any more leave no gap: members remember how many there were.
@@ -230,10 +291,6 @@ impl Opening {
         self.tasks.push_back(Task::Flush { tier: fastest });
     }
 
-    fn newest_sequence(&self) -> Option<u64> {
-        self.reading.pairs.iter().filter_map(|pair| Some(pair.newest()?.sequence)).max()
-    }
-
     fn record(&self, layout: &Layout, sequence: u64) -> Option<Record> {
         let pair = self.pair(layout, sequence);
         pair.newest().filter(|record| record.sequence == sequence)
@@ -256,16 +313,6 @@ impl Opening {
                     self.tasks.push_back(Task::WriteRecord { offset, record });
                 }
             }
-        }
-    }
-
-    fn push_reads(&mut self, start: u64, length: u64, task: impl Fn(u64, u64) -> Task) {
-        let end = start + length;
-        let mut offset = start;
-        while offset < end {
-            let length = STEP_BYTES_MAX.min(end - offset);
-            self.tasks.push_back(task(offset, length));
-            offset += length;
         }
     }
 }
