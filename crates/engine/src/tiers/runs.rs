@@ -50,7 +50,8 @@ impl Runs {
     /// Appends an entry.
     pub(super) fn push(&mut self, value: u32) {
         self.rest.push(value);
-        if let Ok(values) = self.rest.as_slice().try_into() {
+        if self.rest.len() == PAGE {
+            let values = self.rest.first_chunk().expect("as many as fill a page");
             self.pages.push(Page::of(values));
             self.rest.clear();
         }
@@ -109,6 +110,9 @@ impl Page {
 
     /// The page of these values, over the base that most of them have, if it is more than half.
     fn of(values: &[u32; PAGE]) -> Self {
+        if values.is_sorted_by(|before, value| before.wrapping_add(1) == *value) {
+            return Self::counting(values[0]);
+        }
         let bases = || (0..).zip(values).map(|(at, value)| value.wrapping_sub(at));
         let (mut base, mut votes) = (0, 0_u32);
         for candidate in bases() {
@@ -150,22 +154,26 @@ impl Page {
     }
 
     fn set(&mut self, at: usize, value: u32) {
-        let rank = self.rank(at);
         match (self.is_exception(at), value == self.counted(at)) {
             (false, true) => {}
-            (true, false) => self.exceptions[rank] = value,
+            (false, false) => self.insert(at, value),
+            (true, false) => {
+                let rank = self.rank(at);
+                self.exceptions[rank] = value;
+            }
             (true, true) => {
-                self.exceptions.remove(rank);
+                self.exceptions.remove(self.rank(at));
                 self.is_exception[at / 64] &= !(1 << (at % 64));
             }
-            (false, false) => {
-                if self.exceptions.len() == self.exceptions.capacity() {
-                    self.exceptions.reserve_exact(GROWTH);
-                }
-                self.exceptions.insert(rank, value);
-                self.is_exception[at / 64] |= 1 << (at % 64);
-            }
         }
+    }
+
+    fn insert(&mut self, at: usize, value: u32) {
+        if self.exceptions.len() == self.exceptions.capacity() {
+            self.exceptions.reserve_exact(GROWTH);
+        }
+        self.exceptions.insert(self.rank(at), value);
+        self.is_exception[at / 64] |= 1 << (at % 64);
     }
 }
 
