@@ -88,6 +88,17 @@ const PARTS: [Part; 9] = [
         },
     },
     Part {
+        name: "in-doubt",
+        long: "200 connections cut under moves, each before servers that are up to 10 s late, or \
+               EVENKEEL_CUTS",
+        short: "4 cuts before each kind of server",
+        steps: |_, skips| {
+            let line = "test --release --locked -p evenkeel-app --test it in_doubt::cuts -- \
+                        --test-threads=1 --nocapture";
+            Ok(vec![tests("in doubt", line, Some(("EVENKEEL_CUTS", "200")), skips)])
+        },
+    },
+    Part {
         name: "damage",
         long: "members of volumes that are damaged, old, blank or exchanged, 5,000 of each, or \
                EVENKEEL_DAMAGE",

@@ -29,6 +29,7 @@ mod lease;
 mod listen;
 pub mod load;
 mod op;
+mod out_queue;
 mod outbox;
 mod plan;
 pub mod rados;

@@ -5,7 +5,7 @@
 //! [attached](Transport::attach) there; TLS state travels along.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Shutdown};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -15,6 +15,8 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsStream;
+
+use crate::out_queue::unacknowledged_bytes;
 
 /// When a silent peer is asked whether it is still there, how often, and after how long without an
 /// answer, or with bytes that it does not take, it counts as dead.
@@ -146,6 +148,26 @@ impl Transport {
         }
     }
 
+    /// Ends this side of the connection, so that the other one reads to its end.
+    ///
+    /// # Errors
+    /// If something that was sent has not reached the peer's machine, or the connection is gone.
+    pub(crate) fn half_close(&self) -> io::Result<()> {
+        let socket = match self {
+            Self::Plain(socket) => socket,
+            Self::Tls(stream) => stream.get_ref().0,
+        };
+        match socket {
+            Socket::Tcp(stream) if unacknowledged_bytes(stream)? > 0 => {
+                Err(io::ErrorKind::WouldBlock.into())
+            }
+            Socket::Tcp(stream) => SockRef::from(stream).shutdown(Shutdown::Write),
+            // What was sent is in the peer's queue.
+            Socket::Unix(stream) => SockRef::from(stream).shutdown(Shutdown::Write),
+            _ => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
     /// Takes the socket off this thread's runtime.
     pub(crate) fn detach(&mut self) -> io::Result<()> {
         self.socket().detach()
@@ -255,5 +277,49 @@ impl AsyncWrite for Transport {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         on_transport!(self.get_mut(), stream => Pin::new(stream).poll_shutdown(cx))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    async fn pair() -> (Transport, TcpStream) {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+        let address = Address::Tcp(listener.local_addr().expect("bound").to_string());
+        let socket = Socket::connect_upstream(&address, None).await.expect("it listens");
+        let (peer, _) = listener.accept().await.expect("it was connected to");
+        (Transport::Plain(socket), peer)
+    }
+
+    #[tokio::test]
+    async fn a_half_closed_connection_is_read_to_its_end() {
+        let (mut transport, mut peer) = pair().await;
+        transport.write_all(b"a request").await.expect("sent");
+        let mut read = [0; 9];
+        peer.read_exact(&mut read).await.expect("it came");
+        transport.half_close().expect("all has reached the peer");
+        assert_eq!(peer.read(&mut read).await.expect("in order"), 0, "nothing more comes");
+        peer.write_all(b"an answer").await.expect("this side is open");
+        drop(peer);
+        let mut rest = String::new();
+        transport.read_to_string(&mut rest).await.expect("in order");
+        assert_eq!(rest, "an answer");
+    }
+
+    #[tokio::test]
+    async fn what_has_not_reached_the_peer_is_not_sent_by_a_half_close() {
+        let (mut transport, peer) = pair().await;
+        let much = vec![7; 64 << 10];
+        while tokio::time::timeout(Duration::from_millis(100), transport.write_all(&much))
+            .await
+            .is_ok()
+        {}
+        let refused = transport.half_close().expect_err("the peer has read nothing");
+        assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
+        drop(peer);
     }
 }

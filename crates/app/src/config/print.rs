@@ -7,8 +7,8 @@ use evenkeel_core::sched::Share;
 use evenkeel_core::time::Span;
 use evenkeel_engine::cost::{CostModel, Line};
 use evenkeel_engine::policy::{
-    Backend, Depth, Export, Group, Listener, Match, Memory, Mode, Policy, Scheduling, Sharing,
-    Source, Tenant, Tiered, Upstream,
+    Backend, Depth, Export, Group, Listener, Match, Memory, Mode, NbdServer, Policy, Scheduling,
+    Sharing, Source, Tenant, Tiered, Upstream,
 };
 
 use super::resolve::address_text;
@@ -143,6 +143,9 @@ fn upstream(upstream: &Upstream, text: &mut Text) {
     text.key("patience", quoted(&units::print_duration(upstream.patience)));
     if let Some(late) = upstream.late {
         text.key("late", quoted(&units::print_duration(late)));
+    }
+    if upstream.server != NbdServer::Other {
+        text.key("server", quoted(upstream.server.name()));
     }
     text.optional("metrics", upstream.metrics.as_ref().map(ToString::to_string).as_ref());
     if let Some(tls) = &upstream.tls {

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use evenkeel_core::time::Span;
 use evenkeel_engine::cost::Line;
 use evenkeel_engine::policy::{
-    Address, Depth, Discipline, Match, Member, Method, MetricsPage, Mode, Moves, Preference,
+    Address, Depth, Discipline, Match, Member, Method, MetricsPage, Mode, Moves, NbdServer,
+    Preference,
 };
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -89,6 +90,7 @@ pub(super) struct RawBackend {
     pub(super) writes_survive_restart: Written<bool>,
     pub(super) patience: Written<Span>,
     pub(super) metrics: Written<MetricsPage>,
+    pub(super) server: Written<NbdServer>,
     pub(super) tls: Written<RawUpstreamTls>,
     pub(super) discipline: Written<Discipline>,
     pub(super) control: Written<Method>,
@@ -267,6 +269,7 @@ impl RawBackend {
             writes_survive_restart: fields.optional("writes_survive_restart", values::truth, out),
             patience: fields.optional("patience", values::duration, out),
             metrics: fields.optional("metrics", spread::metrics, out),
+            server: fields.optional("server", nbd_server, out),
             tls: fields.optional("tls", RawUpstreamTls::read, out),
             discipline: fields.optional("discipline", discipline, out),
             control: fields.optional("control", exchange::control, out),
@@ -387,6 +390,11 @@ fn upstream(value: &Value<'_>, out: &mut Diagnostics) -> Option<ServerUri> {
         out.error(value.span(), format!("this is no NBD server: {reason}"), remedy);
     };
     ServerUri::parse(&written).map_err(refuse).ok()
+}
+
+fn nbd_server(value: &Spanned<DeValue<'_>>, out: &mut Diagnostics) -> Option<NbdServer> {
+    let choices = NbdServer::ALL.map(|server| (server.name(), server));
+    values::choice(value, "an NBD server", &choices, out)
 }
 
 fn discipline(value: &Value<'_>, out: &mut Diagnostics) -> Option<Discipline> {

@@ -7,8 +7,8 @@ use evenkeel_core::sched::{Floor, Limit, Share};
 use evenkeel_core::time::Span;
 use evenkeel_engine::cost::CostModel;
 use evenkeel_engine::policy::{
-    Address, Backend, Export, Group, Listener, ListenerTls, Memory, Mode, Policy, Scheduling,
-    Sharing, Source, Tenant, Upstream, UpstreamTls,
+    Address, Backend, Export, Group, Listener, ListenerTls, Memory, Mode, NbdServer, Policy,
+    Scheduling, Sharing, Source, Tenant, Upstream, UpstreamTls,
 };
 use toml::Spanned;
 
@@ -264,6 +264,7 @@ fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
         ("writes_survive_restart", at(raw.writes_survive_restart.as_ref())),
         ("tls", at(raw.tls.as_ref())),
         ("metrics", at(raw.metrics.as_ref())),
+        ("server", at(raw.server.as_ref())),
     ];
     let tiered = [("extent", at(raw.extent.as_ref())), ("moves", at(raw.moves.as_ref()))];
     let spread = [
@@ -343,6 +344,7 @@ fn upstream(raw: RawBackend, out: &mut Diagnostics) -> Option<Upstream> {
         writes_survive_restart: or(raw.writes_survive_restart, false),
         patience: or(raw.patience, PATIENCE_DEFAULT),
         late: raw.late.map(|late| takeover::warned_late(&late, out)),
+        server: or(raw.server, NbdServer::Other),
         metrics: raw.metrics.map(Spanned::into_inner),
     })
 }

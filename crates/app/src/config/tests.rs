@@ -5,7 +5,8 @@ use evenkeel_core::sched::{Floor, Limit, Share};
 use evenkeel_core::time::Span;
 use evenkeel_engine::lease::Times;
 use evenkeel_engine::policy::{
-    Depth, Discipline, Match, Meeting, Member, Method, Mode, Moves, Preference, Sharing, Takeover,
+    Depth, Discipline, Match, Meeting, Member, Method, Mode, Moves, NbdServer, Preference, Sharing,
+    Takeover,
 };
 use evenkeel_io::built::Feature;
 use proptest::prelude::*;
@@ -687,5 +688,30 @@ proptest! {
         if let Some(policy) = parsed.policy {
             prop_assert_eq!(parse(&print(&policy), "printed"), Ok(policy));
         }
+    }
+}
+
+#[test]
+fn an_upstream_says_which_server_it_is() {
+    let of = |more: &str| {
+        format!(
+            "listen = [\"127.0.0.1:10809\"]\n[[backend]]\nname = \"b\"\n{more}\n\
+             [[export]]\nname = \"d\"\nbackend = \"b\"\n"
+        )
+    };
+    let upstream = "upstream = \"nbd://s1\"\n";
+    for (more, expected) in [("", NbdServer::Other), ("server = \"nbdkit\"", NbdServer::Nbdkit)] {
+        let policy = parse(&of(&format!("{upstream}{more}")), "p");
+        let policy = policy.unwrap_or_else(|found| panic!("{found}"));
+        let Source::Upstream(found) = &policy.backends[0].source else { panic!("an upstream") };
+        assert_eq!(found.server, expected);
+        assert_eq!(parse(&print(&policy), "again").unwrap(), policy);
+    }
+    for (more, found) in [
+        ("upstream = \"nbd://s1\"\nserver = \"nbdkid\"", "did you mean `nbdkit`"),
+        ("file = \"disk.img\"\nserver = \"nbdkit\"", "`server` needs an `upstream`"),
+    ] {
+        let shown = findings(&of(more));
+        assert!(shown.contains(found), "{shown}");
     }
 }

@@ -12,6 +12,7 @@ pub(crate) mod exchange;
 pub mod matching;
 mod preference;
 mod reach;
+mod server;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -34,6 +35,7 @@ pub use evenkeel_core::sched::depth::DepthPolicy as Depth;
 pub use exchange::{Exchange, Meeting};
 pub use preference::{HostFigures, MetricsPage, Preference};
 pub use reach::Reach;
+pub use server::NbdServer;
 
 /// Everything the operator decided.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -439,6 +441,8 @@ pub struct Upstream {
     /// For so long after a connection was lost the server may carry out what it had read from it;
     /// [`Takeover::LATE`] if the policy does not say. Of a server of a volume the volume says it.
     pub late: Option<Span>,
+    /// Which server it is.
+    pub server: NbdServer,
     /// Where the server's host tells how busy it is, for [`Preference::is_of_hosts`].
     pub metrics: Option<MetricsPage>,
 }

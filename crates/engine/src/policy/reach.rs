@@ -179,7 +179,7 @@ mod tests {
     use evenkeel_core::sched::Share;
     use evenkeel_core::time::Span;
 
-    use super::super::{Member, Scheduling, Takeover, Tiered, Upstream};
+    use super::super::{Member, NbdServer, Scheduling, Takeover, Tiered, Upstream};
     use super::*;
 
     fn listener(name: &str) -> Listener {
@@ -261,6 +261,7 @@ mod tests {
             writes_survive_restart: false,
             patience: Span::ZERO,
             late: None,
+            server: NbdServer::Other,
             metrics: None,
         });
         assert_eq!(reach(&open), [vec![0], vec![0, 1]]);

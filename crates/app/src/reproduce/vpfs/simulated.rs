@@ -6,7 +6,7 @@
 use evenkeel_core::sched::Share;
 use evenkeel_engine::cost::CostModel;
 use evenkeel_engine::policy::{
-    Address, Backend, Depth, Mode, Policy, Scheduling, Source, Tenant, Upstream,
+    Address, Backend, Depth, Mode, NbdServer, Policy, Scheduling, Source, Tenant, Upstream,
 };
 use evenkeel_sim::device::spec::{DeviceSpec, NbdkitService, RateSpec};
 use evenkeel_sim::link::LinkSpec;
@@ -68,6 +68,7 @@ fn policy(experiment: &Experiment) -> Policy {
             writes_survive_restart: false,
             patience: evenkeel_core::time::Span::from_secs(30),
             late: None,
+            server: NbdServer::Other,
             metrics: None,
         }),
         scheduling: Scheduling {

@@ -1,24 +1,41 @@
 //! An NBD server that carries out late what it had read, also from a connection that is gone.
 
+use std::cell::RefCell;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
+use std::ops::{Range, RangeInclusive};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::Duration;
+
+use evenkeel_core::prng::Prng;
 
 use super::Scratch;
 use super::fake_server::{Offer, negotiate, simple};
 use super::nbd::{self, WRITE, be32, be64};
+
+/// What a connection has under way that is held.
+#[derive(Default)]
+struct Late {
+    threads: RefCell<Vec<JoinHandle<()>>>,
+    /// Nothing is answered any more.
+    is_over: Arc<AtomicBool>,
+}
 
 /// A server in threads of this process, whose disk is a vector.
 #[derive(Clone)]
 pub(crate) struct LateServer {
     pub(crate) path: PathBuf,
     size_bytes: u64,
-    /// So long a write is held while that is wanted.
-    held_for: Duration,
+    /// So long a write is held while that is wanted, drawn anew for each.
+    held_for: RangeInclusive<Duration>,
+    draws: Arc<Mutex<Prng>>,
+    /// A connection ends, once its client has half-closed it or it is cut, after the writes that
+    /// are held; these are not answered.
+    pub(crate) ends_last: bool,
     disk: Arc<Mutex<Vec<u8>>>,
     /// Connections that stand.
     streams: Arc<Mutex<Vec<UnixStream>>>,
@@ -34,7 +51,8 @@ impl LateServer {
         scratch: &Scratch,
         name: &str,
         size_bytes: u64,
-        held_for: Duration,
+        held_for: RangeInclusive<Duration>,
+        ends_last: bool,
     ) -> Self {
         let path = scratch.join(format!("{name}.sock"));
         let listener = UnixListener::bind(&path).expect("bind in scratch");
@@ -43,6 +61,8 @@ impl LateServer {
             path,
             size_bytes,
             held_for,
+            draws: Arc::new(Mutex::new(Prng::new(size_bytes))),
+            ends_last,
             streams: Arc::default(),
             disk: Arc::new(Mutex::new(vec![0; size])),
             holds: Arc::default(),
@@ -53,7 +73,7 @@ impl LateServer {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let (one, stream) = (serving.clone(), stream.expect("accept"));
-                std::thread::spawn(move || drop(one.serve(stream)));
+                std::thread::spawn(move || drop(one.serve(&stream)));
             }
         });
         server
@@ -68,14 +88,36 @@ impl LateServer {
 
     /// Ends all connections. What was read from them is carried out all the same.
     pub(crate) fn cut(&self) {
+        let how = if self.ends_last { Shutdown::Read } else { Shutdown::Both };
         for stream in self.streams.lock().expect("no panic").drain(..) {
-            let _ = stream.shutdown(Shutdown::Both);
+            let _ = stream.shutdown(how);
         }
     }
 
-    fn serve(&self, mut stream: UnixStream) -> io::Result<()> {
+    /// Answers something that nobody has asked.
+    pub(crate) fn confuse(&self) {
+        for stream in &*self.streams.lock().expect("no panic") {
+            let _ = (&*stream).write_all(&simple(u64::MAX, 0, &[]));
+        }
+    }
+
+    fn serve(&self, stream: &UnixStream) -> io::Result<()> {
         self.streams.lock().expect("no panic").push(stream.try_clone()?);
-        negotiate(&mut stream, Offer { size_bytes: self.size_bytes, structured: false, flags: 0 })?;
+        let late = Late::default();
+        let served = self.serve_until(stream, &late);
+        if self.ends_last {
+            late.is_over.store(true, Ordering::SeqCst);
+            late.threads.into_inner().into_iter().for_each(|one| one.join().expect("no panic"));
+            stream.shutdown(Shutdown::Both)?;
+        }
+        served
+    }
+
+    fn serve_until(&self, mut stream: &UnixStream, late: &Late) -> io::Result<()> {
+        negotiate(
+            &mut stream.try_clone()?,
+            Offer { size_bytes: self.size_bytes, structured: false, flags: 0 },
+        )?;
         loop {
             let mut header = [0; 28];
             stream.read_exact(&mut header)?;
@@ -95,9 +137,14 @@ impl LateServer {
                     let (server, answer) = (self.clone(), stream.try_clone()?);
                     if is_held {
                         server.held.fetch_add(1, Ordering::SeqCst);
-                        std::thread::spawn(move || {
-                            server.write_late(range, &bytes, answer, cookie);
-                        });
+                        let is_over = Arc::clone(&late.is_over);
+                        late.threads.borrow_mut().push(std::thread::spawn(move || {
+                            server.write_late(range, &bytes);
+                            if !is_over.load(Ordering::SeqCst) {
+                                // Whether anybody still listens is all the same.
+                                let _ = (&answer).write_all(&simple(cookie, 0, &[]));
+                            }
+                        }));
                         continue;
                     }
                     self.disk.lock().expect("no panic")[range].copy_from_slice(&bytes);
@@ -109,17 +156,12 @@ impl LateServer {
         }
     }
 
-    /// Whether anybody still listens is all the same.
-    fn write_late(
-        &self,
-        range: std::ops::Range<usize>,
-        bytes: &[u8],
-        mut answer: UnixStream,
-        cookie: u64,
-    ) {
-        std::thread::sleep(self.held_for);
+    fn write_late(&self, range: Range<usize>, bytes: &[u8]) {
+        let (least, most) = (*self.held_for.start(), *self.held_for.end());
+        let more = self.draws.lock().expect("no panic").below(1000);
+        let spread = most.saturating_sub(least);
+        std::thread::sleep(least + spread * u32::try_from(more).expect("small") / 1000);
         self.disk.lock().expect("no panic")[range].copy_from_slice(bytes);
         self.late.fetch_add(1, Ordering::SeqCst);
-        let _ = answer.write_all(&simple(cookie, 0, &[]));
     }
 }

@@ -48,7 +48,8 @@ fn sum(servers: &[LateServer], count: impl Fn(&LateServer) -> &AtomicU32) -> u64
 /// write waited, and how long that of a block beside them.
 fn kill_under_writes(late: &str) -> (u64, Duration, Duration) {
     let scratch = Scratch::new();
-    let servers = NAMES.map(|name| LateServer::start(&scratch, name, SIZE_BYTES, HELD));
+    let servers =
+        NAMES.map(|name| LateServer::start(&scratch, name, SIZE_BYTES, HELD..=HELD, false));
     let mut gate = Gate::start(&scratch, &policy(&servers, late));
     let target = gate.plain("disk");
     let mut client = opened(&target);

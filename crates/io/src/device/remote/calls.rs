@@ -41,6 +41,8 @@ pub(super) struct Call {
     pub(super) payload: Option<(Arc<Buf>, Range<usize>)>,
     /// Connections that it was sent on, those that were lost included.
     pub(super) sent_on: u32,
+    /// The server may still carry it out as it was sent on a connection that was lost.
+    pub(super) may_come_late: bool,
     /// Whether it was sent on the connection that stands now, or waits there to be written.
     pub(super) queued: bool,
     /// That it is under way, for the next process of this gate; if it was sent and changes content.
@@ -112,7 +114,7 @@ impl Call {
     /// The server has answered. What it had read from a connection that was lost it may still carry
     /// out.
     pub(super) fn answered(&mut self) {
-        if let Some(noted) = self.noted.take_if(|_| self.sent_on == 1) {
+        if let Some(noted) = self.noted.take_if(|_| !self.may_come_late) {
             noted.answered();
         }
     }
@@ -177,10 +179,12 @@ impl Calls {
         sent.collect()
     }
 
-    /// Notes that the connection on which calls were sent broke.
-    pub(super) fn note_loss(&mut self) {
+    /// Notes that the connection on which calls were sent is gone, and whether they may still be
+    /// under way at the server.
+    pub(super) fn note_loss(&mut self, may_come_late: bool) {
         let calls = self.slots.iter_mut().filter_map(|slot| slot.call.as_mut());
         for call in calls {
+            call.may_come_late |= call.queued && may_come_late;
             call.queued = false;
         }
     }
@@ -278,6 +282,7 @@ mod tests {
             },
             payload: None,
             sent_on: 0,
+            may_come_late: false,
             queued: false,
             noted: None,
             covers: 0,
@@ -297,23 +302,30 @@ mod tests {
         let underway = Underway::open(folder.path(), "pool", &names, Clock::start(), late);
         let underway = Rc::new(underway.expect("a file in it"));
         let mut calls = Calls::default();
-        let mut send = |times: u32, is_answered: bool| {
+        let mut send = |losses: &[bool], is_answered: Option<bool>| {
             let cookie = calls.insert(write(since_boot()));
-            let call = calls.find(cookie).expect("just placed");
-            for _ in 0..times {
-                call.noted.get_or_insert_with(|| underway.note(0, &(0..512)));
-                call.sent_on += 1;
+            for may_come_late in losses.iter().map(Some).chain([None]) {
+                let call = calls.find(cookie).expect("just placed");
+                if may_come_late.is_some() || is_answered.is_some() {
+                    call.noted.get_or_insert_with(|| underway.note(0, &(0..512)));
+                    call.queued = true;
+                }
+                if let Some(may_come_late) = may_come_late {
+                    calls.note_loss(*may_come_late);
+                }
             }
-            if is_answered {
-                call.answered();
+            if is_answered == Some(true) {
+                calls.find(cookie).expect("just placed").answered();
             }
             assert_eq!(calls.take(|_| true).len(), 1);
             underway.late().1.len()
         };
-        assert_eq!(send(0, false), 0, "it was never sent");
-        assert_eq!(send(1, true), 0, "it was answered where it was sent");
-        assert_eq!(send(1, false), 1, "the server may have read it");
-        assert_eq!(send(2, true), 2, "the server may have read it twice");
+        assert_eq!(send(&[], None), 0, "it was never sent");
+        assert_eq!(send(&[], Some(true)), 0, "it was answered where it was sent");
+        assert_eq!(send(&[false], Some(true)), 0, "what was lost had ended");
+        assert_eq!(send(&[], Some(false)), 1, "the server may have read it");
+        assert_eq!(send(&[true], Some(true)), 2, "the server may have read it twice");
+        assert_eq!(send(&[true, false], Some(true)), 3, "the first time counts");
     }
 
     #[test]

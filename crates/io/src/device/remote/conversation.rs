@@ -20,6 +20,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use super::Remote;
 use super::calls::{Call, Purpose, Question};
+use super::ending::End;
 use super::guarded::Guarded;
 use super::link::Link;
 use crate::buffer::Buf;
@@ -62,6 +63,8 @@ pub(super) struct Conversation {
     contexts: Vec<Context>,
     carry: Vec<u8>,
     receiving: Option<Receiving>,
+    /// The server has ended the connection.
+    is_ended: bool,
     /// How much to read at once: little while large payloads come, so that most of each is read
     /// straight to where it belongs.
     read_bytes: usize,
@@ -90,6 +93,7 @@ impl Conversation {
             contexts: session.contexts.clone(),
             carry: early,
             receiving: None,
+            is_ended: false,
             read_bytes: READ_BYTES_MAX,
         }
     }
@@ -125,6 +129,25 @@ impl Conversation {
         Poll::Pending
     }
 
+    fn closed(&mut self) -> io::Error {
+        self.is_ended = true;
+        io::ErrorKind::UnexpectedEof.into()
+    }
+
+    /// How it came to its end, of which that is what it said.
+    pub(super) fn end(self, said: &io::Result<()>) -> End {
+        let Self { link, transport, is_ended, .. } = self;
+        match said.as_ref().map_err(io::Error::kind) {
+            _ if is_ended => End::ByServer,
+            _ if link.is_cut() => End::ByGate(transport),
+            Err(io::ErrorKind::InvalidData | io::ErrorKind::ConnectionAborted) => {
+                End::ByGate(transport)
+            }
+            Err(io::ErrorKind::BrokenPipe) => End::Refused(transport),
+            _ => End::Lost,
+        }
+    }
+
     fn say_goodbye(&mut self, cx: &mut Task<'_>) -> Poll<io::Result<()>> {
         let mut outbox = self.link.outbox.borrow_mut();
         if self.link.style.take().is_some() {
@@ -147,7 +170,7 @@ impl Conversation {
             std::task::ready!(Pin::new(&mut self.transport).poll_read(cx, &mut buf))?;
             let bytes = buf.filled().len();
             if bytes == 0 {
-                return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+                return Poll::Ready(Err(self.closed()));
             }
             receiving.filled += bytes;
             return Poll::Ready(self.complete());
@@ -161,7 +184,7 @@ impl Conversation {
         std::task::ready!(Pin::new(&mut self.transport).poll_read(cx, &mut buf))?;
         let here = carried + buf.filled().len();
         if here == carried {
-            return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+            return Poll::Ready(Err(self.closed()));
         }
         self.carry.clear();
         let used = self.take(&scratch[..here])?;

@@ -32,6 +32,12 @@ impl Guarded {
         self.transport.let_linger();
     }
 
+    /// Tells the server that nothing more comes, if all that was sent has reached it; if not, what
+    /// is still here would be sent without a right to.
+    pub(super) fn half_close(&self) -> io::Result<()> {
+        self.transport.half_close()
+    }
+
     fn ask(&self) -> io::Result<()> {
         if self.link.may_write() {
             return Ok(());

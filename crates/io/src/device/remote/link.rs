@@ -237,10 +237,13 @@ impl Link {
         }
     }
 
-    /// The connection broke: what may not be sent again fails.
-    fn down(&self, remote: &Remote) {
+    /// The connection is gone: what may not be sent again fails. Unless all that the server had
+    /// read from it has ended, it may carry out the rest later.
+    fn down(&self, remote: &Remote, has_ended: bool) {
         self.style.set(None);
-        self.report_late(remote);
+        if !has_ended {
+            self.report_late(remote);
+        }
         self.outbox.borrow_mut().clear();
         count(&remote.health.reconnects, 1);
         if remote.note_loss() {
@@ -249,7 +252,7 @@ impl Link {
         // What a look has seen before does not count any more.
         self.fail(remote, |call| matches!(call.purpose, Purpose::Own(_)));
         // A request that breaks every connection it is sent on must not do so for ever.
-        self.calls.borrow_mut().note_loss();
+        self.calls.borrow_mut().note_loss(!has_ended);
         self.fail(remote, |call| call.is_older_than(remote.terms.patience));
     }
 
@@ -305,15 +308,21 @@ async fn keep_up(link: Rc<Link>) {
     let mut attempts = Attempts::new();
     while !link.closing.get() && !link.is_barred.get() {
         match connect(&link).await {
-            Ok(Some(conversation)) => {
+            Ok(Some(mut conversation)) => {
                 let began = Instant::now();
-                let ended = conversation.await;
+                let ended = (&mut conversation).await;
                 link.health.links_up.set(link.health.links_up.get() - 1);
                 let Some(remote) = link.remote.upgrade() else { return };
                 if link.closing.get() || link.is_barred.get() {
                     return;
                 }
-                link.down(&remote);
+                // Nothing is placed on it meanwhile.
+                link.style.set(None);
+                let (end, server) = (conversation.end(&ended), remote.terms.server);
+                drop(remote);
+                let has_ended = end.has_ended(server).await;
+                let Some(remote) = link.remote.upgrade() else { return };
+                link.down(&remote, has_ended);
                 let why =
                     ended.err().map_or_else(|| "closed".to_owned(), |error| error.to_string());
                 tracing::warn!(export = remote.export, why, "upstream connection lost");

@@ -6,7 +6,8 @@
 //! - What writes, trims or zeroes is sent again: it is unanswered, so still concurrent with
 //!   everything else, and it puts the same bytes in the same place. A server that outlives the
 //!   connection may still carry out what it read from it, and the protocol has no means to fence
-//!   that off: so newer writes to the same bytes wait in the engine until the server has let go.
+//!   that off: so newer writes to the same bytes wait in the engine until the server has let go,
+//!   unless the [end of the connection](ending) shows that it has.
 //! - A FLUSH is sent again if nothing was acknowledged since the last one, or if the policy says
 //!   that the server's acknowledged writes survive its death. Otherwise it fails, because what it
 //!   should cover may be gone.
@@ -18,6 +19,7 @@
 mod calls;
 pub(crate) mod connect;
 mod conversation;
+mod ending;
 mod guarded;
 mod identity;
 pub(crate) mod link;
@@ -32,6 +34,7 @@ use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Span;
 use evenkeel_engine::Unit;
 use evenkeel_engine::lease::Sending;
+use evenkeel_engine::policy::NbdServer;
 use evenkeel_wire::nbd::client::ClientSession;
 use evenkeel_wire::nbd::proto::{
     BlockSize, Command, CommandFlags, Errno, MAX_PAYLOAD_BYTES, TransmissionFlags,
@@ -63,6 +66,7 @@ pub(crate) struct Terms {
     pub(crate) patience: Span,
     /// For so long the server may go on with what it had read from a connection that is gone.
     pub(crate) late: Span,
+    pub(crate) server: NbdServer,
 }
 
 impl From<String> for Trouble {
@@ -379,6 +383,7 @@ impl Remote {
             request,
             payload,
             sent_on: 0,
+            may_come_late: false,
             queued: false,
             noted: None,
             covers: self.acknowledged.get(),
