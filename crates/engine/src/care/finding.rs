@@ -180,6 +180,15 @@ impl Report {
         self.findings.iter().any(|finding| finding.doubt != Doubt::None)
     }
 
+    /// What was wrong, and is not any more.
+    pub fn mended(&self, after: &Self) -> Vec<Finding> {
+        let is_left = |one: &&Finding| {
+            let place = |one: &Finding| (one.member, one.offset, one.part.clone());
+            after.findings.iter().any(|other| place(other) == place(one))
+        };
+        self.findings.iter().filter(|one| !is_left(one)).cloned().collect()
+    }
+
     /// A later report of the same volume, of which only that counts which this one had found too:
     /// a gate that is at work changes what it notes.
     #[must_use]
