@@ -159,6 +159,16 @@ impl Report {
         }
     }
 
+    /// What is wrong with this member a repair mends.
+    pub(crate) fn mends(&mut self, member: usize) {
+        let of_it =
+            |one: &&mut Finding| one.member == Some(member) && one.severity == Severity::Error;
+        for finding in self.findings.iter_mut().filter(of_it) {
+            "evenkeel volume repair writes them again, from what the other members say"
+                .clone_into(&mut finding.remedy);
+        }
+    }
+
     /// The worst finding.
     pub fn worst(&self) -> Option<Severity> {
         let omitted = (self.omitted > 0).then_some(Severity::Warning);

@@ -66,9 +66,7 @@ impl<H: Copy> Front<H> {
         let copies = [first, second].map(|copy| copy.map(&decode));
         let head = match newer_copy(copies, |head: &H| member(head).generation) {
             // Something else does not have our owner's block.
-            Err(Unfit::Foreign) if owner.is_some_and(Owner::is_of_any) => {
-                Err(Unfit::HeadDamaged)
-            }
+            Err(Unfit::Foreign) if owner.is_some_and(Owner::is_of_any) => Err(Unfit::HeadDamaged),
             head => head,
         }?;
         let owner = head.zip(owner);

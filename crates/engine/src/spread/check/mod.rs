@@ -44,7 +44,12 @@ pub fn check(shape: Shape, leaving: &[bool], case: &Case, reads: &mut dyn Reads)
             opening = open().repairing();
             opened = rehearse(&mut opening, reads);
             match &opened {
-                Ok(_) => Verdict::NeedsRepair,
+                Ok(_) => {
+                    for server in (0..case.devices.len()).filter(|at| opening.is_rebuilt(*at)) {
+                        report.mends(server);
+                    }
+                    Verdict::NeedsRepair
+                }
                 Err(again) => {
                     push_refusal(again, case, &mut report);
                     Verdict::Refused

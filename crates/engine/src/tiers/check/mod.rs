@@ -31,7 +31,12 @@ pub fn check(extent_bytes: u64, case: &Case, reads: &mut dyn Reads) -> Report {
             push_refusal(why, case, &mut report);
             opening = open().repairing();
             match rehearse(&mut opening, reads) {
-                Ok(_) => Verdict::NeedsRepair,
+                Ok(_) => {
+                    for tier in (0..case.devices.len()).filter(|at| opening.is_rebuilt(*at)) {
+                        report.mends(tier);
+                    }
+                    Verdict::NeedsRepair
+                }
                 Err(again) => {
                     push_refusal(&again, case, &mut report);
                     Verdict::Refused

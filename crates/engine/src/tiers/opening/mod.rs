@@ -244,9 +244,7 @@ impl Opens for Opening {
     fn identity(&self, part: usize) -> Option<Identity> {
         let claimed = self.claimed.as_ref().filter(|_| self.candidate.is_in_office())?;
         // Until its head is written again, a tier cannot show what it is.
-        let is_rebuilt = self.rebuilding.as_ref().is_some_and(|heads| heads.is_given(part));
-        (!is_rebuilt).then_some(())?;
-        Some(identity(claimed.volume, part))
+        (!self.is_rebuilt(part)).then(|| identity(claimed.volume, part))
     }
 
     fn right(&self) -> Option<&Gatekeeper> {

@@ -51,6 +51,11 @@ impl Opening {
         self.rebuilding.is_some()
     }
 
+    /// Whether the head of a tier is made anew.
+    pub(in crate::tiers) fn is_rebuilt(&self, tier: usize) -> bool {
+        self.rebuilding.as_ref().is_some_and(|heads| heads.is_given(tier))
+    }
+
     /// Makes the head of a tier anew that has lost both.
     pub(super) fn rebuild(&mut self) -> Result<(), Refusal> {
         let Some(rebuilding) = &self.rebuilding else { return Ok(()) };
