@@ -28,13 +28,17 @@ pub struct Means {
     pub drive: DriveKind,
     /// The drives that stores can emulate.
     pub drive_models: DriveModels,
+    /// Whether a check opens stores that members are volumes of: their logs are recovered then, and
+    /// written to, though no volume is.
+    pub opens_stores: bool,
 }
 
 /// What is to be done with a volume.
 #[derive(Clone, Debug)]
 pub(crate) enum Care {
-    /// Look at everything, and write nothing. What this folder remembers of the volume counts.
-    Check(Option<PathBuf>),
+    /// Look at everything, and write nothing to the volume. What this folder remembers of it
+    /// counts.
+    Check { folder: Option<PathBuf>, opens_stores: bool },
     /// Open it as a repair, and let go of it. The operator's word may be given that gates which
     /// have not let go are gone.
     Repair { has_word: bool },
@@ -66,7 +70,7 @@ impl From<GateError> for CareError {
 /// # Errors
 /// [`CareError`]; what is wrong with the volume is none.
 pub fn check(policy: &Policy, volume: &str, means: &Means) -> Result<Report, CareError> {
-    let care = Care::Check(means.state.clone());
+    let care = Care::Check { folder: means.state.clone(), opens_stores: means.opens_stores };
     let report = perform(policy, volume, (means, None), care)?;
     report.ok_or_else(ended)
 }

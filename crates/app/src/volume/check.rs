@@ -23,6 +23,10 @@ with 4 if a member cannot be reached.")]
 pub(super) struct Args {
     #[command(flatten)]
     which: Which,
+    /// Open stores that members are volumes of, which recovers their logs and so writes to them,
+    /// though to no volume.
+    #[arg(long)]
+    open_stores: bool,
     /// Print one JSON document.
     #[arg(long)]
     json: bool,
@@ -31,7 +35,8 @@ pub(super) struct Args {
 /// Runs the subcommand.
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let Which { volume, .. } = &args.which;
-    let report = evenkeel_io::care::check(&args.which.policy()?, volume, &args.which.means());
+    let (policy, means) = (args.which.policy()?, args.which.means(args.open_stores));
+    let report = evenkeel_io::care::check(&policy, volume, &means);
     let report = report.map_err(|error| failure(&error))?;
     if args.json {
         terminal::json(&text::document(volume, &report))?;

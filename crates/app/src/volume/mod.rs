@@ -73,11 +73,12 @@ impl Which {
         })
     }
 
-    fn means(&self) -> Means {
+    fn means(&self, opens_stores: bool) -> Means {
         Means {
             state: Some(self.data.clone()),
             drive: DriveKind::default(),
             drive_models: emulate::model,
+            opens_stores,
         }
     }
 }

@@ -92,7 +92,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 fn outcome(args: &Args) -> anyhow::Result<Outcome> {
-    let (policy, means) = (args.which.policy()?, args.which.means());
+    let (policy, means) = (args.which.policy()?, args.which.means(true));
     let volume = &args.which.volume;
     let check = || evenkeel_io::care::check(&policy, volume, &means);
     let before = check().map_err(|error| failure(&error))?;

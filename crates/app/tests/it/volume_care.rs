@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::harness::gate::{EVENKEEL, Gate};
+use crate::harness::gate::{EVENKEEL, Gate, store_policy};
 use crate::harness::nbd::Client;
 use crate::harness::process::finish;
 use crate::harness::skip::needs;
@@ -53,14 +53,13 @@ impl Stage {
              [[export]]\nname = \"disk\"\nbackend = \"shelf\"\n"
         )
         .expect("a string takes it");
-        Self { scratch, files, servers: servers, policy }
+        Self { scratch, files, servers, policy }
     }
 
     fn volume(&self, command: &str, more: &[&str]) -> (Option<i32>, String) {
         let mut line = vec!["volume", command, "policy.toml", "shelf"];
         line.extend(more);
-        let (status, output) =
-            finish(self.scratch.path(), EVENKEEL, &line, Duration::from_secs(60));
+        let (status, output) = finish(self.scratch.path(), EVENKEEL, &line, Duration::from_mins(1));
         (status.code(), output)
     }
 
@@ -204,4 +203,34 @@ fn a_member_that_cannot_be_reached_is_named() {
         assert_eq!(code, Some(4), "{output}");
         assert!(output.contains("slow: tier: it cannot be reached"), "{output}");
     }
+}
+
+/// A volume over a volume of a store and a file in a folder.
+#[test]
+fn a_tier_in_a_store_is_looked_at_where_that_is_wanted() {
+    let scratch = Scratch::new();
+    let store = store_policy(&scratch, 64 * MIB, 16 * MIB);
+    let store = store.split("[[export]]").next().expect("a backend comes first").to_owned();
+    let policy = format!(
+        "mode = \"enforce\"\n{store}[[backend]]\nname = \"disks\"\ndirectory = \"disks\"\n\
+         [[backend]]\nname = \"shelf\"\nextent = \"64 KiB\"\n\
+         tiers = [\"log\", {{ backend = \"disks\", device = \"fast\", size = \"8 MiB\" }}]\n\
+         [[export]]\nname = \"disk\"\nbackend = \"shelf\"\n"
+    );
+    let mut gate = Gate::start(&scratch, &policy);
+    let contents = contents(16 * MIB);
+    write_all(&gate, &contents);
+    gate.stop();
+    let fast = scratch.join("disks").join("fast");
+    let stage = Stage { scratch, files: vec![fast], servers: Vec::new(), policy };
+    let (code, output) = stage.volume("check", &[]);
+    assert_eq!(code, Some(4), "{output}");
+    assert!(output.contains("--open-stores"), "{output}");
+    let (code, output) = stage.volume("check", &["--open-stores"]);
+    assert_eq!(code, Some(0), "{output}");
+    stage.damage(0, 0, 2);
+    let (code, output) = stage.volume("repair", &[]);
+    assert_eq!(code, Some(0), "{output}");
+    gate.restart();
+    assert_holds(&gate, &contents);
 }

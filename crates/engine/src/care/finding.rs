@@ -207,7 +207,7 @@ impl Report {
         let is_in_use = self.is_in_use || beats(self) != beats(&later);
         let was_found = |one: &Finding| self.findings.iter().any(|other| one.is_same(other));
         let findings = later.findings.iter().filter(|one| was_found(one)).cloned().collect();
-        Self { findings, is_in_use, ..later }
+        Self { is_in_use, findings, ..later }
     }
 }
 

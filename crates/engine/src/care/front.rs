@@ -18,7 +18,7 @@ pub(crate) struct Kind {
 /// The fronts of a volume's members, by member.
 #[derive(Debug)]
 pub(crate) struct Fronts<H> {
-    pub(crate) fronts: Vec<Front<H>>,
+    pub(crate) by_member: Vec<Front<H>>,
     copies: Vec<[HeadCopy<H>; 2]>,
     /// By member: why it cannot be used as it is.
     faults: Vec<Option<Unfit>>,
@@ -51,7 +51,7 @@ impl<H: VolumeHead> Fronts<H> {
             [0, 1].map(|at| blocks[at].as_deref().map(|block| H::decode(block)))
         };
         let mut found = Self {
-            fronts: vec![Front::default(); members],
+            by_member: vec![Front::default(); members],
             copies: blocks.iter().map(copies).collect(),
             faults: vec![None; members],
             owners: vec![OwnerBlock::Whole; members],
@@ -61,7 +61,7 @@ impl<H: VolumeHead> Fronts<H> {
         for member in case.there() {
             let read = Front::read_some(blocks[member].each_ref().map(Option::as_deref));
             match read {
-                Ok(front) => found.fronts[member] = front,
+                Ok(front) => found.by_member[member] = front,
                 Err(why) => found.faults[member] = Some(why),
             }
             found.owners[member] = found.owner_block(blocks[member][2].as_deref());
@@ -92,12 +92,12 @@ impl<H: VolumeHead> Fronts<H> {
 
     /// Whether there is no head on any member.
     pub(crate) fn are_blank(&self, case: &Case) -> bool {
-        case.there().all(|at| self.fronts[at].head.is_none() && self.faults[at].is_none())
+        case.there().all(|at| self.by_member[at].head.is_none() && self.faults[at].is_none())
     }
 
     /// Whether the volume was made to the end.
     fn is_made(&self) -> bool {
-        let heads = self.fronts.iter().filter_map(|front| front.head);
+        let heads = self.by_member.iter().filter_map(|front| front.head);
         heads.map(|head| head.member().generation).max().is_some_and(|newest| newest > 1)
     }
 
@@ -105,7 +105,7 @@ impl<H: VolumeHead> Fronts<H> {
     pub(crate) fn report(&self, kind: Kind, case: &Case, report: &mut Report) {
         report.volume = self.volume;
         for (member, device) in case.devices.iter().enumerate() {
-            let front = &self.fronts[member];
+            let front = &self.by_member[member];
             let head = front.head.map(|head| head.member());
             let owner = front.owner.as_ref();
             report.members.push(MemberReport {
@@ -131,7 +131,7 @@ impl<H: VolumeHead> Fronts<H> {
     /// The fronts of the members that belong to the volume.
     pub(crate) fn of_volume(&self) -> Vec<Front<H>> {
         let is_ours = |front: &Front<H>| front.head.map(|head| head.member().volume) == self.volume;
-        let fronts = self.fronts.iter();
+        let fronts = self.by_member.iter();
         fronts.map(|front| if is_ours(front) { front.clone() } else { Front::default() }).collect()
     }
 
@@ -144,7 +144,7 @@ impl<H: VolumeHead> Fronts<H> {
             let heads = unfit(kind.words, member, why);
             return report.push(Finding { offset: Some(0), part: "heads".to_owned(), ..heads });
         }
-        let Some(head) = self.fronts[member].head else {
+        let Some(head) = self.by_member[member].head else {
             if self.volume.is_some() && kind.has_both_copies {
                 report.push(unfit(kind.words, member, &Unfit::Blank));
             }

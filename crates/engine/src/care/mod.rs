@@ -24,7 +24,7 @@ pub(crate) use front::{Fronts, Kind, refused};
 pub(crate) use rehearsal::{names, rehearse};
 
 use crate::lease::Witness;
-use crate::notes::block::{BLOCK_BYTES, Block};
+use crate::notes::block::{BLOCK, BLOCK_BYTES, Block};
 use crate::notes::{PartDevice, STEP_BYTES_MAX};
 
 /// Brings bytes of the members.
@@ -63,7 +63,7 @@ pub(crate) fn each_block(
     while start < range.end {
         let length = STEP_BYTES_MAX.min(range.end - start);
         let bytes = reads.read(member, start, length);
-        for offset in (start..start + length).step_by(BLOCK_BYTES as usize) {
+        for offset in (start..start + length).step_by(BLOCK) {
             let at = usize::try_from(offset - start).expect("a step is in memory");
             let single = match &bytes {
                 Some(bytes) => bytes.get(at..).and_then(<[u8]>::first_chunk).copied(),

@@ -126,7 +126,7 @@ impl<K: Damageable> Scene<K> {
 
     /// So many lives, and one more; with copies of its members as they were.
     pub(super) fn live(seed: u64, age: u32, prng: &mut Prng) -> Result<(Self, Copies), String> {
-        let mut scene = Scene::<K>::new(seed);
+        let mut scene = Self::new(seed);
         let mut copies =
             Copies { made: scene.world.disks.clone(), before: Vec::new(), other: Vec::new() };
         for life in 0..=age {
@@ -141,7 +141,7 @@ impl<K: Damageable> Scene<K> {
             scene.beat();
             copies.before = scene.world.disks.clone();
         }
-        copies.other = as_another(|| Scene::<K>::new(seed).world.disks);
+        copies.other = as_another(|| Self::new(seed).world.disks);
         scene.work(prng)?;
         // The second one records that the first is durable.
         scene.beat();

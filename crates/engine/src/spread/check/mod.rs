@@ -63,9 +63,9 @@ pub fn check(shape: Shape, leaving: &[bool], case: &Case, reads: &mut dyn Reads)
     let volume = opened.ok().or_else(|| opening.take_claimed());
     let Some(volume) = volume else { return report };
     let is_member: Vec<bool> = (0..case.devices.len())
-        .map(|server| fronts.fronts[server].head.is_some() || opening.is_rebuilt(server))
+        .map(|server| fronts.by_member[server].head.is_some() || opening.is_rebuilt(server))
         .collect();
-    let heads = fronts.fronts.iter().filter_map(|front| front.head);
+    let heads = fronts.by_member.iter().filter_map(|front| front.head);
     let members = heads.max_by_key(|head| head.generation).map(|head| head.members);
     let layout =
         Layout { members: members.unwrap_or(volume.layout.members), ..volume.layout.clone() };

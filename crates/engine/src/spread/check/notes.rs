@@ -129,7 +129,7 @@ impl Notes {
                 let doubt = if is_newer { Doubt::MayBeOlder } else { Doubt::None };
                 (Severity::Warning, consequence.to_owned(), doubt)
             } else {
-                (self.severity_of_loss(note), self.loss(server, note), Doubt::None)
+                (severity_of_loss(note), self.loss(server, note), Doubt::None)
             };
             report.push(Finding {
                 severity,
@@ -141,13 +141,6 @@ impl Notes {
                 remedy: remedy(is_whole, note).to_owned(),
                 doubt,
             });
-        }
-    }
-
-    fn severity_of_loss(&self, note: Note) -> Severity {
-        match note {
-            Note::Table(_) => Severity::Error,
-            Note::Page(_) => Severity::Warning,
         }
     }
 
@@ -222,6 +215,13 @@ fn copy_of(volume: VolumeId, (note, offset): (Note, u64), block: Option<&Block>)
         Some((generation, number)) => Copy::Whole(generation, number),
         None if block.iter().all(|byte| *byte == 0) => Copy::Blank,
         None => Copy::Damaged(Box::new(*block)),
+    }
+}
+
+fn severity_of_loss(note: Note) -> Severity {
+    match note {
+        Note::Table(_) => Severity::Error,
+        Note::Page(_) => Severity::Warning,
     }
 }
 

@@ -119,7 +119,7 @@ impl Notes {
         let last = self.known.last.unwrap_or_else(|| self.newest_record().max(self.known.noted));
         let maps = [0, 1].map(|area| self.whole_map(area));
         let first = maps.iter().flatten().map(|map| map.sequence).min();
-        let first = first.or(used.map(|map| map.sequence)).unwrap_or(0);
+        let first = first.or_else(|| used.map(|map| map.sequence)).unwrap_or(0);
         let room = u64::from(self.layout().journal_records);
         for sequence in first.max(last.saturating_sub(room)) + 1..=last {
             self.report_record(sequence, report);

@@ -62,8 +62,9 @@ impl Worker {
         let unknown = || CareError::UnknownVolume(volume.clone());
         let domain = self.domain(&volume).ok_or_else(unknown)?;
         match care {
-            Care::Check(folder) => {
-                let checked = self.check(&domain, &volume, folder.as_deref()).await;
+            Care::Check { folder, opens_stores } => {
+                let how = (folder.as_deref(), opens_stores);
+                let checked = self.check(&domain, &volume, how).await;
                 checked.map(Some).map_err(CareError::Refused)
             }
             Care::Repair { has_word } => {
@@ -80,13 +81,13 @@ impl Worker {
         self: &Rc<Self>,
         domain: &Rc<Domain>,
         name: &str,
-        folder: Option<&Path>,
+        (folder, opens_stores): (Option<&Path>, bool),
     ) -> Result<Report, String> {
         let plan = self.plan();
         let gone = || "the policy no longer has it".to_owned();
         let backend = plan.backend(name).ok_or_else(gone)?;
         let planned = plan.domain(name).ok_or_else(gone)?;
-        let members = self.reach(domain, &plan, (backend, planned)).await;
+        let members = self.reach(domain, &plan, (backend, planned), opens_stores).await;
         let path = folder.map(|folder| known::path_of(folder, name));
         let (witness, damaged) = match path.as_deref().map(known::read).transpose() {
             Ok(witness) => (witness.flatten(), None),
@@ -163,16 +164,18 @@ impl Worker {
         judge.await.expect("judging does not panic")
     }
 
-    /// Opens the members to read them; none is made, and none locked.
+    /// Opens the members to read them; none is made, and none locked but drives of stores.
     async fn reach(
         self: &Rc<Self>,
         domain: &Rc<Domain>,
         plan: &Plan,
         (backend, planned): (&Backend, &PlannedDomain),
+        opens_stores: bool,
     ) -> Vec<Reached> {
         let members = backend.members().iter();
-        let opened: Vec<_> =
-            members.map(|one| (one, self.device(domain, plan, (one, planned)))).collect();
+        let opened: Vec<_> = members
+            .map(|one| (one, self.device(domain, plan, (one, planned), opens_stores)))
+            .collect();
         let began = Instant::now();
         let mut reached = Vec::new();
         for (member, device) in opened {
@@ -189,6 +192,7 @@ impl Worker {
         domain: &Rc<Domain>,
         plan: &Plan,
         (member, planned): (&Member, &PlannedDomain),
+        opens_stores: bool,
     ) -> Result<(ServerId, Rc<Device>), String> {
         let no_backend = || "the policy has no such backend".to_owned();
         let backend = plan.backend(&member.backend).ok_or_else(no_backend)?;
@@ -197,9 +201,9 @@ impl Worker {
             Source::Memory => {
                 return Err("it is in memory, which nobody sees but the gate itself".to_owned());
             }
-            Source::Store(_) => {
-                return Err("it is a volume of a store, which is not opened without writing; \
-                            `evenkeel store check` looks at the store"
+            Source::Store(_) if !opens_stores => {
+                return Err("it is a volume of a store, which is not opened without writing to \
+                            the store: --open-stores does"
                     .to_owned());
             }
             _ => {}
@@ -217,6 +221,10 @@ impl Worker {
         (server, device): (ServerId, Rc<Device>),
         began: Instant,
     ) -> Reached {
+        if let Medium::Store(volume) = &device.medium {
+            volume.host().opened().await?;
+            device.features().ok_or_else(|| volume.missing())?;
+        }
         let features = loop {
             if let Some(features) = device.features() {
                 break features;
