@@ -10,7 +10,7 @@ use tracing_subscriber::EnvFilter;
 use crate::exit::Exit;
 use crate::{
     calibrate, check, completions, ctl, demo, drive, exchange, load, man, place, plan, reproduce,
-    serve, simulate, store, terminal, top, trace, version,
+    serve, simulate, store, terminal, top, trace, version, volume,
 };
 
 /// What is logged unless the environment says otherwise. What the exchange has to say of its server
@@ -66,6 +66,8 @@ pub enum Command {
     Demo(demo::Args),
     /// Make and look after stores: chained logs over files and block devices.
     Store(store::Args),
+    /// Check and repair volumes over several backends, tiered or spread.
+    Volume(volume::Args),
     /// Measure a live backend and write a model of it for the simulator.
     Calibrate(calibrate::Args),
     /// Put load on NBD servers and measure how they bear it.
@@ -99,6 +101,7 @@ impl Command {
             Self::Top(args) => top::run(&args),
             Self::Demo(args) => demo::run(&args),
             Self::Store(args) => store::run(&args),
+            Self::Volume(args) => volume::run(&args),
             Self::Calibrate(args) => calibrate::run(&args),
             Self::Bench(args) => load::run(&args),
             Self::Trace(args) => trace::run(&args),

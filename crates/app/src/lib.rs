@@ -64,6 +64,7 @@ pub mod top;
 pub mod trace;
 pub mod units;
 pub mod version;
+pub mod volume;
 pub mod volumes;
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 mod account;
 mod anteroom;
 pub mod attribution;
+pub mod care;
 pub mod cost;
 mod discipline;
 mod dmclock;

@@ -77,6 +77,8 @@ pub(crate) struct Shared {
     pub(crate) drive_kind: DriveKind,
     pub(crate) drive_models: DriveModels,
     pub(crate) state: State,
+    /// Whether backends are opened by themselves, to be served.
+    pub(crate) serves: bool,
     plan: RwLock<Arc<Plan>>,
     recorder: RwLock<Option<Arc<Recorder>>>,
     workers: Vec<UnboundedSender<Message>>,
@@ -163,6 +165,15 @@ impl Gate {
     /// # Errors
     /// If a listener cannot be bound, a certificate cannot be read, or a thread cannot be made.
     pub fn start(policy: Policy, options: &Options) -> Result<Self, GateError> {
+        Self::begin(policy, options, true)
+    }
+
+    /// A gate that opens nothing by itself.
+    pub(crate) fn start_idle(policy: Policy, options: &Options) -> Result<Self, GateError> {
+        Self::begin(policy, options, false)
+    }
+
+    fn begin(policy: Policy, options: &Options, serves: bool) -> Result<Self, GateError> {
         let workers = options.cores.max(1);
         let plan = Plan::new(policy, None, workers)?;
         let change = Change::between(None, &plan)?;
@@ -177,6 +188,7 @@ impl Gate {
             drive_kind: options.drive,
             drive_models: options.drive_models,
             state: State::new(options.state.clone()),
+            serves,
             plan: RwLock::new(Arc::new(plan)),
             recorder: RwLock::new(options.recorder.clone()),
             workers: senders,
@@ -207,6 +219,11 @@ impl Gate {
     /// The control handle.
     pub fn handle(&self) -> GateHandle {
         self.handle.clone()
+    }
+
+    /// Sends a message to the first worker.
+    pub(crate) fn send_first(&self, message: Message) {
+        self.handle.shared.send(0, message);
     }
 
     /// Stops taking connections, answers what is in flight for at most `grace`, then closes.

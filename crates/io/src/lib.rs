@@ -12,6 +12,7 @@ mod alarm;
 mod budget;
 mod buffer;
 pub mod built;
+pub mod care;
 pub mod child;
 mod client;
 mod clock;

@@ -44,7 +44,7 @@ use origin::Begin;
 const METRICS_DEFAULT: &str = "127.0.0.1:9809";
 
 /// The folder of the embedded store unless the command line says otherwise.
-const DATA_DEFAULT: &str = "./evenkeel-data";
+pub(crate) const DATA_DEFAULT: &str = "./evenkeel-data";
 
 /// How long requests in flight may take to be answered when the gate stops.
 const GRACE: Span = Span::from_secs(10);

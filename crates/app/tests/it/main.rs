@@ -18,6 +18,7 @@
 //! | `zoned` | stores live on devices with zones that a kernel keeps |
 //! | `caches` | the cache of a store saves reads, and loses nothing when its SSD fails |
 //! | `upkeep` | what a store does for itself has its turn and its account |
+//! | `volume_care` | what is damaged of a tiered or spread volume is found, and mended or named |
 //! | `volumes` | volumes and snapshots of a store come and go, also under writes |
 //! | `reload` | a new policy drops no connection and loses no request |
 //! | `simulate` | scenarios run in virtual time, repeat themselves, and are refused with a place |
@@ -72,5 +73,6 @@ mod trace_replay;
 mod trace_sort;
 mod trace_tables;
 mod upkeep;
+mod volume_care;
 mod volumes;
 mod zoned;

@@ -64,7 +64,11 @@ impl<H: Copy> Front<H> {
         member: impl Fn(&H) -> MemberHead,
     ) -> Result<Self, Unfit> {
         let copies = [first, second].map(|copy| copy.map(&decode));
-        let head = newer_copy(copies, |head: &H| member(head).generation)?;
+        let head = match newer_copy(copies, |head: &H| member(head).generation) {
+            // Something else does not have our owner's block.
+            Err(Unfit::Foreign) if owner.is_some_and(Owner::is_of_any) => Err(Unfit::HeadDamaged),
+            head => head,
+        }?;
         let owner = head.zip(owner);
         let owner = owner.and_then(|(head, owner)| Owner::decode(member(&head).volume, owner));
         Ok(Self { head, owner })

@@ -134,22 +134,33 @@ pub(crate) fn check<H: VolumeHead>(
     if is_put_back {
         return Err((0, Unfit::PutBack));
     }
+    match rolled_back(fronts, witness).into_iter().next() {
+        Some(obstacle) => Err(obstacle),
+        None => Ok(()),
+    }
+}
+
+/// The members that are older than others know them to have been, or this gate itself does.
+pub(crate) fn rolled_back<H: VolumeHead>(
+    fronts: &[Front<H>],
+    witness: Option<&Witness>,
+) -> Vec<(usize, Unfit)> {
+    let mut found = Vec::new();
     for (member, front) in fronts.iter().enumerate() {
         let Some((head, owner)) = front.head.zip(front.owner.as_ref()) else { continue };
         let number = head.member().number;
-        let (by, found) = (owner.settled.by, owner.mark.count);
+        let (by, count) = (owner.settled.by, owner.mark.count);
         let others = fronts.iter().filter_map(|other| other.owner.as_ref());
         let others = others.filter(|other| other.settled.by == by).map(|other| other.mark.durable);
         let known = others.map(|durable| durable.of_member(number)).max();
-        if let Some(expected) = known.filter(|expected| *expected > found && by.is_known()) {
-            return Err((member, Unfit::RolledBack { found, expected }));
-        }
         let own = witness.filter(|witness| witness.by == by).map(|witness| witness.mark.durable);
-        if own.is_some_and(|durable| durable.of_member(number) > found) {
-            return Err((member, Unfit::PutBack));
+        if let Some(expected) = known.filter(|expected| *expected > count && by.is_known()) {
+            found.push((member, Unfit::RolledBack { found: count, expected }));
+        } else if own.is_some_and(|durable| durable.of_member(number) > count) {
+            found.push((member, Unfit::PutBack));
         }
     }
-    Ok(())
+    found
 }
 
 /// The records that the claims of an opening keep until it has come to its end: they overwrite

@@ -29,6 +29,7 @@ mod member;
 mod office;
 mod owner;
 mod possession;
+mod rebuilding;
 mod tenure;
 #[cfg(test)]
 pub(crate) mod trial;
@@ -52,6 +53,7 @@ pub(crate) use office::Office;
 pub use owner::OwnerId;
 pub(crate) use owner::{Absent, MEMBERS_MAX, Owner, Settled};
 pub(crate) use possession::Possession;
+pub(crate) use rebuilding::Rebuilding;
 pub use witness::Witness;
 
 /// The spans that a lease goes by. All gates that may want a volume keep to the longest lease that

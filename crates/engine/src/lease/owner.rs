@@ -120,6 +120,12 @@ impl Owner {
         self.settled.by == self.id
     }
 
+    /// Whether a block is that of a volume in use, whichever that is.
+    pub(crate) fn is_of_any(block: &Block) -> bool {
+        let owner = volume_of(block).and_then(|volume| Self::decode(volume, block));
+        owner.is_some_and(|owner| owner.settled != Settled::default())
+    }
+
     /// Whether a block is the claim of whoever made a volume, before that was done.
     pub(crate) fn is_of_making(block: &Block) -> bool {
         let owner = volume_of(block).and_then(|volume| Self::decode(volume, block));

@@ -152,6 +152,18 @@ pub(crate) fn label(kind: BlockKind, block: &Block) -> Result<Label, Unlabelled>
     Ok(Label { volume, number, offset: u64_at(block, 40) })
 }
 
+/// Whether a block that is damaged was one of this kind, volume and place, and older than `number`:
+/// by what is left of its label, and unless just that is what is damaged.
+pub(crate) fn was_older(kind: BlockKind, wanted: &Label, block: &Block) -> bool {
+    let volume = VolumeId(std::array::from_fn(|index| block[16 + index]));
+    let is_it = block[..8] == kind.magic()
+        && u32_at(block, 12) == kind.version()
+        && (volume, u64_at(block, 40)) == (wanted.volume, wanted.offset);
+    let mut newer = *block;
+    put_u64(&mut newer, 32, wanted.number + 1);
+    is_it && u64_at(block, 32) < wanted.number && label(kind, &newer).is_err()
+}
+
 pub(crate) fn u32_at(block: &Block, at: usize) -> u32 {
     u32::from_le_bytes(std::array::from_fn(|index| block[at + index]))
 }
@@ -184,6 +196,20 @@ mod tests {
             prop_assert_eq!(label(BlockKind::Head, &block), Err(Unlabelled::Foreign));
             block[bit / 8] ^= 1 << (bit % 8);
             prop_assert!(label(BlockKind::Journal, &block).is_err());
+        }
+    }
+
+    #[test]
+    fn what_is_damaged_tells_that_it_was_older_unless_its_number_is_what_is_damaged() {
+        let label_ = |number| Label { volume: VolumeId([7; 16]), number, offset: 4096 };
+        for (written, bit, is_older) in
+            [(4, 8 * 2000, true), (6, 8 * 2000, false), (6, 8 * 32 + 1, false), (4, 8, false)]
+        {
+            let mut block: Block = [0; 4096];
+            seal(BlockKind::Table, &label_(written), &mut block);
+            block[bit / 8] ^= 1 << (bit % 8);
+            let found = was_older(BlockKind::Table, &label_(5), &block);
+            assert_eq!(found, is_older, "number {written}, bit {bit}");
         }
     }
 

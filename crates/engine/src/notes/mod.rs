@@ -14,4 +14,4 @@ pub use block::VolumeId;
 pub use copying::PASSES_MAX;
 pub use opening::{Answer, Ask, Opens, PartDevice};
 pub use step::{STEP_BYTES_MAX, Step, StepKind};
-pub use unfit::{Parlance, Unfit};
+pub use unfit::{Parlance, Unfit, Unproven};

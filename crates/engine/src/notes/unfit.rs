@@ -43,6 +43,11 @@ pub enum Unfit {
     },
     /// Both its heads are damaged, or say what cannot be.
     HeadDamaged,
+    /// Both its heads are bad, and nothing proves which part of the volume it is.
+    Unproven {
+        /// What is missing.
+        why: Unproven,
+    },
     /// It was made by a newer program, in this version of the format.
     Newer(u32),
     /// It was made by an older program, in this version of the format.
@@ -91,6 +96,17 @@ pub enum Unfit {
     },
 }
 
+/// Why the heads of a part cannot be made anew from what the other parts say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unproven {
+    /// Its owner's block is bad as well.
+    Owner,
+    /// Other parts have lost their heads too.
+    Others,
+    /// What the other parts say is not enough to tell what lies where on it.
+    Layout,
+}
+
 /// What one kind of volume calls its parts, and knows them by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parlance {
@@ -122,6 +138,17 @@ impl Unfit {
         Ok(())
     }
 
+    /// It in the words of a kind of volume.
+    pub(crate) fn told(&self, words: Parlance) -> String {
+        struct Told<'a>(&'a Unfit, Parlance);
+        impl fmt::Display for Told<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.tell(self.1, f)
+            }
+        }
+        Told(self, words).to_string()
+    }
+
     /// Says it, with the remedy.
     pub(crate) fn tell(&self, words: Parlance, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Parlance { kind, part, device, .. } = words;
@@ -148,6 +175,18 @@ impl Unfit {
                 "its heads are damaged; restore the {device}, or blank every {part} of the volume \
                  to begin anew"
             ),
+            Self::Unproven { why } => {
+                let why = match why {
+                    Unproven::Owner => "so is its owner's block",
+                    Unproven::Others => "so are those of others",
+                    Unproven::Layout => "the others do not say what lies where on it",
+                };
+                write!(
+                    f,
+                    "its heads are damaged, and {why}: nothing proves which {part} of the volume \
+                     it is; restore the {device}, or all of the volume from a backup"
+                )
+            }
             Self::NotBlank { offset, notes_bytes } => write!(
                 f,
                 "it has no head, but there is something at byte {offset}, where the volume would \

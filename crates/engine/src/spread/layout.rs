@@ -335,7 +335,7 @@ impl Layout {
 }
 
 /// The slots of a server of this size.
-fn place_slots(
+pub(super) fn place_slots(
     server: usize,
     size_bytes: u64,
     object_bytes: u64,

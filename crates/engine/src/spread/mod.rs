@@ -32,6 +32,7 @@
 //! Format, rules and recovery are told in `docs/spread-volumes.md`.
 
 mod absent;
+mod check;
 pub mod format;
 mod freeing;
 mod heads;
@@ -52,6 +53,7 @@ pub(crate) mod trial;
 mod volume;
 
 pub use absent::Missed;
+pub use check::check;
 pub use layout::Shape;
 pub use opening::Opening;
 pub use refusal::{Needed, Refusal, RefusalReason, WrongServers};

@@ -229,6 +229,12 @@ impl Layout {
         self.journal_offset(half) + index * JOURNAL_COPIES * BLOCK_BYTES
     }
 
+    /// Where the notes end on the fastest tier, if that can be: the numbers may be anybody's.
+    pub(super) fn checked_metadata_end(&self) -> Option<u64> {
+        let is_small = self.checkpoint_blocks <= SLOTS_MAX && self.journal_records <= 2 * SLOTS_MAX;
+        is_small.then(|| self.metadata_end())
+    }
+
     /// Where the notes end on the fastest tier.
     pub(super) fn metadata_end(&self) -> u64 {
         self.half_range(Half::Second).end

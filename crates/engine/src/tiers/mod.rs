@@ -25,6 +25,7 @@
 //!
 //! Format, rules and recovery are told in `docs/tiered-volumes.md`.
 
+mod check;
 mod choice;
 pub mod format;
 mod heads;
@@ -43,6 +44,7 @@ pub(crate) mod trial;
 mod volume;
 
 pub use crate::notes::PASSES_MAX;
+pub use check::check;
 pub use moves::{HOLD_MAX, NOTE_ATTEMPTS};
 pub use opening::Opening;
 pub use refusal::{Refusal, RefusalReason};

@@ -101,7 +101,7 @@ pub(crate) struct Damage {
 }
 
 /// Members as they were.
-struct Copies {
+pub(super) struct Copies {
     /// In an earlier life, or as they were made.
     made: Vec<Disk>,
     /// Some time ago.
@@ -111,8 +111,8 @@ struct Copies {
 }
 
 /// A volume at work, with the beats of its owner.
-struct Scene<K: Damageable> {
-    world: World<K>,
+pub(super) struct Scene<K: Damageable> {
+    pub(super) world: World<K>,
     leases: Vec<Lease>,
     count: u64,
 }
@@ -122,6 +122,31 @@ impl<K: Damageable> Scene<K> {
         let mut scene = Self { world: World::new(seed, None), leases: Vec::new(), count: 0 };
         scene.take_office();
         scene
+    }
+
+    /// So many lives, and one more; with copies of its members as they were.
+    pub(super) fn live(seed: u64, age: u32, prng: &mut Prng) -> Result<(Self, Copies), String> {
+        let mut scene = Self::new(seed);
+        let mut copies =
+            Copies { made: scene.world.disks.clone(), before: Vec::new(), other: Vec::new() };
+        for life in 0..=age {
+            if life > 0 {
+                scene.stop(prng.below(2) == 0);
+                scene.world.restart(None)?;
+                scene.take_office();
+                // Of the last life but one, so that nothing of it is as it was.
+                copies.made.clone_from(&copies.before);
+            }
+            scene.work(prng)?;
+            scene.beat();
+            copies.before = scene.world.disks.clone();
+        }
+        copies.other = as_another(|| Self::new(seed).world.disks);
+        scene.work(prng)?;
+        // The second one records that the first is durable.
+        scene.beat();
+        scene.beat();
+        Ok((scene, copies))
     }
 
     fn take_office(&mut self) {
@@ -173,7 +198,7 @@ impl<K: Damageable> Scene<K> {
     }
 
     /// The gate stops: it lets go, or is killed.
-    fn stop(&mut self, is_clean: bool) {
+    pub(super) fn stop(&mut self, is_clean: bool) {
         for member in 0..self.leases.len() {
             let mark = self.mark();
             let (lease, disk) = (&mut self.leases[member], &mut self.world.disks[member]);
@@ -187,7 +212,7 @@ impl<K: Damageable> Scene<K> {
     }
 
     /// A block of notes of a member.
-    fn note(&self, member: usize, prng: &mut Prng) -> u64 {
+    pub(super) fn note(&self, member: usize, prng: &mut Prng) -> u64 {
         let areas = K::noted(&self.world.engine, member);
         let area = areas[index(prng, areas.len())].clone();
         area.start + prng.below((area.end - area.start) / BLOCK_BYTES) * BLOCK_BYTES
@@ -205,26 +230,7 @@ impl Damage {
     /// What is wrong without a word.
     pub(crate) fn run<K: Damageable>(self, seed: u64) -> Result<Outcome, String> {
         let mut prng = Prng::new(seed ^ 0xda3a_6e00);
-        let mut scene = Scene::<K>::new(seed);
-        let mut copies =
-            Copies { made: scene.world.disks.clone(), before: Vec::new(), other: Vec::new() };
-        for life in 0..=self.age {
-            if life > 0 {
-                scene.stop(prng.below(2) == 0);
-                scene.world.restart(None)?;
-                scene.take_office();
-                // Of the last life but one, so that nothing of it is as it was.
-                copies.made.clone_from(&copies.before);
-            }
-            scene.work(&mut prng)?;
-            scene.beat();
-            copies.before = scene.world.disks.clone();
-        }
-        copies.other = as_another(|| Scene::<K>::new(seed).world.disks);
-        scene.work(&mut prng)?;
-        // The second one records that the first is durable.
-        scene.beat();
-        scene.beat();
+        let (mut scene, copies) = Scene::<K>::live(seed, self.age, &mut prng)?;
         let member = index(&mut prng, scene.world.disks.len());
         let note = scene.note(member, &mut prng);
         if self.fault.is_of_member() {
@@ -256,7 +262,7 @@ impl Damage {
         Ok(outcome)
     }
 
-    fn apply(
+    pub(super) fn apply(
         self,
         disks: &mut [Disk],
         copies: &Copies,

@@ -20,7 +20,7 @@ pub(crate) struct Disk {
     /// Sectors written since, oldest first.
     cache: Vec<Cached>,
     acknowledged: u64,
-    /// Sectors that cannot be read.
+    /// Sectors that cannot be read until they are written.
     unreadable: Vec<std::ops::Range<usize>>,
 }
 
@@ -86,6 +86,11 @@ impl Disk {
 
     pub(crate) fn write(&mut self, offset: u64, bytes: &[u8], fua: bool) {
         self.acknowledged += 1;
+        // A drive puts what is written over a bad sector elsewhere.
+        let written = sectors(offset, bytes.len() as u64);
+        let is_left =
+            |lost: &std::ops::Range<usize>| lost.start < written.start || lost.end > written.end;
+        self.unreadable.retain(is_left);
         for (sector, part) in sectors(offset, bytes.len() as u64).zip(bytes.chunks(SECTOR)) {
             let bytes: Sector = Some(Rc::new(part.try_into().unwrap()));
             self.view[sector].clone_from(&bytes);

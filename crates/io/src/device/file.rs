@@ -131,6 +131,15 @@ impl FileDisk {
         }
     }
 
+    /// Whether another process has it alone; as far as the file system knows locks.
+    pub(crate) fn is_locked(&self) -> bool {
+        let shared = rustix::fs::flock(self.for_lock(), FlockOperation::NonBlockingLockShared);
+        if shared.is_ok() {
+            let _ = rustix::fs::flock(self.for_lock(), FlockOperation::NonBlockingUnlock);
+        }
+        shared == Err(Errno::WOULDBLOCK)
+    }
+
     fn for_lock(&self) -> &File {
         self.direct.as_ref().unwrap_or(&self.buffered)
     }

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use evenkeel_core::time::Span;
+use evenkeel_engine::care::Report;
 use evenkeel_engine::report::DomainReport;
 use evenkeel_store::Volume;
 use evenkeel_wire::nbd::server::{ExportInfo, Refusal, ServerSession};
 use tokio::sync::oneshot;
 
+use crate::care::{Care, CareError};
 use crate::gate::BackendReport;
 use crate::listen::Ears;
 use crate::plan::{Peer, Plan, Target};
@@ -47,6 +49,8 @@ pub(crate) enum Message {
     },
     /// Start or end the scrub of a store.
     Scrub { store: String, order: ScrubOrder, reply: oneshot::Sender<Result<(), ScrubError>> },
+    /// Check or repair a volume that nobody serves here.
+    Care { volume: String, care: Care, reply: oneshot::Sender<Result<Option<Report>, CareError>> },
     /// Take the operator's word on what a volume waits for.
     Claim { volume: String, reply: oneshot::Sender<Result<String, ClaimError>> },
     /// Answer what is under way, for so long at most, then end.

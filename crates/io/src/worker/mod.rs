@@ -108,13 +108,15 @@ impl Worker {
             } else {
                 let domain = Domain::new(Rc::clone(self), &planned.name, planned.domain.clone());
                 domain.record_to(self.recorder.borrow().as_deref());
-                if domain.volume().is_some() {
+                if domain.volume().is_some() && self.shared.serves {
                     self.keep_volume(&domain, &planned.name);
                 }
                 self.domains.borrow_mut().insert(planned.name.clone(), domain);
             }
-            self.open_stores(plan, planned);
-            self.open_pools(plan, planned);
+            if self.shared.serves {
+                self.open_stores(plan, planned);
+                self.open_pools(plan, planned);
+            }
         }
     }
 
@@ -260,6 +262,12 @@ pub(crate) async fn live(
             }
             Message::Scrub { store, order, reply } => {
                 let _ = reply.send(worker.scrub(&store, order));
+            }
+            Message::Care { volume, care, reply } => {
+                let worker = Rc::clone(&worker);
+                spawn_local(async move {
+                    let _ = reply.send(worker.care(volume, care).await);
+                });
             }
             Message::Claim { volume, reply } => {
                 let _ = reply.send(worker.claim(&volume));

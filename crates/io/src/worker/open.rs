@@ -145,7 +145,7 @@ impl Worker {
         Err(Refusal::Policy(format!("the volume is not open: {why}")))
     }
 
-    fn domain(&self, name: &str) -> Option<Rc<Domain>> {
+    pub(super) fn domain(&self, name: &str) -> Option<Rc<Domain>> {
         self.domains.borrow().get(name).cloned()
     }
 
@@ -211,7 +211,9 @@ impl Worker {
                         "a file's name cannot be empty, have / or start with a dot",
                     ));
                 }
-                std::fs::create_dir_all(path)?;
+                if wanted.size_bytes.is_some() {
+                    std::fs::create_dir_all(path)?;
+                }
                 let how = OpenFile { direct: *direct, create_bytes: wanted.size_bytes };
                 Medium::File(FileDisk::open(&path.join(name), how)?)
             }

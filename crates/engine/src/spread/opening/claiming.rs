@@ -2,6 +2,7 @@
 
 use evenkeel_core::time::Nanos;
 
+use super::super::format::head::Head;
 use super::super::heads::{Case, Usable, Verdict};
 use super::super::layout::Layout;
 use super::super::refusal::{Refusal, RefusalReason};
@@ -9,7 +10,7 @@ use super::super::volume::Volume;
 use super::{NEW_GENERATION, Opening, Phase, Task};
 use crate::lease::{Act, FRONT_BYTES, Front, Half, OWNER_OFFSET, Settled, mark};
 use crate::notes::blank::Making;
-use crate::notes::block::Block;
+use crate::notes::block::{BLOCK_BYTES, Block};
 use crate::notes::{Answer, Unfit};
 
 impl Opening {
@@ -21,6 +22,7 @@ impl Opening {
     /// All fronts were read: whoever may be alive is watched and fenced off, then all are read
     /// again, until the volume can be claimed.
     pub(super) fn watch_or_claim(&mut self) -> Result<(), Refusal> {
+        self.rebuild()?;
         let verdict = self.case().judge()?;
         let volume = match &verdict {
             Verdict::Use(usable) => Some(usable.volume),
@@ -155,8 +157,26 @@ impl Opening {
 
     /// A front was read, or could not be.
     pub(super) fn looked(&mut self, server: usize, asked_at: Nanos, answer: Answer<'_>) {
+        if answer == Answer::Failed && self.rebuilding.is_some() {
+            return self.look_at_blocks(server, asked_at);
+        }
         self.has_failed |= answer == Answer::Failed;
-        match self.candidate.looked(server, asked_at, Front::of(answer)) {
+        let front = match (&mut self.rebuilding, answer.blocks(FRONT_BYTES / BLOCK_BYTES)) {
+            (Some(rebuilding), Some(blocks)) => {
+                rebuilding.front(server, [0, 1, 2].map(|at| blocks.get(at)))
+            }
+            _ => Front::of(answer),
+        };
+        self.take_front(server, asked_at, front);
+    }
+
+    pub(super) fn take_front(
+        &mut self,
+        server: usize,
+        asked_at: Nanos,
+        front: Result<Front<Head>, Unfit>,
+    ) {
+        match self.candidate.looked(server, asked_at, front) {
             Ok(true) => {}
             // Somebody else has claimed the server: what was to be taken back there is not ours.
             Ok(false) => drop(self.tasks.pop_front()),

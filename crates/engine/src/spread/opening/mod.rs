@@ -27,6 +27,7 @@
 
 mod changing;
 mod claiming;
+mod repairing;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -41,8 +42,8 @@ use super::refusal::{Needed, PARLANCE, Refusal, RefusalReason};
 use super::rules::Rules;
 use super::volume::Volume;
 use crate::lease::{
-    Act, Candidate, FRONT_BYTES, Gatekeeper, Identity, LateWrites, Names, Obstacle, Sending,
-    Witness,
+    Act, Candidate, FRONT_BYTES, Gatekeeper, Identity, LateWrites, Names, Obstacle, Rebuilding,
+    Sending, Settled, Witness,
 };
 use crate::notes::blank::Making;
 use crate::notes::block::{BLOCK, BLOCK_BYTES, Block};
@@ -79,6 +80,12 @@ pub struct Opening {
     probing: Option<(Making, Layout)>,
     /// A server has answered with an error: nobody knows what it still carries out.
     has_failed: bool,
+    /// Heads that are made anew, if this is a repair.
+    rebuilding: Option<Rebuilding<Head>>,
+    /// The front that is being read block by block.
+    front: [Option<Box<Block>>; 3],
+    /// What a repair is yet to write once more, into the other copy of this half.
+    again: Vec<(usize, Note)>,
     pub(super) rules: Rules,
 }
 
@@ -116,6 +123,12 @@ enum Phase {
 #[derive(Clone, Copy, Debug)]
 enum Task {
     Lease(Act),
+    /// Read a block of a front that cannot be read whole; it was asked for at this time.
+    LookAt {
+        server: usize,
+        block: usize,
+        since: Nanos,
+    },
     /// Look whether there is something although the server has no head.
     Probe {
         server: usize,
@@ -174,6 +187,9 @@ impl Opens for Opening {
         let asked_at = self.candidate.tenure.asked_at.take().expect("answers follow questions");
         match (task, answer) {
             (Task::Lease(Act::Look(server)), _) => self.looked(server, asked_at, answer),
+            (Task::LookAt { server, block, since }, _) => {
+                self.looked_at((server, block), since, answer);
+            }
             (Task::Probe { server, offset }, _) => {
                 self.probed(server, offset, answer.blocks(1));
             }
@@ -198,7 +214,7 @@ impl Opens for Opening {
 
     fn sending(&self) -> Sending {
         match self.tasks.front() {
-            None | Some(Task::Probe { .. }) => Sending::Look,
+            None | Some(Task::LookAt { .. } | Task::Probe { .. }) => Sending::Look,
             Some(Task::Lease(act)) => act.sending(),
             // Whoever else has claimed loses nothing by it.
             Some(Task::Flush { .. }) if self.phase == Phase::Claim => Sending::Look,
@@ -209,7 +225,9 @@ impl Opens for Opening {
 
     fn identity(&self, part: usize) -> Option<Identity> {
         let volume = self.opened.as_deref().filter(|_| self.candidate.is_in_office())?;
-        let is_old = !self.joining.contains(&part) && self.away != Some(part);
+        // Until its head is written again, a server cannot show what it is.
+        let is_shown = self.away != Some(part) && !self.is_rebuilt(part);
+        let is_old = !self.joining.contains(&part) && is_shown;
         let number = volume.layout.servers[part].number;
         is_old.then_some(Identity { words: PARLANCE, volume: volume.id, number })
     }
@@ -248,6 +266,9 @@ impl Opening {
             witness: None,
             probing: None,
             has_failed: false,
+            rebuilding: None,
+            front: [const { None }; 3],
+            again: Vec::new(),
             rules: Rules::default(),
             candidate: Candidate::new(names, count),
         };
@@ -293,6 +314,10 @@ impl Opening {
             }
             Task::Lease(Act::Wait(span)) => Ask::Wait(span),
             Task::Lease(Act::Fence) => Ask::Fence(self.candidate.losers()),
+            Task::LookAt { server, block, .. } => {
+                let offset = block as u64 * BLOCK_BYTES;
+                Ask::Read { part: server, offset, length: BLOCK_BYTES }
+            }
             Task::Probe { server, offset } => {
                 Ask::Read { part: server, offset, length: BLOCK_BYTES }
             }
@@ -368,6 +393,7 @@ impl Opening {
                 self.close();
             }
             Phase::Read => self.mend()?,
+            Phase::Mend if !self.again.is_empty() => self.mend_again(),
             Phase::Mend => match self.change()? {
                 Some(members) => self.welcome(members),
                 None => self.close(),
@@ -410,6 +436,9 @@ impl Opening {
         let generation = self.opened().office.generation;
         self.push_old(|server| Task::WriteHead { server, generation });
         self.push_old(|server| Task::Flush { server });
+        if self.rebuilding.is_some() {
+            self.push_other_heads(generation);
+        }
         let layout = self.opened().layout.clone();
         for server in self.old().collect::<Vec<_>>() {
             let Range { start: mut offset, end } = layout.notes_range(server);
@@ -449,8 +478,10 @@ impl Opening {
     fn mend(&mut self) -> Result<(), Refusal> {
         let reading = self.reading.take().expect("notes were read");
         let volume = self.opened.as_mut().expect("made by the claim");
-        let since: Vec<u64> =
-            self.candidate.settled.iter().map(|settled| settled.generation).collect();
+        let is_repair = self.rebuilding.is_some();
+        // A repair writes everything again.
+        let since = |settled: &Settled| if is_repair { 0 } else { settled.generation };
+        let since: Vec<u64> = self.candidate.settled.iter().map(since).collect();
         let unreadable = reading.unreadable.first().copied();
         let rewrites = reading.assemble(volume, &since);
         // What cannot be read now may be read later. It must not be given up for good.
@@ -464,6 +495,9 @@ impl Opening {
                 None => self.refusal_of(0, RefusalReason::NotesDamaged),
             });
         };
+        if is_repair {
+            self.again = rewrites.iter().copied().collect();
+        }
         self.push_notes(rewrites);
         self.phase = Phase::Mend;
         Ok(())
@@ -548,7 +582,8 @@ impl Task {
     fn server(self) -> Option<usize> {
         match self {
             Self::Lease(act) => act.member(),
-            Self::Probe { server, .. }
+            Self::LookAt { server, .. }
+            | Self::Probe { server, .. }
             | Self::ReadNotes { server, .. }
             | Self::WriteHead { server, .. }
             | Self::WriteNotes { server, .. }

@@ -10,10 +10,12 @@ use evenkeel_core::time::{Nanos, Span};
 use super::super::place::Place;
 use super::super::rules::Mutant;
 use super::super::{Opening, Shape, SpreadReport, Volume};
+use crate::care::{Case, Reads, Report};
 use crate::lease::trial::Leased;
 use crate::lease::{Gatekeeper, Lease, Names};
 use crate::notes::PartDevice;
 use crate::policy::{Depth, Domain, Mode, Preference, Scheduling, Sharing, SpreadPlan};
+use crate::trial::care::Cared;
 use crate::trial::damage::Damageable;
 use crate::trial::disk::{Disk, SECTOR};
 use crate::trial::names::{names, names_of};
@@ -131,6 +133,37 @@ impl Damageable for Spread {
 
     fn tells_loss(volume: &Volume) -> bool {
         volume.lost_objects() > 0
+    }
+}
+
+impl Cared for Spread {
+    type Opening = Opening;
+
+    fn check(case: &Case, reads: &mut dyn Reads) -> Report {
+        super::super::check(shape(), &[false; SERVERS], case, reads)
+    }
+
+    fn repair(disks: &[Disk]) -> Opening {
+        opening(disks, "repair").repairing()
+    }
+
+    fn lease_of(volume: &Volume, server: usize) -> Lease {
+        volume.lease(server)
+    }
+
+    fn in_use(world: &World) -> Vec<(usize, u64)> {
+        let Volume { layout, office, .. } = volume_of(&world.engine);
+        let ranges = (0..SERVERS).flat_map(|server| {
+            let keeps = if layout.is_keeper(server) { 2 } else { 1 };
+            let ranges = layout.half_ranges(server, office.half).into_iter().take(keeps);
+            ranges.map(move |range| (server, range))
+        });
+        let blocks =
+            ranges.flat_map(|(server, range)| range.step_by(4096).map(move |at| (server, at)));
+        let is_written = |(server, at): &(usize, u64)| {
+            world.disks[*server].read(*at, 4096).iter().any(|byte| *byte != 0)
+        };
+        blocks.filter(is_written).collect()
     }
 }
 

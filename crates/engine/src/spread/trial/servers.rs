@@ -14,10 +14,10 @@ use crate::lease::Owner;
 use crate::lease::{Fenced, Lease};
 use crate::notes::block::{BLOCK, Block};
 use crate::notes::{Answer, Ask, Opens, PartDevice, Unfit};
-use crate::trial::damage;
 use crate::trial::disk::{Cut, Disk};
 use crate::trial::names::names;
 use crate::trial::world::{Act, Kit};
+use crate::trial::{care, damage};
 use crate::{Input, Refused};
 
 /// A world in which every object was written and flushed.
@@ -177,6 +177,27 @@ fn a_server_that_was_exchanged_for_a_blank_one_is_named() {
 #[test]
 fn whatever_servers_do_not_bring_back_is_named_and_no_volume_is_made_anew() {
     damage::survey::<Spread>(damage::times());
+}
+
+#[test]
+fn a_check_finds_nothing_on_a_healthy_volume() {
+    care::finds_nothing::<Spread>(30);
+}
+
+#[test]
+fn a_check_finds_every_damaged_block_that_is_in_use() {
+    care::finds_damage::<Spread>(12);
+}
+
+#[test]
+fn a_repair_serves_all_that_was_written_or_names_what_is_wrong() {
+    care::repairs::<Spread>(damage::times());
+}
+
+#[test]
+fn a_repair_gives_a_member_its_heads_back_if_it_is_proven_what_it_is() {
+    care::mends_heads::<Spread>(12);
+    care::mends_no_other::<Spread>(12);
 }
 
 #[test]

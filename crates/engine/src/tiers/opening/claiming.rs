@@ -8,13 +8,14 @@ use super::super::refusal::Refusal;
 use super::{Claimed, Opening, Phase, Task};
 use crate::lease::{Act, FRONT_BYTES, Front, Half, OWNER_OFFSET, Settled, mark};
 use crate::notes::blank::Making;
-use crate::notes::block::Block;
+use crate::notes::block::{BLOCK_BYTES, Block};
 use crate::notes::{Answer, Unfit};
 
 impl Opening {
     /// All fronts were read: whoever may be alive is watched and fenced off, then all are read
     /// again, until the volume can be claimed.
     pub(super) fn watch_or_claim(&mut self) -> Result<(), Refusal> {
+        self.rebuild()?;
         let verdict = heads::judge(self.extent_bytes, &self.devices, &self.candidate.fronts)?;
         let volume = match &verdict {
             Verdict::Use(usable) => Some(usable.volume),
@@ -115,8 +116,9 @@ impl Opening {
     /// A front was read. If it cannot be read whole, it is read block by block: one head of two may
     /// be unreadable.
     pub(super) fn looked(&mut self, tier: usize, asked_at: Nanos, answer: Answer<'_>) {
-        if answer != Answer::Failed {
-            return self.take_front(tier, asked_at, Front::of(answer));
+        if let Some(blocks) = answer.blocks(FRONT_BYTES / BLOCK_BYTES) {
+            let front = self.front(tier, [0, 1, 2].map(|at| blocks.get(at)));
+            return self.take_front(tier, asked_at, front);
         }
         for block in (0..self.front.len()).rev() {
             self.tasks.push_front(Task::LookAt { tier, block, since: asked_at });
@@ -132,10 +134,17 @@ impl Opening {
     ) {
         self.front[block] = answer.blocks(1).map(|blocks| Box::new(blocks[0]));
         if block + 1 == self.front.len() {
-            let blocks = self.front.each_ref().map(Option::as_deref);
+            let blocks = std::mem::take(&mut self.front);
             self.has_failed |= blocks.iter().all(Option::is_none);
-            let front = Front::read_some(blocks);
+            let front = self.front(tier, blocks.each_ref().map(Option::as_deref));
             self.take_front(tier, since, front);
+        }
+    }
+
+    fn front(&mut self, tier: usize, blocks: [Option<&Block>; 3]) -> Result<Front<Head>, Unfit> {
+        match &mut self.rebuilding {
+            Some(rebuilding) => rebuilding.front(tier, blocks),
+            None => Front::read_some(blocks),
         }
     }
 

@@ -30,6 +30,7 @@
 
 mod claiming;
 mod reading;
+mod repairing;
 #[cfg(test)]
 mod tests;
 
@@ -38,6 +39,7 @@ use std::collections::VecDeque;
 use evenkeel_core::time::{Nanos, Span};
 
 use reading::Reading;
+pub(super) use repairing::KnownNotes;
 
 use super::format::head::Head;
 use super::format::journal::Record;
@@ -48,7 +50,7 @@ use super::refusal::{Refusal, RefusalReason};
 use super::volume::{Volume, identity};
 use crate::lease::{
     Act, Candidate, FRONT_BYTES, Gatekeeper, Identity, LateWrites, Names, Obstacle, Office,
-    Sending, Settled, Witness,
+    Rebuilding, Sending, Settled, Witness,
 };
 use crate::notes::head::head_offset;
 use crate::notes::{Answer, Ask, Opens, PartDevice, STEP_BYTES_MAX, Unfit};
@@ -82,6 +84,10 @@ pub struct Opening {
     has_probed: bool,
     /// A tier has answered with an error: nobody knows what it still carries out.
     has_failed: bool,
+    /// Heads that are made anew, if this is a repair.
+    rebuilding: Option<Rebuilding<Head>>,
+    /// The map that is used.
+    pub(super) map_used: Option<Checkpoint>,
 }
 
 /// The volume, before its map is known.
@@ -241,7 +247,8 @@ impl Opens for Opening {
 
     fn identity(&self, part: usize) -> Option<Identity> {
         let claimed = self.claimed.as_ref().filter(|_| self.candidate.is_in_office())?;
-        Some(identity(claimed.volume, part))
+        // Until its head is written again, a tier cannot show what it is.
+        (!self.is_rebuilt(part)).then(|| identity(claimed.volume, part))
     }
 
     fn right(&self) -> Option<&Gatekeeper> {
@@ -277,6 +284,8 @@ impl Opening {
             witness: None,
             has_probed: false,
             has_failed: false,
+            rebuilding: None,
+            map_used: None,
         };
         if opening.devices.iter().any(|device| device.size_bytes < FRONT_BYTES) {
             opening.refusal = opening.layout_for_new().err();

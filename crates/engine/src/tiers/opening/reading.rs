@@ -243,12 +243,16 @@ impl Opening {
             );
         }
         self.candidate.noted = last;
+        self.map_used = Some(checkpoint);
         let Claimed { volume, office, .. } = self.claimed();
         let journal = Journal::new(*volume, (office.half, office.generation), last, checkpoint);
         if self.stays_in_half() {
             self.push_repairs(&layout, checkpoint.sequence, last);
             self.known(layout, map, journal);
-            self.phase = Phase::Mend(0);
+            if self.is_repair() {
+                self.push_map();
+            }
+            self.phase = Phase::Mend(u32::from(self.is_repair()));
         } else {
             self.known(layout, map, journal);
             self.push_map();

@@ -9,13 +9,18 @@ use evenkeel_core::sched::Share;
 use evenkeel_core::time::{Nanos, Span};
 
 use super::super::choice::Choice;
+use super::super::format::checkpoint;
+use super::super::format::journal::Record;
 use super::super::moves::Mutant;
 use super::super::report::{Stopped, VolumeReport};
 use super::super::{Opening, Volume};
+use crate::care::{Case, Reads, Report};
 use crate::lease::trial::Leased;
 use crate::lease::{Gatekeeper, Half, Lease, Names, OwnerId};
 use crate::notes::PartDevice;
+use crate::notes::block::Block;
 use crate::policy::{Depth, Domain, Mode, Moves, Scheduling, Sharing, TierPlan};
+use crate::trial::care::Cared;
 use crate::trial::damage::Damageable;
 use crate::trial::disk::{Disk, SECTOR, index};
 use crate::trial::names::names;
@@ -117,6 +122,44 @@ impl Damageable for Tiers {
         if world.engine.volume.as_ref().unwrap().tiered().unwrap().mover.is_idle(world.now()) {
             world.begin_move(u32::try_from(index(prng, 5)).unwrap());
         }
+    }
+}
+
+impl Cared for Tiers {
+    type Opening = Opening;
+
+    fn check(case: &Case, reads: &mut dyn Reads) -> Report {
+        super::super::check(EXTENT_BYTES, case, reads)
+    }
+
+    fn repair(_: &[Disk]) -> Opening {
+        opening(names("repair")).repairing()
+    }
+
+    fn lease_of(volume: &Volume, tier: usize) -> Lease {
+        volume.lease(tier)
+    }
+
+    fn in_use(world: &World) -> Vec<(usize, u64)> {
+        let volume = volume_of(&world.engine);
+        let fastest = volume.layout.fastest();
+        let range = volume.layout.half_range(volume.office.half);
+        let blocks: Vec<(u64, Block)> = range
+            .step_by(4096)
+            .map(|at| (at, world.disks[fastest].read(at, 4096).try_into().unwrap()))
+            .collect();
+        let maps = blocks.iter().filter_map(|(at, block)| {
+            let (head, _) = checkpoint::decode(volume.id(), *at, block)?;
+            (head.term >= volume.office.since).then_some((*at, head.sequence))
+        });
+        let maps: Vec<_> = maps.collect();
+        let first = maps.iter().map(|(_, sequence)| *sequence).min().unwrap();
+        let is_needed = |(at, block): &&(u64, Block)| {
+            let record = Record::decode(volume.id(), *at, block);
+            record.is_some_and(|one| one.sequence > first && one.term >= volume.office.since)
+        };
+        let records = blocks.iter().filter(is_needed).map(|(at, _)| *at);
+        maps.iter().map(|(at, _)| *at).chain(records).map(|at| (fastest, at)).collect()
     }
 }
 

@@ -14,10 +14,10 @@ use kit::{World, domain};
 
 use super::moves::Mutant;
 use crate::policy::Mode;
-use crate::trial::damage;
 use crate::trial::disk::{Cut, index};
 use crate::trial::world::{Act, Faults, Kit};
 use crate::trial::{self, assert_clean, assert_noticed};
+use crate::trial::{care, damage};
 
 /// How a trial goes.
 #[derive(Clone, Copy)]
@@ -186,6 +186,27 @@ fn a_tier_that_fails_for_a_while_stops_no_move_for_good() {
 #[test]
 fn whatever_tiers_do_not_bring_back_is_named_and_no_volume_is_made_anew() {
     damage::survey::<Tiers>(damage::times());
+}
+
+#[test]
+fn a_check_finds_nothing_on_a_healthy_volume() {
+    care::finds_nothing::<Tiers>(30);
+}
+
+#[test]
+fn a_check_finds_every_damaged_block_that_is_in_use() {
+    care::finds_damage::<Tiers>(12);
+}
+
+#[test]
+fn a_repair_serves_all_that_was_written_or_names_what_is_wrong() {
+    care::repairs::<Tiers>(damage::times());
+}
+
+#[test]
+fn a_repair_gives_a_member_its_heads_back_if_it_is_proven_what_it_is() {
+    care::mends_heads::<Tiers>(12);
+    care::mends_no_other::<Tiers>(12);
 }
 
 #[test]

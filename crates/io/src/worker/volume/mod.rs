@@ -14,6 +14,7 @@
 
 mod absent;
 mod asking;
+mod care;
 mod succession;
 
 use std::fmt::Display;
@@ -95,6 +96,17 @@ struct Keeper {
     /// What is under way with the servers of a spread volume.
     underway: Option<Noting>,
     word: Rc<Word>,
+    purpose: Purpose,
+}
+
+/// What a volume is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// To be served.
+    Serve,
+    /// To be mended, and let go of. The operator may have said in advance that gates which have not
+    /// let go are gone.
+    Repair { has_word: bool },
 }
 
 /// A member, with what it can do unless it is away.
@@ -150,20 +162,28 @@ impl Running {
 impl Worker {
     /// Opens the volume of a domain, and makes the moves that the engine asks for from then on.
     pub(super) fn keep_volume(self: &Rc<Self>, domain: &Rc<Domain>, name: &str) {
-        let keeper = Keeper {
-            worker: Rc::clone(self),
+        spawn_local(Keeper::new(self, domain, name).keep());
+    }
+}
+
+impl Keeper {
+    fn new(worker: &Rc<Worker>, domain: &Rc<Domain>, name: &str) -> Self {
+        Self {
+            worker: Rc::clone(worker),
             domain: Rc::clone(domain),
             name: name.to_owned(),
             in_memory: Vec::new(),
             openings: Vec::new(),
             underway: None,
-            word: self.word(name),
-        };
-        spawn_local(keeper.keep());
+            word: worker.word(name),
+            purpose: Purpose::Serve,
+        }
     }
-}
 
-impl Keeper {
+    fn is_repair(&self) -> bool {
+        self.purpose != Purpose::Serve
+    }
+
     async fn keep(mut self) {
         let mut pause = PAUSE_MIN;
         loop {
@@ -262,6 +282,7 @@ impl Keeper {
             .resting(if is_locked { Span::ZERO } else { volume.takeover.late })
             .locked(is_locked)
             .knowing(self.known()?);
+        let opening = if self.is_repair() { opening.repairing() } else { opening };
         let found = self.open(&members, opening, (terms.mover, &heard), &lease).await;
         let found = found.map_err(|why| self.with_remedy(&why, why.unfit()))?;
         lease.opened(|tier| Some(self.of_member(&members[tier], found.lease(tier))));
@@ -292,7 +313,9 @@ impl Keeper {
             .heeding(self.tell_late_writes(members.len()))
             .knowing(self.known()?);
         let opening = match away {
+            Some(_) if self.is_repair() => return Err("a repair needs all servers".to_owned()),
             Some(server) => opening.without(server),
+            None if self.is_repair() => opening.repairing(),
             None => opening,
         };
         let found = self.open(&members, opening, (terms.clerk, &heard), &lease).await;
@@ -339,10 +362,20 @@ impl Keeper {
         let volume = &self.name;
         match (unfit, self.known_at()) {
             (Some(Unfit::Unfenced { .. }), _) => {
-                format!(
-                    "{why}; make sure that it is dead, then say so: evenkeel ctl claim {volume}"
-                )
+                let command = if self.is_repair() {
+                    "evenkeel volume repair --claim".to_owned()
+                } else {
+                    format!("evenkeel ctl claim {volume}")
+                };
+                format!("{why}; make sure that it is dead, then say so: {command}")
             }
+            (Some(Unfit::HeadDamaged), _) if !self.is_repair() => format!(
+                "{why}. The other members may say enough to mend it: evenkeel volume repair \
+                 POLICY {volume}"
+            ),
+            (Some(Unfit::Blank), _) if !self.is_repair() => format!(
+                "{why}. Whether its heads alone are lost says evenkeel volume check POLICY {volume}"
+            ),
             (Some(Unfit::Lost { .. } | Unfit::NotKnown { .. }), Some(path)) => {
                 let path = path.display();
                 format!("{why}; or, if that volume is gone for good, remove {path}")
@@ -437,7 +470,9 @@ impl Keeper {
         }
         let backend = plan.backend(&tier.backend).ok_or("the policy has no such backend")?;
         let membership = Some(membership);
-        let wanted = Wanted { name: &tier.device, size_bytes: tier.size_bytes, membership };
+        // What is to be mended is there.
+        let size_bytes = tier.size_bytes.filter(|_| !self.is_repair());
+        let wanted = Wanted { name: &tier.device, size_bytes, membership };
         let medium = self.worker.make(&self.domain, plan, backend, wanted);
         let medium = medium.map_err(|error| error.to_string())?;
         let is_in_memory = matches!(medium, Medium::Memory(_));
