@@ -10,7 +10,7 @@ use super::place::Place;
 use super::rules::{Mutant, Rules};
 use super::volume::{Latest, Volume};
 use crate::lease::Half;
-use crate::notes::block::Block;
+use crate::notes::block::{Block, BlockKind, Label, was_older};
 
 /// What was read so far.
 #[derive(Debug)]
@@ -24,6 +24,8 @@ pub(super) struct Reading {
     bits: Vec<Option<Box<Page>>>,
     /// Blocks that cannot be read, by server and offset in bytes.
     pub(super) unreadable: Vec<(usize, u64)>,
+    /// Blocks of tables that are damaged, likewise.
+    damaged: Vec<(usize, u64, Box<Block>)>,
     /// A server that was away: of its table counts what choices name, of its choices nothing.
     returning: Option<usize>,
     rules: Rules,
@@ -66,6 +68,7 @@ impl Reading {
                 .collect(),
             bits: vec![None; pages],
             unreadable: Vec::new(),
+            damaged: Vec::new(),
             returning,
             rules,
         }
@@ -78,6 +81,8 @@ impl Reading {
                 let part = TablePart::decode(volume.id, offset, block);
                 if let Some(part) = part.filter(|part| part.index == position) {
                     self.take_table(server, &part, copy);
+                } else if block.iter().any(|byte| *byte != 0) {
+                    self.damaged.push((server, offset, Box::new(*block)));
                 }
             }
             (Note::Page(position), copy) => {
@@ -129,15 +134,43 @@ impl Reading {
             return None;
         }
         let newest = self.load_tables(volume, settled, &mut rewrites);
-        if volume.mended.damaged_blocks > 0 && !has_all_pages {
+        let doubtful = self.doubtful(volume);
+        volume.mended.doubtful_blocks = u32::try_from(doubtful.len()).expect("few blocks");
+        if volume.mended.damaged_blocks + volume.mended.doubtful_blocks > 0 && !has_all_pages {
             return None;
         }
         let adopts = self.rules.is_broken(Mutant::AdoptReturned);
         let returning = self.returning.filter(|_| !adopts);
-        let cleared = place_objects(volume, &newest, returning);
+        let mut cleared = place_objects(volume, &newest, (returning, &doubtful));
+        cleared.extend(doubtful);
         push_cleared(volume, cleared, &mut rewrites);
         self.push_pages(volume, settled, &mut rewrites);
         Some(rewrites)
+    }
+
+    /// The blocks of tables of which a copy is damaged that may have been newer than what is used.
+    /// An object that was freed there, and nobody has a choice of, must not come back. Two notes of a
+    /// block are one step apart, and no slot is taken in the step that clears it; so the other
+    /// objects of the block are where it says, or known to be lost.
+    fn doubtful(&self, volume: &Volume) -> BTreeSet<(usize, u32)> {
+        let of = |server: usize, offset| match volume.layout.note_at(server, offset).0 {
+            Note::Table(block) => Some((server, block)),
+            Note::Page(_) => None,
+        };
+        let may_be_newer = |(server, offset, damaged): &(usize, u64, Box<Block>)| {
+            let block = of(*server, *offset)?;
+            let number = self.tables[*server][block.1 as usize]?.latest.number;
+            let used = Label { volume: volume.id, number, offset: *offset };
+            (!was_older(BlockKind::Table, &used, damaged)).then_some(block)
+        };
+        if self.rules.is_broken(Mutant::AdoptDoubtful) {
+            return BTreeSet::new();
+        }
+        let has_another =
+            |(server, block): &(usize, u32)| self.tables[*server][*block as usize].is_some();
+        let unreadable = self.unreadable.iter().filter_map(|(server, offset)| of(*server, *offset));
+        let unreadable = unreadable.filter(has_another);
+        self.damaged.iter().filter_map(may_be_newer).chain(unreadable).collect()
     }
 
     fn load_pages(&self, volume: &mut Volume) {
@@ -256,7 +289,7 @@ fn push_cleared(volume: &mut Volume, cleared: BTreeSet<(usize, u32)>, rewrites: 
 fn place_objects(
     volume: &mut Volume,
     placings: &BTreeMap<u32, Vec<(u64, Place)>>,
-    returning: Option<usize>,
+    (returning, doubtful): (Option<usize>, &BTreeSet<(usize, u32)>),
 ) -> BTreeSet<(usize, u32)> {
     let mut cleared = BTreeSet::new();
     let nothing = Vec::new();
@@ -276,6 +309,7 @@ fn place_objects(
             }
             // The object may have been given up while the server was away.
             None => latest(found, |at| Some(at) != returning)
+                .filter(|place| block_of(*place).is_none_or(|block| !doubtful.contains(&block)))
                 .filter(|place| adopt(volume, object, *place)),
         };
         if let Some(place) = home {
@@ -285,6 +319,11 @@ fn place_objects(
         release(volume, found, home, &mut cleared);
     }
     cleared
+}
+
+/// The block of a server's table that tells of a place.
+fn block_of(place: Place) -> Option<(usize, u32)> {
+    place.get().map(|(server, slot)| (server, slot / ENTRIES_PER_BLOCK))
 }
 
 /// The latest placing on such a server.

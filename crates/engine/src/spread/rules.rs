@@ -36,6 +36,8 @@ pub(crate) enum Mutant {
     TrustReturned,
     /// An object without a choice is where a server that was away says.
     AdoptReturned,
+    /// An object without a choice is where a copy of a table says that may not be the newest.
+    AdoptDoubtful,
     /// Whoever was away is taken up, whatever it knows.
     AcceptStale,
     /// A second server may be absent.

@@ -84,6 +84,8 @@ pub struct Mended {
     pub rebuilt_pages: u32,
     /// Blocks of tables that are damaged; what was in their slots is lost.
     pub damaged_blocks: u32,
+    /// Blocks of tables of which a copy is damaged that may have been the newest.
+    pub doubtful_blocks: u32,
 }
 
 /// Where the newest copy of a block stands, and its number.

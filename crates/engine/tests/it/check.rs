@@ -6,8 +6,8 @@ use evenkeel_engine::cost::{CostModel, Line};
 use evenkeel_engine::policy::check::{Place, Severity};
 use evenkeel_engine::policy::{
     Address, Backend, CacheDevice, Depth, Discipline, Exchange, Export, Group, Listener,
-    ListenerTls, MOVER_TENANT, Match, Meeting, Member, Method, Mode, Moves, Policy, Scheduling,
-    Sharing, Source, Store, StoreCache, Takeover, Tenant, Tiered, Upstream,
+    ListenerTls, MOVER_TENANT, Match, Meeting, Member, Method, Mode, Moves, NbdServer, Policy,
+    Scheduling, Sharing, Source, Store, StoreCache, Takeover, Tenant, Tiered, Upstream,
 };
 
 fn listener(name: &str, port: u16) -> Listener {
@@ -54,6 +54,7 @@ fn upstream(address: Address) -> Source {
         writes_survive_restart: false,
         patience: Span::from_secs(30),
         late: None,
+        server: NbdServer::Other,
         metrics: None,
     })
 }

@@ -16,8 +16,9 @@ pub(crate) use kit::Spread;
 use kit::{OBJECTS, World};
 
 use super::rules::Mutant;
+use crate::trial::care::Cared;
 use crate::trial::disk::index;
-use crate::trial::world::{Act, Faults};
+use crate::trial::world::{Act, Faults, Kit};
 use crate::trial::{self, assert_clean, assert_noticed};
 
 /// How a trial goes.
@@ -107,6 +108,35 @@ fn objects_that_are_given_up_read_as_zeroes_and_their_room_is_taken_again() {
         freed += report.freed;
     }
     assert!(freed > 150, "{freed} objects");
+}
+
+/// Damages each copy of the notes, one at a time, after an object was given up; returns in how many
+/// openings it has come back.
+fn come_back(mutant: Option<Mutant>) -> u32 {
+    let mut world = World::new(3, None);
+    world.kit.mutant = mutant;
+    for act in [Act::Write, Act::Flush, Act::Trim, Act::Flush] {
+        world.act_on(act, World::sectors_of(0));
+        world.drain().unwrap();
+        world.settle().unwrap();
+    }
+    assert_eq!(world.report().freed, 1);
+    let is_back = |(server, offset): (usize, u64)| {
+        let mut disks = world.disks.clone();
+        let mut block = disks[server].read(offset, 4096);
+        block[3000] ^= 1;
+        disks[server].write(offset, &block, false);
+        let volume = world.kit.open(&mut disks, u64::MAX)?.ok()?;
+        // Whatever its slot holds by then: a server need not do as it is advised, and discard it.
+        Some(volume.places[0].get().is_some())
+    };
+    Spread::in_use(&world).into_iter().filter_map(is_back).map(u32::from).sum()
+}
+
+#[test]
+fn an_object_that_was_given_up_does_not_come_back_with_an_older_copy_of_a_table() {
+    assert_eq!(come_back(None), 0);
+    assert!(come_back(Some(Mutant::AdoptDoubtful)) > 0, "it would be noticed");
 }
 
 #[test]

@@ -390,8 +390,16 @@ impl Keeper {
 
     /// Says what an opening had to put right, and what is lost.
     fn tell_mended(&self, found: &spread::Volume) {
-        let Mended { adopted, rebuilt_pages, damaged_blocks } = found.mended();
+        let Mended { adopted, rebuilt_pages, damaged_blocks, doubtful_blocks } = found.mended();
         let (volume, lost) = (&self.name, found.lost_objects());
+        if doubtful_blocks > 0 {
+            tracing::warn!(
+                volume,
+                doubtful_blocks,
+                "copies of tables are damaged, and may have been the newest; after a power cut that \
+                 is mostly a write that was cut short"
+            );
+        }
         if adopted + rebuilt_pages + damaged_blocks > 0 {
             tracing::warn!(volume, adopted, rebuilt_pages, damaged_blocks, "notes were mended");
         }
