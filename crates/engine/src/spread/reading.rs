@@ -149,8 +149,8 @@ impl Reading {
     }
 
     /// The blocks of tables of which a copy is damaged that may have been newer than what is used.
-    /// An object that was freed there, and nobody has a choice of, must not come back. Two notes of a
-    /// block are one step apart, and no slot is taken in the step that clears it; so the other
+    /// An object that was freed there, and nobody has a choice of, must not come back. Two notes of
+    /// a block are one step apart, and no slot is taken in the step that clears it; so the other
     /// objects of the block are where it says, or known to be lost.
     fn doubtful(&self, volume: &Volume) -> BTreeSet<(usize, u32)> {
         let of = |server: usize, offset| match volume.layout.note_at(server, offset).0 {

@@ -5,10 +5,11 @@
 //! nothing hot, while a table that is looked up at random does.
 //!
 //! Counts are kept in pages of 256 extents, with the half-life in which the page was touched last.
-//! An access halves all counts of its page that often, once per half-life at most, and nothing ever
-//! goes over all extents. Counts are in sixteenths, so that one access is not forgotten at the first
-//! halving; they end at 4095. 16 bits number the half-lives: after 22 days extents that nobody
-//! touched may for 30 seconds look as hot as they were, which costs a needless move at worst.
+//! The first access to a page in a half-life halves its counts, once for each half-life since, and
+//! nothing ever goes over all extents. Counts are in sixteenths, so that one access is not
+//! forgotten at the first halving; they end at 4095. 16 bits number the half-lives: after 22 days
+//! extents that nobody touched may for 30 seconds look as hot as they were, which costs a needless
+//! move at worst.
 //!
 //! Memory: 2 bytes per extent of the pages that were ever touched.
 

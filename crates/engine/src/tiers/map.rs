@@ -11,8 +11,8 @@
 //!   place   f0 f1 s0 s1 s2            slow  | 2 | 3 | 4 | . |
 //! ```
 //!
-//! Memory: a quarter of a byte per extent, and 4 for each that has moved, up to 4.3 bytes per extent
-//! in all ([`Runs`]); and the same once more for the slots of all tiers but the slowest.
+//! Memory: a quarter of a byte per extent, and 4 for each that has moved, at most 4.3 bytes per
+//! extent ([`Runs`]); and the same once more for the slots of all tiers but the slowest.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -9,8 +9,9 @@
 //! bitmap       0  0  0  1  0  0  1 ..        exceptions [9, 3, ..]
 //! ```
 //!
-//! Get is O(1); set moves up to 1 KiB. Memory: 64 bytes a page, and 4 per exception, so a quarter of
-//! a byte per entry as long as all count, and never more than 4.3 and what the allocator adds.
+//! Get is O(1); set moves up to 1 KiB. Memory: 64 bytes a page, and 4 per exception. That is a
+//! quarter of a byte per entry as long as all count, and at most 4.3 besides what the allocator
+//! adds.
 
 /// Entries of a page.
 const PAGE: usize = 256;

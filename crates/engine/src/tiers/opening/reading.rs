@@ -22,8 +22,8 @@ use crate::notes::STEP_BYTES_MAX;
 /// have had one write under way to the same half, which would else lie over the only map.
 const MAPS: u32 = 2;
 
-/// Behind the last record that is found so many more are looked for. So a gap in the journal is told
-/// from its end, though not all of it is read: at most volumes' size it is much larger than a map.
+/// So many records are looked for behind the last one that is found: a gap in the journal is not
+/// its end. Not all of the journal is read, since it can be four times as large as a map.
 const LOOK_AHEAD_RECORDS: u64 = 512;
 /// Bytes of a record, both copies.
 const RECORD_BYTES: u64 = COPIES as u64 * BLOCK_BYTES;

@@ -1,10 +1,10 @@
 //! How a connection ends, and whether requests that were on it may still be carried out.
 //!
 //! Some servers end a connection last of all, after the requests that they have read from it
-//! ([`NbdServer`]). Where the end is theirs, nothing of it comes later. A connection that the gate
-//! itself gives up is half-closed, so that such a server comes to its end, and read until then; what
-//! is read is of no use any more, since it is the gate that does not trust it. A connection that is
-//! lost says nothing.
+//! ([`NbdServer`]). Where they have ended it, nothing of it comes later. A connection that the gate
+//! itself gives up is half-closed, so that such a server comes to its end, and read until then.
+//! What is read then is thrown away: the gate gives up what it does not trust. A connection that
+//! failed says nothing.
 
 use std::io;
 use std::time::Duration;

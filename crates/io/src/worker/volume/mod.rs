@@ -396,8 +396,8 @@ impl Keeper {
             tracing::warn!(
                 volume,
                 doubtful_blocks,
-                "copies of tables are damaged, and may have been the newest; after a power cut that \
-                 is mostly a write that was cut short"
+                "copies of tables are damaged, and may have been the newest; after a power cut \
+                 that is mostly a write that was cut short"
             );
         }
         if adopted + rebuilt_pages + damaged_blocks > 0 {
