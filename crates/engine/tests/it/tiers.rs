@@ -228,8 +228,12 @@ fn devices_that_do_not_fit_are_refused_by_name() {
     assert!(tiers.refusal().starts_with("tier \"memory\": it is blank, but other tiers"));
 
     let mut tiers = Tiers::used();
-    tiers.devices[0].bytes[..2 * BLOCK].fill(0x11);
+    tiers.devices[0].bytes[..FRONT].fill(0x11);
     assert!(tiers.refusal().starts_with("tier \"disk\": it holds something else than a part"));
+
+    let mut tiers = Tiers::used();
+    tiers.devices[0].bytes[..2 * BLOCK].fill(0x11);
+    assert!(tiers.refusal().starts_with("tier \"disk\": its heads are damaged"));
 
     let mut tiers = Tiers::used();
     tiers.damage(1, 20);
