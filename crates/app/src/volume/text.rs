@@ -9,8 +9,8 @@ use crate::{human, terminal};
 
 /// What no check can tell, whatever it has found.
 const NOT_TOLD: &str = "\
-not told by any check: a member put back to a copy younger than the last durable mark that others
-have of it; all members put back together, unless the data folder of the gate remembers more
+no check can tell: a member that was put back to a copy younger than the last durable mark that
+others have of it; all members put back together, unless the data folder of the gate remembers more
 ";
 
 /// All of it.
@@ -101,7 +101,7 @@ fn members(report: &Report) -> String {
             (Some(_), _) => "cannot be reached",
             (None, Some(true)) => "has let go",
             (None, Some(false)) => "has not let go",
-            (None, None) => "not told",
+            (None, None) => "unknown",
         };
         vec![
             member.name.clone(),
