@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Memory: a quarter of a byte per extent, and 4 for each that has moved, at most 4.3 bytes per
-//! extent ([`Runs`]); and the same once more for the slots of all tiers but the slowest.
+//! extent (`runs.rs`); and the same once more for the slots of all tiers but the slowest.
 
 use std::collections::VecDeque;
 use std::fmt;
