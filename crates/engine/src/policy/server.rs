@@ -7,7 +7,8 @@
 //! | `nbd-server` | so after a half-close of the gate; of itself it may end it before |
 //! | `qemu-nbd`, `other` | at any time: requests on it may be carried out later |
 //!
-//! Tried with slow storage below, see `docs/taking-over.md`.
+//! Tried with slow storage below, see `docs/taking-over.md`. It holds for a server that the gate
+//! reaches without a proxy, and that has its storage on its own machine.
 
 /// An NBD server, by what its end of a connection says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -370,11 +370,12 @@ impl Keeper {
                 format!("{why}; make sure that it is dead, then say so: {command}")
             }
             (Some(Unfit::HeadDamaged), _) if !self.is_repair() => format!(
-                "{why}. The other members may say enough to mend it: evenkeel volume repair \
+                "{why}. If the other members allow it, this mends it: evenkeel volume repair \
                  POLICY {volume}"
             ),
             (Some(Unfit::Blank), _) if !self.is_repair() => format!(
-                "{why}. Whether its heads alone are lost says evenkeel volume check POLICY {volume}"
+                "{why}. To see whether only its heads are lost: evenkeel volume check POLICY \
+                 {volume}"
             ),
             (Some(Unfit::Lost { .. } | Unfit::NotKnown { .. }), Some(path)) => {
                 let path = path.display();
