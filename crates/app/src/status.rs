@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use evenkeel_core::histogram::Histogram;
 use evenkeel_core::ticket::Kind;
 use evenkeel_engine::policy::Policy;
-use evenkeel_engine::report::{DomainReport, ServerReport, TenantReport};
+use evenkeel_engine::report::{DomainReport, HangingReport, ServerReport, TenantReport};
 use evenkeel_io::gate::{BackendReport, ExportReport, GateReport};
 use evenkeel_io::record::RecordingReport;
 use serde::{Deserialize, Serialize};
@@ -239,6 +239,22 @@ pub struct Server {
     pub service_seconds: f64,
     /// Time with something at the backend.
     pub busy_seconds: f64,
+    /// Exports of the backend that have not answered some requests for long.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hanging: Vec<Hanging>,
+}
+
+/// An export of a backend that does not answer a tenant.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Hanging {
+    /// Who waits for it.
+    pub tenant: String,
+    /// What the backend calls the export or file; empty if it is not open any more.
+    pub export: String,
+    /// Units of the tenant that are with it.
+    pub requests: u64,
+    /// For how long the oldest of them is.
+    pub oldest_seconds: f64,
 }
 
 /// One pair of who waited because of whom.
@@ -270,6 +286,9 @@ pub struct Backend {
     pub replayed_requests: u64,
     /// Requests failed because sending them again was not safe, or patience ran out.
     pub not_replayed_requests: u64,
+    /// Requests failed because the server did not answer within `request_timeout`.
+    #[serde(default)]
+    pub timed_out_requests: u64,
     /// How the store is doing, if it is one and open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store: Option<Store>,
@@ -348,7 +367,7 @@ fn domain(domain: &DomainReport, policy: &Policy, detail: Detail) -> Domain {
     Domain {
         name: domain_name(domain, policy).to_owned(),
         tenants: domain.tenants.iter().map(|one| tenant(one, policy, detail)).collect(),
-        servers: domain.servers.iter().map(|one| server(one, policy)).collect(),
+        servers: domain.servers.iter().map(|one| server(one, &domain.tenants, policy)).collect(),
         volume: volume::volume(domain),
         spread: spread::spread(domain),
         allocation: allocation::allocation(domain),
@@ -454,7 +473,17 @@ fn times(histogram: &Histogram, detail: Detail) -> Times {
     }
 }
 
-fn server(server: &ServerReport, policy: &Policy) -> Server {
+fn hanging(report: &HangingReport, tenants: &[TenantReport]) -> Hanging {
+    let tenant = tenants.get(report.tenant.index());
+    Hanging {
+        tenant: tenant.map_or_else(String::new, |tenant| tenant.name.clone()),
+        export: report.disk_name.clone(),
+        requests: report.requests,
+        oldest_seconds: report.oldest.as_secs_f64(),
+    }
+}
+
+fn server(server: &ServerReport, tenants: &[TenantReport], policy: &Policy) -> Server {
     Server {
         name: server.name.clone(),
         discipline: promise::discipline(&server.name, policy).to_owned(),
@@ -463,6 +492,7 @@ fn server(server: &ServerReport, policy: &Policy) -> Server {
         depth: server.depth,
         service_seconds: server.delivered_cost.as_secs_f64(),
         busy_seconds: server.busy.as_secs_f64(),
+        hanging: server.hanging.iter().map(|one| hanging(one, tenants)).collect(),
     }
 }
 
@@ -475,6 +505,7 @@ fn backend(backend: &BackendReport) -> Backend {
         reconnects: backend.reconnects,
         replayed_requests: backend.replayed,
         not_replayed_requests: backend.not_replayed,
+        timed_out_requests: backend.timed_out,
         store: backend.store.as_ref().map(Store::from),
         pool: backend.pool.as_ref().map(Pool::from),
     }

@@ -5,7 +5,7 @@ use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::policy::{Mode, Policy};
 use evenkeel_engine::report::{
-    DomainReport, Interference, KindReport, ServerReport, ShareWindow, TenantReport,
+    DomainReport, HangingReport, Interference, KindReport, ServerReport, ShareWindow, TenantReport,
 };
 use evenkeel_io::gate::{BackendReport, ExportReport, GateReport};
 use evenkeel_io::record::RecordingReport;
@@ -60,6 +60,13 @@ pub(crate) fn later_report(steps: u64) -> GateReport {
             depth: 32,
             delivered_cost: Span::from_secs(52 * steps),
             busy: Span::from_secs(58 * steps),
+            hanging: vec![HangingReport {
+                tenant: TenantId(2),
+                disk: 7,
+                disk_name: "scratch".to_owned(),
+                requests: 16,
+                oldest: Span::from_secs(12),
+            }],
         }],
         interference: vec![pair(1, 2, 42_000), pair(2, 1, 31_000)],
         interference_other: Span::from_millis(10 * steps),

@@ -9,6 +9,7 @@
 //! ```
 
 mod late;
+mod slots;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -158,6 +159,9 @@ impl Engine {
         if self.late_deadline(now).is_some_and(|end| end <= now) {
             self.end_late_waits(now);
         }
+        if self.next_look().is_some_and(|at| at <= now) {
+            self.tick(now);
+        }
         if let Some(step) = self.poll_moves(now) {
             return Output::Move(step);
         }
@@ -173,8 +177,9 @@ impl Engine {
             self.ready.pop_front();
         }
         let hold = self.volume.as_ref().and_then(|volume| volume.deadline());
-        let late = self.late_deadline(now);
-        let earliest = self.lanes.iter().filter_map(Lane::wake_at).chain(hold).chain(late).min();
+        let (late, look) = (self.late_deadline(now), self.next_look());
+        let wakes = self.lanes.iter().filter_map(Lane::wake_at);
+        let earliest = wakes.chain(hold).chain(late).chain(look).min();
         earliest.map_or(Output::Idle, Output::WaitUntil)
     }
 
@@ -320,7 +325,7 @@ impl Engine {
     fn enqueue(&mut self, now: Nanos, slot: u32, at: u64, piece: Piece) {
         let Piece { server, offset, length: size_bytes } = piece;
         let entry = self.requests.entry_mut(slot);
-        let (tenant, kind) = (entry.payer, entry.request.kind);
+        let (tenant, kind, disk) = (entry.payer, entry.request.kind, entry.request.disk);
         let lane = &mut self.lanes[server.index()];
         let scheduling = lane.scheduling();
         let cost = scheduling.cost.cost(kind, size_bytes);
@@ -342,7 +347,10 @@ impl Engine {
         });
         entry.queued_unit = Some(ticket.slot);
         self.accounts[tenant.index()].backlog.enter(now);
-        lane.enqueue(now, ticket);
+        lane.enqueue(now, ticket, disk);
+        if lane.is_division_stale() {
+            lane.divide(now, &self.units);
+        }
         self.make_ready(server);
     }
 
@@ -473,7 +481,11 @@ impl Engine {
         }
         self.accounts[unit.ticket.tenant.index()].served(now, &unit);
         self.shares.touch(unit.ticket.tenant);
-        self.lanes[unit.server.index()].served(now, &unit);
+        let lane = &mut self.lanes[unit.server.index()];
+        lane.served(now, &unit);
+        if lane.is_division_stale() {
+            lane.divide(now, &self.units);
+        }
         self.make_ready(unit.server);
         self.requests.entry_mut(unit.request).in_service -= 1;
         if ok {
@@ -574,6 +586,7 @@ impl Engine {
         if self.shares.is_due(now) {
             self.shares.close(now, &self.accounts);
         }
+        self.look_at_slots(now);
     }
 
     /// Puts a policy in force.
@@ -587,7 +600,10 @@ impl Engine {
                 None => self.accounts.push(Account::new(name.clone(), *share)),
             }
         }
-        lane::configure(&mut self.lanes, now, domain);
+        let Self { lanes, units, requests, .. } = self;
+        let disk_of =
+            |ticket: &Ticket| requests.entry(units.entry(ticket.slot).request).request.disk;
+        lane::configure(lanes, now, domain, disk_of);
         self.coordinate(domain, is_wider);
         self.domain.clone_from(domain);
         if let Some(volume) = &mut self.volume {

@@ -13,6 +13,8 @@
 //! Servers that are ordered together get new schedulers together: all are drained first, and what
 //! was queued is enqueued server by server when all have been replaced.
 
+mod slots;
+
 use evenkeel_core::control::shared::SharedQueue;
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::sched::tiered::TieredLane;
@@ -26,6 +28,7 @@ use crate::discipline::{Maker, Order, open_gate, orders, shared_scheduler};
 use crate::policy::{Depth, Domain, Mode, Scheduling};
 use crate::report::{AllocationReport, ServerReport};
 use crate::shadow::{Held, Shadow};
+use crate::slots::Slots;
 use crate::stopwatch::Stopwatch;
 use crate::units::UnitEntry;
 
@@ -37,6 +40,8 @@ pub(crate) struct Lane {
     order: Option<Order>,
     scheduling: Scheduling,
     scheduler: Box<dyn Scheduler>,
+    /// Whose the slots of the depth are, where there is one. It outlives schedulers.
+    slots: Option<Slots>,
     /// Where writes wait for room, if this is a server where they may be kept back.
     anteroom: Option<Anteroom>,
     /// What is known of the room, which outlives schedulers.
@@ -66,7 +71,13 @@ struct Past {
 }
 
 /// Puts a policy in force at all servers of a domain. Adds lanes for new ones.
-pub(crate) fn configure(lanes: &mut Vec<Lane>, now: Nanos, domain: &Domain) {
+/// `disk_of` says which disk of its server a queued ticket is for.
+pub(crate) fn configure(
+    lanes: &mut Vec<Lane>,
+    now: Nanos,
+    domain: &Domain,
+    disk_of: impl Fn(&Ticket) -> u64,
+) {
     for (name, scheduling) in &domain.servers[lanes.len()..] {
         lanes.push(Lane::new(name.clone(), scheduling.clone()));
     }
@@ -83,13 +94,13 @@ pub(crate) fn configure(lanes: &mut Vec<Lane>, now: Nanos, domain: &Domain) {
         assert!(scheduling.unit_bytes > 0, "units have a size");
         lane.scheduling = scheduling.clone();
         if new[index] {
-            lane.replace_schedulers(now, domain.mode, order, &mut maker);
+            lane.replace_schedulers(now, domain, order, &mut maker);
         }
         lane.configure_tenants(now, domain.tenants.iter().map(|(_, share)| *share));
     }
     let replaced = lanes.iter_mut().zip(new).filter(|(_, new)| *new);
     for ((lane, _), queued) in replaced.zip(queued) {
-        lane.take_over(now, queued);
+        lane.take_over(now, queued, &disk_of);
     }
 }
 
@@ -102,6 +113,7 @@ impl Lane {
             order: None,
             scheduling,
             scheduler: open_gate(),
+            slots: None,
             anteroom: None,
             room: None,
             dispatcher: None,
@@ -127,13 +139,20 @@ impl Lane {
         self.generation
     }
 
-    /// Queues a ticket.
-    pub(crate) fn enqueue(&mut self, now: Nanos, ticket: Ticket) {
+    /// Queues a ticket for this disk of the server.
+    pub(crate) fn enqueue(&mut self, now: Nanos, ticket: Ticket, disk: u64) {
         self.ledger.queued(now, ticket.tenant);
+        self.schedule(now, ticket, disk);
+    }
+
+    fn schedule(&mut self, now: Nanos, ticket: Ticket, disk: u64) {
         if let Some(shadow) = &mut self.shadow {
             shadow.enqueue(now, ticket);
         }
-        self.scheduler.enqueue(now, ticket);
+        let is_parked = self.slots.as_mut().is_some_and(|slots| slots.parks(now, ticket, disk));
+        if !is_parked {
+            self.scheduler.enqueue(now, ticket);
+        }
     }
 
     /// Takes a queued ticket back.
@@ -142,6 +161,14 @@ impl Lane {
         if let Some(shadow) = &mut self.shadow {
             shadow.withdraw(now, ticket.slot);
         }
+        if self.slots.as_mut().is_none_or(|slots| !slots.withdraw(&ticket)) {
+            self.unqueue(now, ticket);
+            self.release_parked(now);
+        }
+    }
+
+    /// Takes a ticket out of the scheduler.
+    fn unqueue(&mut self, now: Nanos, ticket: Ticket) {
         let anteroom = self.anteroom.as_mut();
         let was_queued = anteroom.is_some_and(|anteroom| anteroom.withdraw(now, ticket))
             || self.scheduler.withdraw(now, ticket);
@@ -154,6 +181,10 @@ impl Lane {
             Next::Dispatch(ticket) => {
                 self.ledger.dispatched(now, &ticket);
                 self.in_service.enter(now);
+                let slots = self.slots.as_mut();
+                if slots.is_some_and(|slots| !slots.dispatched(&ticket)) {
+                    self.leave_depth(now, ticket);
+                }
                 return Some(ticket);
             }
             Next::WaitUntil(at) => Some(at),
@@ -195,17 +226,26 @@ impl Lane {
     /// The backend answered.
     pub(crate) fn served(&mut self, now: Nanos, unit: &UnitEntry) {
         let ticket = &unit.ticket;
-        self.ledger.served(now, ticket, now.since(unit.dispatched_at));
+        let latency = now.since(unit.dispatched_at);
+        self.ledger.served(now, ticket, latency);
         self.in_service.leave(now);
         self.delivered_cost.0 += ticket.cost.0;
         if let Some(shadow) = &mut self.shadow {
             shadow.serve(now, ticket.slot);
         }
-        if unit.generation == self.generation {
-            let anteroom = self.anteroom.as_mut();
-            if !anteroom.is_some_and(|anteroom| anteroom.answered(now, *ticket)) {
-                self.scheduler.complete(now, *ticket);
-            }
+        let slots = self.slots.as_mut();
+        let is_in_depth = slots.is_none_or(|slots| slots.served(now, ticket, latency));
+        if is_in_depth && unit.generation == self.generation {
+            self.leave_depth(now, *ticket);
+        }
+        self.release_parked(now);
+    }
+
+    /// A ticket gives its place in the depth back.
+    fn leave_depth(&mut self, now: Nanos, ticket: Ticket) {
+        let anteroom = self.anteroom.as_mut();
+        if !anteroom.is_some_and(|anteroom| anteroom.answered(now, ticket)) {
+            self.scheduler.complete(now, ticket);
         }
     }
 
@@ -260,7 +300,8 @@ impl Lane {
 
     /// The account for people.
     pub(crate) fn report(&self, now: Nanos) -> ServerReport {
-        let waiting = self.anteroom.as_ref().map_or(0, Anteroom::queued);
+        let waiting = self.anteroom.as_ref().map_or(0, Anteroom::queued)
+            + self.slots.as_ref().map_or(0, Slots::parked);
         ServerReport {
             name: self.name.clone(),
             in_service: u64::from(self.in_service.present()),
@@ -268,6 +309,7 @@ impl Lane {
             depth: self.scheduler.depth_now(),
             delivered_cost: Span(self.delivered_cost.0),
             busy: self.in_service.total(now),
+            hanging: self.slots.as_ref().map_or_else(Vec::new, |slots| slots.hanging(now)),
         }
     }
 
@@ -287,6 +329,9 @@ impl Lane {
     fn configure_tenants(&mut self, now: Nanos, shares: impl Iterator<Item = Share>) {
         for (tenant, share) in (0..).map(TenantId).zip(shares) {
             self.scheduler.configure(now, tenant, share);
+            if let Some(slots) = &mut self.slots {
+                slots.configure(tenant, share.weight_milli);
+            }
             if let Some(anteroom) = &mut self.anteroom {
                 anteroom.configure(now, tenant, share);
             }
@@ -311,11 +356,19 @@ impl Lane {
         }
         let mut queued = self.anteroom.as_mut().map_or_else(Vec::new, Anteroom::drain);
         queued.extend(self.scheduler.drain());
+        queued.extend(self.slots.as_mut().map_or_else(Vec::new, Slots::drain));
         queued
     }
 
     /// Puts new schedulers in force, which know no tenant yet.
-    fn replace_schedulers(&mut self, now: Nanos, mode: Mode, order: Order, maker: &mut Maker) {
+    fn replace_schedulers(
+        &mut self,
+        now: Nanos,
+        domain: &Domain,
+        order: Order,
+        maker: &mut Maker,
+    ) {
+        let mode = domain.mode;
         let mut policys_own = || maker.scheduler(&order, &self.scheduling);
         self.shared = None;
         (self.scheduler, self.shadow) = match (mode, &order) {
@@ -329,6 +382,7 @@ impl Lane {
             (Mode::Enforce, _) => (policys_own(), None),
         };
         self.anteroom = (mode == Mode::Enforce).then(|| self.anteroom_for(&order)).flatten();
+        self.slots = self.slots_for(now, domain, &order);
         self.dispatcher = maker.dispatcher(&order);
         self.generation += 1;
         self.mode = mode;
@@ -348,12 +402,9 @@ impl Lane {
     }
 
     /// Queues what the schedulers before had queued.
-    fn take_over(&mut self, now: Nanos, queued: Vec<Ticket>) {
+    fn take_over(&mut self, now: Nanos, queued: Vec<Ticket>, disk_of: impl Fn(&Ticket) -> u64) {
         for ticket in queued {
-            if let Some(shadow) = &mut self.shadow {
-                shadow.enqueue(now, ticket);
-            }
-            self.scheduler.enqueue(now, ticket);
+            self.schedule(now, ticket, disk_of(&ticket));
         }
     }
 }

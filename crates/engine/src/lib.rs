@@ -24,6 +24,7 @@ mod requests;
 mod service;
 mod shadow;
 pub mod shares;
+mod slots;
 pub mod spread;
 mod stopwatch;
 pub mod tiers;

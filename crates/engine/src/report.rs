@@ -123,6 +123,23 @@ pub struct ServerReport {
     pub delivered_cost: Span,
     /// Time during which something was with the backend.
     pub busy: Span,
+    /// Disks whose requests are out for so long that they have left the depth.
+    pub hanging: Vec<HangingReport>,
+}
+
+/// A disk of a server that does not answer a tenant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HangingReport {
+    /// Who waits for it.
+    pub tenant: TenantId,
+    /// Which disk; see [`Request::disk`](crate::Request::disk).
+    pub disk: u64,
+    /// What the driver calls it; empty from the engine.
+    pub disk_name: String,
+    /// Units of the tenant that are with it.
+    pub requests: u64,
+    /// For how long the oldest of them is.
+    pub oldest: Span,
 }
 
 /// One pair of who waited because of whom.

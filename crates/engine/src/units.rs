@@ -78,6 +78,11 @@ impl UnitTable {
     }
 
     /// The unit of this handle.
+    pub(crate) fn entry(&self, handle: u32) -> &UnitEntry {
+        &self.entries[handle as usize]
+    }
+
+    /// The unit of this handle.
     pub(crate) fn entry_mut(&mut self, handle: u32) -> &mut UnitEntry {
         &mut self.entries[handle as usize]
     }

@@ -304,7 +304,9 @@ impl Domain {
 
     /// The accounts at this instant.
     pub(crate) fn report(&self) -> DomainReport {
-        self.state.borrow_mut().engine.report(self.worker.clock.now())
+        let mut report = self.state.borrow_mut().engine.report(self.worker.clock.now());
+        self.name_disks(&mut report);
+        report
     }
 
     /// Whoever asked for a flush hears with its answer of all losses up to now.

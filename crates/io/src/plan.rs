@@ -369,6 +369,7 @@ fn terms_of(backend: &Backend) -> Result<Option<Terms>, GateError> {
         writes_survive_restart: upstream.writes_survive_restart,
         patience: upstream.patience,
         late: upstream.late.unwrap_or(policy::Takeover::LATE),
+        request_timeout: upstream.request_timeout,
         server: upstream.server,
     }))
 }

@@ -59,6 +59,8 @@ pub struct BackendReport {
     pub replayed: u64,
     /// Requests failed because replaying them would not have been safe, or patience ran out.
     pub not_replayed: u64,
+    /// Requests failed because the server did not answer them in time.
+    pub timed_out: u64,
     /// How the store is doing, if it is one and open.
     pub store: Option<StoreReport>,
     /// How the volume in a pool of Ceph is doing, if it is one and open.

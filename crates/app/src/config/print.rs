@@ -144,6 +144,7 @@ fn upstream(upstream: &Upstream, text: &mut Text) {
     if let Some(late) = upstream.late {
         text.key("late", quoted(&units::print_duration(late)));
     }
+    text.key("request_timeout", quoted(&units::print_duration(upstream.request_timeout)));
     if upstream.server != NbdServer::Other {
         text.key("server", quoted(upstream.server.name()));
     }

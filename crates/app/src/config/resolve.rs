@@ -264,6 +264,7 @@ fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
         ("writes_survive_restart", at(raw.writes_survive_restart.as_ref())),
         ("tls", at(raw.tls.as_ref())),
         ("metrics", at(raw.metrics.as_ref())),
+        ("request_timeout", at(raw.request_timeout.as_ref())),
         ("server", at(raw.server.as_ref())),
     ];
     let tiered = [("extent", at(raw.extent.as_ref())), ("moves", at(raw.moves.as_ref()))];
@@ -344,6 +345,7 @@ fn upstream(raw: RawBackend, out: &mut Diagnostics) -> Option<Upstream> {
         writes_survive_restart: or(raw.writes_survive_restart, false),
         patience: or(raw.patience, PATIENCE_DEFAULT),
         late: raw.late.map(|late| takeover::warned_late(&late, out)),
+        request_timeout: or(raw.request_timeout, Upstream::REQUEST_TIMEOUT),
         server: or(raw.server, NbdServer::Other),
         metrics: raw.metrics.map(Spanned::into_inner),
     })

@@ -4,6 +4,8 @@ mod exchange;
 mod pools;
 mod stores;
 
+use std::fmt::Write as _;
+
 use evenkeel_core::time::Span;
 
 use super::seconds;
@@ -46,6 +48,7 @@ pub(super) fn of(status: &Status) -> String {
     }
     text.push('\n');
     text += &backend_table(status);
+    text += &hanging(status);
     text += &stores::table(&status.backends);
     text += &pools::tables(&status.backends);
     if let Some(exchange) = &status.exchange {
@@ -267,6 +270,23 @@ fn backend_table(status: &Status) -> String {
         })
         .collect();
     terminal::table(&header, &rows)
+}
+
+/// A line for each export that does not answer.
+fn hanging(status: &Status) -> String {
+    let mut text = String::new();
+    for server in status.domains.iter().flat_map(|domain| &domain.servers) {
+        for one in &server.hanging {
+            let export = if one.export.is_empty() { "an export" } else { &one.export };
+            let oldest = human::duration(seconds(one.oldest_seconds));
+            let _ = writeln!(
+                text,
+                "{}: {export} has not answered {} for {oldest} ({} requests with it)",
+                server.name, one.tenant, one.requests
+            );
+        }
+    }
+    text
 }
 
 fn time(in_seconds: Option<f64>) -> String {

@@ -214,14 +214,25 @@ impl Page<'_> {
                 }
             }
         }
+        let mut hanging = self.document.family(&metric::HANGING);
+        for domain in &self.report.domains {
+            let name = domain_name(domain, self.policy);
+            for (server, one) in
+                domain.servers.iter().flat_map(|it| it.hanging.iter().map(move |one| (it, one)))
+            {
+                let tenant = &domain.tenants[one.tenant.index()].name;
+                hanging.count(&[name, &server.name, tenant, &one.disk_name], one.requests);
+            }
+        }
     }
 
     fn backends(&mut self) {
-        let numbers: [Reading<BackendReport, u64>; 4] = [
+        let numbers: [Reading<BackendReport, u64>; 5] = [
             (&metric::BACKEND_UP, |backend| u64::from(backend.up)),
             (&metric::RECONNECTS, |backend| backend.reconnects),
             (&metric::REPLAYED, |backend| backend.replayed),
             (&metric::NOT_REPLAYED, |backend| backend.not_replayed),
+            (&metric::TIMED_OUT, |backend| backend.timed_out),
         ];
         for (metric, number) in numbers {
             let mut family = self.document.family(metric);

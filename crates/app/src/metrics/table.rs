@@ -154,6 +154,10 @@ metrics! {
         "Requests sent again after a reconnect.";
     NOT_REPLAYED = Counter "evenkeel_backend_not_replayed_requests_total" ["backend"]
         "Requests failed because sending them again was not safe, or patience ran out.";
+    TIMED_OUT = Counter "evenkeel_backend_timed_out_requests_total" ["backend"]
+        "Requests failed because the backend did not answer within `request_timeout`.";
+    HANGING = Gauge "evenkeel_hanging_requests" ["domain", "backend", "tenant", "export"]
+        "Units of a tenant at an export that has not answered some of them for long.";
     SPREAD_OBJECTS = Gauge "evenkeel_spread_objects" ["domain", "backend"]
         "Objects of a spread volume that the server has room in use for.";
     SPREAD_LOST = Gauge "evenkeel_spread_lost_objects" ["domain"]

@@ -55,6 +55,24 @@ pub enum DepthPolicy {
     },
 }
 
+impl DepthPolicy {
+    /// What a ticket takes of the depth, in requests or bytes as the policy counts.
+    pub fn charge(&self, ticket: &Ticket) -> u64 {
+        match self {
+            Self::Requests(_) | Self::Adaptive { .. } => 1,
+            Self::Bytes(_) => charge_bytes(ticket),
+        }
+    }
+
+    /// The least that a ticket takes.
+    pub fn charge_min(&self) -> u64 {
+        match self {
+            Self::Requests(_) | Self::Adaptive { .. } => 1,
+            Self::Bytes(_) => CHARGE_BYTES_MIN,
+        }
+    }
+}
+
 /// Counts what is with the device, and says what still fits.
 #[derive(Clone, Debug)]
 pub struct Depth {

@@ -441,6 +441,10 @@ pub struct Upstream {
     /// For so long after a connection was lost the server may carry out what it had read from it;
     /// [`Takeover::LATE`] if the policy does not say. Of a server of a volume the volume says it.
     pub late: Option<Span>,
+    /// For so long the server may take to answer a read or a write, and
+    /// [`EFFECT_TIMEOUT_FACTOR`](Self::EFFECT_TIMEOUT_FACTOR) times as long for a flush, trim or
+    /// zeroing; zero for as long as it likes. Then the request fails and its connection is cut.
+    pub request_timeout: Span,
     /// Which server it is.
     pub server: NbdServer,
     /// Where the server's host tells how busy it is, for [`Preference::is_of_hosts`].
@@ -450,6 +454,10 @@ pub struct Upstream {
 impl Upstream {
     /// The patience with a server unless the policy says otherwise.
     pub const PATIENCE: Span = Span::from_secs(30);
+    /// The timeout of reads and writes unless the policy says otherwise.
+    pub const REQUEST_TIMEOUT: Span = Span::from_secs(30);
+    /// So many times as long is the timeout of what moves no data, whatever its length.
+    pub const EFFECT_TIMEOUT_FACTOR: u64 = 20;
 }
 
 /// TLS towards an upstream.

@@ -261,6 +261,7 @@ mod tests {
             writes_survive_restart: false,
             patience: Span::ZERO,
             late: None,
+            request_timeout: Upstream::REQUEST_TIMEOUT,
             server: NbdServer::Other,
             metrics: None,
         });

@@ -53,6 +53,7 @@ fn upstream(address: Address) -> Source {
         passthrough: false,
         writes_survive_restart: false,
         patience: Span::from_secs(30),
+        request_timeout: Span::from_secs(30),
         late: None,
         server: NbdServer::Other,
         metrics: None,

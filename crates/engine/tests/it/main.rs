@@ -14,5 +14,6 @@ mod room;
 mod shared;
 mod shares;
 mod simulated;
+mod slots;
 mod tiers;
 mod world;

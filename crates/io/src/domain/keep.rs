@@ -5,6 +5,7 @@ use std::rc::Rc;
 use evenkeel_core::id::ServerId;
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::Target;
+use evenkeel_engine::report::DomainReport;
 
 use super::Domain;
 use crate::device::Device;
@@ -72,6 +73,20 @@ impl Domain {
         let devices = self.devices.borrow();
         let mut of_backend = devices.values().filter(|kept| kept.backend == backend);
         of_backend.find_map(|kept| kept.device.trouble()).or_else(|| self.tier(backend)?.trouble())
+    }
+
+    /// Gives the disks of a report their names, as far as they are open.
+    pub(super) fn name_disks(&self, report: &mut DomainReport) {
+        let devices = self.devices.borrow();
+        for (server, report) in (0..).map(ServerId).zip(&mut report.servers) {
+            for hanging in &mut report.hanging {
+                let is_it = |key: &(ServerId, String), kept: &Kept| {
+                    key.0 == server && kept.device.disk() == hanging.disk
+                };
+                let found = devices.iter().find(|(key, kept)| is_it(key, kept));
+                hanging.disk_name = found.map_or_else(String::new, |((_, name), _)| name.clone());
+            }
+        }
     }
 
     /// The tier of the open volume that stands on this backend.

@@ -183,6 +183,7 @@ impl Worker {
                 reconnects: health.reconnects.get(),
                 replayed: health.replayed.get(),
                 not_replayed: health.not_replayed.get(),
+                timed_out: health.timed_out.get(),
                 store: None,
                 pool: None,
             });

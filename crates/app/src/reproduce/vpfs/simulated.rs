@@ -68,6 +68,7 @@ fn policy(experiment: &Experiment) -> Policy {
             writes_survive_restart: false,
             patience: evenkeel_core::time::Span::from_secs(30),
             late: None,
+            request_timeout: Upstream::REQUEST_TIMEOUT,
             server: NbdServer::Other,
             metrics: None,
         }),

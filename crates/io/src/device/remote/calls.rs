@@ -39,6 +39,10 @@ pub(super) struct Call {
     pub(super) request: Request,
     /// Data of a write.
     pub(super) payload: Option<(Arc<Buf>, Range<usize>)>,
+    /// When it was sent on the connection that stands, by the same clock.
+    pub(super) sent_at: Option<Nanos>,
+    /// The server has taken too long to answer it.
+    pub(super) has_timed_out: bool,
     /// Connections that it was sent on, those that were lost included.
     pub(super) sent_on: u32,
     /// The server may still carry it out as it was sent on a connection that was lost.
@@ -186,7 +190,24 @@ impl Calls {
         for call in calls {
             call.may_come_late |= call.queued && may_come_late;
             call.queued = false;
+            call.sent_at = None;
         }
+    }
+
+    /// Marks the calls that were sent longer ago than `timeout_of` allows their command; how many.
+    pub(super) fn time_out(&mut self, timeout_of: impl Fn(Command) -> Option<Span>) -> usize {
+        let now = since_boot();
+        let calls = self.slots.iter_mut().filter_map(|slot| slot.call.as_mut());
+        // The gate's own have times of their own.
+        let others = calls.filter(|call| !matches!(call.purpose, Purpose::Own(_)));
+        let mut count = 0;
+        for call in others {
+            let timeout = timeout_of(call.request.command);
+            call.has_timed_out =
+                call.sent_at.zip(timeout).is_some_and(|(sent, most)| now.since(sent) > most);
+            count += usize::from(call.has_timed_out);
+        }
+        count
     }
 
     /// Takes a call and gives it its cookie.
@@ -281,6 +302,8 @@ mod tests {
                 payload_bytes: UNIT.length,
             },
             payload: None,
+            sent_at: None,
+            has_timed_out: false,
             sent_on: 0,
             may_come_late: false,
             queued: false,

@@ -26,6 +26,9 @@ use crate::outbox::Outbox;
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
+/// How often a link looks for requests that the server takes too long to answer.
+const TIMEOUT_LOOKS: Duration = Duration::from_millis(500);
+
 /// The longest range that a compact header can name, in whole 64 KiB blocks.
 const COMPACT_LENGTH_MAX: u64 = u32::MAX as u64 & !0xffff;
 
@@ -180,6 +183,7 @@ impl Link {
             call.noted = guard.note_underway(&range);
         }
         call.sent_on = call.sent_on.saturating_add(1);
+        call.sent_at = Some(since_boot());
         call.queued = true;
         if !style.is_extended() {
             // Only a question about allocation can be this long, and it may be answered in part.
@@ -253,7 +257,23 @@ impl Link {
         self.fail(remote, |call| matches!(call.purpose, Purpose::Own(_)));
         // A request that breaks every connection it is sent on must not do so for ever.
         self.calls.borrow_mut().note_loss(!has_ended);
+        self.fail(remote, |call| call.has_timed_out);
         self.fail(remote, |call| call.is_older_than(remote.terms.patience));
+    }
+
+    /// Cuts the connection if the server has taken too long to answer something sent on it.
+    fn cut_if_timed_out(&self) {
+        let Some(remote) = self.remote.upgrade() else { return };
+        let timed_out = self.calls.borrow_mut().time_out(|command| remote.terms.timeout_of(command));
+        if timed_out > 0 {
+            count(&remote.health.timed_out, timed_out as u64);
+            tracing::warn!(
+                export = remote.export,
+                requests = timed_out,
+                "upstream has not answered within `request_timeout`: they fail, the connection is cut"
+            );
+            self.cut();
+        }
     }
 
     /// The server may still carry out what it was asked for on the connection that is gone.
@@ -310,7 +330,7 @@ async fn keep_up(link: Rc<Link>) {
         match connect(&link).await {
             Ok(Some(mut conversation)) => {
                 let began = Instant::now();
-                let ended = (&mut conversation).await;
+                let ended = converse(&link, &mut conversation).await;
                 link.health.links_up.set(link.health.links_up.get() - 1);
                 let Some(remote) = link.remote.upgrade() else { return };
                 if link.closing.get() || link.is_barred.get() {
@@ -342,6 +362,17 @@ async fn keep_up(link: Rc<Link>) {
             }
         }
         attempts.pause(&link).await;
+    }
+}
+
+/// Converses until the connection ends, and cuts it if the server takes too long.
+async fn converse(link: &Link, conversation: &mut Conversation) -> std::io::Result<()> {
+    let mut looks = tokio::time::interval(TIMEOUT_LOOKS);
+    loop {
+        tokio::select! {
+            ended = &mut *conversation => return ended,
+            _ = looks.tick() => link.cut_if_timed_out(),
+        }
     }
 }
 

@@ -34,7 +34,7 @@ use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Span;
 use evenkeel_engine::Unit;
 use evenkeel_engine::lease::Sending;
-use evenkeel_engine::policy::NbdServer;
+use evenkeel_engine::policy::{NbdServer, Upstream};
 use evenkeel_wire::nbd::client::ClientSession;
 use evenkeel_wire::nbd::proto::{
     BlockSize, Command, CommandFlags, Errno, MAX_PAYLOAD_BYTES, TransmissionFlags,
@@ -66,7 +66,23 @@ pub(crate) struct Terms {
     pub(crate) patience: Span,
     /// For so long the server may go on with what it had read from a connection that is gone.
     pub(crate) late: Span,
+    /// For so long it may take to answer a read or a write; zero for ever.
+    pub(crate) request_timeout: Span,
     pub(crate) server: NbdServer,
+}
+
+impl Terms {
+    /// For so long the server may take to answer this.
+    fn timeout_of(&self, command: Command) -> Option<Span> {
+        let factor = match command {
+            Command::Flush | Command::Trim | Command::WriteZeroes => {
+                Upstream::EFFECT_TIMEOUT_FACTOR
+            }
+            _ => 1,
+        };
+        let timeout = Span(self.request_timeout.0.saturating_mul(factor));
+        (timeout > Span::ZERO).then_some(timeout)
+    }
 }
 
 impl From<String> for Trouble {
@@ -82,6 +98,7 @@ pub(crate) struct Health {
     pub(crate) reconnects: Cell<u64>,
     pub(crate) replayed: Cell<u64>,
     pub(crate) not_replayed: Cell<u64>,
+    pub(crate) timed_out: Cell<u64>,
 }
 
 /// Why an export cannot be used now.
@@ -382,6 +399,8 @@ impl Remote {
             placed_at: since_boot(),
             request,
             payload,
+            sent_at: None,
+            has_timed_out: false,
             sent_on: 0,
             may_come_late: false,
             queued: false,

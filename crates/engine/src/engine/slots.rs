@@ -1,0 +1,31 @@
+//! Looks now and then at what is with the servers for too long.
+
+use evenkeel_core::id::ServerId;
+use evenkeel_core::time::Nanos;
+
+use super::Engine;
+use crate::lane::Lane;
+use crate::units::Stage;
+
+impl Engine {
+    /// Lets leave the depths what is out for too long, and divides them anew. O(units + flows).
+    pub(super) fn look_at_slots(&mut self, now: Nanos) {
+        self.lanes.iter_mut().for_each(|lane| lane.begin_look(now));
+        for unit in self.units.live().filter(|unit| unit.stage == Stage::InService) {
+            self.lanes[unit.server.index()].look(now, unit);
+        }
+        for server in (0..self.lanes.len()).map(server_id) {
+            self.lanes[server.index()].end_look(now, &self.units);
+            self.make_ready(server);
+        }
+    }
+
+    /// When the next look is due, if somebody may wait for a slot that a request holds too long.
+    pub(super) fn next_look(&self) -> Option<Nanos> {
+        self.lanes.iter().any(Lane::waits_for_slots).then_some(self.next_tick)
+    }
+}
+
+fn server_id(index: usize) -> ServerId {
+    ServerId(u32::try_from(index).expect("servers are u32"))
+}

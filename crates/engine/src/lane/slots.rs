@@ -1,0 +1,102 @@
+//! How a lane keeps the owners of its slots ([`crate::slots`]).
+
+use evenkeel_core::sched::Scheduler;
+use evenkeel_core::time::Nanos;
+
+use super::Lane;
+use crate::discipline::Order;
+use crate::policy::{Domain, Mode};
+use crate::slots::Slots;
+use crate::units::{Stage, UnitEntry, UnitTable};
+
+impl Lane {
+    /// The owners of the slots under this order, if it has a depth of its own to divide. A member
+    /// of a volume is one disk for all tenants.
+    pub(super) fn slots_for(
+        &mut self,
+        now: Nanos,
+        domain: &Domain,
+        order: &Order,
+    ) -> Option<Slots> {
+        let is_member = domain.tiers.is_some() || domain.spread.is_some();
+        let depth = match order {
+            _ if is_member || domain.mode != Mode::Enforce => return None,
+            Order::Alone { depth, .. } => *depth,
+            Order::InAll { .. } => self.scheduling.depth,
+            Order::Tier { .. } | Order::Shared { .. } => return None,
+        };
+        let mut slots = self.slots.take().unwrap_or_else(|| Slots::new(now, depth));
+        slots.begin_anew(depth);
+        Some(slots)
+    }
+
+    /// What was parked and may go on goes to the scheduler.
+    pub(super) fn release_parked(&mut self, now: Nanos) {
+        let Some(slots) = &mut self.slots else { return };
+        while let Some(ticket) = slots.release() {
+            self.scheduler.enqueue(now, ticket);
+        }
+    }
+
+    /// Whether the depth is to be divided anew.
+    pub(crate) fn is_division_stale(&self) -> bool {
+        self.slots.as_ref().is_some_and(Slots::is_stale)
+    }
+
+    /// Divides the depth among those who ask for it. O(flows * log flows + units) at most.
+    pub(crate) fn divide(&mut self, now: Nanos, units: &UnitTable) {
+        let capacity = self.depth_to_divide();
+        let Some(slots) = &mut self.slots else { return };
+        if slots.divide(now, capacity) {
+            self.park_excess(now, units);
+        }
+        self.release_parked(now);
+    }
+
+    /// The depth in force; none at a store, whose writes wait for room in queues of their own.
+    fn depth_to_divide(&self) -> u64 {
+        if self.room.is_some() { 0 } else { self.scheduler.depth_now() }
+    }
+
+    /// Takes back from the scheduler what those who are held to their part have there beyond it.
+    fn park_excess(&mut self, now: Nanos, units: &UnitTable) {
+        let Some(slots) = &mut self.slots else { return };
+        let is_queued = |unit: &&UnitEntry| unit.stage == Stage::Queued;
+        let mut queued: Vec<&UnitEntry> = units.live().filter(is_queued).collect();
+        queued.sort_by_key(|unit| std::cmp::Reverse((unit.queued_at, unit.ticket.slot)));
+        queued.retain(|unit| slots.park_excess(unit));
+        for unit in queued {
+            self.unqueue(now, unit.ticket);
+        }
+    }
+
+    /// Whether somebody may wait for a slot.
+    pub(crate) fn waits_for_slots(&self) -> bool {
+        let parked = self.slots.as_ref().map(Slots::parked);
+        parked.is_some_and(|parked| parked + self.scheduler.queued() > 0)
+    }
+
+    /// Begins a look at the units in service.
+    pub(crate) fn begin_look(&mut self, now: Nanos) {
+        if let Some(slots) = &mut self.slots {
+            slots.begin_look(now);
+        }
+    }
+
+    /// Looks at a unit in service.
+    pub(crate) fn look(&mut self, now: Nanos, unit: &UnitEntry) {
+        if let Some(slots) = &mut self.slots {
+            slots.look(now, unit);
+        }
+    }
+
+    /// Ends the look: what is out for too long leaves the depth.
+    pub(crate) fn end_look(&mut self, now: Nanos, units: &UnitTable) {
+        let capacity = self.depth_to_divide();
+        let Some(slots) = &mut self.slots else { return };
+        for unit in slots.end_look(now, capacity) {
+            self.leave_depth(now, units.entry(unit).ticket);
+        }
+        self.divide(now, units);
+    }
+}

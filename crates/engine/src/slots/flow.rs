@@ -1,0 +1,101 @@
+//! What holds and wants slots: the requests of one tenant for one disk.
+
+use std::collections::VecDeque;
+
+use evenkeel_core::id::TenantId;
+use evenkeel_core::ticket::Ticket;
+use evenkeel_core::time::{Nanos, Span};
+
+use super::pace::Pace;
+
+/// For so long after its last request or answer a flow counts as asking.
+const RECENT: Span = Span::from_secs(1);
+/// After so long it is forgotten.
+const FORGOTTEN: Span = Span::from_secs(60);
+
+/// The requests of a tenant for an export of an upstream, or for a file.
+#[derive(Debug)]
+pub(super) struct Flow {
+    pub(super) tenant: TenantId,
+    pub(super) disk: u64,
+    /// In the scheduler or in the first depth.
+    pub(super) inside: u64,
+    /// In the second depth.
+    pub(super) away: u64,
+    /// Units there that are out for too long.
+    pub(super) hanging: u32,
+    /// Units in either depth.
+    pub(super) in_service: u32,
+    pub(super) parked: VecDeque<Ticket>,
+    pub(super) parked_amount: u64,
+    /// The greatest demand of this period and of the one before.
+    pub(super) peaks: [u64; 2],
+    pub(super) pace: Pace,
+    pub(super) last_active: Nanos,
+    /// When the oldest of its units that are in service was sent; as of the last look.
+    pub(super) oldest: Option<Nanos>,
+    /// What it may have inside, if it is held to its part.
+    pub(super) cap: Option<u64>,
+    /// Its part is less than a slot: it has one of the second depth.
+    pub(super) is_second: bool,
+}
+
+impl Flow {
+    /// One that has asked for nothing yet.
+    pub(super) fn new(now: Nanos, tenant: TenantId, disk: u64) -> Self {
+        Self {
+            tenant,
+            disk,
+            inside: 0,
+            away: 0,
+            hanging: 0,
+            in_service: 0,
+            parked: VecDeque::new(),
+            parked_amount: 0,
+            peaks: [0; 2],
+            pace: Pace::default(),
+            last_active: now,
+            oldest: None,
+            cap: None,
+            is_second: false,
+        }
+    }
+
+    /// Whether so much more may go inside. One request always may, unless it has no part at all.
+    pub(super) fn has_room(&self, amount: u64) -> bool {
+        if self.is_second {
+            return self.inside + self.away == 0;
+        }
+        self.cap.is_none_or(|cap| self.inside + amount <= cap || self.inside == 0 && cap > 0)
+    }
+
+    /// Whether more is inside than may be, and not because of one large request of this amount.
+    pub(super) fn has_excess(&self, amount: u64) -> bool {
+        self.cap.is_some_and(|cap| self.inside > cap && !(cap > 0 && self.inside == amount))
+    }
+
+    /// What it asks for now, beside what has left the depth.
+    pub(super) fn demand(&self) -> u64 {
+        self.inside + self.parked_amount
+    }
+
+    /// The most that it asked for lately.
+    pub(super) fn peak(&self) -> u64 {
+        self.peaks[0].max(self.peaks[1])
+    }
+
+    /// Whether it waits for something, or has asked for something lately.
+    pub(super) fn is_active(&self, now: Nanos) -> bool {
+        self.demand() + self.away > 0 || now.since(self.last_active) <= RECENT
+    }
+
+    /// Whether nothing need be remembered of it.
+    pub(super) fn is_forgotten(&self, now: Nanos) -> bool {
+        self.demand() + self.away == 0 && now.since(self.last_active) > FORGOTTEN
+    }
+
+    /// How fast its answers come, those that are awaited included.
+    pub(super) fn pace_at(&self, now: Nanos) -> Pace {
+        self.pace.with_waiting(self.oldest.map_or(Span::ZERO, |sent| now.since(sent)))
+    }
+}

@@ -1,0 +1,126 @@
+//! Who may hold how much of the first depth.
+
+use evenkeel_core::time::Nanos;
+
+use super::division::{Claim, divide};
+use super::pace::Quickest;
+use super::{Slots, Stage};
+use crate::units::UnitEntry;
+
+/// What a division works with; kept, so that it allocates nothing.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    /// Flows that ask and do not hang, by tenant, and what each may hold.
+    going: Vec<usize>,
+    parts: Vec<u64>,
+    tenants: Vec<Claim>,
+    own: Vec<Claim>,
+    order: Vec<usize>,
+}
+
+impl Slots {
+    /// Whether [`divide`](Self::divide) is to be called.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.is_stale
+    }
+
+    /// Divides a depth of this capacity anew; zero is no depth. True if more of some flow is in
+    /// the scheduler than may be: [`park_excess`](Self::park_excess) then. O(flows * log flows).
+    pub(crate) fn divide(&mut self, now: Nanos, capacity: u64) -> bool {
+        self.is_stale = false;
+        self.capacity = capacity;
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.going.clear();
+        let (mut held, mut quickest, mut active) = (0, Quickest::NONE, 0);
+        for (index, flow) in self.flows.iter().enumerate().filter(|(_, flow)| flow.is_active(now)) {
+            active += 1;
+            quickest = quickest.and(&flow.pace_at(now));
+            if flow.hanging > 0 {
+                // What hangs is where it is, and the others have the rest.
+                held += flow.inside;
+            } else {
+                scratch.going.push(index);
+            }
+        }
+        self.part(&mut scratch, capacity.saturating_sub(held));
+        for (&index, &part) in scratch.going.iter().zip(&scratch.parts) {
+            let pace = self.flows[index].pace_at(now);
+            let is_held = active > 1 && pace.is_slow_beside(quickest) && capacity > 0;
+            let first = (capacity / 4).max(self.depth.charge_min());
+            let part = if pace.is_known() { part } else { part.min(first) };
+            self.hold(index, is_held.then_some(part));
+        }
+        self.scratch = scratch;
+        self.hold_hanging(capacity);
+        self.settle()
+    }
+
+    /// A flow that hangs has a quarter of the depth at most, both depths together.
+    fn hold_hanging(&mut self, capacity: u64) {
+        for flow in self.flows.iter_mut().filter(|flow| flow.hanging > 0) {
+            flow.is_second = false;
+            flow.cap = (capacity > 0).then(|| (capacity / 4).saturating_sub(flow.away));
+        }
+    }
+
+    /// Lets go on what may; true if something inside may not.
+    fn settle(&mut self) -> bool {
+        let mut has_excess = false;
+        for (index, flow) in self.flows.iter().enumerate() {
+            has_excess |= flow.cap.is_some_and(|cap| flow.inside > cap);
+            if !flow.parked.is_empty() {
+                self.to_release.push_back(index);
+            }
+        }
+        has_excess
+    }
+
+    /// Holds a flow to a part of the depth from now on, or to none.
+    fn hold(&mut self, index: usize, part: Option<u64>) {
+        let one = self.depth.charge_min();
+        let flow = &mut self.flows[index];
+        flow.cap = part.map(|part| part.max(one));
+        flow.is_second = part.is_some_and(|part| part < one);
+    }
+
+    /// Parks this unit, which is in the scheduler, if more of its flow is inside than may be.
+    /// Newer ones go first. True if it is to be taken back from the scheduler.
+    pub(crate) fn park_excess(&mut self, unit: &UnitEntry) -> bool {
+        let Some(place) = self.places.get_mut(unit.ticket.slot as usize) else { return false };
+        if place.stage != Stage::Queued {
+            return false;
+        }
+        let flow = &mut self.flows[place.flow];
+        if !flow.has_excess(place.amount) {
+            return false;
+        }
+        place.stage = Stage::Parked;
+        flow.inside -= place.amount;
+        flow.parked_amount += place.amount;
+        flow.parked.push_front(unit.ticket);
+        self.parked += 1;
+        true
+    }
+
+    /// Divides so much among flows: to each tenant its part, and that among its flows.
+    fn part(&self, scratch: &mut Scratch, capacity: u64) {
+        let Scratch { going, parts, tenants, own, order } = scratch;
+        let tenant_of = |index: &usize| self.flows[*index].tenant;
+        let demand = |index: &usize| self.flows[*index].peak();
+        going.sort_unstable_by_key(|index| (tenant_of(index), *index));
+        let is_same = |one: &usize, other: &usize| tenant_of(one) == tenant_of(other);
+        tenants.clear();
+        tenants.extend(going.chunk_by(is_same).map(|flows| {
+            let weight = self.weights[tenant_of(&flows[0]).index()];
+            Claim::new(weight, flows.iter().map(demand).sum())
+        }));
+        divide(capacity, tenants, order);
+        parts.clear();
+        for (flows, whole) in going.chunk_by(is_same).zip(tenants) {
+            own.clear();
+            own.extend(flows.iter().map(|index| Claim::new(1, demand(index))));
+            divide(whole.part, own, order);
+            parts.extend(own.iter().map(|claim| claim.part));
+        }
+    }
+}

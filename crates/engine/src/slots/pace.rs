@@ -1,0 +1,134 @@
+//! How fast the answers of one target come, and whether they come so slowly that others must be
+//! guarded against it.
+//!
+//! Slots are lost to others for as long as their requests take, whatever these cost. A target is
+//! **slow** beside others if its requests take [`SLOW_FACTOR`] times as long as those of the
+//! quickest, and that also for their cost: on a device that serves one request after another all
+//! take equally long, large or small; on one that serves many at once, large ones take longer, but
+//! as much as they cost more. In both cases the scheduler's shares of cost are fair, and slots
+//! need no owners.
+//!
+//! A target of which no answer has come yet counts as slow: a burst to an export that hangs must not
+//! take every slot before anything is known of it.
+
+use evenkeel_core::ticket::Cost;
+use evenkeel_core::time::Span;
+
+/// So many times slower than the quickest is slow.
+const SLOW_FACTOR: u64 = 4;
+/// One over the weight of a new answer in the means.
+const DECAY: u64 = 16;
+
+/// Means over the latest answers of a target.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pace {
+    latency_ns: u64,
+    cost_ns: u64,
+    is_known: bool,
+}
+
+/// The quickest of several targets.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Quickest {
+    latency_ns: u64,
+    /// Latency by cost, in thousandths.
+    stretch_milli: u64,
+}
+
+impl Pace {
+    /// Takes in an answer.
+    pub(super) fn answered(&mut self, latency: Span, cost: Cost) {
+        let (latency_ns, cost_ns) = (latency.0, cost.0.max(1));
+        if !self.is_known {
+            *self = Self { latency_ns, cost_ns, is_known: true };
+            return;
+        }
+        self.latency_ns = blend(self.latency_ns, latency_ns);
+        self.cost_ns = blend(self.cost_ns, cost_ns).max(1);
+    }
+
+    /// Whether an answer has come.
+    pub(super) fn is_known(&self) -> bool {
+        self.is_known
+    }
+
+    /// As it is while a request waits for its answer that was sent so long ago.
+    pub(super) fn with_waiting(self, oldest: Span) -> Self {
+        Self { latency_ns: self.latency_ns.max(oldest.0), ..self }
+    }
+
+    fn stretch_milli(&self) -> u64 {
+        self.latency_ns.saturating_mul(1000) / self.cost_ns.max(1)
+    }
+
+    /// Whether it is slow beside the quickest of the others.
+    pub(super) fn is_slow_beside(&self, others: Quickest) -> bool {
+        let is_slower = |own: u64, theirs: u64| own / SLOW_FACTOR > theirs;
+        !self.is_known
+            || is_slower(self.latency_ns, others.latency_ns)
+                && is_slower(self.stretch_milli(), others.stretch_milli)
+    }
+}
+
+impl Quickest {
+    /// Nobody yet.
+    pub(super) const NONE: Self = Self { latency_ns: u64::MAX, stretch_milli: u64::MAX };
+
+    /// With one more.
+    pub(super) fn and(self, pace: &Pace) -> Self {
+        if !pace.is_known {
+            return self;
+        }
+        Self {
+            latency_ns: self.latency_ns.min(pace.latency_ns),
+            stretch_milli: self.stretch_milli.min(pace.stretch_milli()),
+        }
+    }
+}
+
+fn blend(mean: u64, sample: u64) -> u64 {
+    mean - mean / DECAY + sample / DECAY
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pace(latency: Span, cost: Span) -> Pace {
+        let mut pace = Pace::default();
+        pace.answered(latency, Cost(cost.0));
+        pace
+    }
+
+    fn is_slow(one: &Pace, other: &Pace) -> bool {
+        one.is_slow_beside(Quickest::NONE.and(other))
+    }
+
+    #[test]
+    fn slow_is_what_takes_longer_and_does_not_cost_as_much_more() {
+        let [small, large] = [Span::from_micros(100), Span::from_millis(10)];
+        let one_by_one = [pace(large, small), pace(large, large)];
+        assert!(!is_slow(&one_by_one[0], &one_by_one[1]), "all wait for the same device");
+        let side_by_side = [pace(small, small), pace(large, large)];
+        assert!(!is_slow(&side_by_side[1], &side_by_side[0]), "it takes what it costs");
+        let other_device = [pace(small, small), pace(large, small)];
+        assert!(is_slow(&other_device[1], &other_device[0]));
+        assert!(!is_slow(&other_device[0], &other_device[1]));
+    }
+
+    #[test]
+    fn one_without_answers_is_slow_and_no_measure_for_others() {
+        let unknown = Pace::default();
+        let known = pace(Span::from_millis(1), Span::from_millis(1));
+        assert!(is_slow(&unknown, &known));
+        assert!(!is_slow(&known, &unknown));
+    }
+
+    #[test]
+    fn a_request_that_waits_counts_for_as_long_as_it_has_waited() {
+        let known = pace(Span::from_millis(1), Span::from_millis(1));
+        let other = pace(Span::from_millis(1), Span::from_millis(1));
+        assert!(!is_slow(&known, &other));
+        assert!(is_slow(&known.with_waiting(Span::from_millis(9)), &other));
+    }
+}
