@@ -177,7 +177,8 @@ impl Lane {
 
     /// The next ticket for the backend. None ends the lane's readiness; its wake-up is then set.
     pub(crate) fn poll(&mut self, now: Nanos) -> Option<Ticket> {
-        let live = match self.next(now) {
+        let waits = self.slots.as_mut().and_then(|slots| slots.waits_for_returning(now));
+        let live = match waits.map_or_else(|| self.next(now), Next::WaitUntil) {
             Next::Dispatch(ticket) => {
                 self.ledger.dispatched(now, &ticket);
                 self.in_service.enter(now);

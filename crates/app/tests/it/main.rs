@@ -7,6 +7,7 @@
 //! | `load` | many connections and greedy ones leave memory and neighbours alone |
 //! | `experiments` | the load generator tells the truth, the demo shows it and cleans up |
 //! | `faults` | nothing acknowledged is lost when the server or the gate is killed |
+//! | `isolation` | what one tenant's export does to its server costs the others nothing |
 //! | `replays` | what a lost connection left is sent again only for those who still wait for it |
 //! | `in_doubt` | what a server carries out late of a lost connection lies over nothing newer |
 //! | `fencing` | of two gates only the rightful one writes, whatever pauses and networks do |
@@ -57,6 +58,7 @@ mod gecko;
 mod harness;
 mod hostile;
 mod in_doubt;
+mod isolation;
 mod load;
 mod place;
 mod plan;

@@ -7,6 +7,7 @@ use evenkeel_core::ticket::Ticket;
 use evenkeel_core::time::{Nanos, Span};
 
 use super::pace::Pace;
+use super::returning::Pauses;
 
 /// For so long after its last request or answer a flow counts as asking.
 const RECENT: Span = Span::from_secs(1);
@@ -31,9 +32,12 @@ pub(super) struct Flow {
     /// The greatest demand of this period and of the one before.
     pub(super) peaks: [u64; 2],
     pub(super) pace: Pace,
+    pub(super) pauses: Pauses,
     pub(super) last_active: Nanos,
     /// When the oldest of its units that are in service was sent; as of the last look.
     pub(super) oldest: Option<Nanos>,
+    /// Its part of the depth, as of the last division.
+    pub(super) part: u64,
     /// What it may have inside, if it is held to its part.
     pub(super) cap: Option<u64>,
     /// Its part is less than a slot: it has one of the second depth.
@@ -54,8 +58,10 @@ impl Flow {
             parked_amount: 0,
             peaks: [0; 2],
             pace: Pace::default(),
+            pauses: Pauses::default(),
             last_active: now,
             oldest: None,
+            part: 0,
             cap: None,
             is_second: false,
         }
@@ -82,6 +88,11 @@ impl Flow {
     /// The most that it asked for lately.
     pub(super) fn peak(&self) -> u64 {
         self.peaks[0].max(self.peaks[1])
+    }
+
+    /// What is kept for it while it is about to return.
+    pub(super) fn kept(&self) -> u64 {
+        self.peak().min(self.part)
     }
 
     /// Whether it waits for something, or has asked for something lately.

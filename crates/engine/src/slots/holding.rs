@@ -47,6 +47,7 @@ impl Slots {
             let pace = self.flows[index].pace_at(now);
             let is_held = active > 1 && pace.is_slow_beside(quickest) && capacity > 0;
             let first = (capacity / 4).max(self.depth.charge_min());
+            self.flows[index].part = part;
             let part = if pace.is_known() { part } else { part.min(first) };
             self.hold(index, is_held.then_some(part));
         }

@@ -26,6 +26,7 @@
 //!   A flow with such requests **hangs**, and has no more than a quarter of the depth, these
 //!   included. So whoever returns finds room, and the server never sees more than twice the depth.
 //!   A slow flow whose part is less than one slot has one of the second depth.
+//! - **Slots wait** an instant for whoever is about to return (`returning`).
 //!
 //! Requests are counted as the depth counts them: by number or by bytes.
 
@@ -34,6 +35,7 @@ mod flow;
 mod holding;
 mod overdue;
 mod pace;
+mod returning;
 
 use std::collections::VecDeque;
 
@@ -68,8 +70,11 @@ pub(crate) struct Slots {
     /// The division is to be made anew.
     is_stale: bool,
     peaks_since: Nanos,
-    /// What the second depth holds.
+    /// What the first depth holds, and the second.
+    in_depth: u64,
     away: u64,
+    /// Flows that are about to return, and until when their slots wait for them.
+    returning: Vec<(usize, Nanos)>,
     /// Units that may be out for too long, of one look.
     overdue: Vec<(Nanos, u32)>,
     scratch: Scratch,
@@ -115,7 +120,9 @@ impl Slots {
             latencies: Latencies::default(),
             is_stale: true,
             peaks_since: now,
+            in_depth: 0,
             away: 0,
+            returning: Vec::new(),
             overdue: Vec::new(),
             scratch: Scratch::default(),
         }
@@ -151,6 +158,8 @@ impl Slots {
         let flow = &mut self.flows[index];
         self.is_stale |= !flow.is_active(now);
         flow.last_active = now;
+        self.returns(now, index);
+        let flow = &mut self.flows[index];
         let parks = !flow.parked.is_empty() || !flow.has_room(amount);
         if parks {
             flow.parked.push_back(ticket);
@@ -189,6 +198,7 @@ impl Slots {
     pub(crate) fn dispatched(&mut self, ticket: &Ticket) -> bool {
         let place = &mut self.places[ticket.slot as usize];
         place.stage = Stage::InDepth;
+        self.in_depth += place.amount;
         let flow = &mut self.flows[place.flow];
         flow.in_service += 1;
         let is_second = flow.is_second && self.away + place.amount <= self.capacity;
@@ -210,6 +220,7 @@ impl Slots {
         let is_in_depth = place.stage == Stage::InDepth;
         if is_in_depth {
             flow.inside -= place.amount;
+            self.in_depth -= place.amount;
         } else {
             flow.away -= place.amount;
             self.away -= place.amount;
@@ -221,6 +232,7 @@ impl Slots {
         if !flow.parked.is_empty() {
             self.to_release.push_back(place.flow);
         }
+        self.may_pause(now, place.flow);
         is_in_depth
     }
 

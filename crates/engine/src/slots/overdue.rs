@@ -119,6 +119,7 @@ impl Slots {
         flow.inside -= place.amount;
         flow.away += place.amount;
         self.away += place.amount;
+        self.in_depth -= place.amount;
     }
 
     /// Whether so much more of a tenant fits into the second depth.

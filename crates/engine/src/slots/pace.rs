@@ -47,6 +47,11 @@ impl Pace {
         self.cost_ns = blend(self.cost_ns, cost_ns).max(1);
     }
 
+    /// How long its requests take; zero before the first answer.
+    pub(super) fn latency(&self) -> Span {
+        Span(self.latency_ns)
+    }
+
     /// Whether an answer has come.
     pub(super) fn is_known(&self) -> bool {
         self.is_known

@@ -345,3 +345,38 @@ fn a_slow_export_alone_has_the_whole_depth() {
     let rate = scene.run(seconds(14))[0];
     assert!(rate >= 63.0, "{rate:.1} per second of 64");
 }
+
+#[test]
+fn a_tenant_with_one_request_at_a_time_has_its_half_of_a_device() {
+    let queued = Disk::Queued(Span::from_micros(2762));
+    for depth in [2, 4] {
+        let one = client(1, 1, queued);
+        let alone = Scene::new(depth, &[one]).run(seconds(10))[0];
+        let mut scene = Scene::new(depth, &[one, client(1, 64, queued)]);
+        scene.run(seconds(1));
+        let rates = scene.run(seconds(11));
+        let all = rates[0] + rates[1];
+        // Of a deeper queue it waits behind all that is there.
+        let due = alone / f64::from(depth);
+        assert!(rates[0] >= 0.95 * due, "depth {depth}: {rates:?}, alone {alone:.1}");
+        assert!(all >= 0.99 * 1e6 / 2762.0, "depth {depth}: {all:.1} in all");
+    }
+}
+
+#[test]
+fn slots_that_wait_for_a_tenant_cost_the_others_little() {
+    for think in [1, 10, 50, 100, 200, 500, 1000, 5000, 20_000] {
+        for depth in [2, 4, 32] {
+            let disk = Disk::Beside(Span::from_millis(1));
+            let one = Client { think: Span::from_micros(think), ..client(1, 1, disk) };
+            let mut scene = Scene::new(depth, &[one, client(1, 64, disk)]);
+            scene.run(seconds(1));
+            let rates = scene.run(seconds(6));
+            // Each of the two could have all slots that the other leaves.
+            let of_one = 1e6 / (1020.0 + think as f64 - 20.0);
+            let whole = 1000.0 * f64::from(depth);
+            let left = whole - of_one;
+            assert!(rates[1] >= 0.9 * left, "{think} us, depth {depth}: {rates:?} of {whole}");
+        }
+    }
+}

@@ -87,11 +87,11 @@ pub(crate) fn greet(stream: &mut UnixStream) -> io::Result<()> {
     stream.read_exact(&mut [0; 4])
 }
 
-/// Plays the handshake up to transmission.
-pub(crate) fn negotiate(stream: &mut UnixStream, offer: Offer) -> io::Result<()> {
+/// Plays the handshake up to transmission; returns the export that was asked for.
+pub(crate) fn negotiate(stream: &mut UnixStream, offer: Offer) -> io::Result<String> {
     greet(stream)?;
     loop {
-        let option = read_option(stream)?;
+        let (option, data) = read_option_and_data(stream)?;
         match option {
             GO | INFO => {
                 let mut info = vec![0, 0];
@@ -100,7 +100,8 @@ pub(crate) fn negotiate(stream: &mut UnixStream, offer: Offer) -> io::Result<()>
                 stream.write_all(&option_reply(option, 3, &info))?;
                 stream.write_all(&option_reply(option, ACK, &[]))?;
                 if option == GO {
-                    return Ok(());
+                    let name = data.get(4..4 + be32(&data[..4]) as usize).unwrap_or_default();
+                    return Ok(String::from_utf8_lossy(name).into_owned());
                 }
             }
             STRUCTURED_REPLY if offer.structured => {
@@ -114,11 +115,15 @@ pub(crate) fn negotiate(stream: &mut UnixStream, offer: Offer) -> io::Result<()>
 
 /// Takes one option off the stream; its data does not matter here.
 pub(crate) fn read_option(stream: &mut UnixStream) -> io::Result<u32> {
+    Ok(read_option_and_data(stream)?.0)
+}
+
+fn read_option_and_data(stream: &mut UnixStream) -> io::Result<(u32, Vec<u8>)> {
     let mut header = [0; 16];
     stream.read_exact(&mut header)?;
     let mut data = vec![0; be32(&header[12..]) as usize];
     stream.read_exact(&mut data)?;
-    Ok(be32(&header[8..12]))
+    Ok((be32(&header[8..12]), data))
 }
 
 pub(crate) fn option_reply(option: u32, kind: u32, data: &[u8]) -> Vec<u8> {
