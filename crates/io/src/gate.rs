@@ -12,7 +12,8 @@ use evenkeel_store::Volume;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Mutex, oneshot, watch};
 
-pub use crate::drive::DriveKind;
+pub use crate::admission::Door;
+use crate::drive::DriveKind;
 pub use crate::report::{
     BackendReport, ExportReport, GateReport, OsdReport, OsdStanding, PoolReport, StoreReport,
 };
@@ -84,8 +85,7 @@ pub(crate) struct Shared {
     workers: Vec<UnboundedSender<Message>>,
     /// What payload all workers hold.
     pub(crate) accounts: Arc<Accounts>,
-    connections: AtomicU64,
-    refused: AtomicU64,
+    pub(crate) door: Arc<Door>,
     protocol_errors: AtomicU64,
     /// Listeners by address, each with what ends it when dropped. Held during a reload, and while a
     /// recording starts or stops.
@@ -137,21 +137,6 @@ impl Shared {
         report.await.ok()
     }
 
-    /// Counts a new connection in; false if there are `max` already.
-    pub(crate) fn connected(&self, max: u32) -> bool {
-        if self.connections.fetch_add(1, Ordering::Relaxed) < u64::from(max) {
-            return true;
-        }
-        self.disconnected();
-        self.refused.fetch_add(1, Ordering::Relaxed);
-        false
-    }
-
-    /// Counts a connection out.
-    pub(crate) fn disconnected(&self) {
-        self.connections.fetch_sub(1, Ordering::Relaxed);
-    }
-
     pub(crate) fn count_protocol_error(&self) {
         self.protocol_errors.fetch_add(1, Ordering::Relaxed);
     }
@@ -193,8 +178,7 @@ impl Gate {
             recorder: RwLock::new(options.recorder.clone()),
             workers: senders,
             accounts: Arc::default(),
-            connections: AtomicU64::new(0),
-            refused: AtomicU64::new(0),
+            door: Arc::default(),
             protocol_errors: AtomicU64::new(0),
             listening: Mutex::default(),
             exchange: std::sync::Mutex::default(),
@@ -488,8 +472,8 @@ impl GateHandle {
         let plan = shared.plan();
         GateReport {
             uptime: Span(shared.clock.now().0),
-            connections: shared.connections.load(Ordering::Relaxed),
-            connections_refused: shared.refused.load(Ordering::Relaxed),
+            connections: shared.door.connections(),
+            connections_refused: shared.door.refused(),
             protocol_errors: shared.protocol_errors.load(Ordering::Relaxed),
             recording: self.recording(),
             exchange: shared.report_exchange().await,

@@ -17,14 +17,18 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::oneshot;
 use tokio_rustls::{TlsAcceptor, TlsStream};
 
+use crate::admission::{Full, Permit};
 use crate::gate::Shared;
 use crate::plan::{Insist, Peer, Plan, PlannedListener, Target};
 use crate::tls;
 use crate::transport::{Socket, Transport};
 use crate::worker::message::{Arrival, Message};
 
-/// A client that takes longer than this is dropped.
+/// A handshake that takes longer than this is given up.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(30);
+
+/// For so long of it the client may be waited for.
+const CLIENT_TIME: Duration = Duration::from_secs(10);
 
 /// Why a client did not get through.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +39,8 @@ enum Failure {
     Protocol(#[from] evenkeel_wire::nbd::server::HandshakeError),
     #[error("TLS failed: {0}")]
     Tls(io::Error),
+    #[error("the client took too long")]
+    Slow,
 }
 
 struct Handshake {
@@ -44,10 +50,18 @@ struct Handshake {
     acceptor: Option<TlsAcceptor>,
     /// What the export named last leads to.
     target: Option<Target>,
+    permit: Permit,
+    /// For so long the client is still waited for.
+    client_time: Duration,
 }
 
 /// Negotiates with a fresh connection and sends it where it belongs.
-pub(crate) async fn welcome(shared: Arc<Shared>, socket: Socket, listener: PlannedListener) {
+pub(crate) async fn welcome(
+    shared: Arc<Shared>,
+    socket: Socket,
+    listener: PlannedListener,
+    permit: Permit,
+) {
     let address = socket.peer();
     let peer = Peer { tls_names: Vec::new(), listener: listener.name, address };
     let (acceptor, tls) = match listener.tls {
@@ -57,8 +71,15 @@ pub(crate) async fn welcome(shared: Arc<Shared>, socket: Socket, listener: Plann
     };
     let options = ServerOptions { tls, ..ServerOptions::default() };
     let transport = Transport::Plain(socket);
-    let mut handshake =
-        Handshake { shared: Arc::clone(&shared), transport, peer, acceptor, target: None };
+    let mut handshake = Handshake {
+        shared: Arc::clone(&shared),
+        transport,
+        peer,
+        acceptor,
+        target: None,
+        permit,
+        client_time: CLIENT_TIME,
+    };
     let name = address.map_or_else(|| "unix".to_owned(), |address| address.to_string());
     match tokio::time::timeout(HANDSHAKE_TIME, handshake.run(options)).await {
         Ok(Ok(Some((session, early)))) => return handshake.hand_over(session, early),
@@ -71,7 +92,6 @@ pub(crate) async fn welcome(shared: Arc<Shared>, socket: Socket, listener: Plann
         }
         Err(_) => tracing::debug!(peer = name, "handshake took too long"),
     }
-    shared.disconnected();
 }
 
 impl Handshake {
@@ -85,13 +105,12 @@ impl Handshake {
         loop {
             let step = machine.handle(&input);
             let output = std::mem::take(machine.output());
-            self.transport.write_all(&output).await?;
-            self.transport.flush().await?;
+            self.send(&output).await?;
             let (used, event) = step?;
             input.drain(..used);
             match event {
                 ServerEvent::NeedInput => {
-                    if self.transport.read_buf(&mut input).await? == 0 {
+                    if self.receive(&mut input).await? == 0 {
                         return Ok(None);
                     }
                 }
@@ -102,7 +121,10 @@ impl Handshake {
                 }
                 ServerEvent::List => self.list(&mut machine).await?,
                 ServerEvent::Lookup(lookup) => {
-                    let answer = self.look_up(&lookup.export).await;
+                    let mut answer = self.look_up(&lookup.export).await;
+                    if answer.is_ok() && lookup.purpose == Purpose::Enter {
+                        answer = self.enter(&lookup.export).and(answer);
+                    }
                     if let (Err(refusal), Purpose::Enter) = (&answer, lookup.purpose) {
                         let export = Escaped(lookup.export.as_bytes());
                         tracing::info!(%export, ?refusal, "client refused");
@@ -118,6 +140,54 @@ impl Handshake {
         }
     }
 
+    /// Waits for the client, for as long as it has left in all.
+    async fn of_client<T>(
+        client_time: &mut Duration,
+        what: impl Future<Output = io::Result<T>>,
+    ) -> Result<T, Failure> {
+        let began = tokio::time::Instant::now();
+        let done = tokio::time::timeout(*client_time, what).await;
+        *client_time = client_time.saturating_sub(began.elapsed());
+        Ok(done.map_err(|_| Failure::Slow)??)
+    }
+
+    async fn send(&mut self, output: &[u8]) -> Result<(), Failure> {
+        let transport = &mut self.transport;
+        let sent = async {
+            transport.write_all(output).await?;
+            transport.flush().await
+        };
+        Self::of_client(&mut self.client_time, sent).await
+    }
+
+    async fn receive(&mut self, input: &mut Vec<u8>) -> Result<usize, Failure> {
+        Self::of_client(&mut self.client_time, self.transport.read_buf(input)).await
+    }
+
+    /// The client has said which export it wants, and so whose it is.
+    fn enter(&mut self, export: &str) -> Result<(), Refusal> {
+        let plan = self.shared.plan();
+        let export = self.target.as_ref().map_or(export, |target| &target.export);
+        let tenant = plan.tenant_of(&self.peer, export);
+        let most = plan.policy.memory.connections;
+        let entered = self.permit.enter(tenant, (most, plan.policy.tenants.len()));
+        entered.map_err(|full| {
+            let who = match full {
+                Full::Tenant => format!("tenant {:?}", plan.tenant_name(tenant)),
+                Full::Address => "this address".to_owned(),
+            };
+            let text = format!(
+                "{who} has as many connections as the others leave it, of {most} in all \
+                 (`connections` under [memory] of the policy)"
+            );
+            if self.shared.door.logs() {
+                let refused = self.shared.door.refused();
+                tracing::warn!(peer = ?self.peer.address, refused, "connection refused: {text}");
+            }
+            Refusal::Policy(text)
+        })
+    }
+
     async fn start_tls(&mut self) -> Result<(), Failure> {
         let acceptor = self.acceptor.as_ref().expect("TLS is only started where it is offered");
         let Transport::Plain(socket) =
@@ -125,7 +195,9 @@ impl Handshake {
         else {
             unreachable!("TLS starts once")
         };
-        let stream = acceptor.accept(socket).await.map_err(Failure::Tls)?;
+        let accepted = async { Ok(acceptor.accept(socket).await) };
+        let accepted = Self::of_client(&mut self.client_time, accepted).await?;
+        let stream = accepted.map_err(Failure::Tls)?;
         if let Some(certificate) = stream.get_ref().1.peer_certificates().and_then(<[_]>::first) {
             self.peer.tls_names = tls::names_of(certificate);
         }
@@ -160,7 +232,7 @@ impl Handshake {
         for (name, description) in listed {
             machine.list_entry(&name, &description);
             let output = std::mem::take(machine.output());
-            self.transport.write_all(&output).await?;
+            self.send(&output).await?;
         }
         machine.list_end(Ok(()));
         Ok(())
@@ -190,12 +262,11 @@ impl Handshake {
     fn hand_over(mut self, session: Box<ServerSession>, early: Vec<u8>) {
         let target = self.target.take().expect("a session names an export that was found");
         if let Err(error) = self.transport.detach() {
-            self.shared.disconnected();
             return tracing::warn!(%error, "a connection could not be handed over");
         }
         let worker = target.worker;
-        let arrival =
-            Arrival { transport: self.transport, session, early, target, peer: self.peer };
-        self.shared.send(worker, Message::Arrive(Box::new(arrival)));
+        let Self { transport, peer, permit, shared, .. } = self;
+        let arrival = Arrival { transport, session, early, target, peer, permit };
+        shared.send(worker, Message::Arrive(Box::new(arrival)));
     }
 }

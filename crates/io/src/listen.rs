@@ -190,11 +190,21 @@ fn admit(shared: &Arc<Shared>, address: &Address, socket: Socket) {
     let plan = shared.plan();
     let listener = plan.listeners.iter().find(|listener| listener.address == *address);
     let Some(listener) = listener.cloned() else { return };
-    if !shared.connected(plan.policy.memory.connections) {
-        return tracing::warn!("connection refused: there are as many as the policy allows");
-    }
+    let most = plan.policy.memory.connections;
+    let (permit, goes) = shared.door.begin(socket.peer(), most);
     let shared = Arc::clone(shared);
-    spawn_local(handshake::welcome(shared, socket, listener));
+    spawn_local(async move {
+        let welcome = handshake::welcome(Arc::clone(&shared), socket, listener, permit);
+        tokio::select! {
+            () = welcome => {}
+            _ = goes => {
+                if shared.door.logs() {
+                    let refused = shared.door.refused();
+                    tracing::warn!(refused, "too many handshakes at once: the oldest was ended");
+                }
+            }
+        }
+    });
 }
 
 #[cfg(test)]

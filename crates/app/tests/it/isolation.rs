@@ -64,7 +64,7 @@ fn gate(scratch: &Scratch, exports: &[(&str, &str, u32)], more: &str) -> (FakeSe
     let server = FakeServer::start(scratch, serve);
     let address = Address::Unix(server.path.clone());
     let target = Target { address, export: String::new(), certificates: None };
-    let mut policy = format!("mode = \"enforce\"\n{LISTENER}{}", upstream_backend(&target));
+    let mut policy = format!("mode = \"enforce\"\n{}", upstream_backend(&target));
     policy += &format!("depth = {DEPTH}\ncost = \"request\"\n{more}");
     for (name, source, share) in exports {
         policy += &format!(
@@ -74,8 +74,6 @@ fn gate(scratch: &Scratch, exports: &[(&str, &str, u32)], more: &str) -> (FakeSe
     }
     (server, Gate::start(scratch, &policy))
 }
-
-const LISTENER: &str = "[[listener]]\nunix = \"gate.sock\"\n";
 
 fn read(client: &mut Client) {
     client.ask(Request { command: READ, length: BLOCK, ..Request::default() }, &[]);

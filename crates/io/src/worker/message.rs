@@ -9,6 +9,7 @@ use evenkeel_store::Volume;
 use evenkeel_wire::nbd::server::{ExportInfo, Refusal, ServerSession};
 use tokio::sync::oneshot;
 
+use crate::admission::Permit;
 use crate::care::{Care, CareError};
 use crate::gate::BackendReport;
 use crate::listen::Ears;
@@ -66,6 +67,7 @@ pub(crate) struct Arrival {
     pub(crate) early: Vec<u8>,
     pub(crate) target: Target,
     pub(crate) peer: Peer,
+    pub(crate) permit: Permit,
 }
 
 /// The accounts of one worker.

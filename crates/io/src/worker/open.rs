@@ -96,7 +96,7 @@ impl Worker {
 
     /// Lets in a client that has shaken hands.
     pub(super) async fn receive(self: Rc<Self>, arrival: Arrival) {
-        let Arrival { mut transport, session, early, target, peer } = arrival;
+        let Arrival { mut transport, session, early, target, peer, permit } = arrival;
         let plan = self.plan();
         let opened = match transport.attach() {
             Ok(()) => self.open(&plan, &target).await,
@@ -106,7 +106,7 @@ impl Worker {
             Ok(opened) => opened,
             Err(refusal) => {
                 tracing::warn!(export = target.export, ?refusal, "export vanished in a handshake");
-                return self.shared.disconnected();
+                return;
             }
         };
         let block_size = if session.obeys_block_size {
@@ -131,7 +131,7 @@ impl Worker {
         let client = Client::new(domain, export, peer, tenant, promise, session.contexts);
         client.domain.clients.borrow_mut().push(Rc::clone(&client));
         ClientTask::new(client, transport, early).await;
-        self.shared.disconnected();
+        drop(permit);
     }
 
     async fn describe_volume(&self, target: &Target) -> Result<Features, Refusal> {
