@@ -17,14 +17,13 @@
 
 use evenkeel_core::time::{Nanos, Span};
 
-#[cfg(test)]
-use super::Mutant;
 use super::front::{Front, OWNER_OFFSET};
 use super::half::Half;
 use super::late::LateWrites;
 use super::mark::{self, Mark};
 use super::member::{Claim, claims};
 use super::owner::{Owner, OwnerId, Settled};
+use super::rules::{Mutant, Rules};
 use super::tenure::Tenure;
 use super::{Gate, Office, Sending};
 use crate::notes::block::Block;
@@ -163,6 +162,11 @@ impl<H: VolumeHead> Candidate<H> {
         }
     }
 
+    /// Which rule a test has broken, if any.
+    pub(crate) fn rules(&self) -> Rules {
+        self.tenure.right.rules
+    }
+
     /// Gates that have not let go are watched for so long at least.
     pub(crate) fn watch_for(&mut self, span: Span) {
         self.watch.span = span;
@@ -202,7 +206,10 @@ impl<H: VolumeHead> Candidate<H> {
         if let Some(member) = (0..claimed.len()).find(|&at| claimed[at] != before[at]) {
             return Err(self.in_use(member));
         }
-        if self.watch.is_fenced || self.losers().is_empty() || self.skips_fence() {
+        if self.watch.is_fenced
+            || self.losers().is_empty()
+            || self.rules().is_broken(Mutant::SkipFence)
+        {
             return Ok(None);
         }
         Ok(Some(self.courtesy().map_or(Act::Fence, Act::Wait)))
@@ -268,7 +275,8 @@ impl<H: VolumeHead> Candidate<H> {
             let is_known = owner.has_served() && self.names.before.contains(&owner.id);
             is_known || owner.is_released && (owner.has_served() || owner.half == before)
         };
-        let stays = owners.all(|owner| owner.is_some_and(stays)) || self.stays_in_half();
+        let stays = owners.all(|owner| owner.is_some_and(stays))
+            || self.rules().is_broken(Mutant::SameHalf);
         if stays { before } else { before.other() }
     }
 
@@ -332,7 +340,7 @@ impl<H: VolumeHead> Candidate<H> {
                     // Two members have exchanged their addresses meanwhile.
                     return Err(Unfit::Failed);
                 }
-                if !self.is_head_known(member) && !self.skips_heads() {
+                if !self.is_head_known(member) && !self.rules().is_broken(Mutant::SkipHeads) {
                     // A late beat of ours lies over the name of whoever has the volume.
                     return Err(Unfit::InUse { by: "another gate".to_owned() });
                 }
@@ -370,7 +378,7 @@ impl<H: VolumeHead> Candidate<H> {
             self.stage == Stage::Confirm
                 && !self.is_new
                 && self.fronts[member].head != self.judged[member].head
-                && !self.skips_heads()
+                && !self.rules().is_broken(Mutant::SkipHeads)
         };
         let is_lost = |member: &usize| !self.is_ours(*member) || head_changed(*member);
         match members.into_iter().find(is_lost) {
@@ -419,37 +427,5 @@ impl<H: VolumeHead> Candidate<H> {
         };
         owner.encode(volume, block);
         OWNER_OFFSET
-    }
-}
-
-/// Which checks a test leaves out.
-#[cfg(test)]
-impl<H> Candidate<H> {
-    fn skips_fence(&self) -> bool {
-        self.tenure.right.mutant == Some(Mutant::SkipFence)
-    }
-
-    fn skips_heads(&self) -> bool {
-        self.tenure.right.mutant == Some(Mutant::SkipHeads)
-    }
-
-    fn stays_in_half(&self) -> bool {
-        self.tenure.right.mutant == Some(Mutant::SameHalf)
-    }
-}
-
-#[cfg(not(test))]
-#[expect(clippy::unused_self, reason = "the tests' version looks")]
-impl<H> Candidate<H> {
-    fn skips_fence(&self) -> bool {
-        false
-    }
-
-    fn skips_heads(&self) -> bool {
-        false
-    }
-
-    fn stays_in_half(&self) -> bool {
-        false
     }
 }

@@ -11,8 +11,8 @@ use evenkeel_core::time::{Nanos, Span};
 use super::super::choice::Choice;
 use super::super::format::checkpoint;
 use super::super::format::journal::Record;
-use super::super::moves::Mutant;
 use super::super::report::{Stopped, VolumeReport};
+use super::super::rules::Mutant;
 use super::super::{Opening, Volume};
 use crate::care::{Case, Reads, Report};
 use crate::lease::trial::Leased;
@@ -80,7 +80,7 @@ impl Kit for Tiers {
         let mut engine = Engine::new(now, &domain(Mode::Enforce, 4));
         engine.handle(now, Input::Volume(Box::new(volume)));
         engine.handle(now, Input::Held { until: Nanos(u64::MAX) });
-        engine.volume.as_mut().unwrap().tiered_mut().mover.mutant = mutant;
+        engine.volume.as_mut().unwrap().tiered_mut().mover.rules.mutant = mutant;
         engine
     }
 }

@@ -6,7 +6,7 @@ use evenkeel_core::id::ServerId;
 use evenkeel_core::prng::Prng;
 use evenkeel_core::time::{Nanos, Span};
 
-use super::super::moves::Mutant;
+use super::super::rules::Mutant;
 use super::kit::{World, opening};
 use crate::lease::{LateWrites, Mutant as Check, Times};
 use crate::trial::disk::index;
@@ -73,7 +73,7 @@ fn restart(world: &mut World, trial: Killed, life: u64) -> Result<Nanos, String>
     let ranges = world.kill((settled, until), trial.lates);
     let late = LateWrites::new(until, 2, if trial.is_known { ranges } else { Vec::new() });
     let mut opening = opening(names_of(0, (1, life))).heeding(late).resting(trial.rest);
-    opening.candidate.tenure.right.mutant = trial.check;
+    opening.candidate.tenure.right.rules.mutant = trial.check;
     let volume = world.open(opening)?;
     world.serve(volume, false)?;
     Ok(until)

@@ -1,6 +1,6 @@
 //! Moves on trial: clients that read, write, force and flush while extents move, on drives with
 //! volatile caches that reorder, tear and fail, with the power cut at every event; and each rule of
-//! [`super::moves`] broken, to see that it would be noticed.
+//! [`super::rules`] broken, to see that it would be noticed.
 
 mod kit;
 mod late;
@@ -12,7 +12,7 @@ use evenkeel_core::time::Span;
 pub(crate) use kit::Tiers;
 use kit::{World, domain};
 
-use super::moves::Mutant;
+use super::rules::Mutant;
 use crate::policy::Mode;
 use crate::trial::disk::{Cut, index};
 use crate::trial::world::{Act, Faults, Kit};
