@@ -1,5 +1,5 @@
-//! The rules that keep a volume whole, by name, so that a trial can break each and see that it would
-//! notice: what no trial can miss is not shown to be needed.
+//! The rules that keep a volume whole, by name, so that a trial can break each and see that it
+//! would notice: a rule whose absence no trial notices is not shown to be needed.
 //!
 //! `lease/rules.rs` has those that both kinds of volumes stand on, `tiers/rules.rs` and
 //! `spread/rules.rs` those of one kind. A rule is one piece of code that asks [`Rules::is_broken`].

@@ -25,7 +25,9 @@ use super::member::{Claim, claims};
 use super::owner::{Owner, OwnerId, Settled};
 use super::rules::{Mutant, Rules};
 use super::tenure::Tenure;
+use super::witness::Witness;
 use super::{Gate, Office, Sending};
+use crate::notes::blank::Making;
 use crate::notes::block::Block;
 use crate::notes::head::VolumeHead;
 use crate::notes::{Unfit, VolumeId};
@@ -190,6 +192,27 @@ impl<H: VolumeHead> Candidate<H> {
         self.fronts.iter().filter_map(|front| front.owner.as_ref())
     }
 
+    /// Whether the members may be used as this volume, or a new one made of them, as far as they
+    /// and the state folder know; see [`mark::check`].
+    ///
+    /// # Errors
+    /// Which one does not fit.
+    pub(crate) fn check(
+        &self,
+        volume: Option<VolumeId>,
+        witness: Option<&Witness>,
+    ) -> Result<(), Obstacle> {
+        mark::check(&self.fronts, volume, witness, self.rules())
+    }
+
+    /// Whether a block of a member without a head, read at this offset, may be written over.
+    pub(crate) fn may_replace(&self, making: Making, offset: u64, block: &Block) -> bool {
+        let rules = self.rules();
+        making.may_replace(offset, block)
+            || rules.is_broken(Mutant::MakeOver)
+            || rules.is_broken(Mutant::BlankIfDamaged)
+    }
+
     /// Everybody who may be alive is watched for a while; whoever has not moved is gone, or asleep,
     /// and has to be fenced off. What is to be done before all fronts are read again; none if the
     /// volume may be claimed.
@@ -285,7 +308,9 @@ impl<H: VolumeHead> Candidate<H> {
     pub(crate) fn begin_claim(&mut self, settled: &Settled, half: Half, generation: u64) -> Office {
         self.judged.clone_from(&self.fronts);
         // Claims lie over what was known of the members.
-        self.marks = mark::carried(&self.fronts, settled.by);
+        if !self.rules().is_broken(Mutant::DropMarks) {
+            self.marks = mark::carried(&self.fronts, settled.by);
+        }
         self.stage = Stage::Claim;
         self.half = half;
         let since = if half == settled.half { settled.since } else { generation };
@@ -324,7 +349,12 @@ impl<H: VolumeHead> Candidate<H> {
         front: Result<Front<H>, Unfit>,
     ) -> Result<bool, Unfit> {
         self.tenure.note_look(member, asked_at);
-        self.fronts[member] = front?;
+        self.fronts[member] = match front {
+            Err(Unfit::HeadDamaged) if self.rules().is_broken(Mutant::BlankIfDamaged) => {
+                Front::default()
+            }
+            front => front?,
+        };
         let is_ours = self.is_ours(member);
         match self.stage {
             Stage::Withdraw if !is_ours => return Ok(false),

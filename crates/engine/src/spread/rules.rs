@@ -50,4 +50,22 @@ pub(crate) enum Mutant {
     WriteLate,
     /// Slots are taken first that an owner that has not let go took first.
     SameEnd,
+    /// A volume is served of which one copy of each head is as it was before the volume was made.
+    OneHead,
+    /// A server counts that missed the last opening.
+    AcceptOlder,
+    /// A server counts of an opening of the same generation that came to nothing.
+    AcceptSplit,
+    /// Servers may be taken out of the list though objects lie on them.
+    TakeOut,
+    /// A volume is made without the server that does not answer.
+    MakeWithout,
+    /// Objects are given up for a block that cannot be read now.
+    GiveUpUnread,
+    /// Choices that are damaged are made anew though a table is damaged as well.
+    GuessChoices,
+    /// Choices that are damaged are made anew without the server that may have them.
+    GuessWithout,
+    /// Notes count as durable since they could be read.
+    TrustCache,
 }

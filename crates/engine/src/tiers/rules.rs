@@ -34,4 +34,18 @@ pub(crate) enum Mutant {
     MoveLate,
     /// Extents move at once after an owner that has not let go.
     MoveEarly,
+    /// A volume is served of which one copy of each head is as it was before the volume was made.
+    OneHead,
+    /// A tier counts that missed the last opening.
+    AcceptOlder,
+    /// A tier counts as the one in whose place it is.
+    MixTiers,
+    /// The journal ends where a record is damaged, though there are later ones.
+    StopAtGap,
+    /// The journal ends where no record follows, though members know of more.
+    TrustEnd,
+    /// The last record counts as durable since it could be read.
+    TrustCache,
+    /// What was noted in this half before its owner began there counts as well.
+    CountOld,
 }
