@@ -21,6 +21,7 @@ pub mod policy;
 pub mod pooled;
 pub mod report;
 mod requests;
+mod rules;
 mod service;
 mod shadow;
 pub mod shares;

@@ -17,16 +17,17 @@
 
 use evenkeel_core::time::{Nanos, Span};
 
-#[cfg(test)]
-use super::Mutant;
 use super::front::{Front, OWNER_OFFSET};
 use super::half::Half;
 use super::late::LateWrites;
 use super::mark::{self, Mark};
 use super::member::{Claim, claims};
 use super::owner::{Owner, OwnerId, Settled};
+use super::rules::{Mutant, Rules};
 use super::tenure::Tenure;
+use super::witness::Witness;
 use super::{Gate, Office, Sending};
+use crate::notes::blank::Making;
 use crate::notes::block::Block;
 use crate::notes::head::VolumeHead;
 use crate::notes::{Unfit, VolumeId};
@@ -163,6 +164,11 @@ impl<H: VolumeHead> Candidate<H> {
         }
     }
 
+    /// Which rule a test has broken, if any.
+    pub(crate) fn rules(&self) -> Rules {
+        self.tenure.right.rules
+    }
+
     /// Gates that have not let go are watched for so long at least.
     pub(crate) fn watch_for(&mut self, span: Span) {
         self.watch.span = span;
@@ -186,6 +192,27 @@ impl<H: VolumeHead> Candidate<H> {
         self.fronts.iter().filter_map(|front| front.owner.as_ref())
     }
 
+    /// Whether the members may be used as this volume, or a new one made of them, as far as they
+    /// and the state folder know; see [`mark::check`].
+    ///
+    /// # Errors
+    /// Which one does not fit.
+    pub(crate) fn check(
+        &self,
+        volume: Option<VolumeId>,
+        witness: Option<&Witness>,
+    ) -> Result<(), Obstacle> {
+        mark::check(&self.fronts, volume, witness, self.rules())
+    }
+
+    /// Whether a block of a member without a head, read at this offset, may be written over.
+    pub(crate) fn may_replace(&self, making: Making, offset: u64, block: &Block) -> bool {
+        let rules = self.rules();
+        making.may_replace(offset, block)
+            || rules.is_broken(Mutant::MakeOver)
+            || rules.is_broken(Mutant::BlankIfDamaged)
+    }
+
     /// Everybody who may be alive is watched for a while; whoever has not moved is gone, or asleep,
     /// and has to be fenced off. What is to be done before all fronts are read again; none if the
     /// volume may be claimed.
@@ -202,7 +229,10 @@ impl<H: VolumeHead> Candidate<H> {
         if let Some(member) = (0..claimed.len()).find(|&at| claimed[at] != before[at]) {
             return Err(self.in_use(member));
         }
-        if self.watch.is_fenced || self.losers().is_empty() || self.skips_fence() {
+        if self.watch.is_fenced
+            || self.losers().is_empty()
+            || self.rules().is_broken(Mutant::SkipFence)
+        {
             return Ok(None);
         }
         Ok(Some(self.courtesy().map_or(Act::Fence, Act::Wait)))
@@ -268,7 +298,8 @@ impl<H: VolumeHead> Candidate<H> {
             let is_known = owner.has_served() && self.names.before.contains(&owner.id);
             is_known || owner.is_released && (owner.has_served() || owner.half == before)
         };
-        let stays = owners.all(|owner| owner.is_some_and(stays)) || self.stays_in_half();
+        let stays = owners.all(|owner| owner.is_some_and(stays))
+            || self.rules().is_broken(Mutant::SameHalf);
         if stays { before } else { before.other() }
     }
 
@@ -277,7 +308,9 @@ impl<H: VolumeHead> Candidate<H> {
     pub(crate) fn begin_claim(&mut self, settled: &Settled, half: Half, generation: u64) -> Office {
         self.judged.clone_from(&self.fronts);
         // Claims lie over what was known of the members.
-        self.marks = mark::carried(&self.fronts, settled.by);
+        if !self.rules().is_broken(Mutant::DropMarks) {
+            self.marks = mark::carried(&self.fronts, settled.by);
+        }
         self.stage = Stage::Claim;
         self.half = half;
         let since = if half == settled.half { settled.since } else { generation };
@@ -316,7 +349,12 @@ impl<H: VolumeHead> Candidate<H> {
         front: Result<Front<H>, Unfit>,
     ) -> Result<bool, Unfit> {
         self.tenure.note_look(member, asked_at);
-        self.fronts[member] = front?;
+        self.fronts[member] = match front {
+            Err(Unfit::HeadDamaged) if self.rules().is_broken(Mutant::BlankIfDamaged) => {
+                Front::default()
+            }
+            front => front?,
+        };
         let is_ours = self.is_ours(member);
         match self.stage {
             Stage::Withdraw if !is_ours => return Ok(false),
@@ -332,7 +370,7 @@ impl<H: VolumeHead> Candidate<H> {
                     // Two members have exchanged their addresses meanwhile.
                     return Err(Unfit::Failed);
                 }
-                if !self.is_head_known(member) && !self.skips_heads() {
+                if !self.is_head_known(member) && !self.rules().is_broken(Mutant::SkipHeads) {
                     // A late beat of ours lies over the name of whoever has the volume.
                     return Err(Unfit::InUse { by: "another gate".to_owned() });
                 }
@@ -370,7 +408,7 @@ impl<H: VolumeHead> Candidate<H> {
             self.stage == Stage::Confirm
                 && !self.is_new
                 && self.fronts[member].head != self.judged[member].head
-                && !self.skips_heads()
+                && !self.rules().is_broken(Mutant::SkipHeads)
         };
         let is_lost = |member: &usize| !self.is_ours(*member) || head_changed(*member);
         match members.into_iter().find(is_lost) {
@@ -419,37 +457,5 @@ impl<H: VolumeHead> Candidate<H> {
         };
         owner.encode(volume, block);
         OWNER_OFFSET
-    }
-}
-
-/// Which checks a test leaves out.
-#[cfg(test)]
-impl<H> Candidate<H> {
-    fn skips_fence(&self) -> bool {
-        self.tenure.right.mutant == Some(Mutant::SkipFence)
-    }
-
-    fn skips_heads(&self) -> bool {
-        self.tenure.right.mutant == Some(Mutant::SkipHeads)
-    }
-
-    fn stays_in_half(&self) -> bool {
-        self.tenure.right.mutant == Some(Mutant::SameHalf)
-    }
-}
-
-#[cfg(not(test))]
-#[expect(clippy::unused_self, reason = "the tests' version looks")]
-impl<H> Candidate<H> {
-    fn skips_fence(&self) -> bool {
-        false
-    }
-
-    fn skips_heads(&self) -> bool {
-        false
-    }
-
-    fn stays_in_half(&self) -> bool {
-        false
     }
 }

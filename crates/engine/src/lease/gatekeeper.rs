@@ -25,6 +25,7 @@
 use evenkeel_core::time::Nanos;
 
 use super::Times;
+use super::rules::{Mutant, Rules};
 
 /// What is about to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,8 +53,7 @@ pub struct Gatekeeper {
     /// Until when so many of them do.
     until: Nanos,
     is_out: bool,
-    #[cfg(test)]
-    pub(crate) mutant: Option<Mutant>,
+    pub(crate) rules: Rules,
 }
 
 /// A claim or a beat that has to stand for a while.
@@ -61,22 +61,6 @@ pub struct Gatekeeper {
 struct Settling {
     sent_at: Nanos,
     answered_at: Nanos,
-}
-
-/// Checks that a trial leaves out, to see that it would notice.
-#[cfg(test)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mutant {
-    /// Data goes without a right.
-    DataUnasked,
-    /// Whoever is out of office sends on.
-    StayIn,
-    /// A gate that has not let go is displaced without a fence.
-    SkipFence,
-    /// A claim counts though heads have changed since the verdict.
-    SkipHeads,
-    /// Notes go where an owner that has not let go may still write.
-    SameHalf,
 }
 
 impl Gatekeeper {
@@ -90,8 +74,7 @@ impl Gatekeeper {
             needed: servers,
             until: Nanos::ZERO,
             is_out: false,
-            #[cfg(test)]
-            mutant: None,
+            rules: Rules::default(),
         }
     }
 
@@ -176,19 +159,11 @@ impl Gatekeeper {
         self.until = latest_first[self.needed - 1];
     }
 
-    #[cfg(test)]
+    /// Whether a test has broken the rule that this needs a right.
     fn is_unasked(&self, what: Sending) -> bool {
-        match self.mutant {
-            Some(Mutant::DataUnasked) => what == Sending::Data && !self.is_out,
-            Some(Mutant::StayIn) => self.is_out,
-            _ => false,
-        }
-    }
-
-    #[cfg(not(test))]
-    #[expect(clippy::unused_self, reason = "the tests' version looks")]
-    fn is_unasked(&self, _: Sending) -> bool {
-        false
+        let is_data = what == Sending::Data && !self.is_out;
+        is_data && self.rules.is_broken(Mutant::DataUnasked)
+            || self.is_out && self.rules.is_broken(Mutant::StayIn)
     }
 }
 

@@ -22,6 +22,7 @@
 
 use super::front::{Front, settled};
 use super::owner::OwnerId;
+use super::rules::{Mutant, Rules};
 use super::witness::Witness;
 use crate::notes::block::{Block, NUMBER_END, put_u32, put_u64, u32_at, u64_at};
 use crate::notes::head::VolumeHead;
@@ -121,20 +122,31 @@ pub(crate) fn check<H: VolumeHead>(
     fronts: &[Front<H>],
     volume: Option<VolumeId>,
     witness: Option<&Witness>,
+    rules: Rules,
 ) -> Result<(), (usize, Unfit)> {
     match (volume, witness.map(|witness| witness.volume)) {
-        (None, Some(expected)) => return Err((0, Unfit::Lost { expected })),
-        (Some(found), Some(expected)) if found != expected => {
+        (None, Some(expected)) if !rules.is_broken(Mutant::ForgetVolume) => {
+            return Err((0, Unfit::Lost { expected }));
+        }
+        (Some(found), Some(expected))
+            if found != expected && !rules.is_broken(Mutant::TakeOther) =>
+        {
             return Err((0, Unfit::NotKnown { found, expected }));
         }
-        (None, None) => return Ok(()),
+        (None, _) => return Ok(()),
         (Some(_), _) => {}
     }
     let is_put_back = witness.is_some_and(|one| one.generation > settled(fronts).generation);
-    if is_put_back {
+    if is_put_back && !rules.is_broken(Mutant::ForgetOpening) {
         return Err((0, Unfit::PutBack));
     }
-    match rolled_back(fronts, witness).into_iter().next() {
+    let counts = |(_, why): &(usize, Unfit)| {
+        !rules.is_broken(match why {
+            Unfit::PutBack => Mutant::ForgetCount,
+            _ => Mutant::TrustRolledBack,
+        })
+    };
+    match rolled_back(fronts, witness).into_iter().find(counts) {
         Some(obstacle) => Err(obstacle),
         None => Ok(()),
     }

@@ -30,6 +30,7 @@ mod office;
 mod owner;
 mod possession;
 mod rebuilding;
+mod rules;
 mod tenure;
 #[cfg(test)]
 pub(crate) mod trial;
@@ -41,8 +42,6 @@ pub use candidate::Names;
 pub(crate) use candidate::{Act, Candidate, Obstacle};
 pub(crate) use front::{FRONT_BYTES, Front, OWNER_OFFSET, settled};
 pub use gate::Gate;
-#[cfg(test)]
-pub(crate) use gatekeeper::Mutant;
 pub use gatekeeper::{Gatekeeper, Sending};
 pub(crate) use half::Half;
 pub(crate) use late::LateRanges;
@@ -54,6 +53,8 @@ pub use owner::OwnerId;
 pub(crate) use owner::{Absent, MEMBERS_MAX, Owner, Settled};
 pub(crate) use possession::Possession;
 pub(crate) use rebuilding::Rebuilding;
+#[cfg(test)]
+pub(crate) use rules::Mutant;
 pub use witness::Witness;
 
 /// The spans that a lease goes by. All gates that may want a volume keep to the longest lease that

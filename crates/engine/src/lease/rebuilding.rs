@@ -13,6 +13,7 @@
 
 use super::front::{Front, settled};
 use super::owner::Owner;
+use super::rules::{Mutant, Rules};
 use crate::notes::block::Block;
 use crate::notes::head::VolumeHead;
 use crate::notes::{Unfit, Unproven, VolumeId};
@@ -67,6 +68,7 @@ impl<H: VolumeHead> Rebuilding<H> {
     pub(crate) fn lost(
         &self,
         fronts: &[Front<H>],
+        rules: Rules,
     ) -> Result<Option<(usize, Owner)>, (usize, Unfit)> {
         let heads = fronts.iter().filter_map(|front| front.head);
         let volume = heads.map(|head| head.member().volume).next();
@@ -85,7 +87,8 @@ impl<H: VolumeHead> Rebuilding<H> {
                 None => return Err((member, Unfit::Unproven { why: Unproven::Owner })),
             };
             let known = settled(fronts);
-            if owner.settled.by != known.by || !known.by.is_known() {
+            let is_current = owner.settled.by == known.by && known.by.is_known();
+            if !is_current && !rules.is_broken(Mutant::MendOlder) {
                 let (found, expected) = (owner.settled.generation, known.generation);
                 return Err((member, Unfit::Stale { found, expected }));
             }

@@ -18,7 +18,7 @@ use super::format::head::Head;
 use super::layout::{KEEPERS_MAX, Layout, OBJECT_BYTES, SERVERS_MAX, ServerLayout, Shape};
 use super::members::Members;
 use super::refusal::{Needed, Refusal, RefusalReason, WrongServers};
-use super::rules::Rules;
+use super::rules::{Mutant, Rules};
 use super::volume::Volume;
 use crate::lease::{self, Absent, Front, OwnerId, Settled};
 use crate::notes::{PartDevice, Unfit, VolumeId};
@@ -89,8 +89,10 @@ impl Case<'_> {
         let newest = heads().map(|(_, head)| head).max_by_key(|head| head.generation);
         let Some(newest) = newest.filter(|head| head.generation > 0) else {
             return match self.away {
-                Some(server) => Err(self.refuse(server, RefusalReason::Needed(Needed::New))),
-                None => Ok(Verdict::Make(None)),
+                Some(server) if !self.rules.is_broken(Mutant::MakeWithout) => {
+                    Err(self.refuse(server, RefusalReason::Needed(Needed::New)))
+                }
+                _ => Ok(Verdict::Make(None)),
             };
         };
         let missing = self.check_members(&newest)?;
@@ -156,11 +158,13 @@ impl Case<'_> {
             let own = self.fronts[server].owner.as_ref();
             // Of one whose newer head is damaged the owner tells that it was there.
             let was_there = settled.by.is_known() && absent::knows(own, settled.by);
-            let oldest = if absent.is_some() || was_there { 0 } else { oldest };
+            let counts = absent.is_some() || was_there || self.rules.is_broken(Mutant::AcceptOlder);
+            let oldest = if counts { 0 } else { oldest };
             let said = (&head, own);
             let result = fits(&head, (oldest, newest), &self.devices[server]);
             let result = result.and_then(|()| match absent {
                 Some(absent) => absent::check_return(said, &absent, newest, self.rules),
+                None if self.rules.is_broken(Mutant::AcceptSplit) => Ok(()),
                 None => absent::check_stay(said, settled, newest),
             });
             result.map_err(|reason| self.refuse(server, reason))?;
@@ -221,6 +225,7 @@ impl Case<'_> {
                 Err(self.refuse(server, RefusalReason::Needed(Needed::Changing)))
             }
             (_, None) if missing & members.after == 0 => Ok(missing),
+            (None, None) if self.rules.is_broken(Mutant::TakeOut) => Ok(missing),
             (Some(server), _) => Err(self.refuse(server, Unfit::Blank)),
             (None, _) => {
                 let [found, listed] = [members.all(), listed].map(u64::count_ones);

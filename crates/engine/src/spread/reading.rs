@@ -130,13 +130,16 @@ impl Reading {
         self.load_pages(volume);
         let has_all_pages = volume.mended.rebuilt_pages == 0;
         let is_told = volume.away.or(self.returning).is_none();
-        if !has_all_pages && (volume.layout.members.may_be_changing() || !is_told) {
+        let is_known = is_told || self.rules.is_broken(Mutant::GuessWithout);
+        if !has_all_pages && (volume.layout.members.may_be_changing() || !is_known) {
             return None;
         }
         let newest = self.load_tables(volume, settled, &mut rewrites);
         let doubtful = self.doubtful(volume);
         volume.mended.doubtful_blocks = u32::try_from(doubtful.len()).expect("few blocks");
-        if volume.mended.damaged_blocks + volume.mended.doubtful_blocks > 0 && !has_all_pages {
+        let is_damaged = volume.mended.damaged_blocks + volume.mended.doubtful_blocks > 0
+            && !self.rules.is_broken(Mutant::GuessChoices);
+        if is_damaged && !has_all_pages {
             return None;
         }
         let adopts = self.rules.is_broken(Mutant::AdoptReturned);

@@ -1,5 +1,7 @@
-//! The rules that keep a spread volume whole, by name, so that a trial can break each and see that
-//! it would notice. Outside tests none is ever broken, and asking costs nothing.
+//! The rules that keep a spread volume whole, by name; see [`crate::rules`].
+
+/// Which of them a test has broken, if any.
+pub(super) type Rules = crate::rules::Rules<Mutant>;
 
 /// Rules that tests break, one at a time, to see that they would notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,26 +50,22 @@ pub(crate) enum Mutant {
     WriteLate,
     /// Slots are taken first that an owner that has not let go took first.
     SameEnd,
-}
-
-/// Which rule a test has broken, if any.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Rules {
-    #[cfg(test)]
-    pub(super) mutant: Option<Mutant>,
-}
-
-impl Rules {
-    /// Whether a test has broken this rule.
-    #[cfg(test)]
-    pub(super) fn is_broken(self, rule: Mutant) -> bool {
-        self.mutant == Some(rule)
-    }
-
-    /// Whether a test has broken this rule.
-    #[cfg(not(test))]
-    #[expect(clippy::unused_self, reason = "the tests' version looks")]
-    pub(super) fn is_broken(self, _: Mutant) -> bool {
-        false
-    }
+    /// A volume is served of which one copy of each head is as it was before the volume was made.
+    OneHead,
+    /// A server counts that missed the last opening.
+    AcceptOlder,
+    /// A server counts of an opening of the same generation that came to nothing.
+    AcceptSplit,
+    /// Servers may be taken out of the list though objects lie on them.
+    TakeOut,
+    /// A volume is made without the server that does not answer.
+    MakeWithout,
+    /// Objects are given up for a block that cannot be read now.
+    GiveUpUnread,
+    /// Choices that are damaged are made anew though a table is damaged as well.
+    GuessChoices,
+    /// Choices that are damaged are made anew without the server that may have them.
+    GuessWithout,
+    /// Notes count as durable since they could be read.
+    TrustCache,
 }

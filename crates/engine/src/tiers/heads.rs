@@ -17,6 +17,7 @@ use super::format::head::Head;
 use super::layout::{EXTENT_BYTES, Layout, RESERVE_SLOTS, TierLayout};
 use super::map::SLOTS_MAX;
 use super::refusal::{Refusal, RefusalReason};
+use super::rules::{Mutant, Rules};
 use crate::lease::{self, Front, Settled};
 use crate::notes::{PartDevice, Unfit};
 
@@ -49,6 +50,7 @@ pub(super) fn judge(
     extent_bytes: u64,
     devices: &[PartDevice],
     fronts: &[Front<Head>],
+    rules: Rules,
 ) -> Result<Verdict, Refusal> {
     let refuse = |tier: usize, reason| Refusal { tier: devices[tier].name.clone(), reason };
     let unfit = |tier: usize, why: Unfit| refuse(tier, why.into());
@@ -61,7 +63,7 @@ pub(super) fn judge(
     for (tier, head) in heads.into_iter().enumerate() {
         let head = head.ok_or_else(|| unfit(tier, Unfit::Blank))?;
         let first = found.first().unwrap_or(&head);
-        belongs(tier, &head, first, devices).map_err(|reason| refuse(tier, reason))?;
+        belongs(tier, &head, first, devices, rules).map_err(|reason| refuse(tier, reason))?;
         found.push(head);
     }
     let volume = found[0].volume;
@@ -72,6 +74,7 @@ pub(super) fn judge(
     let oldest = if settled.generation == 0 { newest - 1 } else { settled.generation };
     let oldest = oldest.max(newest.saturating_sub(BEHIND_MAX));
     for (tier, head) in found.iter().enumerate() {
+        let oldest = if rules.is_broken(Mutant::AcceptOlder) { 0 } else { oldest };
         let fits = fits(head, (oldest, newest), extent_bytes, &devices[tier]);
         fits.map_err(|reason| refuse(tier, reason))?;
     }
@@ -86,6 +89,7 @@ fn belongs(
     head: &Head,
     first: &Head,
     devices: &[PartDevice],
+    rules: Rules,
 ) -> Result<(), RefusalReason> {
     let expected = u32::try_from(tier).expect("few tiers");
     let count = u32::try_from(devices.len()).expect("few tiers");
@@ -95,7 +99,7 @@ fn belongs(
     if head.tiers != count {
         return Err(RefusalReason::TierCount { found: head.tiers, expected: count });
     }
-    if head.tier != expected {
+    if head.tier != expected && !rules.is_broken(Mutant::MixTiers) {
         return Err(RefusalReason::OtherTier { found: head.tier, expected });
     }
     Ok(())

@@ -37,6 +37,7 @@ mod moves;
 mod opening;
 mod refusal;
 mod report;
+mod rules;
 mod runs;
 mod serving;
 #[cfg(test)]

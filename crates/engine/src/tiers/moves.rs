@@ -51,6 +51,7 @@ use evenkeel_core::time::{Nanos, Span};
 use super::choice::Choice;
 use super::map::Place;
 use super::report::{MovesReport, Stopped};
+use super::rules::{Mutant, Rules};
 use super::volume::Volume;
 use crate::notes::StepKind;
 use crate::notes::copying::{Copying, Run};
@@ -106,8 +107,7 @@ pub(super) struct Mover {
     /// For so long a slot is left alone to which a write has failed.
     late: Span,
     report: MovesReport,
-    #[cfg(test)]
-    pub(super) mutant: Option<Mutant>,
+    pub(super) rules: Rules,
 }
 
 /// What the mover does next, or does now if a step is under way.
@@ -143,39 +143,6 @@ struct Job {
     copying: Copying,
 }
 
-/// Rules that tests break, one at a time, to see that they would notice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mutant {
-    /// What was written meanwhile is not copied again.
-    CopyOnce,
-    /// Writes are not held.
-    SkipHold,
-    /// Nobody waits for the writes under way.
-    SkipDrain,
-    /// The target is not flushed.
-    SkipTargetFlush,
-    /// The switch does not wait for the record.
-    SkipNote,
-    /// The switch does not wait for the record's flush.
-    SkipNoteFlush,
-    /// A record that may be there or not counts as not there.
-    IgnoreDoubt,
-    /// The old slot is free at once.
-    FreeEarly,
-    /// A flush that failed for the mover is of no concern to the clients.
-    ForgetFlush,
-    /// A flush that failed for a client is of no concern to the mover.
-    TrustFlush,
-    /// Extents move whether or not the volume is ours.
-    MoveUnasked,
-    /// Clients write where late writes may still come.
-    WriteLate,
-    /// Extents move from and to where late writes may still come. Either rule alone is enough.
-    MoveLate,
-    /// Extents move at once after an owner that has not let go.
-    MoveEarly,
-}
-
 impl Mover {
     /// What was moved so far.
     pub(super) fn report(&self) -> MovesReport {
@@ -186,7 +153,7 @@ impl Mover {
     pub(super) fn is_idle(&self, now: Nanos) -> bool {
         self.phase == Phase::Idle
             && self.report.stopped.is_none()
-            && (now >= self.rest_until || self.is_mutated(Mutant::MoveEarly))
+            && (now >= self.rest_until || self.rules.is_broken(Mutant::MoveEarly))
     }
 
     /// The place whose writes matter, that of the extent under way.
@@ -197,7 +164,7 @@ impl Mover {
     /// Whether writes to the extent under way are held.
     pub(super) fn is_holding(&self) -> bool {
         self.job.as_ref().is_some_and(|job| job.copying.held_since().is_some())
-            && !self.is_mutated(Mutant::SkipHold)
+            && !self.rules.is_broken(Mutant::SkipHold)
     }
 
     /// Whether writes to the extent under way are refused.
@@ -227,7 +194,7 @@ impl Mover {
     pub(super) fn begin(&mut self, now: Nanos, choice: Choice, volume: &mut Volume) {
         assert!(self.job.is_none(), "one move at a time");
         let from = volume.map.place(choice.extent);
-        let moves_late = self.is_mutated(Mutant::MoveLate);
+        let moves_late = self.rules.is_broken(Mutant::MoveLate);
         if !moves_late && (volume.is_slot_late(now, from) || volume.are_notes_late(now)) {
             return;
         }
@@ -254,14 +221,14 @@ impl Mover {
 
     /// So many writes were under way when writes began to be held.
     pub(super) fn drain(&mut self, writers: u32) {
-        let writers = if self.is_mutated(Mutant::SkipDrain) { 0 } else { writers };
+        let writers = if self.rules.is_broken(Mutant::SkipDrain) { 0 } else { writers };
         self.job.as_mut().expect("writes are held for a move").copying.drain(writers);
     }
 
     /// A write to the place of the extent under way is over, well or not: what it touched has to be
     /// copied again. `offset` counts from the extent's start. True if it was the last to wait for.
     pub(super) fn write_ended(&mut self, offset: u64, length: u64, was_sent: bool) -> bool {
-        let copies_once = self.is_mutated(Mutant::CopyOnce);
+        let copies_once = self.rules.is_broken(Mutant::CopyOnce);
         let Some(job) = &mut self.job else { return false };
         job.copying.write_ended(offset, length, was_sent && !copies_once)
     }
@@ -281,7 +248,7 @@ impl Mover {
         let may_end = matches!(self.phase, Phase::Copy | Phase::Drain | Phase::FlushTarget);
         let is_lost = |job: &Job| {
             let is_late = volume.is_slot_late(now, job.from) || volume.is_slot_late(now, job.to);
-            (is_late || volume.are_notes_late(now)) && !self.is_mutated(Mutant::MoveLate)
+            (is_late || volume.are_notes_late(now)) && !self.rules.is_broken(Mutant::MoveLate)
         };
         if may_end && self.job.as_ref().is_some_and(|job| is_late(job) || is_lost(job)) {
             return (self.give_up(now, volume), None);
@@ -311,10 +278,10 @@ impl Mover {
                 self.copied(run);
                 Phase::Copy
             }
-            (Phase::FlushTarget, true) if self.is_mutated(Mutant::SkipNote) => {
+            (Phase::FlushTarget, true) if self.rules.is_broken(Mutant::SkipNote) => {
                 return self.switch(volume);
             }
-            (Phase::Note { .. }, true) if self.is_mutated(Mutant::SkipNoteFlush) => {
+            (Phase::Note { .. }, true) if self.rules.is_broken(Mutant::SkipNoteFlush) => {
                 return self.switch(volume);
             }
             (Phase::FlushTarget, true) => Phase::Note { attempt: 1 },
@@ -329,7 +296,7 @@ impl Mover {
             (Phase::Read(_), false) => return self.fail(now, volume, true),
             (Phase::Write(_) | Phase::FlushTarget, false) => return self.fail(now, volume, false),
             (Phase::Note { attempt } | Phase::FlushNote { attempt }, false) => {
-                if self.is_mutated(Mutant::IgnoreDoubt) {
+                if self.rules.is_broken(Mutant::IgnoreDoubt) {
                     return self.fail(now, volume, false);
                 }
                 self.phase = Phase::Note { attempt: attempt.saturating_add(1) };
@@ -346,7 +313,7 @@ impl Mover {
 
     /// Says what is copied next, if anything is, or begins to hold writes, or gives up.
     fn choose_copy(&mut self, now: Nanos, volume: &mut Volume) -> Change {
-        let skips_flush = self.is_mutated(Mutant::SkipTargetFlush);
+        let skips_flush = self.rules.is_broken(Mutant::SkipTargetFlush);
         let copying = &mut self.job.as_mut().expect("something is copied").copying;
         if copying.held_since().is_none() {
             if copying.is_nearly_copied() {
@@ -457,19 +424,6 @@ impl Mover {
     fn goes_on(&mut self) {
         self.retry = None;
         self.report.stopped = None;
-    }
-
-    /// Whether a test has broken this rule.
-    #[cfg(test)]
-    pub(super) fn is_mutated(&self, rule: Mutant) -> bool {
-        self.mutant == Some(rule)
-    }
-
-    /// Whether a test has broken this rule.
-    #[cfg(not(test))]
-    #[expect(clippy::unused_self, reason = "the tests' version looks")]
-    pub(super) fn is_mutated(&self, _: Mutant) -> bool {
-        false
     }
 
     fn end(&mut self) -> Job {

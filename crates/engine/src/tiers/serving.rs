@@ -12,8 +12,9 @@ use evenkeel_core::time::Nanos;
 use super::choice::Chooser;
 use super::heat::{Access, Heat};
 use super::map::Place;
-use super::moves::{Change, Mover, Mutant};
+use super::moves::{Change, Mover};
 use super::report::{TierReport, VolumeReport};
+use super::rules::Mutant;
 use super::volume::Volume;
 use crate::late::changes_content;
 use crate::lease::{LateWrites, Possession};
@@ -138,7 +139,7 @@ impl Serving {
 
     /// What late writes may still reach. A test may have clients write there.
     pub(crate) fn late(&self) -> Option<&LateWrites> {
-        (!self.mover.is_mutated(Mutant::WriteLate)).then_some(&self.volume.late)
+        (!self.mover.rules.is_broken(Mutant::WriteLate)).then_some(&self.volume.late)
     }
 
     /// The same, to be changed; what moves looks at it again.
@@ -251,7 +252,7 @@ impl Serving {
     /// Decides what the mover does next.
     pub(crate) fn poll(&mut self, now: Nanos, units: &UnitTable) -> Option<Step> {
         self.is_due = false;
-        if !self.possession.may_serve(now) && !self.mover.is_mutated(Mutant::MoveUnasked) {
+        if !self.possession.may_serve(now) && !self.mover.rules.is_broken(Mutant::MoveUnasked) {
             // Nothing is due before the volume is ours again, if it ever is.
             self.possession.lapse();
             self.released.extend(self.possession.take_impatient(now));
@@ -284,10 +285,10 @@ impl Serving {
         self.is_due = true;
         if step.kind == StepKind::Flush {
             let bit = self.bit_of(step.server);
-            if !ok && !self.mover.is_mutated(Mutant::ForgetFlush) {
+            if !ok && !self.mover.rules.is_broken(Mutant::ForgetFlush) {
                 self.unheard.own_failed(bit);
             }
-            let is_trusting = self.mover.is_mutated(Mutant::TrustFlush);
+            let is_trusting = self.mover.rules.is_broken(Mutant::TrustFlush);
             ok &= self.unheard.own_hears(bit) || is_trusting;
         }
         let change = self.mover.step_ended(now, ok, &mut self.volume);
@@ -368,7 +369,7 @@ impl Serving {
                 let refer = |unit: &&UnitEntry| self.is_at(Some(from), unit.server, unit.offset);
                 let left = u32::try_from(units.live().filter(refer).count());
                 let left = left.expect("units are numbered by u32");
-                let frees_early = self.mover.is_mutated(Mutant::FreeEarly);
+                let frees_early = self.mover.rules.is_broken(Mutant::FreeEarly);
                 self.vacate(from, if frees_early { 0 } else { left });
                 self.release_held();
             }

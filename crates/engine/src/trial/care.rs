@@ -6,7 +6,7 @@ use super::damage::{Damage, Damageable, Fault, Scene};
 use super::disk::{Disk, index};
 use super::world::{self, World};
 use crate::care::{Case, Reads, Report, Severity, Verdict};
-use crate::lease::Lease;
+use crate::lease::{Lease, Mutant};
 use crate::notes::{Opens, PartDevice};
 use evenkeel_core::prng::Prng;
 
@@ -20,6 +20,9 @@ pub(crate) trait Cared: Damageable {
 
     /// The opening that a repair is.
     fn repair(disks: &[Disk]) -> Self::Opening;
+
+    /// Breaks a rule of it.
+    fn break_rule(opening: &mut Self::Opening, rule: Option<Mutant>);
 
     fn lease_of(volume: &Self::Volume, member: usize) -> Lease;
 
@@ -48,7 +51,16 @@ pub(crate) fn check<K: Cared>(disks: &[Disk]) -> Report {
 
 /// A repair, after which the volume is let go of.
 pub(crate) fn repair<K: Cared>(disks: &mut [Disk]) -> Result<K::Volume, String> {
-    let opening = K::repair(disks);
+    repair_breaking::<K>(None, disks)
+}
+
+/// The same where a rule is broken.
+fn repair_breaking<K: Cared>(
+    rule: Option<Mutant>,
+    disks: &mut [Disk],
+) -> Result<K::Volume, String> {
+    let mut opening = K::repair(disks);
+    K::break_rule(&mut opening, rule);
     let opened = world::open(disks, u64::MAX, opening).expect("asks without end");
     let volume = opened.map_err(|why| why.to_string())?;
     for (member, disk) in disks.iter_mut().enumerate() {
@@ -132,7 +144,7 @@ pub(crate) fn repairs<K: Cared>(seeds: u64) {
         let (mut mended, mut refused, mut told) = (0, 0, 0);
         for seed in 0..seeds {
             let (age, is_clean) = (u32::try_from(seed % 3).expect("small"), seed % 2 == 0);
-            let damage = Damage { fault, age, is_clean };
+            let damage = Damage { fault, age, is_clean, cut_after: 0 };
             let mut prng = Prng::new(seed ^ 0x9e9a);
             let (mut scene, copies) = Scene::<K>::live(seed, age, &mut prng).expect("it lives");
             let member = index(&mut prng, scene.world.disks.len());
@@ -221,6 +233,7 @@ pub(crate) fn mends_heads<K: Cared>(seeds: u64) {
 
 /// A member without heads that is an older copy, or another volume's, is nothing to mend.
 pub(crate) fn mends_no_other<K: Cared>(seeds: u64) {
+    let mut repaired = 0;
     for seed in 0..seeds {
         for fault in [Fault::Stale, Fault::Foreign, Fault::Empty, Fault::RolledBack] {
             let mut prng = Prng::new(seed);
@@ -228,13 +241,19 @@ pub(crate) fn mends_no_other<K: Cared>(seeds: u64) {
             let (mut scene, copies) = Scene::<K>::live(seed, age, &mut prng).expect("it lives");
             scene.stop(seed % 2 == 0);
             let member = index(&mut prng, scene.world.disks.len());
-            let damage = Damage { fault, age, is_clean: true };
+            let damage = Damage { fault, age, is_clean: true, cut_after: 0 };
             damage.apply(&mut scene.world.disks, &copies, (member, 0), &mut prng);
             ruin(&mut scene.world.disks[member], Heads::Rotten, 2, &mut prng);
             let says = || format!("seed {seed}, {fault:?}");
+            if fault == Fault::Stale {
+                let mut disks = scene.world.disks.clone();
+                repaired +=
+                    u32::from(repair_breaking::<K>(Some(Mutant::MendOlder), &mut disks).is_ok());
+            }
             assert_refused::<K>(scene.world.disks, &says);
         }
     }
+    assert!(repaired > 0, "{:?} goes unnoticed", Mutant::MendOlder);
 }
 
 fn assert_refused<K: Cared>(mut disks: Vec<Disk>, says: &dyn Fn() -> String) {

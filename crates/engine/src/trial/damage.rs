@@ -7,17 +7,22 @@
 //! first life, the second or the third: a young volume is as safe as an old one.
 
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use evenkeel_core::prng::Prng;
 
-use super::disk::{Disk, SECTOR, index};
+use super::disk::{Cut, Disk, SECTOR, index};
 use super::names::as_another;
 use super::world::{Act, Kit, World};
 use crate::Engine;
-use crate::lease::{Durable, Lease, Mark};
+use crate::lease::{self, Durable, Lease, Mark, Witness};
 
 /// A block of what a volume notes.
 const BLOCK_BYTES: u64 = 4096;
+/// Asks after which an opening is cut short at the latest, if it is.
+const CUT_ASKS_MAX: u64 = 60;
+/// Seeds after which a rule counts as not needed.
+const SEEDS_MAX: u64 = 120;
 
 /// A kind of volume that can be damaged.
 pub(crate) trait Damageable: Kit {
@@ -27,6 +32,15 @@ pub(crate) trait Damageable: Kit {
     /// The lease that the volume was opened with, on this member.
     fn lease(engine: &Engine, member: usize) -> Lease;
 
+    /// A volume whose openings break these rules.
+    fn breaking(broken: Broken<Self::Mutant>) -> Self;
+
+    /// What the state folder would know of the volume.
+    fn witness(engine: &Engine) -> Witness;
+
+    /// From now on the state folder knows this of the volume.
+    fn know(&mut self, witness: Witness);
+
     /// Whether the volume says itself that it has lost something.
     fn tells_loss(_: &Self::Volume) -> bool {
         false
@@ -34,6 +48,21 @@ pub(crate) trait Damageable: Kit {
 
     /// Something moves, if that is what it does.
     fn stir(_: &mut World<Self>, _: &mut Prng) {}
+}
+
+/// Rules that a trial breaks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Broken<M> {
+    /// Of those of the kind of volume.
+    pub(crate) own: Option<M>,
+    /// Of those of all kinds.
+    pub(crate) lease: Option<lease::Mutant>,
+}
+
+impl<M> Default for Broken<M> {
+    fn default() -> Self {
+        Self { own: None, lease: None }
+    }
 }
 
 /// What is wrong.
@@ -98,6 +127,39 @@ pub(crate) struct Damage {
     pub(crate) age: u32,
     /// Whether the owner has let go, or was killed.
     pub(crate) is_clean: bool,
+    /// After so many asks an opening was cut short before; there was none if 0.
+    pub(crate) cut_after: u64,
+}
+
+/// What is wrong with all members at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Plight {
+    /// They have lost all heads, and say nothing of owners.
+    Headless,
+    /// All heads are damaged.
+    Rotten,
+    /// No head can be read, at one opening.
+    Unreadable,
+    /// They are blank; the state folder knows the volume.
+    Empty,
+    /// They are those of another volume; the state folder knows this one.
+    Foreign,
+    /// They are as they were some time ago; the state folder knows that there was more.
+    RolledBack,
+    /// They are as they were in an earlier life; the state folder knows that there was a later one.
+    Stale,
+}
+
+impl Plight {
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Headless,
+        Self::Rotten,
+        Self::Unreadable,
+        Self::Empty,
+        Self::Foreign,
+        Self::RolledBack,
+        Self::Stale,
+    ];
 }
 
 /// Members as they were.
@@ -115,18 +177,31 @@ pub(super) struct Scene<K: Damageable> {
     pub(super) world: World<K>,
     leases: Vec<Lease>,
     count: u64,
+    /// The rule that its gate breaks while it serves.
+    check: Option<lease::Mutant>,
 }
 
 impl<K: Damageable> Scene<K> {
-    fn new(seed: u64) -> Self {
-        let mut scene = Self { world: World::new(seed, None), leases: Vec::new(), count: 0 };
+    fn new(broken: Broken<K::Mutant>, seed: u64) -> Self {
+        let world = World::with(K::breaking(broken), seed, None);
+        let mut scene = Self { world, leases: Vec::new(), count: 0, check: broken.lease };
         scene.take_office();
         scene
     }
 
     /// So many lives, and one more; with copies of its members as they were.
     pub(super) fn live(seed: u64, age: u32, prng: &mut Prng) -> Result<(Self, Copies), String> {
-        let mut scene = Self::new(seed);
+        Self::live_breaking(Broken::default(), seed, age, prng)
+    }
+
+    /// The same where rules are broken.
+    fn live_breaking(
+        broken: Broken<K::Mutant>,
+        seed: u64,
+        age: u32,
+        prng: &mut Prng,
+    ) -> Result<(Self, Copies), String> {
+        let mut scene = Self::new(broken, seed);
         let mut copies =
             Copies { made: scene.world.disks.clone(), before: Vec::new(), other: Vec::new() };
         for life in 0..=age {
@@ -141,7 +216,7 @@ impl<K: Damageable> Scene<K> {
             scene.beat();
             copies.before = scene.world.disks.clone();
         }
-        copies.other = as_another(|| Self::new(seed).world.disks);
+        copies.other = as_another(|| Self::new(broken, seed).world.disks);
         scene.work(prng)?;
         // The second one records that the first is durable.
         scene.beat();
@@ -152,6 +227,7 @@ impl<K: Damageable> Scene<K> {
     fn take_office(&mut self) {
         let members = 0..self.world.disks.len();
         self.leases = members.map(|member| K::lease(&self.world.engine, member)).collect();
+        self.leases.iter_mut().for_each(|lease| lease.rules.mutant = self.check);
         self.count = 0;
     }
 
@@ -228,9 +304,13 @@ impl Damage {
     ///
     /// # Errors
     /// What is wrong without a word.
-    pub(crate) fn run<K: Damageable>(self, seed: u64) -> Result<Outcome, String> {
+    pub(crate) fn run<K: Damageable>(
+        self,
+        broken: Broken<K::Mutant>,
+        seed: u64,
+    ) -> Result<Outcome, String> {
         let mut prng = Prng::new(seed ^ 0xda3a_6e00);
-        let (mut scene, copies) = Scene::<K>::live(seed, self.age, &mut prng)?;
+        let (mut scene, copies) = Scene::<K>::live_breaking(broken, seed, self.age, &mut prng)?;
         let member = index(&mut prng, scene.world.disks.len());
         let note = scene.note(member, &mut prng);
         if self.fault.is_of_member() {
@@ -241,10 +321,17 @@ impl Damage {
             }
         }
         scene.stop(self.is_clean);
+        if self.cut_after > 0 {
+            let opened = scene.world.kit.open(&mut scene.world.disks, self.cut_after);
+            opened.transpose().map_err(|why| format!("before anything is wrong: {why}"))?;
+        }
         let whole = scene.world.disks.clone();
         self.apply(&mut scene.world.disks, &copies, (member, note), &mut prng);
         let outcome = open(&mut scene.world)?;
         let says = || format!("member {member}, note at {note}");
+        if self.fault.is_of_member() && outcome.told > 0 {
+            return Err(format!("what another member may have is given up, {}", says()));
+        }
         if self.fault == Fault::Unreadable || outcome.refused == 1 {
             scene.world.disks.iter_mut().for_each(Disk::heal);
             if self.fault.is_of_member() {
@@ -314,6 +401,150 @@ fn open<K: Damageable>(world: &mut World<K>) -> Result<Outcome, String> {
     Ok(Outcome { served: 1, ..Outcome::default() })
 }
 
+/// Lives, then all members are not what they were, and an opening.
+///
+/// # Errors
+/// It comes up.
+fn run_plight<K: Damageable>(
+    plight: Plight,
+    age: u32,
+    broken: Broken<K::Mutant>,
+    seed: u64,
+) -> Result<(), String> {
+    let mut prng = Prng::new(seed ^ 0x0a11);
+    let (mut scene, copies) = Scene::<K>::live_breaking(broken, seed, age, &mut prng)?;
+    let opened = K::witness(&scene.world.engine);
+    // Of another life the opening alone tells. Without a beat the state folder knows no more.
+    let is_of_life = plight == Plight::RolledBack || age == 0;
+    let knows_beats = is_of_life && plight != Plight::Foreign;
+    let witness = if knows_beats { opened.at(scene.mark()) } else { opened };
+    scene.stop(seed.is_multiple_of(2));
+    let world = &mut scene.world;
+    let heads = 0..2 * BLOCK_BYTES;
+    for (member, disk) in world.disks.iter_mut().enumerate() {
+        match plight {
+            Plight::Headless => disk.write(0, &vec![0; front(disk).len()], true),
+            Plight::Rotten => {
+                for offset in heads.clone().step_by(4096) {
+                    let mut block = disk.read(offset, BLOCK_BYTES);
+                    block[100] ^= 1;
+                    disk.write(offset, &block, true);
+                }
+            }
+            Plight::Unreadable => disk.lose(0, heads.end),
+            Plight::Empty => *disk = Disk::new(disk.size_bytes()),
+            Plight::Foreign => *disk = copies.other[member].clone(),
+            Plight::RolledBack => *disk = copies.before[member].clone(),
+            Plight::Stale => *disk = copies.made[member].clone(),
+        }
+    }
+    if !matches!(plight, Plight::Headless | Plight::Rotten | Plight::Unreadable) {
+        world.kit.know(witness);
+    }
+    match world.kit.open(&mut world.disks, u64::MAX).expect("asks without end") {
+        Ok(_) => Err("it comes up".to_owned()),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Tries everything that can be wrong with all members at every age, so many times each.
+pub(crate) fn survey_plights<K: Damageable>(times: u64) {
+    for plight in Plight::ALL {
+        for seed in 0..times {
+            let age = u32::try_from(seed % 3).expect("small");
+            run_plight::<K>(plight, age, Broken::default(), seed)
+                .unwrap_or_else(|why| panic!("{plight:?} at age {age}, seed {seed}: {why}"));
+        }
+    }
+}
+
+/// A volume is let go of while these blocks of its notes, by member and offset, lie in the drives'
+/// caches alone. It is opened and written to; later the power is cut.
+///
+/// # Errors
+/// What was promised is lost.
+pub(crate) fn reread<K: Damageable>(
+    world: &mut World<K>,
+    cached: &[(usize, u64)],
+) -> Result<(), String> {
+    for (member, offset) in cached {
+        world.disks[*member].give_up(*offset, BLOCK_BYTES);
+    }
+    for member in 0..world.disks.len() {
+        let (offset, bytes) = K::lease(&world.engine, member).release();
+        world.disks[member].write(offset, &bytes, true);
+    }
+    world.restart(None)?;
+    world.act_on(Act::Force, world.sectors());
+    world.drain()?;
+    world.settle()?;
+    world.restart(Some(Cut::LoseAll))
+}
+
+/// What a trial of broken rules does to a volume.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Harm {
+    /// To a member, or a block of its notes.
+    One(Fault),
+    /// The same after an opening that was cut short.
+    AfterCut(Fault),
+    /// To all members.
+    All(Plight),
+}
+
+impl Harm {
+    fn run<K: Damageable>(self, broken: Broken<K::Mutant>, seed: u64) -> Result<(), String> {
+        let age = u32::try_from(seed % 3).expect("small");
+        let damage = |fault, cut_after| {
+            let damage = Damage { fault, age, is_clean: seed.is_multiple_of(2), cut_after };
+            damage.run::<K>(broken, seed).map(drop)
+        };
+        match self {
+            Self::One(fault) => damage(fault, 0),
+            Self::AfterCut(fault) => damage(fault, 1 + seed % CUT_ASKS_MAX),
+            Self::All(plight) => run_plight::<K>(plight, age, broken, seed),
+        }
+    }
+}
+
+/// Harm is noticed that is done to volumes whose openings break a rule.
+pub(crate) fn assert_noticed<K: Damageable>(broken: Broken<K::Mutant>, harm: Harm)
+where
+    K::Mutant: std::fmt::Debug,
+{
+    let found = (0..SEEDS_MAX).find_map(|seed| {
+        let run = || harm.run::<K>(broken, seed);
+        // Who trusts a wrong member may look for something behind its end.
+        let result = catch_unwind(AssertUnwindSafe(run));
+        Some((seed, result.unwrap_or_else(|_| Err("it panics".to_owned())).err()?))
+    });
+    let (seed, why) = found.unwrap_or_else(|| panic!("{broken:?} goes unnoticed with {harm:?}"));
+    println!("{broken:?}: seed {seed}: {why}");
+}
+
+/// Each rule of openings of all kinds that is broken is noticed.
+pub(crate) fn notices_each_rule_of_the_lease<K: Damageable>()
+where
+    K::Mutant: std::fmt::Debug,
+{
+    use lease::Mutant;
+    for (rule, harm) in [
+        (Mutant::MakeOver, Harm::All(Plight::Headless)),
+        (Mutant::BlankIfDamaged, Harm::All(Plight::Rotten)),
+        (Mutant::ForgetVolume, Harm::All(Plight::Empty)),
+        (Mutant::TakeOther, Harm::All(Plight::Foreign)),
+        (Mutant::ForgetOpening, Harm::All(Plight::Stale)),
+        (Mutant::ForgetCount, Harm::All(Plight::RolledBack)),
+        (Mutant::TrustRolledBack, Harm::One(Fault::RolledBack)),
+        (Mutant::DropMarks, Harm::AfterCut(Fault::RolledBack)),
+        (Mutant::TrustReturn, Harm::One(Fault::RolledBack)),
+        (Mutant::TrustPlace, Harm::One(Fault::Exchanged)),
+        (Mutant::TrustPlace, Harm::One(Fault::Foreign)),
+    ] {
+        assert_noticed::<K>(Broken { own: None, lease: Some(rule) }, harm);
+    }
+}
+
 /// Tries every fault at every age, so many times each; returns what came of each fault.
 pub(crate) fn survey<K: Damageable>(times: u64) -> Vec<(Fault, Outcome)> {
     let mut found = Vec::new();
@@ -321,8 +552,10 @@ pub(crate) fn survey<K: Damageable>(times: u64) -> Vec<(Fault, Outcome)> {
         let mut sum = Outcome::default();
         for seed in 0..times {
             let (age, is_clean) = (u32::try_from(seed % 3).expect("small"), seed % 2 == 0);
-            let damage = Damage { fault, age, is_clean };
-            let outcome = damage.run::<K>(seed).unwrap_or_else(|why| {
+            // Every other one after an opening that was cut short.
+            let cut_after = if seed / 2 % 2 == 0 { 0 } else { 1 + seed % CUT_ASKS_MAX };
+            let damage = Damage { fault, age, is_clean, cut_after };
+            let outcome = damage.run::<K>(Broken::default(), seed).unwrap_or_else(|why| {
                 panic!("{damage:?}, seed {seed}: {why}");
             });
             sum.refused += outcome.refused;

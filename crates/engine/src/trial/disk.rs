@@ -73,6 +73,14 @@ impl Disk {
         self.unreadable.push(sectors(offset, length));
     }
 
+    /// What these bytes hold is read until the power is cut, and no flush makes it durable: the
+    /// drive has given up writing it, and has said so to somebody else.
+    pub(crate) fn give_up(&mut self, offset: u64, length: u64) {
+        let given_up = sectors(offset, length);
+        self.cache.retain(|cached| !given_up.contains(&cached.sector));
+        self.medium[given_up].fill(None);
+    }
+
     /// All can be read again.
     pub(crate) fn heal(&mut self) {
         self.unreadable.clear();

@@ -150,7 +150,12 @@ pub(crate) enum Act {
 impl<K: Kit> World<K> {
     /// A new volume.
     pub(crate) fn new(seed: u64, mutant: Option<K::Mutant>) -> Self {
-        let (kit, mut disks) = (K::default(), K::disks());
+        Self::with(K::default(), seed, mutant)
+    }
+
+    /// A new volume that is opened like this.
+    pub(crate) fn with(kit: K, seed: u64, mutant: Option<K::Mutant>) -> Self {
+        let mut disks = K::disks();
         let volume = kit.open(&mut disks, u64::MAX).unwrap().unwrap();
         let sectors = usize::try_from(K::size_bytes(&volume)).unwrap() / SECTOR;
         let engine = K::engine(Nanos::ZERO, volume, mutant);

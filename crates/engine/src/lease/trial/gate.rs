@@ -152,7 +152,7 @@ impl<K: Leased> Gate<K> {
             Stage::Away(at) if world.now >= *at => {
                 self.runs += 1;
                 let mut opening = K::opening(names_of(self.index, (1, self.runs)));
-                K::right(&mut opening).mutant = self.setting.check;
+                K::right(&mut opening).rules.mutant = self.setting.check;
                 self.stage = Stage::Opening(Box::new(opening), Expects::Nothing);
             }
             Stage::Away(_) => {}

@@ -6,9 +6,10 @@ use super::super::format::head::Head;
 use super::super::heads::{Case, Usable, Verdict};
 use super::super::layout::Layout;
 use super::super::refusal::{Refusal, RefusalReason};
+use super::super::rules::Mutant;
 use super::super::volume::Volume;
 use super::{NEW_GENERATION, Opening, Phase, Task};
-use crate::lease::{Act, FRONT_BYTES, Front, Half, OWNER_OFFSET, Settled, mark};
+use crate::lease::{Act, FRONT_BYTES, Front, Half, OWNER_OFFSET, Settled};
 use crate::notes::blank::Making;
 use crate::notes::block::{BLOCK_BYTES, Block};
 use crate::notes::{Answer, Unfit};
@@ -28,7 +29,7 @@ impl Opening {
             Verdict::Use(usable) => Some(usable.volume),
             Verdict::Make(_) => None,
         };
-        let checked = mark::check(&self.candidate.fronts, volume, self.witness.as_ref());
+        let checked = self.candidate.check(volume, self.witness.as_ref());
         checked.map_err(|obstacle| self.obstructed(obstacle))?;
         if self.probing.is_none() && self.probe(&verdict)? {
             return Ok(());
@@ -72,7 +73,7 @@ impl Opening {
     pub(super) fn probed(&mut self, server: usize, offset: u64, blocks: Option<&[Block]>) {
         let Some(blocks) = blocks else { return self.refuse(server, Unfit::Failed.into()) };
         let (making, layout) = self.probing.as_ref().expect("it was probed by it");
-        if !making.may_replace(offset, &blocks[0]) {
+        if !self.candidate.may_replace(*making, offset, &blocks[0]) {
             let notes_bytes = layout.servers[server].data_offset;
             self.refuse(server, Unfit::NotBlank { offset, notes_bytes }.into());
         }
@@ -100,7 +101,9 @@ impl Opening {
                 let layout = self.layout_for_new()?;
                 self.candidate.is_new = true;
                 let (settled, half) = (Settled::default(), Half::First);
-                let office = self.candidate.begin_claim(&settled, half, NEW_GENERATION);
+                let generation =
+                    if self.rules.is_broken(Mutant::OneHead) { 1 } else { NEW_GENERATION };
+                let office = self.candidate.begin_claim(&settled, half, generation);
                 Volume::blank(known.unwrap_or(self.candidate.names.volume), layout, office)
             }
             Verdict::Use(usable) => self.take(*usable),

@@ -39,7 +39,7 @@ use super::heads;
 use super::layout::{Layout, Note, Shape};
 use super::reading::Reading;
 use super::refusal::{Needed, PARLANCE, Refusal, RefusalReason};
-use super::rules::Rules;
+use super::rules::{Mutant, Rules};
 use super::volume::Volume;
 use crate::lease::{
     Act, Candidate, FRONT_BYTES, Gatekeeper, Identity, LateWrites, Names, Obstacle, Rebuilding,
@@ -386,7 +386,7 @@ impl Opening {
             }
             Phase::Make => {
                 // Both copies of each head: either tells that there is a volume.
-                for generation in [1, NEW_GENERATION] {
+                for generation in 1..=self.opened().office.generation {
                     self.push_each(|server| Task::WriteHead { server, generation });
                     self.push_each(|server| Task::Flush { server });
                 }
@@ -480,12 +480,18 @@ impl Opening {
         let volume = self.opened.as_mut().expect("made by the claim");
         let is_repair = self.rebuilding.is_some();
         // A repair writes everything again.
-        let since = |settled: &Settled| if is_repair { 0 } else { settled.generation };
+        let trusts_all = self.rules.is_broken(Mutant::TrustCache);
+        let since = |settled: &Settled| match settled.generation {
+            _ if is_repair => 0,
+            _ if trusts_all => u64::MAX,
+            generation => generation,
+        };
         let since: Vec<u64> = self.candidate.settled.iter().map(since).collect();
         let unreadable = reading.unreadable.first().copied();
         let rewrites = reading.assemble(volume, &since);
         // What cannot be read now may be read later. It must not be given up for good.
         let is_missed = rewrites.is_none() || volume.lost_objects() > 0;
+        let is_missed = is_missed && !self.rules.is_broken(Mutant::GiveUpUnread);
         if let Some((server, offset)) = unreadable.filter(|_| is_missed) {
             return Err(self.refusal_of(server, Unfit::Unreadable { offset }.into()));
         }

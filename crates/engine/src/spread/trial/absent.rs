@@ -11,6 +11,7 @@ use super::super::rules::Mutant;
 use super::super::volume::Latest;
 use super::kit::{OBJECTS, SERVERS, Spread, World, hold};
 use crate::notes::block::{BLOCK, Block};
+use crate::trial::damage::Broken;
 use crate::trial::disk::{Cut, Disk, index};
 use crate::trial::world::{Act, Faults, Kit};
 use crate::trial::{self, assert_clean, assert_noticed};
@@ -69,7 +70,7 @@ impl trial::Trial for Trial {
 
 fn run(seed: u64, trial: Trial) -> Result<Outcome, String> {
     let mut world = World::new(seed, trial.mutant);
-    world.kit.mutant = trial.mutant;
+    world.kit.broken.own = trial.mutant;
     let mut prng = Prng::new(seed ^ 0xab5e);
     let mut outcome = Outcome::default();
     let mut older = None;
@@ -278,7 +279,7 @@ fn each_rule_of_an_absence_that_is_broken_is_noticed() {
 /// other keeper has it, so it never counted. Then it is back, and the volume opened once more.
 fn with_a_page_of_its_own(mutant: Option<Mutant>) -> Result<(), String> {
     let mut world = World::new(3, mutant);
-    world.kit.mutant = mutant;
+    world.kit.broken.own = mutant;
     for object in 0..OBJECTS as usize {
         world.act_on(Act::Force, World::sectors_of(object));
         world.drain()?;
@@ -315,6 +316,13 @@ fn what_a_keeper_noted_alone_never_counts_once_it_was_away() {
 
 #[test]
 fn a_volume_whose_choices_are_damaged_needs_the_server_that_may_have_them() {
+    let why = without_whole_choices(None).unwrap_err();
+    assert!(why.contains("\"s2\": it does not answer, and choices are damaged"), "{why}");
+    without_whole_choices(Some(Mutant::GuessWithout)).expect("nobody has noticed");
+}
+
+/// A volume is opened without the only server whose choices are whole.
+fn without_whole_choices(mutant: Option<Mutant>) -> Result<Volume, String> {
     let mut world = World::new(1, None);
     world.act_on(Act::Force, World::sectors_of(0));
     world.drain().unwrap();
@@ -327,9 +335,12 @@ fn a_volume_whose_choices_are_damaged_needs_the_server_that_may_have_them() {
             world.disks[keeper].write(offset, &[0; 4096], true);
         }
     }
-    let why = open(&mut world, Some(2), u64::MAX).unwrap().unwrap_err();
-    assert!(why.contains("\"s2\": it does not answer, and choices are damaged"), "{why}");
-    open(&mut world, None, u64::MAX).unwrap().unwrap();
+    world.kit.broken.own = mutant;
+    let mut before = world.disks.clone();
+    let opened = open(&mut world, Some(2), u64::MAX).unwrap();
+    world.kit.away = None;
+    world.kit.open(&mut before, u64::MAX).unwrap().unwrap();
+    opened
 }
 
 #[test]
@@ -338,6 +349,10 @@ fn a_new_volume_and_one_that_changes_need_all_servers() {
     let kit = Spread { away: Some(3), ..Spread::default() };
     let why = kit.open(&mut disks, u64::MAX).unwrap().unwrap_err();
     assert!(why.contains("the volume is made when all servers are there"), "{why}");
+    let mut made = disks.clone();
+    let broken = Broken { own: Some(Mutant::MakeWithout), lease: None };
+    let opened = Spread { broken, ..Spread { away: Some(3), ..Spread::default() } };
+    opened.open(&mut made, u64::MAX).unwrap().expect("nobody has noticed");
     Spread::default().open(&mut disks, u64::MAX).unwrap().unwrap();
     let kit = Spread { leaving: Some(1), ..kit };
     let why = kit.open(&mut disks, u64::MAX).unwrap().unwrap_err();

@@ -5,6 +5,7 @@ use evenkeel_core::prng::Prng;
 
 use super::super::rules::Mutant;
 use super::kit::{OBJECTS, SERVERS, Spread, World, used_disk};
+use crate::trial::damage::{Broken, Damageable};
 use crate::trial::disk::{Cut, index};
 use crate::trial::world::{Act, Faults, Kit};
 use crate::trial::{self, assert_clean, assert_noticed};
@@ -228,6 +229,18 @@ fn a_server_that_leaves_is_emptied_and_can_be_taken_out_then_and_not_before() {
     world.disks.insert(1, gone);
     let why = refusal(&mut world);
     assert!(why.contains("s1\": it holds nothing of the volume; take it out"), "{why}");
+}
+
+#[test]
+fn a_server_that_holds_objects_cannot_be_taken_out() {
+    let mut world = full_world();
+    world.disks.remove(1);
+    let mut disks = world.disks.clone();
+    let why = refusal(&mut world);
+    assert!(why.contains("list"), "{why}");
+    let kit = Spread::breaking(Broken { own: Some(Mutant::TakeOut), lease: None });
+    let volume = kit.open(&mut disks, u64::MAX).unwrap().expect("nobody has noticed");
+    assert!(volume.lost_objects() > 0);
 }
 
 #[test]

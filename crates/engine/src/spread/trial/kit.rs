@@ -12,11 +12,11 @@ use super::super::rules::Mutant;
 use super::super::{Opening, Shape, SpreadReport, Volume};
 use crate::care::{Case, Reads, Report};
 use crate::lease::trial::Leased;
-use crate::lease::{Gatekeeper, Lease, Names};
+use crate::lease::{self, Gatekeeper, Lease, Names, Witness};
 use crate::notes::PartDevice;
 use crate::policy::{Depth, Domain, Mode, Preference, Scheduling, Sharing, SpreadPlan};
 use crate::trial::care::Cared;
-use crate::trial::damage::Damageable;
+use crate::trial::damage::{Broken, Damageable};
 use crate::trial::disk::{Disk, SECTOR};
 use crate::trial::names::{names, names_of};
 use crate::trial::world::{self, Kit};
@@ -42,8 +42,10 @@ pub(crate) struct Spread {
     pub(super) leaving: Option<usize>,
     /// The server that does not answer.
     pub(super) away: Option<usize>,
-    /// The rule that openings break.
-    pub(super) mutant: Option<Mutant>,
+    /// The rules that openings break.
+    pub(super) broken: Broken<Mutant>,
+    /// What the state folder knows.
+    pub(super) witness: Option<Witness>,
 }
 
 impl Kit for Spread {
@@ -56,7 +58,9 @@ impl Kit for Spread {
 
     fn open(&self, disks: &mut [Disk], asks: u64) -> Option<Result<Volume, String>> {
         let mut opening = opening_leaving(disks, "trial", self.leaving);
-        opening.rules.mutant = self.mutant;
+        opening = opening.knowing(self.witness);
+        opening.rules.mutant = self.broken.own;
+        opening.candidate.tenure.right.rules.mutant = self.broken.lease;
         if let Some(away) = self.away {
             opening = opening.without(away);
         }
@@ -131,6 +135,18 @@ impl Damageable for Spread {
         volume_of(engine).lease(server)
     }
 
+    fn breaking(broken: Broken<Mutant>) -> Self {
+        Self { broken, ..Self::default() }
+    }
+
+    fn witness(engine: &Engine) -> Witness {
+        volume_of(engine).witness()
+    }
+
+    fn know(&mut self, witness: Witness) {
+        self.witness = Some(witness);
+    }
+
     fn tells_loss(volume: &Volume) -> bool {
         volume.lost_objects() > 0
     }
@@ -145,6 +161,10 @@ impl Cared for Spread {
 
     fn repair(disks: &[Disk]) -> Opening {
         opening(disks, "repair").repairing()
+    }
+
+    fn break_rule(opening: &mut Opening, rule: Option<lease::Mutant>) {
+        opening.candidate.tenure.right.rules.mutant = rule;
     }
 
     fn lease_of(volume: &Volume, server: usize) -> Lease {

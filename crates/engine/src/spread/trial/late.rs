@@ -75,7 +75,7 @@ fn restart(world: &mut World, trial: Killed, life: u64) -> Result<Nanos, String>
     let late = LateWrites::new(until, SERVERS, known);
     let mut opening = opening_by(names_of(0, (1, life)), SERVERS, leaving).heeding(late);
     opening.rules.mutant = trial.mutant;
-    opening.candidate.tenure.right.mutant = trial.check;
+    opening.candidate.tenure.right.rules.mutant = trial.check;
     let volume = world.open(opening)?;
     world.serve(volume, false)?;
     Ok(until)

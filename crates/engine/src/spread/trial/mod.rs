@@ -17,6 +17,7 @@ use kit::{OBJECTS, World};
 
 use super::rules::Mutant;
 use crate::trial::care::Cared;
+use crate::trial::damage;
 use crate::trial::disk::index;
 use crate::trial::world::{Act, Faults, Kit};
 use crate::trial::{self, assert_clean, assert_noticed};
@@ -44,6 +45,7 @@ const FREEING: Trial = Trial { given_up: 250, turns: 400, ..QUIET };
 fn run(seed: u64, trial: Trial) -> Result<World, String> {
     let mut world = World::new(seed, trial.mutant);
     world.faults = trial.faults;
+    world.kit.broken.own = trial.mutant;
     let mut prng = Prng::new(seed ^ 0x5eed);
     let clients_max = 1 + index(&mut prng, 8);
     for _ in 0..trial.turns {
@@ -114,7 +116,7 @@ fn objects_that_are_given_up_read_as_zeroes_and_their_room_is_taken_again() {
 /// openings it has come back.
 fn come_back(mutant: Option<Mutant>) -> u32 {
     let mut world = World::new(3, None);
-    world.kit.mutant = mutant;
+    world.kit.broken.own = mutant;
     for act in [Act::Write, Act::Flush, Act::Trim, Act::Flush] {
         world.act_on(act, World::sectors_of(0));
         world.drain().unwrap();
@@ -137,6 +139,23 @@ fn come_back(mutant: Option<Mutant>) -> u32 {
 fn an_object_that_was_given_up_does_not_come_back_with_an_older_copy_of_a_table() {
     assert_eq!(come_back(None), 0);
     assert!(come_back(Some(Mutant::AdoptDoubtful)) > 0, "it would be noticed");
+}
+
+/// What was noted lies in the drives' caches alone when the volume is opened.
+fn reread_notes(rule: Option<Mutant>) -> Result<(), String> {
+    let mut world = World::new(1, None);
+    world.kit.broken.own = rule;
+    world.act_on(Act::Force, world.sectors());
+    world.drain()?;
+    world.settle()?;
+    let notes = Spread::in_use(&world);
+    damage::reread(&mut world, &notes)
+}
+
+#[test]
+fn notes_that_were_only_read_are_noted_again_before_they_count() {
+    reread_notes(None).unwrap();
+    println!("{}", reread_notes(Some(Mutant::TrustCache)).unwrap_err());
 }
 
 #[test]

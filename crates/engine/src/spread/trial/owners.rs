@@ -216,7 +216,7 @@ fn claim_late(check: Option<Check>) -> Result<Box<Volume>, RefusalReason> {
         disk.write(offset, &bytes, false);
     }
     let mut late = opening(&disks, "late").without(2);
-    late.candidate.tenure.right.mutant = check;
+    late.candidate.tenure.right.rules.mutant = check;
     let mut claims = 0;
     let (part, offset, bytes) = loop {
         if let Ask::Write { part, offset, bytes } = late.poll(Nanos::ZERO) {

@@ -14,10 +14,11 @@ use crate::lease::Owner;
 use crate::lease::{Fenced, Lease};
 use crate::notes::block::{BLOCK, Block};
 use crate::notes::{Answer, Ask, Opens, PartDevice, Unfit};
+use crate::trial::care;
+use crate::trial::damage::{self, Broken, Damageable, Fault, Harm};
 use crate::trial::disk::{Cut, Disk};
 use crate::trial::names::names;
 use crate::trial::world::{Act, Kit};
-use crate::trial::{care, damage};
 use crate::{Input, Refused};
 
 /// A world in which every object was written and flushed.
@@ -109,8 +110,8 @@ fn what_a_server_has_lost_is_an_error_and_never_zeroes() {
     assert_eq!(world.errors, 2, "others are served");
 }
 
-#[test]
-fn a_table_and_all_choices_that_are_damaged_together_are_refused() {
+/// A table, and the choices of all keepers, are damaged.
+fn without_table_and_choices(rule: Option<Mutant>) -> Result<Volume, String> {
     let mut world = full_world();
     let volume = reopened(&mut world.disks).unwrap();
     let table = volume.layout.note_offset(1, Note::Table(0), 0);
@@ -118,8 +119,18 @@ fn a_table_and_all_choices_that_are_damaged_together_are_refused() {
     for keeper in 0..3 {
         wipe(&mut world.disks[keeper], volume.layout.note_offset(keeper, Note::Page(0), 0), COPIES);
     }
-    let refusal = reopened(&mut world.disks).unwrap_err();
+    let broken = Broken { own: rule, lease: None };
+    Spread { broken, ..Spread::default() }.open(&mut world.disks, u64::MAX).unwrap()
+}
+
+#[test]
+fn a_table_and_all_choices_that_are_damaged_together_are_refused() {
+    let refusal = without_table_and_choices(None).unwrap_err();
     assert!(refusal.contains("nobody knows") || refusal.contains("restore"), "{refusal}");
+    let volume = without_table_and_choices(Some(Mutant::GuessChoices));
+    let volume = volume.expect("nobody has noticed");
+    assert_eq!(volume.lost_objects(), 0, "objects are gone without a word");
+    assert!(volume.places.iter().any(|place| place.get().is_none()));
 }
 
 #[test]
@@ -165,6 +176,32 @@ fn an_older_copy_is_refused_wherever_the_opening_before_was_cut_short() {
     }
 }
 
+/// A server is as an opening has left it that was cut short, and another one went on with by the
+/// same generation; in how many cases the volume comes up.
+fn opened_with_what_was_cut_short(rule: Option<Mutant>) -> u32 {
+    let world = full_world();
+    let kit = Spread::breaking(Broken { own: rule, lease: None });
+    let mut opened = 0;
+    for asks in 0.. {
+        let mut disks = world.disks.clone();
+        let is_over = kit.open(&mut disks, asks).is_some();
+        let old = disks[0].clone();
+        reopened(&mut disks).unwrap();
+        disks[0] = old;
+        opened += u32::from(kit.open(&mut disks, u64::MAX).unwrap().is_ok());
+        if is_over {
+            break;
+        }
+    }
+    opened
+}
+
+#[test]
+fn what_an_opening_has_left_that_was_cut_short_is_refused_once_another_one_was_not() {
+    assert_eq!(opened_with_what_was_cut_short(None), 0);
+    assert!(opened_with_what_was_cut_short(Some(Mutant::AcceptSplit)) > 0);
+}
+
 #[test]
 fn a_server_that_was_exchanged_for_a_blank_one_is_named() {
     let mut world = full_world();
@@ -177,6 +214,19 @@ fn a_server_that_was_exchanged_for_a_blank_one_is_named() {
 #[test]
 fn whatever_servers_do_not_bring_back_is_named_and_no_volume_is_made_anew() {
     damage::survey::<Spread>(damage::times());
+    damage::survey_plights::<Spread>(3);
+}
+
+#[test]
+fn each_rule_of_an_opening_that_is_broken_is_noticed() {
+    damage::notices_each_rule_of_the_lease::<Spread>();
+    for (rule, harm) in [
+        (Mutant::OneHead, Harm::One(Fault::Rot)),
+        (Mutant::AcceptOlder, Harm::One(Fault::Stale)),
+        (Mutant::GiveUpUnread, Harm::One(Fault::Unreadable)),
+    ] {
+        damage::assert_noticed::<Spread>(Broken { own: Some(rule), lease: None }, harm);
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use evenkeel_core::time::Nanos;
 use super::super::format::head::Head;
 use super::super::heads::{self, Usable, Verdict};
 use super::super::refusal::Refusal;
+use super::super::rules::Mutant;
 use super::{Claimed, Opening, Phase, Task};
 use crate::lease::{Act, FRONT_BYTES, Front, Half, OWNER_OFFSET, Settled, mark};
 use crate::notes::blank::Making;
@@ -16,12 +17,13 @@ impl Opening {
     /// again, until the volume can be claimed.
     pub(super) fn watch_or_claim(&mut self) -> Result<(), Refusal> {
         self.rebuild()?;
-        let verdict = heads::judge(self.extent_bytes, &self.devices, &self.candidate.fronts)?;
+        let Self { extent_bytes, devices, candidate, rules, .. } = &*self;
+        let verdict = heads::judge(*extent_bytes, devices, &candidate.fronts, *rules)?;
         let volume = match &verdict {
             Verdict::Use(usable) => Some(usable.volume),
             Verdict::Make(_) => None,
         };
-        let checked = mark::check(&self.candidate.fronts, volume, self.witness.as_ref());
+        let checked = self.candidate.check(volume, self.witness.as_ref());
         checked.map_err(|obstacle| self.obstructed(obstacle))?;
         if matches!(verdict, Verdict::Make(_)) && !std::mem::replace(&mut self.has_probed, true) {
             return self.probe();
@@ -50,7 +52,7 @@ impl Opening {
     /// A block of a tier without a head was read.
     pub(super) fn probed(&mut self, tier: usize, offset: u64, blocks: Option<&[Block]>) {
         let Some(blocks) = blocks else { return self.refuse(tier, Unfit::Failed.into()) };
-        if !Making::New.may_replace(offset, &blocks[0]) {
+        if !self.candidate.may_replace(Making::New, offset, &blocks[0]) {
             let layout = self.layout_for_new().expect("it was probed by it");
             let notes_bytes =
                 if tier == layout.fastest() { layout.metadata_end() } else { FRONT_BYTES };
@@ -86,7 +88,8 @@ impl Opening {
                 let layout = self.layout_for_new()?;
                 self.candidate.is_new = true;
                 let settled = Settled::default();
-                let office = self.candidate.begin_claim(&settled, Half::First, 1);
+                let generation = u64::from(!self.rules.is_broken(Mutant::OneHead));
+                let office = self.candidate.begin_claim(&settled, Half::First, generation);
                 let volume = known.unwrap_or(self.candidate.names.volume);
                 Claimed { volume, layout, office, settled, late }
             }

@@ -47,6 +47,7 @@ use super::format::{BLOCK, BLOCK_BYTES, Block, VolumeId};
 use super::journal::Checkpoint;
 use super::layout::Layout;
 use super::refusal::{Refusal, RefusalReason};
+use super::rules::Rules;
 use super::volume::{Volume, identity};
 use crate::lease::{
     Act, Candidate, FRONT_BYTES, Gatekeeper, Identity, LateWrites, Names, Obstacle, Office,
@@ -88,6 +89,7 @@ pub struct Opening {
     rebuilding: Option<Rebuilding<Head>>,
     /// The map that is used.
     pub(super) map_used: Option<Checkpoint>,
+    pub(super) rules: Rules,
 }
 
 /// The volume, before its map is known.
@@ -286,6 +288,7 @@ impl Opening {
             has_failed: false,
             rebuilding: None,
             map_used: None,
+            rules: Rules::default(),
         };
         if opening.devices.iter().any(|device| device.size_bytes < FRONT_BYTES) {
             opening.refusal = opening.layout_for_new().err();

@@ -13,6 +13,7 @@ use super::super::journal::{Checkpoint, Journal};
 use super::super::layout::{COPIES, Layout};
 use super::super::map::{MapBuilder, MapError, TierMap};
 use super::super::refusal::{Refusal, RefusalReason};
+use super::super::rules::Mutant;
 use super::super::volume::Volume;
 use super::{BLOCKS_AT_ONCE, Claimed, Opening, Phase, Task};
 use crate::lease::Half;
@@ -88,7 +89,7 @@ impl Opening {
 
     /// Whether something of this term counts.
     fn counts(&self, term: u64) -> bool {
-        term >= self.claimed().settled.since
+        term >= self.claimed().settled.since || self.rules.is_broken(Mutant::CountOld)
     }
 
     /// Takes the first block of a map.
@@ -233,11 +234,12 @@ impl Opening {
             map.replay(record.extent, record.from, record.to)
                 .map_err(|_| self.refusal_of(fastest, damaged(last)))?;
         }
-        if self.reading.newest.is_some_and(|newest| newest > last) {
+        let has_gap = self.reading.newest.is_some_and(|newest| newest > last);
+        if has_gap && !self.rules.is_broken(Mutant::StopAtGap) {
             return Err(self.refusal_of(fastest, damaged(last + 1)));
         }
         // Records that nobody reads any more leave no gap: members remember how many there were.
-        if self.noted > last {
+        if self.noted > last && !self.rules.is_broken(Mutant::TrustEnd) {
             return Err(
                 self.refusal_of(fastest, RefusalReason::JournalCut { last, noted: self.noted })
             );
@@ -313,7 +315,8 @@ impl Opening {
             let record = self.record(layout, sequence).expect("it was just followed");
             let offset = layout.record_offset(self.half_read(), sequence);
             for (offset, copy) in offsets(offset).zip(copies) {
-                if sequence == last || copy != Some(record) {
+                let is_unsure = sequence == last && !self.rules.is_broken(Mutant::TrustCache);
+                if is_unsure || copy != Some(record) {
                     self.tasks.push_back(Task::WriteRecord { offset, record });
                 }
             }

@@ -59,7 +59,7 @@ impl Opening {
     /// Makes the head of a tier anew that has lost both.
     pub(super) fn rebuild(&mut self) -> Result<(), Refusal> {
         let Some(rebuilding) = &self.rebuilding else { return Ok(()) };
-        let lost = rebuilding.lost(&self.candidate.fronts);
+        let lost = rebuilding.lost(&self.candidate.fronts, self.candidate.rules());
         let lost = lost.map_err(|obstacle| self.obstructed(obstacle))?;
         let Some((tier, owner)) = lost else { return Ok(()) };
         let unproven = || self.refusal_of(tier, Unfit::Unproven { why: Unproven::Layout }.into());

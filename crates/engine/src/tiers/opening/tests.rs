@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::super::format::PLACES_PER_BLOCK;
 use super::super::layout::COPIES;
+use super::super::rules::Mutant;
 use super::super::{Refusal, Volume};
 use super::*;
 use crate::lease::Half;
@@ -37,9 +38,14 @@ impl Tiers {
     }
 
     fn open(&mut self, names: Names) -> Result<Volume, Refusal> {
+        self.open_breaking(None, names)
+    }
+
+    fn open_breaking(&mut self, rule: Option<Mutant>, names: Names) -> Result<Volume, Refusal> {
         let device = |(name, size_bytes): (&str, u64)| PartDevice { name: name.into(), size_bytes };
         let devices = ["slow", "fast"].into_iter().zip(SIZES_BYTES).map(device).collect();
         let mut opening = Opening::new(names, EXTENT_BYTES, devices);
+        opening.rules.mutant = rule;
         let mut now = Nanos::ZERO;
         loop {
             let bytes;
@@ -126,9 +132,31 @@ fn records_that_are_damaged_before_later_ones_are_missed() {
             tiers.damage(offset);
             tiers.damage(offset + BLOCK_BYTES);
         }
+        let mut broken = tiers.clone();
+        let volume = broken.open_breaking(Some(Mutant::StopAtGap), names.clone());
+        let last = volume.expect("nobody has noticed").journal.last();
+        assert_eq!(last, sequence - 1, "moves are forgotten");
         let refusal = tiers.open(names).expect_err("records are missing");
         assert_eq!(refusal.reason, RefusalReason::JournalDamaged { sequence });
     }
+}
+
+#[test]
+fn a_journal_that_ends_before_what_members_know_of_is_missed() {
+    let (mut tiers, used, first) = used();
+    let mut second = names("one gate");
+    second.before.push(first.owner);
+    tiers.open(first).expect("nothing is wrong");
+    let last = u64::from(MOVES) - 10;
+    for record in last + 1..=u64::from(MOVES) {
+        let offset = used.layout.record_offset(Half::First, record);
+        tiers.damage(offset);
+        tiers.damage(offset + BLOCK_BYTES);
+    }
+    let volume = tiers.clone().open_breaking(Some(Mutant::TrustEnd), second.clone());
+    assert_eq!(volume.expect("nobody has noticed").journal.last(), last, "moves are forgotten");
+    let refusal = tiers.open(second).expect_err("records are missing");
+    assert_eq!(refusal.reason, RefusalReason::JournalCut { last, noted: MOVES.into() });
 }
 
 #[test]

@@ -11,17 +11,17 @@ use evenkeel_core::time::{Nanos, Span};
 use super::super::choice::Choice;
 use super::super::format::checkpoint;
 use super::super::format::journal::Record;
-use super::super::moves::Mutant;
 use super::super::report::{Stopped, VolumeReport};
+use super::super::rules::Mutant;
 use super::super::{Opening, Volume};
 use crate::care::{Case, Reads, Report};
 use crate::lease::trial::Leased;
-use crate::lease::{Gatekeeper, Half, Lease, Names, OwnerId};
+use crate::lease::{self, Gatekeeper, Half, Lease, Names, OwnerId, Witness};
 use crate::notes::PartDevice;
 use crate::notes::block::Block;
 use crate::policy::{Depth, Domain, Mode, Moves, Scheduling, Sharing, TierPlan};
 use crate::trial::care::Cared;
-use crate::trial::damage::Damageable;
+use crate::trial::damage::{Broken, Damageable};
 use crate::trial::disk::{Disk, SECTOR, index};
 use crate::trial::names::names;
 use crate::trial::world::{self, Kit};
@@ -40,6 +40,10 @@ pub(super) type World = world::World<Tiers>;
 pub(crate) struct Tiers {
     /// Whether all openings are of one process, which knows that those before are over.
     pub(super) is_one_process: bool,
+    /// The rules that openings break.
+    pub(super) broken: Broken<Mutant>,
+    /// What the state folder knows.
+    witness: Option<Witness>,
     openings: RefCell<Vec<OwnerId>>,
 }
 
@@ -58,7 +62,9 @@ impl Kit for Tiers {
             names.before.clone_from(&openings);
         }
         openings.push(names.owner);
-        let opening = opening(names);
+        let mut opening = opening(names).knowing(self.witness);
+        opening.rules.mutant = self.broken.own;
+        opening.candidate.tenure.right.rules.mutant = self.broken.lease;
         let opened = world::open(disks, asks, opening)?;
         Some(opened.map_err(|refusal| refusal.to_string()))
     }
@@ -80,7 +86,7 @@ impl Kit for Tiers {
         let mut engine = Engine::new(now, &domain(Mode::Enforce, 4));
         engine.handle(now, Input::Volume(Box::new(volume)));
         engine.handle(now, Input::Held { until: Nanos(u64::MAX) });
-        engine.volume.as_mut().unwrap().tiered_mut().mover.mutant = mutant;
+        engine.volume.as_mut().unwrap().tiered_mut().mover.rules.mutant = mutant;
         engine
     }
 }
@@ -118,6 +124,18 @@ impl Damageable for Tiers {
         volume_of(engine).lease(tier)
     }
 
+    fn breaking(broken: Broken<Mutant>) -> Self {
+        Self { broken, ..Self::default() }
+    }
+
+    fn witness(engine: &Engine) -> Witness {
+        volume_of(engine).witness()
+    }
+
+    fn know(&mut self, witness: Witness) {
+        self.witness = Some(witness);
+    }
+
     fn stir(world: &mut World, prng: &mut Prng) {
         if world.engine.volume.as_ref().unwrap().tiered().unwrap().mover.is_idle(world.now()) {
             world.begin_move(u32::try_from(index(prng, 5)).unwrap());
@@ -134,6 +152,10 @@ impl Cared for Tiers {
 
     fn repair(_: &[Disk]) -> Opening {
         opening(names("repair")).repairing()
+    }
+
+    fn break_rule(opening: &mut Opening, rule: Option<lease::Mutant>) {
+        opening.candidate.tenure.right.rules.mutant = rule;
     }
 
     fn lease_of(volume: &Volume, tier: usize) -> Lease {

@@ -6,7 +6,7 @@ use evenkeel_core::id::ServerId;
 use evenkeel_core::prng::Prng;
 use evenkeel_core::time::{Nanos, Span};
 
-use super::super::moves::Mutant;
+use super::super::rules::Mutant;
 use super::kit::{World, opening};
 use crate::lease::{LateWrites, Mutant as Check, Times};
 use crate::trial::disk::index;
@@ -29,10 +29,12 @@ struct Killed {
     is_known: bool,
     /// For so long whoever follows moves nothing.
     rest: Span,
+    /// What happens in one life.
+    turns: u32,
 }
 
 const SAME: Killed =
-    Killed { mutant: None, check: None, lates: Lates::All, is_known: true, rest: LEFT };
+    Killed { mutant: None, check: None, lates: Lates::All, is_known: true, rest: LEFT, turns: 500 };
 
 /// What clients had under way may lie over what they write anew, as is documented: it is not
 /// carried out here, but all that the gate noted and copied is.
@@ -73,7 +75,8 @@ fn restart(world: &mut World, trial: Killed, life: u64) -> Result<Nanos, String>
     let ranges = world.kill((settled, until), trial.lates);
     let late = LateWrites::new(until, 2, if trial.is_known { ranges } else { Vec::new() });
     let mut opening = opening(names_of(0, (1, life))).heeding(late).resting(trial.rest);
-    opening.candidate.tenure.right.mutant = trial.check;
+    opening.rules.mutant = trial.mutant;
+    opening.candidate.tenure.right.rules.mutant = trial.check;
     let volume = world.open(opening)?;
     world.serve(volume, false)?;
     Ok(until)
@@ -88,7 +91,7 @@ fn run(seed: u64, trial: Killed) -> Result<u32, String> {
     for life in 1..8 {
         let until = restart(&mut world, trial, life)?;
         at_once += u32::from(world.now() < until);
-        work(&mut world, &mut prng, 500)?;
+        work(&mut world, &mut prng, trial.turns)?;
     }
     world.settle()?;
     world.pass(LEFT);
@@ -151,6 +154,10 @@ fn each_rule_about_late_writes_that_is_broken_is_noticed() {
     {
         assert_noticed(mutant, 0..100, Killed { mutant: Some(mutant), ..trial });
     }
+    let brief = Killed { turns: 60, ..RESTLESS };
+    assert_clean(0..200, brief);
+    let brief = Killed { mutant: Some(Mutant::CountOld), ..brief };
+    assert_noticed(Mutant::CountOld, 0..2000, brief);
     let same_half = Killed { check: Some(Check::SameHalf), ..RESTLESS };
     assert_noticed(Check::SameHalf, 0..200, same_half);
 }

@@ -3,7 +3,7 @@
 use evenkeel_core::id::ServerId;
 use evenkeel_core::time::{Nanos, Span};
 
-use super::super::moves::Mutant;
+use super::super::rules::Mutant;
 use super::kit::World;
 use crate::trial::world::Act;
 use crate::{Input, Refused};

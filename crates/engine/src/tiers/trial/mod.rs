@@ -1,6 +1,6 @@
 //! Moves on trial: clients that read, write, force and flush while extents move, on drives with
 //! volatile caches that reorder, tear and fail, with the power cut at every event; and each rule of
-//! [`super::moves`] broken, to see that it would be noticed.
+//! [`super::rules`] broken, to see that it would be noticed.
 
 mod kit;
 mod late;
@@ -10,14 +10,18 @@ use evenkeel_core::prng::Prng;
 use evenkeel_core::sched::Limit;
 use evenkeel_core::time::Span;
 pub(crate) use kit::Tiers;
-use kit::{World, domain};
+use kit::{EXTENT_BYTES, World, domain};
 
-use super::moves::Mutant;
+use super::rules::Mutant;
+use super::{Opening, RefusalReason};
+use crate::notes::PartDevice;
 use crate::policy::Mode;
-use crate::trial::disk::{Cut, index};
-use crate::trial::world::{Act, Faults, Kit};
+use crate::trial::care::{self, Cared};
+use crate::trial::damage::{self, Broken, Fault, Harm};
+use crate::trial::disk::{Cut, Disk, index};
+use crate::trial::names::names;
+use crate::trial::world::{self, Act, Faults, Kit};
 use crate::trial::{self, assert_clean, assert_noticed};
-use crate::trial::{care, damage};
 
 /// How a trial goes.
 #[derive(Clone, Copy)]
@@ -40,6 +44,7 @@ const QUIET: Trial =
 fn run(seed: u64, trial: Trial) -> Result<World, String> {
     let mut world = World::new(seed, trial.mutant);
     world.kit.is_one_process = seed.is_multiple_of(2);
+    world.kit.broken.own = trial.mutant;
     world.faults = trial.faults;
     world.stuck = trial.stuck;
     let mut prng = Prng::new(seed ^ 0x5eed);
@@ -160,6 +165,25 @@ fn an_extent_in_doubt_can_be_read_and_not_written_until_its_record_is_noted() {
     }
 }
 
+/// The last record of a journal lies in the drive's cache alone when the volume is opened.
+fn reread_record(rule: Option<Mutant>) -> Result<(), String> {
+    let mut world = World::new(1, None);
+    world.kit.broken.own = rule;
+    world.act_on(Act::Force, world.sectors());
+    world.drain()?;
+    world.begin_move(0);
+    world.drain()?;
+    world.settle()?;
+    let last = *Tiers::in_use(&world).last().expect("a record was noted");
+    damage::reread(&mut world, &[(last.0, last.1 - 4096), last])
+}
+
+#[test]
+fn a_record_that_was_only_read_is_noted_again_before_it_counts() {
+    reread_record(None).unwrap();
+    println!("{}", reread_record(Some(Mutant::TrustCache)).unwrap_err());
+}
+
 #[test]
 fn a_tier_that_fails_for_a_while_stops_no_move_for_good() {
     for seed in 0..40 {
@@ -186,6 +210,36 @@ fn a_tier_that_fails_for_a_while_stops_no_move_for_good() {
 #[test]
 fn whatever_tiers_do_not_bring_back_is_named_and_no_volume_is_made_anew() {
     damage::survey::<Tiers>(damage::times());
+    damage::survey_plights::<Tiers>(6);
+}
+
+#[test]
+fn each_rule_of_an_opening_that_is_broken_is_noticed() {
+    damage::notices_each_rule_of_the_lease::<Tiers>();
+    for (rule, harm) in
+        [(Mutant::OneHead, Harm::One(Fault::Rot)), (Mutant::AcceptOlder, Harm::One(Fault::Stale))]
+    {
+        damage::assert_noticed::<Tiers>(Broken { own: Some(rule), lease: None }, harm);
+    }
+}
+
+#[test]
+fn tiers_in_each_others_place_are_refused() {
+    let sizes = [5, 5, 24].map(|extents| extents * EXTENT_BYTES);
+    let open = |disks: &mut [Disk], rule| {
+        let device = |(name, size_bytes): (&str, u64)| PartDevice { name: name.into(), size_bytes };
+        let devices = ["slow", "slow too", "fast"].into_iter().zip(sizes).map(device).collect();
+        let mut opening = Opening::new(names("trial"), EXTENT_BYTES, devices);
+        opening.rules.mutant = rule;
+        world::open(disks, u64::MAX, opening).expect("asks without end")
+    };
+    let mut disks = sizes.map(Disk::new);
+    open(&mut disks, None).expect("it is made");
+    disks.swap(0, 1);
+    let refusal = open(&mut disks.clone(), None).expect_err("they are exchanged");
+    assert_eq!(refusal.reason, RefusalReason::OtherTier { found: 1, expected: 0 });
+    // The map says of each extent on which tier it is.
+    open(&mut disks, Some(Mutant::MixTiers)).expect("nobody has noticed");
 }
 
 #[test]
