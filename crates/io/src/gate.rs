@@ -12,14 +12,14 @@ use evenkeel_store::Volume;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Mutex, oneshot, watch};
 
-pub use crate::admission::Door;
-use crate::drive::DriveKind;
+pub use crate::drive::DriveKind;
 pub use crate::report::{
     BackendReport, ExportReport, GateReport, OsdReport, OsdStanding, PoolReport, StoreReport,
 };
 pub use crate::store::DriveModels;
 pub use crate::word::ClaimError;
 
+use crate::admission::Door;
 use crate::budget::Accounts;
 use crate::clock::Clock;
 use crate::exchange::{Change, Exchange, ExchangeReport};

@@ -13,7 +13,7 @@ use crate::harness::fake_server::{
     FakeServer, MULTIPLE, Offer, honest, negotiate, read_request_and_data,
 };
 use crate::harness::gate::{Gate, upstream_backend};
-use crate::harness::nbd::{Client, READ, Request, WRITE};
+use crate::harness::nbd::{Client, GO, READ, Request, WRITE, go_data};
 use crate::harness::skip::tell;
 use crate::harness::target::{Address, Target};
 use crate::harness::{Scratch, wait_for};
@@ -23,6 +23,8 @@ const BLOCK: u32 = 4096;
 const DEPTH: u32 = 8;
 /// NBD's EIO.
 const EIO: u32 = 5;
+/// NBD_REP_ERR_POLICY.
+const FORBIDDEN: u32 = 0x8000_0002;
 
 /// What a client of an export gets.
 #[derive(Clone, Copy, Debug)]
@@ -199,4 +201,54 @@ fn a_client_that_leaves_an_export_that_hangs_takes_no_slot_with_it() {
     }
     let got = load(&gate, "victim", 1, Duration::from_secs(1));
     assert!(got.per_second > 20.0, "{got:?}: one at a time, of 10 ms each");
+}
+
+/// Two exports in memory, a tenant for each, and twenty connections.
+fn narrow_gate(scratch: &Scratch) -> Gate {
+    let mut policy = "[memory]\nconnections = 20\n[[backend]]\nname = \"memory\"\nmemory = true\n"
+        .to_owned();
+    for name in ["evil", "good"] {
+        policy += &format!(
+            "[[export]]\nname = \"{name}\"\nbackend = \"memory\"\nsize = \"1 MiB\"\n\
+             [[tenant]]\nname = \"{name}\"\nmatch = {{ export = \"{name}\" }}\n"
+        );
+    }
+    Gate::start(scratch, &policy)
+}
+
+#[test]
+fn a_tenant_that_takes_all_connections_leaves_the_others_theirs() {
+    let scratch = Scratch::new();
+    let gate = narrow_gate(&scratch);
+    let target = gate.plain("evil");
+    let mut clients: Vec<Client> = (0..30).filter_map(|_| Client::try_open(&target)).collect();
+    assert!((10..20).contains(&clients.len()), "{} of 20", clients.len());
+    let mut refused = Client::greet(&target.address);
+    refused.option(GO, &go_data("evil"));
+    let reply = refused.option_replies().pop().expect("an answer");
+    let text = String::from_utf8_lossy(&reply.data);
+    assert_eq!(reply.kind, FORBIDDEN);
+    assert!(text.contains("tenant \"evil\" has as many connections"), "{text}");
+    let good: Vec<Client> = (0..3).map(|_| Client::open(&gate.plain("good"))).collect();
+    assert!(gate.process.log().contains("connection refused: tenant \"evil\""));
+    assert_eq!(clients.pop().expect("one").read(0, 4096), Ok(vec![0; 4096]));
+    wait_for("whoever leaves makes room", || Client::try_open(&target));
+    drop(good);
+}
+
+#[test]
+fn those_who_never_say_who_they_are_keep_nobody_out() {
+    let scratch = Scratch::new();
+    let gate = narrow_gate(&scratch);
+    let target = gate.plain("good");
+    let mut silent = Vec::new();
+    for n in 0..500 {
+        silent.push(crate::harness::nbd::dial(&target.address));
+        if n % 50 == 49 {
+            let mut client = Client::open(&target);
+            assert_eq!(client.read(0, 4096), Ok(vec![0; 4096]));
+        }
+    }
+    let connections = gate.status()["connections"]["open"].as_u64();
+    assert!(connections.is_some_and(|open| open < 150), "{connections:?}: the oldest were ended");
 }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! - **Who has not said who he is** has a place in a pool beside the others. Where it is full, or one
-//!   address has an eighth of it, the oldest handshake goes: of that address, or of the one that has
+//!   address has half of it, the oldest handshake goes: of that address, or of the one that has
 //!   most. A handshake takes milliseconds, so a flood does not keep others out, from its own address
 //!   neither.
 //! - **Tenants**: half of all connections is reserved in equal parts, the other half is for whoever
@@ -20,9 +20,9 @@ use std::net::{IpAddr, Ipv6Addr};
 use evenkeel_core::id::TenantId;
 
 /// One over the part of its pool that the handshakes of one address may take.
-const PART_OF_ORIGIN: usize = 8;
+const PART_OF_ORIGIN: usize = 2;
 /// Handshakes under way at a time beside a quarter of `connections`.
-const HANDSHAKES_MIN: usize = 64;
+const HANDSHAKES_MIN: usize = 256;
 
 /// Where a connection comes from; none for a unix socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
