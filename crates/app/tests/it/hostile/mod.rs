@@ -7,6 +7,7 @@
 mod clients;
 mod fronts;
 mod handshakes;
+mod names;
 mod servers;
 
 use crate::harness::Scratch;
