@@ -9,6 +9,7 @@ mod fronts;
 mod handshakes;
 mod names;
 mod servers;
+mod web;
 
 use crate::harness::Scratch;
 use crate::harness::gate::Gate;
