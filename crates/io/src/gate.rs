@@ -455,6 +455,11 @@ impl GateHandle {
         self.shared.plan().policy.clone()
     }
 
+    /// Looks at the policy in force.
+    pub fn with_policy<T>(&self, look: impl FnOnce(&Policy) -> T) -> T {
+        look(&self.shared.plan().policy)
+    }
+
     /// The accounts at this instant.
     pub async fn report(&self) -> GateReport {
         let shared = &self.shared;

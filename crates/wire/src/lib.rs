@@ -5,4 +5,5 @@
 //! owns a socket, a clock or a task.
 
 pub mod exchange;
+pub mod http;
 pub mod nbd;

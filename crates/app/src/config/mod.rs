@@ -14,6 +14,7 @@ pub mod diagnostic;
 mod exchange;
 pub(crate) mod fields;
 mod goal;
+pub(crate) mod metrics;
 mod places;
 mod print;
 mod raw;

@@ -42,6 +42,11 @@ pub fn print(policy: &Policy) -> String {
         }
     }
     memory(policy.memory, &mut text);
+    if !policy.metrics.hosts.is_empty() {
+        text.section("[metrics]");
+        let hosts: Vec<_> = policy.metrics.hosts.iter().map(|host| quoted(host)).collect();
+        text.key("hosts", format!("[{}]", hosts.join(", ")));
+    }
     text.text
 }
 

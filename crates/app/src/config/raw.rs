@@ -17,6 +17,7 @@ use super::diagnostic::Diagnostics;
 use super::exchange::{self, RawExchange};
 use super::fields::{Fields, mismatch};
 use super::goal::Goal;
+use super::metrics::RawMetrics;
 use super::spread;
 use super::takeover::{self, RawFence};
 use super::uri::ServerUri;
@@ -37,6 +38,7 @@ pub(super) struct RawPolicy {
     pub(super) tenants: Vec<RawTenant>,
     pub(super) exchange: Written<RawExchange>,
     pub(super) memory: Written<RawMemory>,
+    pub(super) metrics: Written<RawMetrics>,
 }
 
 pub(super) struct RawListener {
@@ -182,6 +184,7 @@ impl RawPolicy {
             tenants: fields.tables("tenant", RawTenant::read, out),
             exchange: fields.optional("exchange", RawExchange::read, out),
             memory: fields.optional("memory", RawMemory::read, out),
+            metrics: fields.optional("metrics", RawMetrics::read, out),
         };
         fields.finish(out);
         raw

@@ -20,7 +20,7 @@ use super::raw::{
     RawBackend, RawCost, RawExport, RawGroup, RawListener, RawListenerTls, RawMemory, RawPolicy,
     RawSharing, RawTenant, RawUpstreamTls, Written,
 };
-use super::{ceph, spread, store, takeover, volume};
+use super::{ceph, metrics, spread, store, takeover, volume};
 use crate::units::Amount;
 
 /// Connections per export towards an upstream that allows several.
@@ -74,6 +74,7 @@ pub(super) fn resolve(raw: RawPolicy, out: &mut Diagnostics) -> (Policy, Places)
     policy.tenants = tenants.map(|(index, raw)| tenant(raw, index, out, &mut places)).collect();
     policy.exchange = exchange::exchange(raw.exchange, out, &mut places);
     policy.memory = memory(raw.memory, &mut places);
+    policy.metrics = metrics::metrics(raw.metrics, out);
     volume::settle_disciplines(&mut policy, &disciplines, out);
     exchange::settle_control(&mut policy);
     (policy, places)

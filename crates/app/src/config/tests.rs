@@ -715,3 +715,21 @@ fn an_upstream_says_which_server_it_is() {
         assert!(shown.contains(found), "{shown}");
     }
 }
+
+#[test]
+fn the_names_of_the_metrics_port_are_names_alone_and_are_printed_as_they_are_read() {
+    let policy = |hosts: &str| with(&format!("[metrics]\nhosts = {hosts}\n"));
+    let text = policy("[\"gate.example\", \"Gate-2.\"]");
+    let read = parse(&text, "p").unwrap_or_else(|found| panic!("{found}"));
+    assert_eq!(read.metrics.hosts, ["gate.example", "Gate-2"]);
+    assert_eq!(parse(&print(&read), "printed"), Ok(read));
+    for bad in ["http://gate.example", "gate.example:9809", "*.example", "gate.example/", ""] {
+        let found = findings(&policy(&format!("[\"{bad}\"]")));
+        assert!(found.contains("is not the name of a host"), "{bad}: {found}");
+    }
+    for needless in ["localhost", "10.0.0.5", "[::1]"] {
+        let parsed = parse_all(&policy(&format!("[\"{needless}\"]")), "p");
+        assert!(parsed.diagnostics.to_string().contains("without being listed"), "{needless}");
+        assert_eq!(parsed.policy.unwrap().metrics.hosts, Vec::<String>::new());
+    }
+}

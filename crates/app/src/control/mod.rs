@@ -18,13 +18,16 @@
 //! Changes made here live until the next reload of the file, and are held against the same rules as
 //! the file. docs/control.md is the manual.
 
+mod body;
 pub mod change;
 pub mod client;
 mod http;
+mod refusal;
 pub mod remote;
 mod routes;
 pub mod scrub;
 pub mod socket;
+mod visitor;
 pub mod volumes;
 
 use std::path::PathBuf;
@@ -40,7 +43,7 @@ use crate::trace::record;
 use change::{Change, ChangeError};
 use remote::Remote;
 
-pub use http::serve;
+pub use http::{serve_operator, serve_public};
 pub use routes::{operator, public};
 
 /// What the control plane works on.

@@ -49,7 +49,7 @@ impl Bench {
         runtime.block_on(async {
             let socket = ControlSocket::bind(&self.folder.path().join("control.sock")).unwrap();
             let router = operator(Arc::clone(&self.control));
-            tokio::spawn(serve(socket.listener().unwrap(), router));
+            tokio::spawn(serve_operator(socket.listener().unwrap(), router));
             work(&self).await;
         });
         drop(runtime);
@@ -151,10 +151,11 @@ fn the_public_side_reads_and_changes_nothing() {
     Bench::start().run(async |bench| {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        tokio::spawn(serve(listener, public(Arc::clone(&bench.control))));
+        tokio::spawn(serve_public(listener, public(Arc::clone(&bench.control))));
         let ask = async |head: &str| {
             let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
-            let request = format!("{head} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+            let request =
+                format!("{head} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
             stream.write_all(request.as_bytes()).await.unwrap();
             let mut answer = String::new();
             stream.read_to_string(&mut answer).await.unwrap();
@@ -167,5 +168,101 @@ fn the_public_side_reads_and_changes_nothing() {
             assert!(ask(forbidden).await.starts_with("HTTP/1.1 404"), "{forbidden}");
         }
         assert!(ask("POST /v1/status").await.starts_with("HTTP/1.1 405"));
+    });
+}
+
+/// The whole answer to bytes on the control socket.
+async fn raw(bench: &Bench, bytes: &[u8]) -> String {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let socket = bench.folder.path().join("control.sock");
+    let mut stream = tokio::net::UnixStream::connect(socket).await.unwrap();
+    stream.write_all(bytes).await.unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+async fn send(bench: &Bench, line: &str, headers: &str, body: &str) -> String {
+    let length = body.len();
+    let head = format!("{line} HTTP/1.1\r\nhost: gate\r\nconnection: close\r\n{headers}");
+    raw(bench, format!("{head}content-length: {length}\r\n\r\n{body}").as_bytes()).await
+}
+
+#[test]
+fn a_list_where_an_object_is_meant_changes_nothing() {
+    Bench::start().run(async |bench| {
+        let before = bench.client.text("/v1/policy").await.unwrap();
+        for (method, path, body) in [
+            (Method::PUT, "/v1/tenants/new", json!([])),
+            (Method::PUT, "/v1/tenants/t", json!([0.5])),
+            (Method::PUT, "/v1/exports/new", json!(["ram", null, null, "1 MiB"])),
+            (Method::PUT, "/v1/mode", json!(["enforce"])),
+            (Method::POST, "/v1/volumes", json!([])),
+            (Method::POST, "/v1/scrub", json!([])),
+            (Method::POST, "/v1/reload", json!([])),
+            (Method::POST, "/v1/claims/ram", json!([])),
+            (Method::DELETE, "/v1/tenants/t", json!([])),
+        ] {
+            let error = bench.client.ask(method, path, Some(&body)).await.unwrap_err().to_string();
+            let names_it = error.contains("JSON object") || error.contains("takes no body");
+            assert!(names_it, "{path}: {error}");
+        }
+        assert_eq!(bench.client.text("/v1/policy").await.unwrap(), before);
+    });
+}
+
+#[test]
+fn what_is_not_said_to_be_json_is_not_taken() {
+    Bench::start().run(async |bench| {
+        for kind in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"] {
+            let header = format!("content-type: {kind}\r\n");
+            for (line, body) in [
+                ("PUT /v1/mode", "{\"mode\": \"enforce\"}"),
+                ("POST /v1/reload", ""),
+                ("POST /v1/reload", "{}"),
+                ("POST /v1/claims/ram", ""),
+                ("DELETE /v1/tenants/t", ""),
+            ] {
+                let answer = send(bench, line, &header, body).await;
+                assert!(answer.starts_with("HTTP/1.1 415"), "{line} as {kind}: {answer}");
+                assert!(answer.contains("application/json"), "{answer}");
+            }
+        }
+        let json = "content-type: application/json\r\n";
+        for (headers, body, status) in [("", "", 200), (json, "", 200), (json, " {} ", 200)] {
+            let answer = send(bench, "POST /v1/reload", headers, body).await;
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{body}: {answer}");
+        }
+        let answer = send(bench, "POST /v1/reload", "", "{}").await;
+        assert!(answer.starts_with("HTTP/1.1 422"), "{answer}");
+    });
+}
+
+#[test]
+fn no_web_page_may_use_the_control_socket() {
+    Bench::start().run(async |bench| {
+        for page in ["http://evil.example", "http://gate", "null"] {
+            let header = format!("origin: {page}\r\n");
+            for line in ["POST /v1/reload", "GET /v1/policy", "GET /v1/nothing"] {
+                let answer = send(bench, line, &header, "").await;
+                assert!(answer.starts_with("HTTP/1.1 403"), "{line} from {page}: {answer}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_body_that_does_not_come_is_not_waited_for() {
+    Bench::start().run(async |bench| {
+        for line in ["PUT /v1/mode", "POST /v1/reload"] {
+            let request = format!(
+                "{line} HTTP/1.1\r\nhost: gate\r\nconnection: close\r\ncontent-length: 100\r\n\
+                 content-type: application/json\r\n\r\n{{"
+            );
+            let answered = raw(bench, request.as_bytes());
+            let answer = tokio::time::timeout(std::time::Duration::from_secs(8), answered).await;
+            let answer = answer.expect("it is given up");
+            assert!(answer.starts_with("HTTP/1.1 408"), "{line}: {answer}");
+        }
     });
 }

@@ -283,6 +283,9 @@ mod tests {
             "# Metrics\n\n\
              `GET /metrics` on the address of `serve --metrics` (127.0.0.1:9809) answers in the \
              text format of Prometheus.\n\
+             It is asked by address or as `localhost`. A scraper that asks by another name is \
+             answered 421 until the policy\nlists the name, as `hosts = [\"gate.example\"]` in \
+             `[metrics]` ([who may ask](control.md#who-may-ask)).\n\
              This page is made from `crates/app/src/metrics/table.rs`.\n\n\
              A *domain* is what shares count over: a group of backends, or a backend in no group. \
              `op` is read, write,\nflush, trim, cache or write_zeroes. Label sets are bounded by \

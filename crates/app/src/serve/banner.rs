@@ -38,6 +38,10 @@ pub(super) fn banner(policy: &Policy, places: Places<'_>) -> String {
     text += &format!("  control    {}\n", places.control.display());
     if let Some(address) = places.metrics {
         text += &format!("  metrics    http://{address}/metrics\n");
+        if !address.ip().is_loopback() && policy.metrics.hosts.is_empty() {
+            text +=
+                "             by address only; names take `hosts` in `[metrics]` of the policy\n";
+        }
     }
     if let (Some(address), Some(export)) = (listeners.first(), policy.exports.first()) {
         text += &connect(&uri(address, &export.name), &export.name);
@@ -120,6 +124,24 @@ mod tests {
             assert!(text.contains(tool), "{tool}");
         }
         assert!(!text.contains("write") && !text.contains("randrw"), "it may be somebody's data");
+    }
+
+    #[test]
+    fn where_others_can_reach_the_metrics_it_is_said_that_names_have_to_be_listed() {
+        let text = |address: &str, hosts: &[&str]| {
+            let mut policy = sample_policy();
+            policy.metrics.hosts = hosts.iter().map(|&host| host.to_owned()).collect();
+            let places = Places {
+                policy: Path::new("policy.toml"),
+                control: Path::new("control.sock"),
+                metrics: Some(address.parse().unwrap()),
+                control_is_usual: false,
+            };
+            banner(&policy, places)
+        };
+        assert!(text("0.0.0.0:9809", &[]).contains("`hosts` in `[metrics]`"));
+        assert!(!text("0.0.0.0:9809", &["gate.example"]).contains("`hosts`"));
+        assert!(!text("[::1]:9809", &[]).contains("`hosts`"));
     }
 
     #[test]

@@ -43,6 +43,10 @@ use origin::Begin;
 /// Where metrics are served unless the command line says otherwise.
 const METRICS_DEFAULT: &str = "127.0.0.1:9809";
 
+/// Connections that may wait to be accepted on it. Beyond them a client tries again after a second,
+/// so that it is far more than somebody opens while this thread is busy.
+const METRICS_BACKLOG: i32 = 1024;
+
 /// The folder of the embedded store unless the command line says otherwise.
 pub(crate) const DATA_DEFAULT: &str = "./evenkeel-data";
 
@@ -235,6 +239,7 @@ fn metrics_listener(chosen: Option<&str>) -> anyhow::Result<Option<TcpListener>>
             return Err(Exit::Runtime.because(message));
         }
     };
+    rustix::net::listen(&listener, METRICS_BACKLOG)?;
     listener.set_nonblocking(true)?;
     Ok(Some(listener))
 }
@@ -264,10 +269,11 @@ async fn operate(
     mut signals: Signals,
     mut changes: Option<UnboundedReceiver<Text>>,
 ) -> anyhow::Result<()> {
-    tokio::spawn(control::serve(socket.listener()?, control::operator(Arc::clone(control))));
+    let operator = control::operator(Arc::clone(control));
+    tokio::spawn(control::serve_operator(socket.listener()?, operator));
     if let Some(listener) = metrics {
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        tokio::spawn(control::serve(listener, control::public(Arc::clone(control))));
+        tokio::spawn(control::serve_public(listener, control::public(Arc::clone(control))));
     }
     tell("READY=1");
     loop {

@@ -56,6 +56,8 @@ pub struct Policy {
     pub exchange: Option<Exchange>,
     /// Bounds on what the gate itself may use.
     pub memory: Memory,
+    /// Who may ask for metrics and status over TCP.
+    pub metrics: Metrics,
 }
 
 /// How far the gate may go.
@@ -653,6 +655,13 @@ pub enum Match {
         /// Prefix length in bits.
         prefix: u8,
     },
+}
+
+/// The TCP port of metrics and status. Its address is the command line's business.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Metrics {
+    /// Names by which the port may be asked, beside `localhost` and every address.
+    pub hosts: Vec<String>,
 }
 
 /// Bounds on what the gate may use.

@@ -18,7 +18,7 @@
 use std::cell::Cell;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +28,7 @@ use rustix::fs::{FlockOperation, OFlags, SeekFrom};
 use rustix::io::Errno;
 use tokio::time::Instant;
 
+use super::beneath::Folder;
 use crate::buffer::PAGE_BYTES;
 
 /// Alignment asked of direct requests; every device in use is content with a page.
@@ -63,38 +64,57 @@ pub(crate) struct OpenFile {
 }
 
 impl FileDisk {
-    /// Opens `path`.
+    /// Opens what is at a path of the operator's, which may be a link.
     pub(crate) fn open(path: &Path, how: OpenFile) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true);
-        let mut opened = options.open(path);
+        let open = |flags: OFlags| {
+            let custom = i32::try_from(flags.difference(OFlags::RWMODE).bits()).expect("they fit");
+            let mut options = OpenOptions::new();
+            options.read(true).write(flags.contains(OFlags::RDWR)).custom_flags(custom).open(path)
+        };
+        Self::opened(path.to_owned(), how, open, |bytes| create(path, bytes))
+    }
+
+    /// Opens a file of a folder by a name that need not be the operator's; see [`Folder`].
+    pub(crate) fn open_beneath(folder: &Path, name: &str, how: OpenFile) -> io::Result<Self> {
+        let path = folder.join(name);
+        let folder = Folder::open(folder)?;
+        let open = |flags| folder.file(name, flags);
+        Self::opened(path, how, open, |bytes| folder.create(name, bytes))
+    }
+
+    fn opened(
+        path: PathBuf,
+        how: OpenFile,
+        open: impl Fn(OFlags) -> io::Result<File>,
+        create: impl FnOnce(u64) -> io::Result<File>,
+    ) -> io::Result<Self> {
+        let mut access = OFlags::RDWR;
+        let mut opened = open(access);
         let is_read_only = opened.as_ref().is_err_and(is_not_writable);
         if is_read_only {
-            opened = options.write(false).open(path);
+            access = OFlags::RDONLY;
+            opened = open(access);
         }
         let buffered = match (opened, how.create_bytes) {
-            (Err(error), Some(bytes)) if error.kind() == io::ErrorKind::NotFound => {
-                create(path, bytes)?
-            }
+            (Err(error), Some(bytes)) if error.kind() == io::ErrorKind::NotFound => create(bytes)?,
             (opened, _) => opened?,
         };
-        let direct = how.direct.then(|| {
-            let flags = i32::try_from(OFlags::DIRECT.bits()).expect("flags fit");
-            options.custom_flags(flags).open(path)
-        });
-        let direct = match direct.transpose() {
-            Ok(file) => file.map(Arc::new),
+        let direct = match how.direct.then(|| open(access | OFlags::DIRECT)).transpose() {
+            Ok(file) => file,
             Err(error) => {
                 let path = path.display();
                 tracing::info!(%path, %error, "no direct I/O here; the page cache is used");
                 None
             }
         };
+        if let Some(direct) = &direct {
+            refuse_another(&buffered, direct)?;
+        }
         let size_bytes = size_of(&buffered)?;
         Ok(Self {
-            path: path.to_owned(),
+            path,
             buffered: Arc::new(buffered),
-            direct,
+            direct: direct.map(Arc::new),
             size_bytes,
             is_read_only,
             losses: Cell::new(0),
@@ -208,6 +228,15 @@ pub(crate) async fn lock_patiently(
             locked => return Ok(locked?),
         }
     }
+}
+
+/// Refuses two descriptors that are not of the same file: it was replaced in between.
+fn refuse_another(one: &File, other: &File) -> io::Result<()> {
+    let (one, other) = (one.metadata()?, other.metadata()?);
+    if (one.dev(), one.ino()) == (other.dev(), other.ino()) {
+        return Ok(());
+    }
+    Err(io::Error::other("the file was replaced while it was opened; try again"))
 }
 
 fn is_not_writable(error: &io::Error) -> bool {

@@ -4,6 +4,7 @@
 //! A device belongs to one domain and lives on its worker. It is made when the first client looks
 //! up an export on it and is kept while the policy or a client names it.
 
+pub(crate) mod beneath;
 pub(crate) mod ceph;
 pub(crate) mod file;
 pub(crate) mod memory;

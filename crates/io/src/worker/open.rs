@@ -205,17 +205,11 @@ impl Worker {
                 OpenFile { direct: *direct, create_bytes: None },
             )?),
             Source::Directory { path, direct } => {
-                let name = wanted.name;
-                if name.is_empty() || name.contains('/') || name.starts_with('.') {
-                    return Err(io::Error::other(
-                        "a file's name cannot be empty, have / or start with a dot",
-                    ));
-                }
                 if wanted.size_bytes.is_some() {
                     std::fs::create_dir_all(path)?;
                 }
                 let how = OpenFile { direct: *direct, create_bytes: wanted.size_bytes };
-                Medium::File(FileDisk::open(&path.join(name), how)?)
+                Medium::File(FileDisk::open_beneath(path, wanted.name, how)?)
             }
             Source::Store(_) => {
                 let host = self.store(backend).expect("it is one");

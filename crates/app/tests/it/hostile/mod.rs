@@ -7,7 +7,9 @@
 mod clients;
 mod fronts;
 mod handshakes;
+mod names;
 mod servers;
+mod web;
 
 use crate::harness::Scratch;
 use crate::harness::gate::Gate;

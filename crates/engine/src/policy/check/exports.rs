@@ -106,15 +106,19 @@ fn check_source(index: usize, export: &Export, source: &Source, found: &mut Find
 /// A name must not lead out of the folder.
 fn check_file_name(index: usize, export: &Export, found: &mut Findings) {
     let name = file_name(export);
-    let leads_away = name.contains('/') || name.contains('\0') || matches!(name, "" | "." | "..");
-    if leads_away {
+    if !is_file_name(name) {
         let field = if export.source.is_some() { "source" } else { "name" };
         found.error(
             Place::Export { index, field },
             format!("{name:?} is not the name of a file in the backend's folder"),
-            "set a source that is a plain file name",
+            "set a source that is a plain file name, with no dot in front",
         );
     }
+}
+
+/// Whether this can name a file of a folder: nothing that leads elsewhere, and nothing hidden.
+pub(super) fn is_file_name(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0'])
 }
 
 fn file_name(export: &Export) -> &str {

@@ -1,7 +1,7 @@
 //! Volumes over other backends: members that are there and that nobody else writes to, tiers that
 //! can be compared, servers that can be filled.
 
-use super::exports::is_volume_number;
+use super::exports::{is_file_name, is_volume_number};
 use super::{Findings, Place, known, preferences};
 use crate::cost::CostModel;
 use crate::policy::disciplines::tier_discipline;
@@ -240,7 +240,7 @@ fn check_device(
     match &backend.source {
         Source::Directory { .. } => {
             let device = member.device.as_str();
-            if device.contains(['/', '\0']) || matches!(device, "" | "." | "..") {
+            if !is_file_name(device) {
                 found.error(
                     place,
                     format!("{noun} {name:?} is a folder, and {device:?} is no file in it"),
