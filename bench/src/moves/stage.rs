@@ -26,8 +26,9 @@ pub(super) const DEVICES: [&str; 2] = [
     "EMULATED, 1 GB/s (nbdkit's rate filter)",
 ];
 
-/// Sizes of the devices, the slow one first.
-const SIZE_BYTES: [u64; 2] = [1 << 30, 256 << 20];
+/// Sizes of the devices, the slow one first. The slow one is so large that nobody comes back to
+/// what he was at while it is still on the fast one: to go round takes six minutes.
+const SIZE_BYTES: [u64; 2] = [4 << 30, 256 << 20];
 const SMOKE_SIZE_BYTES: [u64; 2] = [96 << 20, 32 << 20];
 
 /// What makes nbdkit as slow as the slow device: options, and parameters of its filters. Requests

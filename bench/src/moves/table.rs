@@ -23,20 +23,17 @@ const CPU_AIM: f64 = 1.05;
 
 /// The whole result as text, with a line break at its end.
 pub(super) fn render(report: &Report) -> String {
-    let [slow, fast] = report.devices;
-    let mut text = format!(
-        "{}\nslow device: {slow}\nfast device: {fast}\n{} rounds of {} s, depth {}\n",
-        report.machine.line(),
-        report.rounds,
-        report.seconds,
-        report.depth,
-    );
+    let mut text = report.machine.line() + "\n";
     if report.smoke {
         let ran = report.builds.iter().map(Row::id).collect::<Vec<_>>().join("; ");
         let _ = writeln!(text, "smoke, ran: tenants; {ran}");
     } else {
-        text += &tenants(report);
-        text += &builds(report);
+        if !report.tenants.with.is_empty() {
+            text += &tenants(report);
+        }
+        if !report.builds.is_empty() {
+            text += &builds(report);
+        }
     }
     text + &troubles(&[], &report.failures)
 }
@@ -96,11 +93,12 @@ fn kept(rounds: &[[Sample; 2]]) -> Option<Spread> {
 fn tenants(report: &Report) -> String {
     let rounds = report.tenants.judged();
     let left_out = report.tenants.with.len() - rounds.len();
-    let mut text = String::new();
-    if report.tenants.with.is_empty() {
-        return text;
-    }
-    let _ = writeln!(text, "\n{:<34}{:>20}{:>20}{:>26}", "", "no moves", "moves", "");
+    let [slow, fast] = report.devices;
+    let mut text = format!(
+        "\nslow device: {slow}\nfast device: {fast}\n{} rounds of {} s, depth {}\n",
+        report.rounds, report.seconds, report.depth,
+    );
+    let _ = writeln!(text, "{:<34}{:>20}{:>20}{:>26}", "", "no moves", "moves", "");
     let mut line = |name: &str, figure: fn(&Sample) -> f64, last: String| {
         let of = |index: usize| show(Spread::of(rounds.iter().map(|pair| figure(&pair[index]))));
         let _ = writeln!(text, "{name:<34}{:>20}{:>20}{last:>26}", of(1), of(0));
@@ -134,13 +132,10 @@ fn tenants(report: &Report) -> String {
 }
 
 fn builds(report: &Report) -> String {
-    let mut text = String::new();
-    if report.builds.is_empty() {
-        return text;
-    }
+    let mut text = format!("\n{} rounds\n", report.rounds);
     let _ = writeln!(
         text,
-        "\n{:<44}{:>22}{:>22}{:>28}",
+        "{:<44}{:>22}{:>22}{:>28}",
         "us CPU per request", "other build", "this build", "x the other"
     );
     for row in &report.builds {
