@@ -48,7 +48,7 @@ impl Accounts {
                 served.service_seconds += service.context("a tenant has no service")?;
             }
             let moves = &domain["volume"]["moves"];
-            sum.moved_extents = sum.moved_extents.or(moves["done"].as_u64());
+            sum.moved_extents = sum.moved_extents.or_else(|| moves["done"].as_u64());
             sum.given_up += moves["given_up"].as_u64().unwrap_or(0);
         }
         Ok(sum)
@@ -96,14 +96,14 @@ mod tests {
 
     use super::*;
 
-    fn status(seconds: f64, requests: u64, moved: u64) -> Value {
+    fn status(seconds: f64, requests: u64, extents: u64) -> Value {
         let tenant = |name: &str, requests: u64| {
             let delivered = json!({ "requests": requests, "bytes": 4096 * requests });
             json!({ "name": name, "delivered": delivered, "service_seconds": seconds })
         };
         let tenants =
             [tenant("small", requests), tenant("big", 4 * requests), tenant("default", 0)];
-        let moves = json!({ "done": moved, "given_up": 1 });
+        let moves = json!({ "done": extents, "given_up": 1 });
         let domain = json!({ "tenants": tenants, "volume": { "moves": moves } });
         json!({ "uptime_seconds": seconds, "domains": [domain] })
     }
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn accounts_are_what_came_between_two_looks() {
         let look =
-            |seconds, requests, moved| Accounts::of(&status(seconds, requests, moved)).unwrap();
+            |seconds, requests, extents| Accounts::of(&status(seconds, requests, extents)).unwrap();
         let between = look(5.0, 300, 9).since(&look(3.0, 100, 4));
         assert_eq!((between.small.requests, between.big.bytes), (200, 4 * 4096 * 200));
         assert_eq!((between.moved_extents, between.given_up), (Some(5), 0));

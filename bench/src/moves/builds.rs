@@ -91,9 +91,9 @@ impl Build {
         let output = workload::run(&mut command, runtime + PATIENCE, stage.folder())?;
         let outcome = workload::outcome(&output, direction)?;
         let cpu = stage.cpu()?.saturating_sub(cpu_before);
-        let moved = stage.accounts()?.since(&before).moved_extents.unwrap_or(0);
-        let is_as_meant = is_smoke || (moved > 0) == (moves == Moves::Heat);
-        ensure!(is_as_meant, "{moved} extents moved, which is not what the policy says");
+        let extents = stage.accounts()?.since(&before).moved_extents.unwrap_or(0);
+        let is_as_meant = is_smoke || (extents > 0) == (moves == Moves::Heat);
+        ensure!(is_as_meant, "{extents} extents moved, which is not what the policy says");
         Ok(cpu.as_secs_f64() * 1e6 / outcome.requests as f64)
     }
 }

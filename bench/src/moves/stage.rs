@@ -5,6 +5,7 @@
 //! else gets. The fast one gives 1 GB/s, and is never what anybody waits for. Both are nbdkit with
 //! memory and filters, and the policy says what requests cost there.
 
+use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -253,17 +254,19 @@ fn policy(folder: &Path, devices: &[Server], setting: Setting) -> String {
             text += cost;
             // The depth of the fast device is the default.
             if name == "slow" {
-                text += &format!("depth = {depth}\n");
+                let _ = writeln!(text, "depth = {depth}");
             }
         }
     }
     for tenant in tenants {
         let (name, listener) = (tenant.name(), listener(tenant));
-        text +=
-            &format!("\n[[tenant]]\nname = \"{name}\"\nmatch = {{ listener = \"{listener}\" }}\n");
+        let _ = write!(
+            text,
+            "\n[[tenant]]\nname = \"{name}\"\nmatch = {{ listener = \"{listener}\" }}\n"
+        );
     }
     if let Some(limit) = setting.limit {
-        text += &format!("\n[[tenant]]\nname = \"moves\"\nlimit = \"{limit}\"\n");
+        let _ = write!(text, "\n[[tenant]]\nname = \"moves\"\nlimit = \"{limit}\"\n");
     }
     text
 }

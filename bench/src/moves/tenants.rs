@@ -170,7 +170,7 @@ pub(super) mod tests {
             (None, Some(still)),
             (Some(moving), None),
         ] {
-            assert_eq!(rounds(with, without).judged(), []);
+            assert!(rounds(with, without).judged().is_empty());
         }
     }
 }

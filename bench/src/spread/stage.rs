@@ -145,8 +145,8 @@ fn server(
 fn gate(folder: &Path, evenkeel: &Path, below: &[Server], part_bytes: u64) -> Result<Gate> {
     let address = Address::new(Transport::Unix, folder)?;
     let Address::Unix(socket) = &address else { unreachable!("it was asked for") };
-    let named = below.iter().enumerate().map(|(index, server)| (format!("s{index}"), server));
-    let servers: String = named.map(|(name, server)| upstream(&name, server)).collect();
+    let server = |(index, server)| upstream(&format!("s{index}"), server);
+    let servers: String = below.iter().enumerate().map(server).collect();
     let names: Vec<String> = (0..below.len()).map(|index| format!("\"s{index}\"")).collect();
     let size_mib = (u64::from(SERVERS) * part_bytes) >> 20;
     let text = format!(
