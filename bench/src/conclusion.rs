@@ -54,6 +54,12 @@ impl Aim {
         Self { id, kind, value, figure, verdict: Verdict::of(holds), why: None }
     }
 
+    /// Of a figure that the run could not find out, and why.
+    pub(crate) fn not_judged(id: String, kind: Kind, figure: String, why: String) -> Self {
+        let verdict = Verdict::NotJudged;
+        Self { id, kind, value: f64::NAN, figure, verdict, why: Some(why) }
+    }
+
     /// In the light of what disturbed the machine, and of what is known.
     fn judged(mut self, comparison: &str, disturbance: Option<&str>) -> Self {
         if let Some(why) = disturbance
@@ -169,6 +175,15 @@ mod tests {
         assert_eq!(word(&busy, Kind::Ratio, true), "not judged");
         assert_eq!((word(&busy, Kind::Bound, true), word(&quiet, Kind::Ratio, true)), ("ok", "ok"));
         assert_eq!(word(&quiet, Kind::Ratio, false), "MISSED");
+    }
+
+    #[test]
+    fn what_a_run_could_not_find_out_is_not_judged_on_a_quiet_machine_either() {
+        let why = "no extent moved".to_owned();
+        let aim = Aim::not_judged("row".to_owned(), Kind::Ratio, "aim 1.5".to_owned(), why);
+        let conclusion = Conclusion::of("test", &machine(0.0), vec![aim], &[]);
+        assert_eq!(conclusion.exit, Exit::CannotJudge);
+        assert!(conclusion.text().starts_with("\nnot judged: no extent moved\n"));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Evenkeel beside named peers, on the same work in one run: `evenkeel-bench compare` as a server
 //! and a relay, `evenkeel-bench disk` as a log, `evenkeel-bench offline` as a simulator and a
 //! reader of traces, `evenkeel-bench place` as a finder of servers, `evenkeel-bench spread` as a
-//! volume over servers. `evenkeel-bench exchange` tells what gates that share a device cost each
-//! other.
+//! volume over servers, `evenkeel-bench moves` as a volume whose extents move. `evenkeel-bench
+//! exchange` tells what gates that share a device cost each other.
 //!
 //! ```text
 //! matrix     which cells           run       interleaved rounds      report   ratios, verdicts
@@ -17,8 +17,10 @@ mod conclusion;
 mod cpu;
 mod disk;
 mod exchange;
+mod gate;
 mod machine;
 mod matrix;
+mod moves;
 mod offline;
 mod peers;
 mod place;
@@ -80,6 +82,8 @@ enum Subcommands {
     Disk(disk::Disk),
     /// Measure what gates that share a device cost each other
     Exchange(exchange::Arguments),
+    /// Measure what moving extents between tiers costs the tenants
+    Moves(moves::Arguments),
     /// Compare simulator, caches and readers of traces with peers and known figures
     Offline(offline::Offline),
     /// Compare finding the servers of objects with CRUSH
@@ -135,6 +139,7 @@ impl Subcommands {
             Self::Compare(arguments) => &arguments.common,
             Self::Disk(arguments) => arguments.common(),
             Self::Exchange(arguments) => arguments.common(),
+            Self::Moves(arguments) => arguments.common(),
             Self::Offline(arguments) => arguments.common(),
             Self::Place(arguments) => arguments.common(),
             Self::Spread(arguments) => arguments.common(),
@@ -152,6 +157,7 @@ fn main() -> ExitCode {
         Subcommands::Compare(arguments) => compare(&arguments),
         Subcommands::Disk(arguments) => disk::disk(&arguments),
         Subcommands::Exchange(arguments) => exchange::exchange(&arguments),
+        Subcommands::Moves(arguments) => moves::moves(&arguments),
         Subcommands::Offline(arguments) => offline::offline(&arguments),
         Subcommands::Place(arguments) => place::place(&arguments),
         Subcommands::Spread(arguments) => spread::spread(&arguments),

@@ -12,7 +12,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::matrix::{Contest, Peer};
+use crate::matrix::{Contest, Peer, Transport};
 use crate::server::{Address, EXPORT, Server};
 
 /// Bytes written at once when a disk is made.
@@ -113,6 +113,25 @@ pub(crate) fn start(peer: Peer, programs: &Programs, task: &Task<'_>) -> Result<
 /// As [`start`].
 pub(crate) fn start_upstream(programs: &Programs, task: &Task<'_>) -> Result<Server> {
     start(Peer::Nbdkit, programs, &Task { contest: Contest::Memory, ..*task })
+}
+
+/// Starts nbdkit with a disk in memory, and what options and parameters make of it, on a unix socket in `folder`.
+///
+/// # Errors
+/// If it does not start; with its last words.
+pub(crate) fn memory_server(
+    nbdkit: &Path,
+    folder: &Path,
+    size_bytes: u64,
+    options: &[&str],
+    parameters: &[&str],
+) -> Result<Server> {
+    let address = Address::new(Transport::Unix, folder)?;
+    let Address::Unix(socket) = &address else { unreachable!("it was asked for") };
+    let mut command = Command::new(nbdkit);
+    command.arg("--foreground").arg("--unix").arg(socket).args(options);
+    command.args(["memory", &format!("size={size_bytes}")]).args(parameters);
+    Server::start(command, address, folder).context("nbdkit does not start")
 }
 
 fn evenkeel(program: &Path, task: &Task<'_>) -> Result<Command> {

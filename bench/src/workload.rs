@@ -50,6 +50,41 @@ pub(crate) struct Outcome {
     pub(crate) requests: u64,
     pub(crate) requests_per_second: f64,
     pub(crate) bytes_per_second: f64,
+    /// The latency that one request in a hundred exceeds; nothing if the report does not say.
+    pub(crate) p99: Option<Duration>,
+}
+
+/// A load that goes on until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Background {
+    child: ChildProcess,
+    log: PathBuf,
+}
+
+impl Background {
+    /// Starts it; what it says goes to a file of this name in `folder`.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub(crate) fn start(command: &mut Command, folder: &Path, name: &str) -> Result<Self> {
+        let log = folder.join(name);
+        let output = File::create(&log).context("cannot make a file for the load's log")?;
+        let errors = output.try_clone().context("cannot share a log file")?;
+        command.stdin(Stdio::null()).stdout(output).stderr(errors).current_dir(folder);
+        let child = ChildProcess::spawn(command)
+            .with_context(|| format!("cannot start {}", command.get_program().display()))?;
+        Ok(Self { child, log })
+    }
+
+    /// # Errors
+    /// If it has ended meanwhile; with its last words.
+    pub(crate) fn check(&mut self) -> Result<()> {
+        if let Some(status) = self.child.ended().context("cannot watch the load generator")? {
+            let text = fs::read(&self.log).unwrap_or_default();
+            bail!("a load ended with {status}{}", last_lines(&String::from_utf8_lossy(&text)));
+        }
+        Ok(())
+    }
 }
 
 impl fmt::Display for Generator {
@@ -112,7 +147,8 @@ fn fio_base(program: &Path, target: &Address) -> Command {
     command
 }
 
-fn fio(program: &Path, load: &Load<'_>) -> Command {
+/// fio's command for a load.
+pub(crate) fn fio(program: &Path, load: &Load<'_>) -> Command {
     let Workload { direction, pattern, size_bytes, depth } = load.workload;
     let pattern = match (pattern, direction) {
         (Pattern::Random, Direction::Read) => "randread",
@@ -195,6 +231,7 @@ pub(crate) fn outcome(output: &str, direction: Direction) -> Result<Outcome> {
         requests: requests.as_u64().context("the report counts no requests")?,
         requests_per_second: done["iops"].as_f64().context("the report has no rate")?,
         bytes_per_second: done["bw_bytes"].as_f64().context("the report has no bandwidth")?,
+        p99: done["clat_ns"]["percentile"]["99.000000"].as_u64().map(Duration::from_nanos),
     };
     ensure!(outcome.requests > 0, "the load generator did nothing");
     Ok(outcome)
@@ -206,14 +243,15 @@ mod tests {
 
     const REPORT: &str = r#"fio: connected to NBD server
 { "fio version" : "fio-3.33", "jobs" : [ { "jobname" : "bench", "error" : 0,
-  "read" : { "bw_bytes" : 89868673, "iops" : 21940.594059, "total_ios" : 2216 },
+  "read" : { "bw_bytes" : 89868673, "iops" : 21940.594059, "total_ios" : 2216,
+    "clat_ns" : { "percentile" : { "99.000000" : 61184 } } },
   "write" : { "bw_bytes" : 0, "iops" : 0.0, "total_ios" : 0 } } ] }
 "#;
 
     #[test]
     fn a_report_is_read_past_the_greeting() {
         let outcome = outcome(REPORT, Direction::Read).unwrap();
-        assert_eq!(outcome.requests, 2216);
+        assert_eq!((outcome.requests, outcome.p99), (2216, Some(Duration::from_nanos(61_184))));
         assert!((outcome.requests_per_second - 21_940.594_059).abs() < 1e-6);
         assert!((outcome.bytes_per_second - 89_868_673.0).abs() < 1e-6);
     }
@@ -259,6 +297,23 @@ mod tests {
         ] {
             assert!(arguments.iter().any(|word| word == wanted), "{wanted} in {arguments:?}");
         }
+    }
+
+    #[test]
+    fn a_load_in_the_background_that_ends_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo nobody there; exit 1"]);
+        let mut load = Background::start(&mut command, folder.path(), "load.log").unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        let error = loop {
+            match load.check() {
+                Err(error) => break error.to_string(),
+                Ok(()) => assert!(Instant::now() < deadline, "it ends at once"),
+            }
+            thread::sleep(LOOK_EVERY);
+        };
+        assert!(error.contains("\n    nobody there"), "{error}");
     }
 
     #[test]

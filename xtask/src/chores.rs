@@ -28,7 +28,8 @@ pub(crate) fn docs() -> Result<()> {
 }
 
 /// What the comparisons with named peers are called.
-const COMPARISONS: [&str; 6] = ["offline", "place", "exchange", "disk", "spread", "compare"];
+const COMPARISONS: [&str; 7] =
+    ["offline", "place", "exchange", "disk", "spread", "moves", "compare"];
 
 /// Runs the benchmarks of single functions, and then the comparisons with named peers.
 pub(crate) fn bench() -> Result<()> {

@@ -1,7 +1,6 @@
 //! Who writes, and how.
 
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -11,10 +10,10 @@ use serde::Serialize;
 
 use super::chain::{self, Chain, Kind};
 use super::{DRIVES, Sample, make_file};
-use crate::cpu;
+use crate::gate::Gate;
 use crate::matrix::{Direction, Pattern, Transport, Workload};
 use crate::peers;
-use crate::server::{Address, EXPORT, Server};
+use crate::server::{Address, EXPORT};
 use crate::workload::{self, Generator, Load};
 
 /// Small writes under way at once.
@@ -107,7 +106,7 @@ pub(super) struct Bench {
     runtime: Duration,
     file: PathBuf,
     chain: Chain,
-    gate: Server,
+    gate: Gate,
     emulated: Chain,
 }
 
@@ -173,11 +172,11 @@ impl Bench {
             runtime: self.runtime,
             size_bytes: self.chain.volume_bytes(),
         };
-        let before = cpu::time_of(self.gate.process_id())?;
+        let before = self.gate.cpu()?;
         let outcome = Generator::Fio(fio()?)
             .run(&load, &self.folder)
             .with_context(|| format!("the gate wrote last:{}", self.gate.last_words()))?;
-        let used = cpu::time_of(self.gate.process_id())?.saturating_sub(before);
+        let used = self.gate.cpu()?.saturating_sub(before);
         Ok(Sample {
             bytes_per_second: outcome.bytes_per_second,
             cpu_us_per_block: Some(used.as_secs_f64() * 1e6 / outcome.requests as f64),
@@ -200,7 +199,7 @@ fn chain_of(folder: &Path, name: &str, file_bytes: u64, kind: Kind) -> Result<Ch
     Ok(chain)
 }
 
-fn gate(folder: &Path, evenkeel: &Path, chain: &Chain) -> Result<Server> {
+fn gate(folder: &Path, evenkeel: &Path, chain: &Chain) -> Result<Gate> {
     let address = Address::new(Transport::Unix, folder)?;
     let Address::Unix(socket) = &address else { unreachable!("it was asked for") };
     let drives: Vec<_> =
@@ -213,9 +212,5 @@ fn gate(folder: &Path, evenkeel: &Path, chain: &Chain) -> Result<Server> {
         socket.display(),
         drives.join(", ")
     );
-    let policy = folder.join("policy.toml");
-    fs::write(&policy, text).context("cannot write the policy")?;
-    let mut command = Command::new(evenkeel);
-    command.arg("serve").arg(policy).args(["--metrics", "off", "--data"]).arg(folder);
-    Server::start(command, address, folder).context("the gate does not start")
+    Gate::start(evenkeel, address, folder, &text)
 }

@@ -5,14 +5,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
 use super::{Contender, SERVERS, Sample};
-use crate::cpu;
+use crate::gate::{Gate, upstream};
 use crate::matrix::{Transport, Workload};
+use crate::peers::memory_server;
 use crate::server::{Address, EXPORT, Server};
 use crate::workload::{Generator, Load, Outcome, write_once};
 
@@ -27,7 +27,7 @@ pub(super) struct Stage {
     servers: Vec<(Server, PathBuf)>,
     /// The gate's servers: they are never asked by anybody else.
     _below: Vec<Server>,
-    gate: Server,
+    gate: Gate,
     folder: PathBuf,
 }
 
@@ -114,11 +114,11 @@ impl Stage {
             runtime,
             size_bytes: u64::from(SERVERS) * self.part_bytes,
         };
-        let before = cpu::time_of(self.gate.process_id())?;
+        let before = self.gate.cpu()?;
         let outcome = generator
             .run(&load, &self.folder)
             .with_context(|| format!("the gate wrote last:{}", self.gate.last_words()))?;
-        let used = cpu::time_of(self.gate.process_id())?.saturating_sub(before);
+        let used = self.gate.cpu()?.saturating_sub(before);
         Ok(Sample {
             bytes_per_second: outcome.bytes_per_second,
             cpu_us_per_request: Some(used.as_secs_f64() * 1e6 / outcome.requests as f64),
@@ -133,48 +133,29 @@ fn server(
     part_bytes: u64,
     rate_bytes: Option<u64>,
 ) -> Result<Server> {
-    let address = Address::new(Transport::Unix, folder)?;
-    let Address::Unix(socket) = &address else { unreachable!("it was asked for") };
-    let mut command = Command::new(nbdkit);
-    command.arg("--foreground").arg("--unix").arg(socket);
-    if rate_bytes.is_some() {
-        command.arg("--filter=rate");
-    }
-    command.args(["memory", &format!("size={}", 2 * part_bytes)]);
-    if let Some(rate_bytes) = rate_bytes {
-        // What was saved up between two loads would pass for speed.
-        command.args([format!("rate={}", 8 * rate_bytes), "burstiness=0.1".to_owned()]);
-    }
-    Server::start(command, address, folder).context("nbdkit does not start")
+    let Some(rate_bytes) = rate_bytes else {
+        return memory_server(nbdkit, folder, 2 * part_bytes, &[], &[]);
+    };
+    // What was saved up between two loads would pass for speed.
+    let rate = format!("rate={}", 8 * rate_bytes);
+    let parameters = [rate.as_str(), "burstiness=0.1"];
+    memory_server(nbdkit, folder, 2 * part_bytes, &["--filter=rate"], &parameters)
 }
 
-fn gate(folder: &Path, evenkeel: &Path, below: &[Server], part_bytes: u64) -> Result<Server> {
+fn gate(folder: &Path, evenkeel: &Path, below: &[Server], part_bytes: u64) -> Result<Gate> {
     let address = Address::new(Transport::Unix, folder)?;
     let Address::Unix(socket) = &address else { unreachable!("it was asked for") };
-    let servers: Vec<String> = below.iter().enumerate().map(upstream).collect();
+    let server = |(index, server)| upstream(&format!("s{index}"), server);
+    let servers: String = below.iter().enumerate().map(server).collect();
     let names: Vec<String> = (0..below.len()).map(|index| format!("\"s{index}\"")).collect();
     let size_mib = (u64::from(SERVERS) * part_bytes) >> 20;
     let text = format!(
-        "mode = \"enforce\"\nlisten = [\"unix:{}\"]\n{}\n\
+        "mode = \"enforce\"\nlisten = [\"unix:{}\"]\n{servers}\n\
          [[backend]]\nname = \"pool\"\nchoices = [{}]\nsize = \"{size_mib} MiB\"\n\n\
          [[export]]\nname = \"{EXPORT}\"\nbackend = \"pool\"\n\n\
          [[tenant]]\nname = \"measured\"\nmatch = {{ export = \"{EXPORT}\" }}\n",
         socket.display(),
-        servers.concat(),
         names.join(", ")
     );
-    let policy = folder.join("policy.toml");
-    fs::write(&policy, text).context("cannot write the policy")?;
-    let mut command = Command::new(evenkeel);
-    command.arg("serve").arg(policy).args(["--metrics", "off", "--data"]).arg(folder);
-    Server::start(command, address, folder).context("the gate does not start")
-}
-
-/// The backend that is this server of the volume.
-fn upstream((index, server): (usize, &Server)) -> String {
-    let Address::Unix(socket) = server.address() else { unreachable!("it was asked for") };
-    format!(
-        "\n[[backend]]\nname = \"s{index}\"\nupstream = \"nbd+unix:///?socket={}\"\n",
-        socket.display()
-    )
+    Gate::start(evenkeel, address, folder, &text)
 }

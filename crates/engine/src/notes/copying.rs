@@ -31,6 +31,8 @@ pub(crate) struct Copying {
     bytes: u64,
     /// Bytes of a part.
     part_bytes: u64,
+    /// Bytes that are copied in one go, at most.
+    step_bytes: u64,
     /// A bit for each part that is not yet copied as it is.
     dirty: u64,
     copied_bytes: u64,
@@ -45,7 +47,20 @@ impl Copying {
     pub(crate) fn new(bytes: u64) -> Self {
         let part_bytes = (bytes / PARTS_MAX).max(PART_BYTES_MIN);
         let dirty = u64::MAX >> (PARTS_MAX - bytes / part_bytes);
-        Self { bytes, part_bytes, dirty, copied_bytes: 0, held_since: None, writers: 0 }
+        Self {
+            bytes,
+            part_bytes,
+            step_bytes: STEP_BYTES_MAX,
+            dirty,
+            copied_bytes: 0,
+            held_since: None,
+            writers: 0,
+        }
+    }
+
+    /// The same, with so many bytes in one go at most, but a part at least.
+    pub(crate) fn in_steps_of(self, step_bytes: u64) -> Self {
+        Self { step_bytes: step_bytes.clamp(self.part_bytes, STEP_BYTES_MAX), ..self }
     }
 
     /// Bytes that were copied, again and again included.
@@ -117,7 +132,7 @@ impl Copying {
         }
         let first = self.dirty.trailing_zeros();
         let following = u64::from((self.dirty >> first).trailing_ones());
-        let parts = following.min(STEP_BYTES_MAX / self.part_bytes);
+        let parts = following.min(self.step_bytes / self.part_bytes);
         self.dirty &= !(u64::MAX >> (PARTS_MAX - parts) << first);
         let offset = u64::from(first) * self.part_bytes;
         Some(Run { offset, length: parts * self.part_bytes })

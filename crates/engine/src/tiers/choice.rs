@@ -17,7 +17,7 @@
 //! Every look is bounded ([`SAMPLE`] slots of each tier) and comes after so many accesses that
 //! their price is O(1) each.
 
-use evenkeel_core::ticket::Kind;
+use evenkeel_core::ticket::{Cost, Kind};
 use evenkeel_core::time::Nanos;
 
 use super::heat::Heat;
@@ -35,6 +35,11 @@ const PAYBACK: u64 = 2;
 const GAIN_MIN: u32 = 8;
 /// What an access is taken to be where its cost depends on its size.
 const ACCESS_BYTES: u64 = 4096;
+/// What a step of a move may cost on a tier, unless shorter ones would hardly cost less: whoever
+/// comes next to the device waits for it.
+const STEP_COST_MAX: Cost = Cost(10_000_000);
+/// The least that a step may copy at most: a whole small extent.
+const STEP_BYTES_MIN: u64 = 64 << 10;
 
 /// An extent and the tier that it is to move to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +55,8 @@ pub(super) struct Chooser {
     candidates: Vec<u32>,
     /// By tier: what an extent of it must be asked for more often than the one it displaces.
     gains: Vec<u32>,
+    /// What a step of a move copies at most.
+    step_bytes: u64,
     /// By tier: the slot that the next look begins with.
     hands: Vec<u32>,
     /// By tier: the coldest extent that looks have found.
@@ -64,6 +71,7 @@ impl Chooser {
         Self {
             candidates: Vec::with_capacity(CANDIDATES),
             gains: vec![GAIN_MIN; tiers],
+            step_bytes: STEP_BYTES_MAX,
             hands: vec![0; tiers],
             coldest: vec![None; tiers],
             since_look: 0,
@@ -74,9 +82,16 @@ impl Chooser {
     pub(super) fn configure<'a>(
         &mut self,
         extent_bytes: u64,
-        tiers: impl Iterator<Item = &'a Scheduling>,
+        tiers: impl Iterator<Item = &'a Scheduling> + Clone,
     ) {
-        self.gains = tiers.map(|scheduling| gain(extent_bytes, scheduling)).collect();
+        self.step_bytes = tiers.clone().map(step_bytes).min().unwrap_or(STEP_BYTES_MAX);
+        let gain = |scheduling| gain(extent_bytes, self.step_bytes, scheduling);
+        self.gains = tiers.map(gain).collect();
+    }
+
+    /// What a step of a move copies at most.
+    pub(super) fn step_bytes(&self) -> u64 {
+        self.step_bytes
     }
 
     /// An extent was asked for and now has this heat. True if it is time for a look.
@@ -137,9 +152,27 @@ impl Chooser {
     }
 }
 
+/// What a step of a move from or to this tier copies at most. Half as much, as long as that costs
+/// too much, and half of it costs less by a third at least: where most of the cost is fixed, short
+/// steps would only make moves dearer.
+fn step_bytes(scheduling: &Scheduling) -> u64 {
+    let cost = |size_bytes| {
+        let of = |kind| scheduling.cost.cost(kind, size_bytes);
+        of(Kind::Read).max(of(Kind::Write))
+    };
+    let mut bytes = STEP_BYTES_MAX;
+    while bytes > STEP_BYTES_MIN
+        && cost(bytes) > STEP_COST_MAX
+        && cost(bytes / 2).0 <= cost(bytes).0 / 3 * 2
+    {
+        bytes /= 2;
+    }
+    bytes
+}
+
 /// How much hotter an extent of this tier must be than the one that it displaces.
-fn gain(extent_bytes: u64, scheduling: &Scheduling) -> u32 {
-    let piece_bytes = extent_bytes.min(STEP_BYTES_MAX).min(scheduling.unit_bytes);
+fn gain(extent_bytes: u64, step_bytes: u64, scheduling: &Scheduling) -> u32 {
+    let piece_bytes = extent_bytes.min(step_bytes).min(scheduling.unit_bytes);
     let pieces = extent_bytes / piece_bytes;
     let cost = |kind, size_bytes| scheduling.cost.cost(kind, size_bytes).0;
     let exchange = pieces * (cost(Kind::Read, piece_bytes) + cost(Kind::Write, piece_bytes));
@@ -229,9 +262,27 @@ mod tests {
         let line = Line { fixed: Span::from_millis(8), rate_bytes: 150_000_000 };
         let cost = CostModel::Linear { read: line, write: line, flush: Span::from_millis(8) };
         let disk = Scheduling { cost, ..Scheduling::default() };
-        assert_eq!(gain(1 << 20, &disk), 8);
-        assert_eq!(gain(16 << 20, &disk), 119);
+        assert_eq!(gain(1 << 20, STEP_BYTES_MAX, &disk), 8);
+        assert_eq!(gain(16 << 20, STEP_BYTES_MAX, &disk), 119);
         let counted = Scheduling { cost: CostModel::PerRequest, ..Scheduling::default() };
-        assert_eq!(gain(16 << 20, &counted), 64);
+        assert_eq!(gain(16 << 20, STEP_BYTES_MAX, &counted), 64);
+    }
+
+    #[test]
+    fn a_step_is_short_where_that_spares_others_and_costs_little() {
+        let tier = |fixed_us, rate_bytes| {
+            let line = Line { fixed: Span::from_micros(fixed_us), rate_bytes };
+            let cost = CostModel::Linear { read: line, write: line, flush: Span::ZERO };
+            Scheduling { cost, ..Scheduling::default() }
+        };
+        assert_eq!(step_bytes(&Scheduling::default()), STEP_BYTES_MAX, "2 ms");
+        assert_eq!(step_bytes(&tier(8_000, 150_000_000)), STEP_BYTES_MAX, "15 ms, half fixed");
+        assert_eq!(step_bytes(&tier(1_000, 64 << 20)), 512 << 10, "17 ms, and then 9");
+        assert_eq!(step_bytes(&tier(100, 1_000_000)), STEP_BYTES_MIN, "still 66 ms");
+        let counted = Scheduling { cost: CostModel::PerRequest, ..Scheduling::default() };
+        assert_eq!(step_bytes(&counted), STEP_BYTES_MAX);
+        let mut chooser = Chooser::new(2);
+        chooser.configure(1 << 20, [tier(1_000, 64 << 20), Scheduling::default()].iter());
+        assert_eq!(chooser.step_bytes(), 512 << 10, "what is read from one is written to another");
     }
 }

@@ -97,6 +97,8 @@ pub(super) enum Change {
 /// Moves extents, one at a time. See the [module](self).
 #[derive(Debug, Default)]
 pub(super) struct Mover {
+    /// What a step copies at most.
+    step_bytes: u64,
     phase: Phase,
     is_step_under_way: bool,
     job: Option<Job>,
@@ -185,6 +187,11 @@ impl Mover {
         self.late = late;
     }
 
+    /// What a step of the next moves copies at most.
+    pub(super) fn step_by(&mut self, step_bytes: u64) {
+        self.step_bytes = step_bytes;
+    }
+
     /// No move begins before this instant.
     pub(super) fn rest_until(&mut self, instant: Nanos) {
         self.rest_until = self.rest_until.max(instant);
@@ -208,7 +215,7 @@ impl Mover {
             extent: choice.extent,
             from,
             to,
-            copying: Copying::new(volume.layout.extent_bytes),
+            copying: Copying::new(volume.layout.extent_bytes).in_steps_of(self.step_bytes),
         });
         self.phase = Phase::Copy;
     }

@@ -62,7 +62,7 @@ impl Serving {
         volume: Volume,
         plan: &TierPlan,
         tenants: usize,
-        tiers: impl Iterator<Item = &'a Scheduling>,
+        tiers: impl Iterator<Item = &'a Scheduling> + Clone,
     ) -> Self {
         let extent_bytes = volume.layout.extent_bytes;
         let mut serving = Self {
@@ -94,7 +94,7 @@ impl Serving {
         &mut self,
         plan: &TierPlan,
         tenants: usize,
-        tiers: impl Iterator<Item = &'a Scheduling>,
+        tiers: impl Iterator<Item = &'a Scheduling> + Clone,
     ) {
         assert!(plan.servers.len() == self.volume.layout.tiers.len(), "a server for each tier");
         assert!(plan.servers == self.plan.servers, "tiers keep their servers");
@@ -103,6 +103,7 @@ impl Serving {
         self.mover.leave_for(plan.late);
         self.unheard.resize(tenants);
         self.chooser.configure(self.volume.layout.extent_bytes, tiers);
+        self.mover.step_by(self.chooser.step_bytes());
     }
 
     /// The volume is ours until then.
