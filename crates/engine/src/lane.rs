@@ -331,7 +331,7 @@ impl Lane {
         for (tenant, share) in (0..).map(TenantId).zip(shares) {
             self.scheduler.configure(now, tenant, share);
             if let Some(slots) = &mut self.slots {
-                slots.configure(tenant, share.weight_milli);
+                slots.configure(tenant, &share);
             }
             if let Some(anteroom) = &mut self.anteroom {
                 anteroom.configure(now, tenant, share);

@@ -1,11 +1,15 @@
 //! Who may hold how much of the first depth.
 
+use evenkeel_core::sched::Floor;
 use evenkeel_core::time::Nanos;
 
 use super::division::{Claim, divide};
 use super::pace::Quickest;
 use super::{Slots, Stage};
 use crate::units::UnitEntry;
+
+/// The size of requests for which a floor in bytes is reckoned.
+const SMALL_REQUEST_BYTES: u64 = 4096;
 
 /// What a division works with; kept, so that it allocates nothing.
 #[derive(Debug, Default)]
@@ -48,6 +52,7 @@ impl Slots {
             let is_held = active > 1 && pace.is_slow_beside(quickest) && capacity > 0;
             let first = (capacity / 4).max(self.depth.charge_min());
             self.flows[index].part = part;
+            let part = part.max(self.floor_part(index, capacity));
             let part = if pace.is_known() { part } else { part.min(first) };
             self.hold(index, is_held.then_some(part));
         }
@@ -74,6 +79,17 @@ impl Slots {
             }
         }
         has_excess
+    }
+
+    /// What the floor of a flow's tenant takes of the depth at the flow's pace (Little's law), half of
+    /// it at most. A floor in bytes is taken for one of small requests.
+    fn floor_part(&self, index: usize, capacity: u64) -> u64 {
+        let flow = &self.flows[index];
+        let Floor { rate_iops, rate_bytes } = self.floors[flow.tenant.index()];
+        let rate = u128::from(rate_iops.max(rate_bytes / SMALL_REQUEST_BYTES));
+        let requests = (rate * u128::from(flow.pace.latency().0)).div_ceil(1_000_000_000);
+        let amount = requests.saturating_mul(u128::from(self.depth.charge_min()));
+        u64::try_from(amount).unwrap_or(u64::MAX).min(capacity / 2)
     }
 
     /// Holds a flow to a part of the depth from now on, or to none.

@@ -18,7 +18,7 @@
 //!   asked for less than that at a time leaves the rest to the others (`division`).
 //! - **Only slow flows are held to their part** (`pace`): what comes beyond it is parked before
 //!   the scheduler, which so never sees more of a flow than it has slots for. Parking charges
-//!   nothing. All others are ordered by cost alone. A flow of which no answer has come yet counts
+//!   nothing. What a floor takes at this pace counts as part, up to half of the depth. All others are ordered by cost alone. A flow of which no answer has come yet counts
 //!   as slow, and has a quarter of the depth at most.
 //! - **Second depth.** What has been out for longer than a second and eight times the server's
 //!   median leaves the depth and counts against its owner's part of a second one of the same size,
@@ -40,6 +40,7 @@ mod returning;
 use std::collections::VecDeque;
 
 use evenkeel_core::id::TenantId;
+use evenkeel_core::sched::{Floor, Share};
 use evenkeel_core::ticket::Ticket;
 use evenkeel_core::time::{Nanos, Span};
 
@@ -55,6 +56,7 @@ pub(crate) struct Slots {
     /// The depth in force, as of the last division.
     capacity: u64,
     weights: Vec<u64>,
+    floors: Vec<Floor>,
     flows: Vec<Flow>,
     /// Places in `flows` that may be used again.
     free: Vec<usize>,
@@ -111,6 +113,7 @@ impl Slots {
             depth,
             capacity: 0,
             weights: Vec::new(),
+            floors: Vec::new(),
             flows: Vec::new(),
             free: Vec::new(),
             by_tenant: Vec::new(),
@@ -140,13 +143,15 @@ impl Slots {
         self.is_stale = true;
     }
 
-    /// Adds a tenant or changes its weight.
-    pub(crate) fn configure(&mut self, tenant: TenantId, weight_milli: u32) {
+    /// Adds a tenant or changes its share.
+    pub(crate) fn configure(&mut self, tenant: TenantId, share: &Share) {
         if self.weights.len() <= tenant.index() {
             self.weights.resize(tenant.index() + 1, 1);
+            self.floors.resize(tenant.index() + 1, Floor::default());
             self.by_tenant.resize(tenant.index() + 1, Vec::new());
         }
-        self.weights[tenant.index()] = u64::from(weight_milli).max(1);
+        self.weights[tenant.index()] = u64::from(share.weight_milli).max(1);
+        self.floors[tenant.index()] = share.floor;
         self.is_stale = true;
     }
 

@@ -380,3 +380,18 @@ fn slots_that_wait_for_a_tenant_cost_the_others_little() {
         }
     }
 }
+
+#[test]
+fn a_floor_holds_on_a_slow_export_too() {
+    let slow = Disk::Beside(Span::from_millis(20));
+    let clients = [client(1, 64, slow), client(10, 64, QUICK)];
+    let mut domain = domain(Depth::Requests(32), &clients);
+    domain.servers[0].1.discipline = Discipline::Mclock;
+    domain.tenants[0].1.floor.rate_iops = 500;
+    let mut scene = Scene::new(32, &clients);
+    scene.engine = Engine::new(Nanos::ZERO, &domain);
+    scene.run(seconds(2));
+    let rates = scene.run(seconds(7));
+    assert!(rates[0] >= 495.0, "{rates:?}");
+    assert!(rates[1] >= 15_000.0, "{rates:?}");
+}
