@@ -54,7 +54,10 @@ fn serve(stream: &mut UnixStream) -> io::Result<()> {
         let (request, _) = read_request_and_data(stream)?;
         let answer = match export.as_str() {
             "hung" => continue,
-            "half" => honest(request, 1)[..20].to_vec(),
+            "half" => {
+                let whole = honest(request, 1);
+                whole[..whole.len() / 2].to_vec()
+            }
             _ => honest(request, 1),
         };
         let _ = answers.send((Instant::now() + delay, answer));
@@ -81,7 +84,10 @@ fn read(client: &mut Client) {
     client.ask(Request { command: READ, length: BLOCK, ..Request::default() }, &[]);
 }
 
-/// Keeps so many reads of an export outstanding for so long.
+/// Whoever comes is given its slots within a second.
+const WARM_UP: Duration = Duration::from_secs(1);
+
+/// Keeps so many reads of an export outstanding, and counts for so long after a second.
 fn load(gate: &Gate, export: &str, outstanding: u32, length: Duration) -> Got {
     let mut client = Client::open_for(&gate.plain(export), Duration::from_secs(15));
     let mut sent = std::collections::VecDeque::new();
@@ -91,15 +97,18 @@ fn load(gate: &Gate, export: &str, outstanding: u32, length: Duration) -> Got {
         read(&mut client);
         sent.push_back(Instant::now());
     }
-    while began.elapsed() < length {
+    while began.elapsed() < WARM_UP + length {
         assert_eq!(client.simple_reply().0, 0, "{export}");
         client.take(BLOCK as usize);
-        latencies.push(sent.pop_front().expect("it was asked").elapsed());
+        let sent_at: Instant = sent.pop_front().expect("it was asked");
+        if began.elapsed() > WARM_UP {
+            latencies.push(sent_at.elapsed());
+        }
         read(&mut client);
         sent.push_back(Instant::now());
     }
     latencies.sort_unstable();
-    let per_second = latencies.len() as f64 / began.elapsed().as_secs_f64();
+    let per_second = latencies.len() as f64 / (began.elapsed() - WARM_UP).as_secs_f64();
     Got { per_second, p99: latencies[latencies.len() * 99 / 100] }
 }
 
@@ -120,7 +129,7 @@ fn beside(neighbour: &str, shares: [u32; 2]) -> Got {
             }
         });
         // The neighbour takes what it can get first.
-        std::thread::sleep(Duration::from_millis(1500));
+        std::thread::sleep(Duration::from_millis(700));
         let got = load(&gate, "victim", 64, Duration::from_secs(2));
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         got
