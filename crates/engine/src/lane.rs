@@ -362,13 +362,7 @@ impl Lane {
     }
 
     /// Puts new schedulers in force, which know no tenant yet.
-    fn replace_schedulers(
-        &mut self,
-        now: Nanos,
-        domain: &Domain,
-        order: Order,
-        maker: &mut Maker,
-    ) {
+    fn replace_schedulers(&mut self, now: Nanos, domain: &Domain, order: Order, maker: &mut Maker) {
         let mode = domain.mode;
         let mut policys_own = || maker.scheduler(&order, &self.scheduling);
         self.shared = None;

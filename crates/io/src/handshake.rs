@@ -82,7 +82,7 @@ pub(crate) async fn welcome(
     };
     let name = address.map_or_else(|| "unix".to_owned(), |address| address.to_string());
     match tokio::time::timeout(HANDSHAKE_TIME, handshake.run(options)).await {
-        Ok(Ok(Some((session, early)))) => return handshake.hand_over(session, early),
+        Ok(Ok(Some((session, early)))) => handshake.hand_over(session, early),
         Ok(Ok(None)) => {}
         Ok(Err(failure)) => {
             if matches!(failure, Failure::Protocol(_)) {

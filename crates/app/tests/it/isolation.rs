@@ -214,8 +214,8 @@ fn a_client_that_leaves_an_export_that_hangs_takes_no_slot_with_it() {
 
 /// Two exports in memory, a tenant for each, and twenty connections.
 fn narrow_gate(scratch: &Scratch) -> Gate {
-    let mut policy = "[memory]\nconnections = 20\n[[backend]]\nname = \"memory\"\nmemory = true\n"
-        .to_owned();
+    let mut policy =
+        "[memory]\nconnections = 20\n[[backend]]\nname = \"memory\"\nmemory = true\n".to_owned();
     for name in ["evil", "good"] {
         policy += &format!(
             "[[export]]\nname = \"{name}\"\nbackend = \"memory\"\nsize = \"1 MiB\"\n\

@@ -54,8 +54,12 @@ fn seconds(n: u64) -> Nanos {
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    Send { client: usize },
-    Done { unit: u32 },
+    Send {
+        client: usize,
+    },
+    Done {
+        unit: u32,
+    },
     /// The queue of those that serve one after another goes on.
     Next,
 }
@@ -241,7 +245,10 @@ fn beside(depth: u32, victim: Client, other: Client) -> (f64, Span) {
     let mut scene = Scene::new(depth, &[victim, other]);
     scene.run(seconds(2));
     let rate = scene.run(seconds(12))[0];
-    assert!(scene.most_with_server <= 2 * depth as usize, "the server sees twice the depth at most");
+    assert!(
+        scene.most_with_server <= 2 * depth as usize,
+        "the server sees twice the depth at most"
+    );
     (rate, scene.p99(0))
 }
 

@@ -39,7 +39,8 @@ pub(super) struct Call {
     pub(super) request: Request,
     /// Data of a write.
     pub(super) payload: Option<(Arc<Buf>, Range<usize>)>,
-    /// When it was sent on the connection that stands, by the same clock.
+    /// When it was sent on the connection that stands now, by the same clock, or since when it waits
+    /// there to be written.
     pub(super) sent_at: Option<Nanos>,
     /// The server has taken too long to answer it.
     pub(super) has_timed_out: bool,
@@ -47,8 +48,6 @@ pub(super) struct Call {
     pub(super) sent_on: u32,
     /// The server may still carry it out as it was sent on a connection that was lost.
     pub(super) may_come_late: bool,
-    /// Whether it was sent on the connection that stands now, or waits there to be written.
-    pub(super) queued: bool,
     /// That it is under way, for the next process of this gate; if it was sent and changes content.
     pub(super) noted: Option<Noted>,
     /// Acknowledged writes when it was sent: what a flush covers.
@@ -101,6 +100,11 @@ impl Call {
         let Request { command, offset, length, .. } = self.request;
         let is_change = matches!(command, Command::Write | Command::Trim | Command::WriteZeroes);
         is_change.then(|| offset..offset.saturating_add(length))
+    }
+
+    /// Whether it was sent on the connection that stands now, or waits there to be written.
+    pub(super) fn is_sent(&self) -> bool {
+        self.sent_at.is_some()
     }
 
     /// Whether it was placed longer ago than this.
@@ -175,7 +179,7 @@ impl Calls {
     /// What a unit changes that may have been sent on the connection that is gone.
     pub(super) fn late(&self) -> Vec<(ServerId, Range<u64>)> {
         let calls = self.slots.iter().filter_map(|slot| slot.call.as_ref());
-        let sent = calls.filter(|call| call.queued).filter_map(|call| match &call.purpose {
+        let sent = calls.filter(|call| call.is_sent()).filter_map(|call| match &call.purpose {
             Purpose::Unit(unit) => Some((unit.server, call.changes()?)),
             // A late beat shows by its number.
             Purpose::Own(_) | Purpose::Question(_) => None,
@@ -188,8 +192,7 @@ impl Calls {
     pub(super) fn note_loss(&mut self, may_come_late: bool) {
         let calls = self.slots.iter_mut().filter_map(|slot| slot.call.as_mut());
         for call in calls {
-            call.may_come_late |= call.queued && may_come_late;
-            call.queued = false;
+            call.may_come_late |= call.is_sent() && may_come_late;
             call.sent_at = None;
         }
     }
@@ -306,7 +309,6 @@ mod tests {
             has_timed_out: false,
             sent_on: 0,
             may_come_late: false,
-            queued: false,
             noted: None,
             covers: 0,
             covers_beats: 0,
@@ -331,7 +333,7 @@ mod tests {
                 let call = calls.find(cookie).expect("just placed");
                 if may_come_late.is_some() || is_answered.is_some() {
                     call.noted.get_or_insert_with(|| underway.note(0, &(0..512)));
-                    call.queued = true;
+                    call.sent_at = Some(call.placed_at);
                 }
                 if let Some(may_come_late) = may_come_late {
                     calls.note_loss(*may_come_late);

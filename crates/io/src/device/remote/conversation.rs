@@ -209,7 +209,7 @@ impl Conversation {
         let ReplyHeader { cookie, last, .. } = *header;
         let link = Rc::clone(&self.link);
         let mut calls = link.calls.borrow_mut();
-        let call = calls.find(cookie).filter(|call| call.queued);
+        let call = calls.find(cookie).filter(|call| call.is_sent());
         let call = call.ok_or_else(|| broken("the server answered what was not asked"))?;
         if header.request_offset.is_some_and(|offset| offset != call.request.offset) {
             return Err(broken("the server answered with another request's offset"));

@@ -106,7 +106,9 @@ impl Link {
         let mut calls = self.calls.borrow_mut();
         let cookie = calls.insert(call);
         if let Some(style) = self.style.get() {
-            self.send(calls.find(cookie).expect("just placed"), style);
+            let call = calls.find(cookie).expect("just placed");
+            let now = call.placed_at;
+            self.send(call, style, now);
         }
     }
 
@@ -173,7 +175,7 @@ impl Link {
         }
     }
 
-    fn send(&self, call: &mut Call, style: ReplyStyle) {
+    fn send(&self, call: &mut Call, style: ReplyStyle, now: Nanos) {
         let sending = call.purpose.sending();
         if !self.has_right(sending) {
             return;
@@ -183,8 +185,7 @@ impl Link {
             call.noted = guard.note_underway(&range);
         }
         call.sent_on = call.sent_on.saturating_add(1);
-        call.sent_at = Some(since_boot());
-        call.queued = true;
+        call.sent_at = Some(now);
         if !style.is_extended() {
             // Only a question about allocation can be this long, and it may be answered in part.
             call.request.length = call.request.length.min(COMPACT_LENGTH_MAX);
@@ -215,7 +216,7 @@ impl Link {
         }
         let patience = remote.terms.patience;
         let is_late = |call: &Call| call.is_forsaken() || call.is_older_than(patience);
-        let late = self.calls.borrow_mut().take(|call| !call.queued && is_late(call));
+        let late = self.calls.borrow_mut().take(|call| !call.is_sent() && is_late(call));
         self.send_all(remote, &domain, style);
         if !late.is_empty() {
             self.end(&domain, late);
@@ -226,7 +227,7 @@ impl Link {
         let mut calls = self.calls.borrow_mut();
         for cookie in calls.in_order() {
             let call = calls.find(cookie).expect("listed just now");
-            if call.queued {
+            if call.is_sent() {
                 continue;
             }
             let is_replay = call.sent_on > 0;
@@ -237,7 +238,7 @@ impl Link {
             if let (true, Purpose::Unit(unit)) = (is_replay, &call.purpose) {
                 domain.forget(unit);
             }
-            self.send(call, style);
+            self.send(call, style, since_boot());
         }
     }
 
@@ -264,7 +265,8 @@ impl Link {
     /// Cuts the connection if the server has taken too long to answer something sent on it.
     fn cut_if_timed_out(&self) {
         let Some(remote) = self.remote.upgrade() else { return };
-        let timed_out = self.calls.borrow_mut().time_out(|command| remote.terms.timeout_of(command));
+        let timed_out =
+            self.calls.borrow_mut().time_out(|command| remote.terms.timeout_of(command));
         if timed_out > 0 {
             count(&remote.health.timed_out, timed_out as u64);
             tracing::warn!(

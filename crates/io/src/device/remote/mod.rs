@@ -403,7 +403,6 @@ impl Remote {
             has_timed_out: false,
             sent_on: 0,
             may_come_late: false,
-            queued: false,
             noted: None,
             covers: self.acknowledged.get(),
             covers_beats: if request.command == Command::Flush { self.beats() } else { 0 },
