@@ -21,7 +21,8 @@ const NAME_BYTES_MAX: usize = 253;
 pub enum Host<'a> {
     /// An address, written as browsers write it.
     Address(IpAddr),
-    /// A name of letters, digits, `-`, `_` and single dots, without the dot at its end.
+    /// A name of letters, digits, `-`, `_` and single dots, without the dot at its end. Its last
+    /// part is no number.
     Name(&'a str),
 }
 
@@ -40,7 +41,10 @@ impl<'a> Host<'a> {
         let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
         let is_label = |label: &str| !label.is_empty() && label.bytes().all(is_fine);
         let is_name = name.len() <= NAME_BYTES_MAX && name.split('.').all(is_label);
-        is_name.then_some(Self::Name(name))
+        // Whatever ends in a number is an address to browsers, in a form that they do not send.
+        let last = name.rsplit('.').next().unwrap_or_default();
+        let is_number = last.bytes().all(|byte| byte.is_ascii_digit());
+        (is_name && !is_number).then_some(Self::Name(name))
     }
 
     /// Whether both are the same; case plays no part in names.
@@ -126,10 +130,8 @@ mod tests {
         assert_eq!(host("[fe80::1%eth0]"), Some((address("fe80::1"), None)));
         assert_eq!(host("Gate.Example.:80"), Some((Host::Name("Gate.Example"), Some(80))));
         assert_eq!(host("localhost:"), Some((Host::Name("localhost"), None)));
-        // What looks like an address and is none in the form that browsers send is a name.
-        for name in ["127.1", "2130706433", "0x7f.0.0.1", "127.0.0.1.evil.example"] {
-            assert_eq!(host(name), Some((Host::Name(name), None)));
-        }
+        let name = "127.0.0.1.evil.example";
+        assert_eq!(host(name), Some((Host::Name(name), None)));
     }
 
     #[test]
@@ -159,6 +161,11 @@ mod tests {
             "caf\u{e9}",
             "*",
             &long,
+            "127.1",
+            "2130706433",
+            "0x7f.0.0.1",
+            "127.0.0.1.",
+            "010.0.0.1",
         ] {
             assert_eq!(host(bad), None, "{bad}");
         }
