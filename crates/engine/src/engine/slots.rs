@@ -1,6 +1,6 @@
 //! Looks now and then at what is with the servers for too long.
 
-use evenkeel_core::id::ServerId;
+use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::time::Nanos;
 
 use super::Engine;
@@ -8,6 +8,17 @@ use crate::lane::Lane;
 use crate::units::Stage;
 
 impl Engine {
+    /// Whether a tenant is held to its part of a server's slots, since an export of it is slow beside
+    /// others, has not answered yet, or hangs. Then its share of cost is bounded by nothing.
+    pub fn holds_to_slots(&self, server: ServerId, tenant: TenantId) -> bool {
+        self.lanes[server.index()].holds(tenant)
+    }
+
+    /// What is with a server and has left its depth, in requests or bytes as the depth counts.
+    pub fn second_depth(&self, server: ServerId) -> u64 {
+        self.lanes[server.index()].second_depth()
+    }
+
     /// Lets leave the depths what is out for too long, and divides them anew. O(units + flows).
     pub(super) fn look_at_slots(&mut self, now: Nanos) {
         self.lanes.iter_mut().for_each(|lane| lane.begin_look(now));

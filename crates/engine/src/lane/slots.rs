@@ -1,5 +1,6 @@
 //! How a lane keeps the owners of its slots ([`crate::slots`]).
 
+use evenkeel_core::id::TenantId;
 use evenkeel_core::sched::Scheduler;
 use evenkeel_core::time::Nanos;
 
@@ -72,8 +73,18 @@ impl Lane {
 
     /// Whether somebody may wait for a slot.
     pub(crate) fn waits_for_slots(&self) -> bool {
-        let parked = self.slots.as_ref().map(Slots::parked);
-        parked.is_some_and(|parked| parked + self.scheduler.queued() > 0)
+        let slots = self.slots.as_ref().filter(|slots| !slots.is_settled());
+        slots.is_some_and(|slots| slots.parked() + self.scheduler.queued() > 0)
+    }
+
+    /// Whether a tenant is held to its part of the slots here.
+    pub(crate) fn holds(&self, tenant: TenantId) -> bool {
+        self.slots.as_ref().is_some_and(|slots| slots.holds(tenant))
+    }
+
+    /// What the second depth holds.
+    pub(crate) fn second_depth(&self) -> u64 {
+        self.slots.as_ref().map_or(0, Slots::second_depth)
     }
 
     /// Begins a look at the units in service.

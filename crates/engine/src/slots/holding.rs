@@ -1,5 +1,6 @@
 //! Who may hold how much of the first depth.
 
+use evenkeel_core::id::TenantId;
 use evenkeel_core::sched::Floor;
 use evenkeel_core::time::Nanos;
 
@@ -8,6 +9,8 @@ use super::pace::Quickest;
 use super::{Slots, Stage};
 use crate::units::UnitEntry;
 
+/// A shallower depth is there to keep requests apart, and has no second one for slow ones.
+const SECOND_DEPTH_MIN: u64 = 4;
 /// The size of requests for which a floor in bytes is reckoned.
 const SMALL_REQUEST_BYTES: u64 = 4096;
 
@@ -33,6 +36,11 @@ impl Slots {
     pub(crate) fn divide(&mut self, now: Nanos, capacity: u64) -> bool {
         self.is_stale = false;
         self.capacity = capacity;
+        self.is_divided = capacity > 0 && self.has_several_disks(now);
+        if !self.is_divided {
+            self.hold_nobody();
+            return false;
+        }
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.going.clear();
         let (mut held, mut quickest, mut active) = (0, Quickest::NONE, 0);
@@ -54,11 +62,28 @@ impl Slots {
             self.flows[index].part = part;
             let part = part.max(self.floor_part(index, capacity));
             let part = if pace.is_known() { part } else { part.min(first) };
-            self.hold(index, is_held.then_some(part));
+            let is_second = capacity >= SECOND_DEPTH_MIN && pace.is_known();
+            self.hold(index, is_held.then_some(part), is_second);
         }
         self.scratch = scratch;
         self.hold_hanging(capacity);
         self.settle()
+    }
+
+    fn has_several_disks(&self, now: Nanos) -> bool {
+        let mut active = self.flows.iter().filter(|flow| flow.is_active(now));
+        let first = active.next().map(|flow| flow.disk);
+        active.any(|flow| Some(flow.disk) != first)
+    }
+
+    fn hold_nobody(&mut self) {
+        self.is_holding = false;
+        for (index, flow) in self.flows.iter_mut().enumerate() {
+            (flow.cap, flow.is_second) = (None, false);
+            if !flow.parked.is_empty() {
+                self.to_release.push_back(index);
+            }
+        }
     }
 
     /// A flow that hangs has a quarter of the depth at most, both depths together.
@@ -72,6 +97,7 @@ impl Slots {
     /// Lets go on what may; true if something inside may not.
     fn settle(&mut self) -> bool {
         let mut has_excess = false;
+        self.is_holding = self.flows.iter().any(|flow| flow.cap.is_some());
         for (index, flow) in self.flows.iter().enumerate() {
             has_excess |= flow.cap.is_some_and(|cap| flow.inside > cap);
             if !flow.parked.is_empty() {
@@ -93,11 +119,17 @@ impl Slots {
     }
 
     /// Holds a flow to a part of the depth from now on, or to none.
-    fn hold(&mut self, index: usize, part: Option<u64>) {
+    fn hold(&mut self, index: usize, part: Option<u64>, may_be_second: bool) {
         let one = self.depth.charge_min();
         let flow = &mut self.flows[index];
         flow.cap = part.map(|part| part.max(one));
-        flow.is_second = part.is_some_and(|part| part < one);
+        flow.is_second = may_be_second && part.is_some_and(|part| part < one);
+    }
+
+    /// Whether a flow of this tenant is held to its part. O(flows of the tenant) while any is.
+    pub(crate) fn holds(&self, tenant: TenantId) -> bool {
+        let of_tenant = || self.by_tenant[tenant.index()].iter();
+        self.is_holding && of_tenant().any(|index| self.flows[*index].cap.is_some())
     }
 
     /// Parks this unit, which is in the scheduler, if more of its flow is inside than may be.

@@ -13,6 +13,8 @@
 //!                                                 second depth
 //! ```
 //!
+//! Only where several disks of a server are asked for: what lies on one disk is served alike.
+//!
 //! - **Division.** The depth is divided among the tenants that have asked within the last second,
 //!   by their weights, and each tenant's part among its flows (exports, files) equally. Who has
 //!   asked for less than that at a time leaves the rest to the others (`division`).
@@ -25,7 +27,7 @@
 //!   of which an owner takes at most half of what the others have left, or one request (`overdue`).
 //!   A flow with such requests **hangs**, and has no more than a quarter of the depth, these
 //!   included. So whoever returns finds room, and the server never sees more than twice the depth.
-//!   A slow flow whose part is less than one slot has one of the second depth.
+//!   A slow flow whose part is less than one slot of four or more has one of the second depth.
 //! - **Slots wait** an instant for whoever is about to return (`returning`).
 //!
 //! Requests are counted as the depth counts them: by number or by bytes.
@@ -69,14 +71,22 @@ pub(crate) struct Slots {
     /// Tickets parked here.
     parked: usize,
     latencies: Latencies,
+    /// More than one disk is asked for: else there is nothing to divide.
+    is_divided: bool,
+    /// Some flow is held to its part.
+    is_holding: bool,
     /// The division is to be made anew.
     is_stale: bool,
+    /// All that is out has been judged, and nothing has come or gone since.
+    is_settled: bool,
     peaks_since: Nanos,
     /// What the first depth holds, and the second.
     in_depth: u64,
     away: u64,
     /// Flows that are about to return, and until when their slots wait for them.
     returning: Vec<(usize, Nanos)>,
+    /// When the youngest unit in service was sent, as of this look.
+    youngest: Option<Nanos>,
     /// Units that may be out for too long, of one look.
     overdue: Vec<(Nanos, u32)>,
     scratch: Scratch,
@@ -121,11 +131,15 @@ impl Slots {
             to_release: VecDeque::new(),
             parked: 0,
             latencies: Latencies::default(),
+            is_divided: false,
+            is_holding: false,
             is_stale: true,
+            is_settled: false,
             peaks_since: now,
             in_depth: 0,
             away: 0,
             returning: Vec::new(),
+            youngest: None,
             overdue: Vec::new(),
             scratch: Scratch::default(),
         }
@@ -158,6 +172,7 @@ impl Slots {
     /// A ticket arrives. False if it goes on to the scheduler, true if it is parked here. O(1) for
     /// the disk of the tenant's last request.
     pub(crate) fn parks(&mut self, now: Nanos, ticket: Ticket, disk: u64) -> bool {
+        self.is_settled = false;
         let index = self.flow_of(now, ticket.tenant, disk);
         let amount = self.depth.charge(&ticket);
         let flow = &mut self.flows[index];
@@ -203,6 +218,7 @@ impl Slots {
     pub(crate) fn dispatched(&mut self, ticket: &Ticket) -> bool {
         let place = &mut self.places[ticket.slot as usize];
         place.stage = Stage::InDepth;
+        self.is_settled = false;
         self.in_depth += place.amount;
         let flow = &mut self.flows[place.flow];
         flow.in_service += 1;
@@ -215,6 +231,7 @@ impl Slots {
 
     /// The backend has answered after so long. False if the ticket is in the second depth.
     pub(crate) fn served(&mut self, now: Nanos, ticket: &Ticket, latency: Span) -> bool {
+        self.is_settled = false;
         self.latencies.add(latency);
         let Some(place) = self.take(ticket) else { return true };
         let flow = &mut self.flows[place.flow];
@@ -279,6 +296,11 @@ impl Slots {
             }
         }
         all
+    }
+
+    /// What the second depth holds.
+    pub(crate) fn second_depth(&self) -> u64 {
+        self.away
     }
 
     /// Tickets parked here.

@@ -50,6 +50,7 @@ impl Slots {
     /// Begins a look at all units in service.
     pub(crate) fn begin_look(&mut self, now: Nanos) {
         self.overdue.clear();
+        self.youngest = None;
         let is_new_period = now.since(self.peaks_since) >= PEAK_PERIOD;
         if is_new_period {
             self.peaks_since = now;
@@ -73,6 +74,7 @@ impl Slots {
             return;
         }
         let sent = unit.dispatched_at;
+        self.youngest = self.youngest.max(Some(sent));
         let oldest = &mut self.flows[place.flow].oldest;
         *oldest = Some(oldest.map_or(sent, |other| other.min(sent)));
         if place.stage != Stage::Hanging && now.since(sent) > OVERDUE_MIN {
@@ -83,15 +85,21 @@ impl Slots {
     /// Ends the look: which units leave a depth of this capacity, longest out first.
     pub(crate) fn end_look(&mut self, now: Nanos, capacity: u64) -> Vec<u32> {
         self.is_stale = true;
-        if self.overdue.is_empty() {
-            return Vec::new();
-        }
         let patience = self.latencies.patience();
+        self.is_settled = self.youngest.is_none_or(|sent| now.since(sent) > patience);
         let mut overdue = std::mem::take(&mut self.overdue);
         overdue.retain(|(sent, _)| now.since(*sent) > patience);
         overdue.sort_unstable();
+        if !self.is_divided {
+            return Vec::new();
+        }
         let units = overdue.into_iter().map(|(_, unit)| unit);
         units.filter(|unit| self.leaves(now, *unit, capacity)).collect()
+    }
+
+    /// Whether another look may change something although nothing comes or goes.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.is_settled || !self.is_divided
     }
 
     /// Notes that a unit is out for too long. True if it leaves the first depth for that, for the
@@ -150,6 +158,8 @@ impl Slots {
             requests: u64::from(flow.in_service),
             oldest: flow.oldest.map_or(Span::ZERO, |sent| now.since(sent)),
         };
-        self.flows.iter().filter(|flow| flow.hanging > 0).map(report).collect()
+        let patience = self.latencies.patience();
+        let hangs = |flow: &&Flow| flow.oldest.is_some_and(|sent| now.since(sent) > patience);
+        self.flows.iter().filter(hangs).map(report).collect()
     }
 }

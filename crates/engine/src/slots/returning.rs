@@ -70,7 +70,7 @@ impl Slots {
 
     /// Until when whatever is queued waits for somebody who is about to return; none if it does not.
     pub(crate) fn waits_for_returning(&mut self, now: Nanos) -> Option<Nanos> {
-        if self.returning.is_empty() {
+        if self.returning.is_empty() || !self.is_divided {
             return None;
         }
         self.returning.retain(|(_, until)| *until > now);

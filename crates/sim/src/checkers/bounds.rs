@@ -1,4 +1,5 @@
-//! Queue bounds: what is with a server never exceeds its depth.
+//! Queue bounds: what is with a server never exceeds its depth, and what has left the depth for the
+//! second one, which is as large.
 
 use evenkeel_core::time::Nanos;
 use evenkeel_engine::policy::{Depth, Discipline, Mode, Scheduling};
@@ -46,14 +47,16 @@ impl Bounds {
         self.limit = Self::new(mode, scheduling).limit;
     }
 
-    /// A unit went into service.
-    pub(crate) fn enter(&mut self, now: Nanos, length: u64) -> Verdict {
+    /// A unit went into service; so much of what is there has left the depth.
+    pub(crate) fn enter(&mut self, now: Nanos, length: u64, has_left: u64) -> Verdict {
         self.units += 1;
         self.bytes += length.max(CHARGE_BYTES_MIN);
         let is_over = match self.limit {
             Limit::None => false,
-            Limit::Units(units) => self.units > units,
-            Limit::Bytes(bytes) => self.bytes > bytes && self.units > 1,
+            Limit::Units(units) => {
+                u64::from(self.units) > u64::from(units) + has_left.min(units.into())
+            }
+            Limit::Bytes(bytes) => self.bytes > bytes + has_left.min(bytes) && self.units > 1,
         };
         if is_over {
             let what = format!(
@@ -83,23 +86,23 @@ mod tests {
     #[test]
     fn a_unit_beyond_the_depth_is_noticed() {
         let mut bounds = bounds(Depth::Requests(2));
-        assert!(bounds.enter(Nanos(0), 4096).is_ok() && bounds.enter(Nanos(0), 4096).is_ok());
+        assert!(bounds.enter(Nanos(0), 4096, 0).is_ok() && bounds.enter(Nanos(0), 4096).is_ok());
         bounds.leave(4096);
-        assert!(bounds.enter(Nanos(1), 4096).is_ok());
-        let violation = bounds.enter(Nanos(2), 4096).unwrap_err();
+        assert!(bounds.enter(Nanos(1), 4096, 0).is_ok());
+        let violation = bounds.enter(Nanos(2), 4096, 0).unwrap_err();
         assert_eq!((violation.at, violation.rule), (Nanos(2), Rule::QueuesAreBounded));
     }
 
     #[test]
     fn bytes_beyond_the_depth_are_noticed_unless_one_unit_is_that_large() {
         let mut bounds = bounds(Depth::Bytes(64 << 10));
-        assert!(bounds.enter(Nanos(0), 1 << 20).is_ok());
-        assert!(bounds.enter(Nanos(0), 512).is_err());
+        assert!(bounds.enter(Nanos(0), 1 << 20, 0).is_ok());
+        assert!(bounds.enter(Nanos(0), 512, 0).is_err());
     }
 
     #[test]
     fn a_mode_that_holds_nothing_has_no_bound() {
         let mut bounds = Bounds::new(Mode::Observe, &Scheduling::default());
-        assert!((0..10_000).all(|_| bounds.enter(Nanos(0), 4096).is_ok()));
+        assert!((0..10_000).all(|_| bounds.enter(Nanos(0), 4096, 0).is_ok()));
     }
 }

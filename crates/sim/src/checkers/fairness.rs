@@ -12,7 +12,8 @@
 //! without limits of their own, at a server whose shares count by themselves, under a depth in
 //! requests; back-fill under a depth in bytes gives it up on purpose. On the tiers of a volume
 //! nobody knows from outside for which of them a request waits. Elsewhere nothing is watched.
-//! The pairs of the first [`TENANTS_MAX`] tenants are: a pair costs some nanoseconds at every
+//! Whoever is held to its part of the slots is not watched meanwhile, for its slots bound it and not
+//! its share of cost. The pairs of the first [`TENANTS_MAX`] tenants are: a pair costs some nanoseconds at every
 //! dispatch.
 
 use evenkeel_core::fair::PairLag;
@@ -42,6 +43,8 @@ struct Row {
     weight: f64,
     /// A tenant whose own limit holds its requests keeps no backlog that the discipline sees.
     is_watched: bool,
+    /// Its slots bound what it gets.
+    is_held: bool,
     /// Requests at the gate with something left to dispatch.
     queued: u32,
     /// The greatest cost of a unit, over the weight.
@@ -92,7 +95,17 @@ impl Fairness {
         if let Some(row) = self.rows.get_mut(tenant.index()) {
             row.queued += 1;
             if row.queued == 1 {
-                self.lag.set_backlogged(tenant.index(), row.is_watched);
+                self.lag.set_backlogged(tenant.index(), row.is_backlogged());
+            }
+        }
+    }
+
+    /// Which tenants are held to their part of the slots from here on.
+    pub(crate) fn hold(&mut self, is_held: impl Fn(TenantId) -> bool) {
+        for (tenant, row) in (0..).map(TenantId).zip(&mut self.rows) {
+            let is_held = is_held(tenant);
+            if std::mem::replace(&mut row.is_held, is_held) != is_held {
+                self.lag.set_backlogged(tenant.index(), row.is_backlogged());
             }
         }
     }
@@ -155,9 +168,14 @@ impl Row {
         Self {
             weight: f64::from(share.weight_milli.max(1)) / 1000.0,
             is_watched: share.limit == Limit::default(),
+            is_held: false,
             queued: 0,
             step_max: 0.0,
         }
+    }
+
+    fn is_backlogged(&self) -> bool {
+        self.is_watched && !self.is_held && self.queued > 0
     }
 }
 
@@ -216,6 +234,21 @@ mod tests {
         (0..100).for_each(|_| fairness.arrived(A));
         (0..100).for_each(|_| fairness.dispatched(A, COST, true));
         assert!(fairness.check(Nanos(0)).is_ok());
+    }
+
+    #[test]
+    fn who_is_held_to_its_slots_is_owed_nothing_meanwhile() {
+        let domain = domain([1, 1]);
+        let mut fairness = Fairness::new(&domain, &domain.servers[0].1).unwrap();
+        for tenant in [A, B] {
+            (0..20).for_each(|_| fairness.arrived(tenant));
+        }
+        fairness.hold(|tenant| tenant == B);
+        (0..5).for_each(|_| fairness.dispatched(A, COST, true));
+        assert!(fairness.check(Nanos(0)).is_ok());
+        fairness.hold(|_| false);
+        (0..5).for_each(|_| fairness.dispatched(A, COST, true));
+        assert!(fairness.check(Nanos(0)).is_err());
     }
 
     #[test]

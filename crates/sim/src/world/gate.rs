@@ -206,11 +206,13 @@ impl World<'_> {
             return Err(broken(now, Rule::BytesAreConserved, what));
         }
         let cost: Cost = server.cost(unit.kind, unit.length);
-        server.enter(now, unit.length)?;
+        let engine = &self.gate.domains[domain as usize].engine;
+        server.enter(now, unit.length, engine.second_depth(unit.server))?;
         if let Some(limits) = &mut server.limits {
             limits.dispatched(now, request.tenant, unit.length)?;
         }
         if let Some(fairness) = &mut server.fairness {
+            fairness.hold(|tenant| engine.holds_to_slots(unit.server, tenant));
             let is_last = request.is_backlog && request.custody.is_submitted();
             fairness.dispatched(request.tenant, cost, is_last);
         }

@@ -137,13 +137,13 @@ impl Server {
     }
 
     /// A unit goes into service.
-    pub(super) fn enter(&mut self, now: Nanos, length: u64) -> Verdict {
+    pub(super) fn enter(&mut self, now: Nanos, length: u64, has_left: u64) -> Verdict {
         self.tally.advance(now, &self.measured);
         self.tally.in_service += 1;
         if self.measured.contains(&now) {
             self.tally.in_service_max = self.tally.in_service_max.max(self.tally.in_service);
         }
-        self.bounds.enter(now, length)
+        self.bounds.enter(now, length, has_left)
     }
 
     /// A unit comes back.
