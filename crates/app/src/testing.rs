@@ -16,6 +16,16 @@ pub(crate) fn sample_policy() -> Policy {
     crate::config::parse(text, "policy.toml").expect("it is valid")
 }
 
+fn sample_hanging() -> HangingReport {
+    HangingReport {
+        tenant: TenantId(2),
+        disk: 7,
+        disk_name: "scratch".to_owned(),
+        requests: 16,
+        oldest: Span::from_secs(12),
+    }
+}
+
 /// Accounts after a minute: `alice` with 4 KiB reads behind `bob` with 256 KiB writes.
 pub(crate) fn sample_report() -> GateReport {
     later_report(1)
@@ -60,13 +70,7 @@ pub(crate) fn later_report(steps: u64) -> GateReport {
             depth: 32,
             delivered_cost: Span::from_secs(52 * steps),
             busy: Span::from_secs(58 * steps),
-            hanging: vec![HangingReport {
-                tenant: TenantId(2),
-                disk: 7,
-                disk_name: "scratch".to_owned(),
-                requests: 16,
-                oldest: Span::from_secs(12),
-            }],
+            hanging: vec![sample_hanging()],
         }],
         interference: vec![pair(1, 2, 42_000), pair(2, 1, 31_000)],
         interference_other: Span::from_millis(10 * steps),

@@ -8,8 +8,9 @@ use crate::lane::Lane;
 use crate::units::Stage;
 
 impl Engine {
-    /// Whether a tenant is held to its part of a server's slots, since an export of it is slow beside
-    /// others, has not answered yet, or hangs. Then its share of cost is bounded by nothing.
+    /// Whether a tenant is held to its part of a server's slots, since an export of it is slow
+    /// beside others, has not answered yet, or hangs. Then its share of cost is bounded by
+    /// nothing.
     pub fn holds_to_slots(&self, server: ServerId, tenant: TenantId) -> bool {
         self.lanes[server.index()].holds(tenant)
     }

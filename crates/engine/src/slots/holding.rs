@@ -107,8 +107,8 @@ impl Slots {
         has_excess
     }
 
-    /// What the floor of a flow's tenant takes of the depth at the flow's pace (Little's law), half of
-    /// it at most. A floor in bytes is taken for one of small requests.
+    /// What the floor of a flow's tenant takes of the depth at the flow's pace (Little's law),
+    /// half of it at most. A floor in bytes is taken for one of small requests.
     fn floor_part(&self, index: usize, capacity: u64) -> u64 {
         let flow = &self.flows[index];
         let Floor { rate_iops, rate_bytes } = self.floors[flow.tenant.index()];

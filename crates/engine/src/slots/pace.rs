@@ -8,8 +8,8 @@
 //! as much as they cost more. In both cases the scheduler's shares of cost are fair, and slots
 //! need no owners.
 //!
-//! A target of which no answer has come yet counts as slow: a burst to an export that hangs must not
-//! take every slot before anything is known of it.
+//! A target of which no answer has come yet counts as slow: a burst to an export that hangs must
+//! not take every slot before anything is known of it.
 
 use evenkeel_core::ticket::Cost;
 use evenkeel_core::time::Span;

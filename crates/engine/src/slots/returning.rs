@@ -9,10 +9,10 @@
 //! with a wait   a1 b1 | b1 answered | b2 comes                    | a1 | b2 | a2 ...    b: 1 of 2
 //! ```
 //!
-//! So its slots are kept for it (anticipatory scheduling: Iyer and Druschel, SOSP 2001), for as long
-//! as an eighth of what its requests take, and only if it usually comes back within that. What is
-//! kept is no more than it used lately and no more than its part. Others lose at most an eighth of
-//! its own slots so, and nothing where the device serves one request after another.
+//! So its slots are kept for it (anticipatory scheduling: Iyer and Druschel, SOSP 2001), for as
+//! long as an eighth of what its requests take, and only if it usually comes back within that.
+//! What is kept is no more than it used lately and no more than its part. Others lose at most an
+//! eighth of its own slots so, and nothing where the device serves one request after another.
 
 use evenkeel_core::time::{Nanos, Span};
 
@@ -68,7 +68,8 @@ impl Slots {
         }
     }
 
-    /// Until when whatever is queued waits for somebody who is about to return; none if it does not.
+    /// Until when whatever is queued waits for somebody who is about to return; none if it does
+    /// not.
     pub(crate) fn waits_for_returning(&mut self, now: Nanos) -> Option<Nanos> {
         if self.returning.is_empty() || !self.is_divided {
             return None;

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! accepted --> handshake, a pool of its own --> client of a tenant, of `connections` in all
-//!              full: the oldest goes             |  reserved for each tenant  |  for whoever comes  |
+//!              full: the oldest goes             |  reserved for each tenant  |  for whoever
+//!   comes  |
 //! ```
 //!
-//! - **Who has not said who he is** has a place in a pool beside the others. Where it is full, or one
-//!   address has half of it, the oldest handshake goes: of that address, or of the one that has
-//!   most. A handshake takes milliseconds, so a flood does not keep others out, from its own address
-//!   neither.
+//! - **Who has not said who he is** has a place in a pool beside the others. Where it is full, or
+//!   one address has half of it, the oldest handshake goes: of that address, or of the one that
+//!   has most. A handshake takes milliseconds, so a flood does not keep others out, from its own
+//!   address neither.
 //! - **Tenants**: half of all connections is reserved in equal parts, the other half is for whoever
 //!   comes first. So no tenant takes all.
 //! - **Addresses**: none has more than half of all connections. Of IPv6 a host has 64 bits, which

@@ -12,9 +12,9 @@
 //! without limits of their own, at a server whose shares count by themselves, under a depth in
 //! requests; back-fill under a depth in bytes gives it up on purpose. On the tiers of a volume
 //! nobody knows from outside for which of them a request waits. Elsewhere nothing is watched.
-//! Whoever is held to its part of the slots is not watched meanwhile, for its slots bound it and not
-//! its share of cost. The pairs of the first [`TENANTS_MAX`] tenants are: a pair costs some nanoseconds at every
-//! dispatch.
+//! Whoever is held to its part of the slots is not watched meanwhile, for its slots bound it and
+//! not its share of cost. The pairs of the first [`TENANTS_MAX`] tenants are: a pair costs some
+//! nanoseconds at every dispatch.
 
 use evenkeel_core::fair::PairLag;
 use evenkeel_core::id::TenantId;

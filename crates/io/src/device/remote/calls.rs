@@ -39,8 +39,8 @@ pub(super) struct Call {
     pub(super) request: Request,
     /// Data of a write.
     pub(super) payload: Option<(Arc<Buf>, Range<usize>)>,
-    /// When it was sent on the connection that stands now, by the same clock, or since when it waits
-    /// there to be written.
+    /// When it was sent on the connection that stands now, by the same clock, or since when it
+    /// waits there to be written.
     pub(super) sent_at: Option<Nanos>,
     /// The server has taken too long to answer it.
     pub(super) has_timed_out: bool,

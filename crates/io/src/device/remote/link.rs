@@ -272,7 +272,7 @@ impl Link {
             tracing::warn!(
                 export = remote.export,
                 requests = timed_out,
-                "upstream has not answered within `request_timeout`: they fail, the connection is cut"
+                "no answer within `request_timeout`: they fail, and the connection is cut"
             );
             self.cut();
         }
