@@ -4,6 +4,7 @@
 //! The server serves each export by its name: `quick` after 10 ms, `slow` after 500 ms, `hung`
 //! never, `half` with half an answer. Requests do not wait for each other.
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc;
@@ -23,7 +24,7 @@ const BLOCK: u32 = 4096;
 const DEPTH: u32 = 8;
 /// NBD's EIO.
 const EIO: u32 = 5;
-/// NBD_REP_ERR_POLICY.
+/// `NBD_REP_ERR_POLICY`.
 const FORBIDDEN: u32 = 0x8000_0002;
 
 /// What a client of an export gets.
@@ -70,9 +71,10 @@ fn gate(scratch: &Scratch, exports: &[(&str, &str, u32)], more: &str) -> (FakeSe
     let address = Address::Unix(server.path.clone());
     let target = Target { address, export: String::new(), certificates: None };
     let mut policy = format!("mode = \"enforce\"\n{}", upstream_backend(&target));
-    policy += &format!("depth = {DEPTH}\ncost = \"request\"\n{more}");
+    let _ = write!(policy, "depth = {DEPTH}\ncost = \"request\"\n{more}");
     for (name, source, share) in exports {
-        policy += &format!(
+        let _ = write!(
+            policy,
             "[[export]]\nname = \"{name}\"\nbackend = \"upstream\"\nsource = \"{source}\"\n\
              [[tenant]]\nname = \"{name}\"\nshare = {share}\nmatch = {{ export = \"{name}\" }}\n"
         );
@@ -108,7 +110,7 @@ fn load(gate: &Gate, export: &str, outstanding: u32, length: Duration) -> Got {
         sent.push_back(Instant::now());
     }
     latencies.sort_unstable();
-    let per_second = latencies.len() as f64 / (began.elapsed() - WARM_UP).as_secs_f64();
+    let per_second = latencies.len() as f64 / began.elapsed().saturating_sub(WARM_UP).as_secs_f64();
     Got { per_second, p99: latencies[latencies.len() * 99 / 100] }
 }
 
@@ -217,7 +219,8 @@ fn narrow_gate(scratch: &Scratch) -> Gate {
     let mut policy =
         "[memory]\nconnections = 20\n[[backend]]\nname = \"memory\"\nmemory = true\n".to_owned();
     for name in ["evil", "good"] {
-        policy += &format!(
+        let _ = write!(
+            policy,
             "[[export]]\nname = \"{name}\"\nbackend = \"memory\"\nsize = \"1 MiB\"\n\
              [[tenant]]\nname = \"{name}\"\nmatch = {{ export = \"{name}\" }}\n"
         );

@@ -77,7 +77,6 @@ impl Slots {
     }
 
     fn hold_nobody(&mut self) {
-        self.is_holding = false;
         for (index, flow) in self.flows.iter_mut().enumerate() {
             (flow.cap, flow.is_second) = (None, false);
             if !flow.parked.is_empty() {
@@ -97,7 +96,6 @@ impl Slots {
     /// Lets go on what may; true if something inside may not.
     fn settle(&mut self) -> bool {
         let mut has_excess = false;
-        self.is_holding = self.flows.iter().any(|flow| flow.cap.is_some());
         for (index, flow) in self.flows.iter().enumerate() {
             has_excess |= flow.cap.is_some_and(|cap| flow.inside > cap);
             if !flow.parked.is_empty() {
@@ -126,10 +124,10 @@ impl Slots {
         flow.is_second = may_be_second && part.is_some_and(|part| part < one);
     }
 
-    /// Whether a flow of this tenant is held to its part. O(flows of the tenant) while any is.
+    /// Whether a flow of this tenant is held to its part. O(flows of the tenant).
     pub(crate) fn holds(&self, tenant: TenantId) -> bool {
         let of_tenant = || self.by_tenant[tenant.index()].iter();
-        self.is_holding && of_tenant().any(|index| self.flows[*index].cap.is_some())
+        self.is_divided && of_tenant().any(|index| self.flows[*index].cap.is_some())
     }
 
     /// Parks this unit, which is in the scheduler, if more of its flow is inside than may be.

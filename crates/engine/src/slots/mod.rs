@@ -74,8 +74,6 @@ pub(crate) struct Slots {
     latencies: Latencies,
     /// More than one disk is asked for: else there is nothing to divide.
     is_divided: bool,
-    /// Some flow is held to its part.
-    is_holding: bool,
     /// The division is to be made anew.
     is_stale: bool,
     /// All that is out has been judged, and nothing has come or gone since.
@@ -133,7 +131,6 @@ impl Slots {
             parked: 0,
             latencies: Latencies::default(),
             is_divided: false,
-            is_holding: false,
             is_stale: true,
             is_settled: false,
             peaks_since: now,
