@@ -115,7 +115,8 @@ pub(crate) fn start_upstream(programs: &Programs, task: &Task<'_>) -> Result<Ser
     start(Peer::Nbdkit, programs, &Task { contest: Contest::Memory, ..*task })
 }
 
-/// Starts nbdkit with a disk in memory, and what options and parameters make of it, on a unix socket in `folder`.
+/// Starts nbdkit with a disk in memory, and what options and parameters make of it, on a unix
+/// socket in `folder`.
 ///
 /// # Errors
 /// If it does not start; with its last words.
