@@ -24,7 +24,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use evenkeel_app::evidence::machine::Bears;
 use serde::Serialize;
@@ -112,6 +112,10 @@ pub(crate) fn moves(arguments: &Arguments) -> Result<ExitCode> {
         println!("SKIPPED: fio or nbdkit is not installed; `cargo xtask setup` installs both");
         return Ok(ExitCode::SUCCESS);
     };
+    ensure!(
+        arguments.only != Some(Part::Builds) || arguments.evenkeel_old.is_some() || common.smoke,
+        "builds are compared with another one; give --evenkeel-old PATH"
+    );
     let scratch = common.folder()?;
     let programs = Programs { fio, nbdkit };
     let evenkeel = crate::gate(common)?;
