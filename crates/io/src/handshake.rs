@@ -28,7 +28,7 @@ use crate::worker::message::{Arrival, Message};
 const HANDSHAKE_TIME: Duration = Duration::from_secs(30);
 
 /// For so long of it the client may be waited for.
-const CLIENT_TIME: Duration = Duration::from_secs(10);
+const CLIENT_TIME: Duration = Duration::from_secs(20);
 
 /// Why a client did not get through.
 #[derive(Debug, thiserror::Error)]
