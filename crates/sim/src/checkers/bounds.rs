@@ -86,7 +86,8 @@ mod tests {
     #[test]
     fn a_unit_beyond_the_depth_is_noticed() {
         let mut bounds = bounds(Depth::Requests(2));
-        assert!(bounds.enter(Nanos(0), 4096, 0).is_ok() && bounds.enter(Nanos(0), 4096).is_ok());
+        assert!(bounds.enter(Nanos(0), 4096, 0).is_ok());
+        assert!(bounds.enter(Nanos(0), 4096, 0).is_ok());
         bounds.leave(4096);
         assert!(bounds.enter(Nanos(1), 4096, 0).is_ok());
         let violation = bounds.enter(Nanos(2), 4096, 0).unwrap_err();
