@@ -8,7 +8,7 @@
 //! The only crate with unsafe code, sockets, files and threads. What to do when is decided in
 //! `evenkeel-engine`; how bytes are framed, in `evenkeel-wire`.
 
-mod admission;
+pub mod admission;
 mod alarm;
 mod budget;
 mod buffer;

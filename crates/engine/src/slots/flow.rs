@@ -38,6 +38,8 @@ pub(super) struct Flow {
     pub(super) oldest: Option<Nanos>,
     /// Its part of the depth, as of the last division.
     pub(super) part: u64,
+    /// Until then it is held to its part, since it was slow lately.
+    pub(super) slow_until: Nanos,
     /// What it may have inside, if it is held to its part.
     pub(super) cap: Option<u64>,
     /// Its part is less than a slot: it has one of the second depth.
@@ -62,6 +64,7 @@ impl Flow {
             last_active: now,
             oldest: None,
             part: 0,
+            slow_until: Nanos::ZERO,
             cap: None,
             is_second: false,
         }

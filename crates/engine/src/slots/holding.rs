@@ -2,7 +2,7 @@
 
 use evenkeel_core::id::TenantId;
 use evenkeel_core::sched::Floor;
-use evenkeel_core::time::Nanos;
+use evenkeel_core::time::{Nanos, Span};
 
 use super::division::{Claim, divide};
 use super::pace::Quickest;
@@ -11,6 +11,9 @@ use crate::units::UnitEntry;
 
 /// A shallower depth is there to keep requests apart, and has no second one for slow ones.
 const SECOND_DEPTH_MIN: u64 = 4;
+/// Whoever was slow is held for so long after that: an export that hangs now and then would take
+/// its neighbours' slots each time anew.
+const SLOW_MEMORY: Span = Span::from_secs(10);
 /// The size of requests for which a floor in bytes is reckoned.
 const SMALL_REQUEST_BYTES: u64 = 4096;
 
@@ -37,36 +40,31 @@ impl Slots {
         self.is_stale = false;
         self.capacity = capacity;
         self.is_divided = capacity > 0 && self.has_several_disks(now);
-        if !self.is_divided {
-            self.hold_nobody();
-            return false;
-        }
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.going.clear();
-        let (mut held, mut quickest, mut active) = (0, Quickest::NONE, 0);
-        for (index, flow) in self.flows.iter().enumerate().filter(|(_, flow)| flow.is_active(now)) {
-            active += 1;
-            quickest = quickest.and(&flow.pace_at(now));
+        let (mut held, mut quickest) = (0, Quickest::NONE);
+        for (index, flow) in self.flows.iter_mut().enumerate() {
+            (flow.cap, flow.is_second) = (None, false);
             if flow.hanging > 0 {
-                // What hangs is where it is, and the others have the rest.
+                // What hangs is where it is, and the others have the rest. It gets no more either
+                // where nobody else asks now, or there would be no room for whoever returns.
                 held += flow.inside;
-            } else {
+                flow.slow_until = now + SLOW_MEMORY;
+                flow.cap = (capacity > 0).then(|| (capacity / 4).saturating_sub(flow.away));
+            } else if flow.is_active(now) {
                 scratch.going.push(index);
+            } else {
+                continue;
+            }
+            quickest = quickest.and(&flow.pace_at(now));
+        }
+        if self.is_divided {
+            self.part(&mut scratch, capacity.saturating_sub(held));
+            for (&index, &part) in scratch.going.iter().zip(&scratch.parts) {
+                self.hold_if_slow(now, index, part, quickest);
             }
         }
-        self.part(&mut scratch, capacity.saturating_sub(held));
-        for (&index, &part) in scratch.going.iter().zip(&scratch.parts) {
-            let pace = self.flows[index].pace_at(now);
-            let is_held = active > 1 && pace.is_slow_beside(quickest) && capacity > 0;
-            let first = (capacity / 4).max(self.depth.charge_min());
-            self.flows[index].part = part;
-            let part = part.max(self.floor_part(index, capacity));
-            let part = if pace.is_known() { part } else { part.min(first) };
-            let is_second = capacity >= SECOND_DEPTH_MIN && pace.is_known();
-            self.hold(index, is_held.then_some(part), is_second);
-        }
         self.scratch = scratch;
-        self.hold_hanging(capacity);
         self.settle()
     }
 
@@ -76,21 +74,24 @@ impl Slots {
         active.any(|flow| Some(flow.disk) != first)
     }
 
-    fn hold_nobody(&mut self) {
-        for (index, flow) in self.flows.iter_mut().enumerate() {
-            (flow.cap, flow.is_second) = (None, false);
-            if !flow.parked.is_empty() {
-                self.to_release.push_back(index);
-            }
+    /// Gives a flow its part, and holds it to that if it is slow or was lately.
+    fn hold_if_slow(&mut self, now: Nanos, index: usize, part: u64, quickest: Quickest) {
+        let (capacity, one) = (self.capacity, self.depth.charge_min());
+        let floor_part = self.floor_part(index);
+        let flow = &mut self.flows[index];
+        flow.part = part;
+        let is_known = flow.pace.is_known();
+        let is_slow = flow.pace_at(now).is_slow_beside(quickest);
+        if is_slow && is_known {
+            flow.slow_until = now + SLOW_MEMORY;
         }
-    }
-
-    /// A flow that hangs has a quarter of the depth at most, both depths together.
-    fn hold_hanging(&mut self, capacity: u64) {
-        for flow in self.flows.iter_mut().filter(|flow| flow.hanging > 0) {
-            flow.is_second = false;
-            flow.cap = (capacity > 0).then(|| (capacity / 4).saturating_sub(flow.away));
+        if !is_slow && now >= flow.slow_until {
+            return;
         }
+        let most = if is_known { capacity } else { (capacity / 4).max(one) };
+        let part = part.max(floor_part).min(most);
+        flow.cap = Some(part.max(one));
+        flow.is_second = is_known && part < one && capacity >= SECOND_DEPTH_MIN;
     }
 
     /// Lets go on what may; true if something inside may not.
@@ -107,27 +108,18 @@ impl Slots {
 
     /// What the floor of a flow's tenant takes of the depth at the flow's pace (Little's law),
     /// half of it at most. A floor in bytes is taken for one of small requests.
-    fn floor_part(&self, index: usize, capacity: u64) -> u64 {
+    fn floor_part(&self, index: usize) -> u64 {
         let flow = &self.flows[index];
         let Floor { rate_iops, rate_bytes } = self.floors[flow.tenant.index()];
         let rate = u128::from(rate_iops.max(rate_bytes / SMALL_REQUEST_BYTES));
         let requests = (rate * u128::from(flow.pace.latency().0)).div_ceil(1_000_000_000);
         let amount = requests.saturating_mul(u128::from(self.depth.charge_min()));
-        u64::try_from(amount).unwrap_or(u64::MAX).min(capacity / 2)
-    }
-
-    /// Holds a flow to a part of the depth from now on, or to none.
-    fn hold(&mut self, index: usize, part: Option<u64>, may_be_second: bool) {
-        let one = self.depth.charge_min();
-        let flow = &mut self.flows[index];
-        flow.cap = part.map(|part| part.max(one));
-        flow.is_second = may_be_second && part.is_some_and(|part| part < one);
+        u64::try_from(amount).unwrap_or(u64::MAX).min(self.capacity / 2)
     }
 
     /// Whether a flow of this tenant is held to its part. O(flows of the tenant).
     pub(crate) fn holds(&self, tenant: TenantId) -> bool {
-        let of_tenant = || self.by_tenant[tenant.index()].iter();
-        self.is_divided && of_tenant().any(|index| self.flows[*index].cap.is_some())
+        self.by_tenant[tenant.index()].iter().any(|index| self.flows[*index].cap.is_some())
     }
 
     /// Parks this unit, which is in the scheduler, if more of its flow is inside than may be.

@@ -22,7 +22,7 @@
 //!   the scheduler, which so never sees more of a flow than it has slots for. Parking charges
 //!   nothing. What a floor takes at this pace counts as part, up to half of the depth. All others
 //!   are ordered by cost alone. A flow of which no answer has come yet counts as slow, and has a
-//!   quarter of the depth at most.
+//!   quarter of the depth at most; one that was slow counts so for another ten seconds.
 //! - **Second depth.** What has been out for longer than a second and eight times the server's
 //!   median leaves the depth and counts against its owner's part of a second one of the same size,
 //!   of which an owner takes at most half of what the others have left, or one request (`overdue`).

@@ -20,6 +20,8 @@ enum Disk {
     Queued(Span),
     /// Never.
     Hangs,
+    /// After a millisecond, but for every other second, in which nothing is answered.
+    Flaps,
 }
 
 /// A client of a tenant of its own, at an export of its own.
@@ -216,6 +218,12 @@ impl Scene {
                             }
                         }
                         Disk::Hangs => {}
+                        Disk::Flaps => {
+                            let into_ns = self.now.0 % 2_000_000_000;
+                            let rest = Span(1_000_000_000_u64.saturating_sub(into_ns));
+                            let done = Event::Done { unit: unit.unit };
+                            self.after(rest + Span::from_millis(1), done);
+                        }
                     }
                 }
                 Output::Finish { slot, ok } => {
@@ -294,6 +302,37 @@ fn whoever_returns_finds_room_within_a_second_where_an_export_hangs() {
         let mut alone = Scene::new(depth, &[client(1, 8, QUICK)]);
         let [after, alone] = [scene.run(seconds(20))[0], alone.run(seconds(8))[0]];
         assert!(after >= alone * 0.45, "{after:.0} of {alone:.0} per second at depth {depth}");
+        assert!(scene.most_with_server <= 2 * depth as usize);
+    }
+}
+
+#[test]
+fn an_export_that_hangs_now_and_then_takes_no_slots_from_its_neighbour() {
+    for (depth, outstanding) in [(4, 8), (32, 8), (32, 64), (128, 64)] {
+        let victim = client(1, outstanding, QUICK);
+        assert_unharmed(depth, victim, client(1, 64, Disk::Flaps));
+    }
+}
+
+#[test]
+fn whoever_comes_and_goes_finds_room_each_time_where_an_export_hangs() {
+    for depth in [1, 2, 4, 32] {
+        let hung = client(1, 1000, Disk::Hangs);
+        let visits = [(2, 4), (7, 9), (12, 14)];
+        let mut clients: Vec<_> = visits
+            .map(|(from, until)| Client { works: at(from, until), ..client(1, 8, QUICK) })
+            .to_vec();
+        clients.push(hung);
+        let mut scene = Scene::new(depth, &clients);
+        scene.run(seconds(1));
+        for (visit, (from, until)) in visits.into_iter().enumerate() {
+            // Nobody but the one that hangs is there, and it asks for more.
+            scene.run(Nanos(seconds(from).0 - 500_000_000));
+            scene.after(Span::ZERO, Event::Send { client: visits.len() });
+            scene.run(seconds(from + 1));
+            let rate = scene.run(seconds(until))[visit];
+            assert!(rate > 0.0, "depth {depth}, visit {visit}");
+        }
         assert!(scene.most_with_server <= 2 * depth as usize);
     }
 }

@@ -22,6 +22,8 @@ use evenkeel_core::id::TenantId;
 
 /// One over the part of its pool that the handshakes of one address may take.
 const PART_OF_ORIGIN: usize = 2;
+/// Bits of an address of IPv6 by which a network is known.
+const NETWORK: u128 = !0 << 64;
 /// Handshakes under way at a time beside a quarter of `connections`.
 const HANDSHAKES_MIN: usize = 256;
 
@@ -31,15 +33,15 @@ pub(super) struct Origin(Option<IpAddr>);
 
 impl Origin {
     pub(super) fn of(address: Option<IpAddr>) -> Self {
-        let network = |address: Ipv6Addr| {
-            let upper = address.to_bits() >> 64 << 64;
-            let mapped = address.to_ipv4_mapped();
-            mapped.map_or_else(|| IpAddr::V6(Ipv6Addr::from_bits(upper)), IpAddr::V4)
-        };
-        Self(address.map(|address| match address {
-            IpAddr::V4(_) => address,
-            IpAddr::V6(address) => network(address),
-        }))
+        Self(address.map(network_of))
+    }
+}
+
+/// What counts as one address: of IPv6 a host has the lower 64 bits for itself.
+pub fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & NETWORK).into(),
+        address @ IpAddr::V4(_) => address,
     }
 }
 

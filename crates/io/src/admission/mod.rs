@@ -11,6 +11,7 @@ use evenkeel_core::id::TenantId;
 use tokio::sync::oneshot;
 
 pub(crate) use ledger::Full;
+pub use ledger::network_of;
 use ledger::{Ledger, Origin};
 
 use crate::clock::since_boot;

@@ -21,6 +21,7 @@ use axum::Router;
 use axum::http::{Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::serve::Listener;
+use evenkeel_io::admission::network_of;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
@@ -32,7 +33,7 @@ use tokio::time::timeout;
 
 use super::refusal::Refusal;
 use patience::Patient;
-use slots::{Slots, address_of};
+use slots::Slots;
 
 /// Where it is asked whether the gate is well.
 pub(super) const HEALTH_PATH: &str = "/healthz";
@@ -75,7 +76,7 @@ pub async fn serve_public(listener: tokio::net::TcpListener, router: Router) {
     let slots = Slots::new(CONNECTIONS_MAX, CONNECTIONS_PER_ADDRESS_MAX);
     let turns = Some(Turns { health: Semaphore::new(TURNS), others: Semaphore::new(TURNS) });
     let door = Door { slots: Mutex::new(slots), router, turns };
-    door.serve(listener, |address| Some(address_of(address.ip()))).await;
+    door.serve(listener, |address| Some(network_of(address.ip()))).await;
 }
 
 /// Who may be answered at once.

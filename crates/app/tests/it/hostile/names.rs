@@ -52,7 +52,7 @@ fn what_leads_out_of_a_directory_is_answered_like_what_is_not_there() {
     };
     let missing = refusal("missing");
     for name in bad {
-        assert_eq!(refusal(name), missing, "{name} is told from what is not there");
+        assert_eq!(refusal(name), missing, "{name} has another answer than what is not there");
     }
     gate.assert_serves("disk");
     let data = noise(7, 4096);

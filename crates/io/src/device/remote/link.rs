@@ -27,7 +27,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// How often a link looks for requests that the server takes too long to answer.
-const TIMEOUT_LOOKS: Duration = Duration::from_millis(500);
+const TIMEOUT_LOOKS: Duration = Duration::from_secs(1);
 
 /// The longest range that a compact header can name, in whole 64 KiB blocks.
 const COMPACT_LENGTH_MAX: u64 = u32::MAX as u64 & !0xffff;
