@@ -7,6 +7,7 @@
 
 mod allocation;
 mod exchange;
+mod memory;
 mod pool;
 mod promise;
 mod spread;
@@ -29,6 +30,7 @@ pub use allocation::{Allocation, Given, TierUse};
 pub use exchange::{
     Exchange, MeetingServer, Peer, Refused, ServedElsewhere, SharedDevice, SharedGroup, SharingGate,
 };
+pub use memory::{Behind, Memory, TenantMemory};
 pub use pool::{Osd, Pool};
 pub use promise::Promise;
 pub use spread::{Change as SpreadChange, Server as SpreadServer, Spread};
@@ -46,7 +48,7 @@ pub struct Status {
     pub mode: String,
     /// Connections.
     pub connections: Connections,
-    /// Payload held in the gate.
+    /// What requests and unread answers hold in the gate.
     pub memory: Memory,
     /// The recording under way, if there is one.
     #[serde(default)]
@@ -71,15 +73,6 @@ pub struct Connections {
     pub refused: u64,
     /// Closed because the peer broke the protocol.
     pub protocol_errors: u64,
-}
-
-/// Payload held in the gate.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Memory {
-    /// Bytes now.
-    pub bytes: u64,
-    /// Most bytes ever held.
-    pub bound_bytes: u64,
 }
 
 /// A recording of the requests that the gate serves.
@@ -335,7 +328,7 @@ impl Status {
                 refused: report.connections_refused,
                 protocol_errors: report.protocol_errors,
             },
-            memory: Memory { bytes: report.memory_bytes, bound_bytes: report.memory_bound_bytes },
+            memory: Memory::from(&report.memory),
             recording: report.recording.as_ref().map(Recording::from),
             domains: domains.collect(),
             backends: report.backends.iter().map(backend).collect(),

@@ -7,7 +7,7 @@ use evenkeel_engine::policy::{Mode, Policy};
 use evenkeel_engine::report::{
     DomainReport, HangingReport, Interference, KindReport, ServerReport, ShareWindow, TenantReport,
 };
-use evenkeel_io::gate::{BackendReport, ExportReport, GateReport};
+use evenkeel_io::gate::{BackendReport, ExportReport, GateReport, MemoryReport, TenantMemory};
 use evenkeel_io::record::RecordingReport;
 
 /// The policy that [`sample_report`] belongs to.
@@ -88,8 +88,7 @@ pub(crate) fn later_report(steps: u64) -> GateReport {
         }],
         exports: vec![export("alice", 4), export("bob", 2)],
         connections: 6,
-        memory_bytes: 12 << 20,
-        memory_bound_bytes: 256 << 20,
+        memory: sample_memory(steps),
         recording: Some(RecordingReport {
             name: "gate.ektrace.zst".to_owned(),
             requests: 1200,
@@ -99,6 +98,29 @@ pub(crate) fn later_report(steps: u64) -> GateReport {
             trouble: None,
         }),
         ..GateReport::default()
+    }
+}
+
+fn sample_memory(steps: u64) -> MemoryReport {
+    let alice = TenantMemory {
+        tenant: "alice".to_owned(),
+        held_bytes: 4 << 20,
+        own_bytes: 37 << 20,
+        waiting: 2,
+        waited: Span::from_millis(1500 * steps),
+        behind: vec![("bob".to_owned(), Span::from_millis(1200 * steps))],
+    };
+    let bob = TenantMemory {
+        tenant: "bob".to_owned(),
+        held_bytes: 8 << 20,
+        own_bytes: 37 << 20,
+        ..TenantMemory::default()
+    };
+    MemoryReport {
+        held_bytes: 12 << 20,
+        bound_bytes: 256 << 20,
+        cut_connections: 1,
+        tenants: vec![alice, bob],
     }
 }
 

@@ -5,7 +5,7 @@
 //! classes are powers of two from one page to the largest payload. The memory is initialised when
 //! it is first made and may hold old bytes later: whoever takes one fills what it shows to others.
 
-#![expect(unsafe_code, reason = "pages are viewed as bytes")]
+#![expect(unsafe_code, reason = "pages are viewed as bytes, and made of zeroes")]
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
@@ -50,7 +50,11 @@ impl Buf {
         });
         let pages = recycled.unwrap_or_else(|| {
             let count = if class < CLASSES { 1 << class } else { len.div_ceil(PAGE_BYTES) };
-            vec![Page([0; PAGE_BYTES]); count].into_boxed_slice()
+            // Zeroed by the kernel as it is touched: what a client announces and does not send
+            // takes no memory.
+            let pages = Box::new_zeroed_slice(count);
+            // SAFETY: a page is an array of bytes, and zero is a byte.
+            unsafe { pages.assume_init() }
         });
         Self { pages, len }
     }

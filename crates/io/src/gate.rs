@@ -13,17 +13,19 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Mutex, oneshot, watch};
 
 pub use crate::drive::DriveKind;
+pub use crate::memory::TenantMemory;
 pub use crate::report::{
-    BackendReport, ExportReport, GateReport, OsdReport, OsdStanding, PoolReport, StoreReport,
+    BackendReport, ExportReport, GateReport, MemoryReport, OsdReport, OsdStanding, PoolReport,
+    StoreReport,
 };
 pub use crate::store::DriveModels;
 pub use crate::word::ClaimError;
 
 use crate::admission::Door;
-use crate::budget::Accounts;
 use crate::clock::Clock;
 use crate::exchange::{Change, Exchange, ExchangeReport};
 use crate::listen::{self, Ears};
+use crate::memory::Pool;
 use crate::plan::{Plan, PlannedDomain};
 use crate::record::{Recorder, RecordingReport};
 use crate::report;
@@ -84,7 +86,7 @@ pub(crate) struct Shared {
     recorder: RwLock<Option<Arc<Recorder>>>,
     workers: Vec<UnboundedSender<Message>>,
     /// What payload all workers hold.
-    pub(crate) accounts: Arc<Accounts>,
+    pub(crate) memory: Pool,
     pub(crate) door: Arc<Door>,
     protocol_errors: AtomicU64,
     /// Listeners by address, each with what ends it when dropped. Held during a reload, and while a
@@ -119,6 +121,11 @@ impl Shared {
     /// Sends a message to a worker; one that has ended does not get it.
     pub(crate) fn send(&self, worker: usize, message: Message) {
         let _ = self.workers[worker].send(message);
+    }
+
+    /// Divides the memory as a plan says.
+    fn bound_memory(&self, plan: &Plan) {
+        self.memory.set_bounds(plan.policy.memory, &plan.memory_weights());
     }
 
     /// Carries out what a change of the policy does to the exchange.
@@ -168,8 +175,9 @@ impl Gate {
         }
         let (senders, receivers): (Vec<_>, Vec<_>) =
             (0..workers).map(|_| unbounded_channel()).unzip();
+        let clock = Clock::start();
         let shared = Arc::new(Shared {
-            clock: Clock::start(),
+            clock,
             drive_kind: options.drive,
             drive_models: options.drive_models,
             state: State::new(options.state.clone()),
@@ -177,12 +185,13 @@ impl Gate {
             plan: RwLock::new(Arc::new(plan)),
             recorder: RwLock::new(options.recorder.clone()),
             workers: senders,
-            accounts: Arc::default(),
+            memory: Pool::new(clock),
             door: Arc::default(),
             protocol_errors: AtomicU64::new(0),
             listening: Mutex::default(),
             exchange: std::sync::Mutex::default(),
         });
+        shared.bound_memory(&shared.plan());
         let mut gate =
             Self { handle: GateHandle { shared: Arc::clone(&shared) }, threads: Vec::new() };
         if let Some(recorder) = &options.recorder {
@@ -319,6 +328,7 @@ impl GateHandle {
         if let Some(recorder) = shared.recorder() {
             recorder.policy(&plan.policy, || shared.clock.now());
         }
+        shared.bound_memory(&plan);
         let mut applied = Vec::new();
         for worker in 0..shared.workers() {
             let (reply, done) = oneshot::channel();
@@ -481,6 +491,12 @@ impl GateHandle {
             connections_refused: shared.door.refused(),
             protocol_errors: shared.protocol_errors.load(Ordering::Relaxed),
             recording: self.recording(),
+            memory: MemoryReport {
+                held_bytes: shared.memory.total_bytes(),
+                bound_bytes: plan.policy.memory.total_bytes,
+                cut_connections: shared.memory.cut(),
+                tenants: shared.memory.report(&plan.tenant_names()),
+            },
             exchange: shared.report_exchange().await,
             ..report::merge(&plan, reports)
         }

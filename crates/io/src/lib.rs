@@ -10,7 +10,6 @@
 
 pub mod admission;
 mod alarm;
-mod budget;
 mod buffer;
 pub mod built;
 pub mod care;
@@ -30,6 +29,7 @@ mod known;
 mod lease;
 mod listen;
 pub mod load;
+mod memory;
 mod op;
 mod out_queue;
 mod outbox;

@@ -228,6 +228,23 @@ impl Plan {
         self.tenants.identify(&self.policy.tenants, &identity)
     }
 
+    /// What each tenant counts where memory is divided, by its index: its share, and zero for those
+    /// that have no clients.
+    pub(crate) fn memory_weights(&self) -> Vec<u64> {
+        let has_clients = |name: &str| {
+            name == policy::DEFAULT_TENANT || self.policy.tenants.iter().any(|one| one.name == name)
+        };
+        let weight = |(name, share): &(String, evenkeel_core::sched::Share)| {
+            if has_clients(name) { u64::from(share.weight_milli.max(1)) } else { 0 }
+        };
+        self.tenants.rows().iter().map(weight).collect()
+    }
+
+    /// The names of all tenants by index.
+    pub(crate) fn tenant_names(&self) -> Vec<&str> {
+        self.tenants.rows().iter().map(|(name, _)| name.as_str()).collect()
+    }
+
     /// The name of a tenant.
     pub(crate) fn tenant_name(&self, tenant: TenantId) -> &str {
         &self.tenants.rows()[tenant.index()].0

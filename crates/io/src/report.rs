@@ -8,6 +8,7 @@ use evenkeel_engine::report::DomainReport;
 use evenkeel_store::{CacheStatus, Telemetry};
 
 use crate::exchange::ExchangeReport;
+use crate::memory::TenantMemory;
 use crate::plan::Plan;
 use crate::record::RecordingReport;
 use crate::store::{ScrubStatus, SpindleReport};
@@ -32,14 +33,25 @@ pub struct GateReport {
     pub connections_refused: u64,
     /// Connections closed since start because the peer broke the protocol.
     pub protocol_errors: u64,
-    /// Payload bytes now held in the gate, and the most that it may hold.
-    pub memory_bytes: u64,
-    /// The bound on `memory_bytes`.
-    pub memory_bound_bytes: u64,
+    /// The memory for payload.
+    pub memory: MemoryReport,
     /// The recording under way, if there is one.
     pub recording: Option<RecordingReport>,
     /// How the exchange with other gates stands, if there is one.
     pub exchange: Option<ExchangeReport>,
+}
+
+/// The memory for payload, and who holds it.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryReport {
+    /// Bytes now held.
+    pub held_bytes: u64,
+    /// The bound on them.
+    pub bound_bytes: u64,
+    /// Connections cut since start because they were too slow with memory that others waited for.
+    pub cut_connections: u64,
+    /// By tenant, of those who hold some or have waited.
+    pub tenants: Vec<TenantMemory>,
 }
 
 /// The state of one backend.
@@ -150,12 +162,10 @@ pub(crate) fn merge(plan: &Plan, workers: Vec<WorkerReport>) -> GateReport {
         mode: plan.policy.mode,
         backends: backends(plan, &workers),
         exports: exports(plan, &workers),
-        memory_bound_bytes: plan.policy.memory.total_bytes,
         ..GateReport::default()
     };
     for worker in workers {
         report.domains.extend(worker.domains.into_iter().map(|(_, domain)| domain));
-        report.memory_bytes += worker.memory_bytes;
     }
     report
 }

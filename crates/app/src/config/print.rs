@@ -290,5 +290,6 @@ fn memory(memory: Memory, text: &mut Text) {
     text.section("[memory]");
     text.key("per_tenant", size(memory.per_tenant_bytes));
     text.key("total", size(memory.total_bytes));
+    text.key("min_rate", quoted(&units::print_rate(Amount::Bytes(memory.min_rate_bytes))));
     text.key("connections", memory.connections.to_string());
 }

@@ -166,6 +166,7 @@ pub(super) struct RawTenant {
 pub(super) struct RawMemory {
     pub(super) per_tenant: Written<u64>,
     pub(super) total: Written<u64>,
+    pub(super) min_rate: Written<u64>,
     pub(super) connections: Written<u32>,
 }
 
@@ -381,6 +382,7 @@ impl RawMemory {
         let memory = Self {
             per_tenant: fields.optional("per_tenant", values::size, out),
             total: fields.optional("total", values::size, out),
+            min_rate: fields.optional("min_rate", values::byte_rate, out),
             connections: fields.optional("connections", values::whole, out),
         };
         fields.finish(out);

@@ -541,12 +541,14 @@ fn memory(raw: Option<Spanned<RawMemory>>, places: &mut Places) -> Memory {
     let spans = [
         ("per_tenant_bytes", at(raw.per_tenant.as_ref())),
         ("total_bytes", at(raw.total.as_ref())),
+        ("min_rate_bytes", at(raw.min_rate.as_ref())),
         ("connections", at(raw.connections.as_ref())),
     ];
     places.note_all(Part::Memory, 0, spans);
     Memory {
         per_tenant_bytes: or(raw.per_tenant, default.per_tenant_bytes),
         total_bytes: or(raw.total, default.total_bytes),
+        min_rate_bytes: or(raw.min_rate, default.min_rate_bytes),
         connections: or(raw.connections, default.connections),
     }
 }

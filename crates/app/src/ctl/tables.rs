@@ -1,6 +1,7 @@
 //! The status of a gate as tables for people.
 
 mod exchange;
+mod memory;
 mod pools;
 mod stores;
 
@@ -46,6 +47,7 @@ pub(super) fn of(status: &Status) -> String {
             text += &format!("{} waited {waited} behind {}\n", pair.victim, pair.culprit);
         }
     }
+    text += &memory::lines(&status.memory);
     text.push('\n');
     text += &backend_table(status);
     text += &hanging(status);

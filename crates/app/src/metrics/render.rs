@@ -60,11 +60,21 @@ impl Page<'_> {
             (&metric::CONNECTIONS, report.connections),
             (&metric::CONNECTIONS_REFUSED, report.connections_refused),
             (&metric::PROTOCOL_ERRORS, report.protocol_errors),
-            (&metric::MEMORY, report.memory_bytes),
-            (&metric::MEMORY_BOUND, report.memory_bound_bytes),
+            (&metric::MEMORY, report.memory.held_bytes),
+            (&metric::MEMORY_BOUND, report.memory.bound_bytes),
+            (&metric::MEMORY_CUT, report.memory.cut_connections),
         ];
         for (metric, value) in numbers {
             self.document.family(metric).count(&[], value);
+        }
+        let tenants = &report.memory.tenants;
+        let mut held = self.document.family(&metric::MEMORY_HELD);
+        for one in tenants {
+            held.count(&[&one.tenant], one.held_bytes);
+        }
+        let mut waited = self.document.family(&metric::MEMORY_WAITED);
+        for one in tenants {
+            waited.sample(&[&one.tenant], one.waited.as_secs_f64());
         }
         if let Some(recording) = &report.recording {
             let mut recorded = self.document.family(&metric::RECORDED);

@@ -79,9 +79,15 @@ metrics! {
     PROTOCOL_ERRORS = Counter "evenkeel_protocol_errors_total" []
         "Connections closed because the peer broke the protocol.";
     MEMORY = Gauge "evenkeel_memory_bytes" []
-        "Payload bytes now held in the gate.";
+        "Bytes that requests and unread answers now hold in the gate.";
     MEMORY_BOUND = Gauge "evenkeel_memory_bound_bytes" []
-        "The most payload bytes that the gate may hold.";
+        "The most bytes that they may hold.";
+    MEMORY_CUT = Counter "evenkeel_memory_cut_connections_total" []
+        "Connections cut because they were too slow with memory that others waited for.";
+    MEMORY_HELD = Gauge "evenkeel_tenant_memory_bytes" ["tenant"]
+        "Bytes that a tenant's requests and unread answers now hold in the gate.";
+    MEMORY_WAITED = Counter "evenkeel_tenant_memory_wait_seconds_total" ["tenant"]
+        "How long connections of a tenant have waited for memory.";
 
     RECORDED = Counter "evenkeel_recorded_requests_total" ["result"]
         "Requests of the recording under way: written, or dropped because the disk could not keep \

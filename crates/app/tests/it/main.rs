@@ -8,6 +8,7 @@
 //! | `experiments` | the load generator tells the truth, the demo shows it and cleans up |
 //! | `faults` | nothing acknowledged is lost when the server or the gate is killed |
 //! | `isolation` | what one tenant's export does to its server costs the others nothing |
+//! | `memory` | who holds memory and does not move takes none from the others |
 //! | `replays` | what a lost connection left is sent again only for those who still wait for it |
 //! | `in_doubt` | what a server carries out late of a lost connection lies over nothing newer |
 //! | `fencing` | of two gates only the rightful one writes, whatever pauses and networks do |
@@ -60,6 +61,7 @@ mod hostile;
 mod in_doubt;
 mod isolation;
 mod load;
+mod memory;
 mod place;
 mod plan;
 mod recorded_policies;

@@ -667,17 +667,25 @@ pub struct Metrics {
 /// Bounds on what the gate may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// Payload bytes that one tenant's requests may hold in the gate.
+    /// Bytes that one tenant's requests and unread answers may hold in the gate.
     pub per_tenant_bytes: u64,
-    /// Payload bytes of all tenants together.
+    /// Bytes of all tenants together.
     pub total_bytes: u64,
+    /// Bytes per second that a connection has to move, over ten seconds, while others wait for
+    /// memory that it holds.
+    pub min_rate_bytes: u64,
     /// Connections in all.
     pub connections: u32,
 }
 
 impl Default for Memory {
     fn default() -> Self {
-        Self { per_tenant_bytes: 64 << 20, total_bytes: 256 << 20, connections: 4096 }
+        Self {
+            per_tenant_bytes: 64 << 20,
+            total_bytes: 256 << 20,
+            min_rate_bytes: 64 << 10,
+            connections: 4096,
+        }
     }
 }
 

@@ -434,6 +434,10 @@ fn memory_holds_what_it_must() {
     let place = |field| Place::Memory { field };
     refuses(place("per_tenant_bytes"), |p| p.memory.per_tenant_bytes = 1 << 20);
     refuses(place("total_bytes"), |p| p.memory.total_bytes = 33 << 20);
+    refuses(place("total_bytes"), |p| {
+        p.memory.per_tenant_bytes = 32 << 20;
+        p.memory.total_bytes = 63 << 20;
+    });
     refuses(place("connections"), |p| p.memory.connections = 0);
 }
 

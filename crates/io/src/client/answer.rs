@@ -7,7 +7,7 @@ use evenkeel_wire::nbd::proto::{Command, CommandFlags, Errno, Extent};
 use evenkeel_wire::nbd::reply::ReplyTo;
 use evenkeel_wire::nbd::request::Request;
 
-use super::{Client, Standing};
+use super::{Client, EXTENTS_MAX, REASON_BYTES_MAX, Standing};
 use crate::buffer::Buf;
 use crate::op::Data;
 
@@ -24,6 +24,7 @@ impl Client {
 
     /// Failure, with words for the client's user.
     pub(super) fn answer_refusal(&self, to: ReplyTo, errno: Errno, reason: &str) {
+        let reason = &reason[..reason.floor_char_boundary(REASON_BYTES_MAX)];
         self.answer(|run| self.promise.style.error(run, to, errno, reason));
     }
 
@@ -102,7 +103,8 @@ impl Client {
             return self.answer_error(to, Errno::Overflow);
         }
         let count = |extents: &[Extent]| {
-            if request.flags.contains(CommandFlags::REQ_ONE) { 1 } else { extents.len() }
+            let is_one = request.flags.contains(CommandFlags::REQ_ONE);
+            if is_one { 1 } else { extents.len().min(EXTENTS_MAX) }
         };
         for (context, extents) in others {
             let extents = &extents[..count(extents)];

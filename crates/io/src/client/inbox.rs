@@ -4,6 +4,7 @@
 //! connection holds no memory. Only what cannot be used yet is kept here: an incomplete header, a
 //! payload under way, or requests that must wait because the connection's window is full.
 
+use std::ops::RangeInclusive;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -13,8 +14,12 @@ use evenkeel_wire::nbd::proto::{Command, Errno};
 use evenkeel_wire::nbd::reply::ReplyTo;
 use evenkeel_wire::nbd::request::{Request, decode_request};
 
-use super::{Client, Standing};
+use super::{ANSWER_BYTES, Client, SLACK_BYTES, Standing};
 use crate::buffer::Buf;
+use crate::memory::Ask;
+
+/// What is asked for at first for a body, and at most at a time as it comes.
+const STEP_BYTES: RangeInclusive<usize> = 16 << 10..=1 << 20;
 
 /// A payload of which part has come.
 #[derive(Debug)]
@@ -22,23 +27,51 @@ pub(super) struct Receiving {
     request: Request,
     buf: Buf,
     filled: usize,
+    /// So much of it may come before more is asked for.
+    granted: usize,
+    /// What the request takes beside its payload.
+    beside_bytes: usize,
 }
 
 impl Receiving {
-    /// The request that it belongs to.
-    pub(super) fn request(&self) -> &Request {
-        &self.request
+    /// What has not come yet.
+    pub(super) fn missing(&self) -> usize {
+        self.buf.len() - self.filled
     }
 
-    /// The part that has not come yet.
-    pub(super) fn rest(&mut self) -> &mut [u8] {
-        &mut self.buf[self.filled..]
+    /// What was granted for the request so far.
+    pub(super) fn granted_bytes(&self) -> usize {
+        self.beside_bytes + self.granted
+    }
+
+    /// Where the next bytes go, as many as were granted.
+    pub(super) fn room(&mut self) -> &mut [u8] {
+        &mut self.buf[self.filled..self.granted]
+    }
+
+    /// Asks for more memory where there is none left: as much again as has come. False if the
+    /// body must wait.
+    pub(super) fn find_room(&mut self, client: &Client) -> bool {
+        if self.filled == self.granted && self.missing() > 0 {
+            let rest_bytes = self.missing();
+            let step_bytes = step(self.filled).min(rest_bytes);
+            let Some(bytes) = client.ask(Ask { step_bytes, rest_bytes }, true) else {
+                return false;
+            };
+            client.reserve_more(bytes);
+            self.granted += bytes;
+        }
+        true
     }
 
     /// Notes that `bytes` more have come.
     pub(super) fn fill(&mut self, bytes: usize) {
         self.filled += bytes;
     }
+}
+
+fn step(filled: usize) -> usize {
+    filled.clamp(*STEP_BYTES.start(), *STEP_BYTES.end())
 }
 
 /// What one connection has read and not handed on.
@@ -105,13 +138,22 @@ impl Inbox {
     }
 
     fn receive<'a>(&mut self, client: &Rc<Client>, now: Nanos, input: &'a [u8]) -> &'a [u8] {
-        let Some(receiving) = &mut self.receiving else { return input };
-        let rest = receiving.rest();
-        let (now_here, later) = input.split_at(rest.len().min(input.len()));
-        rest[..now_here.len()].copy_from_slice(now_here);
-        receiving.fill(now_here.len());
-        self.complete(client, now);
-        later
+        let mut input = input;
+        while let Some(body) = &mut self.receiving
+            && !input.is_empty()
+        {
+            if !body.find_room(client) {
+                self.blocked = true;
+                break;
+            }
+            let room = body.room();
+            let (now_here, later) = input.split_at(room.len().min(input.len()));
+            room[..now_here.len()].copy_from_slice(now_here);
+            body.fill(now_here.len());
+            input = later;
+            self.complete(client, now);
+        }
+        input
     }
 
     /// Starts on a request; false if it must wait.
@@ -125,31 +167,49 @@ impl Inbox {
             client.standing.set(Standing::Leaving);
             return Ok(true);
         }
-        match check_request(&request, &client.promise) {
-            Ok(()) => {}
+        if !client.has_window() {
+            return Ok(false);
+        }
+        let refusal = match check_request(&request, &client.promise) {
+            Ok(()) if client.domain.worker.stopping.get() => {
+                Some((Errno::Shutdown, "the gate is stopping"))
+            }
+            Ok(()) => None,
             Err(Fault::Disconnect { reason }) => return Err(OutOfStep(reason.to_owned())),
             Err(Fault::Refuse { errno, reason }) => {
                 tracing::debug!(?request, reason, "request refused");
-                self.skip_bytes = request.payload_bytes;
-                client.answer_refusal(ReplyTo::from(&request), errno, reason);
-                return Ok(true);
+                Some((errno, reason))
             }
-        }
-        if client.domain.worker.stopping.get() {
+        };
+        if let Some((errno, reason)) = refusal {
+            let ask = Ask { step_bytes: ANSWER_BYTES, rest_bytes: ANSWER_BYTES };
+            if client.ask(ask, false).is_none() {
+                return Ok(false);
+            }
             self.skip_bytes = request.payload_bytes;
-            client.answer_refusal(ReplyTo::from(&request), Errno::Shutdown, "the gate is stopping");
+            client.answer_refusal(ReplyTo::from(&request), errno, reason);
+            client.give_back(SLACK_BYTES);
             return Ok(true);
         }
-        if !client.admits(&request) {
-            return Ok(false);
-        }
-        client.reserve(&request);
-        if request.payload_bytes == 0 {
+        Ok(self.admit(client, now, request))
+    }
+
+    /// Takes a request in; false if there is no memory for it.
+    fn admit(&mut self, client: &Rc<Client>, now: Nanos, request: Request) -> bool {
+        let rest_bytes = client.room_of(&request);
+        let payload = usize::try_from(request.payload_bytes).expect("payloads are checked");
+        let beside_bytes = rest_bytes - payload;
+        let step_bytes = beside_bytes + payload.min(step(0));
+        let Some(granted) = client.ask(Ask { step_bytes, rest_bytes }, false) else {
+            return false;
+        };
+        client.reserve(granted);
+        if payload == 0 {
             client.domain.arrive(client, now, request, None);
         } else {
-            let bytes = usize::try_from(request.payload_bytes).expect("payloads are checked");
-            self.receiving = Some(Receiving { request, buf: Buf::take(bytes), filled: 0 });
+            let (buf, granted) = (Buf::take(payload), granted - beside_bytes);
+            self.receiving = Some(Receiving { request, buf, filled: 0, granted, beside_bytes });
         }
-        Ok(true)
+        true
     }
 }

@@ -10,6 +10,7 @@ pub(crate) mod task;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Waker;
 
 use evenkeel_core::id::TenantId;
@@ -20,6 +21,7 @@ use evenkeel_wire::nbd::request::Request;
 
 use crate::device::Device;
 use crate::domain::Domain;
+use crate::memory::{Ask, Asker, Pace, Place, Pool, Second};
 use crate::op::LossesHeard;
 use crate::outbox::Outbox;
 use crate::plan::Peer;
@@ -30,8 +32,20 @@ use crate::record::RecordedAs;
 /// from reaching all servers of a volume at once.
 const WINDOW_REQUESTS: usize = 1024;
 
-/// Answers that wait to be read by a client before it is listened to again.
-const UNREAD_BYTES_MAX: usize = 16 << 20;
+/// What the answer to a request holds at most beside data.
+pub(crate) const ANSWER_BYTES: usize = 256;
+
+/// What a client is told beside an error, at most.
+const REASON_BYTES_MAX: usize = 160;
+
+/// Extents that an answer tells at most for each context; a client asks again for the rest.
+const EXTENTS_MAX: usize = 4096;
+
+/// What an answer takes for each context: its extents, of 16 bytes in the wider form, and a header.
+const STATUS_BYTES: usize = 16 * EXTENTS_MAX + ANSWER_BYTES;
+
+/// What a connection may keep of the pool without holding it, rather than give it back each time.
+const SLACK_BYTES: usize = ANSWER_BYTES;
 
 /// The virtual disk that a client uses: a slice of a device.
 #[derive(Clone, Debug)]
@@ -69,27 +83,25 @@ pub(crate) struct Client {
     pub(crate) promise: Promise,
     pub(crate) contexts: Vec<Context>,
     outbox: RefCell<Outbox>,
-    /// Requests in the gate, and the payload that they reserve.
+    /// Requests in the gate, and what they and their answers take.
     requests: Cell<usize>,
     reserved_bytes: Cell<usize>,
-    /// What the budget was told that this connection holds.
+    /// What this connection has of the pool.
     charged_bytes: Cell<usize>,
+    place: Arc<Place>,
+    /// It waits for memory.
+    is_waiting: Cell<bool>,
+    /// It had to wait since that was asked last.
+    has_waited: Cell<bool>,
+    pace: Cell<Pace>,
     /// A payload has begun and not ended.
     awaits_payload: Cell<bool>,
-    /// When bytes last moved over the socket.
+    /// When bytes last moved over the socket, and how many have.
     moved_at: Cell<Nanos>,
+    moved_bytes: Cell<u64>,
     waker: RefCell<Option<Waker>>,
     /// Set while the task runs: it will look again by itself.
     running: Cell<bool>,
-}
-
-/// Payload that a request brings or asks for.
-fn reserve_bytes(request: &Request) -> usize {
-    let bytes = match request.command {
-        Command::Read => request.length,
-        _ => request.payload_bytes,
-    };
-    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 impl Client {
@@ -104,6 +116,11 @@ impl Client {
         let losses_heard = LossesHeard::new(export.device.losses());
         Rc::new(Self {
             moved_at: Cell::new(domain.worker.clock.now()),
+            moved_bytes: Cell::new(0),
+            place: domain.worker.shared.memory.place(),
+            is_waiting: Cell::new(false),
+            has_waited: Cell::new(false),
+            pace: Cell::default(),
             domain,
             export,
             peer,
@@ -128,16 +145,33 @@ impl Client {
         self.moved_at.get()
     }
 
-    /// Whether it is the client that keeps payload from moving: answers wait to be read, or the
-    /// rest of a payload to be sent.
-    pub(crate) fn is_stalling(&self) -> bool {
-        self.awaits_payload.get() || !self.outbox.borrow().is_empty()
+    /// Bytes moved over its socket.
+    fn moved(&self, bytes: usize) {
+        self.moved_at.set(self.domain.worker.clock.now());
+        self.moved_bytes.set(self.moved_bytes.get() + bytes as u64);
+    }
+
+    /// A second has passed: whether the client is too slow with memory that others wait for.
+    pub(crate) fn is_too_slow(&self, min_rate_bytes: u64) -> bool {
+        let has_waited = self.has_waited.replace(self.is_waiting.get());
+        let has_unread = !self.outbox.borrow().is_empty();
+        let is_wanted = self.pool().is_wanted_of(self.tenant.get());
+        let second = Second {
+            moved_bytes: self.moved_bytes.get(),
+            is_due: has_unread || self.awaits_payload.get(),
+            is_excused: !is_wanted || !has_unread && has_waited,
+        };
+        let mut pace = self.pace.get();
+        let is_too_slow = pace.is_too_slow(second, min_rate_bytes);
+        self.pace.set(pace);
+        is_too_slow
     }
 
     /// Gives back memory that a connection at rest does not need.
     pub(crate) fn shrink_if_idle(&self) {
         if self.requests.get() == 0 {
             self.outbox.borrow_mut().shrink();
+            self.give_back(0);
         }
     }
 
@@ -169,8 +203,9 @@ impl Client {
     fn leave(self: &Rc<Self>) {
         self.standing.set(Standing::Lost);
         self.outbox.borrow_mut().clear();
+        self.wait_no_more();
         self.waker.borrow_mut().take();
-        self.recharge();
+        self.give_back(0);
         self.domain.leave(self);
     }
 
@@ -182,52 +217,97 @@ impl Client {
         }
     }
 
-    /// Whether `request` may come in now. If not, the task is woken when it is worth asking again.
-    fn admits(self: &Rc<Self>, request: &Request) -> bool {
-        let bytes = reserve_bytes(request);
-        if self.requests.get() >= WINDOW_REQUESTS {
-            return false;
-        }
-        let budget = &self.domain.worker.budget;
-        let admitted = bytes == 0 || budget.admits(self.tenant.get(), bytes);
-        if !admitted {
-            budget.wait(self);
-        }
-        admitted
+    fn pool(&self) -> &Pool {
+        &self.domain.worker.shared.memory
     }
 
-    /// Takes a request in: from now on its payload is on this connection's account.
-    fn reserve(&self, request: &Request) {
+    /// Whether another request may come in, as far as their number goes. If not, the task is woken
+    /// when one is answered.
+    fn has_window(&self) -> bool {
+        self.requests.get() < WINDOW_REQUESTS
+    }
+
+    /// What a request and its answer take in all.
+    fn room_of(&self, request: &Request) -> usize {
+        let bytes = match request.command {
+            // Data that comes in parts has a header for each.
+            Command::Read => request.length + request.length / 512,
+            Command::BlockStatus => (self.contexts.len() * STATUS_BYTES) as u64,
+            _ => 0,
+        };
+        let bytes = bytes.saturating_add(request.payload_bytes);
+        usize::try_from(bytes).unwrap_or(usize::MAX).saturating_add(ANSWER_BYTES)
+    }
+
+    /// Asks for memory: how much there is. If none, the task is woken when it is worth asking the
+    /// same again.
+    fn ask(&self, ask: Ask, has_begun: bool) -> Option<usize> {
+        let granted = if self.is_waiting.get() {
+            Pool::granted(&self.place)
+        } else {
+            let waker = self.waker.borrow();
+            let tenant = self.tenant.get();
+            let place = &self.place;
+            self.pool().ask(Asker { tenant, place, has_begun, waker: waker.as_ref() }, ask)
+        };
+        self.is_waiting.set(granted.is_none());
+        self.has_waited.set(self.has_waited.get() || granted.is_none());
+        let bytes = granted?;
+        self.charged_bytes.set(self.charged_bytes.get() + bytes);
+        Some(bytes)
+    }
+
+    /// What it waited for is not needed any more.
+    fn wait_no_more(&self) {
+        self.is_waiting.set(false);
+        self.pool().forget(self.tenant.get(), &self.place);
+    }
+
+    /// Takes a request in, for which so much was granted.
+    fn reserve(&self, bytes: usize) {
         self.requests.set(self.requests.get() + 1);
-        self.reserved_bytes.set(self.reserved_bytes.get() + reserve_bytes(request));
-        self.recharge();
+        self.reserve_more(bytes);
+    }
+
+    /// More of a request has come.
+    fn reserve_more(&self, bytes: usize) {
+        self.reserved_bytes.set(self.reserved_bytes.get() + bytes);
     }
 
     /// A request is answered or given up.
     pub(crate) fn released(&self, request: &Request) {
-        self.requests.set(self.requests.get() - 1);
-        self.reserved_bytes.set(self.reserved_bytes.get() - reserve_bytes(request));
-        self.recharge();
+        self.release(self.room_of(request));
         self.wake();
+    }
+
+    fn release(&self, bytes: usize) {
+        self.requests.set(self.requests.get() - 1);
+        self.reserved_bytes.set(self.reserved_bytes.get() - bytes);
+        self.give_back(SLACK_BYTES);
     }
 
     /// The tenant changed by a new policy.
     pub(crate) fn set_tenant(&self, tenant: TenantId) {
-        let budget = &self.domain.worker.budget;
-        budget.change(self.tenant.get(), self.charged_bytes.get(), 0);
-        self.tenant.set(tenant);
-        budget.change(tenant, 0, self.charged_bytes.get());
+        let was_waiting = self.is_waiting.get();
+        if was_waiting {
+            self.wait_no_more();
+        }
+        let tenants = [self.tenant.replace(tenant), tenant];
+        self.pool().pass_on(tenants, &self.place, self.charged_bytes.get());
+        if was_waiting {
+            self.wake();
+        }
     }
 
-    fn held_bytes(&self) -> usize {
-        self.reserved_bytes.get() + self.outbox.borrow().len()
-    }
-
-    fn recharge(&self) {
-        let (before, after) = (self.charged_bytes.get(), self.held_bytes());
-        if before != after {
-            self.charged_bytes.set(after);
-            self.domain.worker.budget.change(self.tenant.get(), before, after);
+    /// Gives back what it has of the pool and does not hold, if it is more than that.
+    fn give_back(&self, slack_bytes: usize) {
+        let held = self.reserved_bytes.get() + self.outbox.borrow().len();
+        let charged = self.charged_bytes.get();
+        // Parts of an answer that are in the outbox already are reserved with all of it.
+        let excess = charged.saturating_sub(held);
+        if excess > slack_bytes {
+            self.charged_bytes.set(charged - excess);
+            self.pool().give(self.tenant.get(), &self.place, excess);
         }
     }
 }

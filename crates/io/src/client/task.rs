@@ -10,7 +10,7 @@ use evenkeel_core::time::Nanos;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::inbox::{Inbox, OutOfStep};
-use super::{Client, Standing, UNREAD_BYTES_MAX};
+use super::{Client, SLACK_BYTES, Standing};
 use crate::outbox::COPY_BYTES_MAX;
 use crate::transport::Transport;
 use crate::worker::{READ_BYTES_MAX, READ_BYTES_MIN};
@@ -60,10 +60,6 @@ impl ClientTask {
                 }
                 return Poll::Pending;
             }
-            if written.is_pending() && self.client.outbox.borrow().len() > UNREAD_BYTES_MAX {
-                // Even refusals take memory: who does not read them is not listened to.
-                return Poll::Pending;
-            }
             let now = self.client.domain.worker.clock.now();
             let ingest = self.ingest(cx, now)?;
             self.client.awaits_payload.set(self.inbox.receiving.is_some());
@@ -85,11 +81,11 @@ impl ClientTask {
         }
         let before = outbox.len();
         let written = outbox.poll_write(&mut self.transport, cx)?;
-        let moved = outbox.len() < before;
+        let moved = before - outbox.len();
         drop(outbox);
-        if moved {
-            self.client.moved_at.set(self.client.domain.worker.clock.now());
-            self.client.recharge();
+        if moved > 0 {
+            self.client.moved(moved);
+            self.client.give_back(SLACK_BYTES);
         }
         Ok(written)
     }
@@ -106,33 +102,22 @@ impl ClientTask {
                 return Ok(Ingest::Nothing);
             }
         }
-        let read = self.read(cx, now)?;
-        if matches!(read, Ingest::Some) {
-            self.client.moved_at.set(now);
-        }
-        Ok(read)
+        self.read(cx, now)
     }
 
     fn read(&mut self, cx: &mut Context<'_>, now: Nanos) -> io::Result<Ingest> {
-        if let Some(receiving) = &mut self.inbox.receiving
-            && receiving.rest().len() >= DIRECT_BYTES_MIN
-        {
-            debug_assert!(self.inbox.carry.is_empty(), "a payload takes all that came before");
-            let mut buf = ReadBuf::new(receiving.rest());
-            let bytes = match Pin::new(&mut self.transport).poll_read(cx, &mut buf)? {
-                Poll::Pending => return Ok(Ingest::Nothing),
-                Poll::Ready(()) => buf.filled().len(),
-            };
-            receiving.fill(bytes);
-            self.inbox.complete(&self.client, now);
-            return Ok(if bytes == 0 { Ingest::Closed } else { Ingest::Some });
+        if self.inbox.receiving.as_ref().is_some_and(|body| body.missing() >= DIRECT_BYTES_MIN) {
+            return self.read_body(cx, now);
         }
         let worker = Rc::clone(&self.client.domain.worker);
         let mut scratch = worker.scratch.borrow_mut();
         let carried = self.inbox.carry.len();
         scratch[..carried].copy_from_slice(&self.inbox.carry);
         self.inbox.carry.clear();
-        let end = (carried + self.read_bytes).min(scratch.len());
+        // What cannot be used yet is kept: little, where memory is short.
+        let is_short = worker.shared.memory.is_contended();
+        let most = if is_short { READ_BYTES_MIN } else { self.read_bytes };
+        let end = (carried + most).min(scratch.len());
         let mut buf = ReadBuf::new(&mut scratch[carried..end]);
         let poll = Pin::new(&mut self.transport).poll_read(cx, &mut buf)?;
         let full = buf.remaining() == 0;
@@ -142,19 +127,37 @@ impl ClientTask {
             self.inbox.carry.extend_from_slice(&scratch[..carried]);
             return Ok(if poll.is_pending() { Ingest::Nothing } else { Ingest::Closed });
         }
-        if full {
+        self.client.moved(bytes);
+        if full && !is_short {
             self.read_bytes = (self.read_bytes * 4).min(READ_BYTES_MAX);
         }
         let used = self.take(now, &scratch[..here])?;
-        if self
-            .inbox
-            .receiving
-            .as_mut()
-            .is_some_and(|payload| payload.rest().len() > COPY_BYTES_MAX)
-        {
+        if self.inbox.receiving.as_ref().is_some_and(|body| body.missing() > COPY_BYTES_MAX) {
             self.read_bytes = READ_BYTES_MIN;
         }
         self.inbox.carry.extend_from_slice(&scratch[used..here]);
+        Ok(Ingest::Some)
+    }
+
+    /// Reads a body to where it belongs.
+    fn read_body(&mut self, cx: &mut Context<'_>, now: Nanos) -> io::Result<Ingest> {
+        debug_assert!(self.inbox.carry.is_empty(), "a payload takes all that came before");
+        let body = self.inbox.receiving.as_mut().expect("a body is under way");
+        if !body.find_room(&self.client) {
+            self.inbox.blocked = true;
+            return Ok(Ingest::Nothing);
+        }
+        let mut buf = ReadBuf::new(body.room());
+        let bytes = match Pin::new(&mut self.transport).poll_read(cx, &mut buf)? {
+            Poll::Pending => return Ok(Ingest::Nothing),
+            Poll::Ready(()) => buf.filled().len(),
+        };
+        if bytes == 0 {
+            return Ok(Ingest::Closed);
+        }
+        body.fill(bytes);
+        self.client.moved(bytes);
+        self.inbox.complete(&self.client, now);
         Ok(Ingest::Some)
     }
 
@@ -171,8 +174,9 @@ impl ClientTask {
 
     /// Gives up a payload of which the rest will not be read.
     fn give_up_payload(&mut self) {
-        if let Some(receiving) = self.inbox.receiving.take() {
-            self.client.released(receiving.request());
+        if let Some(body) = self.inbox.receiving.take() {
+            self.client.release(body.granted_bytes());
+            self.client.wait_no_more();
         }
     }
 

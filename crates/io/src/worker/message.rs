@@ -77,7 +77,6 @@ pub(crate) struct WorkerReport {
     pub(crate) domains: Vec<(String, DomainReport)>,
     pub(crate) backends: Vec<BackendReport>,
     pub(crate) clients: Vec<ClientReport>,
-    pub(crate) memory_bytes: u64,
 }
 
 /// One connection.

@@ -1,7 +1,7 @@
 //! A data-path thread: one runtime, the domains that it owns, and nothing shared but counters.
 //!
 //! Workers talk to each other by [messages](message) only, and count payload on the same
-//! [accounts](crate::budget). Each accepts connections; a connection
+//! [memory](crate::memory). Each accepts connections; a connection
 //! whose export belongs to another worker is handed over after its handshake.
 
 pub(crate) mod exchange;
@@ -24,7 +24,6 @@ use evenkeel_core::time::{Nanos, Span};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::spawn_local;
 
-use crate::budget::Budget;
 use crate::clock::{Clock, duration};
 use crate::device::ceph::CephVolume;
 use crate::device::remote::Health;
@@ -58,7 +57,6 @@ pub(crate) struct Worker {
     pub(crate) clock: Clock,
     pub(crate) drive_kind: DriveKind,
     pub(crate) scratch: RefCell<Box<[u8]>>,
-    pub(crate) budget: Budget,
     pub(crate) stopping: Cell<bool>,
     pub(crate) shared: Arc<Shared>,
     /// What is in force here; other threads may be a moment ahead or behind.
@@ -82,7 +80,6 @@ impl Worker {
             clock: shared.clock,
             drive_kind: shared.drive_kind,
             scratch: RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice()),
-            budget: Budget::new(Arc::clone(&shared.accounts)),
             stopping: Cell::new(false),
             plan: RefCell::new(shared.plan()),
             recorder: RefCell::new(shared.recorder()),
@@ -98,7 +95,6 @@ impl Worker {
     /// Puts a plan in force here.
     fn apply(self: &Rc<Self>, plan: &Arc<Plan>) {
         self.plan.replace(Arc::clone(plan));
-        self.budget.set_bounds(plan.policy.memory);
         for planned in plan.domains.iter().filter(|domain| domain.worker == self.index) {
             let known = self.domains.borrow().get(&planned.name).cloned();
             if let Some(domain) = known {
@@ -148,8 +144,7 @@ impl Worker {
     fn report(&self) -> WorkerReport {
         let plan = self.plan();
         let domains = self.domains.borrow();
-        let mut report =
-            WorkerReport { memory_bytes: self.budget.total() as u64, ..WorkerReport::default() };
+        let mut report = WorkerReport::default();
         for (name, domain) in domains.iter() {
             report.domains.push((name.clone(), domain.report()));
             for client in domain.clients.borrow().iter() {

@@ -1,4 +1,4 @@
-//! Once a second: connections that hold memory and do not move while others wait for it, memory
+//! Once a second: connections that are too slow with memory that others wait for, memory
 //! that idle connections do not need, devices that nobody uses, and what is recorded of quiet
 //! domains.
 
@@ -12,9 +12,6 @@ use crate::client::{Client, Standing};
 
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// How long a connection may hold payload without moving a byte while others wait for memory.
-const STALL_MAX: Span = Span::from_secs(30);
-
 /// How long a device stays open with nobody there.
 const DEVICE_KEPT: Span = Span::from_secs(60);
 
@@ -26,7 +23,7 @@ pub(super) async fn sweep(worker: Rc<Worker>) {
         for domain in domains {
             let clients = domain.clients.borrow().clone();
             for client in &clients {
-                look_at(&worker, client);
+                look_at(&worker, client, plan.policy.memory.min_rate_bytes);
             }
             domain.forget_unused(DEVICE_KEPT, &plan);
             domain.flush_recording();
@@ -34,13 +31,21 @@ pub(super) async fn sweep(worker: Rc<Worker>) {
     }
 }
 
-fn look_at(worker: &Worker, client: &Rc<Client>) {
-    let still = age(worker, client.moved_at());
-    if still > STALL_MAX && worker.budget.is_contended() && client.is_stalling() {
-        tracing::warn!(export = client.export.name, "dropped: it holds memory and does not move");
+fn look_at(worker: &Worker, client: &Rc<Client>, min_rate_bytes: u64) {
+    if client.is_too_slow(min_rate_bytes) {
+        let tenant = client.tenant.get();
+        let plan = worker.plan();
+        worker.shared.memory.count_cut();
+        tracing::warn!(
+            export = client.export.name,
+            tenant = plan.tenant_name(tenant),
+            peer = ?client.peer.address,
+            "connection cut: it moved less than `min_rate` ([memory] of the policy) while others \
+             waited for memory that it held",
+        );
         client.standing.set(Standing::Lost);
         client.wake();
-    } else if still.0 > 0 {
+    } else if age(worker, client.moved_at()) > Span::ZERO {
         client.shrink_if_idle();
     }
 }

@@ -222,6 +222,16 @@ fn check_memory(memory: &Memory, found: &mut Findings) {
             "raise the total, best to several times the bound per tenant",
         );
     }
+    if memory.total_bytes < 2 * MAXIMAL_REQUEST_BYTES {
+        found.error(
+            place("total_bytes"),
+            format!(
+                "{} cannot hold one request of the largest size beside what is kept to finish one",
+                Bytes(memory.total_bytes)
+            ),
+            "allow at least 64 MiB",
+        );
+    }
     if memory.connections == 0 {
         found.error(place("connections"), "no connection is allowed", "allow at least one");
     }

@@ -1,0 +1,274 @@
+//! Whose the memory for payload is.
+//!
+//! ```text
+//! total = for one in turn | own part of each tenant, by share | for whoever comes
+//!         33 MiB          |           half of the rest        |   what is left
+//! ```
+//!
+//! - **Its own part** a tenant always finds free, whatever the others hold. It takes from it whole
+//!   requests at once.
+//! - **Beyond it**, up to its bound, a tenant takes what nobody holds, and only as the bytes of its
+//!   requests come.
+//! - **One in turn** may always be finished: of those who find no room one at a time takes from a
+//!   part that is kept for it, until all of its request is here. So requests of which half has come
+//!   cannot block each other, and a large one is not starved by small ones.
+//!
+//! The sum of the three is the total, so the bound is never passed.
+
+use evenkeel_core::id::TenantId;
+
+/// What is kept for the one in turn: the largest request and its answer's header.
+const IN_TURN_BYTES: usize = 33 << 20;
+
+/// What somebody asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ask {
+    /// Needed to go on.
+    pub(crate) step_bytes: usize,
+    /// Needed until the request is whole; `step_bytes` at least.
+    pub(crate) rest_bytes: usize,
+}
+
+/// The bounds of a policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    /// Of all tenants together.
+    pub(crate) total_bytes: usize,
+    /// Of each tenant, without what it has in turn.
+    pub(crate) tenant_bytes: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Holding {
+    /// Without what is held in turn.
+    held_bytes: usize,
+    own_bytes: usize,
+    weight: u64,
+}
+
+impl Holding {
+    fn own_left(&self) -> usize {
+        self.own_bytes.saturating_sub(self.held_bytes)
+    }
+
+    fn beyond(&self) -> usize {
+        self.held_bytes.saturating_sub(self.own_bytes)
+    }
+}
+
+/// Who has the part that is kept for one in turn.
+#[derive(Clone, Copy, Debug)]
+struct InTurn {
+    tenant: TenantId,
+    /// Its connection.
+    connection: u64,
+    held_bytes: usize,
+    /// What it may still take.
+    left_bytes: usize,
+}
+
+/// The memory and who holds it. See the [module](self).
+#[derive(Debug, Default)]
+pub(crate) struct Division {
+    bounds: Bounds,
+    in_turn_bytes: usize,
+    common_bytes: usize,
+    tenants: Vec<Holding>,
+    /// Of all tenants beyond their own parts.
+    beyond_bytes: usize,
+    total_bytes: usize,
+    in_turn: Option<InTurn>,
+}
+
+impl Division {
+    /// Divides anew; what is held stays. Tenants by index, with weight zero for those who have no
+    /// part. O(tenants).
+    pub(crate) fn set_bounds(&mut self, bounds: Bounds, weights: &[u64]) {
+        self.bounds = bounds;
+        self.in_turn_bytes = IN_TURN_BYTES.min(bounds.total_bytes);
+        let rest = bounds.total_bytes - self.in_turn_bytes;
+        if self.tenants.len() < weights.len() {
+            self.tenants.resize(weights.len(), Holding::default());
+        }
+        let sum: u64 = weights.iter().sum();
+        let mut owned = 0;
+        for (index, holding) in self.tenants.iter_mut().enumerate() {
+            holding.weight = weights.get(index).copied().unwrap_or(0);
+            holding.own_bytes = part(rest / 2, holding.weight, sum).min(bounds.tenant_bytes);
+            owned += holding.own_bytes;
+        }
+        self.common_bytes = rest - owned;
+        self.beyond_bytes = self.tenants.iter().map(Holding::beyond).sum();
+    }
+
+    fn holding(&mut self, tenant: TenantId) -> &mut Holding {
+        if self.tenants.len() <= tenant.index() {
+            self.tenants.resize(tenant.index() + 1, Holding::default());
+        }
+        &mut self.tenants[tenant.index()]
+    }
+
+    fn of(&self, tenant: TenantId) -> Holding {
+        self.tenants.get(tenant.index()).copied().unwrap_or_default()
+    }
+
+    /// Whether all of the request fits what is the tenant's own.
+    pub(crate) fn is_own(&self, tenant: TenantId, ask: Ask) -> bool {
+        ask.rest_bytes <= self.of(tenant).own_left()
+    }
+
+    /// How much the tenant would get: the whole of what is its own, else the step; none if there is
+    /// no room.
+    pub(crate) fn room(&self, tenant: TenantId, ask: Ask) -> Option<usize> {
+        let holding = self.of(tenant);
+        let is_own = ask.rest_bytes <= holding.own_left();
+        let bytes = if is_own { ask.rest_bytes } else { ask.step_bytes };
+        let beyond = bytes.saturating_sub(holding.own_left());
+        let fits = is_own
+            || self.is_within_bound(tenant, ask)
+                && self.beyond_bytes.saturating_add(beyond) <= self.common_bytes;
+        // A new policy may leave less to divide than is held, or give what is held to others.
+        let in_turn = self.in_turn.map_or(0, |turn| turn.held_bytes);
+        let left = self.bounds.total_bytes - self.in_turn_bytes;
+        let is_there = (self.total_bytes - in_turn).saturating_add(bytes) <= left;
+        (fits && is_there).then_some(bytes)
+    }
+
+    /// Whether the tenant's own bound allows the step; one request it may always have.
+    pub(crate) fn is_within_bound(&self, tenant: TenantId, ask: Ask) -> bool {
+        let held_bytes = self.of(tenant).held_bytes;
+        held_bytes == 0 || held_bytes.saturating_add(ask.step_bytes) <= self.bounds.tenant_bytes
+    }
+
+    /// Takes what there is [room](Self::room) for.
+    pub(crate) fn take(&mut self, tenant: TenantId, ask: Ask) -> Option<usize> {
+        let bytes = self.room(tenant, ask)?;
+        self.put(tenant, bytes);
+        Some(bytes)
+    }
+
+    /// Books bytes of a tenant, whether there is room or not.
+    pub(crate) fn put(&mut self, tenant: TenantId, bytes: usize) {
+        let holding = self.holding(tenant);
+        let before = holding.beyond();
+        holding.held_bytes += bytes;
+        let grown = holding.beyond() - before;
+        self.beyond_bytes += grown;
+        self.total_bytes += bytes;
+    }
+
+    /// Takes a step from what is kept for one in turn: whoever is in turn goes on, and another
+    /// takes its place where it is free.
+    pub(crate) fn take_in_turn(
+        &mut self,
+        tenant: TenantId,
+        connection: u64,
+        ask: Ask,
+    ) -> Option<usize> {
+        if self.in_turn.is_none() && ask.rest_bytes <= self.in_turn_bytes {
+            let left_bytes = ask.rest_bytes;
+            self.in_turn = Some(InTurn { tenant, connection, held_bytes: 0, left_bytes });
+        }
+        let turn = self.in_turn.as_mut().filter(|turn| turn.connection == connection)?;
+        if turn.left_bytes < ask.step_bytes {
+            return None;
+        }
+        turn.left_bytes -= ask.step_bytes;
+        turn.held_bytes += ask.step_bytes;
+        self.total_bytes += ask.step_bytes;
+        Some(ask.step_bytes)
+    }
+
+    /// Whether nobody is in turn.
+    pub(crate) fn is_turn_free(&self) -> bool {
+        self.in_turn.is_none()
+    }
+
+    /// Whether a request of this connection is in turn and not yet whole.
+    pub(crate) fn is_in_turn(&self, connection: u64) -> bool {
+        self.in_turn.is_some_and(|turn| turn.connection == connection && turn.left_bytes > 0)
+    }
+
+    /// Gives back; what was taken in turn first.
+    pub(crate) fn give(&mut self, tenant: TenantId, connection: u64, bytes: usize) {
+        self.total_bytes -= bytes;
+        let of_turn = match &mut self.in_turn {
+            Some(turn) if turn.connection == connection => {
+                let of_turn = bytes.min(turn.held_bytes);
+                turn.held_bytes -= of_turn;
+                of_turn
+            }
+            _ => 0,
+        };
+        let holding = self.holding(tenant);
+        let before = holding.beyond();
+        holding.held_bytes -= bytes - of_turn;
+        let shrunk = before - holding.beyond();
+        self.beyond_bytes -= shrunk;
+        self.end_turn();
+    }
+
+    /// A connection that holds so much is another tenant's from now on.
+    pub(crate) fn pass_on(&mut self, [old, new]: [TenantId; 2], connection: u64, bytes: usize) {
+        let mut moved = bytes;
+        if let Some(turn) = self.in_turn.as_mut().filter(|turn| turn.connection == connection) {
+            turn.tenant = new;
+            moved -= turn.held_bytes;
+        }
+        let before = self.beyond_of([old, new]);
+        self.holding(old).held_bytes -= moved;
+        self.holding(new).held_bytes += moved;
+        self.beyond_bytes = self.beyond_bytes + self.beyond_of([old, new]) - before;
+    }
+
+    fn beyond_of(&self, tenants: [TenantId; 2]) -> usize {
+        tenants.iter().map(|tenant| self.of(*tenant).beyond()).sum()
+    }
+
+    /// The request that the connection had in turn will not be whole.
+    pub(crate) fn give_up_turn(&mut self, connection: u64) {
+        if let Some(turn) = self.in_turn.as_mut().filter(|turn| turn.connection == connection) {
+            turn.left_bytes = 0;
+            self.end_turn();
+        }
+    }
+
+    fn end_turn(&mut self) {
+        self.in_turn.take_if(|turn| turn.held_bytes == 0 && turn.left_bytes == 0);
+    }
+
+    /// All that is held.
+    pub(crate) fn total_bytes(&self) -> usize {
+        self.total_bytes
+    }
+
+    /// What a tenant holds.
+    pub(crate) fn held_bytes(&self, tenant: TenantId) -> usize {
+        let in_turn = self.in_turn.filter(|turn| turn.tenant == tenant);
+        self.of(tenant).held_bytes + in_turn.map_or(0, |turn| turn.held_bytes)
+    }
+
+    /// What a tenant always finds free.
+    pub(crate) fn own_bytes(&self, tenant: TenantId) -> usize {
+        self.of(tenant).own_bytes
+    }
+
+    /// By which of those who wait the next is chosen: who holds least for its share.
+    pub(crate) fn rank(&self, tenant: TenantId) -> u128 {
+        let holding = self.of(tenant);
+        (holding.held_bytes as u128) * 1_000_000_000 / u128::from(holding.weight.max(1))
+    }
+
+    /// Who holds most beyond its own part. O(tenants).
+    pub(crate) fn greatest(&self) -> Option<TenantId> {
+        let beyond = self.tenants.iter().enumerate().map(|(index, one)| (one.beyond(), index));
+        let (bytes, index) = beyond.max()?;
+        let tenant = TenantId(u32::try_from(index).expect("tenants are few"));
+        (bytes > 0).then_some(tenant)
+    }
+}
+
+fn part(whole: usize, weight: u64, sum: u64) -> usize {
+    let part = whole as u128 * u128::from(weight) / u128::from(sum.max(1));
+    usize::try_from(part).expect("a part of the whole")
+}
