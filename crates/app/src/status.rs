@@ -282,12 +282,26 @@ pub struct Backend {
     /// Requests failed because the server did not answer within `request_timeout`.
     #[serde(default)]
     pub timed_out_requests: u64,
+    /// Exports in use that are larger or smaller than they were.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resized: Vec<Resized>,
     /// How the store is doing, if it is one and open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store: Option<Store>,
     /// How the volume in a pool of Ceph is doing, if it is one and open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<Pool>,
+}
+
+/// An export of an upstream that is larger or smaller than it was.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resized {
+    /// Its name at the server.
+    pub export: String,
+    /// What it was before it changed last.
+    pub before_bytes: u64,
+    /// What it is now.
+    pub now_bytes: u64,
 }
 
 /// One export.
@@ -499,8 +513,17 @@ fn backend(backend: &BackendReport) -> Backend {
         replayed_requests: backend.replayed,
         not_replayed_requests: backend.not_replayed,
         timed_out_requests: backend.timed_out,
+        resized: backend.resized.iter().map(resized).collect(),
         store: backend.store.as_ref().map(Store::from),
         pool: backend.pool.as_ref().map(Pool::from),
+    }
+}
+
+fn resized(resized: &evenkeel_io::gate::Resized) -> Resized {
+    Resized {
+        export: resized.export.clone(),
+        before_bytes: resized.before_bytes,
+        now_bytes: resized.now_bytes,
     }
 }
 

@@ -41,6 +41,17 @@ pub struct GateReport {
     pub exchange: Option<ExchangeReport>,
 }
 
+/// An export of an upstream that is larger or smaller than it was.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resized {
+    /// Its name at the server.
+    pub export: String,
+    /// What it was before it changed last.
+    pub before_bytes: u64,
+    /// What it is now.
+    pub now_bytes: u64,
+}
+
 /// The memory for payload, and who holds it.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryReport {
@@ -73,6 +84,10 @@ pub struct BackendReport {
     pub not_replayed: u64,
     /// Requests failed because the server did not answer them in time.
     pub timed_out: u64,
+    /// Changes of the size of its exports, seen when a connection was made.
+    pub resizes: u64,
+    /// The exports in use whose size has changed.
+    pub resized: Vec<Resized>,
     /// How the store is doing, if it is one and open.
     pub store: Option<StoreReport>,
     /// How the volume in a pool of Ceph is doing, if it is one and open.

@@ -51,6 +51,7 @@ pub(super) fn of(status: &Status) -> String {
     text.push('\n');
     text += &backend_table(status);
     text += &hanging(status);
+    text += &resized(&status.backends);
     text += &stores::table(&status.backends);
     text += &pools::tables(&status.backends);
     if let Some(exchange) = &status.exchange {
@@ -286,6 +287,24 @@ fn hanging(status: &Status) -> String {
                 "{}: {export} has not answered {} for {oldest} ({} requests with it)",
                 server.name, one.tenant, one.requests
             );
+        }
+    }
+    text
+}
+
+fn resized(backends: &[crate::status::Backend]) -> String {
+    let mut text = String::new();
+    for backend in backends {
+        for one in &backend.resized {
+            let [before, now] =
+                [one.before_bytes, one.now_bytes].map(|bytes| human::size(bytes as f64));
+            let consequence = if one.now_bytes < one.before_bytes {
+                "requests beyond its end fail"
+            } else {
+                "clients have to connect anew to see it"
+            };
+            let (name, export) = (&backend.name, &one.export);
+            let _ = writeln!(text, "{name}: {export} went from {before} to {now}: {consequence}");
         }
     }
     text

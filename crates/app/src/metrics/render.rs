@@ -237,12 +237,13 @@ impl Page<'_> {
     }
 
     fn backends(&mut self) {
-        let numbers: [Reading<BackendReport, u64>; 5] = [
+        let numbers: [Reading<BackendReport, u64>; 6] = [
             (&metric::BACKEND_UP, |backend| u64::from(backend.up)),
             (&metric::RECONNECTS, |backend| backend.reconnects),
             (&metric::REPLAYED, |backend| backend.replayed),
             (&metric::NOT_REPLAYED, |backend| backend.not_replayed),
             (&metric::TIMED_OUT, |backend| backend.timed_out),
+            (&metric::RESIZES, |backend| backend.resizes),
         ];
         for (metric, number) in numbers {
             let mut family = self.document.family(metric);

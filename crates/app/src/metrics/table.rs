@@ -162,6 +162,8 @@ metrics! {
         "Requests failed because sending them again was not safe, or patience ran out.";
     TIMED_OUT = Counter "evenkeel_backend_timed_out_requests_total" ["backend"]
         "Requests failed because the backend did not answer within `request_timeout`.";
+    RESIZES = Counter "evenkeel_backend_resized_exports_total" ["backend"]
+        "Changes of the size of the backend's exports, seen when a connection was made.";
     HANGING = Gauge "evenkeel_hanging_requests" ["domain", "backend", "tenant", "export"]
         "Units of a tenant at an export that has not answered some of them for long.";
     SPREAD_OBJECTS = Gauge "evenkeel_spread_objects" ["domain", "backend"]

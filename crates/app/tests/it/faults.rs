@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::harness::client::{fio_verify, nbdcopy};
 use crate::harness::gate::{Gate, directory_policy, upstream_backend};
-use crate::harness::nbd::{self, Client, FLUSH, Request, WRITE};
+use crate::harness::nbd::{self, Client, EINVAL, EIO, ENOSPC, FLUSH, Request, WRITE};
 use crate::harness::process::Process;
 use crate::harness::skip::needs;
 use crate::harness::storage::{Server, Wire, text};
@@ -107,6 +107,97 @@ fn requests_wait_no_longer_than_the_operators_patience() {
 
 /// Before qemu-nbd, since nbdkit 1.32 now and then dies of an assertion of its own when several
 /// connections break under writes.
+/// Puts the server away, changes the size of its file, and brings it back.
+fn resize(scratch: &Scratch, server: &mut Server, file: &str, size_bytes: u64) {
+    server.process.kill();
+    let open = std::fs::File::options().write(true).open(file).expect("the file is there");
+    open.set_len(size_bytes).expect("it changes its size");
+    restart_nbdkit(scratch, server, file);
+}
+
+/// What a client that comes now is told.
+fn size_now(gate: &Gate) -> u64 {
+    Client::greet(&gate.plain("disk").address).go("disk").size_bytes
+}
+
+#[test]
+fn an_export_that_grew_while_it_was_away_is_taken_up() {
+    needs!("nbdkit");
+    let scratch = Scratch::new();
+    let file = backing_file(&scratch);
+    let mut server = Server::nbdkit(&scratch, Wire::Plain, &["file", &file]);
+    let gate = Gate::start(&scratch, &patient_policy(&server.target));
+    let mut old = Client::open(&gate.plain("disk"));
+    old.write(0, &[7; 4096]).expect("served");
+    resize(&scratch, &mut server, &file, 2 * SIZE);
+    assert_eq!(old.read(0, 4096), Ok(vec![7; 4096]));
+    assert_eq!(size_now(&gate), 2 * SIZE);
+    let mut new = Client::open(&gate.plain("disk"));
+    new.write(2 * SIZE - 4096, &[8; 4096]).expect("the new room is there");
+    assert_eq!(new.read(2 * SIZE - 4096, 4096), Ok(vec![8; 4096]));
+    assert_eq!(old.read(SIZE, 4096), Err(EINVAL), "its client knows of no such bytes");
+    let status = gate.status();
+    let resized = &status["backends"][0]["resized"][0];
+    assert_eq!(
+        (resized["before_bytes"].as_u64(), resized["now_bytes"].as_u64()),
+        (Some(SIZE), Some(2 * SIZE)),
+        "{status}"
+    );
+    assert_eq!(status["exports"][0]["size_bytes"].as_u64(), Some(2 * SIZE));
+    let text = gate.ctl(&["status"]);
+    assert!(text.contains("went from 32 MiB to 64 MiB"), "{text}");
+}
+
+#[test]
+fn an_export_that_shrank_while_it_was_away_fails_beyond_its_new_end_only() {
+    needs!("nbdkit");
+    let scratch = Scratch::new();
+    let file = backing_file(&scratch);
+    let mut server = Server::nbdkit(&scratch, Wire::Plain, &["file", &file]);
+    let gate = Gate::start(&scratch, &patient_policy(&server.target));
+    let mut old = Client::open(&gate.plain("disk"));
+    old.write(0, &[7; 4096]).expect("served");
+    // One waits for the server while it is away, beyond its new end.
+    server.process.kill();
+    let waiting =
+        Request { command: WRITE, offset: SIZE - 4096, length: 4096, ..Request::default() };
+    old.ask(waiting, &[9; 4096]);
+    resize(&scratch, &mut server, &file, SIZE / 2);
+    assert_eq!(old.simple_reply().0, ENOSPC);
+    assert_eq!(old.read(0, 4096), Ok(vec![7; 4096]));
+    assert_eq!(old.write(SIZE / 2 - 4096, &[8; 4096]), Ok(()));
+    assert_eq!(old.read(SIZE / 2, 4096), Err(EINVAL));
+    assert_eq!(old.write(SIZE / 2 - 512, &[8; 4096]), Err(ENOSPC), "over the end");
+    assert_eq!(size_now(&gate), SIZE / 2);
+    let text = gate.ctl(&["status"]);
+    assert!(text.contains("requests beyond its end fail"), "{text}");
+    resize(&scratch, &mut server, &file, SIZE);
+    wait_for("all of it to be there again", || old.read(SIZE - 4096, 4096).ok());
+}
+
+#[test]
+fn a_connection_that_breaks_at_once_leaves_requests_their_patience() {
+    needs!("nbdkit");
+    let scratch = Scratch::new();
+    let file = backing_file(&scratch);
+    let mut server = Server::nbdkit(&scratch, Wire::Plain, &["file", &file]);
+    let policy = patient_policy(&server.target).replace("30 s", "4 s");
+    let gate = Gate::start(&scratch, &policy);
+    let mut client = Client::open(&gate.plain("disk"));
+    client.write(0, &[7; 4096]).expect("served");
+    server.process.kill();
+    std::thread::sleep(Duration::from_secs(5));
+    assert_eq!(client.read(0, 4096), Err(EIO), "patience is over");
+    restart_nbdkit(&scratch, &mut server, &file);
+    wait_for("it to be back", || client.read(0, 4096).ok());
+    // It has stood for an instant only.
+    server.process.kill();
+    client.ask(Request { command: nbd::READ, length: 4096, ..Request::default() }, &[]);
+    std::thread::sleep(Duration::from_millis(700));
+    restart_nbdkit(&scratch, &mut server, &file);
+    assert_eq!(client.simple_reply().0, 0, "it waited for less than a second");
+}
+
 #[test]
 fn a_gate_killed_before_an_upstream_loses_nothing_acknowledged() {
     needs!("qemu-nbd");

@@ -15,7 +15,7 @@ use crate::harness::fake_server::{
     FakeServer, MULTIPLE, Offer, honest, negotiate, read_request_and_data,
 };
 use crate::harness::gate::{Gate, upstream_backend};
-use crate::harness::nbd::{Client, GO, READ, Request, WRITE, go_data};
+use crate::harness::nbd::{Client, EIO, GO, READ, Request, WRITE, go_data};
 use crate::harness::skip::tell;
 use crate::harness::target::{Address, Target};
 use crate::harness::{Scratch, wait_for};
@@ -23,8 +23,6 @@ use crate::harness::{Scratch, wait_for};
 const OFFER: Offer = Offer { size_bytes: 1 << 20, structured: false, flags: MULTIPLE };
 const BLOCK: u32 = 4096;
 const DEPTH: u32 = 8;
-/// NBD's EIO.
-const EIO: u32 = 5;
 /// `NBD_REP_ERR_POLICY`.
 const FORBIDDEN: u32 = 0x8000_0002;
 

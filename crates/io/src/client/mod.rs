@@ -55,6 +55,16 @@ pub(crate) struct Export {
     pub(crate) device: Rc<Device>,
     /// Where it starts on the device.
     pub(crate) base_bytes: u64,
+    /// What the policy says of its size.
+    pub(crate) declared_bytes: Option<u64>,
+}
+
+impl Export {
+    /// Its size for a client that comes now.
+    pub(crate) fn size_bytes(&self) -> Option<u64> {
+        let of_device = || Some(self.device.features()?.size_bytes.saturating_sub(self.base_bytes));
+        self.declared_bytes.or_else(of_device)
+    }
 }
 
 /// How a connection stands.

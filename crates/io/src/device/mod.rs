@@ -29,6 +29,8 @@ use store::{StoreHost, StoreVolume};
 use tiered::TieredDisk;
 use turn::Turn;
 
+use crate::report::Resized;
+
 /// A device of a domain.
 #[derive(Debug)]
 pub(crate) struct Device {
@@ -131,6 +133,13 @@ impl Device {
         };
         let Target::Server(server) = self.target else { unreachable!("volumes are tiered") };
         vec![(server, losses)]
+    }
+
+    /// How its size has changed, if it has.
+    pub(crate) fn resized(&self) -> Option<Resized> {
+        let Medium::Remote(remote) = &self.medium else { return None };
+        let (export, before_bytes, now_bytes) = remote.resized()?;
+        Some(Resized { export: export.to_owned(), before_bytes, now_bytes })
     }
 
     /// Why it cannot be used now, if it cannot.

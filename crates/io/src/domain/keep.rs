@@ -10,6 +10,7 @@ use evenkeel_engine::report::DomainReport;
 use super::Domain;
 use crate::device::Device;
 use crate::plan::Plan;
+use crate::report::Resized;
 
 /// Devices that stay open at a time, unless more of them are in use.
 const DEVICES_MAX: usize = 256;
@@ -73,6 +74,13 @@ impl Domain {
         let devices = self.devices.borrow();
         let mut of_backend = devices.values().filter(|kept| kept.backend == backend);
         of_backend.find_map(|kept| kept.device.trouble()).or_else(|| self.tier(backend)?.trouble())
+    }
+
+    /// The exports of a backend whose sizes have changed.
+    pub(crate) fn resized(&self, backend: &str) -> Vec<Resized> {
+        let devices = self.devices.borrow();
+        let of_backend = devices.values().filter(|kept| kept.backend == backend);
+        of_backend.filter_map(|kept| kept.device.resized()).collect()
     }
 
     /// Gives the disks of a report their names, as far as they are open.

@@ -152,7 +152,7 @@ impl Worker {
                     export: client.export.name.clone(),
                     backend: client.export.backend.clone(),
                     tenant: plan.tenant_name(client.tenant.get()).to_owned(),
-                    size_bytes: client.promise.size_bytes,
+                    size_bytes: client.export.size_bytes().unwrap_or(client.promise.size_bytes),
                     read_only: client.is_read_only(),
                 });
             }
@@ -179,6 +179,8 @@ impl Worker {
                 replayed: health.replayed.get(),
                 not_replayed: health.not_replayed.get(),
                 timed_out: health.timed_out.get(),
+                resizes: health.resized.get(),
+                resized: domains.values().flat_map(|domain| domain.resized(name)).collect(),
                 store: None,
                 pool: None,
             });

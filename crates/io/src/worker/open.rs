@@ -127,6 +127,7 @@ impl Worker {
             backend: target.backend,
             device,
             base_bytes: target.base_bytes,
+            declared_bytes: target.size_bytes,
         };
         let client = Client::new(domain, export, peer, tenant, promise, session.contexts);
         client.domain.clients.borrow_mut().push(Rc::clone(&client));

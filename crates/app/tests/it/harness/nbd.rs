@@ -35,7 +35,9 @@ pub(crate) const FLUSH: u16 = 3;
 pub(crate) const TRIM: u16 = 4;
 pub(crate) const BLOCK_STATUS: u16 = 7;
 
+pub(crate) const EIO: u32 = 5;
 pub(crate) const EINVAL: u32 = 22;
+pub(crate) const ENOSPC: u32 = 28;
 
 /// A two-way stream, whatever lies under it.
 pub(crate) trait Stream: Read + Write + Send {}

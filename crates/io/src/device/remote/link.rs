@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::lease::Sending;
-use evenkeel_wire::nbd::client::{ClientOptions, ContextsWanted};
+use evenkeel_wire::nbd::client::{ClientOptions, ClientSession, ContextsWanted};
 use evenkeel_wire::nbd::proto::{Command, Errno, MAX_CONTEXTS, ReplyStyle};
 use evenkeel_wire::nbd::request::encode_request;
 use tokio::time::Instant;
@@ -42,6 +42,8 @@ pub(crate) struct Link {
     needs: Cell<Sending>,
     /// The framing of the connection that stands.
     pub(super) style: Cell<Option<ReplyStyle>>,
+    /// The size that the export had when the last connection was made.
+    size_bytes: Cell<u64>,
     pub(super) waker: RefCell<Option<Waker>>,
     /// Patience has run out; cleared by the next connection.
     given_up: Cell<bool>,
@@ -63,6 +65,7 @@ impl Link {
             outbox: RefCell::default(),
             needs: Cell::new(Sending::Look),
             style: Cell::new(None),
+            size_bytes: Cell::new(0),
             waker: RefCell::default(),
             given_up: Cell::new(false),
             closing: Cell::new(false),
@@ -88,6 +91,11 @@ impl Link {
     /// Calls not answered yet; a link that is down counts as full.
     pub(super) fn load(&self) -> (bool, usize) {
         (self.style.get().is_none(), self.calls.borrow().len())
+    }
+
+    /// Whether the connection that stands knows of bytes up to there; one that does not stand will.
+    pub(super) fn reaches(&self, end_bytes: u64) -> bool {
+        self.style.get().is_none() || end_bytes <= self.size_bytes.get()
     }
 
     pub(super) fn is_given_up(&self) -> bool {
@@ -199,12 +207,25 @@ impl Link {
 
     /// A connection stands: everything that is not answered is sent, again or for the first time,
     /// as soon as there is a right to.
-    fn up(&self, remote: &Remote, style: ReplyStyle) {
+    fn up(&self, remote: &Remote, session: &ClientSession) {
+        let style = session.style;
         self.style.set(Some(style));
+        self.size_bytes.set(session.size_bytes);
         self.given_up.set(false);
         self.is_cut.set(false);
         count(&remote.health.links_up, 1);
+        self.fail_beyond_end(remote);
         self.send_waiting(remote, style);
+    }
+
+    /// Fails what lies beyond the end of an export that has shrunk.
+    fn fail_beyond_end(&self, remote: &Remote) {
+        let Some(domain) = remote.domain.upgrade() else { return };
+        let is_beyond = |call: &Call| remote.beyond_end(&call.request).is_some();
+        let beyond = self.calls.borrow_mut().take(is_beyond);
+        if !beyond.is_empty() {
+            self.end(&domain, beyond, |call| remote.beyond_end(&call.request).unwrap_or(Errno::Io));
+        }
     }
 
     /// Sends whatever is not on its way on the connection that stands, and fails what comes too
@@ -219,7 +240,7 @@ impl Link {
         let late = self.calls.borrow_mut().take(|call| !call.is_sent() && is_late(call));
         self.send_all(remote, &domain, style);
         if !late.is_empty() {
-            self.end(&domain, late);
+            self.end(&domain, late, |_| Errno::Io);
         }
     }
 
@@ -300,24 +321,25 @@ impl Link {
     fn fail(&self, remote: &Remote, which: impl Fn(&Call) -> bool) {
         let Some(domain) = remote.domain.upgrade() else { return };
         let failed = self.calls.borrow_mut().take(which);
-        self.end(&domain, failed);
+        self.end(&domain, failed, |_| Errno::Io);
     }
 
     /// Fails these calls, which are not here any more. What was sent of them the server may still
     /// carry out.
-    fn end(&self, domain: &Rc<Domain>, failed: Vec<Call>) {
+    fn end(&self, domain: &Rc<Domain>, failed: Vec<Call>, why: impl Fn(&Call) -> Errno) {
         let is_own = |call: &&Call| matches!(call.purpose, Purpose::Own(_));
         let own = failed.iter().filter(is_own).count();
         count(&self.health.not_replayed, (failed.len() - own) as u64);
         for call in failed {
+            let errno = why(&call);
             match call.purpose {
-                Purpose::Unit(unit) => domain.done(&unit, Err(Errno::Io)),
+                Purpose::Unit(unit) => domain.done(&unit, Err(errno)),
                 Purpose::Question(question) => {
-                    question.client.answer_error((&question.request).into(), Errno::Io);
+                    question.client.answer_error((&question.request).into(), errno);
                     question.client.released(&question.request);
                 }
                 Purpose::Own(own) => {
-                    let _ = own.done.send(Err(Errno::Io));
+                    let _ = own.done.send(Err(errno));
                 }
             }
         }
@@ -349,9 +371,7 @@ async fn keep_up(link: Rc<Link>) {
                     ended.err().map_or_else(|| "closed".to_owned(), |error| error.to_string());
                 tracing::warn!(export = remote.export, why, "upstream connection lost");
                 remote.note_trouble(Some(why.into()));
-                if began.elapsed() >= PAUSE_MAX {
-                    attempts = Attempts::new();
-                }
+                attempts.stood_for(began.elapsed());
             }
             Ok(None) => return,
             Err(trouble) => {
@@ -378,8 +398,8 @@ async fn converse(link: &Link, conversation: &mut Conversation) -> std::io::Resu
     }
 }
 
-/// Attempts to be served since the server last stood. A connection that breaks at once is a failed
-/// attempt like one that never stood, or a server that hangs up on a request would get it for ever.
+/// Attempts to reach the server since a connection last stood. Pauses grow also where connections
+/// break at once; a request that breaks each of them ends with its own patience.
 struct Attempts {
     /// By the clock that counts suspended time.
     since: Nanos,
@@ -391,12 +411,23 @@ impl Attempts {
         Self { since: since_boot(), pause: PAUSE_MIN }
     }
 
+    /// A connection has stood for so long.
+    fn stood_for(&mut self, time: Duration) {
+        self.since = since_boot();
+        if time >= PAUSE_MAX {
+            self.pause = PAUSE_MIN;
+        }
+    }
+
     /// Waits before the next attempt. Once patience is over, nobody else waits any more.
     async fn pause(&mut self, link: &Link) {
         let Some(remote) = link.remote.upgrade() else { return };
-        if since_boot().since(self.since) > remote.terms.patience {
+        let patience = remote.terms.patience;
+        if since_boot().since(self.since) > patience {
             link.given_up.set(true);
             link.fail(&remote, |_| true);
+        } else {
+            link.fail(&remote, |call| call.is_older_than(patience));
         }
         drop(remote);
         tokio::time::sleep(self.pause).await;
@@ -444,7 +475,7 @@ async fn connect(link: &Rc<Link>) -> Result<Option<Conversation>, Trouble> {
     remote.adopt(&connected.session)?;
     let Connected { transport, session, early } = connected;
     let Some(domain) = remote.domain.upgrade() else { return Ok(None) };
-    link.up(&remote, session.style);
+    link.up(&remote, &session);
     let guarded = Guarded::new(transport, Rc::clone(link));
     Ok(Some(Conversation::new(domain, &remote, Rc::clone(link), guarded, &session, early)))
 }

@@ -99,6 +99,7 @@ pub(crate) struct Health {
     pub(crate) replayed: Cell<u64>,
     pub(crate) not_replayed: Cell<u64>,
     pub(crate) timed_out: Cell<u64>,
+    pub(crate) resized: Cell<u64>,
 }
 
 /// Why an export cannot be used now.
@@ -134,6 +135,8 @@ pub(crate) struct Remote {
     trouble: RefCell<Option<Trouble>>,
     /// Told whenever `session` or `trouble` changes.
     news: Notify,
+    /// How its size changed last: before, and now.
+    resized: Cell<Option<(u64, u64)>>,
     /// Writes acknowledged so far, and how many of them a flush has covered.
     acknowledged: Cell<u64>,
     flushed: Cell<u64>,
@@ -199,6 +202,7 @@ impl Remote {
             session: RefCell::default(),
             trouble: RefCell::default(),
             news: Notify::new(),
+            resized: Cell::new(None),
             acknowledged: Cell::new(0),
             flushed: Cell::new(0),
             losses: Cell::new(0),
@@ -374,10 +378,15 @@ impl Remote {
         request: Request,
         payload: Option<(Arc<Buf>, Range<usize>)>,
     ) -> Result<Rc<Link>, Errno> {
+        if let Some(errno) = self.beyond_end(&request) {
+            return Err(errno);
+        }
         let links = self.links.borrow();
         // Calls that go together are sent together: a link is filled before the next is used.
-        let open = links.iter().find(|link| link.load() < (false, LINK_CALLS));
-        let least = || links.iter().min_by_key(|link| link.load());
+        let end = request.offset.saturating_add(request.length);
+        let fits = |link: &&Rc<Link>| link.reaches(end) && link.load() < (false, LINK_CALLS);
+        let open = links.iter().find(fits);
+        let least = || links.iter().min_by_key(|link| (!link.reaches(end), link.load()));
         let link = open.or_else(least).expect("there is one at least");
         if link.is_given_up() {
             count(&self.health.not_replayed, 1);
@@ -416,17 +425,14 @@ impl Remote {
     /// A connection stands. Says no if the export is not what it was.
     fn adopt(self: &Rc<Self>, session: &ClientSession) -> Result<(), Trouble> {
         let mut known = self.session.borrow_mut();
-        if let Some(known) = &*known {
-            if known.size_bytes != session.size_bytes {
-                return Err(Trouble::from(format!(
-                    "export {:?} changed its size from {} to {} bytes; restart the gate to \
-                     accept that",
-                    self.export, known.size_bytes, session.size_bytes
-                )));
-            }
+        if let Some(known) = &mut *known {
             if session.flags & known.flags != known.flags {
                 let why = format!("export {:?} can do less than it could", self.export);
                 return Err(Trouble::from(why));
+            }
+            if session.size_bytes != known.size_bytes {
+                self.resize(known.size_bytes, session.size_bytes)?;
+                known.size_bytes = session.size_bytes;
             }
         } else {
             *known = Some(session.clone());
@@ -439,6 +445,43 @@ impl Remote {
         drop(known);
         self.note_trouble(None);
         Ok(())
+    }
+
+    /// The export has another size than it had. A volume's servers may not.
+    fn resize(&self, before: u64, now: u64) -> Result<(), Trouble> {
+        let export = &self.export;
+        if self.guard.is_some() {
+            return Err(Trouble::from(format!(
+                "export {export:?} changed its size from {before} to {now} bytes; restart the gate \
+                 to accept that"
+            )));
+        }
+        let why = if now < before {
+            "requests beyond its end fail"
+        } else {
+            "clients that come from now on see it"
+        };
+        tracing::warn!(export, before, now, "the upstream's export changed its size: {why}");
+        self.resized.set(Some((before, now)));
+        count(&self.health.resized, 1);
+        Ok(())
+    }
+
+    /// How the size of the export changed last: its name, before, and now.
+    pub(crate) fn resized(&self) -> Option<(&str, u64, u64)> {
+        self.resized.get().map(|(before, now)| (self.export.as_str(), before, now))
+    }
+
+    /// The error of a request that lies beyond the end of an export that has shrunk.
+    fn beyond_end(&self, request: &Request) -> Option<Errno> {
+        let session = self.session.borrow();
+        let end = request.offset.checked_add(request.length);
+        let is_within = |size| end.is_some_and(|end| end <= size);
+        if session.as_ref().is_none_or(|session| is_within(session.size_bytes)) {
+            return None;
+        }
+        let takes_room = matches!(request.command, Command::Write | Command::WriteZeroes);
+        Some(if takes_room { Errno::NoSpace } else { Errno::Invalid })
     }
 
     /// Why it cannot be used now, if it cannot.
