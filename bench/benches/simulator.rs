@@ -30,6 +30,7 @@ fn scenario(tenants: u32, device: DeviceSpec, depth: u32, length: Span) -> Scena
     let cost = CostModel::Linear { read: line, write: line, flush: Span::from_micros(1) };
     let scheduling = Scheduling { depth: Depth::Requests(depth), cost, ..Scheduling::default() };
     let tenant = |index: u32| Tenant {
+        read_only: false,
         name: format!("t{index}"),
         matches: Vec::new(),
         share: Share { weight_milli: 1000 * (index + 1), ..Share::default() },

@@ -137,6 +137,7 @@ fn policy(exchange: Exchange) -> Policy {
         ..Scheduling::default()
     };
     let export = Export {
+        allow: None,
         name: "disk".to_owned(),
         backend: "array".to_owned(),
         source: None,
@@ -151,7 +152,7 @@ fn policy(exchange: Exchange) -> Policy {
         mode: Mode::Enforce,
         backends: vec![Backend { name: "array".to_owned(), source: Source::Memory, scheduling }],
         exports: vec![export],
-        tenants: vec![Tenant { name: "strict".to_owned(), matches, share }],
+        tenants: vec![Tenant { name: "strict".to_owned(), matches, read_only: false, share }],
         exchange: Some(exchange),
         ..Policy::default()
     }

@@ -170,6 +170,9 @@ struct TenantSet {
     /// any of several.
     #[arg(long = "match", value_name = "KIND=PATTERN", value_parser = parse_match)]
     matches: Vec<MatchSpec>,
+    /// Whether its connections may only read.
+    #[arg(long, value_name = "true|false")]
+    read_only: Option<bool>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -202,6 +205,9 @@ struct ExportAdd {
     /// Refuse writes.
     #[arg(long)]
     read_only: bool,
+    /// A tenant that may open it where clients show certificates; once for each.
+    #[arg(long, value_name = "TENANT")]
+    allow: Vec<String>,
     /// A line for people who list exports.
     #[arg(long)]
     description: Option<String>,
@@ -287,6 +293,7 @@ impl TenantSet {
             limit: if self.no_limit { Some(Vec::new()) } else { said(&self.limit) },
             burst: said(&self.burst),
             matches: (!self.matches.is_empty()).then(|| self.matches.clone()),
+            read_only: self.read_only,
         }
     }
 }
@@ -299,6 +306,7 @@ impl ExportAdd {
             offset: self.offset.clone(),
             size: self.size.clone(),
             read_only: self.read_only.then_some(true),
+            allow: (!self.allow.is_empty()).then(|| self.allow.clone()),
             description: self.description.clone(),
         }
     }

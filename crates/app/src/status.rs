@@ -73,6 +73,9 @@ pub struct Connections {
     pub refused: u64,
     /// Closed because the peer broke the protocol.
     pub protocol_errors: u64,
+    /// How often clients asked for exports that the policy does not let them open.
+    #[serde(default)]
+    pub refused_opens: u64,
 }
 
 /// A recording of the requests that the gate serves.
@@ -341,6 +344,7 @@ impl Status {
                 open: report.connections,
                 refused: report.connections_refused,
                 protocol_errors: report.protocol_errors,
+                refused_opens: report.refused_opens,
             },
             memory: Memory::from(&report.memory),
             recording: report.recording.as_ref().map(Recording::from),

@@ -48,6 +48,7 @@ use crate::client::{Client, Standing};
 use crate::clock::Clock;
 use crate::device::remote::link::Link;
 use crate::op::{Data, Op, Origin};
+use crate::plan::Plan;
 use crate::record::Lane;
 use crate::worker::Worker;
 use drive::DomainDrive;
@@ -375,12 +376,21 @@ impl Domain {
     }
 
     /// Every request of a tenant's connection counts for the tenant that it has at arrival; a new
-    /// policy may give the connection to another.
-    pub(crate) fn identify(&self, tenant_of: impl Fn(&Client) -> TenantId) {
+    /// policy may give the connection to another, or take its export from it.
+    pub(crate) fn identify(&self, plan: &Plan) {
         for client in self.clients.borrow().iter() {
-            let tenant = tenant_of(client);
+            let tenant = plan.tenant_of(&client.peer, &client.export.name);
             if tenant != client.tenant.get() {
                 client.set_tenant(tenant);
+            }
+            if !client.may_stay(plan) {
+                tracing::warn!(
+                    export = client.export.name,
+                    tenant = plan.tenant_name(tenant),
+                    peer = ?client.peer.address,
+                    "connection cut: by the new policy it may not open this export, or not write"
+                );
+                client.cut();
             }
         }
     }

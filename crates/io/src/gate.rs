@@ -89,6 +89,7 @@ pub(crate) struct Shared {
     pub(crate) memory: Pool,
     pub(crate) door: Arc<Door>,
     protocol_errors: AtomicU64,
+    refused_opens: AtomicU64,
     /// Listeners by address, each with what ends it when dropped. Held during a reload, and while a
     /// recording starts or stops.
     listening: Mutex<BTreeMap<Address, watch::Sender<()>>>,
@@ -121,6 +122,16 @@ impl Shared {
     /// Sends a message to a worker; one that has ended does not get it.
     pub(crate) fn send(&self, worker: usize, message: Message) {
         let _ = self.workers[worker].send(message);
+    }
+
+    /// A client was refused an export that is not for it.
+    pub(crate) fn count_refused_open(&self) {
+        self.refused_opens.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often clients were refused exports that are not for them.
+    pub(crate) fn refused_opens(&self) -> u64 {
+        self.refused_opens.load(Ordering::Relaxed)
     }
 
     /// Divides the memory as a plan says.
@@ -188,6 +199,7 @@ impl Gate {
             memory: Pool::new(clock),
             door: Arc::default(),
             protocol_errors: AtomicU64::new(0),
+            refused_opens: AtomicU64::new(0),
             listening: Mutex::default(),
             exchange: std::sync::Mutex::default(),
         });
@@ -490,6 +502,7 @@ impl GateHandle {
             connections: shared.door.connections(),
             connections_refused: shared.door.refused(),
             protocol_errors: shared.protocol_errors.load(Ordering::Relaxed),
+            refused_opens: shared.refused_opens(),
             recording: self.recording(),
             memory: MemoryReport {
                 held_bytes: shared.memory.total_bytes(),
@@ -534,6 +547,7 @@ pub(crate) fn same_source(before: &Source, after: &Source) -> bool {
         (Source::Upstream(before), Source::Upstream(after)) => {
             let mut before = before.clone();
             before.passthrough = after.passthrough;
+            before.allow.clone_from(&after.allow);
             before.metrics.clone_from(&after.metrics);
             before == *after
         }

@@ -7,6 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_engine::policy::access::Access;
 use evenkeel_wire::nbd::client::{ClientOptions, Goal};
 use evenkeel_wire::nbd::server::{
     ExportInfo, Purpose, Refusal, ServerEvent, ServerHandshake, ServerOptions, ServerSession,
@@ -63,7 +64,12 @@ pub(crate) async fn welcome(
     permit: Permit,
 ) {
     let address = socket.peer();
-    let peer = Peer { tls_names: Vec::new(), listener: listener.name, address };
+    let peer = Peer {
+        tls_names: Vec::new(),
+        listener: listener.name,
+        address,
+        is_protected: listener.is_protected,
+    };
     let (acceptor, tls) = match listener.tls {
         None => (None, TlsOffer::Off),
         Some((acceptor, Insist::No)) => (Some(acceptor), TlsOffer::Optional),
@@ -208,7 +214,9 @@ impl Handshake {
     async fn list(&mut self, machine: &mut ServerHandshake) -> Result<(), Failure> {
         let plan = self.shared.plan();
         let mut listed: Vec<(String, String)> = Vec::new();
-        for export in &plan.policy.exports {
+        let is_shown =
+            |name: &str, backend: &str| plan.access(&self.peer, name, backend) > Access::None;
+        for export in plan.policy.exports.iter().filter(|one| is_shown(&one.name, &one.backend)) {
             listed.push((export.name.clone(), export.description.clone().unwrap_or_default()));
         }
         for backend in plan.passed_through() {
@@ -221,6 +229,7 @@ impl Handshake {
                         exports
                             .into_iter()
                             .filter(|export| !known(&export.name))
+                            .filter(|export| is_shown(&export.name, &backend.name))
                             .map(|export| (export.name, export.description)),
                     );
                 }
@@ -241,7 +250,15 @@ impl Handshake {
     async fn look_up(&mut self, export: &str) -> Result<ExportInfo, Refusal> {
         let plan = self.shared.plan();
         let mut answer = Err(Refusal::Unknown);
-        for target in plan.targets(export) {
+        for mut target in plan.targets(export) {
+            match plan.access(&self.peer, &target.export, &target.backend) {
+                Access::None => {
+                    self.refuse(&target.export);
+                    continue;
+                }
+                Access::Read => target.read_only = true,
+                Access::Write => {}
+            }
             answer = self.ask_owner(&plan, &target).await;
             if !matches!(answer, Err(Refusal::Unknown)) {
                 self.target = Some(target);
@@ -249,6 +266,22 @@ impl Handshake {
             }
         }
         answer
+    }
+
+    /// What is forbidden is answered like what is not there.
+    fn refuse(&self, export: &str) {
+        self.shared.count_refused_open();
+        if self.shared.door.logs() {
+            let plan = self.shared.plan();
+            let tenant = plan.tenant_name(plan.tenant_of(&self.peer, export));
+            let (peer, names) = (&self.peer.address, &self.peer.tls_names);
+            let (listener, refused) = (&self.peer.listener, self.shared.refused_opens());
+            let export = Escaped(export.as_bytes());
+            tracing::warn!(
+                ?peer, ?names, listener, tenant, %export, refused,
+                "export refused: the policy does not let this tenant open it"
+            );
+        }
     }
 
     async fn ask_owner(&self, plan: &Arc<Plan>, target: &Target) -> Result<ExportInfo, Refusal> {

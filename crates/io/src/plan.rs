@@ -8,6 +8,7 @@ use std::net::IpAddr;
 
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_engine::Target as Holder;
+use evenkeel_engine::policy::access::{self, Access, Caller};
 use evenkeel_engine::policy::matching::Identity;
 use evenkeel_engine::policy::{
     self, Address, Backend, Export, Moves, Policy, ServerTable, Source, TenantTable,
@@ -39,6 +40,8 @@ pub(crate) struct PlannedListener {
     pub(crate) name: String,
     pub(crate) address: Address,
     pub(crate) tls: Option<(TlsAcceptor, Insist)>,
+    /// Who may open what holds on it.
+    pub(crate) is_protected: bool,
 }
 
 /// Whether clients must start TLS.
@@ -85,6 +88,21 @@ pub(crate) struct Peer {
     pub(crate) tls_names: Vec<String>,
     pub(crate) listener: String,
     pub(crate) address: Option<IpAddr>,
+    /// The listener asked for certificates when it came.
+    pub(crate) is_protected: bool,
+}
+
+impl Peer {
+    /// The same as policies see it, before this export.
+    fn before<'a>(&'a self, export: &'a str) -> Caller<'a> {
+        let identity = Identity {
+            tls_names: &self.tls_names,
+            export,
+            listener: &self.listener,
+            peer: self.address,
+        };
+        Caller { identity, is_protected: self.is_protected }
+    }
 }
 
 impl std::fmt::Debug for PlannedListener {
@@ -219,13 +237,15 @@ impl Plan {
 
     /// The tenant that a connection belongs to.
     pub(crate) fn tenant_of(&self, peer: &Peer, export: &str) -> TenantId {
-        let identity = Identity {
-            tls_names: &peer.tls_names,
-            export,
-            listener: &peer.listener,
-            peer: peer.address,
-        };
-        self.tenants.identify(&self.policy.tenants, &identity)
+        let tenants = &self.policy.tenants;
+        let tenant = access::tenant_of(tenants, &peer.before(export));
+        let name = tenant.map_or(policy::DEFAULT_TENANT, |index| &tenants[index].name);
+        self.tenants.id(name).expect("the table holds every tenant of the policy")
+    }
+
+    /// What a client may do with an export of a backend.
+    pub(crate) fn access(&self, peer: &Peer, export: &str, backend: &str) -> Access {
+        access::access(&self.policy, &peer.before(export), backend)
     }
 
     /// What each tenant counts where memory is divided, by its index: its share, and zero for those
@@ -369,6 +389,7 @@ fn planned_listener(listener: &policy::Listener) -> Result<PlannedListener, Gate
         name: listener.name.clone(),
         address: listener.address.clone(),
         tls: tls.transpose()?,
+        is_protected: listener.is_protected(),
     })
 }
 
@@ -444,6 +465,7 @@ mod tests {
             offset_bytes: 4096,
             size_bytes: None,
             read_only: false,
+            allow: None,
             description: None,
         }
     }

@@ -33,6 +33,8 @@ pub struct GateReport {
     pub connections_refused: u64,
     /// Connections closed since start because the peer broke the protocol.
     pub protocol_errors: u64,
+    /// How often clients were refused exports that the policy does not let them open.
+    pub refused_opens: u64,
     /// The memory for payload.
     pub memory: MemoryReport,
     /// The recording under way, if there is one.

@@ -144,6 +144,7 @@ fn upstream(upstream: &Upstream, text: &mut Text) {
     text.key("upstream", quoted(&uri.to_string()));
     text.key("connections", upstream.connections.to_string());
     text.key("passthrough", upstream.passthrough.to_string());
+    allow(upstream.allow.as_deref(), text);
     text.key("writes_survive_restart", upstream.writes_survive_restart.to_string());
     text.key("patience", quoted(&units::print_duration(upstream.patience)));
     if let Some(late) = upstream.late {
@@ -238,6 +239,7 @@ fn export(export: &Export, text: &mut Text) {
         text.key("size", size(bytes));
     }
     text.key("read_only", export.read_only.to_string());
+    allow(export.allow.as_deref(), text);
     text.optional("description", export.description.as_ref());
 }
 
@@ -250,7 +252,15 @@ fn tenant(tenant: &Tenant, text: &mut Text) {
         [only] => text.key("match", only),
         several => text.key("match", format!("[{}]", several.join(", "))),
     }
+    text.key("read_only", tenant.read_only.to_string());
     share(&tenant.share, text);
+}
+
+fn allow(tenants: Option<&[String]>, text: &mut Text) {
+    if let Some(tenants) = tenants {
+        let names: Vec<_> = tenants.iter().map(|name| quoted(name)).collect();
+        text.key("allow", format!("[{}]", names.join(", ")));
+    }
 }
 
 fn share(share: &Share, text: &mut Text) {

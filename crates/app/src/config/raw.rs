@@ -89,6 +89,7 @@ pub(super) struct RawBackend {
     pub(super) direct: Written<bool>,
     pub(super) connections: Written<u32>,
     pub(super) passthrough: Written<bool>,
+    pub(super) allow: Written<Vec<Spanned<String>>>,
     pub(super) writes_survive_restart: Written<bool>,
     pub(super) patience: Written<Span>,
     pub(super) metrics: Written<MetricsPage>,
@@ -150,12 +151,14 @@ pub(super) struct RawExport {
     pub(super) offset: Written<u64>,
     pub(super) size: Written<u64>,
     pub(super) read_only: Written<bool>,
+    pub(super) allow: Written<Vec<Spanned<String>>>,
     pub(super) description: Written<String>,
 }
 
 pub(super) struct RawTenant {
     pub(super) name: Spanned<String>,
     pub(super) matches: Written<Vec<Spanned<Match>>>,
+    pub(super) read_only: Written<bool>,
     pub(super) share: Written<u32>,
     pub(super) floor: Written<Vec<Spanned<Amount>>>,
     pub(super) latency: Written<Goal>,
@@ -271,6 +274,7 @@ impl RawBackend {
             direct: fields.optional("direct", values::truth, out),
             connections: fields.optional("connections", values::whole, out),
             passthrough: fields.optional("passthrough", values::truth, out),
+            allow: fields.optional("allow", values::texts, out),
             writes_survive_restart: fields.optional("writes_survive_restart", values::truth, out),
             patience: fields.optional("patience", values::duration, out),
             metrics: fields.optional("metrics", spread::metrics, out),
@@ -357,9 +361,20 @@ impl RawExport {
         let offset = fields.optional("offset", values::size, out);
         let size = fields.optional("size", values::size, out);
         let read_only = fields.optional("read_only", values::truth, out);
+        let allow = fields.optional("allow", values::texts, out);
         let description = fields.optional("description", values::text, out);
         let span = fields.span();
-        Some(Self { span, name: name?, backend, source, offset, size, read_only, description })
+        Some(Self {
+            span,
+            name: name?,
+            backend,
+            source,
+            offset,
+            size,
+            read_only,
+            allow,
+            description,
+        })
     }
 }
 
@@ -367,12 +382,13 @@ impl RawTenant {
     fn read(fields: &mut Fields<'_, '_>, out: &mut Diagnostics) -> Option<Self> {
         let name = fields.required("name", values::text, out);
         let matches = fields.optional("match", matches, out);
+        let read_only = fields.optional("read_only", values::truth, out);
         let share = fields.optional("share", values::thousandths, out);
         let floor = fields.optional("floor", values::rates, out);
         let latency = fields.optional("latency", Goal::read, out);
         let limit = fields.optional("limit", values::rates, out);
         let burst = fields.optional("burst", values::bursts, out);
-        Some(Self { name: name?, matches, share, floor, latency, limit, burst })
+        Some(Self { name: name?, matches, read_only, share, floor, latency, limit, burst })
     }
 }
 

@@ -262,6 +262,7 @@ fn misplaced_keys(raw: &RawBackend, out: &mut Diagnostics) {
     let remote = [
         ("connections", at(raw.connections.as_ref())),
         ("passthrough", at(raw.passthrough.as_ref())),
+        ("allow", at(raw.allow.as_ref())),
         ("writes_survive_restart", at(raw.writes_survive_restart.as_ref())),
         ("tls", at(raw.tls.as_ref())),
         ("metrics", at(raw.metrics.as_ref())),
@@ -343,6 +344,7 @@ fn upstream(raw: RawBackend, out: &mut Diagnostics) -> Option<Upstream> {
         tls,
         connections: or(raw.connections, CONNECTIONS_DEFAULT),
         passthrough: or(raw.passthrough, false),
+        allow: raw.allow.map(names),
         writes_survive_restart: or(raw.writes_survive_restart, false),
         patience: or(raw.patience, PATIENCE_DEFAULT),
         late: raw.late.map(|late| takeover::warned_late(&late, out)),
@@ -410,6 +412,7 @@ fn export(
         ("source", at(raw.source.as_ref())),
         ("offset_bytes", at(raw.offset.as_ref())),
         ("size_bytes", at(raw.size.as_ref())),
+        ("allow", at(raw.allow.as_ref())),
     ];
     places.note_all(Part::Export, index, spans);
     let backend = raw.backend.map(Spanned::into_inner).or_else(|| only_backend.map(str::to_owned));
@@ -424,6 +427,7 @@ fn export(
         offset_bytes: or(raw.offset, 0),
         size_bytes: raw.size.map(Spanned::into_inner),
         read_only: or(raw.read_only, false),
+        allow: raw.allow.map(names),
         description: raw.description.map(Spanned::into_inner),
     })
 }
@@ -455,7 +459,12 @@ fn tenant(raw: RawTenant, index: usize, out: &mut Diagnostics, places: &mut Plac
         places.note(Part::Match(index), position, "", way.span());
     }
     let matches = matches.into_iter().map(Spanned::into_inner).collect();
-    Tenant { name, matches, share: Share { limit, floor, ..share } }
+    let read_only = or(raw.read_only, false);
+    Tenant { name, matches, read_only, share: Share { limit, floor, ..share } }
+}
+
+fn names(list: Spanned<Vec<Spanned<String>>>) -> Vec<String> {
+    list.into_inner().into_iter().map(Spanned::into_inner).collect()
 }
 
 /// Rates, each in bytes and in requests at most once.

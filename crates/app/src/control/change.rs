@@ -75,6 +75,9 @@ pub struct TenantSpec {
     /// Which connections are its own: any of these.
     #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
     pub matches: Option<Vec<MatchSpec>>,
+    /// Its connections may not write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_only: Option<bool>,
 }
 
 /// One way to know a tenant.
@@ -110,6 +113,9 @@ pub struct ExportSpec {
     /// Refuse writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_only: Option<bool>,
+    /// The tenants that may open it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow: Option<Vec<String>>,
     /// A line for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
@@ -194,7 +200,12 @@ fn remove<T>(
 
 fn put_tenant(policy: &mut Policy, name: String, spec: TenantSpec) -> Result<(), ChangeError> {
     let index = policy.tenants.iter().position(|tenant| tenant.name == name).unwrap_or_else(|| {
-        policy.tenants.push(Tenant { name, matches: Vec::new(), share: Share::default() });
+        policy.tenants.push(Tenant {
+            name,
+            matches: Vec::new(),
+            read_only: false,
+            share: Share::default(),
+        });
         policy.tenants.len() - 1
     });
     let tenant = &mut policy.tenants[index];
@@ -228,6 +239,7 @@ fn put_tenant(policy: &mut Policy, name: String, spec: TenantSpec) -> Result<(),
     if let Some(matches) = spec.matches {
         tenant.matches = matches.into_iter().map(Match::try_from).collect::<Result<_, _>>()?;
     }
+    tenant.read_only = spec.read_only.unwrap_or(tenant.read_only);
     Ok(())
 }
 
@@ -295,6 +307,7 @@ fn put_export(policy: &mut Policy, name: String, spec: ExportSpec) -> Result<(),
     export.source = spec.source.or_else(|| export.source.take());
     export.description = spec.description.or_else(|| export.description.take());
     export.read_only = spec.read_only.unwrap_or(export.read_only);
+    export.allow = spec.allow.or_else(|| export.allow.take());
     Ok(())
 }
 
@@ -314,6 +327,7 @@ fn new_export(policy: &Policy, name: String, backend: Option<&str>) -> Result<Ex
         offset_bytes: 0,
         size_bytes: None,
         read_only: false,
+        allow: None,
         description: None,
     })
 }
@@ -416,6 +430,7 @@ mod tests {
             )),
         );
         parts.prop_map(|(share, floor, latency, limit, burst, matches)| TenantSpec {
+            read_only: None,
             share,
             floor,
             latency: latency.map(str::to_owned),

@@ -59,6 +59,7 @@ impl Page<'_> {
         let numbers = [
             (&metric::CONNECTIONS, report.connections),
             (&metric::CONNECTIONS_REFUSED, report.connections_refused),
+            (&metric::REFUSED_OPENS, report.refused_opens),
             (&metric::PROTOCOL_ERRORS, report.protocol_errors),
             (&metric::MEMORY, report.memory.held_bytes),
             (&metric::MEMORY_BOUND, report.memory.bound_bytes),

@@ -76,6 +76,8 @@ metrics! {
         "Client connections now open, negotiating ones included.";
     CONNECTIONS_REFUSED = Counter "evenkeel_connections_refused_total" []
         "Connections refused because a bound was reached.";
+    REFUSED_OPENS = Counter "evenkeel_refused_opens_total" []
+        "How often clients asked for exports that the policy does not let them open.";
     PROTOCOL_ERRORS = Counter "evenkeel_protocol_errors_total" []
         "Connections closed because the peer broke the protocol.";
     MEMORY = Gauge "evenkeel_memory_bytes" []

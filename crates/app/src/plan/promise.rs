@@ -295,7 +295,12 @@ mod tests {
         };
         let policy = |mode| Policy {
             mode,
-            tenants: vec![Tenant { name: "db".to_owned(), matches: vec![], share }],
+            tenants: vec![Tenant {
+                name: "db".to_owned(),
+                matches: vec![],
+                read_only: false,
+                share,
+            }],
             ..Policy::default()
         };
         let forecast = Summary { tenants: vec![tenant(&[(1, 1)])], ..Summary::default() };

@@ -8,6 +8,7 @@
 //! | `experiments` | the load generator tells the truth, the demo shows it and cleans up |
 //! | `faults` | nothing acknowledged is lost when the server or the gate is killed |
 //! | `isolation` | what one tenant's export does to its server costs the others nothing |
+//! | `access` | exports are opened by those whom the policy lets, and are not there for others |
 //! | `memory` | who holds memory and does not move takes none from the others |
 //! | `replays` | what a lost connection left is sent again only for those who still wait for it |
 //! | `in_doubt` | what a server carries out late of a lost connection lies over nothing newer |
@@ -40,6 +41,7 @@
 //!
 //! A test that misses a program it needs says `SKIPPED`; `cargo xtask setup` installs them.
 
+mod access;
 mod baa;
 mod block;
 mod caches;

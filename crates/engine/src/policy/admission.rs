@@ -345,7 +345,12 @@ mod tests {
 
     fn tenant(rate_iops: u64, rate_bytes: u64) -> Tenant {
         let share = Share { floor: Floor { rate_iops, rate_bytes }, ..Share::default() };
-        Tenant { name: format!("{rate_iops}/{rate_bytes}"), matches: vec![], share }
+        Tenant {
+            read_only: false,
+            name: format!("{rate_iops}/{rate_bytes}"),
+            matches: vec![],
+            share,
+        }
     }
 
     /// Without listeners, so that everybody comes everywhere.

@@ -93,7 +93,7 @@ mod tests {
                 backend("v", Source::Tiered(volume)),
                 backend("c", Source::Memory),
             ],
-            tenants: vec![Tenant { name: "t".into(), matches: vec![], share }],
+            tenants: vec![Tenant { name: "t".into(), matches: vec![], read_only: false, share }],
             ..Policy::default()
         }
     }

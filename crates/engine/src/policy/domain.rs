@@ -271,7 +271,8 @@ mod tests {
 
     fn policy(tenants: &[&str], backends: &[&str], group: &[&str]) -> Policy {
         let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let tenant = |name| Tenant { name, matches: vec![], share: Share::default() };
+        let tenant =
+            |name| Tenant { name, matches: vec![], read_only: false, share: Share::default() };
         let backend =
             |name| Backend { name, source: Source::Memory, scheduling: Scheduling::default() };
         let group = Group {

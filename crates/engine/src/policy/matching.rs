@@ -34,9 +34,19 @@ pub struct Identity<'a> {
 /// The tenant that a connection belongs to, as an index; none if no tenant's match fits, and the
 /// connection is the [default tenant's](super::DEFAULT_TENANT). O(matches).
 pub fn identify(tenants: &[Tenant], identity: &Identity<'_>) -> Option<usize> {
+    identify_by(tenants, identity, |_| true)
+}
+
+/// The same by some of the matches alone.
+pub(super) fn identify_by(
+    tenants: &[Tenant],
+    identity: &Identity<'_>,
+    counts: impl Fn(&Match) -> bool,
+) -> Option<usize> {
     let mut best: Option<(Strength, usize)> = None;
     for (index, tenant) in tenants.iter().enumerate() {
-        let strongest = tenant.matches.iter().filter_map(|one| strength(one, identity)).max();
+        let counted = tenant.matches.iter().filter(|one| counts(one));
+        let strongest = counted.filter_map(|one| strength(one, identity)).max();
         if let Some(strength) = strongest
             && best.is_none_or(|(so_far, _)| strength > so_far)
         {
@@ -163,7 +173,7 @@ mod tests {
     use super::*;
 
     fn tenant(matches: Vec<Match>) -> Tenant {
-        Tenant { name: String::new(), matches, share: Share::default() }
+        Tenant { name: String::new(), matches, read_only: false, share: Share::default() }
     }
 
     fn peer(network: &str, prefix: u8) -> Match {

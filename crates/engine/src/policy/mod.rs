@@ -4,6 +4,7 @@
 //! the planner will read the same. Names are unique per kind; references between parts are by name
 //! here and by dense index in [`Domain`].
 
+pub mod access;
 pub mod admission;
 pub mod check;
 mod disciplines;
@@ -434,6 +435,8 @@ pub struct Upstream {
     pub connections: u32,
     /// Offer whatever the server lists, beside the declared exports.
     pub passthrough: bool,
+    /// The tenants that may open what is passed through; see [`access`].
+    pub allow: Option<Vec<String>>,
     /// Whether acknowledged writes survive the death of the server's process (as in a page cache).
     /// If not, the first flush after an unplanned reconnect fails, since what it covers may be
     /// gone.
@@ -609,6 +612,8 @@ pub struct Export {
     pub size_bytes: Option<u64>,
     /// Refuse writes.
     pub read_only: bool,
+    /// The tenants that may open it; see [`access`].
+    pub allow: Option<Vec<String>>,
     /// A line for people who list exports.
     pub description: Option<String>,
 }
@@ -620,6 +625,8 @@ pub struct Tenant {
     pub name: String,
     /// Which connections are its own: any of these.
     pub matches: Vec<Match>,
+    /// Its connections may not write.
+    pub read_only: bool,
     /// Its weight, floor, limits and latency goal. Floors and limits hold on each backend by
     /// itself.
     pub share: Share,

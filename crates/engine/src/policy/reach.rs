@@ -5,12 +5,14 @@
 //!
 //! ```text
 //! known by     comes to an export if
-//! TLS name     some listener asks for certificates            nothing is stronger
 //! export       of all tenants known by export, it fits best
 //! listener     no tenant is known by that export
 //! peer         the same, over TCP, by a listener that is nobody's
 //! nothing      the same, by a listener that is nobody's       the default tenant alone
 //! ```
+//!
+//! On listeners that ask for certificates those come who are known by their certificate, the
+//! listener or the address, to the exports that they [may open](super::access).
 //!
 //! A tenant that other tenants' patterns leave no connection at all is still said to come: whether
 //! two networks or certificates cover a third is not looked into.
@@ -20,7 +22,7 @@
 
 use std::collections::BTreeSet;
 
-use super::matching::{Identity, fits, identify};
+use super::matching::fits;
 use super::{
     Address, Backend, DEFAULT_TENANT, Export, Listener, MOVER_TENANT, Match, Moves, Policy, Source,
     Tenant, UPKEEP_TENANT,
@@ -80,64 +82,101 @@ impl Policy {
 struct Ways {
     /// By export: whom its name belongs to.
     owners: Vec<Option<usize>>,
-    /// By tenant: known by its certificate.
-    by_certificate: Vec<bool>,
-    /// By tenant: known by listener or address, or by nothing at all.
+    /// By tenant: can show whose it is to a listener that asks for certificates.
+    is_proven: Vec<bool>,
+    /// By tenant: known to another listener, by its name or the address, or by nothing at all.
     by_path: Vec<bool>,
     /// By tenant: known by the names of exports that the policy does not list.
     by_unlisted_export: Vec<bool>,
     /// Every name of an export belongs to somebody.
     all_names_are_owned: bool,
+    /// Some listener does not ask for certificates.
+    has_open: bool,
 }
 
 impl Ways {
     fn new(policy: &Policy) -> Self {
-        let owner = |export: &Export| {
-            identify(&policy.tenants, &Identity { export: &export.name, ..Identity::default() })
-        };
-        let asks = |listener: &Listener| {
-            listener.tls.as_ref().is_some_and(|tls| tls.client_authority.is_some())
-        };
-        let asks_for_certificates = policy.listeners.iter().any(asks);
         let names: BTreeSet<&str> = policy.exports.iter().map(|one| one.name.as_str()).collect();
-        let paths = Paths::new(policy);
+        let [open, protected] = [false, true].map(|which| Paths::new(policy, which));
         let any = |is_way: &dyn Fn(&Match) -> bool| -> Vec<bool> {
             policy.tenants.iter().map(|tenant| tenant.matches.iter().any(is_way)).collect()
         };
         let catches_all = any(&|one| matches!(one, Match::Export(name) if fits(name, "")));
+        let has_protected = !protected.names.is_empty();
+        let by_certificate = any(&|one| has_protected && matches!(one, Match::TlsName(_)));
+        let is_proven = |(tenant, is_it): (&Tenant, bool)| is_it || protected.lead(tenant);
         Self {
-            owners: policy.exports.iter().map(owner).collect(),
-            by_certificate: any(&|one| asks_for_certificates && matches!(one, Match::TlsName(_))),
-            by_path: policy.tenants.iter().map(|tenant| paths.lead(tenant)).collect(),
+            owners: policy.exports.iter().map(|export| policy.owner(&export.name)).collect(),
+            is_proven: policy.tenants.iter().zip(by_certificate).map(is_proven).collect(),
+            by_path: policy.tenants.iter().map(|tenant| open.lead(tenant)).collect(),
             by_unlisted_export: any(&|one| match one {
                 Match::Export(name) => name.contains('*') || !names.contains(name.as_str()),
                 _ => false,
             }),
             all_names_are_owned: catches_all.contains(&true),
+            has_open: !open.names.is_empty(),
         }
     }
 
     fn comers(&self, policy: &Policy, backend: &Backend) -> Vec<usize> {
+        let everybody = 0..policy.tenants.len();
         if policy.listeners.is_empty() {
-            return (0..policy.tenants.len()).collect();
+            return everybody.collect();
         }
-        let exports = policy.exports.iter().zip(&self.owners);
-        let owners = exports.filter(|(export, _)| export.backend == backend.name);
-        let owners: BTreeSet<Option<usize>> = owners.map(|(_, owner)| *owner).collect();
-        let is_open = matches!(&backend.source, Source::Upstream(one) if one.passthrough);
-        let has_names = is_open || !owners.is_empty();
-        let has_nobodys = owners.contains(&None) || (is_open && !self.all_names_are_owned);
         let comes = |tenant: &usize| {
-            owners.contains(&Some(*tenant))
-                || (is_open && self.by_unlisted_export[*tenant])
-                || (has_names && self.by_certificate[*tenant])
-                || (has_nobodys && self.by_path[*tenant])
+            self.comes_openly(policy, backend, *tenant)
+                || (self.is_proven[*tenant] && self.may_open(policy, backend, *tenant))
         };
-        (0..policy.tenants.len()).filter(comes).collect()
+        everybody.filter(comes).collect()
+    }
+
+    /// Whether a tenant comes to a backend by listeners where everybody may open everything.
+    fn comes_openly(&self, policy: &Policy, backend: &Backend, tenant: usize) -> bool {
+        let is_open = passes_through(backend);
+        let mut owners = self.owners_on(policy, backend).map(|(_, owner)| owner);
+        let has_nobodys =
+            owners.clone().any(|owner| owner.is_none()) || (is_open && !self.all_names_are_owned);
+        self.has_open
+            && (owners.any(|owner| owner == Some(tenant))
+                || (is_open && self.by_unlisted_export[tenant])
+                || (has_nobodys && self.by_path[tenant]))
+    }
+
+    /// Whether a tenant that can show whose it is may open something on a backend.
+    fn may_open(&self, policy: &Policy, backend: &Backend, tenant: usize) -> bool {
+        let name = &policy.tenants[tenant].name;
+        let is_somebody = name != DEFAULT_TENANT;
+        let may = |allow: Option<&[String]>, is_its_own: bool, is_nobodys: bool| match allow {
+            Some(allow) => allow.contains(name),
+            None => is_its_own || (is_nobodys && is_somebody),
+        };
+        let is_declared = self.owners_on(policy, backend).any(|(export, owner)| {
+            may(export.allow.as_deref(), owner == Some(tenant), owner.is_none())
+        });
+        let allow = match &backend.source {
+            Source::Upstream(upstream) => upstream.allow.as_deref(),
+            _ => None,
+        };
+        let is_its_own = self.by_unlisted_export[tenant];
+        is_declared
+            || (passes_through(backend) && may(allow, is_its_own, !self.all_names_are_owned))
+    }
+
+    fn owners_on<'a>(
+        &'a self,
+        policy: &'a Policy,
+        backend: &'a Backend,
+    ) -> impl Iterator<Item = (&'a Export, Option<usize>)> + Clone {
+        let exports = policy.exports.iter().zip(self.owners.iter().copied());
+        exports.filter(|(export, _)| export.backend == backend.name)
     }
 }
 
-/// The listeners, as far as they tell tenants apart.
+fn passes_through(backend: &Backend) -> bool {
+    matches!(&backend.source, Source::Upstream(upstream) if upstream.passthrough)
+}
+
+/// The listeners of one kind, as far as they tell tenants apart.
 struct Paths<'a> {
     names: BTreeSet<&'a str>,
     /// Some listener is no tenant's.
@@ -147,7 +186,8 @@ struct Paths<'a> {
 }
 
 impl<'a> Paths<'a> {
-    fn new(policy: &'a Policy) -> Self {
+    /// Those that ask for certificates, or the others.
+    fn new(policy: &'a Policy, is_protected: bool) -> Self {
         let matches = policy.tenants.iter().flat_map(|tenant| &tenant.matches);
         let claimed: BTreeSet<&str> = matches
             .filter_map(|one| match one {
@@ -155,10 +195,11 @@ impl<'a> Paths<'a> {
                 _ => None,
             })
             .collect();
-        let nobodys = policy.listeners.iter().filter(|one| !claimed.contains(one.name.as_str()));
+        let listeners = policy.listeners.iter().filter(|one| one.is_protected() == is_protected);
+        let nobodys = listeners.clone().filter(|one| !claimed.contains(one.name.as_str()));
         let is_tcp = |listener: &Listener| matches!(listener.address, Address::Tcp(_));
         Self {
-            names: policy.listeners.iter().map(|listener| listener.name.as_str()).collect(),
+            names: listeners.map(|listener| listener.name.as_str()).collect(),
             has_nobodys: nobodys.clone().next().is_some(),
             has_nobodys_tcp: nobodys.into_iter().any(is_tcp),
         }
@@ -179,7 +220,7 @@ mod tests {
     use evenkeel_core::sched::Share;
     use evenkeel_core::time::Span;
 
-    use super::super::{Member, NbdServer, Scheduling, Takeover, Tiered, Upstream};
+    use super::super::{ListenerTls, Member, NbdServer, Scheduling, Takeover, Tiered, Upstream};
     use super::*;
 
     fn listener(name: &str) -> Listener {
@@ -193,6 +234,7 @@ mod tests {
 
     fn export(name: &str, backend: &str) -> Export {
         Export {
+            allow: None,
             name: name.into(),
             backend: backend.into(),
             source: None,
@@ -205,7 +247,7 @@ mod tests {
 
     fn tenant(name: &str, one: impl Into<Option<Match>>) -> Tenant {
         let matches = one.into().into_iter().collect();
-        Tenant { name: name.into(), matches, share: Share::default() }
+        Tenant { read_only: false, name: name.into(), matches, share: Share::default() }
     }
 
     fn by_export(pattern: &str) -> Match {
@@ -251,9 +293,34 @@ mod tests {
     }
 
     #[test]
+    fn whoever_shows_a_certificate_comes_to_what_it_may_open() {
+        let tls = |name: &str| Match::TlsName(name.into());
+        let both = |name: &str, export: &str| Tenant {
+            matches: vec![tls(name), by_export(export)],
+            ..tenant(name, None)
+        };
+        let tenants = vec![both("db", "db-*"), both("logs", "logs"), tenant("web", tls("web"))];
+        let mut some = policy(tenants);
+        for listener in &mut some.listeners {
+            listener.tls = Some(ListenerTls {
+                certificate: "c".into(),
+                key: "k".into(),
+                client_authority: Some("a".into()),
+                required: true,
+            });
+        }
+        assert_eq!(reach(&some), [vec![0], vec![1]], "each to its own");
+        some.exports[1].allow = Some(vec!["web".into(), "db".into()]);
+        assert_eq!(reach(&some), [vec![0], vec![0, 2]]);
+        some.tenants[0].matches.pop();
+        assert_eq!(reach(&some), [vec![0, 1, 2], vec![0, 2]], "`db-1` is nobody's");
+    }
+
+    #[test]
     fn what_a_server_alone_knows_is_reached_by_patterns_and_by_paths() {
         let mut open = policy(vec![tenant("db", by_export("db-*")), tenant(DEFAULT_TENANT, None)]);
         open.backends[1].source = Source::Upstream(Upstream {
+            allow: None,
             address: Address::Tcp("nas:1".into()),
             tls: None,
             connections: 1,

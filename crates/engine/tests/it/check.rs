@@ -11,7 +11,7 @@ use evenkeel_engine::policy::{
 };
 
 fn listener(name: &str, port: u16) -> Listener {
-    let address = Address::Tcp(format!("0.0.0.0:{port}"));
+    let address = Address::Tcp(format!("127.0.0.1:{port}"));
     Listener { name: name.into(), address, tls: None }
 }
 
@@ -22,6 +22,7 @@ fn backend(name: &str, path: &str) -> Backend {
 
 fn export(name: &str, backend: &str, offset_mib: u64) -> Export {
     Export {
+        allow: None,
         name: name.into(),
         backend: backend.into(),
         source: None,
@@ -33,7 +34,7 @@ fn export(name: &str, backend: &str, offset_mib: u64) -> Export {
 }
 
 fn tenant(name: &str, one: Match) -> Tenant {
-    Tenant { name: name.into(), matches: vec![one], share: Share::default() }
+    Tenant { read_only: false, name: name.into(), matches: vec![one], share: Share::default() }
 }
 
 fn tls(required: bool) -> ListenerTls {
@@ -47,6 +48,7 @@ fn tls(required: bool) -> ListenerTls {
 
 fn upstream(address: Address) -> Source {
     Source::Upstream(Upstream {
+        allow: None,
         address,
         tls: None,
         connections: 1,
@@ -169,13 +171,18 @@ fn listeners_must_be_connectable_and_not_the_upstream() {
         refuses(address, |p| p.listeners[0].address = Address::Tcp(text.into()));
     }
     for text in ["127.0.0.1:10809", "[::1]:0", "gate.example:1"] {
-        assert_eq!(problems(|p| p.listeners[0].address = Address::Tcp(text.into())), []);
+        let listens = |p: &mut Policy| {
+            p.listeners[0].address = Address::Tcp(text.into());
+            p.exports.iter_mut().for_each(|export| export.read_only = true);
+        };
+        assert_eq!(problems(listens), []);
     }
     refuses(address, |p| p.listeners[0].address = Address::Unix("x".repeat(108).into()));
     refuses(Place::Listener { index: 1, field: "address" }, |p| {
         p.listeners[1].address = p.listeners[0].address.clone();
     });
     refuses(address, |p| {
+        p.listeners[0].address = Address::Tcp("0.0.0.0:10809".into());
         p.backends[1].source = upstream(Address::Tcp("localhost:10809".into()));
     });
     warns(Place::Listener { index: 0, field: "tls.required" }, |p| {
@@ -406,6 +413,44 @@ fn shares_and_limits_mean_something() {
 }
 
 #[test]
+fn exports_are_for_somebody_and_not_for_anybody() {
+    let allow = Place::Export { index: 0, field: "allow" };
+    let list = |names: &[&str]| Some(names.iter().map(|&name| name.to_owned()).collect());
+    refuses(allow, |p| p.exports[0].allow = list(&["dv"]));
+    assert_eq!(problems(|p| p.exports[0].allow = list(&["db", "default"])), []);
+    // Known by their exports alone, clients cannot show whose they are.
+    let asks = |p: &mut Policy| p.listeners[0].tls = Some(tls(true));
+    warns(allow, asks);
+    let proven = |p: &mut Policy| {
+        asks(p);
+        p.tenants[0].matches.push(Match::TlsName("db.example".into()));
+    };
+    assert_eq!(problems(proven), []);
+    let listed = |p: &mut Policy| {
+        asks(p);
+        p.exports[0].allow = list(&[]);
+        p.tenants.retain(|tenant| tenant.name == "db");
+    };
+    warns(Place::Export { index: 1, field: "allow" }, listed);
+    for address in ["0.0.0.0:1", "[::]:1", "192.0.2.1:1", "gate.example:1"] {
+        let is_remote = |p: &mut Policy| {
+            p.listeners[0].address = Address::Tcp(address.into());
+            p.exports[1].read_only = true;
+        };
+        warns(allow, is_remote);
+    }
+    for address in ["127.0.0.2:1", "[::1]:1", "localhost:1", "[::ffff:127.0.0.1]:1"] {
+        assert_eq!(problems(|p| p.listeners[0].address = Address::Tcp(address.into())), []);
+    }
+    let on_array = |p: &mut Policy| {
+        p.backends[1].source = upstream(Address::Tcp("192.0.2.1:10809".into()));
+        let Source::Upstream(upstream) = &mut p.backends[1].source else { return };
+        upstream.allow = list(&["db"]);
+    };
+    warns(Place::Backend { index: 1, field: "source.allow" }, on_array);
+}
+
+#[test]
 fn matches_can_fit_and_are_not_ambiguous() {
     let place = Place::Match { tenant: 1, index: 0 };
     let set = |one: Match| move |p: &mut Policy| p.tenants[1].matches[0] = one;
@@ -414,6 +459,7 @@ fn matches_can_fit_and_are_not_ambiguous() {
     refuses(place, set(Match::TlsName("a.example".into())));
     let with_tls = |p: &mut Policy| {
         p.listeners[0].tls = Some(tls(true));
+        p.tenants[0].matches.push(Match::TlsName("db.example".into()));
         p.tenants[1].matches[0] = Match::TlsName("a.example".into());
     };
     assert_eq!(problems(with_tls), []);

@@ -1,6 +1,7 @@
 //! Integration tests of the engine, in one binary.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail as tests do")]
 
+mod access;
 mod allocation;
 mod attribution;
 mod check;

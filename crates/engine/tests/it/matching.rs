@@ -62,6 +62,7 @@ proptest! {
         let tenants: Vec<Tenant> = networks
             .iter()
             .map(|&(network, prefix)| Tenant {
+                read_only: false,
                 name: String::new(),
                 matches: vec![Match::Peer { network, prefix }],
                 share: Share::default(),

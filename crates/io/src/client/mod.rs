@@ -15,6 +15,7 @@ use std::task::Waker;
 
 use evenkeel_core::id::TenantId;
 use evenkeel_core::time::Nanos;
+use evenkeel_engine::policy::access::Access;
 use evenkeel_wire::nbd::check::Promise;
 use evenkeel_wire::nbd::proto::{Command, Context, TransmissionFlags};
 use evenkeel_wire::nbd::request::Request;
@@ -24,7 +25,7 @@ use crate::domain::Domain;
 use crate::memory::{Ask, Asker, Pace, Place, Pool, Second};
 use crate::op::LossesHeard;
 use crate::outbox::Outbox;
-use crate::plan::Peer;
+use crate::plan::{Peer, Plan};
 use crate::record::RecordedAs;
 
 /// Requests that one connection may have in the gate. Their payload is bounded by its tenant's
@@ -183,6 +184,21 @@ impl Client {
             self.outbox.borrow_mut().shrink();
             self.give_back(0);
         }
+    }
+
+    /// Whether a policy lets it go on with what it was told: its flags are told once.
+    pub(crate) fn may_stay(&self, plan: &Plan) -> bool {
+        match plan.access(&self.peer, &self.export.name, &self.export.backend) {
+            Access::None => false,
+            Access::Read => self.is_read_only(),
+            Access::Write => true,
+        }
+    }
+
+    /// Ends the connection.
+    pub(crate) fn cut(&self) {
+        self.standing.set(Standing::Lost);
+        self.wake();
     }
 
     pub(crate) fn is_read_only(&self) -> bool {

@@ -100,7 +100,7 @@ impl Worker {
             if let Some(domain) = known {
                 domain.forget_removed(plan);
                 domain.apply(&planned.domain);
-                domain.identify(|client| plan.tenant_of(&client.peer, &client.export.name));
+                domain.identify(plan);
             } else {
                 let domain = Domain::new(Rc::clone(self), &planned.name, planned.domain.clone());
                 domain.record_to(self.recorder.borrow().as_deref());

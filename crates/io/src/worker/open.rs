@@ -121,6 +121,8 @@ impl Worker {
             style: session.style,
             has_contexts: !session.contexts.is_empty(),
         };
+        // It may have changed meanwhile.
+        let plan = self.plan();
         let tenant = plan.tenant_of(&peer, &target.export);
         let export = Export {
             name: target.export,
@@ -130,6 +132,10 @@ impl Worker {
             declared_bytes: target.size_bytes,
         };
         let client = Client::new(domain, export, peer, tenant, promise, session.contexts);
+        if !client.may_stay(&plan) {
+            tracing::info!(export = client.export.name, "the policy changed in a handshake");
+            return;
+        }
         client.domain.clients.borrow_mut().push(Rc::clone(&client));
         ClientTask::new(client, transport, early).await;
         drop(permit);

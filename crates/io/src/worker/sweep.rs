@@ -8,7 +8,7 @@ use std::time::Duration;
 use evenkeel_core::time::Span;
 
 use super::{Worker, age};
-use crate::client::{Client, Standing};
+use crate::client::Client;
 
 const PERIOD: Duration = Duration::from_secs(1);
 
@@ -43,8 +43,7 @@ fn look_at(worker: &Worker, client: &Rc<Client>, min_rate_bytes: u64) {
             "connection cut: it moved less than `min_rate` ([memory] of the policy) while others \
              waited for memory that it held",
         );
-        client.standing.set(Standing::Lost);
-        client.wake();
+        client.cut();
     } else if age(worker, client.moved_at()) > Span::ZERO {
         client.shrink_if_idle();
     }

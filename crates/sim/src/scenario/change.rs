@@ -27,7 +27,7 @@ impl Scenario {
         for tenant in self.changes.iter().flat_map(|change| &change.policy.tenants) {
             if policy.tenants.iter().all(|known| known.name != tenant.name) {
                 let (name, share) = (tenant.name.clone(), Share::default());
-                policy.tenants.push(Tenant { name, matches: Vec::new(), share });
+                policy.tenants.push(Tenant { read_only: false, name, matches: Vec::new(), share });
             }
         }
         policy

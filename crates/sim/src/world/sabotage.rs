@@ -73,7 +73,7 @@ fn scenario() -> Scenario {
     let names = ["a", "b"].map(str::to_owned);
     let tenant = |name: &String| {
         let share = Share::default();
-        Tenant { name: name.clone(), matches: Vec::new(), share }
+        Tenant { read_only: false, name: name.clone(), matches: Vec::new(), share }
     };
     let workload = |name: &String| Workload {
         name: name.clone(),

@@ -76,6 +76,7 @@ fn a_number_of_requests_ends_a_workload() {
 fn exports_place_requests_and_the_policy_tells_whose_they_are() {
     let mut scenario = plain(2);
     let export = |(name, offset_bytes): (&str, u64)| Export {
+        allow: None,
         name: name.to_owned(),
         backend: "disk".to_owned(),
         source: None,

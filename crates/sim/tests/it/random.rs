@@ -99,6 +99,7 @@ fn tenants() -> impl Strategy<Value = Vec<Tenant>> {
     ];
     proptest::collection::vec((1..20u32, limit), 1..5).prop_map(|rows| {
         let tenant = |(index, (weight, limit)): (usize, (u32, Limit))| Tenant {
+            read_only: false,
             name: format!("t{index}"),
             matches: Vec::new(),
             share: Share { weight_milli: weight * 500, limit, ..Share::default() },

@@ -26,6 +26,7 @@ pub(crate) const COST: CostModel = {
 /// Enforced shares on one backend `disk` of the constant-rate device; tenants `t0`, `t1`, ...
 pub(crate) fn scene(weights: &[u32], depth: Depth) -> Scenario {
     let tenant = |(index, weight): (usize, &u32)| Tenant {
+        read_only: false,
         name: format!("t{index}"),
         matches: Vec::new(),
         share: Share { weight_milli: weight * 1000, ..Share::default() },

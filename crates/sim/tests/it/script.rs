@@ -158,7 +158,7 @@ fn tenant(words: &Words<'_>) -> Tenant {
     };
     let weight: u32 = words.find("weight").unwrap_or(1);
     let share = Share { weight_milli: weight * 1000, limit, ..Share::default() };
-    Tenant { name: words.word(1), matches: Vec::new(), share }
+    Tenant { read_only: false, name: words.word(1), matches: Vec::new(), share }
 }
 
 fn device_spec(words: &Words<'_>) -> DeviceSpec {

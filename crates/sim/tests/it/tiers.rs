@@ -49,6 +49,7 @@ fn scene(discipline: Discipline, moves: Moves, workloads: Vec<Workload>) -> Scen
         takeover: Takeover::default(),
     };
     let tenant = |workload: &Workload| Tenant {
+        read_only: false,
         name: workload.name.clone(),
         matches: Vec::new(),
         share: evenkeel_core::sched::Share::default(),

@@ -127,6 +127,7 @@ impl Experiment {
             },
         };
         let tenant = |(tenant, load): (usize, &Load)| Tenant {
+            read_only: false,
             name: name(tenant),
             matches: Vec::new(),
             share: Share { weight_milli: load.weight_milli, ..Share::default() },

@@ -61,6 +61,7 @@ fn policy(experiment: &Experiment) -> Policy {
     let backend = |name| Backend {
         name,
         source: Source::Upstream(Upstream {
+            allow: None,
             address: Address::Unix("simulated".into()),
             tls: None,
             connections: CONNECTIONS,
@@ -82,6 +83,7 @@ fn policy(experiment: &Experiment) -> Policy {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small ratio")]
     let weight_milli = [(experiment.target * 1000.0).round() as u32, 1000];
     let tenant = |(name, weight_milli): (&str, u32)| Tenant {
+        read_only: false,
         name: name.to_owned(),
         matches: Vec::new(),
         share: Share { weight_milli, ..Share::default() },

@@ -26,12 +26,31 @@ impl Certificates {
         if made.folder.exists() {
             return made;
         }
-        std::fs::create_dir_all(&made.folder).expect("a folder in scratch");
         let authority = authority();
-        made.write("ca-cert.pem", &authority.pem());
+        made.write_client(CLIENT_NAME, &authority);
         made.write_leaf("server", "localhost", ExtendedKeyUsagePurpose::ServerAuth, &authority);
-        made.write_leaf("client", CLIENT_NAME, ExtendedKeyUsagePurpose::ClientAuth, &authority);
         made
+    }
+
+    /// The same for clients of these names: a folder for each of them, by one authority with the
+    /// server's of [`of`](Self::of).
+    pub(crate) fn of_clients(scratch: &Scratch, names: &[&str]) -> Vec<Self> {
+        let server = Self { folder: scratch.join("certificates") };
+        let authority = authority();
+        server.write_client(CLIENT_NAME, &authority);
+        server.write_leaf("server", "localhost", ExtendedKeyUsagePurpose::ServerAuth, &authority);
+        let made = names.iter().map(|name| {
+            let made = Self { folder: scratch.join(format!("certificates-{name}")) };
+            made.write_client(name, &authority);
+            made
+        });
+        made.collect()
+    }
+
+    fn write_client(&self, name: &str, authority: &CertifiedIssuer<'_, KeyPair>) {
+        std::fs::create_dir_all(&self.folder).expect("a folder in scratch");
+        self.write("ca-cert.pem", &authority.pem());
+        self.write_leaf("client", name, ExtendedKeyUsagePurpose::ClientAuth, authority);
     }
 
     pub(crate) fn folder(&self) -> &Path {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use super::certificates::Certificates;
+use super::certificates::{CLIENT_NAME, Certificates};
 use super::nbd::Client;
 use super::network::Host;
 use super::process::{self, Process};
@@ -20,7 +20,8 @@ pub(crate) const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
 pub(crate) struct Gate {
     pub(crate) process: Process,
     folder: PathBuf,
-    addresses: Vec<Address>,
+    /// The unix socket first.
+    pub(crate) addresses: Vec<Address>,
     /// Where it runs, if that is not the test's own network.
     host: Option<Host>,
 }
@@ -44,8 +45,17 @@ impl Gate {
             file("server-key.pem"),
             file("ca-cert.pem"),
         );
-        let policy = format!("listen = [\"unix:gate.sock\"]\n{policy}{listener}");
+        let tenant =
+            format!("[[tenant]]\nname = \"client\"\nmatch = {{ tls_name = \"{CLIENT_NAME}\" }}\n");
+        let policy = format!("listen = [\"unix:gate.sock\"]\n{policy}{listener}{tenant}");
         Self::start_at(scratch, &policy, vec![socket(scratch), Address::Tcp(port)])
+    }
+
+    /// A gate that listens on these ports besides, as the policy says.
+    pub(crate) fn start_with_ports(scratch: &Scratch, policy: &str, ports: &[u16]) -> Self {
+        let mut addresses = vec![socket(scratch)];
+        addresses.extend(ports.iter().copied().map(Address::Tcp));
+        Self::start_at(scratch, &format!("listen = [\"unix:gate.sock\"]\n{policy}"), addresses)
     }
 
     fn start_at(scratch: &Scratch, policy: &str, addresses: Vec<Address>) -> Self {

@@ -10,6 +10,7 @@
 //! tiers), `exports`, `tenants`, `promises` over all of them, and the `exchange` with other gates;
 //! the bounds on memory are here.
 
+mod access;
 mod backends;
 mod ceph;
 mod exchange;
@@ -135,6 +136,7 @@ impl Policy {
         volumes::check(self, &mut found);
         exports::check(self, &mut found);
         tenants::check(self, &mut found);
+        access::check(self, &mut found);
         promises::check(self, &mut found);
         exchange::check(self, &mut found);
         check_memory(&self.memory, &mut found);

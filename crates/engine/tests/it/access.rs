@@ -1,0 +1,132 @@
+//! Who may open what, by a naive reading of the rules.
+
+use evenkeel_core::sched::Share;
+use evenkeel_engine::policy::access::{Access, Caller, access, tenant_of};
+use evenkeel_engine::policy::matching::{Identity, fits, identify};
+use evenkeel_engine::policy::{Export, Match, Policy, Tenant};
+use proptest::prelude::*;
+
+fn tenant(name: &str, matches: Vec<Match>, read_only: bool) -> Tenant {
+    Tenant { name: name.to_owned(), matches, read_only, share: Share::default() }
+}
+
+fn export(name: &str, allow: Option<Vec<String>>) -> Export {
+    Export {
+        name: name.to_owned(),
+        backend: "array".to_owned(),
+        source: None,
+        offset_bytes: 0,
+        size_bytes: None,
+        read_only: false,
+        allow,
+        description: None,
+    }
+}
+
+fn by_certificate(name: &str) -> Match {
+    Match::TlsName(name.to_owned())
+}
+
+fn by_export(name: &str) -> Match {
+    Match::Export(name.to_owned())
+}
+
+fn names() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec!["a", "b", "c", "default"])
+}
+
+fn tenants() -> impl Strategy<Value = Vec<Tenant>> {
+    let one = (
+        prop::option::of(prop::sample::select(vec!["cert-a", "cert-*", "cert-b"])),
+        prop::option::of(prop::sample::select(vec!["x", "y", "*", "x*"])),
+        any::<bool>(),
+    );
+    prop::collection::vec(one, 0..4).prop_map(|all| {
+        let named = ["a", "b", "c", "default"].into_iter().zip(all);
+        let made = named.map(|(name, (certificate, export, read_only))| {
+            let certificate = certificate.map(by_certificate);
+            let export = export.map(by_export);
+            tenant(name, certificate.into_iter().chain(export).collect(), read_only)
+        });
+        made.collect()
+    })
+}
+
+/// Which tenants have a match by export that fits, and of those who wins by the rules of matching.
+fn owner(policy: &Policy, name: &str) -> Option<String> {
+    let only = |one: &&Match| matches!(one, Match::Export(_));
+    let of_exports: Vec<Tenant> = policy
+        .tenants
+        .iter()
+        .map(|one| tenant(&one.name, one.matches.iter().filter(only).cloned().collect(), false))
+        .collect();
+    let identity = Identity { export: name, ..Identity::default() };
+    identify(&of_exports, &identity).map(|index| of_exports[index].name.clone())
+}
+
+proptest! {
+    #[test]
+    fn access_is_what_the_rules_say(
+        tenants in tenants(),
+        allow in prop::option::of(prop::collection::vec(names(), 0..3)),
+        certificate in prop::option::of(prop::sample::select(vec!["cert-a", "cert-b", "other"])),
+        name in prop::sample::select(vec!["x", "y"]),
+        is_protected: bool,
+    ) {
+        let allow = allow.map(|names| names.into_iter().map(str::to_owned).collect::<Vec<_>>());
+        let exports = vec![export("x", allow.clone())];
+        let policy = Policy { tenants, exports, ..Policy::default() };
+        let certificates: Vec<String> = certificate.into_iter().map(str::to_owned).collect();
+        let identity = Identity { tls_names: &certificates, export: name, ..Identity::default() };
+        let found = access(&policy, &Caller { identity, is_protected }, "array");
+
+        // A client of a protected listener is whom its certificate names.
+        let known = policy.tenants.iter().filter(|tenant| {
+            tenant.matches.iter().any(|one| match one {
+                Match::TlsName(pattern) => certificates.iter().any(|name| fits(pattern, name)),
+                Match::Export(pattern) => !is_protected && fits(pattern, name),
+                _ => false,
+            })
+        });
+        let known: Vec<&str> = known.map(|tenant| tenant.name.as_str()).collect();
+        let caller = Caller { identity, is_protected };
+        let who = tenant_of(&policy.tenants, &caller).map(|index| policy.tenants[index].name.as_str());
+        prop_assert_eq!(who.is_some(), !known.is_empty());
+        prop_assert!(who.is_none_or(|who| known.contains(&who)));
+
+        let who = who.unwrap_or("default");
+        let allow = allow.filter(|_| name == "x");
+        let expected = !is_protected || match (allow, owner(&policy, name)) {
+            (Some(allow), _) => allow.iter().any(|one| one == who),
+            (None, Some(owner)) => owner == who,
+            (None, None) => who != "default",
+        };
+        let reads_only = policy.tenants.iter().any(|one| one.name == who && one.read_only);
+        prop_assert_eq!(found > Access::None, expected);
+        prop_assert_eq!(found == Access::Write, expected && !reads_only);
+    }
+}
+
+#[test]
+fn a_certificate_opens_nothing_of_another_tenant() {
+    let matches = vec![by_certificate("db"), by_export("db-*")];
+    let policy = Policy {
+        tenants: vec![
+            tenant("db", matches, false),
+            tenant("evil", vec![by_certificate("evil")], false),
+        ],
+        exports: vec![export("db-main", None), export("free", None)],
+        ..Policy::default()
+    };
+    let may = |certificate: &str, export| {
+        let tls_names = [certificate.to_owned()];
+        let identity = Identity { tls_names: &tls_names, export, ..Identity::default() };
+        access(&policy, &Caller { identity, is_protected: true }, "array")
+    };
+    assert_eq!(may("db", "db-main"), Access::Write);
+    assert_eq!(may("evil", "db-main"), Access::None);
+    assert_eq!(may("nobody", "db-main"), Access::None, "an export that one chooses proves nothing");
+    assert_eq!(may("evil", "free"), Access::Write);
+    assert_eq!(may("nobody", "free"), Access::None);
+    assert_eq!(may("evil", "DB-main"), Access::Write, "another name, which no tenant's match has");
+}
