@@ -12,33 +12,33 @@ use crate::harness::storage::{Server, Wire, text};
 use crate::harness::target::{Address, Target};
 use crate::harness::{Scratch, free_port};
 
-const EXPORTS: [&str; 6] = ["db-main", "free", "listed", "closed", "db-log", "other"];
+const EXPORTS: [&str; 7] = ["db-main", "free", "listed", "closed", "db-log", "other", "secret"];
 
 /// Clients by certificate, then one without on the listener where TLS may be left out, and one on
 /// the unix socket.
 const CALLERS: [&str; 6] = ["db", "evil", "reader", "nobody", "guest", "local"];
 
 /// What each caller may do with each export: nothing, read, or write.
-type Matrix = [[char; 6]; 6];
+type Matrix = [[char; 7]; 6];
 
 const AT_FIRST: Matrix = [
-    // db-main, free, listed, closed, db-log, other
-    ['W', 'W', '-', '-', 'W', 'W'], // db
-    ['-', 'W', 'W', '-', '-', 'W'], // evil
-    ['-', 'R', '-', '-', '-', 'R'], // reader
-    ['-', '-', 'W', '-', '-', '-'], // nobody
-    ['-', 'W', '-', '-', '-', 'W'], // guest
-    ['W', 'W', 'W', 'W', 'W', 'W'], // local
+    // db-main, free, listed, closed, db-log, other, and `secret`, where `db-vault` stands
+    ['W', 'W', '-', '-', 'W', 'W', '-'], // db
+    ['-', 'W', 'W', '-', '-', 'W', '-'], // evil
+    ['-', 'R', '-', '-', '-', 'R', '-'], // reader
+    ['-', '-', 'W', '-', '-', '-', '-'], // nobody
+    ['-', 'W', '-', '-', '-', 'W', '-'], // guest
+    ['W', 'W', 'W', 'W', 'W', 'W', 'W'], // local
 ];
 
 /// With `db-main` for `evil`, who may only read, and what is passed through for `db`.
 const AFTER_RELOAD: Matrix = [
-    ['-', 'W', '-', '-', 'W', 'W'],
-    ['R', 'R', 'R', '-', '-', '-'],
-    ['-', 'R', '-', '-', '-', '-'],
-    ['-', '-', 'W', '-', '-', '-'],
-    ['-', 'W', '-', '-', '-', '-'],
-    ['W', 'W', 'W', 'W', 'W', 'W'],
+    ['-', 'W', '-', '-', 'W', 'W', '-'],
+    ['R', 'R', 'R', '-', '-', '-', '-'],
+    ['-', 'R', '-', '-', '-', '-', '-'],
+    ['-', '-', 'W', '-', '-', '-', '-'],
+    ['-', 'W', '-', '-', '-', '-', '-'],
+    ['W', 'W', 'W', 'W', 'W', 'W', 'W'],
 ];
 
 struct Scene {
@@ -55,7 +55,7 @@ impl Scene {
         let certificates = Certificates::of_clients(&scratch, &CALLERS[..4]);
         let folder = scratch.join("files");
         std::fs::create_dir_all(&folder).expect("a folder in scratch");
-        for name in ["db-log", "other"] {
+        for name in ["db-log", "other", "secret"] {
             std::fs::write(folder.join(name), vec![0; 1 << 20]).expect("a file in scratch");
         }
         let source = ["file".to_owned(), format!("dir={}", text(&folder))];
@@ -141,7 +141,8 @@ fn policy(scratch: &Scratch, ports: [u16; 2], upstream: &Target) -> String {
         );
     }
     policy
-        + "[[tenant]]\nname = \"db\"\nmatch = [{ tls_name = \"db\" }, { export = \"db-*\" }]\n\
+        + "[[export]]\nname = \"db-vault\"\nbackend = \"array\"\nsource = \"secret\"\n\
+           [[tenant]]\nname = \"db\"\nmatch = [{ tls_name = \"db\" }, { export = \"db-*\" }]\n\
            [[tenant]]\nname = \"evil\"\nmatch = { tls_name = \"evil\" }\n# evil\n\
            [[tenant]]\nname = \"reader\"\nmatch = { tls_name = \"reader\" }\nread_only = true\n\
            [[tenant]]\nname = \"guest\"\nmatch = { listener = \"half\" }\n# guest\n"

@@ -10,11 +10,15 @@
 //! else:                                by every tenant but `default`
 //! ```
 //!
+//! What a server passes through goes by names that clients make up and the server reads. By such a
+//! name nobody gets at what the policy's own exports and volumes stand on at that server, nor, but
+//! for an `allow`, at what the server offers under the empty name.
+//!
 //! On all other listeners everybody opens everything, and a match by export is as good as another:
 //! it says whose account a connection is on. A tenant that is `read_only` only reads, everywhere.
 
 use super::matching::{Identity, identify, identify_by};
-use super::{Address, DEFAULT_TENANT, Listener, Match, Policy, Source, Tenant};
+use super::{Address, Backend, DEFAULT_TENANT, Listener, Match, Policy, Source, Tenant};
 
 /// What a client may do with an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,6 +78,27 @@ impl Policy {
         }
     }
 
+    /// Whether a name that a backend passes through leads to what is not for everybody.
+    fn is_withheld(&self, export: &str, backend: &str) -> bool {
+        let server = |backend: &str| {
+            let backend = self.backends.iter().find(|one| one.name == backend)?;
+            match &backend.source {
+                Source::Upstream(upstream) => Some((&upstream.address, &upstream.allow)),
+                _ => None,
+            }
+        };
+        let is_declared = self.exports.iter().any(|one| one.name == export);
+        let Some((address, allow)) = server(backend).filter(|_| !is_declared) else { return false };
+        let is_there = |backend: &str| server(backend).is_some_and(|(other, _)| other == address);
+        let by_export = self.exports.iter().any(|one| {
+            one.source.as_ref().unwrap_or(&one.name) == export && is_there(&one.backend)
+        });
+        let mut members = self.backends.iter().flat_map(Backend::members);
+        by_export
+            || members.any(|one| one.device == export && is_there(&one.backend))
+            || (export.is_empty() && allow.is_none())
+    }
+
     /// The tenant that an export belongs to by name, as an index.
     pub fn owner(&self, export: &str) -> Option<usize> {
         identify(&self.tenants, &Identity { export, ..Identity::default() })
@@ -95,14 +120,16 @@ pub fn access(policy: &Policy, caller: &Caller<'_>, backend: &str) -> Access {
     let tenant = tenant_of(&policy.tenants, caller).map(|index| &policy.tenants[index]);
     let name = tenant.map_or(DEFAULT_TENANT, |tenant| &tenant.name);
     let export = caller.identity.export;
-    let may_open = !caller.is_protected
-        || match policy.allowed(export, backend) {
-            Some(allowed) => allowed.iter().any(|one| one == name),
-            None => match policy.owner(export) {
-                Some(owner) => policy.tenants[owner].name == name,
-                None => name != DEFAULT_TENANT,
-            },
-        };
+    let is_free = !caller.is_protected;
+    let is_withheld = || policy.is_withheld(export, backend);
+    let is_for_it = || match policy.allowed(export, backend) {
+        Some(allowed) => allowed.iter().any(|one| one == name),
+        None => match policy.owner(export) {
+            Some(owner) => policy.tenants[owner].name == name,
+            None => name != DEFAULT_TENANT,
+        },
+    };
+    let may_open = is_free || (is_for_it() && !is_withheld());
     let default = || policy.tenants.iter().find(|one| one.name == DEFAULT_TENANT);
     let reads_only = tenant.or_else(default).is_some_and(|tenant| tenant.read_only);
     match (may_open, reads_only) {

@@ -3,7 +3,9 @@
 use evenkeel_core::sched::Share;
 use evenkeel_engine::policy::access::{Access, Caller, access, tenant_of};
 use evenkeel_engine::policy::matching::{Identity, fits, identify};
-use evenkeel_engine::policy::{Export, Match, Policy, Tenant};
+use evenkeel_engine::policy::{
+    Address, Backend, Export, Match, NbdServer, Policy, Scheduling, Source, Tenant, Upstream,
+};
 use proptest::prelude::*;
 
 fn tenant(name: &str, matches: Vec<Match>, read_only: bool) -> Tenant {
@@ -90,7 +92,8 @@ proptest! {
         });
         let known: Vec<&str> = known.map(|tenant| tenant.name.as_str()).collect();
         let caller = Caller { identity, is_protected };
-        let who = tenant_of(&policy.tenants, &caller).map(|index| policy.tenants[index].name.as_str());
+        let who = tenant_of(&policy.tenants, &caller);
+        let who = who.map(|index| policy.tenants[index].name.as_str());
         prop_assert_eq!(who.is_some(), !known.is_empty());
         prop_assert!(who.is_none_or(|who| known.contains(&who)));
 
@@ -129,4 +132,47 @@ fn a_certificate_opens_nothing_of_another_tenant() {
     assert_eq!(may("evil", "free"), Access::Write);
     assert_eq!(may("nobody", "free"), Access::None);
     assert_eq!(may("evil", "DB-main"), Access::Write, "another name, which no tenant's match has");
+}
+
+#[test]
+fn a_name_of_a_server_is_no_way_round_an_export_of_the_policy() {
+    let array = |name: &str, passthrough| Backend {
+        name: name.to_owned(),
+        source: Source::Upstream(Upstream {
+            address: Address::Tcp("array:10809".to_owned()),
+            tls: None,
+            connections: 1,
+            passthrough,
+            allow: None,
+            writes_survive_restart: false,
+            patience: Upstream::PATIENCE,
+            late: None,
+            request_timeout: Upstream::REQUEST_TIMEOUT,
+            server: NbdServer::Other,
+            metrics: None,
+        }),
+        scheduling: Scheduling::default(),
+    };
+    let vault = Export { source: Some("lun7".to_owned()), ..export("db-vault", None) };
+    let mut policy = Policy {
+        tenants: vec![
+            tenant("db", vec![by_certificate("db"), by_export("db-*")], false),
+            tenant("evil", vec![by_certificate("evil")], false),
+        ],
+        backends: vec![array("array", false), array("again", true)],
+        exports: vec![vault],
+        ..Policy::default()
+    };
+    let may = |policy: &Policy, export| {
+        let tls_names = ["evil".to_owned()];
+        let identity = Identity { tls_names: &tls_names, export, ..Identity::default() };
+        access(policy, &Caller { identity, is_protected: true }, "again")
+    };
+    assert_eq!(may(&policy, "lun7"), Access::None, "`db-vault` stands on it");
+    assert_eq!(may(&policy, "lun8"), Access::Write);
+    assert_eq!(may(&policy, ""), Access::None, "that may be whatever the server likes");
+    let Source::Upstream(again) = &mut policy.backends[1].source else { unreachable!() };
+    again.allow = Some(vec!["evil".to_owned()]);
+    assert_eq!(may(&policy, "lun7"), Access::None);
+    assert_eq!(may(&policy, ""), Access::Write);
 }
