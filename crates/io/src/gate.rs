@@ -21,7 +21,7 @@ pub use crate::report::{
 pub use crate::store::DriveModels;
 pub use crate::word::ClaimError;
 
-use crate::admission::Door;
+use crate::admission::{Door, OncePerSecond};
 use crate::clock::Clock;
 use crate::exchange::{Change, Exchange, ExchangeReport};
 use crate::listen::{self, Ears};
@@ -90,6 +90,8 @@ pub(crate) struct Shared {
     pub(crate) door: Arc<Door>,
     protocol_errors: AtomicU64,
     refused_opens: AtomicU64,
+    /// Those in the log.
+    pub(crate) refusals_log: OncePerSecond,
     /// Listeners by address, each with what ends it when dropped. Held during a reload, and while a
     /// recording starts or stops.
     listening: Mutex<BTreeMap<Address, watch::Sender<()>>>,
@@ -200,6 +202,7 @@ impl Gate {
             door: Arc::default(),
             protocol_errors: AtomicU64::new(0),
             refused_opens: AtomicU64::new(0),
+            refusals_log: OncePerSecond::default(),
             listening: Mutex::default(),
             exchange: std::sync::Mutex::default(),
         });

@@ -68,7 +68,8 @@ pub(crate) async fn welcome(
         tls_names: Vec::new(),
         listener: listener.name,
         address,
-        is_protected: listener.is_protected,
+        has_certificate: false,
+        was_protected: listener.is_protected,
     };
     let (acceptor, tls) = match listener.tls {
         None => (None, TlsOffer::Off),
@@ -206,6 +207,7 @@ impl Handshake {
         let stream = accepted.map_err(Failure::Tls)?;
         if let Some(certificate) = stream.get_ref().1.peer_certificates().and_then(<[_]>::first) {
             self.peer.tls_names = tls::names_of(certificate);
+            self.peer.has_certificate = true;
         }
         self.transport = Transport::Tls(Box::new(TlsStream::Server(stream)));
         Ok(())
@@ -250,10 +252,11 @@ impl Handshake {
     async fn look_up(&mut self, export: &str) -> Result<ExportInfo, Refusal> {
         let plan = self.shared.plan();
         let mut answer = Err(Refusal::Unknown);
+        let mut is_forbidden = false;
         for mut target in plan.targets(export) {
             match plan.access(&self.peer, &target.export, &target.backend) {
                 Access::None => {
-                    self.refuse(&target.export);
+                    is_forbidden = true;
                     continue;
                 }
                 Access::Read => target.read_only = true,
@@ -262,17 +265,19 @@ impl Handshake {
             answer = self.ask_owner(&plan, &target).await;
             if !matches!(answer, Err(Refusal::Unknown)) {
                 self.target = Some(target);
-                break;
+                return answer;
             }
+        }
+        if is_forbidden {
+            self.refuse(&plan, export);
         }
         answer
     }
 
     /// What is forbidden is answered like what is not there.
-    fn refuse(&self, export: &str) {
+    fn refuse(&self, plan: &Plan, export: &str) {
         self.shared.count_refused_open();
-        if self.shared.door.logs() {
-            let plan = self.shared.plan();
+        if self.shared.refusals_log.passes() {
             let tenant = plan.tenant_name(plan.tenant_of(&self.peer, export));
             let (peer, names) = (&self.peer.address, &self.peer.tls_names);
             let (listener, refused) = (&self.peer.listener, self.shared.refused_opens());

@@ -16,7 +16,7 @@ use crate::handshake;
 use crate::transport::{self, Socket};
 
 /// Connections that the kernel holds for us.
-const BACKLOG: i32 = 1024;
+const BACKLOG: i32 = 4096;
 
 /// How long to wait when the system is out of descriptors.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);

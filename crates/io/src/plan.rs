@@ -8,10 +8,10 @@ use std::net::IpAddr;
 
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_engine::Target as Holder;
-use evenkeel_engine::policy::access::{self, Access, Caller};
+use evenkeel_engine::policy::access::{self, Access, AccessRules, Caller, Entrance};
 use evenkeel_engine::policy::matching::Identity;
 use evenkeel_engine::policy::{
-    self, Address, Backend, Export, Moves, Policy, ServerTable, Source, TenantTable,
+    self, Address, Backend, Export, Listener, Moves, Policy, ServerTable, Source, TenantTable,
 };
 use tokio_rustls::TlsAcceptor;
 
@@ -30,6 +30,7 @@ pub(crate) struct Plan {
     /// With whom devices are shared, if with anybody.
     pub(crate) exchange: Option<PlannedExchange>,
     tenants: TenantTable,
+    access: AccessRules,
     /// How to use each upstream, by backend.
     terms: BTreeMap<String, Terms>,
 }
@@ -88,21 +89,10 @@ pub(crate) struct Peer {
     pub(crate) tls_names: Vec<String>,
     pub(crate) listener: String,
     pub(crate) address: Option<IpAddr>,
+    /// It has shown a certificate.
+    pub(crate) has_certificate: bool,
     /// The listener asked for certificates when it came.
-    pub(crate) is_protected: bool,
-}
-
-impl Peer {
-    /// The same as policies see it, before this export.
-    fn before<'a>(&'a self, export: &'a str) -> Caller<'a> {
-        let identity = Identity {
-            tls_names: &self.tls_names,
-            export,
-            listener: &self.listener,
-            peer: self.address,
-        };
-        Caller { identity, is_protected: self.is_protected }
-    }
+    pub(crate) was_protected: bool,
 }
 
 impl std::fmt::Debug for PlannedListener {
@@ -164,7 +154,8 @@ impl Plan {
         }
         let domains = deal(&policy, &tenants, before, workers)?;
         let exchange = PlannedExchange::new(&policy, &domains)?;
-        Ok(Self { policy, listeners, domains, exchange, tenants, terms })
+        let access = AccessRules::new(&policy);
+        Ok(Self { policy, listeners, domains, exchange, tenants, access, terms })
     }
 
     /// What a client means by `export`: a declared export first, then whatever upstreams that are
@@ -238,14 +229,33 @@ impl Plan {
     /// The tenant that a connection belongs to.
     pub(crate) fn tenant_of(&self, peer: &Peer, export: &str) -> TenantId {
         let tenants = &self.policy.tenants;
-        let tenant = access::tenant_of(tenants, &peer.before(export));
+        let tenant = access::tenant_of(tenants, &self.caller(peer, export));
         let name = tenant.map_or(policy::DEFAULT_TENANT, |index| &tenants[index].name);
         self.tenants.id(name).expect("the table holds every tenant of the policy")
     }
 
+    /// A client before an export, as this policy sees it: its listener may have come to ask for
+    /// certificates since.
+    fn caller<'a>(&self, peer: &'a Peer, export: &'a str) -> Caller<'a> {
+        let identity = Identity {
+            tls_names: &peer.tls_names,
+            export,
+            listener: &peer.listener,
+            peer: peer.address,
+        };
+        let listener = self.policy.listeners.iter().find(|one| one.name == peer.listener);
+        let has_certificate = peer.has_certificate;
+        let entrance = if listener.map_or(peer.was_protected, Listener::is_protected) {
+            Entrance::Protected { has_certificate }
+        } else {
+            Entrance::Open
+        };
+        Caller { identity, entrance }
+    }
+
     /// What a client may do with an export of a backend.
     pub(crate) fn access(&self, peer: &Peer, export: &str, backend: &str) -> Access {
-        access::access(&self.policy, &peer.before(export), backend)
+        self.access.access(&self.caller(peer, export), backend)
     }
 
     /// What each tenant counts where memory is divided, by its index: its share, and zero for those
@@ -377,7 +387,7 @@ fn moved(domains: &[PlannedDomain], name: &str, backends: &[String]) -> Result<(
     Ok(())
 }
 
-fn planned_listener(listener: &policy::Listener) -> Result<PlannedListener, GateError> {
+fn planned_listener(listener: &Listener) -> Result<PlannedListener, GateError> {
     let tls = listener.tls.as_ref().map(|tls| {
         let acceptor = tls::acceptor(tls).map_err(|error| GateError {
             what: format!("TLS of listener {:?}", listener.name),

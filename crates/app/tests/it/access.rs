@@ -12,33 +12,34 @@ use crate::harness::storage::{Server, Wire, text};
 use crate::harness::target::{Address, Target};
 use crate::harness::{Scratch, free_port};
 
-const EXPORTS: [&str; 7] = ["db-main", "free", "listed", "closed", "db-log", "other", "secret"];
+const EXPORTS: [&str; 8] =
+    ["db-main", "free", "listed", "shared", "closed", "db-log", "other", "secret"];
 
 /// Clients by certificate, then one without on the listener where TLS may be left out, and one on
 /// the unix socket.
 const CALLERS: [&str; 6] = ["db", "evil", "reader", "nobody", "guest", "local"];
 
 /// What each caller may do with each export: nothing, read, or write.
-type Matrix = [[char; 7]; 6];
+type Matrix = [[char; 8]; 6];
 
 const AT_FIRST: Matrix = [
-    // db-main, free, listed, closed, db-log, other, and `secret`, where `db-vault` stands
-    ['W', 'W', '-', '-', 'W', 'W', '-'], // db
-    ['-', 'W', 'W', '-', '-', 'W', '-'], // evil
-    ['-', 'R', '-', '-', '-', 'R', '-'], // reader
-    ['-', '-', 'W', '-', '-', '-', '-'], // nobody
-    ['-', 'W', '-', '-', '-', 'W', '-'], // guest
-    ['W', 'W', 'W', 'W', 'W', 'W', 'W'], // local
+    // db-main, free, listed, shared, closed, db-log, other, and `secret`, where `db-vault` stands
+    ['W', 'W', '-', '-', '-', 'W', 'W', '-'], // db
+    ['-', 'W', 'W', '-', '-', '-', 'W', '-'], // evil
+    ['-', 'R', '-', '-', '-', '-', 'R', '-'], // reader
+    ['-', '-', 'W', 'W', '-', '-', '-', '-'], // nobody
+    ['-', '-', 'W', 'W', '-', '-', '-', '-'], // guest
+    ['W', 'W', 'W', 'W', 'W', 'W', 'W', 'W'], // local
 ];
 
 /// With `db-main` for `evil`, who may only read, and what is passed through for `db`.
 const AFTER_RELOAD: Matrix = [
-    ['-', 'W', '-', '-', 'W', 'W', '-'],
-    ['R', 'R', 'R', '-', '-', '-', '-'],
-    ['-', 'R', '-', '-', '-', '-', '-'],
-    ['-', '-', 'W', '-', '-', '-', '-'],
-    ['-', 'W', '-', '-', '-', '-', '-'],
-    ['W', 'W', 'W', 'W', 'W', 'W', 'W'],
+    ['-', 'W', '-', '-', '-', 'W', 'W', '-'],
+    ['R', 'R', 'R', '-', '-', '-', '-', '-'],
+    ['-', 'R', '-', '-', '-', '-', '-', '-'],
+    ['-', '-', 'W', 'W', '-', '-', '-', '-'],
+    ['-', '-', 'W', 'W', '-', '-', '-', '-'],
+    ['W', 'W', 'W', 'W', 'W', 'W', 'W', 'W'],
 ];
 
 struct Scene {
@@ -133,6 +134,7 @@ fn policy(scratch: &Scratch, ports: [u16; 2], upstream: &Target) -> String {
         ("db-main", "# db-main"),
         ("free", ""),
         ("listed", "allow = [\"evil\", \"default\"]"),
+        ("shared", "allow = [\"default\"]"),
         ("closed", "allow = []"),
     ] {
         let _ = write!(
@@ -145,7 +147,7 @@ fn policy(scratch: &Scratch, ports: [u16; 2], upstream: &Target) -> String {
            [[tenant]]\nname = \"db\"\nmatch = [{ tls_name = \"db\" }, { export = \"db-*\" }]\n\
            [[tenant]]\nname = \"evil\"\nmatch = { tls_name = \"evil\" }\n# evil\n\
            [[tenant]]\nname = \"reader\"\nmatch = { tls_name = \"reader\" }\nread_only = true\n\
-           [[tenant]]\nname = \"guest\"\nmatch = { listener = \"half\" }\n# guest\n"
+           [[tenant]]\nname = \"guest\"\nmatch = { listener = \"half\" }\n"
 }
 
 #[test]
@@ -194,23 +196,44 @@ fn what_is_forbidden_is_answered_like_what_is_not_there() {
 fn a_reload_cuts_those_who_lose_an_export_and_leaves_the_others() {
     needs!("nbdkit");
     let scene = Scene::new();
-    let mut lost = scene.guest("free");
-    let mut kept = scene.guest("other");
-    let mut local = Client::open(&scene.gate.plain("free"));
+    let mut lost = scene.guest("listed");
+    let mut kept = scene.guest("shared");
+    let mut local = Client::open(&scene.gate.plain("listed"));
     lost.write(0, &[1; 512]).expect("served");
-    let free = "size = \"1 MiB\"\n\n[[export]]\nname = \"listed\"";
-    assert!(scene.policy.contains(free));
-    let changed = scene.policy.replace(free, &format!("allow = [\"db\"]\n{free}"));
-    let (status, output) = scene.gate.reload(&changed);
+    let allowed = "allow = [\"evil\", \"default\"]";
+    assert!(scene.policy.contains(allowed));
+    let (status, output) = scene.gate.reload(&scene.policy.replace(allowed, "allow = [\"evil\"]"));
     assert!(status.success(), "{output}");
     assert!(lost.is_hung_up(), "it lost its export");
     kept.write(0, &[1; 512]).expect("its export is not concerned");
     local.write(0, &[1; 512]).expect("its listener is not protected");
     // Who may only read from now on has to come again, to be told so.
-    let (status, output) = scene.gate.reload(&scene.policy.replace("# guest", "read_only = true"));
+    let reads_only = "[[tenant]]\nname = \"default\"\nread_only = true\n";
+    let (status, output) = scene.gate.reload(&format!("{}{reads_only}", scene.policy));
     assert!(status.success(), "{output}");
     assert!(kept.is_hung_up(), "it was told that it may write");
-    let mut again = scene.guest("other");
+    let mut again = scene.guest("shared");
     assert!(again.read(0, 512).is_ok());
     assert!(again.write(0, &[1; 512]).is_err());
+}
+
+#[test]
+fn a_listener_that_comes_to_ask_for_certificates_cuts_those_who_came_without() {
+    needs!("nbdkit");
+    let scene = Scene::new();
+    let authority = format!(
+        "client_authority = \"{}\", ",
+        text(&scene.scratch.join("certificates/ca-cert.pem"))
+    );
+    // That of the second listener.
+    let at = scene.policy.rfind(&authority).expect("both ask");
+    let mut open = scene.policy.clone();
+    open.replace_range(at..at + authority.len(), "");
+    let (status, output) = scene.gate.reload(&open);
+    assert!(status.success(), "{output}");
+    let mut early = scene.guest("free");
+    early.write(0, &[1; 512]).expect("served");
+    let (status, output) = scene.gate.reload(&scene.policy);
+    assert!(status.success(), "{output}");
+    assert!(early.is_hung_up(), "it has shown no certificate");
 }

@@ -5,6 +5,9 @@
 //! never, `half` with half an answer, `drip` with a byte of it ten times a second. Requests do not
 //! wait for each other.
 
+mod attacks;
+mod mix;
+
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
@@ -20,7 +23,7 @@ use crate::harness::skip::tell;
 use crate::harness::target::{Address, Target};
 use crate::harness::{Scratch, wait_for};
 
-const OFFER: Offer = Offer { size_bytes: 1 << 20, structured: false, flags: MULTIPLE };
+const OFFER: Offer = Offer { size_bytes: 64 << 20, structured: false, flags: MULTIPLE };
 const BLOCK: u32 = 4096;
 const DEPTH: u32 = 8;
 /// `NBD_REP_ERR_POLICY`.

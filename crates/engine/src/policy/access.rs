@@ -2,7 +2,7 @@
 //!
 //! A listener that asks its clients for certificates is *protected*: there a client is whom its
 //! certificate, the listener or its address say, and not whom the export says, which it chooses
-//! itself. An export is opened
+//! itself; without a certificate it is nobody's. An export is opened
 //!
 //! ```text
 //! with `allow`:                        by the tenants listed there
@@ -17,8 +17,12 @@
 //! On all other listeners everybody opens everything, and a match by export is as good as another:
 //! it says whose account a connection is on. A tenant that is `read_only` only reads, everywhere.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::matching::{Identity, identify, identify_by};
-use super::{Address, Backend, DEFAULT_TENANT, Listener, Match, Policy, Source, Tenant};
+use super::{
+    Address, Backend, DEFAULT_TENANT, Export, Listener, Match, Policy, Source, Tenant, Upstream,
+};
 
 /// What a client may do with an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,8 +31,20 @@ pub enum Access {
     None,
     /// Read.
     Read,
-    /// Read and write, as far as the export lets anybody.
+    /// Read and write, as far as the backend lets anybody.
     Write,
+}
+
+/// How a client came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entrance {
+    /// By a listener that asks for no certificates.
+    Open,
+    /// By one that asks for them, with a certificate or without.
+    Protected {
+        /// It has shown a certificate that its authority signed.
+        has_certificate: bool,
+    },
 }
 
 /// A client before an export.
@@ -36,8 +52,8 @@ pub enum Access {
 pub struct Caller<'a> {
     /// What it shows, its export included.
     pub identity: Identity<'a>,
-    /// The listener asks its clients for certificates.
-    pub is_protected: bool,
+    /// How it came.
+    pub entrance: Entrance,
 }
 
 impl Listener {
@@ -51,90 +67,135 @@ impl Listener {
         let Address::Tcp(text) = &self.address else { return false };
         let host = text.rsplit_once(':').map_or(text.as_str(), |(host, _)| host);
         let host = host.trim_matches(['[', ']']);
-        let is_loopback =
-            host.parse().is_ok_and(|ip: std::net::IpAddr| ip.to_canonical().is_loopback());
-        !is_loopback && !host.eq_ignore_ascii_case("localhost")
+        let is_loopback = |ip: std::net::IpAddr| ip.to_canonical().is_loopback();
+        !host.parse().is_ok_and(is_loopback) && !host.eq_ignore_ascii_case("localhost")
     }
 }
 
 impl Tenant {
     /// Whether a client can show on a protected listener that it is this tenant's.
     pub fn is_provable(&self) -> bool {
-        self.matches.iter().any(|one| !matches!(one, Match::Export(_)))
+        self.name != DEFAULT_TENANT
+            && self.matches.iter().any(|one| !matches!(one, Match::Export(_)))
     }
 }
 
-impl Policy {
-    /// The tenants that an export of a backend is for, whatever else it is: those of the declared
-    /// export, or of the backend where it passes its server's through.
-    pub fn allowed(&self, export: &str, backend: &str) -> Option<&[String]> {
-        if let Some(declared) = self.exports.iter().find(|one| one.name == export) {
-            return declared.allow.as_deref();
-        }
-        let backend = self.backends.iter().find(|one| one.name == backend)?;
-        match &backend.source {
-            Source::Upstream(upstream) => upstream.allow.as_deref(),
+impl Backend {
+    /// The server whose exports are passed through by their names, if it is one.
+    pub fn passed_through(&self) -> Option<&Upstream> {
+        match &self.source {
+            Source::Upstream(upstream) if upstream.passthrough => Some(upstream),
             _ => None,
         }
-    }
-
-    /// Whether a name that a backend passes through leads to what is not for everybody.
-    fn is_withheld(&self, export: &str, backend: &str) -> bool {
-        let server = |backend: &str| {
-            let backend = self.backends.iter().find(|one| one.name == backend)?;
-            match &backend.source {
-                Source::Upstream(upstream) => Some((&upstream.address, &upstream.allow)),
-                _ => None,
-            }
-        };
-        let is_declared = self.exports.iter().any(|one| one.name == export);
-        let Some((address, allow)) = server(backend).filter(|_| !is_declared) else { return false };
-        let is_there = |backend: &str| server(backend).is_some_and(|(other, _)| other == address);
-        let by_export = self.exports.iter().any(|one| {
-            one.source.as_ref().unwrap_or(&one.name) == export && is_there(&one.backend)
-        });
-        let mut members = self.backends.iter().flat_map(Backend::members);
-        by_export
-            || members.any(|one| one.device == export && is_there(&one.backend))
-            || (export.is_empty() && allow.is_none())
-    }
-
-    /// The tenant that an export belongs to by name, as an index.
-    pub fn owner(&self, export: &str) -> Option<usize> {
-        identify(&self.tenants, &Identity { export, ..Identity::default() })
     }
 }
 
 /// The tenant that a client belongs to, as an index; none for `default` where that is not declared.
 /// O(matches).
 pub fn tenant_of(tenants: &[Tenant], caller: &Caller<'_>) -> Option<usize> {
-    if caller.is_protected {
-        identify_by(tenants, &caller.identity, |one| !matches!(one, Match::Export(_)))
-    } else {
-        identify(tenants, &caller.identity)
+    match caller.entrance {
+        Entrance::Open => identify(tenants, &caller.identity),
+        Entrance::Protected { has_certificate: true } => {
+            identify_by(tenants, &caller.identity, |one| !matches!(one, Match::Export(_)))
+        }
+        Entrance::Protected { has_certificate: false } => None,
     }
 }
 
-/// What a client may do with the export of its identity, on this backend. O(matches).
-pub fn access(policy: &Policy, caller: &Caller<'_>, backend: &str) -> Access {
-    let tenant = tenant_of(&policy.tenants, caller).map(|index| &policy.tenants[index]);
-    let name = tenant.map_or(DEFAULT_TENANT, |tenant| &tenant.name);
-    let export = caller.identity.export;
-    let is_free = !caller.is_protected;
-    let is_withheld = || policy.is_withheld(export, backend);
-    let is_for_it = || match policy.allowed(export, backend) {
-        Some(allowed) => allowed.iter().any(|one| one == name),
-        None => match policy.owner(export) {
-            Some(owner) => policy.tenants[owner].name == name,
-            None => name != DEFAULT_TENANT,
-        },
-    };
-    let may_open = is_free || (is_for_it() && !is_withheld());
-    let default = || policy.tenants.iter().find(|one| one.name == DEFAULT_TENANT);
-    let reads_only = tenant.or_else(default).is_some_and(|tenant| tenant.read_only);
-    match (may_open, reads_only) {
-        (false, _) => Access::None,
-        (true, true) => Access::Read,
-        (true, false) => Access::Write,
+/// An export that the policy declares.
+#[derive(Clone, Debug)]
+struct Declared {
+    /// The tenant that it is for, if nothing is allowed.
+    owner: Option<usize>,
+    allow: Option<Vec<String>>,
+    read_only: bool,
+}
+
+/// Who may open what under one policy, worked out once.
+#[derive(Clone, Debug, Default)]
+pub struct AccessRules {
+    tenants: Vec<Tenant>,
+    exports: BTreeMap<String, Declared>,
+    /// By backend that passes its server's exports through.
+    passed_through: BTreeMap<String, (Address, Option<Vec<String>>)>,
+    /// What exports and volumes of the policy stand on, by server and its name there.
+    in_use: BTreeSet<(Address, String)>,
+}
+
+impl AccessRules {
+    /// The rules of a policy. O(exports * matches).
+    pub fn new(policy: &Policy) -> Self {
+        let declared = policy.exports.iter().map(|export| {
+            let Export { allow, read_only, .. } = export;
+            let owner = policy.owner(&export.name);
+            let declared = Declared { owner, allow: allow.clone(), read_only: *read_only };
+            (export.name.clone(), declared)
+        });
+        let passed = policy.backends.iter().filter_map(|backend| {
+            let upstream = backend.passed_through()?;
+            Some((backend.name.clone(), (upstream.address.clone(), upstream.allow.clone())))
+        });
+        let exports = policy.exports.iter();
+        let exports = exports.map(|one| (&one.backend, one.source.as_ref().unwrap_or(&one.name)));
+        let members = policy.backends.iter().flat_map(Backend::members);
+        let members = members.map(|one| (&one.backend, &one.device));
+        let at_server = |(backend, name): (&String, &String)| {
+            let backend = policy.backends.iter().find(|one| one.name == *backend)?;
+            let Source::Upstream(upstream) = &backend.source else { return None };
+            Some((upstream.address.clone(), name.clone()))
+        };
+        Self {
+            tenants: policy.tenants.clone(),
+            exports: declared.collect(),
+            passed_through: passed.collect(),
+            in_use: exports.chain(members).filter_map(at_server).collect(),
+        }
     }
+
+    /// What a client may do with the export of its identity, on this backend.
+    /// O(matches + log exports).
+    pub fn access(&self, caller: &Caller<'_>, backend: &str) -> Access {
+        let tenant = tenant_of(&self.tenants, caller).map(|index| &self.tenants[index]);
+        let name = tenant.map_or(DEFAULT_TENANT, |tenant| &tenant.name);
+        let export = caller.identity.export;
+        if caller.entrance != Entrance::Open && !self.may_open(name, export, backend) {
+            return Access::None;
+        }
+        let default = || self.tenants.iter().find(|one| one.name == DEFAULT_TENANT);
+        let reads_only = tenant.or_else(default).is_some_and(|tenant| tenant.read_only);
+        let is_read_only = self.exports.get(export).is_some_and(|declared| declared.read_only);
+        if reads_only || is_read_only { Access::Read } else { Access::Write }
+    }
+
+    /// Whether a tenant may open an export on a protected listener.
+    fn may_open(&self, tenant: &str, export: &str, backend: &str) -> bool {
+        let is_somebody = tenant != DEFAULT_TENANT;
+        let (allow, owner) = if let Some(declared) = self.exports.get(export) {
+            (declared.allow.as_ref(), declared.owner)
+        } else {
+            let Some((address, allow)) = self.passed_through.get(backend) else { return false };
+            let is_withheld = self.in_use.contains(&(address.clone(), export.to_owned()))
+                || (export.is_empty() && allow.is_none());
+            if is_withheld {
+                return false;
+            }
+            (allow.as_ref(), owner(&self.tenants, export))
+        };
+        match (allow, owner) {
+            (Some(allow), _) => allow.iter().any(|one| one == tenant),
+            (None, Some(owner)) => is_somebody && self.tenants[owner].name == tenant,
+            (None, None) => is_somebody,
+        }
+    }
+}
+
+impl Policy {
+    /// The tenant that an export belongs to by name, as an index.
+    pub fn owner(&self, export: &str) -> Option<usize> {
+        owner(&self.tenants, export)
+    }
+}
+
+fn owner(tenants: &[Tenant], export: &str) -> Option<usize> {
+    identify(tenants, &Identity { export, ..Identity::default() })
 }

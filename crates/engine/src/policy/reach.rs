@@ -132,7 +132,7 @@ impl Ways {
 
     /// Whether a tenant comes to a backend by listeners where everybody may open everything.
     fn comes_openly(&self, policy: &Policy, backend: &Backend, tenant: usize) -> bool {
-        let is_open = passes_through(backend);
+        let is_open = backend.passed_through().is_some();
         let mut owners = self.owners_on(policy, backend).map(|(_, owner)| owner);
         let has_nobodys =
             owners.clone().any(|owner| owner.is_none()) || (is_open && !self.all_names_are_owned);
@@ -148,18 +148,16 @@ impl Ways {
         let is_somebody = name != DEFAULT_TENANT;
         let may = |allow: Option<&[String]>, is_its_own: bool, is_nobodys: bool| match allow {
             Some(allow) => allow.contains(name),
-            None => is_its_own || (is_nobodys && is_somebody),
+            None => is_somebody && (is_its_own || is_nobodys),
         };
         let is_declared = self.owners_on(policy, backend).any(|(export, owner)| {
             may(export.allow.as_deref(), owner == Some(tenant), owner.is_none())
         });
-        let allow = match &backend.source {
-            Source::Upstream(upstream) => upstream.allow.as_deref(),
-            _ => None,
-        };
-        let is_its_own = self.by_unlisted_export[tenant];
-        is_declared
-            || (passes_through(backend) && may(allow, is_its_own, !self.all_names_are_owned))
+        let is_passed = backend.passed_through().is_some_and(|upstream| {
+            let is_its_own = self.by_unlisted_export[tenant];
+            may(upstream.allow.as_deref(), is_its_own, !self.all_names_are_owned)
+        });
+        is_declared || is_passed
     }
 
     fn owners_on<'a>(
@@ -170,10 +168,6 @@ impl Ways {
         let exports = policy.exports.iter().zip(self.owners.iter().copied());
         exports.filter(|(export, _)| export.backend == backend.name)
     }
-}
-
-fn passes_through(backend: &Backend) -> bool {
-    matches!(&backend.source, Source::Upstream(upstream) if upstream.passthrough)
 }
 
 /// The listeners of one kind, as far as they tell tenants apart.

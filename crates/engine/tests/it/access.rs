@@ -1,12 +1,18 @@
 //! Who may open what, by a naive reading of the rules.
 
 use evenkeel_core::sched::Share;
-use evenkeel_engine::policy::access::{Access, Caller, access, tenant_of};
+use evenkeel_engine::policy::access::{Access, AccessRules, Caller, Entrance, tenant_of};
 use evenkeel_engine::policy::matching::{Identity, fits, identify};
 use evenkeel_engine::policy::{
     Address, Backend, Export, Match, NbdServer, Policy, Scheduling, Source, Tenant, Upstream,
 };
 use proptest::prelude::*;
+
+const CERTIFIED: Entrance = Entrance::Protected { has_certificate: true };
+
+fn access(policy: &Policy, identity: Identity<'_>, entrance: Entrance, backend: &str) -> Access {
+    AccessRules::new(policy).access(&Caller { identity, entrance }, backend)
+}
 
 fn tenant(name: &str, matches: Vec<Match>, read_only: bool) -> Tenant {
     Tenant { name: name.to_owned(), matches, read_only, share: Share::default() }
@@ -74,13 +80,21 @@ proptest! {
         certificate in prop::option::of(prop::sample::select(vec!["cert-a", "cert-b", "other"])),
         name in prop::sample::select(vec!["x", "y"]),
         is_protected: bool,
+        read_only: bool,
     ) {
         let allow = allow.map(|names| names.into_iter().map(str::to_owned).collect::<Vec<_>>());
-        let exports = vec![export("x", allow.clone())];
-        let policy = Policy { tenants, exports, ..Policy::default() };
+        let exports = vec![Export { read_only, ..export("x", allow.clone()) }];
+        let backends = vec![array("array", true, None)];
+        let policy = Policy { tenants, exports, backends, ..Policy::default() };
         let certificates: Vec<String> = certificate.into_iter().map(str::to_owned).collect();
         let identity = Identity { tls_names: &certificates, export: name, ..Identity::default() };
-        let found = access(&policy, &Caller { identity, is_protected }, "array");
+        let has_certificate = !certificates.is_empty();
+        let entrance = if is_protected {
+            Entrance::Protected { has_certificate }
+        } else {
+            Entrance::Open
+        };
+        let found = access(&policy, identity, entrance, "array");
 
         // A client of a protected listener is whom its certificate names.
         let known = policy.tenants.iter().filter(|tenant| {
@@ -91,8 +105,7 @@ proptest! {
             })
         });
         let known: Vec<&str> = known.map(|tenant| tenant.name.as_str()).collect();
-        let caller = Caller { identity, is_protected };
-        let who = tenant_of(&policy.tenants, &caller);
+        let who = tenant_of(&policy.tenants, &Caller { identity, entrance });
         let who = who.map(|index| policy.tenants[index].name.as_str());
         prop_assert_eq!(who.is_some(), !known.is_empty());
         prop_assert!(who.is_none_or(|who| known.contains(&who)));
@@ -101,10 +114,11 @@ proptest! {
         let allow = allow.filter(|_| name == "x");
         let expected = !is_protected || match (allow, owner(&policy, name)) {
             (Some(allow), _) => allow.iter().any(|one| one == who),
-            (None, Some(owner)) => owner == who,
+            (None, Some(owner)) => owner == who && who != "default",
             (None, None) => who != "default",
         };
-        let reads_only = policy.tenants.iter().any(|one| one.name == who && one.read_only);
+        let reads_only = (name == "x" && read_only)
+            || policy.tenants.iter().any(|one| one.name == who && one.read_only);
         prop_assert_eq!(found > Access::None, expected);
         prop_assert_eq!(found == Access::Write, expected && !reads_only);
     }
@@ -124,26 +138,25 @@ fn a_certificate_opens_nothing_of_another_tenant() {
     let may = |certificate: &str, export| {
         let tls_names = [certificate.to_owned()];
         let identity = Identity { tls_names: &tls_names, export, ..Identity::default() };
-        access(&policy, &Caller { identity, is_protected: true }, "array")
+        access(&policy, identity, CERTIFIED, "array")
     };
     assert_eq!(may("db", "db-main"), Access::Write);
     assert_eq!(may("evil", "db-main"), Access::None);
     assert_eq!(may("nobody", "db-main"), Access::None, "an export that one chooses proves nothing");
     assert_eq!(may("evil", "free"), Access::Write);
     assert_eq!(may("nobody", "free"), Access::None);
-    assert_eq!(may("evil", "DB-main"), Access::Write, "another name, which no tenant's match has");
+    assert_eq!(may("evil", "DB-main"), Access::None, "there is no such export");
 }
 
-#[test]
-fn a_name_of_a_server_is_no_way_round_an_export_of_the_policy() {
-    let array = |name: &str, passthrough| Backend {
+fn array(name: &str, passthrough: bool, allow: Option<Vec<String>>) -> Backend {
+    Backend {
         name: name.to_owned(),
         source: Source::Upstream(Upstream {
             address: Address::Tcp("array:10809".to_owned()),
             tls: None,
             connections: 1,
             passthrough,
-            allow: None,
+            allow,
             writes_survive_restart: false,
             patience: Upstream::PATIENCE,
             late: None,
@@ -152,27 +165,50 @@ fn a_name_of_a_server_is_no_way_round_an_export_of_the_policy() {
             metrics: None,
         }),
         scheduling: Scheduling::default(),
-    };
+    }
+}
+
+#[test]
+fn a_name_of_a_server_is_no_way_round_an_export_of_the_policy() {
     let vault = Export { source: Some("lun7".to_owned()), ..export("db-vault", None) };
-    let mut policy = Policy {
+    let policy = |allow| Policy {
         tenants: vec![
             tenant("db", vec![by_certificate("db"), by_export("db-*")], false),
             tenant("evil", vec![by_certificate("evil")], false),
         ],
-        backends: vec![array("array", false), array("again", true)],
-        exports: vec![vault],
+        backends: vec![array("array", false, None), array("again", true, allow)],
+        exports: vec![vault.clone()],
         ..Policy::default()
     };
     let may = |policy: &Policy, export| {
         let tls_names = ["evil".to_owned()];
         let identity = Identity { tls_names: &tls_names, export, ..Identity::default() };
-        access(policy, &Caller { identity, is_protected: true }, "again")
+        access(policy, identity, CERTIFIED, "again")
     };
-    assert_eq!(may(&policy, "lun7"), Access::None, "`db-vault` stands on it");
-    assert_eq!(may(&policy, "lun8"), Access::Write);
-    assert_eq!(may(&policy, ""), Access::None, "that may be whatever the server likes");
-    let Source::Upstream(again) = &mut policy.backends[1].source else { unreachable!() };
-    again.allow = Some(vec!["evil".to_owned()]);
-    assert_eq!(may(&policy, "lun7"), Access::None);
-    assert_eq!(may(&policy, ""), Access::Write);
+    let free = policy(None);
+    assert_eq!(may(&free, "lun7"), Access::None, "`db-vault` stands on it");
+    assert_eq!(may(&free, "lun8"), Access::Write);
+    assert_eq!(may(&free, ""), Access::None, "that may be whatever the server likes");
+    let listed = policy(Some(vec!["evil".to_owned()]));
+    assert_eq!(may(&listed, "lun7"), Access::None);
+    assert_eq!(may(&listed, ""), Access::Write);
+}
+
+#[test]
+fn without_a_certificate_nobody_is_anybody_where_certificates_are_asked_for() {
+    let by_listener = Match::Listener("half".to_owned());
+    let policy = Policy {
+        tenants: vec![tenant("lan", vec![by_listener], false)],
+        exports: vec![export("free", None), export("listed", Some(vec!["default".to_owned()]))],
+        ..Policy::default()
+    };
+    let may = |export, entrance| {
+        let identity = Identity { listener: "half", export, ..Identity::default() };
+        access(&policy, identity, entrance, "array")
+    };
+    let bare = Entrance::Protected { has_certificate: false };
+    assert_eq!(may("free", CERTIFIED), Access::Write);
+    assert_eq!(may("free", bare), Access::None);
+    assert_eq!(may("listed", bare), Access::Write);
+    assert_eq!(may("free", Entrance::Open), Access::Write);
 }

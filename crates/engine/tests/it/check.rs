@@ -419,7 +419,7 @@ fn exports_are_for_somebody_and_not_for_anybody() {
     let allow = Place::Export { index: 0, field: "allow" };
     let list = |names: &[&str]| Some(names.iter().map(|&name| name.to_owned()).collect());
     refuses(allow, |p| p.exports[0].allow = list(&["dv"]));
-    assert_eq!(problems(|p| p.exports[0].allow = list(&["db", "default"])), []);
+    warns(allow, |p| p.exports[0].allow = list(&["db", "default"]));
     // Known by their exports alone, clients cannot show whose they are.
     let asks = |p: &mut Policy| p.listeners[0].tls = Some(tls(true));
     warns(allow, asks);
@@ -428,6 +428,15 @@ fn exports_are_for_somebody_and_not_for_anybody() {
         p.tenants[0].matches.push(Match::TlsName("db.example".into()));
     };
     assert_eq!(problems(proven), []);
+    let with = |names: &'static [&'static str]| {
+        move |p: &mut Policy| {
+            proven(p);
+            p.exports[0].allow = Some(names.iter().map(|&name| name.to_owned()).collect());
+        }
+    };
+    assert_eq!(problems(with(&["db", "default"])), []);
+    assert_eq!(problems(with(&[])), []);
+    refuses(allow, with(&["dv"]));
     let listed = |p: &mut Policy| {
         asks(p);
         p.exports[0].allow = list(&[]);
@@ -449,7 +458,7 @@ fn exports_are_for_somebody_and_not_for_anybody() {
         let Source::Upstream(upstream) = &mut p.backends[1].source else { return };
         upstream.allow = list(&["db"]);
     };
-    warns(Place::Backend { index: 1, field: "source.allow" }, on_array);
+    refuses(Place::Backend { index: 1, field: "source.allow" }, on_array);
 }
 
 #[test]

@@ -21,8 +21,23 @@ use crate::clock::since_boot;
 pub(crate) struct Door {
     state: Mutex<State>,
     refused: AtomicU64,
-    /// When a refusal was logged last, in seconds since boot.
-    logged_at: AtomicU64,
+    /// Refusals in the log.
+    log: OncePerSecond,
+}
+
+/// Lets something pass once a second.
+#[derive(Debug, Default)]
+pub(crate) struct OncePerSecond {
+    /// When something passed last, in seconds since boot.
+    passed_at: AtomicU64,
+}
+
+impl OncePerSecond {
+    /// Whether this may pass.
+    pub(crate) fn passes(&self) -> bool {
+        let now = since_boot().0 / 1_000_000_000;
+        self.passed_at.swap(now, Ordering::Relaxed) != now
+    }
 }
 
 #[derive(Debug, Default)]
@@ -78,8 +93,7 @@ impl Door {
 
     /// Whether a refusal is to be logged: at most one a second.
     pub(crate) fn logs(&self) -> bool {
-        let now = since_boot().0 / 1_000_000_000;
-        self.logged_at.swap(now, Ordering::Relaxed) != now
+        self.log.passes()
     }
 
     /// Connections that were not let in since the start.

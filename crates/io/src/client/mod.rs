@@ -325,13 +325,14 @@ impl Client {
         }
     }
 
-    /// Gives back what it has of the pool and does not hold, if it is more than that.
+    /// Gives back what it has of the pool and does not hold, if it is more than that or it holds
+    /// nothing.
     fn give_back(&self, slack_bytes: usize) {
         let held = self.reserved_bytes.get() + self.outbox.borrow().len();
         let charged = self.charged_bytes.get();
         // Parts of an answer that are in the outbox already are reserved with all of it.
         let excess = charged.saturating_sub(held);
-        if excess > slack_bytes {
+        if excess > slack_bytes || (held == 0 && excess > 0) {
             self.charged_bytes.set(charged - excess);
             self.pool().give(self.tenant.get(), &self.place, excess);
         }

@@ -133,6 +133,7 @@ impl Worker {
         };
         let client = Client::new(domain, export, peer, tenant, promise, session.contexts);
         if !client.may_stay(&plan) {
+            self.shared.count_refused_open();
             tracing::info!(export = client.export.name, "the policy changed in a handshake");
             return;
         }

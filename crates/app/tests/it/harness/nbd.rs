@@ -94,7 +94,7 @@ pub(crate) fn dial(address: &Address) -> Box<dyn Stream> {
     try_dial(address, LIMIT).expect("connect")
 }
 
-fn try_dial(address: &Address, limit: Duration) -> io::Result<Box<dyn Stream>> {
+pub(crate) fn try_dial(address: &Address, limit: Duration) -> io::Result<Box<dyn Stream>> {
     let limit = Some(limit);
     match address {
         Address::Unix(path) => {

@@ -13,35 +13,61 @@ pub(super) fn check(policy: &Policy, found: &mut Findings) {
         .filter(|listener| !listener.is_protected() && listener.is_remote())
         .collect();
     for (index, export) in policy.exports.iter().enumerate() {
-        let place = |field| Place::Export { index, field };
-        if let Some(allowed) = &export.allow {
-            check_names(policy, allowed, place("allow"), found);
-        }
-        if !protected.is_empty() {
-            check_owner(policy, &export.name, export.allow.is_some(), place("allow"), found);
+        let place = Place::Export { index, field: "allow" };
+        check_allow(policy, export.allow.as_deref(), !protected.is_empty(), place, found);
+        if !protected.is_empty() && export.allow.is_none() {
+            check_owner(policy, &export.name, place, found);
         }
         let owner = policy.owner(&export.name).map(|index| &policy.tenants[index]);
         let reads_only = owner.is_some_and(|tenant| tenant.read_only);
         if !export.read_only && !reads_only && !open.is_empty() {
-            warn_open(&format!("export {:?}", export.name), &open, place("allow"), found);
+            warn_open(&format!("export {:?}", export.name), &open, place, found);
         }
     }
     for (index, backend) in policy.backends.iter().enumerate() {
         let Source::Upstream(upstream) = &backend.source else { continue };
         let place = Place::Backend { index, field: "source.allow" };
-        if let Some(allowed) = &upstream.allow {
-            check_names(policy, allowed, place, found);
-            if !upstream.passthrough {
-                found.warning(
-                    place,
-                    "`allow` without `passthrough` has no meaning here",
-                    "set `allow` on the exports of this backend",
-                );
-            }
+        if upstream.allow.is_some() && !upstream.passthrough {
+            found.error(
+                place,
+                "`allow` is for what is passed through, and this backend passes nothing through",
+                "set `allow` on the exports of this backend",
+            );
         }
+        check_allow(policy, upstream.allow.as_deref(), !protected.is_empty(), place, found);
         if upstream.passthrough && !open.is_empty() {
             warn_open(&format!("whatever {:?} lists", backend.name), &open, place, found);
         }
+    }
+}
+
+fn check_allow(
+    policy: &Policy,
+    allow: Option<&[String]>,
+    has_protected: bool,
+    place: Place,
+    found: &mut Findings,
+) {
+    let Some(allow) = allow else { return };
+    check_names(policy, allow, place, found);
+    let is_there = |name: &&Tenant| allow.contains(&name.name);
+    let mut listed = policy.tenants.iter().filter(is_there);
+    if !has_protected {
+        found.warning(
+            place,
+            "`allow` holds where clients show certificates, and no listener asks for them",
+            "set tls.client_authority and tls.required on a listener",
+        );
+    } else if allow.iter().all(|name| name != DEFAULT_TENANT)
+        && !allow.is_empty()
+        && !listed.any(Tenant::is_provable)
+    {
+        found.warning(
+            place,
+            "nobody can open it where clients show certificates: no tenant in `allow` is known by \
+             its certificate, its listener or its address",
+            "add a match by tls_name to one of them",
+        );
     }
 }
 
@@ -60,10 +86,7 @@ fn check_names(policy: &Policy, allowed: &[String], place: Place, found: &mut Fi
 }
 
 /// Reports an export that nobody can open where clients must show who they are.
-fn check_owner(policy: &Policy, export: &str, is_listed: bool, place: Place, found: &mut Findings) {
-    if is_listed {
-        return;
-    }
+fn check_owner(policy: &Policy, export: &str, place: Place, found: &mut Findings) {
     let owner = policy.owner(export).map(|index| &policy.tenants[index]);
     match owner {
         Some(owner) if !owner.is_provable() => found.warning(
