@@ -41,7 +41,7 @@ struct Part {
     steps: fn(&Options, &SkipsFile) -> Result<Vec<Step>>,
 }
 
-const PARTS: [Part; 10] = [
+const PARTS: [Part; 11] = [
     Part {
         name: "fuzz",
         long: "an hour over all targets, other seeds each time",
@@ -96,6 +96,22 @@ const PARTS: [Part; 10] = [
             let line = "test --release --locked -p evenkeel-app --test it in_doubt::cuts -- \
                         --test-threads=1 --nocapture";
             Ok(vec![tests("in doubt", line, Some(("EVENKEEL_CUTS", "200")), skips)])
+        },
+    },
+    Part {
+        name: "attacks",
+        long: "each attack on a tenant at full size, as a table, and all at once beside fio for 10 \
+               minutes, or EVENKEEL_MIX seconds",
+        short: "two of them at a small size, and all at once for seconds",
+        steps: |_, skips| {
+            let table = "test --release --locked -p evenkeel-app --test it isolation::attacks -- \
+                         --nocapture";
+            let mix = "test --release --locked -p evenkeel-app --test it isolation::mix -- \
+                       --nocapture";
+            Ok(vec![
+                tests("attacks", table, Some(("EVENKEEL_ATTACKS", "1")), skips),
+                tests("attacks at once", mix, Some(("EVENKEEL_MIX", "600")), skips),
+            ])
         },
     },
     Part {

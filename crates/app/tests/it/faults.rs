@@ -318,6 +318,11 @@ fn qemu_reconnects_to_a_killed_gate_and_copies_on() {
     let options = format!("{},file.reconnect-delay=20", target.qemu_target_options());
     let convert = ["convert", "-n", "-W", "-f", "raw", &original, "--target-image-opts", &options];
     let mut qemu = Process::start(scratch.path(), "qemu-img", &convert);
+    // It has to be there before its gate can be gone.
+    wait_for("qemu-img to connect", || {
+        let connections = gate.status()["exports"][0]["connections"].clone();
+        connections.as_object().filter(|all| !all.is_empty()).map(drop)
+    });
     for _ in 0..3 {
         std::thread::sleep(Duration::from_millis(120));
         gate.kill_and_restart();

@@ -16,7 +16,6 @@ use evenkeel_wire::nbd::request::{Request, decode_request};
 
 use super::{ANSWER_BYTES, Client, SLACK_BYTES, Standing};
 use crate::buffer::Buf;
-use crate::memory::Ask;
 
 /// What is asked for at first for a body, and at most at a time as it comes.
 const STEP_BYTES: RangeInclusive<usize> = 16 << 10..=1 << 20;
@@ -55,7 +54,7 @@ impl Receiving {
         if self.filled == self.granted && self.missing() > 0 {
             let rest_bytes = self.missing();
             let step_bytes = step(self.filled).min(rest_bytes);
-            let Some(bytes) = client.ask(Ask { step_bytes, rest_bytes }, true) else {
+            let Some(bytes) = client.ask([step_bytes, rest_bytes], true) else {
                 return false;
             };
             client.reserve_more(bytes);
@@ -182,8 +181,7 @@ impl Inbox {
             }
         };
         if let Some((errno, reason)) = refusal {
-            let ask = Ask { step_bytes: ANSWER_BYTES, rest_bytes: ANSWER_BYTES };
-            if client.ask(ask, false).is_none() {
+            if client.ask([ANSWER_BYTES; 2], false).is_none() {
                 return Ok(false);
             }
             self.skip_bytes = request.payload_bytes;
@@ -200,7 +198,7 @@ impl Inbox {
         let payload = usize::try_from(request.payload_bytes).expect("payloads are checked");
         let beside_bytes = rest_bytes - payload;
         let step_bytes = beside_bytes + payload.min(step(0));
-        let Some(granted) = client.ask(Ask { step_bytes, rest_bytes }, false) else {
+        let Some(granted) = client.ask([step_bytes, rest_bytes], false) else {
             return false;
         };
         client.reserve(granted);

@@ -265,9 +265,10 @@ impl Client {
         usize::try_from(bytes).unwrap_or(usize::MAX).saturating_add(ANSWER_BYTES)
     }
 
-    /// Asks for memory: how much there is. If none, the task is woken when it is worth asking the
-    /// same again.
-    fn ask(&self, ask: Ask, has_begun: bool) -> Option<usize> {
+    /// Asks for memory, by the step and for all of a request: how much there is. If none, the task
+    /// is woken when it is worth asking the same again.
+    fn ask(&self, [step_bytes, rest_bytes]: [usize; 2], has_begun: bool) -> Option<usize> {
+        let ask = Ask { step_bytes, rest_bytes, is_first: self.charged_bytes.get() == 0 };
         let granted = if self.is_waiting.get() {
             Pool::granted(&self.place)
         } else {

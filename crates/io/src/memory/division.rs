@@ -13,12 +13,18 @@
 //!   part that is kept for it, until all of its request is here. So requests of which half has come
 //!   cannot block each other, and a large one is not starved by small ones.
 //!
+//! Of a tenant's bound the last part is for connections that hold nothing yet: one that reads none
+//! of its answers leaves the others of its tenant a way.
+//!
 //! The sum of the three is the total, so the bound is never passed.
 
 use evenkeel_core::id::TenantId;
 
 /// What is kept for the one in turn: the largest request and its answer's header.
 const IN_TURN_BYTES: usize = 33 << 20;
+
+/// One over the part of a tenant's bound that is for connections that hold nothing.
+const FIRST_PART: usize = 64;
 
 /// What somebody asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +33,8 @@ pub(crate) struct Ask {
     pub(crate) step_bytes: usize,
     /// Needed until the request is whole; `step_bytes` at least.
     pub(crate) rest_bytes: usize,
+    /// The connection holds nothing yet.
+    pub(crate) is_first: bool,
 }
 
 /// The bounds of a policy.
@@ -114,14 +122,15 @@ impl Division {
 
     /// Whether all of the request fits what is the tenant's own.
     pub(crate) fn is_own(&self, tenant: TenantId, ask: Ask) -> bool {
-        ask.rest_bytes <= self.of(tenant).own_left()
+        let whole = Ask { step_bytes: ask.rest_bytes, ..ask };
+        ask.rest_bytes <= self.of(tenant).own_left() && self.is_within_bound(tenant, whole)
     }
 
     /// How much the tenant would get: the whole of what is its own, else the step; none if there is
     /// no room.
     pub(crate) fn room(&self, tenant: TenantId, ask: Ask) -> Option<usize> {
         let holding = self.of(tenant);
-        let is_own = ask.rest_bytes <= holding.own_left();
+        let is_own = self.is_own(tenant, ask);
         let bytes = if is_own { ask.rest_bytes } else { ask.step_bytes };
         let beyond = bytes.saturating_sub(holding.own_left());
         let fits = is_own
@@ -137,7 +146,9 @@ impl Division {
     /// Whether the tenant's own bound allows the step; one request it may always have.
     pub(crate) fn is_within_bound(&self, tenant: TenantId, ask: Ask) -> bool {
         let held_bytes = self.of(tenant).held_bytes;
-        held_bytes == 0 || held_bytes.saturating_add(ask.step_bytes) <= self.bounds.tenant_bytes
+        let kept_bytes = if ask.is_first { 0 } else { self.bounds.tenant_bytes / FIRST_PART };
+        let bound_bytes = self.bounds.tenant_bytes - kept_bytes;
+        held_bytes == 0 || held_bytes.saturating_add(ask.step_bytes) <= bound_bytes
     }
 
     /// Takes what there is [room](Self::room) for.

@@ -6,7 +6,7 @@
 //! share first, and wakes them on whichever worker they are.
 //!
 //! Within a tenant bodies that have begun go before new requests, which else would keep them from
-//! ever becoming whole.
+//! ever becoming whole, and connections that hold nothing go past those that wait with something.
 
 mod division;
 mod pace;
@@ -165,8 +165,10 @@ impl Pool {
         if state.division.is_in_turn(place.number) {
             return state.division.take_in_turn(tenant, place.number, ask);
         }
-        let may_pass = state.lines.is_empty()
-            || !state.lines.contains_key(&tenant) && state.division.is_own(tenant, ask);
+        let has_line = state.lines.contains_key(&tenant);
+        let is_alone = state.lines.len() == usize::from(has_line);
+        let may_pass =
+            (ask.is_first || !has_line) && (is_alone || state.division.is_own(tenant, ask));
         if may_pass && let Some(bytes) = state.division.take(tenant, ask) {
             return Some(bytes);
         }

@@ -31,7 +31,7 @@ impl Connection {
         } else {
             let place = &self.place;
             let asker = Asker { tenant: self.tenant, place, has_begun, waker: None };
-            pool.ask(asker, Ask { step_bytes: step, rest_bytes: rest })
+            pool.ask(asker, Ask { step_bytes: step, rest_bytes: rest, is_first: self.held == 0 })
         };
         self.is_waiting = granted.is_none();
         self.held += granted.unwrap_or(0);
@@ -140,6 +140,19 @@ fn a_large_request_is_not_starved_by_small_ones() {
     });
     assert!(granted_after.is_some());
     assert!(pool.total_bytes() <= TOTAL);
+}
+
+#[test]
+fn a_connection_that_reads_nothing_leaves_the_others_of_its_tenant_a_way() {
+    let pool = pool(&[1000]);
+    let mut greedy = Connection::new(&pool, 0);
+    while greedy.take(&pool, 4096) {}
+    let mut other = Connection::new(&pool, 0);
+    for _ in 0..100 {
+        assert!(other.take(&pool, 4096), "it holds nothing");
+        other.give(&pool);
+    }
+    assert!(pool.is_wanted_of(TenantId(0)), "so that the greedy one has to move");
 }
 
 #[test]
