@@ -108,7 +108,8 @@ fn one_connection_may_hold_all_that_its_tenant_may() {
     let ask = Request { command: READ, length: 1 << 20, ..Request::default() };
     client.throw(&ask.bytes().repeat(100));
     let held = || gate.status()["memory"]["bytes"].as_u64();
-    wait_for("47 of 48 MiB are held", || held().filter(|&held| held >= 47 * MIB));
+    // A sixty-fourth is for connections that hold nothing yet, and requests of 1 MiB leave a rest.
+    wait_for("46 of 48 MiB are held", || held().filter(|&held| held >= 46 * MIB));
     assert!(held() <= Some(48 * MIB), "more than the tenant may hold");
 }
 
