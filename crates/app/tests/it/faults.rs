@@ -105,8 +105,15 @@ fn requests_wait_no_longer_than_the_operators_patience() {
     assert_eq!(gate.status()["backends"][0]["up"], false);
 }
 
-/// Before qemu-nbd, since nbdkit 1.32 now and then dies of an assertion of its own when several
-/// connections break under writes.
+/// A file behind nbdkit behind a gate of some patience.
+fn before_a_file(scratch: &Scratch, patience: &str) -> (String, Server, Gate) {
+    let file = backing_file(scratch);
+    let server = Server::nbdkit(scratch, Wire::Plain, &["file", &file]);
+    let policy = patient_policy(&server.target).replace("30 s", patience);
+    let gate = Gate::start(scratch, &policy);
+    (file, server, gate)
+}
+
 /// Puts the server away, changes the size of its file, and brings it back.
 fn resize(scratch: &Scratch, server: &mut Server, file: &str, size_bytes: u64) {
     server.process.kill();
@@ -115,7 +122,7 @@ fn resize(scratch: &Scratch, server: &mut Server, file: &str, size_bytes: u64) {
     restart_nbdkit(scratch, server, file);
 }
 
-/// What a client that comes now is told.
+/// The size that a new client sees.
 fn size_now(gate: &Gate) -> u64 {
     Client::greet(&gate.plain("disk").address).go("disk").size_bytes
 }
@@ -124,9 +131,7 @@ fn size_now(gate: &Gate) -> u64 {
 fn an_export_that_grew_while_it_was_away_is_taken_up() {
     needs!("nbdkit");
     let scratch = Scratch::new();
-    let file = backing_file(&scratch);
-    let mut server = Server::nbdkit(&scratch, Wire::Plain, &["file", &file]);
-    let gate = Gate::start(&scratch, &patient_policy(&server.target));
+    let (file, mut server, gate) = before_a_file(&scratch, "30 s");
     let mut old = Client::open(&gate.plain("disk"));
     old.write(0, &[7; 4096]).expect("served");
     resize(&scratch, &mut server, &file, 2 * SIZE);
@@ -152,9 +157,7 @@ fn an_export_that_grew_while_it_was_away_is_taken_up() {
 fn an_export_that_shrank_while_it_was_away_fails_beyond_its_new_end_only() {
     needs!("nbdkit");
     let scratch = Scratch::new();
-    let file = backing_file(&scratch);
-    let mut server = Server::nbdkit(&scratch, Wire::Plain, &["file", &file]);
-    let gate = Gate::start(&scratch, &patient_policy(&server.target));
+    let (file, mut server, gate) = before_a_file(&scratch, "30 s");
     let mut old = Client::open(&gate.plain("disk"));
     old.write(0, &[7; 4096]).expect("served");
     // One waits for the server while it is away, beyond its new end.
@@ -179,10 +182,7 @@ fn an_export_that_shrank_while_it_was_away_fails_beyond_its_new_end_only() {
 fn a_connection_that_breaks_at_once_leaves_requests_their_patience() {
     needs!("nbdkit");
     let scratch = Scratch::new();
-    let file = backing_file(&scratch);
-    let mut server = Server::nbdkit(&scratch, Wire::Plain, &["file", &file]);
-    let policy = patient_policy(&server.target).replace("30 s", "4 s");
-    let gate = Gate::start(&scratch, &policy);
+    let (file, mut server, gate) = before_a_file(&scratch, "4 s");
     let mut client = Client::open(&gate.plain("disk"));
     client.write(0, &[7; 4096]).expect("served");
     server.process.kill();
@@ -198,6 +198,8 @@ fn a_connection_that_breaks_at_once_leaves_requests_their_patience() {
     assert_eq!(client.simple_reply().0, 0, "it waited for less than a second");
 }
 
+/// Before qemu-nbd, since nbdkit 1.32 now and then dies of an assertion of its own when several
+/// connections break under writes.
 #[test]
 fn a_gate_killed_before_an_upstream_loses_nothing_acknowledged() {
     needs!("qemu-nbd");

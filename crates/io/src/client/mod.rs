@@ -22,7 +22,7 @@ use evenkeel_wire::nbd::request::Request;
 
 use crate::device::Device;
 use crate::domain::Domain;
-use crate::memory::{Ask, Asker, Pace, Place, Pool, Second};
+use crate::memory::{Ask, Asker, Pace, Place, Pool, Second, Wanted};
 use crate::op::LossesHeard;
 use crate::outbox::Outbox;
 use crate::plan::{Peer, Plan};
@@ -36,7 +36,7 @@ const WINDOW_REQUESTS: usize = 1024;
 /// What the answer to a request holds at most beside data.
 pub(crate) const ANSWER_BYTES: usize = 256;
 
-/// What a client is told beside an error, at most.
+/// The longest message beside an error.
 const REASON_BYTES_MAX: usize = 160;
 
 /// Extents that an answer tells at most for each context; a client asks again for the rest.
@@ -163,14 +163,13 @@ impl Client {
     }
 
     /// A second has passed: whether the client is too slow with memory that others wait for.
-    pub(crate) fn is_too_slow(&self, min_rate_bytes: u64) -> bool {
+    pub(crate) fn is_too_slow(&self, wanted: &Wanted, min_rate_bytes: u64) -> bool {
         let has_waited = self.has_waited.replace(self.is_waiting.get());
         let has_unread = !self.outbox.borrow().is_empty();
-        let is_wanted = self.pool().is_wanted_of(self.tenant.get());
         let second = Second {
             moved_bytes: self.moved_bytes.get(),
             is_due: has_unread || self.awaits_payload.get(),
-            is_excused: !is_wanted || !has_unread && has_waited,
+            is_excused: !wanted.is_of(self.tenant.get()) || !has_unread && has_waited,
         };
         let mut pace = self.pace.get();
         let is_too_slow = pace.is_too_slow(second, min_rate_bytes);
@@ -186,7 +185,8 @@ impl Client {
         }
     }
 
-    /// Whether a policy lets it go on with what it was told: its flags are told once.
+    /// Whether a policy lets it go on as it is. NBD sends the flags once, so that one that may only
+    /// read from now on has to connect anew.
     pub(crate) fn may_stay(&self, plan: &Plan) -> bool {
         match plan.access(&self.peer, &self.export.name, &self.export.backend) {
             Access::None => false,

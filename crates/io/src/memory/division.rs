@@ -1,27 +1,25 @@
-//! Whose the memory for payload is.
+//! How the memory for payload is divided among the tenants.
 //!
 //! ```text
-//! total = for one in turn | own part of each tenant, by share | for whoever comes
-//!         33 MiB          |           half of the rest        |   what is left
+//! total = reserve | own part of each tenant, by share | shared
+//!         33 MiB  |         half of the rest          | what is left
 //! ```
 //!
-//! - **Its own part** a tenant always finds free, whatever the others hold. It takes from it whole
-//!   requests at once.
-//! - **Beyond it**, up to its bound, a tenant takes what nobody holds, and only as the bytes of its
+//! - **Its own part** is always free for a tenant, whatever the others hold. It takes whole
+//!   requests from it at once.
+//! - **The shared part** is for everybody, up to the tenant's bound, and taken only as the bytes of
 //!   requests come.
-//! - **One in turn** may always be finished: of those who find no room one at a time takes from a
-//!   part that is kept for it, until all of its request is here. So requests of which half has come
-//!   cannot block each other, and a large one is not starved by small ones.
+//! - **The reserve** finishes one request at a time that finds no other room. So requests of which
+//!   half has come cannot deadlock, and a large one is not starved by small ones.
 //!
-//! Of a tenant's bound the last part is for connections that hold nothing yet: one that reads none
-//! of its answers leaves the others of its tenant a way.
-//!
-//! The sum of the three is the total, so the bound is never passed.
+//! The sum of the three is the total, so the bound is never exceeded. The last part of a tenant's
+//! bound is for connections that hold nothing yet: one that does not read its answers must not lock
+//! out the others of its tenant.
 
 use evenkeel_core::id::TenantId;
 
-/// What is kept for the one in turn: the largest request and its answer's header.
-const IN_TURN_BYTES: usize = 33 << 20;
+/// The largest request, and its answer's headers.
+const RESERVE_BYTES: usize = 33 << 20;
 
 /// One over the part of a tenant's bound that is for connections that hold nothing.
 const FIRST_PART: usize = 64;
@@ -42,13 +40,13 @@ pub(crate) struct Ask {
 pub(crate) struct Bounds {
     /// Of all tenants together.
     pub(crate) total_bytes: usize,
-    /// Of each tenant, without what it has in turn.
+    /// Of each tenant, without what it has in user.
     pub(crate) tenant_bytes: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Holding {
-    /// Without what is held in turn.
+    /// Without what is held in user.
     held_bytes: usize,
     own_bytes: usize,
     weight: u64,
@@ -64,9 +62,9 @@ impl Holding {
     }
 }
 
-/// Who has the part that is kept for one in turn.
+/// Who has the part that is kept for one in user.
 #[derive(Clone, Copy, Debug)]
-struct InTurn {
+struct ReserveUse {
     tenant: TenantId,
     /// Its connection.
     connection: u64,
@@ -79,13 +77,13 @@ struct InTurn {
 #[derive(Debug, Default)]
 pub(crate) struct Division {
     bounds: Bounds,
-    in_turn_bytes: usize,
-    common_bytes: usize,
+    reserve_bytes: usize,
+    shared_bytes: usize,
     tenants: Vec<Holding>,
-    /// Of all tenants beyond their own parts.
-    beyond_bytes: usize,
+    /// Held of the shared part: by all tenants beyond their own parts.
+    shared_held_bytes: usize,
     total_bytes: usize,
-    in_turn: Option<InTurn>,
+    in_reserve: Option<ReserveUse>,
 }
 
 impl Division {
@@ -93,8 +91,8 @@ impl Division {
     /// part. O(tenants).
     pub(crate) fn set_bounds(&mut self, bounds: Bounds, weights: &[u64]) {
         self.bounds = bounds;
-        self.in_turn_bytes = IN_TURN_BYTES.min(bounds.total_bytes);
-        let rest = bounds.total_bytes - self.in_turn_bytes;
+        self.reserve_bytes = RESERVE_BYTES.min(bounds.total_bytes);
+        let rest = bounds.total_bytes - self.reserve_bytes;
         if self.tenants.len() < weights.len() {
             self.tenants.resize(weights.len(), Holding::default());
         }
@@ -105,8 +103,8 @@ impl Division {
             holding.own_bytes = part(rest / 2, holding.weight, sum).min(bounds.tenant_bytes);
             owned += holding.own_bytes;
         }
-        self.common_bytes = rest - owned;
-        self.beyond_bytes = self.tenants.iter().map(Holding::beyond).sum();
+        self.shared_bytes = rest - owned;
+        self.shared_held_bytes = self.tenants.iter().map(Holding::beyond).sum();
     }
 
     fn holding(&mut self, tenant: TenantId) -> &mut Holding {
@@ -135,11 +133,11 @@ impl Division {
         let beyond = bytes.saturating_sub(holding.own_left());
         let fits = is_own
             || self.is_within_bound(tenant, ask)
-                && self.beyond_bytes.saturating_add(beyond) <= self.common_bytes;
+                && self.shared_held_bytes.saturating_add(beyond) <= self.shared_bytes;
         // A new policy may leave less to divide than is held, or give what is held to others.
-        let in_turn = self.in_turn.map_or(0, |turn| turn.held_bytes);
-        let left = self.bounds.total_bytes - self.in_turn_bytes;
-        let is_there = (self.total_bytes - in_turn).saturating_add(bytes) <= left;
+        let in_reserve = self.in_reserve.map_or(0, |user| user.held_bytes);
+        let left = self.bounds.total_bytes - self.reserve_bytes;
+        let is_there = (self.total_bytes - in_reserve).saturating_add(bytes) <= left;
         (fits && is_there).then_some(bytes)
     }
 
@@ -158,94 +156,92 @@ impl Division {
         Some(bytes)
     }
 
-    /// Books bytes of a tenant, whether there is room or not.
-    pub(crate) fn put(&mut self, tenant: TenantId, bytes: usize) {
+    fn put(&mut self, tenant: TenantId, bytes: usize) {
         let holding = self.holding(tenant);
         let before = holding.beyond();
         holding.held_bytes += bytes;
         let grown = holding.beyond() - before;
-        self.beyond_bytes += grown;
+        self.shared_held_bytes += grown;
         self.total_bytes += bytes;
     }
 
-    /// Takes a step from what is kept for one in turn: whoever is in turn goes on, and another
-    /// takes its place where it is free.
-    pub(crate) fn take_in_turn(
+    /// Takes a step from the reserve, if it is free or finishes this connection's request.
+    pub(crate) fn take_from_reserve(
         &mut self,
         tenant: TenantId,
         connection: u64,
         ask: Ask,
     ) -> Option<usize> {
-        if self.in_turn.is_none() && ask.rest_bytes <= self.in_turn_bytes {
+        if self.in_reserve.is_none() && ask.rest_bytes <= self.reserve_bytes {
             let left_bytes = ask.rest_bytes;
-            self.in_turn = Some(InTurn { tenant, connection, held_bytes: 0, left_bytes });
+            self.in_reserve = Some(ReserveUse { tenant, connection, held_bytes: 0, left_bytes });
         }
-        let turn = self.in_turn.as_mut().filter(|turn| turn.connection == connection)?;
-        if turn.left_bytes < ask.step_bytes {
+        let user = self.in_reserve.as_mut().filter(|user| user.connection == connection)?;
+        if user.left_bytes < ask.step_bytes {
             return None;
         }
-        turn.left_bytes -= ask.step_bytes;
-        turn.held_bytes += ask.step_bytes;
+        user.left_bytes -= ask.step_bytes;
+        user.held_bytes += ask.step_bytes;
         self.total_bytes += ask.step_bytes;
         Some(ask.step_bytes)
     }
 
-    /// Whether nobody is in turn.
-    pub(crate) fn is_turn_free(&self) -> bool {
-        self.in_turn.is_none()
+    /// Whether nobody is in user.
+    pub(crate) fn is_reserve_free(&self) -> bool {
+        self.in_reserve.is_none()
     }
 
-    /// Whether a request of this connection is in turn and not yet whole.
-    pub(crate) fn is_in_turn(&self, connection: u64) -> bool {
-        self.in_turn.is_some_and(|turn| turn.connection == connection && turn.left_bytes > 0)
+    /// Whether the reserve finishes a request of this connection that is not whole yet.
+    pub(crate) fn uses_reserve(&self, connection: u64) -> bool {
+        self.in_reserve.is_some_and(|user| user.connection == connection && user.left_bytes > 0)
     }
 
-    /// Gives back; what was taken in turn first.
+    /// Gives back; to the reserve first.
     pub(crate) fn give(&mut self, tenant: TenantId, connection: u64, bytes: usize) {
         self.total_bytes -= bytes;
-        let of_turn = match &mut self.in_turn {
-            Some(turn) if turn.connection == connection => {
-                let of_turn = bytes.min(turn.held_bytes);
-                turn.held_bytes -= of_turn;
-                of_turn
+        let of_reserve = match &mut self.in_reserve {
+            Some(user) if user.connection == connection => {
+                let of_reserve = bytes.min(user.held_bytes);
+                user.held_bytes -= of_reserve;
+                of_reserve
             }
             _ => 0,
         };
         let holding = self.holding(tenant);
         let before = holding.beyond();
-        holding.held_bytes -= bytes - of_turn;
+        holding.held_bytes -= bytes - of_reserve;
         let shrunk = before - holding.beyond();
-        self.beyond_bytes -= shrunk;
-        self.end_turn();
+        self.shared_held_bytes -= shrunk;
+        self.free_reserve();
     }
 
     /// A connection that holds so much is another tenant's from now on.
     pub(crate) fn pass_on(&mut self, [old, new]: [TenantId; 2], connection: u64, bytes: usize) {
         let mut moved = bytes;
-        if let Some(turn) = self.in_turn.as_mut().filter(|turn| turn.connection == connection) {
-            turn.tenant = new;
-            moved -= turn.held_bytes;
+        if let Some(user) = self.in_reserve.as_mut().filter(|user| user.connection == connection) {
+            user.tenant = new;
+            moved -= user.held_bytes;
         }
         let before = self.beyond_of([old, new]);
         self.holding(old).held_bytes -= moved;
         self.holding(new).held_bytes += moved;
-        self.beyond_bytes = self.beyond_bytes + self.beyond_of([old, new]) - before;
+        self.shared_held_bytes = self.shared_held_bytes + self.beyond_of([old, new]) - before;
     }
 
     fn beyond_of(&self, tenants: [TenantId; 2]) -> usize {
         tenants.iter().map(|tenant| self.of(*tenant).beyond()).sum()
     }
 
-    /// The request that the connection had in turn will not be whole.
-    pub(crate) fn give_up_turn(&mut self, connection: u64) {
-        if let Some(turn) = self.in_turn.as_mut().filter(|turn| turn.connection == connection) {
-            turn.left_bytes = 0;
-            self.end_turn();
+    /// The request of this connection that the reserve was to finish is given up.
+    pub(crate) fn give_up_reserve(&mut self, connection: u64) {
+        if let Some(user) = self.in_reserve.as_mut().filter(|user| user.connection == connection) {
+            user.left_bytes = 0;
+            self.free_reserve();
         }
     }
 
-    fn end_turn(&mut self) {
-        self.in_turn.take_if(|turn| turn.held_bytes == 0 && turn.left_bytes == 0);
+    fn free_reserve(&mut self) {
+        self.in_reserve.take_if(|user| user.held_bytes == 0 && user.left_bytes == 0);
     }
 
     /// All that is held.
@@ -255,8 +251,8 @@ impl Division {
 
     /// What a tenant holds.
     pub(crate) fn held_bytes(&self, tenant: TenantId) -> usize {
-        let in_turn = self.in_turn.filter(|turn| turn.tenant == tenant);
-        self.of(tenant).held_bytes + in_turn.map_or(0, |turn| turn.held_bytes)
+        let in_reserve = self.in_reserve.filter(|user| user.tenant == tenant);
+        self.of(tenant).held_bytes + in_reserve.map_or(0, |user| user.held_bytes)
     }
 
     /// What a tenant always finds free.
@@ -264,7 +260,7 @@ impl Division {
         self.of(tenant).own_bytes
     }
 
-    /// By which of those who wait the next is chosen: who holds least for its share.
+    /// What a tenant holds for its share: of those who wait, whoever holds least is next.
     pub(crate) fn rank(&self, tenant: TenantId) -> u128 {
         let holding = self.of(tenant);
         (holding.held_bytes as u128) * 1_000_000_000 / u128::from(holding.weight.max(1))

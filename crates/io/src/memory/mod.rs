@@ -5,13 +5,13 @@
 //! through TCP. Memory that is given back goes to those who wait at once, whoever has least for its
 //! share first, and wakes them on whichever worker they are.
 //!
-//! Within a tenant bodies that have begun go before new requests, which else would keep them from
-//! ever becoming whole, and connections that hold nothing go past those that wait with something.
+//! Within a tenant bodies that have begun have priority, or new requests could keep them from ever
+//! becoming whole; then connections that hold nothing; then all others.
 
 mod division;
 mod pace;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -39,7 +39,7 @@ pub(crate) struct Place {
 pub(crate) struct Asker<'a> {
     pub(crate) tenant: TenantId,
     pub(crate) place: &'a Arc<Place>,
-    /// Its request has begun to come.
+    /// The body of its request has begun to come.
     pub(crate) has_begun: bool,
     /// Wakes it when it is granted what it waits for.
     pub(crate) waker: Option<&'a Waker>,
@@ -57,27 +57,20 @@ struct Waiter {
     behind: Option<TenantId>,
 }
 
-/// Those of one tenant who wait.
-#[derive(Debug, Default)]
-struct Line {
-    begun: VecDeque<Waiter>,
-    new: VecDeque<Waiter>,
+/// Which of a tenant's waiting requests has priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Priority {
+    /// Its body has begun to come.
+    Begun,
+    /// Its connection holds nothing.
+    First,
+    Other,
 }
 
-impl Line {
-    fn head(&self) -> Option<(&Waiter, bool)> {
-        let begun = self.begun.front().map(|waiter| (waiter, true));
-        begun.or_else(|| self.new.front().map(|waiter| (waiter, false)))
-    }
+type Key = (TenantId, Priority);
 
-    fn pop(&mut self) -> Option<Waiter> {
-        self.begun.pop_front().or_else(|| self.new.pop_front())
-    }
-
-    fn is_empty(&self) -> bool {
-        self.begun.is_empty() && self.new.is_empty()
-    }
-}
+/// Wakes one who was granted what it waited for.
+struct Granted(Option<Waker>);
 
 /// What a tenant has waited for memory.
 #[derive(Clone, Debug, Default)]
@@ -86,10 +79,37 @@ struct Waits {
     behind: BTreeMap<TenantId, Span>,
 }
 
+impl Waits {
+    fn add(&mut self, waiter: &Waiter, now: Nanos) {
+        let span = now.since(waiter.since);
+        self.total += span;
+        if let Some(culprit) = waiter.behind {
+            *self.behind.entry(culprit).or_default() += span;
+        }
+    }
+}
+
+/// Whose connections hold memory that somebody waits for.
+#[derive(Debug, Default)]
+pub(crate) struct Wanted {
+    /// Everybody's: the pool is short.
+    of_all: bool,
+    /// Those of tenants that wait themselves.
+    of: BTreeSet<TenantId>,
+}
+
+impl Wanted {
+    /// Whether memory of this tenant's connections is waited for.
+    pub(crate) fn is_of(&self, tenant: TenantId) -> bool {
+        self.of_all || self.of.contains(&tenant)
+    }
+}
+
 #[derive(Debug, Default)]
 struct State {
     division: Division,
-    lines: BTreeMap<TenantId, Line>,
+    /// Those who wait; no queue is empty.
+    queues: BTreeMap<Key, VecDeque<Waiter>>,
     waits: BTreeMap<TenantId, Waits>,
     entered: u64,
 }
@@ -162,16 +182,19 @@ impl Pool {
     pub(crate) fn ask(&self, asker: Asker<'_>, ask: Ask) -> Option<usize> {
         let mut state = self.state();
         let Asker { tenant, place, has_begun, .. } = asker;
-        if state.division.is_in_turn(place.number) {
-            return state.division.take_in_turn(tenant, place.number, ask);
+        if state.division.uses_reserve(place.number) {
+            return state.division.take_from_reserve(tenant, place.number, ask);
         }
-        let has_line = state.lines.contains_key(&tenant);
-        let is_alone = state.lines.len() == usize::from(has_line);
-        let may_pass =
-            (ask.is_first || !has_line) && (is_alone || state.division.is_own(tenant, ask));
-        if may_pass && let Some(bytes) = state.division.take(tenant, ask) {
+        if state.queues.is_empty()
+            && let Some(bytes) = state.division.take(tenant, ask)
+        {
             return Some(bytes);
         }
+        let priority = match (has_begun, ask.is_first) {
+            (true, _) => Priority::Begun,
+            (false, true) => Priority::First,
+            (false, false) => Priority::Other,
+        };
         state.entered += 1;
         let waiter = Waiter {
             place: Arc::clone(place),
@@ -181,9 +204,7 @@ impl Pool {
             since: self.clock.now(),
             behind: state.division.greatest(),
         };
-        let line = state.lines.entry(tenant).or_default();
-        let row = if has_begun { &mut line.begun } else { &mut line.new };
-        row.push_back(waiter);
+        state.queues.entry((tenant, priority)).or_default().push_back(waiter);
         self.serve(state);
         Self::granted(place)
     }
@@ -201,7 +222,7 @@ impl Pool {
         if let Some(bytes) = Self::granted(place) {
             state.division.give(tenant, place.number, bytes);
         }
-        state.division.give_up_turn(place.number);
+        state.division.give_up_reserve(place.number);
         self.serve(state);
     }
 
@@ -222,17 +243,13 @@ impl Pool {
     /// Hands out what there is to those who wait.
     fn serve(&self, mut state: MutexGuard<'_, State>) {
         let mut woken = Vec::new();
-        if !state.lines.is_empty() {
+        if !state.queues.is_empty() {
             let now = self.clock.now();
-            while let Some(tenant) = state.next()
-                && state.grant(tenant, now, &mut woken)
-            {}
-            while state.division.is_turn_free()
-                && let Some(tenant) = state.next_in_turn()
-                && state.grant_in_turn(tenant, now, &mut woken)
-            {}
+            while let Some(waker) = state.grant_next(now) {
+                woken.extend(waker.0);
+            }
         }
-        self.is_contended.store(!state.lines.is_empty(), Relaxed);
+        self.is_contended.store(!state.queues.is_empty(), Relaxed);
         drop(state);
         woken.iter().for_each(Waker::wake_by_ref);
     }
@@ -242,14 +259,14 @@ impl Pool {
         self.is_contended.load(Relaxed)
     }
 
-    /// Whether somebody waits for what connections of this tenant hold: others because the pool is
-    /// full, or its own.
-    pub(crate) fn is_wanted_of(&self, tenant: TenantId) -> bool {
+    /// Whose connections hold memory that somebody waits for. O(tenants that wait).
+    pub(crate) fn wanted(&self) -> Wanted {
         if !self.is_contended() {
-            return false;
+            return Wanted::default();
         }
         let state = self.state();
-        state.lines.contains_key(&tenant) || state.is_short()
+        let of = state.queues.keys().map(|(tenant, _)| *tenant).collect();
+        Wanted { of_all: state.next_for_reserve().is_some(), of }
     }
 
     /// A connection was cut for its pace.
@@ -278,85 +295,71 @@ impl Pool {
 }
 
 impl State {
-    /// The tenant whose head is granted what it asks for next, of those for whom there is room.
-    fn next(&self) -> Option<TenantId> {
-        let heads = self.lines.iter().filter_map(|(tenant, line)| Some((*tenant, line.head()?.0)));
-        let served = heads.filter(|(tenant, head)| self.division.room(*tenant, head.ask).is_some());
-        let next = served.min_by_key(|(tenant, head)| (self.division.rank(*tenant), head.entered));
-        next.map(|(tenant, _)| tenant)
+    /// The heads of all queues.
+    fn heads(&self) -> impl Iterator<Item = (Key, &Waiter)> {
+        self.queues.iter().filter_map(|(key, queue)| Some((*key, queue.front()?)))
     }
 
-    /// Whose head takes its turn next. Who is held by its own bound alone is none of them, unless
-    /// a body of it has begun: others of it will be answered.
-    fn next_in_turn(&self) -> Option<TenantId> {
-        let heads = self.lines.iter().filter_map(|(tenant, line)| Some((*tenant, line.head()?)));
-        let short = heads.filter(|(tenant, (head, has_begun))| {
-            *has_begun || self.division.is_within_bound(*tenant, head.ask)
+    /// The queue whose head is next of those for which there is room.
+    fn next(&self) -> Option<Key> {
+        let served = self
+            .heads()
+            .filter(|((tenant, _), head)| self.division.room(*tenant, head.ask).is_some());
+        let next = served.min_by_key(|((tenant, priority), head)| {
+            (self.division.rank(*tenant), *priority, head.entered)
         });
-        short.min_by_key(|(_, (head, _))| head.entered).map(|(tenant, _)| tenant)
+        next.map(|(key, _)| key)
     }
 
-    /// Whether somebody waits whom its own bound would let go on.
-    fn is_short(&self) -> bool {
-        self.next_in_turn().is_some()
+    /// The queue whose head the reserve finishes next. Who is held by its tenant's bound alone is
+    /// none of them, unless its body has begun: others of its tenant will be answered.
+    fn next_for_reserve(&self) -> Option<Key> {
+        let short = self.heads().filter(|((tenant, priority), head)| {
+            *priority == Priority::Begun || self.division.is_within_bound(*tenant, head.ask)
+        });
+        short.min_by_key(|(_, head)| head.entered).map(|(key, _)| key)
     }
 
-    /// Gives the head of a tenant what there is room for; false if there is none.
-    fn grant(&mut self, tenant: TenantId, now: Nanos, woken: &mut Vec<Waker>) -> bool {
-        let Some((head, _)) = self.lines.get(&tenant).and_then(Line::head) else { return false };
-        let granted = self.division.take(tenant, head.ask);
-        granted.is_some_and(|bytes| self.end(tenant, bytes, now, woken))
-    }
-
-    /// Gives the head of a tenant its turn; false if it cannot have it.
-    fn grant_in_turn(&mut self, tenant: TenantId, now: Nanos, woken: &mut Vec<Waker>) -> bool {
-        let Some((head, _)) = self.lines.get(&tenant).and_then(Line::head) else { return false };
-        let granted = self.division.take_in_turn(tenant, head.place.number, head.ask);
-        granted.is_some_and(|bytes| self.end(tenant, bytes, now, woken))
-    }
-
-    /// The head of a tenant has what it waited for.
-    fn end(&mut self, tenant: TenantId, bytes: usize, now: Nanos, woken: &mut Vec<Waker>) -> bool {
-        let Some(line) = self.lines.get_mut(&tenant) else { return false };
-        let Some(waiter) = line.pop() else { return false };
-        if line.is_empty() {
-            self.lines.remove(&tenant);
+    /// Grants one of those who wait what it asks for; none if there is nothing to grant.
+    fn grant_next(&mut self, now: Nanos) -> Option<Granted> {
+        if let Some(key) = self.next() {
+            let ask = self.queues.get(&key)?.front()?.ask;
+            let bytes = self.division.take(key.0, ask)?;
+            return self.end_wait(key, bytes, now);
         }
-        self.note_wait(tenant, &waiter, now);
+        let key = self.next_for_reserve().filter(|_| self.division.is_reserve_free())?;
+        let head = self.queues.get(&key)?.front()?;
+        let bytes = self.division.take_from_reserve(key.0, head.place.number, head.ask)?;
+        self.end_wait(key, bytes, now)
+    }
+
+    /// The head of a queue has what it waited for.
+    fn end_wait(&mut self, key: Key, bytes: usize, now: Nanos) -> Option<Granted> {
+        let queue = self.queues.get_mut(&key)?;
+        let waiter = queue.pop_front()?;
+        if queue.is_empty() {
+            self.queues.remove(&key);
+        }
+        self.waits.entry(key.0).or_default().add(&waiter, now);
         waiter.place.granted.store(bytes, Relaxed);
-        woken.extend(waiter.waker);
-        true
+        Some(Granted(waiter.waker))
     }
 
     fn withdraw(&mut self, tenant: TenantId, place: &Arc<Place>) {
-        let Some(line) = self.lines.get_mut(&tenant) else { return };
-        line.begun.retain(|waiter| !Arc::ptr_eq(&waiter.place, place));
-        line.new.retain(|waiter| !Arc::ptr_eq(&waiter.place, place));
-        if line.is_empty() {
-            self.lines.remove(&tenant);
-        }
-    }
-
-    fn note_wait(&mut self, tenant: TenantId, waiter: &Waiter, now: Nanos) {
-        let span = now.since(waiter.since);
-        let sums = self.waits.entry(tenant).or_default();
-        sums.total += span;
-        if let Some(culprit) = waiter.behind {
-            *sums.behind.entry(culprit).or_default() += span;
-        }
+        self.queues.retain(|(waits, _), queue| {
+            if *waits == tenant {
+                queue.retain(|waiter| !Arc::ptr_eq(&waiter.place, place));
+            }
+            !queue.is_empty()
+        });
     }
 
     fn report(&self, tenant: TenantId, names: &[&str], now: Nanos) -> TenantMemory {
-        let mut so_far = self.waits.get(&tenant).cloned().unwrap_or_default();
-        let line = self.lines.get(&tenant);
-        let in_line: Vec<_> =
-            line.into_iter().flat_map(|all| all.begun.iter().chain(&all.new)).collect();
-        for waiter in &in_line {
-            let waited = now.since(waiter.since);
-            so_far.total += waited;
-            if let Some(culprit) = waiter.behind {
-                *so_far.behind.entry(culprit).or_default() += waited;
-            }
+        let mut waits = self.waits.get(&tenant).cloned().unwrap_or_default();
+        let queues = self.queues.range((tenant, Priority::Begun)..=(tenant, Priority::Other));
+        let waiting: Vec<_> = queues.flat_map(|(_, queue)| queue).collect();
+        for waiter in &waiting {
+            waits.add(waiter, now);
         }
         let name_of = |tenant: TenantId| {
             names.get(tenant.index()).map_or_else(String::new, |&name| name.into())
@@ -365,9 +368,9 @@ impl State {
             tenant: name_of(tenant),
             held_bytes: self.division.held_bytes(tenant) as u64,
             own_bytes: self.division.own_bytes(tenant) as u64,
-            waiting: in_line.len() as u64,
-            waited: so_far.total,
-            behind: so_far.behind.into_iter().map(|(who, span)| (name_of(who), span)).collect(),
+            waiting: waiting.len() as u64,
+            waited: waits.total,
+            behind: waits.behind.into_iter().map(|(who, span)| (name_of(who), span)).collect(),
         }
     }
 }

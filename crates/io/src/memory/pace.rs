@@ -44,7 +44,7 @@ impl Pace {
         if self.counted_seconds < WINDOW_SECONDS {
             return false;
         }
-        let is_slow = self.counted_bytes < min_rate_bytes * self.counted_seconds;
+        let is_slow = self.counted_bytes < min_rate_bytes.saturating_mul(self.counted_seconds);
         *self = Self { seen_bytes: self.seen_bytes, ..Self::default() };
         is_slow
     }

@@ -81,7 +81,7 @@ fn what_is_given_back_goes_to_whoever_has_least_for_its_share() {
         one.leave(&pool);
     }
     let report = pool.report(&["one", "three", "gone"]);
-    // Each has at most its bound of 64 MiB; `one` is granted in turn beyond it.
+    // Each has at most its bound of 64 MiB; `one` has the reserve beyond it.
     assert!(report[1].held_bytes >= report[0].held_bytes, "{report:?}");
     assert!(report[1].waiting > 0 && report[1].waited > Span::ZERO);
     assert!(report[1].behind.iter().any(|(name, _)| name == "gone"), "{report:?}");
@@ -152,7 +152,21 @@ fn a_connection_that_reads_nothing_leaves_the_others_of_its_tenant_a_way() {
         assert!(other.take(&pool, 4096), "it holds nothing");
         other.give(&pool);
     }
-    assert!(pool.is_wanted_of(TenantId(0)), "so that the greedy one has to move");
+    assert!(pool.wanted().is_of(TenantId(0)), "so that the greedy one has to move");
+}
+
+#[test]
+fn a_connection_that_holds_nothing_does_not_wait_behind_those_that_do() {
+    let pool = pool(&[1000]);
+    let mut greedy = Connection::new(&pool, 0);
+    while greedy.take(&pool, 4096) {}
+    let mut small: Vec<_> = (0..300).map(|_| Connection::new(&pool, 0)).collect();
+    for one in &mut small {
+        one.take(&pool, 4096);
+    }
+    let waits = small.iter().position(|one| one.is_waiting).expect("their part is full, too");
+    small[0].give(&pool);
+    assert!(small[waits].take(&pool, 4096), "what another gives back is for it");
 }
 
 #[test]
@@ -198,7 +212,7 @@ fn the_bound_holds_when_a_policy_makes_it_smaller() {
     let memory = Memory { total_bytes: 64 << 20, ..Memory::default() };
     pool.set_bounds(memory, &[1000, 1000]);
     let mut more = Connection::new(&pool, 0);
-    assert!(!more.take(&pool, 2 * MIB) || pool.total_bytes() <= 122 << 20, "one in turn");
+    assert!(!more.take(&pool, 2 * MIB) || pool.total_bytes() <= 122 << 20, "from the reserve");
     for one in held {
         one.leave(&pool);
     }

@@ -9,6 +9,8 @@ use evenkeel_core::time::Span;
 
 use super::{Worker, age};
 use crate::client::Client;
+use crate::memory::Wanted;
+use crate::plan::Plan;
 
 const PERIOD: Duration = Duration::from_secs(1);
 
@@ -20,10 +22,11 @@ pub(super) async fn sweep(worker: Rc<Worker>) {
         tokio::time::sleep(PERIOD).await;
         let domains: Vec<_> = worker.domains.borrow().values().cloned().collect();
         let plan = worker.plan();
+        let wanted = worker.shared.memory.wanted();
         for domain in domains {
             let clients = domain.clients.borrow().clone();
             for client in &clients {
-                look_at(&worker, client, plan.policy.memory.min_rate_bytes);
+                look_at(&worker, client, &wanted, &plan);
             }
             domain.forget_unused(DEVICE_KEPT, &plan);
             domain.flush_recording();
@@ -31,14 +34,12 @@ pub(super) async fn sweep(worker: Rc<Worker>) {
     }
 }
 
-fn look_at(worker: &Worker, client: &Rc<Client>, min_rate_bytes: u64) {
-    if client.is_too_slow(min_rate_bytes) {
-        let tenant = client.tenant.get();
-        let plan = worker.plan();
+fn look_at(worker: &Worker, client: &Rc<Client>, wanted: &Wanted, plan: &Plan) {
+    if client.is_too_slow(wanted, plan.policy.memory.min_rate_bytes) {
         worker.shared.memory.count_cut();
         tracing::warn!(
             export = client.export.name,
-            tenant = plan.tenant_name(tenant),
+            tenant = plan.tenant_name(client.tenant.get()),
             peer = ?client.peer.address,
             "connection cut: it moved less than `min_rate` ([memory] of the policy) while others \
              waited for memory that it held",

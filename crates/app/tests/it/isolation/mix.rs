@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use super::attacks::{ATTACKS, Attack, Target};
+use super::attacks::{ATTACKS, Attack, Target, exchange};
 use super::gate;
 use crate::harness::gate::Gate;
 use crate::harness::process::Process;
@@ -28,22 +28,17 @@ fn all_attacks_at_once_cost_an_honest_client_no_error_and_the_gate_no_memory() {
     let (time, is_long) =
         seconds.map_or((DEFAULT, false), |seconds| (Duration::from_secs(seconds), true));
     let scratch = Scratch::new();
-    let (own, other) = (free_address(), free_address());
-    std::fs::write(scratch.join("exchange.key"), "a key that all gates of this test have")
-        .expect("write the key");
-    let memory = format!(
-        "[exchange]\nname = \"test\"\nlisten = \"{own}\"\npeers = [\"{own}\", \"{other}\"]\n\
-         key = \"exchange.key\"\n\
-         [[backend]]\nname = \"disks\"\ndirectory = \"disks\"\n\
+    let own = free_address();
+    let disks = "[[backend]]\nname = \"disks\"\ndirectory = \"disks\"\n\
          [[export]]\nname = \"honest\"\nbackend = \"disks\"\nsize = \"64 MiB\"\n\
-         [[tenant]]\nname = \"honest\"\nmatch = {{ export = \"honest\" }}\n"
-    );
+         [[tenant]]\nname = \"honest\"\nmatch = { export = \"honest\" }\n";
+    let more = exchange(&scratch, &own) + disks;
     let exports = [("hung", "hung", 1), ("slow", "slow", 1), ("quick", "quick", 1)];
-    let (_server, gate) = gate(&scratch, &exports, &memory);
+    let (_server, gate) = gate(&scratch, &exports, &more);
     let arguments = fio(&gate, time);
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let mut fio = Process::start(scratch.path(), "fio", &arguments);
-    // Whoever connects to a unix socket while its backlog is full is told to come again.
+    // `connect` to a unix socket fails with EAGAIN while its backlog is full.
     std::thread::sleep(Duration::from_secs(1));
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
