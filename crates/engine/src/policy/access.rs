@@ -2,7 +2,7 @@
 //!
 //! A listener that asks its clients for certificates is *protected*: there a client is whom its
 //! certificate, the listener or its address say, and not whom the export says, which it chooses
-//! itself; without a certificate it is nobody's. An export is opened
+//! itself; without a certificate it is `default`. An export is opened
 //!
 //! ```text
 //! with `allow`:                        by the tenants listed there

@@ -195,7 +195,7 @@ fn a_name_of_a_server_is_no_way_round_an_export_of_the_policy() {
 }
 
 #[test]
-fn without_a_certificate_nobody_is_anybody_where_certificates_are_asked_for() {
+fn a_client_without_a_certificate_is_default_where_certificates_are_asked_for() {
     let by_listener = Match::Listener("half".to_owned());
     let policy = Policy {
         tenants: vec![tenant("lan", vec![by_listener], false)],

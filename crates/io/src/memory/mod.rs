@@ -185,7 +185,14 @@ impl Pool {
         if state.division.uses_reserve(place.number) {
             return state.division.take_from_reserve(tenant, place.number, ask);
         }
-        if state.queues.is_empty()
+        // One that holds nothing passes those of its tenant, of whom a larger one may be first.
+        let passes_own = || {
+            let mut waiting = state.queues.keys();
+            ask.is_first
+                && (waiting.all(|(waits, _)| *waits == tenant)
+                    || state.division.is_own(tenant, ask))
+        };
+        if (state.queues.is_empty() || passes_own())
             && let Some(bytes) = state.division.take(tenant, ask)
         {
             return Some(bytes);

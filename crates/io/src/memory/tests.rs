@@ -147,6 +147,8 @@ fn a_connection_that_reads_nothing_leaves_the_others_of_its_tenant_a_way() {
     let pool = pool(&[1000]);
     let mut greedy = Connection::new(&pool, 0);
     while greedy.take(&pool, 4096) {}
+    let mut another = Connection::new(&pool, 0);
+    assert!(!another.take(&pool, 2 * MIB), "there is no room for as much");
     let mut other = Connection::new(&pool, 0);
     for _ in 0..100 {
         assert!(other.take(&pool, 4096), "it holds nothing");

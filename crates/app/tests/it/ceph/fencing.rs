@@ -165,6 +165,7 @@ fn fall_asleep_in_writing(staged: &mut Staged, gate: &Gate, client: &mut Client)
         (in_flight == Some(OBJECTS)).then_some(())
     });
     gate.process.signal(Signal::STOP);
+    std::thread::sleep(Duration::from_millis(500));
     (0..3).for_each(|osd| staged.ceph.signal_osd(osd, Signal::CONT));
 }
 
