@@ -17,9 +17,12 @@ mod volume;
 use std::collections::BTreeMap;
 
 use evenkeel_core::histogram::Histogram;
+use evenkeel_core::id::TenantId;
 use evenkeel_core::ticket::Kind;
 use evenkeel_engine::policy::Policy;
-use evenkeel_engine::report::{DomainReport, HangingReport, ServerReport, TenantReport};
+use evenkeel_engine::report::{
+    DomainReport, HangingReport, ServerReport, SlowReport, TenantReport,
+};
 use evenkeel_io::gate::{BackendReport, ExportReport, GateReport};
 use evenkeel_io::record::RecordingReport;
 use serde::{Deserialize, Serialize};
@@ -152,6 +155,10 @@ pub struct Tenant {
     /// Request-time waited because of others: beyond what idle servers would have taken, own limit
     /// excluded. The pairs of the domain's interference divide it.
     pub waited_seconds: f64,
+    /// Request-time that went to exports of the tenant's own that are slow beside others of their
+    /// backend, or hang. Not in `waited_seconds`.
+    #[serde(default)]
+    pub waited_for_slots_seconds: f64,
     /// Request-time held by the tenant's own limit.
     pub throttled_seconds: f64,
     /// Request-time that enforcing would have held.
@@ -238,6 +245,22 @@ pub struct Server {
     /// Exports of the backend that have not answered some requests for long.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hanging: Vec<Hanging>,
+    /// Exports of the backend that answer like those of another, slower device.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slow: Vec<Slow>,
+}
+
+/// An export of a backend that is slow beside others.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Slow {
+    /// Whose requests are slow.
+    pub tenant: String,
+    /// What the backend calls the export or file; empty if it is not open any more.
+    pub export: String,
+    /// How long its requests take.
+    pub latency_seconds: f64,
+    /// How long those of the quickest export of the backend take.
+    pub quickest_seconds: f64,
 }
 
 /// An export of a backend that does not answer a tenant.
@@ -427,6 +450,7 @@ fn tenant(tenant: &TenantReport, policy: &Policy, detail: Detail) -> Tenant {
         device_time: times(&tenant.device_time, detail),
         total_time: times(&tenant.total_time, detail),
         waited_seconds: tenant.waited.as_secs_f64(),
+        waited_for_slots_seconds: tenant.waited_for_slots.as_secs_f64(),
         throttled_seconds: tenant.throttled.as_secs_f64(),
         shadow_held_seconds: tenant.shadow_held.as_secs_f64(),
         shadow_held_units: tenant.shadow_held_units,
@@ -484,10 +508,22 @@ fn times(histogram: &Histogram, detail: Detail) -> Times {
     }
 }
 
+fn name_of(tenant: TenantId, tenants: &[TenantReport]) -> String {
+    tenants.get(tenant.index()).map_or_else(String::new, |tenant| tenant.name.clone())
+}
+
+fn slow(report: &SlowReport, tenants: &[TenantReport]) -> Slow {
+    Slow {
+        tenant: name_of(report.tenant, tenants),
+        export: report.disk_name.clone(),
+        latency_seconds: report.latency.as_secs_f64(),
+        quickest_seconds: report.quickest.as_secs_f64(),
+    }
+}
+
 fn hanging(report: &HangingReport, tenants: &[TenantReport]) -> Hanging {
-    let tenant = tenants.get(report.tenant.index());
     Hanging {
-        tenant: tenant.map_or_else(String::new, |tenant| tenant.name.clone()),
+        tenant: name_of(report.tenant, tenants),
         export: report.disk_name.clone(),
         requests: report.requests,
         oldest_seconds: report.oldest.as_secs_f64(),
@@ -504,6 +540,7 @@ fn server(server: &ServerReport, tenants: &[TenantReport], policy: &Policy) -> S
         service_seconds: server.delivered_cost.as_secs_f64(),
         busy_seconds: server.busy.as_secs_f64(),
         hanging: server.hanging.iter().map(|one| hanging(one, tenants)).collect(),
+        slow: server.slow.iter().map(|one| slow(one, tenants)).collect(),
     }
 }
 

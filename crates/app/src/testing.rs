@@ -5,7 +5,8 @@ use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::policy::{Mode, Policy};
 use evenkeel_engine::report::{
-    DomainReport, HangingReport, Interference, KindReport, ServerReport, ShareWindow, TenantReport,
+    DomainReport, HangingReport, Interference, KindReport, ServerReport, ShareWindow, SlowReport,
+    TenantReport,
 };
 use evenkeel_io::gate::{BackendReport, ExportReport, GateReport, MemoryReport, TenantMemory};
 use evenkeel_io::record::RecordingReport;
@@ -14,6 +15,16 @@ use evenkeel_io::record::RecordingReport;
 pub(crate) fn sample_policy() -> Policy {
     let text = include_str!("../testdata/policy.toml");
     crate::config::parse(text, "policy.toml").expect("it is valid")
+}
+
+fn sample_slow() -> SlowReport {
+    SlowReport {
+        tenant: TenantId(2),
+        disk: 2,
+        disk_name: "attic".to_owned(),
+        latency: Span::from_millis(500),
+        quickest: Span::from_millis(2),
+    }
 }
 
 fn sample_hanging() -> HangingReport {
@@ -51,6 +62,7 @@ pub(crate) fn later_report(steps: u64) -> GateReport {
         TenantReport {
             waited: Span::from_millis(31_000 * steps),
             throttled: Span::from_millis(1_500 * steps),
+            waited_for_slots: Span::from_millis(700 * steps),
             window: window(0.28, 0.25, 0.25, 1.0),
             ..bob
         },
@@ -71,6 +83,7 @@ pub(crate) fn later_report(steps: u64) -> GateReport {
             delivered_cost: Span::from_secs(52 * steps),
             busy: Span::from_secs(58 * steps),
             hanging: vec![sample_hanging()],
+            slow: vec![sample_slow()],
         }],
         interference: vec![pair(1, 2, 42_000), pair(2, 1, 31_000)],
         interference_other: Span::from_millis(10 * steps),

@@ -31,6 +31,9 @@
 //!
 //! Who had the server for itself and waited all the same has nobody else to blame: (v, v).
 //!
+//! Nor has anybody else to answer for what v waits for an export of its own that is slow or hangs
+//! ([`crate::slots`]): such waits are counted apart, and divided among nobody.
+//!
 //! The queue's part of W(v) is gathered as it passes, the device's part when the unit ends; A(c) is
 //! remembered with a half-life of one tick, so that a wait that ends finds those who caused it.
 //!
@@ -88,10 +91,14 @@ struct Victim {
 struct Row {
     is_active: bool,
     queued: u32,
+    /// Units that wait for slots of a slow export.
+    parked: u32,
     updated: Nanos,
     /// Waiting time since the last tick, not yet divided. Signed, for the limit's part is taken off
     /// at ticks only.
     waited_ns: i64,
+    /// What was waited for slow exports in all.
+    waited_for_slots: Span,
     throttled_seen: Span,
     in_service: u32,
     cost_in_service: u64,
@@ -113,6 +120,20 @@ impl Ledger {
         self.touch(now, tenant).queued -= 1;
     }
 
+    /// A queued unit waits for a slot of a slow export from now on.
+    pub(crate) fn parked(&mut self, now: Nanos, tenant: TenantId) {
+        let row = self.touch(now, tenant);
+        row.queued -= 1;
+        row.parked += 1;
+    }
+
+    /// A parked unit is queued again.
+    pub(crate) fn unparked(&mut self, now: Nanos, tenant: TenantId) {
+        let row = self.touch(now, tenant);
+        row.parked -= 1;
+        row.queued += 1;
+    }
+
     /// A queued unit went to the backend.
     pub(crate) fn dispatched(&mut self, now: Nanos, ticket: &Ticket) {
         let row = self.touch(now, ticket.tenant);
@@ -124,11 +145,30 @@ impl Ledger {
 
     /// The backend finished a unit.
     pub(crate) fn served(&mut self, now: Nanos, ticket: &Ticket, device_time: Span) {
+        let wait_ns = device_time.0.saturating_sub(ticket.cost.0);
+        self.ended(now, ticket).waited_ns += signed(wait_ns);
+    }
+
+    /// The backend finished a unit that it had not answered for long.
+    pub(crate) fn served_late(&mut self, now: Nanos, ticket: &Ticket, device_time: Span) {
+        let wait = Span(device_time.0.saturating_sub(ticket.cost.0));
+        self.ended(now, ticket).waited_for_slots += wait;
+    }
+
+    fn ended(&mut self, now: Nanos, ticket: &Ticket) -> &mut Row {
+        self.advance(now);
+        self.cost_in_service -= ticket.cost.0;
         let row = self.touch(now, ticket.tenant);
         row.in_service -= 1;
         row.cost_in_service -= ticket.cost.0;
-        row.waited_ns += signed(device_time.0.saturating_sub(ticket.cost.0));
-        self.cost_in_service -= ticket.cost.0;
+        row
+    }
+
+    /// Request-time that a tenant waited for slots of slow exports, in all.
+    pub(crate) fn waited_for_slots(&self, now: Nanos, tenant: TenantId) -> Span {
+        let row = self.rows.get(tenant.index()).copied().unwrap_or_default();
+        let since_ns = now.since(row.updated).0.saturating_mul(u64::from(row.parked));
+        row.waited_for_slots + Span(since_ns)
     }
 
     /// Brings a tenant's row up to now, and the server's integral with it.
@@ -212,7 +252,8 @@ impl Ledger {
             row.integral_seen = 0.0;
             row.held_ns /= 2.0;
             row.held_before_itself_ns /= 2.0;
-            let is_gone = row.queued + row.in_service == 0 && row.waited_ns == 0;
+            let units = row.queued + row.parked + row.in_service;
+            let is_gone = units == 0 && row.waited_ns == 0;
             row.is_active = !is_gone || row.held_ns >= NEGLIGIBLE_HELD_NS;
             if !row.is_active {
                 row.held_ns = 0.0;
@@ -246,6 +287,7 @@ impl Row {
     fn update(&mut self, now: Nanos, integral: f64) {
         let passed_ns = now.since(self.updated).0;
         self.waited_ns += signed(passed_ns.saturating_mul(u64::from(self.queued)));
+        self.waited_for_slots += Span(passed_ns.saturating_mul(u64::from(self.parked)));
         self.updated = now;
         if self.in_service > 0 && integral > self.integral_seen {
             let held_ns = self.cost_in_service as f64 * (integral - self.integral_seen);
@@ -386,6 +428,23 @@ mod tests {
         ledger.queued(Nanos(0), TenantId(0));
         assert_eq!(tick(&mut ledger, 7, &mut pairs), [(0, 7)]);
         assert_eq!(named(&pairs), [(0, 1, 6), (0, 0, 1)]);
+    }
+
+    #[test]
+    fn waits_for_a_slow_export_of_ones_own_are_nobody_elses() {
+        let (mut ledger, mut pairs) = (Ledger::default(), PairTable::default());
+        for tenant in [0, 1] {
+            ledger.queued(Nanos(0), TenantId(tenant));
+            ledger.dispatched(Nanos(0), &ticket(tenant, MS));
+        }
+        ledger.queued(Nanos(0), TenantId(0));
+        ledger.parked(Nanos(0), TenantId(0));
+        assert_eq!(ledger.waited_for_slots(Nanos(3 * MS), TenantId(0)), Span(3 * MS));
+        ledger.unparked(Nanos(5 * MS), TenantId(0));
+        ledger.served_late(Nanos(5 * MS), &ticket(0, MS), Span(5 * MS));
+        assert_eq!(ledger.waited_for_slots(Nanos(6 * MS), TenantId(0)), Span(9 * MS));
+        assert_eq!(tick(&mut ledger, 6, &mut pairs), [(0, 1)]);
+        assert_eq!(ledger.waited_for_slots(Nanos(6 * MS), TenantId(1)), Span::ZERO);
     }
 
     #[test]

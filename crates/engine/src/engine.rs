@@ -244,6 +244,7 @@ impl Engine {
         for lane in &self.lanes {
             let held = lane.held(tenant);
             report.throttled += lane.throttled(now, tenant);
+            report.waited_for_slots += lane.waited_for_slots(now, tenant);
             report.shadow_held += held.time;
             report.shadow_held_units += held.units;
         }

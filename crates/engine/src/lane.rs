@@ -149,22 +149,25 @@ impl Lane {
         if let Some(shadow) = &mut self.shadow {
             shadow.enqueue(now, ticket);
         }
-        let is_parked = self.slots.as_mut().is_some_and(|slots| slots.parks(now, ticket, disk));
-        if !is_parked {
+        if self.slots.as_mut().is_some_and(|slots| slots.parks(now, ticket, disk)) {
+            self.ledger.parked(now, ticket.tenant);
+        } else {
             self.scheduler.enqueue(now, ticket);
         }
     }
 
     /// Takes a queued ticket back.
     pub(crate) fn withdraw(&mut self, now: Nanos, ticket: Ticket) {
-        self.ledger.withdrawn(now, ticket.tenant);
         if let Some(shadow) = &mut self.shadow {
             shadow.withdraw(now, ticket.slot);
         }
-        if self.slots.as_mut().is_none_or(|slots| !slots.withdraw(&ticket)) {
+        if self.slots.as_mut().is_some_and(|slots| slots.withdraw(&ticket)) {
+            self.ledger.unparked(now, ticket.tenant);
+        } else {
             self.unqueue(now, ticket);
             self.release_parked(now);
         }
+        self.ledger.withdrawn(now, ticket.tenant);
     }
 
     /// Takes a ticket out of the scheduler.
@@ -228,7 +231,11 @@ impl Lane {
     pub(crate) fn served(&mut self, now: Nanos, unit: &UnitEntry) {
         let ticket = &unit.ticket;
         let latency = now.since(unit.dispatched_at);
-        self.ledger.served(now, ticket, latency);
+        if self.slots.as_ref().is_some_and(|slots| slots.is_hanging(ticket)) {
+            self.ledger.served_late(now, ticket, latency);
+        } else {
+            self.ledger.served(now, ticket, latency);
+        }
         self.in_service.leave(now);
         self.delivered_cost.0 += ticket.cost.0;
         if let Some(shadow) = &mut self.shadow {
@@ -293,6 +300,11 @@ impl Lane {
         self.past[tenant.index()].throttled + self.scheduler.throttled(now, tenant)
     }
 
+    /// Request-time that the tenant waited here for exports of its own that are slow or hang.
+    pub(crate) fn waited_for_slots(&self, now: Nanos, tenant: TenantId) -> Span {
+        self.ledger.waited_for_slots(now, tenant)
+    }
+
     /// What the shadow would have held of a tenant.
     pub(crate) fn held(&self, tenant: TenantId) -> Held {
         let before = self.past[tenant.index()].held;
@@ -311,6 +323,7 @@ impl Lane {
             delivered_cost: Span(self.delivered_cost.0),
             busy: self.in_service.total(now),
             hanging: self.slots.as_ref().map_or_else(Vec::new, |slots| slots.hanging(now)),
+            slow: self.slots.as_ref().map_or_else(Vec::new, |slots| slots.slow(now)),
         }
     }
 
@@ -357,7 +370,11 @@ impl Lane {
         }
         let mut queued = self.anteroom.as_mut().map_or_else(Vec::new, Anteroom::drain);
         queued.extend(self.scheduler.drain());
-        queued.extend(self.slots.as_mut().map_or_else(Vec::new, Slots::drain));
+        let parked = self.slots.as_mut().map_or_else(Vec::new, Slots::drain);
+        for ticket in &parked {
+            self.ledger.unparked(now, ticket.tenant);
+        }
+        queued.extend(parked);
         queued
     }
 

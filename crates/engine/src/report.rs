@@ -61,6 +61,9 @@ pub struct TenantReport {
     /// Request-time beyond what idle servers would have taken, own limit excluded; divided among
     /// culprits in [`DomainReport::interference`]. See [`crate::attribution`].
     pub waited: Span,
+    /// Request-time that went to exports of the tenant's own that are slow beside others of their
+    /// server, or hang: for their slots, and with them. Not in `waited`.
+    pub waited_for_slots: Span,
     /// Request-time spent held by the tenant's own limit.
     pub throttled: Span,
     /// Request-time for which the shadow scheduler would have held this tenant's requests.
@@ -125,6 +128,24 @@ pub struct ServerReport {
     pub busy: Span,
     /// Disks whose requests are out for so long that they have left the depth.
     pub hanging: Vec<HangingReport>,
+    /// Disks that answer so much more slowly than others of the server that they are held to their
+    /// part of the depth.
+    pub slow: Vec<SlowReport>,
+}
+
+/// A disk of a server that answers a tenant like one of another device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlowReport {
+    /// Whose requests are slow.
+    pub tenant: TenantId,
+    /// Which disk; see [`Request::disk`](crate::Request::disk).
+    pub disk: u64,
+    /// What the driver calls it; empty from the engine.
+    pub disk_name: String,
+    /// How long its requests take lately, or for how long one has not been answered.
+    pub latency: Span,
+    /// How long those of the quickest disk take.
+    pub quickest: Span,
 }
 
 /// A disk of a server that does not answer a tenant.

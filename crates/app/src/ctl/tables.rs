@@ -46,11 +46,13 @@ pub(super) fn of(status: &Status) -> String {
             let waited = human::duration(seconds(pair.waited_seconds));
             text += &format!("{} waited {waited} behind {}\n", pair.victim, pair.culprit);
         }
+        text += &waits_for_slots(&domain.tenants);
     }
     text += &memory::lines(&status.memory);
     text.push('\n');
     text += &backend_table(status);
     text += &hanging(status);
+    text += &slow(status);
     text += &resized(&status.backends);
     text += &stores::table(&status.backends);
     text += &pools::tables(&status.backends);
@@ -290,6 +292,35 @@ fn hanging(status: &Status) -> String {
         }
     }
     text
+}
+
+/// A line for each export that answers like one of another device.
+fn slow(status: &Status) -> String {
+    let mut text = String::new();
+    for server in status.domains.iter().flat_map(|domain| &domain.servers) {
+        for one in &server.slow {
+            let export = if one.export.is_empty() { "an export" } else { &one.export };
+            let [latency, quickest] =
+                [one.latency_seconds, one.quickest_seconds].map(|it| human::duration(seconds(it)));
+            let _ = writeln!(
+                text,
+                "{}: {export} takes {latency} for a request of {}, the quickest export {quickest}: \
+                 it seems to be another device, and should be a backend of its own",
+                server.name, one.tenant
+            );
+        }
+    }
+    text
+}
+
+/// A line for each tenant that waited for exports of its own.
+fn waits_for_slots(tenants: &[crate::status::Tenant]) -> String {
+    let waited = tenants.iter().filter(|tenant| tenant.waited_for_slots_seconds > 0.0);
+    let lines = waited.map(|tenant| {
+        let waited = human::duration(seconds(tenant.waited_for_slots_seconds));
+        format!("{} waited {waited} for exports of its own that are slow or hang\n", tenant.name)
+    });
+    lines.collect()
 }
 
 fn resized(backends: &[crate::status::Backend]) -> String {

@@ -3,7 +3,7 @@
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Span;
 use evenkeel_engine::policy::{Mode, Policy, Tenant};
-use evenkeel_engine::report::{KindReport, ServerReport, TenantReport};
+use evenkeel_engine::report::{DomainReport, KindReport, ServerReport, TenantReport};
 use evenkeel_io::gate::{BackendReport, GateReport};
 
 use super::process::Usage;
@@ -143,8 +143,9 @@ impl Page<'_> {
         self.by_tenant(&metric::REQUEST, |family, labels, tenant| {
             family.histogram(labels, &tenant.total_time);
         });
-        let spans: [Reading<TenantReport, Span>; 5] = [
+        let spans: [Reading<TenantReport, Span>; 6] = [
             (&metric::WAITED, |tenant| tenant.waited),
+            (&metric::WAITED_FOR_SLOTS, |tenant| tenant.waited_for_slots),
             (&metric::THROTTLED, |tenant| tenant.throttled),
             (&metric::SHADOW_HELD, |tenant| tenant.shadow_held),
             (&metric::BACKLOGGED, |tenant| tenant.backlogged),
@@ -225,14 +226,26 @@ impl Page<'_> {
                 }
             }
         }
+        self.slow_exports();
+    }
+
+    /// Exports that hang or are slow.
+    fn slow_exports(&mut self) {
         let mut hanging = self.document.family(&metric::HANGING);
-        for domain in &self.report.domains {
-            let name = domain_name(domain, self.policy);
-            for (server, one) in
-                domain.servers.iter().flat_map(|it| it.hanging.iter().map(move |one| (it, one)))
-            {
+        for (domain, server) in servers(self.report) {
+            for one in &server.hanging {
                 let tenant = &domain.tenants[one.tenant.index()].name;
+                let name = domain_name(domain, self.policy);
                 hanging.count(&[name, &server.name, tenant, &one.disk_name], one.requests);
+            }
+        }
+        let mut slow = self.document.family(&metric::SLOW);
+        for (domain, server) in servers(self.report) {
+            for one in &server.slow {
+                let tenant = &domain.tenants[one.tenant.index()].name;
+                let labels =
+                    [domain_name(domain, self.policy), &server.name, tenant, &one.disk_name];
+                slow.sample(&labels, one.latency.as_secs_f64());
             }
         }
     }
@@ -266,6 +279,12 @@ impl Page<'_> {
             }
         }
     }
+}
+
+/// Each server of a report with its domain.
+fn servers(report: &GateReport) -> impl Iterator<Item = (&DomainReport, &ServerReport)> {
+    let domains = report.domains.iter();
+    domains.flat_map(|domain| domain.servers.iter().map(move |server| (domain, server)))
 }
 
 #[cfg(test)]

@@ -116,6 +116,9 @@ metrics! {
     WAITED = Counter "evenkeel_waited_seconds_total" ["domain", "tenant"]
         "Request-time waited because of others: beyond what idle servers would have taken, own \
          limit excluded.";
+    WAITED_FOR_SLOTS = Counter "evenkeel_waited_for_slots_seconds_total" ["domain", "tenant"]
+        "Request-time that went to exports of the tenant's own that are slow or hang; not in \
+         evenkeel_waited_seconds_total.";
     THROTTLED = Counter "evenkeel_throttled_seconds_total" ["domain", "tenant"]
         "Request-time held by the tenant's own limit.";
     SHADOW_HELD = Counter "evenkeel_shadow_held_seconds_total" ["domain", "tenant"]
@@ -168,6 +171,9 @@ metrics! {
         "Changes of the size of the backend's exports, seen when a connection was made.";
     HANGING = Gauge "evenkeel_hanging_requests" ["domain", "backend", "tenant", "export"]
         "Units of a tenant at an export that has not answered some of them for long.";
+    SLOW = Gauge "evenkeel_slow_export_seconds" ["domain", "backend", "tenant", "export"]
+        "How long requests of an export take that answers like one of another, slower device than \
+         others of its backend.";
     SPREAD_OBJECTS = Gauge "evenkeel_spread_objects" ["domain", "backend"]
         "Objects of a spread volume that the server has room in use for.";
     SPREAD_LOST = Gauge "evenkeel_spread_lost_objects" ["domain"]

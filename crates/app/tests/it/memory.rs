@@ -160,6 +160,21 @@ fn whoever_is_slow_with_memory_that_others_wait_for_is_cut_and_named() {
 }
 
 #[test]
+fn what_is_announced_and_not_sent_takes_no_memory() {
+    let scratch = Scratch::new();
+    let gate = gate(&scratch, "");
+    let mut clients = others(&gate, 16);
+    let before = gate.resident_bytes();
+    for client in &mut clients {
+        begin_body(client, 1);
+    }
+    wait_for("the bodies to begin", || (held_bytes(&gate) >= 64 * (16 << 10)).then_some(()));
+    let taken = gate.resident_bytes().saturating_sub(before);
+    // 64 of 32 MiB are announced. The first of each tenant is within its own part.
+    assert!(taken <= held_bytes(&gate) + (16 << 20), "{taken} bytes");
+}
+
+#[test]
 fn half_bodies_of_many_tenants_end_each_in_its_turn() {
     let scratch = Scratch::new();
     let gate = gate(&scratch, "[memory]\nper_tenant = \"32 MiB\"\ntotal = \"64 MiB\"\n");

@@ -35,6 +35,7 @@ impl Lane {
     pub(super) fn release_parked(&mut self, now: Nanos) {
         let Some(slots) = &mut self.slots else { return };
         while let Some(ticket) = slots.release() {
+            self.ledger.unparked(now, ticket.tenant);
             self.scheduler.enqueue(now, ticket);
         }
     }
@@ -68,6 +69,7 @@ impl Lane {
         queued.retain(|unit| slots.park_excess(unit));
         for unit in queued {
             self.unqueue(now, unit.ticket);
+            self.ledger.parked(now, unit.ticket.tenant);
         }
     }
 

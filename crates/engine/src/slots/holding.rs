@@ -5,8 +5,10 @@ use evenkeel_core::sched::Floor;
 use evenkeel_core::time::{Nanos, Span};
 
 use super::division::{Claim, divide};
+use super::flow::Flow;
 use super::pace::Quickest;
 use super::{Slots, Stage};
+use crate::report::SlowReport;
 use crate::units::UnitEntry;
 
 /// A shallower depth is there to keep requests apart, and has no second one for slow ones.
@@ -65,6 +67,7 @@ impl Slots {
             }
         }
         self.scratch = scratch;
+        self.quickest = quickest;
         self.settle()
     }
 
@@ -120,6 +123,23 @@ impl Slots {
     /// Whether a flow of this tenant is held to its part. O(flows of the tenant).
     pub(crate) fn holds(&self, tenant: TenantId) -> bool {
         self.by_tenant[tenant.index()].iter().any(|index| self.flows[*index].cap.is_some())
+    }
+
+    /// The flows that answer like those of another device: they are slow beside the quickest.
+    /// O(flows).
+    pub(crate) fn slow(&self, now: Nanos) -> Vec<SlowReport> {
+        let is_slow = |flow: &&Flow| {
+            let is_held = self.is_divided && now < flow.slow_until && flow.hanging == 0;
+            is_held && flow.pace.is_known() && flow.pace_at(now).is_slow_beside(self.quickest)
+        };
+        let report = |flow: &Flow| SlowReport {
+            tenant: flow.tenant,
+            disk: flow.disk,
+            disk_name: String::new(),
+            latency: flow.pace_at(now).latency(),
+            quickest: self.quickest.latency(),
+        };
+        self.flows.iter().filter(is_slow).map(report).collect()
     }
 
     /// Parks this unit, which is in the scheduler, if more of its flow is inside than may be.

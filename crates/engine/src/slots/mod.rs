@@ -51,6 +51,7 @@ use crate::policy::Depth;
 use flow::Flow;
 use holding::Scratch;
 use overdue::Latencies;
+use pace::Quickest;
 
 /// The slots of one server and those who hold or want them. See the [module](self).
 #[derive(Debug)]
@@ -74,6 +75,8 @@ pub(crate) struct Slots {
     latencies: Latencies,
     /// More than one disk is asked for: else there is nothing to divide.
     is_divided: bool,
+    /// The quickest of the flows that asked, as of the last division.
+    quickest: Quickest,
     /// The division is to be made anew.
     is_stale: bool,
     /// All that is out has been judged, and nothing has come or gone since.
@@ -131,6 +134,7 @@ impl Slots {
             parked: 0,
             latencies: Latencies::default(),
             is_divided: false,
+            quickest: Quickest::NONE,
             is_stale: true,
             is_settled: false,
             peaks_since: now,
@@ -299,6 +303,12 @@ impl Slots {
     /// What the second depth holds.
     pub(crate) fn second_depth(&self) -> u64 {
         self.away
+    }
+
+    /// Whether a ticket has been out for too long.
+    pub(crate) fn is_hanging(&self, ticket: &Ticket) -> bool {
+        let place = self.places.get(ticket.slot as usize);
+        place.is_some_and(|place| place.stage == Stage::Hanging)
     }
 
     /// Tickets parked here.

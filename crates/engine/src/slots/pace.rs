@@ -79,6 +79,11 @@ impl Quickest {
     /// Nobody yet.
     pub(super) const NONE: Self = Self { latency_ns: u64::MAX, stretch_milli: u64::MAX };
 
+    /// How long its requests take; the longest span if there is none.
+    pub(super) fn latency(self) -> Span {
+        Span(self.latency_ns)
+    }
+
     /// With one more.
     pub(super) fn and(self, pace: &Pace) -> Self {
         if !pace.is_known {

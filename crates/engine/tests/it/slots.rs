@@ -364,6 +364,30 @@ fn an_export_that_hangs_is_named_until_it_answers() {
 }
 
 #[test]
+fn an_export_like_another_device_is_named_and_what_is_waited_for_it_is_nobody_elses_doing() {
+    for disk in [SLOW, Disk::Hangs] {
+        let mut scene = Scene::new(8, &[client(1, 4, QUICK), client(1, 64, disk)]);
+        scene.run(seconds(10));
+        let report = scene.report();
+        let slow = report.servers[0].slow.iter().map(|one| (one.tenant, one.disk));
+        let is_slow = matches!(disk, Disk::Beside(_));
+        let expected = is_slow.then_some((TenantId(1), 1));
+        assert_eq!(slow.collect::<Vec<_>>(), expected.into_iter().collect::<Vec<_>>());
+        for one in &report.servers[0].slow {
+            assert!(one.latency.0 > 100 * one.quickest.0, "{one:?}");
+        }
+        // 64 requests in all wait for ten seconds, but for those that are at the server.
+        let waited = report.tenants[1].waited_for_slots;
+        assert!(waited > Span::from_secs(500), "{waited:?} with {disk:?}");
+        assert_eq!(report.tenants[0].waited_for_slots, Span::ZERO);
+        let of_neighbour = report.interference.iter().filter(|pair| pair.victim == TenantId(1));
+        let blamed: u64 =
+            of_neighbour.filter(|pair| pair.culprit == TenantId(0)).map(|pair| pair.waited.0).sum();
+        assert!(blamed < waited.0 / 20, "{:?} of {waited:?} with {disk:?}", Span(blamed));
+    }
+}
+
+#[test]
 fn slots_change_no_shares_where_all_exports_lie_on_one_device() {
     // One request after another: the large ones cost as much more as they take longer.
     let queued = |micros| Disk::Queued(Span::from_micros(micros));

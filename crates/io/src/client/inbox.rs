@@ -24,10 +24,10 @@ const STEP_BYTES: RangeInclusive<usize> = 16 << 10..=1 << 20;
 #[derive(Debug)]
 pub(super) struct Receiving {
     request: Request,
+    /// As long as what was granted: so much may come before more is asked for.
     buf: Buf,
     filled: usize,
-    /// So much of it may come before more is asked for.
-    granted: usize,
+    payload_bytes: usize,
     /// What the request takes beside its payload.
     beside_bytes: usize,
 }
@@ -35,30 +35,30 @@ pub(super) struct Receiving {
 impl Receiving {
     /// What has not come yet.
     pub(super) fn missing(&self) -> usize {
-        self.buf.len() - self.filled
+        self.payload_bytes - self.filled
     }
 
     /// What was granted for the request so far.
     pub(super) fn granted_bytes(&self) -> usize {
-        self.beside_bytes + self.granted
+        self.beside_bytes + self.buf.len()
     }
 
     /// Where the next bytes go, as many as were granted.
     pub(super) fn room(&mut self) -> &mut [u8] {
-        &mut self.buf[self.filled..self.granted]
+        &mut self.buf[self.filled..]
     }
 
     /// Asks for more memory where there is none left: as much again as has come. False if the
     /// body must wait.
     pub(super) fn find_room(&mut self, client: &Client) -> bool {
-        if self.filled == self.granted && self.missing() > 0 {
+        if self.filled == self.buf.len() && self.missing() > 0 {
             let rest_bytes = self.missing();
             let step_bytes = step(self.filled).min(rest_bytes);
             let Some(bytes) = client.ask([step_bytes, rest_bytes], true) else {
                 return false;
             };
             client.reserve_more(bytes);
-            self.granted += bytes;
+            self.buf.grow(self.buf.len() + bytes);
         }
         true
     }
@@ -124,7 +124,7 @@ impl Inbox {
     /// Hands on a payload that is complete.
     pub(super) fn complete(&mut self, client: &Rc<Client>, now: Nanos) {
         if let Some(Receiving { request, buf, .. }) =
-            self.receiving.take_if(|receiving| receiving.filled == receiving.buf.len())
+            self.receiving.take_if(|receiving| receiving.missing() == 0)
         {
             client.domain.arrive(client, now, request, Some(Arc::new(buf)));
         }
@@ -195,18 +195,19 @@ impl Inbox {
     /// Takes a request in; false if there is no memory for it.
     fn admit(&mut self, client: &Rc<Client>, now: Nanos, request: Request) -> bool {
         let rest_bytes = client.room_of(&request);
-        let payload = usize::try_from(request.payload_bytes).expect("payloads are checked");
-        let beside_bytes = rest_bytes - payload;
-        let step_bytes = beside_bytes + payload.min(step(0));
+        let payload_bytes = usize::try_from(request.payload_bytes).expect("payloads are checked");
+        let beside_bytes = rest_bytes - payload_bytes;
+        let step_bytes = beside_bytes + payload_bytes.min(step(0));
         let Some(granted) = client.ask([step_bytes, rest_bytes], false) else {
             return false;
         };
         client.reserve(granted);
-        if payload == 0 {
+        if payload_bytes == 0 {
             client.domain.arrive(client, now, request, None);
         } else {
-            let (buf, granted) = (Buf::take(payload), granted - beside_bytes);
-            self.receiving = Some(Receiving { request, buf, filled: 0, granted, beside_bytes });
+            let buf = Buf::take(granted - beside_bytes);
+            self.receiving =
+                Some(Receiving { request, buf, filled: 0, payload_bytes, beside_bytes });
         }
         true
     }

@@ -87,12 +87,18 @@ impl Domain {
     pub(super) fn name_disks(&self, report: &mut DomainReport) {
         let devices = self.devices.borrow();
         for (server, report) in (0..).map(ServerId).zip(&mut report.servers) {
-            for hanging in &mut report.hanging {
+            let name_of = |disk: u64| {
                 let is_it = |key: &(ServerId, String), kept: &Kept| {
-                    key.0 == server && kept.device.disk() == hanging.disk
+                    key.0 == server && kept.device.disk() == disk
                 };
                 let found = devices.iter().find(|(key, kept)| is_it(key, kept));
-                hanging.disk_name = found.map_or_else(String::new, |((_, name), _)| name.clone());
+                found.map_or_else(String::new, |((_, name), _)| name.clone())
+            };
+            for hanging in &mut report.hanging {
+                hanging.disk_name = name_of(hanging.disk);
+            }
+            for slow in &mut report.slow {
+                slow.disk_name = name_of(slow.disk);
             }
         }
     }

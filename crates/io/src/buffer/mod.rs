@@ -4,11 +4,17 @@
 //! more than the request. So a payload lives in a [`Buf`] from a free list of its size class; the
 //! classes are powers of two from one page to the largest payload. The memory is initialised when
 //! it is first made and may hold old bytes later: whoever takes one fills what it shows to others.
+//!
+//! A payload that is granted memory only as it comes [grows](Buf::grow) in a [mapping] of its own.
 
 #![expect(unsafe_code, reason = "pages are viewed as bytes, and made of zeroes")]
 
+mod mapping;
+
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
+
+use mapping::Mapping;
 
 /// Alignment of every buffer: what direct I/O asks for at most.
 pub(crate) const PAGE_BYTES: usize = 4096;
@@ -33,9 +39,26 @@ thread_local! {
         const { RefCell::new(Pool { free: [const { Vec::new() }; CLASSES], bytes: 0 }) };
 }
 
-/// A page-aligned buffer of a given length that returns to its thread's pool when dropped.
+/// Where the bytes of a buffer are.
+enum Memory {
+    /// Returns to its thread's pool when dropped.
+    Pooled(Box<[Page]>),
+    Mapped(Mapping),
+}
+
+impl Memory {
+    fn size_bytes(&self) -> usize {
+        match self {
+            Self::Pooled(pages) => pages.len() * PAGE_BYTES,
+            Self::Mapped(mapping) => mapping.size_bytes(),
+        }
+    }
+}
+
+/// A page-aligned buffer of a given length.
 pub(crate) struct Buf {
-    pages: Box<[Page]>,
+    memory: Memory,
+    /// At most what the memory has.
     len: usize,
 }
 
@@ -50,13 +73,32 @@ impl Buf {
         });
         let pages = recycled.unwrap_or_else(|| {
             let count = if class < CLASSES { 1 << class } else { len.div_ceil(PAGE_BYTES) };
-            // Zeroed by the kernel as it is touched: what a client announces and does not send
-            // takes no memory.
             let pages = Box::new_zeroed_slice(count);
             // SAFETY: a page is an array of bytes, and zero is a byte.
             unsafe { pages.assume_init() }
         });
-        Self { pages, len }
+        Self { memory: Memory::Pooled(pages), len }
+    }
+
+    /// Makes it so long; what is added has unspecified content. Takes no more memory than that,
+    /// rounded to pages, where what it has is too small.
+    ///
+    /// # Panics
+    ///
+    /// If the kernel has no memory left.
+    pub(crate) fn grow(&mut self, len: usize) {
+        debug_assert!(len >= self.len);
+        if len > self.memory.size_bytes() {
+            match &mut self.memory {
+                Memory::Mapped(mapping) => mapping.grow(len),
+                Memory::Pooled(_) => {
+                    let mut grown = Self { memory: Memory::Mapped(Mapping::new(len)), len };
+                    grown[..self.len].copy_from_slice(self);
+                    *self = grown;
+                }
+            }
+        }
+        self.len = len;
     }
 
     /// A buffer that holds a copy of `bytes`.
@@ -73,7 +115,8 @@ fn class_of(len: usize) -> usize {
 
 impl Drop for Buf {
     fn drop(&mut self) {
-        let pages = std::mem::take(&mut self.pages);
+        let Memory::Pooled(pages) = &mut self.memory else { return };
+        let pages = std::mem::take(pages);
         let bytes = pages.len() * PAGE_BYTES;
         let class = class_of(bytes);
         // A thread that is ending has no pool any more; the memory is then simply freed.
@@ -90,16 +133,24 @@ impl Drop for Buf {
 impl Deref for Buf {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        // SAFETY: `Page` is a plain array of initialised bytes without padding, the pages are
-        // contiguous, and `len` is at most their total size by construction.
-        unsafe { std::slice::from_raw_parts(self.pages.as_ptr().cast(), self.len) }
+        let start = match &self.memory {
+            Memory::Pooled(pages) => pages.as_ptr().cast(),
+            Memory::Mapped(mapping) => mapping.as_ptr(),
+        };
+        // SAFETY: both kinds of memory are initialised bytes without padding, contiguous, and
+        // `len` is at most their size by construction.
+        unsafe { std::slice::from_raw_parts(start, self.len) }
     }
 }
 
 impl DerefMut for Buf {
     fn deref_mut(&mut self) -> &mut [u8] {
+        let start = match &mut self.memory {
+            Memory::Pooled(pages) => pages.as_mut_ptr().cast(),
+            Memory::Mapped(mapping) => mapping.as_mut_ptr(),
+        };
         // SAFETY: as in `deref`; the exclusive borrow of `self` makes the slice exclusive.
-        unsafe { std::slice::from_raw_parts_mut(self.pages.as_mut_ptr().cast(), self.len) }
+        unsafe { std::slice::from_raw_parts_mut(start, self.len) }
     }
 }
 
@@ -134,6 +185,19 @@ mod tests {
         let address = first.as_ptr();
         drop(first);
         assert_eq!(Buf::take(65_536).as_ptr(), address);
+    }
+
+    #[test]
+    fn a_buffer_keeps_its_bytes_as_it_grows() {
+        let mut buf = Buf::take(5000);
+        buf.fill(7);
+        for len in [6000, 8192, 8193, 1 << 20, (1 << 20) + 1, 32 << 20] {
+            buf.grow(len);
+            assert_eq!(buf.len(), len);
+            assert_eq!(buf.as_ptr() as usize % PAGE_BYTES, 0);
+            assert!(buf[..5000].iter().all(|byte| *byte == 7));
+            buf[len - 1] = 1;
+        }
     }
 
     #[test]
