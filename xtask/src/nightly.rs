@@ -109,7 +109,7 @@ const PARTS: [Part; 11] = [
             let mix = "test --release --locked -p evenkeel-app --test it isolation::mix -- \
                        --nocapture";
             Ok(vec![
-                tests("attacks", table, Some(("EVENKEEL_ATTACKS", "1")), skips),
+                tests("attacks", table, Some(("EVENKEEL_ATTACKS", "all")), skips),
                 tests("attacks at once", mix, Some(("EVENKEEL_MIX", "600")), skips),
             ])
         },

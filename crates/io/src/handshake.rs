@@ -109,6 +109,7 @@ impl Handshake {
     ) -> Result<Option<(Box<ServerSession>, Vec<u8>)>, Failure> {
         let mut machine = ServerHandshake::new(options);
         let mut input = Vec::new();
+        let mut is_silent = true;
         loop {
             let step = machine.handle(&input);
             let output = std::mem::take(machine.output());
@@ -119,6 +120,9 @@ impl Handshake {
                 ServerEvent::NeedInput => {
                     if self.receive(&mut input).await? == 0 {
                         return Ok(None);
+                    }
+                    if std::mem::take(&mut is_silent) {
+                        self.permit.speaks();
                     }
                 }
                 ServerEvent::SendOutput => {}

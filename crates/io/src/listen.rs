@@ -11,6 +11,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tokio::task::spawn_local;
 
+use crate::admission::Origin;
 use crate::gate::{GateError, Shared};
 use crate::handshake;
 use crate::transport::{self, Socket};
@@ -147,7 +148,14 @@ pub(crate) async fn listen(shared: Arc<Shared>, ears: Ears) {
             _ = closing.changed() => break,
         };
         match accepted {
-            Ok(socket) => admit(&shared, &address, socket),
+            Ok(socket) => {
+                let origin = Origin::of(socket.peer(), socket.process());
+                let most = shared.plan().policy.memory.connections;
+                while let Some(pause) = shared.door.pause(origin, most) {
+                    tokio::time::sleep(Duration::from_nanos(pause.0)).await;
+                }
+                admit(&shared, &address, socket, origin);
+            }
             Err(error) => {
                 tracing::warn!(%error, ?address, "a connection could not be accepted");
                 tokio::time::sleep(EXHAUSTED_PAUSE).await;
@@ -186,12 +194,12 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
     Ok((metadata.dev(), metadata.ino()))
 }
 
-fn admit(shared: &Arc<Shared>, address: &Address, socket: Socket) {
+fn admit(shared: &Arc<Shared>, address: &Address, socket: Socket, origin: Origin) {
     let plan = shared.plan();
     let listener = plan.listeners.iter().find(|listener| listener.address == *address);
     let Some(listener) = listener.cloned() else { return };
     let most = plan.policy.memory.connections;
-    let (permit, goes) = shared.door.begin(socket.peer(), most);
+    let (permit, goes) = shared.door.begin(origin, most);
     let shared = Arc::clone(shared);
     spawn_local(async move {
         let welcome = handshake::welcome(Arc::clone(&shared), socket, listener, permit);
@@ -200,7 +208,7 @@ fn admit(shared: &Arc<Shared>, address: &Address, socket: Socket) {
             _ = goes => {
                 if shared.door.logs() {
                     let refused = shared.door.refused();
-                    tracing::warn!(refused, "too many handshakes at once: the oldest was ended");
+                    tracing::warn!(refused, "too many handshakes at once: one was ended");
                 }
             }
         }

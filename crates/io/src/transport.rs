@@ -101,6 +101,14 @@ impl Socket {
         }
     }
 
+    /// The process at the other end of a unix socket.
+    pub(crate) fn process(&self) -> Option<i32> {
+        match self {
+            Self::Unix(stream) => stream.peer_cred().ok()?.pid(),
+            _ => None,
+        }
+    }
+
     fn detach(&mut self) -> io::Result<()> {
         *self = match std::mem::replace(self, Self::Gone) {
             Self::Tcp(stream) => Self::DetachedTcp(stream.into_std()?),

@@ -3,18 +3,21 @@
 mod ledger;
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use evenkeel_core::id::TenantId;
+use evenkeel_core::time::{Nanos, Span};
 use tokio::sync::oneshot;
 
-pub(crate) use ledger::Full;
+use ledger::Ledger;
 pub use ledger::network_of;
-use ledger::{Ledger, Origin};
+pub(crate) use ledger::{Full, Origin};
 
 use crate::clock::since_boot;
+
+/// A handshake that has to go for others had so long at least.
+const HANDSHAKE_TIME_MIN: Span = Span::from_millis(50);
 
 /// The door of a gate, for all its workers.
 #[derive(Debug, Default)]
@@ -43,8 +46,16 @@ impl OncePerSecond {
 #[derive(Debug, Default)]
 struct State {
     ledger: Ledger,
-    /// By the number of a handshake: dropped where it has to go.
-    stays: BTreeMap<u64, oneshot::Sender<()>>,
+    /// By the number of a handshake.
+    stays: BTreeMap<u64, Stay>,
+}
+
+/// A handshake under way.
+#[derive(Debug)]
+struct Stay {
+    began: Nanos,
+    #[expect(dead_code, reason = "dropped where it has to go")]
+    goes: oneshot::Sender<()>,
 }
 
 /// A connection that is counted, until this is dropped.
@@ -66,22 +77,32 @@ impl Door {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How long to wait before a connection from there is let in: until the handshake that has to
+    /// go for it has had its time. Meanwhile the kernel holds back those who come, so that a flood
+    /// takes neither their time nor the gate's.
+    pub(crate) fn pause(&self, origin: Origin, most: u32) -> Option<Span> {
+        let state = self.state();
+        let (_, number) = state.ledger.next_to_go(origin, most)?;
+        let until = state.stays.get(&number)?.began + HANDSHAKE_TIME_MIN;
+        let pause = until.since(since_boot());
+        (pause > Span::ZERO).then_some(pause)
+    }
+
     /// A connection from there begins its handshake, of at most `most` connections in all. What is
     /// returned beside the permit ends when it has to make room for another.
     pub(crate) fn begin(
         self: &Arc<Self>,
-        address: Option<IpAddr>,
+        origin: Origin,
         most: u32,
     ) -> (Permit, oneshot::Receiver<()>) {
-        let origin = Origin::of(address);
         let (stay, goes) = oneshot::channel();
         let mut state = self.state();
-        let (number, evicted) = state.ledger.begin(origin, most);
-        state.stays.insert(number, stay);
-        if let Some(evicted) = evicted {
-            state.stays.remove(&evicted);
+        if let Some((origin, number)) = state.ledger.next_to_go(origin, most) {
+            state.count_out(origin, Stage::Handshake(number));
             self.refused.fetch_add(1, Ordering::Relaxed);
         }
+        let number = state.ledger.begin(origin);
+        state.stays.insert(number, Stay { began: since_boot(), goes: stay });
         drop(state);
         (Permit { door: Arc::clone(self), origin, stage: Stage::Handshake(number) }, goes)
     }
@@ -103,6 +124,13 @@ impl Door {
 }
 
 impl Permit {
+    /// Something has been read of the client.
+    pub(crate) fn speaks(&self) {
+        if let Stage::Handshake(number) = self.stage {
+            self.door.state().ledger.speaks(self.origin, number);
+        }
+    }
+
     /// The client has said who it is: from now on it counts as its tenant's, of `most` connections
     /// among so many tenants.
     ///
@@ -143,5 +171,32 @@ impl State {
 impl Drop for Permit {
     fn drop(&mut self) {
         self.door.state().count_out(self.origin, self.stage);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_is_let_in_no_faster_than_its_handshakes_have_had_their_time() {
+        let door = Arc::new(Door::default());
+        let [flood, other] = [7, 8].map(|process| Origin::of(None, Some(process)));
+        let mut stays = Vec::new();
+        let pause = loop {
+            if let Some(pause) = door.pause(flood, 100) {
+                break pause;
+            }
+            stays.push(door.begin(flood, 100));
+        };
+        assert!(pause <= HANDSHAKE_TIME_MIN, "{pause:?}");
+        assert_eq!(door.pause(other, 100), None, "others do not wait for it");
+        std::thread::sleep(std::time::Duration::from_nanos(HANDSHAKE_TIME_MIN.0));
+        assert_eq!(door.pause(flood, 100), None);
+        stays.push(door.begin(flood, 100));
+        let is_gone = |(_, goes): &mut (Permit, oneshot::Receiver<()>)| {
+            goes.try_recv() == Err(oneshot::error::TryRecvError::Closed)
+        };
+        assert_eq!(stays.iter_mut().position(is_gone), Some(0), "the oldest has gone");
     }
 }
