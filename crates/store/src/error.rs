@@ -6,6 +6,7 @@ use evenkeel_core::bytes::Bytes;
 
 use crate::cache::CacheError;
 use crate::drive::DriveError;
+use crate::format::superblock::Superblock;
 use crate::format::{Defect, VERSION};
 use crate::units::{DriveIndex, Uuid, VolumeId};
 
@@ -116,6 +117,11 @@ pub enum OpenError {
         /// Its place among the drives given.
         position: usize,
     },
+    /// These two drives went on without each other, and each may have what the other lacks.
+    Split([Side; 2]),
+    /// A drive is an older image of itself, and nothing that it lacks has another copy. What it
+    /// says of itself, and what the others say of the store.
+    RolledBack([Side; 2]),
     /// No drive has the newest checkpoint whole.
     Checkpoint(Defect),
     /// Recovery found records that contradict the checkpoint.
@@ -136,9 +142,41 @@ impl OpenError {
             | Self::Duplicate { position }
             | Self::Unreadable { position, .. }
             | Self::Zones { position }
-            | Self::Shrunk { position } => Some(position),
+            | Self::Shrunk { position }
+            | Self::RolledBack([Side { position, .. }, _])
+            | Self::Split([_, Side { position, .. }]) => Some(position),
             _ => None,
         }
+    }
+}
+
+/// How far a drive is, by its own word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Side {
+    /// Its place among the drives given.
+    pub position: usize,
+    /// Its place in the store.
+    pub drive: DriveIndex,
+    /// The last mount that it knows of.
+    pub epoch: u64,
+    /// The last checkpoint that it knows of.
+    pub checkpoint: u64,
+}
+
+impl Side {
+    pub(crate) fn of(position: usize, superblock: &Superblock) -> Self {
+        Self {
+            position,
+            drive: superblock.drive,
+            epoch: superblock.mount.epoch,
+            checkpoint: superblock.checkpoint.number,
+        }
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "mount {}, checkpoint {}", self.epoch, self.checkpoint)
     }
 }
 
@@ -348,6 +386,19 @@ impl fmt::Display for OpenError {
                 f,
                 "drive {position} has other zones than when it was formatted, or none; give the \
                  drive itself rather than a copy of it, or replace it"
+            ),
+            Self::Split([one, other]) => write!(
+                f,
+                "drives {} and {} of the store went on without each other ({one}; {other}), and \
+                 each may have writes that the other lacks; decide which to keep, and give the \
+                 other to `evenkeel store replace-drive --discard`",
+                one.drive, other.drive
+            ),
+            Self::RolledBack([own, newest]) => write!(
+                f,
+                "drive {} is an older image of itself ({own}, the store is at {newest}), and what \
+                 it lacks has no other copy; give the drive as it was last",
+                own.position
             ),
             Self::Checkpoint(defect) => {
                 write!(f, "no drive has the newest checkpoint whole: {defect}")

@@ -32,6 +32,10 @@ pub enum Rule {
     FreshEpoch,
     /// A drive that failed a write or flush is marked before anything is acknowledged without it.
     StaleBeforeAck,
+    /// Drives of which each went on without the other are refused.
+    OneHistory,
+    /// A drive that is an older image of itself counts for nothing until it is brought up to date.
+    OneTime,
     /// A block that is read matches the tag in the map.
     VerifyTags,
     /// A sequential zone is written at its write pointer, one write at a time.
@@ -44,7 +48,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::RecordIdentity,
         Self::RecordData,
         Self::LogOrder,
@@ -57,6 +61,8 @@ impl Rule {
         Self::CheckpointBarrier,
         Self::FreshEpoch,
         Self::StaleBeforeAck,
+        Self::OneHistory,
+        Self::OneTime,
         Self::VerifyTags,
         Self::WriteAtPointer,
         Self::ResetForReuse,

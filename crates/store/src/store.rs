@@ -1,7 +1,7 @@
 //! A store that is open: what clients call, and the one task that does the work behind it.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use crate::buffer::Buffer;
@@ -14,7 +14,7 @@ use crate::log::Pending;
 use crate::state::{Counters, State};
 use crate::sync::{Lock, Ranges, Signal, first_of};
 use crate::telemetry::Telemetry;
-use crate::units::{Address, BLOCK_BYTES_U64, Lsn, SegmentId, VolumeId};
+use crate::units::{Address, BLOCK_BYTES_U64, DriveIndex, Lsn, SegmentId, VolumeId};
 use crate::volume::{Promises, VolumeKind};
 
 /// An open store over drives of type `D`.
@@ -46,6 +46,8 @@ pub struct Store<D> {
     /// Reads of clients that are under way.
     pub(crate) readers: Cell<u32>,
     pub(crate) cache: Option<Cache<D>>,
+    /// Drives that were older images of themselves.
+    pub(crate) rolled_back: RefCell<BTreeSet<DriveIndex>>,
     /// The first record of a segment of which a copy is torn and cannot be mended, while the store
     /// is recovered.
     pub(crate) torn: RefCell<BTreeMap<SegmentId, Address>>,
@@ -162,6 +164,7 @@ impl<D: Drive> Store<D> {
             turns: Turns::default(),
             readers: Cell::new(0),
             cache: None,
+            rolled_back: RefCell::default(),
             torn: RefCell::default(),
             rescued: RefCell::default(),
         }
@@ -224,6 +227,16 @@ impl<D: Drive> Store<D> {
     /// See [`Status::thin_segments`].
     pub fn thin_segments(&self) -> usize {
         self.state.borrow().space.thin_segments()
+    }
+
+    /// Drives that were found to be older images of themselves when the store was opened. They are
+    /// brought up to date, see [`Status::thin_segments`].
+    pub fn rolled_back(&self) -> Vec<DriveIndex> {
+        self.rolled_back.borrow().iter().copied().collect()
+    }
+
+    pub(crate) fn note_rolled_back(&self, drive: DriveIndex) {
+        self.rolled_back.borrow_mut().insert(drive);
     }
 
     /// How the store is doing.

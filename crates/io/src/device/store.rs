@@ -158,6 +158,13 @@ impl StoreHost {
         let options = OpenOptions { allow_missing, tuning, ..OpenOptions::new(nonce) };
         let store = Store::open(drives.clone(), options).await;
         let mut store = store.map_err(|error| named(&error, &drives))?;
+        for drive in store.rolled_back() {
+            tracing::warn!(
+                store = self.name,
+                %drive,
+                "the drive is an older image of itself; what it lacks is copied from the others"
+            );
+        }
         let cache = CacheDrive::open(&self.source.cache, self.means.kind, &mut store).await;
         let ms = begin.elapsed().as_millis();
         tracing::info!(store = self.name, ms, "open");

@@ -49,8 +49,13 @@ pub(super) async fn check_superblocks<D: Drive>(
 
 /// Names drives that are missing or stale.
 pub(super) fn check_drives<D: Drive>(report: &mut CheckReport, store: &Store<ReadOnly<D>>) {
+    let rolled_back = store.rolled_back();
     for member in &store.chain.members {
         let (what, remedy) = match (member.is_present(), member.state.get()) {
+            (true, _) if rolled_back.contains(&member.index) => (
+                "the drive is an older image of itself".to_owned(),
+                "open the store, which copies what the drive lacks",
+            ),
             (true, DriveState::InSync) => continue,
             (true, DriveState::Stale { since }) => (
                 format!("the drive was away; it may lack what was written since record {since}"),

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::census::Census;
 use super::members::Found;
 use crate::buffer::Buffer;
-use crate::chain::Chain;
+use crate::chain::{Chain, Member};
 use crate::clean::Pace;
 use crate::drive::Drive;
 use crate::error::OpenError;
@@ -36,7 +36,7 @@ pub(super) async fn load<D: Drive>(
     for index in 0..place.chunks {
         let (store, mount) = (superblock.store, superblock.mount);
         let expected = ChunkIdentity { store, mount, checkpoint: place.number, index };
-        let (items, blocks) = read_chunk(&found.chain, &place, at_block, expected).await?;
+        let (items, blocks) = read_chunk(found.chain.active(), &place, at_block, expected).await?;
         for item in items {
             loader.take(item, &found.chain)?;
         }
@@ -45,9 +45,9 @@ pub(super) async fn load<D: Drive>(
     loader.finish(superblock)
 }
 
-/// One chunk, from the first drive that has it whole.
-async fn read_chunk<D: Drive>(
-    chain: &Chain<D>,
+/// One chunk, from the first of these drives that has it whole.
+pub(super) async fn read_chunk<'a, D: Drive + 'a>(
+    members: impl Iterator<Item = &'a Member<D>>,
     place: &CheckpointPlace,
     at_block: u64,
     expected: ChunkIdentity,
@@ -58,7 +58,7 @@ async fn read_chunk<D: Drive>(
     if length == 0 {
         return Err(OpenError::Checkpoint(Defect::Truncated));
     }
-    for member in chain.active() {
+    for member in members {
         let offset = member.layout.area_offset_bytes(place.area) + at_block * BLOCK_BYTES_U64;
         let bytes: Result<Buffer, _> = member.read(offset, length).await;
         let Ok(bytes) = bytes else { continue };
@@ -81,7 +81,8 @@ struct Loader {
     census: Census,
     replayed: Vec<SegmentId>,
     segments: u32,
-    lost: Option<DriveIndex>,
+    /// Drives whose copies do not count.
+    forgotten: Vec<DriveIndex>,
 }
 
 impl Loader {
@@ -105,7 +106,7 @@ impl Loader {
             census,
             replayed: Vec::new(),
             segments: 0,
-            lost: found.lost,
+            forgotten: found.lost.iter().chain(&found.rolled_back).copied().collect(),
         }
     }
 
@@ -135,7 +136,7 @@ impl Loader {
         }
         let member = |drive: DriveIndex| &chain.members[drive.index()];
         for copy in &mut row.copies {
-            *copy = copy.filter(|slot| self.lost != Some(slot.drive));
+            *copy = copy.filter(|slot| !self.forgotten.contains(&slot.drive));
         }
         if row.phase == Phase::Replay {
             // A drive that dropped out may lack what was written behind the checkpoint.

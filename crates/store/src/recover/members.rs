@@ -1,14 +1,15 @@
 //! Which of the drives given are the store's, and which of the store's are missing.
 
 use super::OpenOptions;
+use super::age::{is_rolled_back, refuse_split};
 use crate::chain::{Chain, Member, read_superblock};
 use crate::drive::Drive;
 use crate::drive::zone::DriveShape;
-use crate::error::{OpenError, ReplacementError};
+use crate::error::{OpenError, ReplacementError, Side};
 use crate::format::layout::Layout;
 use crate::format::superblock::{DriveRow, DriveState, Superblock};
-use crate::rules::Rules;
-use crate::units::{BLOCK_BYTES_U64, DriveIndex};
+use crate::rules::{Rule, Rules};
+use crate::units::{BLOCK_BYTES_U64, DriveIndex, Lsn};
 
 /// The drives of a store in their places, and its newest superblock.
 pub(super) struct Found<D> {
@@ -16,6 +17,8 @@ pub(super) struct Found<D> {
     pub(super) superblock: Superblock,
     /// The drive whose copies are lost for good.
     pub(super) lost: Option<DriveIndex>,
+    /// Drives that are older images of themselves. Nothing that they hold counts.
+    pub(super) rolled_back: Vec<DriveIndex>,
 }
 
 /// Sorts the drives; of those that are missing, `lost` will not come back.
@@ -33,9 +36,12 @@ pub(super) async fn find<D: Drive>(
         };
         known.push((superblock, drive));
     }
+    if options.rules.hold(Rule::OneHistory) {
+        refuse_split(known.iter().map(|(own, _)| own))?;
+    }
     let newest = known.iter().map(|(superblock, _)| superblock).max_by_key(|it| it.sequence);
     let newest = newest.ok_or(OpenError::NoDrive)?.clone();
-    let mut places: Vec<Option<(usize, D)>> = newest.drives.iter().map(|_| None).collect();
+    let mut places: Vec<Option<Given<D>>> = newest.drives.iter().map(|_| None).collect();
     check_lost(lost, places.len())?;
     for (position, (own, drive)) in known.into_iter().enumerate() {
         let row = row_of(&own, &newest, position)?;
@@ -53,15 +59,37 @@ pub(super) async fn find<D: Drive>(
         if layout.slots() < row.slots {
             return Err(OpenError::Shrunk { position });
         }
-        *place = Some((position, drive));
+        *place = Some(Given { position, own, drive });
     }
-    let mut members = Vec::new();
+    let (mut members, mut rolled_back) = (Vec::new(), Vec::new());
     for ((row, place), index) in newest.drives.iter().zip(places).zip((0..).map(DriveIndex)) {
-        members.push(member(&newest, row, place, index, options.rules).await?);
+        let side = place.as_ref().map(|given| (given.position, given.own.clone()));
+        let member = member(&newest, row, place, index, options.rules).await?;
+        if let Some((position, own)) = side
+            && options.rules.hold(Rule::OneTime)
+            && is_rolled_back(&member, &own, &newest).await
+        {
+            if newest.copies == 1 {
+                let sides = [Side::of(position, &own), Side::of(position, &newest)];
+                return Err(OpenError::RolledBack(sides));
+            }
+            // In the superblock it stays what it was: a cut before it is brought up to date must
+            // not leave it as one that has all but the last records.
+            member.state.set(DriveState::Stale { since: Lsn(0) });
+            rolled_back.push(index);
+        }
+        members.push(member);
     }
     let chain = Chain { members };
     check_missing(&chain, lost, options)?;
-    Ok(Found { chain, superblock: newest, lost })
+    Ok(Found { chain, superblock: newest, lost, rolled_back })
+}
+
+/// A drive that was given, and what it says of itself.
+struct Given<D> {
+    position: usize,
+    own: Superblock,
+    drive: D,
 }
 
 fn check_lost(lost: Option<DriveIndex>, drives: usize) -> Result<(), OpenError> {
@@ -97,14 +125,16 @@ fn has_room<D: Drive>(drive: &D, superblock: &Superblock) -> bool {
 async fn member<D: Drive>(
     newest: &Superblock,
     row: &DriveRow,
-    place: Option<(usize, D)>,
+    place: Option<Given<D>>,
     index: DriveIndex,
     rules: Rules,
 ) -> Result<Member<D>, OpenError> {
     let member = match place {
-        Some((position, drive)) => Member::open(index, layout(newest, &drive), drive, rules)
-            .await
-            .map_err(|error| OpenError::Unreadable { position, error })?,
+        Some(Given { position, drive, .. }) => {
+            Member::open(index, layout(newest, &drive), drive, rules)
+                .await
+                .map_err(|error| OpenError::Unreadable { position, error })?
+        }
         None => {
             Member::absent(index, Layout::of(0.into(), newest.area_blocks, newest.segment_blocks))
         }

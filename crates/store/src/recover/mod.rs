@@ -9,6 +9,7 @@
 //! the last checkpoint, which makes the recovered state durable at once. So recovery may be cut at
 //! any point, and begun again.
 
+mod age;
 mod census;
 mod load;
 mod members;
@@ -66,6 +67,7 @@ impl<D: Drive> Store<D> {
         let found = members::find(drives, lost, &options).await?;
         let (state, replayed) = load::load(&found, options.rules).await?;
         let store = Self::new(found.chain, state, options.tuning);
+        found.rolled_back.iter().for_each(|drive| store.note_rolled_back(*drive));
         let candidates = store.scan(&replayed).await;
         store.replay(candidates).await?;
         store.state.borrow_mut().space.loaded();

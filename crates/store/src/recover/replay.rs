@@ -24,11 +24,15 @@ const RESCUED_BLOCKS_MAX: usize = 4096;
 impl<D: Drive> Store<D> {
     /// Brings the state from the checkpoint to the last record that counts.
     pub(super) async fn replay(&self, candidates: Candidates) -> Result<(), OpenError> {
-        let Candidates { user, moved } = candidates;
         let rules = self.state.borrow().rules;
-        let headers = || user.values().chain(moved.values()).map(|it| &it.header);
+        let headers = || {
+            let all = candidates.user.values().chain(candidates.moved.values());
+            all.map(|it| &it.header)
+        };
         let durable = headers().map(|header| header.durable).max().unwrap_or_default();
         let moved_durable = headers().map(|header| header.moved_durable).max().unwrap_or_default();
+        self.drop_rolled_back(&candidates, durable, moved_durable).await;
+        let Candidates { user, moved } = candidates;
         let mut next = self.state.borrow().applied.next().0;
         // Empty, unless the rule is broken.
         let mut late = Vec::new();

@@ -1,11 +1,12 @@
 //! Drives that fail, lie, return and are missing: mirrors keep what was acknowledged, and whoever
 //! is refused is told why.
 
+use evenkeel_store::check::{CheckOptions, check};
 use evenkeel_store::format::Defect;
 use evenkeel_store::format::superblock::DriveState;
 use evenkeel_store::{
-    Buffer, DriveIndex, Durability, Halt, Nonce, OpenError, OpenOptions, Rules, Store, create,
-    read_superblock,
+    Buffer, DriveIndex, Durability, Halt, Nonce, OpenError, OpenOptions, Replacement, Rules, Store,
+    Uuid, create, read_superblock,
 };
 
 use crate::support::drive::CrashDrive;
@@ -237,6 +238,101 @@ fn missing_drives_are_named_and_can_be_left_out() {
     assert!(is_filled(&drives, usual(), 2));
     let two_missing = open(&drives[..1], without_missing()).err().unwrap();
     assert!(matches!(two_missing, OpenError::Insufficient(_)), "{two_missing:?}");
+}
+
+/// Whether all is there on a drive alone that was put back as it was before so many checkpoints,
+/// was given time, and then had to do without the other.
+fn a_drive_put_back_as_it_was_gets_what_it_lacks(rules: Rules, checkpoints: u32) -> bool {
+    let options = OpenOptions { rules, ..without_missing() };
+    let drives = drives(2, 2);
+    with(&open(&drives, options).unwrap(), async |store| fill(store, 1).await);
+    lose_cache(&drives);
+    let mut older = None;
+    with(&open(&drives, options).unwrap(), async |store| {
+        fill(store, 2).await;
+        older = Some(drives[1].image());
+        fill(store, 3).await;
+        // Tells recovery that the records before it are durable and need no second look.
+        write(store, 0..1, 3).await;
+        for _ in 0..checkpoints {
+            store.checkpoint().await.unwrap();
+            write(store, 0..8, 4).await;
+            write(store, 0..8, 3).await;
+        }
+    });
+    lose_cache(&drives);
+    drives[1].put_back(older.expect("it was made above"));
+    let mut was_told = false;
+    with(&open(&drives, options).unwrap(), async |store| {
+        was_told = store.rolled_back() == [DriveIndex(1)];
+        mirror::mend(store).await;
+        store.checkpoint().await.unwrap();
+    });
+    assert!(was_told || rules != Rules::default(), "{checkpoints} checkpoints");
+    lose_cache(&drives);
+    is_filled(&drives[1..], options, 3)
+}
+
+#[test]
+fn an_older_image_of_a_drive_does_not_count_until_it_has_everything() {
+    for checkpoints in 0..4 {
+        let is_whole = a_drive_put_back_as_it_was_gets_what_it_lacks(Rules::default(), checkpoints);
+        assert!(is_whole, "{checkpoints} checkpoints");
+    }
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn without_a_look_at_its_age_an_older_image_would_count_as_whole() {
+    let rules = Rules::without(evenkeel_store::Rule::OneTime);
+    let is_whole = |checkpoints| a_drive_put_back_as_it_was_gets_what_it_lacks(rules, checkpoints);
+    assert!((0..4).any(|checkpoints| !is_whole(checkpoints)));
+}
+
+#[test]
+fn an_older_image_without_another_copy_is_refused() {
+    let drives = drives(3, 1);
+    let older = drives[1].image();
+    with(&open(&drives, usual()).unwrap(), async |store| {
+        fill(store, 1).await;
+        store.checkpoint().await.unwrap();
+    });
+    lose_cache(&drives);
+    drives[1].put_back(older);
+    let refusal = open(&drives, usual()).err().unwrap();
+    assert!(matches!(refusal, OpenError::RolledBack(_)), "{refusal:?}");
+    assert_eq!(refusal.position(), Some(1));
+}
+
+#[test]
+fn drives_that_went_on_without_each_other_are_never_joined() {
+    let drives = drives(2, 2);
+    with(&open(&drives, usual()).unwrap(), async |store| fill(store, 1).await);
+    lose_cache(&drives);
+    for (drive, byte) in drives.iter().zip(2..) {
+        let alone = [drive.clone()];
+        with(&open(&alone, without_missing()).unwrap(), async |store| fill(store, byte).await);
+        lose_cache(&drives);
+    }
+    for options in [usual(), without_missing()] {
+        let refusal = open(&drives, options).err().unwrap();
+        assert!(matches!(refusal, OpenError::Split(_)), "{refusal:?}");
+    }
+    assert!(is_filled(&drives[..1], without_missing(), 2), "nothing was touched");
+    assert!(is_filled(&drives[1..], without_missing(), 3), "nothing was touched");
+    let report = block_on(check(drives.clone(), CheckOptions { reads_data: true }, |_| ()));
+    assert_eq!(report.findings.len(), 1, "{:?}", report.findings);
+    // Whichever side is chosen, the other gets what that has.
+    let replacement =
+        Replacement { lost: DriveIndex(1), drive: drives[1].clone(), name: Uuid([9; 16]) };
+    let store = Store::open_replacing(vec![drives[0].clone()], replacement, usual());
+    with(&block_on(store).unwrap(), async |store| {
+        mirror::mend(store).await;
+        store.checkpoint().await.unwrap();
+    });
+    lose_cache(&drives);
+    assert!(is_filled(&drives, usual(), 2));
+    assert!(is_filled(&drives[1..], without_missing(), 2));
 }
 
 #[test]

@@ -71,6 +71,9 @@ struct Content {
     visible: BTreeMap<u64, Block>,
 }
 
+/// A medium as it was.
+pub(crate) struct Image(BTreeMap<u64, Block>);
+
 /// A drive that forgets. See the [module](self). Clones are the same drive.
 #[derive(Clone)]
 pub(crate) struct CrashDrive {
@@ -120,6 +123,18 @@ impl CrashDrive {
             content.medium.insert(block, [&bytes[..torn], &old[torn..]].concat().into());
         }
         content.visible.clone_from(&content.medium);
+    }
+
+    /// What lies on the medium now.
+    pub(crate) fn image(&self) -> Image {
+        Image(self.content.borrow().medium.clone())
+    }
+
+    /// Has the medium hold what it held once.
+    pub(crate) fn put_back(&self, image: Image) {
+        let Image(medium) = image;
+        let visible = medium.clone();
+        *self.content.borrow_mut() = Content { medium, cached: Vec::new(), visible };
     }
 
     /// Changes a block behind everybody's back.

@@ -1,0 +1,119 @@
+//! Whether the drives given are of one time and one history.
+//!
+//! Each drive has a superblock of its own, which says what it knew of the others when it was last
+//! written to. Two things can be wrong that no checksum shows:
+//!
+//! - **Split brain.** Each of two drives went on without the other, and marked it stale. Each may
+//!   have acknowledged what the other lacks, so that neither may be written over by the other
+//!   without being asked for: the store is refused.
+//!
+//! ```text
+//! A alone   A: superblock 8, B is stale      B: superblock 7
+//! B alone   A: superblock 8, B is stale      B: superblock 8, A is stale     refused
+//! ```
+//!
+//! - **Rollback.** A drive that counts as in sync is an older image of itself: a backup that was
+//!   put back, a snapshot of a virtual machine. A power cut may leave a drive without the newest
+//!   superblock, but with the body of its checkpoint, which is durable everywhere before. Whoever
+//!   lacks both is brought up to date like a drive with nothing on it. Within the time of one
+//!   checkpoint the records tell: a drive lacks the last durable record of a segment. Its copy of
+//!   that segment counts no more.
+
+use std::collections::BTreeMap;
+
+use super::load::read_chunk;
+use super::scan::{Candidate, Candidates};
+use crate::chain::Member;
+use crate::drive::Drive;
+use crate::error::{OpenError, Side};
+use crate::format::checkpoint::ChunkIdentity;
+use crate::format::superblock::{DriveState, Superblock};
+use crate::rules::Rule;
+use crate::store::Store;
+use crate::units::{BLOCK_BYTES, Lsn, SegmentId, Slot};
+
+/// Refuses drives of which each says that another one is stale that says the same of it. The
+/// superblocks are those of the drives given, in their order.
+pub(super) fn refuse_split<'a>(
+    own: impl Iterator<Item = &'a Superblock> + Clone,
+) -> Result<(), OpenError> {
+    let holds_stale = |one: &Superblock, other: &Superblock| {
+        let row = one.drives.get(other.drive.index());
+        row.is_some_and(|row| row.state != DriveState::InSync)
+    };
+    for (position, one) in own.clone().enumerate() {
+        for (other_position, other) in own.clone().enumerate().skip(position + 1) {
+            if holds_stale(one, other) && holds_stale(other, one) {
+                let sides = [(position, one), (other_position, other)];
+                return Err(OpenError::Split(sides.map(|(position, it)| Side::of(position, it))));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a drive that counts as in sync lacks what was durable before the newest superblock.
+pub(super) async fn is_rolled_back<D: Drive>(
+    member: &Member<D>,
+    own: &Superblock,
+    newest: &Superblock,
+) -> bool {
+    if !member.is_active() || own.checkpoint.number >= newest.checkpoint.number {
+        return false;
+    }
+    let (store, mount, checkpoint) = (newest.store, newest.mount, newest.checkpoint.number);
+    let first = ChunkIdentity { store, mount, checkpoint, index: 0 };
+    read_chunk([member].into_iter(), &newest.checkpoint, 0, first).await.is_err()
+}
+
+impl<D: Drive> Store<D> {
+    /// Sets copies of segments apart that lack the last record that was durable there.
+    pub(super) async fn drop_rolled_back(
+        &self,
+        candidates: &Candidates,
+        durable: Lsn,
+        moved_durable: u64,
+    ) {
+        if !self.state.borrow().rules.hold(Rule::OneTime) {
+            return;
+        }
+        let mut last: BTreeMap<SegmentId, &Candidate> = BTreeMap::new();
+        let user = candidates.user.range(..=durable.0);
+        for (_, candidate) in user.chain(candidates.moved.range(..=moved_durable)) {
+            let (segment, _) = self.state.borrow().space.locate(candidate.address);
+            let known = last.entry(segment).or_insert(candidate);
+            if known.address < candidate.address {
+                *known = candidate;
+            }
+        }
+        for (segment, candidate) in last {
+            self.compare_copies(segment, candidate).await;
+        }
+    }
+
+    async fn compare_copies(&self, segment: SegmentId, candidate: &Candidate) {
+        let (_, block) = self.state.borrow().space.locate(candidate.address);
+        let mut slots = self.by_preference(segment);
+        slots.retain(|slot| self.chain.members[slot.drive.index()].is_active());
+        if slots.len() < 2 {
+            return;
+        }
+        let expected = candidate.header.encode();
+        let mut behind: Vec<Slot> = Vec::new();
+        for &slot in &slots {
+            let member = &self.chain.members[slot.drive.index()];
+            // What cannot be read is bad, and no sign of another time.
+            let header = member.read_slot(slot, block, BLOCK_BYTES).await;
+            if header.is_ok_and(|header| header[..] != expected[..]) {
+                behind.push(slot);
+            }
+        }
+        if behind.len() == slots.len() {
+            return;
+        }
+        for slot in behind {
+            self.state.borrow_mut().space.set_copy_apart(segment, slot);
+            self.note_rolled_back(slot.drive);
+        }
+    }
+}
