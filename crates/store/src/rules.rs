@@ -74,19 +74,25 @@ impl Rule {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     #[cfg(feature = "mutants")]
-    broken: Option<Rule>,
+    broken: [Option<Rule>; 2],
 }
 
 impl Rules {
     /// All rules but this one.
     #[cfg(feature = "mutants")]
     pub fn without(rule: Rule) -> Self {
-        Self { broken: Some(rule) }
+        Self { broken: [Some(rule), None] }
+    }
+
+    /// All rules but these, of which each does for the other where both hold.
+    #[cfg(feature = "mutants")]
+    pub fn without_both(rules: [Rule; 2]) -> Self {
+        Self { broken: rules.map(Some) }
     }
 
     #[cfg(feature = "mutants")]
     pub(crate) fn hold(self, rule: Rule) -> bool {
-        self.broken != Some(rule)
+        !self.broken.contains(&Some(rule))
     }
 
     #[cfg(not(feature = "mutants"))]

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use evenkeel_io::store::{FileDrive, OpenDrive, beside, fresh_nonce, fresh_uuid};
 use evenkeel_store::check::survey;
-use evenkeel_store::{DriveIndex, OpenOptions, Replacement, Store};
+use evenkeel_store::{DriveIndex, OpenOptions, Replacement, Store, read_superblock};
 use serde_json::json;
 
 use super::bar::{Bar, Unit};
@@ -24,18 +24,24 @@ const IDLE_CHECKPOINTS_MAX: u32 = 10;
 Examples:
   evenkeel store replace-drive a.img c.img --by new.img --size '10 GiB'
   evenkeel store replace-drive /dev/sdb /dev/sdd --drive 1 --by /dev/sde --yes
+  evenkeel store replace-drive a.img --discard b.img
 
 Name the drives that are left, without the one that failed. Then everything that lacks a copy is
 copied; a kill or a power cut meanwhile does no harm, and the command, or the next gate, goes on.
 If there is anything on the new drive, the command says what, and does nothing without --yes.
+Drives that went on without each other are refused together: name those to keep, and the other
+with --discard.
 Ends with 1 if something still lacks a copy.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(super) struct Args {
     #[command(flatten)]
     drives: DriveArgs,
     /// The new drive.
-    #[arg(long, value_name = "DRIVE")]
-    by: PathBuf,
+    #[arg(long, value_name = "DRIVE", required_unless_present = "discard")]
+    by: Option<PathBuf>,
+    /// A drive of the store that becomes a new one in its own place. What it alone has is lost.
+    #[arg(long, value_name = "DRIVE", conflicts_with_all = ["by", "drive", "size"])]
+    discard: Option<PathBuf>,
     /// Which drive it replaces, as `store status` counts them [default: the one that is missing].
     #[arg(long, value_name = "N")]
     drive: Option<u8>,
@@ -56,16 +62,24 @@ pub(super) struct Args {
     json: bool,
 }
 
+impl Args {
+    /// The drive that is to be part of the store.
+    fn new_drive(&self) -> &Path {
+        let path = self.by.as_ref().or(self.discard.as_ref());
+        path.expect("one of them has to be given")
+    }
+}
+
 /// Runs the subcommand.
 pub(super) async fn run(args: &Args) -> anyhow::Result<Exit> {
-    let is_new = args.size.is_some() && !args.by.exists();
+    let is_new = args.size.is_some() && !args.new_drive().exists();
     let replaced = replace(args).await;
     let (store, lost) = match replaced {
         Ok(replaced) => replaced,
         Err(error) => {
             if is_new {
                 // A file that took nobody's place is of no use.
-                drop(std::fs::remove_file(&args.by));
+                drop(std::fs::remove_file(args.new_drive()));
             }
             return Err(error);
         }
@@ -84,20 +98,37 @@ async fn replace(args: &Args) -> anyhow::Result<(Store<Rc<FileDrive>>, DriveInde
     let mut paths = args.drives.drives.clone();
     let how = OpenDrive { create_bytes: args.size, ..OpenDrive::default() };
     // Together, so that the new one cannot be one of the others by another name.
-    paths.push(args.by.clone());
+    paths.push(args.new_drive().to_owned());
     refuse_new(&args.drives.drives)?;
     let mut opened = Opened::open(&paths, &how).await?;
     let drive = opened.drives.pop().expect("it was pushed above");
-    let lost = match args.drive {
-        Some(place) => DriveIndex(place),
-        None => the_missing(&opened).await?,
+    let lost = match (args.drive, &args.discard) {
+        (Some(place), _) => DriveIndex(place),
+        (None, Some(_)) => place_of(&opened, &drive, args.new_drive()).await?,
+        (None, None) => the_missing(&opened).await?,
     };
-    refuse_data(&[(args.by.as_path(), &*drive)], args.yes).await?;
+    refuse_data(&[(args.new_drive(), &*drive)], args.yes || args.discard.is_some()).await?;
     let usual = OpenOptions::new(fresh_nonce()?);
     let options = OpenOptions { allow_missing: args.without_missing, ..usual };
     let replacement = Replacement { lost, drive, name: fresh_uuid()? };
     let store = Store::open_replacing(opened.drives.clone(), replacement, options).await;
     Ok((store.map_err(|error| opened.explain(&error))?, lost))
+}
+
+/// The place of a drive in the store that the others are of.
+async fn place_of(opened: &Opened, drive: &FileDrive, path: &Path) -> anyhow::Result<DriveIndex> {
+    let found = survey(opened.drives.clone()).await.map_err(|error| opened.explain(&error))?;
+    match read_superblock(drive).await {
+        Ok(Ok(own)) if own.store == found.superblock.store => Ok(own.drive),
+        _ => {
+            let path = path.display();
+            let message = format!(
+                "{path}: no drive of this store, and so there is nothing to discard; a new drive \
+                 is given with --by"
+            );
+            Err(Exit::Invalid.because(message))
+        }
+    }
 }
 
 /// Drives that should be there are not made by the way.
@@ -157,7 +188,7 @@ fn tell(
     left: usize,
 ) -> anyhow::Result<()> {
     let moved_blocks = store.status().counters.moved_blocks;
-    let by: &Path = &args.by;
+    let by = args.new_drive();
     if args.json {
         return terminal::json(&json!({
             "drive": lost.0,

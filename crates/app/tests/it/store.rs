@@ -206,6 +206,44 @@ fn a_failed_drive_is_replaced_and_the_old_one_is_refused() {
 }
 
 #[test]
+fn drives_that_went_on_without_each_other_are_refused_until_one_is_discarded() {
+    let scratch = mirror();
+    well(&scratch, "volume resize a.img --volume 0 --size 17MiB --without-missing");
+    well(&scratch, "volume resize b.img --volume 0 --size 18MiB --without-missing");
+    let before = (content(&scratch, "a.img"), content(&scratch, "b.img"));
+    for command in
+        ["status a.img b.img", "scrub a.img b.img", "scrub a.img b.img --without-missing"]
+    {
+        let told = refused(&scratch, 3, command);
+        assert!(told.contains("b.img: ") && told.contains("went on without each other"), "{told}");
+        assert!(told.contains("replace-drive --discard"), "{told}");
+    }
+    let found = refused(&scratch, 1, "check a.img b.img");
+    assert!(found.contains("went on without each other"), "{found}");
+    assert!((content(&scratch, "a.img"), content(&scratch, "b.img")) == before);
+    std::fs::write(scratch.join("other.img"), vec![1; 64 << 20]).expect("another file");
+    let told = refused(&scratch, 3, "replace-drive b.img --discard other.img");
+    assert!(told.contains("no drive of this store"), "{told}");
+    let kept = json(&scratch, "replace-drive b.img --discard a.img");
+    assert_eq!((&kept["drive"], &kept["thin_segments"]), (&0.into(), &0.into()));
+    well(&scratch, "check a.img b.img");
+    let status = well(&scratch, "status a.img b.img");
+    assert!(status.contains("18 MiB"), "{status}");
+}
+
+#[test]
+fn a_drive_put_back_as_it_was_is_brought_up_to_date() {
+    let scratch = mirror();
+    std::fs::copy(scratch.join("b.img"), scratch.join("older.img")).expect("an image");
+    well(&scratch, "volume resize a.img b.img --volume 0 --size 17MiB");
+    std::fs::rename(scratch.join("older.img"), scratch.join("b.img")).expect("put it back");
+    let found = refused(&scratch, 1, "check a.img b.img");
+    assert!(found.contains("drive 1: the drive is an older image of itself"), "{found}");
+    well(&scratch, "scrub a.img b.img");
+    well(&scratch, "check a.img b.img");
+}
+
+#[test]
 fn a_scrub_reads_everything_and_a_dump_shows_it() {
     let scratch = mirror();
     let scrubbed = json(&scratch, "scrub a.img b.img --rate 1GiB/s");

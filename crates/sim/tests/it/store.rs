@@ -4,6 +4,7 @@
 //! many at once a weaker one ([`order`] across crashes, [`register`] between them). All that is
 //! written says who wrote it ([`stamp`]).
 
+mod aged;
 mod attended;
 mod cached;
 mod check;

@@ -34,15 +34,13 @@ use crate::units::{BLOCK_BYTES, Lsn, SegmentId, Slot};
 
 /// Refuses drives of which each says that another one is stale that says the same of it. The
 /// superblocks are those of the drives given, in their order.
-pub(super) fn refuse_split<'a>(
-    own: impl Iterator<Item = &'a Superblock> + Clone,
-) -> Result<(), OpenError> {
+pub(super) fn refuse_split(own: &[&Superblock]) -> Result<(), OpenError> {
     let holds_stale = |one: &Superblock, other: &Superblock| {
         let row = one.drives.get(other.drive.index());
         row.is_some_and(|row| row.state != DriveState::InSync)
     };
-    for (position, one) in own.clone().enumerate() {
-        for (other_position, other) in own.clone().enumerate().skip(position + 1) {
+    for (position, one) in own.iter().enumerate() {
+        for (other_position, other) in own.iter().enumerate().skip(position + 1) {
             if holds_stale(one, other) && holds_stale(other, one) {
                 let sides = [(position, one), (other_position, other)];
                 return Err(OpenError::Split(sides.map(|(position, it)| Side::of(position, it))));
@@ -112,7 +110,7 @@ impl<D: Drive> Store<D> {
             return;
         }
         for slot in behind {
-            self.state.borrow_mut().space.set_copy_apart(segment, slot);
+            self.state.borrow_mut().space.set_old_copy_apart(segment, slot);
             self.note_rolled_back(slot.drive);
         }
     }

@@ -37,7 +37,7 @@ pub(super) async fn find<D: Drive>(
         known.push((superblock, drive));
     }
     if options.rules.hold(Rule::OneHistory) {
-        refuse_split(known.iter().map(|(own, _)| own))?;
+        refuse_split(&known.iter().map(|(own, _)| own).collect::<Vec<_>>())?;
     }
     let newest = known.iter().map(|(superblock, _)| superblock).max_by_key(|it| it.sequence);
     let newest = newest.ok_or(OpenError::NoDrive)?.clone();

@@ -76,6 +76,8 @@ struct Segment {
     /// A copy that does not count, since it is not what it should be everywhere. Until the segment
     /// is free it may have what the others lose; the next mount does not know of it.
     spare: Option<Slot>,
+    /// The spare is of another time: it lacks what was durable, and never counts again.
+    is_spare_old: bool,
     born: Lsn,
     /// Blocks that the map refers to.
     live: u32,
@@ -124,6 +126,7 @@ const UNUSED: Segment = Segment {
     kind: Kind::User,
     copies: [None, None],
     spare: None,
+    is_spare_old: false,
     born: Lsn(0),
     live: 0,
     landing: 0,
@@ -650,9 +653,18 @@ impl Space {
         }
     }
 
+    /// A copy lacks what was durable: it counts no more, whatever becomes of the segment.
+    pub(crate) fn set_old_copy_apart(&mut self, segment: SegmentId, slot: Slot) {
+        self.set_copy_apart(segment, slot);
+        self.segments[segment.index()].is_spare_old = true;
+    }
+
     /// A copy that was set apart is what it should be wherever something is alive.
     pub(crate) fn count_again(&mut self, segment: SegmentId) {
         let row = &mut self.segments[segment.index()];
+        if row.is_spare_old {
+            return;
+        }
         let takes_part = |slot: &Slot| self.free_slots[slot.drive.index()].is_some();
         let gap = row.copies.iter_mut().find(|copy| copy.is_none());
         if let (Some(gap), Some(spare)) = (gap, row.spare.filter(takes_part)) {

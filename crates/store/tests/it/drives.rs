@@ -62,7 +62,11 @@ fn a_drive_that_failed_and_returned_gets_what_it_missed() {
 #[cfg(feature = "mutants")]
 #[test]
 fn without_a_mark_on_the_others_a_returned_drive_would_count_as_whole() {
-    let rules = Rules::without(evenkeel_store::Rule::StaleBeforeAck);
+    use evenkeel_store::Rule::{OneTime, StaleBeforeAck};
+
+    // Its age would tell as well.
+    assert!(a_returned_drive_has_everything(Rules::without(OneTime)));
+    let rules = Rules::without_both([StaleBeforeAck, OneTime]);
     assert!(!a_returned_drive_has_everything(rules));
 }
 

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use evenkeel_sim::disk::Tearing;
 use evenkeel_store::{Rule, Rules};
 
+use super::aged::{put_back, split};
 use super::clients::{Crowd, gather};
 use super::cuts::{long, long_among_lives, long_among_volumes, with_room_for_copies};
 use super::faults::{LYING, one_bad, vanishing};
@@ -16,7 +17,11 @@ const SEEDS_MAX: u64 = 3_000;
 
 /// Everything that the tests do, with one seed.
 fn trial(rule: Rule, seed: u64) -> Result<(), String> {
-    let rules = Rules::without(rule);
+    let rules = match rule {
+        // The age of a drive that is not marked tells as well.
+        Rule::StaleBeforeAck => Rules::without_both([rule, Rule::OneTime]),
+        _ => Rules::without(rule),
+    };
     let ordeal = Ordeal { cuts: 6, commands_max: 300, tearing: Tearing::Sectors };
     let crowd = Crowd { clients: 6, cuts: 6, commands_max: 300, is_ragged: false };
     let [one, pair, chain] = [(1, 1), (2, 2), (3, 1)]
@@ -24,6 +29,8 @@ fn trial(rule: Rule, seed: u64) -> Result<(), String> {
     match rule {
         Rule::LogOrder => gather(&one, crowd, seed).map(drop),
         Rule::StaleBeforeAck => vanishing(&pair, seed),
+        Rule::OneTime => put_back(&pair, seed),
+        Rule::OneHistory => split(&pair, seed).map(drop),
         Rule::VerifyTags => one_bad(&pair, LYING, seed),
         // What was lost comes back where little was written since.
         Rule::FreshEpoch | Rule::RecordIdentity => {

@@ -69,13 +69,27 @@ pub(crate) fn endure_from<S: Subject>(
     seed: u64,
     script: impl Script<S>,
 ) -> Result<(), String> {
+    endure_on(setup, &mut scene, ordeal, seed, script)
+}
+
+/// The same, and leaves what the last cut has left.
+///
+/// # Errors
+/// The first violation, and at which cut.
+pub(crate) fn endure_on<S: Subject>(
+    setup: &S::Setup,
+    scene: &mut Scene,
+    ordeal: Ordeal,
+    seed: u64,
+    script: impl Script<S>,
+) -> Result<(), String> {
     let mut prng = Prng::new(seed);
     let script = Rc::new(RefCell::new(script));
     for round in 0..ordeal.cuts {
         // Some cuts come early, in the midst of recovery or right after it.
         let bound = if prng.below(3) == 0 { ordeal.commands_max / 10 } else { ordeal.commands_max };
         let commands = 1 + prng.below(bound.max(1));
-        live::<S>(setup, &mut scene, prng.next_u64(), commands, Rc::clone(&script))
+        live::<S>(setup, scene, prng.next_u64(), commands, Rc::clone(&script))
             .map_err(|error| format!("seed {seed}, after {round} cuts: {error}"))?;
         let options = CutOptions { tearing: ordeal.tearing, may_ruin: prng.below(4) == 0 };
         cut(&mut scene.disks, prng.next_u64(), options);
