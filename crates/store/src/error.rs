@@ -6,9 +6,10 @@ use evenkeel_core::bytes::Bytes;
 
 use crate::cache::CacheError;
 use crate::drive::DriveError;
+use crate::format::record::Extent;
 use crate::format::superblock::Superblock;
 use crate::format::{Defect, VERSION};
-use crate::units::{DriveIndex, Uuid, VolumeId};
+use crate::units::{DriveIndex, Lsn, Uuid, VolumeId};
 
 /// Why a request to a running store failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,6 +125,8 @@ pub enum OpenError {
     RolledBack([Side; 2]),
     /// No drive has the newest checkpoint whole.
     Checkpoint(Defect),
+    /// Records are damaged, and others behind them say that they were durable.
+    Damaged(Box<Damage>),
     /// Recovery found records that contradict the checkpoint.
     Inconsistent(&'static str),
     /// A drive failed while the store was opened.
@@ -148,6 +151,21 @@ impl OpenError {
             _ => None,
         }
     }
+}
+
+/// Durable records that are missing in the midst of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The first of them.
+    pub missing: Lsn,
+    /// The last record that is known to have been durable.
+    pub durable: Lsn,
+    /// The drive with the damage, or one of a pair, where the place is known.
+    pub drive: Option<DriveIndex>,
+    /// Records behind it that are there.
+    pub whole: u64,
+    /// What these change. What the damaged ones changed, nobody knows.
+    pub extents: Vec<Extent>,
 }
 
 /// How far a drive is, by its own word.
@@ -330,28 +348,7 @@ impl fmt::Display for StoreError {
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotAMember { position, defect: Defect::Version(version) }
-                if *version < VERSION =>
-            {
-                write!(
-                    f,
-                    "drive {position} was written by an older evenkeel (format {version}), which \
-                     this one does not read; use that one, and copy its volumes to a new store"
-                )
-            }
-            Self::NotAMember { position, defect: Defect::Version(version) } => write!(
-                f,
-                "drive {position} was written by a newer evenkeel (format {version}); use that one"
-            ),
-            Self::NotAMember { position, defect: Defect::Features(bits) } => write!(
-                f,
-                "drive {position} uses features of a newer evenkeel (bits {bits:#x}); use that one"
-            ),
-            Self::NotAMember { position, defect } => write!(
-                f,
-                "drive {position} has no superblock of a store ({defect}); leave it out, or \
-                 replace it"
-            ),
+            Self::NotAMember { position, defect } => not_a_member(f, *position, *defect),
             Self::NoDrive => f.write_str("no drive was given; name all drives of the store"),
             Self::Foreign { position, store, expected } => write!(
                 f,
@@ -387,28 +384,75 @@ impl fmt::Display for OpenError {
                 "drive {position} has other zones than when it was formatted, or none; give the \
                  drive itself rather than a copy of it, or replace it"
             ),
-            Self::Split([one, other]) => write!(
-                f,
-                "drives {} and {} of the store went on without each other ({one}; {other}), and \
-                 each may have writes that the other lacks; decide which to keep, and give the \
-                 other to `evenkeel store replace-drive --discard`",
-                one.drive, other.drive
-            ),
-            Self::RolledBack([own, newest]) => write!(
-                f,
-                "drive {} is an older image of itself ({own}, the store is at {newest}), and what \
-                 it lacks has no other copy; give the drive as it was last",
-                own.position
-            ),
+            Self::Split(sides) => split(f, sides),
+            Self::RolledBack(sides) => rolled_back(f, sides),
             Self::Checkpoint(defect) => {
                 write!(f, "no drive has the newest checkpoint whole: {defect}")
             }
+            Self::Damaged(damage) => damage.fmt(f),
             Self::Inconsistent(what) => {
                 write!(f, "the log contradicts its checkpoint ({what}); this store is damaged")
             }
             Self::Drive(drive, error) => write!(f, "drive {drive}: {error}"),
             Self::Cache(error) => error.fmt(f),
         }
+    }
+}
+
+fn not_a_member(f: &mut fmt::Formatter<'_>, position: usize, defect: Defect) -> fmt::Result {
+    match defect {
+        Defect::Version(version) if version < VERSION => {
+            write!(
+                f,
+                "drive {position} was written by an older evenkeel (format {version}), which \
+                 this one does not read; use that one, and copy its volumes to a new store"
+            )
+        }
+        Defect::Version(version) => write!(
+            f,
+            "drive {position} was written by a newer evenkeel (format {version}); use that one"
+        ),
+        Defect::Features(bits) => write!(
+            f,
+            "drive {position} uses features of a newer evenkeel (bits {bits:#x}); use that one"
+        ),
+        defect => write!(
+            f,
+            "drive {position} has no superblock of a store ({defect}); leave it out, or \
+             replace it"
+        ),
+    }
+}
+
+fn split(f: &mut fmt::Formatter<'_>, [one, other]: &[Side; 2]) -> fmt::Result {
+    write!(
+        f,
+        "drives {} and {} of the store went on without each other ({one}; {other}), and each may \
+         have writes that the other lacks; decide which to keep, and give the other to `evenkeel \
+         store replace-drive --discard`",
+        one.drive, other.drive
+    )
+}
+
+fn rolled_back(f: &mut fmt::Formatter<'_>, [own, newest]: &[Side; 2]) -> fmt::Result {
+    write!(
+        f,
+        "drive {} is an older image of itself ({own}, the store is at {newest}), and what it lacks \
+         has no other copy; give the drive as it was last",
+        own.position
+    )
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { missing, durable, drive, .. } = self;
+        let place = drive.map_or_else(String::new, |drive| format!(" on drive {drive}"));
+        write!(
+            f,
+            "record {missing} of the log is damaged{place}, and all up to record {durable} were \
+             flushed; bring the drive's copy if there is one, or see with `evenkeel store rescue` \
+             what is lost without"
+        )
     }
 }
 

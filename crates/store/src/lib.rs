@@ -39,7 +39,9 @@ pub use clean::{Attendance, Chore, ChoreKind};
 pub use create::{CreateOptions, create, possible_bytes};
 pub use drive::zone::{DriveShape, ZoneState, Zoning};
 pub use drive::{Drive, DriveError, Durability, Geometry};
-pub use error::{FormatError, Halt, OpenError, ReplacementError, Side, StoreError, ZoneProblem};
+pub use error::{
+    Damage, FormatError, Halt, OpenError, ReplacementError, Side, StoreError, ZoneProblem,
+};
 pub use recover::OpenOptions;
 pub use replace::Replacement;
 pub use rules::{Rule, Rules};

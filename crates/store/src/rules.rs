@@ -15,6 +15,8 @@ pub enum Rule {
     LogOrder,
     /// Replay of clients' records stops at the first gap.
     StopAtGap,
+    /// A damaged record does not end the log: what was durable behind it is found, and missed.
+    LookBehind,
     /// A flush reaches every drive that was written to, not only where the tail is now.
     FlushAllTouched,
     /// A moved block counts only if the block is still where it was moved from.
@@ -48,11 +50,12 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::RecordIdentity,
         Self::RecordData,
         Self::LogOrder,
         Self::StopAtGap,
+        Self::LookBehind,
         Self::FlushAllTouched,
         Self::CompareAndSwap,
         Self::MoveEverywhere,

@@ -13,6 +13,7 @@ mod drives;
 mod dump;
 pub(crate) mod findings;
 mod replace;
+mod rescue;
 mod scrub;
 mod signature;
 mod status;
@@ -54,6 +55,8 @@ enum Action {
     Check(check::Args),
     /// Read everything, and write anew what is bad on one of its copies.
     Scrub(scrub::Args),
+    /// Say what of a damaged log is lost, and give it up if told to.
+    Rescue(rescue::Args),
     /// Put a new drive in the place of one that failed or is missing.
     ReplaceDrive(replace::Args),
     /// Make, resize, delete and list volumes.
@@ -79,6 +82,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
             Action::Status(args) => status::run(args).await,
             Action::Check(args) => check::run(args).await,
             Action::Scrub(args) => scrub::run(args).await,
+            Action::Rescue(args) => rescue::run(args).await,
             Action::ReplaceDrive(args) => replace::run(args).await,
             Action::Volume(volumes) => volumes::run(volumes.place(), volumes.wish()?).await,
             Action::Snapshot(snapshots) => volumes::run(snapshots.place(), snapshots.wish()?).await,

@@ -7,7 +7,8 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 use crate::harness::Scratch;
-use crate::harness::gate::EVENKEEL;
+use crate::harness::gate::{EVENKEEL, Gate};
+use crate::harness::nbd::Client;
 
 /// Runs a command on a store; its arguments have no spaces in them.
 fn run(scratch: &Scratch, arguments: &str) -> Output {
@@ -241,6 +242,48 @@ fn a_drive_put_back_as_it_was_is_brought_up_to_date() {
     assert!(found.contains("drive 1: the drive is an older image of itself"), "{found}");
     well(&scratch, "scrub a.img b.img");
     well(&scratch, "check a.img b.img");
+}
+
+#[test]
+fn a_damaged_record_is_missed_by_name_and_given_up_when_told_to() {
+    let scratch = Scratch::new();
+    well(&scratch, "create a.img --size 64MiB --volume 16MiB");
+    let policy = "[[backend]]\nname = \"log\"\nstore = [\"a.img\"]\n\
+                  [[export]]\nname = \"disk\"\nbackend = \"log\"\n";
+    let mut gate = Gate::start(&scratch, policy);
+    let mut client = Client::open(&gate.plain("disk"));
+    let headers_before = headers(&content(&scratch, "a.img"));
+    for block in 0..6 {
+        client.write(block * 4096, &[7; 4096]).expect("served");
+        client.flush().expect("served");
+    }
+    gate.kill();
+    let now = headers(&content(&scratch, "a.img"));
+    let ours: Vec<u64> = now.into_iter().filter(|at| !headers_before.contains(at)).collect();
+    tamper(&scratch, "a.img", ours[2] + 200, &[1]);
+    let before = content(&scratch, "a.img");
+    for command in ["status a.img", "scrub a.img"] {
+        let told = refused(&scratch, 3, command);
+        assert!(told.contains("is damaged") && told.contains("store rescue"), "{told}");
+    }
+    let told = refused(&scratch, 1, "rescue a.img");
+    assert!(told.contains("would be lost") && told.contains("--accept-loss"), "{told}");
+    assert!(told.contains("volume 0, 1 blocks of 4 KiB from block 5"), "{told}");
+    assert!(content(&scratch, "a.img") == before, "nothing was written");
+    let given_up = json(&scratch, "rescue a.img --accept-loss");
+    assert_eq!(given_up["is_given_up"], true);
+    well(&scratch, "rescue a.img");
+    well(&scratch, "check a.img");
+    gate.restart();
+    let mut client = Client::open(&gate.plain("disk"));
+    assert_eq!(client.read(4096, 4096), Ok(vec![7; 4096]), "what was before the damage");
+    assert_eq!(client.read(5 * 4096, 4096), Ok(vec![0; 4096]), "what was given up");
+}
+
+/// Where headers of records lie on a drive.
+fn headers(drive: &[u8]) -> Vec<u64> {
+    let blocks = (0..).step_by(4096).zip(drive.chunks(4096));
+    blocks.filter(|(_, block)| block.starts_with(b"\xe9kRH")).map(|(at, _)| at).collect()
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod random;
 mod real;
 mod register;
 mod replace;
+mod rotten;
 mod scrub;
 mod short;
 mod stamp;

@@ -32,6 +32,8 @@ pub struct OpenOptions {
     /// Whether to go on without drives that are missing. They are marked, so that they can come
     /// back later but do not count until then.
     pub allow_missing: bool,
+    /// Whether to give up what was durable behind a damaged record, see [`OpenError::Damaged`].
+    pub accepts_loss: bool,
     /// What may differ from mount to mount.
     pub tuning: Tuning,
     /// Which commit rules hold: all, but in tests of mutants.
@@ -42,7 +44,7 @@ impl OpenOptions {
     /// All as usual, for a mount with this nonce.
     pub fn new(nonce: Nonce) -> Self {
         let (tuning, rules) = (Tuning::default(), Rules::default());
-        Self { nonce, allow_missing: false, tuning, rules }
+        Self { nonce, allow_missing: false, accepts_loss: false, tuning, rules }
     }
 }
 
@@ -69,7 +71,7 @@ impl<D: Drive> Store<D> {
         let store = Self::new(found.chain, state, options.tuning);
         found.rolled_back.iter().for_each(|drive| store.note_rolled_back(*drive));
         let candidates = store.scan(&replayed).await;
-        store.replay(candidates).await?;
+        store.replay(candidates, options.accepts_loss).await?;
         store.state.borrow_mut().space.loaded();
         // What was open is sealed now, and what a stale drive had begun is never gone on with.
         for member in &store.chain.members {

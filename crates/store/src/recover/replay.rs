@@ -3,6 +3,10 @@
 //! A record that is not known to have been flushed, a client's or the cleaner's, counts only if
 //! each of its blocks is whole on some copy. If it is, all copies are made alike before it counts,
 //! since from then on it is durable.
+//!
+//! A gap before what was durable is no end of the log but damage. What behind it is whole must not
+//! be put into effect without what is missing, which may be older or newer writes of the same
+//! blocks: the store is refused, unless its owner gives up all behind the gap.
 
 use evenkeel_core::crc32c::crc32c;
 
@@ -10,12 +14,12 @@ use super::scan::{Candidate, Candidates};
 use super::stopped;
 use crate::buffer::{Buffer, BufferMut};
 use crate::drive::Drive;
-use crate::error::{Halt, OpenError};
-use crate::format::record::RecordHeader;
+use crate::error::{Damage, Halt, OpenError};
+use crate::format::record::{Extent, RecordHeader};
 use crate::read::CopyBlocks;
 use crate::rules::Rule;
 use crate::store::Store;
-use crate::units::{BLOCK_BYTES, BLOCK_BYTES_U64, Slot};
+use crate::units::{BLOCK_BYTES, BLOCK_BYTES_U64, Lsn, Slot};
 use crate::volume::Impossible;
 
 /// Blocks that are kept in memory at most: 16 MiB, many times what is under way at a power cut.
@@ -23,7 +27,11 @@ const RESCUED_BLOCKS_MAX: usize = 4096;
 
 impl<D: Drive> Store<D> {
     /// Brings the state from the checkpoint to the last record that counts.
-    pub(super) async fn replay(&self, candidates: Candidates) -> Result<(), OpenError> {
+    pub(super) async fn replay(
+        &self,
+        candidates: Candidates,
+        accepts_loss: bool,
+    ) -> Result<(), OpenError> {
         let rules = self.state.borrow().rules;
         let headers = || {
             let all = candidates.user.values().chain(candidates.moved.values());
@@ -32,7 +40,10 @@ impl<D: Drive> Store<D> {
         let durable = headers().map(|header| header.durable).max().unwrap_or_default();
         let moved_durable = headers().map(|header| header.moved_durable).max().unwrap_or_default();
         self.drop_rolled_back(&candidates, durable, moved_durable).await;
-        let Candidates { user, moved } = candidates;
+        if !accepts_loss && rules.hold(Rule::LookBehind) {
+            self.refuse_damage(&candidates, durable)?;
+        }
+        let Candidates { user, moved, .. } = candidates;
         let mut next = self.state.borrow().applied.next().0;
         // Empty, unless the rule is broken.
         let mut late = Vec::new();
@@ -65,6 +76,27 @@ impl<D: Drive> Store<D> {
         state.claimed = state.applied;
         state.moved_applied = state.moved_sequence;
         Ok(())
+    }
+
+    /// Refuses a log of which records that were durable are missing.
+    fn refuse_damage(&self, candidates: &Candidates, durable: Lsn) -> Result<(), OpenError> {
+        let state = self.state.borrow();
+        let mut missing = state.applied.next();
+        while candidates.user.contains_key(&missing.0) {
+            missing = missing.next();
+        }
+        if missing > durable {
+            return Ok(());
+        }
+        let drive = candidates.damaged.first().and_then(|address| {
+            let (segment, _) = state.space.locate(*address);
+            state.space.copies(segment).iter().flatten().next().map(|slot| slot.drive)
+        });
+        let behind = candidates.user.range(missing.0..);
+        let extents: Vec<Extent> =
+            behind.clone().flat_map(|(_, it)| &it.header.extents).copied().collect();
+        let whole = behind.count() as u64;
+        Err(OpenError::Damaged(Box::new(Damage { missing, durable, drive, whole, extents })))
     }
 
     fn replay_one(&self, candidate: &Candidate) -> Result<(), OpenError> {

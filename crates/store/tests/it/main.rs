@@ -6,6 +6,7 @@ mod bounded;
 mod cache;
 mod check;
 mod crash;
+mod damage;
 mod drives;
 mod everyday;
 mod golden;

@@ -1,7 +1,7 @@
 //! What neighbours may do to a tenant: each attack, and what the tenant gets beside it.
 //!
-//! `EVENKEEL_ATTACKS=all` runs all of them at full size, or those whose names have what it says, and
-//! prints the table of docs/benchmarks.md; without it two of them run, at a small size.
+//! `EVENKEEL_ATTACKS=all` runs all of them at full size, or those whose names have what it says,
+//! and prints the table of docs/benchmarks.md; without it two of them run, at a small size.
 
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

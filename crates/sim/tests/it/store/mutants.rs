@@ -11,6 +11,7 @@ use super::cuts::{long, long_among_lives, long_among_volumes, with_room_for_copi
 use super::faults::{LYING, one_bad, vanishing};
 use super::random::Ordeal;
 use super::real::Setup;
+use super::rotten::rot;
 
 /// Seeds after which a rule counts as not needed.
 const SEEDS_MAX: u64 = 3_000;
@@ -30,11 +31,12 @@ fn trial(rule: Rule, seed: u64) -> Result<(), String> {
         Rule::LogOrder => gather(&one, crowd, seed).map(drop),
         Rule::StaleBeforeAck => vanishing(&pair, seed),
         Rule::OneTime => put_back(&pair, seed),
+        Rule::LookBehind => rot(&one, seed).map(drop),
         Rule::OneHistory => split(&pair, seed).map(drop),
         Rule::VerifyTags => one_bad(&pair, LYING, seed),
         // What was lost comes back where little was written since.
         Rule::FreshEpoch | Rule::RecordIdentity => {
-            long(&pair, Ordeal { cuts: 12, commands_max: 60, ..ordeal }, seed)
+            long(&pair, Ordeal { cuts: 12, commands_max: 90, ..ordeal }, seed)
         }
         // The store may notice by itself, by an assertion, before a client does.
         Rule::MoveEverywhere => {

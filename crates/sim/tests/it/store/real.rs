@@ -110,7 +110,7 @@ impl Setup {
 
     pub(crate) fn open_options(&self) -> OpenOptions {
         let Self { tuning, rules, allow_missing, .. } = *self;
-        OpenOptions { nonce: self.mounts.next(), tuning, rules, allow_missing }
+        OpenOptions { tuning, rules, allow_missing, ..OpenOptions::new(self.mounts.next()) }
     }
 
     pub(crate) fn options(&self) -> CreateOptions {
