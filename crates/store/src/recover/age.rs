@@ -35,9 +35,11 @@ use crate::units::{BLOCK_BYTES, Lsn, SegmentId, Slot};
 /// Refuses drives of which each says that another one is stale that says the same of it. The
 /// superblocks are those of the drives given, in their order.
 pub(super) fn refuse_split(own: &[&Superblock]) -> Result<(), OpenError> {
+    // A foreign drive, or one that was replaced, is refused for that.
     let holds_stale = |one: &Superblock, other: &Superblock| {
-        let row = one.drives.get(other.drive.index());
-        row.is_some_and(|row| row.state != DriveState::InSync)
+        let [row, own] = [one, other].map(|it| it.drives.get(other.drive.index()));
+        let is_it = one.store == other.store && row.map(|it| it.uuid) == own.map(|it| it.uuid);
+        is_it && row.is_some_and(|row| row.state != DriveState::InSync)
     };
     for (position, one) in own.iter().enumerate() {
         for (other_position, other) in own.iter().enumerate().skip(position + 1) {
