@@ -31,8 +31,8 @@
 //!
 //! Who had the server for itself and waited all the same has nobody else to blame: (v, v).
 //!
-//! Nor has anybody else to answer for what v waits for an export of its own that is slow or hangs
-//! (`crate::slots`): such waits are counted apart, and divided among nobody.
+//! Nobody else is blamed for what v waits for an export of its own that is slow or hangs
+//! (`crate::slots`): such waits are counted apart, and not divided.
 //!
 //! The queue's part of W(v) is gathered as it passes, the device's part when the unit ends; A(c) is
 //! remembered with a half-life of one tick, so that a wait that ends finds those who caused it.

@@ -89,6 +89,7 @@ impl<D: Drive> Store<D> {
                 state.space.publish();
                 state.space.cover(&moment.segments);
                 state.durable = state.durable.max(moment.root.lsn);
+                state.said_durable = state.said_durable.max(moment.root.lsn);
                 state.moved_durable = state.moved_durable.max(moment.moved_applied);
                 state.work.settle(moment.work_blocks);
                 state.counters.checkpoints += 1;

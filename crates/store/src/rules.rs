@@ -15,8 +15,11 @@ pub enum Rule {
     LogOrder,
     /// Replay of clients' records stops at the first gap.
     StopAtGap,
-    /// A damaged record does not end the log: what was durable behind it is found, and missed.
+    /// A damaged record does not end the log: records behind it are looked for, and the store is
+    /// refused if they say that it was durable.
     LookBehind,
+    /// Every record's header repeats that of the record before.
+    HeaderTwice,
     /// A flush reaches every drive that was written to, not only where the tail is now.
     FlushAllTouched,
     /// A moved block counts only if the block is still where it was moved from.
@@ -50,12 +53,13 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::RecordIdentity,
         Self::RecordData,
         Self::LogOrder,
         Self::StopAtGap,
         Self::LookBehind,
+        Self::HeaderTwice,
         Self::FlushAllTouched,
         Self::CompareAndSwap,
         Self::MoveEverywhere,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::clean::Pace;
 use crate::error::Halt;
-use crate::format::record::{Change, Extent, Kind, RecordHeader};
+use crate::format::record::{Change, Extent, Kind, Previous, RecordHeader};
 use crate::format::superblock::Superblock;
 use crate::format::volume::VolumeRow;
 use crate::log::Work;
@@ -33,12 +33,18 @@ pub(crate) struct State {
     pub(crate) applied: Lsn,
     /// All records up to here are durable.
     pub(crate) durable: Lsn,
+    /// Up to where the log or a checkpoint says so.
+    pub(crate) said_durable: Lsn,
+    /// The last record that changed anything.
+    pub(crate) last_change: Lsn,
     /// The last sequence that was given to a record of the cleaner.
     pub(crate) moved_sequence: u64,
     /// All records of the cleaner up to here are in the map.
     pub(crate) moved_applied: u64,
     /// All records of the cleaner up to here are durable.
     pub(crate) moved_durable: u64,
+    /// Of the last record of each kind that was given room in this mount.
+    pub(crate) last: [Option<Box<Previous>>; 2],
     /// What a replay would have to read.
     pub(crate) work: Work,
     pub(crate) next_generation: u64,
@@ -135,6 +141,16 @@ impl State {
     fn map_blocks(&mut self, volume: VolumeId, block: u64, first: Address, tags: &[Tag]) {
         self.space.gain(first, u32::try_from(tags.len()).expect("a record is bounded"));
         self.map.map(volume, block, first, tags, |replaced| self.space.lose(replaced));
+    }
+
+    /// The header of the next record of its kind, with a copy of the one before.
+    pub(crate) fn chain_header(&mut self, header: RecordHeader) -> RecordHeader {
+        let last = match header.kind {
+            Kind::User => &mut self.last[0],
+            Kind::Moved => &mut self.last[1],
+        };
+        let previous = last.replace(Box::new(Previous::of(&header)));
+        RecordHeader { previous: previous.filter(|_| self.rules.hold(Rule::HeaderTwice)), ..header }
     }
 
     /// A generation that no segment had before.

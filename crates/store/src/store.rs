@@ -30,6 +30,8 @@ pub struct Store<D> {
     /// Changes that wait for a record.
     pub(crate) queue: RefCell<VecDeque<Pending>>,
     pub(crate) queued_blocks: Cell<usize>,
+    /// Whether an empty record is asked for.
+    pub(crate) wants_mark: Cell<bool>,
     /// The queue has room again.
     pub(crate) room: Signal,
     /// Anything else has changed.
@@ -154,6 +156,7 @@ impl<D: Drive> Store<D> {
             tuning,
             queue: RefCell::new(VecDeque::new()),
             queued_blocks: Cell::new(0),
+            wants_mark: Cell::new(false),
             room: Signal::default(),
             changed: Signal::default(),
             ranges: Rc::new(Ranges::default()),

@@ -226,11 +226,10 @@ impl Page<'_> {
                 }
             }
         }
-        self.slow_exports();
+        self.hanging_and_slow_exports();
     }
 
-    /// Exports that hang or are slow.
-    fn slow_exports(&mut self) {
+    fn hanging_and_slow_exports(&mut self) {
         let mut hanging = self.document.family(&metric::HANGING);
         for (domain, server) in servers(self.report) {
             for one in &server.hanging {

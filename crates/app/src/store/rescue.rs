@@ -74,8 +74,8 @@ fn tell(args: &Args, damage: Option<&Damage>, is_given_up: bool) -> anyhow::Resu
     if args.json {
         let damage = damage.map(|it| {
             json!({
-                "missing": it.missing.0,
-                "durable": it.durable.0,
+                "first_missing_record": it.missing.0,
+                "last_durable_record": it.durable.0,
                 "drive": it.drive.map(|drive| drive.0),
                 "whole_records": it.whole,
                 "ranges": ranges(it).map(|(volume, block, blocks)| {
@@ -101,10 +101,11 @@ fn text(damage: Option<&Damage>, is_given_up: bool) -> String {
     let mut text = format!(
         "record {missing} of the log is damaged, and all up to record {durable} were flushed\n\
          the records from {missing} on {verb}: what the damaged ones changed is not known, and \
-         {whole} that are whole changed:\n"
+         {whole} that are whole changed (blocks of 4 KiB):\n"
     );
     for (volume, block, blocks) in ranges(damage).take(NAMED_MAX) {
-        let _ = writeln!(text, "  volume {volume}, {blocks} blocks of 4 KiB from block {block}");
+        let last = block + u64::from(blocks) - 1;
+        let _ = writeln!(text, "  volume {volume}, blocks {block} to {last}");
     }
     let rest = ranges(damage).count().saturating_sub(NAMED_MAX);
     if rest > 0 {

@@ -1,9 +1,9 @@
 //! Memory that grows in place, for bodies whose bytes are slow to come.
 //!
 //! A client may announce 32 MiB and send a byte a second. An allocator would fill that buffer with
-//! zeroes at once, so that 1,000 such clients took 32 GiB of which nobody had granted them any. A
-//! mapping is as large as what was granted so far. `mremap` moves its page table entries and not
-//! its bytes, and the kernel zeroes what is added as it is touched.
+//! zeroes at once, so that 1,000 such clients took 32 GiB that nobody had granted. A mapping is as
+//! large as what was granted so far. `mremap` moves its page table entries and not its bytes, and
+//! the kernel zeroes what is added as it is touched.
 
 use std::ptr::NonNull;
 

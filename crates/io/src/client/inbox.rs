@@ -27,7 +27,6 @@ pub(super) struct Receiving {
     /// As long as what was granted: so much may come before more is asked for.
     buf: Buf,
     filled: usize,
-    payload_bytes: usize,
     /// What the request takes beside its payload.
     beside_bytes: usize,
 }
@@ -35,7 +34,7 @@ pub(super) struct Receiving {
 impl Receiving {
     /// What has not come yet.
     pub(super) fn missing(&self) -> usize {
-        self.payload_bytes - self.filled
+        payload_bytes(&self.request) - self.filled
     }
 
     /// What was granted for the request so far.
@@ -67,6 +66,10 @@ impl Receiving {
     pub(super) fn fill(&mut self, bytes: usize) {
         self.filled += bytes;
     }
+}
+
+fn payload_bytes(request: &Request) -> usize {
+    usize::try_from(request.payload_bytes).expect("payloads are checked")
 }
 
 fn step(filled: usize) -> usize {
@@ -195,7 +198,7 @@ impl Inbox {
     /// Takes a request in; false if there is no memory for it.
     fn admit(&mut self, client: &Rc<Client>, now: Nanos, request: Request) -> bool {
         let rest_bytes = client.room_of(&request);
-        let payload_bytes = usize::try_from(request.payload_bytes).expect("payloads are checked");
+        let payload_bytes = payload_bytes(&request);
         let beside_bytes = rest_bytes - payload_bytes;
         let step_bytes = beside_bytes + payload_bytes.min(step(0));
         let Some(granted) = client.ask([step_bytes, rest_bytes], false) else {
@@ -206,8 +209,7 @@ impl Inbox {
             client.domain.arrive(client, now, request, None);
         } else {
             let buf = Buf::take(granted - beside_bytes);
-            self.receiving =
-                Some(Receiving { request, buf, filled: 0, payload_bytes, beside_bytes });
+            self.receiving = Some(Receiving { request, buf, filled: 0, beside_bytes });
         }
         true
     }

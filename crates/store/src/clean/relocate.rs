@@ -168,7 +168,9 @@ impl<D: Drive> Store<D> {
             moved_durable: state.moved_durable,
             extents: runs.iter().map(|(run, _)| run.as_moved()).collect(),
             checksums,
+            previous: None,
         };
+        let header = state.chain_header(header);
         Some(Move { header, claim, data: runs.into_iter().map(|(_, data)| data).collect() })
     }
 

@@ -25,7 +25,7 @@ pub mod volume;
 pub use codec::Defect;
 
 /// The version of the format that this code writes; it reads no other.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
 /// First bytes of each structure: a byte that is no text, `k`, and two letters.
 mod magic {

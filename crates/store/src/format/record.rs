@@ -2,13 +2,17 @@
 //!
 //! ```text
 //! header (4096 bytes)                                            data blocks
-//! | fixed fields 88 | extent | extent | .. | checksum * n | 0 | seal |  block 0 | .. | block n-1 |
+//! | fixed fields 128 | own body | body of the record before | 0 | seal |  block 0 | .. | block n-1 |
+//! body: | extent | extent | .. | checksum * n |
 //! ```
 //!
 //! The header says for each run of blocks where it belongs, and has a CRC-32C for each data block.
 //! A record is whole if its header is, and each data block matches its checksum on some copy. All
 //! of it counts or nothing: that makes a write of up to 1 MiB atomic, and several small writes
 //! that share a record one write.
+//!
+//! Every header repeats that of the record before, so that no single bad sector makes the store
+//! forget what a record wrote.
 //!
 //! | kind | sequence | extents |
 //! |---|---|---|
@@ -27,7 +31,7 @@ pub const DATA_BLOCKS_MAX: usize = 256;
 /// Blocks that a volume may have: 4 EiB.
 pub const VOLUME_BLOCKS_MAX: u64 = 1 << 50;
 
-const FIXED_BYTES: usize = 88;
+const FIXED_BYTES: usize = 128;
 const CHECKSUM_BYTES: usize = 4;
 const UNMAPPED: u32 = 1 << 31;
 
@@ -86,6 +90,27 @@ pub struct RecordHeader {
     pub extents: Vec<Extent>,
     /// CRC-32C of each data block.
     pub checksums: Vec<u32>,
+    /// What the header of the record before says, of the same kind and with the sequence before;
+    /// none in the first record of a mount.
+    pub previous: Option<Box<Previous>>,
+}
+
+/// A copy of a header in the header of the next record: all but what store, mount, kind and
+/// sequence tell, and but for its own copy of one more before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Previous {
+    /// The use of its segment.
+    pub generation: u64,
+    /// Its place.
+    pub address: Address,
+    /// As in that header.
+    pub durable: Lsn,
+    /// As in that header.
+    pub moved_durable: u64,
+    /// As in that header.
+    pub extents: Vec<Extent>,
+    /// As in that header.
+    pub checksums: Vec<u32>,
 }
 
 /// Where and when a record was written; a header elsewhere or from another time is not it.
@@ -123,8 +148,9 @@ impl Extent {
 }
 
 impl RecordHeader {
-    /// Bytes of a header that extents and checksums share.
-    pub const ROOM_BYTES: usize = BLOCK_BYTES - SEAL_BYTES - FIXED_BYTES;
+    /// Bytes that the extents and checksums of one record have: half of what a header has room for,
+    /// since it repeats those of the record before.
+    pub const ROOM_BYTES: usize = (BLOCK_BYTES - SEAL_BYTES - FIXED_BYTES) / 2;
 
     /// Blocks of the whole record.
     pub fn record_blocks(&self) -> u64 {
@@ -148,16 +174,38 @@ impl RecordHeader {
         writer.u64(self.sequence);
         writer.u64(self.durable.0);
         writer.u64(self.moved_durable);
-        writer.u16(u16::try_from(self.extents.len()).expect("the extents fit a block"));
-        writer.u16(u16::try_from(self.checksums.len()).expect("at most DATA_BLOCKS_MAX"));
-        writer.pad_to(FIXED_BYTES);
-        for extent in &self.extents {
-            encode_extent(&mut writer, extent);
+        encode_counts(&mut writer, &self.extents, &self.checksums);
+        writer.u32(u32::from(self.previous.is_some()));
+        if let Some(previous) = &self.previous {
+            writer.u64(previous.generation);
+            writer.u64(previous.address.0);
+            writer.u64(previous.durable.0);
+            writer.u64(previous.moved_durable);
+            encode_counts(&mut writer, &previous.extents, &previous.checksums);
         }
-        for &checksum in &self.checksums {
-            writer.u32(checksum);
+        writer.pad_to(FIXED_BYTES);
+        encode_body(&mut writer, &self.extents, &self.checksums);
+        if let Some(previous) = &self.previous {
+            encode_body(&mut writer, &previous.extents, &previous.checksums);
         }
         writer.into_sealed_block()
+    }
+
+    /// The header of the record before, from its copy in this one. What that one says of the record
+    /// before itself is not in the copy.
+    pub fn restore_previous(&self, before: Option<Box<Previous>>) -> Option<Self> {
+        let Previous { generation, address, durable, moved_durable, extents, checksums } =
+            self.previous.as_deref()?.clone();
+        Some(Self {
+            kind: self.kind,
+            identity: Identity { generation, address, ..self.identity },
+            sequence: self.sequence.checked_sub(1)?,
+            durable,
+            moved_durable,
+            extents,
+            checksums,
+            previous: before,
+        })
     }
 
     /// Reads one block.
@@ -180,21 +228,90 @@ impl RecordHeader {
         };
         let (sequence, durable) = (reader.counter()?, Lsn(reader.counter()?));
         let moved_durable = reader.counter()?;
-        let (extent_count, data_blocks) = (reader.u16()?, usize::from(reader.u16()?));
-        reader.u32()?;
-        if data_blocks > DATA_BLOCKS_MAX {
-            return Err(Defect::Field("data blocks"));
-        }
-        let extents = (0..extent_count)
-            .map(|_| decode_extent(&mut reader, kind))
-            .collect::<Result<Vec<_>, _>>()?;
-        let named: u64 = extents.iter().map(|extent| u64::from(extent.data_blocks())).sum();
-        if named != data_blocks as u64 {
-            return Err(Defect::Field("data blocks"));
-        }
-        let checksums = (0..data_blocks).map(|_| reader.u32()).collect::<Result<_, _>>()?;
-        Ok(Self { kind, identity, sequence, durable, moved_durable, extents, checksums })
+        let counts = decode_counts(&mut reader)?;
+        let before = match reader.u32()? {
+            0 => None,
+            1 => Some(decode_before(&mut reader)?),
+            _ => return Err(Defect::Field("record before")),
+        };
+        let mut reader = Reader::new(&block[FIXED_BYTES..BLOCK_BYTES - SEAL_BYTES]);
+        let (extents, checksums) = decode_body(&mut reader, kind, counts)?;
+        let previous = match before {
+            None => None,
+            Some((fields, counts)) => {
+                let (extents, checksums) = decode_body(&mut reader, kind, counts)?;
+                Some(Box::new(Previous { extents, checksums, ..fields }))
+            }
+        };
+        Ok(Self { kind, identity, sequence, durable, moved_durable, extents, checksums, previous })
     }
+}
+
+impl Previous {
+    /// What the next header repeats of this one.
+    pub fn of(header: &RecordHeader) -> Self {
+        Self {
+            generation: header.identity.generation,
+            address: header.identity.address,
+            durable: header.durable,
+            moved_durable: header.moved_durable,
+            extents: header.extents.clone(),
+            checksums: header.checksums.clone(),
+        }
+    }
+}
+
+/// How many extents and data blocks a record has.
+type Counts = (u16, usize);
+
+fn encode_counts(writer: &mut Writer, extents: &[Extent], checksums: &[u32]) {
+    writer.u16(u16::try_from(extents.len()).expect("the extents fit a block"));
+    writer.u16(u16::try_from(checksums.len()).expect("at most DATA_BLOCKS_MAX"));
+}
+
+fn decode_counts(reader: &mut Reader<'_>) -> Result<Counts, Defect> {
+    let (extents, data_blocks) = (reader.u16()?, usize::from(reader.u16()?));
+    if data_blocks > DATA_BLOCKS_MAX {
+        return Err(Defect::Field("data blocks"));
+    }
+    Ok((extents, data_blocks))
+}
+
+/// The fixed fields of the record before.
+fn decode_before(reader: &mut Reader<'_>) -> Result<(Previous, Counts), Defect> {
+    let fields = Previous {
+        generation: reader.counter()?,
+        address: Address(reader.counter()?),
+        durable: Lsn(reader.counter()?),
+        moved_durable: reader.counter()?,
+        extents: Vec::new(),
+        checksums: Vec::new(),
+    };
+    Ok((fields, decode_counts(reader)?))
+}
+
+fn encode_body(writer: &mut Writer, extents: &[Extent], checksums: &[u32]) {
+    for extent in extents {
+        encode_extent(writer, extent);
+    }
+    for &checksum in checksums {
+        writer.u32(checksum);
+    }
+}
+
+fn decode_body(
+    reader: &mut Reader<'_>,
+    kind: Kind,
+    (extents, data_blocks): Counts,
+) -> Result<(Vec<Extent>, Vec<u32>), Defect> {
+    let extents =
+        (0..extents).map(|_| decode_extent(reader, kind)).collect::<Result<Vec<_>, _>>()?;
+    let named: u64 = extents.iter().map(|extent| u64::from(extent.data_blocks())).sum();
+    if named != data_blocks as u64 {
+        return Err(Defect::Field("data blocks"));
+    }
+    let checksums = (0..data_blocks).map(|_| reader.u32()).collect::<Result<_, _>>()?;
+    Ok((extents, checksums))
 }
 
 fn encode_extent(writer: &mut Writer, extent: &Extent) {
@@ -255,6 +372,7 @@ mod tests {
             moved_durable: 7,
             extents,
             checksums: (0..blocks).map(|block| block.wrapping_mul(0x9e37_79b9)).collect(),
+            previous: None,
         }
     }
 
@@ -280,15 +398,44 @@ mod tests {
     }
 
     #[test]
-    fn a_header_has_room_for_200_single_blocks_or_a_whole_mebibyte() {
+    fn a_header_has_room_for_99_single_blocks_or_a_whole_mebibyte_twice() {
         let single = extent(0, 1, Change::Written).header_bytes();
-        assert_eq!(RecordHeader::ROOM_BYTES / single, 200);
+        assert_eq!(RecordHeader::ROOM_BYTES / single, 99);
         let moved = extent(0, 1, Change::Moved { from: Address(0) }).header_bytes();
-        assert_eq!(RecordHeader::ROOM_BYTES / moved, 143);
+        assert_eq!(RecordHeader::ROOM_BYTES / moved, 70);
         assert!(extent(0, 256, Change::Written).header_bytes() < RecordHeader::ROOM_BYTES);
-        let full = (0..200).map(|block| extent(block, 1, Change::Written)).collect();
-        let header = header(Kind::User, full);
-        assert_eq!(RecordHeader::decode(&header.encode()), Ok(header));
+        let full = |kind, count, change| {
+            header(kind, (0..count).map(|block| extent(block, 1, change)).collect())
+        };
+        for before in [
+            full(Kind::User, 99, Change::Written),
+            full(Kind::Moved, 70, Change::Moved { from: Address(3) }),
+        ] {
+            let previous = Some(Box::new(Previous::of(&before)));
+            let header = RecordHeader { previous, ..before };
+            assert_eq!(RecordHeader::decode(&header.encode()), Ok(header));
+        }
+    }
+
+    #[test]
+    fn a_header_is_restored_from_the_next_to_the_last_byte() {
+        let first = header(Kind::User, vec![extent(1, 9, Change::Written)]);
+        let lost = RecordHeader {
+            sequence: 13,
+            identity: Identity { address: Address(87), ..first.identity },
+            previous: Some(Box::new(Previous::of(&first))),
+            ..header(Kind::User, vec![extent(5, 2, Change::Written)])
+        };
+        let next = RecordHeader {
+            sequence: 14,
+            durable: Lsn(12),
+            previous: Some(Box::new(Previous::of(&lost))),
+            ..header(Kind::User, Vec::new())
+        };
+        let next = RecordHeader::decode(&next.encode()).expect("it is whole");
+        let restored = next.restore_previous(lost.previous.clone()).expect("it has a copy");
+        assert_eq!(restored.encode(), lost.encode());
+        assert_eq!(first.restore_previous(None), None);
     }
 
     #[test]
@@ -298,8 +445,8 @@ mod tests {
             let good = header(Kind::User, vec![extent(block.min(9), 1, Change::Written)]).encode();
             let mut fields = good[..BLOCK_BYTES - SEAL_BYTES].to_vec();
             fields[82] = data_blocks.max(u8::from(blocks > 0));
-            fields[92..96].copy_from_slice(&u32::to_le_bytes(blocks));
-            fields[96..104].copy_from_slice(&u64::to_le_bytes(block));
+            fields[132..136].copy_from_slice(&u32::to_le_bytes(blocks));
+            fields[136..144].copy_from_slice(&u64::to_le_bytes(block));
             let mut writer = Writer::default();
             writer.bytes(&fields);
             let outcome = RecordHeader::decode(&writer.into_sealed_block());

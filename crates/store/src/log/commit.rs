@@ -21,7 +21,7 @@ use crate::state::State;
 use crate::store::Store;
 use crate::sync::{Order, Pipeline};
 
-/// A record on its way.
+/// A record on its way; an empty one has nothing pending.
 #[derive(Debug)]
 struct Record {
     header: RecordHeader,
@@ -60,7 +60,8 @@ impl<D: Drive> Store<D> {
     fn next_record(&self) -> Option<Record> {
         let mut queue = self.queue.borrow_mut();
         let mut state = self.state.borrow_mut();
-        if queue.is_empty() || state.halted.is_some() || state.is_flush_overdue(&self.tuning) {
+        let is_mark = self.wants_mark.take();
+        if queue.is_empty() && !is_mark || state.halted.is_some() || state.is_flush_overdue(&self.tuning) {
             return None;
         }
         let (count, blocks) = fitting_room(&queue, &state.space);
@@ -75,6 +76,10 @@ impl<D: Drive> Store<D> {
         self.queued_blocks.set(self.queued_blocks.get() - blocks);
         self.room.notify();
         state.claimed = state.claimed.next();
+        state.said_durable = state.said_durable.max(state.durable);
+        if !pending.is_empty() {
+            state.last_change = state.claimed;
+        }
         let header = RecordHeader {
             kind: Kind::User,
             identity: state.identity(&claim),
@@ -83,7 +88,9 @@ impl<D: Drive> Store<D> {
             moved_durable: state.moved_durable,
             extents: merged(pending.iter().map(|change| &change.extent)),
             checksums: pending.iter().flat_map(|change| &change.checksums).copied().collect(),
+            previous: None,
         };
+        let header = state.chain_header(header);
         Some(Record { header, claim, pending })
     }
 

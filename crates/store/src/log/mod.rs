@@ -11,6 +11,7 @@ mod bound;
 mod commit;
 mod fail;
 mod flush;
+mod mark;
 mod write;
 
 pub(crate) use bound::Work;

@@ -32,8 +32,8 @@ use crate::rules::Rule;
 use crate::store::Store;
 use crate::units::{BLOCK_BYTES, Lsn, SegmentId, Slot};
 
-/// Refuses drives of which each says that another one is stale that says the same of it. The
-/// superblocks are those of the drives given, in their order.
+/// Refuses two drives if each says that the other is stale. The superblocks are those of the drives
+/// given, in their order.
 pub(super) fn refuse_split(own: &[&Superblock]) -> Result<(), OpenError> {
     // A foreign drive, or one that was replaced, is refused for that.
     let holds_stale = |one: &Superblock, other: &Superblock| {

@@ -114,6 +114,7 @@ impl<D: Drive> Store<D> {
         if state.rules.hold(Rule::FreshEpoch) {
             state.mount = Mount { epoch: state.mount.epoch + 1, nonce };
         }
+        state.last = [None, None];
         for member in &self.chain.members {
             // A drive that was stale and is here is back: what it may lack was taken off the
             // segment table. One that failed while the store was opened is out.

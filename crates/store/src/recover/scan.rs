@@ -2,13 +2,16 @@
 //! names, and nowhere else.
 //!
 //! Where no header is, the log of a segment ends, or one is damaged: a bad sector, a flipped bit.
-//! So what lies behind is looked through for a header that is at home there. Whether the log ends
-//! at the damage is for [`replay`](super::replay) to say.
+//! So what lies behind is looked through for a header that is at home there. A header that is lost
+//! alone is restored from the next one, which repeats it. Whether the log ends where two in a row
+//! are lost is for [`replay`](super::replay) to say.
 
 use std::collections::BTreeMap;
 
 use crate::drive::Drive;
-use crate::format::record::{Change, DATA_BLOCKS_MAX, Identity, Kind, RecordHeader};
+use crate::format::record::{
+    Change, DATA_BLOCKS_MAX, Identity, Kind, Previous, RecordHeader,
+};
 use crate::format::segment::SegmentHeader;
 use crate::hops::Hops;
 use crate::rules::Rule;
@@ -34,6 +37,8 @@ pub(super) struct Candidates {
     pub(super) moved: BTreeMap<u64, Candidate>,
     /// Where a header should be and none is, although records lie behind.
     pub(super) damaged: Vec<Address>,
+    /// The places of headers that were restored from the next ones.
+    pub(super) restored: Vec<Address>,
 }
 
 /// What was found in one segment.
@@ -57,17 +62,45 @@ impl Candidates {
         }
         self.damaged.extend(scanned.damaged);
     }
+
+    /// Restores headers that are lost, of records that count.
+    fn restore(&mut self, counts: impl Fn(&RecordHeader) -> bool) {
+        for records in [&mut self.user, &mut self.moved] {
+            let restored: Vec<Candidate> = records
+                .values()
+                .filter_map(|next| next.before(records))
+                .filter(|it| counts(&it.header))
+                .collect();
+            for candidate in restored {
+                self.restored.push(candidate.address);
+                records.insert(candidate.header.sequence, candidate);
+            }
+        }
+        self.damaged.retain(|address| !self.restored.contains(address));
+    }
 }
 
-/// A record whose header was found.
+/// A record whose header was found, or restored.
 #[derive(Debug)]
 pub(super) struct Candidate {
     pub(super) header: RecordHeader,
-    /// Where it was found.
+    /// Where its header is.
     pub(super) address: Address,
 }
 
 impl Candidate {
+    /// The record before, from what this one repeats of its header, if its own is not there.
+    fn before(&self, known: &BTreeMap<u64, Self>) -> Option<Self> {
+        let sequence = self.header.sequence.checked_sub(1)?;
+        if known.contains_key(&sequence) {
+            return None;
+        }
+        let before = sequence.checked_sub(1).and_then(|sequence| known.get(&sequence));
+        let before = before.map(|it| Box::new(Previous::of(&it.header)));
+        let header = self.header.restore_previous(before)?;
+        Some(Self { address: header.identity.address, header })
+    }
+
     /// Whether it changes a volume as a whole.
     pub(super) fn changes_a_volume(&self) -> bool {
         self.header.extents.iter().any(|extent| matches!(extent.change, Change::Volume(_)))
@@ -92,7 +125,21 @@ impl<D: Drive> Store<D> {
                 candidates.take(self.scan_segment(segment, true).await);
             }
         }
+        candidates.restore(|header| self.is_behind_checkpoint(header));
         candidates
+    }
+
+    /// Whether a record is not in the checkpoint, and lies where such records do.
+    fn is_behind_checkpoint(&self, header: &RecordHeader) -> bool {
+        let state = self.state.borrow();
+        let Identity { address, generation, .. } = header.identity;
+        let known = match header.kind {
+            Kind::User => state.applied.0,
+            Kind::Moved => state.moved_sequence,
+        };
+        header.sequence > known
+            && state.space.is_in_use(address, header.record_blocks())
+            && state.space.generation(state.space.locate(address).0) == generation
     }
 
     /// The first of these segments, in the order of their use, to which records can have been

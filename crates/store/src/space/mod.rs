@@ -754,7 +754,7 @@ pub(crate) fn live_max(segment_blocks: u32) -> u32 {
 }
 
 /// Single blocks that one record of the cleaner can move.
-pub(crate) const MOVED_BLOCKS_MAX: u32 = 143;
+pub(crate) const MOVED_BLOCKS_MAX: u32 = 70;
 
 fn stream(kind: Kind) -> usize {
     match kind {

@@ -1,4 +1,5 @@
-//! Damage in the midst of the log is no end of it: what was durable is there, or missed aloud.
+//! Damage in the middle of the log does not end it: what was durable is there, or the store is
+//! refused.
 
 use evenkeel_store::{DriveIndex, Nonce, OpenError, OpenOptions, Rules};
 
@@ -7,6 +8,7 @@ use crate::support::mirror::{self, is_filled, lose_cache, open, with, write};
 use crate::support::usual;
 
 const BLOCKS: u64 = 12;
+const ALL: usize = 12;
 
 /// Writes a block at a time and flushes each, on drives that then lose power. The places of the
 /// records' headers on drive 0, in the order of their writing.
@@ -27,30 +29,36 @@ fn write_and_kill(drives: &[CrashDrive], options: OpenOptions) -> Vec<u64> {
     headers
 }
 
-/// How often a damaged header, but for the last one, was missed aloud.
-fn refusals(rules: Rules) -> (usize, usize) {
+/// Damages so many headers in a row, but not the last; once for each place. How often the store was
+/// refused, and how often it had everything.
+fn outcomes(in_a_row: usize, rules: Rules) -> [usize; 2] {
     let options = OpenOptions { rules, ..usual() };
-    let (mut refused, mut tried) = (0, 0);
-    for damaged in 0.. {
+    let (mut refused, mut whole) = (0, 0);
+    for first in 0.. {
         let drives = mirror::drives(1, 1, BLOCKS);
         let headers = write_and_kill(&drives, options);
-        let Some(&place) = headers.get(damaged).filter(|_| damaged + 1 < headers.len()) else {
-            return (refused, tried);
+        let damaged = headers.get(first..first + in_a_row);
+        let Some(damaged) = damaged.filter(|_| first + in_a_row < headers.len()) else {
+            return [refused, whole];
         };
-        drives[0].tamper(place, |bytes| bytes[90] ^= 1);
+        for &place in damaged {
+            drives[0].tamper(place, |bytes| bytes[90] ^= 1);
+        }
         settle(&drives);
-        tried += 1;
         match open(&drives, options) {
             Err(OpenError::Damaged(damage)) => {
                 assert!(damage.missing <= damage.durable, "{damage:?}");
                 // Behind the last record of a segment nothing shows where it should have been.
                 assert!(damage.drive.is_none_or(|drive| drive == DriveIndex(0)), "{damage:?}");
                 let accepted = OpenOptions { accepts_loss: true, ..OpenOptions::new(Nonce(77)) };
-                assert!(is_filled(&drives, accepted, damaged, 7), "what was before is there");
-                assert!(is_filled(&drives, usual(), damaged, 7), "and it is whole again");
+                assert!(is_filled(&drives, accepted, first, 7), "what was before is there");
+                assert!(is_filled(&drives, usual(), first, 7), "and it is whole again");
                 refused += 1;
             }
-            outcome => drop(outcome.unwrap()),
+            outcome => {
+                drop(outcome.unwrap());
+                whole += usize::from(is_filled(&drives, usual(), ALL, 7));
+            }
         }
     }
     unreachable!("there are few headers")
@@ -64,16 +72,59 @@ fn settle(drives: &[CrashDrive]) {
 }
 
 #[test]
-fn a_damaged_header_does_not_end_the_log_without_a_word() {
-    let (refused, tried) = refusals(Rules::default());
-    assert!(tried > 8 && refused == tried, "{refused} of {tried}");
+fn a_damaged_header_is_restored_from_the_next() {
+    let [refused, whole] = outcomes(1, Rules::default());
+    assert!(refused == 0 && whole > 8, "{refused} refused, {whole} whole");
+}
+
+#[test]
+fn a_store_with_two_damaged_headers_in_a_row_is_refused() {
+    let [refused, whole] = outcomes(2, Rules::default());
+    assert!(refused > 8 && whole == 0, "{refused} refused, {whole} whole");
 }
 
 #[cfg(feature = "mutants")]
 #[test]
-fn without_a_look_behind_it_a_damaged_header_would_end_the_log() {
-    let (refused, tried) = refusals(Rules::without(evenkeel_store::Rule::LookBehind));
-    assert!(refused == 0 && tried > 8, "{refused} of {tried}");
+fn without_its_copy_a_damaged_header_is_lost() {
+    let [refused, whole] = outcomes(1, Rules::without(evenkeel_store::Rule::HeaderTwice));
+    assert!(refused > 8 && whole == 0, "{refused} refused, {whole} whole");
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn without_a_look_behind_it_damage_would_end_the_log() {
+    let [refused, whole] = outcomes(2, Rules::without(evenkeel_store::Rule::LookBehind));
+    assert!(refused == 0 && whole == 0, "{refused} refused, {whole} whole");
+}
+
+/// Whether everything is there although the last record's header is damaged, in a store that was
+/// killed as it rested.
+fn has_last_record(is_marked: bool) -> bool {
+    let drives = mirror::drives(1, 1, BLOCKS);
+    let headers = |drives: &[CrashDrive]| drives[0].blocks_with(b"\xe9kRH");
+    let mut last = None;
+    with(&open(&drives, usual()).unwrap(), async |store| {
+        write(store, 0..BLOCKS - 1, 7).await;
+        let before = headers(&drives);
+        write(store, BLOCKS - 1..BLOCKS, 7).await;
+        last = headers(&drives).into_iter().find(|at| !before.contains(at));
+        if is_marked {
+            store.mark_tail().await.unwrap();
+            let marked = headers(&drives);
+            store.mark_tail().await.unwrap();
+            assert_eq!(headers(&drives), marked, "once is enough");
+        }
+    });
+    lose_cache(&drives);
+    drives[0].tamper(last.unwrap(), |bytes| bytes[90] ^= 1);
+    settle(&drives);
+    is_filled(&drives, usual(), ALL, 7)
+}
+
+#[test]
+fn the_last_header_of_a_log_that_rests_is_restored_from_an_empty_record() {
+    assert!(has_last_record(true));
+    assert!(!has_last_record(false), "nothing tells it from a torn record");
 }
 
 #[test]
@@ -84,5 +135,5 @@ fn a_damaged_header_on_one_drive_of_a_pair_does_no_harm() {
         drives[0].tamper(place, |bytes| bytes[90] ^= 1);
     }
     settle(&drives);
-    assert!(is_filled(&drives, usual(), usize::try_from(BLOCKS).unwrap(), 7));
+    assert!(is_filled(&drives, usual(), ALL, 7));
 }

@@ -100,6 +100,7 @@ fn record(kind: Kind, changes: &[(u32, Change)]) -> RecordHeader {
         moved_durable: 0x3003,
         extents,
         checksums: (1..=blocks).map(|block| 0xcccc_0000 + block).collect(),
+        previous: None,
     }
 }
 
