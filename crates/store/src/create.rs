@@ -132,6 +132,7 @@ impl Plan {
             area_blocks,
             capacity_blocks,
             checkpoint: place,
+            unix_time_s: 0,
             drives: rows.collect(),
         };
         superblock.settle_features();
@@ -238,17 +239,17 @@ fn segment_blocks(options: &CreateOptions) -> u32 {
     u32::try_from(options.segment_bytes / BLOCK_BYTES_U64).unwrap_or(u32::MAX)
 }
 
-/// Blocks of the largest checkpoint: no two neighbours of any volume are neighbours in the log, and
+/// Blocks of the largest checkpoint, with its increments: no two neighbours of any volume are neighbours in the log, and
 /// snapshots have as many leaves of their own as volumes.
 fn area_blocks(drives: &[DriveShape], options: &CreateOptions, capacity_blocks: u64) -> u64 {
     let segments = sum_blocks(drives) / u64::from(segment_blocks(options));
     let volumes = options.volume_bytes.len() as u64 + VOLUMES_MORE;
     let leaves = 2 * leaves_of(capacity_blocks) + options.volume_bytes.len() as u64 + LEAVES_MORE;
-    format::area::area_blocks(
+    format::area::with_increments(format::area::area_blocks(
         (segments + 1) * SEGMENT_COST_BYTES
             + volumes * VOLUME_COST_BYTES
             + leaves * LEAF_COST_BYTES,
-    )
+    ))
 }
 
 fn layouts(drives: &[DriveShape], options: &CreateOptions, area_blocks: u64) -> Vec<Layout> {
@@ -287,7 +288,10 @@ fn first_checkpoint(options: &CreateOptions) -> (Buffer, CheckpointPlace) {
         bytes.extend(writer.push(&item).unwrap_or_default());
     }
     let (last, chunks) = writer.finish();
+    let last_blocks = last.len() as u64 / BLOCK_BYTES_U64;
     bytes.extend(last);
     let blocks = bytes.len() as u64 / BLOCK_BYTES_U64;
-    (Buffer::copy_of(&bytes), CheckpointPlace { number: 1, area: 0, chunks, blocks })
+    let last_block = blocks - last_blocks;
+    let place = CheckpointPlace { number: 1, area: 0, chunks, blocks, last_block, copies: 1 };
+    (Buffer::copy_of(&bytes), place)
 }

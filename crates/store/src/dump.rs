@@ -17,7 +17,7 @@ use crate::units::{BLOCK_BYTES, BLOCK_BYTES_U64};
 /// What to show besides superblocks, and the root, volumes and segment table of the checkpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DumpOptions {
-    /// The leaves of the map: where every block of every volume is.
+    /// The leaves of the map, and what records changed since: where every block of every volume is.
     pub leaves: bool,
     /// The headers in all slots: segments and records, those of earlier uses included.
     pub records: bool,
@@ -131,20 +131,24 @@ async fn dump_checkpoint<D: Drive>(
     for index in 0..place.chunks {
         let rest_bytes = place.blocks.saturating_sub(at_block) * BLOCK_BYTES_U64;
         let length = usize::try_from(rest_bytes).unwrap_or(usize::MAX).min(CHUNK_BYTES_MAX);
-        let offset_bytes = layout.area_offset_bytes(place.area) + at_block * BLOCK_BYTES_U64;
         if length == 0 {
             return Ok(());
         }
-        let Some(bytes) = read(drive, offset_bytes, length, show).await? else { return Ok(()) };
         let (store, mount) = (superblock.store, superblock.mount);
         let expected = ChunkIdentity { store, mount, checkpoint: place.number, index };
-        let decoded = decode_chunk(&bytes, expected);
-        let found = decoded.as_ref().map(|(items, _)| items.len()).map_err(|&defect| defect);
-        show(Entry::Chunk { offset_bytes, index, found });
+        let mut whole = None;
+        for offset_bytes in layout.chunk_offsets_bytes(&place, at_block) {
+            let Some(bytes) = read(drive, offset_bytes, length, show).await? else { continue };
+            let decoded = decode_chunk(&bytes, expected);
+            let found = decoded.as_ref().map(|(items, _)| items.len()).map_err(|&defect| defect);
+            show(Entry::Chunk { offset_bytes, index, found });
+            whole = whole.or(decoded.ok());
+        }
         // Where the next one begins is known from this one only.
-        let Ok((items, length)) = decoded else { return Ok(()) };
-        let is_wanted =
-            |item: &Item| options.leaves || !matches!(item, Item::Leaf(_) | Item::Share(_));
+        let Some((items, length)) = whole else { return Ok(()) };
+        let is_wanted = |item: &Item| {
+            options.leaves || !matches!(item, Item::Leaf(_) | Item::Share(_) | Item::Record(_))
+        };
         items.into_iter().filter(is_wanted).for_each(|item| show(Entry::Item(item)));
         at_block += (length / BLOCK_BYTES) as u64;
     }

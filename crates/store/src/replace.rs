@@ -16,6 +16,7 @@
 
 use crate::buffer::Buffer;
 use crate::chain::{Member, read_superblock};
+use crate::checkpoint::Base;
 use crate::create::problem_of;
 use crate::drive::zone::DriveShape;
 use crate::drive::{Drive, DriveError, Durability};
@@ -112,6 +113,8 @@ impl<D: Drive> Store<D> {
         let slots = row.slots;
         state.superblock.settle_features();
         state.space.adopt_drive(member.index, slots);
+        // The new drive gets the whole checkpoint.
+        state.base = Base::default();
         // What was staged without the drive would lack a copy for no reason.
         state.space.retract_runway();
         let place = member.index.index();

@@ -33,6 +33,8 @@ pub enum Rule {
     DeferReuse,
     /// The body of a checkpoint is durable before the superblock that names it.
     CheckpointBarrier,
+    /// An increment of a checkpoint repeats every record since the one before.
+    IncrementRepeatsAll,
     /// Every mount has an epoch, and every use of a segment a generation, of its own.
     FreshEpoch,
     /// A drive that failed a write or flush is marked before anything is acknowledged without it.
@@ -53,7 +55,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::RecordIdentity,
         Self::RecordData,
         Self::LogOrder,
@@ -66,6 +68,7 @@ impl Rule {
         Self::VolumeOrder,
         Self::DeferReuse,
         Self::CheckpointBarrier,
+        Self::IncrementRepeatsAll,
         Self::FreshEpoch,
         Self::StaleBeforeAck,
         Self::OneHistory,

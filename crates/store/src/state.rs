@@ -3,8 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::checkpoint::{Base, Journal};
 use crate::clean::Pace;
 use crate::error::Halt;
+use crate::format::increment::RecordRow;
 use crate::format::record::{Change, Extent, Kind, Previous, RecordHeader};
 use crate::format::superblock::Superblock;
 use crate::format::volume::VolumeRow;
@@ -45,6 +47,10 @@ pub(crate) struct State {
     pub(crate) moved_durable: u64,
     /// Of the last record of each kind that was given room in this mount.
     pub(crate) last: [Option<Box<Previous>>; 2],
+    /// What took effect since the newest checkpoint.
+    pub(crate) journal: Journal,
+    /// What the next increment is added to.
+    pub(crate) base: Base,
     /// What a replay would have to read.
     pub(crate) work: Work,
     pub(crate) next_generation: u64,
@@ -77,8 +83,12 @@ pub struct Counters {
     pub moved_blocks: u64,
     /// Segments that the cleaner emptied.
     pub cleaned_segments: u64,
-    /// Checkpoints completed.
+    /// Checkpoints completed, those included that are increments.
     pub checkpoints: u64,
+    /// Checkpoints completed that had the whole state.
+    pub whole_checkpoints: u64,
+    /// Bytes of checkpoints, written to each drive.
+    pub checkpoint_bytes: u64,
     /// Blocks of which one copy was bad or unreadable.
     pub bad_copies: u64,
     /// Times that such a block was not noted for mending, since as many were as can be.
@@ -88,26 +98,23 @@ pub struct Counters {
 impl State {
     /// Carries out a record of this mount, whose data starts at `data`.
     pub(crate) fn apply(&mut self, header: &RecordHeader, data: Address) {
-        self.try_apply(header, data).expect("only changes that are possible are written");
+        let row = RecordRow::of(header, data);
+        self.carry_out(&row, header.sequence).expect("only changes that are possible are written");
+        self.journal.push(row);
     }
 
-    /// Carries out a record from the log, whose data starts at `data`, as far as it is possible.
-    pub(crate) fn try_apply(
-        &mut self,
-        header: &RecordHeader,
-        data: Address,
-    ) -> Result<(), Impossible> {
+    /// Carries out a record, a client's with this LSN, as far as it is possible.
+    pub(crate) fn carry_out(&mut self, row: &RecordRow, sequence: u64) -> Result<(), Impossible> {
         let mut done = 0;
-        for extent in &header.extents {
+        for extent in &row.extents {
             self.check_possible(extent)?;
-            let checksums = &header.checksums[done..done + extent.data_blocks() as usize];
-            let tags: Vec<Tag> = checksums.iter().copied().map(Tag::of).collect();
-            let lsn = Lsn(header.sequence);
-            self.apply_extent(extent, data.plus(done as u64), &tags, lsn);
-            done += checksums.len();
+            let tags = &row.tags[done..done + extent.data_blocks() as usize];
+            let tags: Vec<Tag> = tags.iter().copied().map(Tag).collect();
+            self.apply_extent(extent, row.data.plus(done as u64), &tags, Lsn(sequence));
+            done += tags.len();
         }
-        if header.kind == Kind::User {
-            self.applied = self.applied.max(Lsn(header.sequence));
+        if row.kind == Kind::User {
+            self.applied = self.applied.max(Lsn(sequence));
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ mod check;
 mod clients;
 mod crash;
 mod cuts;
+mod damaged;
 mod faults;
 mod full;
 mod history;

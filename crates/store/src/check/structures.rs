@@ -86,30 +86,31 @@ pub(super) async fn check_checkpoint<D: Drive>(
         let length = usize::try_from(rest_bytes).unwrap_or(usize::MAX).min(CHUNK_BYTES_MAX);
         let mut chunk_blocks = 0;
         for member in store.chain.active() {
-            let offset = member.layout.area_offset_bytes(place.area) + at_block * BLOCK_BYTES_U64;
-            let what = match member.read(offset, length).await {
-                Ok(bytes) => match decode_chunk(&bytes, expected) {
-                    Ok((_, length)) => {
-                        chunk_blocks = (length / BLOCK_BYTES) as u64;
-                        continue;
-                    }
-                    Err(defect) => damaged(defect),
-                },
-                Err(error) => format!("it cannot be read: {error}"),
-            };
-            report.note(Finding {
-                severity: Severity::Note,
-                place: Place::Chunk { drive: member.index, index },
-                what,
-                remedy: "open the store, which makes a new checkpoint on every drive",
-            });
+            for offset in member.layout.chunk_offsets_bytes(&place, at_block) {
+                let what = match member.read(offset, length).await {
+                    Ok(bytes) => match decode_chunk(&bytes, expected) {
+                        Ok((_, length)) => {
+                            chunk_blocks = (length / BLOCK_BYTES) as u64;
+                            continue;
+                        }
+                        Err(defect) => damaged(defect),
+                    },
+                    Err(error) => format!("it cannot be read: {error}"),
+                };
+                report.note(Finding {
+                    severity: Severity::Note,
+                    place: Place::Chunk { drive: member.index, index },
+                    what,
+                    remedy: "open the store, which makes a new checkpoint on every drive",
+                });
+            }
         }
         at_block += chunk_blocks;
     }
 }
 
 fn damaged(defect: Defect) -> String {
-    format!("it is damaged ({defect}); another drive has it whole")
+    format!("it is damaged ({defect}); another copy is whole")
 }
 
 /// Counts segments that lack a copy.

@@ -24,6 +24,33 @@ pub(crate) fn items_bytes(area_blocks: u64) -> u64 {
     area_blocks / CHUNK_BLOCKS * PAYLOAD_BYTES_MIN + rest_bytes.min(PAYLOAD_BYTES_MIN)
 }
 
+/// Blocks that increments have at least, behind the largest whole checkpoint. Few stores have one
+/// that comes near: it has as many leaves of snapshots as of volumes, and no two neighbours.
+const INCREMENTS_BLOCKS_MIN: u64 = 4;
+
+/// Blocks that increments have at most, behind a whole checkpoint of so many: half as many. The
+/// more, the less often all is written; the longer a mount reads.
+pub(crate) fn increments_blocks_max(whole_blocks: u64) -> u64 {
+    (whole_blocks / 2).max(INCREMENTS_BLOCKS_MIN)
+}
+
+/// How often a whole checkpoint of so many blocks stands on a drive. Where there is no other drive,
+/// one bad sector must not be the end of all; few checkpoints take more than a third of their area.
+pub(crate) fn checkpoint_copies(drives: usize, whole_blocks: u64, area_blocks: u64) -> u8 {
+    let fits_twice = whole_blocks + increments_blocks_max(whole_blocks) <= area_blocks / 2;
+    if drives == 1 && fits_twice { 2 } else { 1 }
+}
+
+/// Blocks for the largest whole checkpoint, and some increments.
+pub(crate) fn with_increments(whole_blocks: u64) -> u64 {
+    whole_blocks + INCREMENTS_BLOCKS_MIN
+}
+
+/// The largest whole checkpoint that so many blocks have room for, with some increments.
+pub(crate) fn whole_blocks_max(area_blocks: u64) -> u64 {
+    area_blocks.saturating_sub(INCREMENTS_BLOCKS_MIN)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,11 +8,15 @@
 //!
 //! A chunk names its checkpoint and its place in it, and has a checksum of its own, so that each
 //! chunk can be taken from whichever drive has it whole. The first item is the [`Root`]; that all
-//! others are there, the superblock says, which knows how many chunks there are.
+//! others are there, the superblock says, which knows how many chunks there are. Behind the whole
+//! state come [increments](super::increment), each in chunks of its own.
 
 use evenkeel_core::crc32c::crc32c;
 
 use super::codec::{Defect, Reader, Writer};
+use super::increment::{
+    Increment, RecordRow, decode_increment, decode_record, encode_increment, encode_record,
+};
 use super::record::Kind;
 use super::segment::{decode_copy, encode_copy};
 use super::volume::{VOLUME_SIZE_BLOCKS_MAX, VolumeRow, decode_row, encode_row};
@@ -64,6 +68,21 @@ pub enum Item {
     Leaf(LeafRow),
     /// Leaves of a volume that are those of another one.
     Share(ShareRow),
+    /// From here on, what has changed since.
+    Increment(Increment),
+    /// What a record did.
+    Record(RecordRow),
+    /// A segment is in use no more.
+    Freed(SegmentId),
+}
+
+impl Item {
+    /// Its bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::default();
+        encode_item(&mut writer, self);
+        writer.into_bytes()
+    }
 }
 
 /// Counters of the store.
@@ -155,21 +174,28 @@ pub struct ChunkWriter {
 impl ChunkWriter {
     /// Begins the checkpoint of this number.
     pub fn new(store: Uuid, mount: Mount, checkpoint: u64) -> Self {
-        let identity = ChunkIdentity { store, mount, checkpoint, index: 0 };
+        Self::behind(ChunkIdentity { store, mount, checkpoint, index: 0 })
+    }
+
+    /// Begins with this chunk.
+    pub fn behind(identity: ChunkIdentity) -> Self {
         Self { identity, payload: Writer::default() }
     }
 
     /// Takes an item; gives the chunk that had no room for it, if so.
     pub fn push(&mut self, item: &Item) -> Option<Vec<u8>> {
-        let mut encoded = Writer::default();
-        encode_item(&mut encoded, item);
-        let is_full = CHUNK_HEADER_BYTES + self.payload.len() + encoded.len() > CHUNK_BYTES_MAX;
+        self.push_encoded(&item.encode())
+    }
+
+    /// Takes the bytes of an item.
+    pub fn push_encoded(&mut self, item: &[u8]) -> Option<Vec<u8>> {
+        let is_full = CHUNK_HEADER_BYTES + self.payload.len() + item.len() > CHUNK_BYTES_MAX;
         let chunk = is_full.then(|| self.cut());
-        self.payload.bytes(&encoded.into_bytes());
+        self.payload.bytes(item);
         chunk
     }
 
-    /// The last chunk, and how many there are.
+    /// The last chunk, and how many chunks the checkpoint has with it.
     pub fn finish(mut self) -> (Vec<u8>, u32) {
         (self.cut(), self.identity.index)
     }
@@ -239,6 +265,9 @@ const SEGMENT: u8 = 1;
 const VOLUME: u8 = 2;
 const LEAF: u8 = 3;
 const SHARE: u8 = 4;
+const INCREMENT: u8 = 5;
+const RECORD: u8 = 6;
+const FREED: u8 = 7;
 
 fn encode_item(writer: &mut Writer, item: &Item) {
     match item {
@@ -270,6 +299,18 @@ fn encode_item(writer: &mut Writer, item: &Item) {
             for field in [row.volume.0, row.source.0, row.first, row.leaves] {
                 writer.u32(field);
             }
+        }
+        Item::Increment(increment) => {
+            writer.u8(INCREMENT);
+            encode_increment(writer, increment);
+        }
+        Item::Record(row) => {
+            writer.u8(RECORD);
+            encode_record(writer, row);
+        }
+        Item::Freed(segment) => {
+            writer.u8(FREED);
+            writer.u32(segment.0);
         }
     }
 }
@@ -319,6 +360,9 @@ fn decode_item(reader: &mut Reader<'_>) -> Result<Item, Defect> {
             first: reader.u32()?,
             leaves: reader.u32()?,
         })),
+        INCREMENT => decode_increment(reader).map(Item::Increment),
+        RECORD => decode_record(reader).map(Item::Record),
+        FREED => Ok(Item::Freed(SegmentId(reader.u32()?))),
         _ => Err(Defect::Field("item")),
     }
 }

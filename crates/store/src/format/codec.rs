@@ -88,6 +88,16 @@ impl Writer {
         self.bytes.extend(value.to_le_bytes());
     }
 
+    /// Seven bits in each byte, the low ones first; the highest bit says that more follow.
+    pub(crate) fn varint(&mut self, value: u64) {
+        let mut rest = value;
+        while rest >= 0x80 {
+            self.u8(rest as u8 | 0x80);
+            rest >>= 7;
+        }
+        self.u8(rest as u8);
+    }
+
     pub(crate) fn uuid(&mut self, uuid: Uuid) {
         self.bytes.extend(uuid.0);
     }
@@ -186,6 +196,21 @@ impl<'a> Reader<'a> {
         if counter < COUNTER_END { Ok(counter) } else { Err(Defect::Field("counter")) }
     }
 
+    /// A number below 2^62 as [`Writer::varint`] writes it, and in no other way.
+    pub(crate) fn varint(&mut self) -> Result<u64, Defect> {
+        let mut value = 0;
+        for shift in (0..63).step_by(7) {
+            let byte = self.u8()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                let is_padded = byte == 0 && shift > 0;
+                let is_sound = value < COUNTER_END && !is_padded;
+                return if is_sound { Ok(value) } else { Err(Defect::Field("number")) };
+            }
+        }
+        Err(Defect::Field("number"))
+    }
+
     pub(crate) fn uuid(&mut self) -> Result<Uuid, Defect> {
         self.array().map(Uuid)
     }
@@ -227,6 +252,24 @@ mod tests {
             assert_eq!(outcome(&rotten), Err(defect));
         }
         assert_eq!(outcome(&block[..100]), Err(Defect::Truncated));
+    }
+
+    #[test]
+    fn numbers_of_any_length_come_back_and_have_one_form() {
+        let numbers = (0..62).flat_map(|bit| [(1 << bit) - 1, 1 << bit, (1 << bit) + 1]);
+        for number in numbers.filter(|&it| it < COUNTER_END) {
+            let mut writer = Writer::default();
+            writer.varint(number);
+            let bytes = writer.into_bytes();
+            let mut reader = Reader::new(&bytes);
+            assert_eq!((reader.varint(), reader.is_empty()), (Ok(number), true));
+            assert_eq!(Reader::new(&bytes[..bytes.len() - 1]).varint(), Err(Defect::Truncated));
+        }
+        for odd in
+            [&[0x80, 0][..], &[0xff; 12], &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x40]]
+        {
+            assert!(Reader::new(odd).varint().is_err(), "{odd:x?}");
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@
 //! <--------- conventional zones -------> <-- zone --> <-- zone -->
 //! ```
 
+use super::superblock::CheckpointPlace;
 use crate::drive::zone::{DriveShape, Zoning};
 use crate::units::BLOCK_BYTES_U64;
 
@@ -123,6 +124,18 @@ impl Layout {
     /// Where checkpoint area 0 or 1 starts, in bytes.
     pub fn area_offset_bytes(&self, area: u8) -> u64 {
         (SUPERBLOCK_BLOCKS + u64::from(area) * self.area_blocks) * BLOCK_BYTES_U64
+    }
+
+    /// Where a chunk of a checkpoint lies that begins at this block of it, in bytes: once for each
+    /// copy on the drive.
+    pub fn chunk_offsets_bytes(
+        &self,
+        place: &CheckpointPlace,
+        at_block: u64,
+    ) -> impl Iterator<Item = u64> + use<> {
+        let start_bytes = self.area_offset_bytes(place.area) + at_block * BLOCK_BYTES_U64;
+        let room_bytes = place.room_blocks(self.area_blocks) * BLOCK_BYTES_U64;
+        (0..u64::from(place.copies)).map(move |copy| start_bytes + copy * room_bytes)
     }
 
     /// Where a block of a slot lies, in bytes.

@@ -49,6 +49,9 @@ pub struct Superblock {
     pub capacity_blocks: u64,
     /// The newest checkpoint.
     pub checkpoint: CheckpointPlace,
+    /// When it was written, in seconds since 1970 by the clock of whoever had the store open; 0 if
+    /// that was not told.
+    pub unix_time_s: u64,
     /// All drives of the store.
     pub drives: Vec<DriveRow>,
 }
@@ -71,10 +74,15 @@ pub struct CheckpointPlace {
     pub number: u64,
     /// The area, 0 or 1.
     pub area: u8,
-    /// Chunks of it.
+    /// Chunks of it, those of its increments included.
     pub chunks: u32,
-    /// Blocks of it, at most the area's.
+    /// Blocks of it, likewise, at most the area's.
     pub blocks: u64,
+    /// The block of the area that its last chunk begins at: a drive that has this one whole was
+    /// given all.
+    pub last_block: u64,
+    /// How often it stands in the area: if twice, in each half of it.
+    pub copies: u8,
 }
 
 /// What the store knows of a drive.
@@ -100,6 +108,13 @@ pub enum DriveState {
         /// The first record that it may lack.
         since: Lsn,
     },
+}
+
+impl CheckpointPlace {
+    /// Blocks that it has room for in an area of so many.
+    pub fn room_blocks(&self, area_blocks: u64) -> u64 {
+        area_blocks / u64::from(self.copies.max(1))
+    }
 }
 
 impl Superblock {
@@ -143,6 +158,9 @@ impl Superblock {
         writer.u64(self.checkpoint.blocks);
         writer.u32(self.checkpoint.chunks);
         writer.u32(u32::from(self.checkpoint.area));
+        writer.u64(self.checkpoint.last_block);
+        writer.u64(u64::from(self.checkpoint.copies));
+        writer.u64(self.unix_time_s);
         writer.pad_to(DRIVES_OFFSET_BYTES);
         for row in &self.drives {
             encode_drive(&mut writer, row);
@@ -168,6 +186,7 @@ impl Superblock {
         let (segment_blocks, drive_count) = (reader.u32()?, reader.u32()? as usize);
         let (area_blocks, capacity_blocks) = (reader.u64()?, reader.u64()?);
         let checkpoint = decode_place(&mut reader)?;
+        let unix_time_s = reader.u64()?;
         reader.take(DRIVES_OFFSET_BYTES - FIXED_BYTES)?;
         if drive_count > DRIVES_MAX {
             return Err(Defect::Field("drives"));
@@ -191,6 +210,7 @@ impl Superblock {
             area_blocks,
             capacity_blocks,
             checkpoint,
+            unix_time_s,
             drives,
         };
         superblock.check()?;
@@ -210,7 +230,12 @@ impl Superblock {
             (self.drive.index() < self.drives.len(), "drive"),
             (SEGMENT_BLOCKS.contains(&self.segment_blocks), "segment blocks"),
             (self.checkpoint.area < 2, "checkpoint area"),
-            (self.checkpoint.blocks <= self.area_blocks, "checkpoint blocks"),
+            (matches!(self.checkpoint.copies, 1 | 2), "checkpoint copies"),
+            (
+                self.checkpoint.blocks <= self.checkpoint.room_blocks(self.area_blocks),
+                "checkpoint blocks",
+            ),
+            (self.checkpoint.last_block < self.checkpoint.blocks, "last chunk"),
             (self.area_blocks < 1 << 48, "area blocks"),
             (self.address_blocks() <= ADDRESS_BLOCKS_MAX, "slots"),
             (self.is_zoned() == self.drives.iter().any(|row| row.zones.is_some()), "zones"),
@@ -222,7 +247,7 @@ impl Superblock {
     }
 }
 
-const FIXED_BYTES: usize = 120;
+const FIXED_BYTES: usize = 144;
 const DRIVES_OFFSET_BYTES: usize = 256;
 const DRIVE_BYTES: usize = 32;
 const ZONES_OFFSET_BYTES: usize = DRIVES_OFFSET_BYTES + DRIVES_MAX * DRIVE_BYTES;
@@ -247,7 +272,9 @@ fn decode_place(reader: &mut Reader<'_>) -> Result<CheckpointPlace, Defect> {
     let (number, blocks) = (reader.counter()?, reader.u64()?);
     let chunks = reader.u32()?;
     let area = u8::try_from(reader.u32()?).map_err(|_| Defect::Field("checkpoint area"))?;
-    Ok(CheckpointPlace { number, area, chunks, blocks })
+    let last_block = reader.u64()?;
+    let copies = u8::try_from(reader.u64()?).map_err(|_| Defect::Field("checkpoint copies"))?;
+    Ok(CheckpointPlace { number, area, chunks, blocks, last_block, copies })
 }
 
 fn encode_drive(writer: &mut Writer, row: &DriveRow) {
@@ -300,7 +327,15 @@ mod tests {
             segment_blocks: 64,
             area_blocks: 100,
             capacity_blocks: 1000,
-            checkpoint: CheckpointPlace { number: 5, area: 1, chunks: 2, blocks: 70 },
+            checkpoint: CheckpointPlace {
+                number: 5,
+                area: 1,
+                chunks: 2,
+                blocks: 70,
+                last_block: 64,
+                copies: 1,
+            },
+            unix_time_s: 1_800_000_000,
             drives: vec![row(1, DriveState::InSync), row(2, DriveState::Stale { since: Lsn(44) })],
         }
     }
@@ -333,13 +368,17 @@ mod tests {
     #[test]
     fn shapes_that_nobody_makes_are_refused() {
         let good = superblock();
+        let with_place = |checkpoint| Superblock { checkpoint, ..good.clone() };
         let bad = [
             Superblock { copies: 0, ..good.clone() },
             Superblock { copies: 3, ..good.clone() },
             Superblock { drive: DriveIndex(2), ..good.clone() },
             Superblock { segment_blocks: 8, ..good.clone() },
             Superblock { area_blocks: 69, ..good.clone() },
-            Superblock { drives: good.drives[..1].to_vec(), ..good },
+            with_place(CheckpointPlace { copies: 2, ..good.checkpoint }),
+            with_place(CheckpointPlace { copies: 0, ..good.checkpoint }),
+            with_place(CheckpointPlace { last_block: 70, ..good.checkpoint }),
+            Superblock { drives: good.drives[..1].to_vec(), ..good.clone() },
         ];
         for superblock in bad {
             let outcome = Superblock::decode(&superblock.encode());

@@ -61,7 +61,10 @@ impl<D: Drive> Store<D> {
         let mut queue = self.queue.borrow_mut();
         let mut state = self.state.borrow_mut();
         let is_mark = self.wants_mark.take();
-        if queue.is_empty() && !is_mark || state.halted.is_some() || state.is_flush_overdue(&self.tuning) {
+        if queue.is_empty() && !is_mark
+            || state.halted.is_some()
+            || state.is_flush_overdue(&self.tuning)
+        {
             return None;
         }
         let (count, blocks) = fitting_room(&queue, &state.space);

@@ -6,6 +6,7 @@
 //! because it is asked twice.
 
 use crate::chain::Failure;
+use crate::checkpoint::Base;
 use crate::drive::{Drive, DriveError};
 use crate::error::Halt;
 use crate::format::superblock::{DriveState, Superblock};
@@ -55,6 +56,8 @@ impl<D: Drive> Store<D> {
             state.space.drop_drive(drive);
             state.drops += 1;
             state.has_unmarked = true;
+            // The drives that are left get a whole checkpoint, twice if there is one.
+            state.base = Base::default();
             dropped = Some((drive, error));
         }
         dropped

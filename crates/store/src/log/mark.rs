@@ -32,7 +32,8 @@ impl<D: Drive> Store<D> {
             (is_written || state.halted.is_some()).then_some(())
         };
         self.changed.until(is_over).await;
-        self.flush().await
+        // Without room for a record there is a checkpoint, which says it as well.
+        if self.is_tail_unmarked() { self.checkpoint().await } else { self.flush().await }
     }
 
     fn is_tail_unmarked(&self) -> bool {

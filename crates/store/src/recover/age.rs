@@ -14,10 +14,10 @@
 //!
 //! - **Rollback.** A drive that counts as in sync is an older image of itself: a backup that was
 //!   put back, a snapshot of a virtual machine. A power cut may leave a drive without the newest
-//!   superblock, but with the body of its checkpoint, which is durable everywhere before. Whoever
-//!   lacks both is brought up to date like a drive with nothing on it. Within the time of one
-//!   checkpoint the records tell: a drive lacks the last durable record of a segment. Its copy of
-//!   that segment counts no more.
+//!   superblock, but with the last chunk of its checkpoint, which is durable everywhere before.
+//!   Whoever lacks both is brought up to date like a drive with nothing on it. Within the time of
+//!   one checkpoint the records tell: a drive lacks the last durable record of a segment. Its copy
+//!   of that segment counts no more.
 
 use std::collections::BTreeMap;
 
@@ -58,12 +58,14 @@ pub(super) async fn is_rolled_back<D: Drive>(
     own: &Superblock,
     newest: &Superblock,
 ) -> bool {
-    if !member.is_active() || own.checkpoint.number >= newest.checkpoint.number {
+    let (known, place) = (own.checkpoint, newest.checkpoint);
+    let is_newest = (known.number, known.chunks) >= (place.number, place.chunks);
+    if !member.is_active() || is_newest {
         return false;
     }
-    let (store, mount, checkpoint) = (newest.store, newest.mount, newest.checkpoint.number);
-    let first = ChunkIdentity { store, mount, checkpoint, index: 0 };
-    read_chunk([member].into_iter(), &newest.checkpoint, 0, first).await.is_err()
+    let (store, mount, index) = (newest.store, newest.mount, place.chunks - 1);
+    let last = ChunkIdentity { store, mount, checkpoint: place.number, index };
+    read_chunk([member].into_iter(), &place, place.last_block, last).await.is_err()
 }
 
 impl<D: Drive> Store<D> {

@@ -1,19 +1,20 @@
 //! Loading a checkpoint: its chunks from whichever drive has each whole, its items checked against
-//! each other.
+//! each other, then its increments.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::census::Census;
+use super::increments::Increments;
 use super::members::Found;
 use crate::buffer::Buffer;
-use crate::chain::{Chain, Member};
+use crate::chain::Member;
+use crate::checkpoint::{Base, Journal};
 use crate::clean::Pace;
 use crate::drive::Drive;
 use crate::error::OpenError;
 use crate::format::Defect;
 use crate::format::checkpoint::{
-    CHUNK_BYTES_MAX, ChunkIdentity, Item, LEAF_BLOCKS, LeafRow, Phase, Root, SegmentRow,
-    decode_chunk,
+    CHUNK_BYTES_MAX, ChunkIdentity, Item, LEAF_BLOCKS, LeafRow, Phase, Root, decode_chunk,
 };
 use crate::format::superblock::{CheckpointPlace, Superblock};
 use crate::format::volume::VolumeRow;
@@ -22,7 +23,7 @@ use crate::map::{LoadError, Map};
 use crate::rules::Rules;
 use crate::space::{Measures, Space};
 use crate::state::{Counters, State};
-use crate::units::{BLOCK_BYTES, BLOCK_BYTES_U64, DriveIndex, SegmentId, VolumeId};
+use crate::units::{BLOCK_BYTES, BLOCK_BYTES_U64, DriveIndex, SegmentId, Slot, VolumeId};
 
 /// The state at the checkpoint, and the segments that may hold records behind it.
 pub(super) async fn load<D: Drive>(
@@ -30,7 +31,7 @@ pub(super) async fn load<D: Drive>(
     rules: Rules,
 ) -> Result<(State, Vec<SegmentId>), OpenError> {
     let superblock = &found.superblock;
-    let mut loader = Loader::new(found, rules);
+    let mut stage = Stage::Whole(Box::new(Loader::new(found, rules)));
     let place = superblock.checkpoint;
     let mut at_block = 0;
     for index in 0..place.chunks {
@@ -38,14 +39,88 @@ pub(super) async fn load<D: Drive>(
         let expected = ChunkIdentity { store, mount, checkpoint: place.number, index };
         let (items, blocks) = read_chunk(found.chain.active(), &place, at_block, expected).await?;
         for item in items {
-            loader.take(item, &found.chain)?;
+            stage = stage.take(item, found)?;
         }
         at_block += blocks;
     }
-    loader.finish(superblock)
+    let mut state = stage.finish(superblock)?;
+    let replayed = settle_copies(&mut state, found)?;
+    if !state.is_within_room() {
+        return Err(OpenError::Inconsistent("more than the store has room for"));
+    }
+    Ok((state, replayed))
 }
 
-/// One chunk, from the first of these drives that has it whole.
+/// First the whole checkpoint, then its increments.
+enum Stage {
+    Whole(Box<Loader>),
+    Increments(Box<Increments>),
+}
+
+impl Stage {
+    fn take<D: Drive>(self, item: Item, found: &Found<D>) -> Result<Self, OpenError> {
+        check_drives(&item, found.chain.members.len())?;
+        match (self, item) {
+            (Self::Whole(loader), Item::Increment(head)) => {
+                let state = loader.finish(&found.superblock)?;
+                Ok(Self::Increments(Box::new(Increments::begin(state, head))))
+            }
+            (Self::Whole(mut loader), item) => {
+                loader.take(item)?;
+                Ok(Self::Whole(loader))
+            }
+            (Self::Increments(mut increments), item) => {
+                increments.take(item)?;
+                Ok(Self::Increments(increments))
+            }
+        }
+    }
+
+    fn finish(self, superblock: &Superblock) -> Result<State, OpenError> {
+        match self {
+            Self::Whole(loader) => loader.finish(superblock),
+            Self::Increments(increments) => increments.finish(),
+        }
+    }
+}
+
+fn check_drives(item: &Item, drives: usize) -> Result<(), OpenError> {
+    match item {
+        Item::Segment(row) if row.copies.iter().flatten().any(|it| it.drive.index() >= drives) => {
+            Err(OpenError::Inconsistent("a segment on a drive that is not there"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Takes copies that do not count off the segment table; gives the segments that may hold records
+/// behind the checkpoint.
+fn settle_copies<D: Drive>(
+    state: &mut State,
+    found: &Found<D>,
+) -> Result<Vec<SegmentId>, OpenError> {
+    let forgotten = |drive| found.lost == Some(drive) || found.rolled_back.contains(&drive);
+    let member = |drive: DriveIndex| &found.chain.members[drive.index()];
+    let mut replayed = Vec::new();
+    for row in state.space.rows_loaded() {
+        let is_replayed = row.phase == Phase::Replay;
+        // A drive that dropped out may lack what was written behind the checkpoint.
+        let counts = |slot: &Slot| {
+            !forgotten(slot.drive) && (!is_replayed || member(slot.drive).is_active())
+        };
+        let copies = row.copies.map(|copy| copy.filter(counts));
+        if !copies.iter().flatten().any(|slot| member(slot.drive).is_present()) {
+            let drives = row.copies.iter().flatten().map(|slot| slot.drive).collect();
+            return Err(OpenError::Insufficient(drives));
+        }
+        state.space.take_off(row.segment, counts);
+        replayed.extend(is_replayed.then_some(row.segment));
+    }
+    state.space.count_thin_in_checkpoint();
+    Ok(replayed)
+}
+
+/// One chunk, from the first copy on these drives that is whole.
 pub(super) async fn read_chunk<'a, D: Drive + 'a>(
     members: impl Iterator<Item = &'a Member<D>>,
     place: &CheckpointPlace,
@@ -58,13 +133,14 @@ pub(super) async fn read_chunk<'a, D: Drive + 'a>(
     if length == 0 {
         return Err(OpenError::Checkpoint(Defect::Truncated));
     }
-    for member in members {
-        let offset = member.layout.area_offset_bytes(place.area) + at_block * BLOCK_BYTES_U64;
-        let bytes: Result<Buffer, _> = member.read(offset, length).await;
-        let Ok(bytes) = bytes else { continue };
-        outcome = decode_chunk(&bytes, expected);
-        if outcome.is_ok() {
-            break;
+    'found: for member in members {
+        for offset in member.layout.chunk_offsets_bytes(place, at_block) {
+            let bytes: Result<Buffer, _> = member.read(offset, length).await;
+            let Ok(bytes) = bytes else { continue };
+            outcome = decode_chunk(&bytes, expected);
+            if outcome.is_ok() {
+                break 'found;
+            }
         }
     }
     let (items, length) = outcome.map_err(OpenError::Checkpoint)?;
@@ -79,10 +155,7 @@ struct Loader {
     map: Map,
     volumes: BTreeMap<VolumeId, VolumeRow>,
     census: Census,
-    replayed: Vec<SegmentId>,
     segments: u32,
-    /// Drives whose copies do not count.
-    forgotten: Vec<DriveIndex>,
 }
 
 impl Loader {
@@ -104,53 +177,31 @@ impl Loader {
             map: Map::default(),
             volumes: BTreeMap::new(),
             census,
-            replayed: Vec::new(),
             segments: 0,
-            forgotten: found.lost.iter().chain(&found.rolled_back).copied().collect(),
         }
     }
 
-    fn take<D: Drive>(&mut self, item: Item, chain: &Chain<D>) -> Result<(), OpenError> {
+    fn take(&mut self, item: Item) -> Result<(), OpenError> {
         match item {
             Item::Root(root) if self.root.is_none() => self.root = Some(root),
             Item::Root(_) => return Err(OpenError::Inconsistent("two roots")),
-            Item::Segment(row) => self.take_segment(row, chain)?,
+            Item::Segment(row) => {
+                self.segments += 1;
+                if !self.space.load(&row) {
+                    return Err(OpenError::Inconsistent("a segment twice"));
+                }
+            }
             Item::Volume(row) => {
                 self.map.load_image(row.volume, row.family).map_err(inconsistent)?;
                 self.volumes.insert(row.volume, row);
             }
             Item::Leaf(row) => self.take_leaf(&row)?,
             Item::Share(row) => self.map.load_share(&row).map_err(inconsistent)?,
+            Item::Increment(_) | Item::Record(_) | Item::Freed(_) => {
+                return Err(OpenError::Inconsistent("an increment of nothing"));
+            }
         }
         Ok(())
-    }
-
-    fn take_segment<D: Drive>(
-        &mut self,
-        mut row: SegmentRow,
-        chain: &Chain<D>,
-    ) -> Result<(), OpenError> {
-        let drives: Vec<DriveIndex> = row.copies.iter().flatten().map(|slot| slot.drive).collect();
-        if drives.iter().any(|drive| drive.index() >= chain.members.len()) {
-            return Err(OpenError::Inconsistent("a segment on a drive that is not there"));
-        }
-        let member = |drive: DriveIndex| &chain.members[drive.index()];
-        for copy in &mut row.copies {
-            *copy = copy.filter(|slot| !self.forgotten.contains(&slot.drive));
-        }
-        if row.phase == Phase::Replay {
-            // A drive that dropped out may lack what was written behind the checkpoint.
-            for copy in &mut row.copies {
-                *copy = copy.filter(|slot| member(slot.drive).is_active());
-            }
-            self.replayed.push(row.segment);
-        }
-        let mut copies = row.copies.iter().flatten();
-        if !copies.any(|slot| member(slot.drive).is_present()) {
-            return Err(OpenError::Insufficient(drives));
-        }
-        self.segments += 1;
-        if self.space.load(&row) { Ok(()) } else { Err(OpenError::Inconsistent("a segment twice")) }
     }
 
     fn take_leaf(&mut self, row: &LeafRow) -> Result<(), OpenError> {
@@ -177,7 +228,7 @@ impl Loader {
         self.map.load_leaf(row).map_err(inconsistent)
     }
 
-    fn finish(self, superblock: &Superblock) -> Result<(State, Vec<SegmentId>), OpenError> {
+    fn finish(self, superblock: &Superblock) -> Result<State, OpenError> {
         let root = self.root.ok_or(OpenError::Inconsistent("no root"))?;
         let counts = (self.segments as usize, self.volumes.len());
         if counts != (root.segments as usize, root.volumes as usize) {
@@ -186,7 +237,7 @@ impl Loader {
         let census = self.census;
         let mut map = self.map;
         map.loaded(|address| census.is_again(address));
-        let state = State {
+        Ok(State {
             rules: self.rules,
             log_bytes: 0,
             map,
@@ -203,6 +254,8 @@ impl Loader {
             moved_durable: root.moved_sequence,
             next_generation: root.next_generation,
             last: [None, None],
+            journal: Journal::default(),
+            base: Base::default(),
             work: Work::default(),
             mount: superblock.mount,
             superblock: superblock.clone(),
@@ -212,11 +265,7 @@ impl Loader {
             mending: BTreeSet::new(),
             pace: Pace::default(),
             counters: Counters::default(),
-        };
-        if !state.is_within_room() {
-            return Err(OpenError::Inconsistent("more than the store has room for"));
-        }
-        Ok((state, self.replayed))
+        })
     }
 }
 

@@ -11,6 +11,7 @@
 
 mod age;
 mod census;
+mod increments;
 mod load;
 mod members;
 mod replay;

@@ -15,6 +15,7 @@ use super::stopped;
 use crate::buffer::{Buffer, BufferMut};
 use crate::drive::Drive;
 use crate::error::{Damage, Halt, OpenError};
+use crate::format::increment::RecordRow;
 use crate::format::record::{Extent, RecordHeader};
 use crate::read::CopyBlocks;
 use crate::rules::Rule;
@@ -101,7 +102,8 @@ impl<D: Drive> Store<D> {
 
     fn replay_one(&self, candidate: &Candidate) -> Result<(), OpenError> {
         let mut state = self.state.borrow_mut();
-        let replayed = state.try_apply(&candidate.header, candidate.address.plus(1));
+        let row = RecordRow::of(&candidate.header, candidate.address.plus(1));
+        let replayed = state.carry_out(&row, candidate.header.sequence);
         replayed.map_err(|Impossible| OpenError::Inconsistent("a record of no volume"))
     }
 

@@ -9,9 +9,7 @@
 use std::collections::BTreeMap;
 
 use crate::drive::Drive;
-use crate::format::record::{
-    Change, DATA_BLOCKS_MAX, Identity, Kind, Previous, RecordHeader,
-};
+use crate::format::record::{Change, DATA_BLOCKS_MAX, Identity, Kind, Previous, RecordHeader};
 use crate::format::segment::SegmentHeader;
 use crate::hops::Hops;
 use crate::rules::Rule;

@@ -191,7 +191,8 @@ impl State {
     fn leaves_max(&self, volumes: u64) -> u64 {
         let segments = self.space.segment_count() as u64;
         let fixed_bytes = (segments + 1) * SEGMENT_COST_BYTES + volumes * VOLUME_COST_BYTES;
-        let bytes = area::items_bytes(self.superblock.area_blocks).saturating_sub(fixed_bytes);
+        let whole_blocks = area::whole_blocks_max(self.superblock.area_blocks);
+        let bytes = area::items_bytes(whole_blocks).saturating_sub(fixed_bytes);
         bytes / LEAF_COST_BYTES
     }
 

@@ -40,7 +40,7 @@ struct Case {
 impl Case {
     fn new(seed: u64, drives: u8, copies: u8) -> Self {
         // Tight drives are cleaned all the time; roomy ones make checkpoints more rarely.
-        let blocks = if seed.is_multiple_of(2) { 210 } else { 360 };
+        let blocks = if seed.is_multiple_of(2) { 220 } else { 360 };
         let power = Power::new(seed);
         let drives: Vec<_> = (0..drives).map(|_| CrashDrive::new(blocks, &power)).collect();
         let count = u8::try_from(drives.len()).unwrap();

@@ -137,3 +137,30 @@ fn a_damaged_header_on_one_drive_of_a_pair_does_no_harm() {
     settle(&drives);
     assert!(is_filled(&drives, usual(), ALL, 7));
 }
+
+/// Whether a store of one drive opens with all it had, and then with one chunk of its checkpoint
+/// bad in a place, for each place where one of these stands.
+#[test]
+fn a_bad_sector_in_the_checkpoint_of_a_lone_drive_does_no_harm() {
+    let mut tried = 0;
+    for damaged in 0.. {
+        let drives = mirror::drives(1, 1, BLOCKS);
+        with(&open(&drives, usual()).unwrap(), async |store| {
+            for byte in 1..=7 {
+                write(store, 0..BLOCKS, byte).await;
+                store.checkpoint().await.unwrap();
+            }
+            assert!(
+                store.status().counters.checkpoints > store.status().counters.whole_checkpoints
+            );
+        });
+        lose_cache(&drives);
+        let chunks = drives[0].blocks_with(b"\xe9kCP");
+        let Some(&place) = chunks.get(damaged) else { break };
+        drives[0].tamper(place, |bytes| bytes[70] ^= 1);
+        settle(&drives);
+        assert!(is_filled(&drives, usual(), ALL, 7), "chunk in block {place}");
+        tried += 1;
+    }
+    assert!(tried > 4, "{tried} chunks");
+}

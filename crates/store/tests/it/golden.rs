@@ -41,7 +41,15 @@ fn superblock() -> Superblock {
         segment_blocks: 0x400,
         area_blocks: 0x5000,
         capacity_blocks: 0x0060_0000,
-        checkpoint: CheckpointPlace { number: 0x70, area: 1, chunks: 8, blocks: 0x0900 },
+        checkpoint: CheckpointPlace {
+            number: 0x70,
+            area: 1,
+            chunks: 8,
+            blocks: 0x0900,
+            last_block: 0x08ff,
+            copies: 1,
+        },
+        unix_time_s: 0x6a7b_8c9d,
         drives: vec![
             row(b"drive-number-one", DriveState::InSync),
             row(b"drive-number-two", DriveState::Stale { since: Lsn(0x0a00) }),

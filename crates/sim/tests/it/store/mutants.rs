@@ -31,7 +31,7 @@ fn trial(rule: Rule, seed: u64) -> Result<(), String> {
         Rule::LogOrder => gather(&one, crowd, seed).map(drop),
         Rule::StaleBeforeAck => vanishing(&pair, seed),
         Rule::OneTime => put_back(&pair, seed),
-        Rule::LookBehind => rot(&one, seed).map(drop),
+        Rule::LookBehind | Rule::HeaderTwice => rot(&one, seed).map(drop),
         Rule::OneHistory => split(&pair, seed).map(drop),
         Rule::VerifyTags => one_bad(&pair, LYING, seed),
         // What was lost comes back where little was written since.

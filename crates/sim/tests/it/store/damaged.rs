@@ -1,0 +1,152 @@
+//! One block of one drive is damaged while nobody has the store open, wherever it may lie. What was
+//! flushed is read as it was, or is an error on the damaged block alone; where there is another
+//! copy, it is no error either. No store is refused for it.
+//!
+//! Stores are closed or killed. One that is killed had rested before: of what was flushed in the
+//! last moments, the log does not say yet that it was.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use evenkeel_core::prng::Prng;
+use evenkeel_sim::disk::{CrashDisk, Fate};
+use evenkeel_store::StoreError;
+
+use super::crash::{Machine, Scene, format, perform};
+use super::cuts::points;
+use super::history::World;
+use super::real::{Real, Setup};
+use super::stamp::Author;
+use super::subject::{Act, Acts, Subject};
+
+const CELLS: u32 = 8;
+const ACTS_MAX: u64 = 60;
+
+/// Which drives there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    One,
+    Three,
+    Pair,
+    /// A pair of which one drive was there when it was made.
+    Degraded,
+}
+
+impl Shape {
+    const ALL: [Self; 4] = [Self::One, Self::Three, Self::Pair, Self::Degraded];
+
+    fn setup(self) -> Setup {
+        let (drives, copies) = match self {
+            Self::One => (1, 1),
+            Self::Three => (3, 1),
+            Self::Pair | Self::Degraded => (2, 2),
+        };
+        let allow_missing = self == Self::Degraded;
+        Setup { allow_missing, spare_segments: 4, ..Setup::tiny(drives, copies) }
+    }
+}
+
+/// Works, and leaves all that was written on the drives: whoever is killed loses nothing that the
+/// operating system has.
+fn work(setup: &Setup, scene: &mut Scene, is_closed: bool, seed: u64) -> Result<(), String> {
+    let mut machine = Machine::boot(std::mem::take(&mut scene.disks), seed);
+    let history = Rc::new(RefCell::new(scene.history.clone()));
+    let (setup, drives, clock) = (setup.clone(), machine.present(), machine.executor.clock());
+    let book = Rc::clone(&history);
+    let worked = machine.executor.block_on(async move {
+        let real = Real::open(setup.clone(), drives, clock).await?;
+        let (mut acts, mut prng) = (Acts::new(seed), Prng::new(seed));
+        let count = 1 + prng.below(ACTS_MAX);
+        for number in 0..count {
+            let act = acts.draw(book.borrow().now());
+            let act = if number + 1 == count { Act::Flush } else { act };
+            perform(&*real, Real::atomic_cells(&setup), &book, &act).await?;
+        }
+        let end = if is_closed { real.store.close().await } else { real.store.mark_tail().await };
+        end.map_err(|error| error.to_string())
+    });
+    worked.map_err(|stopped| stopped.to_string())??;
+    scene.disks = machine.rack.disks();
+    scene.disks.iter_mut().for_each(|disk| disk.power_cut(|_| Fate::Kept));
+    scene.history = history.borrow().clone();
+    Ok(())
+}
+
+/// Damages one block of these drives; says what it did.
+fn damage(disks: &mut [CrashDisk], prng: &mut Prng) -> String {
+    let present: Vec<usize> = (0..disks.len()).filter(|&disk| !disks[disk].is_gone()).collect();
+    let pick = |prng: &mut Prng, count: usize| {
+        usize::try_from(prng.below(count as u64)).expect("below a length")
+    };
+    let disk = present[pick(prng, present.len())];
+    let occupied = disks[disk].medium().occupied_blocks();
+    let place =
+        disks[disk].medium().occupied_block(pick(prng, occupied)).expect("there are so many");
+    let (bit, is_unreadable) = (prng.below(4096 * 8), prng.below(2) == 0);
+    disks[disk].damage(|medium| {
+        if is_unreadable { medium.ruin(place, 4096) } else { medium.rot(place, bit) }
+    });
+    let how = if is_unreadable { "unreadable" } else { "rotten" };
+    format!("block {} of drive {disk} {how}", place / 4096)
+}
+
+/// Blocks that could not be read.
+///
+/// # Errors
+/// A refusal, or wrong bytes.
+fn look(setup: &Setup, scene: Scene, expected: &World) -> Result<u64, String> {
+    let mut machine = Machine::boot(scene.disks, 0);
+    let (setup, drives, clock) = (setup.clone(), machine.present(), machine.executor.clock());
+    let image: Vec<Vec<Author>> =
+        expected.spaces[&0].chunks_exact(CELLS as usize).map(<[Author]>::to_vec).collect();
+    let found = machine.executor.block_on(async move {
+        let real =
+            Real::open(setup, drives, clock).await.map_err(|why| format!("refused: {why}"))?;
+        let mut unreadable = 0;
+        for (block, expected) in (0..).zip(image) {
+            match real.try_read(block * CELLS, CELLS).await {
+                Ok(cells) if cells.as_ref() == Ok(&expected) => {}
+                Ok(cells) => return Err(format!("block {block} is silently wrong: {cells:?}")),
+                Err(StoreError::Unreadable { .. }) => unreadable += 1,
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        Ok(unreadable)
+    });
+    found.map_err(|stopped| stopped.to_string())?
+}
+
+/// One damage; whether it cost a block.
+fn trial(shape: Shape, is_closed: bool, seed: u64) -> Result<bool, String> {
+    let setup = shape.setup();
+    let mut prng = Prng::new(seed);
+    let mut scene = format::<Real>(&setup);
+    if shape == Shape::Degraded {
+        scene.disks[1].detach(|_| Fate::Lost);
+    }
+    work(&setup, &mut scene, is_closed, seed)?;
+    let what = damage(&mut scene.disks, &mut prng);
+    let failed = |why| format!("{shape:?}, closed {is_closed}, seed {seed}, {what}: {why}");
+    let expected = scene.history.now().clone();
+    let unreadable = look(&setup, scene, &expected).map_err(failed)?;
+    let has_other_copy = shape == Shape::Pair;
+    if unreadable > u64::from(!has_other_copy) {
+        return Err(failed(format!("{unreadable} blocks cannot be read")));
+    }
+    Ok(unreadable > 0)
+}
+
+#[test]
+fn one_damaged_block_costs_that_block_at_most() {
+    for shape in Shape::ALL {
+        for is_closed in [false, true] {
+            let count = points(10);
+            let outcomes = (0..count).map(|seed| trial(shape, is_closed, seed));
+            let lost =
+                outcomes.collect::<Result<Vec<_>, _>>().unwrap_or_else(|why| panic!("{why}"));
+            let lost = lost.into_iter().filter(|&is_lost| is_lost).count();
+            println!("{shape:?}, closed {is_closed}: {lost} of {count} cost their block");
+            assert!(lost > 0 || shape == Shape::Pair, "no data was ever hit");
+        }
+    }
+}

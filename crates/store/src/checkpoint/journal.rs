@@ -1,0 +1,50 @@
+//! What took effect since the last checkpoint, as the next increment will say it.
+
+use std::collections::VecDeque;
+
+use crate::format::checkpoint::Item;
+use crate::format::increment::RecordRow;
+use crate::format::record::Kind;
+
+/// Records in the order in which they took effect, encoded. See the [module](self).
+#[derive(Debug, Default)]
+pub(crate) struct Journal {
+    entries: VecDeque<Entry>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    kind: Kind,
+    item: Box<[u8]>,
+}
+
+impl Journal {
+    pub(crate) fn push(&mut self, row: RecordRow) {
+        let kind = row.kind;
+        let item = Item::Record(row).encode().into_boxed_slice();
+        self.bytes += item.len();
+        self.entries.push_back(Entry { kind, item });
+    }
+
+    /// Records.
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Bytes of their items.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The items of the records that `counts` accepts.
+    pub(super) fn items(&self, counts: impl Fn(Kind) -> bool) -> Vec<Vec<u8>> {
+        let entries = self.entries.iter().filter(|entry| counts(entry.kind));
+        entries.map(|entry| entry.item.to_vec()).collect()
+    }
+
+    /// Forgets the first so many records: a checkpoint has them.
+    pub(super) fn forget(&mut self, records: usize) {
+        self.bytes -= self.entries.drain(..records).map(|entry| entry.item.len()).sum::<usize>();
+    }
+}
