@@ -9,6 +9,7 @@ use crate::drive::DriveError;
 use crate::format::record::Extent;
 use crate::format::superblock::Superblock;
 use crate::format::{Defect, VERSION};
+use crate::position::Position;
 use crate::units::{DriveIndex, Lsn, Uuid, VolumeId};
 
 /// Why a request to a running store failed.
@@ -123,6 +124,14 @@ pub enum OpenError {
     /// A drive is an older image of itself, and nothing that it lacks has another copy. What it
     /// says of itself, and what the others say of the store.
     RolledBack([Side; 2]),
+    /// All that is here is older than what is remembered of the store; see
+    /// [`OpenOptions::known`](crate::OpenOptions::known).
+    Older {
+        /// How far it is.
+        found: Position,
+        /// How far it was.
+        known: Position,
+    },
     /// No drive has the newest checkpoint whole.
     Checkpoint(Defect),
     /// Records are damaged, and others behind them say that they were durable.
@@ -389,6 +398,13 @@ impl fmt::Display for OpenError {
             Self::Checkpoint(defect) => {
                 write!(f, "no drive has the newest checkpoint whole: {defect}")
             }
+            Self::Older { found, known } => write!(
+                f,
+                "the store is older than it was: it ends with record {} of mount {}, and record {} \
+                 of mount {} was durable; its drives are older images of themselves, or lost what \
+                 they had acknowledged: give them as they were last",
+                found.durable, found.mount.epoch, known.durable, known.mount.epoch
+            ),
             Self::Damaged(damage) => damage.fmt(f),
             Self::Inconsistent(what) => {
                 write!(f, "the log contradicts its checkpoint ({what}); this store is damaged")

@@ -19,6 +19,7 @@ pub mod format;
 mod hops;
 mod log;
 mod map;
+mod position;
 mod read;
 mod recover;
 mod replace;
@@ -42,6 +43,7 @@ pub use drive::{Drive, DriveError, Durability, Geometry};
 pub use error::{
     Damage, FormatError, Halt, OpenError, ReplacementError, Side, StoreError, ZoneProblem,
 };
+pub use position::Position;
 pub use recover::OpenOptions;
 pub use replace::Replacement;
 pub use rules::{Rule, Rules};

@@ -43,6 +43,8 @@ pub enum Rule {
     OneHistory,
     /// A drive that is an older image of itself counts for nothing until it is brought up to date.
     OneTime,
+    /// A store that is older than whoever opens it remembers is refused.
+    KnownPosition,
     /// A block that is read matches the tag in the map.
     VerifyTags,
     /// A sequential zone is written at its write pointer, one write at a time.
@@ -55,7 +57,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::RecordIdentity,
         Self::RecordData,
         Self::LogOrder,
@@ -73,6 +75,7 @@ impl Rule {
         Self::StaleBeforeAck,
         Self::OneHistory,
         Self::OneTime,
+        Self::KnownPosition,
         Self::VerifyTags,
         Self::WriteAtPointer,
         Self::ResetForReuse,

@@ -11,6 +11,7 @@ use crate::clean::Turns;
 use crate::drive::Drive;
 use crate::error::{Halt, StoreError};
 use crate::log::Pending;
+use crate::position::Position;
 use crate::state::{Counters, State};
 use crate::sync::{Lock, Ranges, Signal, first_of};
 use crate::telemetry::Telemetry;
@@ -225,6 +226,12 @@ impl<D: Drive> Store<D> {
     /// How the cache is doing, if there is one.
     pub fn cache_status(&self) -> Option<CacheStatus> {
         self.cache.as_ref().map(Cache::status)
+    }
+
+    /// How far the store is, to be remembered outside its drives; see [`Position`].
+    pub fn position(&self) -> Position {
+        let state = self.state.borrow();
+        Position { store: state.superblock.store, mount: state.mount, durable: state.durable }
     }
 
     /// See [`Status::thin_segments`].

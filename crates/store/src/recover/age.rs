@@ -1,7 +1,7 @@
 //! Whether the drives given are of one time and one history.
 //!
 //! Each drive has a superblock of its own, which says what it knew of the others when it was last
-//! written to. Two things can be wrong that no checksum shows:
+//! written to. Three things can be wrong that no checksum shows:
 //!
 //! - **Split brain.** Each of two drives went on without the other, and marked it stale. Each may
 //!   have acknowledged what the other lacks, so that neither may be written over by the other
@@ -18,9 +18,13 @@
 //!   Whoever lacks both is brought up to date like a drive with nothing on it. Within the time of
 //!   one checkpoint the records tell: a drive lacks the last durable record of a segment. Its copy
 //!   of that segment counts no more.
+//!
+//! - **All of them are older images**, or lost what they had acknowledged. Only whoever opens the
+//!   store can know that, see [`Position`]: the store is refused.
 
 use std::collections::BTreeMap;
 
+use super::OpenOptions;
 use super::load::read_chunk;
 use super::scan::{Candidate, Candidates};
 use crate::chain::Member;
@@ -28,6 +32,7 @@ use crate::drive::Drive;
 use crate::error::{OpenError, Side};
 use crate::format::checkpoint::ChunkIdentity;
 use crate::format::superblock::{DriveState, Superblock};
+use crate::position::Position;
 use crate::rules::Rule;
 use crate::store::Store;
 use crate::units::{BLOCK_BYTES, Lsn, SegmentId, Slot};
@@ -69,6 +74,27 @@ pub(super) async fn is_rolled_back<D: Drive>(
 }
 
 impl<D: Drive> Store<D> {
+    /// Up to where records of the mount that was found are remembered as durable.
+    pub(super) fn known_durable(&self, options: &OpenOptions) -> Lsn {
+        let (found, known) = (self.position(), self.known_position(options));
+        let of_mount = known.filter(|it| (it.store, it.mount) == (found.store, found.mount));
+        of_mount.map_or(Lsn(0), |it| it.durable)
+    }
+
+    /// Refuses a store that was replayed and is behind what is remembered of it.
+    pub(super) fn refuse_older(&self, options: &OpenOptions) -> Result<(), OpenError> {
+        let found = Position { durable: self.state.borrow().applied, ..self.position() };
+        let known = self.known_position(options);
+        match known.filter(|known| !options.accepts_loss && found.lacks(known)) {
+            Some(known) => Err(OpenError::Older { found, known }),
+            None => Ok(()),
+        }
+    }
+
+    fn known_position(&self, options: &OpenOptions) -> Option<Position> {
+        options.known.filter(|_| self.state.borrow().rules.hold(Rule::KnownPosition))
+    }
+
     /// Sets copies of segments apart that lack the last record that was durable there.
     pub(super) async fn drop_rolled_back(
         &self,

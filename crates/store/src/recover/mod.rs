@@ -21,6 +21,7 @@ mod torn;
 use crate::drive::Drive;
 use crate::error::{Halt, OpenError};
 use crate::format::superblock::DriveState;
+use crate::position::Position;
 use crate::rules::{Rule, Rules};
 use crate::store::{Store, Tuning};
 use crate::units::{DriveIndex, Mount, Nonce};
@@ -35,6 +36,9 @@ pub struct OpenOptions {
     pub allow_missing: bool,
     /// Whether to give up what was durable behind a damaged record, see [`OpenError::Damaged`].
     pub accepts_loss: bool,
+    /// How far the store was, as far as is remembered outside its drives: one that is behind that is
+    /// refused, see [`OpenError::Older`].
+    pub known: Option<Position>,
     /// What may differ from mount to mount.
     pub tuning: Tuning,
     /// Which commit rules hold: all, but in tests of mutants.
@@ -45,7 +49,7 @@ impl OpenOptions {
     /// All as usual, for a mount with this nonce.
     pub fn new(nonce: Nonce) -> Self {
         let (tuning, rules) = (Tuning::default(), Rules::default());
-        Self { nonce, allow_missing: false, accepts_loss: false, tuning, rules }
+        Self { nonce, allow_missing: false, accepts_loss: false, known: None, tuning, rules }
     }
 }
 
@@ -72,7 +76,8 @@ impl<D: Drive> Store<D> {
         let store = Self::new(found.chain, state, options.tuning);
         found.rolled_back.iter().for_each(|drive| store.note_rolled_back(*drive));
         let candidates = store.scan(&replayed).await;
-        store.replay(candidates, options.accepts_loss).await?;
+        store.replay(candidates, &options).await?;
+        store.refuse_older(&options)?;
         store.state.borrow_mut().space.loaded();
         // What was open is sealed now, and what a stale drive had begun is never gone on with.
         for member in &store.chain.members {

@@ -11,7 +11,7 @@
 use evenkeel_core::crc32c::crc32c;
 
 use super::scan::{Candidate, Candidates};
-use super::stopped;
+use super::{OpenOptions, stopped};
 use crate::buffer::{Buffer, BufferMut};
 use crate::drive::Drive;
 use crate::error::{Damage, Halt, OpenError};
@@ -31,7 +31,7 @@ impl<D: Drive> Store<D> {
     pub(super) async fn replay(
         &self,
         candidates: Candidates,
-        accepts_loss: bool,
+        options: &OpenOptions,
     ) -> Result<(), OpenError> {
         let rules = self.state.borrow().rules;
         let headers = || {
@@ -39,9 +39,10 @@ impl<D: Drive> Store<D> {
             all.map(|it| &it.header)
         };
         let durable = headers().map(|header| header.durable).max().unwrap_or_default();
+        let durable = durable.max(self.known_durable(options));
         let moved_durable = headers().map(|header| header.moved_durable).max().unwrap_or_default();
         self.drop_rolled_back(&candidates, durable, moved_durable).await;
-        if !accepts_loss && rules.hold(Rule::LookBehind) {
+        if !options.accepts_loss && rules.hold(Rule::LookBehind) {
             self.refuse_damage(&candidates, durable)?;
         }
         let Candidates { user, moved, .. } = candidates;
@@ -94,6 +95,10 @@ impl<D: Drive> Store<D> {
             state.space.copies(segment).iter().flatten().next().map(|slot| slot.drive)
         });
         let behind = candidates.user.range(missing.0..);
+        if behind.clone().next().is_none() && candidates.damaged.is_empty() {
+            // Nothing is behind it: what was known outside is not here.
+            return Ok(());
+        }
         let extents: Vec<Extent> =
             behind.clone().flat_map(|(_, it)| &it.header.extents).copied().collect();
         let whole = behind.count() as u64;

@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use evenkeel_core::prng::Prng;
-use evenkeel_sim::disk::{Fate, Tearing};
+use evenkeel_sim::disk::{CrashDisk, Fate, Tearing};
 
 use super::crash::{Machine, Scene, format, perform, recover};
 use super::cuts::points;
@@ -128,6 +128,55 @@ pub(crate) fn split(setup: &Setup, seed: u64) -> Result<(), String> {
         recover::<Real>(&setup, &mut Scene { disks: vec![disk], ..side })?;
     }
     Ok(())
+}
+
+/// Puts a lone drive back as it was, before somebody who remembers how far it was. Whether anything
+/// had become durable since.
+///
+/// # Errors
+/// If it is opened all the same, or refused as it was last.
+pub(crate) fn put_back_alone(setup: &Setup, seed: u64) -> Result<bool, String> {
+    let mut scene = format::<Real>(setup);
+    endure_on::<Real>(setup, &mut scene, ORDEAL, seed, client(seed))?;
+    let older = scene.disks.clone();
+    let mut machine = Machine::boot(std::mem::take(&mut scene.disks), seed);
+    let (drives, clock) = (machine.drives.clone(), machine.executor.clock());
+    let worker = setup.clone();
+    let worked = machine.executor.block_on(async move {
+        let real = Real::open(worker.clone(), drives, clock).await?;
+        let (before, mut acts) = (real.store.position(), Acts::new(seed + 1));
+        for _ in 0..seed % 8 {
+            let act = acts.draw(&Real::blank(&worker));
+            real.perform(&act).await?;
+        }
+        real.perform(&Act::Flush).await?;
+        Ok::<_, String>((before, real.store.position()))
+    });
+    let (before, known) = worked.map_err(|stopped| stopped.to_string())??;
+    let mut newest = machine.rack.disks();
+    drop(machine);
+    newest.iter_mut().for_each(|disk| disk.power_cut(|_| Fate::Lost));
+    let opened = |disks: Vec<CrashDisk>| {
+        let mut machine = Machine::boot(disks, 0);
+        let (drives, clock) = (machine.drives.clone(), machine.executor.clock());
+        let setup = Setup { known: Some(known), ..setup.clone() };
+        let opened = machine
+            .executor
+            .block_on(async move { Real::open(setup, drives, clock).await.map(drop) });
+        opened.map_err(|stopped| stopped.to_string())?
+    };
+    opened(newest).map_err(|why| format!("seed {seed}, as it was last: {why}"))?;
+    match opened(older) {
+        Err(why) if why.contains("older than it was") => Ok(before.durable < known.durable),
+        outcome => Err(format!("seed {seed}: opened as it was once: {outcome:?}")),
+    }
+}
+
+#[test]
+fn a_lone_drive_put_back_as_it_was_is_refused_by_who_knows_better() {
+    let outcomes = (0..points(4)).map(|seed| put_back_alone(&Setup::tiny(1, 1), seed));
+    let outcomes = outcomes.collect::<Result<Vec<_>, _>>().unwrap_or_else(|why| panic!("{why}"));
+    assert!(outcomes.iter().any(|&had_written| had_written));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use evenkeel_sim::disk::Tearing;
 use evenkeel_store::{Rule, Rules};
 
-use super::aged::{put_back, split};
+use super::aged::{put_back, put_back_alone, split};
 use super::clients::{Crowd, gather};
 use super::cuts::{long, long_among_lives, long_among_volumes, with_room_for_copies};
 use super::faults::{LYING, one_bad, vanishing};
@@ -31,6 +31,7 @@ fn trial(rule: Rule, seed: u64) -> Result<(), String> {
         Rule::LogOrder => gather(&one, crowd, seed).map(drop),
         Rule::StaleBeforeAck => vanishing(&pair, seed),
         Rule::OneTime => put_back(&pair, seed),
+        Rule::KnownPosition => put_back_alone(&one, seed).map(drop),
         Rule::LookBehind | Rule::HeaderTwice => rot(&one, seed).map(drop),
         Rule::OneHistory => split(&pair, seed).map(drop),
         Rule::VerifyTags => one_bad(&pair, LYING, seed),

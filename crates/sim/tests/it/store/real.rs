@@ -6,9 +6,9 @@ use std::rc::Rc;
 use evenkeel_sim::disk::{CrashDisk, SimDrive};
 use evenkeel_sim::executor::Clock;
 use evenkeel_store::{
-    Buffer, CacheError, CreateOptions, DriveShape, Durability, Nonce, OpenOptions, Provision,
-    Rules, Shrink, Store, StoreError, Tuning, Uuid, VolumeId, VolumeKind, Zoning, create,
-    possible_bytes,
+    Buffer, CacheError, CreateOptions, DriveShape, Durability, Nonce, OpenOptions, Position,
+    Provision, Rules, Shrink, Store, StoreError, Tuning, Uuid, VolumeId, VolumeKind, Zoning,
+    create, possible_bytes,
 };
 
 use super::history::{Space, World};
@@ -33,6 +33,8 @@ pub(crate) struct Setup {
     pub(crate) is_zoned: bool,
     /// Whether to open without drives that are not there.
     pub(crate) allow_missing: bool,
+    /// How far the store was, as is remembered outside its drives.
+    pub(crate) known: Option<Position>,
     /// Whether tidying up begins with a scrub.
     pub(crate) scrubs: bool,
     /// Blocks of the cache drive, the last one of the machine; zero for none.
@@ -66,6 +68,7 @@ impl Setup {
             rules: Rules::default(),
             is_zoned: false,
             allow_missing: false,
+            known: None,
             scrubs: false,
             cache_blocks: 0,
             mounts: Mounts::default(),
@@ -109,8 +112,8 @@ impl Setup {
     }
 
     pub(crate) fn open_options(&self) -> OpenOptions {
-        let Self { tuning, rules, allow_missing, .. } = *self;
-        OpenOptions { tuning, rules, allow_missing, ..OpenOptions::new(self.mounts.next()) }
+        let Self { tuning, rules, allow_missing, known, .. } = *self;
+        OpenOptions { tuning, rules, allow_missing, known, ..OpenOptions::new(self.mounts.next()) }
     }
 
     pub(crate) fn options(&self) -> CreateOptions {
