@@ -7,6 +7,7 @@ pub mod bytes;
 pub mod cache;
 pub mod control;
 pub mod crc32c;
+pub mod date;
 pub mod device;
 pub mod fair;
 pub mod float;

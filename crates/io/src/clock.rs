@@ -2,7 +2,7 @@
 //!
 //! Time that the machine was suspended counts: leases of other gates run on meanwhile.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use evenkeel_core::time::{Nanos, Span};
 use rustix::time::{ClockId, clock_gettime};
@@ -37,6 +37,12 @@ pub(crate) fn since_boot() -> Nanos {
     let now = clock_gettime(ClockId::Boottime);
     let seconds = now.tv_sec.cast_unsigned();
     Nanos(seconds.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec.cast_unsigned()))
+}
+
+/// Seconds since 1970 by the machine's clock, which may be wrong and may be set: for people, and for
+/// nothing that anything depends on.
+pub(crate) fn unix_time_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// By which the kernel tells one start of the machine from the next; empty if it does not say.

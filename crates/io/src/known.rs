@@ -4,26 +4,19 @@
 //! ```text
 //! opened -> written, durable -> every beat: written over in place -> ... -> the next opening asks
 //! ```
-//!
-//! What is written with a beat outlives the process, as a part of the page cache; after a power cut
-//! it may be older, and then tells less.
 
-use std::fs::File;
-use std::io::{self, ErrorKind, Read};
-use std::os::unix::fs::FileExt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use evenkeel_engine::lease::{Mark, Witness};
 
 use crate::state::file_of;
-
-/// All of the file: no drive tears so much.
-const FILE_BYTES: usize = 512;
+use crate::text_file::{self, TextFile};
 
 /// The file of one volume.
 #[derive(Debug)]
 pub(crate) struct Known {
-    file: File,
+    file: TextFile,
     witness: Witness,
 }
 
@@ -37,12 +30,7 @@ pub(crate) fn path_of(folder: &Path, volume: &str) -> PathBuf {
 /// # Errors
 /// It cannot be read, or is not whole.
 pub(crate) fn read(path: &Path) -> io::Result<Option<Witness>> {
-    let mut text = String::new();
-    match File::open(path) {
-        Ok(file) => file.take(2 * FILE_BYTES as u64).read_to_string(&mut text)?,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
+    let Some(text) = text_file::read(path)? else { return Ok(None) };
     let damaged = || io::Error::other("it is damaged, or of another version of evenkeel");
     Witness::parse(&text).map(Some).ok_or_else(damaged)
 }
@@ -53,15 +41,7 @@ impl Known {
     /// # Errors
     /// It cannot be written.
     pub(crate) fn remember(path: &Path, witness: Witness) -> io::Result<Self> {
-        // A full disk must not leave half a file in the place of a whole one.
-        let fresh = path.with_extension("new");
-        let known = Self { file: File::create(&fresh)?, witness };
-        known.write(witness)?;
-        known.file.sync_all()?;
-        std::fs::rename(&fresh, path)?;
-        let folder = path.parent().expect("it is a file in a folder");
-        File::open(folder)?.sync_all()?;
-        Ok(known)
+        Ok(Self { file: TextFile::create(path, &witness.to_string())?, witness })
     }
 
     /// The volume is so far now.
@@ -69,15 +49,7 @@ impl Known {
     /// # Errors
     /// It cannot be written.
     pub(crate) fn note(&self, mark: Mark) -> io::Result<()> {
-        self.write(self.witness.at(mark))
-    }
-
-    fn write(&self, witness: Witness) -> io::Result<()> {
-        let mut text = witness.to_string();
-        while text.len() < FILE_BYTES {
-            text.push('\n');
-        }
-        self.file.write_all_at(text.as_bytes(), 0)
+        self.file.write(&self.witness.at(mark).to_string())
     }
 }
 
@@ -86,6 +58,7 @@ mod tests {
     use evenkeel_engine::lease::Durable;
 
     use super::*;
+    use crate::text_file::FILE_BYTES;
 
     #[test]
     fn what_was_remembered_is_known_after_a_restart() {

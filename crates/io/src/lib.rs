@@ -39,6 +39,7 @@ pub mod record;
 mod report;
 mod state;
 pub mod store;
+mod text_file;
 mod tls;
 mod transport;
 mod underway;

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use evenkeel_core::bytes::Bytes;
+use evenkeel_core::date;
 
 use crate::cache::CacheError;
 use crate::drive::DriveError;
@@ -188,6 +189,8 @@ pub struct Side {
     pub epoch: u64,
     /// The last checkpoint that it knows of.
     pub checkpoint: u64,
+    /// When it was written last, in seconds since 1970; 0 if nobody knew.
+    pub unix_time_s: u64,
 }
 
 impl Side {
@@ -197,13 +200,18 @@ impl Side {
             drive: superblock.drive,
             epoch: superblock.mount.epoch,
             checkpoint: superblock.checkpoint.number,
+            unix_time_s: superblock.unix_time_s,
         }
     }
 }
 
 impl fmt::Display for Side {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "mount {}, checkpoint {}", self.epoch, self.checkpoint)
+        write!(f, "mount {}, checkpoint {}", self.epoch, self.checkpoint)?;
+        match self.unix_time_s {
+            0 => Ok(()),
+            seconds => write!(f, " of {}", date::utc(seconds)),
+        }
     }
 }
 

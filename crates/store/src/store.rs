@@ -31,6 +31,8 @@ pub struct Store<D> {
     /// Changes that wait for a record.
     pub(crate) queue: RefCell<VecDeque<Pending>>,
     pub(crate) queued_blocks: Cell<usize>,
+    /// In seconds since 1970.
+    pub(crate) unix_time_s: Cell<u64>,
     /// Whether an empty record is asked for.
     pub(crate) wants_mark: Cell<bool>,
     /// The queue has room again.
@@ -49,6 +51,8 @@ pub struct Store<D> {
     /// Reads of clients that are under way.
     pub(crate) readers: Cell<u32>,
     pub(crate) cache: Option<Cache<D>>,
+    /// Headers that were damaged on all copies, and restored from the next ones.
+    pub(crate) restored_headers: Cell<usize>,
     /// Drives that were older images of themselves.
     pub(crate) rolled_back: RefCell<BTreeSet<DriveIndex>>,
     /// The first record of a segment of which a copy is torn and cannot be mended, while the store
@@ -157,6 +161,7 @@ impl<D: Drive> Store<D> {
             tuning,
             queue: RefCell::new(VecDeque::new()),
             queued_blocks: Cell::new(0),
+            unix_time_s: Cell::new(0),
             wants_mark: Cell::new(false),
             room: Signal::default(),
             changed: Signal::default(),
@@ -168,6 +173,7 @@ impl<D: Drive> Store<D> {
             turns: Turns::default(),
             readers: Cell::new(0),
             cache: None,
+            restored_headers: Cell::new(0),
             rolled_back: RefCell::default(),
             torn: RefCell::default(),
             rescued: RefCell::default(),
@@ -228,6 +234,12 @@ impl<D: Drive> Store<D> {
         self.cache.as_ref().map(Cache::status)
     }
 
+    /// Tells the store what time it is, in seconds since 1970. It stands in the superblocks, for
+    /// people who have to tell drives apart.
+    pub fn set_unix_time(&self, seconds: u64) {
+        self.unix_time_s.set(seconds);
+    }
+
     /// How far the store is, to be remembered outside its drives; see [`Position`].
     pub fn position(&self) -> Position {
         let state = self.state.borrow();
@@ -243,6 +255,12 @@ impl<D: Drive> Store<D> {
     /// brought up to date, see [`Status::thin_segments`].
     pub fn rolled_back(&self) -> Vec<DriveIndex> {
         self.rolled_back.borrow().iter().copied().collect()
+    }
+
+    /// Headers of records that were damaged on all copies when the store was opened, and restored
+    /// from the headers of the next records: a drive has bad sectors.
+    pub fn restored_headers(&self) -> usize {
+        self.restored_headers.get()
     }
 
     pub(crate) fn note_rolled_back(&self, drive: DriveIndex) {

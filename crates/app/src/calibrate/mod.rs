@@ -4,14 +4,14 @@
 //! The model goes to a file, the findings to stdout as a table or JSON, talk and the progress bar
 //! to stderr. Nothing is written to the backend without `--write`.
 
-mod date;
 mod ladder;
 mod measure;
 mod table;
 
 use std::path::PathBuf;
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use evenkeel_core::date;
 use evenkeel_core::time::Span;
 use evenkeel_io::load::{ExportOffer, LoadError, probe};
 use evenkeel_sim::calibrate::{Model, Provenance, fit};
@@ -112,9 +112,10 @@ fn calibrate(args: &Args, offer: &ExportOffer) -> anyhow::Result<Model> {
         time: Span::from_secs(args.seconds),
     };
     let found = campaign.measure()?;
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let provenance = Provenance {
         address: args.target.to_string(),
-        date: date::utc(SystemTime::now()),
+        date: date::utc(since_1970.as_secs()),
         version: version::VERSION.to_owned(),
     };
     fit(&found.points, (offer.size_bytes, found.flush.0), provenance)

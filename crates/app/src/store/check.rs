@@ -4,7 +4,7 @@ use evenkeel_store::check::{CheckOptions, CheckReport, Severity, check};
 use serde_json::json;
 
 use super::bar::{Bar, Unit};
-use super::drives::{DriveArgs, Opened};
+use super::drives::{DriveArgs, Opened, RememberedArgs};
 use super::status;
 use crate::exit::Exit;
 use crate::{human, terminal};
@@ -16,6 +16,7 @@ Examples:
   evenkeel store check a.img b.img c.img
   evenkeel store check a.img b.img c.img --quick
   evenkeel store check /dev/sdb /dev/sdc --json
+  evenkeel store check a.img --data /var/lib/evenkeel
 
 Notes are put right by the store itself the next time it is open. Ends with 0 if there is nothing
 but notes, with 1 if there are warnings (something has no second copy) or errors (something is
@@ -23,6 +24,8 @@ lost, or the store cannot be opened).")]
 pub(super) struct Args {
     #[command(flatten)]
     drives: DriveArgs,
+    #[command(flatten)]
+    remembered: RememberedArgs,
     /// Look at the structures only, and do not read all data.
     #[arg(long)]
     quick: bool,
@@ -35,7 +38,8 @@ pub(super) struct Args {
 pub(super) async fn run(args: &Args) -> anyhow::Result<Exit> {
     let opened = Opened::to_read(&args.drives.drives).await?;
     let mut bar = Bar::new(Unit::Bytes);
-    let options = CheckOptions { reads_data: !args.quick };
+    let known = args.remembered.of(&opened.drives).await?;
+    let options = CheckOptions { reads_data: !args.quick, known };
     let progress = |data: &evenkeel_store::ScrubReport| bar.tell(data.done_bytes, data.total_bytes);
     let report = check(opened.drives.clone(), options, progress).await;
     bar.finish();
@@ -54,6 +58,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Exit> {
             })).collect::<Vec<_>>(),
             "omitted": report.omitted,
             "read_bytes": report.data.done_bytes,
+            "is_age_proven": report.is_age_proven,
         }))?;
     } else {
         terminal::data(&text(args, &report))?;
@@ -88,6 +93,10 @@ fn text(args: &Args, report: &CheckReport) -> String {
         count(Severity::Warning, "warning"),
         count(Severity::Note, "note"),
     );
+    if report.survey.is_some() && !report.is_age_proven {
+        text += "age not provable: no state folder that was given (--data) knows how far the store \
+                 was, so that all of its drives may be older images of themselves\n";
+    }
     for (position, path) in args.drives.drives.iter().enumerate() {
         if !report.findings.is_empty() {
             text += &format!("drive {position} of those given is {}\n", path.display());

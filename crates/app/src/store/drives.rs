@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use evenkeel_io::store::{FileDrive, OpenDrive, OpenDriveError, open_drives};
+use evenkeel_io::store::{FileDrive, OpenDrive, OpenDriveError, known_position, open_drives};
 use evenkeel_store::{
-    Drive, FormatError, OpenError, ReplacementError, StoreError, read_superblock,
+    Drive, FormatError, OpenError, Position, ReplacementError, StoreError, read_superblock,
 };
 
 use crate::exit::Exit;
@@ -17,6 +17,22 @@ pub(super) struct DriveArgs {
     /// The drives of the store, files or block devices, in any order.
     #[arg(required = true, value_name = "DRIVE")]
     pub(super) drives: Vec<PathBuf>,
+}
+
+/// What a gate remembers of the store.
+#[derive(Debug, clap::Args)]
+pub(super) struct RememberedArgs {
+    /// The state folder of the gate that serves the store, which knows how far it was.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+}
+
+impl RememberedArgs {
+    /// How far the store of these drives was, if that is known.
+    pub(super) async fn of(&self, drives: &[Rc<FileDrive>]) -> anyhow::Result<Option<Position>> {
+        let Some(folder) = &self.data else { return Ok(None) };
+        known_position(folder, drives).await.map_err(|error| Exit::Runtime.because(error))
+    }
 }
 
 /// Drives, and what they are called.

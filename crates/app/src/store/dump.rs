@@ -4,7 +4,7 @@ use std::io::{BufWriter, Write};
 
 use evenkeel_store::dump::{DumpOptions, Entry, dump};
 use evenkeel_store::format::checkpoint::{Item, Phase};
-use evenkeel_store::format::record::{Change, Kind, RecordHeader};
+use evenkeel_store::format::record::{Change, Extent, Kind, RecordHeader};
 use evenkeel_store::format::superblock::{DriveState, Superblock};
 use evenkeel_store::format::volume::VolumeChange;
 use evenkeel_store::units::{BLOCK_BYTES_U64, Copies};
@@ -150,6 +150,8 @@ fn superblock(offset_bytes: u64, found: &Superblock) -> Value {
         "checkpoint_area": found.checkpoint.area,
         "checkpoint_chunks": found.checkpoint.chunks,
         "checkpoint_bytes": found.checkpoint.blocks * BLOCK_BYTES_U64,
+        "checkpoint_copies": found.checkpoint.copies,
+        "unix_time_s": found.unix_time_s,
         "drives": drives.collect::<Vec<_>>(),
     })
 }
@@ -198,22 +200,27 @@ fn describe_item(item: &Item) -> Value {
                 .map(|run| json!([run.blocks, run.address.map(|address| address.0)]))
                 .collect::<Vec<_>>(),
         }),
+        Item::Increment(head) => json!({
+            "kind": "increment",
+            "lsn": head.lsn.0,
+            "moved_sequence": head.moved_sequence,
+            "next_generation": head.next_generation,
+            "records": head.records,
+            "freed": head.freed,
+            "segments": head.segments,
+        }),
+        Item::Record(row) => json!({
+            "kind": "checkpointed-record",
+            "of": of_whom(row.kind),
+            "data": row.data.0,
+            "extents": extents(&row.extents),
+        }),
+        Item::Freed(segment) => json!({ "kind": "freed", "segment": segment.0 }),
     }
 }
 
-fn volume_change_name(change: VolumeChange) -> &'static str {
-    match change {
-        VolumeChange::Create { .. } => "created",
-        VolumeChange::Resize { .. } => "resized",
-        VolumeChange::Delete => "deleted",
-        VolumeChange::Snapshot { .. } => "made_snapshot",
-        VolumeChange::Clone { .. } => "made_clone",
-        VolumeChange::RollBack { .. } => "rolled_back",
-    }
-}
-
-fn record(slot: u32, block: u64, header: &RecordHeader) -> Value {
-    let extents = header.extents.iter().map(|extent| {
+fn extents(extents: &[Extent]) -> Value {
+    let described = extents.iter().map(|extent| {
         let (change, from) = match extent.change {
             Change::Written => ("written", None),
             Change::Unmapped => ("unmapped", None),
@@ -228,6 +235,21 @@ fn record(slot: u32, block: u64, header: &RecordHeader) -> Value {
             "from": from,
         })
     });
+    described.collect()
+}
+
+fn volume_change_name(change: VolumeChange) -> &'static str {
+    match change {
+        VolumeChange::Create { .. } => "created",
+        VolumeChange::Resize { .. } => "resized",
+        VolumeChange::Delete => "deleted",
+        VolumeChange::Snapshot { .. } => "made_snapshot",
+        VolumeChange::Clone { .. } => "made_clone",
+        VolumeChange::RollBack { .. } => "rolled_back",
+    }
+}
+
+fn record(slot: u32, block: u64, header: &RecordHeader) -> Value {
     json!({
         "kind": "record",
         "slot": slot,
@@ -241,7 +263,7 @@ fn record(slot: u32, block: u64, header: &RecordHeader) -> Value {
         "generation": header.identity.generation,
         "address": header.identity.address.0,
         "data_blocks": header.checksums.len(),
-        "extents": extents.collect::<Vec<_>>(),
+        "extents": extents(&header.extents),
     })
 }
 

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use evenkeel_io::store::{beside, fresh_nonce};
-use evenkeel_store::check::survey;
+use evenkeel_store::check::survey_known;
 use evenkeel_store::{Damage, OpenError, OpenOptions, Store};
 use serde_json::json;
 
-use super::drives::{DriveArgs, Opened, stopped};
+use super::drives::{DriveArgs, Opened, RememberedArgs, stopped};
 use crate::exit::Exit;
 use crate::terminal;
 
@@ -20,6 +20,7 @@ const NAMED_MAX: usize = 20;
 Examples:
   evenkeel store rescue a.img
   evenkeel store rescue a.img --accept-loss
+  evenkeel store rescue a.img --data /var/lib/evenkeel
 
 A store is refused while records of its log are damaged that were flushed. This says what would be
 lost without them: they, and all that was written behind them. Nothing is written without
@@ -28,6 +29,8 @@ Ends with 0 if nothing is damaged, or what was is given up, with 1 if something 
 pub(super) struct Args {
     #[command(flatten)]
     drives: DriveArgs,
+    #[command(flatten)]
+    remembered: RememberedArgs,
     /// Give up the damaged records and all behind them, and make the store whole without.
     #[arg(long)]
     accept_loss: bool,
@@ -46,7 +49,8 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Exit> {
     } else {
         Opened::to_read(&args.drives.drives).await?
     };
-    let damage = match survey(opened.drives.clone()).await {
+    let known = args.remembered.of(&opened.drives).await?;
+    let damage = match survey_known(opened.drives.clone(), known).await {
         Ok(_) => None,
         Err(OpenError::Damaged(damage)) => Some(damage),
         Err(error) => return Err(opened.explain(&error)),

@@ -10,25 +10,29 @@
 //! behind the operator's back: whoever was acknowledged a write must hear of it first.
 
 mod cache;
+mod rest;
 mod scrub;
 mod volume;
 
 use std::cell::{Cell, RefCell};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use evenkeel_engine::policy;
+use evenkeel_store::format::Defect;
 use evenkeel_store::{Drive, Halt, OpenError, OpenOptions, Store, Tuning, Volume};
 use tokio::sync::Notify;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, unix_time_s};
 use crate::drive::DriveKind;
 use crate::gate::StoreReport;
 use crate::store::{
     DriveModels, FileDrive, OpenDrive, ScrubStatus, VolumeError, VolumeOrder, carry_out,
-    fresh_nonce, open_drives, refuse_twice,
+    fresh_nonce, known_position, open_drives, position_path, refuse_twice,
 };
 use cache::CacheDrive;
+use rest::Memory;
 pub(crate) use volume::{Request, StoreVolume};
 
 /// Between two attempts to open a store, shorter at first.
@@ -56,6 +60,8 @@ pub(crate) struct StoreHost {
     source: policy::Store,
     means: Means,
     clock: Clock,
+    /// Where it is remembered how far the store is.
+    folder: Option<PathBuf>,
     standing: RefCell<Standing>,
     /// Told whenever `standing` changes.
     news: Notify,
@@ -81,16 +87,24 @@ struct Opened {
     drives: Vec<Rc<FileDrive>>,
     /// The SSD of its cache, if the policy has one.
     cache: Option<CacheDrive>,
+    memory: Rc<Memory>,
 }
 
 impl StoreHost {
     /// A store that [`Self::keep`] opens.
-    pub(crate) fn new(name: &str, source: policy::Store, means: Means, clock: Clock) -> Rc<Self> {
+    pub(crate) fn new(
+        name: &str,
+        source: policy::Store,
+        means: Means,
+        clock: Clock,
+        folder: Option<PathBuf>,
+    ) -> Rc<Self> {
         Rc::new(Self {
             name: name.to_owned(),
             source,
             means,
             clock,
+            folder,
             standing: RefCell::new(Standing::Opening(None)),
             news: Notify::new(),
             is_closing: Cell::new(false),
@@ -122,6 +136,7 @@ impl StoreHost {
 
     async fn run(&self, opened: Opened) {
         let store = Rc::clone(&opened.store);
+        rest::look_after(&store, Rc::clone(&opened.memory));
         self.stand(Standing::Open(opened));
         cache::tell_time(&store, self.clock);
         let halt = store.run().await;
@@ -151,13 +166,19 @@ impl StoreHost {
 
     async fn attempt(&self) -> Result<Opened, String> {
         let begin = Instant::now();
-        let drives = self.drives().await?;
+        let mut drives = self.drives().await?;
         let nonce = fresh_nonce().map_err(|error| format!("no random numbers: {error}"))?;
         let tuning = Tuning { cache: cache::options(&self.source.cache), ..Tuning::default() };
         let allow_missing = self.source.degraded;
-        let options = OpenOptions { allow_missing, tuning, ..OpenOptions::new(nonce) };
-        let store = Store::open(drives.clone(), options).await;
-        let mut store = store.map_err(|error| named(&error, &drives))?;
+        let known = match &self.folder {
+            Some(folder) => known_position(folder, &drives).await.map_err(|it| it.to_string())?,
+            None => None,
+        };
+        let unix_time_s = unix_time_s();
+        let options =
+            OpenOptions { allow_missing, known, unix_time_s, tuning, ..OpenOptions::new(nonce) };
+        let store = self.open_on(&mut drives, options).await;
+        let mut store = store.map_err(|error| self.named(&error, &drives))?;
         for drive in store.rolled_back() {
             tracing::warn!(
                 store = self.name,
@@ -165,10 +186,60 @@ impl StoreHost {
                 "the drive is an older image of itself; what it lacks is copied from the others"
             );
         }
+        if let headers @ 1.. = store.restored_headers() {
+            tracing::warn!(
+                store = self.name,
+                headers,
+                "headers of records were damaged, and restored from the next ones: see to the drives"
+            );
+        }
         let cache = CacheDrive::open(&self.source.cache, self.means.kind, &mut store).await;
         let ms = begin.elapsed().as_millis();
         tracing::info!(store = self.name, ms, "open");
-        Ok(Opened { store: Rc::new(store), drives, cache })
+        let memory = Memory::begin(&self.name, &store, self.folder.as_deref());
+        Ok(Opened { store: Rc::new(store), drives, cache, memory })
+    }
+
+    /// Opens the store; where it may be degraded, without drives that are none of it.
+    async fn open_on(
+        &self,
+        drives: &mut Vec<Rc<FileDrive>>,
+        options: OpenOptions,
+    ) -> Result<FileStore, OpenError> {
+        loop {
+            let error = match Store::open(drives.clone(), options).await {
+                Ok(store) => return Ok(store),
+                Err(error) => error,
+            };
+            let is_no_member = match error {
+                OpenError::NotAMember { defect, .. } => {
+                    !matches!(defect, Defect::Version(_) | Defect::Features(_))
+                }
+                OpenError::Shrunk { .. } | OpenError::Unreadable { .. } => true,
+                _ => false,
+            };
+            let position = error.position().filter(|_| is_no_member && self.source.degraded);
+            let Some(position) = position.filter(|_| drives.len() > 1) else { return Err(error) };
+            let path = drives.remove(position).path().display().to_string();
+            tracing::warn!(store = self.name, path, %error, "going on without a drive");
+        }
+    }
+
+    /// The error, with the path of the drive that it counts, or what else the operator can do.
+    fn named(&self, error: &OpenError, drives: &[Rc<FileDrive>]) -> String {
+        match (error, &self.folder) {
+            (OpenError::Missing(_), _) => {
+                format!("{error}, or say `degraded = true` to go on without")
+            }
+            (OpenError::Older { known, .. }, Some(folder)) => {
+                let path = position_path(folder, known.store);
+                format!("{error}; or remove {} to go on with what is there", path.display())
+            }
+            _ => match error.position().and_then(|position| drives.get(position)) {
+                Some(drive) => format!("{}: {error}", drive.path().display()),
+                None => error.to_string(),
+            },
+        }
     }
 
     /// The drives, but for those that may be missing.
@@ -252,6 +323,9 @@ impl StoreHost {
         let Some(store) = self.store() else { return };
         if let Err(error) = store.close().await {
             tracing::warn!(store = self.name, %error, "not closed; the next start recovers it");
+        }
+        if let Standing::Open(opened) = &*self.standing.borrow() {
+            opened.memory.note(&store);
         }
         // The drives are let go only when nobody asks them any more.
         self.stand(Standing::Closed);
@@ -351,20 +425,11 @@ impl StoreHost {
     }
 }
 
-/// The error, with the path of the drive that it counts.
-fn named(error: &OpenError, drives: &[Rc<FileDrive>]) -> String {
-    if let OpenError::Missing(_) = error {
-        return format!("{error}, or say `degraded = true` to go on without");
-    }
-    match error.position().and_then(|position| drives.get(position)) {
-        Some(drive) => format!("{}: {error}", drive.path().display()),
-        None => error.to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
+    use std::fs::File;
+    use std::io;
+    use std::path::Path;
 
     use evenkeel_store::{Buffer, CreateOptions, Durability, create};
     use evenkeel_wire::nbd::proto::Extent;
@@ -391,7 +456,7 @@ mod tests {
         let drives = paths.to_vec();
         let source = policy::Store { drives, degraded, ..policy::Store::default() };
         let means = Means { kind: DriveKind::Best, models: |_, _, _| Err("none".to_owned()) };
-        let host = StoreHost::new("log", source, means, Clock::start());
+        let host = StoreHost::new("log", source, means, Clock::start(), None);
         spawn_local(Rc::clone(&host).keep());
         host
     }
@@ -444,8 +509,8 @@ mod tests {
             let host = host(&paths, false);
             let why = host.opened().await.unwrap_err();
             assert!(why.contains("/a") && why.contains("make the store"), "{why}");
-            std::fs::File::create(&paths[0]).unwrap().set_len(1 << 20).unwrap();
-            std::fs::File::create(&paths[1]).unwrap().set_len(1 << 20).unwrap();
+            File::create(&paths[0]).unwrap().set_len(1 << 20).unwrap();
+            File::create(&paths[1]).unwrap().set_len(1 << 20).unwrap();
             while host.trouble().unwrap() == why {
                 tokio::time::sleep(PAUSE_MIN).await;
             }
@@ -465,19 +530,24 @@ mod tests {
 
     #[test]
     fn a_mirror_starts_without_a_drive_if_it_may() {
-        let folder = tempfile::tempdir().unwrap();
-        let paths = paths(&folder);
-        block_on(async {
-            make(&paths, 2).await;
-            std::fs::remove_file(&paths[1]).unwrap();
-            let strict = host(&paths, false);
-            let why = strict.opened().await.unwrap_err();
-            assert!(why.contains("/b"), "{why}");
-            strict.close().await;
-            let lenient = host(&paths, true);
-            lenient.opened().await.unwrap();
-            lenient.close().await;
-        })
-        .unwrap();
+        let gone = |path: &Path| std::fs::remove_file(path);
+        let truncated = |path: &Path| File::options().write(true).open(path)?.set_len(1 << 20);
+        let blank = |path: &Path| std::fs::write(path, vec![0; 16 << 20]);
+        for spoil in [gone, truncated, blank] as [fn(&Path) -> io::Result<()>; 3] {
+            let folder = tempfile::tempdir().unwrap();
+            let paths = paths(&folder);
+            block_on(async {
+                make(&paths, 2).await;
+                spoil(&paths[1]).unwrap();
+                let strict = host(&paths, false);
+                let why = strict.opened().await.unwrap_err();
+                assert!(why.contains("/b"), "{why}");
+                strict.close().await;
+                let lenient = host(&paths, true);
+                lenient.opened().await.unwrap();
+                lenient.close().await;
+            })
+            .unwrap();
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! A store belongs to one backend, so that one scheduler orders all that is asked of its drives. It
 //! is opened whether or not a client asks for it: recovery should be over when one does.
 
+use std::path::Path;
 use std::rc::Rc;
 
 use evenkeel_engine::policy::{Backend, Source};
@@ -29,7 +30,8 @@ impl Worker {
         let mut stores = self.stores.borrow_mut();
         let host = stores.entry(backend.name.clone()).or_insert_with(|| {
             let means = Means { kind: self.drive_kind, models: self.shared.drive_models };
-            let host = StoreHost::new(&backend.name, source.clone(), means, self.clock);
+            let folder = self.shared.state.own_folder().map(Path::to_owned);
+            let host = StoreHost::new(&backend.name, source.clone(), means, self.clock, folder);
             spawn_local(Rc::clone(&host).keep());
             spawn_local(Rc::clone(self).keep_up(backend.name.clone(), Rc::clone(&host)));
             spawn_local(Rc::clone(self).tell_room(backend.name.clone(), Rc::clone(&host)));

@@ -21,6 +21,7 @@ use crate::chain::Member;
 use crate::drive::Drive;
 use crate::error::OpenError;
 use crate::format::superblock::{DriveState, Superblock};
+use crate::position::Position;
 use crate::recover::OpenOptions;
 use crate::scrub::{Flaw, FlawKind, ScrubReport};
 use crate::store::{Status, Store};
@@ -37,6 +38,8 @@ pub const FINDINGS_MAX: usize = 1000;
 pub struct CheckOptions {
     /// Whether to read all data, which takes as long as reading the drives does.
     pub reads_data: bool,
+    /// How far the store was, as far as is remembered outside its drives.
+    pub known: Option<Position>,
 }
 
 /// What a check came to.
@@ -50,6 +53,9 @@ pub struct CheckReport {
     pub omitted: u64,
     /// What was read of the data, if it was.
     pub data: ScrubReport,
+    /// Whether it is proven that the drives are not all older images of themselves: somebody
+    /// remembers how far the store was, and it is no less far.
+    pub is_age_proven: bool,
 }
 
 /// What a store is, as the next mount would find it.
@@ -71,7 +77,18 @@ pub struct Survey {
 /// # Errors
 /// [`OpenError`], as when it is opened; that drives are missing is none.
 pub async fn survey<D: Drive>(drives: Vec<D>) -> Result<Survey, OpenError> {
-    Ok(peek(drives).await?.survey())
+    survey_known(drives, None).await
+}
+
+/// The same of a store that was so far before, as is remembered outside its drives.
+///
+/// # Errors
+/// The same.
+pub async fn survey_known<D: Drive>(
+    drives: Vec<D>,
+    known: Option<Position>,
+) -> Result<Survey, OpenError> {
+    Ok(peek(drives, known).await?.survey())
 }
 
 /// Checks a store on those of its drives that are given. Nothing is written. `progress` is told
@@ -85,7 +102,7 @@ pub async fn check<D: Drive>(
     for (position, drive) in drives.iter().enumerate() {
         structures::check_superblocks(&mut report, position, drive).await;
     }
-    let store = match peek(drives).await {
+    let store = match peek(drives, options.known).await {
         Ok(store) => store,
         Err(error) => {
             report.note(Finding::fatal(&error));
@@ -93,6 +110,8 @@ pub async fn check<D: Drive>(
         }
     };
     report.survey = Some(store.survey());
+    report.is_age_proven = options.known.is_some_and(|known| known.store == store.position().store);
+    structures::check_headers(&mut report, &store);
     structures::check_drives(&mut report, &store);
     structures::check_checkpoint(&mut report, &store).await;
     structures::check_table(&mut report, &store);
@@ -105,10 +124,13 @@ pub async fn check<D: Drive>(
 }
 
 /// The state as the next mount would find it.
-async fn peek<D: Drive>(drives: Vec<D>) -> Result<Store<ReadOnly<D>>, OpenError> {
+async fn peek<D: Drive>(
+    drives: Vec<D>,
+    known: Option<Position>,
+) -> Result<Store<ReadOnly<D>>, OpenError> {
     let drives = drives.into_iter().map(ReadOnly::new).collect();
     // The mount never begins, and so nobody sees its nonce.
-    let options = OpenOptions { allow_missing: true, ..OpenOptions::new(Nonce(0)) };
+    let options = OpenOptions { allow_missing: true, known, ..OpenOptions::new(Nonce(0)) };
     Store::recover(drives, None, options).await
 }
 

@@ -70,6 +70,19 @@ pub(super) fn check_drives<D: Drive>(report: &mut CheckReport, store: &Store<Rea
     }
 }
 
+/// Counts headers of records that are damaged on all copies.
+pub(super) fn check_headers<D: Drive>(report: &mut CheckReport, store: &Store<ReadOnly<D>>) {
+    let restored = store.restored_headers();
+    if restored > 0 {
+        report.note(Finding {
+            severity: Severity::Note,
+            place: Place::Store,
+            what: format!("{restored} headers of records are damaged; the next ones repeat them"),
+            remedy: "open the store, which needs them no more then; see to the drive",
+        });
+    }
+}
+
 /// Looks whether each drive has the newest checkpoint whole.
 pub(super) async fn check_checkpoint<D: Drive>(
     report: &mut CheckReport,

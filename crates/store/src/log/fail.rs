@@ -72,6 +72,7 @@ impl<D: Drive> Store<D> {
         let next = {
             let mut state = self.state.borrow_mut();
             state.superblock.sequence += 1;
+            state.superblock.unix_time_s = self.unix_time_s.get();
             change(&mut state.superblock);
             state.superblock.clone()
         };

@@ -39,6 +39,9 @@ pub struct OpenOptions {
     /// How far the store was, as far as is remembered outside its drives: one that is behind that is
     /// refused, see [`OpenError::Older`].
     pub known: Option<Position>,
+    /// What time it is, in seconds since 1970, for the superblocks; 0 if nobody knows. Later,
+    /// [`Store::set_unix_time`] tells.
+    pub unix_time_s: u64,
     /// What may differ from mount to mount.
     pub tuning: Tuning,
     /// Which commit rules hold: all, but in tests of mutants.
@@ -49,7 +52,15 @@ impl OpenOptions {
     /// All as usual, for a mount with this nonce.
     pub fn new(nonce: Nonce) -> Self {
         let (tuning, rules) = (Tuning::default(), Rules::default());
-        Self { nonce, allow_missing: false, accepts_loss: false, known: None, tuning, rules }
+        Self {
+            nonce,
+            allow_missing: false,
+            accepts_loss: false,
+            known: None,
+            unix_time_s: 0,
+            tuning,
+            rules,
+        }
     }
 }
 
@@ -74,8 +85,10 @@ impl<D: Drive> Store<D> {
         let found = members::find(drives, lost, &options).await?;
         let (state, replayed) = load::load(&found, options.rules).await?;
         let store = Self::new(found.chain, state, options.tuning);
+        store.set_unix_time(options.unix_time_s);
         found.rolled_back.iter().for_each(|drive| store.note_rolled_back(*drive));
         let candidates = store.scan(&replayed).await;
+        store.restored_headers.set(candidates.restored.len());
         store.replay(candidates, &options).await?;
         store.refuse_older(&options)?;
         store.state.borrow_mut().space.loaded();

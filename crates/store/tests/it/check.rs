@@ -24,7 +24,7 @@ fn filled(count: u8, copies: u8) -> Vec<CrashDrive> {
 /// Everything, by drives that must not be written to.
 fn checked(drives: &[CrashDrive]) -> CheckReport {
     let before: Vec<_> = drives.iter().map(CrashDrive::content).collect();
-    let options = CheckOptions { reads_data: true };
+    let options = CheckOptions { reads_data: true, known: None };
     let report = block_on(check(drives.to_vec(), options, |progress| {
         assert!(progress.done_bytes <= progress.total_bytes);
     }));

@@ -324,7 +324,8 @@ fn drives_that_went_on_without_each_other_are_never_joined() {
     }
     assert!(is_filled(&drives[..1], without_missing(), 2), "nothing was touched");
     assert!(is_filled(&drives[1..], without_missing(), 3), "nothing was touched");
-    let report = block_on(check(drives.clone(), CheckOptions { reads_data: true }, |_| ()));
+    let report =
+        block_on(check(drives.clone(), CheckOptions { reads_data: true, known: None }, |_| ()));
     assert_eq!(report.findings.len(), 1, "{:?}", report.findings);
     // Whichever side is chosen, the other gets what that has.
     let replacement =

@@ -15,7 +15,7 @@ use super::subject::Act;
 fn checked(disks: Vec<CrashDisk>) -> CheckReport {
     let mut machine = Machine::boot(disks, 0);
     let before = contents(&machine.rack.disks());
-    let options = CheckOptions { reads_data: true };
+    let options = CheckOptions { reads_data: true, known: None };
     let report = machine.executor.block_on(check(machine.drives.clone(), options, |_| {}));
     assert!(contents(&machine.rack.disks()) == before, "a check wrote to a drive");
     report.expect("a check comes to an end")
@@ -54,7 +54,7 @@ fn a_zone_that_was_reset_behind_the_store_is_named_and_is_an_error_without_anoth
         let mut machine = Machine::boot(end.disks, 0);
         let reset = reset_zones(machine.drives[0].clone());
         machine.executor.block_on(reset).expect("it comes to an end");
-        let options = CheckOptions { reads_data: false };
+        let options = CheckOptions { reads_data: false, known: None };
         let report = machine.executor.block_on(check(machine.drives.clone(), options, |_| {}));
         let report = report.expect("a check comes to an end");
         assert_eq!(report.worst(), Some(severity), "{:?}", report.findings);
