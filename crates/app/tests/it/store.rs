@@ -244,13 +244,15 @@ fn a_drive_put_back_as_it_was_is_brought_up_to_date() {
     well(&scratch, "check a.img b.img");
 }
 
+/// A gate that serves the store on a.img.
+const LOG: &str = "[[backend]]\nname = \"log\"\nstore = [\"a.img\"]\n\
+                   [[export]]\nname = \"disk\"\nbackend = \"log\"\n";
+
 #[test]
-fn a_store_with_a_damaged_record_is_refused_until_the_loss_is_accepted() {
+fn damaged_headers_are_restored_or_refused_until_the_loss_is_accepted() {
     let scratch = Scratch::new();
     well(&scratch, "create a.img --size 64MiB --volume 16MiB");
-    let policy = "[[backend]]\nname = \"log\"\nstore = [\"a.img\"]\n\
-                  [[export]]\nname = \"disk\"\nbackend = \"log\"\n";
-    let mut gate = Gate::start(&scratch, policy);
+    let mut gate = Gate::start(&scratch, LOG);
     let mut client = Client::open(&gate.plain("disk"));
     let headers_before = headers(&content(&scratch, "a.img"));
     for block in 0..6 {
@@ -261,6 +263,11 @@ fn a_store_with_a_damaged_record_is_refused_until_the_loss_is_accepted() {
     let now = headers(&content(&scratch, "a.img"));
     let ours: Vec<u64> = now.into_iter().filter(|at| !headers_before.contains(at)).collect();
     tamper(&scratch, "a.img", ours[2] + 200, &[1]);
+    let found = well(&scratch, "check a.img");
+    assert!(found.contains("1 headers of records are damaged"), "{found}");
+    well(&scratch, "rescue a.img");
+    // With the next one it is lost.
+    tamper(&scratch, "a.img", ours[3] + 200, &[1]);
     let before = content(&scratch, "a.img");
     for command in ["status a.img", "scrub a.img"] {
         let told = refused(&scratch, 3, command);
@@ -278,6 +285,57 @@ fn a_store_with_a_damaged_record_is_refused_until_the_loss_is_accepted() {
     let mut client = Client::open(&gate.plain("disk"));
     assert_eq!(client.read(4096, 4096), Ok(vec![7; 4096]), "what was before the damage");
     assert_eq!(client.read(5 * 4096, 4096), Ok(vec![0; 4096]), "what was given up");
+}
+
+#[test]
+fn a_lone_drive_put_back_as_it_was_is_refused_by_the_gate_that_served_it() {
+    let scratch = Scratch::new();
+    well(&scratch, "create a.img --size 64MiB --volume 16MiB");
+    let mut gate = Gate::start(&scratch, LOG);
+    let mut client = Client::open(&gate.plain("disk"));
+    client.write(0, &[1; 4096]).expect("served");
+    client.flush().expect("served");
+    let older = content(&scratch, "a.img");
+    client.write(4096, &[2; 4096]).expect("served");
+    client.flush().expect("served");
+    // The gate remembers that within a second, and the log says so.
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    gate.kill();
+    let remembered = remembered(&scratch);
+    let data = remembered.parent().expect("a folder").display().to_string();
+    let found = well(&scratch, &format!("check a.img --data {data}"));
+    assert!(!found.contains("age not provable"), "{found}");
+    assert!(well(&scratch, "check a.img").contains("age not provable"));
+    let newest = content(&scratch, "a.img");
+    std::fs::write(scratch.join("a.img"), older).expect("put it back");
+    let found = refused(&scratch, 1, &format!("check a.img --data {data}"));
+    assert!(found.contains("older than it was"), "{found}");
+    gate.restart();
+    let status = gate.status().to_string();
+    assert!(status.contains("older than it was"), "{status}");
+    assert!(status.contains(&remembered.display().to_string()), "{status}");
+    gate.kill();
+    // As it was last, it is served.
+    std::fs::write(scratch.join("a.img"), newest).expect("bring it");
+    gate.restart();
+    let mut client = Client::open(&gate.plain("disk"));
+    assert_eq!(client.read(4096, 4096), Ok(vec![2; 4096]));
+}
+
+/// Where the gate remembers how far its store was.
+fn remembered(scratch: &Scratch) -> std::path::PathBuf {
+    let mut folders = vec![scratch.path().to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let entry = entry.expect("an entry");
+            if entry.file_type().expect("its type").is_dir() {
+                folders.push(entry.path());
+            } else if entry.file_name().to_string_lossy().starts_with("store-") {
+                return entry.path();
+            }
+        }
+    }
+    panic!("no file remembers the store");
 }
 
 /// Where headers of records lie on a drive.

@@ -1,6 +1,6 @@
 //! The store's cleaner writes as much as was published of its policy.
 
-use evenkeel_sim::cleaning::{PUBLISHED, Published, Setup, amplification};
+use evenkeel_sim::cleaning::{Load, PUBLISHED, Published, Setup, amplification, fifo};
 
 /// The column that is looked at here; all of the table is
 /// `cargo bench -p evenkeel-bench --bench amplification`.
@@ -11,10 +11,23 @@ fn the_cleaner_writes_at_most_5_percent_more_than_was_published() {
     let column = Published::FULL_PERCENT.iter().position(|&percent| percent == FULL_PERCENT);
     let column = column.expect("it is one of the table");
     for Published { name, load, amplification: published } in PUBLISHED {
-        let setup = Setup { load, full_percent: FULL_PERCENT, segment_blocks: 64, is_net: true };
-        let (measured, published) = (amplification(&setup), published[column]);
+        let setup =
+            Setup { load, full_percent: FULL_PERCENT, segment_blocks: 64, is_net: true, drives: 1 };
+        let (measured, published) = (amplification(&setup).blocks, published[column]);
         // Far less would mean that it is not the published load that is measured.
         let ratio = measured / published;
         assert!((0.92..=1.05).contains(&ratio), "{name}: {measured:.2}, published {published:.2}");
+    }
+}
+
+#[test]
+fn all_that_drives_get_is_at_most_a_tenth_more_than_theory_says() {
+    for (drives, load) in [(1, Load::Uniform), (3, Load::Uniform), (1, Load::Hot(90))] {
+        let setup =
+            Setup { load, full_percent: FULL_PERCENT, segment_blocks: 256, is_net: true, drives };
+        let (measured, theory) = (amplification(&setup), fifo(load, 1 << 16, FULL_PERCENT));
+        let what = format!("{drives} drives, {load:?}: {measured:?}, theory {theory:.2}");
+        assert!(measured.bytes <= 1.1 * theory, "{what}");
+        assert!(measured.checkpoint_percent <= 3.0, "{what}");
     }
 }

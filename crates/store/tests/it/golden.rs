@@ -10,8 +10,9 @@ use evenkeel_store::format::checkpoint::{
     ChunkIdentity, ChunkWriter, Item, LeafRow, LeafRun, Phase, Root, SegmentRow, ShareRow,
     decode_chunk,
 };
+use evenkeel_store::format::increment::{Increment, RecordRow};
 use evenkeel_store::format::layout::ZoneLayout;
-use evenkeel_store::format::record::{Change, Extent, Identity, Kind, RecordHeader};
+use evenkeel_store::format::record::{Change, Extent, Identity, Kind, Previous, RecordHeader};
 use evenkeel_store::format::segment::SegmentHeader;
 use evenkeel_store::format::superblock::{
     CheckpointPlace, DriveRow, DriveState, Features, Superblock, ZONED,
@@ -164,16 +165,41 @@ fn items() -> Vec<Item> {
     ]
 }
 
-fn chunk() -> Vec<u8> {
-    let mut writer = ChunkWriter::new(STORE, MOUNT, 0x70);
-    for item in items() {
-        assert_eq!(writer.push(&item), None);
+fn increment() -> Vec<Item> {
+    let head = Increment {
+        lsn: Lsn(0x1003),
+        moved_sequence: 0x2003,
+        next_generation: 0x58,
+        records: 3,
+        freed: 1,
+        segments: 1,
+    };
+    let records = [user(), moved(), volumes()];
+    let records = records.map(|header| Item::Record(RecordRow::of(&header, Address(0x0001_2345))));
+    let Item::Segment(row) = items()[1].clone() else { panic!("the second is a segment") };
+    let row = SegmentRow { phase: Phase::Sealed, ..row };
+    let table = [Item::Freed(SegmentId(0x1235)), Item::Segment(row)];
+    [Item::Increment(head)].into_iter().chain(records).chain(table).collect()
+}
+
+fn identity(index: u32) -> ChunkIdentity {
+    ChunkIdentity { store: STORE, mount: MOUNT, checkpoint: 0x70, index }
+}
+
+fn chunk(index: u32, items: &[Item]) -> Vec<u8> {
+    let mut writer = ChunkWriter::behind(identity(index));
+    for item in items {
+        assert_eq!(writer.push(item), None);
     }
     writer.finish().0
 }
 
 fn user() -> RecordHeader {
-    record(Kind::User, &[(2, Change::Written), (0x0900, Change::Unmapped)])
+    let before = record(Kind::User, &[(1, Change::Written), (0x0700, Change::Unmapped)]);
+    RecordHeader {
+        previous: Some(Box::new(Previous::of(&before))),
+        ..record(Kind::User, &[(2, Change::Written), (0x0900, Change::Unmapped)])
+    }
 }
 
 fn moved() -> RecordHeader {
@@ -229,7 +255,8 @@ fn what_is_written_is_what_was_always_written() {
         dump("user record", &user().encode()),
         dump("moved record", &moved().encode()),
         dump("record of volumes", &volumes().encode()),
-        dump("checkpoint chunk", &chunk()),
+        dump("checkpoint chunk", &chunk(0, &items())),
+        dump("chunk of an increment", &chunk(7, &increment())),
         dump("cache label", &cache_label().encode()),
         dump("superblock with zones", &zoned_superblock().encode()),
     ]
@@ -251,6 +278,8 @@ fn what_was_written_once_is_still_read() {
     assert_eq!(RecordHeader::decode(&stored("moved record")), Ok(moved()));
     assert_eq!(RecordHeader::decode(&stored("record of volumes")), Ok(volumes()));
     assert_eq!(CacheLabel::decode(&stored("cache label")), Ok(cache_label()));
-    let identity = ChunkIdentity { store: STORE, mount: MOUNT, checkpoint: 0x70, index: 0 };
-    assert_eq!(decode_chunk(&stored("checkpoint chunk"), identity), Ok((items(), 4096)));
+    let decoded = decode_chunk(&stored("checkpoint chunk"), identity(0));
+    assert_eq!(decoded, Ok((items(), 4096)));
+    let decoded = decode_chunk(&stored("chunk of an increment"), identity(7));
+    assert_eq!(decoded, Ok((increment(), 4096)));
 }

@@ -10,6 +10,7 @@ mod damage;
 mod drives;
 mod everyday;
 mod golden;
+mod image;
 mod replace;
 mod scrub;
 mod support;
