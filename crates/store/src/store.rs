@@ -82,8 +82,7 @@ pub struct Tuning {
     /// longer the other drives are the cleaner's and the readers' alone.
     pub epoch_segments: u32,
     /// Bytes of log that clients may write behind a checkpoint, and the cleaner half as many: the
-    /// fewer, the more checkpoints, the less a mount has to look through. At least one segment;
-    /// more in a store whose checkpoint is larger than a sixty-fourth of it.
+    /// fewer, the more checkpoints, the less a mount has to look through. At least one segment.
     pub log_bytes: u64,
     /// Bytes of records that are in effect and not known to be durable, from which on the store
     /// flushes by itself; there are never more than twice so many. The next mount reads all of

@@ -77,7 +77,9 @@ pub(super) fn check_headers<D: Drive>(report: &mut CheckReport, store: &Store<Re
         report.note(Finding {
             severity: Severity::Note,
             place: Place::Store,
-            what: format!("{restored} headers of records are damaged; the next ones repeat them"),
+            what: format!(
+                "headers of records that are damaged, and repeated by the next: {restored}"
+            ),
             remedy: "open the store, which needs them no more then; see to the drive",
         });
     }

@@ -31,6 +31,7 @@ use crate::chain::Member;
 use crate::drive::Drive;
 use crate::error::{OpenError, Side};
 use crate::format::checkpoint::ChunkIdentity;
+use crate::format::record::RecordHeader;
 use crate::format::superblock::{DriveState, Superblock};
 use crate::position::Position;
 use crate::rules::Rule;
@@ -71,6 +72,15 @@ pub(super) async fn is_rolled_back<D: Drive>(
     let (store, mount, index) = (newest.store, newest.mount, place.chunks - 1);
     let last = ChunkIdentity { store, mount, checkpoint: place.number, index };
     read_chunk([member].into_iter(), &place, place.last_block, last).await.is_err()
+}
+
+/// Bytes of a header that damage may have changed at most: it is a bad bit, or a few.
+const DAMAGED_BYTES_MAX: usize = 8;
+
+/// Whether a block is not the header that was expected, nor that header with some bad bits.
+fn is_of_another_time(block: &[u8], expected: &[u8]) -> bool {
+    let different = block.iter().zip(expected).filter(|(one, other)| one != other).count();
+    different > DAMAGED_BYTES_MAX || different > 0 && RecordHeader::decode(block).is_ok()
 }
 
 impl<D: Drive> Store<D> {
@@ -132,7 +142,7 @@ impl<D: Drive> Store<D> {
             let member = &self.chain.members[slot.drive.index()];
             // What cannot be read is bad, and no sign of another time.
             let header = member.read_slot(slot, block, BLOCK_BYTES).await;
-            if header.is_ok_and(|header| header[..] != expected[..]) {
+            if header.is_ok_and(|header| is_of_another_time(&header, &expected)) {
                 behind.push(slot);
             }
         }

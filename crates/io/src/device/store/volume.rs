@@ -113,7 +113,8 @@ impl StoreVolume {
     }
 }
 
-/// Gives whole blocks back. A trim is advice: what it covers of other blocks stays.
+/// Gives whole blocks back. A trim is advice: what it covers of other blocks stays, and so does what
+/// a full store has no room to forget, since a snapshot has it as well.
 async fn trim<D: Drive>(
     store: &Store<D>,
     volume: VolumeId,
@@ -125,7 +126,10 @@ async fn trim<D: Drive>(
     let end = offset_bytes + length_bytes;
     let end = end - end % block_bytes;
     if start < end {
-        return store.write_zeroes(volume, start, end - start, durability).await;
+        match store.write_zeroes(volume, start, end - start, durability).await {
+            Err(StoreError::NoRoom { .. } | StoreError::MapFull) => {}
+            outcome => return outcome,
+        }
     }
     match durability {
         Durability::Volatile => Ok(()),

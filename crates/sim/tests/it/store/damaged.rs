@@ -4,13 +4,17 @@
 //!
 //! Stores are closed or killed. One that is killed had rested before: of what was flushed in the
 //! last moments, the log does not say yet that it was.
+//!
+//! Where several blocks are damaged, a store may be refused, and any of them may be an error; what
+//! is read is right all the same. Its keeper remembers how far it was: else nobody could tell that
+//! the last record and the empty one behind it are both lost.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use evenkeel_core::prng::Prng;
 use evenkeel_sim::disk::{CrashDisk, Fate};
-use evenkeel_store::StoreError;
+use evenkeel_store::{Position, StoreError};
 
 use super::crash::{Machine, Scene, format, perform};
 use super::cuts::points;
@@ -48,7 +52,7 @@ impl Shape {
 
 /// Works, and leaves all that was written on the drives: whoever is killed loses nothing that the
 /// operating system has.
-fn work(setup: &Setup, scene: &mut Scene, is_closed: bool, seed: u64) -> Result<(), String> {
+fn work(setup: &Setup, scene: &mut Scene, is_closed: bool, seed: u64) -> Result<Position, String> {
     let mut machine = Machine::boot(std::mem::take(&mut scene.disks), seed);
     let history = Rc::new(RefCell::new(scene.history.clone()));
     let (setup, drives, clock) = (setup.clone(), machine.present(), machine.executor.clock());
@@ -63,13 +67,14 @@ fn work(setup: &Setup, scene: &mut Scene, is_closed: bool, seed: u64) -> Result<
             perform(&*real, Real::atomic_cells(&setup), &book, &act).await?;
         }
         let end = if is_closed { real.store.close().await } else { real.store.mark_tail().await };
-        end.map_err(|error| error.to_string())
+        end.map_err(|error| error.to_string())?;
+        Ok::<_, String>(real.store.position())
     });
-    worked.map_err(|stopped| stopped.to_string())??;
+    let position = worked.map_err(|stopped| stopped.to_string())??;
     scene.disks = machine.rack.disks();
     scene.disks.iter_mut().for_each(|disk| disk.power_cut(|_| Fate::Kept));
     scene.history = history.borrow().clone();
-    Ok(())
+    Ok(position)
 }
 
 /// Damages one block of these drives; says what it did.
@@ -134,6 +139,43 @@ fn trial(shape: Shape, is_closed: bool, seed: u64) -> Result<bool, String> {
         return Err(failed(format!("{unreadable} blocks cannot be read")));
     }
     Ok(unreadable > 0)
+}
+
+/// Several damages; whether the store was refused.
+fn trial_of_several(shape: Shape, is_closed: bool, seed: u64) -> Result<bool, String> {
+    let mut setup = shape.setup();
+    let mut prng = Prng::new(seed);
+    let mut scene = format::<Real>(&setup);
+    if shape == Shape::Degraded {
+        scene.disks[1].detach(|_| Fate::Lost);
+    }
+    setup.known = Some(work(&setup, &mut scene, is_closed, seed)?);
+    let count = 2 + prng.below(6);
+    let all: Vec<String> = (0..count).map(|_| damage(&mut scene.disks, &mut prng)).collect();
+    let expected = scene.history.now().clone();
+    match look(&setup, scene, &expected) {
+        Ok(_) => Ok(false),
+        Err(why) if why.starts_with("refused: ") => Ok(true),
+        Err(why) => {
+            let all = all.join(", ");
+            Err(format!("{shape:?}, closed {is_closed}, seed {seed}, {all}: {why}"))
+        }
+    }
+}
+
+#[test]
+fn several_damaged_blocks_are_never_silent() {
+    for shape in Shape::ALL {
+        for is_closed in [false, true] {
+            let count = points(10);
+            let outcomes = (0..count).map(|seed| trial_of_several(shape, is_closed, seed));
+            let refused = outcomes.collect::<Result<Vec<_>, _>>();
+            let refused = refused.unwrap_or_else(|why| panic!("{why}"));
+            let refused = refused.into_iter().filter(|&is_refused| is_refused).count();
+            println!("{shape:?}, closed {is_closed}: {refused} of {count} were refused");
+            assert!((refused as u64) < count / 2, "most are opened");
+        }
+    }
 }
 
 #[test]

@@ -185,6 +185,7 @@ impl Real {
             }
             Act::Flush => self.store.flush().await,
             Act::Tidy => self.tidy().await,
+            Act::Rest => self.store.mark_tail().await,
             Act::Copy(of) => match self.store.snapshot(self.volume(of)).await {
                 Err(StoreError::ReadOnly(of)) => {
                     self.store.clone_volume(of, Provision::Thin).await.map(drop)

@@ -21,6 +21,8 @@ pub(crate) enum Act {
     Flush,
     /// Has the store tidy up by itself: cleaning, a checkpoint.
     Tidy,
+    /// Writes nothing for a while.
+    Rest,
     /// Makes a snapshot of a volume, or a clone of a snapshot.
     Copy(Space),
     /// Gives a volume the content of a snapshot.
@@ -71,7 +73,7 @@ impl Act {
             Self::Delete(space) => vec![Change::Delete(space)],
             Self::Create { cells, .. } => vec![Change::Create { cells }],
             Self::Resize { space, cells } => vec![Change::Resize { space, cells }],
-            Self::Flush | Self::Tidy => Vec::new(),
+            Self::Flush | Self::Tidy | Self::Rest => Vec::new(),
         }
     }
 
@@ -152,6 +154,7 @@ impl Acts {
                 Act::Discard { space: 0, first, cells }
             }
             78..90 => Act::Flush,
+            90..94 => Act::Rest,
             _ => Act::Tidy,
         }
     }

@@ -202,6 +202,7 @@ impl Subject for Toy {
             Act::Flush if self.mistake == Mistake::FlushNothing => {}
             Act::Flush => self.barrier().await?,
             Act::Tidy => self.begin().await?,
+            Act::Rest => {}
             Act::Discard { .. }
             | Act::Copy(_)
             | Act::RollBack { .. }
