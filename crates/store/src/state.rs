@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::checkpoint::{Base, Journal};
 use crate::clean::Pace;
 use crate::error::Halt;
-use crate::format::increment::RecordRow;
 use crate::format::record::{Change, Extent, Kind, Previous, RecordHeader};
 use crate::format::superblock::Superblock;
 use crate::format::volume::VolumeRow;
@@ -95,26 +94,47 @@ pub struct Counters {
     pub unnoted_blocks: u64,
 }
 
+/// What a record does to the state, wherever it is known from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effect<'a> {
+    pub(crate) kind: Kind,
+    /// LSN of a client's record.
+    pub(crate) sequence: u64,
+    pub(crate) extents: &'a [Extent],
+    /// Of each data block the checksum, or the tag, which is a part of it.
+    pub(crate) checksums: &'a [u32],
+    /// Where the first data block is.
+    pub(crate) data: Address,
+}
+
+impl<'a> Effect<'a> {
+    pub(crate) fn of(header: &'a RecordHeader, data: Address) -> Self {
+        let RecordHeader { kind, sequence, extents, checksums, .. } = header;
+        Self { kind: *kind, sequence: *sequence, extents, checksums, data }
+    }
+}
+
 impl State {
     /// Carries out a record of this mount, whose data starts at `data`.
     pub(crate) fn apply(&mut self, header: &RecordHeader, data: Address) {
-        let row = RecordRow::of(header, data);
-        self.carry_out(&row, header.sequence).expect("only changes that are possible are written");
-        self.journal.push(row);
+        self.carry_out(Effect::of(header, data))
+            .expect("only changes that are possible are written");
+        self.journal.push(header, data);
     }
 
-    /// Carries out a record, a client's with this LSN, as far as it is possible.
-    pub(crate) fn carry_out(&mut self, row: &RecordRow, sequence: u64) -> Result<(), Impossible> {
+    /// Carries out a record, as far as it is possible.
+    pub(crate) fn carry_out(&mut self, record: Effect<'_>) -> Result<(), Impossible> {
         let mut done = 0;
-        for extent in &row.extents {
+        for extent in record.extents {
             self.check_possible(extent)?;
-            let tags = &row.tags[done..done + extent.data_blocks() as usize];
-            let tags: Vec<Tag> = tags.iter().copied().map(Tag).collect();
-            self.apply_extent(extent, row.data.plus(done as u64), &tags, Lsn(sequence));
+            let checksums = &record.checksums[done..done + extent.data_blocks() as usize];
+            let tags: Vec<Tag> = checksums.iter().copied().map(Tag::of).collect();
+            let data = record.data.plus(done as u64);
+            self.apply_extent(extent, data, &tags, Lsn(record.sequence));
             done += tags.len();
         }
-        if row.kind == Kind::User {
-            self.applied = self.applied.max(Lsn(sequence));
+        if record.kind == Kind::User {
+            self.applied = self.applied.max(Lsn(record.sequence));
         }
         Ok(())
     }

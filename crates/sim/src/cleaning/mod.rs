@@ -124,7 +124,7 @@ impl Load {
 impl Setup {
     /// Blocks of a segment on the drive: its header, and those of its records.
     fn drive_segment_blocks(&self) -> u64 {
-        self.segment_blocks + 1 + self.segment_blocks.div_ceil(70)
+        self.segment_blocks + 1 + self.segment_blocks.div_ceil(132)
     }
 
     fn segments(&self) -> u64 {

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use crate::format::checkpoint::Item;
-use crate::format::increment::RecordRow;
-use crate::format::record::Kind;
+use crate::format::record::{Kind, RecordHeader};
+use crate::units::Address;
 
 /// Records in the order in which they took effect, encoded. See the [module](self).
 #[derive(Debug, Default)]
@@ -20,11 +20,11 @@ struct Entry {
 }
 
 impl Journal {
-    pub(crate) fn push(&mut self, row: RecordRow) {
-        let kind = row.kind;
-        let item = Item::Record(row).encode().into_boxed_slice();
+    /// A record took effect, whose data starts at `data`.
+    pub(crate) fn push(&mut self, header: &RecordHeader, data: Address) {
+        let item = Item::encode_record(header, data).into_boxed_slice();
         self.bytes += item.len();
-        self.entries.push_back(Entry { kind, item });
+        self.entries.push_back(Entry { kind: header.kind, item });
     }
 
     /// Records.

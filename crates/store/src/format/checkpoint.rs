@@ -15,9 +15,10 @@ use evenkeel_core::crc32c::crc32c;
 
 use super::codec::{Defect, Reader, Writer};
 use super::increment::{
-    Increment, RecordRow, decode_increment, decode_record, encode_increment, encode_record,
+    Increment, RecordRow, decode_increment, decode_record, encode_header, encode_increment,
+    encode_record,
 };
-use super::record::Kind;
+use super::record::{Kind, RecordHeader};
 use super::segment::{decode_copy, encode_copy};
 use super::volume::{VOLUME_SIZE_BLOCKS_MAX, VolumeRow, decode_row, encode_row};
 use super::{VERSION, magic};
@@ -81,6 +82,14 @@ impl Item {
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         encode_item(&mut writer, self);
+        writer.into_bytes()
+    }
+
+    /// The bytes of [`Self::Record`], of this header, whose data starts at `data`.
+    pub(crate) fn encode_record(header: &RecordHeader, data: Address) -> Vec<u8> {
+        let mut writer = Writer::default();
+        writer.u8(RECORD);
+        encode_header(&mut writer, header, data);
         writer.into_bytes()
     }
 }

@@ -134,6 +134,12 @@ impl Writer {
     }
 }
 
+/// Bytes of a number as [`Writer::varint`] writes it.
+pub(crate) fn varint_bytes(value: u64) -> usize {
+    let bits = (u64::BITS - value.leading_zeros()).max(1);
+    bits.div_ceil(7) as usize
+}
+
 /// The fields of a sealed block of this kind, behind its magic and version.
 ///
 /// The version is looked at before the seal: a later version may keep its seal elsewhere.
@@ -263,6 +269,7 @@ mod tests {
             let bytes = writer.into_bytes();
             let mut reader = Reader::new(&bytes);
             assert_eq!((reader.varint(), reader.is_empty()), (Ok(number), true));
+            assert_eq!(bytes.len(), varint_bytes(number));
             assert_eq!(Reader::new(&bytes[..bytes.len() - 1]).varint(), Err(Defect::Truncated));
         }
         for odd in

@@ -12,9 +12,9 @@
 //! free, and these are new or of another phase.
 
 use super::codec::{Defect, Reader, Writer};
-use super::record::{Change, DATA_BLOCKS_MAX, Extent, Kind, RecordHeader, VOLUME_BLOCKS_MAX};
-use super::volume::{decode_change, encode_change};
-use crate::units::{Address, Lsn, VolumeId};
+use super::extent::{decode_extent, encode_extent};
+use super::record::{DATA_BLOCKS_MAX, Extent, Kind, RecordHeader};
+use crate::units::{Address, Lsn};
 
 /// What an increment begins with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,24 +47,6 @@ pub struct RecordRow {
 }
 
 const TAG_BYTES: usize = 3;
-const TAG_MASK: u32 = (1 << 24) - 1;
-
-const WRITTEN: u64 = 0;
-const UNMAPPED: u64 = 1;
-const MOVED: u64 = 2;
-const VOLUME: u64 = 3;
-
-impl RecordRow {
-    /// The record of this header, whose data starts at `data`.
-    pub fn of(header: &RecordHeader, data: Address) -> Self {
-        Self {
-            kind: header.kind,
-            data,
-            extents: header.extents.clone(),
-            tags: header.checksums.iter().map(|checksum| checksum & TAG_MASK).collect(),
-        }
-    }
-}
 
 pub(super) fn encode_increment(writer: &mut Writer, increment: &Increment) {
     writer.u64(increment.lsn.0);
@@ -87,14 +69,29 @@ pub(super) fn decode_increment(reader: &mut Reader<'_>) -> Result<Increment, Def
 }
 
 pub(super) fn encode_record(writer: &mut Writer, row: &RecordRow) {
-    writer.u8(u8::from(row.kind == Kind::Moved));
-    writer.varint(row.data.0);
-    writer.varint(row.extents.len() as u64);
-    for extent in &row.extents {
+    encode_fields(writer, (row.kind, row.data), &row.extents, &row.tags);
+}
+
+/// The same of a record whose header is at hand, and whose data starts at `data`.
+pub(super) fn encode_header(writer: &mut Writer, header: &RecordHeader, data: Address) {
+    encode_fields(writer, (header.kind, data), &header.extents, &header.checksums);
+}
+
+/// Of checksums, the low bits are the tags.
+fn encode_fields(
+    writer: &mut Writer,
+    (kind, data): (Kind, Address),
+    extents: &[Extent],
+    checksums: &[u32],
+) {
+    writer.u8(u8::from(kind == Kind::Moved));
+    writer.varint(data.0);
+    writer.varint(extents.len() as u64);
+    for extent in extents {
         encode_extent(writer, extent);
     }
-    for tag in &row.tags {
-        writer.bytes(&tag.to_le_bytes()[..TAG_BYTES]);
+    for checksum in checksums {
+        writer.bytes(&checksum.to_le_bytes()[..TAG_BYTES]);
     }
 }
 
@@ -123,51 +120,12 @@ pub(super) fn decode_record(reader: &mut Reader<'_>) -> Result<RecordRow, Defect
     Ok(RecordRow { kind, data, extents, tags })
 }
 
-/// The operation is in the lowest two bits of the blocks.
-fn encode_extent(writer: &mut Writer, extent: &Extent) {
-    writer.varint(u64::from(extent.volume.0));
-    let operation = match extent.change {
-        Change::Written => WRITTEN,
-        Change::Unmapped => UNMAPPED,
-        Change::Moved { .. } => MOVED,
-        Change::Volume(_) => VOLUME,
-    };
-    writer.varint(u64::from(extent.blocks) << 2 | operation);
-    match extent.change {
-        Change::Written | Change::Unmapped => writer.varint(extent.block),
-        Change::Moved { from } => {
-            writer.varint(extent.block);
-            writer.varint(from.0);
-        }
-        Change::Volume(change) => encode_change(writer, change),
-    }
-}
-
-fn decode_extent(reader: &mut Reader<'_>, kind: Kind) -> Result<Extent, Defect> {
-    let odd = Defect::Field("extent");
-    let volume = VolumeId(u32::try_from(reader.varint()?).map_err(|_| odd)?);
-    let (operation, blocks) = match reader.varint()? {
-        both => (both & 3, u32::try_from(both >> 2).map_err(|_| odd)?),
-    };
-    if operation == VOLUME && kind == Kind::User && blocks == 0 {
-        return decode_change(reader).map(|change| Extent::of_volume(volume, change));
-    }
-    let block = reader.varint()?;
-    let change = match (operation, kind) {
-        (WRITTEN, Kind::User) => Change::Written,
-        (UNMAPPED, Kind::User) => Change::Unmapped,
-        (MOVED, Kind::Moved) => Change::Moved { from: Address(reader.varint()?) },
-        _ => return Err(odd),
-    };
-    let is_within = block <= VOLUME_BLOCKS_MAX && block + u64::from(blocks) <= VOLUME_BLOCKS_MAX;
-    let is_sound = blocks > 0 && is_within;
-    if is_sound { Ok(Extent { volume, block, blocks, change }) } else { Err(odd) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::record::Change;
     use crate::format::volume::VolumeChange;
+    use crate::units::VolumeId;
 
     fn extent(block: u64, blocks: u32, change: Change) -> Extent {
         Extent { volume: VolumeId(3), block, blocks, change }
@@ -200,24 +158,6 @@ mod tests {
             assert_eq!((decode_record(&mut reader), reader.is_empty()), (Ok(row), true));
             let cut = decode_record(&mut Reader::new(&bytes[..bytes.len() - 1]));
             assert_eq!(cut, Err(Defect::Truncated));
-        }
-    }
-
-    #[test]
-    fn extents_that_nobody_writes_are_refused() {
-        for (kind, fields) in [
-            (Kind::User, [3, WRITTEN, 5]),
-            (Kind::User, [3, 1 << 2 | MOVED, 5]),
-            (Kind::Moved, [3, 1 << 2 | WRITTEN, 5]),
-            (Kind::Moved, [3, VOLUME, 5]),
-            (Kind::User, [1 << 32, 1 << 2, 5]),
-            (Kind::User, [3, 1 << 2, VOLUME_BLOCKS_MAX]),
-        ] {
-            let mut writer = Writer::default();
-            fields.into_iter().for_each(|field| writer.varint(field));
-            let bytes = writer.into_bytes();
-            let outcome = decode_extent(&mut Reader::new(&bytes), kind);
-            assert_eq!(outcome, Err(Defect::Field("extent")), "{fields:?}");
         }
     }
 }

@@ -16,6 +16,7 @@ pub(crate) mod area;
 pub mod cache;
 pub mod checkpoint;
 mod codec;
+mod extent;
 pub mod increment;
 pub mod layout;
 pub mod record;

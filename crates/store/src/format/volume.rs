@@ -121,7 +121,10 @@ pub(super) fn decode_row(reader: &mut Reader<'_>) -> Result<VolumeRow, Defect> {
     Ok(VolumeRow { volume, kind, family, origin, blocks, since })
 }
 
-/// Sixteen bytes: operation, kind, 2 of zeroes, the other volume, and a size.
+/// Bytes of a change.
+pub(super) const CHANGE_BYTES: usize = 16;
+
+/// Operation, kind, 2 of zeroes, the other volume, and a size.
 pub(super) fn encode_change(writer: &mut Writer, change: VolumeChange) {
     let none = (VolumeKind::Provisioned, VolumeId(0), 0);
     let (operation, (kind, other, blocks)) = match change {

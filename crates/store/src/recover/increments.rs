@@ -4,7 +4,7 @@ use crate::error::OpenError;
 use crate::format::checkpoint::{Item, SegmentRow};
 use crate::format::increment::{Increment, RecordRow};
 use crate::format::record::Kind;
-use crate::state::State;
+use crate::state::{Effect, State};
 use crate::units::SegmentId;
 use crate::volume::Impossible;
 
@@ -58,7 +58,8 @@ impl Increments {
             Kind::User => state.applied.next().0,
             Kind::Moved => state.moved_sequence + 1,
         };
-        let carried = state.carry_out(row, sequence);
+        let RecordRow { kind, data, ref extents, tags: ref checksums } = *row;
+        let carried = state.carry_out(Effect { kind, sequence, extents, checksums, data });
         carried.map_err(|Impossible| OpenError::Inconsistent("a record of no volume"))?;
         if row.kind == Kind::Moved {
             state.moved_sequence = sequence;

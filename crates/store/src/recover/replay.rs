@@ -15,10 +15,10 @@ use super::{OpenOptions, stopped};
 use crate::buffer::{Buffer, BufferMut};
 use crate::drive::Drive;
 use crate::error::{Damage, Halt, OpenError};
-use crate::format::increment::RecordRow;
 use crate::format::record::{Extent, RecordHeader};
 use crate::read::CopyBlocks;
 use crate::rules::Rule;
+use crate::state::Effect;
 use crate::store::Store;
 use crate::units::{BLOCK_BYTES, BLOCK_BYTES_U64, Lsn, Slot};
 use crate::volume::Impossible;
@@ -107,8 +107,8 @@ impl<D: Drive> Store<D> {
 
     fn replay_one(&self, candidate: &Candidate) -> Result<(), OpenError> {
         let mut state = self.state.borrow_mut();
-        let row = RecordRow::of(&candidate.header, candidate.address.plus(1));
-        let replayed = state.carry_out(&row, candidate.header.sequence);
+        let effect = Effect::of(&candidate.header, candidate.address.plus(1));
+        let replayed = state.carry_out(effect);
         replayed.map_err(|Impossible| OpenError::Inconsistent("a record of no volume"))
     }
 

@@ -810,8 +810,8 @@ pub(crate) fn live_max(segment_blocks: u32) -> u32 {
     segment_blocks.saturating_sub(5 + segment_blocks.div_ceil(MOVED_BLOCKS_MAX))
 }
 
-/// Single blocks that one record of the cleaner can move.
-pub(crate) const MOVED_BLOCKS_MAX: u32 = 70;
+/// Single blocks that one record of the cleaner can move at least.
+pub(crate) const MOVED_BLOCKS_MAX: u32 = 82;
 
 fn stream(kind: Kind) -> usize {
     match kind {

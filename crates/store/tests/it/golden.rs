@@ -175,7 +175,11 @@ fn increment() -> Vec<Item> {
         segments: 1,
     };
     let records = [user(), moved(), volumes()];
-    let records = records.map(|header| Item::Record(RecordRow::of(&header, Address(0x0001_2345))));
+    let row = |RecordHeader { kind, extents, checksums, .. }| {
+        let tags = checksums.into_iter().map(|checksum: u32| checksum & 0x00ff_ffff).collect();
+        Item::Record(RecordRow { kind, data: Address(0x0001_2345), extents, tags })
+    };
+    let records = records.map(row);
     let Item::Segment(row) = items()[1].clone() else { panic!("the second is a segment") };
     let row = SegmentRow { phase: Phase::Sealed, ..row };
     let table = [Item::Freed(SegmentId(0x1235)), Item::Segment(row)];
