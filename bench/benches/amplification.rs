@@ -1,7 +1,7 @@
 //! What the store writes for each block of its clients, beside what was published of its cleaner's
 //! policy and what theory says of cleaning first in, first out, for every load and fill of the
-//! table: `cargo bench -p evenkeel-bench --bench amplification`, which takes some minutes. As a test
-//! (`cargo test --benches`) one cell is measured at toy size.
+//! table: `cargo bench -p evenkeel-bench --bench amplification`, which takes some minutes. As a
+//! test (`cargo test --benches`) one cell is measured at toy size.
 //!
 //! `net` leaves aside what the store keeps ahead of its clients, as the published simulation does;
 //! `gross` is what the owner of a store pays who fills it so far. `bytes` are all that drives get,

@@ -39,8 +39,8 @@ pub(crate) fn since_boot() -> Nanos {
     Nanos(seconds.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec.cast_unsigned()))
 }
 
-/// Seconds since 1970 by the machine's clock, which may be wrong and may be set: for people, and for
-/// nothing that anything depends on.
+/// Seconds since 1970 by the machine's clock, which may be wrong and may be set: for people, and
+/// for nothing that anything depends on.
 pub(crate) fn unix_time_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

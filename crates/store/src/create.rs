@@ -239,8 +239,8 @@ fn segment_blocks(options: &CreateOptions) -> u32 {
     u32::try_from(options.segment_bytes / BLOCK_BYTES_U64).unwrap_or(u32::MAX)
 }
 
-/// Blocks of the largest checkpoint, with its increments: no two neighbours of any volume are neighbours in the log, and
-/// snapshots have as many leaves of their own as volumes.
+/// Blocks of the largest checkpoint, with increments: no two neighbours of any volume are
+/// neighbours in the log, and snapshots have as many leaves of their own as volumes.
 fn area_blocks(drives: &[DriveShape], options: &CreateOptions, capacity_blocks: u64) -> u64 {
     let segments = sum_blocks(drives) / u64::from(segment_blocks(options));
     let volumes = options.volume_bytes.len() as u64 + VOLUMES_MORE;

@@ -142,7 +142,7 @@ async fn dump_checkpoint<D: Drive>(
             let decoded = decode_chunk(&bytes, expected);
             let found = decoded.as_ref().map(|(items, _)| items.len()).map_err(|&defect| defect);
             show(Entry::Chunk { offset_bytes, index, found });
-            whole = whole.or(decoded.ok());
+            whole = whole.or_else(|| decoded.ok());
         }
         // Where the next one begins is known from this one only.
         let Some((items, length)) = whole else { return Ok(()) };

@@ -18,7 +18,7 @@ use crate::units::{Lsn, Mount, Nonce, Uuid};
 
 const TITLE: &str = "evenkeel store 1";
 
-/// See the [module](self).
+/// How far a store was, for whoever opens it to remember outside its drives. Its text is a file's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     /// Of which store.

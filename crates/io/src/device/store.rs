@@ -190,7 +190,7 @@ impl StoreHost {
             tracing::warn!(
                 store = self.name,
                 headers,
-                "headers of records were damaged, and restored from the next ones: see to the drives"
+                "headers of records were damaged, and restored from the next: see to the drives"
             );
         }
         let cache = CacheDrive::open(&self.source.cache, self.means.kind, &mut store).await;

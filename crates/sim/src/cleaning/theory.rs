@@ -1,17 +1,18 @@
 //! What a log costs that is cleaned first in, first out, by theory: the least that anybody would
 //! accept of a better policy.
 //!
-//! Segments are cleaned in the order in which they were filled. Let W be the writes of clients while
-//! the log goes round once, and p the part of them that goes to one block. A copy of the block is
-//! alive when its segment's turn comes unless the block was written meanwhile, so for each write of
-//! clients, the cleaner moves it
+//! Segments are cleaned in the order in which they were filled. Let W be the writes of clients
+//! while the log goes round once, and p the part of them that goes to one block. A copy of the
+//! block is alive when its segment's turn comes unless the block was written meanwhile, so for each
+//! write of clients, the cleaner moves it
 //!
 //! ```text
 //! p e / (1 - e) times, with e = exp(-p W);  A = 1 + the sum of that over all blocks
 //! W A = blocks / U                          the log goes round once
 //! ```
 //!
-//! For uniform writes that is the known U = (x - 1) / ln x, A = 1 / (1 - x) with x = exp(-W / blocks).
+//! For uniform writes that is the known U = (x - 1) / ln x, A = 1 / (1 - x), with
+//! x = exp(-W / blocks).
 //! Headers and checkpoints are not in it.
 
 use super::Load;

@@ -91,11 +91,14 @@ impl Writer {
     /// Seven bits in each byte, the low ones first; the highest bit says that more follow.
     pub(crate) fn varint(&mut self, value: u64) {
         let mut rest = value;
-        while rest >= 0x80 {
-            self.u8(rest as u8 | 0x80);
+        loop {
+            let [low, ..] = rest.to_le_bytes();
             rest >>= 7;
+            if rest == 0 {
+                return self.u8(low);
+            }
+            self.u8(low | 0x80);
         }
-        self.u8(rest as u8);
     }
 
     pub(crate) fn uuid(&mut self, uuid: Uuid) {

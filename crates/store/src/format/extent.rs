@@ -1,4 +1,4 @@
-//! Extents, in records and in increments alike: short numbers, since most volumes and logs are short.
+//! Extents, in records and in increments alike: numbers as short as they are small.
 //!
 //! ```text
 //! | volume | blocks * 4 + operation | first block | address that it was moved from, or a change |
@@ -47,9 +47,8 @@ pub(super) fn encode_extent(writer: &mut Writer, extent: &Extent) {
 pub(super) fn decode_extent(reader: &mut Reader<'_>, kind: Kind) -> Result<Extent, Defect> {
     let odd = Defect::Field("extent");
     let volume = VolumeId(u32::try_from(reader.varint()?).map_err(|_| odd)?);
-    let (operation, blocks) = match reader.varint()? {
-        both => (both & 3, u32::try_from(both >> 2).map_err(|_| odd)?),
-    };
+    let both = reader.varint()?;
+    let (operation, blocks) = (both & 3, u32::try_from(both >> 2).map_err(|_| odd)?);
     if operation == VOLUME && kind == Kind::User && blocks == 0 {
         return decode_change(reader).map(|change| Extent::of_volume(volume, change));
     }
@@ -80,7 +79,9 @@ mod tests {
             (Kind::User, [3, 1 << 2, VOLUME_BLOCKS_MAX]),
         ] {
             let mut writer = Writer::default();
-            fields.into_iter().for_each(|field| writer.varint(field));
+            for field in fields {
+                writer.varint(field);
+            }
             let bytes = writer.into_bytes();
             let outcome = decode_extent(&mut Reader::new(&bytes), kind);
             assert_eq!(outcome, Err(Defect::Field("extent")), "{fields:?}");

@@ -1,8 +1,8 @@
 //! A record, the atomic unit of the log: one header block, and the data blocks behind it.
 //!
 //! ```text
-//! header (4096 bytes)                                            data blocks
-//! | fixed fields 128 | own body | body of the record before | 0 | seal |  block 0 | .. | block n-1 |
+//! header (4096 bytes)                                              data blocks
+//! | fixed fields 128 | own body | body of the one before | 0 | seal |  block 0 | .. | block n-1 |
 //! body: | extent | extent | .. | checksum * n |
 //! ```
 //!

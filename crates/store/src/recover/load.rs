@@ -31,7 +31,7 @@ pub(super) async fn load<D: Drive>(
     rules: Rules,
 ) -> Result<(State, Vec<SegmentId>), OpenError> {
     let superblock = &found.superblock;
-    let mut stage = Stage::Whole(Box::new(Loader::new(found, rules)));
+    let mut loading = Stage::Whole(Box::new(Loader::new(found, rules)));
     let place = superblock.checkpoint;
     let mut at_block = 0;
     for index in 0..place.chunks {
@@ -39,11 +39,11 @@ pub(super) async fn load<D: Drive>(
         let expected = ChunkIdentity { store, mount, checkpoint: place.number, index };
         let (items, blocks) = read_chunk(found.chain.active(), &place, at_block, expected).await?;
         for item in items {
-            stage = stage.take(item, found)?;
+            loading = loading.take(item, found)?;
         }
         at_block += blocks;
     }
-    let mut state = stage.finish(superblock)?;
+    let mut state = loading.finish(superblock)?;
     let replayed = settle_copies(&mut state, found)?;
     if !state.is_within_room() {
         return Err(OpenError::Inconsistent("more than the store has room for"));

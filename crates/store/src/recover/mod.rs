@@ -36,8 +36,8 @@ pub struct OpenOptions {
     pub allow_missing: bool,
     /// Whether to give up what was durable behind a damaged record, see [`OpenError::Damaged`].
     pub accepts_loss: bool,
-    /// How far the store was, as far as is remembered outside its drives: one that is behind that is
-    /// refused, see [`OpenError::Older`].
+    /// How far the store was, as far as is remembered outside its drives: one that is behind that
+    /// is refused, see [`OpenError::Older`].
     pub known: Option<Position>,
     /// What time it is, in seconds since 1970, for the superblocks; 0 if nobody knows. Later,
     /// [`Store::set_unix_time`] tells.

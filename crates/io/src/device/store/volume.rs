@@ -113,8 +113,8 @@ impl StoreVolume {
     }
 }
 
-/// Gives whole blocks back. A trim is advice: what it covers of other blocks stays, and so does what
-/// a full store has no room to forget, since a snapshot has it as well.
+/// Gives whole blocks back. A trim is advice: what it covers of other blocks stays, and so does
+/// what a full store has no room to forget, since a snapshot has it as well.
 async fn trim<D: Drive>(
     store: &Store<D>,
     volume: VolumeId,

@@ -141,12 +141,12 @@ pub(crate) fn put_back_alone(setup: &Setup, seed: u64) -> Result<bool, String> {
     let older = scene.disks.clone();
     let mut machine = Machine::boot(std::mem::take(&mut scene.disks), seed);
     let (drives, clock) = (machine.drives.clone(), machine.executor.clock());
-    let worker = setup.clone();
+    let made = setup.clone();
     let worked = machine.executor.block_on(async move {
-        let real = Real::open(worker.clone(), drives, clock).await?;
+        let real = Real::open(made.clone(), drives, clock).await?;
         let (before, mut acts) = (real.store.position(), Acts::new(seed + 1));
         for _ in 0..seed % 8 {
-            let act = acts.draw(&Real::blank(&worker));
+            let act = acts.draw(&Real::blank(&made));
             real.perform(&act).await?;
         }
         real.perform(&Act::Flush).await?;
@@ -155,7 +155,9 @@ pub(crate) fn put_back_alone(setup: &Setup, seed: u64) -> Result<bool, String> {
     let (before, known) = worked.map_err(|stopped| stopped.to_string())??;
     let mut newest = machine.rack.disks();
     drop(machine);
-    newest.iter_mut().for_each(|disk| disk.power_cut(|_| Fate::Lost));
+    for disk in &mut newest {
+        disk.power_cut(|_| Fate::Lost);
+    }
     let opened = |disks: Vec<CrashDisk>| {
         let mut machine = Machine::boot(disks, 0);
         let (drives, clock) = (machine.drives.clone(), machine.executor.clock());
