@@ -50,6 +50,8 @@ pub(crate) struct State {
     pub(crate) journal: Journal,
     /// What the next increment is added to.
     pub(crate) base: Base,
+    /// Whether a checkpoint was begun and is not durable.
+    pub(crate) is_checkpoint_unfinished: bool,
     /// What a replay would have to read.
     pub(crate) work: Work,
     pub(crate) next_generation: u64,

@@ -45,6 +45,7 @@ impl<D: Drive> Store<D> {
     /// meanwhile, begins anew; if the store stops, gives up.
     pub(crate) async fn make_checkpoint(&self) {
         while self.check_running().is_ok() {
+            self.settle_unfinished().await;
             let moment = self.state.borrow_mut().moment();
             if !self.state.borrow().rules.hold(Rule::ResetAfterCheckpoint) {
                 self.discard(&moment.released).await;
@@ -59,6 +60,15 @@ impl<D: Drive> Store<D> {
                 }
                 return;
             }
+        }
+    }
+
+    /// Whoever ran the store may have stopped amid a checkpoint, and gone on. Which superblock is
+    /// on the drives is not known then, so that it is written again, and a whole checkpoint follows.
+    async fn settle_unfinished(&self) {
+        if self.state.borrow().is_checkpoint_unfinished {
+            self.state.borrow_mut().base = Base::default();
+            self.repeat_superblock().await;
         }
     }
 

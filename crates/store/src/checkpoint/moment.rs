@@ -65,6 +65,7 @@ enum Body {
 impl State {
     /// The state now. What is dead is free from now on, and the next runway is staged.
     pub(super) fn moment(&mut self) -> Moment {
+        self.is_checkpoint_unfinished = true;
         let freed = self.space.release();
         self.stage_runway();
         if !self.rules.hold(Rule::DeferReuse) {
@@ -139,6 +140,7 @@ impl State {
 
     /// A checkpoint is durable on all drives that take part.
     pub(super) fn is_now(&mut self, moment: &Moment) {
+        self.is_checkpoint_unfinished = false;
         self.space.cover(&moment.segments);
         self.durable = self.durable.max(moment.lsn);
         self.said_durable = self.said_durable.max(moment.lsn);

@@ -64,6 +64,6 @@ impl State {
         let gain = supply.saturating_sub(lacking(Kind::Moved, Runway::MOVED_MIN));
         let is_for_clients = left <= runway.user / 2 && gain > 0 && gain >= 3 * left;
         let is_for_cleaner = self.space.runway_segments(Kind::Moved) == 0 && supply > 0;
-        is_for_clients || is_for_cleaner
+        is_for_clients || is_for_cleaner || self.is_checkpoint_unfinished
     }
 }

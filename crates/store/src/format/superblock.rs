@@ -231,6 +231,7 @@ impl Superblock {
             (SEGMENT_BLOCKS.contains(&self.segment_blocks), "segment blocks"),
             (self.checkpoint.area < 2, "checkpoint area"),
             (matches!(self.checkpoint.copies, 1 | 2), "checkpoint copies"),
+            (self.checkpoint.chunks > 0, "checkpoint chunks"),
             (
                 self.checkpoint.blocks <= self.checkpoint.room_blocks(self.area_blocks),
                 "checkpoint blocks",
@@ -377,6 +378,7 @@ mod tests {
             Superblock { area_blocks: 69, ..good.clone() },
             with_place(CheckpointPlace { copies: 2, ..good.checkpoint }),
             with_place(CheckpointPlace { copies: 0, ..good.checkpoint }),
+            with_place(CheckpointPlace { chunks: 0, ..good.checkpoint }),
             with_place(CheckpointPlace { last_block: 70, ..good.checkpoint }),
             Superblock { drives: good.drives[..1].to_vec(), ..good.clone() },
         ];

@@ -256,6 +256,7 @@ impl Loader {
             last: [None, None],
             journal: Journal::default(),
             base: Base::default(),
+            is_checkpoint_unfinished: false,
             work: Work::default(),
             mount: superblock.mount,
             superblock: superblock.clone(),

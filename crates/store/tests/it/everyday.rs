@@ -1,5 +1,8 @@
 //! A store without trouble: what is written is read, whatever the sizes and however full.
 
+use std::pin::pin;
+use std::task::Poll;
+
 use evenkeel_core::prng::Prng;
 use evenkeel_store::{
     Buffer, Durability, Halt, Store, StoreError, VolumeId, create, possible_bytes,
@@ -7,7 +10,7 @@ use evenkeel_store::{
 
 use crate::support::drive::{CrashDrive, Power};
 use crate::support::executor::{Spawner, block_on, run};
-use crate::support::{options, usual};
+use crate::support::{mirror, options, usual};
 
 const VOLUME: VolumeId = VolumeId(0);
 
@@ -156,4 +159,46 @@ fn a_rotten_block_is_read_from_the_mirror_and_written_anew() {
         drives[1].tamper(block, |bytes| bytes.fill(0));
     }
     reopen(&drives, async |store| assert_eq!(read(store, 0, 3 * 4096).await, *data));
+}
+
+/// Ready after so many polls.
+fn polls(count: u32) -> impl Future<Output = ()> {
+    let mut left = count;
+    std::future::poll_fn(move |context| {
+        context.waker().wake_by_ref();
+        left = left.saturating_sub(1);
+        if left == 0 { Poll::Ready(()) } else { Poll::Pending }
+    })
+}
+
+/// Whoever runs a store may stop amid a checkpoint, and go on: all is there, then and later.
+#[test]
+fn a_store_that_was_left_amid_a_checkpoint_goes_on() {
+    for count in 1..80 {
+        for rounds in 1..4 {
+            let drives = mirror::drives(1, 1, 24);
+            let store = mirror::open(&drives, usual()).unwrap();
+            for round in 1..=rounds {
+                mirror::with(&store, async |store| {
+                    mirror::write(store, 0..24, round).await;
+                    let (mut checkpoint, mut polls) =
+                        (pin!(store.checkpoint()), pin!(polls(count)));
+                    let mut is_made = false;
+                    std::future::poll_fn(|context| {
+                        is_made = is_made || checkpoint.as_mut().poll(context).is_ready();
+                        if is_made { Poll::Ready(()) } else { polls.as_mut().poll(context) }
+                    })
+                    .await;
+                });
+            }
+            mirror::with(&store, async |store| {
+                mirror::write(store, 0..24, 9).await;
+                store.checkpoint().await.unwrap();
+                mirror::write(store, 0..12, 9).await;
+            });
+            drop(store);
+            mirror::lose_cache(&drives);
+            assert!(mirror::is_filled(&drives, usual(), 24, 9), "{count} polls, {rounds} rounds");
+        }
+    }
 }
