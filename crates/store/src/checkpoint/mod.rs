@@ -64,7 +64,7 @@ impl<D: Drive> Store<D> {
     }
 
     /// Whoever ran the store may have stopped amid a checkpoint, and gone on. Which superblock is
-    /// on the drives is not known then, so that it is written again, and a whole checkpoint follows.
+    /// on the drives is not known then: it is written again, and a whole checkpoint follows.
     async fn settle_unfinished(&self) {
         if self.state.borrow().is_checkpoint_unfinished {
             self.state.borrow_mut().base = Base::default();
