@@ -150,12 +150,26 @@ pub struct StoreReport {
     pub telemetry: Telemetry,
     /// Segments that have fewer copies than they should.
     pub thin_segments: usize,
+    /// Damage that it met since it was opened.
+    pub damage: StoreDamage,
     /// How its cache is doing, if it has one.
     pub cache: Option<CacheStatus>,
     /// The last scrub since it was opened, if there was one.
     pub scrub: Option<ScrubStatus>,
     /// The spindles of its drives, as far as they are let stop.
     pub spindles: Vec<SpindleReport>,
+}
+
+/// What of a store was found damaged since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreDamage {
+    /// Headers of records that were damaged on all copies, and restored from the next ones.
+    pub restored_headers: u64,
+    /// Copies of blocks that were bad or unreadable, read from another copy if there is one.
+    pub bad_copies: u64,
+    /// Times that a block was read of which every copy was bad or unreadable: an error for whoever
+    /// asked.
+    pub unreadable_blocks: u64,
 }
 
 /// One export as clients see it.

@@ -187,12 +187,11 @@ impl<D: Drive> Store<D> {
         }
         let (mut whole, mut known) = found.unwrap_or_else(|| (BufferMut::zeroed(0), vec![false]));
         self.fill_in(run, &mut whole, &mut known);
-        match known.iter().position(|&known| !known) {
-            None => Ok(whole.freeze()),
-            Some(index) => {
-                Err(StoreError::Unreadable { volume: run.volume, block: run.block + index as u64 })
-            }
-        }
+        let mut unreadable = (run.block..).zip(&known).filter(|(_, known)| !**known);
+        let Some((block, _)) = unreadable.next() else { return Ok(whole.freeze()) };
+        let count = 1 + unreadable.count() as u64;
+        self.state.borrow_mut().counters.unreadable_blocks += count;
+        Err(StoreError::Unreadable { volume: run.volume, block })
     }
 
     /// Adds what is kept in memory of the blocks that no drive has.

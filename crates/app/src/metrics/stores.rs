@@ -36,6 +36,12 @@ pub(super) fn render(document: &mut Document, backends: &[BackendReport]) {
         drives.count(&[name, "read"], store.drive_read_bytes);
         drives.count(&[name, "written"], store.drive_written_bytes);
     }
+    let mut damage = document.family(&metric::STORE_DAMAGE);
+    for (name, store) in &stores {
+        damage.count(&[name, "header_restored"], store.damage.restored_headers);
+        damage.count(&[name, "copy_bad"], store.damage.bad_copies);
+        damage.count(&[name, "unreadable"], store.damage.unreadable_blocks);
+    }
     spindles(document, &stores);
     scrubs(document, &stores);
     let caches = stores.iter().filter_map(|(name, store)| Some((*name, store.cache.as_ref()?)));

@@ -1,6 +1,6 @@
 //! A store in the status document: how full it is, what it costs, and what its cache saves.
 
-use evenkeel_io::gate::StoreReport;
+use evenkeel_io::gate::{StoreDamage, StoreReport};
 use evenkeel_io::store::{Progress, ScrubStatus, SpindleReport};
 use evenkeel_store::CacheStatus;
 use evenkeel_store::cache::{CacheCounters, Hits as HitCounts};
@@ -20,6 +20,9 @@ pub struct Store {
     pub cleaner_debt_bytes: u64,
     /// Segments that lack a copy.
     pub thin_segments: u64,
+    /// What was found damaged since it was opened.
+    #[serde(default)]
+    pub damage: Damage,
     /// Bytes that clients wrote since it was opened.
     pub client_bytes: u64,
     /// Bytes read from all drives since then.
@@ -39,6 +42,18 @@ pub struct Store {
     /// The spindles of its drives, if the policy lets them stop.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spindles: Vec<Spindle>,
+}
+
+/// What of a store was found damaged since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Damage {
+    /// Headers of records that were damaged on all copies, and restored from the next ones.
+    pub restored_headers: u64,
+    /// Copies of blocks that were bad or unreadable; another copy was read if there is one.
+    pub bad_copies: u64,
+    /// Times that a block was read of which every copy was bad or unreadable: an error for whoever
+    /// asked.
+    pub unreadable_blocks: u64,
 }
 
 /// The spindle of a drive.
@@ -153,6 +168,7 @@ impl From<&StoreReport> for Store {
             until_cleaning_bytes: telemetry.until_cleaning_bytes,
             cleaner_debt_bytes: telemetry.cleaner_debt_blocks * BLOCK_BYTES_U64,
             thin_segments: report.thin_segments as u64,
+            damage: Damage::from(report.damage),
             client_bytes: telemetry.client_bytes,
             drive_read_bytes: telemetry.drive_read_bytes,
             drive_written_bytes: telemetry.drive_written_bytes,
@@ -162,6 +178,13 @@ impl From<&StoreReport> for Store {
             scrub: report.scrub.as_ref().map(Scrub::from),
             spindles: report.spindles.iter().map(Spindle::from).collect(),
         }
+    }
+}
+
+impl From<StoreDamage> for Damage {
+    fn from(found: StoreDamage) -> Self {
+        let StoreDamage { restored_headers, bad_copies, unreadable_blocks } = found;
+        Self { restored_headers, bad_copies, unreadable_blocks }
     }
 }
 

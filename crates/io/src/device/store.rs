@@ -26,7 +26,7 @@ use tokio::sync::Notify;
 
 use crate::clock::{Clock, unix_time_s};
 use crate::drive::DriveKind;
-use crate::gate::StoreReport;
+use crate::gate::{StoreDamage, StoreReport};
 use crate::store::{
     DriveModels, FileDrive, OpenDrive, ScrubStatus, VolumeError, VolumeOrder, carry_out,
     fresh_nonce, known_position, open_drives, position_path, refuse_twice,
@@ -385,6 +385,7 @@ impl StoreHost {
     /// What the operator should know of: why it serves nobody, or what it does without.
     pub(crate) fn trouble(&self) -> Option<String> {
         let mut troubles = self.drive_troubles();
+        troubles.extend(self.damage_trouble());
         troubles.extend(self.cache_trouble());
         self.stopped_by().or_else(|| (!troubles.is_empty()).then(|| troubles.join("; ")))
     }
@@ -396,6 +397,24 @@ impl StoreHost {
             }
             _ => Vec::new(),
         }
+    }
+
+    /// Data is lost, or would be with one more bad block.
+    fn damage_trouble(&self) -> Option<String> {
+        let StoreDamage { restored_headers, unreadable_blocks, .. } = damage_of(&*self.store()?);
+        let lost = (unreadable_blocks > 0).then(|| {
+            format!(
+                "blocks were asked for that no drive can give any more ({unreadable_blocks} \
+                 times): a scrub names them; they are well again once they are written"
+            )
+        });
+        let restored = (restored_headers > 0).then(|| {
+            format!(
+                "{restored_headers} damaged headers of records were restored: see to the drives"
+            )
+        });
+        let all: Vec<String> = lost.into_iter().chain(restored).collect();
+        (!all.is_empty()).then(|| all.join("; "))
     }
 
     fn cache_trouble(&self) -> Option<String> {
@@ -412,6 +431,7 @@ impl StoreHost {
         Some(StoreReport {
             telemetry: store.telemetry(),
             thin_segments: store.thin_segments(),
+            damage: damage_of(store),
             cache: store.cache_status(),
             scrub: self.scrub.borrow().clone(),
             spindles: drives.iter().filter_map(|drive| drive.spindle()).collect(),
@@ -422,6 +442,15 @@ impl StoreHost {
     /// doubt when the store stops, and it never goes on from there.
     pub(crate) fn losses(&self) -> u64 {
         u64::from(matches!(&*self.standing.borrow(), Standing::Stopped(_)))
+    }
+}
+
+fn damage_of(store: &FileStore) -> StoreDamage {
+    let counters = store.status().counters;
+    StoreDamage {
+        restored_headers: store.restored_headers() as u64,
+        bad_copies: counters.bad_copies,
+        unreadable_blocks: counters.unreadable_blocks,
     }
 }
 

@@ -80,10 +80,11 @@ pub async fn survey<D: Drive>(drives: Vec<D>) -> Result<Survey, OpenError> {
     survey_known(drives, None).await
 }
 
-/// The same of a store that was so far before, as is remembered outside its drives.
+/// Like [`survey`], and refuses a store that is behind `known`, the position that was remembered
+/// outside its drives.
 ///
 /// # Errors
-/// The same.
+/// [`OpenError`], [`OpenError::Older`] among them.
 pub async fn survey_known<D: Drive>(
     drives: Vec<D>,
     known: Option<Position>,

@@ -1,6 +1,7 @@
 //! What took effect since the last checkpoint, as the next increment will say it.
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 use crate::format::checkpoint::Item;
 use crate::format::record::{Kind, RecordHeader};
@@ -16,13 +17,13 @@ pub(crate) struct Journal {
 #[derive(Debug)]
 struct Entry {
     kind: Kind,
-    item: Box<[u8]>,
+    item: Rc<[u8]>,
 }
 
 impl Journal {
     /// A record took effect, whose data starts at `data`.
     pub(crate) fn push(&mut self, header: &RecordHeader, data: Address) {
-        let item = Item::encode_record(header, data).into_boxed_slice();
+        let item: Rc<[u8]> = Rc::from(Item::encode_record(header, data));
         self.bytes += item.len();
         self.entries.push_back(Entry { kind: header.kind, item });
     }
@@ -38,9 +39,9 @@ impl Journal {
     }
 
     /// The items of the records that `counts` accepts.
-    pub(super) fn items(&self, counts: impl Fn(Kind) -> bool) -> Vec<Vec<u8>> {
+    pub(super) fn items(&self, counts: impl Fn(Kind) -> bool) -> Vec<Rc<[u8]>> {
         let entries = self.entries.iter().filter(|entry| counts(entry.kind));
-        entries.map(|entry| entry.item.to_vec()).collect()
+        entries.map(|entry| Rc::clone(&entry.item)).collect()
     }
 
     /// Forgets the first so many records: a checkpoint has them.

@@ -54,7 +54,7 @@ impl<D: Drive> Store<D> {
                 self.discard(&moment.released).await;
                 let mut state = self.state.borrow_mut();
                 state.space.publish();
-                state.is_now(&moment);
+                state.adopt_checkpoint(&moment);
                 if state.space.thin_segments() == 0 && state.mending.is_empty() {
                     self.rescued.borrow_mut().clear();
                 }

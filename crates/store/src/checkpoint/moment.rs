@@ -1,6 +1,7 @@
 //! What a checkpoint says, as of one instant.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use crate::format::area::{area_blocks, increments_blocks_max};
 use crate::format::checkpoint::{ChunkIdentity, ChunkWriter, Item, Root, SegmentRow};
@@ -56,7 +57,7 @@ enum Body {
     },
     Increment {
         head: Increment,
-        records: Vec<Vec<u8>>,
+        records: Vec<Rc<[u8]>>,
         freed: Vec<SegmentId>,
         rows: Vec<SegmentRow>,
     },
@@ -139,7 +140,7 @@ impl State {
     }
 
     /// A checkpoint is durable on all drives that take part.
-    pub(super) fn is_now(&mut self, moment: &Moment) {
+    pub(super) fn adopt_checkpoint(&mut self, moment: &Moment) {
         self.is_checkpoint_unfinished = false;
         self.space.cover(&moment.segments);
         self.durable = self.durable.max(moment.lsn);
@@ -172,7 +173,7 @@ impl Moment {
     }
 
     /// The bytes of its items.
-    pub(super) fn items(&self) -> Box<dyn Iterator<Item = Vec<u8>> + '_> {
+    pub(super) fn items(&self) -> Box<dyn Iterator<Item = Rc<[u8]>> + '_> {
         match &self.body {
             Body::Whole { root, volumes, map } => {
                 let segments = self.segments.iter().copied().map(Item::Segment);
@@ -182,13 +183,13 @@ impl Moment {
                     MapRow::Share(row) => Item::Share(row),
                 });
                 let items = [Item::Root(*root)].into_iter().chain(segments).chain(volumes);
-                Box::new(items.chain(rows).map(|item| item.encode()))
+                Box::new(items.chain(rows).map(|item| item.encode().into()))
             }
             Body::Increment { head, records, freed, rows } => {
                 let freed = freed.iter().copied().map(Item::Freed);
                 let rows = rows.iter().copied().map(Item::Segment);
-                let head = std::iter::once(Item::Increment(*head).encode());
-                let table = freed.chain(rows).map(|item| item.encode());
+                let head = std::iter::once(Item::Increment(*head).encode().into());
+                let table = freed.chain(rows).map(|item| item.encode().into());
                 Box::new(head.chain(records.iter().cloned()).chain(table))
             }
         }

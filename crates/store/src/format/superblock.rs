@@ -50,7 +50,7 @@ pub struct Superblock {
     /// The newest checkpoint.
     pub checkpoint: CheckpointPlace,
     /// When it was written, in seconds since 1970 by the clock of whoever had the store open; 0 if
-    /// that was not told.
+    /// they gave no time ([`Store::set_unix_time`](crate::Store::set_unix_time)).
     pub unix_time_s: u64,
     /// All drives of the store.
     pub drives: Vec<DriveRow>,

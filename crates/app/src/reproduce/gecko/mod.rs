@@ -7,6 +7,7 @@
 //!
 //! The store's own code, in virtual time over simulated drives; only what lies under it differs.
 
+mod amplification;
 mod caches;
 mod cleaning;
 mod contention;
@@ -36,6 +37,8 @@ pub(super) struct GeckoOptions {
 enum Part {
     /// Two drives that are written to and cleaned.
     Cleaning,
+    /// Bytes written to drives for each byte of clients, under steady cleaning.
+    Amplification,
     /// Four drives with readers.
     Readers,
     /// Six drives as chains of several lengths, and as mirrors.
@@ -58,10 +61,18 @@ pub(super) fn run(options: &GeckoOptions) -> anyhow::Result<Exit> {
     let GeckoOptions { common: options, only } = options;
     let reference = Reference::load();
     let mut findings = Findings::default();
-    let parts = [Part::Cleaning, Part::Readers, Part::Length, Part::Traces, Part::Caches];
+    let parts = [
+        Part::Cleaning,
+        Part::Amplification,
+        Part::Readers,
+        Part::Length,
+        Part::Traces,
+        Part::Caches,
+    ];
     for part in parts.into_iter().filter(|part| only.is_none_or(|only| only == *part)) {
         let Findings { claims, figures } = match part {
             Part::Cleaning => cleaning::find(&reference, options),
+            Part::Amplification => amplification::find(&reference, options),
             Part::Readers => contention::readers(&reference, options),
             Part::Length => contention::lengths(&reference, options),
             Part::Traces => traces::find(&reference, options)?,

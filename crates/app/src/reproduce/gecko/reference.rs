@@ -9,6 +9,7 @@ use crate::reproduce::data_file;
 #[serde(deny_unknown_fields)]
 pub(super) struct Reference {
     pub(super) cleaning: Cleaning,
+    pub(super) amplification: Amplification,
     pub(super) readers: Contention,
     pub(super) length: Length,
     pub(super) mirrors: Mirrors,
@@ -49,6 +50,18 @@ pub(super) enum Regime {
     Small,
     Between,
     Large,
+}
+
+/// What drives get under cleaning.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Amplification {
+    /// How many drives there are.
+    pub(super) drives: Vec<usize>,
+    /// Bytes are at most so many times what theory says of FIFO.
+    pub(super) fifo_times: f64,
+    /// Of which checkpoints are at most so many percent.
+    pub(super) checkpoint_percent: f64,
 }
 
 /// Writing beside readers.

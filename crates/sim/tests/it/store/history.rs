@@ -143,6 +143,11 @@ impl History {
         self.worlds.drain(..self.worlds.len() - 1);
     }
 
+    /// The worlds that a crash may leave, the oldest first.
+    pub(crate) fn worlds(&self) -> impl Iterator<Item = &World> {
+        self.worlds.iter()
+    }
+
     /// Whether a crash may leave this world; a new history then begins with it.
     ///
     /// # Errors

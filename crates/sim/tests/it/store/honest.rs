@@ -1,13 +1,14 @@
 //! Without a second copy a bad drive does harm; the store says so, and never gives wrong bytes.
 //!
 //! What is read of a block while the power stays on is what was written last, or an error. After a
-//! cut the readable blocks are a prefix of what was asked, though maybe of less than was flushed,
-//! since a drive that acknowledges a write and loses it takes the end of the log away.
+//! cut the readable blocks are a prefix of what was asked, and no shorter one than was flushed: a
+//! drive that acknowledges a write and loses it takes the end of the log away, and who remembers how
+//! far the store was refuses it.
 //!
 //! A block that cannot be read now may be readable later. So there may be several worlds that this
 //! could be, and each look leaves fewer of them. To take the newest for the one would be wrong.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use evenkeel_sim::disk::{CutOptions, FaultPlan, FaultRates};
@@ -60,7 +61,7 @@ fn is_of(world: &World, found: &Found) -> bool {
 
 /// What was ever there, and what may be there now.
 struct Worlds {
-    /// Before this mount.
+    /// Since the last flush, before this mount.
     ever: Vec<World>,
     /// With different worlds, at least one.
     now: Vec<Belief>,
@@ -101,6 +102,14 @@ impl Worlds {
         !self.now.is_empty()
     }
 
+    /// Nothing of before now may come back.
+    fn flushed(&mut self) {
+        self.ever.clear();
+        for belief in &mut self.now {
+            belief.past = vec![belief.world.clone()];
+        }
+    }
+
     /// Whether it can be what is found while the power is on.
     fn look(&mut self, found: &Found) -> bool {
         self.now.retain(|belief| is_of(&belief.world, found));
@@ -111,6 +120,7 @@ impl Worlds {
 /// Works on one bad drive with cuts, until it does not open any more.
 fn work(setup: &Setup, rates: FaultRates, seed: u64) -> Result<Harm, String> {
     let mut scene = format::<Real>(setup);
+    let known = Rc::new(Cell::new(None));
     scene.disks[0].set_faults(FaultPlan::seeded(rates, seed));
     let worlds = Rc::new(RefCell::new(Worlds::new(scene.history.now().clone())));
     let acts = Rc::new(RefCell::new(Acts::new(seed)));
@@ -120,7 +130,8 @@ fn work(setup: &Setup, rates: FaultRates, seed: u64) -> Result<Harm, String> {
     for round in 0..4 {
         let mut machine = Machine::boot(std::mem::take(&mut scene.disks), seed + round);
         machine.rack.cut_after(Some(300));
-        let (setup, drives) = (setup.clone(), machine.drives.clone());
+        let setup = Setup { known: known.get(), ..setup.clone() };
+        let (drives, known) = (machine.drives.clone(), Rc::clone(&known));
         let (worlds, acts, harm) = (Rc::clone(&worlds), Rc::clone(&acts), Rc::clone(&harm));
         let clock = machine.executor.clock();
         let end = machine.executor.block_on(async move {
@@ -143,6 +154,8 @@ fn work(setup: &Setup, rates: FaultRates, seed: u64) -> Result<Harm, String> {
                     if !worlds.borrow_mut().look(&found) {
                         return Err(format!("after {act:?} old or wrong bytes were read"));
                     }
+                    worlds.borrow_mut().flushed();
+                    known.set(Some(real.store.position()));
                 }
             }
         });
