@@ -36,9 +36,6 @@ pub use theory::fifo;
 const BLOCK_BYTES: u64 = 4096;
 const VOLUME: VolumeId = VolumeId(0);
 
-/// Segments that the volume would fill without a hole.
-const VOLUME_SEGMENTS: u64 = 256;
-
 /// Writes under way at once: as many as make records as long as they get.
 const CLIENTS: u64 = 256;
 
@@ -64,6 +61,9 @@ pub struct Setup {
     pub load: Load,
     /// U in percent.
     pub full_percent: u64,
+    /// Segments that the volume would fill without a hole. The fewer there are, the more the few
+    /// count that are being filled.
+    pub volume_segments: u64,
     /// Data blocks of a segment: 64 or more.
     pub segment_blocks: u64,
     /// Whether U leaves aside what the store keeps ahead.
@@ -86,7 +86,7 @@ pub struct Amplification {
 /// Writes each block once and then eight times as much at random, as the published simulation does;
 /// gives the write amplification of the second half of that.
 pub fn amplification(setup: &Setup) -> Amplification {
-    let blocks = VOLUME_SEGMENTS * setup.segment_blocks;
+    let blocks = setup.volume_blocks();
     let mut bench = Bench::new(setup);
     bench.draw(Pattern::Sequential);
     bench.write(blocks);
@@ -122,13 +122,17 @@ impl Load {
 }
 
 impl Setup {
+    fn volume_blocks(&self) -> u64 {
+        self.volume_segments * self.segment_blocks
+    }
+
     /// Blocks of a segment on the drive: its header, and those of its records.
     fn drive_segment_blocks(&self) -> u64 {
         self.segment_blocks + 1 + self.segment_blocks.div_ceil(132)
     }
 
     fn segments(&self) -> u64 {
-        let segments = VOLUME_SEGMENTS * 100 / self.full_percent;
+        let segments = self.volume_segments * 100 / self.full_percent;
         if self.is_net { segments + segments / 64 + 1 } else { segments }
     }
 
@@ -139,7 +143,7 @@ impl Setup {
             copies: 1,
             segment_bytes: self.drive_segment_blocks() * BLOCK_BYTES,
             over_provisioning_percent: 5,
-            volume_bytes: vec![VOLUME_SEGMENTS * self.segment_blocks * BLOCK_BYTES],
+            volume_bytes: vec![self.volume_blocks() * BLOCK_BYTES],
         }
     }
 }
@@ -168,7 +172,7 @@ impl Bench {
         executor.clock().spawn(async move {
             worker.store.run().await;
         });
-        Self { executor, clients, blocks: VOLUME_SEGMENTS * setup.segment_blocks }
+        Self { executor, clients, blocks: setup.volume_blocks() }
     }
 
     /// From now on, draws like this what is written.

@@ -19,6 +19,9 @@ pub struct Published {
 }
 
 impl Published {
+    /// Segments of the simulation.
+    pub const SEGMENTS: u64 = 256;
+
     /// U of the columns, in percent.
     pub const FULL_PERCENT: [u64; 3] = [70, 80, 90];
 }

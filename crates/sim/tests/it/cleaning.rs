@@ -6,13 +6,17 @@ use evenkeel_sim::cleaning::{Load, PUBLISHED, Published, Setup, amplification, f
 /// `cargo bench -p evenkeel-bench --bench amplification`.
 const FULL_PERCENT: u64 = 80;
 
+fn setup(load: Load, segment_blocks: u64, drives: usize) -> Setup {
+    let (full_percent, volume_segments) = (FULL_PERCENT, Published::SEGMENTS);
+    Setup { load, full_percent, volume_segments, segment_blocks, is_net: true, drives }
+}
+
 #[test]
 fn the_cleaner_writes_at_most_5_percent_more_than_was_published() {
     let column = Published::FULL_PERCENT.iter().position(|&percent| percent == FULL_PERCENT);
     let column = column.expect("it is one of the table");
     for Published { name, load, amplification: published } in PUBLISHED {
-        let setup =
-            Setup { load, full_percent: FULL_PERCENT, segment_blocks: 64, is_net: true, drives: 1 };
+        let setup = setup(load, 64, 1);
         let (measured, published) = (amplification(&setup).blocks, published[column]);
         // Far less would mean that it is not the published load that is measured.
         let ratio = measured / published;
@@ -23,8 +27,7 @@ fn the_cleaner_writes_at_most_5_percent_more_than_was_published() {
 #[test]
 fn all_that_drives_get_is_at_most_a_tenth_more_than_theory_says() {
     for (drives, load) in [(1, Load::Uniform), (3, Load::Uniform), (1, Load::Hot(90))] {
-        let setup =
-            Setup { load, full_percent: FULL_PERCENT, segment_blocks: 256, is_net: true, drives };
+        let setup = setup(load, 256, drives);
         let (measured, theory) = (amplification(&setup), fifo(load, 1 << 16, FULL_PERCENT));
         let what = format!("{drives} drives, {load:?}: {measured:?}, theory {theory:.2}");
         assert!(measured.bytes <= 1.1 * theory, "{what}");

@@ -60,8 +60,9 @@ pub(super) struct Amplification {
     pub(super) drives: Vec<usize>,
     /// Bytes are at most so many times what theory says of FIFO.
     pub(super) fifo_times: f64,
-    /// Of which checkpoints are at most so many percent.
+    /// Of which checkpoints are at most so many percent, in stores that are at most so full.
     pub(super) checkpoint_percent: f64,
+    pub(super) checkpoint_full_percent: u64,
 }
 
 /// Writing beside readers.

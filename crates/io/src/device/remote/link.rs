@@ -59,8 +59,19 @@ pub(crate) struct Link {
 
 impl Link {
     pub(super) fn start(remote: &Rc<Remote>) -> Rc<Self> {
-        let link = Rc::new(Self {
-            remote: Rc::downgrade(remote),
+        let link = Self::down_yet(Rc::downgrade(remote), remote.guard.clone());
+        let link = Rc::new(Self { health: Rc::clone(&remote.health), ..link });
+        if let Some(guard) = &link.guard {
+            guard.enlist(&link);
+        }
+        tokio::task::spawn_local(keep_up(Rc::clone(&link)));
+        link
+    }
+
+    /// Without a connection yet.
+    fn down_yet(remote: Weak<Remote>, guard: Option<Guard>) -> Self {
+        Self {
+            remote,
             calls: RefCell::default(),
             outbox: RefCell::default(),
             needs: Cell::new(Sending::Look),
@@ -71,14 +82,9 @@ impl Link {
             closing: Cell::new(false),
             is_cut: Cell::new(false),
             is_barred: Cell::new(false),
-            guard: remote.guard.clone(),
-            health: Rc::clone(&remote.health),
-        });
-        if let Some(guard) = &link.guard {
-            guard.enlist(&link);
+            guard,
+            health: Rc::default(),
         }
-        tokio::task::spawn_local(keep_up(Rc::clone(&link)));
-        link
     }
 
     /// Lets the task look again.
@@ -96,6 +102,12 @@ impl Link {
     /// Whether the connection that stands knows of bytes up to there; one that does not stand will.
     pub(super) fn reaches(&self, end_bytes: u64) -> bool {
         self.style.get().is_none() || end_bytes <= self.size_bytes.get()
+    }
+
+    /// Of several links, the one with the least rank takes a call that ends there. One that is given
+    /// up would fail it, while another one's patience may last.
+    pub(super) fn rank(&self, end_bytes: u64) -> (bool, bool, (bool, usize)) {
+        (!self.reaches(end_bytes), self.is_given_up(), self.load())
     }
 
     pub(super) fn is_given_up(&self) -> bool {
@@ -478,4 +490,27 @@ async fn connect(link: &Rc<Link>) -> Result<Option<Conversation>, Trouble> {
     link.up(&remote, &session);
     let guarded = Guarded::new(transport, Rc::clone(link));
     Ok(Some(Conversation::new(domain, &remote, Rc::clone(link), guarded, &session, early)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn down() -> Link {
+        Link::down_yet(Weak::new(), None)
+    }
+
+    #[test]
+    fn a_link_that_is_given_up_takes_nothing_while_others_wait_or_stand() {
+        let (given_up, waiting, standing, short) = (down(), down(), down(), down());
+        given_up.given_up.set(true);
+        for (link, size_bytes) in [(&standing, 8192), (&short, 4096)] {
+            link.style.set(Some(ReplyStyle::Simple));
+            link.size_bytes.set(size_bytes);
+        }
+        let mut links = [&short, &given_up, &waiting, &standing];
+        links.sort_by_key(|link| link.rank(8192));
+        let order = [&standing, &waiting, &given_up, &short];
+        assert!(links.iter().zip(order).all(|(found, expected)| std::ptr::eq(*found, expected)));
+    }
 }

@@ -386,9 +386,7 @@ impl Remote {
         let end = request.offset.saturating_add(request.length);
         let fits = |link: &&Rc<Link>| link.reaches(end) && link.load() < (false, LINK_CALLS);
         let open = links.iter().find(fits);
-        // One that is given up takes nothing while another one's patience lasts.
-        let rank = |link: &&Rc<Link>| (!link.reaches(end), link.is_given_up(), link.load());
-        let least = || links.iter().min_by_key(rank);
+        let least = || links.iter().min_by_key(|link| link.rank(end));
         let link = open.or_else(least).expect("there is one at least");
         if link.is_given_up() {
             count(&self.health.not_replayed, 1);
