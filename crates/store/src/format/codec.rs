@@ -145,7 +145,8 @@ pub(crate) fn varint_bytes(value: u64) -> usize {
 
 /// The fields of a sealed block of this kind, behind its magic and version.
 ///
-/// The version is looked at before the seal: a later version may keep its seal elsewhere.
+/// The version is looked at before the seal: a later version may keep its seal elsewhere. A block
+/// that is sealed as one of this version, but for its version, is damaged.
 ///
 /// # Errors
 /// The first [`Defect`] found.
@@ -154,6 +155,7 @@ pub(crate) fn unseal(block: &[u8], magic: [u8; 4]) -> Result<Reader<'_>, Defect>
     reader.magic(magic)?;
     match reader.u16()? {
         VERSION => {}
+        _ if is_sealed_but_for_version(block) => return Err(Defect::Checksum),
         other => return Err(Defect::Version(other)),
     }
     if block.len() != BLOCK_BYTES {
@@ -164,6 +166,15 @@ pub(crate) fn unseal(block: &[u8], magic: [u8; 4]) -> Result<Reader<'_>, Defect>
         return Err(Defect::Checksum);
     }
     Ok(Reader::new(&fields[HEAD_BYTES..]))
+}
+
+fn is_sealed_but_for_version(block: &[u8]) -> bool {
+    let Some((fields, seal)) = block.split_at_checked(BLOCK_BYTES - SEAL_BYTES) else {
+        return false;
+    };
+    let mut fields = fields.to_vec();
+    fields[HEAD_BYTES - 2..HEAD_BYTES].copy_from_slice(&VERSION.to_le_bytes());
+    seal == crc32c(&fields).to_le_bytes()
 }
 
 impl<'a> Reader<'a> {
@@ -243,16 +254,19 @@ mod tests {
 
     #[test]
     fn a_broken_seal_is_noticed_wherever_it_breaks() {
-        let mut writer = Writer::default();
-        writer.bytes(b"test");
-        writer.u16(VERSION);
-        writer.u64(42);
-        let block = writer.into_sealed_block();
+        let sealed = |version| {
+            let mut writer = Writer::default();
+            writer.bytes(b"test");
+            writer.u16(version);
+            writer.u64(42);
+            writer.into_sealed_block()
+        };
+        let block = sealed(VERSION);
         let outcome = |block: &[u8]| unseal(block, *b"test").and_then(|mut reader| reader.u64());
         assert_eq!(outcome(&block), Ok(42));
         for (byte, defect) in [
             (0, Defect::Magic),
-            (4, Defect::Version(VERSION ^ 0x10)),
+            (4, Defect::Checksum),
             (7, Defect::Checksum),
             (4095, Defect::Checksum),
         ] {
@@ -261,6 +275,9 @@ mod tests {
             assert_eq!(outcome(&rotten), Err(defect));
         }
         assert_eq!(outcome(&block[..100]), Err(Defect::Truncated));
+        for later in [sealed(VERSION + 1), [b"test\x04", &[0; 4091][..]].concat()] {
+            assert_eq!(outcome(&later), Err(Defect::Version(VERSION + 1)));
+        }
     }
 
     #[test]

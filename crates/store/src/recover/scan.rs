@@ -117,8 +117,9 @@ impl<D: Drive> Store<D> {
                 candidates.take(scanned);
             }
         }
-        // A store that was closed has no records behind its checkpoint.
-        if !candidates.user.is_empty() || !candidates.moved.is_empty() {
+        // Behind the checkpoint of a store that was closed, no segment was begun. Where one was,
+        // there may be more, also if the only record of the first one is damaged.
+        if blank.len() < segments.len() {
             for segment in self.next_in_use(blank) {
                 candidates.take(self.scan_segment(segment, true).await);
             }

@@ -83,6 +83,33 @@ fn a_store_with_two_damaged_headers_in_a_row_is_refused() {
     assert!(refused > 8 && whole == 0, "{refused} refused, {whole} whole");
 }
 
+#[test]
+fn a_segment_without_any_sound_header_does_not_end_the_log() {
+    for in_a_row in 3..ALL {
+        let [refused, whole] = outcomes(in_a_row, Rules::default());
+        assert_eq!([refused, whole], [ALL - in_a_row, 0], "{in_a_row} in a row");
+    }
+}
+
+/// A power cut tears the first record of a segment, and the segment's own header with it, and
+/// leaves the one behind it whole, which says what was durable.
+#[test]
+fn the_only_sound_header_may_lie_in_a_segment_that_looks_unused() {
+    let drives = mirror::drives(1, 1, BLOCKS);
+    let before = drives[0].blocks_with(b"\xe9kSG");
+    let headers = write_and_kill(&drives, usual());
+    let segments = drives[0].blocks_with(b"\xe9kSG");
+    let begun: Vec<u64> = segments.into_iter().filter(|at| !before.contains(at)).collect();
+    let [.., last] = begun[..] else { panic!("records lie in several segments") };
+    let first_behind = headers.iter().find(|&&header| header > last).expect("it has records");
+    let damaged = headers.iter().filter(|&header| header <= first_behind).chain([&last]);
+    for &block in damaged {
+        drives[0].tamper(block, |bytes| bytes[90] ^= 1);
+    }
+    settle(&drives);
+    assert!(matches!(open(&drives, usual()), Err(OpenError::Damaged(_))));
+}
+
 #[cfg(feature = "mutants")]
 #[test]
 fn without_its_copy_a_damaged_header_is_lost() {

@@ -358,13 +358,14 @@ fn foreign_doubled_and_blank_drives_are_refused() {
     let not_a_member = OpenError::NotAMember { position: 1, defect: Defect::Magic };
     assert_eq!(refusal(&[&ours[0], &blank]), not_a_member);
     for block in ours[0].blocks_with(b"\xe9kSB") {
-        ours[0].tamper(block, |bytes| bytes[4] = 9);
+        ours[0].tamper(block, |bytes| bytes[4] ^= 4);
     }
+    let damaged = OpenError::NotAMember { position: 0, defect: Defect::Checksum };
+    assert_eq!(refusal(&[&ours[0], &ours[1]]), damaged, "a bit that flips is no version");
+    ours[0].become_version(9);
     let newer = "drive 0 was written by a newer evenkeel (format 9); use that one";
     assert_eq!(refusal(&[&ours[0], &ours[1]]).to_string(), newer);
-    for block in ours[0].blocks_with(b"\xe9kSB") {
-        ours[0].tamper(block, |bytes| bytes[4] = 1);
-    }
+    ours[0].become_version(1);
     let older = "drive 0 was written by an older evenkeel (format 1), which this one does not \
                  read; use that one, and copy its volumes to a new store";
     assert_eq!(refusal(&[&ours[0], &ours[1]]).to_string(), older);

@@ -147,6 +147,16 @@ impl CrashDrive {
         content.visible.insert(*block, Rc::clone(bytes));
     }
 
+    /// Makes its superblocks those of another version, which keeps its seals elsewhere.
+    pub(crate) fn become_version(&self, version: u8) {
+        for block in self.blocks_with(b"\xe9kSB") {
+            self.tamper(block, |bytes| {
+                bytes[4] = version;
+                bytes[4092..].fill(0);
+            });
+        }
+    }
+
     /// All blocks that were ever written, as they read.
     pub(crate) fn content(&self) -> BTreeMap<u64, Rc<[u8]>> {
         self.content.borrow().visible.clone()
