@@ -102,6 +102,18 @@ impl Addresses {
         }
     }
 
+    /// Every mapped block and where it is, in order: one by one it would be sought anew.
+    pub(super) fn mapped(&self) -> impl Iterator<Item = (usize, Address)> {
+        let (runs, list) = match self {
+            Self::Runs(runs) => (&runs[..], None),
+            Self::Listed(list) => (&[][..], Some(list)),
+        };
+        let of_run = |run: &Run| (run.from()..run.end()).zip((run.address().0..).map(Address));
+        let listed = list.into_iter().flat_map(|list| list.iter().enumerate());
+        let of_list = listed.filter_map(|(block, &listed)| Some((block, unpacked(listed)?)));
+        runs.iter().flat_map(of_run).chain(of_list)
+    }
+
     /// Puts `blocks` blocks at the addresses that start with this one, or nowhere.
     pub(super) fn set(&mut self, block: usize, blocks: usize, address: Option<Address>) {
         match self {
@@ -146,8 +158,8 @@ impl Addresses {
 
     fn listed(&self) -> Box<[Listed; LEAF_BLOCKS]> {
         let mut list = Box::new([NOWHERE; LEAF_BLOCKS]);
-        for (block, entry) in list.iter_mut().enumerate() {
-            *entry = self.at(block).map_or(NOWHERE, packed);
+        for (block, address) in self.mapped() {
+            list[block] = packed(address);
         }
         list
     }
@@ -256,6 +268,11 @@ mod tests {
                     prop_assert!(runs.is_sorted_by(apart));
                 }
             }
+            let mapped: Vec<_> = addresses.mapped().collect();
+            let expected = plain.iter().enumerate();
+            let expected: Vec<_> =
+                expected.filter_map(|(block, address)| Some((block, (*address)?))).collect();
+            prop_assert_eq!(mapped, expected);
             for (block, expected) in plain.iter().enumerate() {
                 prop_assert_eq!(addresses.at(block), *expected);
             }

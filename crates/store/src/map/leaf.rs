@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use super::addresses::Addresses;
 use super::{Entry, Tag};
-use crate::format::checkpoint::{LEAF_BLOCKS, LeafRow};
+use crate::format::checkpoint::LeafRow;
 use crate::units::{Address, VolumeId};
 
 /// 24 bits of a block's checksum, little-endian.
@@ -29,9 +29,12 @@ impl Leaf {
 
     /// Where a block is, if it is mapped.
     pub(super) fn at(&self, block: usize) -> Option<Entry> {
-        let address = self.addresses.at(block)?;
+        Some(Entry { address: self.addresses.at(block)?, tag: self.tag(block) })
+    }
+
+    fn tag(&self, block: usize) -> Tag {
         let [low, middle, high] = self.tags[block];
-        Some(Entry { address, tag: Tag(u32::from_le_bytes([low, middle, high, 0])) })
+        Tag(u32::from_le_bytes([low, middle, high, 0]))
     }
 
     /// Maps blocks in a row to addresses in a row.
@@ -63,7 +66,7 @@ impl Leaf {
 
     /// Where its mapped blocks are, in order.
     pub(super) fn mapped(&self) -> impl Iterator<Item = Address> {
-        (0..LEAF_BLOCKS).filter_map(|block| self.addresses.at(block))
+        self.addresses.mapped().map(|(_, address)| address)
     }
 
     /// The mapped blocks that none of these other leaves holds.
@@ -72,8 +75,9 @@ impl Leaf {
         others: Vec<&Rc<Self>>,
     ) -> impl Iterator<Item = (usize, Entry)> {
         let is_known = others.iter().any(|other| std::ptr::eq(Rc::as_ptr(other), self));
-        let blocks = if is_known { 0..0 } else { 0..LEAF_BLOCKS };
-        let entries = blocks.filter_map(|block| Some((block, self.at(block)?)));
+        let mapped = (!is_known).then(|| self.addresses.mapped()).into_iter().flatten();
+        let entries =
+            mapped.map(|(block, address)| (block, Entry { address, tag: self.tag(block) }));
         entries.filter(move |&(block, entry)| {
             !others.iter().any(|other| other.holds(block, entry.address))
         })
@@ -81,7 +85,7 @@ impl Leaf {
 
     /// The leaf as a checkpoint keeps it.
     pub(super) fn row(&self, volume: VolumeId, index: u64) -> LeafRow {
-        let tags = (0..LEAF_BLOCKS).filter_map(|block| Some(self.at(block)?.tag.0)).collect();
+        let tags = self.addresses.mapped().map(|(block, _)| self.tag(block).0).collect();
         LeafRow { volume, index, runs: self.addresses.runs(), tags }
     }
 
