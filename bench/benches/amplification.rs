@@ -5,9 +5,9 @@
 //!
 //! `net` leaves aside what the store keeps ahead of its clients, as the published simulation does;
 //! `gross` is what the owner of a store pays who fills it so far. `bytes` are all that drives get,
-//! net, of a store four times as large: headers and checkpoints too. The aims: a net figure within 5
-//! percent of the published one, bytes at most 1.1 times theory, and at 80 percent full at most 3
-//! percent of them checkpoints.
+//! net, of a store four times as large: headers and checkpoints too. The aims: a net figure within
+//! 5 percent of the published one, bytes at most 1.1 times theory, and at 80 percent full at most
+//! 3 percent of them checkpoints.
 
 use evenkeel_sim::cleaning::{Load, PUBLISHED, Published, Setup, amplification, fifo};
 

@@ -197,8 +197,9 @@ metrics! {
     STORE_SCRUB_FLAWS = Gauge "evenkeel_store_scrub_flaws" ["backend", "kind"]
         "Blocks that the last scrub found bad: on one copy, or lost on all.";
     STORE_DAMAGE = Counter "evenkeel_store_damage_total" ["backend", "kind"]
-        "Damage that the store met since it was opened: headers of records that were restored (header_restored), copies \
-         of blocks that were bad (copy_bad), and reads of blocks without any good copy (unreadable).";
+        "Damage that the store met since it was opened: headers of records that were restored \
+         (header_restored), copies of blocks that were bad (copy_bad), and reads of blocks without \
+         any good copy (unreadable).";
     STORE_STOPS = Counter "evenkeel_store_spindle_stops_total" ["backend", "drive"]
         "How often the spindle of a drive was stopped, where `power_down` lets it.";
     STORE_STOOD = Counter "evenkeel_store_spindle_stood_seconds_total" ["backend", "drive"]

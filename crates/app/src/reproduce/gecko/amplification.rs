@@ -111,8 +111,8 @@ impl Row {
         let most = is_marked.then_some(setting.checkpoint_percent);
         Claim {
             measured: format!(
-                "{:.2} bytes for one of clients, {value:.2} times FIFO's {theory:.2}; {checkpoints:.1} % \
-                 checkpoints",
+                "{:.2} bytes for one of clients, {value:.2} times FIFO's {theory:.2}; \
+                 {checkpoints:.1} % checkpoints",
                 measured.bytes
             ),
             value,

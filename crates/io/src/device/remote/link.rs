@@ -104,8 +104,8 @@ impl Link {
         self.style.get().is_none() || end_bytes <= self.size_bytes.get()
     }
 
-    /// Of several links, the one with the least rank takes a call that ends there. One that is given
-    /// up would fail it, while another one's patience may last.
+    /// Of several links, the one with the least rank takes a call that ends there. One that is
+    /// given up would fail it, while another one's patience may last.
     pub(super) fn rank(&self, end_bytes: u64) -> (bool, bool, (bool, usize)) {
         (!self.reaches(end_bytes), self.is_given_up(), self.load())
     }

@@ -1,4 +1,4 @@
-//! The power is cut, and what is on the drives rots, cannot be read, or is an older image of itself.
+//! The power is cut, and what is on the drives rots, cannot be read, or is as it was earlier.
 //!
 //! ```text
 //! work -> rest -> work -> cut -> damage, or a drive put back as it was at a rest -> open
@@ -63,7 +63,9 @@ impl Book {
         let cells = Real::atomic_cells(setup);
         let before = self.history.borrow().now().clone();
         let changes = act.changes(cells);
-        changes.iter().for_each(|change| self.rested.borrow_mut().ask(change));
+        for change in &changes {
+            self.rested.borrow_mut().ask(change);
+        }
         perform(real, cells, &self.history, act).await?;
         if *self.history.borrow().now() == before {
             self.rested.borrow_mut().refused(changes.len());

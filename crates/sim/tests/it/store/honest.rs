@@ -2,8 +2,8 @@
 //!
 //! What is read of a block while the power stays on is what was written last, or an error. After a
 //! cut the readable blocks are a prefix of what was asked, and no shorter one than was flushed: a
-//! drive that acknowledges a write and loses it takes the end of the log away, and who remembers how
-//! far the store was refuses it.
+//! drive that acknowledges a write and loses it takes the end of the log away, and who remembers
+//! how far the store was refuses it.
 //!
 //! A block that cannot be read now may be readable later. So there may be several worlds that this
 //! could be, and each look leaves fewer of them. To take the newest for the one would be wrong.

@@ -32,7 +32,7 @@ impl Shape {
             Self::Chain | Self::DegradedChain => (4, 2, 8),
         };
         let allow_missing = self.is_degraded();
-        Setup { allow_missing, spare_segments, ..Setup::tiny(drives, copies) }
+        Setup { spare_segments, allow_missing, ..Setup::tiny(drives, copies) }
     }
 
     /// A new store.
