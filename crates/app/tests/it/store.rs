@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 use crate::harness::gate::{EVENKEEL, Gate};
-use crate::harness::nbd::Client;
+use crate::harness::nbd::{Client, EIO};
 use crate::harness::{Scratch, wait_for};
 
 /// Runs a command on a store; its arguments have no spaces in them.
@@ -160,6 +160,8 @@ fn a_drive_of_a_newer_version_is_named_with_the_remedy() {
     let end = (64 << 20) - 2 * 4096;
     for offset in [0, 4096, end, end + 4096] {
         tamper(&scratch, "b.img", offset + 4, &[9]);
+        // Another version keeps its seal elsewhere; but for that, it would be a flipped bit.
+        tamper(&scratch, "b.img", offset + 4092, &[0; 4]);
     }
     let told = refused(&scratch, 3, "status a.img b.img");
     assert!(told.contains("b.img: ") && told.contains("newer evenkeel (format 9)"), "{told}");
@@ -285,6 +287,41 @@ fn damaged_headers_are_restored_or_refused_until_the_loss_is_accepted() {
     let mut client = Client::open(&gate.plain("disk"));
     assert_eq!(client.read(4096, 4096), Ok(vec![7; 4096]), "what was before the damage");
     assert_eq!(client.read(5 * 4096, 4096), Ok(vec![0; 4096]), "what was given up");
+}
+
+#[test]
+fn a_gate_tells_what_its_store_met_of_damage() {
+    let scratch = Scratch::new();
+    well(&scratch, "create a.img --size 64MiB --volume 16MiB");
+    let mut gate = Gate::start(&scratch, LOG);
+    let mut client = Client::open(&gate.plain("disk"));
+    let before = headers(&content(&scratch, "a.img"));
+    for block in 0..6 {
+        client.write(block * 4096, &[7; 4096]).expect("served");
+        client.flush().expect("served");
+    }
+    gate.kill();
+    let now = headers(&content(&scratch, "a.img"));
+    let ours: Vec<u64> = now.into_iter().filter(|at| !before.contains(at)).collect();
+    tamper(&scratch, "a.img", ours[2] + 200, &[1]);
+    // Behind its header, a record has its data.
+    tamper(&scratch, "a.img", ours[4] + 4096, &[1]);
+    gate.restart();
+    let mut client = Client::open(&gate.plain("disk"));
+    assert_eq!(client.read(2 * 4096, 4096), Ok(vec![7; 4096]), "its header was restored");
+    assert_eq!(client.read(4 * 4096, 4096), Err(EIO));
+    let backend = &gate.status()["backends"][0];
+    let damage = &backend["store"]["damage"];
+    assert_eq!((&damage["restored_headers"], &damage["unreadable_blocks"]), (&1.into(), &1.into()));
+    assert_eq!(damage["bad_copies"], 1);
+    let trouble = gate.ctl(&["status"]);
+    assert!(trouble.contains("no drive can give any more"), "{trouble}");
+    assert!(
+        trouble.contains("damaged headers of records that were restored (see to the drives): 1"),
+        "{trouble}"
+    );
+    client.write(4 * 4096, &[8; 4096]).expect("served");
+    assert_eq!(client.read(4 * 4096, 4096), Ok(vec![8; 4096]), "it is well again");
 }
 
 #[test]

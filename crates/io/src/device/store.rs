@@ -399,22 +399,19 @@ impl StoreHost {
         }
     }
 
-    /// Data is lost, or would be with one more bad block.
+    /// What the drives have lost, or nearly.
     fn damage_trouble(&self) -> Option<String> {
         let StoreDamage { restored_headers, unreadable_blocks, .. } = damage_of(&*self.store()?);
-        let lost = (unreadable_blocks > 0).then(|| {
-            format!(
-                "blocks were asked for that no drive can give any more ({unreadable_blocks} \
-                 times): a scrub names them; they are well again once they are written"
-            )
-        });
-        let restored = (restored_headers > 0).then(|| {
-            format!(
-                "{restored_headers} damaged headers of records were restored: see to the drives"
-            )
-        });
-        let all: Vec<String> = lost.into_iter().chain(restored).collect();
-        (!all.is_empty()).then(|| all.join("; "))
+        let told = [
+            (
+                unreadable_blocks,
+                "reads of blocks that no drive can give any more (a scrub names them, and writing \
+                 them anew makes them well)",
+            ),
+            (restored_headers, "damaged headers of records that were restored (see to the drives)"),
+        ];
+        let all = told.into_iter().filter(|(count, _)| *count > 0);
+        all.map(|(count, what)| format!("{what}: {count}")).reduce(|a, b| format!("{a}; {b}"))
     }
 
     fn cache_trouble(&self) -> Option<String> {
