@@ -165,11 +165,10 @@ pub struct StoreReport {
 pub struct StoreDamage {
     /// Headers of records that were damaged on all copies, and restored from the next ones.
     pub restored_headers: u64,
-    /// Copies of blocks that were bad or unreadable, read from another copy if there is one.
+    /// Times that a copy of a block was bad or unreadable; another one was read if there is one.
     pub bad_copies: u64,
-    /// Times that a block was read of which every copy was bad or unreadable: an error for whoever
-    /// asked.
-    pub unreadable_blocks: u64,
+    /// Reads of clients that failed: of a block, every copy was bad or unreadable.
+    pub failed_reads: u64,
 }
 
 /// One export as clients see it.

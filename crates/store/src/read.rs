@@ -85,6 +85,9 @@ impl<D: Drive> Store<D> {
         let blocks = index_of(end - first);
         let mut whole = BufferMut::zeroed(blocks);
         for (place, outcome) in places.into_iter().zip(outcomes) {
+            if matches!(outcome, Err(StoreError::Unreadable { .. })) {
+                self.state.borrow_mut().counters.failed_reads += 1;
+            }
             let data = outcome?;
             if data.len() == blocks {
                 return Ok(data.slice(within..within + length_bytes));
@@ -187,11 +190,12 @@ impl<D: Drive> Store<D> {
         }
         let (mut whole, mut known) = found.unwrap_or_else(|| (BufferMut::zeroed(0), vec![false]));
         self.fill_in(run, &mut whole, &mut known);
-        let mut unreadable = (run.block..).zip(&known).filter(|(_, known)| !**known);
-        let Some((block, _)) = unreadable.next() else { return Ok(whole.freeze()) };
-        let count = 1 + unreadable.count() as u64;
-        self.state.borrow_mut().counters.unreadable_blocks += count;
-        Err(StoreError::Unreadable { volume: run.volume, block })
+        match known.iter().position(|&known| !known) {
+            None => Ok(whole.freeze()),
+            Some(index) => {
+                Err(StoreError::Unreadable { volume: run.volume, block: run.block + index as u64 })
+            }
+        }
     }
 
     /// Adds what is kept in memory of the blocks that no drive has.

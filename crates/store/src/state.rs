@@ -94,8 +94,8 @@ pub struct Counters {
     pub bad_copies: u64,
     /// Times that such a block was not noted for mending, since as many were as can be.
     pub unnoted_blocks: u64,
-    /// Times that a block was read of which every copy was bad or unreadable.
-    pub unreadable_blocks: u64,
+    /// Reads of clients that failed: of a block, every copy was bad or unreadable.
+    pub failed_reads: u64,
 }
 
 /// What a record does to the state, wherever it is known from.

@@ -40,7 +40,7 @@ pub(super) fn render(document: &mut Document, backends: &[BackendReport]) {
     for (name, store) in &stores {
         damage.count(&[name, "header_restored"], store.damage.restored_headers);
         damage.count(&[name, "copy_bad"], store.damage.bad_copies);
-        damage.count(&[name, "unreadable"], store.damage.unreadable_blocks);
+        damage.count(&[name, "read_failed"], store.damage.failed_reads);
     }
     spindles(document, &stores);
     scrubs(document, &stores);

@@ -198,8 +198,8 @@ metrics! {
         "Blocks that the last scrub found bad: on one copy, or lost on all.";
     STORE_DAMAGE = Counter "evenkeel_store_damage_total" ["backend", "kind"]
         "Damage that the store met since it was opened: headers of records that were restored \
-         (header_restored), copies of blocks that were bad (copy_bad), and reads of blocks without \
-         any good copy (unreadable).";
+         (header_restored), copies of blocks that were bad (copy_bad), and reads of clients that \
+         failed since no copy was good (read_failed).";
     STORE_STOPS = Counter "evenkeel_store_spindle_stops_total" ["backend", "drive"]
         "How often the spindle of a drive was stopped, where `power_down` lets it.";
     STORE_STOOD = Counter "evenkeel_store_spindle_stood_seconds_total" ["backend", "drive"]

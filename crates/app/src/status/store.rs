@@ -49,11 +49,11 @@ pub struct Store {
 pub struct Damage {
     /// Headers of records that were damaged on all copies, and restored from the next ones.
     pub restored_headers: u64,
-    /// Copies of blocks that were bad or unreadable; another copy was read if there is one.
+    /// Times that a copy of a block was bad or unreadable, for whoever read it; another copy was read
+    /// if there is one.
     pub bad_copies: u64,
-    /// Times that a block was read of which every copy was bad or unreadable: an error for whoever
-    /// asked.
-    pub unreadable_blocks: u64,
+    /// Reads of clients that failed: of a block, every copy was bad or unreadable.
+    pub failed_reads: u64,
 }
 
 /// The spindle of a drive.
@@ -183,8 +183,8 @@ impl From<&StoreReport> for Store {
 
 impl From<StoreDamage> for Damage {
     fn from(found: StoreDamage) -> Self {
-        let StoreDamage { restored_headers, bad_copies, unreadable_blocks } = found;
-        Self { restored_headers, bad_copies, unreadable_blocks }
+        let StoreDamage { restored_headers, bad_copies, failed_reads } = found;
+        Self { restored_headers, bad_copies, failed_reads }
     }
 }
 

@@ -401,12 +401,12 @@ impl StoreHost {
 
     /// What the drives have lost, or nearly.
     fn damage_trouble(&self) -> Option<String> {
-        let StoreDamage { restored_headers, unreadable_blocks, .. } = damage_of(&*self.store()?);
+        let StoreDamage { restored_headers, failed_reads, .. } = damage_of(&*self.store()?);
         let told = [
             (
-                unreadable_blocks,
-                "reads of blocks that no drive can give any more (a scrub names them, and writing \
-                 them anew makes them well)",
+                failed_reads,
+                "reads that failed, of blocks that no drive can give any more (a scrub names them, and \
+                 writing them anew makes them well)",
             ),
             (restored_headers, "damaged headers of records that were restored (see to the drives)"),
         ];
@@ -447,7 +447,7 @@ fn damage_of(store: &FileStore) -> StoreDamage {
     StoreDamage {
         restored_headers: store.restored_headers() as u64,
         bad_copies: counters.bad_copies,
-        unreadable_blocks: counters.unreadable_blocks,
+        failed_reads: counters.failed_reads,
     }
 }
 
