@@ -49,8 +49,7 @@ pub struct Store {
 pub struct Damage {
     /// Headers of records that were damaged on all copies, and restored from the next ones.
     pub restored_headers: u64,
-    /// Times that a copy of a block was bad or unreadable, for whoever read it; another copy was read
-    /// if there is one.
+    /// Times that a copy of a block was bad or unreadable; another one was read if there is one.
     pub bad_copies: u64,
     /// Reads of clients that failed: of a block, every copy was bad or unreadable.
     pub failed_reads: u64,

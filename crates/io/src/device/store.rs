@@ -405,8 +405,8 @@ impl StoreHost {
         let told = [
             (
                 failed_reads,
-                "reads that failed, of blocks that no drive can give any more (a scrub names them, and \
-                 writing them anew makes them well)",
+                "reads that failed, of blocks that no drive can give any more (a scrub names them, \
+                 and writing them anew makes them well)",
             ),
             (restored_headers, "damaged headers of records that were restored (see to the drives)"),
         ];
