@@ -104,7 +104,7 @@ fn trial(shape: Shape, is_closed: bool, seed: u64) -> Result<bool, String> {
     let mut prng = Prng::new(seed);
     let mut scene = shape.make(&setup);
     work(&setup, &mut scene, is_closed, seed)?;
-    shape.end(&mut scene);
+    shape.lose_drive(&mut scene);
     let what = damage(&mut scene.disks, &mut prng);
     let failed = |why| format!("{shape:?}, closed {is_closed}, seed {seed}, {what}: {why}");
     let expected = scene.history.now().clone();
@@ -122,7 +122,7 @@ fn trial_of_several(shape: Shape, is_closed: bool, seed: u64) -> Result<bool, St
     let mut prng = Prng::new(seed);
     let mut scene = shape.make(&setup);
     setup.known = Some(work(&setup, &mut scene, is_closed, seed)?);
-    shape.end(&mut scene);
+    shape.lose_drive(&mut scene);
     let count = 2 + prng.below(6);
     let all: Vec<String> = (0..count).map(|_| damage(&mut scene.disks, &mut prng)).collect();
     let expected = scene.history.now().clone();

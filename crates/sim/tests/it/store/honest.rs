@@ -12,13 +12,12 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use evenkeel_sim::disk::{CutOptions, FaultPlan, FaultRates};
-use evenkeel_store::StoreError;
 
 use super::crash::{Machine, cut, format};
 use super::cuts::points;
 use super::faults::LYING;
 use super::history::{Change, World};
-use super::real::{Real, Setup};
+use super::real::{BLOCK_CELLS, Found, Real, Setup, is_found};
 use super::stamp::Author;
 use super::subject::{Act, Acts, Subject};
 
@@ -29,34 +28,13 @@ struct Harm {
     errors: u64,
 }
 
-const CELLS: u32 = 8;
-
-/// Holds what can be read of each block against `allowed`; counts what cannot.
-async fn examine(
-    real: &Real,
-    blocks: u32,
-    harm: &RefCell<Harm>,
-) -> Result<Vec<Option<Vec<Author>>>, String> {
-    let mut found = Vec::new();
-    for block in 0..blocks {
-        let cells = match real.try_read(block * CELLS, CELLS).await {
-            Ok(cells) => Some(cells?),
-            Err(StoreError::Unreadable { .. }) => None,
-            Err(error) => return Err(error.to_string()),
-        };
-        let mut harm = harm.borrow_mut();
-        harm.blocks += 1;
-        harm.errors += u64::from(cells.is_none());
-        found.push(cells);
-    }
+/// Reads each block; counts those that cannot be read.
+async fn examine(real: &Real, blocks: u32, harm: &RefCell<Harm>) -> Result<Found, String> {
+    let found = real.read_blocks(blocks).await?;
+    let mut harm = harm.borrow_mut();
+    harm.blocks += found.len() as u64;
+    harm.errors += found.iter().filter(|block| block.is_none()).count() as u64;
     Ok(found)
-}
-
-type Found = [Option<Vec<Author>>];
-
-fn is_of(world: &World, found: &Found) -> bool {
-    let image = world.spaces[&0].chunks_exact(CELLS as usize);
-    image.zip(found).all(|(cells, found)| found.as_ref().is_none_or(|found| found == cells))
 }
 
 /// What was ever there, and what may be there now.
@@ -92,9 +70,9 @@ impl Worlds {
     }
 
     /// Whether it can be what is found behind a cut.
-    fn recover(&mut self, found: &Found) -> bool {
+    fn recover(&mut self, found: &[Option<Vec<Author>>]) -> bool {
         self.ever.extend(self.now.drain(..).flat_map(|belief| belief.past));
-        for world in self.ever.iter().filter(|world| is_of(world, found)) {
+        for world in self.ever.iter().filter(|world| is_found(world, found)) {
             if self.now.iter().all(|known| known.world != *world) {
                 self.now.push(Belief { world: world.clone(), past: Vec::new() });
             }
@@ -111,8 +89,8 @@ impl Worlds {
     }
 
     /// Whether it can be what is found while the power is on.
-    fn look(&mut self, found: &Found) -> bool {
-        self.now.retain(|belief| is_of(&belief.world, found));
+    fn look(&mut self, found: &[Option<Vec<Author>>]) -> bool {
+        self.now.retain(|belief| is_found(&belief.world, found));
         !self.now.is_empty()
     }
 }
@@ -174,13 +152,13 @@ fn work(setup: &Setup, rates: FaultRates, seed: u64) -> Result<Harm, String> {
 
 #[test]
 fn a_block_that_was_unreadable_leaves_open_which_world_it_is_until_it_is_read() {
-    let paint = |first, author| Change::Paint { space: 0, first, cells: CELLS, author };
-    let mut worlds = Worlds::new(World::of(&[(0, 2 * CELLS)]));
+    let paint = |first, author| Change::Paint { space: 0, first, cells: BLOCK_CELLS, author };
+    let mut worlds = Worlds::new(World::of(&[(0, 2 * BLOCK_CELLS)]));
     worlds.ask(&paint(0, 1));
     worlds.ask(&paint(0, 2));
-    let block = |author| Some(vec![author; CELLS as usize]);
+    let block = |author| Some(vec![author; BLOCK_CELLS as usize]);
     assert!(worlds.recover(&[None, block(0)]));
-    worlds.ask(&paint(CELLS, 3));
+    worlds.ask(&paint(BLOCK_CELLS, 3));
     assert!(worlds.look(&[None, block(3)]));
     assert!(worlds.look(&[block(1), block(3)]), "the older of two that were possible");
     assert!(!worlds.look(&[block(2), block(3)]), "it was the other one");

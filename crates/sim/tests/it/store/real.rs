@@ -234,6 +234,36 @@ async fn add_cache(store: &mut Store<SimDrive>, drive: SimDrive) {
     }
 }
 
+/// Cells of a block.
+pub(crate) const BLOCK_CELLS: u32 = 8;
+
+/// What is read of each block; nothing of one that is named as unreadable.
+pub(crate) type Found = Vec<Option<Vec<Author>>>;
+
+/// Whether this is what is found, but for the blocks that are unreadable.
+pub(crate) fn is_found(world: &World, found: &[Option<Vec<Author>>]) -> bool {
+    let image = world.spaces[&0].chunks_exact(BLOCK_CELLS as usize);
+    image.zip(found).all(|(cells, found)| found.as_ref().is_none_or(|found| found == cells))
+}
+
+impl Real {
+    /// Reads the first blocks of volume 0, one by one.
+    ///
+    /// # Errors
+    /// Any but that a block is unreadable; cells that nobody wrote.
+    pub(crate) async fn read_blocks(&self, blocks: u32) -> Result<Found, String> {
+        let mut found = Vec::new();
+        for block in 0..blocks {
+            found.push(match self.try_read(block * BLOCK_CELLS, BLOCK_CELLS).await {
+                Ok(cells) => Some(cells?),
+                Err(StoreError::Unreadable { .. }) => None,
+                Err(error) => return Err(text(error)),
+            });
+        }
+        Ok(found)
+    }
+}
+
 impl Subject for Real {
     type Setup = Setup;
 

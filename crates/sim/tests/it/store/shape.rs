@@ -44,8 +44,8 @@ impl Shape {
         scene
     }
 
-    /// The work is done.
-    pub(crate) fn end(self, scene: &mut Scene) {
+    /// Loses the drive that is lost when the work is done, if there is one.
+    pub(crate) fn lose_drive(self, scene: &mut Scene) {
         if self == Self::DegradedChain {
             scene.disks[1].detach(|_| Fate::Lost);
         }
@@ -55,7 +55,7 @@ impl Shape {
         matches!(self, Self::DegradedPair | Self::DegradedChain)
     }
 
-    /// A drive to whose place something happens: one that is there.
+    /// The drive that a fault hits: one that is there.
     pub(crate) fn victim(self, seed: u64) -> usize {
         let present: &[usize] = match self {
             Self::One | Self::DegradedPair => &[0],
