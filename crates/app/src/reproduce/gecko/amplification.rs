@@ -54,7 +54,7 @@ pub(super) fn find(reference: &Reference, options: &Options) -> Findings {
         })
         .collect();
     let claims = rows.iter().map(|row| row.claim(setting)).collect();
-    Findings { claims, figures: vec![figure(&rows)] }
+    Findings { claims, figures: figures(&rows) }
 }
 
 /// All of the table; if it has to be quick, a column of it, on the fewest drives and less of them.
@@ -87,12 +87,10 @@ impl Cell {
         }
     }
 
-    fn title(self) -> String {
-        let Self { name, full_percent, drives, .. } = self;
-        format!(
-            "{name}, {full_percent} % full, {drives} drive{}",
-            if drives > 1 { "s" } else { "" }
-        )
+    /// How full it is, and on how many drives.
+    fn store(self) -> String {
+        let plural = if self.drives > 1 { "s" } else { "" };
+        format!("{} % full, {} drive{plural}", self.full_percent, self.drives)
     }
 }
 
@@ -125,28 +123,40 @@ impl Row {
             verdict: Verdict::of(
                 value <= setting.fifo_times && most.is_none_or(|most| checkpoints <= most),
             ),
-            ..Claim::shown(id, format!("{}: written to drives", cell.title()))
+            ..Claim::shown(id, format!("{}, {}: written to drives", cell.name, cell.store()))
         }
     }
 }
 
+/// One for each store, with all loads.
+fn figures(rows: &[Row]) -> Vec<Figure> {
+    let key = |row: &Row| (row.cell.drives, row.cell.full_percent);
+    let mut rows = rows.to_vec();
+    rows.sort_by_key(key);
+    rows.chunk_by(|a, b| key(a) == key(b)).map(figure).collect()
+}
+
 fn figure(rows: &[Row]) -> Figure {
+    let Cell { full_percent, drives, .. } = rows[0].cell;
     let bars = |name: &str, of: &dyn Fn(&Row) -> f64| Bars {
         name: name.to_owned(),
         values: rows.iter().map(|row| Some(of(row))).collect(),
     };
     let chart = Chart {
         title: "Written to drives for a byte of clients".to_owned(),
-        note: "random overwrites of 4 KiB; everything that drives get is counted".to_owned(),
-        x: Axis::linear("load, how full, drives"),
+        note: format!(
+            "{}; random overwrites of 4 KiB; everything that drives get is counted",
+            rows[0].cell.store()
+        ),
+        x: Axis::linear("load"),
         y: Axis::linear("bytes"),
         body: Body::Bars {
-            groups: rows.iter().map(|row| row.cell.title()).collect(),
+            groups: rows.iter().map(|row| row.cell.name.to_owned()).collect(),
             series: vec![
                 bars("store", &|row| row.measured.bytes),
                 bars("cleaned first in, first out, by theory", &|row| row.theory),
             ],
         },
     };
-    Figure::new("gecko-amplification", chart)
+    Figure::new(format!("gecko-amplification-{full_percent}-{drives}"), chart)
 }
