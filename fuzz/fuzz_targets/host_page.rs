@@ -2,7 +2,7 @@
 //! what they come to is within its bounds.
 #![no_main]
 
-use evenkeel_io::hosts::Sample;
+use evenkeel_engine::spread::host_page::Sample;
 use libfuzzer_sys::fuzz_target;
 
 /// Lines whose names are right, since noise hardly ever has them.

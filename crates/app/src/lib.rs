@@ -67,5 +67,7 @@ pub mod version;
 pub mod volume;
 pub mod volumes;
 
+use evenkeel_io::built;
+
 #[cfg(test)]
 mod testing;

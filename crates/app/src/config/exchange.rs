@@ -18,7 +18,6 @@ use std::path::{Path, PathBuf};
 
 use evenkeel_core::time::Span;
 use evenkeel_engine::policy::{Discipline, Exchange, Meeting, Method, Policy};
-use evenkeel_io::built::Feature;
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -27,6 +26,7 @@ use super::fields::Fields;
 use super::places::{Part, Places};
 use super::raw::Written;
 use super::values;
+use crate::built::Feature;
 
 /// Time between two summaries. Both ways a pair of gates that tell of one tenant each come to less
 /// than a kilobyte per second with it.

@@ -36,6 +36,7 @@ mod check;
 pub mod format;
 mod freeing;
 mod heads;
+pub mod host_page;
 pub mod layout;
 mod members;
 mod moving;

@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 
 use evenkeel_core::id::ServerId;
 use evenkeel_engine::policy::{HostFigures, MetricsPage, Source};
+use evenkeel_engine::spread::host_page::Sample;
 
 use crate::domain::Domain;
 use crate::worker::Worker;
-pub use page::Sample;
 
 /// Between two looks at a host.
 const EVERY: Duration = Duration::from_secs(5);
