@@ -213,7 +213,8 @@ impl<D: Drive> Store<D> {
     }
 
     /// The copies of a segment: those on a drive that is awake first, of these those that are not
-    /// on the tail, and of these those on the drive that has less to do.
+    /// on the tail, of these those on the drive that has less to do, and among equals the one that
+    /// is nearer to where its drive's last command ends.
     pub(crate) fn by_preference(&self, segment: SegmentId) -> Vec<Slot> {
         let state = self.state.borrow();
         let copies = state.space.copies(segment);
@@ -226,6 +227,7 @@ impl<D: Drive> Store<D> {
                 member.is_asleep(),
                 state.space.is_tail(slot.drive),
                 member.under_way(),
+                member.distance_bytes(slot.slot),
             )
         });
         slots

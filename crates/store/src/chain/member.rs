@@ -29,6 +29,8 @@ pub(crate) struct Member<D> {
     pub(crate) traffic: Traffic,
     /// Reads and writes that it has not answered.
     under_way: Cell<usize>,
+    /// Where the last command that was sent to it ends: a disk's head will be near.
+    last_end_bytes: Cell<u64>,
     writes_done: Cell<u64>,
     /// How many of `writes_done` are durable.
     writes_flushed: Cell<u64>,
@@ -47,6 +49,7 @@ impl<D: Drive> Member<D> {
             pointers: None,
             traffic: Traffic::default(),
             under_way: Cell::new(0),
+            last_end_bytes: Cell::new(0),
             writes_done: Cell::new(0),
             writes_flushed: Cell::new(0),
             flushing: Lock::default(),
@@ -82,6 +85,7 @@ impl<D: Drive> Member<D> {
         self.traffic.note_read(length);
         let Some(drive) = &self.drive else { return Err(DriveError::Gone) };
         let _busy = Busy::new(&self.under_way);
+        self.last_end_bytes.set(offset + length as u64);
         let readable = self.pointers.as_ref().map_or(u64::MAX, |it| it.readable_bytes(offset));
         let readable = usize::try_from(readable).unwrap_or(usize::MAX).min(length);
         if readable == length {
@@ -104,6 +108,11 @@ impl<D: Drive> Member<D> {
         self.under_way.get()
     }
 
+    /// How far a slot begins from where the last command ends.
+    pub(crate) fn distance_bytes(&self, slot: u32) -> u64 {
+        self.layout.block_offset_bytes(slot, 0).abs_diff(self.last_end_bytes.get())
+    }
+
     /// Blocks of a slot.
     pub(crate) async fn read_slot(
         &self,
@@ -119,6 +128,7 @@ impl<D: Drive> Member<D> {
         let length = data.iter().map(|buffer| buffer.len()).sum();
         self.traffic.note_write(length);
         let busy = Busy::new(&self.under_way);
+        self.last_end_bytes.set(offset + length as u64);
         let outcome = self.write_in_turn(drive, offset, data, length as u64).await;
         drop(busy);
         // A failed write may still have changed something; it counts for the next flush as well.

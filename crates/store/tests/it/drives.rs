@@ -397,3 +397,20 @@ fn a_new_store_opens_although_either_superblock_slot_is_unreadable() {
         assert!(is_filled(&drives, usual(), 7));
     }
 }
+
+#[test]
+fn two_places_that_are_read_in_turn_are_read_by_a_drive_each() {
+    const FAR: u64 = 199;
+    let drives = mirror::drives(2, 2, FAR + 1);
+    with(&open(&drives, usual()).unwrap(), async |store| {
+        write(store, 0..FAR + 1, 1).await;
+        let commands = || [&drives[0], &drives[1]].map(|drive| drive.reads.get().0);
+        let before = commands();
+        for _ in 0..10 {
+            for block in [0, FAR] {
+                store.read(VOLUME, block * 4096, 4096).await.unwrap();
+            }
+        }
+        assert_eq!([commands()[0] - before[0], commands()[1] - before[1]], [10, 10]);
+    });
+}
