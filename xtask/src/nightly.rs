@@ -41,7 +41,7 @@ struct Part {
     steps: fn(&Options, &SkipsFile) -> Result<Vec<Step>>,
 }
 
-const PARTS: [Part; 11] = [
+const PARTS: [Part; 12] = [
     Part {
         name: "fuzz",
         long: "an hour over all targets, other seeds each time",
@@ -55,6 +55,15 @@ const PARTS: [Part; 11] = [
         steps: |_, skips| {
             let line = "test --release --locked -p evenkeel-sim --test it store::";
             Ok(vec![tests("power cuts", line, Some(("EVENKEEL_CRASH_POINTS", "1000000")), skips)])
+        },
+    },
+    Part {
+        name: "depths",
+        long: "the automatic depth on 500 random devices, or as many as EVENKEEL_DEVICES says",
+        short: "20",
+        steps: |_, skips| {
+            let line = "test --release --locked -p evenkeel-sim --test it depths:: -- --nocapture";
+            Ok(vec![tests("depths", line, Some(("EVENKEEL_DEVICES", "500")), skips)])
         },
     },
     Part {

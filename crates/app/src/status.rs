@@ -238,6 +238,10 @@ pub struct Server {
     pub queued: u64,
     /// The depth in force, in units or bytes as configured; 0 for none.
     pub depth: u64,
+    /// What an automatic depth has found, beside which it tries others now and then; absent before,
+    /// and where the policy says the depth.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depth_found: Option<u32>,
     /// Device time given out, by the cost model.
     pub service_seconds: f64,
     /// Time with something at the backend.
@@ -537,6 +541,7 @@ fn server(server: &ServerReport, tenants: &[TenantReport], policy: &Policy) -> S
         in_service: server.in_service,
         queued: server.queued,
         depth: server.depth,
+        depth_found: server.depth_found,
         service_seconds: server.delivered_cost.as_secs_f64(),
         busy_seconds: server.busy.as_secs_f64(),
         hanging: server.hanging.iter().map(|one| hanging(one, tenants)).collect(),

@@ -84,6 +84,7 @@ pub(crate) fn later_report(steps: u64) -> GateReport {
             busy: Span::from_secs(58 * steps),
             hanging: vec![sample_hanging()],
             slow: vec![sample_slow()],
+            ..ServerReport::default()
         }],
         interference: vec![pair(1, 2, 42_000), pair(2, 1, 31_000)],
         interference_other: Span::from_millis(10 * steps),
@@ -102,15 +103,19 @@ pub(crate) fn later_report(steps: u64) -> GateReport {
         exports: vec![export("alice", 4), export("bob", 2)],
         connections: 6,
         memory: sample_memory(steps),
-        recording: Some(RecordingReport {
-            name: "gate.ektrace.zst".to_owned(),
-            requests: 1200,
-            dropped: 3,
-            late: 1,
-            bytes: 9600,
-            trouble: None,
-        }),
+        recording: Some(sample_recording()),
         ..GateReport::default()
+    }
+}
+
+fn sample_recording() -> RecordingReport {
+    RecordingReport {
+        name: "gate.ektrace.zst".to_owned(),
+        requests: 1200,
+        dropped: 3,
+        late: 1,
+        bytes: 9600,
+        trouble: None,
     }
 }
 

@@ -26,6 +26,9 @@ use evenkeel_core::sched::{Next, Scheduler, Share};
 use evenkeel_core::ticket::{Kind, Ticket};
 use evenkeel_core::time::{Nanos, Span};
 
+/// Writes that may be with a server whose depth is automatic while room is short.
+const PLACES: u32 = 32;
+
 /// Whether writes wait for room at a server, and whose do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
@@ -54,11 +57,14 @@ pub(crate) struct Anteroom {
 impl Anteroom {
     /// For a server of this depth, in requests of this size. It knows no tenant yet.
     pub(crate) fn new(depth: DepthPolicy, unit_bytes: u64) -> Self {
+        // How fast writes get room is no matter of how many wait for it: there is no knee to find.
+        let depth = match depth {
+            DepthPolicy::Automatic => DepthPolicy::Requests(PLACES),
+            _ => depth,
+        };
         let places = match depth {
-            DepthPolicy::Requests(units) | DepthPolicy::Adaptive { max: units, .. } => {
-                units as usize
-            }
             DepthPolicy::Bytes(bytes) => usize::try_from(bytes / unit_bytes).unwrap_or(usize::MAX),
+            _ => depth.requests_max().map_or(usize::MAX, |units| units as usize),
         };
         Self {
             queue: Sfq::new(SfqOptions { depth, hold: Span::ZERO }),

@@ -218,6 +218,7 @@ pub fn scheduler_for(scheduling: &Scheduling) -> Box<dyn Scheduler> {
 fn fifo_depth(scheduling: &Scheduling) -> u32 {
     match scheduling.depth {
         Depth::Requests(units) | Depth::Adaptive { max: units, .. } => units,
+        Depth::Automatic => scheduling.depth.requests_max().expect("it counts requests"),
         Depth::Bytes(bytes) => u32::try_from(bytes / scheduling.unit_bytes).unwrap_or(u32::MAX),
     }
 }

@@ -66,6 +66,12 @@ impl Scheduler for GroupMclock {
         self.mclock.complete(now, ticket);
     }
 
+    fn leave(&mut self, now: Nanos, ticket: Ticket) {
+        let phase = self.phases[ticket.slot as usize];
+        self.tracker.0.borrow_mut().served(self.server, &ticket, phase);
+        self.mclock.leave(now, ticket);
+    }
+
     fn poll(&mut self, now: Nanos) -> Next {
         let next = self.mclock.poll(now);
         if let Next::Dispatch(ticket) = next {
@@ -99,5 +105,9 @@ impl Scheduler for GroupMclock {
 
     fn depth_now(&self) -> u64 {
         self.mclock.depth_now()
+    }
+
+    fn depth_found(&self) -> Option<u32> {
+        self.mclock.depth_found()
     }
 }

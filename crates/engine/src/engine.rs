@@ -483,7 +483,7 @@ impl Engine {
         self.accounts[unit.ticket.tenant.index()].served(now, &unit);
         self.shares.touch(unit.ticket.tenant);
         let lane = &mut self.lanes[unit.server.index()];
-        lane.served(now, &unit);
+        lane.served(now, &unit, ok);
         if lane.is_division_stale() {
             lane.divide(now, &self.units);
         }

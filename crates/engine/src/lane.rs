@@ -64,6 +64,15 @@ pub(crate) struct Lane {
     past: Vec<Past>,
 }
 
+/// Why a ticket leaves the depth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    /// The backend has done what it asks.
+    Served,
+    /// It has failed, or is out for too long: nothing is learned from it.
+    Unserved,
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Past {
     throttled: Span,
@@ -187,7 +196,7 @@ impl Lane {
                 self.in_service.enter(now);
                 let slots = self.slots.as_mut();
                 if slots.is_some_and(|slots| !slots.dispatched(&ticket)) {
-                    self.leave_depth(now, ticket);
+                    self.leave_depth(now, ticket, Left::Unserved);
                 }
                 return Some(ticket);
             }
@@ -205,14 +214,14 @@ impl Lane {
         let Some(anteroom) = &mut self.anteroom else { return self.scheduler.poll(now) };
         loop {
             while let Some(ticket) = anteroom.release() {
-                self.scheduler.complete(now, ticket);
+                self.scheduler.leave(now, ticket);
             }
             if let Some(ticket) = anteroom.poll(now) {
                 return Next::Dispatch(ticket);
             }
             match self.scheduler.poll(now) {
                 Next::Dispatch(ticket) if anteroom.takes_in(now, ticket) => {
-                    self.scheduler.complete(now, ticket);
+                    self.scheduler.leave(now, ticket);
                 }
                 next => return next,
             }
@@ -227,8 +236,8 @@ impl Lane {
         }
     }
 
-    /// The backend answered.
-    pub(crate) fn served(&mut self, now: Nanos, unit: &UnitEntry) {
+    /// The backend answered, well or not.
+    pub(crate) fn served(&mut self, now: Nanos, unit: &UnitEntry, ok: bool) {
         let ticket = &unit.ticket;
         let latency = now.since(unit.dispatched_at);
         if self.slots.as_ref().is_some_and(|slots| slots.is_hanging(ticket)) {
@@ -244,16 +253,20 @@ impl Lane {
         let slots = self.slots.as_mut();
         let is_in_depth = slots.is_none_or(|slots| slots.served(now, ticket, latency));
         if is_in_depth && unit.generation == self.generation {
-            self.leave_depth(now, *ticket);
+            self.leave_depth(now, *ticket, if ok { Left::Served } else { Left::Unserved });
         }
         self.release_parked(now);
     }
 
     /// A ticket gives its place in the depth back.
-    fn leave_depth(&mut self, now: Nanos, ticket: Ticket) {
+    fn leave_depth(&mut self, now: Nanos, ticket: Ticket, how: Left) {
         let anteroom = self.anteroom.as_mut();
-        if !anteroom.is_some_and(|anteroom| anteroom.answered(now, ticket)) {
-            self.scheduler.complete(now, ticket);
+        if anteroom.is_some_and(|anteroom| anteroom.answered(now, ticket)) {
+            return;
+        }
+        match how {
+            Left::Served => self.scheduler.complete(now, ticket),
+            Left::Unserved => self.scheduler.leave(now, ticket),
         }
     }
 
@@ -320,6 +333,7 @@ impl Lane {
             in_service: u64::from(self.in_service.present()),
             queued: (self.scheduler.queued() + waiting) as u64,
             depth: self.scheduler.depth_now(),
+            depth_found: self.scheduler.depth_found(),
             delivered_cost: Span(self.delivered_cost.0),
             busy: self.in_service.total(now),
             hanging: self.slots.as_ref().map_or_else(Vec::new, |slots| slots.hanging(now)),

@@ -122,6 +122,9 @@ pub struct ServerReport {
     pub queued: u64,
     /// The depth in force, in units or bytes as configured; zero for none.
     pub depth: u64,
+    /// The depth that an automatic one has found, beside which it tries others; none while it has
+    /// not, and for others.
+    pub depth_found: Option<u32>,
     /// Service delivered in all, in device time by the cost model.
     pub delivered_cost: Span,
     /// Time during which something was with the backend.

@@ -10,6 +10,7 @@ pub mod checkers;
 pub mod cleaning;
 pub mod control;
 pub mod crowd;
+pub mod depths;
 pub mod device;
 pub mod disk;
 mod events;

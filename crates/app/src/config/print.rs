@@ -199,6 +199,7 @@ pub(super) fn depth(depth: Depth) -> String {
     match depth {
         Depth::Requests(requests) => requests.to_string(),
         Depth::Bytes(bytes) => size(bytes),
+        Depth::Automatic => quoted("automatic"),
         Depth::Adaptive { min, max, read_goal, write_goal } => {
             let goal = |span| quoted(&units::print_duration(span));
             let (read, write) = (goal(read_goal), goal(write_goal));

@@ -434,14 +434,18 @@ fn sharing(value: &Value<'_>, out: &mut Diagnostics) -> Option<RawSharing> {
     values::choice(value, "a way of sharing", &choices, out)
 }
 
-/// `32`, `"4 MiB"`, or a table with bounds and goals.
+/// `32`, `"4 MiB"`, `"automatic"`, or a table with bounds and goals.
 fn depth(value: &Value<'_>, out: &mut Diagnostics) -> Option<Depth> {
     match value.get_ref() {
         DeValue::Integer(_) => values::whole(value, out).map(Depth::Requests),
-        DeValue::String(_) => values::size(value, out).map(Depth::Bytes),
+        DeValue::String(text) if text == "automatic" => Some(Depth::Automatic),
+        DeValue::String(text) if text.starts_with(|first: char| first.is_ascii_digit()) => {
+            values::size(value, out).map(Depth::Bytes)
+        }
         DeValue::Table(_) => adaptive_depth(value, out),
         _ => {
-            let examples = "`32`, `\"4 MiB\"` or `{ min = 2, max = 64, read_goal = \"5 ms\" }`";
+            let examples = "`32`, `\"4 MiB\"`, `\"automatic\"` or \
+                            `{ min = 2, max = 64, read_goal = \"5 ms\" }`";
             mismatch(value, "a depth", examples, out);
             None
         }

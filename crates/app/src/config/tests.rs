@@ -583,6 +583,18 @@ fn an_adaptive_depth_holds_the_read_goal_for_writes_unless_told_otherwise() {
 }
 
 #[test]
+fn a_depth_may_be_left_to_the_gate() {
+    let with_depth = |depth: &str| {
+        with("").replace("memory = true", &format!("memory = true\ndepth = \"{depth}\""))
+    };
+    let policy = parse(&with_depth("automatic"), "p").unwrap();
+    assert_eq!(policy.backends[0].scheduling.depth, Depth::Automatic);
+    assert_eq!(parse(&print(&policy), "printed"), Ok(policy));
+    let shown = findings(&with_depth("automatik"));
+    assert!(shown.contains("`\"automatic\"`"), "{shown}");
+}
+
+#[test]
 fn relative_paths_start_from_the_folder_of_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("policy.toml");

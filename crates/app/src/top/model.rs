@@ -80,8 +80,10 @@ pub struct BackendLine {
     pub in_service: u64,
     /// Units queued for it.
     pub queued: u64,
-    /// Its depth.
+    /// Its depth: what an automatic one has found, or that in force.
     pub depth: u64,
+    /// It is automatic, and has found this.
+    pub is_depth_found: bool,
 }
 
 /// One pair of who waited because of whom.
@@ -259,7 +261,8 @@ fn backend(
         busy: ((server.busy_seconds - before) / seconds).clamp(0.0, 1.0),
         in_service: server.in_service,
         queued: server.queued,
-        depth: server.depth,
+        depth: server.depth_found.map_or(server.depth, u64::from),
+        is_depth_found: server.depth_found.is_some(),
     }
 }
 

@@ -294,7 +294,8 @@ fn backend_lines(frame: &mut Frame<'_>, area: Rect, backends: &[BackendLine], ch
             let depth = if backend.depth == 0 {
                 String::new()
             } else {
-                format!(" (depth {})", backend.depth)
+                let found = if backend.is_depth_found { ", found" } else { "" };
+                format!(" (depth {}{found})", backend.depth)
             };
             let busy = human::percent(backend.busy);
             format!(

@@ -73,7 +73,7 @@ pub(crate) fn bench(scratch: &Scratch, options: &str) -> Value {
     bench_of(scratch, "disk", options)
 }
 
-fn bench_of(scratch: &Scratch, export: &str, options: &str) -> Value {
+pub(crate) fn bench_of(scratch: &Scratch, export: &str, options: &str) -> Value {
     let uri = format!("nbd+unix:///{export}?socket={}", scratch.join("gate.sock").display());
     let mut arguments = vec!["bench", &uri, "--json"];
     arguments.extend(options.split_ascii_whitespace());

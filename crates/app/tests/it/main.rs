@@ -51,6 +51,7 @@ mod choices;
 mod cli;
 mod clients;
 mod copies;
+mod depth;
 #[cfg(feature = "etcd")]
 mod etcd;
 mod exchange;

@@ -126,6 +126,10 @@ impl<S: Scheduler> Scheduler for Limited<S> {
         self.inner.complete(now, ticket);
     }
 
+    fn leave(&mut self, now: Nanos, ticket: Ticket) {
+        self.inner.leave(now, ticket);
+    }
+
     fn poll(&mut self, now: Nanos) -> Next {
         self.release(now);
         let next = self.inner.poll(now);
@@ -194,6 +198,10 @@ impl<S: Scheduler> Scheduler for Limited<S> {
 
     fn depth_now(&self) -> u64 {
         self.inner.depth_now()
+    }
+
+    fn depth_found(&self) -> Option<u32> {
+        self.inner.depth_found()
     }
 }
 

@@ -24,7 +24,7 @@
 //! - A spurious poll changes nothing.
 //! - A ticket goes in once and comes out once, by `poll`, `withdraw` or `drain`.
 //! - `WaitUntil(t)` has `t > now`; an input may make the scheduler ready earlier.
-//! - `complete` is called once for each dispatched ticket.
+//! - `complete` or `leave` is called once for each dispatched ticket.
 //! - Every call is O(log tenants) unless its documentation says otherwise.
 
 pub mod bucket;
@@ -136,6 +136,13 @@ pub trait Scheduler {
     /// Notes that the device finished a ticket that `poll` had dispatched.
     fn complete(&mut self, now: Nanos, ticket: Ticket);
 
+    /// Notes, instead of [`complete`](Self::complete), that a dispatched ticket gives its place
+    /// back though the device has not served it: it has failed, or is out for too long. What is
+    /// learned of the device is not learned from it.
+    fn leave(&mut self, now: Nanos, ticket: Ticket) {
+        self.complete(now, ticket);
+    }
+
     /// Says what to do next.
     fn poll(&mut self, now: Nanos) -> Next;
 
@@ -164,6 +171,11 @@ pub trait Scheduler {
     fn depth_now(&self) -> u64 {
         0
     }
+
+    /// The depth that an automatic one has found; none before, and for others.
+    fn depth_found(&self) -> Option<u32> {
+        None
+    }
 }
 
 impl<S: Scheduler + ?Sized> Scheduler for Box<S> {
@@ -173,6 +185,10 @@ impl<S: Scheduler + ?Sized> Scheduler for Box<S> {
 
     fn complete(&mut self, now: Nanos, ticket: Ticket) {
         (**self).complete(now, ticket);
+    }
+
+    fn leave(&mut self, now: Nanos, ticket: Ticket) {
+        (**self).leave(now, ticket);
     }
 
     fn poll(&mut self, now: Nanos) -> Next {
@@ -201,5 +217,9 @@ impl<S: Scheduler + ?Sized> Scheduler for Box<S> {
 
     fn depth_now(&self) -> u64 {
         (**self).depth_now()
+    }
+
+    fn depth_found(&self) -> Option<u32> {
+        (**self).depth_found()
     }
 }

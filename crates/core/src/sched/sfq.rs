@@ -137,6 +137,17 @@ impl Sfq {
         Next::Dispatch(ticket)
     }
 
+    /// A ticket is no longer with the device.
+    fn give_back(&mut self, now: Nanos, ticket: &Ticket) {
+        let index = ticket.tenant.index();
+        let flow = &mut self.flows[index];
+        flow.in_service =
+            flow.in_service.checked_sub(1).expect("a ticket completes once, after its dispatch");
+        if self.queues.len_of(index) == 0 {
+            self.hold.note_absent(now, ticket.tenant.0, flow.finish);
+        }
+    }
+
     /// Puts the tenant where the ticket at the head of its queue belongs.
     fn place_head(&mut self, tenant: u32) {
         match self.queues.front(tenant as usize) {
@@ -197,13 +208,12 @@ impl Scheduler for Sfq {
 
     fn complete(&mut self, now: Nanos, ticket: Ticket) {
         self.depth.finish(now, &ticket);
-        let index = ticket.tenant.index();
-        let flow = &mut self.flows[index];
-        flow.in_service =
-            flow.in_service.checked_sub(1).expect("a ticket completes once, after its dispatch");
-        if self.queues.len_of(index) == 0 {
-            self.hold.note_absent(now, ticket.tenant.0, flow.finish);
-        }
+        self.give_back(now, &ticket);
+    }
+
+    fn leave(&mut self, now: Nanos, ticket: Ticket) {
+        self.depth.leave(now, &ticket);
+        self.give_back(now, &ticket);
     }
 
     fn poll(&mut self, now: Nanos) -> Next {
@@ -283,6 +293,10 @@ impl Scheduler for Sfq {
 
     fn depth_now(&self) -> u64 {
         self.depth.in_force()
+    }
+
+    fn depth_found(&self) -> Option<u32> {
+        self.depth.found()
     }
 }
 

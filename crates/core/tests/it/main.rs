@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, helpers included")]
 
 mod allocation;
+mod automatic_depth;
 mod churn;
 mod closed_loop;
 mod control;

@@ -4,7 +4,7 @@ use evenkeel_core::id::TenantId;
 use evenkeel_core::sched::Scheduler;
 use evenkeel_core::time::Nanos;
 
-use super::Lane;
+use super::{Lane, Left};
 use crate::discipline::Order;
 use crate::policy::{Domain, Mode};
 use crate::slots::Slots;
@@ -108,7 +108,7 @@ impl Lane {
         let capacity = self.depth_to_divide();
         let Some(slots) = &mut self.slots else { return };
         for unit in slots.end_look(now, capacity) {
-            self.leave_depth(now, units.entry(unit).ticket);
+            self.leave_depth(now, units.entry(unit).ticket, Left::Unserved);
         }
         self.divide(now, units);
     }

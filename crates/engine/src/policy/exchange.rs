@@ -108,17 +108,22 @@ impl Exchange {
         let method = scheduling.control.filter(|_| scheduling.discipline == Discipline::Shared)?;
         let threshold = match scheduling.depth {
             Depth::Adaptive { read_goal, .. } => read_goal,
-            Depth::Requests(_) | Depth::Bytes(_) => PARDA_THRESHOLD,
+            Depth::Requests(_) | Depth::Bytes(_) | Depth::Automatic => PARDA_THRESHOLD,
         };
         let depth = first_slots(scheduling);
         Some(Rules { method, period: self.period, depth, threshold })
     }
 }
 
+/// The slots of a gate at a shared device until the first decision, where the policy names none.
+const FIRST_SLOTS: u32 = 32;
+
 /// The slots of a gate at a shared device until the first decision.
 pub(crate) fn first_slots(scheduling: &Scheduling) -> u32 {
     let slots = match scheduling.depth {
         Depth::Requests(units) | Depth::Adaptive { max: units, .. } => units,
+        // The method of the exchange finds it.
+        Depth::Automatic => FIRST_SLOTS,
         Depth::Bytes(bytes) => u32::try_from(bytes / scheduling.unit_bytes).unwrap_or(u32::MAX),
     };
     slots.max(1)

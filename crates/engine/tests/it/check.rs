@@ -211,7 +211,9 @@ fn queues_must_be_able_to_work() {
     ] {
         refuses(depth, |p| p.backends[1].scheduling.depth = wrong);
     }
-    assert_eq!(problems(|p| p.backends[1].scheduling.depth = adaptive(1, 8, goal)), []);
+    for right in [adaptive(1, 8, goal), Depth::Automatic] {
+        assert_eq!(problems(|p| p.backends[1].scheduling.depth = right), []);
+    }
     let rate = |rate_bytes| {
         let line = Line { fixed: Span::from_micros(1), rate_bytes };
         CostModel::Linear { read: line, write: line, flush: Span::ZERO }

@@ -261,9 +261,10 @@ fn domain(choice: u32) -> Domain {
     let spans_tiers = discipline.spans_tiers();
     let scheduling = Scheduling {
         discipline: if spans_tiers { Discipline::Sfq } else { discipline },
-        depth: match pick(3) {
+        depth: match pick(4) {
             0 => Depth::Requests(1 + pick(4)),
             1 => Depth::Bytes(16 << 10),
+            2 => Depth::Automatic,
             _ => Depth::Adaptive { min: 1, max: 8, read_goal: goal, write_goal: goal },
         },
         hold: Span::from_millis(u64::from(pick(2))),

@@ -35,8 +35,8 @@ impl Bounds {
                 Limit::Units(units.unwrap_or(u32::MAX).max(1))
             }
             (Mode::Enforce, _, Depth::Bytes(bytes)) => Limit::Bytes(bytes),
-            (Mode::Enforce, _, Depth::Requests(units) | Depth::Adaptive { max: units, .. }) => {
-                Limit::Units(units.max(1))
+            (Mode::Enforce, _, depth) => {
+                Limit::Units(depth.requests_max().expect("it counts requests"))
             }
         };
         Self { limit, units: 0, bytes: 0 }

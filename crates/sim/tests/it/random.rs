@@ -57,6 +57,7 @@ fn scheduling() -> impl Strategy<Value = Scheduling> {
     let depth = prop_oneof![
         3 => (1..20u32).prop_map(Depth::Requests),
         1 => (64..512u64).prop_map(|kib| Depth::Bytes(kib << 10)),
+        1 => Just(Depth::Automatic),
         1 => (1..4u32, 4..32u32, span_us(100..3_000)).prop_map(|(min, max, goal)| {
             Depth::Adaptive { min, max, read_goal: goal, write_goal: goal }
         }),

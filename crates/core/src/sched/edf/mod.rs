@@ -243,6 +243,11 @@ impl Scheduler for Edf {
         self.speed.note_done(now, ticket.cost);
     }
 
+    fn leave(&mut self, now: Nanos, ticket: Ticket) {
+        self.depth.leave(now, &ticket);
+        self.speed.note_done(now, ticket.cost);
+    }
+
     fn poll(&mut self, now: Nanos) -> Next {
         self.plan_if_crowded(now);
         let on_time = self.first_on_time(now);
@@ -319,5 +324,9 @@ impl Scheduler for Edf {
 
     fn depth_now(&self) -> u64 {
         self.depth.in_force()
+    }
+
+    fn depth_found(&self) -> Option<u32> {
+        self.depth.found()
     }
 }

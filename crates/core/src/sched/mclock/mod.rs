@@ -305,6 +305,10 @@ impl Scheduler for Mclock {
         self.depth.finish(now, &ticket);
     }
 
+    fn leave(&mut self, now: Nanos, ticket: Ticket) {
+        self.depth.leave(now, &ticket);
+    }
+
     fn poll(&mut self, now: Nanos) -> Next {
         let (tenant, phase) = match self.choose(now) {
             Ok(choice) => choice,
@@ -377,5 +381,9 @@ impl Scheduler for Mclock {
 
     fn depth_now(&self) -> u64 {
         self.depth.in_force()
+    }
+
+    fn depth_found(&self) -> Option<u32> {
+        self.depth.found()
     }
 }

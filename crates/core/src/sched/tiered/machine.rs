@@ -139,8 +139,18 @@ impl Tiered {
     /// Notes that a device finished a ticket that `poll` had dispatched. Other devices may have
     /// something to dispatch now.
     pub fn complete(&mut self, now: Nanos, device: DeviceId, ticket: Ticket) {
-        self.latest = now;
         self.devices[device.index()].depth.finish(now, &ticket);
+        self.give_back(now, &ticket);
+    }
+
+    /// Notes that a dispatched ticket gives its place back without having been served.
+    pub fn leave(&mut self, now: Nanos, device: DeviceId, ticket: Ticket) {
+        self.devices[device.index()].depth.leave(now, &ticket);
+        self.give_back(now, &ticket);
+    }
+
+    fn give_back(&mut self, now: Nanos, ticket: &Ticket) {
+        self.latest = now;
         self.front.leave(now, ticket.tenant);
         self.solve_if_due(now);
         self.release(now);
@@ -213,6 +223,11 @@ impl Tiered {
     /// The depth in force at a device.
     pub fn depth_now(&self, device: DeviceId) -> u64 {
         self.devices[device.index()].depth.in_force()
+    }
+
+    /// The depth that an automatic one has found for a device.
+    pub fn depth_found(&self, device: DeviceId) -> Option<u32> {
+        self.devices[device.index()].depth.found()
     }
 
     /// The last solve in words and figures; none before the first. O(tenants).

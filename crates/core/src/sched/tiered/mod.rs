@@ -146,6 +146,10 @@ impl Scheduler for TieredLane {
         self.machine.borrow_mut().complete(now, self.device, ticket);
     }
 
+    fn leave(&mut self, now: Nanos, ticket: Ticket) {
+        self.machine.borrow_mut().leave(now, self.device, ticket);
+    }
+
     fn poll(&mut self, now: Nanos) -> Next {
         self.machine.borrow_mut().poll(now, self.device)
     }
@@ -176,5 +180,9 @@ impl Scheduler for TieredLane {
 
     fn depth_now(&self) -> u64 {
         self.machine.borrow().depth_now(self.device)
+    }
+
+    fn depth_found(&self) -> Option<u32> {
+        self.machine.borrow().depth_found(self.device)
     }
 }

@@ -186,7 +186,7 @@ fn check_depth(scheduling: &Scheduling, index: usize, found: &mut Findings) {
             ),
             "raise the depth to several units, or make the units smaller",
         ),
-        Depth::Requests(_) | Depth::Bytes(_) => {}
+        Depth::Requests(_) | Depth::Bytes(_) | Depth::Automatic => {}
         Depth::Adaptive { min, max, read_goal, write_goal } => {
             if min == 0 || min > max {
                 found.error(

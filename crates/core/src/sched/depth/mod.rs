@@ -1,39 +1,27 @@
 //! How much may be with the device at once: the D of SFQ(D).
 //!
 //! - **Requests**: a fixed number (Jin et al., SIGMETRICS 2004).
-//! - **Bytes**: a ticket takes depth in proportion to its size (SFQ(D)+, vPFS+, MSST 2019), so
-//!   that a few large requests do not hide behind the number of many small ones. A ticket takes
-//!   4 KiB at least, or flushes would be free.
-//! - **Adaptive**: an integral controller holds the device's latency to a goal (SFQ(D2), IBIS, HPDC
-//!   2016). Once per control period, with L the mean latency and Lref the goal,
-//!
-//! ```text
-//! D(k+1) = D(k) + K * (Lref - L(k)),    K = D(k) / (4 * Lref)
-//! ```
-//!
-//! The gain is relative: the step is at most a quarter of the depth, whatever the device's scale.
-//! With latency growing as `a + b*D`, that is stable for every a and b. Reads and writes have goals
-//! of their own; under a mixture the two relative errors are weighted by the number of requests.
-//! The integrator itself is clamped to [min, max], so it cannot wind up beyond them, and it does
-//! not grow in a period in which the depth never made a request wait: a low latency of an idle
-//! device says nothing about a greater depth.
-//!
-//! Latency is measured by Little's law, `request-time / completions`, so that no record per request
-//! is kept. A period lasts until enough requests completed to make that a mean.
+//! - **Bytes**: a ticket takes depth in proportion to its size (SFQ(D)+, vPFS+, MSST 2019), so that
+//!   a few large requests do not hide behind the number of many small ones. A ticket takes 4 KiB at
+//!   least, or flushes would be free.
+//! - **Adaptive**: steered so that the device's latency meets a goal (`goal`).
+//! - **Automatic**: the smallest at which the device gives what it can, found by trying (`knee`).
 //!
 //! Whatever the depth, an empty device takes the next ticket.
 
+mod contrast;
+mod goal;
+mod knee;
+mod rate;
+
 use crate::ticket::{Kind, Ticket};
 use crate::time::{Nanos, Span};
+use goal::{Goal, Steering};
+use knee::Knee;
+pub use knee::LADDER;
 
 /// The least that a ticket takes of a depth in bytes.
 const CHARGE_BYTES_MIN: u64 = 4096;
-/// The shortest control period.
-const PERIOD: Span = Span::from_millis(100);
-/// Completions that a control period waits for.
-const PERIOD_COMPLETIONS: u64 = 16;
-/// One over the part of the depth that a full error moves it by.
-const GAIN_DIVISOR: i64 = 4;
 
 /// What may be with the device at once. Bounds of zero are taken for 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,13 +41,25 @@ pub enum DepthPolicy {
         /// Mean device latency of writes to hold.
         write_goal: Span,
     },
+    /// Requests, as few as keep the device's throughput. Starts at 1, is one of [`LADDER`].
+    Automatic,
 }
 
 impl DepthPolicy {
+    /// The most requests that it ever lets through, if it counts requests.
+    pub fn requests_max(&self) -> Option<u32> {
+        match *self {
+            Self::Requests(limit) => Some(limit.max(1)),
+            Self::Bytes(_) => None,
+            Self::Adaptive { min, max, .. } => Some(max.max(min).max(1)),
+            Self::Automatic => Some(LADDER[LADDER.len() - 1]),
+        }
+    }
+
     /// What a ticket takes of the depth, in requests or bytes as the policy counts.
     pub fn charge(&self, ticket: &Ticket) -> u64 {
         match self {
-            Self::Requests(_) | Self::Adaptive { .. } => 1,
+            Self::Requests(_) | Self::Adaptive { .. } | Self::Automatic => 1,
             Self::Bytes(_) => charge_bytes(ticket),
         }
     }
@@ -67,9 +67,16 @@ impl DepthPolicy {
     /// The least that a ticket takes.
     pub fn charge_min(&self) -> u64 {
         match self {
-            Self::Requests(_) | Self::Adaptive { .. } => 1,
+            Self::Requests(_) | Self::Adaptive { .. } | Self::Automatic => 1,
             Self::Bytes(_) => CHARGE_BYTES_MIN,
         }
+    }
+
+    fn goal(&self) -> Option<Goal> {
+        let Self::Adaptive { min, max, read_goal: read, write_goal: write } = *self else {
+            return None;
+        };
+        Some(Goal { min, max, read, write })
     }
 }
 
@@ -79,21 +86,9 @@ pub struct Depth {
     policy: DepthPolicy,
     in_service: u32,
     in_service_bytes: u64,
-    read: Meter,
-    write: Meter,
-    /// Depth of the adaptive policy in thousandths: the state of the integrator.
-    steered_milli: i64,
-    period_start: Nanos,
-    made_wait: bool,
-}
-
-/// Latency of one direction by Little's law.
-#[derive(Clone, Copy, Debug, Default)]
-struct Meter {
-    in_service: u32,
-    changed: Nanos,
-    request_time: Span,
-    completions: u64,
+    steering: Steering,
+    /// There while the policy is automatic.
+    knee: Option<Box<Knee>>,
 }
 
 impl Depth {
@@ -103,32 +98,35 @@ impl Depth {
             policy,
             in_service: 0,
             in_service_bytes: 0,
-            read: Meter::default(),
-            write: Meter::default(),
-            steered_milli: i64::MAX,
-            period_start: Nanos::ZERO,
-            made_wait: false,
+            steering: Steering::new(),
+            knee: None,
         };
-        depth.steer_by(0);
+        depth.set_policy(policy);
         depth
     }
 
     /// Changes the policy. What is in service stays; an adaptive depth starts from where the last
-    /// one stood, within its new bounds.
+    /// one stood, within its new bounds, and an automatic one that was in force goes on.
     pub fn set_policy(&mut self, policy: DepthPolicy) {
         self.policy = policy;
-        self.steer_by(0);
+        if let Some(goal) = policy.goal() {
+            self.steering.keep_within(goal);
+        }
+        if policy != DepthPolicy::Automatic {
+            self.knee = None;
+        } else if self.knee.is_none() {
+            self.knee = Some(Box::new(Knee::new(self.in_service)));
+        }
     }
 
     /// Whether the ticket may go to the device now.
     pub fn fits(&self, ticket: &Ticket) -> bool {
         self.in_service == 0
             || match self.policy {
-                DepthPolicy::Requests(limit) => self.in_service < limit,
                 DepthPolicy::Bytes(limit) => {
                     self.in_service_bytes.saturating_add(charge_bytes(ticket)) <= limit
                 }
-                DepthPolicy::Adaptive { .. } => u64::from(self.in_service) < self.in_force(),
+                _ => u64::from(self.in_service) < self.in_force(),
             }
     }
 
@@ -137,35 +135,55 @@ impl Depth {
     pub fn backfill_bytes(&self) -> u64 {
         match self.policy {
             DepthPolicy::Bytes(limit) => limit,
-            DepthPolicy::Requests(_) | DepthPolicy::Adaptive { .. } => 0,
+            _ => 0,
         }
     }
 
     /// Notes that a ticket waits because it did not fit.
     pub fn note_wait(&mut self) {
-        self.made_wait = true;
+        self.steering.note_wait();
     }
 
     /// Notes that a ticket went to the device.
     pub fn start(&mut self, now: Nanos, ticket: &Ticket) {
         self.in_service += 1;
         self.in_service_bytes += charge_bytes(ticket);
-        if let Some(meter) = self.meter(ticket.kind) {
-            meter.start(now);
+        self.steering.started(now, ticket.kind);
+        if let Some(knee) = &mut self.knee {
+            knee.started(now);
         }
     }
 
     /// Notes that the device finished a ticket.
     pub fn finish(&mut self, now: Nanos, ticket: &Ticket) {
+        self.give_back(ticket);
+        self.steering.finished(now, ticket.kind);
+        if let Some(goal) = self.policy.goal() {
+            self.steering.steer(now, goal);
+        }
+        if let Some(knee) = &mut self.knee {
+            match ticket.kind {
+                Kind::Read | Kind::Write => knee.finished(now, ticket.cost),
+                // They move no bytes, and take a device as long as it likes.
+                Kind::Flush | Kind::Trim | Kind::Cache | Kind::WriteZeroes => knee.left(now),
+            }
+        }
+    }
+
+    /// Notes that a ticket no longer counts, though the device has not served it: it has failed, or
+    /// is out for too long. Nothing is learned from it.
+    pub fn leave(&mut self, now: Nanos, ticket: &Ticket) {
+        self.give_back(ticket);
+        self.steering.finished(now, ticket.kind);
+        if let Some(knee) = &mut self.knee {
+            knee.left(now);
+        }
+    }
+
+    fn give_back(&mut self, ticket: &Ticket) {
         assert!(self.in_service > 0, "a ticket completes once, after its dispatch");
         self.in_service -= 1;
         self.in_service_bytes -= charge_bytes(ticket);
-        if let Some(meter) = self.meter(ticket.kind) {
-            meter.finish(now);
-        }
-        if matches!(self.policy, DepthPolicy::Adaptive { .. }) {
-            self.steer(now);
-        }
     }
 
     /// Tickets with the device.
@@ -178,76 +196,17 @@ impl Depth {
         match self.policy {
             DepthPolicy::Requests(limit) => u64::from(limit.max(1)),
             DepthPolicy::Bytes(limit) => limit.max(1),
-            DepthPolicy::Adaptive { .. } => self.steered_milli.unsigned_abs() / 1000,
+            DepthPolicy::Adaptive { .. } => self.steering.depth(),
+            DepthPolicy::Automatic => {
+                u64::from(self.knee.as_ref().map_or(LADDER[0], |knee| knee.depth()))
+            }
         }
     }
 
-    /// The kinds that move data and so tell of the device's queue.
-    fn meter(&mut self, kind: Kind) -> Option<&mut Meter> {
-        match kind {
-            Kind::Read => Some(&mut self.read),
-            Kind::Write | Kind::WriteZeroes => Some(&mut self.write),
-            Kind::Flush | Kind::Trim | Kind::Cache => None,
-        }
-    }
-
-    /// Ends the control period if it is time to.
-    fn steer(&mut self, now: Nanos) {
-        let DepthPolicy::Adaptive { read_goal, write_goal, .. } = self.policy else { return };
-        let completions = self.read.completions + self.write.completions;
-        if now.since(self.period_start) < PERIOD || completions < PERIOD_COMPLETIONS {
-            return;
-        }
-        let weighted =
-            self.read.take_error(now, read_goal) + self.write.take_error(now, write_goal);
-        let error_milli = weighted / i64::try_from(completions).unwrap_or(i64::MAX);
-        let step_milli = self.steered_milli / GAIN_DIVISOR * error_milli / 1000;
-        if step_milli < 0 || self.made_wait {
-            self.steer_by(step_milli);
-        }
-        self.period_start = now;
-        self.made_wait = false;
-    }
-
-    fn steer_by(&mut self, step_milli: i64) {
-        if let DepthPolicy::Adaptive { min, max, .. } = self.policy {
-            let [least, most] = [min.max(1), max.max(min).max(1)].map(|d| i64::from(d) * 1000);
-            self.steered_milli = self.steered_milli.saturating_add(step_milli).clamp(least, most);
-        }
-    }
-}
-
-impl Meter {
-    fn start(&mut self, now: Nanos) {
-        self.advance(now);
-        self.in_service += 1;
-    }
-
-    fn finish(&mut self, now: Nanos) {
-        self.advance(now);
-        self.in_service -= 1;
-        self.completions += 1;
-    }
-
-    fn advance(&mut self, now: Nanos) {
-        let elapsed = now.since(self.changed);
-        self.request_time += Span(elapsed.0.saturating_mul(u64::from(self.in_service)));
-        self.changed = now;
-    }
-
-    /// Closes the period: the relative error `(goal - latency) / goal` in thousandths, limited to
-    /// +-1000, times the number of completions.
-    fn take_error(&mut self, now: Nanos, goal: Span) -> i64 {
-        self.advance(now);
-        let completions = std::mem::take(&mut self.completions);
-        let request_time = std::mem::take(&mut self.request_time);
-        if completions == 0 {
-            return 0;
-        }
-        let latency = u128::from(request_time.0 / completions);
-        let relative_milli = (latency * 1000 / u128::from(goal.0.max(1))).min(2000);
-        let error_milli = 1000 - i64::try_from(relative_milli).expect("at most 2000");
-        error_milli * i64::try_from(completions).unwrap_or(i64::MAX / 1000)
+    /// The depth that an automatic policy has found, beside which it tries others now and then;
+    /// none while it has not, or under another policy.
+    pub fn found(&self) -> Option<u32> {
+        self.knee.as_ref().filter(|knee| knee.is_found()).map(|knee| knee.found())
     }
 }
 
@@ -258,6 +217,7 @@ pub(crate) fn charge_bytes(ticket: &Ticket) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::goal::PERIOD;
     use super::*;
     use crate::sched::testing::ticket;
 
@@ -357,7 +317,7 @@ mod tests {
             depth.finish(clock, &ticket);
             if round == 15 {
                 // 12 reads and 4 writes: one period, -0.625 as well.
-                assert_eq!(depth.steered_milli, 100_000 - 15_625);
+                assert_eq!(depth.steering.depth_milli, 100_000 - 15_625);
             }
         }
     }
