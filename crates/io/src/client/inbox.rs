@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use evenkeel_core::time::Nanos;
 use evenkeel_wire::nbd::check::{Fault, check_request};
-use evenkeel_wire::nbd::proto::{Command, Errno};
+use evenkeel_wire::nbd::proto::Command;
 use evenkeel_wire::nbd::reply::ReplyTo;
 use evenkeel_wire::nbd::request::{Request, decode_request};
 
@@ -173,9 +173,6 @@ impl Inbox {
             return Ok(false);
         }
         let refusal = match check_request(&request, &client.promise) {
-            Ok(()) if client.domain.worker.stopping.get() => {
-                Some((Errno::Shutdown, "the gate is stopping"))
-            }
             Ok(()) => None,
             Err(Fault::Disconnect { reason }) => return Err(OutOfStep(reason.to_owned())),
             Err(Fault::Refuse { errno, reason }) => {

@@ -56,6 +56,7 @@ impl ClientTask {
             if self.client.standing.get() == Standing::Leaving {
                 self.give_up_payload();
                 if written.is_ready() && self.client.requests.get() == 0 {
+                    self.read_away(cx);
                     return Pin::new(&mut self.transport).poll_shutdown(cx);
                 }
                 return Poll::Pending;
@@ -170,6 +171,20 @@ impl ClientTask {
     fn keep(&mut self, mut carry: Vec<u8>, used: usize) {
         carry.drain(..used);
         self.inbox.carry = carry;
+    }
+
+    /// Reads what has come and will not be answered: a socket that is closed with something to read
+    /// is reset, and takes answers with it that the client has not read.
+    fn read_away(&mut self, cx: &mut Context<'_>) {
+        let worker = Rc::clone(&self.client.domain.worker);
+        let mut scratch = worker.scratch.borrow_mut();
+        for _ in 0..TURNS_MAX {
+            let mut buf = ReadBuf::new(&mut scratch[..]);
+            let poll = Pin::new(&mut self.transport).poll_read(cx, &mut buf);
+            if !matches!(poll, Poll::Ready(Ok(()))) || buf.filled().is_empty() {
+                return;
+            }
+        }
     }
 
     /// Gives up a payload of which the rest will not be read.

@@ -188,18 +188,22 @@ impl Worker {
         report
     }
 
-    /// Answers what is under way, lets every client and every spread volume go, then closes the
-    /// stores.
+    /// Answers what is under way and reads no more, lets every client and every spread volume go,
+    /// then closes the stores.
+    ///
+    /// A client that reconnects asks again for what was not read. An error would reach whoever
+    /// waits for the answer.
     async fn stop(&self, grace: Span) {
         self.stopping.set(true);
         let until = tokio::time::Instant::now() + duration(grace);
-        let busy = || self.domains.borrow().values().any(|domain| domain.is_busy());
-        while busy() && tokio::time::Instant::now() < until {
-            tokio::time::sleep(STOP_POLL).await;
-        }
-        self.domains.borrow().values().for_each(|domain| domain.dismiss());
-        let present = || self.domains.borrow().values().any(|domain| domain.has_clients());
-        while present() && tokio::time::Instant::now() < until {
+        let is_left = |domain: &Rc<Domain>| domain.is_busy() || domain.has_clients();
+        let goes_on = || self.domains.borrow().values().any(is_left);
+        loop {
+            // Also those whose handshake has just ended.
+            self.domains.borrow().values().for_each(|domain| domain.dismiss());
+            if !goes_on() || tokio::time::Instant::now() >= until {
+                break;
+            }
             tokio::time::sleep(STOP_POLL).await;
         }
         let domains: Vec<_> = self.domains.borrow().values().cloned().collect();

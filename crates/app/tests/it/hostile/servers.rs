@@ -3,6 +3,7 @@
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::{Besieged, policy};
@@ -21,6 +22,7 @@ const STRUCTURED: Offer = Offer { size_bytes: SIZE_BYTES, structured: true, flag
 const DONE: u16 = 1;
 const OFFSET_DATA: u16 = 1;
 const OFFSET_HOLE: u16 = 2;
+const ERROR: u16 = (1 << 15) + 1;
 
 /// The gate before a server, with an export `bad` of it beside the good `disk`.
 fn besiege(scratch: Scratch, server: &FakeServer) -> Besieged {
@@ -297,4 +299,38 @@ fn a_server_that_sends_a_byte_at_a_time_is_waited_for() {
     let mut besieged = besiege(scratch, &server);
     assert_eq!(read_through(&besieged), Some(Ok(vec![0x77; 8192])));
     besieged.assert_unharmed();
+}
+
+/// `NBD_ESHUTDOWN`.
+const ESHUTDOWN: u32 = 108;
+
+/// An answer that says nothing but that.
+fn farewell(offer: Offer, request: Request) -> Vec<u8> {
+    if !offer.structured || request.command != READ {
+        return simple(request.cookie, ESHUTDOWN, &[]);
+    }
+    let mut error = ESHUTDOWN.to_be_bytes().to_vec();
+    error.extend(0_u16.to_be_bytes());
+    chunk(DONE, ERROR, request.cookie, u32::try_from(error.len()).expect("short"), &error)
+}
+
+#[test]
+fn a_server_that_is_shutting_down_counts_as_lost_and_the_next_one_is_asked() {
+    for offer in [SIMPLE, STRUCTURED] {
+        let scratch = Scratch::new();
+        let stops = AtomicBool::new(true);
+        let server = FakeServer::answering(&scratch, offer, move |stream, request| {
+            let structured = offer.structured && request.command == READ;
+            stream.write_all(&match request.command {
+                READ if stops.swap(false, Ordering::Relaxed) => farewell(offer, request),
+                _ if structured => whole(request),
+                _ => honest(request, 0xab),
+            })
+        });
+        let mut besieged = besiege(scratch, &server);
+        let before = server.connections();
+        assert_eq!(read_through(&besieged), Some(Ok(vec![0xab; 8192])));
+        assert!(server.connections() > before, "the connection was given up");
+        besieged.assert_unharmed();
+    }
 }

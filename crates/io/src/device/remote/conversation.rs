@@ -199,6 +199,11 @@ impl Conversation {
             let decoded = decode_reply(self.style, &input[at..]).map_err(broken)?;
             let Some((header, header_bytes)) = decoded else { break };
             at += header_bytes;
+            if let Chunk::Simple { error: Some(Errno::Shutdown) }
+            | Chunk::Error { errno: Errno::Shutdown, .. } = header.chunk
+            {
+                return Err(self.server_stops());
+            }
             at += self.answer(&header, &input[at..])?;
         }
         Ok(at)
@@ -269,6 +274,17 @@ impl Conversation {
         buf[..rest.len()].copy_from_slice(rest);
         self.receiving = Some(Receiving { cookie, what, last, buf, filled: rest.len() });
         Ok(rest.len())
+    }
+
+    /// The server has not carried out a request, since it is about to end: the connection counts as
+    /// lost, and so do all others to it, which it may be waiting for. What is not answered is sent
+    /// to whoever comes after it.
+    fn server_stops(&self) -> io::Error {
+        if let Some(remote) = self.remote.upgrade() {
+            tracing::info!(export = remote.export(), "the upstream server is shutting down");
+            remote.cut_all();
+        }
+        io::ErrorKind::ConnectionAborted.into()
     }
 
     /// Hands on a payload that has come in full.

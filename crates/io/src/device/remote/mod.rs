@@ -246,6 +246,16 @@ impl Remote {
         session.as_ref().is_some_and(|it| it.flags.contains(TransmissionFlags::SEND_FLUSH))
     }
 
+    /// What the server calls it.
+    pub(super) fn export(&self) -> &str {
+        &self.export
+    }
+
+    /// Gives all its connections up: those that come next have to show what they are.
+    pub(super) fn cut_all(&self) {
+        self.links.borrow().iter().for_each(|link| link.cut());
+    }
+
     /// The number that the engine knows it by among the disks of its server.
     pub(crate) fn number(&self) -> u64 {
         self.number
