@@ -366,3 +366,22 @@ fn a_gate_that_is_told_to_stop_answers_what_is_in_flight() {
     });
     assert!(answered <= written.count() as u64, "more was acknowledged than written");
 }
+
+#[test]
+fn a_client_that_comes_while_the_upstream_is_away_for_a_moment_waits_for_it() {
+    needs!("nbdkit");
+    let scratch = Scratch::new();
+    let file = backing_file(&scratch);
+    let mut server = Server::nbdkit(&scratch, Wire::Plain, &["file", &file]);
+    let policy = patient_policy(&server.target);
+    server.process.kill();
+    let Address::Unix(path) = &server.target.address else { panic!("a plain server") };
+    std::fs::remove_file(path).expect("a killed server leaves its socket");
+    let gate = Gate::start(&scratch, &policy);
+    std::thread::scope(|scope| {
+        let client = scope.spawn(|| Client::try_open(&gate.plain("disk")).map(|_| ()));
+        std::thread::sleep(Duration::from_millis(700));
+        server = Server::nbdkit(&scratch, Wire::Plain, &["file", &file]);
+        assert_eq!(client.join().expect("it tried"), Some(()));
+    });
+}

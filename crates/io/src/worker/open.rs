@@ -12,11 +12,13 @@ use evenkeel_wire::nbd::check::Promise;
 use evenkeel_wire::nbd::proto::{BlockSize, TransmissionFlags};
 use evenkeel_wire::nbd::server::{ExportInfo, Refusal};
 use evenkeel_wire::nbd::text::Escaped;
+use tokio::time::Instant;
 
 use super::Worker;
 use super::message::Arrival;
 use crate::client::task::ClientTask;
 use crate::client::{Client, Export};
+use crate::clock::duration;
 use crate::device::ceph::CephVolume;
 use crate::device::file::{FileDisk, OpenFile};
 use crate::device::memory::MemoryDisk;
@@ -29,6 +31,9 @@ use crate::plan::{Plan, Target};
 
 /// How long a client that asks for an export waits for an upstream that does not answer.
 const DESCRIBE_TIME: Duration = Duration::from_secs(15);
+
+/// How often it looks meanwhile whether an upstream that is away is back.
+const DESCRIBE_AGAIN: Duration = Duration::from_millis(50);
 
 /// How long a plain file may be locked before that is taken to be another program's doing.
 const LOCK_PATIENCE: Duration = Duration::from_secs(3);
@@ -241,12 +246,20 @@ impl Worker {
     }
 }
 
+/// What an upstream offers. One that is away is waited for as its requests would be.
 async fn described(remote: &Remote) -> Result<Features, Refusal> {
-    match tokio::time::timeout(DESCRIBE_TIME, remote.described()).await {
-        Ok(Ok(features)) => Ok(features),
-        Ok(Err(trouble)) if trouble.is_unknown_export => Err(Refusal::Unknown),
-        Ok(Err(trouble)) => Err(Refusal::Policy(format!("the upstream: {}", trouble.why))),
-        Err(_) => Err(Refusal::Policy("the upstream does not answer".to_owned())),
+    let most = Instant::now() + DESCRIBE_TIME;
+    let patient = Instant::now() + DESCRIBE_TIME.min(duration(remote.patience()));
+    loop {
+        match tokio::time::timeout_at(most, remote.described()).await {
+            Ok(Ok(features)) => return Ok(features),
+            Ok(Err(trouble)) if trouble.is_unknown_export => return Err(Refusal::Unknown),
+            Ok(Err(trouble)) if Instant::now() >= patient => {
+                return Err(Refusal::Policy(format!("the upstream: {}", trouble.why)));
+            }
+            Ok(Err(_)) => tokio::time::sleep(DESCRIBE_AGAIN).await,
+            Err(_) => return Err(Refusal::Policy("the upstream does not answer".to_owned())),
+        }
     }
 }
 
