@@ -230,15 +230,16 @@ impl Knee {
         match (self.tried.take(), before) {
             (Some((probe, tried, took)), Some(before)) => {
                 self.contrasts[probe as usize].add([before, tried, rate]);
-                self.decide(now, probe, took);
+                if let Some(base) = self.better_base() {
+                    self.base = base;
+                    return self.begin_anew(now);
+                }
+                self.put_off(now, probe, took);
             }
-            (None, Some(before)) => {
-                self.watch(now, before, rate);
-            }
+            (None, Some(before)) => self.watch(now, before, rate),
             (_, None) => {}
         }
-        // After a move there are no rate of the base to hold a probe against.
-        let next = if self.base_rate.is_some() { self.next_probe(now) } else { None };
+        let next = self.next_probe(now);
         self.probe = next.map(|probe| (probe, now));
         self.go(now, next.map_or(self.base, |probe| self.rung_of(probe)));
     }
@@ -296,28 +297,28 @@ impl Knee {
         self.go(now, doubled(rung));
     }
 
-    /// Moves the base by what the contrasts say, or says when to look again.
-    fn decide(&mut self, now: Nanos, probe: Probe, took: Span) {
+    /// Where the base is to go by what the contrasts say.
+    fn better_base(&self) -> Option<usize> {
         let [double, half, below] = self.contrasts;
         if double.is_above(WORTH) {
             let is_large = double.log().is_some_and(|gain| gain > LARGE_GAIN);
-            self.base = if is_large { doubled(self.base) } else { (self.base + 1).min(TOP) };
-            return self.begin_anew(now);
+            return Some(if is_large { doubled(self.base) } else { (self.base + 1).min(TOP) });
         }
         if half.is_above(-WORTH) {
-            self.base = halved(self.base);
-            return self.begin_anew(now);
+            return Some(halved(self.base));
         }
-        if below.is_above(-WORTH / 2.0) {
-            self.base -= 1;
-            return self.begin_anew(now);
-        }
+        below.is_above(-WORTH / 2.0).then(|| self.base - 1)
+    }
+
+    /// Says when to try this again: the later, the more it cost or the less it gained.
+    fn put_off(&mut self, now: Nanos, probe: Probe, took: Span) {
+        let contrast = &self.contrasts[probe as usize];
         let wait = if probe == Probe::Double {
             let pause = Span(self.pause.0 * 2).clamp(PAUSE_MIN, PAUSE_MAX);
-            self.pause = if double.is_below(WORTH) { pause } else { Span::ZERO };
+            self.pause = if contrast.is_below(WORTH) { pause } else { Span::ZERO };
             self.pause
         } else {
-            let loss = self.contrasts[probe as usize].log().map_or(0.0, |log| (-log).max(0.0));
+            let loss = contrast.log().map_or(0.0, |log| (-log).max(0.0));
             times(took, loss / PROBE_BUDGET)
         };
         self.next[probe as usize] = now + wait;
