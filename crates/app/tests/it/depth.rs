@@ -33,10 +33,10 @@ fn an_automatic_depth_lets_shares_hold_on_a_slow_server() {
     let [database, backup] = std::thread::scope(|scope| {
         // The server's bucket is full for two seconds.
         let backup = scope.spawn(|| {
-            let options = "--depth 16 --size 256k --pattern sequential --ramp 5s --runtime 6s";
+            let options = "--depth 16 --size 256KiB --pattern sequential --ramp 5s --runtime 6s";
             bench_of(&scratch, "backup", options)
         });
-        let database = bench_of(&scratch, "db", "--depth 32 --size 4k --ramp 5s --runtime 6s");
+        let database = bench_of(&scratch, "db", "--depth 32 --size 4KiB --ramp 5s --runtime 6s");
         [database, backup.join().expect("it ran")]
             .map(|report| report["jobs"][0]["read"]["bw_bytes"].as_f64().expect("a rate"))
     });
