@@ -33,7 +33,7 @@ fn an_automatic_depth_lets_shares_hold_on_a_slow_server() {
     let [database, backup] = std::thread::scope(|scope| {
         // The server's bucket is full for two seconds.
         let backup = scope.spawn(|| {
-            let options = "--depth 16 --size 256KiB --pattern sequential --ramp 5s --runtime 6s";
+            let options = "--depth 16 --size 256KiB --pattern seq --ramp 5s --runtime 6s";
             bench_of(&scratch, "backup", options)
         });
         let database = bench_of(&scratch, "db", "--depth 32 --size 4KiB --ramp 5s --runtime 6s");
