@@ -67,6 +67,7 @@ pub mod version;
 pub mod volume;
 pub mod volumes;
 
+// Under this name, so that the fuzz target of policies can compile [`config`] without ring 2.
 use evenkeel_io::built;
 
 #[cfg(test)]

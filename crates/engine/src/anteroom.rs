@@ -62,14 +62,10 @@ impl Anteroom {
             DepthPolicy::Automatic => DepthPolicy::Requests(PLACES),
             _ => depth,
         };
-        let places = match depth {
-            DepthPolicy::Bytes(bytes) => usize::try_from(bytes / unit_bytes).unwrap_or(usize::MAX),
-            _ => depth.requests_max().map_or(usize::MAX, |units| units as usize),
-        };
         Self {
             queue: Sfq::new(SfqOptions { depth, hold: Span::ZERO }),
             sent: BTreeSet::new(),
-            places: places.max(1),
+            places: depth.units_max(unit_bytes) as usize,
             released: BTreeSet::new(),
             holders: BTreeMap::new(),
             room: None,

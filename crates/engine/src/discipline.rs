@@ -213,12 +213,8 @@ pub fn scheduler_for(scheduling: &Scheduling) -> Box<dyn Scheduler> {
     }
 }
 
-/// Arrival order counts units only: a depth in bytes is taken for as many full units, an adaptive
-/// one for its greatest. `Policy::check` refuses both.
+/// Arrival order counts units only: a depth in bytes is taken for as many full units, one that
+/// moves for its greatest. `Policy::check` refuses both.
 fn fifo_depth(scheduling: &Scheduling) -> u32 {
-    match scheduling.depth {
-        Depth::Requests(units) | Depth::Adaptive { max: units, .. } => units,
-        Depth::Automatic => scheduling.depth.requests_max().expect("it counts requests"),
-        Depth::Bytes(bytes) => u32::try_from(bytes / scheduling.unit_bytes).unwrap_or(u32::MAX),
-    }
+    scheduling.depth.units_max(scheduling.unit_bytes)
 }

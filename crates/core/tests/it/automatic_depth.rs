@@ -165,3 +165,17 @@ fn requests_that_come_and_go_change_nothing() {
     }
     assert_eq!(depth.found(), Some(found));
 }
+
+#[test]
+fn a_gate_that_is_paused_again_and_again_keeps_its_depth() {
+    let mut rig = Rig::new(12, Span::from_millis(1), 512);
+    let found = rig.found(SECONDS);
+    for pause_ms in (0..200).map(|round| 50 + 37 * round % 500) {
+        // What was with the device is done when it wakes up.
+        rig.now += Span::from_millis(pause_ms);
+        rig.ends = rig.ends.drain().map(|Reverse(at)| Reverse(at.max(rig.now))).collect();
+        rig.run(Span::from_millis(60));
+    }
+    let after = rig.found(SECONDS);
+    assert!((12..=16).contains(&after), "{found}, then {after}");
+}

@@ -120,13 +120,11 @@ const FIRST_SLOTS: u32 = 32;
 
 /// The slots of a gate at a shared device until the first decision.
 pub(crate) fn first_slots(scheduling: &Scheduling) -> u32 {
-    let slots = match scheduling.depth {
-        Depth::Requests(units) | Depth::Adaptive { max: units, .. } => units,
+    match scheduling.depth {
         // The method of the exchange finds it.
         Depth::Automatic => FIRST_SLOTS,
-        Depth::Bytes(bytes) => u32::try_from(bytes / scheduling.unit_bytes).unwrap_or(u32::MAX),
-    };
-    slots.max(1)
+        depth => depth.units_max(scheduling.unit_bytes),
+    }
 }
 
 impl Policy {

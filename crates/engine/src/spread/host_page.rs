@@ -6,8 +6,7 @@
 //! node_cpu_seconds_total{cpu="0",mode="idle"} 80931.3
 //! ```
 //!
-//! Processors tell what they did since they were started: between two pages they were as busy as
-//! the difference says.
+//! Processor counters run from boot: utilisation is their difference between two pages.
 
 use crate::policy::HostFigures;
 
@@ -45,7 +44,7 @@ impl Sample {
         (sample.memory_bytes > 0.0).then_some(sample)
     }
 
-    /// What it comes to after the sample before. Processors of which nothing is told are busy.
+    /// What it comes to after the sample before. Without processor counters it counts as busy.
     pub fn figures(&self, before: Option<&Self>) -> HostFigures {
         // Counters that went back have begun anew. A page may say anything: what is beyond all
         // numbers saturates, and a busy part that is none counts as no work at all.

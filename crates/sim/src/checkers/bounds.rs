@@ -30,14 +30,10 @@ impl Bounds {
         let limit = match (mode, scheduling.discipline, scheduling.depth) {
             (Mode::Observe | Mode::Shadow, ..) => Limit::None,
             // Arrival order takes a depth in bytes for as many full units.
-            (Mode::Enforce, Discipline::Fifo, Depth::Bytes(bytes)) => {
-                let units = u32::try_from(bytes / scheduling.unit_bytes.max(1));
-                Limit::Units(units.unwrap_or(u32::MAX).max(1))
+            (Mode::Enforce, discipline, Depth::Bytes(bytes)) if discipline != Discipline::Fifo => {
+                Limit::Bytes(bytes)
             }
-            (Mode::Enforce, _, Depth::Bytes(bytes)) => Limit::Bytes(bytes),
-            (Mode::Enforce, _, depth) => {
-                Limit::Units(depth.requests_max().expect("it counts requests"))
-            }
+            (Mode::Enforce, _, depth) => Limit::Units(depth.units_max(scheduling.unit_bytes)),
         };
         Self { limit, units: 0, bytes: 0 }
     }

@@ -1,4 +1,4 @@
-//! Devices that nobody has told the gate anything of, drawn at random: stations that serve in
+//! Devices unknown to the gate, drawn at random: stations that serve in
 //! parallel, from one queue or from one each, and disks; some with a write-back cache, pauses, slow
 //! writes, another initiator, or a change in mid-run.
 
@@ -19,7 +19,7 @@ use crate::device::{Device, Op, Outcome, Step};
 const OTHERS: u32 = 1 << 24;
 /// How often the other initiator looks at its latency.
 const LOOK: Span = Span::from_millis(100);
-/// The change in mid-run.
+/// The change, while the depth is still to settle.
 const CHANGE_AT: Nanos = Nanos(2_500_000_000);
 
 /// A device by what was drawn. See the [module](self).
@@ -28,7 +28,6 @@ pub(super) struct Drawn {
     /// A disk; stations where there is none.
     disk: Option<Spindle>,
     stations: Stations,
-    done: VecDeque<u32>,
     other: Option<Other>,
 }
 
@@ -111,7 +110,7 @@ impl Drawn {
             dirty_at: Nanos::ZERO,
         };
         let other = (prng.below(10) == 0).then(|| Other::new(prng.next_u64()));
-        Self { disk, stations, done: VecDeque::new(), other }
+        Self { disk, stations, other }
     }
 
     pub(super) fn describe(&self) -> String {
@@ -161,18 +160,14 @@ impl Device for Drawn {
 
     fn poll(&mut self, now: Nanos) -> Step {
         loop {
-            if let Some(tag) = self.done.pop_front() {
-                return Step::Done { tag, outcome: Outcome::Good };
-            }
             let step = match &mut self.disk {
                 Some(disk) => disk.poll(now),
                 None => self.stations.poll(now),
             };
-            let Step::Done { tag, .. } = step else { return step };
-            if tag < OTHERS {
-                self.done.push_back(tag);
-                continue;
-            }
+            let tag = match step {
+                Step::Done { tag, .. } if tag >= OTHERS => tag,
+                step => return step,
+            };
             let other = self.other.as_mut().expect("it has asked");
             other.done(now, tag);
             for op in other.ask(now) {
@@ -192,9 +187,9 @@ impl Spec {
         let has_own_queues = prng.below(3) == 0;
         // All of them together do 300 to 30,000 small requests a second, each within 20 ms.
         let rate = 300.0 * exponential(prng.unit_f64() * 4.6);
-        let stations = stations.min(1 << nanoseconds(rate * 0.02e-9).max(1).ilog2());
+        let stations = stations.min(1 << whole(rate * 0.02).max(1).ilog2());
         let is_far = prng.below(4) == 0;
-        let mean = Span(nanoseconds(f64::from(if is_far { 1 } else { stations }) / rate));
+        let mean = Span(whole(f64::from(if is_far { 1 } else { stations }) / rate * 1e9));
         let service =
             [Service::Constant, Service::Exponential, Service::Lognormal, Service::Bimodal]
                 [usize::try_from(prng.below(4)).expect("few")];
@@ -221,8 +216,12 @@ impl Spec {
 
     fn describe(&self) -> String {
         let queues = if self.has_own_queues { ", a queue each" } else { "" };
-        let mut text =
-            format!("{} stations{queues}, {:?} {:?}", self.stations, self.service, self.fixed);
+        let mut text = format!(
+            "{} stations{queues}, {:?} {} us",
+            self.stations,
+            self.service,
+            self.fixed.0 / 1000
+        );
         let is_else: [(bool, &str); 6] = [
             (self.delay > Span::ZERO, "far away"),
             (self.writes_slower > 1, "slow writes"),
@@ -368,10 +367,10 @@ impl Other {
 }
 
 fn scaled(span: Span, factor: f64) -> Span {
-    Span(nanoseconds(span.as_secs_f64() * factor))
+    Span(whole(span.as_secs_f64() * factor * 1e9))
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds, positive")]
-fn nanoseconds(seconds: f64) -> u64 {
-    (seconds * 1e9) as u64
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small, positive")]
+fn whole(value: f64) -> u64 {
+    value as u64
 }

@@ -46,6 +46,11 @@ impl Played {
         (*depth, outcome)
     }
 
+    /// Latency, in times of what the smallest sufficient depth has.
+    fn latency_times(&self, outcome: &Outcome) -> f64 {
+        outcome.latency_seconds() / self.needed().1.latency_seconds()
+    }
+
     fn fixed(&self, depth: u32) -> &Outcome {
         &self.sweep.iter().find(|(one, _)| *one == depth).expect("it was played").1
     }
@@ -58,10 +63,7 @@ fn percentile(values: &mut [f64], percent: usize) -> f64 {
 
 fn row(name: &str, played: &[Played], of: impl Fn(&Played) -> &Outcome) -> f64 {
     let mut parts: Vec<f64> = played.iter().map(|one| one.part(of(one))).collect();
-    let mut latencies: Vec<f64> = played
-        .iter()
-        .map(|one| of(one).latency_seconds() / one.needed().1.latency_seconds())
-        .collect();
+    let mut latencies: Vec<f64> = played.iter().map(|one| one.latency_times(of(one))).collect();
     let reached = parts.iter().filter(|part| **part >= 0.97).count();
     let reached = reached as f64 / played.len() as f64;
     println!(
@@ -92,7 +94,7 @@ fn limit_cycles(played: &[Played]) -> String {
 }
 
 #[test]
-fn an_automatic_depth_keeps_the_throughput_of_devices_that_nobody_knows() {
+fn an_automatic_depth_keeps_the_throughput_of_unknown_devices() {
     #[expect(clippy::disallowed_methods, reason = "how many devices is for whoever runs it to say")]
     let devices = std::env::var(VARIABLE).map_or(DEVICES, |count| count.parse().unwrap());
     let played: Vec<Played> = (0..devices).map(|one| Played::new(FIRST_SEED + one)).collect();
@@ -100,7 +102,7 @@ fn an_automatic_depth_keeps_the_throughput_of_devices_that_nobody_knows() {
         println!(
             "{:.3} of the best, latency x{:.2}, found {:?}, needed {}: {}",
             one.part(&one.automatic),
-            one.automatic.latency_seconds() / one.needed().1.latency_seconds(),
+            one.latency_times(&one.automatic),
             one.automatic.settled(),
             one.needed().0,
             one.name
@@ -113,7 +115,7 @@ fn an_automatic_depth_keeps_the_throughput_of_devices_that_nobody_knows() {
     println!("{}", limit_cycles(&played));
     // 128 reaches it more often, at many times the latency.
     assert!(automatic > 0.6 && automatic > thirty_two && automatic > eight, "{automatic}");
-    let latency = |one: &Played| one.automatic.latency_seconds() / one.needed().1.latency_seconds();
-    let mut latencies: Vec<f64> = played.iter().map(latency).collect();
+    let mut latencies: Vec<f64> =
+        played.iter().map(|one| one.latency_times(&one.automatic)).collect();
     assert!(percentile(&mut latencies, 50) < 1.3, "{latencies:?}");
 }

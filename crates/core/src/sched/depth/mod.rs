@@ -46,14 +46,15 @@ pub enum DepthPolicy {
 }
 
 impl DepthPolicy {
-    /// The most requests that it ever lets through, if it counts requests.
-    pub fn requests_max(&self) -> Option<u32> {
-        match *self {
-            Self::Requests(limit) => Some(limit.max(1)),
-            Self::Bytes(_) => None,
-            Self::Adaptive { min, max, .. } => Some(max.max(min).max(1)),
-            Self::Automatic => Some(LADDER[LADDER.len() - 1]),
-        }
+    /// The most requests of this size that it ever lets through, one at least.
+    pub fn units_max(&self, unit_bytes: u64) -> u32 {
+        let units = match *self {
+            Self::Requests(limit) => limit,
+            Self::Bytes(bytes) => u32::try_from(bytes / unit_bytes.max(1)).unwrap_or(u32::MAX),
+            Self::Adaptive { min, max, .. } => max.max(min),
+            Self::Automatic => LADDER[LADDER.len() - 1],
+        };
+        units.max(1)
     }
 
     /// What a ticket takes of the depth, in requests or bytes as the policy counts.

@@ -278,7 +278,7 @@ impl Conversation {
 
     /// The server has not carried out a request, since it is about to end: the connection counts as
     /// lost, and so do all others to it, which it may be waiting for. What is not answered is sent
-    /// to whoever comes after it.
+    /// on the next connection.
     fn server_stops(&self) -> io::Error {
         if let Some(remote) = self.remote.upgrade() {
             tracing::info!(export = remote.export(), "the upstream server is shutting down");
