@@ -62,7 +62,8 @@ const PARTS: [Part; 12] = [
         long: "the automatic depth on 500 random devices, or as many as EVENKEEL_DEVICES says",
         short: "20",
         steps: |_, skips| {
-            let line = "test --release --locked -p evenkeel-sim --test it depths:: -- --nocapture";
+            let line =
+                "test --release --locked -p evenkeel-sim --test it -- depths:: costs:: --nocapture";
             Ok(vec![tests("depths", line, Some(("EVENKEEL_DEVICES", "500")), skips)])
         },
     },

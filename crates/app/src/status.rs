@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use evenkeel_core::histogram::Histogram;
 use evenkeel_core::id::TenantId;
 use evenkeel_core::ticket::Kind;
+use evenkeel_engine::cost::{CostModel, Line};
 use evenkeel_engine::policy::Policy;
 use evenkeel_engine::report::{
     DomainReport, HangingReport, ServerReport, SlowReport, TenantReport,
@@ -242,6 +243,13 @@ pub struct Server {
     /// and where the policy says the depth.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depth_found: Option<u32>,
+    /// Larger requests are cut into units of so many bytes; 0 from gates that do not say.
+    #[serde(default)]
+    pub unit_bytes: u64,
+    /// What requests were found to cost lately, where the policy leaves that to the gate; absent
+    /// before anything was found, and elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_found: Option<CostFound>,
     /// Device time given out, by the cost model.
     pub service_seconds: f64,
     /// Time with something at the backend.
@@ -252,6 +260,26 @@ pub struct Server {
     /// Exports of the backend that answer like those of another, slower device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slow: Vec<Slow>,
+}
+
+/// What requests were found to cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CostFound {
+    /// Reads.
+    pub read: LineFound,
+    /// Writes.
+    pub write: LineFound,
+    /// How many requests the device seems to serve at once; at most the depth.
+    pub at_once: u32,
+}
+
+/// What requests of one direction were found to cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LineFound {
+    /// Seconds of the device for any of them.
+    pub fixed_seconds: f64,
+    /// Seconds on top for each MiB.
+    pub mib_seconds: f64,
 }
 
 /// An export of a backend that is slow beside others.
@@ -542,11 +570,22 @@ fn server(server: &ServerReport, tenants: &[TenantReport], policy: &Policy) -> S
         queued: server.queued,
         depth: server.depth,
         depth_found: server.depth_found,
+        unit_bytes: server.unit_bytes,
+        cost_found: server.cost_found.and_then(|(model, at_once)| cost_found(model, at_once)),
         service_seconds: server.delivered_cost.as_secs_f64(),
         busy_seconds: server.busy.as_secs_f64(),
         hanging: server.hanging.iter().map(|one| hanging(one, tenants)).collect(),
         slow: server.slow.iter().map(|one| slow(one, tenants)).collect(),
     }
+}
+
+fn cost_found(model: CostModel, at_once: u32) -> Option<CostFound> {
+    let CostModel::Linear { read, write, .. } = model else { return None };
+    let line = |line: Line| LineFound {
+        fixed_seconds: line.fixed.as_secs_f64(),
+        mib_seconds: f64::from(1 << 20) / line.rate_bytes as f64,
+    };
+    Some(CostFound { read: line(read), write: line(write), at_once })
 }
 
 fn backend(backend: &BackendReport) -> Backend {

@@ -24,7 +24,6 @@ use evenkeel_core::time::{Nanos, Span};
 
 use crate::cost::CostModel;
 use crate::dmclock::{GroupMclock, SharedTracker};
-use crate::policy::exchange::first_slots;
 use crate::policy::{Depth, Discipline, Domain, Mode, Scheduling, Sharing};
 
 /// How the requests of one server are ordered.
@@ -113,7 +112,7 @@ impl Order {
     fn of(host: HostId, scheduling: &Scheduling) -> Self {
         let Scheduling { discipline, depth, hold, .. } = *scheduling;
         if discipline == Discipline::Shared {
-            return Self::Shared { host, slots: first_slots(scheduling) };
+            return Self::Shared { host, slots: scheduling.depth_unsought() };
         }
         Self::Alone { discipline, depth, hold }
     }
@@ -196,7 +195,8 @@ impl Maker {
 /// below, the tenants' limits above, unless the discipline keeps them. It knows no tenant yet.
 pub fn scheduler_for(scheduling: &Scheduling) -> Box<dyn Scheduler> {
     match scheduling.discipline {
-        Discipline::Fifo => Box::new(Limited::new(Fifo::new(Some(fifo_depth(scheduling))))),
+        // It counts units only: a depth in bytes or one that moves is refused by `Policy::check`.
+        Discipline::Fifo => Box::new(Limited::new(Fifo::new(Some(scheduling.depth_unsought())))),
         // Disciplines over the tiers of a volume are not a matter of one server.
         Discipline::Sfq | Discipline::Fair | Discipline::Drf | Discipline::Baa => {
             let Scheduling { depth, hold, .. } = *scheduling;
@@ -204,17 +204,11 @@ pub fn scheduler_for(scheduling: &Scheduling) -> Box<dyn Scheduler> {
         }
         // Without the others a gate is alone before the device, and has its first slots.
         Discipline::Shared => {
-            let (slots, enforcement) = (first_slots(scheduling), Enforcement::Yes);
+            let (slots, enforcement) = (scheduling.depth_unsought(), Enforcement::Yes);
             let queue = SharedQueue::new(Nanos::ZERO, HostId::default(), slots, enforcement);
             Box::new(Limited::new(queue))
         }
         Discipline::Mclock => Box::new(Mclock::new(scheduling.depth)),
         Discipline::Edf => Box::new(Limited::new(Edf::new(scheduling.depth))),
     }
-}
-
-/// Arrival order counts units only: a depth in bytes is taken for as many full units, one that
-/// moves for its greatest. `Policy::check` refuses both.
-fn fifo_depth(scheduling: &Scheduling) -> u32 {
-    scheduling.depth.units_max(scheduling.unit_bytes)
 }

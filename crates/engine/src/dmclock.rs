@@ -107,6 +107,10 @@ impl Scheduler for GroupMclock {
         self.mclock.depth_now()
     }
 
+    fn is_full(&self) -> bool {
+        self.mclock.is_full()
+    }
+
     fn depth_found(&self) -> Option<u32> {
         self.mclock.depth_found()
     }

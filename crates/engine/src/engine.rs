@@ -88,6 +88,11 @@ impl Engine {
         engine
     }
 
+    /// The largest unit that requests to a server are cut into now, in bytes.
+    pub fn unit_bytes(&self, server: ServerId) -> u64 {
+        self.lanes[server.index()].unit_bytes()
+    }
+
     /// Takes one input.
     ///
     /// # Panics
@@ -275,7 +280,7 @@ impl Engine {
         loop {
             let entry = self.requests.entry_mut(slot);
             let at = entry.cut_bytes;
-            let unit_bytes = |server: ServerId| self.lanes[server.index()].scheduling().unit_bytes;
+            let unit_bytes = |server: ServerId| self.lanes[server.index()].unit_bytes();
             let disk = entry.request.disk;
             let first_late = |server: ServerId, range: &Range<u64>| {
                 self.late.first_in(now, self.volume.as_deref(), (server, disk), range)
@@ -328,8 +333,7 @@ impl Engine {
         let entry = self.requests.entry_mut(slot);
         let (tenant, kind, disk) = (entry.payer, entry.request.kind, entry.request.disk);
         let lane = &mut self.lanes[server.index()];
-        let scheduling = lane.scheduling();
-        let cost = scheduling.cost.cost(kind, size_bytes);
+        let cost = lane.cost(tenant, kind, size_bytes);
         let cost_elsewhere = Cost::default();
         let mut ticket = Ticket { tenant, kind, slot: 0, size_bytes, cost, cost_elsewhere };
         if let Some(coordinator) = &mut self.coordinator {
@@ -466,7 +470,8 @@ impl Engine {
         entry.in_service += 1;
         self.enqueue_next(now, slot);
         let (kind, length) = (ticket.kind, ticket.size_bytes);
-        Unit { unit: ticket.slot, slot, server, kind, offset, at, length }
+        let cost = ticket.cost;
+        Unit { unit: ticket.slot, slot, server, kind, offset, at, length, cost }
     }
 
     fn done(&mut self, now: Nanos, handle: u32, mut ok: bool) {
@@ -626,8 +631,7 @@ impl Engine {
             Sharing::Hybrid { min_share_milli } => Some(Form::Hybrid { min_share_milli }),
         };
         // In observe mode nobody reads the stamps; they are kept up for the change to another mode.
-        let is_needed = domain.servers.len() > 1 || domain.is_exchanged;
-        let Some(form) = form.filter(|_| is_needed) else {
+        let Some(form) = form.filter(|_| domain.counts_together()) else {
             self.coordinator = None;
             return;
         };

@@ -19,11 +19,13 @@ use evenkeel_core::control::shared::SharedQueue;
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::sched::tiered::TieredLane;
 use evenkeel_core::sched::{Next, Scheduler, Share};
-use evenkeel_core::ticket::{Cost, Ticket};
+use evenkeel_core::ticket::{Cost, Kind, Ticket};
 use evenkeel_core::time::{Nanos, Span};
 
 use crate::anteroom::{Anteroom, Room};
 use crate::attribution::{Ledger, PairTable};
+use crate::cost::CostModel;
+use crate::cost::learned::Learned;
 use crate::discipline::{Maker, Order, open_gate, orders, shared_scheduler};
 use crate::policy::{Depth, Domain, Mode, Scheduling};
 use crate::report::{AllocationReport, ServerReport};
@@ -40,6 +42,8 @@ pub(crate) struct Lane {
     order: Option<Order>,
     scheduling: Scheduling,
     scheduler: Box<dyn Scheduler>,
+    /// What requests cost, where that is learned. It outlives schedulers.
+    learned: Option<Box<Learned>>,
     /// Whose the slots of the depth are, where there is one. It outlives schedulers.
     slots: Option<Slots>,
     /// Where writes wait for room, if this is a server where they may be kept back.
@@ -101,6 +105,7 @@ pub(crate) fn configure(
     for (index, (lane, order)) in lanes.iter_mut().zip(orders).enumerate() {
         let (_, scheduling) = &domain.servers[index];
         assert!(scheduling.unit_bytes > 0, "units have a size");
+        lane.learn_costs(now, domain, scheduling, &order);
         lane.scheduling = scheduling.clone();
         if new[index] {
             lane.replace_schedulers(now, domain, order, &mut maker);
@@ -122,6 +127,7 @@ impl Lane {
             order: None,
             scheduling,
             scheduler: open_gate(),
+            learned: None,
             slots: None,
             anteroom: None,
             room: None,
@@ -141,6 +147,21 @@ impl Lane {
     /// How the policy says that requests are queued and cut here.
     pub(crate) fn scheduling(&self) -> &Scheduling {
         &self.scheduling
+    }
+
+    /// The largest unit that requests are cut into here, in bytes.
+    pub(crate) fn unit_bytes(&self) -> u64 {
+        let most = self.scheduling.unit_bytes;
+        let found = self.learned.as_ref().filter(|_| self.scheduling.is_unit_found);
+        found.map_or(most, |learned| learned.unit_bytes().min(most))
+    }
+
+    /// What a request of this tenant costs here.
+    pub(crate) fn cost(&self, tenant: TenantId, kind: Kind, size_bytes: u64) -> Cost {
+        match &self.learned {
+            Some(learned) => learned.cost(tenant, kind, size_bytes),
+            None => self.scheduling.cost.cost(kind, size_bytes),
+        }
     }
 
     /// The generation of the scheduler in force.
@@ -203,6 +224,7 @@ impl Lane {
             Next::WaitUntil(at) => Some(at),
             Next::Idle => None,
         };
+        self.watch_depth(now);
         let shadow = self.shadow.as_mut().and_then(|shadow| shadow.run(now));
         self.wake_at = live.into_iter().chain(shadow).min();
         self.is_ready = false;
@@ -211,20 +233,28 @@ impl Lane {
 
     /// What the scheduler says, but for writes that are to wait for room.
     fn next(&mut self, now: Nanos) -> Next {
-        let Some(anteroom) = &mut self.anteroom else { return self.scheduler.poll(now) };
         loop {
-            while let Some(ticket) = anteroom.release() {
-                self.scheduler.leave(now, ticket);
-            }
-            if let Some(ticket) = anteroom.poll(now) {
-                return Next::Dispatch(ticket);
-            }
-            match self.scheduler.poll(now) {
-                Next::Dispatch(ticket) if anteroom.takes_in(now, ticket) => {
+            if let Some(anteroom) = &mut self.anteroom {
+                while let Some(ticket) = anteroom.release() {
                     self.scheduler.leave(now, ticket);
+                    if let Some(learned) = &mut self.learned {
+                        learned.left(now, &ticket);
+                    }
                 }
-                next => return next,
+                if let Some(ticket) = anteroom.poll(now) {
+                    return Next::Dispatch(ticket);
+                }
             }
+            let next = self.scheduler.poll(now);
+            let Next::Dispatch(ticket) = next else { return next };
+            let anteroom = self.anteroom.as_mut();
+            if !anteroom.is_some_and(|anteroom| anteroom.takes_in(now, ticket)) {
+                if let Some(learned) = &mut self.learned {
+                    learned.started(now, &ticket);
+                }
+                return next;
+            }
+            self.scheduler.leave(now, ticket);
         }
     }
 
@@ -267,6 +297,31 @@ impl Lane {
         match how {
             Left::Served => self.scheduler.complete(now, ticket),
             Left::Unserved => self.scheduler.leave(now, ticket),
+        }
+        match (&mut self.learned, how) {
+            (Some(learned), Left::Served) => {
+                learned.finished(now, &ticket, self.scheduler.depth_found().is_some());
+            }
+            (Some(learned), Left::Unserved) => learned.left(now, &ticket),
+            (None, _) => {}
+        }
+    }
+
+    /// Whether the depth is full matters to what is learned.
+    fn watch_depth(&mut self, now: Nanos) {
+        let Some(learned) = &mut self.learned else { return };
+        let (depth, is_full) = (self.scheduler.depth_now(), self.scheduler.is_full());
+        learned.set_depth(now, depth, is_full, self.scheduler.depth_found().is_some());
+    }
+
+    /// Begins to learn costs if the policy asks for it, or ends it. Costs that count together with
+    /// those of other servers are not learned: each would have a unit of its own.
+    fn learn_costs(&mut self, now: Nanos, domain: &Domain, new: &Scheduling, order: &Order) {
+        let is_alone = matches!(order, Order::Alone { .. }) && !domain.counts_together();
+        if !new.is_cost_learned || !is_alone {
+            self.learned = None;
+        } else if self.learned.is_none() || self.scheduling.cost != new.cost {
+            self.learned = Some(Box::new(Learned::new(now, &new.cost)));
         }
     }
 
@@ -334,11 +389,20 @@ impl Lane {
             queued: (self.scheduler.queued() + waiting) as u64,
             depth: self.scheduler.depth_now(),
             depth_found: self.scheduler.depth_found(),
+            unit_bytes: self.unit_bytes(),
+            cost_found: self.cost_found(),
             delivered_cost: Span(self.delivered_cost.0),
             busy: self.in_service.total(now),
             hanging: self.slots.as_ref().map_or_else(Vec::new, |slots| slots.hanging(now)),
             slow: self.slots.as_ref().map_or_else(Vec::new, |slots| slots.slow(now)),
         }
+    }
+
+    /// The costs that were found, and how many requests are served at once.
+    fn cost_found(&self) -> Option<(CostModel, u32)> {
+        let (model, at_once) = self.learned.as_ref()?.measured()?;
+        let depth = u32::try_from(self.scheduler.depth_now().max(1)).unwrap_or(u32::MAX);
+        Some((model, at_once.min(depth)))
     }
 
     /// What the dispatcher over this server and others last gave everybody.
@@ -411,6 +475,9 @@ impl Lane {
         self.slots = self.slots_for(now, domain, &order);
         self.dispatcher = maker.dispatcher(&order);
         self.generation += 1;
+        if let Some(learned) = &mut self.learned {
+            learned.restart(now);
+        }
         self.mode = mode;
         self.order = Some(order);
     }

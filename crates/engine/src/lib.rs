@@ -262,4 +262,6 @@ pub struct Unit {
     pub at: u64,
     /// Bytes; the whole of the request if it fits one unit.
     pub length: u64,
+    /// What it counts against its tenant's share.
+    pub cost: Cost,
 }

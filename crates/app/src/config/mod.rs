@@ -36,7 +36,7 @@ use evenkeel_engine::policy::{Address, Backend, Policy, Source};
 use toml::de::DeTable;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Severity};
-pub use print::{mode_name, print};
+pub use print::{mode_name, print, print_with_found};
 pub use recorded::recorded;
 pub use values::{parse_address, parse_network};
 

@@ -1,6 +1,7 @@
 //! A policy as the text of a policy file: what the gate has in force, in a form that can be kept,
 //! compared and loaded again. `parse(print(p)) == p` for every policy that `parse` can give.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use evenkeel_core::sched::Share;
@@ -10,6 +11,7 @@ use evenkeel_engine::policy::{
     Backend, Depth, Export, Group, Listener, Match, Memory, Mode, NbdServer, Policy, Scheduling,
     Sharing, Source, Tenant, Tiered, Upstream,
 };
+use evenkeel_engine::report::ServerReport;
 
 use super::resolve::address_text;
 use super::uri::ServerUri;
@@ -28,7 +30,13 @@ pub fn mode_name(mode: Mode) -> &'static str {
 
 /// The policy as text. Every value is spelled out, defaults included.
 pub fn print(policy: &Policy) -> String {
-    let mut text = Text::default();
+    print_with_found(policy, &[])
+}
+
+/// The same, with what a gate has found by itself at these servers in comments beside it.
+pub fn print_with_found(policy: &Policy, servers: &[ServerReport]) -> String {
+    let found = servers.iter().map(|server| (server.name.clone(), Found::of(server))).collect();
+    let mut text = Text { found, ..Text::default() };
     text.key("mode", quoted(mode_name(policy.mode)));
     policy.listeners.iter().for_each(|part| listener(part, &mut text));
     policy.backends.iter().for_each(|part| backend(part, policy, &mut text));
@@ -53,11 +61,35 @@ pub fn print(policy: &Policy) -> String {
 #[derive(Default)]
 pub(super) struct Text {
     text: String,
+    /// By backend.
+    found: BTreeMap<String, Found>,
+}
+
+/// What a gate has found at a server.
+#[derive(Clone, Default)]
+struct Found {
+    depth: Option<u32>,
+    unit_bytes: Option<u64>,
+    cost: Option<CostModel>,
+}
+
+impl Found {
+    fn of(server: &ServerReport) -> Self {
+        let cost = server.cost_found.map(|(model, _)| model);
+        let unit_bytes = cost.map(|_| server.unit_bytes);
+        Self { depth: server.depth_found, unit_bytes, cost }
+    }
 }
 
 impl Text {
     fn section(&mut self, header: &str) {
         self.text += &format!("\n{header}\n");
+    }
+
+    /// What is left to the gate, and what it has found.
+    fn automatic(&mut self, key: &str, found: Option<String>) {
+        let found = found.map_or_else(String::new, |found| format!("  # found: {found}"));
+        self.key(key, quoted("automatic") + &found);
     }
 
     pub(super) fn key(&mut self, key: &str, value: impl AsRef<str>) {
@@ -128,7 +160,8 @@ fn backend(backend: &Backend, policy: &Policy, text: &mut Text) {
     if policy.volume_of(&backend.name).is_none_or(|volume| volume.volume().is_none()) {
         discipline(&backend.scheduling, text);
     }
-    scheduling(&backend.scheduling, text);
+    let found = text.found.get(&backend.name).cloned().unwrap_or_default();
+    scheduling(&backend.scheduling, &found, text);
 }
 
 fn volume(volume: &Tiered, text: &mut Text) {
@@ -172,11 +205,36 @@ fn discipline(scheduling: &Scheduling, text: &mut Text) {
     }
 }
 
-fn scheduling(scheduling: &Scheduling, text: &mut Text) {
-    text.key("depth", depth(scheduling.depth));
+fn scheduling(scheduling: &Scheduling, found: &Found, text: &mut Text) {
+    if scheduling.depth == Depth::Automatic {
+        text.automatic("depth", found.depth.map(|depth| depth.to_string()));
+    } else {
+        text.key("depth", depth(scheduling.depth));
+    }
     text.key("hold", quoted(&units::print_duration(scheduling.hold)));
-    text.key("unit", size(scheduling.unit_bytes));
-    costs("", scheduling.cost, scheduling.capacity_iops, text);
+    if scheduling.is_unit_found {
+        text.automatic("unit", found.unit_bytes.map(units::print_size));
+    } else {
+        text.key("unit", size(scheduling.unit_bytes));
+    }
+    if scheduling.is_cost_learned {
+        text.automatic("cost", found.cost.map(found_cost));
+        capacity("", scheduling.capacity_iops, text);
+    } else {
+        costs("", scheduling.cost, scheduling.capacity_iops, text);
+    }
+}
+
+/// For people: three digits are more than is known.
+fn found_cost(cost: CostModel) -> String {
+    let CostModel::Linear { read, write, .. } = cost else { return "1 per request".to_owned() };
+    let one = |line: Line| {
+        let fixed = Span::from_micros(line.fixed.0.div_ceil(1000));
+        let step = if line.rate_bytes < 16 << 20 { 1 << 10 } else { 1 << 20 };
+        let rate = units::print_rate(Amount::Bytes(line.rate_bytes / step * step));
+        format!("{} and {rate}", units::print_duration(fixed))
+    };
+    format!("reads {}, writes {}", one(read), one(write))
 }
 
 /// What requests cost and how many there can be, under keys that begin alike.
@@ -190,8 +248,13 @@ pub(super) fn costs(prefix: &str, cost: CostModel, capacity_iops: Option<u64>, t
             text.key(&key("cost.flush"), quoted(&units::print_duration(flush)));
         }
     }
+    capacity(prefix, capacity_iops, text);
+}
+
+fn capacity(prefix: &str, capacity_iops: Option<u64>, text: &mut Text) {
     if let Some(iops) = capacity_iops {
-        text.key(&key("capacity"), quoted(&units::print_rate(Amount::Requests(iops))));
+        let key = format!("{prefix}capacity");
+        text.key(&key, quoted(&units::print_rate(Amount::Requests(iops))));
     }
 }
 

@@ -100,7 +100,7 @@ pub(super) struct RawBackend {
     pub(super) control: Written<Method>,
     pub(super) depth: Written<Depth>,
     pub(super) hold: Written<Span>,
-    pub(super) unit: Written<u64>,
+    pub(super) unit: Written<RawUnit>,
     pub(super) cost: Written<RawCost>,
     pub(super) capacity: Written<u64>,
 }
@@ -123,7 +123,13 @@ pub(super) struct RawUpstreamTls {
     pub(super) server_name: Written<String>,
 }
 
+pub(super) enum RawUnit {
+    Automatic,
+    Bytes(u64),
+}
+
 pub(super) enum RawCost {
+    Automatic,
     PerRequest,
     Linear { read: Written<Line>, write: Written<Line>, flush: Written<Span> },
 }
@@ -285,7 +291,7 @@ impl RawBackend {
             control: fields.optional("control", exchange::control, out),
             depth: fields.optional("depth", depth, out),
             hold: fields.optional("hold", values::duration, out),
-            unit: fields.optional("unit", values::size, out),
+            unit: fields.optional("unit", unit, out),
             cost: fields.optional("cost", RawCost::read, out),
             capacity: fields.optional("capacity", values::request_rate, out),
         };
@@ -328,8 +334,9 @@ impl RawUpstreamTls {
 impl RawCost {
     fn read(value: &Value<'_>, out: &mut Diagnostics) -> Option<Self> {
         if let DeValue::String(_) = value.get_ref() {
-            let choices = [("request", ())];
-            return values::choice(value, "a cost model", &choices, out).map(|()| Self::PerRequest);
+            let choices = [("automatic", true), ("request", false)];
+            let is_automatic = values::choice(value, "a cost model", &choices, out)?;
+            return Some(if is_automatic { Self::Automatic } else { Self::PerRequest });
         }
         let mut fields = Fields::of("`cost`", value, out)?;
         let linear = Self::Linear {
@@ -449,6 +456,14 @@ fn depth(value: &Value<'_>, out: &mut Diagnostics) -> Option<Depth> {
             mismatch(value, "a depth", examples, out);
             None
         }
+    }
+}
+
+/// `"1 MiB"` or `"automatic"`.
+fn unit(value: &Value<'_>, out: &mut Diagnostics) -> Option<RawUnit> {
+    match value.get_ref() {
+        DeValue::String(text) if text == "automatic" => Some(RawUnit::Automatic),
+        _ => values::size(value, out).map(RawUnit::Bytes),
     }
 }
 

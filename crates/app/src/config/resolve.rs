@@ -7,7 +7,7 @@ use evenkeel_core::sched::{Floor, Limit, Share};
 use evenkeel_core::time::Span;
 use evenkeel_engine::cost::CostModel;
 use evenkeel_engine::policy::{
-    Address, Backend, Export, Group, Listener, ListenerTls, Memory, Mode, NbdServer, Policy,
+    Address, Backend, Depth, Export, Group, Listener, ListenerTls, Memory, Mode, NbdServer, Policy,
     Scheduling, Sharing, Source, Tenant, Upstream, UpstreamTls,
 };
 use toml::Spanned;
@@ -18,7 +18,7 @@ use super::goal::Goal;
 use super::places::{Part, Places};
 use super::raw::{
     RawBackend, RawCost, RawExport, RawGroup, RawListener, RawListenerTls, RawMemory, RawPolicy,
-    RawSharing, RawTenant, RawUpstreamTls, Written,
+    RawSharing, RawTenant, RawUnit, RawUpstreamTls, Written,
 };
 use super::{ceph, metrics, spread, store, takeover, volume};
 use crate::units::Amount;
@@ -172,12 +172,22 @@ fn backend(
 
 fn scheduling(raw: &mut RawBackend) -> Scheduling {
     let default = Scheduling::default();
+    let cost = raw.cost.take().map_or(RawCost::Automatic, Spanned::into_inner);
+    let is_cost_learned = matches!(cost, RawCost::Automatic);
+    let unit = raw.unit.take().map_or(RawUnit::Automatic, Spanned::into_inner);
+    let (unit_bytes, is_unit_automatic) = match unit {
+        RawUnit::Automatic => (default.unit_bytes, true),
+        RawUnit::Bytes(bytes) => (bytes, false),
+    };
     Scheduling {
         discipline: or(raw.discipline.take(), default.discipline),
-        depth: or(raw.depth.take(), default.depth),
+        depth: or(raw.depth.take(), Depth::Automatic),
         hold: or(raw.hold.take(), default.hold),
-        cost: raw.cost.take().map_or(default.cost, |cost| cost_model(cost.into_inner())),
-        unit_bytes: or(raw.unit.take(), default.unit_bytes),
+        cost: cost_model(cost),
+        is_cost_learned,
+        unit_bytes,
+        // It follows from the costs that are found.
+        is_unit_found: is_cost_learned && is_unit_automatic,
         capacity_iops: raw.capacity.take().map(Spanned::into_inner),
         control: raw.control.take().map(Spanned::into_inner),
     }
@@ -192,12 +202,19 @@ pub(super) fn or<T>(written: Option<Spanned<T>>, default: T) -> T {
 }
 
 pub(super) fn cost_model(raw: RawCost) -> CostModel {
-    let RawCost::Linear { read, write, flush } = raw else { return CostModel::PerRequest };
-    let CostModel::Linear { read: read0, write: write0, flush: flush0 } = CostModel::default()
-    else {
-        unreachable!("the default is linear");
-    };
-    CostModel::Linear { read: or(read, read0), write: or(write, write0), flush: or(flush, flush0) }
+    let usual = CostModel::default();
+    match (raw, usual) {
+        (RawCost::PerRequest, _) => CostModel::PerRequest,
+        (
+            RawCost::Linear { read, write, flush },
+            CostModel::Linear { read: read0, write: write0, flush: flush0 },
+        ) => CostModel::Linear {
+            read: or(read, read0),
+            write: or(write, write0),
+            flush: or(flush, flush0),
+        },
+        (RawCost::Automatic | RawCost::Linear { .. }, _) => usual,
+    }
 }
 
 /// The one source that a backend must name.

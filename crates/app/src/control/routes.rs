@@ -86,7 +86,10 @@ async fn metrics(State(control): Shared) -> Response {
 async fn policy(State(control): Shared) -> Response {
     let mut policy = control.gate().policy();
     config::absolute(&mut policy);
-    let text = config::print(&policy);
+    let report = control.gate().report().await;
+    let domains = report.domains.into_iter();
+    let servers: Vec<_> = domains.flat_map(|domain| domain.servers).collect();
+    let text = config::print_with_found(&policy, &servers);
     ([(CONTENT_TYPE, "application/toml")], text).into_response()
 }
 

@@ -42,7 +42,8 @@ fn backend(server: &LateServer, name: &str, more: &str) -> String {
     let path = server.path.display();
     format!(
         "[[backend]]\nname = \"{name}\"\nupstream = \"nbd+unix:///?socket={path}\"\n\
-         connections = 1\nwrites_survive_restart = true\nserver = \"{kind}\"\n{more}"
+         connections = 1\nwrites_survive_restart = true\nserver = \"{kind}\"\n\
+         depth = 32\n{more}"
     )
 }
 

@@ -8,6 +8,7 @@
 //! | `experiments` | the load generator tells the truth, the demo shows it and cleans up |
 //! | `faults` | nothing acknowledged is lost when the server or the gate is killed |
 //! | `isolation` | what one tenant's export does to its server costs the others nothing |
+//! | `automatic` | shares hold on servers of which the policy says nothing |
 //! | `access` | exports are opened by those whom the policy lets, and are not there for others |
 //! | `memory` | who holds memory and does not move takes none from the others |
 //! | `replays` | what a lost connection left is sent again only for those who still wait for it |
@@ -42,6 +43,7 @@
 //! A test that misses a program it needs says `SKIPPED`; `cargo xtask setup` installs them.
 
 mod access;
+mod automatic;
 mod baa;
 mod block;
 mod caches;
@@ -51,7 +53,7 @@ mod choices;
 mod cli;
 mod clients;
 mod copies;
-mod depth;
+
 #[cfg(feature = "etcd")]
 mod etcd;
 mod exchange;

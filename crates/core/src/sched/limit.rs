@@ -200,6 +200,10 @@ impl<S: Scheduler> Scheduler for Limited<S> {
         self.inner.depth_now()
     }
 
+    fn is_full(&self) -> bool {
+        self.inner.is_full()
+    }
+
     fn depth_found(&self) -> Option<u32> {
         self.inner.depth_found()
     }

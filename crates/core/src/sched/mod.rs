@@ -172,6 +172,11 @@ pub trait Scheduler {
         0
     }
 
+    /// Whether as much is with the device as the depth allows; always false without one.
+    fn is_full(&self) -> bool {
+        false
+    }
+
     /// The depth that an automatic one has found; none before, and for others.
     fn depth_found(&self) -> Option<u32> {
         None
@@ -217,6 +222,10 @@ impl<S: Scheduler + ?Sized> Scheduler for Box<S> {
 
     fn depth_now(&self) -> u64 {
         (**self).depth_now()
+    }
+
+    fn is_full(&self) -> bool {
+        (**self).is_full()
     }
 
     fn depth_found(&self) -> Option<u32> {

@@ -295,6 +295,10 @@ impl Scheduler for Sfq {
         self.depth.in_force()
     }
 
+    fn is_full(&self) -> bool {
+        self.depth.is_full()
+    }
+
     fn depth_found(&self) -> Option<u32> {
         self.depth.found()
     }

@@ -110,20 +110,8 @@ impl Exchange {
             Depth::Adaptive { read_goal, .. } => read_goal,
             Depth::Requests(_) | Depth::Bytes(_) | Depth::Automatic => PARDA_THRESHOLD,
         };
-        let depth = first_slots(scheduling);
+        let depth = scheduling.depth_unsought();
         Some(Rules { method, period: self.period, depth, threshold })
-    }
-}
-
-/// The slots of a gate at a shared device until the first decision, where the policy names none.
-const FIRST_SLOTS: u32 = 32;
-
-/// The slots of a gate at a shared device until the first decision.
-pub(crate) fn first_slots(scheduling: &Scheduling) -> u32 {
-    match scheduling.depth {
-        // The method of the exchange finds it.
-        Depth::Automatic => FIRST_SLOTS,
-        depth => depth.units_max(scheduling.unit_bytes),
     }
 }
 

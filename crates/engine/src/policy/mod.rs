@@ -13,6 +13,7 @@ pub(crate) mod exchange;
 pub mod matching;
 mod preference;
 mod reach;
+mod scheduling;
 mod server;
 
 use std::net::IpAddr;
@@ -36,6 +37,7 @@ pub use evenkeel_core::sched::depth::DepthPolicy as Depth;
 pub use exchange::{Exchange, Meeting};
 pub use preference::{HostFigures, MetricsPage, Preference};
 pub use reach::Reach;
+pub use scheduling::Scheduling;
 pub use server::NbdServer;
 
 /// Everything the operator decided.
@@ -476,41 +478,6 @@ pub struct UpstreamTls {
     pub server_name: Option<String>,
 }
 
-/// How a backend's requests are queued.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Scheduling {
-    /// Which policy.
-    pub discipline: Discipline,
-    /// How much may be with the device.
-    pub depth: Depth,
-    /// The longest hold for a tenant whose queue ran dry for a moment; zero turns it off.
-    pub hold: Span,
-    /// What a request costs.
-    pub cost: CostModel,
-    /// Larger requests are cut into units of this many bytes; a power of two, 4 KiB to 32 MiB.
-    pub unit_bytes: u64,
-    /// Requests that the device serves in a second, where each costs the same
-    /// ([`CostModel::PerRequest`]); promises are held against it. A linear model needs none: its
-    /// device gives one second of service per second.
-    pub capacity_iops: Option<u64>,
-    /// Who decides the slots under [`Discipline::Shared`]; none under any other.
-    pub control: Option<Method>,
-}
-
-impl Default for Scheduling {
-    fn default() -> Self {
-        Self {
-            discipline: Discipline::Sfq,
-            depth: Depth::Requests(32),
-            hold: Span::ZERO,
-            cost: CostModel::default(),
-            unit_bytes: 1 << 20,
-            capacity_iops: None,
-            control: None,
-        }
-    }
-}
-
 /// Which queue discipline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discipline {
@@ -734,6 +701,11 @@ pub struct Domain {
 }
 
 impl Domain {
+    /// Whether shares count over several servers, or over those of other gates.
+    pub fn counts_together(&self) -> bool {
+        self.sharing != Sharing::Local && (self.servers.len() > 1 || self.is_exchanged)
+    }
+
     /// The servers whose requests one dispatcher orders together, the slowest first, and by what.
     pub fn ordered_together(&self) -> Option<(Discipline, Vec<ServerId>)> {
         let tiers = self.tiers.as_ref().map(|plan| (plan.discipline, plan.servers.clone()));

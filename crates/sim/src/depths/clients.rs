@@ -6,7 +6,7 @@ use evenkeel_core::sched::{Scheduler, Share};
 use evenkeel_core::ticket::{Cost, Kind, Ticket};
 use evenkeel_core::time::{Nanos, Span};
 
-use super::device::Drawn;
+use super::Costs;
 use crate::device::Op;
 
 /// Bytes of the device.
@@ -19,6 +19,17 @@ pub(super) struct Clients {
     prng: Prng,
     /// By slot: the ticket under way, where it lies, and when it was sent.
     slots: Vec<(Ticket, u64, Nanos)>,
+    /// By client: requests in the gate's queue, since when there are none, and how long there were
+    /// none in all.
+    waiting: Vec<Waiting>,
+}
+
+/// What of a client's waits in the gate's queue.
+#[derive(Clone, Copy, Debug, Default)]
+struct Waiting {
+    requests: u32,
+    since: Nanos,
+    empty: Span,
 }
 
 #[derive(Clone, Debug)]
@@ -43,8 +54,9 @@ impl Clients {
             is_sequential: prng.below(4) == 0,
             next: prng.below(DEVICE_BYTES >> 20) << 20,
         };
-        let all = (0..count).map(|_| one()).collect();
-        Self { all, prng: Prng::new(prng.next_u64()), slots: Vec::new() }
+        let all: Vec<Client> = (0..count).map(|_| one()).collect();
+        let waiting = vec![Waiting::default(); all.len()];
+        Self { all, prng: Prng::new(prng.next_u64()), slots: Vec::new(), waiting }
     }
 
     pub(super) fn describe(&self) -> String {
@@ -61,8 +73,22 @@ impl Clients {
         self.all.iter().map(one).collect::<Vec<_>>().join("; ")
     }
 
+    /// The shares of all, in thousandths.
+    pub(super) fn shares(&self) -> Vec<u32> {
+        self.all.iter().map(|client| client.share).collect()
+    }
+
+    /// By client: how long nothing of it waited.
+    pub(super) fn empty(&self, now: Nanos) -> Vec<Span> {
+        let one = |waiting: &Waiting| {
+            waiting.empty
+                + if waiting.requests == 0 { now.since(waiting.since) } else { Span::ZERO }
+        };
+        self.waiting.iter().map(one).collect()
+    }
+
     /// All ask.
-    pub(super) fn begin(&mut self, now: Nanos, queue: &mut impl Scheduler, device: &Drawn) {
+    pub(super) fn begin(&mut self, now: Nanos, queue: &mut impl Scheduler, costs: &Costs) {
         for (tenant, client) in (0..).map(TenantId).zip(&self.all) {
             let share = Share { weight_milli: client.share, ..Share::default() };
             queue.configure(now, tenant, share);
@@ -72,14 +98,20 @@ impl Clients {
             .collect();
         for index in asking {
             let slot = u32::try_from(self.slots.len()).expect("few");
-            let (ticket, offset) = self.draw_request(index, slot, device);
+            let (ticket, offset) = self.draw_request(index, slot, costs);
             self.slots.push((ticket, offset, now));
+            self.waiting[index].requests += 1;
             queue.enqueue(now, ticket);
         }
     }
 
     /// A ticket goes to the device.
     pub(super) fn sent(&mut self, now: Nanos, ticket: &Ticket) -> Op {
+        let waiting = &mut self.waiting[ticket.tenant.index()];
+        waiting.requests -= 1;
+        if waiting.requests == 0 {
+            waiting.since = now;
+        }
         let (_, offset, sent) = &mut self.slots[ticket.slot as usize];
         *sent = now;
         Op { tag: ticket.slot, kind: ticket.kind, offset: *offset, length: ticket.size_bytes }
@@ -97,15 +129,20 @@ impl Clients {
         now: Nanos,
         slot: u32,
         queue: &mut impl Scheduler,
-        device: &Drawn,
+        costs: &Costs,
     ) {
         let tenant = self.slots[slot as usize].0.tenant;
-        let (ticket, offset) = self.draw_request(tenant.index(), slot, device);
+        let (ticket, offset) = self.draw_request(tenant.index(), slot, costs);
         self.slots[slot as usize] = (ticket, offset, now);
+        let waiting = &mut self.waiting[tenant.index()];
+        if waiting.requests == 0 {
+            waiting.empty += now.since(waiting.since);
+        }
+        waiting.requests += 1;
         queue.enqueue(now, ticket);
     }
 
-    fn draw_request(&mut self, index: usize, slot: u32, device: &Drawn) -> (Ticket, u64) {
+    fn draw_request(&mut self, index: usize, slot: u32, costs: &Costs) -> (Ticket, u64) {
         let client = &mut self.all[index];
         let size_bytes = client.size_bytes;
         let offset = if client.is_sequential {
@@ -117,7 +154,7 @@ impl Clients {
         let is_read = self.prng.below(100) < client.reads_percent;
         let kind = if is_read { Kind::Read } else { Kind::Write };
         let tenant = TenantId(u32::try_from(index).expect("few"));
-        let cost = device.cost(kind, size_bytes);
+        let cost = costs.cost(tenant, kind, size_bytes);
         (Ticket { tenant, kind, slot, size_bytes, cost, cost_elsewhere: Cost(0) }, offset)
     }
 }

@@ -3,7 +3,7 @@
 //! writes, another initiator, or a change in mid-run.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::fmt::Write as _;
 
 use evenkeel_core::float::exponential;
@@ -29,6 +29,8 @@ pub(super) struct Drawn {
     disk: Option<Spindle>,
     stations: Stations,
     other: Option<Other>,
+    /// When the disk was done with the last one.
+    disk_done: Nanos,
 }
 
 #[derive(Clone, Debug)]
@@ -42,6 +44,8 @@ struct Stations {
     /// Ends of service: when, in which order they began, of which request, from which queue.
     ends: BinaryHeap<Reverse<(Nanos, u64, u32, usize)>>,
     begun: u64,
+    /// How long each request that is out holds its station.
+    held: BTreeMap<u32, Span>,
     /// What the cache holds that is not on the medium, as of then.
     dirty_bytes: f64,
     dirty_at: Nanos,
@@ -106,11 +110,21 @@ impl Drawn {
             busy: vec![0; queues],
             ends: BinaryHeap::new(),
             begun: 0,
+            held: BTreeMap::new(),
             dirty_bytes: 0.0,
             dirty_at: Nanos::ZERO,
         };
         let other = (prng.below(10) == 0).then(|| Other::new(prng.next_u64()));
-        Self { disk, stations, other }
+        Self { disk, stations, other, disk_done: Nanos::ZERO }
+    }
+
+    /// How long a station, or the disk, was held by the request that is done now.
+    pub(super) fn held(&mut self, now: Nanos, tag: u32) -> Span {
+        if self.disk.is_some() {
+            let since = std::mem::replace(&mut self.disk_done, now);
+            return now.since(since);
+        }
+        self.stations.held.remove(&tag).unwrap_or(Span::ZERO)
     }
 
     pub(super) fn describe(&self) -> String {
@@ -277,7 +291,9 @@ impl Stations {
             let Some(op) = self.queues[queue].pop_front() else { return };
             self.busy[queue] += 1;
             self.begun += 1;
-            let end = now + self.time(now, &op);
+            let time = self.time(now, &op);
+            self.held.insert(op.tag, time);
+            let end = now + time;
             self.ends.push(Reverse((end, self.begun, op.tag, queue)));
         }
     }

@@ -6,17 +6,21 @@
 //! ```
 //!
 //! A [`Setting`] is a device and its clients, drawn from a seed; [`Setting::run`] plays it at one
-//! depth, for [`SECONDS`], and counts in the second half of that.
+//! depth, for [`SECONDS`], and counts in the second half of that. What requests cost is known,
+//! taken for the default, or learned ([`Knowledge`]).
 
 mod clients;
 mod device;
 
+use evenkeel_core::id::TenantId;
 use evenkeel_core::prng::Prng;
 use evenkeel_core::sched::depth::DepthPolicy;
 use evenkeel_core::sched::sfq::{Sfq, SfqOptions};
 use evenkeel_core::sched::{Next, Scheduler};
-use evenkeel_core::ticket::Cost;
+use evenkeel_core::ticket::{Cost, Kind};
 use evenkeel_core::time::{Nanos, Span};
+use evenkeel_engine::cost::CostModel;
+use evenkeel_engine::cost::learned::Learned;
 
 use crate::device::{Device, Step};
 use clients::Clients;
@@ -35,6 +39,38 @@ pub struct Setting {
     seed: u64,
 }
 
+/// Where the gate has its costs from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Knowledge {
+    /// They are what the device takes.
+    True,
+    /// They are the default.
+    Default,
+    /// They are learned; the default comes first.
+    Learned,
+}
+
+#[derive(Clone, Debug)]
+enum Costs {
+    True(Box<Drawn>),
+    Default(CostModel),
+    Learned(Box<Learned>),
+}
+
+impl Costs {
+    fn cost(&self, tenant: TenantId, kind: Kind, size_bytes: u64) -> Cost {
+        match self {
+            Self::True(device) => device.cost(kind, size_bytes),
+            Self::Default(model) => model.cost(kind, size_bytes),
+            Self::Learned(learned) => learned.cost(tenant, kind, size_bytes),
+        }
+    }
+
+    fn learned(&mut self) -> Option<&mut Learned> {
+        if let Self::Learned(learned) = self { Some(learned) } else { None }
+    }
+}
+
 /// What came of a run, after the settling.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
@@ -42,6 +78,12 @@ pub struct Outcome {
     pub requests: u64,
     /// What they cost.
     pub work: Cost,
+    /// By tenant, for how long its requests held the device.
+    pub tenants: Vec<Span>,
+    /// By tenant, for how long none of its requests waited in the gate's queue.
+    pub empty: Vec<Span>,
+    /// What requests were found to cost in the end, and how many the device seems to serve at once.
+    pub cost_found: Option<(CostModel, u32)>,
     /// Their time with the device, in all.
     pub request_time: Span,
     /// The depths that an automatic one had found, each with the instant.
@@ -62,35 +104,108 @@ impl Setting {
         format!("{}; {}", self.device.describe(), self.clients.describe())
     }
 
+    /// By how much the tenants' parts of the device are off from their shares: the ratio of the
+    /// best served of those that always had requests waiting to the worst. None where there are
+    /// not two.
+    pub fn unfairness(&self, outcome: &Outcome) -> Option<f64> {
+        let counted = Span(Span::from_secs(SECONDS).0 - SETTLING.0);
+        let all = outcome.tenants.iter().zip(&outcome.empty).zip(self.clients.shares());
+        let parts: Vec<f64> = all
+            .filter(|((_, empty), _)| empty.0 * 20 < counted.0)
+            .map(|((held, _), share)| held.0.max(1) as f64 / f64::from(share))
+            .collect();
+        let most = parts.iter().copied().fold(f64::MIN, f64::max);
+        (parts.len() > 1).then(|| most / parts.iter().copied().fold(f64::MAX, f64::min))
+    }
+
     /// Plays it at this depth.
-    pub fn run(&self, depth: DepthPolicy) -> Outcome {
-        let mut queue = Sfq::new(SfqOptions { depth, hold: Span::ZERO });
-        let (mut device, mut clients) = (self.device.clone(), self.clients.clone());
-        device.begin(self.seed);
+    pub fn run(&self, depth: DepthPolicy, knowledge: Knowledge) -> Outcome {
+        let mut run = Run {
+            queue: Sfq::new(SfqOptions { depth, hold: Span::ZERO }),
+            device: self.device.clone(),
+            clients: self.clients.clone(),
+            costs: Costs::new(knowledge, &self.device),
+            outcome: Outcome::default(),
+            empty_before: None,
+        };
+        run.outcome.tenants.resize(self.clients.shares().len(), Span::ZERO);
+        run.device.begin(self.seed);
+        run.clients.begin(Nanos::ZERO, &mut run.queue, &run.costs);
         let (mut now, end) = (Nanos::ZERO, Nanos::ZERO + Span::from_secs(SECONDS));
-        clients.begin(now, &mut queue, &device);
-        let mut outcome = Outcome::default();
         while now < end {
-            while let Next::Dispatch(ticket) = queue.poll(now) {
-                device.submit(now, clients.sent(now, &ticket));
-            }
-            match device.poll(now) {
-                Step::Done { tag, .. } => {
-                    let (ticket, time) = clients.done(now, tag);
-                    queue.complete(now, ticket);
-                    if now >= Nanos::ZERO + SETTLING {
-                        outcome.requests += 1;
-                        outcome.work.0 += ticket.cost.0;
-                        outcome.request_time += time;
-                    }
-                    outcome.note(now, queue.depth_found());
-                    clients.ask_again(now, tag, &mut queue, &device);
-                }
+            run.dispatch(now);
+            match run.device.poll(now) {
+                Step::Done { tag, .. } => run.done(now, tag, &self.device),
                 Step::WaitUntil(at) => now = at,
                 Step::Idle => unreachable!("clients always ask"),
             }
         }
-        outcome
+        run.end(now)
+    }
+}
+
+impl Costs {
+    fn new(knowledge: Knowledge, device: &Drawn) -> Self {
+        let start = CostModel::default();
+        match knowledge {
+            Knowledge::True => Self::True(Box::new(device.clone())),
+            Knowledge::Default => Self::Default(start),
+            Knowledge::Learned => Self::Learned(Box::new(Learned::new(Nanos::ZERO, &start))),
+        }
+    }
+}
+
+/// A setting that is being played.
+struct Run {
+    queue: Sfq,
+    device: Drawn,
+    clients: Clients,
+    costs: Costs,
+    outcome: Outcome,
+    /// By client: how long nothing of it had waited when counting began.
+    empty_before: Option<Vec<Span>>,
+}
+
+impl Run {
+    /// What may go to the device goes.
+    fn dispatch(&mut self, now: Nanos) {
+        while let Next::Dispatch(ticket) = self.queue.poll(now) {
+            if let Some(learned) = self.costs.learned() {
+                learned.started(now, &ticket);
+            }
+            self.device.submit(now, self.clients.sent(now, &ticket));
+        }
+        if let Some(learned) = self.costs.learned() {
+            let is_found = self.queue.depth_found().is_some();
+            learned.set_depth(now, self.queue.depth_now(), self.queue.is_full(), is_found);
+        }
+    }
+
+    /// The device has done one; what it cost truly is that of a device as it was at first.
+    fn done(&mut self, now: Nanos, tag: u32, fresh: &Drawn) {
+        let (ticket, time) = self.clients.done(now, tag);
+        self.queue.complete(now, ticket);
+        if let Some(learned) = self.costs.learned() {
+            learned.finished(now, &ticket, self.queue.depth_found().is_some());
+        }
+        let held = self.device.held(now, tag);
+        if now >= Nanos::ZERO + SETTLING {
+            self.empty_before.get_or_insert_with(|| self.clients.empty(now));
+            self.outcome.requests += 1;
+            self.outcome.work.0 += fresh.cost(ticket.kind, ticket.size_bytes).0;
+            self.outcome.tenants[ticket.tenant.index()] += held;
+            self.outcome.request_time += time;
+        }
+        self.outcome.note(now, self.queue.depth_found());
+        self.clients.ask_again(now, tag, &mut self.queue, &self.costs);
+    }
+
+    fn end(mut self, now: Nanos) -> Outcome {
+        let before = self.empty_before.unwrap_or_default();
+        let empty = self.clients.empty(now).into_iter().zip(before);
+        self.outcome.empty = empty.map(|(all, before)| Span(all.0 - before.0)).collect();
+        self.outcome.cost_found = self.costs.learned().and_then(|learned| learned.measured());
+        self.outcome
     }
 }
 

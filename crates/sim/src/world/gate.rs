@@ -1,6 +1,6 @@
 //! The gate: one engine for each scheduling domain, served by one core.
 
-use evenkeel_core::ticket::{Cost, Kind};
+use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::{Engine, Input, Output, Request as EngineRequest, Target, Unit, policy};
 
@@ -137,7 +137,9 @@ impl World<'_> {
             }
             Home::Server(index) => {
                 let server = &mut self.servers[index as usize];
-                request.is_backlog = is_backlog(request.kind, request.length, server.unit_bytes);
+                let engine = &self.gate.domains[request.domain as usize].engine;
+                let unit_bytes = engine.unit_bytes(server.id);
+                request.is_backlog = is_backlog(request.kind, request.length, unit_bytes);
                 if let Some(fairness) = server.fairness.as_mut().filter(|_| request.is_backlog) {
                     fairness.arrived(request.tenant);
                 }
@@ -205,7 +207,7 @@ impl World<'_> {
             let what = format!("{unit:?} is no part of {request:?}");
             return Err(broken(now, Rule::BytesAreConserved, what));
         }
-        let cost: Cost = server.cost(unit.kind, unit.length);
+        let cost = server.cost(unit);
         let engine = &self.gate.domains[domain as usize].engine;
         server.enter(now, unit.length, engine.second_depth(unit.server))?;
         if let Some(limits) = &mut server.limits {

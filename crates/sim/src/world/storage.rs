@@ -3,6 +3,7 @@
 use evenkeel_core::id::ServerId;
 use evenkeel_core::ticket::{Cost, Kind};
 use evenkeel_core::time::{Nanos, Span};
+use evenkeel_engine::Unit;
 use evenkeel_engine::cost::CostModel;
 use evenkeel_engine::policy;
 
@@ -26,7 +27,6 @@ pub(super) struct Server {
     pub(super) domain: u32,
     /// Its id in its domain.
     pub(super) id: ServerId,
-    pub(super) unit_bytes: u64,
     pub(super) fairness: Option<Fairness>,
     pub(super) limits: Option<Limits>,
     /// The worst lag before the gate was last restarted.
@@ -39,6 +39,7 @@ pub(super) struct Server {
     wake_at: Option<Nanos>,
     is_stirred: bool,
     cost: CostModel,
+    is_cost_learned: bool,
     /// The cost computed last: most units are of one size.
     last_cost: (Kind, u64, Cost),
     pub(super) tally: Tally,
@@ -106,7 +107,6 @@ impl Server {
             name,
             domain,
             id,
-            unit_bytes: scheduling.unit_bytes,
             fairness: Fairness::new(policy, scheduling),
             limits: Limits::new(policy, scheduling),
             lag_before: None,
@@ -117,6 +117,7 @@ impl Server {
             wake_at: None,
             is_stirred: false,
             cost: scheduling.cost,
+            is_cost_learned: scheduling.is_cost_learned,
             last_cost: (Kind::Flush, 0, scheduling.cost.cost(Kind::Flush, 0)),
             tally: Tally::default(),
             measured,
@@ -128,8 +129,12 @@ impl Server {
         self.device.size_bytes()
     }
 
-    /// What a unit costs by the policy's model.
-    pub(super) fn cost(&mut self, kind: Kind, length: u64) -> Cost {
+    /// What a unit costs: by the policy's model, or where costs are learned by the engine's word.
+    pub(super) fn cost(&mut self, unit: &Unit) -> Cost {
+        if self.is_cost_learned {
+            return unit.cost;
+        }
+        let Unit { kind, length, .. } = *unit;
         if (self.last_cost.0, self.last_cost.1) != (kind, length) {
             self.last_cost = (kind, length, self.cost.cost(kind, length));
         }
@@ -178,8 +183,8 @@ impl Server {
     /// Another policy comes into force, with units in service.
     pub(super) fn change_policy(&mut self, policy: &policy::Domain) {
         let scheduling = &policy.servers[self.id.index()].1;
-        self.unit_bytes = scheduling.unit_bytes;
         self.cost = scheduling.cost;
+        self.is_cost_learned = scheduling.is_cost_learned;
         self.last_cost = (Kind::Flush, 0, scheduling.cost.cost(Kind::Flush, 0));
         self.bounds.configure(policy.mode, scheduling);
         self.lag_before = self.worst_lag();

@@ -3,6 +3,7 @@
 mod arrival;
 mod chained;
 mod cleaning;
+mod costs;
 mod depths;
 mod devices;
 mod faults;

@@ -21,7 +21,7 @@ fn policy(servers: &[LateServer], late: &str) -> String {
         let path = server.path.display();
         format!(
             "[[backend]]\nname = \"{name}\"\nupstream = \"nbd+unix:///?socket={path}\"\n\
-             connections = 1\nwrites_survive_restart = true\n"
+             connections = 1\ndepth = 32\nwrites_survive_restart = true\n"
         )
     };
     let backends: Vec<_> = servers.iter().zip(NAMES).map(backend).collect();

@@ -204,6 +204,15 @@ impl Depth {
         }
     }
 
+    /// Whether not even the least ticket fits.
+    pub fn is_full(&self) -> bool {
+        self.in_service > 0
+            && match self.policy {
+                DepthPolicy::Bytes(limit) => self.in_service_bytes + CHARGE_BYTES_MIN > limit,
+                _ => u64::from(self.in_service) >= self.in_force(),
+            }
+    }
+
     /// The depth that an automatic policy has found, beside which it tries others now and then;
     /// none while it has not, or under another policy.
     pub fn found(&self) -> Option<u32> {

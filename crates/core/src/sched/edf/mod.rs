@@ -326,6 +326,10 @@ impl Scheduler for Edf {
         self.depth.in_force()
     }
 
+    fn is_full(&self) -> bool {
+        self.depth.is_full()
+    }
+
     fn depth_found(&self) -> Option<u32> {
         self.depth.found()
     }

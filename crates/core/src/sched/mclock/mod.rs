@@ -383,6 +383,10 @@ impl Scheduler for Mclock {
         self.depth.in_force()
     }
 
+    fn is_full(&self) -> bool {
+        self.depth.is_full()
+    }
+
     fn depth_found(&self) -> Option<u32> {
         self.depth.found()
     }

@@ -225,6 +225,11 @@ impl Tiered {
         self.devices[device.index()].depth.in_force()
     }
 
+    /// Whether as much is with a device as its depth allows.
+    pub fn is_full(&self, device: DeviceId) -> bool {
+        self.devices[device.index()].depth.is_full()
+    }
+
     /// The depth that an automatic one has found for a device.
     pub fn depth_found(&self, device: DeviceId) -> Option<u32> {
         self.devices[device.index()].depth.found()

@@ -182,6 +182,10 @@ impl Scheduler for TieredLane {
         self.machine.borrow().depth_now(self.device)
     }
 
+    fn is_full(&self) -> bool {
+        self.machine.borrow().is_full(self.device)
+    }
+
     fn depth_found(&self) -> Option<u32> {
         self.machine.borrow().depth_found(self.device)
     }

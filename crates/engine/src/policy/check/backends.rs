@@ -165,7 +165,7 @@ fn check_line(line: Line, place: Place, found: &mut Findings) {
 
 fn check_depth(scheduling: &Scheduling, index: usize, found: &mut Findings) {
     let place = Place::Backend { index, field: "scheduling.depth" };
-    let counts_units = matches!(scheduling.depth, Depth::Requests(_));
+    let counts_units = matches!(scheduling.depth, Depth::Requests(_) | Depth::Automatic);
     if scheduling.discipline == Discipline::Fifo && !counts_units {
         found.error(
             place,

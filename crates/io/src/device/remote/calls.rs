@@ -274,7 +274,7 @@ impl Calls {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_core::ticket::Kind;
+    use evenkeel_core::ticket::{Cost, Kind};
     use evenkeel_wire::nbd::proto::CommandFlags;
 
     use super::*;
@@ -289,6 +289,7 @@ mod tests {
         offset: 0,
         at: 0,
         length: 512,
+        cost: Cost::ONE,
     };
 
     fn write(placed_at: Nanos) -> Call {

@@ -3,6 +3,8 @@
 //! `cost = fixed + bytes / rate`. "1 per request", which the papers use, is the special case that
 //! ignores size (design: section 3).
 
+pub mod learned;
+
 use evenkeel_core::ticket::{Cost, Kind};
 use evenkeel_core::time::Span;
 
@@ -48,6 +50,18 @@ impl Line {
 }
 
 impl CostModel {
+    /// The lines of reads and of writes, and what a flush costs. Where every request costs the same
+    /// they say so.
+    pub(crate) fn lines(&self) -> (Line, Line, Span) {
+        match *self {
+            Self::Linear { read, write, flush } => (read, write, flush),
+            Self::PerRequest => {
+                let line = Line { fixed: Span(Cost::ONE.0), rate_bytes: u64::MAX };
+                (line, line, Span(Cost::ONE.0))
+            }
+        }
+    }
+
     /// The cost of one request of `size_bytes`.
     pub fn cost(&self, kind: Kind, size_bytes: u64) -> Cost {
         match (self, kind) {

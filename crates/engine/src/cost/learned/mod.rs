@@ -1,0 +1,576 @@
+//! What requests take of a device, learned from when they come back.
+//!
+//! ```text
+//! completions -> the device's time, divided among them  (apportion, parallelism)
+//!              -> a line for reads and one for writes    (fit)      the backend's model
+//!              -> each tenant's times beside that        (tenant)   a factor on it
+//!              -> bytes that take a bounded time         (unit)     the size of units
+//! ```
+//!
+//! - **Only a full device tells what requests take of it.** A request is learned from if the depth
+//!   was full while it was away: then the time that all of them were given is the time of the
+//!   device. Of an idle device a request's latency says little.
+//! - **Costs are ratios.** How long all requests take together depends on the depth. So an epoch,
+//!   in which the depth is the same, is held against what the model expects of its requests, and
+//!   only what differs within it is learned: while one tenant is alone, what the others cost stays.
+//! - **Each tenant pays for its own requests.** Its factor counts for as much as it was seen.
+//! - **No jumps.** After the first seconds what a tenant pays moves by a tenth in a second at most,
+//!   so that a moment in which the device stalls makes nobody's requests dear.
+//! - **How long they take in all goes its own way.** Shares need ratios alone, and an automatic
+//!   depth judges depths by costs: what the present mix costs in all stays the same while ratios
+//!   change, and then follows what is measured, slowly, once the depth is found.
+//!
+//! What is not seen stays as it was: sums fade with what is learned, not with time.
+//!
+//! Related: IBIS and vPFS profile devices beforehand; Pesto (Gulati et al., `SoCC` 2011) and Ceph's
+//! mClock take figures from a benchmark at start. Blk-iocost (Heo, Linux 5.4) has the same linear
+//! model by direction, and one `vrate` for what it is wrong by.
+
+mod apportion;
+mod fit;
+mod parallelism;
+mod tenant;
+mod unit;
+
+use evenkeel_core::float::{exponential, natural_log};
+use evenkeel_core::id::TenantId;
+use evenkeel_core::ticket::{Cost, Kind, Ticket};
+use evenkeel_core::time::{Nanos, Span};
+
+use super::CostModel;
+use apportion::{Apportioning, Served};
+use fit::{Fit, Slope};
+use parallelism::Parallelism;
+use tenant::Tenant;
+use unit::Unit;
+
+/// An epoch ends after so much time, or with the depth.
+const EPOCH: Span = Span::from_millis(100);
+/// An epoch with fewer requests goes on, or tells nothing if the depth changes.
+const EPOCH_REQUESTS: u32 = 16;
+/// Requests are forgotten with this time constant of learning.
+const MEMORY: Span = Span::from_secs(5);
+/// The way in which the device serves is forgotten sooner: it depends on the depth.
+const WAY_MEMORY: Span = Span::from_secs(1);
+/// How far a line and a factor may move in a second, each, as logarithms.
+const PACE: f64 = 0.04;
+/// How far the level of all costs may: with both, what a tenant pays moves by a tenth at most.
+const LEVEL_PACE: f64 = 0.02;
+/// Lines and factors are free to move until so much time was learned from.
+const FREE: Span = Span::from_secs(5);
+/// A request that saw the depth less full than this part of its time tells nothing.
+const UNFILLED_MAX: f64 = 0.1;
+
+/// A request under way.
+#[derive(Clone, Copy, Debug)]
+struct UnderWay {
+    handle: u32,
+    since: Nanos,
+    unfilled_ns: f64,
+}
+
+/// What is with the device, and when it was full.
+#[derive(Clone, Debug)]
+struct Watch {
+    apportioning: Apportioning,
+    /// By ticket slot.
+    under_way: Vec<Option<UnderWay>>,
+    depth: u64,
+    is_full: bool,
+    unfilled_ns: f64,
+    passed: Nanos,
+}
+
+/// The model of one backend, as far as it is known. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct Learned {
+    watch: Watch,
+    parallelism: Parallelism,
+    start: [Slope; 2],
+    start_flush_ns: f64,
+    /// What requests cost beside each other, for reads and for writes.
+    lines: [Slope; 2],
+    fits: [Fit; 2],
+    epoch_fits: [Fit; 2],
+    tenants: Vec<Tenant>,
+    /// The logarithm of what costs are in times of the lines, and the factor.
+    level_log: f64,
+    level: f64,
+    /// The logarithm of what requests truly take in times of the lines.
+    measured_log: Option<f64>,
+    unit: Unit,
+    epoch_begun: Nanos,
+    epoch_requests: u32,
+    /// Of all epochs that counted.
+    time: Span,
+}
+
+impl Learned {
+    /// A model that begins with this one.
+    pub fn new(now: Nanos, start: &CostModel) -> Self {
+        let (read, write, flush) = start.lines();
+        let start = [Slope::from(read), Slope::from(write)];
+        Self {
+            watch: Watch::new(now),
+            parallelism: Parallelism::new(),
+            start,
+            start_flush_ns: float(flush.0),
+            lines: start,
+            fits: [Fit::default(); 2],
+            epoch_fits: [Fit::default(); 2],
+            tenants: Vec::new(),
+            level_log: 0.0,
+            level: 1.0,
+            measured_log: None,
+            unit: Unit::new(),
+            epoch_begun: now,
+            epoch_requests: 0,
+            time: Span::ZERO,
+        }
+    }
+
+    /// What this request of this tenant costs.
+    pub fn cost(&self, tenant: TenantId, kind: Kind, size_bytes: u64) -> Cost {
+        let ns = match direction(kind) {
+            Some(direction) => self.lines[direction].at(float(size_bytes)) * self.factor(tenant),
+            None => self.flush_ns(),
+        };
+        Cost(whole(ns * self.level).max(1))
+    }
+
+    /// The backend's model as it was measured last, and how many requests the device seems to serve
+    /// at once. None before anything was learned.
+    pub fn measured(&self) -> Option<(CostModel, u32)> {
+        let level = exponential(self.measured_log?);
+        let [read, write] = self.lines.map(|line| line.times(level).line());
+        let flush = Span(whole(self.flush_ns() * level));
+        Some((CostModel::Linear { read, write, flush }, self.parallelism.at_once()))
+    }
+
+    /// The largest unit whose bytes take a bounded time, in bytes: a power of two.
+    pub fn unit_bytes(&self) -> u64 {
+        self.unit.bytes()
+    }
+
+    /// How many times as much as by the backend's model a tenant's requests cost.
+    pub fn factor(&self, tenant: TenantId) -> f64 {
+        self.tenants.get(tenant.index()).map_or(1.0, Tenant::factor)
+    }
+
+    /// Time in which the device was full and something was learned.
+    pub fn learned(&self) -> Span {
+        self.time
+    }
+
+    /// From now on this is the depth, and it is full or not.
+    pub fn set_depth(&mut self, now: Nanos, depth: u64, is_full: bool, is_depth_found: bool) {
+        let watch = &mut self.watch;
+        if watch.is_full == is_full && watch.depth == depth {
+            return;
+        }
+        watch.pass(now);
+        watch.is_full = is_full;
+        if watch.depth != depth {
+            watch.depth = depth;
+            self.end_epoch(now, is_depth_found);
+        }
+    }
+
+    /// A ticket goes to the device.
+    pub fn started(&mut self, now: Nanos, ticket: &Ticket) {
+        self.watch.started(now, ticket);
+    }
+
+    /// A ticket is back or no longer counted, and nothing is learned from it.
+    pub fn left(&mut self, now: Nanos, ticket: &Ticket) {
+        let _ = self.watch.finished(now, ticket);
+    }
+
+    /// What is with the device is no longer heard of.
+    pub fn restart(&mut self, now: Nanos) {
+        self.watch = Watch::new(now);
+        self.discard_epoch(now);
+    }
+
+    /// The device has done what a ticket asks.
+    pub fn finished(&mut self, now: Nanos, ticket: &Ticket, is_depth_found: bool) {
+        let Some((served, true)) = self.watch.finished(now, ticket) else { return };
+        let (Kind::Read | Kind::Write, Some(direction)) = (ticket.kind, direction(ticket.kind))
+        else {
+            return;
+        };
+        let size_bytes = float(ticket.size_bytes);
+        self.parallelism.add(kind_number(ticket, direction), &served);
+        let time_ns = self.parallelism.time_ns(&served);
+        let expected_ns = self.start[direction].at(size_bytes).max(1.0);
+        self.epoch_fits[direction].add(size_bytes, time_ns, expected_ns);
+        self.tenant(ticket.tenant).epoch.add(direction, size_bytes, time_ns);
+        self.epoch_requests += 1;
+        if now.since(self.epoch_begun) >= EPOCH && self.epoch_requests >= EPOCH_REQUESTS {
+            self.end_epoch(now, is_depth_found);
+        }
+    }
+
+    /// What this epoch has shown counts, if it is enough, and another begins.
+    fn end_epoch(&mut self, now: Nanos, is_depth_found: bool) {
+        let time_ns: f64 = self.tenants.iter().map(|one| one.epoch.time_ns()).sum();
+        let expected = |one: &Tenant| one.epoch.expected_ns(&self.lines) * one.factor();
+        let expected_ns: f64 = self.tenants.iter().map(expected).sum();
+        let is_enough = self.epoch_requests >= EPOCH_REQUESTS && time_ns > 0.0 && expected_ns > 0.0;
+        if !is_enough {
+            return self.discard_epoch(now);
+        }
+        let length = now.since(self.epoch_begun);
+        let unit = time_ns / expected_ns;
+        if self.parallelism.merge(kept(length.as_secs_f64(), WAY_MEMORY)) {
+            return self.forget(now);
+        }
+        self.merge(length, time_ns, unit);
+        let is_free = self.time < FREE;
+        let step = PACE * length.as_secs_f64();
+        let change = self.learn(if is_free { f64::INFINITY } else { step });
+        self.time += length;
+        self.follow(natural_log(unit) + change, change, is_depth_found, length);
+        self.begin_epoch(now);
+    }
+
+    /// The epoch's sums count from now on.
+    fn merge(&mut self, length: Span, time_ns: f64, unit: f64) {
+        let keep = kept(length.as_secs_f64(), MEMORY);
+        for (fit, epoch) in self.fits.iter_mut().zip(&mut self.epoch_fits) {
+            fit.fade(keep);
+            fit.merge(&std::mem::take(epoch), unit);
+        }
+        for tenant in &mut self.tenants {
+            // Who was hardly there is hardly forgotten.
+            let part = tenant.epoch.time_ns() / time_ns;
+            tenant.merge(unit, kept(length.as_secs_f64() * part, MEMORY));
+        }
+    }
+
+    /// Lines and factors go towards what was seen. Returns the logarithm by which the level has
+    /// changed so that the requests of late cost as much as before.
+    fn learn(&mut self, step: f64) -> f64 {
+        let before = self.cost_of_late();
+        let targets = [0, 1].map(|one| self.line(one).unwrap_or(self.lines[one]));
+        // Lines are in a unit of their own, which is to stay the same.
+        let unit = self.expected_ns(&self.lines) / self.expected_ns(&targets);
+        for (line, target) in self.lines.iter_mut().zip(targets) {
+            *line = line.towards(&target.times(unit), step);
+        }
+        let time_ns: f64 = self.tenants.iter().map(|one| one.all.time_ns()).sum();
+        let unit = time_ns / self.expected_ns(&self.lines);
+        for tenant in &mut self.tenants {
+            tenant.weigh(&self.lines, unit, step);
+        }
+        let change = natural_log(before / self.cost_of_late());
+        self.set_level(self.level_log + change);
+        change
+    }
+
+    /// The line that fits what was seen of a direction. One that was not seen is taken to be as
+    /// much dearer as the other.
+    fn line(&self, direction: usize) -> Option<Slope> {
+        let times = |one: usize| self.fits[one].times_of(&self.start[one]);
+        let times = times(direction).or_else(|| times(1 - direction))?;
+        Some(self.fits[direction].line(&self.start[direction], times))
+    }
+
+    /// Requests took so much in times of the lines; the level follows when the depth is found.
+    fn follow(&mut self, seen: f64, change: f64, is_depth_found: bool, length: Span) {
+        let part = 1.0 - kept(length.as_secs_f64(), WAY_MEMORY);
+        let before = self.measured_log.map_or(seen, |before| before + change);
+        let measured = before + (seen - before) * part;
+        self.measured_log = Some(measured);
+        let level = exponential(measured);
+        let is_seen = |one: &usize| self.fits[*one].requests() >= f64::from(EPOCH_REQUESTS);
+        let seen = [0, 1].into_iter().filter(is_seen);
+        let lines: Vec<Slope> = seen.map(|one| self.lines[one].times(level)).collect();
+        self.unit.fit(&lines);
+        if is_depth_found {
+            let step = LEVEL_PACE * length.as_secs_f64();
+            self.set_level(self.level_log + (measured - self.level_log).clamp(-step, step));
+        }
+    }
+
+    fn set_level(&mut self, log: f64) {
+        (self.level_log, self.level) = (log, exponential(log));
+    }
+
+    /// What all that is remembered takes by lines and factors.
+    fn cost_of_late(&self) -> f64 {
+        let of = |one: &Tenant| one.all.expected_ns(&self.lines) * one.factor();
+        self.tenants.iter().map(of).sum()
+    }
+
+    /// What all that is remembered takes by these lines.
+    fn expected_ns(&self, lines: &[Slope; 2]) -> f64 {
+        self.tenants.iter().map(|one| one.all.expected_ns(lines)).sum()
+    }
+
+    /// Flushes are not learned: they become dearer with reads and writes.
+    fn flush_ns(&self) -> f64 {
+        let (now, start) = (self.expected_ns(&self.lines), self.expected_ns(&self.start));
+        self.start_flush_ns * if start > 0.0 { now / start } else { 1.0 }
+    }
+
+    /// The device serves in another way: all times were divided wrongly. The model stays for now.
+    fn forget(&mut self, now: Nanos) {
+        self.fits = [Fit::default(); 2];
+        self.tenants.iter_mut().for_each(|tenant| tenant.all = tenant::Sums::default());
+        self.discard_epoch(now);
+    }
+
+    fn discard_epoch(&mut self, now: Nanos) {
+        self.parallelism.discard();
+        self.epoch_fits = [Fit::default(); 2];
+        self.tenants.iter_mut().for_each(|tenant| tenant.epoch = tenant::Sums::default());
+        self.begin_epoch(now);
+    }
+
+    fn begin_epoch(&mut self, now: Nanos) {
+        (self.epoch_begun, self.epoch_requests) = (now, 0);
+    }
+
+    fn tenant(&mut self, tenant: TenantId) -> &mut Tenant {
+        if self.tenants.len() <= tenant.index() {
+            self.tenants.resize(tenant.index() + 1, Tenant::default());
+        }
+        &mut self.tenants[tenant.index()]
+    }
+}
+
+impl Watch {
+    fn new(now: Nanos) -> Self {
+        Self {
+            apportioning: Apportioning::new(),
+            under_way: Vec::new(),
+            depth: 0,
+            is_full: false,
+            unfilled_ns: 0.0,
+            passed: now,
+        }
+    }
+
+    fn pass(&mut self, now: Nanos) {
+        let time_ns = float(now.since(self.passed).0);
+        self.passed = now;
+        self.apportioning.pass(time_ns);
+        if !self.is_full {
+            self.unfilled_ns += time_ns;
+        }
+    }
+
+    fn started(&mut self, now: Nanos, ticket: &Ticket) {
+        self.pass(now);
+        let slot = ticket.slot as usize;
+        if self.under_way.len() <= slot {
+            self.under_way.resize(slot + 1, None);
+        }
+        let (handle, unfilled_ns) = (self.apportioning.start(), self.unfilled_ns);
+        self.under_way[slot] = Some(UnderWay { handle, since: now, unfilled_ns });
+    }
+
+    /// What it was given, and whether the depth was full meanwhile; none if it was not known.
+    fn finished(&mut self, now: Nanos, ticket: &Ticket) -> Option<(Served, bool)> {
+        self.pass(now);
+        let one = self.under_way.get_mut(ticket.slot as usize)?.take()?;
+        let away_ns = float(now.since(one.since).0);
+        let is_filled = self.unfilled_ns - one.unfilled_ns <= UNFILLED_MAX * away_ns;
+        Some((self.apportioning.finish(one.handle), is_filled))
+    }
+}
+
+/// What is left of sums after so many seconds.
+fn kept(seconds: f64, memory: Span) -> f64 {
+    exponential(-seconds / memory.as_secs_f64())
+}
+
+/// Requests of the same tenant, direction and size are of one kind; sizes by powers of two.
+fn kind_number(ticket: &Ticket, direction: usize) -> u64 {
+    let size = u64::from(ticket.size_bytes.max(1).ilog2());
+    u64::from(ticket.tenant.0) << 8 | size << 1 | u64::from(direction == 1)
+}
+
+/// Reads or writes; flushes are neither.
+fn direction(kind: Kind) -> Option<usize> {
+    match kind {
+        Kind::Read | Kind::Cache => Some(0),
+        Kind::Write | Kind::WriteZeroes | Kind::Trim => Some(1),
+        Kind::Flush => None,
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "sizes and spans are far below 2^53")]
+fn float(value: u64) -> f64 {
+    value as f64
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+fn whole(value: f64) -> u64 {
+    value as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: TenantId = TenantId(0);
+    const LARGE: TenantId = TenantId(1);
+
+    /// A device that takes one request after the other, with two tenants that always ask: in turn,
+    /// so that what they are given does not depend on what is learned.
+    struct World {
+        learned: Learned,
+        now: Nanos,
+        slot: u32,
+        is_full: bool,
+    }
+
+    /// What a tenant asks for, and how long that takes.
+    #[derive(Clone, Copy)]
+    struct Ask(TenantId, Kind, u64, Span);
+
+    impl World {
+        fn new() -> Self {
+            let learned = Learned::new(Nanos::ZERO, &CostModel::default());
+            Self { learned, now: Nanos::ZERO, slot: 0, is_full: true }
+        }
+
+        /// So many of each, two at a time with the device.
+        fn run(&mut self, asks: &[Ask], rounds: usize) {
+            let mut out = std::collections::VecDeque::new();
+            for ask in asks.iter().cycle().take(rounds * asks.len()) {
+                let Ask(tenant, kind, size_bytes, time) = *ask;
+                let cost = self.learned.cost(tenant, kind, size_bytes);
+                self.slot = (self.slot + 1) % 64;
+                let slot = self.slot;
+                let ticket =
+                    Ticket { tenant, kind, slot, size_bytes, cost, cost_elsewhere: Cost(0) };
+                self.learned.started(self.now, &ticket);
+                out.push_back((ticket, time));
+                self.learned.set_depth(self.now, 2, self.is_full && out.len() == 2, true);
+                if out.len() == 2 {
+                    self.finish(out.pop_front());
+                }
+            }
+            self.finish(out.pop_front());
+        }
+
+        fn finish(&mut self, first: Option<(Ticket, Span)>) {
+            let (ticket, time) = first.expect("it is out");
+            self.now += time;
+            self.learned.finished(self.now, &ticket, true);
+        }
+
+        fn ratio(&self, kind: Kind, sizes: [u64; 2]) -> f64 {
+            let cost = |tenant, size| float(self.learned.cost(tenant, kind, size).0);
+            cost(LARGE, sizes[1]) / cost(SMALL, sizes[0])
+        }
+    }
+
+    const BOTH: [Ask; 2] = [
+        Ask(SMALL, Kind::Read, 4096, Span::from_micros(200)),
+        Ask(LARGE, Kind::Read, 262_144, Span::from_micros(6400)),
+    ];
+    const SIZES: [u64; 2] = [4096, 262_144];
+
+    #[test]
+    fn costs_become_what_requests_take_of_the_device() {
+        let mut world = World::new();
+        assert!(world.ratio(Kind::Read, SIZES) < 6.0, "the default knows a quick disk");
+        world.run(&BOTH, 1000);
+        let ratio = world.ratio(Kind::Read, SIZES);
+        assert!((30.0..34.0).contains(&ratio), "{ratio}");
+        let (model, _) = world.learned.measured().unwrap();
+        let [small, large] = SIZES.map(|size| model.cost(Kind::Read, size).0 / 1000);
+        assert!((180..220).contains(&small) && (6000..6800).contains(&large), "{small} {large}");
+    }
+
+    #[test]
+    fn who_is_alone_teaches_nothing_about_the_others() {
+        let mut world = World::new();
+        world.run(&BOTH, 1000);
+        let before = world.ratio(Kind::Read, SIZES);
+        world.run(&BOTH[..1], 50_000);
+        let after = world.ratio(Kind::Read, SIZES);
+        assert!((after / before - 1.0).abs() < 0.1, "{before} {after}");
+    }
+
+    #[test]
+    fn each_tenant_pays_for_its_own_requests() {
+        let mut world = World::new();
+        let [quick, slow] = [SMALL, LARGE].map(|tenant| {
+            let time = if tenant == SMALL { 500 } else { 8000 };
+            Ask(tenant, Kind::Read, 4096, Span::from_micros(time))
+        });
+        world.run(&[quick, slow], 2000);
+        let ratio = world.ratio(Kind::Read, [4096; 2]);
+        assert!((12.0..17.0).contains(&ratio), "{ratio}");
+        let other = world.learned.cost(TenantId(7), Kind::Read, 4096);
+        let between = [SMALL, LARGE].map(|one| world.learned.cost(one, Kind::Read, 4096));
+        assert!(between[0] < other && other < between[1], "of a new one nothing is known");
+    }
+
+    #[test]
+    fn a_stall_makes_nobody_dear_at_once() {
+        let mut world = World::new();
+        world.run(&BOTH, 2000);
+        let cost = |world: &World| world.learned.cost(SMALL, Kind::Read, 4096).0;
+        let before = cost(&world);
+        // Each of its requests takes fifty times as long, for a second.
+        let stalled = [Ask(SMALL, Kind::Read, 4096, Span::from_millis(10)), BOTH[1]];
+        let since = world.now;
+        while world.now.since(since) < Span::from_secs(1) {
+            world.run(&stalled, 10);
+        }
+        let after = cost(&world);
+        assert!(after > before, "it is seen");
+        // An epoch that had begun before counts in whole.
+        let seconds = (world.now.since(since) + EPOCH + EPOCH).as_secs_f64();
+        let most = float(before) * exponential(0.1 * seconds);
+        assert!(float(after) < most, "{before} {after}: by a tenth in a second");
+    }
+
+    #[test]
+    fn an_idle_device_teaches_nothing() {
+        let mut world = World::new();
+        world.is_full = false;
+        world.run(&BOTH, 2000);
+        assert_eq!((world.learned.measured(), world.learned.learned()), (None, Span::ZERO));
+    }
+
+    #[test]
+    fn what_the_present_mix_costs_does_not_jump() {
+        let mut world = World::new();
+        let cost = |world: &World| -> u64 {
+            let of = |Ask(tenant, kind, size, _): &Ask| world.learned.cost(*tenant, *kind, *size).0;
+            BOTH.iter().map(of).sum()
+        };
+        world.run(&BOTH, 1);
+        let before = cost(&world);
+        world.run(&BOTH, 100);
+        let ratio = float(cost(&world)) / float(before);
+        assert!((0.9..1.1).contains(&ratio), "{ratio}");
+        assert!(world.ratio(Kind::Read, SIZES) > 20.0, "though it is divided otherwise");
+    }
+
+    #[test]
+    fn what_is_out_when_a_scheduler_is_replaced_is_forgotten() {
+        let mut world = World::new();
+        let ticket = Ticket {
+            tenant: SMALL,
+            kind: Kind::Read,
+            slot: 9,
+            size_bytes: 4096,
+            cost: Cost(1),
+            cost_elsewhere: Cost(0),
+        };
+        world.learned.started(world.now, &ticket);
+        world.learned.restart(world.now);
+        world.learned.finished(world.now, &ticket, true);
+        world.learned.left(world.now, &ticket);
+        world.run(&BOTH, 1000);
+        assert!(world.ratio(Kind::Read, SIZES) > 30.0);
+    }
+}
