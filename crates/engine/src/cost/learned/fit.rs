@@ -38,8 +38,8 @@ impl Slope {
         // What they are at the least and the greatest size bounds what they are between.
         let parts = SIZES.map(|size_bytes| {
             let log = natural_log(target.at(size_bytes) / self.at(size_bytes));
-            let most = exponential(step.min(log.abs()) * log.signum()) - 1.0;
-            if log == 0.0 { 1.0 } else { most / (exponential(log) - 1.0) }
+            let part = || (exponential(step.copysign(log)) - 1.0) / (exponential(log) - 1.0);
+            if log.abs() <= step { 1.0 } else { part() }
         });
         let part = parts[0].min(parts[1]).clamp(0.0, 1.0);
         Self {

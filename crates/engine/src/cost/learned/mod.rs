@@ -88,6 +88,7 @@ pub struct Learned {
     parallelism: Parallelism,
     start: [Slope; 2],
     start_flush_ns: f64,
+    flush_ns: f64,
     /// What requests cost beside each other, for reads and for writes.
     lines: [Slope; 2],
     fits: [Fit; 2],
@@ -115,6 +116,7 @@ impl Learned {
             parallelism: Parallelism::new(),
             start,
             start_flush_ns: float(flush.0),
+            flush_ns: float(flush.0),
             lines: start,
             fits: [Fit::default(); 2],
             epoch_fits: [Fit::default(); 2],
@@ -133,7 +135,7 @@ impl Learned {
     pub fn cost(&self, tenant: TenantId, kind: Kind, size_bytes: u64) -> Cost {
         let ns = match direction(kind) {
             Some(direction) => self.lines[direction].at(float(size_bytes)) * self.factor(tenant),
-            None => self.flush_ns(),
+            None => self.flush_ns,
         };
         Cost(whole(ns * self.level).max(1))
     }
@@ -143,7 +145,7 @@ impl Learned {
     pub fn measured(&self) -> Option<(CostModel, u32)> {
         let level = exponential(self.measured_log?);
         let [read, write] = self.lines.map(|line| line.times(level).line());
-        let flush = Span(whole(self.flush_ns() * level));
+        let flush = Span(whole(self.flush_ns * level));
         Some((CostModel::Linear { read, write, flush }, self.parallelism.at_once()))
     }
 
@@ -263,6 +265,9 @@ impl Learned {
         for tenant in &mut self.tenants {
             tenant.weigh(&self.lines, unit, step);
         }
+        // Flushes are not learned: they become dearer with reads and writes.
+        let dearer = self.expected_ns(&self.lines) / self.expected_ns(&self.start);
+        self.flush_ns = self.start_flush_ns * dearer;
         let change = natural_log(before / self.cost_of_late());
         self.set_level(self.level_log + change);
         change
@@ -306,12 +311,6 @@ impl Learned {
     /// What all that is remembered takes by these lines.
     fn expected_ns(&self, lines: &[Slope; 2]) -> f64 {
         self.tenants.iter().map(|one| one.all.expected_ns(lines)).sum()
-    }
-
-    /// Flushes are not learned: they become dearer with reads and writes.
-    fn flush_ns(&self) -> f64 {
-        let (now, start) = (self.expected_ns(&self.lines), self.expected_ns(&self.start));
-        self.start_flush_ns * if start > 0.0 { now / start } else { 1.0 }
     }
 
     /// The device serves in another way: all times were divided wrongly. The model stays for now.
@@ -413,6 +412,8 @@ fn whole(value: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_core::prng::Prng;
+
     use super::*;
 
     const SMALL: TenantId = TenantId(0);
@@ -572,5 +573,41 @@ mod tests {
         world.learned.left(world.now, &ticket);
         world.run(&BOTH, 1000);
         assert!(world.ratio(Kind::Read, SIZES) > 30.0);
+    }
+
+    /// Whatever a device and its clients do, costs are costs.
+    #[test]
+    fn no_sequence_of_events_makes_a_cost_that_is_none() {
+        for seed in 0..200 {
+            let mut prng = Prng::new(seed);
+            let mut learned = Learned::new(Nanos::ZERO, &CostModel::default());
+            let (mut now, mut out) = (Nanos::ZERO, Vec::new());
+            for slot in 0..3000 {
+                let kinds = [Kind::Read, Kind::Write, Kind::Flush, Kind::Trim];
+                let kind = kinds[usize::try_from(prng.below(4)).expect("few")];
+                let tenant = TenantId(u32::try_from(prng.below(5)).expect("few"));
+                let (size_bits, time_bits) = (prng.below(31), prng.below(34));
+                let size_bytes = prng.below(1 << size_bits);
+                let cost = learned.cost(tenant, kind, size_bytes);
+                assert!((1..=1 << 50).contains(&cost.0), "{seed}: {cost:?} in {learned:?}");
+                let ticket =
+                    Ticket { tenant, kind, slot, size_bytes, cost, cost_elsewhere: Cost(0) };
+                learned.started(now, &ticket);
+                out.push(ticket);
+                learned.set_depth(now, 1 + prng.below(9) / 8, prng.below(20) > 0, true);
+                now += Span(prng.below(1 << time_bits));
+                while !out.is_empty() && prng.below(3) > 0 {
+                    let index = prng.below(u64::try_from(out.len()).expect("few"));
+                    let ticket = out.swap_remove(usize::try_from(index).expect("few"));
+                    match prng.below(30) {
+                        0 => learned.left(now, &ticket),
+                        _ => learned.finished(now, &ticket, prng.below(2) > 0),
+                    }
+                }
+                if prng.below(1000) == 0 {
+                    learned.restart(now);
+                }
+            }
+        }
     }
 }
