@@ -1,11 +1,12 @@
 //! What the gate finds by itself, in front of real servers of which the policy says nothing.
 
+use evenkeel_app::evidence::machine::{Bears, Conditions};
 use serde_json::Value;
 
 use crate::exchange::bench_of;
 use crate::harness::Scratch;
 use crate::harness::gate::Gate;
-use crate::harness::skip::needs;
+use crate::harness::skip::{needs, tell};
 use crate::harness::storage::Server;
 
 /// Its walk-through; only where the server and the gate are is put in.
@@ -53,14 +54,34 @@ fn rate(report: &Value, of: &str) -> f64 {
     report["jobs"][0]["read"][of].as_f64().expect("a rate")
 }
 
-/// A part of the server is the database's, in what the server has so much of.
-fn assert_part(gate: &Gate, [database, backup]: [f64; 2], wanted: std::ops::Range<f64>) {
+/// What an experiment can bear beside it.
+const BEARS: Bears = Bears { cores: 1.0, late_median_ms: 0.5, late_p99_ms: 5.0, uses_disks: false };
+
+/// What both had, and whether the machine was busy with something else meanwhile. None, aloud, if
+/// that was so and the database's part is not as wanted, or the depth that was found is large.
+fn judged_rates(
+    scratch: &Scratch,
+    gate: &Gate,
+    of: &str,
+    wanted: std::ops::Range<f64>,
+) -> Option<([f64; 2], bool)> {
+    let (rates, conditions) =
+        Conditions::during(BEARS, || both(scratch, of)).expect("a thread to watch with");
     let server = &gate.status()["domains"][0]["servers"][0];
+    let [database, backup] = rates;
     let part = database / (database + backup);
-    assert!(wanted.contains(&part), "{database} beside {backup}: {part}, {server}");
-    let depth = server["depth_found"].as_u64();
-    assert!(depth.is_some_and(|found| found <= 3), "{server}");
-    assert!(server["cost_found"]["read"]["fixed_seconds"].is_number(), "{server}");
+    let is_found = server["depth_found"].as_u64().is_some_and(|depth| depth <= 3);
+    let holds = wanted.contains(&part) && is_found;
+    if !holds && conditions.is_disturbed() {
+        tell(&format!("{part} of {server}: {}", conditions.why()));
+        return None;
+    }
+    assert!(holds, "{database} beside {backup}: {part}, {server}");
+    Some((rates, conditions.is_disturbed()))
+}
+
+/// What was found stands beside what is left to the gate.
+fn assert_found(gate: &Gate) {
     let policy = gate.ctl(&["policy"]);
     for key in ["depth", "unit", "cost"] {
         let line = format!("\n{key} = \"automatic\"  # found: ");
@@ -77,9 +98,10 @@ fn shares_hold_on_a_server_of_40_megabytes_a_second() {
     let _server = Server::nbdkit_named(&scratch, "array", &source);
     let gate = Gate::start(&scratch, &policy_on_one_export(&scratch));
     // The server's bucket is full for two seconds.
-    let bytes = both(&scratch, "bw_bytes");
-    assert_part(&gate, bytes, 0.74..0.86);
-    assert!(bytes.iter().sum::<f64>() > 0.97 * 40e6, "{bytes:?}");
+    let judged = judged_rates(&scratch, &gate, "bw_bytes", 0.74..0.86);
+    let Some((bytes, is_disturbed)) = judged else { return };
+    assert_found(&gate);
+    assert!(is_disturbed || bytes.iter().sum::<f64>() > 0.97 * 40e6, "{bytes:?}");
 }
 
 /// Within 5 % of four fifths.
@@ -101,9 +123,13 @@ fn the_readmes_shares_hold_on_a_server_that_takes_a_millisecond_for_anything() {
     ];
     let _server = Server::nbdkit_named(&scratch, "array", &source);
     let gate = Gate::start(&scratch, &readmes_policy(&scratch));
-    let requests = both(&scratch, "iops");
-    assert_part(&gate, requests, 0.76..0.84);
+    let judged = judged_rates(&scratch, &gate, "iops", 0.76..0.84);
+    let Some((requests, is_disturbed)) = judged else { return };
+    assert_found(&gate);
     let alone = bench_of(&scratch, "db", "--depth 32 --size 4KiB --ramp 1s --runtime 3s");
     let (both, alone) = (requests.iter().sum::<f64>(), rate(&alone, "iops"));
-    assert!(both > 0.97 * alone, "{both} requests a second, and {alone} of one alone");
+    assert!(
+        is_disturbed || both > 0.97 * alone,
+        "{both} requests a second, and {alone} of one alone"
+    );
 }
