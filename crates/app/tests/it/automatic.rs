@@ -42,10 +42,10 @@ fn policy_on_one_export(scratch: &Scratch) -> String {
 fn both(scratch: &Scratch, of: &str) -> [f64; 2] {
     std::thread::scope(|scope| {
         let backup = scope.spawn(|| {
-            let options = "--depth 16 --size 256KiB --pattern seq --ramp 5s --runtime 6s";
+            let options = "--depth 16 --size 256KiB --pattern seq --ramp 10s --runtime 6s";
             bench_of(scratch, "backup", options)
         });
-        let database = bench_of(scratch, "db", "--depth 32 --size 4KiB --ramp 5s --runtime 6s");
+        let database = bench_of(scratch, "db", "--depth 32 --size 4KiB --ramp 10s --runtime 6s");
         [database, backup.join().expect("it ran")].map(|report| rate(&report, of))
     })
 }
