@@ -112,7 +112,7 @@ impl Order {
     fn of(host: HostId, scheduling: &Scheduling) -> Self {
         let Scheduling { discipline, depth, hold, .. } = *scheduling;
         if discipline == Discipline::Shared {
-            return Self::Shared { host, slots: scheduling.depth_unsought() };
+            return Self::Shared { host, slots: scheduling.static_depth() };
         }
         Self::Alone { discipline, depth, hold }
     }
@@ -196,7 +196,7 @@ impl Maker {
 pub fn scheduler_for(scheduling: &Scheduling) -> Box<dyn Scheduler> {
     match scheduling.discipline {
         // It counts units only: a depth in bytes or one that moves is refused by `Policy::check`.
-        Discipline::Fifo => Box::new(Limited::new(Fifo::new(Some(scheduling.depth_unsought())))),
+        Discipline::Fifo => Box::new(Limited::new(Fifo::new(Some(scheduling.static_depth())))),
         // Disciplines over the tiers of a volume are not a matter of one server.
         Discipline::Sfq | Discipline::Fair | Discipline::Drf | Discipline::Baa => {
             let Scheduling { depth, hold, .. } = *scheduling;
@@ -204,7 +204,7 @@ pub fn scheduler_for(scheduling: &Scheduling) -> Box<dyn Scheduler> {
         }
         // Without the others a gate is alone before the device, and has its first slots.
         Discipline::Shared => {
-            let (slots, enforcement) = (scheduling.depth_unsought(), Enforcement::Yes);
+            let (slots, enforcement) = (scheduling.static_depth(), Enforcement::Yes);
             let queue = SharedQueue::new(Nanos::ZERO, HostId::default(), slots, enforcement);
             Box::new(Limited::new(queue))
         }

@@ -57,8 +57,8 @@ fn rate(report: &Value, of: &str) -> f64 {
 /// What an experiment can bear beside it.
 const BEARS: Bears = Bears { cores: 1.0, late_median_ms: 0.5, late_p99_ms: 5.0, uses_disks: false };
 
-/// What both had, and whether the machine was busy with something else meanwhile. None, aloud, if
-/// that was so and the database's part is not as wanted, or the depth that was found is large.
+/// What both got, and whether other programs disturbed the machine meanwhile. On a disturbed one a
+/// wrong part or a large depth proves nothing: the test says that it cannot judge, and gets none.
 fn judged_rates(
     scratch: &Scratch,
     gate: &Gate,

@@ -53,7 +53,6 @@ mod choices;
 mod cli;
 mod clients;
 mod copies;
-
 #[cfg(feature = "etcd")]
 mod etcd;
 mod exchange;

@@ -40,7 +40,7 @@ impl Scheduler for Fifo {
     }
 
     fn poll(&mut self, _now: Nanos) -> Next {
-        if self.depth.is_some_and(|depth| self.in_service >= depth) {
+        if self.is_full() {
             return Next::Idle;
         }
         let Some(ticket) = self.queue.pop_front() else { return Next::Idle };
@@ -62,6 +62,10 @@ impl Scheduler for Fifo {
 
     fn queued(&self) -> usize {
         self.queue.len()
+    }
+
+    fn is_full(&self) -> bool {
+        self.depth.is_some_and(|depth| self.in_service >= depth)
     }
 
     fn depth_now(&self) -> u64 {

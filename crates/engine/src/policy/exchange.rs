@@ -110,7 +110,7 @@ impl Exchange {
             Depth::Adaptive { read_goal, .. } => read_goal,
             Depth::Requests(_) | Depth::Bytes(_) | Depth::Automatic => PARDA_THRESHOLD,
         };
-        let depth = scheduling.depth_unsought();
+        let depth = scheduling.static_depth();
         Some(Rules { method, period: self.period, depth, threshold })
     }
 }

@@ -46,15 +46,15 @@ impl Default for Scheduling {
     }
 }
 
-/// The depth where the policy leaves it to the gate, but nothing there seeks it.
-const DEPTH_UNSOUGHT: u32 = 32;
+/// An automatic depth where nothing adjusts it.
+const STATIC_DEPTH: u32 = 32;
 
 impl Scheduling {
-    /// The units that may be with the device where the depth is not sought and does not move: in
-    /// order of arrival, and as the slots of a gate at a shared device until the first decision.
-    pub(crate) fn depth_unsought(&self) -> u32 {
+    /// The depth in units where nothing adjusts it: under arrival order, and as the slots of a gate
+    /// at a shared device until the first decision.
+    pub(crate) fn static_depth(&self) -> u32 {
         match self.depth {
-            Depth::Automatic => DEPTH_UNSOUGHT,
+            Depth::Automatic => STATIC_DEPTH,
             depth => depth.units_max(self.unit_bytes),
         }
     }

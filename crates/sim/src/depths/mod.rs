@@ -82,8 +82,6 @@ pub struct Outcome {
     pub tenants: Vec<Span>,
     /// By tenant, for how long none of its requests waited in the gate's queue.
     pub empty: Vec<Span>,
-    /// What requests were found to cost in the end, and how many the device seems to serve at once.
-    pub cost_found: Option<(CostModel, u32)>,
     /// Their time with the device, in all.
     pub request_time: Span,
     /// The depths that an automatic one had found, each with the instant.
@@ -204,7 +202,6 @@ impl Run {
         let before = self.empty_before.unwrap_or_default();
         let empty = self.clients.empty(now).into_iter().zip(before);
         self.outcome.empty = empty.map(|(all, before)| Span(all.0 - before.0)).collect();
-        self.outcome.cost_found = self.costs.learned().and_then(|learned| learned.measured());
         self.outcome
     }
 }

@@ -24,8 +24,6 @@
 
 /// How many requests a device may serve at once, in the order in which they went.
 const AT_ONCE: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, u32::MAX];
-/// The part of an instant that each of so many has.
-const PARTS: [f64; AT_ONCE.len()] = [1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015_625, 0.0];
 /// Ways to divide the time.
 pub(super) const WAYS: usize = AT_ONCE.len() + 1;
 
@@ -101,11 +99,8 @@ impl Apportioning {
             return;
         }
         self.busy_ns += time_ns;
-        // Most of it is done at compile time: this is on the way of every request.
-        let all_ns = time_ns / f64::from(self.under_way);
-        for (index, clock) in self.clocks.iter_mut().enumerate() {
-            let is_queued = AT_ONCE[index] < self.under_way;
-            *clock += if is_queued { time_ns * PARTS[index] } else { all_ns };
+        for (clock, at_once) in self.clocks.iter_mut().zip(AT_ONCE) {
+            *clock += time_ns / f64::from(at_once.min(self.under_way));
         }
     }
 

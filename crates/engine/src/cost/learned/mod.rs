@@ -58,6 +58,9 @@ const PACE: f64 = 0.04;
 const LEVEL_PACE: f64 = 0.02;
 /// Lines and factors are free to move until so much time was learned from.
 const FREE: Span = Span::from_secs(5);
+/// If nothing went or came back for so long, the gate was paused, the device stalled, or nobody
+/// asked: what was under way tells nothing.
+const SILENCE: Span = Span::from_secs(1);
 /// A request that saw the depth less full than this part of its time tells nothing.
 const UNFILLED_MAX: f64 = 0.1;
 
@@ -159,11 +162,6 @@ impl Learned {
         self.tenants.get(tenant.index()).map_or(1.0, Tenant::factor)
     }
 
-    /// Time in which the device was full and something was learned.
-    pub fn learned(&self) -> Span {
-        self.time
-    }
-
     /// From now on this is the depth, and it is full or not.
     pub fn set_depth(&mut self, now: Nanos, depth: u64, is_full: bool, is_depth_found: bool) {
         let watch = &mut self.watch;
@@ -180,6 +178,7 @@ impl Learned {
 
     /// A ticket goes to the device.
     pub fn started(&mut self, now: Nanos, ticket: &Ticket) {
+        self.end_silence(now);
         self.watch.started(now, ticket);
     }
 
@@ -188,14 +187,22 @@ impl Learned {
         let _ = self.watch.finished(now, ticket);
     }
 
-    /// What is with the device is no longer heard of.
+    /// Forgets what is under way, such as when another scheduler takes over.
     pub fn restart(&mut self, now: Nanos) {
-        self.watch = Watch::new(now);
+        let Watch { depth, is_full, .. } = self.watch;
+        self.watch = Watch { depth, is_full, ..Watch::new(now) };
         self.discard_epoch(now);
+    }
+
+    fn end_silence(&mut self, now: Nanos) {
+        if now.since(self.watch.passed) > SILENCE {
+            self.restart(now);
+        }
     }
 
     /// The device has done what a ticket asks.
     pub fn finished(&mut self, now: Nanos, ticket: &Ticket, is_depth_found: bool) {
+        self.end_silence(now);
         let Some((served, true)) = self.watch.finished(now, ticket) else { return };
         let (Kind::Read | Kind::Write, Some(direction)) = (ticket.kind, direction(ticket.kind))
         else {
@@ -222,7 +229,8 @@ impl Learned {
         if !is_enough {
             return self.discard_epoch(now);
         }
-        let length = now.since(self.epoch_begun);
+        // Time in which nothing was learned neither fades what was, nor allows a larger step.
+        let length = Span(whole(time_ns));
         let unit = time_ns / expected_ns;
         if self.parallelism.merge(kept(length.as_secs_f64(), WAY_MEMORY)) {
             return self.forget(now);
@@ -251,9 +259,9 @@ impl Learned {
     }
 
     /// Lines and factors go towards what was seen. Returns the logarithm by which the level has
-    /// changed so that the requests of late cost as much as before.
+    /// changed so that recent requests cost as much as before.
     fn learn(&mut self, step: f64) -> f64 {
-        let before = self.cost_of_late();
+        let before = self.recent_cost_ns();
         let targets = [0, 1].map(|one| self.line(one).unwrap_or(self.lines[one]));
         // Lines are in a unit of their own, which is to stay the same.
         let unit = self.expected_ns(&self.lines) / self.expected_ns(&targets);
@@ -268,7 +276,7 @@ impl Learned {
         // Flushes are not learned: they become dearer with reads and writes.
         let dearer = self.expected_ns(&self.lines) / self.expected_ns(&self.start);
         self.flush_ns = self.start_flush_ns * dearer;
-        let change = natural_log(before / self.cost_of_late());
+        let change = natural_log(before / self.recent_cost_ns());
         self.set_level(self.level_log + change);
         change
     }
@@ -302,13 +310,13 @@ impl Learned {
         (self.level_log, self.level) = (log, exponential(log));
     }
 
-    /// What all that is remembered takes by lines and factors.
-    fn cost_of_late(&self) -> f64 {
+    /// What recent requests take by lines and factors.
+    fn recent_cost_ns(&self) -> f64 {
         let of = |one: &Tenant| one.all.expected_ns(&self.lines) * one.factor();
         self.tenants.iter().map(of).sum()
     }
 
-    /// What all that is remembered takes by these lines.
+    /// What recent requests take by these lines.
     fn expected_ns(&self, lines: &[Slope; 2]) -> f64 {
         self.tenants.iter().map(|one| one.all.expected_ns(lines)).sum()
     }
@@ -538,7 +546,36 @@ mod tests {
         let mut world = World::new();
         world.is_full = false;
         world.run(&BOTH, 2000);
-        assert_eq!((world.learned.measured(), world.learned.learned()), (None, Span::ZERO));
+        assert_eq!(world.learned.measured(), None);
+    }
+
+    #[test]
+    fn an_hour_without_load_forgets_nothing_and_gives_no_leave_to_jump() {
+        let mut world = World::new();
+        world.run(&BOTH, 2000);
+        let cost = |world: &World| world.learned.cost(SMALL, Kind::Read, 4096).0;
+        let before = cost(&world);
+        world.now += Span::from_secs(3600);
+        let stalled = [Ask(SMALL, Kind::Read, 4096, Span::from_millis(10)), BOTH[1]];
+        world.run(&stalled, 20);
+        let ratio = float(cost(&world)) / float(before);
+        assert!((0.9..1.1).contains(&ratio), "{ratio}");
+    }
+
+    #[test]
+    fn a_gate_that_was_paused_learns_nothing_from_what_was_under_way() {
+        for (index, first) in [SMALL, LARGE].into_iter().enumerate() {
+            let mut world = World::new();
+            world.run(&BOTH, 100);
+            let before = world.ratio(Kind::Read, SIZES);
+            // One of its requests is back an hour later by the clock.
+            let Ask(tenant, kind, size, _) = BOTH[index];
+            assert_eq!(tenant, first);
+            world.run(&[Ask(tenant, kind, size, Span::from_secs(3600))], 1);
+            world.run(&BOTH, 100);
+            let ratio = world.ratio(Kind::Read, SIZES) / before;
+            assert!((0.8..1.25).contains(&ratio), "{ratio}");
+        }
     }
 
     #[test]
