@@ -463,7 +463,13 @@ fn depth(value: &Value<'_>, out: &mut Diagnostics) -> Option<Depth> {
 fn unit(value: &Value<'_>, out: &mut Diagnostics) -> Option<RawUnit> {
     match value.get_ref() {
         DeValue::String(text) if text == "automatic" => Some(RawUnit::Automatic),
-        _ => values::size(value, out).map(RawUnit::Bytes),
+        DeValue::String(text) if text.starts_with(|first: char| first.is_ascii_digit()) => {
+            values::size(value, out).map(RawUnit::Bytes)
+        }
+        _ => {
+            mismatch(value, "the size of a unit", "`\"1 MiB\"` or `\"automatic\"`", out);
+            None
+        }
     }
 }
 
