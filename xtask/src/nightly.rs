@@ -22,7 +22,8 @@ use crate::steps::{self, Step};
 use crate::{chores, setup, shell};
 
 /// Papers and models whose claims `evenkeel reproduce` tries in full.
-const PAPERS: [&str; 7] = ["vpfs", "baa", "choices", "drg", "gecko", "forecast", "drives"];
+const PAPERS: [&str; 9] =
+    ["vpfs", "baa", "choices", "drg", "gecko", "forecast", "drives", "isolation", "walkthrough"];
 
 /// How `evenkeel reproduce` ends where nothing failed, but the machine was too disturbed for some
 /// rows (docs/exit-codes.md).

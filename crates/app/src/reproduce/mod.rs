@@ -12,7 +12,9 @@ mod drg;
 mod drives;
 mod forecast;
 mod gecko;
+mod isolation;
 mod vpfs;
+mod walkthrough;
 
 use std::path::PathBuf;
 
@@ -39,6 +41,8 @@ Examples:
   evenkeel reproduce gecko --quick
   evenkeel reproduce gecko --only cleaning --plot ./figures
   evenkeel reproduce forecast --quick
+  evenkeel reproduce isolation --quick
+  evenkeel reproduce walkthrough --quick
   evenkeel reproduce drives --recordings ./measured-drives
 
 Ends with 1 if a row fails, but for known shortfalls; with 6 if none does but some could not be
@@ -72,6 +76,12 @@ enum Paper {
     /// The simulator against this machine: seven scenarios live, on nbdkit's rate and delay filters
     /// behind a gate, and in virtual time. Needs nbdkit.
     Forecast(Options),
+    /// Ceph's isolation benchmark (ceph/ceph#70798): one client beside an aggressor of 1 to 64
+    /// sessions, with a gate whose policy says nothing of the device. Needs nbdkit and fio.
+    Isolation(Options),
+    /// The README's policy in front of seven unlike servers: shares, latency and throughput as it
+    /// comes. Needs nbdkit and fio.
+    Walkthrough(Options),
     /// The models of hard disks: against recordings of real drives, if there are any, and against
     /// `DiskSim`'s table of eight striped drives by policy and depth.
     Drives(drives::DrivesOptions),
@@ -119,6 +129,8 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         Paper::Drg(options) => drg::run(options),
         Paper::Gecko(options) => gecko::run(options),
         Paper::Forecast(options) => forecast::run(options),
+        Paper::Isolation(options) => isolation::run(options),
+        Paper::Walkthrough(options) => walkthrough::run(options),
         Paper::Drives(options) => drives::run(options),
     }
 }

@@ -86,13 +86,22 @@ impl DataServer {
     /// # Errors
     /// If it cannot be started.
     pub fn start(stage: &Stage, name: &str, size_bytes: u64, pace: Pace) -> anyhow::Result<Self> {
+        let (filters, settings) = pace.arguments();
+        let filters = filters.iter().map(|filter| (*filter).to_owned());
+        let plugin = ["memory".to_owned(), format!("size={size_bytes}")];
+        let arguments: Vec<String> = filters.chain(plugin).chain(settings).collect();
+        Self::start_by(stage, name, &arguments)
+    }
+
+    /// Starts one with these filters, plugin and settings.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn start_by(stage: &Stage, name: &str, arguments: &[String]) -> anyhow::Result<Self> {
         let socket = stage.path(&format!("{name}.sock"));
         let log = stage.path(&format!("{name}.log"));
         let mut command = Command::new("nbdkit");
-        command.args(["--foreground", "--unix"]).arg(&socket);
-        let (filters, settings) = pace.arguments();
-        command.args(filters);
-        command.args(["memory", &format!("size={size_bytes}")]).args(settings);
+        command.args(["--foreground", "--unix"]).arg(&socket).args(arguments);
         let file = std::fs::File::create(&log).context("cannot write to the scratch folder")?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
         let mut child = ChildProcess::spawn(&mut command).context("cannot start nbdkit")?;

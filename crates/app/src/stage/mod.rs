@@ -5,6 +5,7 @@
 
 mod ceph;
 mod data_server;
+mod fio;
 mod gate;
 mod groups;
 mod host;
@@ -13,6 +14,7 @@ mod shared_disk;
 
 pub use ceph::{CEPH_MISSING, CephCluster, CephOptions, find_ceph};
 pub use data_server::{DataServer, NBDKIT_MISSING, Pace, find_nbdkit};
+pub use fio::{FioJob, FioPattern, FioResult, FioRun, find_fio};
 pub use gate::GateProcess;
 pub use groups::no_groups;
 pub use host::{Host, HostOptions};

@@ -182,6 +182,53 @@ fn a_floor_counts_over_servers() {
     assert!((5_900..=6_100).contains(&by_floor), "{by_floor} of 6000 in ten seconds");
 }
 
+/// Whether a burst makes up for the wait of a tenant at this limit when all floors are due at once.
+fn bridges(limit: u64, tenants: &[Terms]) -> bool {
+    let floors = tenants.iter().filter(|&&(_, floor, _)| floor > 0).count();
+    let wait_ms = 1.0 + floors as f64;
+    limit == 0 || wait_ms <= (BURST as f64 - 0.5) * 1000.0 / limit as f64
+}
+
+/// Floors within 1 %, limits in every second, shares within 2 %, or 5 % at a limit whose burst does
+/// not bridge the wait for floors. Nothing is left idle: what one does not use of its part is what
+/// others get beyond theirs.
+fn check(tenants: &[Terms]) -> Result<(), TestCaseError> {
+    let mut device = Device::new(1000, tenants);
+    device.run(Span::from_secs(2));
+    device.dispatched.iter_mut().for_each(Vec::clear);
+    let start = device.now;
+    device.run(Span::from_secs(10));
+    let seconds = device.now.since(start).as_secs_f64();
+    let rates: Vec<_> =
+        device.dispatched.iter().map(|times| times.len() as f64 / seconds).collect();
+    let entitled = entitled(1000.0, tenants);
+    for ((rate, entitled), &(_, floor, limit)) in rates.iter().zip(&entitled).zip(tenants) {
+        prop_assert!(*rate >= 0.99 * floor as f64 - 0.2, "{rates:?}, floors of {tenants:?}");
+        let least = if bridges(limit, tenants) { 0.98 } else { 0.95 };
+        prop_assert!(*rate >= least * entitled - 0.2, "{rates:?}, entitled {entitled:?}");
+        prop_assert!(limit == 0 || *rate <= limit as f64 + BURST as f64 / 10.0);
+    }
+    let (in_all, promised) = (rates.iter().sum::<f64>(), entitled.iter().sum::<f64>());
+    let are_limited = tenants.iter().all(|&(_, _, limit)| limit > 0);
+    prop_assert!(are_limited || in_all >= 0.999 * promised, "{rates:?}, entitled {entitled:?}");
+    for (times, &(_, _, limit)) in device.dispatched.iter().zip(tenants) {
+        if limit > 0 {
+            let most = usize::try_from(limit + BURST).unwrap();
+            let crowded = |window: &[Nanos]| window[most].since(window[0]) < SECOND;
+            prop_assert!(!times.windows(most + 1).any(crowded), "above {limit} and a burst");
+        }
+    }
+    Ok(())
+}
+
+/// Those of great weight lose a hundredth of their limits, since a burst of two makes up for little;
+/// that is more than a fiftieth of what the others have.
+#[test]
+fn what_a_limit_loses_goes_to_the_others() {
+    check(&[(8, 0, 490), (1, 52, 0), (4, 0, 292), (1, 35, 0)]).unwrap();
+    check(&[(5, 0, 317), (5, 0, 554), (1, 33, 0)]).unwrap();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -191,27 +238,6 @@ proptest! {
             (1u32..9, 0u64..120, prop_oneof![Just(0u64), 130u64..900]), 2..8,
         ),
     ) {
-        let mut device = Device::new(1000, &tenants);
-        device.run(Span::from_secs(2));
-        device.dispatched.iter_mut().for_each(Vec::clear);
-        let start = device.now;
-        device.run(Span::from_secs(10));
-        let seconds = device.now.since(start).as_secs_f64();
-        let rates: Vec<_> =
-            device.dispatched.iter().map(|times| times.len() as f64 / seconds).collect();
-        let entitled = entitled(1000.0, &tenants);
-        for ((rate, entitled), &(_, floor, limit)) in rates.iter().zip(&entitled).zip(&tenants) {
-            prop_assert!(*rate >= 0.99 * floor as f64 - 0.2, "{rates:?}, floors of {tenants:?}");
-            let off = (rate - entitled).abs();
-            prop_assert!(off <= 0.02 * entitled + 0.2, "{rates:?}, entitled {entitled:?}");
-            prop_assert!(limit == 0 || *rate <= limit as f64 + BURST as f64 / 10.0);
-        }
-        for (times, &(_, _, limit)) in device.dispatched.iter().zip(&tenants) {
-            if limit > 0 {
-                let most = usize::try_from(limit + BURST).unwrap();
-                let crowded = |window: &[Nanos]| window[most].since(window[0]) < SECOND;
-                prop_assert!(!times.windows(most + 1).any(crowded), "above {limit} and a burst");
-            }
-        }
+        check(&tenants)?;
     }
 }

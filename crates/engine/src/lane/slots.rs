@@ -48,8 +48,9 @@ impl Lane {
     /// Divides the depth among those who ask for it. O(flows * log flows + units) at most.
     pub(crate) fn divide(&mut self, now: Nanos, units: &UnitTable) {
         let capacity = self.depth_to_divide();
+        let is_one_by_one = self.learned.as_ref().is_some_and(|one| one.serves_one_by_one());
         let Some(slots) = &mut self.slots else { return };
-        if slots.divide(now, capacity) {
+        if slots.divide(now, capacity, is_one_by_one) {
             self.park_excess(now, units);
         }
         self.release_parked(now);

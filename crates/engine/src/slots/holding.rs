@@ -38,9 +38,10 @@ impl Slots {
 
     /// Divides a depth of this capacity anew; zero is no depth. True if more of some flow is in
     /// the scheduler than may be: [`park_excess`](Self::park_excess) then. O(flows * log flows).
-    pub(crate) fn divide(&mut self, now: Nanos, capacity: u64) -> bool {
+    pub(crate) fn divide(&mut self, now: Nanos, capacity: u64, is_served_one_by_one: bool) -> bool {
         self.is_stale = false;
         self.capacity = capacity;
+        self.take_queue(if is_served_one_by_one { capacity / self.depth.charge_min() } else { 1 });
         self.is_divided = capacity > 0 && self.has_several_disks(now);
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.going.clear();
@@ -71,6 +72,14 @@ impl Slots {
         self.settle()
     }
 
+    /// A request may have to wait for so many others. What looked slow before that was known was
+    /// not.
+    fn take_queue(&mut self, queue: u64) {
+        if std::mem::replace(&mut self.queue, queue) <= 1 && queue > 1 {
+            self.flows.iter_mut().for_each(|flow| flow.slow_until = Nanos::ZERO);
+        }
+    }
+
     fn has_several_disks(&self, now: Nanos) -> bool {
         let mut active = self.flows.iter().filter(|flow| flow.is_active(now));
         let first = active.next().map(|flow| flow.disk);
@@ -84,7 +93,7 @@ impl Slots {
         let flow = &mut self.flows[index];
         flow.part = part;
         let is_known = flow.pace.is_known();
-        let is_slow = flow.pace_at(now).is_slow_beside(quickest);
+        let is_slow = flow.pace_at(now).is_slow_beside(quickest, self.queue);
         if is_slow && is_known {
             flow.slow_until = now + SLOW_MEMORY;
         }
@@ -130,7 +139,9 @@ impl Slots {
     pub(crate) fn slow(&self, now: Nanos) -> Vec<SlowReport> {
         let is_slow = |flow: &&Flow| {
             let is_held = self.is_divided && now < flow.slow_until && flow.hanging == 0;
-            is_held && flow.pace.is_known() && flow.pace_at(now).is_slow_beside(self.quickest)
+            is_held
+                && flow.pace.is_known()
+                && flow.pace_at(now).is_slow_beside(self.quickest, self.queue)
         };
         let report = |flow: &Flow| SlowReport {
             tenant: flow.tenant,

@@ -77,6 +77,8 @@ pub(crate) struct Slots {
     is_divided: bool,
     /// The quickest of the flows that asked, as of the last division.
     quickest: Quickest,
+    /// For how many requests one may have to wait at the device.
+    queue: u64,
     /// The division is to be made anew.
     is_stale: bool,
     /// All that is out has been judged, and nothing has come or gone since.
@@ -135,6 +137,7 @@ impl Slots {
             latencies: Latencies::default(),
             is_divided: false,
             quickest: Quickest::NONE,
+            queue: 1,
             is_stale: true,
             is_settled: false,
             peaks_since: now,

@@ -8,6 +8,12 @@
 //! as much as they cost more. In both cases the scheduler's shares of cost are fair, and slots
 //! need no owners.
 //!
+//! A device that serves one at a time need not do so in order, and may let the requests of one
+//! target pass those of another. Where it is known to serve so ([`Learned`]), a latency is that of
+//! a whole queue, and only what takes longer than queues explain is slow.
+//!
+//! [`Learned`]: crate::cost::learned::Learned
+//!
 //! A target of which no answer has come yet counts as slow: a burst to an export that hangs must
 //! not take every slot before anything is known of it.
 
@@ -66,9 +72,11 @@ impl Pace {
         self.latency_ns.saturating_mul(1000) / self.cost_ns.max(1)
     }
 
-    /// Whether it is slow beside the quickest of the others.
-    pub(super) fn is_slow_beside(&self, others: Quickest) -> bool {
-        let is_slower = |own: u64, theirs: u64| own / SLOW_FACTOR > theirs;
+    /// Whether it is slow beside the quickest of the others, where a request may have to wait for
+    /// so many others.
+    pub(super) fn is_slow_beside(&self, others: Quickest, queue: u64) -> bool {
+        let factor = SLOW_FACTOR.saturating_mul(queue.max(1));
+        let is_slower = |own: u64, theirs: u64| own / factor > theirs;
         !self.is_known
             || is_slower(self.latency_ns, others.latency_ns)
                 && is_slower(self.stretch_milli(), others.stretch_milli)
@@ -111,7 +119,7 @@ mod tests {
     }
 
     fn is_slow(one: &Pace, other: &Pace) -> bool {
-        one.is_slow_beside(Quickest::NONE.and(other))
+        one.is_slow_beside(Quickest::NONE.and(other), 1)
     }
 
     #[test]
@@ -124,6 +132,17 @@ mod tests {
         let other_device = [pace(small, small), pace(large, small)];
         assert!(is_slow(&other_device[1], &other_device[0]));
         assert!(!is_slow(&other_device[0], &other_device[1]));
+    }
+
+    #[test]
+    fn behind_a_queue_slow_is_what_no_queue_explains() {
+        let alone = pace(Span::from_millis(1), Span::from_millis(1));
+        let passed = pace(Span::from_millis(20), Span::from_millis(1));
+        let hangs = pace(Span::from_millis(500), Span::from_millis(1));
+        let beside = Quickest::NONE.and(&alone);
+        assert!(passed.is_slow_beside(beside, 1));
+        assert!(!passed.is_slow_beside(beside, 8));
+        assert!(hangs.is_slow_beside(beside, 8));
     }
 
     #[test]

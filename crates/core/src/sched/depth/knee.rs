@@ -14,7 +14,8 @@
 //!
 //! - **Ramp.** From 1 on the depth doubles for as long as that pays, as in TCP's slow start. Where
 //!   chance hides what two doublings gained, it goes on, unless latency has grown so much that the
-//!   device is full anyway.
+//!   device is full anyway. It stays at 1 for a moment: what a request takes that is alone there is
+//!   known, and costs are learned from that before gains are measured in them.
 //! - **Track.** Now and then a window at another depth is held against those before and after it
 //!   ([`Contrast`]): at twice the base, at half of it, and at the rung below. The base goes up
 //!   where doubling gains more than [`WORTH`], and down where halving loses less, both beyond
@@ -73,6 +74,10 @@ const TRACK_WINDOW_MAX: Span = Span::from_millis(100);
 /// Completions that a window of the ramp and of the track has at least.
 const RAMP_COMPLETIONS: u32 = 4;
 const TRACK_COMPLETIONS: u32 = 16;
+/// The ramp stays at a depth of 1 for so long and so many completions, or for as long as this.
+const ALONE_MIN: Span = Span::from_millis(200);
+const ALONE_COMPLETIONS: u32 = 32;
+const ALONE_MAX: Span = Span::from_secs(1);
 /// The least and the greatest pause between two probes of more depth that gain nothing.
 const PAUSE_MIN: Span = Span::from_millis(100);
 const PAUSE_MAX: Span = Span::from_secs(3);
@@ -202,6 +207,11 @@ impl Knee {
         };
         let length = self.window.length();
         if length < WINDOW_MIN || self.window.completions() < least.max(self.depth()) {
+            return;
+        }
+        let is_alone = is_ramp && self.rung == 0;
+        let is_short = length < ALONE_MIN || self.window.completions() < ALONE_COMPLETIONS;
+        if is_alone && is_short && length < ALONE_MAX {
             return;
         }
         let Some(rate) = self.window.rate() else { return };

@@ -28,6 +28,7 @@
 
 mod apportion;
 mod fit;
+mod kinds;
 mod parallelism;
 mod tenant;
 mod unit;
@@ -52,6 +53,8 @@ const EPOCH_REQUESTS: u32 = 16;
 const MEMORY: Span = Span::from_secs(5);
 /// The way in which the device serves is forgotten sooner: it depends on the depth.
 const WAY_MEMORY: Span = Span::from_secs(1);
+/// What requests take that are alone with the device is seldom seen.
+const ALONE_MEMORY: Span = Span::from_secs(60);
 /// How far a line and a factor may move in a second, each, as logarithms.
 const PACE: f64 = 0.04;
 /// How far the level of all costs may: with both, what a tenant pays moves by a tenth at most.
@@ -152,6 +155,11 @@ impl Learned {
         Some((CostModel::Linear { read, write, flush }, self.parallelism.at_once()))
     }
 
+    /// Whether the device seems to serve one request at a time, in whatever order.
+    pub(crate) fn serves_one_by_one(&self) -> bool {
+        self.parallelism.at_once() == 1
+    }
+
     /// The largest unit whose bytes take a bounded time, in bytes: a power of two.
     pub fn unit_bytes(&self) -> u64 {
         self.unit.bytes()
@@ -232,7 +240,8 @@ impl Learned {
         // Time in which nothing was learned neither fades what was, nor allows a larger step.
         let length = Span(whole(time_ns));
         let unit = time_ns / expected_ns;
-        if self.parallelism.merge(kept(length.as_secs_f64(), WAY_MEMORY)) {
+        let keep = |memory| kept(length.as_secs_f64(), memory);
+        if self.parallelism.merge(keep(WAY_MEMORY), keep(ALONE_MEMORY)) {
             return self.forget(now);
         }
         self.merge(length, time_ns, unit);

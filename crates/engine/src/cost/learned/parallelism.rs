@@ -1,6 +1,9 @@
 //! In which way a device serves its requests, as far as it matters for who pays.
 //!
 //! - A way is impossible if requests come back before it is their turn.
+//! - What a request took that was alone with the device is known, whatever the way. A way under
+//!   which kinds of requests differ by much less than that, or the other way round, is wrong: a
+//!   device that lets one kind of requests pass another makes those look dear that wait.
 //! - Of the others that one is right under which the times tell kinds of requests apart. Requests
 //!   of one kind take about the same time, those of another kind another; under a wrong way each is
 //!   given a mixture of its own time and its neighbours', and all look alike. So the measure is how
@@ -10,12 +13,14 @@
 //!   that an automatic one finds. Where no way tells kinds apart it does not matter which is taken.
 //!
 //! How long a request takes depends on the depth. So times count in parts of the mean of their
-//! epoch, in which the depth is the same.
+//! epoch, in which the depth is the same. Kinds may well differ by more than they do alone: what
+//! all take beside each other, such as the way over a network, is no time of a full device.
+
+use evenkeel_core::float::natural_log;
 
 use super::apportion::{Served, Times, WAYS};
+use super::kinds::Kinds;
 
-/// Kinds of requests; more fall together.
-const KINDS: usize = 64;
 /// Another way must explain more, by this factor and by this part of the whole.
 const BETTER: f64 = 1.3;
 const BETTER_BY: f64 = 0.02;
@@ -23,21 +28,16 @@ const BETTER_BY: f64 = 0.02;
 const EARLY_MAX: f64 = 0.03;
 /// So many requests must have been seen.
 const REQUESTS_MIN: f64 = 64.0;
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Kind {
-    requests: f64,
-    times: Times,
-}
-
-/// Requests by kind, and what they were given.
-#[derive(Clone, Debug)]
-struct Kinds {
-    groups: Box<[Kind; KINDS]>,
-    squares: Times,
-    /// Those that came back too early.
-    early: Times,
-}
+/// Times that are within this of each other differ by rounding.
+const ROUNDING: f64 = 1e-6;
+/// Kinds of which fewer requests were seen, alone or beside others, are not compared.
+const COMPARED_MIN: f64 = 3.0;
+/// How exact kinds are compared at best, as a logarithm.
+const COMPARED_ERROR: f64 = 0.1;
+/// A way is wrong that misses what is known of requests alone by so many errors more than another,
+const MISSED_MORE: f64 = 1.0;
+/// if that one does not miss it by more than this. Else the device is no longer what it was.
+const MISSED_MAX: f64 = 2.0;
 
 /// The choice of a way.
 #[derive(Clone, Debug)]
@@ -46,25 +46,23 @@ pub(super) struct Parallelism {
     epoch: Kinds,
     /// Of all before, in parts of the mean of each epoch.
     all: Kinds,
+    /// Of this epoch, requests that were alone with the device.
+    epoch_alone: Kinds,
+    /// Of all before.
+    alone: Kinds,
     way: usize,
 }
 
 impl Parallelism {
     pub(super) fn new() -> Self {
-        Self { epoch: Kinds::new(), all: Kinds::new(), way: Served::ALL_AT_ONCE }
+        let [epoch, all, epoch_alone, alone] = [(); 4].map(|()| Kinds::new());
+        Self { epoch, all, epoch_alone, alone, way: Served::ALL_AT_ONCE }
     }
 
     /// A request of this kind is back.
     pub(super) fn add(&mut self, kind: u64, served: &Served) {
-        // Multiplied, so that kinds that differ by little do not fall together.
-        let place = kind.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
-        let kind = &mut self.epoch.groups[usize::try_from(place).expect("6 bits")];
-        kind.requests += 1.0;
-        for (way, time) in served.times.into_iter().enumerate() {
-            kind.times[way] += time;
-            self.epoch.squares[way] += time * time;
-            self.epoch.early[way] += f64::from(u8::from(served.is_early[way]));
-        }
+        let kinds = if is_alone(served) { &mut self.epoch_alone } else { &mut self.epoch };
+        kinds.add(kind, served);
     }
 
     /// What it was given, in the way that is taken to be right.
@@ -77,12 +75,17 @@ impl Parallelism {
         Served::at_once(self.way)
     }
 
-    /// The epoch ends and counts; of what was before this part is kept. Whether another way is
-    /// taken to be right from now on.
-    pub(super) fn merge(&mut self, keep: f64) -> bool {
+    /// The epoch ends and counts; of what was before these parts are kept, of requests among others
+    /// and of those that were alone. Whether another way is taken to be right from now on.
+    pub(super) fn merge(&mut self, keep: f64, keep_alone: f64) -> bool {
         self.all.fade(keep);
         self.all.merge(&self.epoch);
-        self.epoch.clear();
+        self.alone.fade(keep_alone);
+        // Of one kind alone nothing is learned.
+        if self.epoch_alone.count() > 1 {
+            self.alone.merge(&self.epoch_alone);
+        }
+        self.discard();
         let before = self.way;
         self.choose();
         self.way != before
@@ -91,6 +94,7 @@ impl Parallelism {
     /// The epoch ends and does not count.
     pub(super) fn discard(&mut self) {
         self.epoch.clear();
+        self.epoch_alone.clear();
     }
 
     fn choose(&mut self) {
@@ -98,75 +102,75 @@ impl Parallelism {
         if requests < REQUESTS_MIN {
             return;
         }
-        let is_possible = self.all.early.map(|early| early < EARLY_MAX * requests);
-        if !is_possible[self.way] {
-            self.way = Served::ALL_AT_ONCE;
-        }
-        let explained: Times = std::array::from_fn(|way| self.all.explained(way, requests));
+        let is_possible = self.possible(requests);
+        let explained: Times = std::array::from_fn(|way| self.all.explained(way));
         let possible = (0..WAYS).filter(|way| is_possible[*way]);
         let best = possible.max_by(|one, other| explained[*one].total_cmp(&explained[*other]));
-        let (best, now) = (best.unwrap_or(self.way), explained[self.way]);
+        let best = best.expect("all at once is possible, or what fits better");
+        if !is_possible[self.way] {
+            self.way = if is_possible[Served::ALL_AT_ONCE] { Served::ALL_AT_ONCE } else { best };
+        }
+        let now = explained[self.way];
         if explained[best] > (BETTER * now).max(now + BETTER_BY) {
             self.way = best;
         }
     }
-}
 
-impl Kinds {
-    fn new() -> Self {
-        let groups = Box::new([Kind::default(); KINDS]);
-        Self { groups, squares: [0.0; WAYS], early: [0.0; WAYS] }
+    /// The ways that nothing speaks against.
+    fn possible(&self, requests: f64) -> [bool; WAYS] {
+        let is_in_time = self.all.early.map(|early| early < EARLY_MAX * requests);
+        let missed: Times = std::array::from_fn(|way| self.missed(way));
+        let in_time = (0..WAYS).filter(|way| is_in_time[*way]);
+        let least = in_time.map(|way| missed[way]).fold(f64::INFINITY, f64::min);
+        let most = if least > MISSED_MAX { f64::INFINITY } else { least + MISSED_MORE };
+        std::array::from_fn(|way| is_in_time[way] && missed[way] <= most)
     }
 
-    fn clear(&mut self) {
-        self.fade(0.0);
-    }
-
-    fn requests(&self) -> f64 {
-        self.groups.iter().map(|kind| kind.requests).sum()
-    }
-
-    fn time_ns(&self, way: usize) -> f64 {
-        self.groups.iter().map(|kind| kind.times[way]).sum()
-    }
-
-    /// What is old counts for less.
-    fn fade(&mut self, keep: f64) {
-        let scale = |times: &mut Times| times.iter_mut().for_each(|time| *time *= keep);
-        for kind in self.groups.iter_mut() {
-            kind.requests *= keep;
-            scale(&mut kind.times);
-        }
-        scale(&mut self.squares);
-        scale(&mut self.early);
-    }
-
-    /// Adds an epoch, in parts of its mean.
-    fn merge(&mut self, epoch: &Self) {
-        let requests = epoch.requests();
-        for way in 0..WAYS {
-            self.early[way] += epoch.early[way];
-            let mean_ns = epoch.time_ns(way) / requests;
-            if mean_ns > 0.0 {
-                self.squares[way] += epoch.squares[way] / (mean_ns * mean_ns);
-                for (all, kind) in self.groups.iter_mut().zip(epoch.groups.iter()) {
-                    all.times[way] += kind.times[way] / mean_ns;
-                }
+    /// By how many errors kinds of requests differ too little, at most, for what they take alone.
+    fn missed(&self, way: usize) -> f64 {
+        let spread = self.alone.spread(way);
+        let mut most: f64 = 0.0;
+        for (index, first) in self.compared(way).enumerate() {
+            for second in self.compared(way).skip(index + 1) {
+                let variance = spread * (first.variance + second.variance);
+                let error = (COMPARED_ERROR * COMPARED_ERROR + variance).sqrt();
+                let alone = first.alone - second.alone;
+                let missed = (alone - (first.among - second.among)) * alone.signum();
+                most = most.max(missed / error);
             }
         }
-        for (all, kind) in self.groups.iter_mut().zip(epoch.groups.iter()) {
-            all.requests += kind.requests;
-        }
+        most
     }
 
-    /// The part of the differences that the kinds explain.
-    fn explained(&self, way: usize, requests: f64) -> f64 {
-        let of_mean = self.time_ns(way).powi(2) / requests;
-        let seen = self.groups.iter().filter(|kind| kind.requests > 0.0);
-        let between: f64 = seen.map(|kind| kind.times[way].powi(2) / kind.requests).sum();
-        let whole = self.squares[way] - of_mean;
-        if whole > 0.0 { (between - of_mean) / whole } else { 0.0 }
+    /// The kinds that were seen alone and among others.
+    fn compared(&self, way: usize) -> impl Iterator<Item = Compared> {
+        let pairs = self.alone.groups.iter().zip(self.all.groups.iter());
+        pairs.filter_map(move |(alone, among)| {
+            let requests = alone.requests.min(among.requests);
+            let (one, other) = (alone.mean(way), among.mean(way));
+            (requests >= COMPARED_MIN && one > 0.0 && other > 0.0).then(|| Compared {
+                alone: natural_log(one),
+                among: natural_log(other),
+                variance: 1.0 / alone.requests + 1.0 / among.requests,
+            })
+        })
     }
+}
+
+/// What a kind of requests takes by a way.
+struct Compared {
+    /// As a logarithm.
+    alone: f64,
+    among: f64,
+    /// Of both, in times of that of a single request.
+    variance: f64,
+}
+
+/// Whether a request was alone with the device: then all its time is its own in every way.
+fn is_alone(served: &Served) -> bool {
+    let [first, ..] = served.times;
+    let is_same = |time: &f64| (time - first).abs() <= ROUNDING * first;
+    !served.is_early[0] && served.times.iter().all(is_same)
 }
 
 #[cfg(test)]
@@ -183,7 +187,7 @@ mod tests {
             let times = if is_large { large } else { small };
             parallelism.add(u64::from(is_large), &Served { times, is_early });
         }
-        let _ = parallelism.merge(1.0);
+        let _ = parallelism.merge(1.0, 1.0);
         parallelism
     }
 
@@ -212,7 +216,62 @@ mod tests {
             let (kind, times) = if index % 2 == 1 { (1, large) } else { (0, small) };
             parallelism.add(kind, &Served { times: slower(times), is_early: [false; WAYS] });
         }
-        let _ = parallelism.merge(1.0);
-        assert!(parallelism.all.explained(1, parallelism.all.requests()) > 0.99);
+        let _ = parallelism.merge(1.0, 1.0);
+        assert!(parallelism.all.explained(1) > 0.99);
+    }
+
+    /// Adds requests of two kinds by turns, which are given this in all ways but the last, and that
+    /// in the last.
+    fn add_both(parallelism: &mut Parallelism, others: [f64; 2], last: [f64; 2], count: u32) {
+        for index in 0..count {
+            let large = usize::from(index % 2 == 1);
+            let mut times = [others[large]; WAYS];
+            // Noise, without which every way would explain all.
+            times[Served::IN_ANY_ORDER] = last[large] + if index % 4 < 2 { 0.3 } else { -0.3 };
+            let served = Served { times, is_early: [false; WAYS] };
+            parallelism.add(u64::from(large == 1), &served);
+        }
+    }
+
+    fn add_alone(parallelism: &mut Parallelism, times: [f64; 2], count: u32) {
+        for index in 0..count {
+            let large = usize::from(index % 2 == 1);
+            let served = Served { times: [times[large]; WAYS], is_early: [false; WAYS] };
+            parallelism.add(u64::from(large == 1), &served);
+        }
+    }
+
+    #[test]
+    fn a_device_that_lets_one_kind_pass_another_deceives_nobody_who_saw_them_alone() {
+        // The large ones pass the small ones, which look dear in all ways but the last.
+        let mut deceived = Parallelism::new();
+        add_both(&mut deceived, [1.2, 0.7], [0.9, 1.2], 1000);
+        let _ = deceived.merge(1.0, 1.0);
+        assert_eq!(deceived.way, Served::ALL_AT_ONCE);
+        let mut parallelism = Parallelism::new();
+        add_alone(&mut parallelism, [1.0, 1.2], 40);
+        add_both(&mut parallelism, [1.2, 0.7], [0.9, 1.2], 1000);
+        let _ = parallelism.merge(1.0, 1.0);
+        assert_eq!(parallelism.way, Served::IN_ANY_ORDER);
+    }
+
+    #[test]
+    fn kinds_may_differ_by_more_beside_each_other_than_alone() {
+        // Alone, the way over the network is most of what each takes.
+        let mut parallelism = Parallelism::new();
+        add_alone(&mut parallelism, [1.1, 1.4], 40);
+        add_both(&mut parallelism, [0.2, 0.8], [0.5, 0.5], 1000);
+        let _ = parallelism.merge(1.0, 1.0);
+        assert_eq!(parallelism.way, Served::ALL_AT_ONCE);
+    }
+
+    #[test]
+    fn what_no_way_agrees_with_tells_nothing() {
+        // Alone, writes went to a cache; now it is full.
+        let mut parallelism = Parallelism::new();
+        add_alone(&mut parallelism, [5.0, 0.1], 40);
+        add_both(&mut parallelism, [0.5, 1.5], [1.0, 1.0], 1000);
+        let _ = parallelism.merge(1.0, 1.0);
+        assert_eq!(parallelism.way, Served::ALL_AT_ONCE);
     }
 }
