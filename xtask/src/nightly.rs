@@ -70,10 +70,11 @@ const PARTS: [Part; 12] = [
     },
     Part {
         name: "kills",
-        long: "a gate killed 100 times under fio, or as often as EVENKEEL_KILLS says",
-        short: "5 times",
+        long: "gates and upstreams killed and stopped 100 times, or EVENKEEL_KILLS, under fio",
+        short: "once to 5 times",
         steps: |_, skips| {
-            let line = "test --release --locked -p evenkeel-app --test it stores::a_gate_killed";
+            let line = "test --release --locked -p evenkeel-app --test it -- \
+                        stores::a_gate_killed restarts::";
             Ok(vec![tests("kills", line, Some(("EVENKEEL_KILLS", "100")), skips)])
         },
     },

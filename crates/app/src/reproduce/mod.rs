@@ -43,6 +43,7 @@ Examples:
   evenkeel reproduce forecast --quick
   evenkeel reproduce isolation --quick
   evenkeel reproduce walkthrough --quick
+  evenkeel reproduce walkthrough --only store
   evenkeel reproduce drives --recordings ./measured-drives
 
 Ends with 1 if a row fails, but for known shortfalls; with 6 if none does but some could not be
@@ -81,7 +82,7 @@ enum Paper {
     Isolation(Options),
     /// The README's policy in front of seven unlike servers: shares, latency and throughput as it
     /// comes. Needs nbdkit and fio.
-    Walkthrough(Options),
+    Walkthrough(walkthrough::WalkthroughOptions),
     /// The models of hard disks: against recordings of real drives, if there are any, and against
     /// `DiskSim`'s table of eight striped drives by policy and depth.
     Drives(drives::DrivesOptions),

@@ -13,7 +13,7 @@ use super::Stage;
 use crate::exit::Exit;
 
 /// What to say where fio is missing.
-const FIO_MISSING: &str = "fio is not installed, and the experiment needs it as its load generator: \
+const FIO_MISSING: &str = "fio is not installed, and the experiment needs it to make load: \
      `apt install fio` (Debian, Ubuntu), `dnf install fio` (Fedora, RHEL), `zypper install fio` \
      (SUSE)";
 

@@ -21,14 +21,14 @@ use crate::harness::{Scratch, noise, wait_for};
 
 const SIZE: u64 = 32 << 20;
 
-fn backing_file(scratch: &Scratch) -> String {
+pub(crate) fn backing_file(scratch: &Scratch) -> String {
     let path = scratch.join("backing.raw");
     std::fs::File::create(&path).and_then(|file| file.set_len(SIZE)).expect("a file in scratch");
     text(&path)
 }
 
 /// A policy that waits for the server, and believes its kernel.
-fn patient_policy(server: &Target) -> String {
+pub(crate) fn patient_policy(server: &Target) -> String {
     let backend = upstream_backend(server);
     format!(
         "{backend}patience = \"30 s\"\nwrites_survive_restart = true\n\

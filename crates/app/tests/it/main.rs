@@ -24,6 +24,7 @@
 //! | `upkeep` | what a store does for itself has its turn and its account |
 //! | `volume_care` | what is damaged of a tiered or spread volume is found, and mended or named |
 //! | `volumes` | volumes and snapshots of a store come and go, also under writes |
+//! | `restarts` | of the gate and of its upstream, told to stop or killed: fio notices none |
 //! | `reload` | a new policy drops no connection and loses no request |
 //! | `simulate` | scenarios run in virtual time, repeat themselves, and are refused with a place |
 //! | `plan` | a trace is forecast beside the present, with a verdict |
@@ -71,6 +72,7 @@ mod plan;
 mod recorded_policies;
 mod reload;
 mod replays;
+mod restarts;
 mod simulate;
 mod spread;
 mod store;

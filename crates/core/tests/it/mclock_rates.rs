@@ -221,8 +221,8 @@ fn check(tenants: &[Terms]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Those of great weight lose a hundredth of their limits, since a burst of two makes up for little;
-/// that is more than a fiftieth of what the others have.
+/// Those of great weight lose a hundredth of their limits, since a burst of two makes up for
+/// little; that is more than a fiftieth of what the others have.
 #[test]
 fn what_a_limit_loses_goes_to_the_others() {
     check(&[(8, 0, 490), (1, 52, 0), (4, 0, 292), (1, 35, 0)]).unwrap();

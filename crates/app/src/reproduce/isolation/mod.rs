@@ -11,8 +11,6 @@
 
 mod reference;
 
-use std::slice;
-
 use evenkeel_core::time::Span;
 
 use super::Options;
@@ -123,7 +121,7 @@ pub(super) fn run(options: &Options) -> anyhow::Result<Exit> {
         let (pair, conditions) = Conditions::during(BEARS, compare)?;
         let pair = pair?;
         let mut rows = pair.claims(row, &scale);
-        rows.iter_mut().for_each(|row| claim::temper(slice::from_mut(row), &conditions));
+        claim::temper(&mut rows, &conditions);
         claims.extend(rows);
         measured.push((row, pair));
     }

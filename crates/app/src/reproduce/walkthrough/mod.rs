@@ -6,13 +6,11 @@
 //! backup: sequential reads of 256 KiB, 16 at a time-+
 //! ```
 //!
-//! `db` has share 4, `backup` has 1, and the policy says nothing of the server. What a tenant has of
-//! a server is its rate as a part of what it has alone and without a gate.
+//! `db` has share 4, `backup` has 1, and the policy says nothing of the server. What a tenant has
+//! of a server is its rate as a part of what it has alone and without a gate.
 
 mod server;
 mod trial;
-
-use std::slice;
 
 use evenkeel_core::time::Span;
 use evenkeel_wire::nbd::uri::NbdUri;
@@ -53,6 +51,16 @@ const LATENCY_MAX: f64 = 3.0;
 /// The part of what the best fixed depth gives that the one that is found has to give.
 const THROUGHPUT_MIN: f64 = 0.97;
 
+/// How to run the walk-through.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct WalkthroughOptions {
+    #[command(flatten)]
+    common: Options,
+    /// One server alone.
+    #[arg(long, value_name = "SERVER", value_parser = KINDS.map(|kind| kind.id))]
+    only: Option<String>,
+}
+
 /// How long.
 #[derive(Clone, Copy, Debug)]
 struct Scale {
@@ -86,18 +94,26 @@ impl Scale {
 }
 
 /// Runs the walk-through and shows what came of it.
-pub(super) fn run(options: &Options) -> anyhow::Result<Exit> {
+pub(super) fn run(options: &WalkthroughOptions) -> anyhow::Result<Exit> {
+    let WalkthroughOptions { common: options, only } = options;
     let (nbdkit, fio) = (find_nbdkit()?, find_fio()?);
     let scale = Scale::of(options);
     terminal::say(&format!("the README's policy in front of unlike servers ({nbdkit}; {fio})"));
     let mut claims = Vec::new();
     let mut outcomes = Vec::new();
-    for kind in KINDS.iter().filter(|kind| scale.takes_long || !kind.takes_long) {
+    let is_wanted = |kind: &&Kind| match only {
+        Some(only) => kind.id == only,
+        None => scale.takes_long || !kind.takes_long,
+    };
+    for kind in KINDS.iter().filter(is_wanted) {
         terminal::say(kind.what);
         let (outcome, conditions) = Conditions::during(BEARS, || trial::run(kind, &scale))?;
         let outcome = outcome?;
         let mut rows = rows(kind, &outcome);
-        rows.iter_mut().for_each(|row| claim::temper(slice::from_mut(row), &conditions));
+        claim::temper(&mut rows, &conditions);
+        for row in &rows {
+            terminal::say(&format!("  {}: {}", row.id, row.measured));
+        }
         claims.extend(rows);
         outcomes.push((kind, outcome));
     }

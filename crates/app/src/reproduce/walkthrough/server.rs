@@ -13,6 +13,7 @@ use evenkeel_wire::nbd::uri::NbdUri;
 use super::TENANTS;
 use crate::load::measure;
 use crate::stage::{DataServer, GateProcess, Stage};
+use crate::units::print_size;
 
 /// What one client can read.
 const EXPORT_BYTES: u64 = 256 << 20;
@@ -112,10 +113,11 @@ fn nbdkit(stage: &Stage, filters: &[&str], settings: &[&str]) -> anyhow::Result<
 fn own_disk(stage: &Stage) -> anyhow::Result<Server> {
     let file = stage.path("disk.img");
     fill(&file, EXPORT_BYTES * 2).context("cannot write to the scratch folder")?;
+    let size = print_size(EXPORT_BYTES);
     let policy = format!(
         "[[backend]]\nname = \"disk\"\nfile = \"{}\"\ndirect = true\n\
-         [[export]]\nname = \"db\"\nsize = {EXPORT_BYTES}\n\
-         [[export]]\nname = \"backup\"\noffset = {EXPORT_BYTES}\nsize = {EXPORT_BYTES}\n",
+         [[export]]\nname = \"db\"\nsize = \"{size}\"\n\
+         [[export]]\nname = \"backup\"\noffset = \"{size}\"\nsize = \"{size}\"\n",
         file.display()
     );
     gate(stage, &policy)
@@ -123,22 +125,21 @@ fn own_disk(stage: &Stage) -> anyhow::Result<Server> {
 
 /// A file in which no block is a hole.
 fn fill(file: &Path, size_bytes: u64) -> std::io::Result<()> {
-    const BLOCK: [u8; 1 << 20] = [0xa5; 1 << 20];
+    let block = vec![0xa5; 1 << 20];
     let mut file = File::create(file)?;
     for _ in 0..size_bytes >> 20 {
-        file.write_all(&BLOCK)?;
+        file.write_all(&block)?;
     }
     file.sync_all()
 }
 
-/// A store of three drives with a volume for each export, of which all blocks were written.
+/// A store of three drives with a volume, half of it for each export, of which all was written.
 fn store(stage: &Stage, options: &str) -> anyhow::Result<Server> {
     let drives = ["a", "b", "c"].map(|name| stage.path(&format!("{name}.img")));
     let program = std::env::current_exe().context("cannot find this program's own file")?;
-    let volume = (2 * EXPORT_BYTES).to_string();
-    let size = (8 * EXPORT_BYTES).to_string();
+    let [room, volume, size] = [8, 2, 1].map(|times| print_size(times * EXPORT_BYTES));
     let mut create = Command::new(program);
-    create.args(["store", "create"]).args(&drives).args(["--size", &size, "--volume", &volume]);
+    create.args(["store", "create"]).args(&drives).args(["--size", &room, "--volume", &volume]);
     let output = create.output().context("cannot start this program")?;
     anyhow::ensure!(
         output.status.success(),
@@ -148,8 +149,8 @@ fn store(stage: &Stage, options: &str) -> anyhow::Result<Server> {
     let drives = drives.map(|drive| format!("\"{}\"", drive.display()));
     let policy = format!(
         "[[backend]]\nname = \"store\"\nstore = [{}]\n{options}\
-         [[export]]\nname = \"db\"\nsize = {EXPORT_BYTES}\n\
-         [[export]]\nname = \"backup\"\noffset = {EXPORT_BYTES}\nsize = {EXPORT_BYTES}\n",
+         [[export]]\nname = \"db\"\nsize = \"{size}\"\n\
+         [[export]]\nname = \"backup\"\noffset = \"{size}\"\nsize = \"{size}\"\n",
         drives.join(", ")
     );
     let server = gate(stage, &policy)?;

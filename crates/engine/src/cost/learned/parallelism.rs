@@ -129,9 +129,10 @@ impl Parallelism {
     /// By how many errors kinds of requests differ too little, at most, for what they take alone.
     fn missed(&self, way: usize) -> f64 {
         let spread = self.alone.spread(way);
+        let kinds: Vec<Compared> = self.compared(way).collect();
         let mut most: f64 = 0.0;
-        for (index, first) in self.compared(way).enumerate() {
-            for second in self.compared(way).skip(index + 1) {
+        for (index, first) in kinds.iter().enumerate() {
+            for second in &kinds[index + 1..] {
                 let variance = spread * (first.variance + second.variance);
                 let error = (COMPARED_ERROR * COMPARED_ERROR + variance).sqrt();
                 let alone = first.alone - second.alone;
