@@ -207,8 +207,8 @@ mod tests {
     fn all_jobs_are_in_one_file() {
         let text = run().job_file();
         assert!(text.contains("ramp_time=1000ms\nruntime=2500ms\nrandseed=7\n"), "{text}");
-        let many =
-            "[many]\nuri=nbd+unix:///x?socket=/tmp/gate.sock\nnumjobs=2\niodepth=8\nbs=65536\n";
+        let many = "[many]\nuri=nbd+unix:///x?socket=/tmp/gate.sock\nrw=randread\nnumjobs=2\n\
+                    iodepth=8\nbs=65536\nrate_iops=100\nramp_time=0\nstartdelay=1000ms\n";
         assert!(text.ends_with(many), "{text}");
     }
 

@@ -9,7 +9,7 @@ use evenkeel_trace::format::{Format, Options};
 use evenkeel_trace::{Record, Sources};
 use serde_json::Value;
 
-use crate::harness::gate::{EVENKEEL, memory_policy};
+use crate::harness::gate::{EVENKEEL, memory_policy, without_found};
 use crate::harness::process::Process;
 use crate::harness::target::{Address, Target};
 use crate::harness::{Scratch, wait_for};
@@ -71,7 +71,7 @@ fn a_recording_tells_each_policy_in_force_at_its_instant() {
     let uri = Target { address: socket, export: "disk".to_owned(), certificates: None }.uri();
     let ctl = |arguments: &[&str]| {
         let output = run(&scratch, &[&["ctl", "--control", "control.sock"], arguments].concat());
-        String::from_utf8(output.stdout).expect("a policy is text")
+        without_found(&String::from_utf8(output.stdout).expect("a policy is text"))
     };
     let serve = |requests: &str| {
         run(&scratch, &["bench", &uri, "--requests", requests, "--depth", "4"]);

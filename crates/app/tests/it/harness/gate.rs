@@ -181,6 +181,12 @@ fn socket(scratch: &Scratch) -> Address {
     Address::Unix(scratch.join("gate.sock"))
 }
 
+/// A policy as `ctl policy` prints it, without what the gate has found meanwhile.
+pub(crate) fn without_found(printed: &str) -> String {
+    let line = |line: &str| line.split("  # found:").next().unwrap_or_default().to_owned() + "\n";
+    printed.lines().map(line).collect()
+}
+
 /// A policy with one export `disk` in memory.
 pub(crate) fn memory_policy(size: &str) -> String {
     format!(
