@@ -63,8 +63,8 @@ pub struct FioRun {
 pub struct FioResult {
     /// Bytes per second on all of its connections.
     pub rate_bytes: f64,
-    /// The 99th percentile of its latencies; of the slowest connection.
-    pub p99: Span,
+    /// The 99th percentile of its latencies, of the slowest connection; none if it read nothing.
+    pub p99: Option<Span>,
 }
 
 /// What fio prints.
@@ -168,7 +168,7 @@ impl FioRun {
                 return Err(Exit::Runtime.because(said));
             }
             let rate_bytes = sessions.iter().map(|one| one.read.rate_bytes()).sum();
-            let p99 = sessions.iter().map(|one| one.read.p99()).max().unwrap_or(Span::ZERO);
+            let p99 = sessions.iter().filter_map(|one| one.read.p99()).max();
             Ok(FioResult { rate_bytes, p99 })
         };
         self.jobs.iter().map(result).collect()
@@ -180,8 +180,8 @@ impl Read {
         self.io_bytes as f64 / (self.runtime as f64 / 1e3).max(1e-3)
     }
 
-    fn p99(&self) -> Span {
-        Span(self.clat_ns.percentile.get("99.000000").copied().unwrap_or(0))
+    fn p99(&self) -> Option<Span> {
+        self.clat_ns.percentile.get("99.000000").copied().map(Span)
     }
 }
 
@@ -226,8 +226,8 @@ mod tests {
             format!("note: something\n{{\"fio version\": \"x\", \"jobs\": [{}]}}", jobs.join(","))
         };
         let results = run().results(&text(0)).unwrap();
-        let one = FioResult { rate_bytes: 50.0, p99: Span::from_micros(100) };
-        let many = FioResult { rate_bytes: 250.0, p99: Span::from_micros(300) };
+        let one = FioResult { rate_bytes: 50.0, p99: Some(Span::from_micros(100)) };
+        let many = FioResult { rate_bytes: 250.0, p99: Some(Span::from_micros(300)) };
         assert_eq!(results, [one, many]);
         let error = run().results(&text(5)).unwrap_err().to_string();
         assert!(error.contains("a session of many failed: Input/output error"), "{error}");

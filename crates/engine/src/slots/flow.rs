@@ -40,6 +40,8 @@ pub(super) struct Flow {
     pub(super) part: u64,
     /// Until then it is held to its part, since it was slow lately.
     pub(super) slow_until: Nanos,
+    /// The same after it has hung.
+    pub(super) hung_until: Nanos,
     /// What it may have inside, if it is held to its part.
     pub(super) cap: Option<u64>,
     /// Its part is less than a slot: it has one of the second depth.
@@ -47,6 +49,11 @@ pub(super) struct Flow {
 }
 
 impl Flow {
+    /// Until when it is held to its part though it answers as the others do.
+    pub(super) fn held_until(&self) -> Nanos {
+        self.slow_until.max(self.hung_until)
+    }
+
     /// One that has asked for nothing yet.
     pub(super) fn new(now: Nanos, tenant: TenantId, disk: u64) -> Self {
         Self {
@@ -65,6 +72,7 @@ impl Flow {
             oldest: None,
             part: 0,
             slow_until: Nanos::ZERO,
+            hung_until: Nanos::ZERO,
             cap: None,
             is_second: false,
         }

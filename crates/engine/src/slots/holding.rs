@@ -52,7 +52,7 @@ impl Slots {
                 // What hangs is where it is, and the others have the rest. It gets no more either
                 // where nobody else asks now, or there would be no room for whoever returns.
                 held += flow.inside;
-                flow.slow_until = now + SLOW_MEMORY;
+                flow.hung_until = now + SLOW_MEMORY;
                 flow.cap = (capacity > 0).then(|| (capacity / 4).saturating_sub(flow.away));
             } else if flow.is_active(now) {
                 scratch.going.push(index);
@@ -72,8 +72,8 @@ impl Slots {
         self.settle()
     }
 
-    /// A request may have to wait for so many others. What looked slow before that was known was
-    /// not.
+    /// A request may have to wait for so many others. What looked slow before that was known need
+    /// not have been; what hung did hang.
     fn take_queue(&mut self, queue: u64) {
         if std::mem::replace(&mut self.queue, queue) <= 1 && queue > 1 {
             self.flows.iter_mut().for_each(|flow| flow.slow_until = Nanos::ZERO);
@@ -97,7 +97,7 @@ impl Slots {
         if is_slow && is_known {
             flow.slow_until = now + SLOW_MEMORY;
         }
-        if !is_slow && now >= flow.slow_until {
+        if !is_slow && now >= flow.held_until() {
             return;
         }
         let most = if is_known { capacity } else { (capacity / 4).max(one) };
@@ -138,7 +138,7 @@ impl Slots {
     /// O(flows).
     pub(crate) fn slow(&self, now: Nanos) -> Vec<SlowReport> {
         let is_slow = |flow: &&Flow| {
-            let is_held = self.is_divided && now < flow.slow_until && flow.hanging == 0;
+            let is_held = self.is_divided && now < flow.held_until() && flow.hanging == 0;
             is_held
                 && flow.pace.is_known()
                 && flow.pace_at(now).is_slow_beside(self.quickest, self.queue)

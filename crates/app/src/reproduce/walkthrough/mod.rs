@@ -1,9 +1,9 @@
 //! The README's walk-through in front of unlike servers: its policy as it is printed.
 //!
 //! ```text
-//! db:     random reads of 4 KiB, 32 at a time     --+
-//!                                                   +--> gate --> one of seven servers
-//! backup: sequential reads of 256 KiB, 16 at a time-+
+//! db:     random reads of 4 KiB, 32 at a time      --+
+//!                                                    +--> gate --> one of seven servers
+//! backup: sequential reads of 256 KiB, 16 at a time --+
 //! ```
 //!
 //! `db` has share 4, `backup` has 1, and the policy says nothing of the server. What a tenant has
@@ -69,9 +69,8 @@ struct Scale {
     ramp_alone: Span,
     alone: Span,
     ramp_fixed: Span,
-    /// Whether fixed depths are tried too.
-    tries_depths: bool,
-    takes_long: bool,
+    /// Leaves out fixed depths, and servers that take long.
+    is_quick: bool,
     seed: u64,
 }
 
@@ -86,8 +85,7 @@ impl Scale {
             ramp_alone: Span::from_secs(3),
             alone: length(5, 3),
             ramp_fixed: Span::from_secs(6),
-            tries_depths: !quick,
-            takes_long: !quick,
+            is_quick: quick,
             seed,
         }
     }
@@ -103,7 +101,7 @@ pub(super) fn run(options: &WalkthroughOptions) -> anyhow::Result<Exit> {
     let mut outcomes = Vec::new();
     let is_wanted = |kind: &&Kind| match only {
         Some(only) => kind.id == only,
-        None => scale.takes_long || !kind.takes_long,
+        None => !(scale.is_quick && kind.takes_long),
     };
     for kind in KINDS.iter().filter(is_wanted) {
         terminal::say(kind.what);
@@ -139,7 +137,7 @@ fn rows(kind: &Kind, outcome: &Outcome) -> Vec<Claim> {
 
 fn share(kind: &Kind, outcome: &Outcome) -> Claim {
     let [database, backup] = outcome.parts(outcome.together);
-    let part = database / (database + backup).max(1e-9);
+    let part = outcome.share();
     let is_within = (part - SHARE).abs() <= SHARE_SLACK;
     let waits = outcome.backlogged.iter().all(|part| *part >= BACKLOGGED);
     let has = outcome.backlogged.map(|part| part * 100.0);
@@ -218,10 +216,6 @@ fn found(outcome: &Outcome) -> String {
 
 /// The database's part of each server.
 fn figure(outcomes: &[(&Kind, Outcome)]) -> Figure {
-    let part = |outcome: &Outcome| {
-        let [database, backup] = outcome.parts(outcome.together);
-        100.0 * database / (database + backup).max(1e-9)
-    };
     let bars = |name: &str, of: &dyn Fn(&Outcome) -> f64| Bars {
         name: name.to_owned(),
         values: outcomes.iter().map(|(_, outcome)| Some(of(outcome))).collect(),
@@ -230,7 +224,7 @@ fn figure(outcomes: &[(&Kind, Outcome)]) -> Figure {
         "The README's policy in front of unlike servers",
         "db's part of the server (%)",
         outcomes.iter().map(|(kind, _)| kind.id.to_owned()).collect(),
-        vec![bars("share", &|_| SHARE * 100.0), bars("here", &part)],
+        vec![bars("share", &|_| SHARE * 100.0), bars("here", &|outcome| outcome.share() * 100.0)],
     );
     Figure::new("walkthrough", chart)
 }

@@ -113,14 +113,7 @@ fn nbdkit(stage: &Stage, filters: &[&str], settings: &[&str]) -> anyhow::Result<
 fn own_disk(stage: &Stage) -> anyhow::Result<Server> {
     let file = stage.path("disk.img");
     fill(&file, EXPORT_BYTES * 2).context("cannot write to the scratch folder")?;
-    let size = print_size(EXPORT_BYTES);
-    let policy = format!(
-        "[[backend]]\nname = \"disk\"\nfile = \"{}\"\ndirect = true\n\
-         [[export]]\nname = \"db\"\nsize = \"{size}\"\n\
-         [[export]]\nname = \"backup\"\noffset = \"{size}\"\nsize = \"{size}\"\n",
-        file.display()
-    );
-    gate(stage, &policy)
+    gate(stage, &format!("file = \"{}\"\ndirect = true\n", file.display()))
 }
 
 /// A file in which no block is a hole.
@@ -137,7 +130,7 @@ fn fill(file: &Path, size_bytes: u64) -> std::io::Result<()> {
 fn store(stage: &Stage, options: &str) -> anyhow::Result<Server> {
     let drives = ["a", "b", "c"].map(|name| stage.path(&format!("{name}.img")));
     let program = std::env::current_exe().context("cannot find this program's own file")?;
-    let [room, volume, size] = [8, 2, 1].map(|times| print_size(times * EXPORT_BYTES));
+    let [room, volume] = [8, 2].map(|times| print_size(times * EXPORT_BYTES));
     let mut create = Command::new(program);
     create.args(["store", "create"]).args(&drives).args(["--size", &room, "--volume", &volume]);
     let output = create.output().context("cannot start this program")?;
@@ -147,13 +140,7 @@ fn store(stage: &Stage, options: &str) -> anyhow::Result<Server> {
         String::from_utf8_lossy(&output.stderr).trim()
     );
     let drives = drives.map(|drive| format!("\"{}\"", drive.display()));
-    let policy = format!(
-        "[[backend]]\nname = \"store\"\nstore = [{}]\n{options}\
-         [[export]]\nname = \"db\"\nsize = \"{size}\"\n\
-         [[export]]\nname = \"backup\"\noffset = \"{size}\"\nsize = \"{size}\"\n",
-        drives.join(", ")
-    );
-    let server = gate(stage, &policy)?;
+    let server = gate(stage, &format!("store = [{}]\n{options}", drives.join(", ")))?;
     for export in TENANTS {
         let _ = measure(&writes(server.uri(export)?))?;
     }
@@ -176,8 +163,13 @@ fn writes(target: NbdUri) -> LoadPlan {
     LoadPlan { groups: vec![group], ramp: Span::ZERO, runtime: None, ..LoadPlan::default() }
 }
 
-/// Shares nothing: only a way to what stands behind it.
-fn gate(stage: &Stage, policy: &str) -> anyhow::Result<Server> {
-    let policy = format!("mode = \"observe\"\n{policy}");
+/// Shares nothing: only a way to a backend with these keys, half of it for each export.
+fn gate(stage: &Stage, backend: &str) -> anyhow::Result<Server> {
+    let size = print_size(EXPORT_BYTES);
+    let policy = format!(
+        "mode = \"observe\"\n[[backend]]\nname = \"device\"\n{backend}\
+         [[export]]\nname = \"db\"\nsize = \"{size}\"\n\
+         [[export]]\nname = \"backup\"\noffset = \"{size}\"\nsize = \"{size}\"\n"
+    );
     Ok(Server::Gate(GateProcess::start(stage, "server", &policy)?))
 }

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use anyhow::Context;
 use evenkeel_core::time::Span;
 use evenkeel_wire::nbd::uri::NbdUri;
 
@@ -61,28 +62,33 @@ pub(super) fn run(kind: &Kind, scale: &Scale) -> anyhow::Result<Outcome> {
         short(vec![saturated(0, database.clone())]).run(&stage)?[0].rate_bytes,
         short(vec![saturated(1, backup)]).run(&stage)?[0].rate_bytes,
     ];
-    let own_p99 = short(vec![sparse(database)]).run(&stage)?[0].p99;
+    let own_p99 = p99(&short(vec![sparse(database)]).run(&stage)?[0])?;
 
     let gate = GateProcess::start(&stage, "gate", &policy(&server.uri("")?, None))?;
     let (together, backlogged) = together(&stage, &gate, scale)?;
     let found = Found::of(&gate)?;
     let jobs = vec![sparse(gate.uri(TENANTS[0])?), saturated(1, gate.uri(TENANTS[1])?)];
     let Scale { ramp, runtime, seed, .. } = *scale;
-    let beside = FioRun { ramp, runtime, seed, jobs }.run(&stage)?[0].p99;
+    let beside_p99 = p99(&FioRun { ramp, runtime, seed, jobs }.run(&stage)?[0])?;
     drop(gate);
 
     let mut outcome = Outcome {
         alone,
         together,
         backlogged,
-        sparse_p99: [own_p99, beside],
+        sparse_p99: [own_p99, beside_p99],
         found,
         best_fixed: None,
     };
-    if scale.tries_depths {
+    if !scale.is_quick {
         outcome.best_fixed = best_fixed(&stage, &server, &outcome, scale)?;
     }
     Ok(outcome)
+}
+
+/// Without a single read there is nothing to judge.
+fn p99(result: &FioResult) -> anyhow::Result<Span> {
+    result.p99.context("the database read nothing")
 }
 
 /// Both always ask; what they have, and for which part of the time each has requests waiting.
@@ -171,6 +177,12 @@ impl Outcome {
     /// Rates in parts of what each has alone: the time of the device that each takes.
     pub(super) fn parts(&self, rates: [f64; 2]) -> [f64; 2] {
         [0, 1].map(|one: usize| rates[one] / self.alone[one].max(1.0))
+    }
+
+    /// The database's part of what both have while both always ask.
+    pub(super) fn share(&self) -> f64 {
+        let [database, backup] = self.parts(self.together);
+        database / (database + backup).max(1e-9)
     }
 }
 

@@ -14,8 +14,8 @@
 //!
 //! - **Ramp.** From 1 on the depth doubles for as long as that pays, as in TCP's slow start. Where
 //!   chance hides what two doublings gained, it goes on, unless latency has grown so much that the
-//!   device is full anyway. It stays at 1 for a moment: what a request takes that is alone there is
-//!   known, and costs are learned from that before gains are measured in them.
+//!   device is full anyway. It stays at 1 for a moment: what a request takes is known while it is
+//!   alone with the device, and costs are learned from that before they measure gains.
 //! - **Track.** Now and then a window at another depth is held against those before and after it
 //!   ([`Contrast`]): at twice the base, at half of it, and at the rung below. The base goes up
 //!   where doubling gains more than [`WORTH`], and down where halving loses less, both beyond
