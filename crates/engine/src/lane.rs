@@ -301,8 +301,12 @@ impl Lane {
         match (&mut self.learned, how) {
             (Some(learned), Left::Served) => {
                 learned.finished(now, &ticket, self.scheduler.depth_found().is_some());
+                self.scheduler.set_turn(learned.turn());
             }
-            (Some(learned), Left::Unserved) => learned.left(now, &ticket),
+            (Some(learned), Left::Unserved) => {
+                learned.left(now, &ticket);
+                self.scheduler.set_turn(learned.turn());
+            }
             (None, _) => {}
         }
     }

@@ -16,7 +16,7 @@
 use super::bucket::Buckets;
 use super::heap::IndexedHeap;
 use super::queues::Queues;
-use super::{Limit, Next, Scheduler, Share};
+use super::{Limit, Next, Scheduler, Share, Turn};
 use crate::id::TenantId;
 use crate::ticket::Ticket;
 use crate::time::{Nanos, Span};
@@ -206,6 +206,10 @@ impl<S: Scheduler> Scheduler for Limited<S> {
 
     fn depth_found(&self) -> Option<u32> {
         self.inner.depth_found()
+    }
+
+    fn set_turn(&mut self, turn: Option<Turn>) {
+        self.inner.set_turn(turn);
     }
 }
 

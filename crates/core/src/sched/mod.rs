@@ -128,6 +128,15 @@ impl Default for Share {
     }
 }
 
+/// A moment in which one tenant has the device to itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// Whose it is.
+    pub tenant: TenantId,
+    /// When it is over at the latest.
+    pub until: Nanos,
+}
+
 /// A request queue policy. See the [module](self) for the contract.
 pub trait Scheduler {
     /// Takes in a ticket. Its tenant must have been configured.
@@ -181,6 +190,12 @@ pub trait Scheduler {
     fn depth_found(&self) -> Option<u32> {
         None
     }
+
+    /// The device is to be this tenant's alone: nothing goes until the others' tickets are back,
+    /// and then its own go first for as long as it has some. None, or the end of the turn, brings
+    /// back the usual order, in which whoever waited catches up. Only start-time fair queuing gives
+    /// turns; for others it is nothing.
+    fn set_turn(&mut self, _turn: Option<Turn>) {}
 }
 
 impl<S: Scheduler + ?Sized> Scheduler for Box<S> {
@@ -230,5 +245,9 @@ impl<S: Scheduler + ?Sized> Scheduler for Box<S> {
 
     fn depth_found(&self) -> Option<u32> {
         (**self).depth_found()
+    }
+
+    fn set_turn(&mut self, turn: Option<Turn>) {
+        (**self).set_turn(turn);
     }
 }

@@ -31,6 +31,10 @@
 //! that the device takes for one depth, and it does not advance V. It looks at the 21 entries
 //! around the top of the heap, not at every tenant.
 //!
+//! **Turns.** Whoever learns costs may let one tenant go before all others for a moment
+//! ([`Scheduler::set_turn`]). Its tags go on and V does not, so that the others catch up; the bound
+//! above is that much greater meanwhile.
+//!
 //! **A new weight** counts for what is queued already: its tags are given again, behind the head's.
 //!
 //! **Cost.** Arrival at a backlogged tenant is O(1), a new weight O(tickets of the tenant);
@@ -43,7 +47,7 @@ use super::hold::Hold;
 use super::key::Key;
 use super::queues::Queues;
 use super::tag::{Scale, Tag};
-use super::{Next, Scheduler, Share};
+use super::{Next, Scheduler, Share, Turn};
 use crate::id::TenantId;
 use crate::ticket::{Cost, Ticket};
 use crate::time::{Nanos, Span};
@@ -69,6 +73,8 @@ pub struct Sfq {
     depth: Depth,
     hold: Hold,
     backfill: Backfill,
+    /// Who has the device alone.
+    turn: Option<Turn>,
 }
 
 /// One tenant.
@@ -109,6 +115,7 @@ impl Sfq {
             depth: Depth::new(options.depth),
             hold: Hold::new(options.hold),
             backfill: Backfill::default(),
+            turn: None,
         }
     }
 
@@ -171,6 +178,21 @@ impl Sfq {
         });
     }
 
+    /// What is next in a tenant's turn; none if it has nothing queued, or the turn is over. V
+    /// stays: nobody else is to begin behind what goes out of its order.
+    fn poll_turn(&mut self, now: Nanos) -> Option<Next> {
+        let Turn { tenant, until } = self.turn.filter(|turn| now < turn.until)?;
+        let ticket = self.queues.front(tenant.index())?.ticket;
+        if self.depth.in_service() > self.flows[tenant.index()].in_service {
+            return Some(Next::WaitUntil(until));
+        }
+        if !self.depth.fits(&ticket) {
+            self.depth.note_wait();
+            return Some(Next::Idle);
+        }
+        Some(self.dispatch(now, tenant.0))
+    }
+
     /// The next tenant whose head fits beside `head`, which does not.
     fn backfill(&mut self, head: Tagged) -> Option<u32> {
         if self.backfill.head != head.arrival {
@@ -217,6 +239,9 @@ impl Scheduler for Sfq {
     }
 
     fn poll(&mut self, now: Nanos) -> Next {
+        if let Some(next) = self.poll_turn(now) {
+            return next;
+        }
         let Some((_, tenant)) = self.backlogged.peek() else { return Next::Idle };
         let head = *self.queues.front(tenant as usize).expect("a backlogged tenant has a ticket");
         if !self.depth.fits(&head.ticket) {
@@ -302,6 +327,13 @@ impl Scheduler for Sfq {
     fn depth_found(&self) -> Option<u32> {
         self.depth.found()
     }
+
+    fn set_turn(&mut self, turn: Option<Turn>) {
+        if self.turn != turn {
+            self.turn = turn;
+            self.depth.disturb(turn.is_some());
+        }
+    }
 }
 
 impl Tagged {
@@ -345,6 +377,53 @@ mod tests {
         let first = dispatched(&mut sfq).into_iter().take(25);
         let count = first.filter(|slot| *slot < 100).count();
         assert!((19..=21).contains(&count), "four of five, and not one of two: {count}");
+    }
+
+    #[test]
+    fn in_its_turn_a_tenant_goes_first_and_the_others_catch_up() {
+        let mut sfq = sfq(DepthPolicy::Requests(2), &[1, 1]);
+        for slot in 0..30 {
+            sfq.enqueue(Nanos(0), ticket(0, slot));
+            sfq.enqueue(Nanos(0), ticket(1, 100 + slot));
+        }
+        let serve = |sfq: &mut Sfq, count: usize| -> Vec<u32> {
+            let mut served = Vec::new();
+            while served.len() < count {
+                let next = dispatched(sfq);
+                for slot in &next {
+                    sfq.complete(Nanos(0), ticket(slot / 100, *slot));
+                }
+                served.extend(next);
+            }
+            served
+        };
+        let turn = Turn { tenant: TenantId(1), until: Nanos(1) };
+        sfq.set_turn(Some(turn));
+        assert!(serve(&mut sfq, 10).iter().all(|slot| *slot >= 100));
+        sfq.set_turn(None);
+        assert!(serve(&mut sfq, 10).iter().all(|slot| *slot < 100), "what it had waited for");
+        let both = serve(&mut sfq, 20);
+        assert_eq!(both.iter().filter(|slot| **slot < 100).count(), 10);
+        sfq.set_turn(Some(turn));
+        assert_eq!(serve(&mut sfq, 20).len(), 20, "a turn with nothing queued holds nobody");
+    }
+
+    #[test]
+    fn a_turn_begins_when_the_others_are_back_and_ends_whatever_hangs() {
+        let mut sfq = sfq(DepthPolicy::Requests(2), &[1, 1]);
+        for slot in 0..10 {
+            sfq.enqueue(Nanos(0), ticket(0, slot));
+            sfq.enqueue(Nanos(0), ticket(1, 100 + slot));
+        }
+        assert_eq!(dispatched(&mut sfq), [0, 100]);
+        sfq.set_turn(Some(Turn { tenant: TenantId(1), until: Nanos(9) }));
+        sfq.complete(Nanos(0), ticket(1, 100));
+        assert_eq!(sfq.poll(Nanos(0)), Next::WaitUntil(Nanos(9)), "the other's is with it");
+        let hung = sfq.clone();
+        sfq.complete(Nanos(1), ticket(0, 0));
+        assert_eq!(dispatched(&mut sfq), [101, 102]);
+        let mut sfq = hung;
+        assert!(matches!(sfq.poll(Nanos(9)), Next::Dispatch(_)), "nobody waits any longer");
     }
 
     fn sized(tenant: u32, slot: u32, size_bytes: u64) -> Ticket {

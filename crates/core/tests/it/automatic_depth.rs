@@ -136,6 +136,22 @@ fn clients_that_ask_for_little_have_a_queue_all_the_same() {
 }
 
 #[test]
+fn what_completes_while_it_is_disturbed_moves_nothing() {
+    let mut rig = Rig::new(8, Span::from_millis(1), 512);
+    let found = rig.found(SECONDS);
+    rig.depth.disturb(true);
+    // It would be worth to follow this.
+    rig.servers = 48;
+    for _ in 0..100 {
+        assert_eq!(rig.found(Span::from_millis(10)), found);
+        assert_eq!(rig.depth.in_force(), u64::from(found), "nothing else is tried");
+    }
+    rig.depth.disturb(false);
+    let found = rig.found(SECONDS);
+    assert!((48..=72).contains(&found), "{found}");
+}
+
+#[test]
 fn what_fails_or_leaves_teaches_nothing() {
     let mut depth = Depth::new(DepthPolicy::Automatic);
     let mut now = Nanos(0);

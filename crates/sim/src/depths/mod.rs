@@ -185,6 +185,7 @@ impl Run {
         self.queue.complete(now, ticket);
         if let Some(learned) = self.costs.learned() {
             learned.finished(now, &ticket, self.queue.depth_found().is_some());
+            self.queue.set_turn(learned.turn());
         }
         let held = self.device.held(now, tag);
         if now >= Nanos::ZERO + SETTLING {

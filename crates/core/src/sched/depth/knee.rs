@@ -111,6 +111,8 @@ pub(super) struct Knee {
     level: Option<Rate>,
     /// The clients ask for no more than the base.
     base_is_all: bool,
+    /// Windows tell nothing for now.
+    is_disturbed: bool,
 }
 
 /// What a window at another depth is to show.
@@ -155,7 +157,16 @@ impl Knee {
             pause: Span::ZERO,
             level: None,
             base_is_all: false,
+            is_disturbed: false,
         }
+    }
+
+    /// What completes from now on tells nothing, or something again. The depth stays meanwhile.
+    pub(super) fn disturb(&mut self, is_disturbed: bool) {
+        self.is_disturbed = is_disturbed;
+        (self.probe, self.tried, self.base_rate, self.level) = (None, None, None, None);
+        self.rung = if self.is_found() { self.base } else { self.rung };
+        self.stale = self.depth();
     }
 
     /// The depth in force.
@@ -189,6 +200,9 @@ impl Knee {
     /// The device has done so much work.
     pub(super) fn finished(&mut self, now: Nanos, work: Cost) {
         self.left(now);
+        if self.is_disturbed {
+            return self.open(now);
+        }
         if self.stale > 0 {
             self.stale -= 1;
             return self.open(now);

@@ -218,6 +218,13 @@ impl Depth {
     pub fn found(&self) -> Option<u32> {
         self.knee.as_ref().filter(|knee| knee.is_found()).map(|knee| knee.found())
     }
+
+    /// Tickets go out in an order that tells an automatic depth nothing, or no longer do.
+    pub fn disturb(&mut self, is_disturbed: bool) {
+        if let Some(knee) = &mut self.knee {
+            knee.disturb(is_disturbed);
+        }
+    }
 }
 
 /// What a ticket takes of a depth in bytes.

@@ -93,6 +93,11 @@ impl Apportioning {
         }
     }
 
+    /// Time in which anything was under way.
+    pub(super) fn busy_ns(&self) -> f64 {
+        self.busy_ns
+    }
+
     /// So much time passed with those that are under way.
     pub(super) fn pass(&mut self, time_ns: f64) {
         if self.under_way == 0 || time_ns <= 0.0 {

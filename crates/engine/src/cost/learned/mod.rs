@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! completions -> the device's time, divided among them  (apportion, parallelism)
+//!                what a tenant takes that is alone       (turns)            corrects that
 //!              -> a line for reads and one for writes    (fit)      the backend's model
 //!              -> each tenant's times beside that        (tenant)   a factor on it
 //!              -> bytes that take a bounded time         (unit)     the size of units
@@ -31,10 +32,12 @@ mod fit;
 mod kinds;
 mod parallelism;
 mod tenant;
+mod turns;
 mod unit;
 
 use evenkeel_core::float::{exponential, natural_log};
 use evenkeel_core::id::TenantId;
+use evenkeel_core::sched::Turn;
 use evenkeel_core::ticket::{Cost, Kind, Ticket};
 use evenkeel_core::time::{Nanos, Span};
 
@@ -43,6 +46,7 @@ use apportion::{Apportioning, Served};
 use fit::{Fit, Slope};
 use parallelism::Parallelism;
 use tenant::Tenant;
+use turns::{Busy, Part, Turns};
 use unit::Unit;
 
 /// An epoch ends after so much time, or with the depth.
@@ -84,6 +88,7 @@ struct Watch {
     depth: u64,
     is_full: bool,
     unfilled_ns: f64,
+    begun: Nanos,
     passed: Nanos,
 }
 
@@ -92,6 +97,7 @@ struct Watch {
 pub struct Learned {
     watch: Watch,
     parallelism: Parallelism,
+    turns: Turns,
     start: [Slope; 2],
     start_flush_ns: f64,
     flush_ns: f64,
@@ -108,6 +114,8 @@ pub struct Learned {
     unit: Unit,
     epoch_begun: Nanos,
     epoch_requests: u32,
+    /// A tenant had the device to itself at its beginning.
+    epoch_has_turn: bool,
     /// Of all epochs that counted.
     time: Span,
 }
@@ -120,6 +128,7 @@ impl Learned {
         Self {
             watch: Watch::new(now),
             parallelism: Parallelism::new(),
+            turns: Turns::new(),
             start,
             start_flush_ns: float(flush.0),
             flush_ns: float(flush.0),
@@ -133,6 +142,7 @@ impl Learned {
             unit: Unit::new(),
             epoch_begun: now,
             epoch_requests: 0,
+            epoch_has_turn: false,
             time: Span::ZERO,
         }
     }
@@ -160,6 +170,11 @@ impl Learned {
         self.parallelism.at_once() == 1
     }
 
+    /// Whom the device is to serve alone for now, so that it is seen what its requests take.
+    pub fn turn(&self) -> Option<Turn> {
+        self.turns.turn()
+    }
+
     /// The largest unit whose bytes take a bounded time, in bytes: a power of two.
     pub fn unit_bytes(&self) -> u64 {
         self.unit.bytes()
@@ -179,8 +194,9 @@ impl Learned {
         watch.pass(now);
         watch.is_full = is_full;
         if watch.depth != depth {
-            watch.depth = depth;
             self.end_epoch(now, is_depth_found);
+            self.watch.depth = depth;
+            self.turns.set_depth(depth);
         }
     }
 
@@ -188,17 +204,21 @@ impl Learned {
     pub fn started(&mut self, now: Nanos, ticket: &Ticket) {
         self.end_silence(now);
         self.watch.started(now, ticket);
+        self.turns.started(ticket.tenant);
     }
 
     /// A ticket is back or no longer counted, and nothing is learned from it.
     pub fn left(&mut self, now: Nanos, ticket: &Ticket) {
-        let _ = self.watch.finished(now, ticket);
+        if self.watch.finished(now, ticket).is_some() {
+            self.turns.left(ticket.tenant);
+        }
     }
 
     /// Forgets what is under way, such as when another scheduler takes over.
     pub fn restart(&mut self, now: Nanos) {
         let Watch { depth, is_full, .. } = self.watch;
         self.watch = Watch { depth, is_full, ..Watch::new(now) };
+        self.turns.restart();
         self.discard_epoch(now);
     }
 
@@ -211,7 +231,11 @@ impl Learned {
     /// The device has done what a ticket asks.
     pub fn finished(&mut self, now: Nanos, ticket: &Ticket, is_depth_found: bool) {
         self.end_silence(now);
-        let Some((served, true)) = self.watch.finished(now, ticket) else { return };
+        let Some((served, is_filled)) = self.watch.finished(now, ticket) else { return };
+        self.turns.finished(now, ticket, self.watch.busy());
+        if !is_filled {
+            return;
+        }
         let (Kind::Read | Kind::Write, Some(direction)) = (ticket.kind, direction(ticket.kind))
         else {
             return;
@@ -244,6 +268,7 @@ impl Learned {
         if self.parallelism.merge(keep(WAY_MEMORY), keep(ALONE_MEMORY)) {
             return self.forget(now);
         }
+        self.take_turns(now, is_depth_found);
         self.merge(length, time_ns, unit);
         let is_free = self.time < FREE;
         let step = PACE * length.as_secs_f64();
@@ -251,6 +276,26 @@ impl Learned {
         self.time += length;
         self.follow(natural_log(unit) + change, change, is_depth_found, length);
         self.begin_epoch(now);
+    }
+
+    /// Holds the epoch against what turns have shown, and begins a look when it is time for one.
+    fn take_turns(&mut self, now: Nanos, is_depth_found: bool) {
+        if !is_depth_found || self.turns.tenant().is_some() || self.epoch_has_turn {
+            return;
+        }
+        let parts = self.parts(|tenant| &tenant.epoch);
+        self.turns.take_epoch(now, self.watch.depth, &parts, &self.lines);
+    }
+
+    /// What these sums say of each tenant that has any.
+    fn parts(&self, of: impl Fn(&Tenant) -> &tenant::Sums) -> Vec<Part> {
+        let part = |(index, one): (usize, &Tenant)| Part {
+            tenant: TenantId(u32::try_from(index).expect("tenants are numbered by u32")),
+            time_ns: of(one).time_ns(),
+            expected_ns: of(one).expected_ns(&self.lines),
+        };
+        let parts = self.tenants.iter().enumerate().map(part);
+        parts.filter(|part| part.time_ns > 0.0 && part.expected_ns > 0.0).collect()
     }
 
     /// The epoch's sums count from now on.
@@ -279,8 +324,17 @@ impl Learned {
         }
         let time_ns: f64 = self.tenants.iter().map(|one| one.all.time_ns()).sum();
         let unit = time_ns / self.expected_ns(&self.lines);
-        for tenant in &mut self.tenants {
-            tenant.weigh(&self.lines, unit, step);
+        let parts = self.parts(|tenant| &tenant.all);
+        if let Some(known) = self.turns.believed(&parts, &self.lines) {
+            let of = |(part, times): (&Part, &f64)| part.expected_ns * times;
+            let unit = parts.iter().zip(&known).map(of).sum::<f64>() / expected_of(&parts);
+            for (part, times) in parts.iter().zip(known) {
+                self.tenants[part.tenant.index()].weigh_known(times / unit, step);
+            }
+        } else {
+            for tenant in &mut self.tenants {
+                tenant.weigh(&self.lines, unit, step);
+            }
         }
         // Flushes are not learned: they become dearer with reads and writes.
         let dearer = self.expected_ns(&self.lines) / self.expected_ns(&self.start);
@@ -346,6 +400,7 @@ impl Learned {
 
     fn begin_epoch(&mut self, now: Nanos) {
         (self.epoch_begun, self.epoch_requests) = (now, 0);
+        self.epoch_has_turn = self.turns.tenant().is_some();
     }
 
     fn tenant(&mut self, tenant: TenantId) -> &mut Tenant {
@@ -364,6 +419,7 @@ impl Watch {
             depth: 0,
             is_full: false,
             unfilled_ns: 0.0,
+            begun: now,
             passed: now,
         }
     }
@@ -375,6 +431,13 @@ impl Watch {
         if !self.is_full {
             self.unfilled_ns += time_ns;
         }
+    }
+
+    /// Time in which anything was under way, and what of it the depth was not full.
+    fn busy(&self) -> Busy {
+        let busy_ns = self.apportioning.busy_ns();
+        let idle_ns = float(self.passed.since(self.begun).0) - busy_ns;
+        Busy { busy_ns, unfilled_ns: self.unfilled_ns - idle_ns }
     }
 
     fn started(&mut self, now: Nanos, ticket: &Ticket) {
@@ -395,6 +458,10 @@ impl Watch {
         let is_filled = self.unfilled_ns - one.unfilled_ns <= UNFILLED_MAX * away_ns;
         Some((self.apportioning.finish(one.handle), is_filled))
     }
+}
+
+fn expected_of(parts: &[Part]) -> f64 {
+    parts.iter().map(|part| part.expected_ns).sum()
 }
 
 /// What is left of sums after so many seconds.

@@ -40,7 +40,7 @@ impl Sums {
         of(0) + of(1)
     }
 
-    fn merge(&mut self, other: &Self, unit: f64) {
+    pub(super) fn merge(&mut self, other: &Self, unit: f64) {
         for direction in 0..2 {
             self.requests[direction] += other.requests[direction];
             self.bytes[direction] += other.bytes[direction];
@@ -48,7 +48,7 @@ impl Sums {
         self.time_ns += other.time_ns / unit;
     }
 
-    fn fade(&mut self, keep: f64) {
+    pub(super) fn fade(&mut self, keep: f64) {
         self.requests.iter_mut().for_each(|one| *one *= keep);
         self.bytes.iter_mut().for_each(|one| *one *= keep);
         self.time_ns *= keep;
@@ -95,7 +95,16 @@ impl Tenant {
         }
         let doubt_ns = expected_ns / requests * DOUBT_REQUESTS;
         let seen = natural_log((self.all.time_ns / unit + doubt_ns) / (expected_ns + doubt_ns));
-        self.log += (seen - self.log).clamp(-step, step);
+        self.go_towards(seen, step);
+    }
+
+    /// The same where this is known to be how many times as long as by the lines.
+    pub(super) fn weigh_known(&mut self, times: f64, step: f64) {
+        self.go_towards(natural_log(times), step);
+    }
+
+    fn go_towards(&mut self, log: f64, step: f64) {
+        self.log += (log - self.log).clamp(-step, step);
         self.factor = exponential(self.log);
     }
 }
