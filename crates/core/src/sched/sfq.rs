@@ -33,7 +33,7 @@
 //!
 //! **Turns.** Whoever learns costs may let one tenant go before all others for a moment
 //! ([`Scheduler::set_turn`]). Its tags go on and V does not, so that the others catch up; the bound
-//! above is that much greater meanwhile.
+//! above is that much greater meanwhile. Whoever comes with nothing queued ends it.
 //!
 //! **A new weight** counts for what is queued already: its tags are given again, behind the head's.
 //!
@@ -73,8 +73,9 @@ pub struct Sfq {
     depth: Depth,
     hold: Hold,
     backfill: Backfill,
-    /// Who has the device alone.
+    /// Who has the device alone, unless somebody came who had nothing queued.
     turn: Option<Turn>,
+    is_turn_over: bool,
 }
 
 /// One tenant.
@@ -116,6 +117,7 @@ impl Sfq {
             hold: Hold::new(options.hold),
             backfill: Backfill::default(),
             turn: None,
+            is_turn_over: false,
         }
     }
 
@@ -182,6 +184,9 @@ impl Sfq {
     /// stays: nobody else is to begin behind what goes out of its order.
     fn poll_turn(&mut self, now: Nanos) -> Option<Next> {
         let Turn { tenant, until } = self.turn.filter(|turn| now < turn.until)?;
+        if self.is_turn_over {
+            return None;
+        }
         let ticket = self.queues.front(tenant.index())?.ticket;
         if self.depth.in_service() > self.flows[tenant.index()].in_service {
             return Some(Next::WaitUntil(until));
@@ -223,6 +228,9 @@ impl Scheduler for Sfq {
         self.arrivals += 1;
         self.queues.push(index, Tagged { ticket, start, finish, arrival: self.arrivals });
         if self.queues.len_of(index) == 1 {
+            // Who has a deep queue can wait; who sends now and then must not.
+            let is_idle = self.flows[index].in_service == 0;
+            self.is_turn_over |= is_idle && self.turn.is_some_and(|it| it.tenant != ticket.tenant);
             self.place_head(ticket.tenant.0);
             self.hold.note_present(ticket.tenant.0);
         }
@@ -330,7 +338,7 @@ impl Scheduler for Sfq {
 
     fn set_turn(&mut self, turn: Option<Turn>) {
         if self.turn != turn {
-            self.turn = turn;
+            (self.turn, self.is_turn_over) = (turn, false);
             self.depth.disturb(turn.is_some());
         }
     }
@@ -406,6 +414,26 @@ mod tests {
         assert_eq!(both.iter().filter(|slot| **slot < 100).count(), 10);
         sfq.set_turn(Some(turn));
         assert_eq!(serve(&mut sfq, 20).len(), 20, "a turn with nothing queued holds nobody");
+    }
+
+    #[test]
+    fn whoever_sends_now_and_then_waits_for_no_turn() {
+        let mut sfq = sfq(DepthPolicy::Requests(1), &[1, 1, 1]);
+        for slot in 0..10 {
+            sfq.enqueue(Nanos(0), ticket(0, slot));
+            sfq.enqueue(Nanos(0), ticket(1, 100 + slot));
+        }
+        let turn = Some(Turn { tenant: TenantId(1), until: Nanos(9) });
+        sfq.set_turn(turn);
+        assert_eq!(dispatched(&mut sfq), [100]);
+        sfq.enqueue(Nanos(1), ticket(2, 200));
+        sfq.complete(Nanos(1), ticket(1, 100));
+        sfq.set_turn(turn);
+        let first = [dispatched(&mut sfq), {
+            sfq.complete(Nanos(1), ticket(0, 0));
+            dispatched(&mut sfq)
+        }];
+        assert_eq!(first, [[0], [200]], "the order is the usual one again");
     }
 
     #[test]
