@@ -104,7 +104,8 @@ fn a_database_has_its_share_of_a_server_of_40_megabytes_a_second() {
     let judged = judged_rates(&scratch, &gate, "bw_bytes", 0.7..1.0, u64::MAX);
     let Some((bytes, is_disturbed)) = judged else { return };
     assert_found(&gate);
-    assert!(is_disturbed || bytes.iter().sum::<f64>() > 0.97 * 40e6, "{bytes:?}");
+    let limit_bytes = f64::from(320 << 20) / 8.0;
+    assert!(is_disturbed || bytes.iter().sum::<f64>() > 0.97 * limit_bytes, "{bytes:?}");
 }
 
 /// Within 5 % of four fifths.

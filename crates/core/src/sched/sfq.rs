@@ -31,9 +31,10 @@
 //! that the device takes for one depth, and it does not advance V. It looks at the 21 entries
 //! around the top of the heap, not at every tenant.
 //!
-//! **Turns.** Whoever learns costs may let one tenant go before all others for a moment
-//! ([`Scheduler::set_turn`]). Its tags go on and V does not, so that the others catch up; the bound
-//! above is that much greater meanwhile. Whoever comes with nothing queued ends it.
+//! **Turns.** Whoever learns costs may give one tenant the device for a moment
+//! ([`Scheduler::set_turn`]): the others' tickets come back, then only its own go. Its tags go on
+//! and V does not, so that the others catch up; the bound above is that much greater meanwhile. A
+//! ticket of another tenant with nothing queued or in service ends it.
 //!
 //! **A new weight** counts for what is queued already: its tags are given again, behind the head's.
 //!

@@ -21,7 +21,8 @@
 //! long as the turn. Tags go on meanwhile, and whoever waited catches up. Turns come in looks: one
 //! for each tenant that keeps the device busy, the lesser first. Looks become rare.
 //!
-//! Related: CFQ and BFQ (Valente and Checconi, 2010) give turns at all times, and charge time.
+//! Related: Linux's CFQ served one process at a time, and charged it the time of its slice; BFQ
+//! (Valente and Checconi, 2010) also serves one at a time, and charges sectors.
 //!
 //! [`Parallelism`]: super::parallelism::Parallelism
 
@@ -51,11 +52,10 @@ const PAUSE_MAX: Span = Span::from_secs(64);
 const SOONER: u64 = 8;
 /// What was seen in earlier looks counts for this part.
 const KEPT: f64 = 0.5;
-/// By turns all take as long as together if the logarithm of the quotient is within this ..
-const ALIKE: [f64; 2] = [-0.1, 0.1];
-/// .. and for as long as it stays within this. Less by turns means that they are in each other's
-/// way together, as streams on a disk are.
-const STILL_ALIKE: [f64; 2] = [-0.15, 0.15];
+/// By turns all take as long as together if the logarithm of the quotient is this near to zero ..
+const ALIKE: f64 = 0.1;
+/// .. and for as long as it stays this near.
+const STILL_ALIKE: f64 = 0.15;
 /// So much time together must have been seen, and is remembered.
 const TOGETHER_MIN: Span = Span::from_millis(250);
 const TOGETHER_MEMORY: Span = Span::from_secs(1);
@@ -319,15 +319,14 @@ impl Turns {
         if self.together_ns < float(TOGETHER_MIN.0) {
             return;
         }
-        let log = natural_log(self.by_turns_ns / self.together_ns);
-        let is_within = |[least, most]: [f64; 2]| least < log && log < most;
-        if self.are_alike && !is_within(STILL_ALIKE) {
+        let log = natural_log(self.by_turns_ns / self.together_ns).abs();
+        if self.are_alike && log > STILL_ALIKE {
             // The device, or the mixture, is no longer what it was.
             self.seen.fill(Seen::default());
             self.forget_together();
             self.next_look = self.next_look.min(now + Span(self.pause.0 / SOONER));
         } else if !self.are_alike {
-            self.are_alike = is_within(ALIKE);
+            self.are_alike = log < ALIKE;
         }
     }
 
