@@ -48,6 +48,7 @@ pub mod exit;
 pub mod human;
 pub mod load;
 pub mod man;
+mod measured;
 pub mod metrics;
 pub mod place;
 pub mod plan;

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use evenkeel_core::histogram::Histogram;
 use evenkeel_core::id::TenantId;
 use evenkeel_core::ticket::Kind;
-use evenkeel_engine::cost::{CostModel, Line};
+use evenkeel_engine::cost::measured::{Measured, MeasuredLine};
 use evenkeel_engine::policy::Policy;
 use evenkeel_engine::report::{
     DomainReport, HangingReport, ServerReport, SlowReport, TenantReport,
@@ -246,8 +246,8 @@ pub struct Server {
     /// Larger requests are cut into units of so many bytes; 0 from gates that do not say.
     #[serde(default)]
     pub unit_bytes: u64,
-    /// What requests were found to cost lately, where the policy leaves that to the gate; absent
-    /// before anything was found, and elsewhere.
+    /// What requests were found to take lately; absent before anything was found, and where the
+    /// gate holds nothing back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_found: Option<CostFound>,
     /// Device time given out, by the cost model.
@@ -271,6 +271,12 @@ pub struct CostFound {
     pub write: LineFound,
     /// How many requests the device seems to serve at once; at most the depth.
     pub at_once: u32,
+    /// Device time of the requests that were seen; 0 from gates that do not say.
+    #[serde(default)]
+    pub load_seconds: f64,
+    /// Whether that is what requests cost; else the policy says what they do.
+    #[serde(default)]
+    pub is_in_force: bool,
 }
 
 /// What requests of one direction were found to cost.
@@ -280,6 +286,9 @@ pub struct LineFound {
     pub fixed_seconds: f64,
     /// Seconds on top for each MiB.
     pub mib_seconds: f64,
+    /// The size of requests around which that was seen; absent if hardly any were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
 }
 
 /// An export of a backend that is slow beside others.
@@ -430,9 +439,10 @@ fn domain(domain: &DomainReport, policy: &Policy, detail: Detail) -> Domain {
         culprit: tenant_name(domain, pair.culprit.index()).to_owned(),
         waited_seconds: pair.waited.as_secs_f64(),
     });
+    let is_proven = promise::is_proven(&domain.servers, policy);
     Domain {
         name: domain_name(domain, policy).to_owned(),
-        tenants: domain.tenants.iter().map(|one| tenant(one, policy, detail)).collect(),
+        tenants: domain.tenants.iter().map(|one| tenant(one, policy, is_proven, detail)).collect(),
         servers: domain.servers.iter().map(|one| server(one, &domain.tenants, policy)).collect(),
         volume: volume::volume(domain),
         spread: spread::spread(domain),
@@ -442,7 +452,7 @@ fn domain(domain: &DomainReport, policy: &Policy, detail: Detail) -> Domain {
     }
 }
 
-fn tenant(tenant: &TenantReport, policy: &Policy, detail: Detail) -> Tenant {
+fn tenant(tenant: &TenantReport, policy: &Policy, is_proven: bool, detail: Detail) -> Tenant {
     let window = tenant.window;
     let mut sum = Operation::default();
     let mut by_op = BTreeMap::new();
@@ -465,7 +475,7 @@ fn tenant(tenant: &TenantReport, policy: &Policy, detail: Detail) -> Tenant {
     Tenant {
         name: tenant.name.clone(),
         share: f64::from(tenant.weight_milli) / 1000.0,
-        promise: Promise::of(&tenant.name, policy),
+        promise: Promise::of(&tenant.name, policy, is_proven),
         in_flight: tenant.in_flight,
         offered: sum.offered,
         delivered: sum.delivered,
@@ -571,7 +581,7 @@ fn server(server: &ServerReport, tenants: &[TenantReport], policy: &Policy) -> S
         depth: server.depth,
         depth_found: server.depth_found,
         unit_bytes: server.unit_bytes,
-        cost_found: server.cost_found.and_then(|(model, at_once)| cost_found(model, at_once)),
+        cost_found: server.measured.map(|one| cost_found(&one, server.is_cost_learned)),
         service_seconds: server.delivered_cost.as_secs_f64(),
         busy_seconds: server.busy.as_secs_f64(),
         hanging: server.hanging.iter().map(|one| hanging(one, tenants)).collect(),
@@ -579,13 +589,19 @@ fn server(server: &ServerReport, tenants: &[TenantReport], policy: &Policy) -> S
     }
 }
 
-fn cost_found(model: CostModel, at_once: u32) -> Option<CostFound> {
-    let CostModel::Linear { read, write, .. } = model else { return None };
-    let line = |line: Line| LineFound {
+fn cost_found(measured: &Measured, is_in_force: bool) -> CostFound {
+    let line = |MeasuredLine { line, size_bytes }: MeasuredLine| LineFound {
         fixed_seconds: line.fixed.as_secs_f64(),
         mib_seconds: f64::from(1 << 20) / line.rate_bytes as f64,
+        size_bytes,
     };
-    Some(CostFound { read: line(read), write: line(write), at_once })
+    CostFound {
+        read: line(measured.read),
+        write: line(measured.write),
+        at_once: measured.at_once,
+        load_seconds: measured.load.as_secs_f64(),
+        is_in_force,
+    }
 }
 
 fn backend(backend: &BackendReport) -> Backend {
@@ -639,7 +655,7 @@ mod tests {
 
     #[test]
     fn an_idle_tenant_has_no_times_rather_than_zero() {
-        let idle = tenant(&TenantReport::default(), &sample_policy(), Detail::Buckets);
+        let idle = tenant(&TenantReport::default(), &sample_policy(), true, Detail::Buckets);
         assert_eq!(idle.queue_time, Times::default());
         assert!(idle.by_op.is_empty());
     }

@@ -26,6 +26,7 @@ use crate::anteroom::{Anteroom, Room};
 use crate::attribution::{Ledger, PairTable};
 use crate::cost::CostModel;
 use crate::cost::learned::Learned;
+use crate::cost::measured::Measured;
 use crate::discipline::{Maker, Order, open_gate, orders, shared_scheduler};
 use crate::policy::{Depth, Domain, Mode, Scheduling};
 use crate::report::{AllocationReport, ServerReport};
@@ -42,8 +43,10 @@ pub(crate) struct Lane {
     order: Option<Order>,
     scheduling: Scheduling,
     scheduler: Box<dyn Scheduler>,
-    /// What requests cost, where that is learned. It outlives schedulers.
+    /// What requests take of the device, wherever the gate fills it. It outlives schedulers.
     learned: Option<Box<Learned>>,
+    /// Whether that is what they cost; else it is only reported.
+    is_cost_learned: bool,
     /// Whose the slots of the depth are, where there is one. It outlives schedulers.
     slots: Option<Slots>,
     /// Where writes wait for room, if this is a server where they may be kept back.
@@ -128,6 +131,7 @@ impl Lane {
             scheduling,
             scheduler: open_gate(),
             learned: None,
+            is_cost_learned: false,
             slots: None,
             anteroom: None,
             room: None,
@@ -159,8 +163,8 @@ impl Lane {
     /// What a request of this tenant costs here.
     pub(crate) fn cost(&self, tenant: TenantId, kind: Kind, size_bytes: u64) -> Cost {
         match &self.learned {
-            Some(learned) => learned.cost(tenant, kind, size_bytes),
-            None => self.scheduling.cost.cost(kind, size_bytes),
+            Some(learned) if self.is_cost_learned => learned.cost(tenant, kind, size_bytes),
+            _ => self.scheduling.cost.cost(kind, size_bytes),
         }
     }
 
@@ -298,16 +302,13 @@ impl Lane {
             Left::Served => self.scheduler.complete(now, ticket),
             Left::Unserved => self.scheduler.leave(now, ticket),
         }
-        match (&mut self.learned, how) {
-            (Some(learned), Left::Served) => {
-                learned.finished(now, &ticket, self.scheduler.depth_found().is_some());
-                self.scheduler.set_turn(learned.turn());
-            }
-            (Some(learned), Left::Unserved) => {
-                learned.left(now, &ticket);
-                self.scheduler.set_turn(learned.turn());
-            }
-            (None, _) => {}
+        let Some(learned) = &mut self.learned else { return };
+        match how {
+            Left::Served => learned.finished(now, &ticket, self.scheduler.depth_found().is_some()),
+            Left::Unserved => learned.left(now, &ticket),
+        }
+        if self.is_cost_learned {
+            self.scheduler.set_turn(learned.turn());
         }
     }
 
@@ -318,14 +319,22 @@ impl Lane {
         learned.set_depth(now, depth, is_full, self.scheduler.depth_found().is_some());
     }
 
-    /// Begins to learn costs if the policy asks for it, or ends it. Costs that count together with
-    /// those of other servers are not learned: each would have a unit of its own.
+    /// Begins to learn what requests take, or ends it. It is what they cost if the policy leaves
+    /// that to the gate, and they do not count together with those of other servers, each of which
+    /// would have a unit of its own. Elsewhere it is learned for people, whatever figures are
+    /// written, where the depth is the gate's.
     fn learn_costs(&mut self, now: Nanos, domain: &Domain, new: &Scheduling, order: &Order) {
         let is_alone = matches!(order, Order::Alone { .. }) && !domain.counts_together();
-        if !new.is_cost_learned || !is_alone {
+        let is_cost_learned = new.is_cost_learned && is_alone;
+        let is_measured = domain.mode == Mode::Enforce && !order.is_shared();
+        let was_cost_learned = std::mem::replace(&mut self.is_cost_learned, is_cost_learned);
+        let begins_otherwise = was_cost_learned != is_cost_learned
+            || is_cost_learned && self.scheduling.cost != new.cost;
+        if !is_cost_learned && !is_measured {
             self.learned = None;
-        } else if self.learned.is_none() || self.scheduling.cost != new.cost {
-            self.learned = Some(Box::new(Learned::new(now, &new.cost)));
+        } else if self.learned.is_none() || begins_otherwise {
+            let start = if is_cost_learned { new.cost } else { CostModel::default() };
+            self.learned = Some(Box::new(Learned::new(now, &start)));
         }
     }
 
@@ -394,7 +403,8 @@ impl Lane {
             depth: self.scheduler.depth_now(),
             depth_found: self.scheduler.depth_found(),
             unit_bytes: self.unit_bytes(),
-            cost_found: self.cost_found(),
+            measured: self.measured(),
+            is_cost_learned: self.is_cost_learned,
             delivered_cost: Span(self.delivered_cost.0),
             busy: self.in_service.total(now),
             hanging: self.slots.as_ref().map_or_else(Vec::new, |slots| slots.hanging(now)),
@@ -402,11 +412,11 @@ impl Lane {
         }
     }
 
-    /// The costs that were found, and how many requests are served at once.
-    fn cost_found(&self) -> Option<(CostModel, u32)> {
-        let (model, at_once) = self.learned.as_ref()?.measured()?;
+    /// What requests take of the device.
+    fn measured(&self) -> Option<Measured> {
+        let measured = self.learned.as_ref()?.measured()?;
         let depth = u32::try_from(self.scheduler.depth_now().max(1)).unwrap_or(u32::MAX);
-        Some((model, at_once.min(depth)))
+        Some(Measured { at_once: measured.at_once.min(depth), ..measured })
     }
 
     /// What the dispatcher over this server and others last gave everybody.

@@ -8,7 +8,7 @@ use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::sched::tiered;
 use evenkeel_core::time::{Nanos, Span};
 
-use crate::cost::CostModel;
+use crate::cost::measured::Measured;
 pub use crate::spread::{ChangeReport, SpreadReport, SpreadServer, Standing, Stuck};
 pub use crate::tiers::{MovesReport, Stopped, TierReport, VolumeReport};
 
@@ -128,9 +128,11 @@ pub struct ServerReport {
     pub depth_found: Option<u32>,
     /// Larger requests are cut into units of so many bytes.
     pub unit_bytes: u64,
-    /// What requests were found to cost lately, and how many the device seems to serve at once;
-    /// none where that is not learned, or nothing was yet.
-    pub cost_found: Option<(CostModel, u32)>,
+    /// What requests were measured to take lately; none before anything was, and where the depth is
+    /// not the gate's.
+    pub measured: Option<Measured>,
+    /// Whether what was measured is what requests cost.
+    pub is_cost_learned: bool,
     /// Service delivered in all, in device time by the cost model.
     pub delivered_cost: Span,
     /// Time during which something was with the backend.

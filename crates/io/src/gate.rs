@@ -16,7 +16,7 @@ pub use crate::drive::DriveKind;
 pub use crate::memory::TenantMemory;
 pub use crate::report::{
     BackendReport, ExportReport, GateReport, MemoryReport, OsdReport, OsdStanding, PoolReport,
-    Resized, StoreDamage, StoreReport,
+    Resized, StoreDamage, StoreReport, source_name,
 };
 pub use crate::store::DriveModels;
 pub use crate::word::ClaimError;

@@ -216,7 +216,8 @@ fn backends(plan: &Plan, workers: &[WorkerReport]) -> Vec<BackendReport> {
     of_policy.collect()
 }
 
-fn source_name(source: &Source) -> String {
+/// Where the bytes of a backend are, for people and to tell backends apart.
+pub fn source_name(source: &Source) -> String {
     match source {
         Source::Memory => "memory".to_owned(),
         Source::Tiered(volume) => {

@@ -1,12 +1,17 @@
 //! `evenkeel check`: reads a policy file, shows every mistake with its line, and says of each
-//! device whether it can keep the floors.
+//! device whether it can keep the floors, by the costs that are written or were measured last.
 
 pub(crate) mod verdict;
 
 use std::path::PathBuf;
+use std::time::SystemTime;
+
+use evenkeel_engine::policy::Policy;
 
 use crate::config::{self, LoadError};
 use crate::exit::Exit;
+use crate::measured::Notebook;
+use crate::serve::DATA_DEFAULT;
 use crate::terminal;
 use verdict::Verdict;
 
@@ -19,12 +24,17 @@ Examples:
   evenkeel check policy.toml --print     the policy with every default spelled out
 
 Where tenants have floors, a table says what they take of each device. Floors in requests are
-reckoned for 4 KiB each, floors in bytes for whole units; `evenkeel plan` knows better.
+reckoned for 4 KiB each, floors in bytes for whole units; `evenkeel plan` knows better. What a
+gate has measured is read from its data folder: floors are held against that where the policy
+leaves `cost` out, and figures that are written are compared with it.
 
 Ends with 0 if the policy can be put in force (warnings included), 3 if not.")]
 pub struct Args {
     /// The policy file.
     policy: PathBuf,
+    /// The data folder of the gate, which has what was measured.
+    #[arg(long, value_name = "DIR", default_value = DATA_DEFAULT)]
+    data: PathBuf,
     /// Print the findings as one JSON document.
     #[arg(long)]
     json: bool,
@@ -38,12 +48,17 @@ pub struct Args {
 /// # Errors
 /// A file that cannot be read, and output that cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
-    let parsed = config::load(&args.policy).map_err(|error| match error {
+    let notebook = Notebook::read(&args.data).unwrap_or_else(|error| {
+        terminal::say(&format!("warning: what was measured does not count here: {error:#}"));
+        Notebook::default()
+    });
+    let parsed = config::load_beside(&args.policy, |policy| notebook.of(policy));
+    let parsed = parsed.map_err(|error| match error {
         LoadError::Unreadable { .. } => Exit::Invalid.because(error),
         LoadError::Invalid(found) => Exit::Invalid.because(found),
     })?;
-    let verdict = parsed.draft.as_ref();
-    let verdict = verdict.and_then(|draft| Verdict::new(draft, &draft.admission(&[])));
+    let policy = parsed.policy.as_ref().or(parsed.draft.as_ref());
+    let verdict = policy.and_then(|policy| verdict(policy, &notebook));
     if args.json {
         let mut document = parsed.diagnostics.to_json();
         document["floors"] = serde_json::to_value(&verdict)?;
@@ -64,4 +79,11 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         terminal::say(&format!("{}: the policy can be put in force", args.policy.display()));
     }
     Ok(Exit::Success)
+}
+
+fn verdict(policy: &Policy, notebook: &Notebook) -> Option<Verdict> {
+    let now = SystemTime::now();
+    let admission = policy.admission(&[], &notebook.of(policy));
+    let verdict = Verdict::new(policy, &admission)?;
+    Some(verdict.with_ages(|backend| notebook.age(policy, backend, now)))
 }

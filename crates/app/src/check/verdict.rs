@@ -5,7 +5,11 @@
 //! scratch      3k iops       16.7 %  83.3 %  hold                            build 16.7 %
 //! ssd      device time    1 to 4 %     96 %  hold                            db 1 to 4 %
 //! hdd      device time  up to 204 %       -  hold while at most 49 % of ..   db up to 204 %
+//! array   not measured            -       -  not provable yet                web
 //! ```
+//!
+//! Where the policy leaves costs to the gate, device time is what was measured last; the verdict is
+//! provisional until enough load was seen.
 
 use evenkeel_engine::policy::Policy;
 use evenkeel_engine::policy::admission::{
@@ -13,6 +17,9 @@ use evenkeel_engine::policy::admission::{
 };
 use serde::Serialize;
 
+use crate::ctl::seconds;
+use crate::human;
+use crate::measured::Age;
 use crate::terminal;
 use crate::units::{Amount, print_rate};
 
@@ -35,6 +42,14 @@ struct DeviceRow {
     pool: Option<String>,
     /// Requests per second; absent where the capacity is one second of service per second.
     capacity_iops: Option<u64>,
+    /// Whether what requests take is left to the gate ..
+    #[serde(skip)]
+    is_left_to_the_gate: bool,
+    /// .. and nothing was measured yet.
+    is_unmeasured: bool,
+    /// When what is left to the gate was measured, if it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    measured: Option<Age>,
     reserved: Part,
     /// What no floor takes at the most.
     left: f64,
@@ -85,8 +100,16 @@ impl Verdict {
         Some(Self {
             outcome: admission.outcome().into(),
             devices: admission.devices.iter().map(|one| DeviceRow::new(policy, one)).collect(),
-            pools: admission.pools.iter().map(|one| PoolRow::new(policy, one)).collect(),
+            pools: admission.pools.iter().map(|one| PoolRow::new(policy, admission, one)).collect(),
         })
+    }
+
+    /// With the time at which each device was measured.
+    pub(crate) fn with_ages(mut self, age: impl Fn(&str) -> Option<Age>) -> Self {
+        for device in self.devices.iter_mut().filter(|device| device.is_left_to_the_gate) {
+            device.measured = age(&device.backend);
+        }
+        self
     }
 
     /// Whether no floor is sure to be broken.
@@ -122,7 +145,7 @@ impl DeviceRow {
         let name = |backend: usize| policy.backends[backend].name.clone();
         let capacity_iops = match device.capacity {
             Capacity::Requests(iops) => Some(iops),
-            Capacity::DeviceTime | Capacity::Unknown => None,
+            Capacity::DeviceTime | Capacity::Unknown | Capacity::Unmeasured => None,
         };
         let tenants = device.reservations.iter().map(|one| TenantPart {
             tenant: policy.tenants[one.tenant].name.clone(),
@@ -133,6 +156,9 @@ impl DeviceRow {
             backend: name(device.backend),
             pool: device.pool.map(|pool| pool_name(policy, pool)),
             capacity_iops,
+            is_left_to_the_gate: policy.backends[device.backend].scheduling.is_cost_learned,
+            is_unmeasured: device.capacity == Capacity::Unmeasured,
+            measured: None,
             reserved,
             left: (1.0 - reserved.most).max(0.0),
             outcome: device.outcome().into(),
@@ -141,12 +167,14 @@ impl DeviceRow {
     }
 
     fn cells(&self, name: &str) -> Vec<String> {
-        let capacity = match (self.capacity_iops, self.outcome) {
-            (Some(iops), _) => print_rate(Amount::Requests(iops)),
-            (None, Word::Unknown) => "unknown".to_owned(),
-            (None, _) => "device time".to_owned(),
+        let capacity = match (self.capacity_iops, self.measured, self.outcome) {
+            (Some(iops), ..) => print_rate(Amount::Requests(iops)),
+            (None, Some(age), _) => age.words(),
+            (None, None, _) if self.is_unmeasured => "not measured".to_owned(),
+            (None, None, Word::Unknown) => "unknown".to_owned(),
+            (None, None, _) => "device time".to_owned(),
         };
-        let floors = match (self.outcome, &self.pool) {
+        let mut floors = match (self.outcome, &self.pool) {
             _ if self.tenants.is_empty() => "none".to_owned(),
             (Word::Depends, Some(_)) => {
                 let part = percent((100.0 / self.reserved.most).floor() / 100.0);
@@ -155,14 +183,24 @@ impl DeviceRow {
             (Word::Depends, None) => "hold in the cheaper direction only".to_owned(),
             (outcome, _) => outcome.words().to_owned(),
         };
-        let left = if self.left > 0.0 { percent(self.left) } else { "-".to_owned() };
-        vec![name.to_owned(), capacity, self.reserved.words(), left, floors, self.whose()]
+        let provisional = self.measured.filter(|age| !age.is_proven && !self.tenants.is_empty());
+        if let Some(Age { load_seconds, .. }) = provisional {
+            let load = human::duration(seconds(load_seconds.ceil()));
+            floors += &format!(" (provisional: seen for {load})");
+        }
+        let is_told = !self.is_unmeasured || self.tenants.is_empty();
+        let left = if self.left > 0.0 && is_told { percent(self.left) } else { "-".to_owned() };
+        let reserved = if is_told { self.reserved.words() } else { "-".to_owned() };
+        vec![name.to_owned(), capacity, reserved, left, floors, self.whose()]
     }
 
     fn whose(&self) -> String {
         let shown = self.tenants.iter().take(SHOWN_MAX);
-        let mut shown: Vec<String> =
-            shown.map(|one| format!("{} {}", one.tenant, one.part.words())).collect();
+        let one = |one: &TenantPart| match self.is_unmeasured {
+            true => one.tenant.clone(),
+            false => format!("{} {}", one.tenant, one.part.words()),
+        };
+        let mut shown: Vec<String> = shown.map(one).collect();
         if self.tenants.len() > SHOWN_MAX {
             shown.push(format!("and {} more", self.tenants.len() - SHOWN_MAX));
         }
@@ -179,15 +217,21 @@ fn pool_name(policy: &Policy, pool: PoolId) -> String {
 }
 
 impl PoolRow {
-    fn new(policy: &Policy, pool: &Pool) -> Self {
+    fn new(policy: &Policy, admission: &Admission, pool: &Pool) -> Self {
         let name = pool_name(policy, pool.id);
-        Self { name, least: pool.least, outcome: pool.outcome().into() }
+        let unknown = |device: &Device| device.outcome() == Outcome::Unknown;
+        let outcome = match pool.outcome() {
+            Outcome::Holds if admission.members(pool.id).any(unknown) => Outcome::Unknown,
+            outcome => outcome,
+        };
+        Self { name, least: pool.least, outcome: outcome.into() }
     }
 
     fn cells(&self) -> Vec<String> {
         let (capacity, least) = ("in all", format!("at least {}", percent(self.least)));
         let floors = match self.outcome {
             Word::Fails => "do not hold, wherever the requests fall",
+            Word::Unknown => self.outcome.words(),
             _ => "can hold",
         };
         let left = String::new();
@@ -217,7 +261,7 @@ impl Word {
         match self {
             Self::Holds => "hold",
             Self::Depends => "depend on the requests",
-            Self::Unknown => "cannot be told",
+            Self::Unknown => "not provable yet",
             Self::Fails => "do not hold",
         }
     }
@@ -244,6 +288,11 @@ fn percent(part: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_core::time::Span;
+    use evenkeel_engine::cost::Line;
+    use evenkeel_engine::cost::measured::{Measured, MeasuredLine};
+    use evenkeel_engine::policy::admission::Measurements;
+
     use super::*;
 
     fn verdict(floor: &str) -> Verdict {
@@ -265,22 +314,22 @@ mod tests {
         );
         let text = format!("listen = [\"unix:s\"]\n{text}");
         let policy = crate::config::parse_all(&text, "p").draft.unwrap();
-        Verdict::new(&policy, &policy.admission(&[])).unwrap()
+        Verdict::new(&policy, &policy.admission(&[], &Measurements::new())).unwrap()
     }
 
     #[test]
     fn every_device_has_its_row_and_tiers_stand_below_their_volume() {
         let expected = [
-            "DEVICE      CAPACITY      RESERVED   LEFT  FLOORS                                     \
-             \x20       WHOSE",
-            "scratch  device time    11 to 21 %   79 %  hold                                       \
-             \x20       build 11 to 21 %",
-            "idle     device time           0 %  100 %  none",
-            "v             in all  at least 2 %         can hold",
-            "  hdd       100 iops   up to 102 %      -  hold while at most 98 % of the requests \
+            "DEVICE       CAPACITY      RESERVED   LEFT  FLOORS                                    \
+             \x20        WHOSE",
+            "scratch   device time    11 to 21 %   79 %  hold                                      \
+             \x20        build 11 to 21 %",
+            "idle     not measured           0 %  100 %  none",
+            "v              in all  at least 2 %         can hold",
+            "  hdd        100 iops   up to 102 %      -  hold while at most 98 % of the requests \
              fall here  db up to 102 %",
-            "  ssd        5k iops     up to 2 %   98 %  hold                                       \
-             \x20       db up to 2 %",
+            "  ssd         5k iops     up to 2 %   98 %  hold                                      \
+             \x20        db up to 2 %",
         ];
         assert_eq!(verdict("102 iops").render().lines().collect::<Vec<_>>(), expected);
     }
@@ -296,8 +345,40 @@ mod tests {
         let parsed = crate::config::parse_all(block("toml"), "docs/promises.md");
         assert_eq!(parsed.diagnostics.render(false), "", "no warning either");
         let policy = parsed.policy.unwrap();
-        let verdict = Verdict::new(&policy, &policy.admission(&[])).unwrap();
+        let verdict = Verdict::new(&policy, &policy.admission(&[], &Measurements::new())).unwrap();
         assert_eq!(block("text"), verdict.render());
+    }
+
+    /// A floor of 100 iops at a backend whose costs are left to the gate.
+    fn left_to_the_gate(age: Option<Age>) -> Verdict {
+        let text = "listen = [\"unix:s\"]\n[[backend]]\nname = \"a\"\nfile = \"a\"\n\
+             [[export]]\nname = \"db\"\n[[tenant]]\nname = \"db\"\n\
+             match = { export = \"db\" }\nfloor = \"100 iops\"\n";
+        let policy = crate::config::parse(text, "p").unwrap();
+        let line = Line { fixed: Span::from_millis(5), rate_bytes: u64::MAX };
+        let side = MeasuredLine { line, size_bytes: Some(4096) };
+        let measured = Measured {
+            read: side,
+            write: side,
+            flush: Span::ZERO,
+            at_once: 1,
+            load: Span::from_secs(8),
+        };
+        let known = age.map(|_| ("a".to_owned(), measured)).into_iter().collect();
+        Verdict::new(&policy, &policy.admission(&[], &known)).unwrap().with_ages(|_| age)
+    }
+
+    #[test]
+    fn nothing_is_provable_before_it_was_measured_and_soon_after_it_is_provisional() {
+        let row = |age| left_to_the_gate(age).render().lines().nth(1).unwrap().to_owned();
+        let cells = |row: String| row.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(cells(row(None)), "a not measured - - not provable yet db");
+        let age = |is_proven| Age { age_seconds: 7200.0, load_seconds: 8.0, is_proven };
+        let measured = "a measured 2h00m ago 50 % 50 % hold";
+        assert_eq!(cells(row(Some(age(true)))), format!("{measured} db 50 %"));
+        let provisional = format!("{measured} (provisional: seen for 8 s) db 50 %");
+        assert_eq!(cells(row(Some(age(false)))), provisional);
+        assert!(left_to_the_gate(None).may_hold(), "it may be put in force");
     }
 
     #[test]

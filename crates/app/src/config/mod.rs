@@ -31,6 +31,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use evenkeel_engine::policy::admission::Measurements;
 use evenkeel_engine::policy::check::{Place, Problem};
 use evenkeel_engine::policy::{Address, Backend, Policy, Source};
 use toml::de::DeTable;
@@ -90,6 +91,11 @@ pub fn parse(text: &str, name: &str) -> Result<Policy, Diagnostics> {
 
 /// Parses a policy and keeps the warnings too.
 pub fn parse_all(text: &str, name: &str) -> Parsed {
+    parse_beside(text, name, |_| Measurements::new())
+}
+
+/// The same, held against what was measured of the policy's backends.
+fn parse_beside(text: &str, name: &str, measured: impl FnOnce(&Policy) -> Measurements) -> Parsed {
     let mut out = Diagnostics::new(name, text);
     if text.len() > FILE_BYTES_MAX {
         let message = format!("the file is larger than {FILE_BYTES_MAX} bytes");
@@ -111,6 +117,10 @@ pub fn parse_all(text: &str, name: &str) -> Parsed {
     let draft = (was_readable && !out.has_errors()).then_some(policy);
     for problem in draft.iter().flat_map(Policy::check) {
         out.push(places.locate(&problem));
+    }
+    if let Some(policy) = draft.as_ref().filter(|_| !out.has_errors()) {
+        let problems = policy.check_measured(&measured(policy));
+        problems.iter().for_each(|problem| out.push(places.locate(problem)));
     }
     out.sort();
     let policy = draft.clone().filter(|_| !out.has_errors());
@@ -148,16 +158,33 @@ fn is_of_a_real_gate(problem: &Problem) -> bool {
 /// # Errors
 /// [`LoadError`].
 pub fn load(path: &Path) -> Result<Parsed, LoadError> {
+    load_beside(path, |_| Measurements::new())
+}
+
+/// The same, held against what was measured of the policy's backends.
+///
+/// # Errors
+/// [`LoadError`].
+pub fn load_beside(
+    path: &Path,
+    measured: impl FnOnce(&Policy) -> Measurements,
+) -> Result<Parsed, LoadError> {
     let text =
         read(path).map_err(|error| LoadError::Unreadable { path: path.to_owned(), error })?;
-    Ok(load_local(&text, &path.display().to_string(), path))
+    let measured = |policy: &Policy| {
+        let mut policy = policy.clone();
+        path.parent().into_iter().for_each(|folder| rebase(&mut policy, folder));
+        measured(&policy)
+    };
+    let parsed = parse_beside(&text, &path.display().to_string(), measured);
+    Ok(based(parsed, path))
 }
 
 /// Parses a policy that came from elsewhere; relative paths in it are taken from the folder of
 /// `file`, and `name` is what findings call it. It may not name commands: whoever can write it must
 /// not be able to run anything here.
 pub fn load_text(text: &str, name: &str, file: &Path) -> Parsed {
-    let mut parsed = load_local(text, name, file);
+    let mut parsed = based(parse_all(text, name), file);
     let has_fence = |backend: &&Backend| {
         backend.source.takeover().is_some_and(|takeover| !takeover.fence.is_empty())
     };
@@ -172,8 +199,8 @@ pub fn load_text(text: &str, name: &str, file: &Path) -> Parsed {
     parsed
 }
 
-fn load_local(text: &str, name: &str, file: &Path) -> Parsed {
-    let mut parsed = parse_all(text, name);
+/// Relative paths start from the file's folder.
+fn based(mut parsed: Parsed, file: &Path) -> Parsed {
     if let (Some(policy), Some(folder)) = (&mut parsed.policy, file.parent()) {
         rebase(policy, folder);
     }

@@ -75,7 +75,8 @@ struct Found {
 
 impl Found {
     fn of(server: &ServerReport) -> Self {
-        let cost = server.cost_found.map(|(model, _)| model);
+        let measured = server.measured.filter(|_| server.is_cost_learned);
+        let cost = measured.map(|measured| measured.model());
         let unit_bytes = cost.map(|_| server.unit_bytes);
         Self { depth: server.depth_found, unit_bytes, cost }
     }

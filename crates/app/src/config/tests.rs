@@ -205,7 +205,7 @@ fn a_command_comes_from_a_local_file_alone() {
             sent.policy.is_none() && shown.contains("backend \"v\" names a command"),
             "{shown}"
         );
-        assert!(load_local(&text, "policy.toml", file).policy.is_some(), "{volume}");
+        assert!(based(parse_all(&text, "policy.toml"), file).policy.is_some(), "{volume}");
         let without = tiered(&format!("{volume}fence = \"none\"\n"), "backend = \"v\"\n");
         assert!(load_text(&without, "ctl", file).policy.is_some(), "{volume}");
     }

@@ -369,6 +369,7 @@ mod tests {
     #[test]
     fn a_discipline_that_follows_from_the_promises_goes_on_following() {
         let mut policy = sample_policy();
+        policy.backends[0].scheduling.is_cost_learned = false;
         let mut change = |spec| {
             Change::PutTenant("alice".to_owned(), spec).apply(&mut policy)?;
             Ok::<_, ChangeError>(policy.backends[0].scheduling.discipline)

@@ -33,8 +33,9 @@ pub mod volumes;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use evenkeel_engine::policy::admission::Measurements;
 use evenkeel_engine::policy::{Mode, Policy};
-use evenkeel_io::gate::{GateError, GateHandle};
+use evenkeel_io::gate::{GateError, GateHandle, GateReport};
 use evenkeel_io::record::RecordingReport;
 use tokio::sync::Mutex;
 
@@ -174,17 +175,28 @@ impl Control {
         Ok(finished.expect("a recording ends without a panic"))
     }
 
-    /// Changes the policy in force. Gives the warnings.
+    /// Changes the policy in force. Gives the warnings, also of what contradicts what the gate has
+    /// measured.
     ///
     /// # Errors
     /// [`ApplyError`]; the old policy stays in force.
     pub async fn change(&self, change: Change) -> Result<Diagnostics, ApplyError> {
         let _changing = self.changing.lock().await;
         let mut policy: Policy = self.gate.policy();
-        let diagnostics = change.apply(&mut policy)?;
+        let mut diagnostics = change.apply(&mut policy)?;
+        let report = self.gate.report().await;
+        for problem in policy.check_measured(&measured_by(&report)) {
+            diagnostics.push(config::unlocated(&problem));
+        }
         self.gate.reload(policy).await?;
         Ok(diagnostics)
     }
+}
+
+/// What a gate has measured of its backends since it started.
+fn measured_by(report: &GateReport) -> Measurements {
+    let servers = report.domains.iter().flat_map(|domain| &domain.servers);
+    servers.filter_map(|server| Some((server.name.clone(), server.measured?))).collect()
 }
 
 #[cfg(test)]

@@ -242,11 +242,14 @@ fn promise_table(tenants: &[crate::status::Tenant]) -> String {
     let promised = tenants.iter().filter(|tenant| tenant.promise != Promise::default());
     let rows: Vec<_> = promised
         .map(|tenant| {
-            let Promise { floor_iops, floor_bytes_per_second, latency_goal_seconds } =
+            let Promise { floor_iops, floor_bytes_per_second, latency_goal_seconds, .. } =
                 tenant.promise;
             let floors = units::amounts(floor_bytes_per_second, floor_iops);
             let floors: Vec<String> = floors.into_iter().map(units::print_rate).collect();
-            let floor = if floors.is_empty() { "-".to_owned() } else { floors.join(", ") };
+            let mut floor = if floors.is_empty() { "-".to_owned() } else { floors.join(", ") };
+            if tenant.promise.is_floor_provisional {
+                floor += " (provisional)";
+            }
             let p99 = time(tenant.total_time.p99_seconds);
             vec![tenant.name.clone(), floor, time(latency_goal_seconds), p99]
         })

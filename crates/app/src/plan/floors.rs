@@ -5,7 +5,7 @@
 //! not have keep their range.
 
 use evenkeel_engine::policy::Policy;
-use evenkeel_engine::policy::admission::Load;
+use evenkeel_engine::policy::admission::{Load, Measurements};
 use evenkeel_sim::result::Summary;
 
 use super::survey::{Asked, Survey};
@@ -18,7 +18,7 @@ pub(super) fn verdict(policy: &Policy, survey: &Survey, forecast: &Summary) -> O
         asked.map_or_else(Load::default, |asked| load(asked, tiers(name, forecast)))
     };
     let loads: Vec<Load> = policy.tenants.iter().map(|tenant| load(&tenant.name)).collect();
-    Verdict::new(policy, &policy.admission(&loads))
+    Verdict::new(policy, &policy.admission(&loads, &Measurements::new()))
 }
 
 fn load(asked: &Asked, tiers: Option<Vec<f64>>) -> Load {

@@ -98,7 +98,7 @@ fn fit(floors: &Verdict) -> Promise {
         tenant: None,
         what: "the floors fit the devices".to_owned(),
         is_kept: floors.may_hold(),
-        found: format!("for requests as recorded they {}", floors.words()),
+        found: format!("for requests as recorded: {}", floors.words()),
     }
 }
 

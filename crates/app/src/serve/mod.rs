@@ -10,6 +10,7 @@
 
 mod banner;
 mod embedded;
+mod notes;
 mod notify;
 mod origin;
 
@@ -28,6 +29,7 @@ use evenkeel_io::gate::{DriveKind, Gate, Options};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::MissedTickBehavior;
 
 use crate::config::{self, LoadError, Parsed};
 use crate::control::change::ModeName;
@@ -38,6 +40,7 @@ use crate::exit::Exit;
 use crate::terminal;
 use crate::trace::record;
 use banner::Places;
+use notes::Notes;
 use origin::Begin;
 
 /// Where metrics are served unless the command line says otherwise.
@@ -132,7 +135,8 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     };
     terminal::say(&banner::banner(&policy, places));
 
-    let served = runtime.block_on(operate(&control, &socket, metrics, signals, changes));
+    let notes = Notes::open(args.data.clone());
+    let served = runtime.block_on(operate(&control, &socket, metrics, signals, changes, notes));
     // Connections of the control plane hold handles of the gate; they go first.
     drop(runtime);
     drop(socket);
@@ -268,6 +272,7 @@ async fn operate(
     metrics: Option<TcpListener>,
     mut signals: Signals,
     mut changes: Option<UnboundedReceiver<Text>>,
+    mut notes: Notes,
 ) -> anyhow::Result<()> {
     let operator = control::operator(Arc::clone(control));
     tokio::spawn(control::serve_operator(socket.listener()?, operator));
@@ -276,8 +281,11 @@ async fn operate(
         tokio::spawn(control::serve_public(listener, control::public(Arc::clone(control))));
     }
     tell("READY=1");
+    let mut minutes = tokio::time::interval(notes::EVERY);
+    minutes.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
+            _ = minutes.tick() => notes.keep(control.gate()).await,
             _ = signals.hangup.recv() => reload(control).await,
             Some(text) = next(changes.as_mut()) => {
                 if control.remote().is_some_and(|remote| origin::take(text, remote)) {
@@ -288,6 +296,7 @@ async fn operate(
             _ = signals.interrupt.recv() => break,
         }
     }
+    notes.keep(control.gate()).await;
     tracing::info!("stopping: answering what is in flight");
     tell("STOPPING=1");
     Ok(())

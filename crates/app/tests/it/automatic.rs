@@ -1,11 +1,14 @@
 //! What the gate finds by itself, in front of real servers of which the policy says nothing.
 
+use std::time::Duration;
+
 use evenkeel_app::evidence::machine::{Bears, Conditions};
 use serde_json::Value;
 
 use crate::exchange::bench_of;
 use crate::harness::Scratch;
-use crate::harness::gate::Gate;
+use crate::harness::gate::{EVENKEEL, Gate};
+use crate::harness::process::finish;
 use crate::harness::skip::{needs, tell};
 use crate::harness::storage::Server;
 
@@ -136,4 +139,45 @@ fn the_readmes_shares_hold_on_a_server_that_takes_a_millisecond_for_anything() {
         is_disturbed || both > 0.97 * alone,
         "{both} requests a second, and {alone} of one alone"
     );
+}
+
+/// Of a fresh gate nobody knows what the server can do: a floor is not provable, then provisional,
+/// and held against what was measured.
+#[test]
+fn a_floor_is_held_against_what_the_gate_has_measured() {
+    needs!("nbdkit");
+    let scratch = Scratch::new();
+    let source = [
+        "--filter=noparallel",
+        "--filter=delay",
+        "memory",
+        "64M",
+        "serialize=all-requests",
+        "rdelay=2ms",
+    ];
+    let _server = Server::nbdkit_named(&scratch, "array", &source);
+    let policy = policy_on_one_export(&scratch) + "floor = \"100 iops\"\n";
+    let mut gate = Gate::start(&scratch, &policy);
+    let check = |options: &[&str]| {
+        let line = [&["check", "policy.toml"], options].concat();
+        let (status, said) = finish(scratch.path(), EVENKEEL, &line, Duration::from_secs(20));
+        assert!(status.success(), "{said}");
+        said
+    };
+    let before = check(&[]);
+    assert!(before.contains("not provable yet"), "{before}");
+    let _ = bench_of(&scratch, "backup", "--depth 16 --size 4KiB --ramp 1s --runtime 4s");
+    let domain = gate.status()["domains"][0].clone();
+    let tenants = domain["tenants"].as_array().expect("a list");
+    let backup = tenants.iter().find(|one| one["name"] == "backup").expect("it is there");
+    assert_eq!(backup["promise"]["is_floor_provisional"], true, "seconds are no proof: {backup}");
+    let found = &domain["servers"][0]["cost_found"];
+    let fixed = found["read"]["fixed_seconds"].as_f64().expect("it was found");
+    assert!((0.0019..0.004).contains(&fixed), "{found}");
+    let said = gate.ctl(&["tenant", "set", "backup", "--floor", "900 iops"]);
+    assert!(said.contains("by what was measured there"), "more than it can do: {said}");
+    gate.stop();
+    let after = check(&[]);
+    assert!(after.contains("measured just now") && after.contains("provisional"), "{after}");
+    assert!(check(&["--data", "elsewhere"]).contains("not provable yet"));
 }

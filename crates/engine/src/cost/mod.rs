@@ -4,6 +4,7 @@
 //! ignores size (design: section 3).
 
 pub mod learned;
+pub mod measured;
 
 use evenkeel_core::ticket::{Cost, Kind};
 use evenkeel_core::time::Span;

@@ -1,5 +1,8 @@
 //! Whether the floors fit: what is promised at a device, in its time, against what it has.
 //!
+//! Where the policy leaves costs to the gate, what was measured last is the cost model
+//! ([`Measured`]). Before anything was, nobody can tell.
+//!
 //! A floor binds every device that its tenant can come to ([`Policy::reach`]), for nobody knows
 //! where the tenant will ask for it. What it takes there follows from the cost model:
 //!
@@ -32,8 +35,14 @@
 //! proportion to what all floors would take on j this is exact if the devices rank the tenants
 //! alike.
 
+use std::collections::BTreeMap;
+
 use super::{Backend, Group, Policy, Reach, Sharing, Tenant};
+use crate::cost::measured::Measured;
 use crate::cost::{CostModel, Line};
+
+/// What was measured of backends, by name.
+pub type Measurements = BTreeMap<String, Measured>;
 
 /// The request size for which a floor in requests is reckoned if none is known: the smallest that
 /// is common.
@@ -111,6 +120,8 @@ pub enum Capacity {
     Requests(u64),
     /// Requests cost alike, and nobody says how many there may be.
     Unknown,
+    /// What requests take is for the gate to find, and nothing was measured yet.
+    Unmeasured,
 }
 
 /// Whether floors fit.
@@ -120,7 +131,7 @@ pub enum Outcome {
     Holds,
     /// It depends on what the requests are like.
     Depends,
-    /// Nobody can tell: the capacity is not known.
+    /// Nobody can tell: the capacity is not known, or nothing was measured yet.
     Unknown,
     /// In no case.
     Fails,
@@ -158,7 +169,8 @@ impl Device {
 
     /// Whether the floors fit.
     pub fn outcome(&self) -> Outcome {
-        if self.capacity == Capacity::Unknown && !self.reservations.is_empty() {
+        let is_unknown = matches!(self.capacity, Capacity::Unknown | Capacity::Unmeasured);
+        if is_unknown && !self.reservations.is_empty() {
             return Outcome::Unknown;
         }
         self.reserved().outcome()
@@ -188,13 +200,17 @@ impl Admission {
 
 impl Policy {
     /// Holds the floors against the devices. `loads` says what is known of the requests of each
-    /// tenant, by position; nothing is known of those beyond its end. O(backends * tenants), and
-    /// what [`Policy::reach`] takes.
-    pub fn admission(&self, loads: &[Load]) -> Admission {
+    /// tenant, by position; nothing is known of those beyond its end. `measured` says what the
+    /// devices take where the policy leaves that to the gate. O(backends * tenants), and what
+    /// [`Policy::reach`] takes.
+    pub fn admission(&self, loads: &[Load], measured: &Measurements) -> Admission {
         let reach = self.reach();
         let is_device = |(_, backend): &(usize, &Backend)| !backend.is_volume();
         let devices = self.backends.iter().enumerate().filter(is_device);
-        let devices = devices.map(|(index, backend)| self.device(index, backend, &reach, loads));
+        let devices = devices.map(|(index, backend)| {
+            let model = known_model(backend, measured.get(&backend.name));
+            self.device(index, model, &reach, loads)
+        });
         let mut admission = Admission { devices: devices.collect(), pools: Vec::new() };
         let volumes = self.backends.iter().enumerate().filter(|(_, one)| one.is_volume());
         let volumes = volumes.map(|(index, _)| PoolId::Volume(index));
@@ -205,17 +221,28 @@ impl Policy {
         admission
     }
 
-    fn device(&self, index: usize, backend: &Backend, reach: &Reach, loads: &[Load]) -> Device {
+    fn device(
+        &self,
+        index: usize,
+        model: Option<CostModel>,
+        reach: &Reach,
+        loads: &[Load],
+    ) -> Device {
+        let backend = &self.backends[index];
         let place = self.place_of(&backend.name);
         let reserve = |&tenant: &usize| {
             let load = loads.get(tenant).cloned().unwrap_or_default();
-            let part = reserved(&self.tenants[tenant], backend, place, &load);
+            let model = model.as_ref();
+            let part = model.map_or_else(Range::default, |model| {
+                reserved(&self.tenants[tenant], backend, model, place, &load)
+            });
             Reservation { tenant, part }
         };
         let promised = reach.tenants(index).iter().filter(|&&t| self.tenants[t].has_floor());
         let mut reservations: Vec<Reservation> = promised.map(reserve).collect();
         reservations.sort_by(|a, b| b.part.most.total_cmp(&a.part.most));
-        let (capacity, pool) = (Capacity::of(backend), place.map(|(pool, _)| pool));
+        let capacity = if model.is_some() { Capacity::of(backend) } else { Capacity::Unmeasured };
+        let pool = place.map(|(pool, _)| pool);
         Device { backend: index, pool, capacity, reservations }
     }
 
@@ -249,10 +276,19 @@ impl Capacity {
     }
 }
 
+/// What requests cost at a backend, as far as anybody knows.
+fn known_model(backend: &Backend, measured: Option<&Measured>) -> Option<CostModel> {
+    if backend.scheduling.is_cost_learned {
+        return measured.map(Measured::model);
+    }
+    Some(backend.scheduling.cost)
+}
+
 /// What a tenant's floor takes of a device.
 fn reserved(
     tenant: &Tenant,
     backend: &Backend,
+    model: &CostModel,
     place: Option<(PoolId, usize)>,
     load: &Load,
 ) -> Range {
@@ -270,7 +306,7 @@ fn reserved(
     let moved = bytes.max(iops * size_bytes);
     let time =
         |line: Line| requests * line.fixed.as_secs_f64() + moved / line.rate_bytes.max(1) as f64;
-    let all = match (backend.scheduling.cost, Capacity::of(backend)) {
+    let all = match (*model, Capacity::of(backend)) {
         (CostModel::Linear { read, write, .. }, _) => mixed(time(read), time(write), load.reads),
         (CostModel::PerRequest, Capacity::Requests(capacity)) => {
             let part = requests / capacity as f64;
@@ -379,7 +415,9 @@ mod tests {
     }
 
     fn reserved_by(floor: Tenant, load: Load) -> Range {
-        policy(vec![backend("a", cost(), None)], vec![floor]).admission(&[load]).devices[0]
+        policy(vec![backend("a", cost(), None)], vec![floor])
+            .admission(&[load], &Measurements::new())
+            .devices[0]
             .reserved()
     }
 
@@ -407,9 +445,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_left_to_the_gate_is_unknown_until_it_was_measured() {
+        let mut policy = policy(vec![backend("a", cost(), None)], vec![tenant(1000, 0)]);
+        policy.backends[0].scheduling.is_cost_learned = true;
+        let admission = policy.admission(&[], &Measurements::new());
+        assert_eq!(admission.outcome(), Outcome::Unknown);
+        assert_eq!(admission.devices[0].capacity, Capacity::Unmeasured);
+        policy.tenants[0] = tenant(0, 0);
+        assert_eq!(policy.admission(&[], &Measurements::new()).outcome(), Outcome::Holds);
+    }
+
+    #[test]
     fn floors_add_up_and_the_greatest_comes_first() {
         let tenants = vec![tenant(200, 0), tenant(0, 0), tenant(500, 0)];
-        let admission = policy(vec![plain("a", 1000)], tenants).admission(&[]);
+        let admission =
+            policy(vec![plain("a", 1000)], tenants).admission(&[], &Measurements::new());
         let device = &admission.devices[0];
         assert_eq!(device.capacity, Capacity::Requests(1000));
         let order: Vec<usize> = device.reservations.iter().map(|one| one.tenant).collect();
@@ -422,14 +472,18 @@ mod tests {
     fn an_outcome_is_as_good_as_what_is_known() {
         let outcome = |iops, capacity| {
             let backend = backend("a", CostModel::PerRequest, capacity);
-            policy(vec![backend], vec![tenant(iops, 0)]).admission(&[]).outcome()
+            policy(vec![backend], vec![tenant(iops, 0)])
+                .admission(&[], &Measurements::new())
+                .outcome()
         };
         assert_eq!(outcome(1000, Some(1000)), Outcome::Holds);
         assert_eq!(outcome(1001, Some(1000)), Outcome::Fails);
         assert_eq!(outcome(1, None), Outcome::Unknown);
         assert_eq!(outcome(0, None), Outcome::Holds, "nothing is promised");
         let directions = |iops| {
-            policy(vec![backend("a", cost(), None)], vec![tenant(iops, 0)]).admission(&[]).outcome()
+            policy(vec![backend("a", cost(), None)], vec![tenant(iops, 0)])
+                .admission(&[], &Measurements::new())
+                .outcome()
         };
         assert_eq!(
             [4000, 5000, 8000].map(directions),
@@ -446,7 +500,7 @@ mod tests {
             let groups =
                 vec![Group { name: "g".into(), backends: names, sharing, is_exchanged: false }];
             let admission = Policy { groups, ..policy(backends, vec![tenant(iops, 0)]) };
-            let admission = admission.admission(&[]);
+            let admission = admission.admission(&[], &Measurements::new());
             let whole = admission.pools.first().map(Pool::outcome);
             (admission.devices[1].outcome(), whole)
         };
@@ -458,7 +512,8 @@ mod tests {
     #[test]
     fn a_volume_holds_what_its_tiers_can_do_together() {
         use Outcome::{Depends, Fails, Holds};
-        let of = |iops| tiered(100, 900, vec![tenant(iops, 0)]).admission(&[]);
+        let of =
+            |iops| tiered(100, 900, vec![tenant(iops, 0)]).admission(&[], &Measurements::new());
         let outcomes = |iops| {
             let admission = of(iops);
             let of_tiers = [0, 1].map(|tier| admission.devices[tier].outcome());
@@ -469,7 +524,8 @@ mod tests {
         assert_eq!(outcomes(1000), ([Depends, Depends], Holds));
         assert_eq!(outcomes(1001), ([Depends, Depends], Fails));
         let known = Load { tiers: Some(vec![0.25, 0.75]), ..Load::default() };
-        let admission = tiered(100, 900, vec![tenant(600, 0)]).admission(&[known]);
+        let admission =
+            tiered(100, 900, vec![tenant(600, 0)]).admission(&[known], &Measurements::new());
         assert_near(admission.devices[0].reserved(), 1.5, 1.5);
         assert_eq!(admission.devices[0].outcome(), Fails);
         assert_near(admission.devices[1].reserved(), 0.5, 0.5);

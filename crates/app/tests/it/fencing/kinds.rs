@@ -248,7 +248,8 @@ impl Study {
 
     /// Whether a second client is let in beside one that does nothing.
     fn is_shared(&self) -> bool {
-        let first = Client::try_open(&self.target).expect("the first client is let in");
+        // The connection that saw whether it answers may still be there.
+        let first = wait_for("the first client to be let in", || Client::try_open(&self.target));
         let second = Client::try_open_for(&self.target, Duration::from_secs(1));
         let is_shared = second.is_some();
         drop((first, second));

@@ -88,6 +88,11 @@ impl Fit {
         self.requests
     }
 
+    /// The size around which the line is known, in bytes; none if hardly any were seen.
+    pub(super) fn typical_bytes(&self) -> Option<u64> {
+        (self.requests >= EXPECTED_REQUESTS).then(|| whole(self.bytes / self.weight))
+    }
+
     /// Others count too, whose time is in another unit.
     pub(super) fn merge(&mut self, other: &Self, unit: f64) {
         self.requests += other.requests;

@@ -42,6 +42,7 @@ use evenkeel_core::ticket::{Cost, Kind, Ticket};
 use evenkeel_core::time::{Nanos, Span};
 
 use super::CostModel;
+use super::measured::{Measured, MeasuredLine};
 use apportion::{Apportioning, Served};
 use fit::{Fit, Slope};
 use parallelism::Parallelism;
@@ -156,13 +157,20 @@ impl Learned {
         Cost(whole(ns * self.level).max(1))
     }
 
-    /// The backend's model as it was measured last, and how many requests the device seems to serve
-    /// at once. None before anything was learned.
-    pub fn measured(&self) -> Option<(CostModel, u32)> {
+    /// The backend's model as it was measured last. None before anything was learned.
+    pub fn measured(&self) -> Option<Measured> {
         let level = exponential(self.measured_log?);
-        let [read, write] = self.lines.map(|line| line.times(level).line());
-        let flush = Span(whole(self.flush_ns * level));
-        Some((CostModel::Linear { read, write, flush }, self.parallelism.at_once()))
+        let of = |direction: usize| MeasuredLine {
+            line: self.lines[direction].times(level).line(),
+            size_bytes: self.fits[direction].typical_bytes(),
+        };
+        Some(Measured {
+            read: of(0),
+            write: of(1),
+            flush: Span(whole(self.flush_ns * level)),
+            at_once: self.parallelism.at_once(),
+            load: self.time,
+        })
     }
 
     /// Whether the device seems to serve one request at a time, in whatever order.
@@ -567,9 +575,12 @@ mod tests {
         world.run(&BOTH, 1000);
         let ratio = world.ratio(Kind::Read, SIZES);
         assert!((30.0..34.0).contains(&ratio), "{ratio}");
-        let (model, _) = world.learned.measured().unwrap();
+        let measured = world.learned.measured().unwrap();
+        let model = measured.model();
         let [small, large] = SIZES.map(|size| model.cost(Kind::Read, size).0 / 1000);
         assert!((180..220).contains(&small) && (6000..6800).contains(&large), "{small} {large}");
+        assert!(measured.read.size_bytes.is_some_and(|size| (4096..262_144).contains(&size)));
+        assert_eq!(measured.write.size_bytes, None, "nobody wrote");
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod ceph;
 mod exchange;
 mod exports;
 mod listeners;
+mod measured;
 mod preferences;
 mod promises;
 mod stores;

@@ -6,11 +6,11 @@ use evenkeel_core::time::Span;
 use super::{Findings, Place};
 use crate::cost::CostModel;
 use crate::policy::admission::{
-    Admission, Capacity, Device, FLOOR_REQUEST_BYTES, Outcome, Pool, PoolId,
+    Admission, Capacity, Device, FLOOR_REQUEST_BYTES, Measurements, Outcome, Pool, PoolId,
 };
 use crate::policy::{Backend, Discipline, Policy, Reach, Sharing, Tenant};
 
-const FLOOR: &str = "share.floor";
+pub(super) const FLOOR: &str = "share.floor";
 const GOAL: &str = "share.latency_goal";
 
 pub(super) fn check(policy: &Policy, found: &mut Findings) {
@@ -31,7 +31,7 @@ pub(super) fn check(policy: &Policy, found: &mut Findings) {
         }
     }
     check_groups(policy, found);
-    check_admission(policy, &policy.admission(&[]), found);
+    check_admission(policy, &policy.admission(&[], &Measurements::new()), found);
 }
 
 /// Who of those that can come to a backend is promised what: the first of each, by position.
@@ -50,11 +50,11 @@ impl Comers {
     }
 }
 
-fn at_tenant(index: usize, field: &'static str) -> Place {
+pub(super) fn at_tenant(index: usize, field: &'static str) -> Place {
     Place::Tenant { index, field }
 }
 
-fn at_backend(index: usize, field: &'static str) -> Place {
+pub(super) fn at_backend(index: usize, field: &'static str) -> Place {
     Place::Backend { index, field }
 }
 
@@ -156,9 +156,12 @@ fn check_discipline(policy: &Policy, index: usize, comers: &Comers, found: &mut 
     }
 }
 
-/// A device that does nothing else still takes its idle time.
+/// A device that does nothing else still takes its idle time, if anybody says what that is.
 fn check_goals(policy: &Policy, index: usize, reach: &Reach, found: &mut Findings) {
     let backend = &policy.backends[index];
+    if backend.scheduling.is_cost_learned {
+        return;
+    }
     let cost = &backend.scheduling.cost;
     let idle = |kind| match (cost, Capacity::of(backend)) {
         (CostModel::Linear { .. }, _) => Span(cost.cost(kind, FLOOR_REQUEST_BYTES).0),
@@ -223,7 +226,7 @@ fn check_admission(policy: &Policy, admission: &Admission, found: &mut Findings)
         let whose = floors_of(policy, device);
         let capacity = match device.capacity {
             Capacity::Requests(iops) => format!(" ({iops} requests per second)"),
-            Capacity::DeviceTime | Capacity::Unknown => String::new(),
+            Capacity::DeviceTime | Capacity::Unknown | Capacity::Unmeasured => String::new(),
         };
         match device.outcome() {
             Outcome::Fails => found.error_at_both(
@@ -285,7 +288,7 @@ fn check_pool(policy: &Policy, admission: &Admission, pool: &Pool, found: &mut F
     );
 }
 
-fn floors_of(policy: &Policy, device: &Device) -> String {
+pub(super) fn floors_of(policy: &Policy, device: &Device) -> String {
     match &device.reservations[..] {
         [only] => format!("the floor of {:?} takes", policy.tenants[only.tenant].name),
         [first, ..] => format!(
@@ -297,6 +300,6 @@ fn floors_of(policy: &Policy, device: &Device) -> String {
     }
 }
 
-fn percent(part: f64) -> String {
+pub(super) fn percent(part: f64) -> String {
     if part < 10.0 { format!("{:.1} %", part * 100.0) } else { format!("{part:.0} times all") }
 }
