@@ -41,6 +41,12 @@ pub(crate) struct Notebook {
     backends: Vec<Entry>,
 }
 
+/// What every version of the file begins with.
+#[derive(Deserialize)]
+struct Versioned {
+    version: u32,
+}
+
 /// What was measured of one backend.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Entry {
@@ -70,7 +76,7 @@ struct Side {
 
 /// When something was measured, for people and programs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(crate) struct Age {
+pub(crate) struct WhenMeasured {
     /// So long ago.
     pub(crate) age_seconds: f64,
     /// Over so much load.
@@ -103,10 +109,6 @@ impl Notebook {
         let mut text = String::new();
         io::Read::read_to_string(&mut io::Read::take(file, FILE_BYTES_MAX), &mut text)
             .with_context(|| format!("cannot read {}; {remedy}", path.display()))?;
-        #[derive(Deserialize)]
-        struct Versioned {
-            version: u32,
-        }
         let damaged = || format!("{} is damaged; {remedy}", path.display());
         let Versioned { version } = serde_json::from_str(&text).with_context(damaged)?;
         anyhow::ensure!(
@@ -174,10 +176,15 @@ impl Notebook {
     }
 
     /// When that was measured.
-    pub(crate) fn age(&self, policy: &Policy, backend: &str, now: SystemTime) -> Option<Age> {
+    pub(crate) fn age(
+        &self,
+        policy: &Policy,
+        backend: &str,
+        now: SystemTime,
+    ) -> Option<WhenMeasured> {
         let entry = self.entries(policy).find(|entry| entry.backend == backend)?;
         let measured = SystemTime::UNIX_EPOCH + Duration::from_secs(entry.measured_unix_seconds);
-        Some(Age {
+        Some(WhenMeasured {
             // A clock that was put back makes it no younger than now.
             age_seconds: now.duration_since(measured).unwrap_or_default().as_secs_f64(),
             load_seconds: entry.load_seconds,
@@ -259,7 +266,7 @@ impl Side {
     }
 }
 
-impl Age {
+impl WhenMeasured {
     /// When, for people.
     pub(crate) fn words(self) -> String {
         let ago =

@@ -243,6 +243,10 @@ pub struct Server {
     /// and where the policy says the depth.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depth_found: Option<u32>,
+    /// The part of the throughput, 0 to 1, that twice that depth would gain, and that is forgone so
+    /// that tenants with little wait less; absent where nothing is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throughput_forgone: Option<f64>,
     /// Larger requests are cut into units of so many bytes; 0 from gates that do not say.
     #[serde(default)]
     pub unit_bytes: u64,
@@ -580,6 +584,7 @@ fn server(server: &ServerReport, tenants: &[TenantReport], policy: &Policy) -> S
         queued: server.queued,
         depth: server.depth,
         depth_found: server.depth_found,
+        throughput_forgone: server.throughput_forgone,
         unit_bytes: server.unit_bytes,
         cost_found: server.measured.map(|one| cost_found(&one, server.is_cost_learned)),
         service_seconds: server.delivered_cost.as_secs_f64(),

@@ -114,4 +114,8 @@ impl Scheduler for GroupMclock {
     fn depth_found(&self) -> Option<u32> {
         self.mclock.depth_found()
     }
+
+    fn depth_forgone(&self) -> Option<f64> {
+        self.mclock.depth_forgone()
+    }
 }

@@ -402,6 +402,7 @@ impl Lane {
             queued: (self.scheduler.queued() + waiting) as u64,
             depth: self.scheduler.depth_now(),
             depth_found: self.scheduler.depth_found(),
+            throughput_forgone: self.scheduler.depth_forgone(),
             unit_bytes: self.unit_bytes(),
             measured: self.measured(),
             is_cost_learned: self.is_cost_learned,

@@ -126,6 +126,9 @@ pub struct ServerReport {
     /// The depth that an automatic one has found, beside which it tries others; none while it has
     /// not, and for others.
     pub depth_found: Option<u32>,
+    /// The part of the throughput, 0 to 1, that twice that depth would gain, and that is forgone so
+    /// that tenants with little wait less; none where nothing is.
+    pub throughput_forgone: Option<f64>,
     /// Larger requests are cut into units of so many bytes.
     pub unit_bytes: u64,
     /// What requests were measured to take lately; none before anything was, and where the depth is

@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use crate::ctl::seconds;
 use crate::human;
-use crate::measured::Age;
+use crate::measured::WhenMeasured;
 use crate::terminal;
 use crate::units::{Amount, print_rate};
 
@@ -49,7 +49,7 @@ struct DeviceRow {
     is_unmeasured: bool,
     /// When what is left to the gate was measured, if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
-    measured: Option<Age>,
+    measured: Option<WhenMeasured>,
     reserved: Part,
     /// What no floor takes at the most.
     left: f64,
@@ -105,7 +105,7 @@ impl Verdict {
     }
 
     /// With the time at which each device was measured.
-    pub(crate) fn with_ages(mut self, age: impl Fn(&str) -> Option<Age>) -> Self {
+    pub(crate) fn with_ages(mut self, age: impl Fn(&str) -> Option<WhenMeasured>) -> Self {
         for device in self.devices.iter_mut().filter(|device| device.is_left_to_the_gate) {
             device.measured = age(&device.backend);
         }
@@ -184,7 +184,7 @@ impl DeviceRow {
             (outcome, _) => outcome.words().to_owned(),
         };
         let provisional = self.measured.filter(|age| !age.is_proven && !self.tenants.is_empty());
-        if let Some(Age { load_seconds, .. }) = provisional {
+        if let Some(WhenMeasured { load_seconds, .. }) = provisional {
             let load = human::duration(seconds(load_seconds.ceil()));
             floors += &format!(" (provisional: seen for {load})");
         }
@@ -196,9 +196,9 @@ impl DeviceRow {
 
     fn whose(&self) -> String {
         let shown = self.tenants.iter().take(SHOWN_MAX);
-        let one = |one: &TenantPart| match self.is_unmeasured {
-            true => one.tenant.clone(),
-            false => format!("{} {}", one.tenant, one.part.words()),
+        let one = |one: &TenantPart| {
+            let TenantPart { tenant, part } = one;
+            if self.is_unmeasured { tenant.clone() } else { format!("{tenant} {}", part.words()) }
         };
         let mut shown: Vec<String> = shown.map(one).collect();
         if self.tenants.len() > SHOWN_MAX {
@@ -350,7 +350,7 @@ mod tests {
     }
 
     /// A floor of 100 iops at a backend whose costs are left to the gate.
-    fn left_to_the_gate(age: Option<Age>) -> Verdict {
+    fn left_to_the_gate(age: Option<WhenMeasured>) -> Verdict {
         let text = "listen = [\"unix:s\"]\n[[backend]]\nname = \"a\"\nfile = \"a\"\n\
              [[export]]\nname = \"db\"\n[[tenant]]\nname = \"db\"\n\
              match = { export = \"db\" }\nfloor = \"100 iops\"\n";
@@ -373,7 +373,7 @@ mod tests {
         let row = |age| left_to_the_gate(age).render().lines().nth(1).unwrap().to_owned();
         let cells = |row: String| row.split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(cells(row(None)), "a not measured - - not provable yet db");
-        let age = |is_proven| Age { age_seconds: 7200.0, load_seconds: 8.0, is_proven };
+        let age = |is_proven| WhenMeasured { age_seconds: 7200.0, load_seconds: 8.0, is_proven };
         let measured = "a measured 2h00m ago 50 % 50 % hold";
         assert_eq!(cells(row(Some(age(true)))), format!("{measured} db 50 %"));
         let provisional = format!("{measured} (provisional: seen for 8 s) db 50 %");

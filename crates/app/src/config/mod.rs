@@ -120,7 +120,9 @@ fn parse_beside(text: &str, name: &str, measured: impl FnOnce(&Policy) -> Measur
     }
     if let Some(policy) = draft.as_ref().filter(|_| !out.has_errors()) {
         let problems = policy.check_measured(&measured(policy));
-        problems.iter().for_each(|problem| out.push(places.locate(problem)));
+        for problem in &problems {
+            out.push(places.locate(problem));
+        }
     }
     out.sort();
     let policy = draft.clone().filter(|_| !out.has_errors());

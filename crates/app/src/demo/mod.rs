@@ -20,7 +20,7 @@ use crate::exit::Exit;
 use crate::stage::Stage;
 use crate::terminal;
 use device::Disk;
-use phase::{Outcome, Phase, Timing};
+use phase::{FINDING, Outcome, Phase, Timing};
 
 /// Arguments of `evenkeel demo`.
 #[derive(Clone, Debug, clap::Args)]
@@ -32,7 +32,7 @@ Examples:
 
 The disk is emulated: 40 MiB/s, 2000 requests a second. Nothing is written to your disks.")]
 pub struct Args {
-    /// Ten seconds instead of a minute.
+    /// A quarter of a minute instead of a whole one.
     #[arg(long)]
     quick: bool,
     /// Print one JSON document instead of the picture.
@@ -57,9 +57,11 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let disk = Disk::start(&stage)?;
     terminal::say(&format!(
         "A database and a backup share one slow disk ({}). Three phases of {} s; the database \
-         rests in the middle third of each.",
+         rests in the middle third of each. Nobody tells the gate what the disk can do: before the \
+         last phase it finds that in {} s.",
         device::DESCRIPTION,
-        timing.phase().0 / 1_000_000_000
+        timing.phase().0 / 1_000_000_000,
+        FINDING.0 / 1_000_000_000
     ));
     let mut outcomes = Vec::new();
     for phase in Phase::ALL {

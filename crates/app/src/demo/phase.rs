@@ -24,6 +24,8 @@ const BACKUP_SIZES: [WeightedSize; 3] = [
     WeightedSize { size_bytes: 768 << 10, weight: 1 },
     WeightedSize { size_bytes: 512 << 10, weight: 1 },
 ];
+/// How long a gate that shares works before it is measured.
+pub(super) const FINDING: Span = Span::from_secs(5);
 /// Entries of the time series in a phase: a multiple of the three thirds.
 const COLUMNS: u64 = 36;
 
@@ -57,6 +59,8 @@ pub(super) struct Outcome {
     pub(super) database_wait_seconds: f64,
     pub(super) waits: Vec<Wait>,
     pub(super) series: Vec<Column>,
+    /// What the gate has found of the disk, where it had to.
+    pub(super) found: Option<Found>,
     #[serde(skip)]
     pub(super) phase: Phase,
 }
@@ -67,6 +71,15 @@ pub(super) struct Wait {
     pub(super) victim: String,
     pub(super) culprit: String,
     pub(super) seconds: f64,
+}
+
+/// What a gate finds by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct Found {
+    /// Requests that it gives the disk at once.
+    pub(super) depth: u32,
+    /// Larger requests are cut into pieces of so many bytes.
+    pub(super) unit_bytes: u64,
 }
 
 /// One entry of the time series.
@@ -129,24 +142,32 @@ impl Phase {
     /// Runs the phase on a gate of its own.
     pub(super) fn run(self, stage: &Stage, disk: &Disk, timing: Timing) -> anyhow::Result<Outcome> {
         let gate = GateProcess::start(stage, self.name(), &self.policy(disk)?)?;
-        let plan = plan(&gate, timing)?;
+        let plan = plan(&gate, timing, self.ramp())?;
         let report = measure(&plan)?;
         let status = gate.status()?;
         let accounts = (waits(&status), delivered_to_database(&status));
-        Ok(self.outcome((&report.groups[0], &report.groups[1]), accounts, timing))
+        let outcome = self.outcome((&report.groups[0], &report.groups[1]), accounts, timing);
+        Ok(Outcome { found: found(&status), ..outcome })
     }
 
-    /// The policy, but for the address to listen on.
+    /// How long both work before anything is measured: a gate that shares finds by itself what the
+    /// disk can do.
+    fn ramp(self) -> Span {
+        match self {
+            Self::Watch | Self::Caps => Span::ZERO,
+            Self::Shares => FINDING,
+        }
+    }
+
+    /// The policy, but for the address to listen on. It says nothing of the disk.
     fn policy(self, disk: &Disk) -> anyhow::Result<String> {
         let (mode, scheduling, limit) = match self {
             Self::Watch => ("observe", "", ""),
             Self::Caps => ("enforce", "discipline = \"fifo\"\n", "limit = \"20 MiB/s\"\n"),
-            Self::Shares => ("enforce", "depth = 2\nunit = \"128 KiB\"\n", ""),
+            Self::Shares => ("enforce", "", ""),
         };
-        let cost = "{ fixed = \"500 us\", rate = \"40 MiB/s\" }";
         Ok(format!(
-            "mode = \"{mode}\"\n\n[[backend]]\nname = \"disk\"\nupstream = \"{}\"\n{scheduling}\
-             cost.read = {cost}\ncost.write = {cost}\n\n\
+            "mode = \"{mode}\"\n\n[[backend]]\nname = \"disk\"\nupstream = \"{}\"\n{scheduling}\n\
              [[export]]\nname = \"database\"\n\n[[export]]\nname = \"backup\"\n\n\
              [[tenant]]\nname = \"database\"\nmatch = {{ export = \"database\" }}\nshare = 4\n\n\
              [[tenant]]\nname = \"backup\"\nmatch = {{ export = \"backup\" }}\nshare = 1\n{limit}",
@@ -189,9 +210,16 @@ impl Phase {
             backup_resting_bytes_per_second: mean_rate(true),
             waits,
             series,
+            found: None,
             phase: self,
         }
     }
+}
+
+/// What the gate has found of the disk, if it had to.
+fn found(status: &Status) -> Option<Found> {
+    let server = status.domains.iter().flat_map(|domain| &domain.servers).next()?;
+    Some(Found { depth: server.depth_found?, unit_bytes: server.unit_bytes })
 }
 
 fn waits(status: &Status) -> Vec<Wait> {
@@ -221,7 +249,8 @@ fn column(database: &IntervalReport, backup: &IntervalReport, timing: Timing) ->
     }
 }
 
-fn plan(gate: &GateProcess, timing: Timing) -> anyhow::Result<LoadPlan> {
+fn plan(gate: &GateProcess, timing: Timing, ramp: Span) -> anyhow::Result<LoadPlan> {
+    let rest = timing.rest();
     let database = LoadSpec {
         name: EXPORTS[0].to_owned(),
         targets: vec![gate.uri(EXPORTS[0])?],
@@ -229,7 +258,7 @@ fn plan(gate: &GateProcess, timing: Timing) -> anyhow::Result<LoadPlan> {
         arrivals: Arrivals::Poisson { per_second: DATABASE_PER_SECOND },
         read_percent: 70,
         flush_every: 4,
-        idle: vec![timing.rest()],
+        idle: vec![ramp + rest.start..ramp + rest.end],
         ..LoadSpec::default()
     };
     let backup = LoadSpec {
@@ -242,6 +271,7 @@ fn plan(gate: &GateProcess, timing: Timing) -> anyhow::Result<LoadPlan> {
     };
     Ok(LoadPlan {
         groups: vec![database, backup],
+        ramp,
         runtime: Some(timing.phase()),
         interval: timing.interval(),
         ..LoadPlan::default()

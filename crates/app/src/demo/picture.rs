@@ -4,7 +4,7 @@
 use evenkeel_core::time::Span;
 
 use super::device::{DESCRIPTION, RATE_BYTES};
-use super::phase::{Column, Outcome, Phase, Timing};
+use super::phase::{Column, Found, Outcome, Phase, Timing};
 use crate::{human, spark};
 
 /// Response times from here...
@@ -54,15 +54,23 @@ fn phase(outcome: &Outcome, paint: &Paint) -> String {
         .collect();
     format!(
         "{}\n   database, response time  {response}  half within {}, 99 % within {}\n   \
-         backup, throughput       {throughput}  {} beside the database, {} alone\n   {}\n{}\n",
+         backup, throughput       {throughput}  {} beside the database, {} alone\n{}   {}\n{}\n",
         paint.with(BOLD, &title),
         seconds(outcome.database_p50_seconds),
         seconds(outcome.database_p99_seconds),
         human::byte_rate(outcome.backup_busy_bytes_per_second),
         human::byte_rate(outcome.backup_resting_bytes_per_second),
+        outcome.found.map_or_else(String::new, found),
         verdict(outcome, paint),
         attribution(outcome),
     )
+}
+
+/// What the gate has found of the disk.
+fn found(Found { depth, unit_bytes }: Found) -> String {
+    let at_once = if depth == 1 { "1 request".to_owned() } else { format!("{depth} requests") };
+    let size = human::size(unit_bytes as f64);
+    format!("   found by the gate        {at_once} at once, in pieces of {size} at most\n")
 }
 
 fn response_bar(column: &Column, paint: &Paint) -> String {
@@ -171,6 +179,7 @@ mod tests {
                 Column { database_requests: 5, database_p99_seconds: p99, ..Column::default() },
                 Column { backup_bytes_per_second: 40e6, resting: true, ..Column::default() },
             ],
+            found: None,
             phase: Phase::Watch,
         }
     }
@@ -197,5 +206,8 @@ mod tests {
         assert!(!text.contains('\x1b'), "{text}");
         assert!(text.contains("waited 100 ms on average, 90% of it because of the backup"));
         assert!(render(&outcomes, Timing::new(true), true).contains("\x1b[31m"));
+        let found = Some(Found { depth: 1, unit_bytes: 128 << 10 });
+        let text = render(&[Outcome { found, ..outcome(0.9, 1.0) }], Timing::new(true), false);
+        assert!(text.contains("1 request at once, in pieces of 128 KiB at most"), "{text}");
     }
 }

@@ -8,7 +8,7 @@ use evenkeel_io::gate::GateHandle;
 use crate::measured::Notebook;
 
 /// How often it is written, if there is anything new.
-pub(super) const EVERY: Duration = Duration::from_secs(60);
+pub(super) const EVERY: Duration = Duration::from_mins(1);
 
 /// Signals are not kept waiting for a data folder that hangs.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -37,13 +37,11 @@ impl Notes {
         }
         let (notebook, folder) = (notebook.clone(), self.folder.clone());
         let written = tokio::task::spawn_blocking(move || notebook.write(&folder));
-        match tokio::time::timeout(PATIENCE, written).await {
-            Ok(written) => {
-                if let Err(error) = written.expect("writing a file does not panic") {
-                    tracing::warn!("what was measured is not kept: {error:#}");
-                }
-            }
-            Err(_) => tracing::warn!("what was measured is not kept: the data folder hangs"),
+        let Ok(written) = tokio::time::timeout(PATIENCE, written).await else {
+            return tracing::warn!("what was measured is not kept: the data folder hangs");
+        };
+        if let Err(error) = written.expect("writing a file does not panic") {
+            tracing::warn!("what was measured is not kept: {error:#}");
         }
     }
 }

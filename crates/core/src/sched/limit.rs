@@ -208,6 +208,10 @@ impl<S: Scheduler> Scheduler for Limited<S> {
         self.inner.depth_found()
     }
 
+    fn depth_forgone(&self) -> Option<f64> {
+        self.inner.depth_forgone()
+    }
+
     fn set_turn(&mut self, turn: Option<Turn>) {
         self.inner.set_turn(turn);
     }

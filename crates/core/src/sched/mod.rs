@@ -191,6 +191,12 @@ pub trait Scheduler {
         None
     }
 
+    /// The part of the throughput, 0 to 1, that an automatic depth forgoes so that tenants with
+    /// little wait less; none where it forgoes nothing, and for others.
+    fn depth_forgone(&self) -> Option<f64> {
+        None
+    }
+
     /// The device is to be this tenant's alone: nothing goes until the others' tickets are back,
     /// and then its own go first for as long as it has some. None, or the end of the turn, brings
     /// back the usual order, in which whoever waited catches up. Only start-time fair queuing gives
@@ -245,6 +251,10 @@ impl<S: Scheduler + ?Sized> Scheduler for Box<S> {
 
     fn depth_found(&self) -> Option<u32> {
         (**self).depth_found()
+    }
+
+    fn depth_forgone(&self) -> Option<f64> {
+        (**self).depth_forgone()
     }
 
     fn set_turn(&mut self, turn: Option<Turn>) {

@@ -219,7 +219,8 @@ impl Sfq {
 }
 
 impl Scheduler for Sfq {
-    fn enqueue(&mut self, _now: Nanos, ticket: Ticket) {
+    fn enqueue(&mut self, now: Nanos, ticket: Ticket) {
+        self.depth.arrived(now, &ticket);
         let index = ticket.tenant.index();
         let flow = self.flows.get_mut(index).expect("a tenant is configured before it sends");
         let start = self.virtual_time.max(flow.finish + flow.scale.advance(ticket.cost_elsewhere));
@@ -289,7 +290,7 @@ impl Scheduler for Sfq {
     }
 
     /// The tenant's later tickets move up by what the ticket would have advanced it.
-    fn withdraw(&mut self, _now: Nanos, ticket: Ticket) -> bool {
+    fn withdraw(&mut self, now: Nanos, ticket: Ticket) -> bool {
         let index = ticket.tenant.index();
         let removed = self.queues.remove(
             index,
@@ -301,6 +302,7 @@ impl Scheduler for Sfq {
             },
         );
         let Some(removed) = removed else { return false };
+        self.depth.withdrawn(now, &ticket);
         let flow = &mut self.flows[index];
         flow.finish = flow.finish - (removed.finish - removed.start);
         self.place_head(ticket.tenant.0);
@@ -335,6 +337,10 @@ impl Scheduler for Sfq {
 
     fn depth_found(&self) -> Option<u32> {
         self.depth.found()
+    }
+
+    fn depth_forgone(&self) -> Option<f64> {
+        self.depth.forgone()
     }
 
     fn set_turn(&mut self, turn: Option<Turn>) {

@@ -24,6 +24,10 @@
 //! - **Clients that come and go tell nothing.** A window counts if the depth was full, or as full
 //!   as clients that always ask can make it. These have no queue here that could be ordered: the
 //!   depth comes down to what they ask for, and further down if that costs nothing.
+//! - **Tenants with little wait less.** Where some send now and then, half the depth is worth it if
+//!   their requests gain more time than throughput is lost ([`sparse`](super::sparse)): a disk, or
+//!   a host below, that prefers a long sequential read starves them inside the device, where no
+//!   order of the gate's helps.
 //! - **The device changes**: a rate that has moved by more than chance makes old comparisons count
 //!   for little, and brings new ones soon.
 //!
@@ -36,10 +40,11 @@
 //! not of a disk, whose rate grows slowly with all that it may order; PARDA (Gulati et al., FAST
 //! 2009), which needs a latency to hold. This needs no figure.
 
-use super::contrast::Contrast;
+use super::contrast::{Contrast, Measure};
 use super::rate::{Rate, Window};
-use crate::float::natural_log;
-use crate::ticket::Cost;
+use super::sparse::Sparse;
+use crate::float::{exponential, natural_log};
+use crate::ticket::Ticket;
 use crate::time::{Nanos, Span};
 
 /// The depths that are tried.
@@ -71,6 +76,9 @@ const RAMP_ERROR: f64 = 0.03;
 const RAMP_WINDOW_MAX: Span = Span::from_millis(400);
 const TRACK_ERROR: f64 = 0.012;
 const TRACK_WINDOW_MAX: Span = Span::from_millis(100);
+/// It is longer where that brings so many sparse requests.
+const SPARSE_WINDOW_MAX: Span = Span::from_millis(250);
+const SPARSE_REQUESTS: u32 = 16;
 /// Completions that a window of the ramp and of the track has at least.
 const RAMP_COMPLETIONS: u32 = 4;
 const TRACK_COMPLETIONS: u32 = 16;
@@ -95,14 +103,15 @@ pub(super) struct Knee {
     ramp: Option<Vec<(usize, Rate)>>,
     window: Window,
     usage: Usage,
+    sparse: Sparse,
     /// Completions that still tell of the depth before.
     stale: u32,
     /// What is being tried, and since when.
     probe: Option<(Probe, Nanos)>,
     /// What the probe came to, and how long it took.
-    tried: Option<(Probe, Rate, Span)>,
-    /// The rate of the base before it.
-    base_rate: Option<Rate>,
+    tried: Option<(Probe, Measure, Span)>,
+    /// What the base came to before it.
+    base_measure: Option<Measure>,
     contrasts: [Contrast; 3],
     /// By probe: not before.
     next: [Nanos; 3],
@@ -147,11 +156,12 @@ impl Knee {
             ramp: Some(Vec::with_capacity(LADDER.len())),
             window: Window::new(Nanos::ZERO),
             usage: Usage { in_service, ..Usage::default() },
+            sparse: Sparse::default(),
             // What is in service was sent under another depth.
             stale: in_service.max(1),
             probe: None,
             tried: None,
-            base_rate: None,
+            base_measure: None,
             contrasts: [Contrast::default(); 3],
             next: [Nanos::ZERO; 3],
             pause: Span::ZERO,
@@ -164,7 +174,7 @@ impl Knee {
     /// What completes from now on tells nothing, or something again. The depth stays meanwhile.
     pub(super) fn disturb(&mut self, is_disturbed: bool) {
         self.is_disturbed = is_disturbed;
-        (self.probe, self.tried, self.base_rate, self.level) = (None, None, None, None);
+        (self.probe, self.tried, self.base_measure, self.level) = (None, None, None, None);
         self.rung = if self.is_found() { self.base } else { self.rung };
         self.stale = self.depth();
     }
@@ -184,22 +194,43 @@ impl Knee {
         self.ramp.is_none()
     }
 
+    /// A ticket has come, and waits.
+    pub(super) fn arrived(&mut self, now: Nanos, ticket: &Ticket) {
+        self.sparse.arrived(now, ticket);
+    }
+
+    /// A ticket that waited was taken back.
+    pub(super) fn withdrawn(&mut self, now: Nanos, ticket: &Ticket) {
+        self.sparse.unqueued(ticket);
+        self.sparse.left(now, ticket);
+    }
+
+    /// The part of throughput that twice the depth would gain, and that is forgone so that tenants
+    /// with little wait less; none where nothing is.
+    pub(super) fn forgone(&self) -> Option<f64> {
+        let gain = self.contrasts[Probe::Double as usize].rate_beside_time()?;
+        (self.is_found() && gain > WORTH).then(|| 1.0 - exponential(-gain))
+    }
+
     /// A ticket went to the device.
-    pub(super) fn started(&mut self, now: Nanos) {
+    pub(super) fn started(&mut self, now: Nanos, ticket: &Ticket) {
+        self.sparse.unqueued(ticket);
         self.usage.advance(now, self.depth());
         self.usage.in_service += 1;
         self.usage.peak = self.usage.peak.max(self.usage.in_service);
     }
 
     /// A ticket left the device without having told anything.
-    pub(super) fn left(&mut self, now: Nanos) {
+    pub(super) fn left(&mut self, now: Nanos, ticket: &Ticket) {
+        self.sparse.left(now, ticket);
         self.usage.advance(now, self.depth());
         self.usage.in_service = self.usage.in_service.saturating_sub(1);
     }
 
-    /// The device has done so much work.
-    pub(super) fn finished(&mut self, now: Nanos, work: Cost) {
-        self.left(now);
+    /// The device has done what a ticket asks, which is work.
+    pub(super) fn finished(&mut self, now: Nanos, ticket: &Ticket) {
+        self.sparse.finished(now, ticket);
+        self.left(now, ticket);
         if self.is_disturbed {
             return self.open(now);
         }
@@ -207,7 +238,7 @@ impl Knee {
             self.stale -= 1;
             return self.open(now);
         }
-        self.window.add(now, work);
+        self.window.add(now, ticket.cost);
         self.look(now);
     }
 
@@ -232,35 +263,41 @@ impl Knee {
         if rate.variance > error * error && length < longest {
             return;
         }
+        let has_sparse = !is_ramp && self.sparse.is_there();
+        if has_sparse && self.sparse.requests() < SPARSE_REQUESTS && length < SPARSE_WINDOW_MAX {
+            return;
+        }
+        let time = if has_sparse { self.sparse.mean_time(now) } else { None };
+        let measure = Measure { rate, time };
         if self.usage.is_filled(length) {
-            self.take(now, rate);
+            self.take(now, measure);
         } else if let Some(asked) = self.usage.steady_peak(length) {
-            self.take_all(now, rate, asked);
+            self.take_all(now, measure, asked);
         } else {
             self.discard(now);
         }
     }
 
     /// A window was full to its end.
-    fn take(&mut self, now: Nanos, rate: Rate) {
+    fn take(&mut self, now: Nanos, measure: Measure) {
         if self.ramp.is_some() {
-            return self.climb(now, rate);
+            return self.climb(now, measure.rate);
         }
         if let Some((probe, since)) = self.probe.take() {
-            self.tried = Some((probe, rate, now.since(since)));
+            self.tried = Some((probe, measure, now.since(since)));
             return self.go(now, self.base);
         }
-        let before = self.base_rate.replace(rate);
+        let before = self.base_measure.replace(measure);
         match (self.tried.take(), before) {
             (Some((probe, tried, took)), Some(before)) => {
-                self.contrasts[probe as usize].add([before, tried, rate]);
+                self.contrasts[probe as usize].add([before, tried, measure]);
                 if let Some(base) = self.better_base() {
                     self.base = base;
                     return self.begin_anew(now);
                 }
                 self.put_off(now, probe, took);
             }
-            (None, Some(before)) => self.watch(now, before, rate),
+            (None, Some(before)) => self.watch(now, before.rate, measure.rate),
             (_, None) => {}
         }
         let next = self.next_probe(now);
@@ -269,10 +306,10 @@ impl Knee {
     }
 
     /// The clients had all that they ask for at the device, which is less than the depth.
-    fn take_all(&mut self, now: Nanos, rate: Rate, asked: u32) {
+    fn take_all(&mut self, now: Nanos, measure: Measure, asked: u32) {
         let enough = LADDER.iter().position(|&depth| depth >= asked).unwrap_or(TOP);
         if let Some(mut seen) = self.ramp.take() {
-            seen.push((enough, rate));
+            seen.push((enough, measure.rate));
             self.base = knee_of(&seen).expect("there is one at least").min(enough);
             return self.begin_anew(now);
         }
@@ -285,7 +322,7 @@ impl Knee {
                 return self.begin_anew(now);
             }
         }
-        self.take(now, rate);
+        self.take(now, measure);
     }
 
     /// Clients come and go: nothing is known, and nothing changes.
@@ -340,7 +377,10 @@ impl Knee {
         let wait = if probe == Probe::Double {
             let pause = Span(self.pause.0 * 2).clamp(PAUSE_MIN, PAUSE_MAX);
             self.pause = if contrast.is_below(WORTH) { pause } else { Span::ZERO };
-            self.pause
+            // It starves somebody meanwhile, and costs power as one of less depth costs throughput.
+            let is_power = contrast.rate_beside_time().is_some();
+            let loss = contrast.log().map_or(0.0, |log| (-log).max(0.0));
+            if is_power { self.pause.max(times(took, loss / PROBE_BUDGET)) } else { self.pause }
         } else {
             let loss = contrast.log().map_or(0.0, |log| (-log).max(0.0));
             times(took, loss / PROBE_BUDGET)
@@ -365,7 +405,7 @@ impl Knee {
         self.contrasts = [Contrast::default(); 3];
         self.next = [now; 3];
         self.pause = Span::ZERO;
-        (self.base_rate, self.tried, self.probe) = (None, None, None);
+        (self.base_measure, self.tried, self.probe) = (None, None, None);
         (self.level, self.base_is_all) = (None, false);
         self.go(now, self.base);
     }
@@ -409,6 +449,7 @@ impl Knee {
     fn open(&mut self, now: Nanos) {
         self.window.open(now);
         self.usage.open(now);
+        self.sparse.open(now);
     }
 }
 

@@ -13,6 +13,7 @@ mod contrast;
 mod goal;
 mod knee;
 mod rate;
+mod sparse;
 
 use crate::ticket::{Kind, Ticket};
 use crate::time::{Nanos, Span};
@@ -145,13 +146,27 @@ impl Depth {
         self.steering.note_wait();
     }
 
+    /// Notes that a ticket has come, and waits. Those who never say so have no sparse requests.
+    pub fn arrived(&mut self, now: Nanos, ticket: &Ticket) {
+        if let Some(knee) = &mut self.knee {
+            knee.arrived(now, ticket);
+        }
+    }
+
+    /// Notes that a ticket that waited was taken back.
+    pub fn withdrawn(&mut self, now: Nanos, ticket: &Ticket) {
+        if let Some(knee) = &mut self.knee {
+            knee.withdrawn(now, ticket);
+        }
+    }
+
     /// Notes that a ticket went to the device.
     pub fn start(&mut self, now: Nanos, ticket: &Ticket) {
         self.in_service += 1;
         self.in_service_bytes += charge_bytes(ticket);
         self.steering.started(now, ticket.kind);
         if let Some(knee) = &mut self.knee {
-            knee.started(now);
+            knee.started(now, ticket);
         }
     }
 
@@ -164,9 +179,11 @@ impl Depth {
         }
         if let Some(knee) = &mut self.knee {
             match ticket.kind {
-                Kind::Read | Kind::Write => knee.finished(now, ticket.cost),
+                Kind::Read | Kind::Write => knee.finished(now, ticket),
                 // They move no bytes, and take a device as long as it likes.
-                Kind::Flush | Kind::Trim | Kind::Cache | Kind::WriteZeroes => knee.left(now),
+                Kind::Flush | Kind::Trim | Kind::Cache | Kind::WriteZeroes => {
+                    knee.left(now, ticket);
+                }
             }
         }
     }
@@ -177,7 +194,7 @@ impl Depth {
         self.give_back(ticket);
         self.steering.finished(now, ticket.kind);
         if let Some(knee) = &mut self.knee {
-            knee.left(now);
+            knee.left(now, ticket);
         }
     }
 
@@ -219,6 +236,12 @@ impl Depth {
         self.knee.as_ref().filter(|knee| knee.is_found()).map(|knee| knee.found())
     }
 
+    /// The part of the throughput, 0 to 1, that an automatic depth forgoes so that tenants with
+    /// little wait less; none where it forgoes nothing.
+    pub fn forgone(&self) -> Option<f64> {
+        self.knee.as_ref().and_then(|knee| knee.forgone())
+    }
+
     /// Tickets go out in an order that tells an automatic depth nothing, or no longer do.
     pub fn disturb(&mut self, is_disturbed: bool) {
         if let Some(knee) = &mut self.knee {
@@ -236,6 +259,7 @@ pub(crate) fn charge_bytes(ticket: &Ticket) -> u64 {
 mod tests {
     use super::goal::PERIOD;
     use super::*;
+    use crate::id::TenantId;
     use crate::sched::testing::ticket;
 
     fn sized(size_bytes: u64) -> Ticket {
@@ -337,5 +361,64 @@ mod tests {
                 assert_eq!(depth.steering.depth_milli, 100_000 - 15_625);
             }
         }
+    }
+
+    /// A device that becomes quicker with every request that it has, by less and less, and starves
+    /// small ones beside more than four large ones. One tenant always asks; another sends 100 small
+    /// ones a second, or none. Plays it for a minute.
+    fn starving_device(sends_now_and_then: bool) -> Depth {
+        const SPARSE: Span = Span::from_millis(10);
+        let bulk = Ticket { tenant: TenantId(1), ..ticket(0, 0) };
+        let mut depth = Depth::new(DepthPolicy::Automatic);
+        let mut now = Nanos(0);
+        depth.arrived(now, &bulk);
+        let (mut bulk_done, mut came) = (Nanos(0), Nanos(0));
+        let mut waiting: Vec<Ticket> = Vec::new();
+        let mut served: Vec<(Nanos, Ticket)> = Vec::new();
+        let mut bulk_in_service: u64 = 0;
+        let mut slot = 0;
+        while now < Nanos(0) + Span::from_secs(60) {
+            if sends_now_and_then && now >= came + SPARSE {
+                came = now;
+                slot = (slot + 1) % 512;
+                let one = Ticket { slot, ..ticket(0, 0) };
+                depth.arrived(now, &one);
+                waiting.push(one);
+            }
+            while let Some(one) = waiting.first().copied().filter(|one| depth.fits(one)) {
+                depth.start(now, &one);
+                let behind = bulk_in_service.saturating_sub(4);
+                served.push((now + Span::from_millis(5 + 20 * behind), one));
+                waiting.remove(0);
+            }
+            while depth.fits(&bulk) {
+                depth.arrived(now, &bulk);
+                depth.start(now, &bulk);
+                bulk_in_service += 1;
+            }
+            now += Span::from_micros(100);
+            if now >= bulk_done && bulk_in_service > 0 {
+                depth.finish(now, &bulk);
+                let micros = 500 + 2000 / bulk_in_service;
+                bulk_in_service -= 1;
+                bulk_done = now + Span::from_micros(micros);
+            }
+            while let Some(at) = served.iter().position(|(at, _)| *at <= now) {
+                let (_, one) = served.remove(at);
+                depth.finish(now, &one);
+            }
+        }
+        depth
+    }
+
+    #[test]
+    fn whoever_sends_now_and_then_pulls_the_depth_down_where_the_device_starves_it() {
+        let alone = starving_device(false);
+        assert!(alone.found().is_some_and(|depth| depth >= 16), "{:?}", alone.found());
+        assert_eq!(alone.forgone(), None);
+        let beside = starving_device(true);
+        assert!(beside.found().is_some_and(|depth| depth <= 6), "{:?}", beside.found());
+        let forgone = beside.forgone();
+        assert!(forgone.is_some_and(|part| (0.1..0.5).contains(&part)), "{forgone:?}");
     }
 }

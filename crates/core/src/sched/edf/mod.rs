@@ -221,6 +221,27 @@ impl Edf {
         None
     }
 
+    /// Takes a queued ticket back, wherever it waits.
+    fn take_back(&mut self, now: Nanos, ticket: Ticket) -> bool {
+        let index = ticket.tenant.index();
+        let same_slot = |queued: &Timed| queued.ticket.slot == ticket.slot;
+        if let Some(removed) = self.on_time.remove(index, same_slot, |_, _| ()) {
+            self.on_time_cost -= removed.ticket.cost.0;
+            self.place_head(ticket.tenant.0);
+            return true;
+        }
+        let given_up = self.given_up.iter().position(same_slot);
+        if let Some(position) = given_up {
+            self.given_up.remove(position);
+            return true;
+        }
+        let is_head = self.late.head.is_some_and(|head| head.slot == ticket.slot);
+        if is_head {
+            self.late.head = None;
+        }
+        is_head || self.late.queue.withdraw(now, ticket)
+    }
+
     fn dispatch(&mut self, now: Nanos, ticket: Ticket) -> Next {
         self.depth.start(now, &ticket);
         Next::Dispatch(ticket)
@@ -230,6 +251,7 @@ impl Edf {
 impl Scheduler for Edf {
     fn enqueue(&mut self, now: Nanos, ticket: Ticket) {
         let goal = *self.goals.get(ticket.tenant.index()).expect("configured before it sends");
+        self.depth.arrived(now, &ticket);
         if goal == Span::ZERO {
             return self.late.queue.enqueue(now, ticket);
         }
@@ -288,23 +310,11 @@ impl Scheduler for Edf {
     }
 
     fn withdraw(&mut self, now: Nanos, ticket: Ticket) -> bool {
-        let index = ticket.tenant.index();
-        let same_slot = |queued: &Timed| queued.ticket.slot == ticket.slot;
-        if let Some(removed) = self.on_time.remove(index, same_slot, |_, _| ()) {
-            self.on_time_cost -= removed.ticket.cost.0;
-            self.place_head(ticket.tenant.0);
-            return true;
+        let was_queued = self.take_back(now, ticket);
+        if was_queued {
+            self.depth.withdrawn(now, &ticket);
         }
-        let given_up = self.given_up.iter().position(same_slot);
-        if let Some(position) = given_up {
-            self.given_up.remove(position);
-            return true;
-        }
-        let is_head = self.late.head.is_some_and(|head| head.slot == ticket.slot);
-        if is_head {
-            self.late.head = None;
-        }
-        is_head || self.late.queue.withdraw(now, ticket)
+        was_queued
     }
 
     fn drain(&mut self) -> Vec<Ticket> {
@@ -332,5 +342,9 @@ impl Scheduler for Edf {
 
     fn depth_found(&self) -> Option<u32> {
         self.depth.found()
+    }
+
+    fn depth_forgone(&self) -> Option<f64> {
+        self.depth.forgone()
     }
 }

@@ -191,6 +191,7 @@ impl Mclock {
         let index = ticket.tenant.index();
         assert!(index < self.clients.len(), "a tenant is configured before it sends");
         self.arrivals += 1;
+        self.depth.arrived(now, &ticket);
         self.account(now, index);
         self.queues.push(index, Queued { ticket, elsewhere, at: now, arrival: self.arrivals });
         if self.queues.len_of(index) == 1 {
@@ -351,6 +352,7 @@ impl Scheduler for Mclock {
         self.account(now, index);
         let found = self.queues.remove(index, same_slot, |_, _| ()).is_some();
         if found {
+            self.depth.withdrawn(now, &ticket);
             self.place_head(now, ticket.tenant.0);
         }
         found
@@ -389,5 +391,9 @@ impl Scheduler for Mclock {
 
     fn depth_found(&self) -> Option<u32> {
         self.depth.found()
+    }
+
+    fn depth_forgone(&self) -> Option<f64> {
+        self.depth.forgone()
     }
 }
