@@ -320,6 +320,7 @@ impl Scheduler for Sfq {
                 .extend(std::iter::from_fn(|| self.queues.pop(index)).map(|tagged| tagged.ticket));
         }
         self.backlogged.clear();
+        self.depth.drained();
         drained
     }
 

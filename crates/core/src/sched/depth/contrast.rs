@@ -16,8 +16,8 @@ use super::rate::Rate;
 
 /// What a comparison keeps of its weight when the next one comes.
 const KEPT: f64 = 0.97;
-/// What is known of sparse requests keeps this much when a comparison had none.
-const KEPT_WITHOUT: f64 = 0.7;
+/// After so many comparisons in a row without sparse requests their time no longer counts.
+const MISSING_MAX: u32 = 3;
 /// So many standard errors make sure: three to one. Who waits for more knows later, and who errs
 /// finds out.
 const SURE: f64 = 0.7;
@@ -40,6 +40,8 @@ pub(super) struct Measure {
 pub(super) struct Contrast {
     rate: Mean,
     time: Mean,
+    /// Comparisons in a row in which there were no sparse requests.
+    missing: u32,
 }
 
 /// The weighted mean of comparisons.
@@ -54,8 +56,14 @@ impl Contrast {
     pub(super) fn add(&mut self, windows: [Measure; 3]) {
         self.rate.add(windows.map(|window| window.rate));
         match windows.map(|window| window.time) {
-            [Some(before), Some(probe), Some(after)] => self.time.add([before, probe, after]),
-            _ => self.time.fade(KEPT_WITHOUT),
+            [Some(before), Some(probe), Some(after)] => {
+                self.time.add([before, probe, after]);
+                self.missing = 0;
+            }
+            _ => self.missing += 1,
+        }
+        if self.missing >= MISSING_MAX {
+            self.time = Mean::default();
         }
     }
 
@@ -144,8 +152,9 @@ mod tests {
         assert!((contrast.log().unwrap() - 0.6).abs() < 1e-9 && contrast.is_above(0.0));
         assert!(contrast.rate_beside_time().is_some_and(|log| (log + 0.1).abs() < 1e-9));
         // They are gone: throughput alone counts again.
-        (0..20).for_each(|_| contrast.add([rate(0.0, 1e-4), rate(-0.1, 1e-4), rate(0.0, 1e-4)]));
-        assert!((contrast.log().unwrap() + 0.1).abs() < 1e-9 && contrast.is_below(0.0));
+        (0..3).for_each(|_| contrast.add([rate(0.0, 1e-4), rate(-0.1, 1e-4), rate(0.0, 1e-4)]));
+        assert!((contrast.log().unwrap() + 0.1).abs() < 1e-9, "{contrast:?}");
+        assert!(contrast.is_below(0.0));
         assert_eq!(contrast.rate_beside_time(), None);
     }
 

@@ -64,6 +64,9 @@ const RAMP_WORTH: f64 = 0.05;
 const RAMP_DOUBT: f64 = 0.15;
 /// .. unless the latency has grown by this much, as a logarithm: about sevenfold.
 const RAMP_INFLATION: f64 = 2.0;
+/// For tenants with little, half the depth may lose this much throughput, as a logarithm: nobody
+/// can pull a device that serves many at once down to a few, whatever its own requests take.
+const FORGONE_MAX: f64 = -0.35;
 /// The part of the throughput that probes of less depth may cost.
 const PROBE_BUDGET: f64 = 0.005;
 /// A change of the rate beyond this, and beyond three standard errors, is none of chance.
@@ -120,6 +123,8 @@ pub(super) struct Knee {
     level: Option<Rate>,
     /// The clients ask for no more than the base.
     base_is_all: bool,
+    /// The last window had sparse requests.
+    has_sparse: bool,
     /// Windows tell nothing for now.
     is_disturbed: bool,
 }
@@ -167,6 +172,7 @@ impl Knee {
             pause: Span::ZERO,
             level: None,
             base_is_all: false,
+            has_sparse: false,
             is_disturbed: false,
         }
     }
@@ -203,6 +209,11 @@ impl Knee {
     pub(super) fn withdrawn(&mut self, now: Nanos, ticket: &Ticket) {
         self.sparse.unqueued(ticket);
         self.sparse.left(now, ticket);
+    }
+
+    /// Everything that waited was taken back.
+    pub(super) fn drained(&mut self) {
+        self.sparse.drained();
     }
 
     /// The part of throughput that twice the depth would gain, and that is forgone so that tenants
@@ -287,6 +298,7 @@ impl Knee {
             self.tried = Some((probe, measure, now.since(since)));
             return self.go(now, self.base);
         }
+        self.note_sparse(now, measure.time.is_some());
         let before = self.base_measure.replace(measure);
         match (self.tried.take(), before) {
             (Some((probe, tried, took)), Some(before)) => {
@@ -303,6 +315,17 @@ impl Knee {
         let next = self.next_probe(now);
         self.probe = next.map(|probe| (probe, now));
         self.go(now, next.map_or(self.base, |probe| self.rung_of(probe)));
+    }
+
+    /// Whether there are sparse requests. What their coming or going makes worth a probe is tried
+    /// soon, however long it was to wait.
+    fn note_sparse(&mut self, now: Nanos, has_sparse: bool) {
+        if self.has_sparse != has_sparse {
+            let probe = if has_sparse { Probe::Half } else { Probe::Double };
+            let next = &mut self.next[probe as usize];
+            *next = (*next).min(now + RETRY);
+        }
+        self.has_sparse = has_sparse;
     }
 
     /// The clients had all that they ask for at the device, which is less than the depth.
@@ -365,10 +388,14 @@ impl Knee {
             let is_large = double.log().is_some_and(|gain| gain > LARGE_GAIN);
             return Some(if is_large { doubled(self.base) } else { (self.base + 1).min(TOP) });
         }
-        if half.is_above(-WORTH) {
+        let is_cheap = |probe: &Contrast, most: f64| {
+            probe.rate_beside_time().is_none_or(|forgone| forgone > most)
+        };
+        if half.is_above(-WORTH) && is_cheap(&half, FORGONE_MAX) {
             return Some(halved(self.base));
         }
-        below.is_above(-WORTH / 2.0).then(|| self.base - 1)
+        let is_below_worth_it = below.is_above(-WORTH / 2.0) && is_cheap(&below, FORGONE_MAX / 2.0);
+        is_below_worth_it.then(|| self.base - 1)
     }
 
     /// Says when to try this again: the later, the more it cost or the less it gained.
@@ -378,7 +405,7 @@ impl Knee {
             let pause = Span(self.pause.0 * 2).clamp(PAUSE_MIN, PAUSE_MAX);
             self.pause = if contrast.is_below(WORTH) { pause } else { Span::ZERO };
             // It starves somebody meanwhile, and costs power as one of less depth costs throughput.
-            let is_power = contrast.rate_beside_time().is_some();
+            let is_power = self.has_sparse && contrast.rate_beside_time().is_some();
             let loss = contrast.log().map_or(0.0, |log| (-log).max(0.0));
             if is_power { self.pause.max(times(took, loss / PROBE_BUDGET)) } else { self.pause }
         } else {

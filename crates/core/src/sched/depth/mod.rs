@@ -160,6 +160,13 @@ impl Depth {
         }
     }
 
+    /// Notes that everything that waited was taken back.
+    pub fn drained(&mut self) {
+        if let Some(knee) = &mut self.knee {
+            knee.drained();
+        }
+    }
+
     /// Notes that a ticket went to the device.
     pub fn start(&mut self, now: Nanos, ticket: &Ticket) {
         self.in_service += 1;
@@ -366,7 +373,7 @@ mod tests {
     /// A device that becomes quicker with every request that it has, by less and less, and starves
     /// small ones beside more than four large ones. One tenant always asks; another sends 100 small
     /// ones a second, or none. Plays it for a minute.
-    fn starving_device(sends_now_and_then: bool) -> Depth {
+    fn starving_device(sends_now_and_then: bool, bulk_micros: fn(u64) -> u64) -> Depth {
         const SPARSE: Span = Span::from_millis(10);
         let bulk = Ticket { tenant: TenantId(1), ..ticket(0, 0) };
         let mut depth = Depth::new(DepthPolicy::Automatic);
@@ -399,7 +406,7 @@ mod tests {
             now += Span::from_micros(100);
             if now >= bulk_done && bulk_in_service > 0 {
                 depth.finish(now, &bulk);
-                let micros = 500 + 2000 / bulk_in_service;
+                let micros = bulk_micros(bulk_in_service);
                 bulk_in_service -= 1;
                 bulk_done = now + Span::from_micros(micros);
             }
@@ -413,12 +420,21 @@ mod tests {
 
     #[test]
     fn whoever_sends_now_and_then_pulls_the_depth_down_where_the_device_starves_it() {
-        let alone = starving_device(false);
+        let quicker_by_less_and_less = |depth| 500 + 2000 / depth;
+        let alone = starving_device(false, quicker_by_less_and_less);
         assert!(alone.found().is_some_and(|depth| depth >= 16), "{:?}", alone.found());
         assert_eq!(alone.forgone(), None);
-        let beside = starving_device(true);
+        let beside = starving_device(true, quicker_by_less_and_less);
         assert!(beside.found().is_some_and(|depth| depth <= 6), "{:?}", beside.found());
         let forgone = beside.forgone();
         assert!(forgone.is_some_and(|part| (0.1..0.5).contains(&part)), "{forgone:?}");
+    }
+
+    #[test]
+    fn nobody_pulls_down_a_device_that_serves_many_at_once() {
+        // Up to 32 at once; what is sparse takes a hundred times as long beside many, as requests
+        // of a tenant may that makes them so.
+        let depth = starving_device(true, |depth| 32_000 / depth.min(32));
+        assert!(depth.found().is_some_and(|depth| depth >= 16), "{:?}", depth.found());
     }
 }

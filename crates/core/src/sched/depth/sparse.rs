@@ -62,9 +62,16 @@ impl Sparse {
             self.since.resize(slot + 1, None);
         }
         self.advance(now);
-        self.since[slot] = Some(now);
-        self.present += 1;
+        let was_forgotten = self.since[slot].replace(now).is_some();
+        self.present += u32::from(!was_forgotten);
         self.came += 1;
+    }
+
+    /// Everything that waits was taken back. What is with the device is forgotten, too.
+    pub(super) fn drained(&mut self) {
+        self.queued.iter_mut().for_each(|queued| *queued = 0);
+        self.since.iter_mut().for_each(|since| *since = None);
+        self.present = 0;
     }
 
     /// A ticket no longer waits here: it went to the device, or was taken back.

@@ -325,6 +325,7 @@ impl Scheduler for Edf {
         drained.extend(self.given_up.drain(..).map(|timed| timed.ticket));
         drained.extend(self.late.head.take());
         drained.extend(self.late.queue.drain());
+        self.depth.drained();
         drained
     }
 

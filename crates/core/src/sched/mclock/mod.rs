@@ -368,6 +368,7 @@ impl Scheduler for Mclock {
         self.due.clear();
         self.limited.clear();
         self.turns.clear();
+        self.depth.drained();
         drained
     }
 
