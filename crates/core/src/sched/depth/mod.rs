@@ -372,8 +372,12 @@ mod tests {
 
     /// A device that becomes quicker with every request that it has, by less and less, and starves
     /// small ones beside more than four large ones. One tenant always asks; another sends 100 small
-    /// ones a second, or none. Plays it for a minute.
-    fn starving_device(sends_now_and_then: bool, bulk_micros: fn(u64) -> u64) -> Depth {
+    /// ones a second, or none. Plays it for five minutes.
+    fn starving_device(
+        sends_now_and_then: bool,
+        bulk_micros: fn(u64) -> u64,
+        small_millis: fn(u64) -> u64,
+    ) -> Depth {
         const SPARSE: Span = Span::from_millis(10);
         let bulk = Ticket { tenant: TenantId(1), ..ticket(0, 0) };
         let mut depth = Depth::new(DepthPolicy::Automatic);
@@ -384,7 +388,7 @@ mod tests {
         let mut served: Vec<(Nanos, Ticket)> = Vec::new();
         let mut bulk_in_service: u64 = 0;
         let mut slot = 0;
-        while now < Nanos(0) + Span::from_secs(60) {
+        while now < Nanos(0) + Span::from_secs(300) {
             if sends_now_and_then && now >= came + SPARSE {
                 came = now;
                 slot = (slot + 1) % 512;
@@ -394,8 +398,7 @@ mod tests {
             }
             while let Some(one) = waiting.first().copied().filter(|one| depth.fits(one)) {
                 depth.start(now, &one);
-                let behind = bulk_in_service.saturating_sub(4);
-                served.push((now + Span::from_millis(5 + 20 * behind), one));
+                served.push((now + Span::from_millis(small_millis(bulk_in_service)), one));
                 waiting.remove(0);
             }
             while depth.fits(&bulk) {
@@ -421,10 +424,13 @@ mod tests {
     #[test]
     fn whoever_sends_now_and_then_pulls_the_depth_down_where_the_device_starves_it() {
         let quicker_by_less_and_less = |depth| 500 + 2000 / depth;
-        let alone = starving_device(false, quicker_by_less_and_less);
+        let starved_beside_more_than_four = |depth: u64| 5 + 20 * depth.saturating_sub(4);
+        let device =
+            |sends| starving_device(sends, quicker_by_less_and_less, starved_beside_more_than_four);
+        let alone = device(false);
         assert!(alone.found().is_some_and(|depth| depth >= 16), "{:?}", alone.found());
         assert_eq!(alone.forgone(), None);
-        let beside = starving_device(true, quicker_by_less_and_less);
+        let beside = device(true);
         assert!(beside.found().is_some_and(|depth| depth <= 6), "{:?}", beside.found());
         let forgone = beside.forgone();
         assert!(forgone.is_some_and(|part| (0.1..0.5).contains(&part)), "{forgone:?}");
@@ -432,9 +438,13 @@ mod tests {
 
     #[test]
     fn nobody_pulls_down_a_device_that_serves_many_at_once() {
-        // Up to 32 at once; what is sparse takes a hundred times as long beside many, as requests
-        // of a tenant may that makes them so.
-        let depth = starving_device(true, |depth| 32_000 / depth.min(32));
+        // Up to 32 at once; what is sparse takes four times as long at twice the depth, as it may if
+        // a tenant makes it so.
+        let depth = starving_device(
+            true,
+            |depth| 32_000 / depth.clamp(1, 32),
+            |depth| 1 + depth * depth / 8,
+        );
         assert!(depth.found().is_some_and(|depth| depth >= 16), "{:?}", depth.found());
     }
 }
