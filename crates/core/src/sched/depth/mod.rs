@@ -438,8 +438,8 @@ mod tests {
 
     #[test]
     fn nobody_pulls_down_a_device_that_serves_many_at_once() {
-        // Up to 32 at once; what is sparse takes four times as long at twice the depth, as it may if
-        // a tenant makes it so.
+        // Up to 32 at once; what is sparse takes four times as long at twice the depth, as it may
+        // if a tenant makes it so.
         let depth = starving_device(
             true,
             |depth| 32_000 / depth.clamp(1, 32),
