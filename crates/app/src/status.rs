@@ -443,10 +443,14 @@ fn domain(domain: &DomainReport, policy: &Policy, detail: Detail) -> Domain {
         culprit: tenant_name(domain, pair.culprit.index()).to_owned(),
         waited_seconds: pair.waited.as_secs_f64(),
     });
-    let is_proven = promise::is_proven(&domain.servers, policy);
+    let proven = promise::proven(&domain.servers, policy);
+    let tenants = domain.tenants.iter().map(|one| {
+        let is_proven = proven.contains(one.name.as_str());
+        tenant(one, policy, is_proven, detail)
+    });
     Domain {
         name: domain_name(domain, policy).to_owned(),
-        tenants: domain.tenants.iter().map(|one| tenant(one, policy, is_proven, detail)).collect(),
+        tenants: tenants.collect(),
         servers: domain.servers.iter().map(|one| server(one, &domain.tenants, policy)).collect(),
         volume: volume::volume(domain),
         spread: spread::spread(domain),

@@ -156,16 +156,21 @@ impl Lane {
     /// The largest unit that requests are cut into here, in bytes.
     pub(crate) fn unit_bytes(&self) -> u64 {
         let most = self.scheduling.unit_bytes;
-        let found = self.learned.as_ref().filter(|_| self.scheduling.is_unit_found);
+        let found = self.learned_in_force().filter(|_| self.scheduling.is_unit_found);
         found.map_or(most, |learned| learned.unit_bytes().min(most))
     }
 
     /// What a request of this tenant costs here.
     pub(crate) fn cost(&self, tenant: TenantId, kind: Kind, size_bytes: u64) -> Cost {
-        match &self.learned {
-            Some(learned) if self.is_cost_learned => learned.cost(tenant, kind, size_bytes),
-            _ => self.scheduling.cost.cost(kind, size_bytes),
+        match self.learned_in_force() {
+            Some(learned) => learned.cost(tenant, kind, size_bytes),
+            None => self.scheduling.cost.cost(kind, size_bytes),
         }
+    }
+
+    /// What was learned, if that is what requests cost; else it is only reported.
+    fn learned_in_force(&self) -> Option<&Learned> {
+        self.learned.as_deref().filter(|_| self.is_cost_learned)
     }
 
     /// The generation of the scheduler in force.
@@ -330,6 +335,10 @@ impl Lane {
         let was_cost_learned = std::mem::replace(&mut self.is_cost_learned, is_cost_learned);
         let begins_otherwise = was_cost_learned != is_cost_learned
             || is_cost_learned && self.scheduling.cost != new.cost;
+        if was_cost_learned && !is_cost_learned {
+            // A turn that was under way is nobody's to end.
+            self.scheduler.set_turn(None);
+        }
         if !is_cost_learned && !is_measured {
             self.learned = None;
         } else if self.learned.is_none() || begins_otherwise {

@@ -228,7 +228,11 @@ impl PoolRow {
     }
 
     fn cells(&self) -> Vec<String> {
-        let (capacity, least) = ("in all", format!("at least {}", percent(self.least)));
+        let least = match self.outcome {
+            Word::Unknown => "-".to_owned(),
+            _ => format!("at least {}", percent(self.least)),
+        };
+        let capacity = "in all";
         let floors = match self.outcome {
             Word::Fails => "do not hold, wherever the requests fall",
             Word::Unknown => self.outcome.words(),

@@ -20,6 +20,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use evenkeel_core::time::Span;
@@ -137,8 +138,9 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
 
     let notes = Notes::open(args.data.clone());
     let served = runtime.block_on(operate(&control, &socket, metrics, signals, changes, notes));
-    // Connections of the control plane hold handles of the gate; they go first.
-    drop(runtime);
+    // Connections of the control plane hold handles of the gate; they go first. What hangs in the
+    // data folder is not waited for.
+    runtime.shutdown_timeout(Duration::from_secs(1));
     drop(socket);
     gate.stop(GRACE);
     if let Some(recorder) = recorder {

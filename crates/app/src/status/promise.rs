@@ -1,7 +1,9 @@
 //! What the policy in force promises beside shares: floors, goals, and the disciplines that keep
 //! them.
 
-use evenkeel_engine::policy::Policy;
+use std::collections::BTreeSet;
+
+use evenkeel_engine::policy::{Backend, Policy, Tenant};
 use evenkeel_engine::report::ServerReport;
 use serde::{Deserialize, Serialize};
 
@@ -36,14 +38,24 @@ impl Promise {
     }
 }
 
-/// Whether floors can be held against what is written or was measured of all these servers.
-pub(super) fn is_proven(servers: &[ServerReport], policy: &Policy) -> bool {
-    let is_unproven = |server: &&ServerReport| {
-        let backend = policy.backend_of_server(&server.name);
-        backend.is_some_and(|backend| backend.scheduling.is_cost_learned)
-            && !server.measured.is_some_and(|measured| measured.is_proven())
+/// The tenants whose floors, if there are any, can be held against what is written or was measured
+/// of all these servers that they can come to.
+pub(super) fn proven<'a>(servers: &[ServerReport], policy: &'a Policy) -> BTreeSet<&'a str> {
+    if !policy.tenants.iter().any(Tenant::has_floor) {
+        return BTreeSet::new();
+    }
+    let reach = policy.reach();
+    let is_unproven = |(_, backend): &(usize, &Backend)| {
+        // The cache of a store has costs of its own.
+        let server = servers.iter().find(|server| server.name == backend.name);
+        backend.scheduling.is_cost_learned
+            && server.is_some_and(|server| !server.measured.is_some_and(|it| it.is_proven()))
     };
-    !servers.iter().any(|server| is_unproven(&server))
+    let unproven = policy.backends.iter().enumerate().filter(is_unproven);
+    let open: BTreeSet<usize> =
+        unproven.flat_map(|(index, _)| reach.tenants(index)).copied().collect();
+    let tenants = policy.tenants.iter().enumerate().filter(|(index, _)| !open.contains(index));
+    tenants.map(|(_, tenant)| tenant.name.as_str()).collect()
 }
 
 /// The discipline that orders the requests of a server: for a tier, its volume's. Empty for one
@@ -57,6 +69,8 @@ pub(super) fn discipline(server: &str, policy: &Policy) -> &'static str {
 #[cfg(test)]
 mod tests {
     use evenkeel_core::time::Span;
+    use evenkeel_engine::cost::Line;
+    use evenkeel_engine::cost::measured::{Measured, MeasuredLine, PROVEN_AFTER};
 
     use super::*;
     use crate::testing::sample_policy;
@@ -72,5 +86,31 @@ mod tests {
         assert_eq!(Promise::of("nobody", &policy, true), Promise::default());
         assert_eq!(discipline("disk", &policy), "sfq");
         assert_eq!(discipline("gone", &policy), "");
+    }
+
+    #[test]
+    fn a_floor_is_provisional_until_enough_was_measured_where_its_tenant_can_come() {
+        let mut policy = sample_policy();
+        policy.tenants[0].share.floor.rate_iops = 500;
+        let measured = |load| {
+            let line = Line { fixed: Span::from_millis(1), rate_bytes: 1 << 30 };
+            let side = MeasuredLine { line, size_bytes: Some(4096) };
+            Measured { read: side, write: side, flush: Span::ZERO, at_once: 1, load }
+        };
+        let server = |name: &str, measured| ServerReport {
+            name: name.to_owned(),
+            measured,
+            ..ServerReport::default()
+        };
+        let is_proven =
+            |policy: &Policy, servers: &[ServerReport]| proven(servers, policy).contains("alice");
+        policy.backends[0].scheduling.is_cost_learned = true;
+        assert!(!is_proven(&policy, &[server("disk", None)]));
+        let seconds = measured(Span::from_secs(5));
+        assert!(!is_proven(&policy, &[server("disk", Some(seconds))]));
+        let enough = server("disk", Some(measured(PROVEN_AFTER)));
+        assert!(is_proven(&policy, &[enough, server("disk.cache", None)]), "that has its own");
+        policy.backends[0].scheduling.is_cost_learned = false;
+        assert!(is_proven(&policy, &[server("disk", None)]), "its cost is written");
     }
 }

@@ -76,7 +76,7 @@ impl<S: Scheduler> Limited<S> {
             self.account(now, index);
             let ticket = self.waiting.pop(index).expect("a tenant that waits has a ticket");
             self.meter(index).buckets.take(now, &ticket);
-            self.inner.enqueue(now, ticket);
+            self.inner.enqueue_held(now, ticket);
             self.place_head(now, index);
         }
     }

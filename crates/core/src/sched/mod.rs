@@ -142,6 +142,12 @@ pub trait Scheduler {
     /// Takes in a ticket. Its tenant must have been configured.
     fn enqueue(&mut self, now: Nanos, ticket: Ticket);
 
+    /// Takes in a ticket that has waited elsewhere for its tenant's own sake: for its limit, or for
+    /// its part of the slots. It is no sign of a tenant that sends now and then.
+    fn enqueue_held(&mut self, now: Nanos, ticket: Ticket) {
+        self.enqueue(now, ticket);
+    }
+
     /// Notes that the device finished a ticket that `poll` had dispatched.
     fn complete(&mut self, now: Nanos, ticket: Ticket);
 
@@ -207,6 +213,10 @@ pub trait Scheduler {
 impl<S: Scheduler + ?Sized> Scheduler for Box<S> {
     fn enqueue(&mut self, now: Nanos, ticket: Ticket) {
         (**self).enqueue(now, ticket);
+    }
+
+    fn enqueue_held(&mut self, now: Nanos, ticket: Ticket) {
+        (**self).enqueue_held(now, ticket);
     }
 
     fn complete(&mut self, now: Nanos, ticket: Ticket) {

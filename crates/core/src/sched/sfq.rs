@@ -133,6 +133,25 @@ impl Sfq {
         self.depth.in_service()
     }
 
+    /// Tags a ticket and puts it at the end of its tenant's queue.
+    fn push(&mut self, ticket: Ticket) {
+        let index = ticket.tenant.index();
+        let flow = self.flows.get_mut(index).expect("a tenant is configured before it sends");
+        let start = self.virtual_time.max(flow.finish + flow.scale.advance(ticket.cost_elsewhere));
+        // Nothing is free: a tenant whose tags stood still would starve all others.
+        let finish = start + flow.scale.advance(Cost(ticket.cost.0.max(1)));
+        flow.finish = finish;
+        self.arrivals += 1;
+        self.queues.push(index, Tagged { ticket, start, finish, arrival: self.arrivals });
+        if self.queues.len_of(index) == 1 {
+            // Who has a deep queue can wait; who sends now and then must not.
+            let is_idle = self.flows[index].in_service == 0;
+            self.is_turn_over |= is_idle && self.turn.is_some_and(|it| it.tenant != ticket.tenant);
+            self.place_head(ticket.tenant.0);
+            self.hold.note_present(ticket.tenant.0);
+        }
+    }
+
     fn dispatch(&mut self, now: Nanos, tenant: u32) -> Next {
         let index = tenant as usize;
         let Tagged { ticket, finish, .. } =
@@ -221,21 +240,12 @@ impl Sfq {
 impl Scheduler for Sfq {
     fn enqueue(&mut self, now: Nanos, ticket: Ticket) {
         self.depth.arrived(now, &ticket);
-        let index = ticket.tenant.index();
-        let flow = self.flows.get_mut(index).expect("a tenant is configured before it sends");
-        let start = self.virtual_time.max(flow.finish + flow.scale.advance(ticket.cost_elsewhere));
-        // Nothing is free: a tenant whose tags stood still would starve all others.
-        let finish = start + flow.scale.advance(Cost(ticket.cost.0.max(1)));
-        flow.finish = finish;
-        self.arrivals += 1;
-        self.queues.push(index, Tagged { ticket, start, finish, arrival: self.arrivals });
-        if self.queues.len_of(index) == 1 {
-            // Who has a deep queue can wait; who sends now and then must not.
-            let is_idle = self.flows[index].in_service == 0;
-            self.is_turn_over |= is_idle && self.turn.is_some_and(|it| it.tenant != ticket.tenant);
-            self.place_head(ticket.tenant.0);
-            self.hold.note_present(ticket.tenant.0);
-        }
+        self.push(ticket);
+    }
+
+    fn enqueue_held(&mut self, _now: Nanos, ticket: Ticket) {
+        self.depth.arrived_late(&ticket);
+        self.push(ticket);
     }
 
     fn complete(&mut self, now: Nanos, ticket: Ticket) {

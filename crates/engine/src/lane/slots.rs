@@ -5,6 +5,7 @@ use evenkeel_core::sched::Scheduler;
 use evenkeel_core::time::Nanos;
 
 use super::{Lane, Left};
+use crate::cost::learned::Learned;
 use crate::discipline::Order;
 use crate::policy::{Domain, Mode};
 use crate::slots::Slots;
@@ -36,7 +37,7 @@ impl Lane {
         let Some(slots) = &mut self.slots else { return };
         while let Some(ticket) = slots.release() {
             self.ledger.unparked(now, ticket.tenant);
-            self.scheduler.enqueue(now, ticket);
+            self.scheduler.enqueue_held(now, ticket);
         }
     }
 
@@ -48,7 +49,7 @@ impl Lane {
     /// Divides the depth among those who ask for it. O(flows * log flows + units) at most.
     pub(crate) fn divide(&mut self, now: Nanos, units: &UnitTable) {
         let capacity = self.depth_to_divide();
-        let is_one_by_one = self.learned.as_ref().is_some_and(|one| one.serves_one_by_one());
+        let is_one_by_one = self.learned_in_force().is_some_and(Learned::serves_one_by_one);
         let Some(slots) = &mut self.slots else { return };
         if slots.divide(now, capacity, is_one_by_one) {
             self.park_excess(now, units);

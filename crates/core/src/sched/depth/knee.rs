@@ -65,7 +65,8 @@ const RAMP_DOUBT: f64 = 0.15;
 /// .. unless the latency has grown by this much, as a logarithm: about sevenfold.
 const RAMP_INFLATION: f64 = 2.0;
 /// For tenants with little, half the depth may lose this much throughput, as a logarithm: nobody
-/// can pull a device that serves many at once down to a few, whatever its own requests take.
+/// can pull a device that serves many at once far below what it serves, whatever its own requests
+/// take.
 const FORGONE_MAX: f64 = -0.35;
 /// The part of the throughput that probes of less depth may cost.
 const PROBE_BUDGET: f64 = 0.005;
@@ -82,6 +83,10 @@ const TRACK_WINDOW_MAX: Span = Span::from_millis(100);
 /// It is longer where that brings so many sparse requests.
 const SPARSE_WINDOW_MAX: Span = Span::from_millis(250);
 const SPARSE_REQUESTS: u32 = 16;
+/// So many windows of the base in a row with them make sure that they are there, and so many
+/// without them that they are gone.
+const SPARSE_COME: u32 = 3;
+const SPARSE_GONE: u32 = 8;
 /// Completions that a window of the ramp and of the track has at least.
 const RAMP_COMPLETIONS: u32 = 4;
 const TRACK_COMPLETIONS: u32 = 16;
@@ -123,8 +128,10 @@ pub(super) struct Knee {
     level: Option<Rate>,
     /// The clients ask for no more than the base.
     base_is_all: bool,
-    /// The last window had sparse requests.
+    /// There are sparse requests: some windows in a row had some, and not many have had none since.
     has_sparse: bool,
+    /// Windows in a row that say otherwise.
+    otherwise: u32,
     /// Windows tell nothing for now.
     is_disturbed: bool,
 }
@@ -173,6 +180,7 @@ impl Knee {
             level: None,
             base_is_all: false,
             has_sparse: false,
+            otherwise: 0,
             is_disturbed: false,
         }
     }
@@ -203,6 +211,11 @@ impl Knee {
     /// A ticket has come, and waits.
     pub(super) fn arrived(&mut self, now: Nanos, ticket: &Ticket) {
         self.sparse.arrived(now, ticket);
+    }
+
+    /// One has come that waited elsewhere for its tenant's own sake.
+    pub(super) fn arrived_late(&mut self, ticket: &Ticket) {
+        self.sparse.queued(ticket);
     }
 
     /// A ticket that waited was taken back.
@@ -320,12 +333,15 @@ impl Knee {
     /// Whether there are sparse requests. What their coming or going makes worth a probe is tried
     /// soon, however long it was to wait.
     fn note_sparse(&mut self, now: Nanos, has_sparse: bool) {
-        if self.has_sparse != has_sparse {
-            let probe = if has_sparse { Probe::Half } else { Probe::Double };
-            let next = &mut self.next[probe as usize];
-            *next = (*next).min(now + RETRY);
+        self.otherwise = if self.has_sparse == has_sparse { 0 } else { self.otherwise + 1 };
+        let needed = if has_sparse { SPARSE_COME } else { SPARSE_GONE };
+        if self.otherwise < needed {
+            return;
         }
-        self.has_sparse = has_sparse;
+        (self.has_sparse, self.otherwise) = (has_sparse, 0);
+        let probe = if has_sparse { Probe::Half } else { Probe::Double };
+        let next = &mut self.next[probe as usize];
+        *next = (*next).min(now + RETRY);
     }
 
     /// The clients had all that they ask for at the device, which is less than the depth.
@@ -384,8 +400,10 @@ impl Knee {
     /// Where the base is to go by what the contrasts say.
     fn better_base(&self) -> Option<usize> {
         let [double, half, below] = self.contrasts;
-        if double.is_above(WORTH) {
-            let is_large = double.log().is_some_and(|gain| gain > LARGE_GAIN);
+        // What may not be forgone on the way down is not forgone on the way up either.
+        let is_needed = double.rate_is_above(-FORGONE_MAX);
+        if is_needed || double.is_above(WORTH) && !double.is_undecided() {
+            let is_large = is_needed || double.log().is_some_and(|gain| gain > LARGE_GAIN);
             return Some(if is_large { doubled(self.base) } else { (self.base + 1).min(TOP) });
         }
         let is_cheap = |probe: &Contrast, most: f64| {

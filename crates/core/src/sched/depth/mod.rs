@@ -153,6 +153,14 @@ impl Depth {
         }
     }
 
+    /// Notes, instead of [`arrived`](Self::arrived), that a ticket has come that waited elsewhere
+    /// for its tenant's own sake.
+    pub fn arrived_late(&mut self, ticket: &Ticket) {
+        if let Some(knee) = &mut self.knee {
+            knee.arrived_late(ticket);
+        }
+    }
+
     /// Notes that a ticket that waited was taken back.
     pub fn withdrawn(&mut self, now: Nanos, ticket: &Ticket) {
         if let Some(knee) = &mut self.knee {
@@ -370,81 +378,100 @@ mod tests {
         }
     }
 
-    /// A device that becomes quicker with every request that it has, by less and less, and starves
-    /// small ones beside more than four large ones. One tenant always asks; another sends 100 small
-    /// ones a second, or none. Plays it for five minutes.
-    fn starving_device(
+    /// A device that serves large requests of a tenant that always asks, and small ones, 100 a
+    /// second, of one that sends now and then.
+    struct Starving {
         sends_now_and_then: bool,
-        bulk_micros: fn(u64) -> u64,
+        /// From one large request to the next, in microseconds, by how many it has.
+        large_micros: fn(u64) -> u64,
+        /// What a small one takes, in milliseconds, by how many large ones it has then.
         small_millis: fn(u64) -> u64,
-    ) -> Depth {
-        const SPARSE: Span = Span::from_millis(10);
-        let bulk = Ticket { tenant: TenantId(1), ..ticket(0, 0) };
-        let mut depth = Depth::new(DepthPolicy::Automatic);
-        let mut now = Nanos(0);
-        depth.arrived(now, &bulk);
-        let (mut bulk_done, mut came) = (Nanos(0), Nanos(0));
-        let mut waiting: Vec<Ticket> = Vec::new();
-        let mut served: Vec<(Nanos, Ticket)> = Vec::new();
-        let mut bulk_in_service: u64 = 0;
-        let mut slot = 0;
-        while now < Nanos(0) + Span::from_secs(300) {
-            if sends_now_and_then && now >= came + SPARSE {
-                came = now;
-                slot = (slot + 1) % 512;
-                let one = Ticket { slot, ..ticket(0, 0) };
-                depth.arrived(now, &one);
-                waiting.push(one);
+        /// The most large ones that are asked for, by the time.
+        asks: fn(Nanos) -> u64,
+    }
+
+    impl Starving {
+        /// Plays it for five minutes.
+        fn run(&self) -> Depth {
+            let large = Ticket { tenant: TenantId(1), ..ticket(0, 0) };
+            let mut depth = Depth::new(DepthPolicy::Automatic);
+            let mut now = Nanos(0);
+            // One always waits.
+            depth.arrived(now, &large);
+            let (mut large_done, mut came, mut there, mut slot) = (Nanos(0), Nanos(0), 0, 0);
+            let mut waiting: Vec<Ticket> = Vec::new();
+            let mut served: Vec<(Nanos, Ticket)> = Vec::new();
+            while now < Nanos(0) + Span::from_secs(300) {
+                if self.sends_now_and_then && now >= came + Span::from_millis(10) {
+                    (came, slot) = (now, (slot + 1) % 512);
+                    let small = Ticket { slot, ..ticket(0, 0) };
+                    depth.arrived(now, &small);
+                    waiting.push(small);
+                }
+                while let Some(small) = waiting.first().copied().filter(|one| depth.fits(one)) {
+                    depth.start(now, &small);
+                    served.push((now + Span::from_millis((self.small_millis)(there)), small));
+                    waiting.remove(0);
+                }
+                while there < (self.asks)(now) && depth.fits(&large) {
+                    depth.arrived(now, &large);
+                    depth.start(now, &large);
+                    there += 1;
+                }
+                now += Span::from_micros(100);
+                if now >= large_done && there > 0 {
+                    depth.finish(now, &large);
+                    large_done = now + Span::from_micros((self.large_micros)(there));
+                    there -= 1;
+                }
+                while let Some(at) = served.iter().position(|(at, _)| *at <= now) {
+                    let (_, small) = served.remove(at);
+                    depth.finish(now, &small);
+                }
             }
-            while let Some(one) = waiting.first().copied().filter(|one| depth.fits(one)) {
-                depth.start(now, &one);
-                served.push((now + Span::from_millis(small_millis(bulk_in_service)), one));
-                waiting.remove(0);
-            }
-            while depth.fits(&bulk) {
-                depth.arrived(now, &bulk);
-                depth.start(now, &bulk);
-                bulk_in_service += 1;
-            }
-            now += Span::from_micros(100);
-            if now >= bulk_done && bulk_in_service > 0 {
-                depth.finish(now, &bulk);
-                let micros = bulk_micros(bulk_in_service);
-                bulk_in_service -= 1;
-                bulk_done = now + Span::from_micros(micros);
-            }
-            while let Some(at) = served.iter().position(|(at, _)| *at <= now) {
-                let (_, one) = served.remove(at);
-                depth.finish(now, &one);
-            }
+            depth
         }
-        depth
     }
 
     #[test]
     fn whoever_sends_now_and_then_pulls_the_depth_down_where_the_device_starves_it() {
-        let quicker_by_less_and_less = |depth| 500 + 2000 / depth;
-        let starved_beside_more_than_four = |depth: u64| 5 + 20 * depth.saturating_sub(4);
-        let device =
-            |sends| starving_device(sends, quicker_by_less_and_less, starved_beside_more_than_four);
-        let alone = device(false);
+        let run = |sends_now_and_then| {
+            Starving {
+                sends_now_and_then,
+                large_micros: |there| 500 + 2000 / there,
+                small_millis: |there| 5 + 20 * there.saturating_sub(4),
+                asks: |_| u64::MAX,
+            }
+            .run()
+        };
+        let alone = run(false);
         assert!(alone.found().is_some_and(|depth| depth >= 16), "{:?}", alone.found());
         assert_eq!(alone.forgone(), None);
-        let beside = device(true);
+        let beside = run(true);
         assert!(beside.found().is_some_and(|depth| depth <= 6), "{:?}", beside.found());
         let forgone = beside.forgone();
         assert!(forgone.is_some_and(|part| (0.1..0.5).contains(&part)), "{forgone:?}");
     }
 
+    /// Up to 32 at once; what is sparse takes four times as long at twice the depth, as it may if a
+    /// tenant makes it so.
+    const PARALLEL: Starving = Starving {
+        sends_now_and_then: true,
+        large_micros: |there| 32_000 / if there < 32 { there } else { 32 },
+        small_millis: |there| 1 + there * there / 8,
+        asks: |_| u64::MAX,
+    };
+
     #[test]
     fn nobody_pulls_down_a_device_that_serves_many_at_once() {
-        // Up to 32 at once; what is sparse takes four times as long at twice the depth, as it may
-        // if a tenant makes it so.
-        let depth = starving_device(
-            true,
-            |depth| 32_000 / depth.clamp(1, 32),
-            |depth| 1 + depth * depth / 8,
-        );
-        assert!(depth.found().is_some_and(|depth| depth >= 16), "{:?}", depth.found());
+        let found = PARALLEL.run().found();
+        assert!(found.is_some_and(|depth| depth >= 16), "{found:?}");
+    }
+
+    #[test]
+    fn nobody_keeps_a_device_that_serves_many_at_once_where_it_began() {
+        let asks = |now| if now < Nanos(0) + Span::from_secs(10) { 4 } else { u64::MAX };
+        let found = Starving { asks, ..PARALLEL }.run().found();
+        assert!(found.is_some_and(|depth| depth >= 16), "{found:?}");
     }
 }

@@ -1,9 +1,9 @@
 //! How long requests take whose tenants send them now and then, beside others that always ask.
 //!
-//! A request is *sparse* if nothing of its tenant waited here when it came. Whoever always asks for
-//! more than it gets has none. Their mean time, from arrival until they are back, follows from how
-//! many are here (Little's law), so that one that is starved inside the device counts while it is,
-//! and not when it comes back at last:
+//! A request is *sparse* if nothing of its tenant waited when it came, here or for the tenant's own
+//! limit. Whoever always asks for more than it gets has none. Their mean time, from arrival until
+//! they are back, follows from how many are here (Little's law), so that one that is starved inside
+//! the device counts while it is, and not when it comes back at last:
 //!
 //! ```text
 //! mean time in a window = time-integral of sparse requests that are here / how many came and went
@@ -49,13 +49,9 @@ struct Moments {
 impl Sparse {
     /// A ticket has come.
     pub(super) fn arrived(&mut self, now: Nanos, ticket: &Ticket) {
-        let (tenant, slot) = (ticket.tenant.index(), ticket.slot as usize);
-        if self.queued.len() <= tenant {
-            self.queued.resize(tenant + 1, 0);
-        }
-        let is_first = self.queued[tenant] == 0;
-        self.queued[tenant] += 1;
-        if !is_first || !matches!(ticket.kind, Kind::Read | Kind::Write) {
+        let slot = ticket.slot as usize;
+        let before = self.queued(ticket);
+        if before > 0 || !matches!(ticket.kind, Kind::Read | Kind::Write) {
             return;
         }
         if self.since.len() <= slot {
@@ -72,6 +68,16 @@ impl Sparse {
         self.queued.iter_mut().for_each(|queued| *queued = 0);
         self.since.iter_mut().for_each(|since| *since = None);
         self.present = 0;
+    }
+
+    /// A ticket waits here. Gives how many of its tenant did before.
+    pub(super) fn queued(&mut self, ticket: &Ticket) -> u32 {
+        let tenant = ticket.tenant.index();
+        if self.queued.len() <= tenant {
+            self.queued.resize(tenant + 1, 0);
+        }
+        self.queued[tenant] += 1;
+        self.queued[tenant] - 1
     }
 
     /// A ticket no longer waits here: it went to the device, or was taken back.

@@ -221,6 +221,17 @@ impl Edf {
         None
     }
 
+    /// Gives a ticket the time at which it is due, and queues it by that.
+    fn take_in(&mut self, now: Nanos, ticket: Ticket) {
+        let goal = *self.goals.get(ticket.tenant.index()).expect("configured before it sends");
+        if goal == Span::ZERO {
+            return self.late.queue.enqueue(now, ticket);
+        }
+        self.arrivals += 1;
+        self.unplanned += 1;
+        self.push(Timed { ticket, deadline: now + goal, arrival: self.arrivals });
+    }
+
     /// Takes a queued ticket back, wherever it waits.
     fn take_back(&mut self, now: Nanos, ticket: Ticket) -> bool {
         let index = ticket.tenant.index();
@@ -250,14 +261,13 @@ impl Edf {
 
 impl Scheduler for Edf {
     fn enqueue(&mut self, now: Nanos, ticket: Ticket) {
-        let goal = *self.goals.get(ticket.tenant.index()).expect("configured before it sends");
         self.depth.arrived(now, &ticket);
-        if goal == Span::ZERO {
-            return self.late.queue.enqueue(now, ticket);
-        }
-        self.arrivals += 1;
-        self.unplanned += 1;
-        self.push(Timed { ticket, deadline: now + goal, arrival: self.arrivals });
+        self.take_in(now, ticket);
+    }
+
+    fn enqueue_held(&mut self, now: Nanos, ticket: Ticket) {
+        self.depth.arrived_late(&ticket);
+        self.take_in(now, ticket);
     }
 
     fn complete(&mut self, now: Nanos, ticket: Ticket) {

@@ -10,7 +10,7 @@ use super::promises::{FLOOR, at_backend, at_tenant, floors_of, percent};
 use super::{Findings, Problem};
 use crate::cost::measured::{Discrepancy, Measured};
 use crate::policy::Policy;
-use crate::policy::admission::{Measurements, Outcome};
+use crate::policy::admission::{Device, Measurements, Outcome};
 
 impl Policy {
     /// What contradicts what was measured of the backends; warnings only. Costs as much as
@@ -67,6 +67,23 @@ fn check_floors(policy: &Policy, measured: &Measurements, found: &mut Findings) 
                 floors_of(policy, device),
                 percent(device.reserved().least),
                 backend.name
+            ),
+            "lower the floors, or move a tenant to another backend",
+        );
+    }
+    for pool in admission.pools.iter().filter(|pool| pool.outcome() == Outcome::Fails) {
+        let is_learned =
+            |device: &&Device| policy.backends[device.backend].scheduling.is_cost_learned;
+        let learned = admission.members(pool.id).find(is_learned);
+        let Some(greatest) = learned.and_then(|device| device.reservations.first()) else {
+            continue;
+        };
+        found.warning(
+            at_tenant(greatest.tenant, FLOOR),
+            format!(
+                "by what was measured the floors take at least {} of the busiest of the devices \
+                 that serve them together",
+                percent(pool.least)
             ),
             "lower the floors, or move a tenant to another backend",
         );
