@@ -141,7 +141,8 @@ fn a_floor_is_kept_where_the_storage_has_room_for_it_and_broken_where_not() {
     let (_, output) = plan(&scratch, &[&["--backend", "fixed=4ms"], &MAPS[..]].concat());
     assert!(output.contains("kept  db: floor of 180 iops: "), "250 in a second: {output}");
     assert!(output.contains("kept  the floors fit the devices"), "{output}");
-    assert!(output.contains("DEVICE     CAPACITY  RESERVED"), "{output}");
+    // What the storage takes is left to the gate, which no plan has seen.
+    assert!(output.contains("not measured") && output.contains("not provable yet"), "{output}");
     let (code, output) = plan(&scratch, &[&["--backend", "fixed=8ms"], &MAPS[..]].concat());
     assert!(output.contains("BROKEN  db: floor of 180 iops: "), "125 in a second: {output}");
     assert_eq!(code, Some(1), "{output}");

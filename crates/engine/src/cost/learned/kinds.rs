@@ -3,7 +3,7 @@
 use super::apportion::{Served, Times, WAYS};
 
 /// Kinds of requests; more fall together.
-const KINDS: usize = 64;
+pub(super) const KINDS: usize = 64;
 
 /// Requests of one kind.
 #[derive(Clone, Copy, Debug, Default)]

@@ -332,7 +332,8 @@ impl Learned {
         }
         let time_ns: f64 = self.tenants.iter().map(|one| one.all.time_ns()).sum();
         let unit = time_ns / self.expected_ns(&self.lines);
-        let parts = self.parts(|tenant| &tenant.all);
+        let may_correct = self.turns.are_alike();
+        let parts = if may_correct { self.parts(|tenant| &tenant.all) } else { Vec::new() };
         if let Some(known) = self.turns.believed(&parts, &self.lines) {
             let of = |(part, times): (&Part, &f64)| part.expected_ns * times;
             let unit = parts.iter().zip(&known).map(of).sum::<f64>() / expected_of(&parts);
@@ -367,10 +368,13 @@ impl Learned {
         let measured = before + (seen - before) * part;
         self.measured_log = Some(measured);
         let level = exponential(measured);
-        let is_seen = |one: &usize| self.fits[*one].requests() >= f64::from(EPOCH_REQUESTS);
-        let seen = [0, 1].into_iter().filter(is_seen);
-        let lines: Vec<Slope> = seen.map(|one| self.lines[one].times(level)).collect();
-        self.unit.fit(&lines);
+        let is_seen = |one: usize| self.fits[one].requests() >= f64::from(EPOCH_REQUESTS);
+        let seen = |one: usize| is_seen(one).then(|| self.lines[one].times(level));
+        match [seen(0), seen(1)] {
+            [Some(reads), Some(writes)] => self.unit.fit(&[reads, writes]),
+            [Some(only), None] | [None, Some(only)] => self.unit.fit(&[only]),
+            [None, None] => self.unit.fit(&[]),
+        }
         if is_depth_found {
             let step = LEVEL_PACE * length.as_secs_f64();
             self.set_level(self.level_log + (measured - self.level_log).clamp(-step, step));

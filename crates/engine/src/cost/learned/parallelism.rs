@@ -19,7 +19,7 @@
 use evenkeel_core::float::natural_log;
 
 use super::apportion::{Served, Times, WAYS};
-use super::kinds::Kinds;
+use super::kinds::{KINDS, Kinds};
 
 /// Another way must explain more, by this factor and by this part of the whole.
 const BETTER: f64 = 1.3;
@@ -129,7 +129,13 @@ impl Parallelism {
     /// By how many errors kinds of requests differ too little, at most, for what they take alone.
     fn missed(&self, way: usize) -> f64 {
         let spread = self.alone.spread(way);
-        let kinds: Vec<Compared> = self.compared(way).collect();
+        let mut all = [Compared::default(); KINDS];
+        let mut count = 0;
+        for (place, one) in all.iter_mut().zip(self.compared(way)) {
+            *place = one;
+            count += 1;
+        }
+        let kinds = &all[..count];
         let mut most: f64 = 0.0;
         for (index, first) in kinds.iter().enumerate() {
             for second in &kinds[index + 1..] {
@@ -159,6 +165,7 @@ impl Parallelism {
 }
 
 /// What a kind of requests takes by a way.
+#[derive(Clone, Copy, Default)]
 struct Compared {
     /// As a logarithm.
     alone: f64,

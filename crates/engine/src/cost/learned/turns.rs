@@ -350,6 +350,11 @@ impl Turns {
         self.give_next(now);
     }
 
+    /// Whether all together took about as long as by turns; before anything was seen they did not.
+    pub(super) fn are_alike(&self) -> bool {
+        self.are_alike
+    }
+
     fn times(&self, tenant: TenantId, lines: &[Slope; 2]) -> Option<f64> {
         self.seen.get(tenant.index())?.times(lines)
     }
