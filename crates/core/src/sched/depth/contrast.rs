@@ -90,11 +90,6 @@ impl Contrast {
         self.rate.log().is_some_and(|mean| mean - SURE * error() > log)
     }
 
-    /// Whether there are sparse requests of whose time too little is known to count.
-    pub(super) fn is_undecided(&self) -> bool {
-        self.time.weight > 0.0 && self.known_time().is_none()
-    }
-
     /// Its standard error; huge where nothing is known.
     pub(super) fn error(&self) -> f64 {
         let variance = |mean: &Mean| if mean.weight > 0.0 { 1.0 / mean.weight } else { f64::MAX };

@@ -402,7 +402,7 @@ impl Knee {
         let [double, half, below] = self.contrasts;
         // What may not be forgone on the way down is not forgone on the way up either.
         let is_needed = double.rate_is_above(-FORGONE_MAX);
-        if is_needed || double.is_above(WORTH) && !double.is_undecided() {
+        if is_needed || double.is_above(WORTH) {
             let is_large = is_needed || double.log().is_some_and(|gain| gain > LARGE_GAIN);
             return Some(if is_large { doubled(self.base) } else { (self.base + 1).min(TOP) });
         }
