@@ -215,13 +215,12 @@ impl Knee {
 
     /// One has come that waited elsewhere for its tenant's own sake.
     pub(super) fn arrived_late(&mut self, ticket: &Ticket) {
-        self.sparse.queued(ticket);
+        self.sparse.arrived_late(ticket);
     }
 
     /// A ticket that waited was taken back.
     pub(super) fn withdrawn(&mut self, now: Nanos, ticket: &Ticket) {
-        self.sparse.unqueued(ticket);
-        self.sparse.left(now, ticket);
+        self.sparse.withdrawn(now, ticket);
     }
 
     /// Everything that waited was taken back.
@@ -238,7 +237,7 @@ impl Knee {
 
     /// A ticket went to the device.
     pub(super) fn started(&mut self, now: Nanos, ticket: &Ticket) {
-        self.sparse.unqueued(ticket);
+        self.sparse.started(ticket);
         self.usage.advance(now, self.depth());
         self.usage.in_service += 1;
         self.usage.peak = self.usage.peak.max(self.usage.in_service);
@@ -247,6 +246,10 @@ impl Knee {
     /// A ticket left the device without having told anything.
     pub(super) fn left(&mut self, now: Nanos, ticket: &Ticket) {
         self.sparse.left(now, ticket);
+        self.give_back(now);
+    }
+
+    fn give_back(&mut self, now: Nanos) {
         self.usage.advance(now, self.depth());
         self.usage.in_service = self.usage.in_service.saturating_sub(1);
     }
@@ -254,7 +257,7 @@ impl Knee {
     /// The device has done what a ticket asks, which is work.
     pub(super) fn finished(&mut self, now: Nanos, ticket: &Ticket) {
         self.sparse.finished(now, ticket);
-        self.left(now, ticket);
+        self.give_back(now);
         if self.is_disturbed {
             return self.open(now);
         }

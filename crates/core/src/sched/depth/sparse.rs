@@ -1,9 +1,14 @@
 //! How long requests take whose tenants send them now and then, beside others that always ask.
 //!
-//! A request is *sparse* if nothing of its tenant waited when it came, here or for the tenant's own
-//! limit. Whoever always asks for more than it gets has none. Their mean time, from arrival until
-//! they are back, follows from how many are here (Little's law), so that one that is starved inside
-//! the device counts while it is, and not when it comes back at last:
+//! A tenant *sends now and then* if it has hardly anything with the device when its requests
+//! arrive, or if that number varies as much as in an open loop, where requests arrive whatever
+//! became of those before (a Poisson process: variance and mean of its counts are equal). A client
+//! in a closed loop, which asks anew when it gets an answer, always has the same number there. A
+//! request is *sparse* if its tenant sends now and then and nothing of that tenant waits here.
+//!
+//! Their mean time, from arrival until they are back, follows from how many are here (Little's
+//! law), so that one that is starved inside the device counts while it is, and not when it comes
+//! back at last:
 //!
 //! ```text
 //! mean time in a window = time-integral of sparse requests that are here / how many came and went
@@ -21,12 +26,17 @@ use crate::time::{Nanos, Span};
 const KEPT: f64 = 0.99;
 /// The least relative variance of a single time that is believed, and the most.
 const SPREAD: std::ops::RangeInclusive<f64> = 0.5..=25.0;
+/// What of the counts before is kept when another request comes.
+const COUNTS_KEPT: f64 = 15.0 / 16.0;
+/// Fewer with the device than this, in the mean, are hardly any: a closed loop of one has none.
+const HARDLY_ANY: f64 = 0.5;
+/// Above this index of dispersion, variance / mean, requests arrive in an open loop.
+const DISPERSION_MIN: f64 = 1.0 / 3.0;
 
 /// A meter of sparse requests. See the [module](self).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sparse {
-    /// By tenant: tickets that wait here.
-    queued: Vec<u32>,
+    tenants: Vec<Tenant>,
     /// By slot of the ticket: since when a sparse one is here.
     since: Vec<Option<Nanos>>,
     present: u32,
@@ -39,6 +49,16 @@ pub(super) struct Sparse {
     times: Moments,
 }
 
+/// What of a tenant is here, and how that varies.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tenant {
+    queued: u32,
+    with_device: u32,
+    /// Of those with the device when requests came that found nothing waiting.
+    mean: f64,
+    variance: f64,
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Moments {
     count: f64,
@@ -49,11 +69,17 @@ struct Moments {
 impl Sparse {
     /// A ticket has come.
     pub(super) fn arrived(&mut self, now: Nanos, ticket: &Ticket) {
-        let slot = ticket.slot as usize;
-        let before = self.queued(ticket);
-        if before > 0 || !matches!(ticket.kind, Kind::Read | Kind::Write) {
+        let tenant = self.tenant(ticket);
+        let is_first = tenant.queued == 0;
+        tenant.queued += 1;
+        if !is_first || !matches!(ticket.kind, Kind::Read | Kind::Write) {
             return;
         }
+        tenant.count();
+        if !tenant.sends_now_and_then() {
+            return;
+        }
+        let slot = ticket.slot as usize;
         if self.since.len() <= slot {
             self.since.resize(slot + 1, None);
         }
@@ -63,41 +89,38 @@ impl Sparse {
         self.came += 1;
     }
 
+    /// A ticket has come that has waited elsewhere for its tenant's own sake.
+    pub(super) fn arrived_late(&mut self, ticket: &Ticket) {
+        self.tenant(ticket).queued += 1;
+    }
+
+    /// A ticket that waited here was taken back.
+    pub(super) fn withdrawn(&mut self, now: Nanos, ticket: &Ticket) {
+        self.unqueue(ticket);
+        self.end(now, ticket);
+    }
+
     /// Everything that waits was taken back. What is with the device is forgotten, too.
     pub(super) fn drained(&mut self) {
-        self.queued.iter_mut().for_each(|queued| *queued = 0);
+        self.tenants.iter_mut().for_each(|tenant| tenant.queued = 0);
         self.since.iter_mut().for_each(|since| *since = None);
         self.present = 0;
     }
 
-    /// A ticket waits here. Gives how many of its tenant did before.
-    pub(super) fn queued(&mut self, ticket: &Ticket) -> u32 {
-        let tenant = ticket.tenant.index();
-        if self.queued.len() <= tenant {
-            self.queued.resize(tenant + 1, 0);
-        }
-        self.queued[tenant] += 1;
-        self.queued[tenant] - 1
+    /// A ticket went to the device.
+    pub(super) fn started(&mut self, ticket: &Ticket) {
+        self.unqueue(ticket);
+        self.tenant(ticket).with_device += 1;
     }
 
-    /// A ticket no longer waits here: it went to the device, or was taken back.
-    pub(super) fn unqueued(&mut self, ticket: &Ticket) {
-        if let Some(queued) = self.queued.get_mut(ticket.tenant.index()) {
-            *queued = queued.saturating_sub(1);
-        }
-    }
-
-    /// A ticket is no longer here, and its time tells nothing.
-    pub(super) fn left(&mut self, now: Nanos, ticket: &Ticket) -> Option<Span> {
-        let since = self.since.get_mut(ticket.slot as usize)?.take()?;
-        self.advance(now);
-        self.present -= 1;
-        Some(now.since(since))
+    /// A ticket is no longer with the device, and its time tells nothing.
+    pub(super) fn left(&mut self, now: Nanos, ticket: &Ticket) {
+        self.back(now, ticket);
     }
 
     /// The device has done a ticket.
     pub(super) fn finished(&mut self, now: Nanos, ticket: &Ticket) {
-        if let Some(time) = self.left(now, ticket) {
+        if let Some(time) = self.back(now, ticket) {
             self.went += 1;
             self.times.add(time.as_secs_f64());
         }
@@ -130,10 +153,51 @@ impl Sparse {
         })
     }
 
+    fn tenant(&mut self, ticket: &Ticket) -> &mut Tenant {
+        let index = ticket.tenant.index();
+        if self.tenants.len() <= index {
+            self.tenants.resize(index + 1, Tenant::default());
+        }
+        &mut self.tenants[index]
+    }
+
+    /// Tickets from before this meter was there are not counted.
+    fn unqueue(&mut self, ticket: &Ticket) {
+        let tenant = self.tenant(ticket);
+        tenant.queued = tenant.queued.saturating_sub(1);
+    }
+
+    fn back(&mut self, now: Nanos, ticket: &Ticket) -> Option<Span> {
+        let tenant = self.tenant(ticket);
+        tenant.with_device = tenant.with_device.saturating_sub(1);
+        self.end(now, ticket)
+    }
+
+    /// A ticket is no longer here: how long it was, if it is sparse.
+    fn end(&mut self, now: Nanos, ticket: &Ticket) -> Option<Span> {
+        let since = self.since.get_mut(ticket.slot as usize)?.take()?;
+        self.advance(now);
+        self.present -= 1;
+        Some(now.since(since))
+    }
+
     fn advance(&mut self, now: Nanos) {
         let elapsed = now.since(self.changed);
         self.request_time += Span(elapsed.0.saturating_mul(u64::from(self.present)));
         self.changed = now;
+    }
+}
+
+impl Tenant {
+    /// A request comes that finds nothing waiting.
+    fn count(&mut self) {
+        let off = f64::from(self.with_device) - self.mean;
+        self.mean += (1.0 - COUNTS_KEPT) * off;
+        self.variance = COUNTS_KEPT * (self.variance + (1.0 - COUNTS_KEPT) * off * off);
+    }
+
+    fn sends_now_and_then(&self) -> bool {
+        self.mean < HARDLY_ANY || self.variance > DISPERSION_MIN * self.mean
     }
 }
 
@@ -175,7 +239,7 @@ mod tests {
         for slot in 0..4 {
             let begin = u64::from(slot) * 10;
             sparse.arrived(at(begin), &request(0, slot));
-            sparse.unqueued(&request(0, slot));
+            sparse.started(&request(0, slot));
             sparse.finished(at(begin + 4), &request(0, slot));
         }
         // Another tenant always asks: only its first request found nothing.
@@ -184,7 +248,8 @@ mod tests {
         let mean = sparse.mean_time(at(40)).unwrap();
         // Five came and four went, of which each took 4 ms.
         assert!((mean.log - natural_log(0.016 / 4.5)).abs() < 1e-9, "{mean:?}");
-        assert!(sparse.left(at(41), &request(1, 11)).is_none(), "it waited behind its own");
+        sparse.withdrawn(at(41), &request(1, 11));
+        assert_eq!(sparse.present, 1, "it waited behind its own");
     }
 
     #[test]
@@ -192,7 +257,7 @@ mod tests {
         let mut sparse = Sparse::default();
         sparse.open(at(0));
         sparse.arrived(at(0), &request(0, 0));
-        sparse.unqueued(&request(0, 0));
+        sparse.started(&request(0, 0));
         sparse.open(at(100));
         sparse.arrived(at(100), &request(0, 1));
         sparse.finished(at(101), &request(0, 1));
@@ -203,8 +268,28 @@ mod tests {
     #[test]
     fn what_was_never_seen_to_come_is_no_matter() {
         let mut sparse = Sparse::default();
-        sparse.unqueued(&request(3, 7));
+        sparse.started(&request(3, 7));
         sparse.finished(at(1), &request(3, 7));
         assert!(!sparse.is_there() && sparse.mean_time(at(2)).is_none());
+    }
+
+    /// Requests come one by one to a tenant that has so many with the device each time.
+    fn counted(counts: impl Iterator<Item = u32>) -> Tenant {
+        let mut tenant = Tenant::default();
+        for with_device in counts {
+            tenant.with_device = with_device;
+            tenant.count();
+        }
+        tenant
+    }
+
+    #[test]
+    fn a_closed_loop_of_more_than_one_is_not_sparse() {
+        let in_a_loop = |depth: u32| counted(std::iter::repeat_n(depth - 1, 200));
+        assert!(in_a_loop(1).sends_now_and_then(), "one at a time is little");
+        assert!(!in_a_loop(2).sends_now_and_then() && !in_a_loop(16).sends_now_and_then());
+        // Starved for a while, now and then.
+        let starved = counted((0..200).map(|n| if n % 20 < 4 { 4 * (n % 20) } else { 1 }));
+        assert!(starved.sends_now_and_then(), "{starved:?}");
     }
 }
