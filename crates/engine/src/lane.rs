@@ -317,6 +317,12 @@ impl Lane {
         }
     }
 
+    /// Who has the server to itself for a moment.
+    pub(crate) fn turn(&self) -> Option<TenantId> {
+        let learned = self.learned.as_ref().filter(|_| self.is_cost_learned)?;
+        learned.turn().map(|turn| turn.tenant)
+    }
+
     /// Whether the depth is full matters to what is learned.
     fn watch_depth(&mut self, now: Nanos) {
         let Some(learned) = &mut self.learned else { return };

@@ -15,6 +15,12 @@ impl Engine {
         self.lanes[server.index()].holds(tenant)
     }
 
+    /// The tenant that has a server to itself for a moment, so that it is seen what its requests
+    /// take. Meanwhile its share of cost is bounded by the length of its turn.
+    pub fn turn(&self, server: ServerId) -> Option<TenantId> {
+        self.lanes[server.index()].turn()
+    }
+
     /// What is with a server and has left its depth, in requests or bytes as the depth counts.
     pub fn second_depth(&self, server: ServerId) -> u64 {
         self.lanes[server.index()].second_depth()

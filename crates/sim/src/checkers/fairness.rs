@@ -13,7 +13,9 @@
 //! requests; back-fill under a depth in bytes gives it up on purpose. On the tiers of a volume
 //! nobody knows from outside for which of them a request waits. Elsewhere nothing is watched.
 //! Whoever is held to its part of the slots is not watched meanwhile, for its slots bound it and
-//! not its share of cost. The pairs of the first [`TENANTS_MAX`] tenants are: a pair costs some
+//! not its share of cost. Where costs are learned a tenant has the device to itself for a moment,
+//! and is ahead by that much until the others have caught up: the bound grows by what turns have
+//! served. The pairs of the first [`TENANTS_MAX`] tenants are watched: a pair costs some
 //! nanoseconds at every dispatch.
 
 use evenkeel_core::fair::PairLag;
@@ -49,6 +51,8 @@ struct Row {
     queued: u32,
     /// The greatest cost of a unit, over the weight.
     step_max: f64,
+    /// What was dispatched while it had the device to itself, over the weight.
+    in_turns: f64,
 }
 
 /// The worst lag of a server so far.
@@ -87,6 +91,7 @@ impl Fairness {
     pub(crate) fn follow(&mut self, before: &Self) {
         for (row, before) in self.rows.iter_mut().zip(&before.rows) {
             row.step_max = before.step_max;
+            row.in_turns = before.in_turns;
         }
     }
 
@@ -111,11 +116,21 @@ impl Fairness {
     }
 
     /// A unit of the tenant was dispatched; `is_last` if nothing of its request is left at the
-    /// gate.
-    pub(crate) fn dispatched(&mut self, tenant: TenantId, cost: Cost, is_last: bool) {
+    /// gate, `is_turn` if the tenant has the device to itself.
+    pub(crate) fn dispatched(
+        &mut self,
+        tenant: TenantId,
+        cost: Cost,
+        is_last: bool,
+        is_turn: bool,
+    ) {
         let index = tenant.index();
         let Some(row) = self.rows.get_mut(index) else { return };
-        row.step_max = row.step_max.max(cost.0 as f64 / row.weight);
+        let step = cost.0 as f64 / row.weight;
+        row.step_max = row.step_max.max(step);
+        if is_turn {
+            row.in_turns += step;
+        }
         self.lag.serve(index, cost.0 as f64);
         if is_last {
             self.left(tenant);
@@ -138,7 +153,7 @@ impl Fairness {
         let count = self.rows.len();
         let pairs = (0..count).flat_map(|one| (one + 1..count).map(move |other| (one, other)));
         let lags = pairs.map(|(one, other)| {
-            let bound = self.rows[one].step_max + self.rows[other].step_max + SLACK_NS;
+            let bound = self.rows[one].lag_max() + self.rows[other].lag_max() + SLACK_NS;
             (self.lag.worst(one, other), bound, [one, other])
         });
         let lags = lags.filter(|(lag, ..)| *lag > 0.0);
@@ -171,7 +186,12 @@ impl Row {
             is_held: false,
             queued: 0,
             step_max: 0.0,
+            in_turns: 0.0,
         }
+    }
+
+    fn lag_max(&self) -> f64 {
+        self.step_max + self.in_turns
     }
 
     fn is_backlogged(&self) -> bool {
@@ -213,9 +233,21 @@ mod tests {
             (0..order.len()).for_each(|_| fairness.arrived(tenant));
         }
         for &tenant in order {
-            fairness.dispatched(tenant, COST, true);
+            fairness.dispatched(tenant, COST, true, false);
         }
         fairness.check(Nanos(9))
+    }
+
+    #[test]
+    fn who_has_the_device_to_itself_comes_as_far_apart_as_its_turn_is_long() {
+        let domain = domain([1, 4]);
+        let mut fairness = Fairness::new(&domain, &domain.servers[0].1).unwrap();
+        (0..30).for_each(|_| fairness.arrived(A));
+        fairness.arrived(B);
+        (0..20).for_each(|_| fairness.dispatched(A, COST, true, true));
+        fairness.check(Nanos(9)).unwrap();
+        (0..2).for_each(|_| fairness.dispatched(A, COST, true, false));
+        fairness.check(Nanos(9)).unwrap_err();
     }
 
     #[test]
@@ -230,9 +262,9 @@ mod tests {
         let domain = domain([1, 1]);
         let mut fairness = Fairness::new(&domain, &domain.servers[0].1).unwrap();
         fairness.arrived(B);
-        fairness.dispatched(B, COST, true);
+        fairness.dispatched(B, COST, true, false);
         (0..100).for_each(|_| fairness.arrived(A));
-        (0..100).for_each(|_| fairness.dispatched(A, COST, true));
+        (0..100).for_each(|_| fairness.dispatched(A, COST, true, false));
         assert!(fairness.check(Nanos(0)).is_ok());
     }
 
@@ -244,10 +276,10 @@ mod tests {
             (0..20).for_each(|_| fairness.arrived(tenant));
         }
         fairness.hold(|tenant| tenant == B);
-        (0..5).for_each(|_| fairness.dispatched(A, COST, true));
+        (0..5).for_each(|_| fairness.dispatched(A, COST, true, false));
         assert!(fairness.check(Nanos(0)).is_ok());
         fairness.hold(|_| false);
-        (0..5).for_each(|_| fairness.dispatched(A, COST, true));
+        (0..5).for_each(|_| fairness.dispatched(A, COST, true, false));
         assert!(fairness.check(Nanos(0)).is_err());
     }
 

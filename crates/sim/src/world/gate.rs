@@ -216,7 +216,8 @@ impl World<'_> {
         if let Some(fairness) = &mut server.fairness {
             fairness.hold(|tenant| engine.holds_to_slots(unit.server, tenant));
             let is_last = request.is_backlog && request.custody.is_submitted();
-            fairness.dispatched(request.tenant, cost, is_last);
+            let is_turn = engine.turn(unit.server) == Some(request.tenant);
+            fairness.dispatched(request.tenant, cost, is_last, is_turn);
         }
         if request.is_waiting && request.custody.is_submitted() {
             request.is_waiting = false;

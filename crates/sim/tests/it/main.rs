@@ -13,6 +13,7 @@ mod hdd_oracle;
 mod load;
 mod promises;
 mod random;
+mod rate_limits;
 mod scenes;
 mod script;
 mod shares;
