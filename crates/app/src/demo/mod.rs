@@ -57,8 +57,8 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let disk = Disk::start(&stage)?;
     terminal::say(&format!(
         "A database and a backup share one slow disk ({}). Three phases of {} s; the database \
-         rests in the middle third of each. Nobody tells the gate what the disk can do: before the \
-         last phase it finds that in {} s.",
+         rests in the middle third of each. The gate does not know what the disk can do: it has \
+         {} s to find out before the last phase.",
         device::DESCRIPTION,
         timing.phase().0 / 1_000_000_000,
         FINDING.0 / 1_000_000_000

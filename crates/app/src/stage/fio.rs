@@ -67,6 +67,9 @@ pub struct FioResult {
     pub p99: Option<Span>,
 }
 
+/// What the name of a job ends with that sends before anything is measured.
+const RAMP: &str = "-ramp";
+
 /// What fio prints.
 #[derive(Debug, Deserialize)]
 struct Document {
@@ -136,20 +139,18 @@ impl FioRun {
             milliseconds(runtime)
         );
         for job in jobs {
-            let FioJob { name, uri, sessions, depth, size_bytes, .. } = job;
-            let pattern = match job.pattern {
-                FioPattern::Random => "randread",
-                FioPattern::Sequential => "read",
+            let ramp_ms = milliseconds(ramp);
+            let Some(rate) = job.rate_iops else {
+                text += &job.section("", "");
+                continue;
             };
-            text += &format!(
-                "\n[{name}]\nuri={uri}\nrw={pattern}\nnumjobs={sessions}\niodepth={depth}\n\
-                 bs={size_bytes}\n"
-            );
-            if let Some(rate) = job.rate_iops {
-                // After a ramp fio catches up with its rate for as long as that took.
-                let delay = milliseconds(ramp);
-                text += &format!("rate_iops={rate}\nramp_time=0\nstartdelay={delay}ms\n");
+            // After a ramp fio catches up with a rate for as long as that took. So another job
+            // sends at this rate until then.
+            let rate = format!("rate_iops={rate}\nramp_time=0\n");
+            if ramp_ms > 0 {
+                text += &job.section(RAMP, &format!("{rate}runtime={ramp_ms}ms\n"));
             }
+            text += &job.section("", &format!("{rate}startdelay={ramp_ms}ms\n"));
         }
         text
     }
@@ -172,6 +173,20 @@ impl FioRun {
             Ok(FioResult { rate_bytes, p99 })
         };
         self.jobs.iter().map(result).collect()
+    }
+}
+
+impl FioJob {
+    fn section(&self, suffix: &str, options: &str) -> String {
+        let Self { name, uri, sessions, depth, size_bytes, .. } = self;
+        let pattern = match self.pattern {
+            FioPattern::Random => "randread",
+            FioPattern::Sequential => "read",
+        };
+        format!(
+            "\n[{name}{suffix}]\nuri={uri}\nrw={pattern}\nnumjobs={sessions}\niodepth={depth}\n\
+             bs={size_bytes}\n{options}"
+        )
     }
 }
 
@@ -207,9 +222,10 @@ mod tests {
     fn all_jobs_are_in_one_file() {
         let text = run().job_file();
         assert!(text.contains("ramp_time=1000ms\nruntime=2500ms\nrandseed=7\n"), "{text}");
-        let many = "[many]\nuri=nbd+unix:///x?socket=/tmp/gate.sock\nrw=randread\nnumjobs=2\n\
-                    iodepth=8\nbs=65536\nrate_iops=100\nramp_time=0\nstartdelay=1000ms\n";
-        assert!(text.ends_with(many), "{text}");
+        let many = "\nuri=nbd+unix:///x?socket=/tmp/gate.sock\nrw=randread\nnumjobs=2\n\
+                    iodepth=8\nbs=65536\nrate_iops=100\nramp_time=0\n";
+        let ramp = format!("[many-ramp]{many}runtime=1000ms\n");
+        assert!(text.ends_with(&format!("{ramp}\n[many]{many}startdelay=1000ms\n")), "{text}");
     }
 
     #[test]

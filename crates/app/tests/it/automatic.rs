@@ -24,6 +24,16 @@ fn readmes_policy(scratch: &Scratch) -> String {
     policy.replace("mode = \"observe\"", "mode = \"enforce\"")
 }
 
+/// A server in memory that serves one request at a time; for nbdkit.
+const ONE_AT_A_TIME: [&str; 6] = [
+    "--filter=exportname",
+    "--filter=noparallel",
+    "--filter=delay",
+    "memory",
+    "64M",
+    "serialize=all-requests",
+];
+
 /// Both tenants on one export of the server, and so on the same connections.
 fn policy_on_one_export(scratch: &Scratch) -> String {
     let tenant = |name: &str, share: u32| {
@@ -116,18 +126,8 @@ fn a_database_has_its_share_of_a_server_of_40_megabytes_a_second() {
 fn the_readmes_shares_hold_on_a_server_that_takes_a_millisecond_for_anything() {
     needs!("nbdkit");
     let scratch = Scratch::new();
-    let source = [
-        "--filter=exportname",
-        "--filter=noparallel",
-        "--filter=delay",
-        "memory",
-        "64M",
-        "serialize=all-requests",
-        "rdelay=1ms",
-        "exportname=db",
-        "exportname=backup",
-        "exportname-list=explicit",
-    ];
+    let exports = ["exportname=db", "exportname=backup", "exportname-list=explicit"];
+    let source = [&ONE_AT_A_TIME[..], &["rdelay=1ms"], &exports].concat();
     let _server = Server::nbdkit_named(&scratch, "array", &source);
     let gate = Gate::start(&scratch, &readmes_policy(&scratch));
     let judged = judged_rates(&scratch, &gate, "iops", 0.76..0.84, 3);
@@ -147,14 +147,7 @@ fn the_readmes_shares_hold_on_a_server_that_takes_a_millisecond_for_anything() {
 fn a_floor_is_held_against_what_the_gate_has_measured() {
     needs!("nbdkit");
     let scratch = Scratch::new();
-    let source = [
-        "--filter=noparallel",
-        "--filter=delay",
-        "memory",
-        "64M",
-        "serialize=all-requests",
-        "rdelay=2ms",
-    ];
+    let source = [&ONE_AT_A_TIME[..], &["rdelay=2ms"]].concat();
     let _server = Server::nbdkit_named(&scratch, "array", &source);
     let policy = policy_on_one_export(&scratch) + "floor = \"100 iops\"\n";
     let mut gate = Gate::start(&scratch, &policy);

@@ -16,7 +16,7 @@ use evenkeel_sim::scenario::{BackendDevice, Pattern, Scenario, WeightedSize, Wor
 use crate::depths::{FIRST_SEED, devices, percentile};
 use crate::scenes::{backend, clients, scene};
 
-const SERVERS: u64 = 10;
+const SERVERS: u64 = 5;
 /// A server has saved two seconds of allowance when it starts, and is one in memory for as long.
 const SETTLING: Span = Span::from_secs(12);
 const COUNTED: Span = Span::from_secs(6);
