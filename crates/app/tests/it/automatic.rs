@@ -52,13 +52,14 @@ fn policy_on_one_export(scratch: &Scratch) -> String {
 }
 
 /// The database's small reads beside the backup's large ones: what each got of this.
-fn both(scratch: &Scratch, of: &str) -> [f64; 2] {
+fn both(scratch: &Scratch, of: &str, ramp: &str) -> [f64; 2] {
+    let time = format!("--ramp {ramp} --runtime 6s");
     std::thread::scope(|scope| {
         let backup = scope.spawn(|| {
-            let options = "--depth 16 --size 256KiB --pattern seq --ramp 10s --runtime 6s";
-            bench_of(scratch, "backup", options)
+            let options = format!("--depth 16 --size 256KiB --pattern seq {time}");
+            bench_of(scratch, "backup", &options)
         });
-        let database = bench_of(scratch, "db", "--depth 32 --size 4KiB --ramp 10s --runtime 6s");
+        let database = bench_of(scratch, "db", &format!("--depth 32 --size 4KiB {time}"));
         [database, backup.join().expect("it ran")].map(|report| rate(&report, of))
     })
 }
@@ -75,12 +76,12 @@ const BEARS: Bears = Bears { cores: 1.0, late_median_ms: 0.5, late_p99_ms: 5.0, 
 fn judged_rates(
     scratch: &Scratch,
     gate: &Gate,
-    of: &str,
+    (of, ramp): (&str, &str),
     wanted: std::ops::Range<f64>,
     depth_max: u64,
 ) -> Option<([f64; 2], bool)> {
     let (rates, conditions) =
-        Conditions::during(BEARS, || both(scratch, of)).expect("a thread to watch with");
+        Conditions::during(BEARS, || both(scratch, of, ramp)).expect("a thread to watch with");
     let server = &gate.status()["domains"][0]["servers"][0];
     let [database, backup] = rates;
     let part = database / (database + backup);
@@ -113,8 +114,7 @@ fn a_database_has_its_share_of_a_server_of_40_megabytes_a_second() {
     let source = ["--filter=rate", "memory", "64M", "rate=320M"];
     let _server = Server::nbdkit_named(&scratch, "array", &source);
     let gate = Gate::start(&scratch, &policy_on_one_export(&scratch));
-    // The server's bucket is full for two seconds.
-    let judged = judged_rates(&scratch, &gate, "bw_bytes", 0.7..1.0, u64::MAX);
+    let judged = judged_rates(&scratch, &gate, ("bw_bytes", "30s"), 0.7..1.0, u64::MAX);
     let Some((bytes, is_disturbed)) = judged else { return };
     assert_found(&gate);
     let limit_bytes = f64::from(320 << 20) / 8.0;
@@ -130,7 +130,7 @@ fn the_readmes_shares_hold_on_a_server_that_takes_a_millisecond_for_anything() {
     let source = [&ONE_AT_A_TIME[..], &["rdelay=1ms"], &exports].concat();
     let _server = Server::nbdkit_named(&scratch, "array", &source);
     let gate = Gate::start(&scratch, &readmes_policy(&scratch));
-    let judged = judged_rates(&scratch, &gate, "iops", 0.76..0.84, 3);
+    let judged = judged_rates(&scratch, &gate, ("iops", "10s"), 0.76..0.84, 3);
     let Some((requests, is_disturbed)) = judged else { return };
     assert_found(&gate);
     let alone = bench_of(&scratch, "db", "--depth 32 --size 4KiB --ramp 1s --runtime 3s");
