@@ -12,17 +12,13 @@ use super::{Scale, TENANTS, policy};
 use crate::stage::{FioJob, FioPattern, FioResult, FioRun, GateProcess, Stage};
 use crate::status;
 
-/// How often the database reads in a second at most while it asks for little ..
-const SPARSE_IOPS_MAX: u32 = 100;
-/// .. and which part of what it has alone: a quarter of its share. A hundred reads a second are
-/// nearly all that one disk can do, and more than four fifths of it.
-const SPARSE_PART: f64 = 0.2;
+/// How often the database reads in a second while it is no load.
+const SPARSE_IOPS: u32 = 100;
 
 /// Fixed depths beside which the one that was found is held.
 const DEPTHS: [u32; 4] = [1, 4, 16, 64];
 
-/// Bytes of the database's reads, and of the backup's.
-const SMALL_BYTES: u32 = 4096;
+/// Bytes of the backup's reads.
 const LARGE_BYTES: u32 = 256 << 10;
 
 /// How often the gate is looked at.
@@ -37,9 +33,7 @@ pub(super) struct Outcome {
     pub(super) together: [f64; 2],
     /// The part of that time for which each had requests waiting at the gate.
     pub(super) backlogged: [f64; 2],
-    /// How often the database reads in a second while it asks for little, ..
-    pub(super) sparse_iops: u32,
-    /// .. and how long that takes then: alone without a gate, and beside the backup.
+    /// The database's while it reads little: alone without a gate, and beside the backup.
     pub(super) sparse_p99: [Span; 2],
     /// What the gate has found.
     pub(super) found: Found,
@@ -68,14 +62,12 @@ pub(super) fn run(kind: &Kind, scale: &Scale) -> anyhow::Result<Outcome> {
         short(vec![saturated(0, database.clone())]).run(&stage)?[0].rate_bytes,
         short(vec![saturated(1, backup)]).run(&stage)?[0].rate_bytes,
     ];
-    let sparse_iops = sparse_iops(alone[0]);
-    let own_p99 = p99(&short(vec![sparse(database, sparse_iops)]).run(&stage)?[0])?;
+    let own_p99 = p99(&short(vec![sparse(database)]).run(&stage)?[0])?;
 
     let gate = GateProcess::start(&stage, "gate", &policy(&server.uri("")?, None))?;
     let (together, backlogged) = together(&stage, &gate, scale)?;
     let found = Found::of(&gate)?;
-    let jobs =
-        vec![sparse(gate.uri(TENANTS[0])?, sparse_iops), saturated(1, gate.uri(TENANTS[1])?)];
+    let jobs = vec![sparse(gate.uri(TENANTS[0])?), saturated(1, gate.uri(TENANTS[1])?)];
     let Scale { ramp, runtime, seed, .. } = *scale;
     let beside_p99 = p99(&FioRun { ramp, runtime, seed, jobs }.run(&stage)?[0])?;
     drop(gate);
@@ -84,7 +76,6 @@ pub(super) fn run(kind: &Kind, scale: &Scale) -> anyhow::Result<Outcome> {
         alone,
         together,
         backlogged,
-        sparse_iops,
         sparse_p99: [own_p99, beside_p99],
         found,
         best_fixed: None,
@@ -170,23 +161,16 @@ fn best_fixed(
 /// ones.
 fn saturated(index: usize, uri: NbdUri) -> FioJob {
     let (pattern, depth, size_bytes) = match index {
-        0 => (FioPattern::Random, 32, SMALL_BYTES),
+        0 => (FioPattern::Random, 32, 4096),
         _ => (FioPattern::Sequential, 16, LARGE_BYTES),
     };
     let name = TENANTS[index].to_owned();
     FioJob { name, uri, pattern, sessions: 1, depth, size_bytes, rate_iops: None }
 }
 
-/// The database while it asks for little.
-fn sparse(uri: NbdUri, rate_iops: u32) -> FioJob {
-    FioJob { rate_iops: Some(rate_iops), ..saturated(0, uri) }
-}
-
-/// How much little is, of so many bytes per second that it has alone.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "100 at most")]
-fn sparse_iops(alone_bytes: f64) -> u32 {
-    let part = SPARSE_PART * alone_bytes / f64::from(SMALL_BYTES);
-    part.clamp(1.0, f64::from(SPARSE_IOPS_MAX)) as u32
+/// The database while it reads little.
+fn sparse(uri: NbdUri) -> FioJob {
+    FioJob { rate_iops: Some(SPARSE_IOPS), ..saturated(0, uri) }
 }
 
 impl Outcome {
