@@ -243,8 +243,8 @@ impl Scheduler for Sfq {
         self.push(ticket);
     }
 
-    fn enqueue_held(&mut self, _now: Nanos, ticket: Ticket) {
-        self.depth.arrived_late(&ticket);
+    fn enqueue_held(&mut self, now: Nanos, ticket: Ticket) {
+        self.depth.arrived_late(now, &ticket);
         self.push(ticket);
     }
 

@@ -214,8 +214,8 @@ impl Knee {
     }
 
     /// One has come that waited elsewhere for its tenant's own sake.
-    pub(super) fn arrived_late(&mut self, ticket: &Ticket) {
-        self.sparse.arrived_late(ticket);
+    pub(super) fn arrived_late(&mut self, now: Nanos, ticket: &Ticket) {
+        self.sparse.arrived_late(now, ticket);
     }
 
     /// A ticket that waited was taken back.

@@ -12,6 +12,7 @@
 mod contrast;
 mod goal;
 mod knee;
+mod presence;
 mod rate;
 mod sparse;
 
@@ -155,9 +156,9 @@ impl Depth {
 
     /// Notes, instead of [`arrived`](Self::arrived), that a ticket has come that waited elsewhere
     /// for its tenant's own sake.
-    pub fn arrived_late(&mut self, ticket: &Ticket) {
+    pub fn arrived_late(&mut self, now: Nanos, ticket: &Ticket) {
         if let Some(knee) = &mut self.knee {
-            knee.arrived_late(ticket);
+            knee.arrived_late(now, ticket);
         }
     }
 

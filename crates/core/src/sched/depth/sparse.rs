@@ -1,10 +1,6 @@
 //! How long requests take whose tenants send them now and then, beside others that always ask.
 //!
-//! A tenant *sends now and then* if it has hardly anything with the device when its requests
-//! arrive, or if that number varies as much as in an open loop, where requests arrive whatever
-//! became of those before (a Poisson process: variance and mean of its counts are equal). A client
-//! in a closed loop, which asks anew when it gets an answer, always has the same number there. A
-//! request is *sparse* if its tenant sends now and then and nothing of that tenant waits here.
+//! A request is *sparse* if its tenant sends now and then ([`presence`](super::presence)).
 //!
 //! Their mean time, from arrival until they are back, follows from how many are here (Little's
 //! law), so that one that is starved inside the device counts while it is, and not when it comes
@@ -17,6 +13,7 @@
 //! The wait at the gate is a part of it: a depth that only moves the queue from the device to the
 //! gate gains nothing.
 
+use super::presence::Presence;
 use super::rate::Rate;
 use crate::float::natural_log;
 use crate::ticket::{Kind, Ticket};
@@ -26,17 +23,11 @@ use crate::time::{Nanos, Span};
 const KEPT: f64 = 0.99;
 /// The least relative variance of a single time that is believed, and the most.
 const SPREAD: std::ops::RangeInclusive<f64> = 0.5..=25.0;
-/// What of the counts before is kept when another request comes.
-const COUNTS_KEPT: f64 = 15.0 / 16.0;
-/// Fewer with the device than this, in the mean, are hardly any: a closed loop of one has none.
-const HARDLY_ANY: f64 = 0.5;
-/// Above this index of dispersion, variance / mean, requests arrive in an open loop.
-const DISPERSION_MIN: f64 = 1.0 / 3.0;
-
 /// A meter of sparse requests. See the [module](self).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sparse {
-    tenants: Vec<Tenant>,
+    /// By tenant.
+    tenants: Vec<Presence>,
     /// By slot of the ticket: since when a sparse one is here.
     since: Vec<Option<Nanos>>,
     present: u32,
@@ -49,16 +40,6 @@ pub(super) struct Sparse {
     times: Moments,
 }
 
-/// What of a tenant is here, and how that varies.
-#[derive(Clone, Copy, Debug, Default)]
-struct Tenant {
-    queued: u32,
-    with_device: u32,
-    /// Of those with the device when requests came that found nothing waiting.
-    mean: f64,
-    variance: f64,
-}
-
 #[derive(Clone, Copy, Debug, Default)]
 struct Moments {
     count: f64,
@@ -69,14 +50,8 @@ struct Moments {
 impl Sparse {
     /// A ticket has come.
     pub(super) fn arrived(&mut self, now: Nanos, ticket: &Ticket) {
-        let tenant = self.tenant(ticket);
-        let is_first = tenant.queued == 0;
-        tenant.queued += 1;
-        if !is_first || !matches!(ticket.kind, Kind::Read | Kind::Write) {
-            return;
-        }
-        tenant.count();
-        if !tenant.sends_now_and_then() {
+        let is_sparse = self.tenant(ticket).arrived(now);
+        if !is_sparse || !matches!(ticket.kind, Kind::Read | Kind::Write) {
             return;
         }
         let slot = ticket.slot as usize;
@@ -90,27 +65,26 @@ impl Sparse {
     }
 
     /// A ticket has come that has waited elsewhere for its tenant's own sake.
-    pub(super) fn arrived_late(&mut self, ticket: &Ticket) {
-        self.tenant(ticket).queued += 1;
+    pub(super) fn arrived_late(&mut self, now: Nanos, ticket: &Ticket) {
+        self.tenant(ticket).arrived_late(now);
     }
 
     /// A ticket that waited here was taken back.
     pub(super) fn withdrawn(&mut self, now: Nanos, ticket: &Ticket) {
-        self.unqueue(ticket);
+        self.tenant(ticket).withdrawn(now);
         self.end(now, ticket);
     }
 
     /// Everything that waits was taken back. What is with the device is forgotten, too.
     pub(super) fn drained(&mut self) {
-        self.tenants.iter_mut().for_each(|tenant| tenant.queued = 0);
+        self.tenants.iter_mut().for_each(Presence::drained);
         self.since.iter_mut().for_each(|since| *since = None);
         self.present = 0;
     }
 
     /// A ticket went to the device.
     pub(super) fn started(&mut self, ticket: &Ticket) {
-        self.unqueue(ticket);
-        self.tenant(ticket).with_device += 1;
+        self.tenant(ticket).started();
     }
 
     /// A ticket is no longer with the device, and its time tells nothing.
@@ -153,23 +127,16 @@ impl Sparse {
         })
     }
 
-    fn tenant(&mut self, ticket: &Ticket) -> &mut Tenant {
+    fn tenant(&mut self, ticket: &Ticket) -> &mut Presence {
         let index = ticket.tenant.index();
         if self.tenants.len() <= index {
-            self.tenants.resize(index + 1, Tenant::default());
+            self.tenants.resize(index + 1, Presence::default());
         }
         &mut self.tenants[index]
     }
 
-    /// Tickets from before this meter was there are not counted.
-    fn unqueue(&mut self, ticket: &Ticket) {
-        let tenant = self.tenant(ticket);
-        tenant.queued = tenant.queued.saturating_sub(1);
-    }
-
     fn back(&mut self, now: Nanos, ticket: &Ticket) -> Option<Span> {
-        let tenant = self.tenant(ticket);
-        tenant.with_device = tenant.with_device.saturating_sub(1);
+        self.tenant(ticket).left(now);
         self.end(now, ticket)
     }
 
@@ -185,19 +152,6 @@ impl Sparse {
         let elapsed = now.since(self.changed);
         self.request_time += Span(elapsed.0.saturating_mul(u64::from(self.present)));
         self.changed = now;
-    }
-}
-
-impl Tenant {
-    /// A request comes that finds nothing waiting.
-    fn count(&mut self) {
-        let off = f64::from(self.with_device) - self.mean;
-        self.mean += (1.0 - COUNTS_KEPT) * off;
-        self.variance = COUNTS_KEPT * (self.variance + (1.0 - COUNTS_KEPT) * off * off);
-    }
-
-    fn sends_now_and_then(&self) -> bool {
-        self.mean < HARDLY_ANY || self.variance > DISPERSION_MIN * self.mean
     }
 }
 
@@ -232,37 +186,41 @@ mod tests {
         Ticket { tenant: TenantId(tenant), slot, ..ticket(0, 0) }
     }
 
-    #[test]
-    fn the_mean_time_is_that_of_requests_that_found_nothing_waiting() {
-        let mut sparse = Sparse::default();
-        sparse.open(at(0));
-        for slot in 0..4 {
-            let begin = u64::from(slot) * 10;
-            sparse.arrived(at(begin), &request(0, slot));
-            sparse.started(&request(0, slot));
-            sparse.finished(at(begin + 4), &request(0, slot));
-        }
-        // Another tenant always asks: only its first request found nothing.
-        (10..13).for_each(|slot| sparse.arrived(at(40), &request(1, slot)));
-        assert_eq!(sparse.requests(), 4);
-        let mean = sparse.mean_time(at(40)).unwrap();
-        // Five came and four went, of which each took 4 ms.
-        assert!((mean.log - natural_log(0.016 / 4.5)).abs() < 1e-9, "{mean:?}");
-        sparse.withdrawn(at(41), &request(1, 11));
-        assert_eq!(sparse.present, 1, "it waited behind its own");
+    /// A request that takes so long, in milliseconds.
+    fn serve(sparse: &mut Sparse, tenant: u32, slot: u32, begin: u64, end: u64) {
+        sparse.arrived(at(begin), &request(tenant, slot));
+        sparse.started(&request(tenant, slot));
+        sparse.finished(at(end), &request(tenant, slot));
     }
 
     #[test]
-    fn one_that_is_starved_counts_while_it_is() {
+    fn the_mean_time_is_that_of_tenants_that_have_nothing_here_now_and_then() {
         let mut sparse = Sparse::default();
-        sparse.open(at(0));
-        sparse.arrived(at(0), &request(0, 0));
-        sparse.started(&request(0, 0));
+        serve(&mut sparse, 0, 0, 0, 4);
+        sparse.open(at(10));
+        (1..5).for_each(|n| serve(&mut sparse, 0, n, 10 * u64::from(n), 10 * u64::from(n) + 4));
+        // Another tenant always asks.
+        (10..13).for_each(|slot| sparse.arrived(at(44), &request(1, slot)));
+        (13..40).for_each(|n| serve(&mut sparse, 1, n, 45, 46));
+        assert_eq!(sparse.requests(), 4);
+        let mean = sparse.mean_time(at(50)).unwrap();
+        assert!((mean.log - natural_log(0.004)).abs() < 1e-9, "{mean:?}");
+    }
+
+    #[test]
+    fn one_that_is_starved_counts_while_it_is_and_so_do_those_behind_it() {
+        let mut sparse = Sparse::default();
+        serve(&mut sparse, 0, 0, 0, 1);
+        sparse.open(at(10));
+        (1..5).for_each(|slot| sparse.arrived(at(10), &request(0, slot)));
         sparse.open(at(100));
-        sparse.arrived(at(100), &request(0, 1));
+        sparse.arrived(at(100), &request(0, 5));
+        sparse.started(&request(0, 1));
         sparse.finished(at(101), &request(0, 1));
         let mean = sparse.mean_time(at(200)).unwrap();
-        assert!(mean.log > natural_log(0.1), "100 ms of it are of this window: {mean:?}");
+        assert!(mean.log > natural_log(0.2), "four were there for 100 ms: {mean:?}");
+        sparse.withdrawn(at(201), &request(0, 2));
+        assert_eq!(sparse.present, 3);
     }
 
     #[test]
@@ -271,25 +229,5 @@ mod tests {
         sparse.started(&request(3, 7));
         sparse.finished(at(1), &request(3, 7));
         assert!(!sparse.is_there() && sparse.mean_time(at(2)).is_none());
-    }
-
-    /// Requests come one by one to a tenant that has so many with the device each time.
-    fn counted(counts: impl Iterator<Item = u32>) -> Tenant {
-        let mut tenant = Tenant::default();
-        for with_device in counts {
-            tenant.with_device = with_device;
-            tenant.count();
-        }
-        tenant
-    }
-
-    #[test]
-    fn a_closed_loop_of_more_than_one_is_not_sparse() {
-        let in_a_loop = |depth: u32| counted(std::iter::repeat_n(depth - 1, 200));
-        assert!(in_a_loop(1).sends_now_and_then(), "one at a time is little");
-        assert!(!in_a_loop(2).sends_now_and_then() && !in_a_loop(16).sends_now_and_then());
-        // Starved for a while, now and then.
-        let starved = counted((0..200).map(|n| if n % 20 < 4 { 4 * (n % 20) } else { 1 }));
-        assert!(starved.sends_now_and_then(), "{starved:?}");
     }
 }

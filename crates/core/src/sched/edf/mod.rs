@@ -266,7 +266,7 @@ impl Scheduler for Edf {
     }
 
     fn enqueue_held(&mut self, now: Nanos, ticket: Ticket) {
-        self.depth.arrived_late(&ticket);
+        self.depth.arrived_late(now, &ticket);
         self.take_in(now, ticket);
     }
 
