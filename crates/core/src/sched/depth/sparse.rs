@@ -23,6 +23,7 @@ use crate::time::{Nanos, Span};
 const KEPT: f64 = 0.99;
 /// The least relative variance of a single time that is believed, and the most.
 const SPREAD: std::ops::RangeInclusive<f64> = 0.5..=25.0;
+
 /// A meter of sparse requests. See the [module](self).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sparse {
