@@ -2,13 +2,14 @@
 
 use evenkeel_core::id::TenantId;
 use evenkeel_core::sched::Scheduler;
+use evenkeel_core::sched::depth::DepthPolicy;
 use evenkeel_core::time::Nanos;
 
 use super::{Lane, Left};
 use crate::cost::learned::Learned;
 use crate::discipline::Order;
 use crate::policy::{Domain, Mode};
-use crate::slots::Slots;
+use crate::slots::{Device, Slots};
 use crate::units::{Stage, UnitEntry, UnitTable};
 
 impl Lane {
@@ -43,23 +44,42 @@ impl Lane {
 
     /// Whether the depth is to be divided anew.
     pub(crate) fn is_division_stale(&self) -> bool {
-        self.slots.as_ref().is_some_and(Slots::is_stale)
+        self.slots.as_ref().is_some_and(|slots| slots.is_stale(self.depth_to_divide()))
     }
 
     /// Divides the depth among those who ask for it. O(flows * log flows + units) at most.
     pub(crate) fn divide(&mut self, now: Nanos, units: &UnitTable) {
         let capacity = self.depth_to_divide();
-        let is_one_by_one = self.learned_in_force().is_some_and(Learned::serves_one_by_one);
+        let device = self.device();
         let Some(slots) = &mut self.slots else { return };
-        if slots.divide(now, capacity, is_one_by_one) {
+        if slots.divide(now, capacity, device) {
             self.park_excess(now, units);
         }
         self.release_parked(now);
     }
 
-    /// The depth in force; none at a store, whose writes wait for room in queues of their own.
+    /// How the device serves, as far as is known. Where the depth limits what tenants have, slots
+    /// are what they share, and tell nothing of devices: it must be one beside which twice as much
+    /// gains nothing.
+    fn device(&self) -> Device {
+        let learned = self.learned_in_force();
+        let top = DepthPolicy::Automatic.units_max(1);
+        let is_knee = self.scheduler.depth_found().is_some_and(|found| found < top);
+        Device {
+            one_by_one: learned.is_some_and(Learned::serves_one_by_one),
+            is_shared: is_knee && learned.is_some_and(Learned::tenants_share_one_device),
+        }
+    }
+
+    /// The depth in force; none at a store, whose writes wait for room in queues of their own. A
+    /// greater one that is only tried is nobody's: what a slow export took of it would stay for
+    /// longer than the trial.
     fn depth_to_divide(&self) -> u64 {
-        if self.room.is_some() { 0 } else { self.scheduler.depth_now() }
+        if self.room.is_some() {
+            return 0;
+        }
+        let now = self.scheduler.depth_now();
+        self.scheduler.depth_found().map_or(now, |found| now.min(found.into()))
     }
 
     /// Takes back from the scheduler what those who are held to their part have there beyond it.

@@ -7,6 +7,7 @@ use evenkeel_core::ticket::Ticket;
 use evenkeel_core::time::{Nanos, Span};
 
 use super::pace::Pace;
+use super::passing::PassedBy;
 use super::returning::Pauses;
 
 /// For so long after its last request or answer a flow counts as asking.
@@ -33,13 +34,19 @@ pub(super) struct Flow {
     pub(super) peaks: [u64; 2],
     pub(super) pace: Pace,
     pub(super) pauses: Pauses,
+    /// Since when it has had something here, and the most of it.
+    pub(super) busy_since: Nanos,
+    pub(super) busy_peak: u64,
     pub(super) last_active: Nanos,
+    pub(super) last_answer: Nanos,
     /// When the oldest of its units that are in service was sent; as of the last look.
     pub(super) oldest: Option<Nanos>,
     /// Its part of the depth, as of the last division.
     pub(super) part: u64,
     /// Until then it is held to its part, since it was slow lately.
     pub(super) slow_until: Nanos,
+    /// Beside whom.
+    pub(super) passed_by: Option<PassedBy>,
     /// The same after it has hung.
     pub(super) hung_until: Nanos,
     /// What it may have inside, if it is held to its part.
@@ -68,10 +75,14 @@ impl Flow {
             peaks: [0; 2],
             pace: Pace::default(),
             pauses: Pauses::default(),
+            busy_since: now,
+            busy_peak: 0,
             last_active: now,
+            last_answer: now,
             oldest: None,
             part: 0,
             slow_until: Nanos::ZERO,
+            passed_by: None,
             hung_until: Nanos::ZERO,
             cap: None,
             is_second: false,
@@ -101,9 +112,9 @@ impl Flow {
         self.peaks[0].max(self.peaks[1])
     }
 
-    /// What is kept for it while it is about to return.
+    /// What is kept for it while it is about to return: what it had before.
     pub(super) fn kept(&self) -> u64 {
-        self.peak().min(self.part)
+        self.busy_peak.min(self.part)
     }
 
     /// Whether it waits for something, or has asked for something lately.
@@ -116,8 +127,9 @@ impl Flow {
         self.demand() + self.away == 0 && now.since(self.last_active) > FORGOTTEN
     }
 
-    /// How fast its answers come, those that are awaited included.
+    /// How fast its answers come, and how long none has while some are awaited.
     pub(super) fn pace_at(&self, now: Nanos) -> Pace {
-        self.pace.with_waiting(self.oldest.map_or(Span::ZERO, |sent| now.since(sent)))
+        let silent = |sent: Nanos| now.since(sent.max(self.last_answer));
+        self.pace.with_silence(self.oldest.map_or(Span::ZERO, silent))
     }
 }

@@ -7,7 +7,8 @@ use evenkeel_core::time::{Nanos, Span};
 use super::division::{Claim, divide};
 use super::flow::Flow;
 use super::pace::Quickest;
-use super::{Slots, Stage};
+use super::passing::PassedBy;
+use super::{Device, Slots, Stage};
 use crate::report::SlowReport;
 use crate::units::UnitEntry;
 
@@ -31,17 +32,17 @@ pub(super) struct Scratch {
 }
 
 impl Slots {
-    /// Whether [`divide`](Self::divide) is to be called.
-    pub(crate) fn is_stale(&self) -> bool {
-        self.is_stale
+    /// Whether [`divide`](Self::divide) is to be called, now that this is the depth.
+    pub(crate) fn is_stale(&self, capacity: u64) -> bool {
+        self.is_stale || capacity != self.capacity
     }
 
     /// Divides a depth of this capacity anew; zero is no depth. True if more of some flow is in
     /// the scheduler than may be: [`park_excess`](Self::park_excess) then. O(flows * log flows).
-    pub(crate) fn divide(&mut self, now: Nanos, capacity: u64, is_served_one_by_one: bool) -> bool {
+    pub(crate) fn divide(&mut self, now: Nanos, capacity: u64, device: Device) -> bool {
         self.is_stale = false;
         self.capacity = capacity;
-        self.take_queue(if is_served_one_by_one { capacity / self.depth.charge_min() } else { 1 });
+        self.take_device(device);
         self.is_divided = capacity > 0 && self.has_several_disks(now);
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.going.clear();
@@ -59,7 +60,7 @@ impl Slots {
             } else {
                 continue;
             }
-            quickest = quickest.and(&flow.pace_at(now));
+            quickest = quickest.and(index, &flow.pace_at(now));
         }
         if self.is_divided {
             self.part(&mut scratch, capacity.saturating_sub(held));
@@ -72,10 +73,12 @@ impl Slots {
         self.settle()
     }
 
-    /// A request may have to wait for so many others. What looked slow before that was known need
-    /// not have been; what hung did hang.
-    fn take_queue(&mut self, queue: u64) {
-        if std::mem::replace(&mut self.queue, queue) <= 1 && queue > 1 {
+    /// What looked slow before this was known need not have been; what hung did hang.
+    fn take_device(&mut self, device: Device) {
+        let Device { one_by_one, is_shared } = device;
+        let before = std::mem::replace(&mut self.device, device);
+        self.queue = if one_by_one { self.capacity / self.depth.charge_min() } else { 1 };
+        if one_by_one && !before.one_by_one || is_shared && !before.is_shared {
             self.flows.iter_mut().for_each(|flow| flow.slow_until = Nanos::ZERO);
         }
     }
@@ -90,14 +93,18 @@ impl Slots {
     fn hold_if_slow(&mut self, now: Nanos, index: usize, part: u64, quickest: Quickest) {
         let (capacity, one) = (self.capacity, self.depth.charge_min());
         let floor_part = self.floor_part(index);
+        self.forgive_passed(now, index);
+        let passed_by = quickest.index().map(|other| PassedBy::new(other, &self.flows[other]));
         let flow = &mut self.flows[index];
         flow.part = part;
         let is_known = flow.pace.is_known();
-        let is_slow = flow.pace_at(now).is_slow_beside(quickest, self.queue);
+        let has_turn = is_known && self.turn == Some(flow.tenant) && now >= flow.hung_until;
+        let is_excused = has_turn || is_known && self.device.is_shared;
+        let is_slow = !is_excused && flow.pace_at(now).is_slow_beside(quickest, self.queue);
         if is_slow && is_known {
-            flow.slow_until = now + SLOW_MEMORY;
+            (flow.slow_until, flow.passed_by) = (now + SLOW_MEMORY, passed_by);
         }
-        if !is_slow && now >= flow.held_until() {
+        if has_turn || !is_slow && now >= flow.held_until() {
             return;
         }
         let most = if is_known { capacity } else { (capacity / 4).max(one) };

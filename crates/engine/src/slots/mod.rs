@@ -22,7 +22,11 @@
 //!   the scheduler, which so never sees more of a flow than it has slots for. Parking charges
 //!   nothing. What a floor takes at this pace counts as part, up to half of the depth. All others
 //!   are ordered by cost alone. A flow of which no answer has come yet counts as slow, and has a
-//!   quarter of the depth at most; one that was slow counts so for another ten seconds.
+//!   quarter of the depth at most; one that was slow counts so for another ten seconds, unless
+//!   it is passed by no longer (`passing`).
+//! - **No flow is slow where all share one device**, whatever that lets wait: as tenants have shown
+//!   that had it by turns ([`Learned`](crate::cost::learned::Learned)), at a depth of which twice
+//!   as much gains nothing. What hangs is held there, too.
 //! - **Second depth.** What has been out for longer than a second and eight times the server's
 //!   median leaves the depth and counts against its owner's part of a second one of the same size,
 //!   of which an owner takes at most half of what the others have left, or one request (`overdue`).
@@ -38,6 +42,7 @@ mod flow;
 mod holding;
 mod overdue;
 mod pace;
+mod passing;
 mod returning;
 
 use std::collections::VecDeque;
@@ -77,6 +82,10 @@ pub(crate) struct Slots {
     is_divided: bool,
     /// The quickest of the flows that asked, as of the last division.
     quickest: Quickest,
+    device: Device,
+    /// Whoever has the server to itself for a moment, and is held to nothing meanwhile: it is to be
+    /// seen what its requests take with a full depth.
+    turn: Option<TenantId>,
     /// For how many requests one may have to wait at the device.
     queue: u64,
     /// The division is to be made anew.
@@ -94,6 +103,15 @@ pub(crate) struct Slots {
     /// Units that may be out for too long, of one look.
     overdue: Vec<(Nanos, u32)>,
     scratch: Scratch,
+}
+
+/// What is known of whatever is behind a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Device {
+    /// It serves one request at a time, in whatever order.
+    pub(crate) one_by_one: bool,
+    /// What looks like several disks is one device, which all share.
+    pub(crate) is_shared: bool,
 }
 
 /// Where a unit is.
@@ -137,6 +155,8 @@ impl Slots {
             latencies: Latencies::default(),
             is_divided: false,
             quickest: Quickest::NONE,
+            device: Device::default(),
+            turn: None,
             queue: 1,
             is_stale: true,
             is_settled: false,
@@ -174,6 +194,12 @@ impl Slots {
         self.is_stale = true;
     }
 
+    /// A tenant has the server to itself for a moment, or nobody has any more.
+    pub(crate) fn set_turn(&mut self, turn: Option<TenantId>) {
+        self.is_stale |= self.turn != turn;
+        self.turn = turn;
+    }
+
     /// A ticket arrives. False if it goes on to the scheduler, true if it is parked here. O(1) for
     /// the disk of the tenant's last request.
     pub(crate) fn parks(&mut self, now: Nanos, ticket: Ticket, disk: u64) -> bool {
@@ -183,6 +209,9 @@ impl Slots {
         let flow = &mut self.flows[index];
         self.is_stale |= !flow.is_active(now);
         flow.last_active = now;
+        if flow.demand() + flow.away == 0 {
+            (flow.busy_since, flow.busy_peak) = (now, 0);
+        }
         self.returns(now, index);
         let flow = &mut self.flows[index];
         let parks = !flow.parked.is_empty() || !flow.has_room(amount);
@@ -194,6 +223,7 @@ impl Slots {
             flow.inside += amount;
         }
         flow.peaks[0] = flow.peaks[0].max(flow.demand());
+        flow.busy_peak = flow.busy_peak.max(flow.demand());
         let unit = ticket.slot as usize;
         if self.places.len() <= unit {
             self.places.resize(unit + 1, Place::default());
@@ -240,10 +270,10 @@ impl Slots {
         self.latencies.add(latency);
         let Some(place) = self.take(ticket) else { return true };
         let flow = &mut self.flows[place.flow];
-        flow.last_active = now;
-        flow.in_service -= 1;
+        (flow.last_active, flow.last_answer) = (now, now);
         self.is_stale |= flow.cap.is_some() && !flow.pace.is_known();
-        flow.pace.answered(latency, ticket.cost);
+        flow.pace.answered(latency, ticket.cost, flow.in_service);
+        flow.in_service -= 1;
         let is_in_depth = place.stage == Stage::InDepth;
         if is_in_depth {
             flow.inside -= place.amount;

@@ -30,27 +30,33 @@ const DECAY: u64 = 16;
 pub(super) struct Pace {
     latency_ns: u64,
     cost_ns: u64,
+    /// Requests of its own in service, in thousandths.
+    in_service_milli: u64,
     is_known: bool,
 }
 
 /// The quickest of several targets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quickest {
+    /// Whose latency that is.
+    index: Option<usize>,
     latency_ns: u64,
     /// Latency by cost, in thousandths.
     stretch_milli: u64,
 }
 
 impl Pace {
-    /// Takes in an answer.
-    pub(super) fn answered(&mut self, latency: Span, cost: Cost) {
+    /// Takes in an answer to one of so many requests in service.
+    pub(super) fn answered(&mut self, latency: Span, cost: Cost, in_service: u32) {
         let (latency_ns, cost_ns) = (latency.0, cost.0.max(1));
+        let in_service_milli = u64::from(in_service.max(1)) * 1000;
         if !self.is_known {
-            *self = Self { latency_ns, cost_ns, is_known: true };
+            *self = Self { latency_ns, cost_ns, in_service_milli, is_known: true };
             return;
         }
         self.latency_ns = blend(self.latency_ns, latency_ns);
         self.cost_ns = blend(self.cost_ns, cost_ns).max(1);
+        self.in_service_milli = blend(self.in_service_milli, in_service_milli).max(1000);
     }
 
     /// How long its requests take; zero before the first answer.
@@ -63,9 +69,18 @@ impl Pace {
         self.is_known
     }
 
-    /// As it is while a request waits for its answer that was sent so long ago.
-    pub(super) fn with_waiting(self, oldest: Span) -> Self {
-        Self { latency_ns: self.latency_ns.max(oldest.0), ..self }
+    /// As it is while answers are awaited, and none has come for so long. How long a single one is
+    /// awaited says little: a disk that orders its queue lets some wait behind all others.
+    pub(super) fn with_silence(self, length: Span) -> Self {
+        Self { latency_ns: self.latency_ns.max(length.0), ..self }
+    }
+
+    /// Whether it takes so many times as long as it did, each request and for their number.
+    pub(super) fn is_slower_than(&self, before: &Self, times: u64) -> bool {
+        let latency_ns = u128::from(before.latency_ns) * u128::from(times);
+        let own = u128::from(self.latency_ns);
+        let [now, then] = [self, before].map(|pace| u128::from(pace.in_service_milli));
+        own >= latency_ns && own * then >= latency_ns * now
     }
 
     fn stretch_milli(&self) -> u64 {
@@ -85,19 +100,27 @@ impl Pace {
 
 impl Quickest {
     /// Nobody yet.
-    pub(super) const NONE: Self = Self { latency_ns: u64::MAX, stretch_milli: u64::MAX };
+    pub(super) const NONE: Self =
+        Self { index: None, latency_ns: u64::MAX, stretch_milli: u64::MAX };
 
     /// How long its requests take; the longest span if there is none.
     pub(super) fn latency(self) -> Span {
         Span(self.latency_ns)
     }
 
-    /// With one more.
-    pub(super) fn and(self, pace: &Pace) -> Self {
+    /// Whose latency that is, if there is any.
+    pub(super) fn index(self) -> Option<usize> {
+        self.index
+    }
+
+    /// With one more, of this number.
+    pub(super) fn and(self, index: usize, pace: &Pace) -> Self {
         if !pace.is_known {
             return self;
         }
+        let is_quicker = pace.latency_ns < self.latency_ns;
         Self {
+            index: if is_quicker { Some(index) } else { self.index },
             latency_ns: self.latency_ns.min(pace.latency_ns),
             stretch_milli: self.stretch_milli.min(pace.stretch_milli()),
         }
@@ -114,12 +137,12 @@ mod tests {
 
     fn pace(latency: Span, cost: Span) -> Pace {
         let mut pace = Pace::default();
-        pace.answered(latency, Cost(cost.0));
+        pace.answered(latency, Cost(cost.0), 1);
         pace
     }
 
     fn is_slow(one: &Pace, other: &Pace) -> bool {
-        one.is_slow_beside(Quickest::NONE.and(other), 1)
+        one.is_slow_beside(Quickest::NONE.and(0, other), 1)
     }
 
     #[test]
@@ -139,10 +162,22 @@ mod tests {
         let alone = pace(Span::from_millis(1), Span::from_millis(1));
         let passed = pace(Span::from_millis(20), Span::from_millis(1));
         let hangs = pace(Span::from_millis(500), Span::from_millis(1));
-        let beside = Quickest::NONE.and(&alone);
+        let beside = Quickest::NONE.and(0, &alone);
         assert!(passed.is_slow_beside(beside, 1));
         assert!(!passed.is_slow_beside(beside, 8));
         assert!(hangs.is_slow_beside(beside, 8));
+    }
+
+    #[test]
+    fn asking_for_more_is_no_sign_of_a_slower_device() {
+        let of = |millis, in_service| {
+            let mut pace = Pace::default();
+            pace.answered(Span::from_millis(millis), Cost(1), in_service);
+            pace
+        };
+        assert!(of(10, 1).is_slower_than(&of(1, 1), 2));
+        assert!(!of(64, 64).is_slower_than(&of(1, 1), 2), "it waits for itself");
+        assert!(!of(1, 1).is_slower_than(&of(1, 64), 2), "all are served at once");
     }
 
     #[test]
@@ -154,10 +189,10 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_waits_counts_for_as_long_as_it_has_waited() {
+    fn silence_counts_for_as_long_as_it_lasts() {
         let known = pace(Span::from_millis(1), Span::from_millis(1));
         let other = pace(Span::from_millis(1), Span::from_millis(1));
         assert!(!is_slow(&known, &other));
-        assert!(is_slow(&known.with_waiting(Span::from_millis(9)), &other));
+        assert!(is_slow(&known.with_silence(Span::from_millis(9)), &other));
     }
 }

@@ -11,8 +11,9 @@
 //!
 //! So its slots are kept for it (anticipatory scheduling: Iyer and Druschel, SOSP 2001), for as
 //! long as an eighth of what its requests take, and only if it usually comes back within that.
-//! What is kept is no more than it used lately and no more than its part. Others lose at most an
-//! eighth of its own slots so, and nothing where the device serves one request after another.
+//! What is kept is no more than it had since it came, and no more than its part, for no longer
+//! than an eighth of the time since then. Others lose at most an eighth of its own slots so, and
+//! nothing where the device serves one request after another.
 
 use evenkeel_core::time::{Nanos, Span};
 
@@ -61,7 +62,8 @@ impl Slots {
             return;
         }
         flow.pauses.begin(now);
-        let wait = Span(flow.pace.latency().0 / PART_OF_LATENCY);
+        let busy = now.since(flow.busy_since);
+        let wait = Span(flow.pace.latency().min(busy).0 / PART_OF_LATENCY);
         let is_quick = flow.pauses.mean.is_some_and(|mean| mean <= wait);
         if is_quick && flow.kept() > 0 {
             self.returning.push((index, now + wait));
@@ -79,5 +81,52 @@ impl Slots {
         let is_full = self.in_depth > 0 && self.in_depth + kept >= self.capacity;
         let until = self.returning.iter().map(|(_, until)| *until).min();
         until.filter(|_| is_full)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_core::id::TenantId;
+    use evenkeel_core::sched::Share;
+    use evenkeel_core::ticket::{Cost, Kind, Ticket};
+
+    use super::super::Device;
+    use super::*;
+    use crate::policy::Depth;
+
+    fn at(millis: u64) -> Nanos {
+        Nanos::ZERO + Span::from_millis(millis)
+    }
+
+    fn ticket(tenant: u32, slot: u32) -> Ticket {
+        let (tenant, kind) = (TenantId(tenant), Kind::Read);
+        Ticket { tenant, kind, slot, size_bytes: 4096, cost: Cost(1), cost_elsewhere: Cost(0) }
+    }
+
+    fn send(slots: &mut Slots, now: Nanos, ticket: Ticket) {
+        assert!(!slots.parks(now, ticket, ticket.tenant.0.into()));
+        slots.dispatched(&ticket);
+    }
+
+    #[test]
+    fn who_sends_little_after_a_burst_has_little_kept() {
+        let mut slots = Slots::new(at(0), Depth::Requests(8));
+        (0..2).for_each(|tenant| slots.configure(TenantId(tenant), &Share::default()));
+        // One that is always there, so that there is somebody to share with.
+        send(&mut slots, at(0), ticket(0, 0));
+        slots.served(at(500), &ticket(0, 0), Span::from_millis(500));
+        send(&mut slots, at(500), ticket(0, 0));
+        let burst = (1..8).map(|slot| ticket(1, slot));
+        burst.clone().for_each(|ticket| send(&mut slots, at(0), ticket));
+        burst.for_each(|ticket| _ = slots.served(at(500), &ticket, Span::from_millis(500)));
+        send(&mut slots, at(505), ticket(1, 1));
+        slots.divide(at(505), 8, Device::default());
+        slots.served(at(545), &ticket(1, 1), Span::from_millis(40));
+        assert_eq!(slots.waits_for_returning(at(545)), None, "one of eight is no full depth");
+        assert_eq!(slots.waits_for_returning(at(550)), None);
+        // A single request took five milliseconds, so that nothing waits for longer than a part.
+        send(&mut slots, at(550), ticket(1, 1));
+        slots.served(at(555), &ticket(1, 1), Span::from_millis(5));
+        assert!(slots.returning.is_empty(), "it comes back after as long as its request took");
     }
 }

@@ -20,8 +20,8 @@ enum Disk {
     Queued(Span),
     /// Never.
     Hangs,
-    /// After a millisecond, but for every other second, in which nothing is answered.
-    Flaps,
+    /// After so long, but every other time as long as the first span nothing is answered.
+    Flaps(Span, Span),
 }
 
 /// A client of a tenant of its own, at an export of its own.
@@ -218,11 +218,10 @@ impl Scene {
                             }
                         }
                         Disk::Hangs => {}
-                        Disk::Flaps => {
-                            let into_ns = self.now.0 % 2_000_000_000;
-                            let rest = Span(1_000_000_000_u64.saturating_sub(into_ns));
-                            let done = Event::Done { unit: unit.unit };
-                            self.after(rest + Span::from_millis(1), done);
+                        Disk::Flaps(stall, time) => {
+                            let into_ns = self.now.0 % (2 * stall.0);
+                            let rest = Span(stall.0.saturating_sub(into_ns));
+                            self.after(rest + time, Event::Done { unit: unit.unit });
                         }
                     }
                 }
@@ -283,6 +282,26 @@ fn an_export_that_is_slow_takes_no_slots_from_its_neighbour() {
 }
 
 #[test]
+fn a_slow_export_takes_no_slots_where_the_gate_finds_depth_and_costs_either() {
+    let victim = client(1, 64, QUICK);
+    let rate = |disk: Disk| {
+        let clients = [victim, client(1, 1000, disk)];
+        let mut domain = domain(Depth::Automatic, &clients);
+        let scheduling = &mut domain.servers[0].1;
+        (scheduling.is_cost_learned, scheduling.cost) = (true, CostModel::default());
+        let mut scene = Scene::new(1, &clients);
+        scene.engine = Engine::new(Nanos::ZERO, &domain);
+        scene.run(seconds(4));
+        scene.run(seconds(12))[0]
+    };
+    let honest = rate(QUICK);
+    for millis in [20, 500] {
+        let rate = rate(Disk::Beside(Span::from_millis(millis)));
+        assert!(rate >= 0.95 * honest, "{millis} ms: {rate:.0} of {honest:.0} per second");
+    }
+}
+
+#[test]
 fn an_export_that_hangs_takes_no_slots_from_its_neighbour() {
     for depth in [2, 4, 32, 128] {
         for outstanding in [1, 8, 64] {
@@ -310,7 +329,11 @@ fn whoever_returns_finds_room_within_a_second_where_an_export_hangs() {
 fn an_export_that_hangs_now_and_then_takes_no_slots_from_its_neighbour() {
     for (depth, outstanding) in [(4, 8), (32, 8), (32, 64), (128, 64)] {
         let victim = client(1, outstanding, QUICK);
-        assert_unharmed(depth, victim, client(1, 64, Disk::Flaps));
+        let flaps = Disk::Flaps(Span::from_secs(1), Span::from_millis(1));
+        assert_unharmed(depth, victim, client(1, 64, flaps));
+        // Too short to hang, and quicker than the victim in between, which is slow beside it then.
+        let stalls = Disk::Flaps(Span::from_millis(500), Span::from_micros(100));
+        assert_unharmed(depth, victim, client(1, 64, stalls));
     }
 }
 

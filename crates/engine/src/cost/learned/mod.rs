@@ -178,6 +178,11 @@ impl Learned {
         self.parallelism.at_once() == 1
     }
 
+    /// Whether the tenants seem to share one device, rather than to have several behind one server.
+    pub(crate) fn tenants_share_one_device(&self) -> bool {
+        self.turns.share_one_device()
+    }
+
     /// Whom the device is to serve alone for now, so that it is seen what its requests take.
     pub fn turn(&self) -> Option<Turn> {
         self.turns.turn()

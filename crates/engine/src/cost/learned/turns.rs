@@ -16,6 +16,9 @@
 //! streams that it reads quickly one by one. So turns count for as long as **all together take
 //! about as long as they do by turns**. Where that is not true costs move only until it shows.
 //!
+//! They tell besides whether tenants share a device at all: two devices that work side by side do
+//! in a second what takes two by turns.
+//!
 //! A turn takes [`TURN_MIN`] where requests are quick, and [`TURN_MAX`] at most. Before it the
 //! requests of the others come back: a device that lets some wait for others would keep them for as
 //! long as the turn. Tags go on meanwhile, and whoever waited catches up. Turns come in looks: one
@@ -56,6 +59,8 @@ const KEPT: f64 = 0.5;
 const ALIKE: f64 = 0.1;
 /// .. and for as long as it stays this near.
 const STILL_ALIKE: f64 = 0.15;
+/// Of those who have had no turn so great a part of the time is no matter.
+const UNSEEN_MAX: f64 = 0.1;
 /// So much time together must have been seen, and is remembered.
 const TOGETHER_MIN: Span = Span::from_millis(250);
 const TOGETHER_MEMORY: Span = Span::from_secs(1);
@@ -152,6 +157,8 @@ pub(super) struct Turns {
     by_turns_ns: f64,
     together_ns: f64,
     are_alike: bool,
+    /// Together they take no less than by turns.
+    is_one_device: bool,
 }
 
 impl Turns {
@@ -169,6 +176,7 @@ impl Turns {
             by_turns_ns: 0.0,
             together_ns: 0.0,
             are_alike: false,
+            is_one_device: false,
         }
     }
 
@@ -308,18 +316,23 @@ impl Turns {
             let keep = super::kept(together_ns / 1e9, TOGETHER_MEMORY);
             self.by_turns_ns = self.by_turns_ns * keep + by_turns_ns;
             self.together_ns = self.together_ns * keep + together_ns;
-            self.compare(now);
+            let is_unseen = |part: &&Part| self.times(part.tenant, lines).is_none();
+            let unseen_ns: f64 = parts.iter().filter(is_unseen).map(|part| part.time_ns).sum();
+            self.compare(now, unseen_ns < UNSEEN_MAX * together_ns);
         }
         if now >= self.next_look && self.turn.is_none() {
             self.begin_look(now, depth, parts, together_ns);
         }
     }
 
-    fn compare(&mut self, now: Nanos) {
+    fn compare(&mut self, now: Nanos, are_seen: bool) {
         if self.together_ns < float(TOGETHER_MIN.0) {
             return;
         }
-        let log = natural_log(self.by_turns_ns / self.together_ns).abs();
+        let log = natural_log(self.by_turns_ns / self.together_ns);
+        let most = if self.is_one_device { STILL_ALIKE } else { ALIKE };
+        self.is_one_device = are_seen && log < most;
+        let log = log.abs();
         if self.are_alike && log > STILL_ALIKE {
             // The device, or the mixture, is no longer what it was.
             self.seen.fill(Seen::default());
@@ -331,7 +344,8 @@ impl Turns {
     }
 
     fn forget_together(&mut self) {
-        (self.by_turns_ns, self.together_ns, self.are_alike) = (0.0, 0.0, false);
+        (self.by_turns_ns, self.together_ns) = (0.0, 0.0);
+        (self.are_alike, self.is_one_device) = (false, false);
     }
 
     fn begin_look(&mut self, now: Nanos, depth: u64, parts: &[Part], together_ns: f64) {
@@ -353,6 +367,11 @@ impl Turns {
     /// Whether all together took about as long as by turns; before anything was seen they did not.
     pub(super) fn are_alike(&self) -> bool {
         self.are_alike
+    }
+
+    /// Whether all share one device: together they took no less than by turns.
+    pub(super) fn share_one_device(&self) -> bool {
+        self.is_one_device
     }
 
     fn times(&self, tenant: TenantId, lines: &[Slope; 2]) -> Option<f64> {
