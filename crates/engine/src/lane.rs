@@ -313,11 +313,7 @@ impl Lane {
             Left::Unserved => learned.left(now, &ticket),
         }
         if self.is_cost_learned {
-            let turn = learned.turn();
-            self.scheduler.set_turn(turn);
-            if let Some(slots) = &mut self.slots {
-                slots.set_turn(turn.map(|turn| turn.tenant));
-            }
+            self.scheduler.set_turn(learned.turn());
         }
     }
 
@@ -348,9 +344,6 @@ impl Lane {
         if was_cost_learned && !is_cost_learned {
             // A turn that was under way is nobody's to end.
             self.scheduler.set_turn(None);
-            if let Some(slots) = &mut self.slots {
-                slots.set_turn(None);
-            }
         }
         if !is_cost_learned && !is_measured {
             self.learned = None;

@@ -50,7 +50,8 @@ impl GateProcess {
         let (socket, control_socket, log) = (file(".sock"), file(".control"), file(".log"));
         write_policy(&file(".toml"), &socket, policy)?;
         command.arg("serve").arg(file(".toml"));
-        command.arg("--control").arg(&control_socket).args(["--metrics", "off", "--cores", "1"]);
+        command.arg("--control").arg(&control_socket).arg("--data").arg(file(".data"));
+        command.args(["--metrics", "off", "--cores", "1"]);
         command.env("RUST_LOG", "warn");
         let output = fs::File::create(&log).context("cannot write to the scratch folder")?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);

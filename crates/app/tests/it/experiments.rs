@@ -82,8 +82,13 @@ fn bench_without_a_server_says_that_nobody_answers() {
 
 #[test]
 fn the_demo_shows_that_shares_protect_and_waste_nothing() {
-    let output = evenkeel(&["demo", "--quick", "--json"]);
+    let scratch = Scratch::new();
+    let mut demo = Command::new(EVENKEEL);
+    demo.args(["demo", "--quick", "--json"]).current_dir(scratch.path());
+    let output = demo.output().expect("run evenkeel");
     assert_eq!(output.status.code(), Some(0));
+    let left = std::fs::read_dir(scratch.path()).expect("a folder").count();
+    assert_eq!(left, 0, "it leaves nothing where it was started");
     let document = json(&output);
     let figure = |phase: usize, name: &str| {
         document["phases"][phase][name].as_f64().unwrap_or_else(|| panic!("{name}: {document}"))

@@ -44,7 +44,8 @@ impl Lane {
 
     /// Whether the depth is to be divided anew.
     pub(crate) fn is_division_stale(&self) -> bool {
-        self.slots.as_ref().is_some_and(|slots| slots.is_stale(self.depth_to_divide()))
+        let slots = self.slots.as_ref();
+        slots.is_some_and(|slots| slots.is_stale(self.depth_to_divide(), self.device()))
     }
 
     /// Divides the depth among those who ask for it. O(flows * log flows + units) at most.
@@ -58,22 +59,25 @@ impl Lane {
         self.release_parked(now);
     }
 
-    /// How the device serves, as far as is known. Where the depth limits what tenants have, slots
-    /// are what they share, and tell nothing of devices: it must be one beside which twice as much
-    /// gains nothing.
+    /// What is known of the device. If even the greatest depth gains something, it serves many at
+    /// once, whatever its times look like: one whose answers come in bursts looks as if it served
+    /// one at a time, and one whose depth is the bottleneck as if its tenants shared it.
     fn device(&self) -> Device {
         let learned = self.learned_in_force();
         let top = DepthPolicy::Automatic.units_max(1);
-        let is_knee = self.scheduler.depth_found().is_some_and(|found| found < top);
+        let found = self.scheduler.depth_found();
+        let is_knee = found.is_some_and(|found| found < top);
         Device {
-            one_by_one: learned.is_some_and(Learned::serves_one_by_one),
+            one_by_one: (found.is_none() || is_knee)
+                && learned.is_some_and(Learned::serves_one_by_one),
             is_shared: is_knee && learned.is_some_and(Learned::tenants_share_one_device),
+            turn: self.turn(),
         }
     }
 
-    /// The depth in force; none at a store, whose writes wait for room in queues of their own. A
-    /// greater one that is only tried is nobody's: what a slow export took of it would stay for
-    /// longer than the trial.
+    /// The depth in force; none at a store, whose writes wait for room in queues of their own. Of
+    /// a greater depth that is only tried nobody gets more: a slow export's requests would outlast
+    /// the trial.
     fn depth_to_divide(&self) -> u64 {
         if self.room.is_some() {
             return 0;

@@ -45,7 +45,7 @@ pub(super) struct Flow {
     pub(super) part: u64,
     /// Until then it is held to its part, since it was slow lately.
     pub(super) slow_until: Nanos,
-    /// Beside whom.
+    /// The flow beside which it was slow then.
     pub(super) passed_by: Option<PassedBy>,
     /// The same after it has hung.
     pub(super) hung_until: Nanos,

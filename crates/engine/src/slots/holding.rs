@@ -32,9 +32,9 @@ pub(super) struct Scratch {
 }
 
 impl Slots {
-    /// Whether [`divide`](Self::divide) is to be called, now that this is the depth.
-    pub(crate) fn is_stale(&self, capacity: u64) -> bool {
-        self.is_stale || capacity != self.capacity
+    /// Whether [`divide`](Self::divide) is to be called with this depth and device.
+    pub(crate) fn is_stale(&self, capacity: u64, device: Device) -> bool {
+        self.is_stale || capacity != self.capacity || device != self.device
     }
 
     /// Divides a depth of this capacity anew; zero is no depth. True if more of some flow is in
@@ -75,7 +75,7 @@ impl Slots {
 
     /// What looked slow before this was known need not have been; what hung did hang.
     fn take_device(&mut self, device: Device) {
-        let Device { one_by_one, is_shared } = device;
+        let Device { one_by_one, is_shared, .. } = device;
         let before = std::mem::replace(&mut self.device, device);
         self.queue = if one_by_one { self.capacity / self.depth.charge_min() } else { 1 };
         if one_by_one && !before.one_by_one || is_shared && !before.is_shared {
@@ -98,7 +98,7 @@ impl Slots {
         let flow = &mut self.flows[index];
         flow.part = part;
         let is_known = flow.pace.is_known();
-        let has_turn = is_known && self.turn == Some(flow.tenant) && now >= flow.hung_until;
+        let has_turn = is_known && self.device.turn == Some(flow.tenant) && now >= flow.hung_until;
         let is_excused = has_turn || is_known && self.device.is_shared;
         let is_slow = !is_excused && flow.pace_at(now).is_slow_beside(quickest, self.queue);
         if is_slow && is_known {

@@ -22,11 +22,10 @@
 //!   the scheduler, which so never sees more of a flow than it has slots for. Parking charges
 //!   nothing. What a floor takes at this pace counts as part, up to half of the depth. All others
 //!   are ordered by cost alone. A flow of which no answer has come yet counts as slow, and has a
-//!   quarter of the depth at most; one that was slow counts so for another ten seconds, unless
-//!   it is passed by no longer (`passing`).
-//! - **No flow is slow where all share one device**, whatever that lets wait: as tenants have shown
-//!   that had it by turns ([`Learned`](crate::cost::learned::Learned)), at a depth of which twice
-//!   as much gains nothing. What hangs is held there, too.
+//!   quarter of the depth at most; one that was slow counts so for another ten seconds, or
+//!   until its neighbour is the slower one (`passing`).
+//! - **No flow is slow where all share one device**, in whatever order that serves them. Turns show
+//!   whether they do ([`Learned`](crate::cost::learned::Learned)). What hangs is held all the same.
 //! - **Second depth.** What has been out for longer than a second and eight times the server's
 //!   median leaves the depth and counts against its owner's part of a second one of the same size,
 //!   of which an owner takes at most half of what the others have left, or one request (`overdue`).
@@ -83,9 +82,6 @@ pub(crate) struct Slots {
     /// The quickest of the flows that asked, as of the last division.
     quickest: Quickest,
     device: Device,
-    /// Whoever has the server to itself for a moment, and is held to nothing meanwhile: it is to be
-    /// seen what its requests take with a full depth.
-    turn: Option<TenantId>,
     /// For how many requests one may have to wait at the device.
     queue: u64,
     /// The division is to be made anew.
@@ -105,13 +101,16 @@ pub(crate) struct Slots {
     scratch: Scratch,
 }
 
-/// What is known of whatever is behind a server.
+/// What is known of the device behind a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Device {
     /// It serves one request at a time, in whatever order.
     pub(crate) one_by_one: bool,
-    /// What looks like several disks is one device, which all share.
+    /// All exports are on it.
     pub(crate) is_shared: bool,
+    /// The tenant that has it to itself for a moment. It is held to nothing meanwhile, so that its
+    /// requests fill the depth.
+    pub(crate) turn: Option<TenantId>,
 }
 
 /// Where a unit is.
@@ -156,7 +155,6 @@ impl Slots {
             is_divided: false,
             quickest: Quickest::NONE,
             device: Device::default(),
-            turn: None,
             queue: 1,
             is_stale: true,
             is_settled: false,
@@ -192,12 +190,6 @@ impl Slots {
         self.weights[tenant.index()] = u64::from(share.weight_milli).max(1);
         self.floors[tenant.index()] = share.floor;
         self.is_stale = true;
-    }
-
-    /// A tenant has the server to itself for a moment, or nobody has any more.
-    pub(crate) fn set_turn(&mut self, turn: Option<TenantId>) {
-        self.is_stale |= self.turn != turn;
-        self.turn = turn;
     }
 
     /// A ticket arrives. False if it goes on to the scheduler, true if it is parked here. O(1) for
@@ -377,5 +369,18 @@ impl Slots {
             of_tenant.swap_remove(at);
             self.free.push(index);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_core::ticket::{Cost, Kind};
+
+    use super::*;
+
+    /// A small read.
+    pub(super) fn ticket(tenant: u32, slot: u32) -> Ticket {
+        let (tenant, kind) = (TenantId(tenant), Kind::Read);
+        Ticket { tenant, kind, slot, size_bytes: 4096, cost: Cost(1), cost_elsewhere: Cost(0) }
     }
 }

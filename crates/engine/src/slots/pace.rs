@@ -69,13 +69,14 @@ impl Pace {
         self.is_known
     }
 
-    /// As it is while answers are awaited, and none has come for so long. How long a single one is
-    /// awaited says little: a disk that orders its queue lets some wait behind all others.
+    /// As it is after no answer has come for so long, though some are due. The age of a single
+    /// request says little: a disk that orders its queue lets some wait behind all others.
     pub(super) fn with_silence(self, length: Span) -> Self {
         Self { latency_ns: self.latency_ns.max(length.0), ..self }
     }
 
-    /// Whether it takes so many times as long as it did, each request and for their number.
+    /// Whether latency, and latency per request of its own in service, are so many times what they
+    /// were.
     pub(super) fn is_slower_than(&self, before: &Self, times: u64) -> bool {
         let latency_ns = u128::from(before.latency_ns) * u128::from(times);
         let own = u128::from(self.latency_ns);

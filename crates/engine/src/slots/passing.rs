@@ -6,11 +6,12 @@
 //!            X   9 ms   Y 160 ms     later: the device is shared, and X is no slower
 //! ```
 //!
-//! Whoever was slow lately is held to its part, which takes from it what it should have of a shared
-//! device. So that is forgotten once the flow beside which it was slow is slow beside it. That flow
-//! must take twice as long as it did, and twice as long for the number of its own requests: one
-//! that asks for more of a device that serves one after another waits for itself, and one whose
-//! device serves all at once does not become quicker by asking for less.
+//! A flow that was slow is held to its part for a while, which on a shared device takes from it
+//! what its share should bring. So that ends once the flow it was compared with is slow beside it.
+//!
+//! A flow can also become slower by its own doing. If its device serves one request after another,
+//! latency grows with its own requests in service; if all at once, latency stays, and latency per
+//! request grows as it sends less. So both must have doubled.
 
 use evenkeel_core::id::TenantId;
 use evenkeel_core::time::Nanos;
@@ -19,7 +20,7 @@ use super::Slots;
 use super::flow::Flow;
 use super::pace::{Pace, Quickest};
 
-/// A flow takes longer than it did if it takes so many times as long.
+/// A flow has become slower if it takes so many times as long.
 const LONGER: u64 = 2;
 
 /// The flow beside which another was slow, as it was then.
@@ -38,7 +39,7 @@ impl PassedBy {
 }
 
 impl Slots {
-    /// Forgets that a flow was slow beside one that is slow beside it now.
+    /// No longer holds a flow that was slow beside one that is slow beside it now.
     pub(super) fn forgive_passed(&mut self, now: Nanos, index: usize) {
         let flow = &self.flows[index];
         let Some(before) = flow.passed_by.filter(|_| now < flow.slow_until) else { return };
@@ -57,16 +58,17 @@ impl Slots {
 #[cfg(test)]
 mod tests {
     use evenkeel_core::sched::Share;
-    use evenkeel_core::ticket::{Cost, Kind, Ticket};
     use evenkeel_core::time::Span;
 
     use super::super::Device;
+    use super::super::tests::ticket;
     use super::*;
     use crate::policy::Depth;
 
-    /// Two tenants at a disk each, who have one request in service at a time.
+    /// Two tenants at a disk each.
     struct World {
         slots: Slots,
+        device: Device,
         now: Nanos,
     }
 
@@ -74,7 +76,7 @@ mod tests {
         fn new() -> Self {
             let mut slots = Slots::new(Nanos::ZERO, Depth::Requests(8));
             (0..2).for_each(|tenant| slots.configure(TenantId(tenant), &Share::default()));
-            Self { slots, now: Nanos::ZERO }
+            Self { slots, device: Device::default(), now: Nanos::ZERO }
         }
 
         /// Each has so many requests in service, that take so many milliseconds each.
@@ -95,18 +97,13 @@ mod tests {
                         self.slots.served(self.now, &ticket, latency);
                     }
                 }
-                self.slots.divide(self.now, 8, Device::default());
+                self.slots.divide(self.now, 8, self.device);
             }
         }
 
         fn held(&self) -> [bool; 2] {
             [0, 1].map(|tenant| self.slots.holds(TenantId(tenant)))
         }
-    }
-
-    fn ticket(tenant: u32, slot: u32) -> Ticket {
-        let (tenant, kind) = (TenantId(tenant), Kind::Read);
-        Ticket { tenant, kind, slot, size_bytes: 4096, cost: Cost(1), cost_elsewhere: Cost(0) }
     }
 
     #[test]
@@ -128,5 +125,33 @@ mod tests {
         // The neighbour is as it was, and the slow one quicker than that for now.
         world.serve([1, 1], [0, 2]);
         assert!(world.held()[0]);
+    }
+
+    #[test]
+    fn on_one_device_nobody_is_held_for_being_slow() {
+        let mut world = World::new();
+        world.serve([1, 1], [180, 2]);
+        assert_eq!(world.held(), [true, false]);
+        world.device.is_shared = true;
+        world.serve([1, 1], [180, 2]);
+        assert_eq!(world.held(), [false, false]);
+        world.serve([1, 1], [18, 18]);
+        world.device.is_shared = false;
+        world.serve([1, 1], [18, 18]);
+        assert_eq!(world.held(), [false, false], "what was slow there is forgotten");
+        world.serve([1, 1], [180, 2]);
+        assert_eq!(world.held(), [true, false]);
+    }
+
+    #[test]
+    fn whose_turn_it_is_is_held_to_nothing_meanwhile() {
+        let mut world = World::new();
+        world.serve([1, 1], [180, 2]);
+        world.device.turn = Some(TenantId(0));
+        world.slots.divide(world.now, 8, world.device);
+        assert_eq!(world.held(), [false, false]);
+        world.device.turn = None;
+        world.slots.divide(world.now, 8, world.device);
+        assert_eq!(world.held(), [true, false]);
     }
 }

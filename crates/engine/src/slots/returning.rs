@@ -88,19 +88,15 @@ impl Slots {
 mod tests {
     use evenkeel_core::id::TenantId;
     use evenkeel_core::sched::Share;
-    use evenkeel_core::ticket::{Cost, Kind, Ticket};
+    use evenkeel_core::ticket::Ticket;
 
     use super::super::Device;
+    use super::super::tests::ticket;
     use super::*;
     use crate::policy::Depth;
 
     fn at(millis: u64) -> Nanos {
         Nanos::ZERO + Span::from_millis(millis)
-    }
-
-    fn ticket(tenant: u32, slot: u32) -> Ticket {
-        let (tenant, kind) = (TenantId(tenant), Kind::Read);
-        Ticket { tenant, kind, slot, size_bytes: 4096, cost: Cost(1), cost_elsewhere: Cost(0) }
     }
 
     fn send(slots: &mut Slots, now: Nanos, ticket: Ticket) {
@@ -127,6 +123,6 @@ mod tests {
         // A single request took five milliseconds, so that nothing waits for longer than a part.
         send(&mut slots, at(550), ticket(1, 1));
         slots.served(at(555), &ticket(1, 1), Span::from_millis(5));
-        assert!(slots.returning.is_empty(), "it comes back after as long as its request took");
+        assert!(slots.returning.is_empty(), "it pauses for as long as its request took");
     }
 }

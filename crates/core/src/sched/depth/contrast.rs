@@ -13,6 +13,7 @@
 //! gains a greater part than their requests take longer.
 
 use super::rate::Rate;
+use super::sparse::Times;
 
 /// What a comparison keeps of its weight when the next one comes.
 const KEPT: f64 = 0.97;
@@ -31,15 +32,16 @@ const TIMES_ERROR_MAX: f64 = 0.7;
 pub(super) struct Measure {
     /// Work per time.
     pub(super) rate: Rate,
-    /// The mean time of sparse requests, if there were any.
-    pub(super) time: Option<Rate>,
+    /// What sparse requests took, if there were any.
+    pub(super) times: Option<Times>,
 }
 
 /// What the comparisons of one depth with the base have come to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Contrast {
     rate: Mean,
-    time: Mean,
+    /// What sparse requests took at the depth that is tried, and at the base before and after.
+    times: [Times; 2],
     /// Comparisons in a row in which there were no sparse requests.
     missing: u32,
 }
@@ -55,33 +57,51 @@ impl Contrast {
     /// Another comparison.
     pub(super) fn add(&mut self, windows: [Measure; 3]) {
         self.rate.add(windows.map(|window| window.rate));
-        match windows.map(|window| window.time) {
-            [Some(before), Some(probe), Some(after)] => {
-                self.time.add([before, probe, after]);
-                self.missing = 0;
-            }
-            _ => self.missing += 1,
+        if let [Some(before), Some(probe), Some(after)] = windows.map(|window| window.times) {
+            let [tried, base] = &mut self.times;
+            tried.fade(KEPT);
+            base.fade(KEPT);
+            tried.add(&probe);
+            base.add(&before);
+            base.add(&after);
+            self.missing = 0;
+        } else {
+            self.missing += 1;
         }
         if self.missing >= MISSING_MAX {
-            self.time = Mean::default();
+            self.times = [Times::default(); 2];
         }
     }
 
     /// The device is not what it was: what is known counts for little.
     pub(super) fn fade(&mut self) {
         self.rate.fade(1.0 / 8.0);
-        self.time.fade(1.0 / 8.0);
+        self.times.iter_mut().for_each(|times| times.fade(1.0 / 8.0));
     }
 
-    /// The logarithm of the ratio, if anything is known of it.
+    /// The logarithm of the ratio, if it is known: where there are sparse requests, not before
+    /// their time is.
     pub(super) fn log(&self) -> Option<f64> {
         let rate = self.rate.log()?;
-        Some(rate - self.known_time().and_then(Mean::log).unwrap_or(0.0))
+        match self.time() {
+            None => Some(rate),
+            Some(time) => is_known(&time).then_some(rate - time.log),
+        }
+    }
+
+    /// The same of throughput alone.
+    pub(super) fn rate_log(&self) -> Option<f64> {
+        self.rate.log()
     }
 
     /// The same of throughput alone, where times of sparse requests count too.
     pub(super) fn rate_beside_time(&self) -> Option<f64> {
         self.known_time().and_then(|_| self.rate.log())
+    }
+
+    /// Whether there are sparse requests whose time is not known yet.
+    pub(super) fn is_time_unknown(&self) -> bool {
+        self.time().is_some_and(|time| !is_known(&time))
     }
 
     /// Whether throughput alone gains more than this, as far as chance lets tell.
@@ -92,8 +112,8 @@ impl Contrast {
 
     /// Its standard error; huge where nothing is known.
     pub(super) fn error(&self) -> f64 {
-        let variance = |mean: &Mean| if mean.weight > 0.0 { 1.0 / mean.weight } else { f64::MAX };
-        (variance(&self.rate) + self.known_time().map_or(0.0, variance)).sqrt()
+        let rate = if self.rate.weight > 0.0 { 1.0 / self.rate.weight } else { f64::MAX };
+        (rate + self.known_time().map_or(0.0, |time| time.variance)).sqrt()
     }
 
     /// Whether the ratio is above this, as far as chance lets tell.
@@ -110,10 +130,20 @@ impl Contrast {
         self.error() * if self.known_time().is_some() { SURE_OF_TIMES } else { SURE }
     }
 
-    fn known_time(&self) -> Option<&Mean> {
-        let is_known = self.time.weight * TIMES_ERROR_MAX * TIMES_ERROR_MAX > 1.0;
-        is_known.then_some(&self.time)
+    /// How many times as long as at the base sparse requests take, as a logarithm, and the variance
+    /// of that.
+    fn time(&self) -> Option<Rate> {
+        let [Some(tried), Some(base)] = self.times.map(|times| times.mean()) else { return None };
+        Some(Rate { log: tried.log - base.log, variance: tried.variance + base.variance })
     }
+
+    fn known_time(&self) -> Option<Rate> {
+        self.time().filter(is_known)
+    }
+}
+
+fn is_known(time: &Rate) -> bool {
+    time.variance < TIMES_ERROR_MAX * TIMES_ERROR_MAX
 }
 
 impl Mean {
@@ -139,29 +169,60 @@ mod tests {
     use super::*;
 
     fn rate(log: f64, variance: f64) -> Measure {
-        Measure { rate: Rate { log, variance }, time: None }
+        Measure { rate: Rate { log, variance }, times: None }
     }
 
-    fn with_time(log: f64, time_log: f64) -> Measure {
-        let time = Some(Rate { log: time_log, variance: 0.2 });
-        Measure { time, ..rate(log, 1e-4) }
+    /// A window with ten sparse requests that took so long each.
+    fn with_time(log: f64, seconds: f64) -> Measure {
+        let times = Some(Times { seconds: 10.0 * seconds, requests: 10.0, spread: 2.0 });
+        Measure { times, ..rate(log, 1e-4) }
     }
 
     #[test]
     fn where_somebody_sends_now_and_then_power_counts() {
         let mut contrast = Contrast::default();
         // Half the depth: a tenth less throughput, and sparse requests take half as long.
-        let windows = [with_time(0.0, 0.0), with_time(-0.1, -0.7), with_time(0.0, 0.0)];
+        let windows = [with_time(0.0, 0.2), with_time(-0.1, 0.1), with_time(0.0, 0.2)];
         contrast.add(windows);
         assert!(!contrast.is_above(0.0), "{contrast:?}: one comparison is no proof");
         (0..5).for_each(|_| contrast.add(windows));
-        assert!((contrast.log().unwrap() - 0.6).abs() < 1e-9 && contrast.is_above(0.0));
+        let power = std::f64::consts::LN_2 - 0.1;
+        assert!((contrast.log().unwrap() - power).abs() < 1e-9 && contrast.is_above(0.0));
         assert!(contrast.rate_beside_time().is_some_and(|log| (log + 0.1).abs() < 1e-9));
         // They are gone: throughput alone counts again.
         (0..3).for_each(|_| contrast.add([rate(0.0, 1e-4), rate(-0.1, 1e-4), rate(0.0, 1e-4)]));
         assert!((contrast.log().unwrap() + 0.1).abs() < 1e-9, "{contrast:?}");
         assert!(contrast.is_below(0.0));
         assert_eq!(contrast.rate_beside_time(), None);
+    }
+
+    #[test]
+    fn nothing_is_decided_before_the_time_of_sparse_requests_is_known() {
+        let few = |seconds| {
+            let times = Some(Times { seconds, requests: 0.5, spread: 4.0 });
+            Measure { times, ..rate(0.0, 1e-4) }
+        };
+        let twice = Measure { rate: Rate { log: 0.3, variance: 1e-4 }, ..few(1.0) };
+        let mut contrast = Contrast::default();
+        contrast.add([few(0.1), twice, few(0.1)]);
+        assert!(contrast.is_time_unknown() && contrast.log().is_none());
+        assert!(!contrast.is_above(-9.0) && !contrast.is_below(9.0));
+        assert_eq!(contrast.rate_log(), Some(0.3));
+        (0..100).for_each(|_| contrast.add([few(0.1), twice, few(0.1)]));
+        assert!(contrast.is_below(0.0), "{contrast:?}");
+    }
+
+    #[test]
+    fn a_window_in_which_all_are_starved_counts_for_what_it_is() {
+        let starved = Some(Times { seconds: 8.0, requests: 0.0, spread: 2.0 });
+        let starved = Measure { times: starved, ..rate(0.0, 1e-4) };
+        let calm = with_time(0.0, 0.01);
+        let mut contrast = Contrast::default();
+        for n in 0..20 {
+            contrast.add([calm, if n % 4 == 0 { starved } else { calm }, calm]);
+        }
+        // 2 seconds for 7.5 requests, in the mean of four, beside 0.1 for 10.
+        assert!(contrast.log().is_some_and(|log| log < -2.0), "{contrast:?}");
     }
 
     #[test]

@@ -42,6 +42,7 @@
 
 use super::contrast::{Contrast, Measure};
 use super::rate::{Rate, Window};
+use super::scatter::Scatter;
 use super::sparse::Sparse;
 use crate::float::{exponential, natural_log};
 use crate::ticket::Ticket;
@@ -97,6 +98,8 @@ const ALONE_MAX: Span = Span::from_secs(1);
 /// The least and the greatest pause between two probes of more depth that gain nothing.
 const PAUSE_MIN: Span = Span::from_millis(100);
 const PAUSE_MAX: Span = Span::from_secs(3);
+/// The greatest pause while the time of sparse requests is not known well enough to judge a probe.
+const UNKNOWN_PAUSE: Span = Span::from_millis(500);
 /// So soon a depth that was hardly missed is tried after the device has changed.
 const RETRY: Span = Span::from_millis(500);
 
@@ -121,6 +124,7 @@ pub(super) struct Knee {
     /// What the base came to before it.
     base_measure: Option<Measure>,
     contrasts: [Contrast; 3],
+    scatter: Scatter,
     /// By probe: not before.
     next: [Nanos; 3],
     pause: Span,
@@ -175,6 +179,7 @@ impl Knee {
             tried: None,
             base_measure: None,
             contrasts: [Contrast::default(); 3],
+            scatter: Scatter::default(),
             next: [Nanos::ZERO; 3],
             pause: Span::ZERO,
             level: None,
@@ -237,7 +242,7 @@ impl Knee {
 
     /// A ticket went to the device.
     pub(super) fn started(&mut self, now: Nanos, ticket: &Ticket) {
-        self.sparse.started(ticket);
+        self.sparse.started(now, ticket);
         self.usage.advance(now, self.depth());
         self.usage.in_service += 1;
         self.usage.peak = self.usage.peak.max(self.usage.in_service);
@@ -294,8 +299,8 @@ impl Knee {
         if has_sparse && self.sparse.requests() < SPARSE_REQUESTS && length < SPARSE_WINDOW_MAX {
             return;
         }
-        let time = if has_sparse { self.sparse.mean_time(now) } else { None };
-        let measure = Measure { rate, time };
+        let times = if has_sparse { self.sparse.times(now) } else { None };
+        let measure = Measure { rate, times };
         if self.usage.is_filled(length) {
             self.take(now, measure);
         } else if let Some(asked) = self.usage.steady_peak(length) {
@@ -314,11 +319,16 @@ impl Knee {
             self.tried = Some((probe, measure, now.since(since)));
             return self.go(now, self.base);
         }
-        self.note_sparse(now, measure.time.is_some());
+        self.note_sparse(now, measure.times.is_some());
         let before = self.base_measure.replace(measure);
+        if let Some(before) = &before {
+            self.scatter.add(&before.rate, &measure.rate);
+        }
         match (self.tried.take(), before) {
             (Some((probe, tried, took)), Some(before)) => {
-                self.contrasts[probe as usize].add([before, tried, measure]);
+                let windows = [before, tried, measure];
+                let widen = |one: Measure| Measure { rate: self.scatter.widen(one.rate), ..one };
+                self.contrasts[probe as usize].add(windows.map(widen));
                 if let Some(base) = self.better_base() {
                     self.base = base;
                     return self.begin_anew(now);
@@ -422,16 +432,18 @@ impl Knee {
     /// Says when to try this again: the later, the more it cost or the less it gained.
     fn put_off(&mut self, now: Nanos, probe: Probe, took: Span) {
         let contrast = &self.contrasts[probe as usize];
-        let wait = if probe == Probe::Double {
+        let log = contrast.log().or_else(|| contrast.rate_log());
+        let loss = times(took, log.map_or(0.0, |log| (-log).max(0.0)) / PROBE_BUDGET);
+        let wait = if contrast.is_time_unknown() {
+            loss.min(UNKNOWN_PAUSE)
+        } else if probe == Probe::Double {
             let pause = Span(self.pause.0 * 2).clamp(PAUSE_MIN, PAUSE_MAX);
             self.pause = if contrast.is_below(WORTH) { pause } else { Span::ZERO };
             // It starves somebody meanwhile, and costs power as one of less depth costs throughput.
             let is_power = self.has_sparse && contrast.rate_beside_time().is_some();
-            let loss = contrast.log().map_or(0.0, |log| (-log).max(0.0));
-            if is_power { self.pause.max(times(took, loss / PROBE_BUDGET)) } else { self.pause }
+            if is_power { self.pause.max(loss) } else { self.pause }
         } else {
-            let loss = contrast.log().map_or(0.0, |log| (-log).max(0.0));
-            times(took, loss / PROBE_BUDGET)
+            loss
         };
         self.next[probe as usize] = now + wait;
     }

@@ -14,6 +14,7 @@ mod goal;
 mod knee;
 mod presence;
 mod rate;
+mod scatter;
 mod sparse;
 
 use crate::ticket::{Kind, Ticket};

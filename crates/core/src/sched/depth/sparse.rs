@@ -24,6 +24,18 @@ const KEPT: f64 = 0.99;
 /// The least relative variance of a single time that is believed, and the most.
 const SPREAD: std::ops::RangeInclusive<f64> = 0.5..=25.0;
 
+/// What sparse requests took in some windows. Windows are added up before their mean is taken: one
+/// in which all are starved and few come or go counts for what it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Times {
+    /// How many were here, integrated over time.
+    pub(super) seconds: f64,
+    /// How many came and went.
+    pub(super) requests: f64,
+    /// The relative variance of a single time.
+    pub(super) spread: f64,
+}
+
 /// A meter of sparse requests. See the [module](self).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sparse {
@@ -84,8 +96,8 @@ impl Sparse {
     }
 
     /// A ticket went to the device.
-    pub(super) fn started(&mut self, ticket: &Ticket) {
-        self.tenant(ticket).started();
+    pub(super) fn started(&mut self, now: Nanos, ticket: &Ticket) {
+        self.tenant(ticket).started(now);
     }
 
     /// A ticket is no longer with the device, and its time tells nothing.
@@ -117,15 +129,12 @@ impl Sparse {
         self.came + self.went + self.present > 0
     }
 
-    /// The logarithm of their mean time in this window up to now, and its variance.
-    pub(super) fn mean_time(&mut self, now: Nanos) -> Option<Rate> {
+    /// Their time in this window up to now; none where nothing was here.
+    pub(super) fn times(&mut self, now: Nanos) -> Option<Times> {
         self.advance(now);
-        let count = f64::from(self.came + self.went) / 2.0;
         let seconds = self.request_time.as_secs_f64();
-        (count >= 1.0 && seconds > 0.0).then(|| Rate {
-            log: natural_log(seconds / count),
-            variance: self.times.spread() / count,
-        })
+        let requests = f64::from(self.came + self.went) / 2.0;
+        (seconds > 0.0).then(|| Times { seconds, requests, spread: self.times.spread() })
     }
 
     fn tenant(&mut self, ticket: &Ticket) -> &mut Presence {
@@ -153,6 +162,30 @@ impl Sparse {
         let elapsed = now.since(self.changed);
         self.request_time += Span(elapsed.0.saturating_mul(u64::from(self.present)));
         self.changed = now;
+    }
+}
+
+impl Times {
+    /// Adds another window, of which the spread counts.
+    pub(super) fn add(&mut self, window: &Self) {
+        self.seconds += window.seconds;
+        self.requests += window.requests;
+        self.spread = window.spread;
+    }
+
+    /// Old windows count for this part.
+    pub(super) fn fade(&mut self, kept: f64) {
+        self.seconds *= kept;
+        self.requests *= kept;
+    }
+
+    /// The logarithm of the mean time, and its variance; none where nothing was here.
+    pub(super) fn mean(&self) -> Option<Rate> {
+        let requests = self.requests.max(1.0);
+        (self.seconds > 0.0).then(|| Rate {
+            log: natural_log(self.seconds / requests),
+            variance: self.spread / requests,
+        })
     }
 }
 
@@ -190,7 +223,7 @@ mod tests {
     /// A request that takes so long, in milliseconds.
     fn serve(sparse: &mut Sparse, tenant: u32, slot: u32, begin: u64, end: u64) {
         sparse.arrived(at(begin), &request(tenant, slot));
-        sparse.started(&request(tenant, slot));
+        sparse.started(at(begin), &request(tenant, slot));
         sparse.finished(at(end), &request(tenant, slot));
     }
 
@@ -204,7 +237,7 @@ mod tests {
         (10..13).for_each(|slot| sparse.arrived(at(44), &request(1, slot)));
         (13..40).for_each(|n| serve(&mut sparse, 1, n, 45, 46));
         assert_eq!(sparse.requests(), 4);
-        let mean = sparse.mean_time(at(50)).unwrap();
+        let mean = sparse.times(at(50)).and_then(|times| times.mean()).unwrap();
         assert!((mean.log - natural_log(0.004)).abs() < 1e-9, "{mean:?}");
     }
 
@@ -216,9 +249,9 @@ mod tests {
         (1..5).for_each(|slot| sparse.arrived(at(10), &request(0, slot)));
         sparse.open(at(100));
         sparse.arrived(at(100), &request(0, 5));
-        sparse.started(&request(0, 1));
+        sparse.started(at(100), &request(0, 1));
         sparse.finished(at(101), &request(0, 1));
-        let mean = sparse.mean_time(at(200)).unwrap();
+        let mean = sparse.times(at(200)).and_then(|times| times.mean()).unwrap();
         assert!(mean.log > natural_log(0.2), "four were there for 100 ms: {mean:?}");
         sparse.withdrawn(at(201), &request(0, 2));
         assert_eq!(sparse.present, 3);
@@ -227,8 +260,8 @@ mod tests {
     #[test]
     fn what_was_never_seen_to_come_is_no_matter() {
         let mut sparse = Sparse::default();
-        sparse.started(&request(3, 7));
+        sparse.started(at(0), &request(3, 7));
         sparse.finished(at(1), &request(3, 7));
-        assert!(!sparse.is_there() && sparse.mean_time(at(2)).is_none());
+        assert!(!sparse.is_there() && sparse.times(at(2)).is_none());
     }
 }

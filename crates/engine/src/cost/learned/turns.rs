@@ -16,13 +16,15 @@
 //! streams that it reads quickly one by one. So turns count for as long as **all together take
 //! about as long as they do by turns**. Where that is not true costs move only until it shows.
 //!
-//! They tell besides whether tenants share a device at all: two devices that work side by side do
-//! in a second what takes two by turns.
+//! That also shows that there is one device: two that work side by side do in one second what takes
+//! two by turns.
 //!
 //! A turn takes [`TURN_MIN`] where requests are quick, and [`TURN_MAX`] at most. Before it the
 //! requests of the others come back: a device that lets some wait for others would keep them for as
 //! long as the turn. Tags go on meanwhile, and whoever waited catches up. Turns come in looks: one
-//! for each tenant that keeps the device busy, the lesser first. Looks become rare.
+//! for each tenant that keeps the device busy, the lesser first, but last whose turn failed before:
+//! a device that lets the others' requests wait for long may not give them back in time, and does
+//! where their tenant has just had its own turn. Looks become rare.
 //!
 //! Related: Linux's CFQ served one process at a time, and charged it the time of its slice; BFQ
 //! (Valente and Checconi, 2010) also serves one at a time, and charges sectors.
@@ -42,7 +44,8 @@ use super::{direction, float};
 /// A turn has so many intervals, and takes so long.
 const INTERVALS_MIN: f64 = 8.0;
 const TURN_MIN: Span = Span::from_millis(20);
-/// It fails if it takes longer than this, or if the depth was not full for so great a part of it.
+/// It fails if it takes longer than this, or the others' requests do to come back, or if the depth
+/// was not full for so great a part of it.
 const TURN_MAX: Span = Span::from_millis(150);
 const UNFILLED_MAX: f64 = 0.1;
 /// Tenants that take part, and the part of the device that one has at least.
@@ -59,7 +62,8 @@ const KEPT: f64 = 0.5;
 const ALIKE: f64 = 0.1;
 /// .. and for as long as it stays this near.
 const STILL_ALIKE: f64 = 0.15;
-/// Of those who have had no turn so great a part of the time is no matter.
+/// Tenants who have had no turn must take less than this part of the time, to tell whether all
+/// share one device.
 const UNSEEN_MAX: f64 = 0.1;
 /// So much time together must have been seen, and is remembered.
 const TOGETHER_MIN: Span = Span::from_millis(250);
@@ -121,6 +125,7 @@ pub(super) struct Busy {
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     tenant: TenantId,
+    /// When it was given, or when the others' requests were back.
     begun: Nanos,
     /// When the first and the last of its requests came back since the tenant has the device to
     /// itself.
@@ -148,6 +153,8 @@ pub(super) struct Turns {
     next: Vec<TenantId>,
     /// What this look has shown so far.
     look: Vec<(TenantId, Seen)>,
+    /// Whose turn failed in the last look.
+    failed: Option<TenantId>,
     next_look: Nanos,
     pause: Span,
     /// By tenant: what all looks have shown.
@@ -157,8 +164,8 @@ pub(super) struct Turns {
     by_turns_ns: f64,
     together_ns: f64,
     are_alike: bool,
-    /// Together they take no less than by turns.
-    is_one_device: bool,
+    /// Nearly all of the last epoch's time went to tenants that have had a turn.
+    are_seen: bool,
 }
 
 impl Turns {
@@ -169,6 +176,7 @@ impl Turns {
             turn: None,
             next: Vec::new(),
             look: Vec::new(),
+            failed: None,
             next_look: Nanos::ZERO,
             pause: PAUSE_MIN,
             seen: Vec::new(),
@@ -176,7 +184,7 @@ impl Turns {
             by_turns_ns: 0.0,
             together_ns: 0.0,
             are_alike: false,
-            is_one_device: false,
+            are_seen: false,
         }
     }
 
@@ -238,6 +246,9 @@ impl Turns {
         let [first, last] = turn.span.unwrap_or([busy; 2]);
         if turn.span.replace([first, busy]).is_some() {
             turn.add(ticket, busy.busy_ns - last.busy_ns);
+        } else {
+            // What came before was the others' requests coming back.
+            turn.begun = now;
         }
         let length_ns = busy.busy_ns - first.busy_ns;
         if length_ns < float(TURN_MIN.0) || turn.seen.intervals < INTERVALS_MIN {
@@ -292,6 +303,7 @@ impl Turns {
 
     /// The look has failed or is over.
     fn end_look(&mut self) {
+        self.failed = self.tenant().or(self.failed);
         self.turn = None;
         self.next.clear();
         self.look.clear();
@@ -318,21 +330,19 @@ impl Turns {
             self.together_ns = self.together_ns * keep + together_ns;
             let is_unseen = |part: &&Part| self.times(part.tenant, lines).is_none();
             let unseen_ns: f64 = parts.iter().filter(is_unseen).map(|part| part.time_ns).sum();
-            self.compare(now, unseen_ns < UNSEEN_MAX * together_ns);
+            self.are_seen = unseen_ns < UNSEEN_MAX * together_ns;
+            self.compare(now);
         }
         if now >= self.next_look && self.turn.is_none() {
             self.begin_look(now, depth, parts, together_ns);
         }
     }
 
-    fn compare(&mut self, now: Nanos, are_seen: bool) {
+    fn compare(&mut self, now: Nanos) {
         if self.together_ns < float(TOGETHER_MIN.0) {
             return;
         }
-        let log = natural_log(self.by_turns_ns / self.together_ns);
-        let most = if self.is_one_device { STILL_ALIKE } else { ALIKE };
-        self.is_one_device = are_seen && log < most;
-        let log = log.abs();
+        let log = natural_log(self.by_turns_ns / self.together_ns).abs();
         if self.are_alike && log > STILL_ALIKE {
             // The device, or the mixture, is no longer what it was.
             self.seen.fill(Seen::default());
@@ -344,8 +354,7 @@ impl Turns {
     }
 
     fn forget_together(&mut self) {
-        (self.by_turns_ns, self.together_ns) = (0.0, 0.0);
-        (self.are_alike, self.is_one_device) = (false, false);
+        (self.by_turns_ns, self.together_ns, self.are_alike) = (0.0, 0.0, false);
     }
 
     fn begin_look(&mut self, now: Nanos, depth: u64, parts: &[Part], together_ns: f64) {
@@ -356,6 +365,9 @@ impl Turns {
         }
         able.sort_by(|one, other| other.time_ns.total_cmp(&one.time_ns));
         able.truncate(TENANTS_MAX);
+        // A stable sort: the others keep their order.
+        able.sort_by_key(|part| self.failed != Some(part.tenant));
+        self.failed = None;
         self.next_look = now + self.pause;
         self.pause = Span(self.pause.0 * 2).min(PAUSE_MAX);
         self.seen.iter_mut().for_each(|seen| seen.fade(KEPT));
@@ -369,9 +381,9 @@ impl Turns {
         self.are_alike
     }
 
-    /// Whether all share one device: together they took no less than by turns.
+    /// Whether all share one device: together they take as long as by turns.
     pub(super) fn share_one_device(&self) -> bool {
-        self.is_one_device
+        self.are_alike && self.are_seen
     }
 
     fn times(&self, tenant: TenantId, lines: &[Slope; 2]) -> Option<f64> {
@@ -526,6 +538,36 @@ mod tests {
         (0..10).for_each(|_| world.epoch(ALL));
         let ratio = believed(&world).expect("they differ");
         assert!((60.0..68.0).contains(&ratio), "{ratio}");
+    }
+
+    #[test]
+    fn one_device_takes_as_long_for_all_together_as_by_turns() {
+        let mut world = World::new();
+        world.epoch(ALL);
+        assert!(!world.turns.share_one_device(), "nothing was seen yet");
+        world.look(truly);
+        (0..10).for_each(|_| world.epoch(ALL));
+        assert!(world.turns.share_one_device());
+        for times in [0.5, 2.0] {
+            let mut others = World::new();
+            others.epoch(times * ALL);
+            others.look(truly);
+            (0..10).for_each(|_| others.epoch(times * ALL));
+            assert!(!others.turns.share_one_device(), "{times} times as long");
+        }
+    }
+
+    #[test]
+    fn who_had_no_turn_may_have_a_device_of_its_own() {
+        let mut world = World::new();
+        world.epoch(ALL);
+        world.look(truly);
+        (0..10).for_each(|_| world.epoch(ALL));
+        let [small, large] = parts(ALL);
+        let newcomer = Part { tenant: TenantId(2), ..large };
+        world.busy_ns += 1e8;
+        world.turns.take_epoch(world.now(), 2, &[small, large, newcomer], &LINES);
+        assert!(!world.turns.share_one_device());
     }
 
     #[test]
