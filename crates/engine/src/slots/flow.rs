@@ -9,6 +9,7 @@ use evenkeel_core::time::{Nanos, Span};
 use super::pace::Pace;
 use super::passing::PassedBy;
 use super::returning::Pauses;
+use super::slot_time::SlotTime;
 
 /// For so long after its last request or answer a flow counts as asking.
 const RECENT: Span = Span::from_secs(1);
@@ -33,6 +34,7 @@ pub(super) struct Flow {
     /// The greatest demand of this period and of the one before.
     pub(super) peaks: [u64; 2],
     pub(super) pace: Pace,
+    pub(super) slot_time: SlotTime,
     pub(super) pauses: Pauses,
     /// Since when it has had something here, and the most of it.
     pub(super) busy_since: Nanos,
@@ -74,6 +76,7 @@ impl Flow {
             parked_amount: 0,
             peaks: [0; 2],
             pace: Pace::default(),
+            slot_time: SlotTime::default(),
             pauses: Pauses::default(),
             busy_since: now,
             busy_peak: 0,

@@ -7,7 +7,7 @@ use evenkeel_core::time::{Nanos, Span};
 use super::division::{Claim, divide};
 use super::flow::Flow;
 use super::pace::Quickest;
-use super::passing::PassedBy;
+use super::slot_time::SlotTime;
 use super::{Device, Slots, Stage};
 use crate::report::SlowReport;
 use crate::units::UnitEntry;
@@ -46,7 +46,7 @@ impl Slots {
         self.is_divided = capacity > 0 && self.has_several_disks(now);
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.going.clear();
-        let (mut held, mut quickest) = (0, Quickest::NONE);
+        let (mut held, mut quickest, mut quickest_median) = (0, Quickest::NONE, Quickest::NONE);
         for (index, flow) in self.flows.iter_mut().enumerate() {
             (flow.cap, flow.is_second) = (None, false);
             if flow.hanging > 0 {
@@ -61,15 +61,16 @@ impl Slots {
                 continue;
             }
             quickest = quickest.and(index, &flow.pace_at(now));
+            quickest_median = quickest_median.and(index, &flow.slot_time.median());
         }
+        (self.quickest, self.quickest_median) = (quickest, quickest_median);
         if self.is_divided {
             self.part(&mut scratch, capacity.saturating_sub(held));
             for (&index, &part) in scratch.going.iter().zip(&scratch.parts) {
-                self.hold_if_slow(now, index, part, quickest);
+                self.hold_if_slow(now, index, part);
             }
         }
         self.scratch = scratch;
-        self.quickest = quickest;
         self.settle()
     }
 
@@ -81,6 +82,9 @@ impl Slots {
         if one_by_one && !before.one_by_one || is_shared && !before.is_shared {
             self.flows.iter_mut().for_each(|flow| flow.slow_until = Nanos::ZERO);
         }
+        if is_shared != before.is_shared {
+            self.flows.iter_mut().for_each(|flow| flow.slot_time = SlotTime::default());
+        }
     }
 
     fn has_several_disks(&self, now: Nanos) -> bool {
@@ -90,19 +94,21 @@ impl Slots {
     }
 
     /// Gives a flow its part, and holds it to that if it is slow or was lately.
-    fn hold_if_slow(&mut self, now: Nanos, index: usize, part: u64, quickest: Quickest) {
+    fn hold_if_slow(&mut self, now: Nanos, index: usize, part: u64) {
         let (capacity, one) = (self.capacity, self.depth.charge_min());
         let floor_part = self.floor_part(index);
         self.forgive_passed(now, index);
-        let passed_by = quickest.index().map(|other| PassedBy::new(other, &self.flows[other]));
+        let is_slow = self.is_slow(now, &self.flows[index]);
+        let passed_by = self.passed_by(now, index);
         let flow = &mut self.flows[index];
         flow.part = part;
         let is_known = flow.pace.is_known();
         let has_turn = is_known && self.device.turn == Some(flow.tenant) && now >= flow.hung_until;
         let is_excused = has_turn || is_known && self.device.is_shared;
-        let is_slow = !is_excused && flow.pace_at(now).is_slow_beside(quickest, self.queue);
+        let is_slow = is_slow && !is_excused;
         if is_slow && is_known {
-            (flow.slow_until, flow.passed_by) = (now + SLOW_MEMORY, passed_by);
+            flow.slow_until = now + SLOW_MEMORY;
+            flow.passed_by = passed_by.or(flow.passed_by);
         }
         if has_turn || !is_slow && now >= flow.held_until() {
             return;
@@ -111,6 +117,18 @@ impl Slots {
         let part = part.max(floor_part).min(most);
         flow.cap = Some(part.max(one));
         flow.is_second = is_known && part < one && capacity >= SECOND_DEPTH_MIN;
+    }
+
+    /// Whether a flow is slow beside the quickest: by its latest answers, or by what its slots are
+    /// held by most of the time.
+    fn is_slow(&self, now: Nanos, flow: &Flow) -> bool {
+        let median = flow.slot_time.median();
+        self.is_slow_lately(now, flow)
+            || median.is_known() && median.is_slow_beside(self.quickest_median, self.queue)
+    }
+
+    pub(super) fn is_slow_lately(&self, now: Nanos, flow: &Flow) -> bool {
+        flow.pace_at(now).is_slow_beside(self.quickest, self.queue)
     }
 
     /// Lets go on what may; true if something inside may not.
@@ -146,9 +164,7 @@ impl Slots {
     pub(crate) fn slow(&self, now: Nanos) -> Vec<SlowReport> {
         let is_slow = |flow: &&Flow| {
             let is_held = self.is_divided && now < flow.held_until() && flow.hanging == 0;
-            is_held
-                && flow.pace.is_known()
-                && flow.pace_at(now).is_slow_beside(self.quickest, self.queue)
+            is_held && flow.pace.is_known() && self.is_slow(now, flow)
         };
         let report = |flow: &Flow| SlowReport {
             tenant: flow.tenant,

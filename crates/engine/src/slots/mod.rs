@@ -18,11 +18,11 @@
 //! - **Division.** The depth is divided among the tenants that have asked within the last second,
 //!   by their weights, and each tenant's part among its flows (exports, files) equally. Who has
 //!   asked for less than that at a time leaves the rest to the others (`division`).
-//! - **Only slow flows are held to their part** (`pace`): what comes beyond it is parked before
-//!   the scheduler, which so never sees more of a flow than it has slots for. Parking charges
-//!   nothing. What a floor takes at this pace counts as part, up to half of the depth. All others
-//!   are ordered by cost alone. A flow of which no answer has come yet counts as slow, and has a
-//!   quarter of the depth at most; one that was slow counts so for another ten seconds, or
+//! - **Only slow flows are held to their part** (`pace`, `slot_time`): what comes beyond it is
+//!   parked before the scheduler, which so never sees more of a flow than it has slots for. Parking
+//!   charges nothing. What a floor takes at this pace counts as part, up to half of the depth. All
+//!   others are ordered by cost alone. A flow of which no answer has come yet counts as slow, and
+//!   has a quarter of the depth at most; one that was slow counts so for another ten seconds, or
 //!   until its neighbour is the slower one (`passing`).
 //! - **No flow is slow where all share one device**, in whatever order that serves them. Turns show
 //!   whether they do ([`Learned`](crate::cost::learned::Learned)). What hangs is held all the same.
@@ -43,6 +43,7 @@ mod overdue;
 mod pace;
 mod passing;
 mod returning;
+mod slot_time;
 
 use std::collections::VecDeque;
 
@@ -79,8 +80,10 @@ pub(crate) struct Slots {
     latencies: Latencies,
     /// More than one disk is asked for: else there is nothing to divide.
     is_divided: bool,
-    /// The quickest of the flows that asked, as of the last division.
+    /// The quickest of the flows that asked, as of the last division: by the latest answers, and
+    /// by the median of slot time.
     quickest: Quickest,
+    quickest_median: Quickest,
     device: Device,
     /// For how many requests one may have to wait at the device.
     queue: u64,
@@ -154,6 +157,7 @@ impl Slots {
             latencies: Latencies::default(),
             is_divided: false,
             quickest: Quickest::NONE,
+            quickest_median: Quickest::NONE,
             device: Device::default(),
             queue: 1,
             is_stale: true,
@@ -265,6 +269,7 @@ impl Slots {
         (flow.last_active, flow.last_answer) = (now, now);
         self.is_stale |= flow.cap.is_some() && !flow.pace.is_known();
         flow.pace.answered(latency, ticket.cost, flow.in_service);
+        flow.slot_time.answered(latency, ticket.cost);
         flow.in_service -= 1;
         let is_in_depth = place.stage == Stage::InDepth;
         if is_in_depth {

@@ -60,6 +60,7 @@ impl Slots {
             flow.oldest = None;
             if is_new_period {
                 flow.peaks = [flow.demand(), flow.peaks[0]];
+                flow.slot_time.fade();
             }
             if flow.is_forgotten(now) {
                 self.forget(index);

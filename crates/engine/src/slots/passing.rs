@@ -19,6 +19,7 @@ use evenkeel_core::time::Nanos;
 use super::Slots;
 use super::flow::Flow;
 use super::pace::{Pace, Quickest};
+use super::slot_time::SlotTime;
 
 /// A flow has become slower if it takes so many times as long.
 const LONGER: u64 = 2;
@@ -39,6 +40,13 @@ impl PassedBy {
 }
 
 impl Slots {
+    /// The quickest flow, if this one is slow beside it by the latest answers.
+    pub(super) fn passed_by(&self, now: Nanos, index: usize) -> Option<PassedBy> {
+        let is_slow = self.is_slow_lately(now, &self.flows[index]);
+        let quickest = self.quickest.index().filter(|_| is_slow);
+        quickest.map(|other| PassedBy::new(other, &self.flows[other]))
+    }
+
     /// No longer holds a flow that was slow beside one that is slow beside it now.
     pub(super) fn forgive_passed(&mut self, now: Nanos, index: usize) {
         let flow = &self.flows[index];
@@ -51,6 +59,7 @@ impl Slots {
         if is_same && takes_longer && pace.is_slow_beside(own, self.queue) {
             let flow = &mut self.flows[index];
             (flow.slow_until, flow.passed_by) = (Nanos::ZERO, None);
+            flow.slot_time = SlotTime::default();
         }
     }
 }

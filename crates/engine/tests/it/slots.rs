@@ -20,8 +20,8 @@ enum Disk {
     Queued(Span),
     /// Never.
     Hangs,
-    /// By turns, each for the first span: not at all, and after the second span.
-    Flaps(Span, Span),
+    /// In each period not at all at first, for so long, and then after that time.
+    Stalls { period: Span, length: Span, time: Span },
 }
 
 /// A client of a tenant of its own, at an export of its own.
@@ -39,6 +39,12 @@ struct Client {
 const ALWAYS: (Nanos, Nanos) = (Nanos::ZERO, Nanos(u64::MAX));
 const QUICK: Disk = Disk::Beside(Span::from_millis(1));
 const SLOW: Disk = Disk::Beside(Span::from_millis(500));
+
+/// Stalls for so many of each so many milliseconds, and is quick in between.
+fn stalls(length: u64, period: u64, time_micros: u64) -> Disk {
+    let [period, length] = [period, length].map(Span::from_millis);
+    Disk::Stalls { period, length, time: Span::from_micros(time_micros) }
+}
 
 fn client(weight: u32, outstanding: u32, disk: Disk) -> Client {
     let think = Span::from_micros(20);
@@ -218,9 +224,8 @@ impl Scene {
                             }
                         }
                         Disk::Hangs => {}
-                        Disk::Flaps(stall, time) => {
-                            let into_ns = self.now.0 % (2 * stall.0);
-                            let rest = Span(stall.0.saturating_sub(into_ns));
+                        Disk::Stalls { period, length, time } => {
+                            let rest = Span(length.0.saturating_sub(self.now.0 % period.0));
                             self.after(rest + time, Event::Done { unit: unit.unit });
                         }
                     }
@@ -301,9 +306,10 @@ fn a_slow_export_takes_no_slots_where_the_gate_finds_depth_and_costs_either() {
     };
     let honest = rate(QUICK);
     let beside = |millis| Disk::Beside(Span::from_millis(millis));
-    // Its answers come in bursts, as if they were served one after another.
-    let stalls = Disk::Flaps(Span::from_millis(500), Span::from_micros(100));
-    for disk in [beside(20), beside(500), stalls] {
+    // Answers come in bursts, as if they were served one after another; or all that are awaited
+    // when the gate looks have come an instant before.
+    let bursts = [stalls(500, 1000, 100), stalls(75, 100, 100), stalls(150, 200, 100)];
+    for disk in [beside(20), beside(500)].into_iter().chain(bursts) {
         let rate = rate(disk);
         assert!(rate >= 0.95 * honest, "{rate:.0} of {honest:.0} per second beside {disk:?}");
     }
@@ -337,11 +343,10 @@ fn whoever_returns_finds_room_within_a_second_where_an_export_hangs() {
 fn an_export_that_hangs_now_and_then_takes_no_slots_from_its_neighbour() {
     for (depth, outstanding) in [(4, 8), (32, 8), (32, 64), (128, 64)] {
         let victim = client(1, outstanding, QUICK);
-        let flaps = Disk::Flaps(Span::from_secs(1), Span::from_millis(1));
+        let flaps = stalls(1000, 2000, 1000);
         assert_unharmed(depth, victim, client(1, 64, flaps));
         // Too short to hang, and quicker than the victim in between, which is slow beside it then.
-        let stalls = Disk::Flaps(Span::from_millis(500), Span::from_micros(100));
-        assert_unharmed(depth, victim, client(1, 64, stalls));
+        assert_unharmed(depth, victim, client(1, 64, stalls(500, 1000, 100)));
     }
 }
 
