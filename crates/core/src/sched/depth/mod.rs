@@ -277,6 +277,7 @@ mod tests {
     use super::goal::PERIOD;
     use super::*;
     use crate::id::TenantId;
+    use crate::prng::Prng;
     use crate::sched::testing::ticket;
 
     fn sized(size_bytes: u64) -> Ticket {
@@ -381,8 +382,10 @@ mod tests {
     }
 
     /// A device that serves large requests of a tenant that always asks, and small ones, 100 a
-    /// second, of one that sends now and then.
+    /// second at random times, of one that sends now and then.
+    #[derive(Clone, Copy)]
     struct Starving {
+        seed: u64,
         sends_now_and_then: bool,
         /// From one large request to the next, in microseconds, by how many it has.
         large_micros: fn(u64) -> u64,
@@ -400,12 +403,14 @@ mod tests {
             let mut now = Nanos(0);
             // One always waits.
             depth.arrived(now, &large);
-            let (mut large_done, mut came, mut there, mut slot) = (Nanos(0), Nanos(0), 0, 0);
+            let (mut large_done, mut comes, mut there, mut slot) = (Nanos(0), Nanos(0), 0, 0);
+            let mut random = Prng::new(self.seed);
             let mut waiting: Vec<Ticket> = Vec::new();
             let mut served: Vec<(Nanos, Ticket)> = Vec::new();
             while now < Nanos(0) + Span::from_secs(300) {
-                if self.sends_now_and_then && now >= came + Span::from_millis(10) {
-                    (came, slot) = (now, (slot + 1) % 512);
+                if self.sends_now_and_then && now >= comes {
+                    let pause = random.exponential(Span::from_millis(10));
+                    (comes, slot) = (now + pause, (slot + 1) % 512);
                     let small = Ticket { slot, ..ticket(0, 0) };
                     depth.arrived(now, &small);
                     waiting.push(small);
@@ -437,8 +442,9 @@ mod tests {
 
     #[test]
     fn whoever_sends_now_and_then_pulls_the_depth_down_where_the_device_starves_it() {
-        let run = |sends_now_and_then| {
+        let run = |seed, sends_now_and_then| {
             Starving {
+                seed,
                 sends_now_and_then,
                 large_micros: |there| 500 + 2000 / there,
                 small_millis: |there| 5 + 20 * there.saturating_sub(4),
@@ -446,18 +452,22 @@ mod tests {
             }
             .run()
         };
-        let alone = run(false);
+        let alone = run(1, false);
         assert!(alone.found().is_some_and(|depth| depth >= 16), "{:?}", alone.found());
         assert_eq!(alone.forgone(), None);
-        let beside = run(true);
-        assert!(beside.found().is_some_and(|depth| depth <= 6), "{:?}", beside.found());
-        let forgone = beside.forgone();
-        assert!(forgone.is_some_and(|part| (0.1..0.5).contains(&part)), "{forgone:?}");
+        for seed in 1..=8 {
+            let beside = run(seed, true);
+            let (found, forgone) = (beside.found(), beside.forgone());
+            assert!(found.is_some_and(|depth| depth <= 6), "{found:?}, seed {seed}");
+            let is_some = forgone.is_some_and(|part| (0.1..0.5).contains(&part));
+            assert!(is_some, "{forgone:?}, seed {seed}");
+        }
     }
 
     /// Up to 32 at once; what is sparse takes four times as long at twice the depth, as it may if a
     /// tenant makes it so.
     const PARALLEL: Starving = Starving {
+        seed: 1,
         sends_now_and_then: true,
         large_micros: |there| 32_000 / if there < 32 { there } else { 32 },
         small_millis: |there| 1 + there * there / 8,
@@ -466,14 +476,18 @@ mod tests {
 
     #[test]
     fn nobody_pulls_down_a_device_that_serves_many_at_once() {
-        let found = PARALLEL.run().found();
-        assert!(found.is_some_and(|depth| depth >= 16), "{found:?}");
+        for seed in 1..=4 {
+            let found = Starving { seed, ..PARALLEL }.run().found();
+            assert!(found.is_some_and(|depth| depth >= 16), "{found:?}, seed {seed}");
+        }
     }
 
     #[test]
     fn nobody_keeps_a_device_that_serves_many_at_once_where_it_began() {
         let asks = |now| if now < Nanos(0) + Span::from_secs(10) { 4 } else { u64::MAX };
-        let found = Starving { asks, ..PARALLEL }.run().found();
-        assert!(found.is_some_and(|depth| depth >= 16), "{found:?}");
+        for seed in 1..=4 {
+            let found = Starving { seed, asks, ..PARALLEL }.run().found();
+            assert!(found.is_some_and(|depth| depth >= 16), "{found:?}, seed {seed}");
+        }
     }
 }
