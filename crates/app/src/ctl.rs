@@ -173,6 +173,10 @@ struct TenantSet {
     /// Whether its connections may only read.
     #[arg(long, value_name = "true|false")]
     read_only: Option<bool>,
+    /// Add it though no connections would be its own; without this a name that nothing matches is
+    /// refused.
+    #[arg(long)]
+    add: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -294,6 +298,7 @@ impl TenantSet {
             burst: said(&self.burst),
             matches: (!self.matches.is_empty()).then(|| self.matches.clone()),
             read_only: self.read_only,
+            add: self.add,
         }
     }
 }

@@ -22,7 +22,7 @@ use evenkeel_core::ticket::Kind;
 use evenkeel_engine::cost::measured::{Measured, MeasuredLine};
 use evenkeel_engine::policy::Policy;
 use evenkeel_engine::report::{
-    DomainReport, HangingReport, ServerReport, SlowReport, TenantReport,
+    Culprit, DEVICE_NAME, DomainReport, HangingReport, ServerReport, SlowReport, TenantReport,
 };
 use evenkeel_io::gate::{BackendReport, ExportReport, GateReport};
 use evenkeel_io::record::RecordingReport;
@@ -326,7 +326,8 @@ pub struct Hanging {
 pub struct Interference {
     /// Who waited.
     pub victim: String,
-    /// Whose requests were served meanwhile.
+    /// Whose requests were served meanwhile; `(device)` if the device did nothing for anybody, or
+    /// took longer for a lone request.
     pub culprit: String,
     /// Request-time.
     pub waited_seconds: f64,
@@ -437,10 +438,18 @@ pub fn tenant_name(domain: &DomainReport, index: usize) -> &str {
     domain.tenants.get(index).map_or("", |tenant| &tenant.name)
 }
 
+/// The name of whom somebody waited for.
+pub fn culprit_name(domain: &DomainReport, culprit: Culprit) -> &str {
+    match culprit {
+        Culprit::Tenant(tenant) => tenant_name(domain, tenant.index()),
+        Culprit::Device => DEVICE_NAME,
+    }
+}
+
 fn domain(domain: &DomainReport, policy: &Policy, detail: Detail) -> Domain {
     let interference = domain.interference.iter().map(|pair| Interference {
         victim: tenant_name(domain, pair.victim.index()).to_owned(),
-        culprit: tenant_name(domain, pair.culprit.index()).to_owned(),
+        culprit: culprit_name(domain, pair.culprit).to_owned(),
         waited_seconds: pair.waited.as_secs_f64(),
     });
     let proven = promise::proven(&domain.servers, policy);

@@ -5,8 +5,8 @@ use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::policy::{Mode, Policy};
 use evenkeel_engine::report::{
-    DomainReport, HangingReport, Interference, KindReport, ServerReport, ShareWindow, SlowReport,
-    TenantReport,
+    Culprit, DomainReport, HangingReport, Interference, KindReport, ServerReport, ShareWindow,
+    SlowReport, TenantReport,
 };
 use evenkeel_io::gate::{BackendReport, ExportReport, GateReport, MemoryReport, TenantMemory};
 use evenkeel_io::record::RecordingReport;
@@ -69,7 +69,7 @@ pub(crate) fn later_report(steps: u64) -> GateReport {
     ];
     let pair = |victim, culprit, ms| Interference {
         victim: TenantId(victim),
-        culprit: TenantId(culprit),
+        culprit: Culprit::Tenant(TenantId(culprit)),
         waited: Span::from_millis(ms * steps),
     };
     let domain = DomainReport {

@@ -13,6 +13,7 @@
 //! Servers that are ordered together get new schedulers together: all are drained first, and what
 //! was queued is enqueued server by server when all have been replaced.
 
+mod crowd;
 mod slots;
 
 use evenkeel_core::control::shared::SharedQueue;
@@ -34,6 +35,7 @@ use crate::shadow::{Held, Shadow};
 use crate::slots::Slots;
 use crate::stopwatch::Stopwatch;
 use crate::units::UnitEntry;
+use crowd::Crowd;
 
 /// The way to one server.
 pub(crate) struct Lane {
@@ -47,6 +49,8 @@ pub(crate) struct Lane {
     learned: Option<Box<Learned>>,
     /// Whether that is what they cost; else it is only reported.
     is_cost_learned: bool,
+    /// What stands for the depth while there is none.
+    crowd: Crowd,
     /// Whose the slots of the depth are, where there is one. It outlives schedulers.
     slots: Option<Slots>,
     /// Where writes wait for room, if this is a server where they may be kept back.
@@ -132,6 +136,7 @@ impl Lane {
             scheduler: open_gate(),
             learned: None,
             is_cost_learned: false,
+            crowd: Crowd::default(),
             slots: None,
             anteroom: None,
             room: None,
@@ -156,7 +161,8 @@ impl Lane {
     /// The largest unit that requests are cut into here, in bytes.
     pub(crate) fn unit_bytes(&self) -> u64 {
         let most = self.scheduling.unit_bytes;
-        let found = self.learned_in_force().filter(|_| self.scheduling.is_unit_found);
+        let is_found = self.mode == Mode::Enforce && self.scheduling.is_unit_found;
+        let found = self.learned_in_force().filter(|_| is_found);
         found.map_or(most, |learned| learned.unit_bytes().min(most))
     }
 
@@ -166,6 +172,14 @@ impl Lane {
             Some(learned) => learned.cost(tenant, kind, size_bytes),
             None => self.scheduling.cost.cost(kind, size_bytes),
         }
+    }
+
+    /// What a request takes of the device beside others, as far as it is known: whatever the policy
+    /// says that it costs.
+    fn weight(&self, ticket: &Ticket) -> Cost {
+        let learned = self.learned.as_deref().filter(|_| !self.is_cost_learned);
+        let known = learned.filter(|learned| learned.measured().is_some());
+        known.map_or(ticket.cost, |one| one.cost(ticket.tenant, ticket.kind, ticket.size_bytes))
     }
 
     /// What was learned, if that is what requests cost; else it is only reported.
@@ -222,7 +236,7 @@ impl Lane {
         let waits = self.slots.as_mut().and_then(|slots| slots.waits_for_returning(now));
         let live = match waits.map_or_else(|| self.next(now), Next::WaitUntil) {
             Next::Dispatch(ticket) => {
-                self.ledger.dispatched(now, &ticket);
+                self.ledger.dispatched(now, &ticket, self.weight(&ticket));
                 self.in_service.enter(now);
                 let slots = self.slots.as_mut();
                 if slots.is_some_and(|slots| !slots.dispatched(&ticket)) {
@@ -326,20 +340,25 @@ impl Lane {
     /// Whether the depth is full matters to what is learned.
     fn watch_depth(&mut self, now: Nanos) {
         let Some(learned) = &mut self.learned else { return };
-        let (depth, is_full) = (self.scheduler.depth_now(), self.scheduler.is_full());
+        let (depth, is_full) = match self.mode {
+            Mode::Enforce => (self.scheduler.depth_now(), self.scheduler.is_full()),
+            Mode::Observe | Mode::Shadow => self.crowd.depth(now, self.in_service.present()),
+        };
         learned.set_depth(now, depth, is_full, self.scheduler.depth_found().is_some());
     }
 
     /// Begins to learn what requests take, or ends it. It is what they cost if the policy leaves
     /// that to the gate, and they do not count together with those of other servers, each of which
     /// would have a unit of its own. Elsewhere it is learned for people, whatever figures are
-    /// written, where the depth is the gate's.
+    /// written. What clients keep with the device in observe mode is another depth than that in
+    /// force, so that it begins anew with either.
     fn learn_costs(&mut self, now: Nanos, domain: &Domain, new: &Scheduling, order: &Order) {
         let is_alone = matches!(order, Order::Alone { .. }) && !domain.counts_together();
         let is_cost_learned = new.is_cost_learned && is_alone;
-        let is_measured = domain.mode == Mode::Enforce && !order.is_shared();
+        let is_measured = !order.is_shared();
         let was_cost_learned = std::mem::replace(&mut self.is_cost_learned, is_cost_learned);
         let begins_otherwise = was_cost_learned != is_cost_learned
+            || (self.mode == Mode::Enforce) != (domain.mode == Mode::Enforce)
             || is_cost_learned && self.scheduling.cost != new.cost;
         if was_cost_learned && !is_cost_learned {
             // A turn that was under way is nobody's to end.
@@ -428,9 +447,10 @@ impl Lane {
         }
     }
 
-    /// What requests take of the device.
+    /// What requests take of the device, where the depth is the gate's.
     fn measured(&self) -> Option<Measured> {
-        let measured = self.learned.as_ref()?.measured()?;
+        let learned = self.learned.as_ref().filter(|_| self.mode == Mode::Enforce);
+        let measured = learned?.measured()?;
         let depth = u32::try_from(self.scheduler.depth_now().max(1)).unwrap_or(u32::MAX);
         Some(Measured { at_once: measured.at_once.min(depth), ..measured })
     }

@@ -182,8 +182,20 @@ pub struct HangingReport {
 pub struct Interference {
     /// Who waited.
     pub victim: TenantId,
-    /// Whose requests were served meanwhile.
-    pub culprit: TenantId,
+    /// Because of whom.
+    pub culprit: Culprit,
     /// Request-time.
     pub waited: Span,
+}
+
+/// What stands for [`Culprit::Device`] where culprits are named; no tenant has such a name.
+pub const DEVICE_NAME: &str = "(device)";
+
+/// Because of whom somebody waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Culprit {
+    /// A tenant whose requests were served meanwhile, be it the one that waited.
+    Tenant(TenantId),
+    /// Nobody: the device did nothing for any of them, or took longer for a lone request.
+    Device,
 }

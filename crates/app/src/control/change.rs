@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use evenkeel_core::sched::{Floor, Limit, Share};
-use evenkeel_engine::policy::{Export, Match, Mode, Policy, Tenant};
+use evenkeel_engine::policy::{DEFAULT_TENANT, Export, Match, Mode, Policy, Tenant};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{self, Diagnostics};
@@ -78,6 +78,9 @@ pub struct TenantSpec {
     /// Its connections may not write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_only: Option<bool>,
+    /// Add it though no connections would be its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub add: bool,
 }
 
 /// One way to know a tenant.
@@ -198,7 +201,25 @@ fn remove<T>(
     Ok(())
 }
 
+/// A tenant that is not there, and would have no connections, is rather a name that was mistyped.
+fn check_is_meant(policy: &Policy, name: &str, spec: &TenantSpec) -> Result<(), ChangeError> {
+    let has_matches = spec.matches.as_ref().is_some_and(|matches| !matches.is_empty());
+    let is_known = policy.tenants.iter().any(|tenant| tenant.name == name)
+        || name == DEFAULT_TENANT
+        || policy.own_tenants().any(|own| own == name);
+    if is_known || has_matches || spec.add {
+        return Ok(());
+    }
+    let names: Vec<_> = policy.tenants.iter().map(|tenant| format!("`{}`", tenant.name)).collect();
+    Err(ChangeError::Value(format!(
+        "there is no tenant `{name}`, and no connections would be its own; use one of {}, give it \
+         a match, or say that it is to be added (`--add`, in JSON `\"add\": true`)",
+        names.join(", ")
+    )))
+}
+
 fn put_tenant(policy: &mut Policy, name: String, spec: TenantSpec) -> Result<(), ChangeError> {
+    check_is_meant(policy, &name, &spec)?;
     let index = policy.tenants.iter().position(|tenant| tenant.name == name).unwrap_or_else(|| {
         policy.tenants.push(Tenant {
             name,
@@ -357,6 +378,18 @@ mod tests {
     }
 
     #[test]
+    fn a_tenant_that_nothing_matches_is_added_only_if_that_is_meant() {
+        let set = |name, spec| tenant_after(name, TenantSpec { share: Some(2.0), ..spec });
+        let refused = set("alcie", TenantSpec::default()).unwrap_err().to_string();
+        assert!(refused.contains("`alcie`") && refused.contains("`alice`"), "{refused}");
+        assert!(refused.contains("--add"), "{refused}");
+        let matches = Some(vec![MatchSpec::Export("x".to_owned())]);
+        assert!(set("carol", TenantSpec { matches, ..TenantSpec::default() }).is_ok());
+        assert!(set("carol", TenantSpec { add: true, ..TenantSpec::default() }).is_ok());
+        assert!(set("default", TenantSpec::default()).is_ok());
+    }
+
+    #[test]
     fn an_empty_list_of_limits_takes_them_away_with_their_bursts() {
         let mut policy = sample_policy();
         policy.tenants[0].share.limit =
@@ -432,6 +465,7 @@ mod tests {
         );
         parts.prop_map(|(share, floor, latency, limit, burst, matches)| TenantSpec {
             read_only: None,
+            add: true,
             share,
             floor,
             latency: latency.map(str::to_owned),

@@ -8,6 +8,7 @@ mod stores;
 use std::fmt::Write as _;
 
 use evenkeel_core::time::Span;
+use evenkeel_engine::report::DEVICE_NAME;
 
 use super::seconds;
 use crate::status::{Allocation, Promise, Status};
@@ -44,7 +45,11 @@ pub(super) fn of(status: &Status) -> String {
         }
         for pair in domain.interference.iter().take(5) {
             let waited = human::duration(seconds(pair.waited_seconds));
-            text += &format!("{} waited {waited} behind {}\n", pair.victim, pair.culprit);
+            let whom = match pair.culprit.as_str() {
+                DEVICE_NAME => "for the device itself".to_owned(),
+                culprit => format!("behind {culprit}"),
+            };
+            text += &format!("{} waited {waited} {whom}\n", pair.victim);
         }
         text += &waits_for_slots(&domain.tenants);
     }

@@ -11,7 +11,7 @@ use super::table::{self as metric, Metric};
 use super::text::{Document, Family};
 use super::{exchange, pools, spread, stores};
 use crate::config::mode_name;
-use crate::status::{domain_name, tenant_name};
+use crate::status::{culprit_name, domain_name, tenant_name};
 use crate::version;
 
 /// The whole document of `GET /metrics`. The policy tells the names of groups.
@@ -198,7 +198,7 @@ impl Page<'_> {
             let name = domain_name(domain, self.policy);
             for pair in &domain.interference {
                 let victim = tenant_name(domain, pair.victim.index());
-                let culprit = tenant_name(domain, pair.culprit.index());
+                let culprit = culprit_name(domain, pair.culprit);
                 pairs.sample(&[name, victim, culprit], pair.waited.as_secs_f64());
             }
         }

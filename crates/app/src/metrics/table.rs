@@ -141,7 +141,8 @@ metrics! {
         "Share of the domain's service in the last window: delivered, entitled (by weight among \
          the active) and attainable (with the work that was offered).";
     INTERFERENCE = Counter "evenkeel_interference_seconds_total" ["domain", "victim", "culprit"]
-        "Request-time that the victim waited while the culprit was served; the top pairs only.";
+        "Request-time that the victim waited while the culprit was served, or for the device \
+         itself, `(device)`; the top pairs only.";
     INTERFERENCE_OTHER = Counter "evenkeel_interference_other_seconds_total" ["domain"]
         "Request-time of the pairs that are not among the top ones.";
 

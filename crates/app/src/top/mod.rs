@@ -6,10 +6,12 @@
 pub mod model;
 pub mod view;
 
+use std::io::IsTerminal;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
 use std::time::Duration;
 
+use anyhow::Context;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -40,7 +42,7 @@ pub struct Args {
     /// Time between pictures.
     #[arg(long, default_value = "1 s", value_parser = parse_interval)]
     interval: Duration,
-    /// Print one picture as text and end.
+    /// Print one picture as text and end; so it does where stdout is no terminal.
     #[arg(long)]
     once: bool,
 }
@@ -64,7 +66,8 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let client = args.control.client();
     let first = ask(&client)?;
-    if args.once {
+    // Whoever reads this from a pipe or a file has no use for a picture that moves.
+    if args.once || !std::io::stdout().is_terminal() {
         thread::sleep(args.interval);
         let picture = Picture::between(Some(&first), &ask(&client)?);
         let (width, height) = size_for_text(&picture);
@@ -73,7 +76,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     let answers = watch(client, args.interval);
     let mut live = Live::new(first);
-    let mut screen = ratatui::init();
+    let mut screen = ratatui::try_init().context("cannot draw on this terminal; try --once")?;
     let ended = live.run(&mut screen, &answers);
     ratatui::restore();
     ended?;

@@ -108,6 +108,21 @@ fn every_subcommand_has_help_with_examples() {
     }
 }
 
+/// A picture that moves needs a terminal; a pipe or a file gets one picture.
+#[test]
+fn top_without_a_terminal_prints_one_picture() {
+    let scratch = Scratch::new();
+    let _gate = Gate::start(&scratch, &memory_policy("1 MiB"));
+    let top = ["top", "--control", "control.sock", "--interval", "100 ms"];
+    let (code, output) = evenkeel(&scratch, &top);
+    assert_eq!(code, Some(0), "{output}");
+    assert!(output.contains("TENANT") && !output.contains("panic"), "{output}");
+    let line = format!("{EVENKEEL} {} --interval '100 ms' | head -1", top[..3].join(" "));
+    let (status, output) =
+        finish(scratch.path(), "bash", &["-o", "pipefail", "-c", &line], Duration::from_secs(20));
+    assert!(status.success() && output.lines().count() == 1, "{status}: {output}");
+}
+
 #[test]
 fn an_address_that_is_taken_is_said_plainly() {
     let scratch = Scratch::new();

@@ -21,6 +21,7 @@ use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::cost::{CostModel, Line};
 use evenkeel_engine::policy::{Depth, Discipline, Domain, Mode, Scheduling, Sharing};
+use evenkeel_engine::report::Culprit;
 use evenkeel_engine::{Engine, Input, Output, Request, Target, Unit};
 
 #[test]
@@ -151,7 +152,13 @@ impl Session {
         }
         for pair in &report.interference {
             let name = |tenant: TenantId| &report.tenants[tenant.index()].name;
-            let (victim, culprit) = (name(pair.victim), name(pair.culprit));
+            let (victim, culprit) = (
+                name(pair.victim),
+                match pair.culprit {
+                    Culprit::Tenant(culprit) => name(culprit),
+                    Culprit::Device => "the device",
+                },
+            );
             let _ = writeln!(text, "{victim} waited because of {culprit}: {}", pair.waited);
         }
         text

@@ -49,6 +49,10 @@ pub(crate) struct Simulation {
     now: Nanos,
     clients: Vec<Client>,
     devices: Vec<VecDeque<Unit>>,
+    /// What a unit takes there.
+    device: CostModel,
+    /// When they do nothing: from then on, for so long.
+    stall: (Nanos, Span),
     /// Ends of service, by time and order.
     events: BinaryHeap<Reverse<(Nanos, u64, u32)>>,
     sequence: u64,
@@ -61,11 +65,23 @@ pub(crate) struct Simulation {
 impl Simulation {
     /// Every client sends its first request at once.
     pub(crate) fn new(domain: &Domain, clients: &[Client]) -> Self {
+        Self::before(DEVICE, (Nanos::ZERO, Span::ZERO), domain, clients)
+    }
+
+    /// Likewise, before devices like this that stand still once.
+    pub(crate) fn before(
+        device: CostModel,
+        stall: (Nanos, Span),
+        domain: &Domain,
+        clients: &[Client],
+    ) -> Self {
         let mut simulation = Self {
             engine: Engine::new(Nanos::ZERO, domain),
             now: Nanos::ZERO,
             clients: clients.to_vec(),
             devices: vec![VecDeque::new(); domain.servers.len()],
+            device,
+            stall,
             events: BinaryHeap::new(),
             sequence: 0,
             random: Prng::new(7),
@@ -122,9 +138,13 @@ impl Simulation {
     /// Schedules the end of the unit at the head of a device's queue.
     fn start(&mut self, server: u32) {
         if let Some(unit) = self.devices[server as usize].front() {
-            let service = Span(DEVICE.cost(unit.kind, unit.length).0);
+            let service = Span(self.device.cost(unit.kind, unit.length).0);
+            let (from, length) = self.stall;
+            let (end, until) = (self.now + service, from + length);
+            let stands_still = self.now < until && end > from;
+            let rest = if stands_still { until.since(self.now.max(from)) } else { Span::ZERO };
             self.sequence += 1;
-            self.events.push(Reverse((self.now + service, self.sequence, server)));
+            self.events.push(Reverse((end + rest, self.sequence, server)));
         }
     }
 

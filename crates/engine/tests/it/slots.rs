@@ -8,7 +8,7 @@ use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::cost::{CostModel, Line};
 use evenkeel_engine::policy::{Depth, Discipline, Domain, Mode, Scheduling};
-use evenkeel_engine::report::DomainReport;
+use evenkeel_engine::report::{Culprit, DomainReport};
 use evenkeel_engine::{Engine, Input, Output, Request, Target};
 
 /// How an export serves.
@@ -417,8 +417,10 @@ fn an_export_like_another_device_is_named_and_what_is_waited_for_it_is_nobody_el
         assert!(waited > Span::from_secs(500), "{waited:?} with {disk:?}");
         assert_eq!(report.tenants[0].waited_for_slots, Span::ZERO);
         let of_neighbour = report.interference.iter().filter(|pair| pair.victim == TenantId(1));
-        let blamed: u64 =
-            of_neighbour.filter(|pair| pair.culprit == TenantId(0)).map(|pair| pair.waited.0).sum();
+        let blamed: u64 = of_neighbour
+            .filter(|pair| pair.culprit == Culprit::Tenant(TenantId(0)))
+            .map(|pair| pair.waited.0)
+            .sum();
         assert!(blamed < waited.0 / 20, "{:?} of {waited:?} with {disk:?}", Span(blamed));
     }
 }

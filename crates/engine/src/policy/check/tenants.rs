@@ -10,6 +10,7 @@ use super::{Findings, Place, check_names, known};
 use crate::cost::{CostModel, Line};
 use crate::policy::matching::{Network, fits};
 use crate::policy::{Address, DEFAULT_TENANT, Match, Policy, Source, Tenant};
+use crate::report::DEVICE_NAME;
 
 /// The largest weight, in thousandths.
 const LARGEST_WEIGHT_MILLI: u32 = 1_000_000_000;
@@ -23,6 +24,13 @@ pub(super) fn check(policy: &Policy, found: &mut Findings) {
     check_names("tenant", names, false, |index| Place::Tenant { index, field: "name" }, found);
     let ceiling = Ceiling::of(policy);
     for (index, tenant) in policy.tenants.iter().enumerate() {
+        if tenant.name == DEVICE_NAME {
+            found.error(
+                Place::Tenant { index, field: "name" },
+                format!("{DEVICE_NAME:?} stands for the device where waits are told"),
+                "give the tenant another name",
+            );
+        }
         check_weight(index, tenant.share, found);
         check_limit(policy, index, &tenant.share.limit, &ceiling, found);
         let is_own = policy.own_tenants().any(|own| own == tenant.name);

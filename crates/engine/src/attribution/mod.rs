@@ -17,8 +17,10 @@
 //!
 //! # Who is to blame
 //!
-//! Whoever held the server meanwhile: tenant c's part of it at an instant is its cost with the
-//! backend over everybody's. Let A(c) be the integral of that part over time. At each tick (every
+//! Whoever held the server meanwhile: tenant c's part of it at an instant is what its units take of
+//! the device over everybody's. That is what was learned from completions, whatever the policy says
+//! that requests cost ([`Learned`](crate::cost::learned::Learned)), and their cost before anything
+//! was. Let A(c) be the integral of that part over time. At each tick (every
 //! [`TICK`]) the wait W(v) that tenant v gathered is divided over all c in proportion to A(c). Its
 //! own part is counted less: of n units that v has here, the one that is being served waits for
 //! nobody, so v blames itself for (n-1)/n of A(v). Waiting behind one's own requests is most of
@@ -29,7 +31,11 @@
 //! v waited 7 ms in this tick        ->      (v, v) 1 ms    (v, c) 6 ms
 //! ```
 //!
-//! Who had the server for itself and waited all the same has nobody else to blame: (v, v).
+//! # The device itself
+//!
+//! What passes while nothing comes back for longer than usual (`stalls`) is the device's, whoever
+//! has units there: that part of a wait is known exactly, unit by unit, and is not divided. And who
+//! has the server for itself, with a single unit, and waits all the same, waits for the device.
 //!
 //! Nobody else is blamed for what v waits for an export of its own that is slow or hangs
 //! (`crate::slots`): such waits are counted apart, and not divided.
@@ -39,18 +45,23 @@
 //!
 //! # What it costs
 //!
-//! A(c) changes whenever anybody's cost does, yet each event touches one tenant only: with G =
-//! integral of 1 / (cost of all in service), A(c) grows by (cost of c) * (change of G) while c's
-//! own cost stands still, and is brought up to date when it changes. A tick looks at the tenants
-//! that were active, divides among the [`TOP_PARTIES`] greatest victims and culprits only, and
-//! books the rest as "other". The pairs live in a table of [`TOP_PAIRS`] with eviction by score
+//! A(c) changes whenever anybody's weight does, yet each event touches one tenant only: with G =
+//! integral of 1 / (weight of all in service), A(c) grows by (weight of c) * (change of G) while
+//! c's own weight stands still, and is brought up to date when it changes. A tick looks at the
+//! tenants that were active, divides among the [`TOP_PARTIES`] greatest victims and culprits only,
+//! and books the rest as "other". The pairs live in a table of [`TOP_PAIRS`] with eviction by score
 //! (`PairTable`).
 
+mod pairs;
+mod stalls;
+
 use evenkeel_core::id::TenantId;
-use evenkeel_core::ticket::Ticket;
+use evenkeel_core::ticket::{Cost, Ticket};
 use evenkeel_core::time::{Nanos, Span};
 
-use crate::report::Interference;
+use crate::report::Culprit;
+pub(crate) use pairs::PairTable;
+use stalls::Stalls;
 
 /// Pairs of tenants that a report names at most.
 pub const TOP_PAIRS: usize = 64;
@@ -68,14 +79,28 @@ pub(crate) struct Ledger {
     rows: Vec<Row>,
     /// Tenants with something in their rows.
     active: Vec<TenantId>,
-    /// Cost of everything in service.
-    cost_in_service: u64,
-    /// Integral of 1 / `cost_in_service` since the last tick.
+    /// By ticket slot.
+    units: Vec<InService>,
+    /// Weight of everything in service.
+    weight_in_service: u64,
+    /// Integral of 1 / `weight_in_service` since the last tick, but for stalls.
     integral: f64,
     updated: Nanos,
+    stalls: Stalls,
+    /// Stalls up to `updated`.
+    stalled: Span,
     /// Scratch of a tick.
     victims: Vec<Victim>,
     culprits: Vec<(f64, TenantId)>,
+}
+
+/// A unit with the backend.
+#[derive(Clone, Copy, Debug, Default)]
+struct InService {
+    /// What it takes of the device beside others.
+    weight: u64,
+    /// Stalls in all when it was sent.
+    stalled: Span,
 }
 
 /// A tenant that waited.
@@ -83,6 +108,8 @@ pub(crate) struct Ledger {
 struct Victim {
     tenant: TenantId,
     wait_ns: u64,
+    /// The part of it that was spent in stalls.
+    stalled_ns: u64,
     held_ns: f64,
     held_before_itself_ns: f64,
 }
@@ -97,11 +124,15 @@ struct Row {
     /// Waiting time since the last tick, not yet divided. Signed, for the limit's part is taken off
     /// at ticks only.
     waited_ns: i64,
+    /// The part of it that was spent in stalls.
+    stalled_ns: u64,
+    /// Stalls in all, as of `updated`.
+    stalled_seen: Span,
     /// What was waited for slow exports in all.
     waited_for_slots: Span,
     throttled_seen: Span,
     in_service: u32,
-    cost_in_service: u64,
+    weight_in_service: u64,
     integral_seen: f64,
     /// A(c), in nanoseconds.
     held_ns: f64,
@@ -134,19 +165,30 @@ impl Ledger {
         row.queued += 1;
     }
 
-    /// A queued unit went to the backend.
-    pub(crate) fn dispatched(&mut self, now: Nanos, ticket: &Ticket) {
+    /// A queued unit went to the backend, of which it takes so much beside others.
+    pub(crate) fn dispatched(&mut self, now: Nanos, ticket: &Ticket, weight: Cost) {
+        let weight = weight.0.max(1);
         let row = self.touch(now, ticket.tenant);
         row.queued -= 1;
         row.in_service += 1;
-        row.cost_in_service += ticket.cost.0;
-        self.cost_in_service += ticket.cost.0;
+        row.weight_in_service += weight;
+        self.weight_in_service += weight;
+        self.stalls.started(now);
+        let slot = ticket.slot as usize;
+        if self.units.len() <= slot {
+            self.units.resize(slot + 1, InService::default());
+        }
+        self.units[slot] = InService { weight, stalled: self.stalled };
     }
 
     /// The backend finished a unit.
     pub(crate) fn served(&mut self, now: Nanos, ticket: &Ticket, device_time: Span) {
         let wait_ns = device_time.0.saturating_sub(ticket.cost.0);
-        self.ended(now, ticket).waited_ns += signed(wait_ns);
+        let sent = self.units[ticket.slot as usize].stalled;
+        let stalled_ns = self.stalls.at(now).0 - sent.0;
+        let row = self.ended(now, ticket);
+        row.waited_ns += signed(wait_ns);
+        row.stalled_ns += stalled_ns.min(wait_ns);
     }
 
     /// The backend finished a unit that it had not answered for long.
@@ -157,10 +199,12 @@ impl Ledger {
 
     fn ended(&mut self, now: Nanos, ticket: &Ticket) -> &mut Row {
         self.advance(now);
-        self.cost_in_service -= ticket.cost.0;
+        self.stalls.ended(now);
+        let InService { weight, .. } = self.units[ticket.slot as usize];
+        self.weight_in_service -= weight;
         let row = self.touch(now, ticket.tenant);
         row.in_service -= 1;
-        row.cost_in_service -= ticket.cost.0;
+        row.weight_in_service -= weight;
         row
     }
 
@@ -182,7 +226,7 @@ impl Ledger {
             row.is_active = true;
             self.active.push(tenant);
         }
-        row.update(now, self.integral);
+        row.update(now, self.integral, self.stalled);
         row
     }
 
@@ -191,8 +235,10 @@ impl Ledger {
         if now == self.updated {
             return;
         }
-        if self.cost_in_service > 0 {
-            self.integral += now.since(self.updated).0 as f64 / self.cost_in_service as f64;
+        let before = std::mem::replace(&mut self.stalled, self.stalls.at(now));
+        if self.weight_in_service > 0 {
+            let length_ns = now.since(self.updated).0 - (self.stalled.0 - before.0);
+            self.integral += length_ns as f64 / self.weight_in_service as f64;
         }
         self.updated = now;
     }
@@ -212,13 +258,14 @@ impl Ledger {
         self.culprits.clear();
         for &tenant in &self.active {
             let row = &mut self.rows[tenant.index()];
-            row.update(now, self.integral);
-            let wait_ns = row.take_wait(throttled(tenant));
+            row.update(now, self.integral, self.stalled);
+            let (wait_ns, stalled_ns) = row.take_wait(throttled(tenant));
             if wait_ns > 0 {
                 waited(tenant, Span(wait_ns));
                 self.victims.push(Victim {
                     tenant,
                     wait_ns,
+                    stalled_ns,
                     held_ns: row.held_ns,
                     held_before_itself_ns: row.held_before_itself_ns,
                 });
@@ -266,31 +313,36 @@ impl Ledger {
 
 impl Victim {
     fn blame(&self, culprits: &[(f64, TenantId)], held_by_all_ns: f64, pairs: &mut PairTable) {
+        pairs.add(self.tenant, Culprit::Device, self.stalled_ns);
+        let wait_ns = self.wait_ns - self.stalled_ns;
         let whole_ns = held_by_all_ns - self.held_ns + self.held_before_itself_ns;
         if whole_ns < NEGLIGIBLE_HELD_NS {
-            return pairs.add(self.tenant, self.tenant, self.wait_ns);
+            return pairs.add(self.tenant, Culprit::Device, wait_ns);
         }
         // Cumulative rounding: whatever the fractions, the parts add up to the whole.
         let (mut held_ns, mut blamed_ns) = (0.0, 0);
         for &(part_ns, culprit) in culprits {
             let is_self = culprit == self.tenant;
             held_ns += if is_self { self.held_before_itself_ns } else { part_ns };
-            let until_ns = part_of(self.wait_ns, held_ns / whole_ns);
-            pairs.add(self.tenant, culprit, until_ns.saturating_sub(blamed_ns));
+            let until_ns = part_of(wait_ns, held_ns / whole_ns);
+            pairs.add(self.tenant, Culprit::Tenant(culprit), until_ns.saturating_sub(blamed_ns));
             blamed_ns = until_ns.max(blamed_ns);
         }
-        pairs.add_other(self.wait_ns - blamed_ns);
+        pairs.add_other(wait_ns - blamed_ns);
     }
 }
 
 impl Row {
-    fn update(&mut self, now: Nanos, integral: f64) {
+    fn update(&mut self, now: Nanos, integral: f64, stalled: Span) {
         let passed_ns = now.since(self.updated).0;
-        self.waited_ns += signed(passed_ns.saturating_mul(u64::from(self.queued)));
+        let queued = u64::from(self.queued);
+        self.waited_ns += signed(passed_ns.saturating_mul(queued));
+        self.stalled_ns += (stalled.0 - self.stalled_seen.0).saturating_mul(queued);
+        self.stalled_seen = stalled;
         self.waited_for_slots += Span(passed_ns.saturating_mul(u64::from(self.parked)));
         self.updated = now;
         if self.in_service > 0 && integral > self.integral_seen {
-            let held_ns = self.cost_in_service as f64 * (integral - self.integral_seen);
+            let held_ns = self.weight_in_service as f64 * (integral - self.integral_seen);
             let units = f64::from(self.queued + self.in_service);
             self.held_ns += held_ns;
             self.held_before_itself_ns += held_ns * (units - 1.0) / units;
@@ -298,13 +350,15 @@ impl Row {
         self.integral_seen = integral;
     }
 
-    /// What is to be divided now; a negative rest waits for the next tick.
-    fn take_wait(&mut self, throttled: Span) -> u64 {
+    /// What is to be divided now, and the part of it that was spent in stalls; a negative rest
+    /// waits for the next tick.
+    fn take_wait(&mut self, throttled: Span) -> (u64, u64) {
         self.waited_ns -= signed(throttled.0 - self.throttled_seen.0);
         self.throttled_seen = throttled;
         let wait_ns = u64::try_from(self.waited_ns).unwrap_or(0);
         self.waited_ns = self.waited_ns.min(0);
-        wait_ns
+        let stalled_ns = std::mem::take(&mut self.stalled_ns).min(wait_ns);
+        (wait_ns, stalled_ns)
     }
 }
 
@@ -326,66 +380,6 @@ fn keep_greatest<T>(parties: &mut [T], order: impl Fn(&T, &T) -> std::cmp::Order
     rest
 }
 
-/// The pairs that matter, in a table of fixed size (the Space-Saving sketch of Metwally, Agrawal
-/// and El Abbadi, ICDT 2005).
-///
-/// A pair that the full table does not hold takes the place of the one with the least score, and
-/// inherits that score: a pair that gathers more than its fair part of all waits is therefore never
-/// missed. The score only decides who stays. Reported is the wait since the pair came in, which is
-/// exact; what a pair had when it fell out is added to "other", and nothing is lost.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct PairTable {
-    pairs: Vec<Pair>,
-    other_ns: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Pair {
-    victim: TenantId,
-    culprit: TenantId,
-    waited_ns: u64,
-    score: u64,
-}
-
-impl PairTable {
-    fn add(&mut self, victim: TenantId, culprit: TenantId, waited_ns: u64) {
-        if waited_ns == 0 {
-            return;
-        }
-        let is_same = |pair: &&mut Pair| pair.victim == victim && pair.culprit == culprit;
-        if let Some(pair) = self.pairs.iter_mut().find(is_same) {
-            pair.waited_ns += waited_ns;
-            pair.score += waited_ns;
-        } else if self.pairs.len() < TOP_PAIRS {
-            self.pairs.push(Pair { victim, culprit, waited_ns, score: waited_ns });
-        } else {
-            let least = self.pairs.iter_mut().min_by_key(|pair| pair.score);
-            let least = least.expect("a full table is not empty");
-            self.other_ns += least.waited_ns;
-            *least = Pair { victim, culprit, waited_ns, score: least.score + waited_ns };
-        }
-    }
-
-    fn add_other(&mut self, waited_ns: u64) {
-        self.other_ns += waited_ns;
-    }
-
-    /// The pairs, most waited first, and the wait that belongs to none of them.
-    pub(crate) fn report(&self) -> (Vec<Interference>, Span) {
-        let mut pairs: Vec<_> = self
-            .pairs
-            .iter()
-            .map(|pair| Interference {
-                victim: pair.victim,
-                culprit: pair.culprit,
-                waited: Span(pair.waited_ns),
-            })
-            .collect();
-        pairs.sort_by_key(|pair| (std::cmp::Reverse(pair.waited), pair.victim, pair.culprit));
-        (pairs, Span(self.other_ns))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use evenkeel_core::ticket::{Cost, Kind};
@@ -398,7 +392,7 @@ mod tests {
         Ticket {
             tenant: TenantId(tenant),
             kind: Kind::Read,
-            slot: 0,
+            slot: tenant,
             size_bytes: 4096,
             cost: Cost(cost_ns),
             cost_elsewhere: Cost(0),
@@ -413,9 +407,27 @@ mod tests {
         waits
     }
 
+    /// Pairs of tenants, and what each waited.
     fn named(pairs: &PairTable) -> Vec<(u32, u32, u64)> {
-        let pairs = pairs.report().0;
-        pairs.iter().map(|pair| (pair.victim.0, pair.culprit.0, pair.waited.0 / MS)).collect()
+        let all = pairs.report().0;
+        let named = all.iter().filter_map(|pair| match pair.culprit {
+            Culprit::Tenant(culprit) => Some((pair.victim.0, culprit.0, pair.waited.0 / MS)),
+            Culprit::Device => None,
+        });
+        named.collect()
+    }
+
+    /// What a tenant waited for the device itself.
+    fn for_device(pairs: &PairTable, victim: u32) -> u64 {
+        let all = pairs.report().0;
+        let is_it = |pair: &&crate::report::Interference| {
+            pair.victim.0 == victim && pair.culprit == Culprit::Device
+        };
+        all.iter().find(is_it).map_or(0, |pair| pair.waited.0 / MS)
+    }
+
+    fn dispatch(ledger: &mut Ledger, at: Nanos, ticket: &Ticket) {
+        ledger.dispatched(at, ticket, ticket.cost);
     }
 
     #[test]
@@ -423,7 +435,7 @@ mod tests {
         let (mut ledger, mut pairs) = (Ledger::default(), PairTable::default());
         for tenant in [0, 1] {
             ledger.queued(Nanos(0), TenantId(tenant));
-            ledger.dispatched(Nanos(0), &ticket(tenant, [MS, 3 * MS][tenant as usize]));
+            dispatch(&mut ledger, Nanos(0), &ticket(tenant, [MS, 3 * MS][tenant as usize]));
         }
         ledger.queued(Nanos(0), TenantId(0));
         assert_eq!(tick(&mut ledger, 7, &mut pairs), [(0, 7)]);
@@ -435,7 +447,7 @@ mod tests {
         let (mut ledger, mut pairs) = (Ledger::default(), PairTable::default());
         for tenant in [0, 1] {
             ledger.queued(Nanos(0), TenantId(tenant));
-            ledger.dispatched(Nanos(0), &ticket(tenant, MS));
+            dispatch(&mut ledger, Nanos(0), &ticket(tenant, MS));
         }
         ledger.queued(Nanos(0), TenantId(0));
         ledger.parked(Nanos(0), TenantId(0));
@@ -451,7 +463,7 @@ mod tests {
     fn an_idle_server_makes_nobody_wait() {
         let (mut ledger, mut pairs) = (Ledger::default(), PairTable::default());
         ledger.queued(Nanos(0), TenantId(0));
-        ledger.dispatched(Nanos(0), &ticket(0, 5 * MS));
+        dispatch(&mut ledger, Nanos(0), &ticket(0, 5 * MS));
         ledger.served(Nanos(5 * MS), &ticket(0, 5 * MS), Span(5 * MS));
         assert_eq!(tick(&mut ledger, 100, &mut pairs), []);
     }
@@ -461,7 +473,7 @@ mod tests {
         let (mut ledger, mut pairs) = (Ledger::default(), PairTable::default());
         for (tenant, cost_ms) in [(0, 1), (1, 9)] {
             ledger.queued(Nanos(0), TenantId(tenant));
-            ledger.dispatched(Nanos(0), &ticket(tenant, cost_ms * MS));
+            dispatch(&mut ledger, Nanos(0), &ticket(tenant, cost_ms * MS));
         }
         ledger.served(Nanos(9 * MS), &ticket(1, 9 * MS), Span(9 * MS));
         assert_eq!(tick(&mut ledger, 9, &mut pairs), []);
@@ -482,17 +494,59 @@ mod tests {
     }
 
     #[test]
-    fn whatever_falls_off_the_table_goes_to_other() {
-        let mut pairs = PairTable::default();
-        let mut sum = 0;
-        for round in 0..1000_u32 {
-            pairs.add(TenantId(round % 97), TenantId(round % 13), u64::from(round));
-            pairs.add(TenantId(1000), TenantId(1001), 500);
-            sum += u64::from(round) + 500;
+    fn what_was_learned_weighs_whatever_the_policy_says_that_requests_cost() {
+        let (mut ledger, mut pairs) = (Ledger::default(), PairTable::default());
+        for tenant in [0, 1] {
+            ledger.queued(Nanos(0), TenantId(tenant));
+            ledger.dispatched(Nanos(0), &ticket(tenant, MS), Cost([1, 9][tenant as usize]));
         }
-        let (top, other) = pairs.report();
-        assert_eq!(top.len(), TOP_PAIRS);
-        assert_eq!(top.iter().map(|pair| pair.waited.0).sum::<u64>() + other.0, sum);
-        assert_eq!((top[0].victim.0, top[0].waited), (1000, Span(500_000)), "never fell out");
+        for _ in 0..10 {
+            ledger.queued(Nanos(0), TenantId(0));
+        }
+        tick(&mut ledger, 10, &mut pairs);
+        let by = named(&pairs);
+        assert_eq!(by.iter().map(|(.., waited)| waited).sum::<u64>(), 99, "{by:?}");
+        assert_eq!((by[0].0, by[0].1, by[0].2), (0, 1, 90), "{by:?}");
+    }
+
+    #[test]
+    fn a_stall_is_the_devices_whoever_has_most_there() {
+        let (mut ledger, mut pairs) = (Ledger::default(), PairTable::default());
+        let mut at = 0;
+        let mut serve = |ledger: &mut Ledger, length_ms: u64| {
+            for tenant in [0, 1] {
+                ledger.queued(Nanos(at * MS), TenantId(tenant));
+                dispatch(ledger, Nanos(at * MS), &ticket(tenant, MS));
+            }
+            at += length_ms;
+            for tenant in [0, 1] {
+                ledger.served(Nanos(at * MS), &ticket(tenant, MS), Span(length_ms * MS));
+            }
+            at
+        };
+        for _ in 0..100 {
+            serve(&mut ledger, 2);
+        }
+        tick(&mut ledger, 200, &mut pairs);
+        assert_eq!(for_device(&pairs, 0) + for_device(&pairs, 1), 0);
+        let before = named(&pairs).iter().map(|(.., waited)| waited).sum::<u64>();
+        let at = serve(&mut ledger, 1000);
+        let waits = tick(&mut ledger, at, &mut pairs);
+        assert_eq!(waits, [(0, 999), (1, 999)]);
+        for tenant in [0, 1] {
+            assert!(for_device(&pairs, tenant) >= 980, "{}", for_device(&pairs, tenant));
+        }
+        let blamed = named(&pairs).iter().map(|(.., waited)| waited).sum::<u64>() - before;
+        assert!(blamed <= 38, "{blamed}");
+    }
+
+    #[test]
+    fn who_has_the_server_for_itself_waits_for_the_device() {
+        let (mut ledger, mut pairs) = (Ledger::default(), PairTable::default());
+        ledger.queued(Nanos(0), TenantId(0));
+        dispatch(&mut ledger, Nanos(0), &ticket(0, MS));
+        ledger.served(Nanos(4 * MS), &ticket(0, MS), Span(4 * MS));
+        assert_eq!(tick(&mut ledger, 4, &mut pairs), [(0, 3)]);
+        assert_eq!((for_device(&pairs, 0), named(&pairs).len()), (3, 0));
     }
 }
