@@ -139,6 +139,7 @@ enum TenantAction {
 }
 
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "options of a command line")]
 struct TenantSet {
     /// Its name.
     name: String,

@@ -162,12 +162,12 @@ fn the_culprits_part_is_what_would_not_be_waited_without_it() {
     let mut random = Prng::new(22);
     let (mut worst, mut worst_innocent): (f64, f64) = (0.0, 0.0);
     for round in 0..60 {
-        let mut below = |most: u64| random.below(most);
+        let mut below = |most: u64| usize::try_from(random.below(most)).unwrap();
         let rate = 20_000_000 << below(6);
         let device = device(Span::from_micros(20 << below(5)), rate);
-        let victims = clients(1 + below(3) as usize, VICTIM, Kind::Read, 4096);
-        let others = clients(1 + below(8) as usize, INNOCENT, Kind::Read, 4096 << below(2));
-        let hogs = clients(4 + below(12) as usize, HOG, Kind::Read, (64 << 10) << below(3));
+        let victims = clients(1 + below(3), VICTIM, Kind::Read, 4096);
+        let others = clients(1 + below(8), INNOCENT, Kind::Read, 4096 << below(2));
+        let hogs = clients(4 + below(12), HOG, Kind::Read, (64 << 10) << below(3));
         let scene = |groups: &[&[Client]]| groups.concat();
         let all = scene(&[&victims, &others, &hogs]);
         let (wait, [_, innocent, hog]) = outcome(device, Mode::Observe, &all);
