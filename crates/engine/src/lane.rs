@@ -178,7 +178,7 @@ impl Lane {
     /// says that it costs.
     fn weight(&self, ticket: &Ticket) -> Cost {
         let learned = self.learned.as_deref().filter(|_| !self.is_cost_learned);
-        let known = learned.filter(|learned| learned.measured().is_some());
+        let known = learned.filter(|learned| learned.is_known());
         known.map_or(ticket.cost, |one| one.cost(ticket.tenant, ticket.kind, ticket.size_bytes))
     }
 

@@ -157,6 +157,11 @@ impl Learned {
         Cost(whole(ns * self.level).max(1))
     }
 
+    /// Whether anything was learned yet.
+    pub(crate) fn is_known(&self) -> bool {
+        self.measured_log.is_some()
+    }
+
     /// The backend's model as it was measured last. None before anything was learned.
     pub fn measured(&self) -> Option<Measured> {
         let level = exponential(self.measured_log?);
