@@ -174,8 +174,8 @@ struct TenantSet {
     /// Whether its connections may only read.
     #[arg(long, value_name = "true|false")]
     read_only: Option<bool>,
-    /// Add it though no connections would be its own; without this a name that nothing matches is
-    /// refused.
+    /// Add the tenant even if no match gives it connections; otherwise it is refused as a likely
+    /// typo.
     #[arg(long)]
     add: bool,
 }

@@ -78,7 +78,7 @@ pub struct TenantSpec {
     /// Its connections may not write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_only: Option<bool>,
-    /// Add it though no connections would be its own.
+    /// Add the tenant even if no match gives it connections.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub add: bool,
 }
@@ -201,7 +201,7 @@ fn remove<T>(
     Ok(())
 }
 
-/// A tenant that is not there, and would have no connections, is rather a name that was mistyped.
+/// Refuses a new tenant that would have no connections: most likely a typo.
 fn check_is_meant(policy: &Policy, name: &str, spec: &TenantSpec) -> Result<(), ChangeError> {
     let has_matches = spec.matches.as_ref().is_some_and(|matches| !matches.is_empty());
     let is_known = policy.tenants.iter().any(|tenant| tenant.name == name)
@@ -210,10 +210,10 @@ fn check_is_meant(policy: &Policy, name: &str, spec: &TenantSpec) -> Result<(), 
     if is_known || has_matches || spec.add {
         return Ok(());
     }
-    let names: Vec<_> = policy.tenants.iter().map(|tenant| format!("`{}`", tenant.name)).collect();
+    let names: Vec<_> = policy.tenants.iter().map(|tenant| tenant.name.as_str()).collect();
     Err(ChangeError::Value(format!(
-        "there is no tenant `{name}`, and no connections would be its own; use one of {}, give it \
-         a match, or say that it is to be added (`--add`, in JSON `\"add\": true`)",
+        "there is no tenant `{name}` (tenants: {}), and it would have no connections; correct the \
+         name, give it a match, or add it all the same with `--add` (JSON: `\"add\": true`)",
         names.join(", ")
     )))
 }
@@ -381,12 +381,15 @@ mod tests {
     fn a_tenant_that_nothing_matches_is_added_only_if_that_is_meant() {
         let set = |name, spec| tenant_after(name, TenantSpec { share: Some(2.0), ..spec });
         let refused = set("alcie", TenantSpec::default()).unwrap_err().to_string();
-        assert!(refused.contains("`alcie`") && refused.contains("`alice`"), "{refused}");
+        assert!(refused.contains("`alcie`") && refused.contains("alice"), "{refused}");
         assert!(refused.contains("--add"), "{refused}");
         let matches = Some(vec![MatchSpec::Export("x".to_owned())]);
         assert!(set("carol", TenantSpec { matches, ..TenantSpec::default() }).is_ok());
         assert!(set("carol", TenantSpec { add: true, ..TenantSpec::default() }).is_ok());
         assert!(set("default", TenantSpec::default()).is_ok());
+        let device = set("(device)", TenantSpec { add: true, ..TenantSpec::default() });
+        let refused = device.unwrap_err().to_string();
+        assert!(refused.contains("reserved for the device"), "{refused}");
     }
 
     #[test]

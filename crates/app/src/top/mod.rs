@@ -42,7 +42,7 @@ pub struct Args {
     /// Time between pictures.
     #[arg(long, default_value = "1 s", value_parser = parse_interval)]
     interval: Duration,
-    /// Print one picture as text and end; so it does where stdout is no terminal.
+    /// Print one picture as text and end; the default if stdout is not a terminal.
     #[arg(long)]
     once: bool,
 }
@@ -66,7 +66,7 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let client = args.control.client();
     let first = ask(&client)?;
-    // Whoever reads this from a pipe or a file has no use for a picture that moves.
+    // The live picture needs a terminal; a pipe or a file gets one picture.
     if args.once || !std::io::stdout().is_terminal() {
         thread::sleep(args.interval);
         let picture = Picture::between(Some(&first), &ask(&client)?);

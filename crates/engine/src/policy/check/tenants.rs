@@ -27,7 +27,7 @@ pub(super) fn check(policy: &Policy, found: &mut Findings) {
         if tenant.name == DEVICE_NAME {
             found.error(
                 Place::Tenant { index, field: "name" },
-                format!("{DEVICE_NAME:?} stands for the device where waits are told"),
+                format!("the name {DEVICE_NAME:?} is reserved for the device in `interference`"),
                 "give the tenant another name",
             );
         }
