@@ -9,8 +9,8 @@ use tracing_subscriber::EnvFilter;
 
 use crate::exit::Exit;
 use crate::{
-    calibrate, check, completions, ctl, demo, drive, exchange, load, man, place, plan, reproduce,
-    serve, simulate, store, terminal, top, trace, version, volume,
+    calibrate, check, completions, ctl, demo, drive, exchange, explain, load, man, place, plan,
+    prove, reproduce, serve, simulate, store, terminal, top, trace, version, volume,
 };
 
 /// What is logged unless the environment says otherwise. What the exchange has to say of its server
@@ -25,6 +25,7 @@ Examples:
   evenkeel check policy.toml             every mistake with its line
   evenkeel serve policy.toml --mode observe
   evenkeel top                           who uses what, live
+  evenkeel explain                       why each tenant gets no more than it does
   evenkeel ctl status --json
 
 Exit codes: 0 done, 1 the answer is no, 2 usage, 3 policy invalid, 4 nobody answers, 5 failed.";
@@ -62,6 +63,10 @@ pub enum Command {
     Ctl(ctl::Args),
     /// Watch who uses what, and who waits because of whom.
     Top(top::Args),
+    /// Say why each tenant gets no more than it does, and what can be done.
+    Explain(explain::Args),
+    /// Hold what the policy promises against what the gate delivers.
+    Prove(prove::Args),
     /// See in a minute what shares do: a database and a backup on one slow disk.
     Demo(demo::Args),
     /// Make and look after stores: chained logs over files and block devices.
@@ -99,6 +104,8 @@ impl Command {
             Self::Check(args) => check::run(&args),
             Self::Ctl(args) => ctl::run(&args),
             Self::Top(args) => top::run(&args),
+            Self::Explain(args) => explain::run(&args),
+            Self::Prove(args) => prove::run(&args),
             Self::Demo(args) => demo::run(&args),
             Self::Store(args) => store::run(&args),
             Self::Volume(args) => volume::run(&args),

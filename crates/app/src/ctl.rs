@@ -7,6 +7,7 @@ mod volumes;
 use std::future::Future;
 use std::path::PathBuf;
 
+use anyhow::Context;
 use clap::Subcommand;
 use evenkeel_core::time::Span;
 use hyper::Method;
@@ -16,9 +17,10 @@ use crate::control::change::{
     ExportSpec, MatchSpec, ModeName, ModeSpec, RecordingSpec, TenantSpec,
 };
 use crate::control::client::{Client, ControlArgs, segment};
+use crate::control::trial::TrialSpec;
 use crate::exit::Exit;
-use crate::terminal;
 use crate::volumes::args::{Snapshots, Volumes};
+use crate::{terminal, units};
 use volumes::OfGate;
 
 /// Arguments of `evenkeel ctl`.
@@ -33,6 +35,8 @@ Examples:
   evenkeel ctl tenant set db --share 4
   evenkeel ctl tenant set backup --limit '200 MiB/s' --limit '500 iops'
   evenkeel ctl tenant set db --floor '500 iops'
+  evenkeel ctl save                      keep that, in the policy file
+  evenkeel ctl apply new.toml --confirm-within '60 s'
   evenkeel ctl export add carol --backend disk --size '10 GiB'
   evenkeel ctl export remove carol
   evenkeel ctl record start /var/tmp/hour.ektrace.zst
@@ -42,8 +46,8 @@ Examples:
   evenkeel ctl scrub start --wait
   evenkeel ctl claim db                  the gate that had the volume is gone: open it here
 
-Changes of the policy live until the next reload of the file; volumes and snapshots are there for
-good.")]
+Changes of the policy live until the next reload of the file unless they are saved; volumes and
+snapshots are there for good.")]
 pub struct Args {
     #[command(flatten)]
     control: ControlArgs,
@@ -79,6 +83,21 @@ enum Action {
 enum Change {
     /// Read the policy file again and put it in force; no connection is dropped.
     Reload,
+    /// Put a policy file in force for a while: unless you confirm it, the policy before comes back.
+    #[command(after_help = APPLY_HELP)]
+    Apply {
+        /// The policy file; its relative paths are taken from the folder of the gate's own.
+        file: PathBuf,
+        /// How long it waits to be confirmed, up to an hour.
+        #[arg(long, value_name = "TIME", default_value = "60 s", value_parser = parse_time)]
+        confirm_within: Span,
+    },
+    /// Keep the policy that is on trial: it is written to the gate's policy file.
+    Confirm,
+    /// Take the policy that is on trial back at once.
+    Revert,
+    /// Write the policy in force, with what was changed here, to the gate's policy file.
+    Save,
     /// Set how far the gate may go.
     Mode {
         /// The mode.
@@ -105,6 +124,20 @@ enum Change {
         /// The volume: a backend of the policy.
         volume: String,
     },
+}
+
+const APPLY_HELP: &str = "\
+Examples:
+  evenkeel ctl apply new.toml --confirm-within '2 min'
+  evenkeel prove --watch '1 min' && evenkeel ctl confirm
+  evenkeel ctl revert                    or wait: the policy before comes back
+
+Until it is confirmed it is written nowhere: a gate that ends meanwhile starts with the old one.
+Other changes are refused meanwhile, and `evenkeel ctl reload` ends the trial.";
+
+fn parse_time(text: &str) -> Result<Span, String> {
+    units::parse_duration(text)
+        .map_err(|error| format!("{error}; write it like {}", error.examples))
 }
 
 const CLAIM_HELP: &str = "\
@@ -257,6 +290,17 @@ pub fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::R
 fn request(change: &Change) -> anyhow::Result<(Method, String, Option<Value>)> {
     Ok(match change {
         Change::Reload => (Method::POST, "/v1/reload".to_owned(), None),
+        Change::Apply { file, confirm_within } => {
+            let text = std::fs::read_to_string(file)
+                .with_context(|| format!("cannot read {}", file.display()))?;
+            let (name, confirm_within_seconds) =
+                (file.display().to_string(), confirm_within.as_secs_f64());
+            let spec = TrialSpec { text, name, confirm_within_seconds };
+            (Method::PUT, "/v1/policy".to_owned(), Some(serde_json::to_value(spec)?))
+        }
+        Change::Confirm => (Method::POST, "/v1/policy/confirm".to_owned(), None),
+        Change::Revert => (Method::POST, "/v1/policy/revert".to_owned(), None),
+        Change::Save => (Method::POST, "/v1/policy/save".to_owned(), None),
         Change::Mode { mode } => {
             let body = serde_json::to_value(ModeSpec { mode: *mode })?;
             (Method::PUT, "/v1/mode".to_owned(), Some(body))

@@ -22,6 +22,8 @@
 //! | [`simulate`] | a scenario in virtual time |
 //! | [`evidence`] | what an experiment's rows are worth: verdicts, and the machine they came from |
 //! | [`exchange`] | decisions with other gates, made once more from a recording |
+//! | [`explain`] | why tenants get no more, from a running gate |
+//! | [`prove`] | whether a running gate keeps what its policy promises |
 //! | [`plot`] | charts as SVG and PNG |
 //! | [`store`] | stores made, looked at, checked, scrubbed and mended |
 //! | [`volumes`] | volumes and snapshots of stores, as people name them |
@@ -45,6 +47,7 @@ pub mod emulate;
 pub mod evidence;
 pub mod exchange;
 pub mod exit;
+pub mod explain;
 pub mod human;
 pub mod load;
 pub mod man;
@@ -53,6 +56,7 @@ pub mod metrics;
 pub mod place;
 pub mod plan;
 pub mod plot;
+pub mod prove;
 pub mod reproduce;
 pub mod serve;
 pub mod simulate;

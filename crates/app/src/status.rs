@@ -7,6 +7,7 @@
 
 mod allocation;
 mod exchange;
+pub mod finding;
 mod memory;
 mod pool;
 mod promise;
@@ -34,6 +35,7 @@ pub use allocation::{Allocation, Given, TierUse};
 pub use exchange::{
     Exchange, MeetingServer, Peer, Refused, ServedElsewhere, SharedDevice, SharedGroup, SharingGate,
 };
+pub use finding::Finding;
 pub use memory::{Behind, Memory, TenantMemory};
 pub use pool::{Osd, Pool};
 pub use promise::Promise;
@@ -66,6 +68,9 @@ pub struct Status {
     /// How the exchange with other gates stands, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange: Option<Exchange>,
+    /// How long the policy in force goes on if nobody confirms it, if it is on trial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial_left_seconds: Option<f64>,
 }
 
 /// Connections of the whole gate.
@@ -170,6 +175,9 @@ pub struct Tenant {
     pub backlogged_seconds: f64,
     /// Device time that it was given, by the cost model.
     pub service_seconds: f64,
+    /// How it stands over the last seconds, and why; empty from gates that do not say.
+    #[serde(default)]
+    pub finding: Finding,
 }
 
 /// Requests and bytes.
@@ -404,7 +412,8 @@ pub enum Detail {
 impl Status {
     /// The document of a report. The policy tells the names of groups and volumes.
     pub fn new(report: &GateReport, policy: &Policy, detail: Detail) -> Self {
-        let domains = report.domains.iter().map(|domain| self::domain(domain, policy, detail));
+        let domains =
+            report.domains.iter().map(|domain| self::domain(report, domain, policy, detail));
         Self {
             version: version::VERSION.to_owned(),
             uptime_seconds: report.uptime.as_secs_f64(),
@@ -421,6 +430,7 @@ impl Status {
             backends: report.backends.iter().map(backend).collect(),
             exports: report.exports.iter().map(export).collect(),
             exchange: report.exchange.as_ref().map(Exchange::from),
+            trial_left_seconds: None,
         }
     }
 }
@@ -446,7 +456,7 @@ pub fn culprit_name(domain: &DomainReport, culprit: Culprit) -> &str {
     }
 }
 
-fn domain(domain: &DomainReport, policy: &Policy, detail: Detail) -> Domain {
+fn domain(report: &GateReport, domain: &DomainReport, policy: &Policy, detail: Detail) -> Domain {
     let interference = domain.interference.iter().map(|pair| Interference {
         victim: tenant_name(domain, pair.victim.index()).to_owned(),
         culprit: culprit_name(domain, pair.culprit).to_owned(),
@@ -455,7 +465,8 @@ fn domain(domain: &DomainReport, policy: &Policy, detail: Detail) -> Domain {
     let proven = promise::proven(&domain.servers, policy);
     let tenants = domain.tenants.iter().map(|one| {
         let is_proven = proven.contains(one.name.as_str());
-        tenant(one, policy, is_proven, detail)
+        let finding = finding::finding(report, domain, one);
+        Tenant { finding, ..tenant(one, policy, is_proven, detail) }
     });
     Domain {
         name: domain_name(domain, policy).to_owned(),
@@ -515,6 +526,7 @@ fn tenant(tenant: &TenantReport, policy: &Policy, is_proven: bool, detail: Detai
         shadow_held_units: tenant.shadow_held_units,
         backlogged_seconds: tenant.backlogged.as_secs_f64(),
         service_seconds: tenant.delivered_cost.as_secs_f64(),
+        finding: Finding::default(),
     }
 }
 

@@ -8,6 +8,7 @@
 //!        Finish <---------+------------------ Done(unit) <------------- backend
 //! ```
 
+mod explaining;
 mod late;
 mod slots;
 
@@ -19,10 +20,11 @@ use evenkeel_core::control::summary::Summary;
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::sched::dsfq::{Coordinator, Form};
 use evenkeel_core::ticket::{Cost, Kind, Ticket};
-use evenkeel_core::time::{Nanos, Span};
+use evenkeel_core::time::Nanos;
 
 use crate::account::Account;
-use crate::attribution::{PairTable, TICK};
+use crate::attribution::{PairTable, TICK, Wait};
+use crate::explain::recent::History;
 use crate::lane::{self, Lane};
 use crate::late::{KeptOff, Late};
 use crate::notes::{Step, StepKind};
@@ -61,6 +63,7 @@ pub struct Engine {
     pub(crate) volume: Option<Box<Service>>,
     shares: Shares,
     pairs: PairTable,
+    history: History,
     next_tick: Nanos,
     late: Late,
 }
@@ -81,6 +84,7 @@ impl Engine {
             volume: None,
             shares: Shares::new(now),
             pairs: PairTable::default(),
+            history: History::new(now),
             next_tick: now + TICK,
             late: Late::default(),
         };
@@ -223,12 +227,14 @@ impl Engine {
         self.tick(now);
         let tenants = (0..).map(TenantId).zip(&self.accounts);
         let (interference, interference_other) = self.pairs.report();
+        let servers: Vec<_> = self.lanes.iter().map(|lane| lane.report(now)).collect();
+        let tenants = tenants.map(|(tenant, account)| self.report_of(now, tenant, account));
+        let mut tenants: Vec<_> = tenants.collect();
+        self.explain(now, &servers, &mut tenants);
         DomainReport {
             at: now,
-            tenants: tenants
-                .map(|(tenant, account)| self.report_of(now, tenant, account))
-                .collect(),
-            servers: self.lanes.iter().map(|lane| lane.report(now)).collect(),
+            tenants,
+            servers,
             volume: self.volume.as_ref().and_then(|one| Some(one.tiered()?.report())),
             spread: self.volume.as_ref().and_then(|one| Some(one.spread()?.report(now))),
             allocation: self.allocation(),
@@ -267,7 +273,7 @@ impl Engine {
             }
             (Target::Volume, volume) => assert!(volume.is_some(), "no volume for {request:?}"),
         }
-        self.accounts[request.tenant.index()].arrived(&request);
+        self.accounts[request.tenant.index()].arrived(now, &request);
         self.shares.touch(request.tenant);
         self.requests.insert(now, request);
         self.requests.entry_mut(request.slot).payer = payer;
@@ -462,7 +468,6 @@ impl Engine {
             volume.dispatched(unit);
         }
         let account = &mut self.accounts[ticket.tenant.index()];
-        account.backlog.leave(now);
         account.dispatched(now, unit);
         let UnitEntry { request: slot, server, offset, at, .. } = *unit;
         let entry = self.requests.entry_mut(slot);
@@ -586,12 +591,13 @@ impl Engine {
         self.next_tick = now + TICK;
         let accounts = &mut self.accounts;
         for lane in &mut self.lanes {
-            let waited = |tenant: TenantId, wait: Span| accounts[tenant.index()].waited += wait;
+            let waited = |tenant: TenantId, wait: Wait| accounts[tenant.index()].waited(wait);
             lane.attribute(now, waited, &mut self.pairs);
         }
         if self.shares.is_due(now) {
             self.shares.close(now, &self.accounts);
         }
+        self.note_totals(now);
         self.look_at_slots(now);
     }
 

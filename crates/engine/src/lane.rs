@@ -24,7 +24,7 @@ use evenkeel_core::ticket::{Cost, Kind, Ticket};
 use evenkeel_core::time::{Nanos, Span};
 
 use crate::anteroom::{Anteroom, Room};
-use crate::attribution::{Ledger, PairTable};
+use crate::attribution::{Ledger, PairTable, Wait};
 use crate::cost::CostModel;
 use crate::cost::learned::Learned;
 use crate::cost::measured::Measured;
@@ -49,6 +49,8 @@ pub(crate) struct Lane {
     learned: Option<Box<Learned>>,
     /// Whether that is what they cost; else it is only reported.
     is_cost_learned: bool,
+    /// Whether requests are weighed by that though they cost what the policy says.
+    weighs_as_learned: bool,
     /// What stands for the depth while there is none.
     crowd: Crowd,
     /// Whose the slots of the depth are, where there is one. It outlives schedulers.
@@ -136,6 +138,7 @@ impl Lane {
             scheduler: open_gate(),
             learned: None,
             is_cost_learned: false,
+            weighs_as_learned: false,
             crowd: Crowd::default(),
             slots: None,
             anteroom: None,
@@ -176,9 +179,12 @@ impl Lane {
 
     /// What a request takes of the device beside others, as far as it is known: whatever the policy
     /// says that it costs.
-    fn weight(&self, ticket: &Ticket) -> Cost {
+    fn weight(&mut self, ticket: &Ticket) -> Cost {
         let learned = self.learned.as_deref().filter(|_| !self.is_cost_learned);
         let known = learned.filter(|learned| learned.is_known());
+        if std::mem::replace(&mut self.weighs_as_learned, known.is_some()) != known.is_some() {
+            self.ledger.reweigh();
+        }
         known.map_or(ticket.cost, |one| one.cost(ticket.tenant, ticket.kind, ticket.size_bytes))
     }
 
@@ -236,7 +242,8 @@ impl Lane {
         let waits = self.slots.as_mut().and_then(|slots| slots.waits_for_returning(now));
         let live = match waits.map_or_else(|| self.next(now), Next::WaitUntil) {
             Next::Dispatch(ticket) => {
-                self.ledger.dispatched(now, &ticket, self.weight(&ticket));
+                let weight = self.weight(&ticket);
+                self.ledger.dispatched(now, &ticket, weight);
                 self.in_service.enter(now);
                 let slots = self.slots.as_mut();
                 if slots.is_some_and(|slots| !slots.dispatched(&ticket)) {
@@ -355,7 +362,7 @@ impl Lane {
     fn learn_costs(&mut self, now: Nanos, domain: &Domain, new: &Scheduling, order: &Order) {
         let is_alone = matches!(order, Order::Alone { .. }) && !domain.counts_together();
         let is_cost_learned = new.is_cost_learned && is_alone;
-        let is_measured = !order.is_shared();
+        let is_measured = !order.is_shared() && !new.answers_at_once;
         let was_cost_learned = std::mem::replace(&mut self.is_cost_learned, is_cost_learned);
         let begins_otherwise = was_cost_learned != is_cost_learned
             || (self.mode == Mode::Enforce) != (domain.mode == Mode::Enforce)
@@ -401,7 +408,7 @@ impl Lane {
     pub(crate) fn attribute(
         &mut self,
         now: Nanos,
-        waited: impl FnMut(TenantId, Span),
+        waited: impl FnMut(TenantId, Wait),
         pairs: &mut PairTable,
     ) {
         let (scheduler, past) = (&self.scheduler, &self.past);
@@ -426,6 +433,11 @@ impl Lane {
         self.shadow.as_ref().map_or(before, |shadow| before.and(shadow.held(tenant)))
     }
 
+    /// Time during which something was with the backend.
+    pub(crate) fn busy(&self, now: Nanos) -> Span {
+        self.in_service.total(now)
+    }
+
     /// The account for people.
     pub(crate) fn report(&self, now: Nanos) -> ServerReport {
         let waiting = self.anteroom.as_ref().map_or(0, Anteroom::queued)
@@ -441,7 +453,7 @@ impl Lane {
             measured: self.measured(),
             is_cost_learned: self.is_cost_learned,
             delivered_cost: Span(self.delivered_cost.0),
-            busy: self.in_service.total(now),
+            busy: self.busy(now),
             hanging: self.slots.as_ref().map_or_else(Vec::new, |slots| slots.hanging(now)),
             slow: self.slots.as_ref().map_or_else(Vec::new, |slots| slots.slow(now)),
         }

@@ -12,6 +12,7 @@ pub mod cost;
 mod discipline;
 mod dmclock;
 mod engine;
+pub mod explain;
 mod lane;
 mod late;
 pub mod lease;

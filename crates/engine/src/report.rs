@@ -9,6 +9,7 @@ use evenkeel_core::sched::tiered;
 use evenkeel_core::time::{Nanos, Span};
 
 use crate::cost::measured::Measured;
+use crate::explain::Finding;
 pub use crate::spread::{ChangeReport, SpreadReport, SpreadServer, Standing, Stuck};
 pub use crate::tiers::{MovesReport, Stopped, TierReport, VolumeReport};
 
@@ -79,6 +80,8 @@ pub struct TenantReport {
     pub delivered_cost: Span,
     /// Shares over the last window.
     pub window: ShareWindow,
+    /// How it stands over the last seconds, and why.
+    pub finding: Finding,
 }
 
 /// Counts of one kind of request.

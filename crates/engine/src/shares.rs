@@ -58,6 +58,37 @@ struct Row {
     unbacklogged_seen: u64,
     backlogged_seen: Span,
     last: ShareWindow,
+    sums: WindowSums,
+}
+
+/// All windows in which a tenant was active, added up.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct WindowSums {
+    /// How many.
+    pub(crate) windows: f64,
+    /// What it got in them, and the rest of [`ShareWindow`].
+    pub(crate) sum: ShareWindow,
+}
+
+impl WindowSums {
+    fn add(&mut self, window: &ShareWindow) {
+        self.windows += 1.0;
+        self.sum.delivered += window.delivered;
+        self.sum.entitled += window.entitled;
+        self.sum.attainable += window.attainable;
+        self.sum.backlogged += window.backlogged;
+    }
+
+    /// The mean of the windows since these; none without any.
+    pub(crate) fn mean_since(&self, earlier: &Self) -> Option<ShareWindow> {
+        let windows = self.windows - earlier.windows;
+        (windows > 0.5).then(|| ShareWindow {
+            delivered: (self.sum.delivered - earlier.sum.delivered) / windows,
+            entitled: (self.sum.entitled - earlier.sum.entitled) / windows,
+            attainable: (self.sum.attainable - earlier.sum.attainable) / windows,
+            backlogged: (self.sum.backlogged - earlier.sum.backlogged) / windows,
+        })
+    }
 }
 
 /// What one tenant did in a window.
@@ -92,6 +123,11 @@ impl Shares {
         self.rows.get(tenant.index()).map(|row| row.last).unwrap_or_default()
     }
 
+    /// All full windows of a tenant.
+    pub(crate) fn sums(&self, tenant: TenantId) -> WindowSums {
+        self.rows.get(tenant.index()).map(|row| row.sums).unwrap_or_default()
+    }
+
     /// Whether the window that runs is full.
     pub(crate) fn is_due(&self, now: Nanos) -> bool {
         now.since(self.started) >= WINDOW
@@ -106,14 +142,16 @@ impl Shares {
         }
         let parts = self.take_parts(now, length_ns, accounts);
         for (tenant, window) in self.active.iter().zip(windows(&parts)) {
-            self.rows[tenant.index()].last = window;
+            let row = &mut self.rows[tenant.index()];
+            row.last = window;
+            row.sums.add(&window);
         }
         self.shown = std::mem::take(&mut self.active);
         for index in 0..self.shown.len() {
             let tenant = self.shown[index];
             self.rows[tenant.index()].is_active = false;
             // Whoever still waits for something is active in the next window from the start.
-            if accounts[tenant.index()].in_flight() > 0 {
+            if accounts[tenant.index()].in_flight.present() > 0 {
                 self.touch(tenant);
             }
         }

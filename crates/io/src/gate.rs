@@ -500,10 +500,14 @@ impl GateHandle {
             reports.extend(reply.await);
         }
         let plan = shared.plan();
+        let names = plan.tenant_names();
+        let refused = shared.door.refused_lately().into_iter();
+        let refused = refused.filter_map(|tenant| names.get(tenant.index()));
         GateReport {
             uptime: Span(shared.clock.now().0),
             connections: shared.door.connections(),
             connections_refused: shared.door.refused(),
+            refused_tenants: refused.map(ToString::to_string).collect(),
             protocol_errors: shared.protocol_errors.load(Ordering::Relaxed),
             refused_opens: shared.refused_opens(),
             recording: self.recording(),
@@ -511,7 +515,7 @@ impl GateHandle {
                 held_bytes: shared.memory.total_bytes(),
                 bound_bytes: plan.policy.memory.total_bytes,
                 cut_connections: shared.memory.cut(),
-                tenants: shared.memory.report(&plan.tenant_names()),
+                tenants: shared.memory.report(&names),
             },
             exchange: shared.report_exchange().await,
             ..report::merge(&plan, reports)

@@ -355,6 +355,12 @@ fn deal(
         let planned = &mut domains[position];
         planned.remember_volume(policy)?;
         planned.domain = policy.domain(&entry, tenants, &mut planned.servers);
+        for (server, scheduling) in &mut planned.domain.servers {
+            let backend = policy.backends.iter().find(|backend| backend.name == *server);
+            if backend.is_some_and(|backend| backend.source == Source::Memory) {
+                *scheduling = scheduling.clone().answered_at_once();
+            }
+        }
         planned.backends = backends;
     }
     for domain in &mut domains {

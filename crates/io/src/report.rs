@@ -31,6 +31,8 @@ pub struct GateReport {
     pub connections: u64,
     /// Connections refused since start because a bound was reached.
     pub connections_refused: u64,
+    /// Tenants of whom connections were refused just now, because a bound was reached.
+    pub refused_tenants: Vec<String>,
     /// Connections closed since start because the peer broke the protocol.
     pub protocol_errors: u64,
     /// How often clients were refused exports that the policy does not let them open.

@@ -1,6 +1,7 @@
 //! `evenkeel check`: reads a policy file, shows every mistake with its line, and says of each
 //! device whether it can keep the floors, by the costs that are written or were measured last.
 
+mod live;
 pub(crate) mod verdict;
 
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ use verdict::Verdict;
 #[command(after_help = "\
 Examples:
   evenkeel check policy.toml
+  evenkeel check policy.toml --live      are its ports free, its files there, its servers up?
   evenkeel check policy.toml --json
   evenkeel check policy.toml --print     the policy with every default spelled out
 
@@ -28,13 +30,17 @@ reckoned for 4 KiB each, floors in bytes for whole units; `evenkeel plan` knows 
 gate has measured is read from its data folder: floors are held against that where the policy
 leaves `cost` out, and figures that are written are compared with it.
 
-Ends with 0 if the policy can be put in force (warnings included), 3 if not.")]
+Ends with 0 if the policy can be put in force (warnings included), 3 if not, and with --live with 1
+if something that it needs is not there.")]
 pub struct Args {
     /// The policy file.
     policy: PathBuf,
     /// The data folder of the gate, which has what was measured.
     #[arg(long, value_name = "DIR", default_value = DATA_DEFAULT)]
     data: PathBuf,
+    /// Also ask for what it needs: ports, files, drives, servers. Changes nothing.
+    #[arg(long)]
+    live: bool,
     /// Print the findings as one JSON document.
     #[arg(long)]
     json: bool,
@@ -59,9 +65,13 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     })?;
     let policy = parsed.policy.as_ref().or(parsed.draft.as_ref());
     let verdict = policy.and_then(|policy| verdict(policy, &notebook));
+    let asked = parsed.policy.as_ref().filter(|_| args.live).map(live::ask);
     if args.json {
         let mut document = parsed.diagnostics.to_json();
         document["floors"] = serde_json::to_value(&verdict)?;
+        if let Some(asked) = &asked {
+            document["live"] = serde_json::to_value(asked)?;
+        }
         terminal::json(&document)?;
     } else {
         let findings = parsed.diagnostics.render(terminal::colour_on_stderr());
@@ -78,7 +88,19 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     } else if !args.json {
         terminal::say(&format!("{}: the policy can be put in force", args.policy.display()));
     }
-    Ok(Exit::Success)
+    Ok(tell_asked(&asked.unwrap_or_default(), args.json))
+}
+
+/// Says what is not there, and whether anything is not.
+fn tell_asked(asked: &[live::Asked], is_json: bool) -> Exit {
+    let missing = || asked.iter().filter_map(|one| Some((&one.what, one.trouble.as_ref()?)));
+    if !is_json {
+        missing().for_each(|(what, trouble)| terminal::say(&format!("{what}: {trouble}")));
+        if !asked.is_empty() && missing().next().is_none() {
+            terminal::say("all that it needs is there");
+        }
+    }
+    if missing().next().is_some() { Exit::Failed } else { Exit::Success }
 }
 
 fn verdict(policy: &Policy, notebook: &Notebook) -> Option<Verdict> {

@@ -186,7 +186,7 @@ pub fn load_beside(
 /// `file`, and `name` is what findings call it. It may not name commands: whoever can write it must
 /// not be able to run anything here.
 pub fn load_text(text: &str, name: &str, file: &Path) -> Parsed {
-    let mut parsed = based(parse_all(text, name), file);
+    let mut parsed = load_given(text, name, file);
     let has_fence = |backend: &&Backend| {
         backend.source.takeover().is_some_and(|takeover| !takeover.fence.is_empty())
     };
@@ -199,6 +199,12 @@ pub fn load_text(text: &str, name: &str, file: &Path) -> Parsed {
         parsed.policy = None;
     }
     parsed
+}
+
+/// Parses a policy that is to take the place of `file`, from whose folder relative paths are taken;
+/// `name` is what findings call it.
+pub fn load_given(text: &str, name: &str, file: &Path) -> Parsed {
+    based(parse_all(text, name), file)
 }
 
 /// Relative paths start from the file's folder.

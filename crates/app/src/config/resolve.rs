@@ -185,6 +185,7 @@ fn scheduling(raw: &mut RawBackend) -> Scheduling {
         hold: or(raw.hold.take(), default.hold),
         cost: cost_model(cost),
         is_cost_learned,
+        answers_at_once: false,
         unit_bytes,
         // It follows from the costs that are found.
         is_unit_found: is_cost_learned && is_unit_automatic,

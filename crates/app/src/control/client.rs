@@ -14,7 +14,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::net::UnixStream;
 
+use super::running;
 use crate::exit::Exit;
+use crate::terminal;
 
 /// Where gates put their sockets, in the order in which they are looked for.
 const USUAL_PLACES: [&str; 2] = ["evenkeel-data/control.sock", "/run/evenkeel/control.sock"];
@@ -32,13 +34,16 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug)]
 pub struct Client {
     socket: PathBuf,
+    /// Others that may have been meant: nobody said which, and there are several.
+    others: Vec<PathBuf>,
 }
 
 /// Options of every command that talks to a gate.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ControlArgs {
     /// The gate's control socket [default: that of the variable `EVENKEEL_CONTROL`, else
-    /// ./evenkeel-data/control.sock, else /run/evenkeel/control.sock].
+    /// ./evenkeel-data/control.sock, else /run/evenkeel/control.sock, else that of the only gate
+    /// that this user runs].
     #[arg(long, value_name = "PATH", global = true)]
     control: Option<PathBuf>,
 }
@@ -49,21 +54,30 @@ impl ControlArgs {
         let from_variable = || std::env::var_os(VARIABLE).map(PathBuf::from);
         let usual = || {
             let mut places = USUAL_PLACES.iter().map(PathBuf::from);
-            places.find(|place| place.exists()).unwrap_or_else(|| USUAL_PLACES[0].into())
+            places.find(|place| place.exists())
         };
-        Client { socket: self.control.clone().or_else(from_variable).unwrap_or_else(usual) }
+        match self.control.clone().or_else(from_variable).or_else(usual) {
+            Some(socket) => Client::at(socket),
+            None => Client::running(running::gates()),
+        }
     }
 }
 
 impl Client {
     /// The gate whose control socket is at `socket`.
-    pub fn new(socket: PathBuf) -> Self {
-        Self { socket }
+    pub fn at(socket: PathBuf) -> Self {
+        Self { socket, others: Vec::new() }
     }
 
-    /// The gate whose control socket is at `socket`.
-    pub fn at(socket: PathBuf) -> Self {
-        Self { socket }
+    /// The only one of these gates.
+    fn running(mut gates: Vec<PathBuf>) -> Self {
+        if gates.len() != 1 {
+            return Self { socket: USUAL_PLACES[0].into(), others: gates };
+        }
+        let socket = gates.swap_remove(0);
+        // Whoever changes something should know of which gate.
+        terminal::say(&format!("evenkeel: this is of the gate at {}", socket.display()));
+        Self::at(socket)
     }
 
     /// Asks for a JSON document.
@@ -122,7 +136,7 @@ impl Client {
     ) -> anyhow::Result<(StatusCode, Bytes)> {
         let stream = UnixStream::connect(&self.socket)
             .await
-            .map_err(|error| nobody(&self.socket, &error))?;
+            .map_err(|error| nobody(&self.socket, &self.others, &error))?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
         let mut request = Request::builder().method(method).uri(path).header("host", "evenkeel");
@@ -138,7 +152,14 @@ impl Client {
     }
 }
 
-fn nobody(socket: &Path, error: &io::Error) -> anyhow::Error {
+fn nobody(socket: &Path, others: &[PathBuf], error: &io::Error) -> anyhow::Error {
+    if !others.is_empty() {
+        let others: Vec<_> = others.iter().map(|one| one.display().to_string()).collect();
+        return Exit::Unreachable.because(format!(
+            "you run several gates, say which with `--control PATH`: {}",
+            others.join(", ")
+        ));
+    }
     let place = socket.display();
     let message = match error.kind() {
         io::ErrorKind::PermissionDenied => format!(
@@ -186,9 +207,17 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_there_is_said_with_the_next_step() {
-        let client = Client { socket: "/nowhere/control.sock".into() };
+        let client = Client::at("/nowhere/control.sock".into());
         let error = client.text("/v1/policy").await.unwrap_err();
         assert_eq!(Exit::of(&error), Exit::Unreachable);
         assert!(error.to_string().contains("evenkeel serve"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn of_several_gates_one_has_to_be_named() {
+        let client = Client::running(vec!["/a.sock".into(), "/b.sock".into()]);
+        let error = client.text("/v1/policy").await.unwrap_err();
+        assert_eq!(Exit::of(&error), Exit::Unreachable);
+        assert!(error.to_string().ends_with("`--control PATH`: /a.sock, /b.sock"), "{error}");
     }
 }

@@ -5,7 +5,9 @@
 //! unix socket, mode 0600                          TCP (read only)
 //! GET    /v1/status[?detail=buckets]              GET /v1/status
 //! GET    /v1/policy                               GET /metrics
-//! POST   /v1/reload                               GET /healthz
+//! PUT    /v1/policy                               GET /healthz
+//! POST   /v1/policy/confirm, /revert, /save
+//! POST   /v1/reload
 //! PUT    /v1/mode
 //! PUT    /v1/tenants/{name}   DELETE ...
 //! PUT    /v1/exports/{name}   DELETE ...
@@ -15,8 +17,8 @@
 //! POST   /v1/claims/{volume}
 //! ```
 //!
-//! Changes made here live until the next reload of the file, and are held against the same rules as
-//! the file. docs/control.md is the manual.
+//! Changes made here live until the next reload of the file unless they are saved, and are held
+//! against the same rules as the file. docs/control.md is the manual.
 
 mod body;
 pub mod change;
@@ -25,8 +27,10 @@ mod http;
 mod refusal;
 pub mod remote;
 mod routes;
+pub mod running;
 pub mod scrub;
 pub mod socket;
+pub mod trial;
 mod visitor;
 pub mod volumes;
 
@@ -43,6 +47,7 @@ use crate::config::{self, Diagnostics, LoadError, Parsed};
 use crate::trace::record;
 use change::{Change, ChangeError};
 use remote::Remote;
+use trial::{TrialError, Trials};
 
 pub use http::{serve_operator, serve_public};
 pub use routes::{operator, public};
@@ -57,6 +62,7 @@ pub struct Control {
     remote: Option<Remote>,
     /// Held while a policy is read, changed and put in force, so that no change is lost.
     changing: Mutex<()>,
+    trials: Trials,
 }
 
 /// Why a policy was not put in force. The old one stays.
@@ -71,6 +77,9 @@ pub enum ApplyError {
     /// The gate cannot do it.
     #[error(transparent)]
     Gate(#[from] GateError),
+    /// A policy is on trial, or cannot be.
+    #[error(transparent)]
+    Trial(#[from] TrialError),
 }
 
 /// Why a recording was not started or stopped.
@@ -101,7 +110,14 @@ impl Control {
         mode: Option<Mode>,
         remote: Option<Remote>,
     ) -> Arc<Self> {
-        Arc::new(Self { gate, file, mode, remote, changing: Mutex::new(()) })
+        Arc::new(Self {
+            gate,
+            file,
+            mode,
+            remote,
+            changing: Mutex::new(()),
+            trials: Trials::default(),
+        })
     }
 
     /// Where the policy comes from, if not from the file.
@@ -137,6 +153,7 @@ impl Control {
             policy.mode = mode;
         }
         self.gate.reload(policy).await?;
+        self.trials.end();
         if let Some(text) = text {
             let file = self.file.clone();
             let kept = tokio::task::spawn_blocking(move || remote::keep(&text, &file)).await;
@@ -182,6 +199,7 @@ impl Control {
     /// [`ApplyError`]; the old policy stays in force.
     pub async fn change(&self, change: Change) -> Result<Diagnostics, ApplyError> {
         let _changing = self.changing.lock().await;
+        self.trials.refuse_changes()?;
         let mut policy: Policy = self.gate.policy();
         let mut diagnostics = change.apply(&mut policy)?;
         let report = self.gate.report().await;

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::change::ChangeError;
 use super::scrub::ScrubRefusal;
+use super::trial::TrialError;
 use super::volumes::VolumeChangeError;
 use super::{ApplyError, RecordError};
 use crate::config::{Diagnostics, LoadError};
@@ -61,7 +62,27 @@ impl From<ApplyError> for Refusal {
                 Self::new(StatusCode::NOT_FOUND, error.to_string())
             }
             ApplyError::Gate(_) => Self::new(StatusCode::CONFLICT, error.to_string()),
+            ApplyError::Trial(trial) => trial.into(),
         }
+    }
+}
+
+impl From<&TrialError> for Refusal {
+    fn from(error: &TrialError) -> Self {
+        let status = match error {
+            TrialError::UnderWay { .. } | TrialError::None | TrialError::Elsewhere(_) => {
+                StatusCode::CONFLICT
+            }
+            TrialError::Length => StatusCode::UNPROCESSABLE_ENTITY,
+            TrialError::File(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Self::new(status, error.to_string())
+    }
+}
+
+impl From<TrialError> for Refusal {
+    fn from(error: TrialError) -> Self {
+        Self::from(&error)
     }
 }
 

@@ -32,6 +32,20 @@ impl Remote {
     }
 }
 
+/// The same, and what the file was stays beside it as `NAME.before`.
+///
+/// # Errors
+/// As [`keep`].
+pub fn keep_with_former(text: &str, file: &Path) -> anyhow::Result<()> {
+    if file.exists() {
+        let mut former = file.as_os_str().to_owned();
+        former.push(".before");
+        std::fs::copy(file, &former)
+            .with_context(|| format!("cannot keep {} beside it", file.display()))?;
+    }
+    keep(text, file)
+}
+
 /// Keeps a text that is in force as the file, as a whole or not at all.
 ///
 /// # Errors

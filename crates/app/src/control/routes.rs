@@ -17,6 +17,7 @@ use super::change::{Change, ExportSpec, ModeSpec, RecordingSpec, TenantSpec};
 use super::http::HEALTH_PATH;
 use super::refusal::Refusal;
 use super::scrub::ScrubRequest;
+use super::trial::TrialSpec;
 use super::visitor::{self, Visitors};
 use super::volumes::{StoreVolumes, VolumeRequest};
 use crate::config::{self, Diagnostics};
@@ -28,6 +29,9 @@ use crate::trace::record;
 /// Largest body of a request.
 const BODY_BYTES_MAX: usize = 64 << 10;
 
+/// Largest body of one that brings a policy.
+const POLICY_BYTES_MAX: usize = 4 << 20;
+
 type Shared = State<Arc<Control>>;
 type Answer = Result<Json<Value>, Refusal>;
 
@@ -35,8 +39,12 @@ type Answer = Result<Json<Value>, Refusal>;
 pub fn operator(control: Arc<Control>) -> Router {
     let tenant = put(put_tenant).delete(remove_tenant);
     let export = put(put_export).delete(remove_export);
+    let on_policy = get(policy).put(try_policy).layer(DefaultBodyLimit::max(POLICY_BYTES_MAX));
     reading()
-        .route("/v1/policy", get(policy))
+        .route("/v1/policy", on_policy)
+        .route("/v1/policy/confirm", post(confirm))
+        .route("/v1/policy/revert", post(revert))
+        .route("/v1/policy/save", post(save))
         .route("/v1/reload", post(reload))
         .route("/v1/mode", put(put_mode))
         .route("/v1/tenants/{name}", tenant)
@@ -74,7 +82,8 @@ async fn status(State(control): Shared, uri: Uri) -> Json<Status> {
     let wants_buckets = uri.query() == Some("detail=buckets");
     let detail = if wants_buckets { Detail::Buckets } else { Detail::Quantiles };
     let (report, policy) = (control.gate().report().await, control.gate().policy());
-    Json(Status::new(&report, &policy, detail))
+    let trial_left_seconds = control.trial_left().map(|left| left.as_secs_f64());
+    Json(Status { trial_left_seconds, ..Status::new(&report, &policy, detail) })
 }
 
 async fn metrics(State(control): Shared) -> Response {
@@ -91,6 +100,38 @@ async fn policy(State(control): Shared) -> Response {
     let servers: Vec<_> = domains.flat_map(|domain| domain.servers).collect();
     let text = config::print_with_found(&policy, &servers);
     ([(CONTENT_TYPE, "application/toml")], text).into_response()
+}
+
+async fn try_policy(State(control): Shared, Object(spec): Object<TrialSpec>) -> Answer {
+    let seconds = spec.confirm_within_seconds;
+    let found = control.try_policy(spec).await?;
+    tracing::info!(seconds, "a policy is on trial");
+    let Json(mut answer) = done(&found);
+    answer["summary"] = json!(format!(
+        "in force for {seconds} s, then the policy before is again: `evenkeel ctl confirm` keeps \
+         it, `evenkeel ctl revert` takes it back"
+    ));
+    Ok(Json(answer))
+}
+
+async fn confirm(State(control): Shared, _: Nothing) -> Answer {
+    let file = control.confirm().await?.display().to_string();
+    tracing::info!(file, "the policy on trial was confirmed");
+    let summary = format!("confirmed: it is in {file}; what that was is in {file}.before");
+    Ok(Json(json!({ "done": true, "summary": summary })))
+}
+
+async fn revert(State(control): Shared, _: Nothing) -> Answer {
+    control.revert().await?;
+    tracing::info!("the policy on trial was taken back");
+    Ok(Json(json!({ "done": true, "summary": "the policy before is in force again" })))
+}
+
+async fn save(State(control): Shared, _: Nothing) -> Answer {
+    let file = control.save().await?.display().to_string();
+    tracing::info!(file, "the policy in force was saved");
+    let summary = format!("saved in {file}; what that was, with its comments, is in {file}.before");
+    Ok(Json(json!({ "done": true, "summary": summary })))
 }
 
 async fn reload(State(control): Shared, _: Nothing) -> Answer {
@@ -165,7 +206,10 @@ async fn change(control: &Control, change: Change) -> Answer {
     let what = format!("{change:?}");
     let found = control.change(change).await?;
     tracing::info!(change = what, "policy changed until the next reload");
-    Ok(done(&found))
+    let Json(mut answer) = done(&found);
+    answer["summary"] =
+        json!("done, until the policy file is read again: `evenkeel ctl save` keeps it");
+    Ok(Json(answer))
 }
 
 fn done(found: &Diagnostics) -> Json<Value> {

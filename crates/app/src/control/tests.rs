@@ -39,7 +39,7 @@ impl Bench {
         };
         let gate = Gate::start(policy, &options).unwrap();
         let control = Control::new(gate.handle(), file, None);
-        let client = Client::new(folder.path().join("control.sock"));
+        let client = Client::at(folder.path().join("control.sock"));
         Self { folder, gate, control, client }
     }
 
@@ -86,6 +86,81 @@ fn a_change_holds_until_the_file_is_loaded_again() {
         let restored = config::parse(&text, "in force").unwrap();
         assert_eq!(restored.exports.len(), 1);
         assert_eq!((restored.mode, restored.tenants[0].share.weight_milli), (Mode::Observe, 2000));
+    });
+}
+
+async fn share_in_force(bench: &Bench) -> u32 {
+    let text = bench.client.text("/v1/policy").await.unwrap();
+    config::parse(&text, "in force").unwrap().tenants[0].share.weight_milli
+}
+
+fn trial(share: u32, seconds: f64) -> Value {
+    let text = POLICY.replace("share = 2", &format!("share = {share}"));
+    json!({ "text": text, "name": "new.toml", "confirm_within_seconds": seconds })
+}
+
+#[test]
+fn a_policy_on_trial_is_gone_unless_it_is_confirmed() {
+    Bench::start().run(async |bench| {
+        let file = bench.folder.path().join("policy.toml");
+        bench.put("/v1/policy", trial(7, 1.0)).await.unwrap();
+        assert_eq!(share_in_force(bench).await, 7000);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), POLICY, "it is written nowhere");
+        let status: Status = bench.client.get("/v1/status").await.unwrap();
+        assert!(status.trial_left_seconds.is_some_and(|left| left <= 1.0));
+        let error = bench.put("/v1/mode", json!({ "mode": "shadow" })).await.unwrap_err();
+        assert!(error.to_string().contains("on trial"), "{error}");
+        for _ in 0..100 {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            if share_in_force(bench).await == 2000 {
+                break;
+            }
+        }
+        assert_eq!(share_in_force(bench).await, 2000, "the one before is back");
+        let confirm = async || bench.client.ask(Method::POST, "/v1/policy/confirm", None).await;
+        assert!(confirm().await.is_err(), "there is nothing left to confirm");
+
+        bench.put("/v1/policy", trial(8, 60.0)).await.unwrap();
+        confirm().await.unwrap();
+        assert!(std::fs::read_to_string(&file).unwrap().contains("share = 8"));
+        let former = bench.folder.path().join("policy.toml.before");
+        assert_eq!(std::fs::read_to_string(former).unwrap(), POLICY);
+        bench.reload().await.unwrap();
+        assert_eq!(share_in_force(bench).await, 8000);
+    });
+}
+
+#[test]
+fn a_trial_is_ended_by_hand_or_by_a_reload_and_a_bad_policy_begins_none() {
+    Bench::start().run(async |bench| {
+        bench.put("/v1/policy", trial(7, 60.0)).await.unwrap();
+        assert!(bench.put("/v1/policy", trial(9, 60.0)).await.is_err(), "one at a time");
+        bench.client.ask(Method::POST, "/v1/policy/revert", None).await.unwrap();
+        assert_eq!(share_in_force(bench).await, 2000);
+        bench.put("/v1/policy", trial(7, 60.0)).await.unwrap();
+        bench.reload().await.unwrap();
+        assert_eq!(share_in_force(bench).await, 2000);
+        bench.put("/v1/mode", json!({ "mode": "shadow" })).await.unwrap();
+        for (body, what) in [
+            (json!({ "text": "nonsense", "name": "n", "confirm_within_seconds": 9 }), "n:1"),
+            (trial(7, 0.0), "1 to 3600"),
+            (trial(7, 1e9), "1 to 3600"),
+        ] {
+            let error = bench.put("/v1/policy", body).await.unwrap_err();
+            assert!(error.to_string().contains(what), "{what}: {error}");
+        }
+        assert_eq!(share_in_force(bench).await, 2000);
+    });
+}
+
+#[test]
+fn what_was_changed_by_hand_can_be_saved() {
+    Bench::start().run(async |bench| {
+        let answer = bench.put("/v1/tenants/t", json!({ "share": 0.5 })).await.unwrap();
+        assert!(answer["summary"].as_str().unwrap().contains("evenkeel ctl save"), "{answer}");
+        bench.client.ask(Method::POST, "/v1/policy/save", None).await.unwrap();
+        bench.reload().await.unwrap();
+        assert_eq!(share_in_force(bench).await, 500);
     });
 }
 

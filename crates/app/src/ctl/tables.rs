@@ -27,6 +27,12 @@ pub(super) fn of(status: &Status) -> String {
         human::size(status.memory.bytes as f64),
         human::size(status.memory.bound_bytes as f64),
     );
+    if let Some(left) = status.trial_left_seconds {
+        text += &format!(
+            "the policy in force is on trial for another {left:.0} s: `evenkeel ctl confirm` keeps \
+             it\n"
+        );
+    }
     for domain in &status.domains {
         text += &format!("\n{}, queued by {}\n", domain.name, disciplines(&domain.servers));
         text += &tenant_table(&domain.tenants);

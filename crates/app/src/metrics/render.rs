@@ -2,6 +2,7 @@
 
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Span;
+use evenkeel_engine::explain::Standing;
 use evenkeel_engine::policy::{Mode, Policy, Tenant};
 use evenkeel_engine::report::{DomainReport, KindReport, ServerReport, TenantReport};
 use evenkeel_io::gate::{BackendReport, GateReport};
@@ -11,7 +12,7 @@ use super::table::{self as metric, Metric};
 use super::text::{Document, Family};
 use super::{exchange, pools, spread, stores};
 use crate::config::mode_name;
-use crate::status::{culprit_name, domain_name, tenant_name};
+use crate::status::{culprit_name, domain_name, finding, tenant_name};
 use crate::version;
 
 /// The whole document of `GET /metrics`. The policy tells the names of groups.
@@ -171,6 +172,20 @@ impl Page<'_> {
             family.sample(&[domain, name, "entitled"], window.entitled);
             family.sample(&[domain, name, "attainable"], window.attainable);
         });
+        self.below_due();
+    }
+
+    fn below_due(&mut self) {
+        let mut family = self.document.family(&metric::BELOW_DUE);
+        for domain in &self.report.domains {
+            for tenant in &domain.tenants {
+                let finding = finding::of(self.report, domain, tenant);
+                if let (Standing::BelowItsDue, Some(cause)) = (finding.standing, finding.cause) {
+                    let name = domain_name(domain, self.policy);
+                    family.sample(&[name, &tenant.name, cause.key()], 1.0);
+                }
+            }
+        }
     }
 
     /// What the policy says, as it says it: of tenants and backends, whatever the domain.

@@ -140,6 +140,9 @@ metrics! {
     SHARE = Gauge "evenkeel_share_ratio" ["domain", "tenant", "kind"]
         "Share of the domain's service in the last window: delivered, entitled (by weight among \
          the active) and attainable (with the work that was offered).";
+    BELOW_DUE = Gauge "evenkeel_below_due" ["domain", "tenant", "cause"]
+        "1 for the cause for which a tenant gets less than it is due, over the last seconds; \
+         absent where it has its due. `evenkeel explain` says the same in words.";
     INTERFERENCE = Counter "evenkeel_interference_seconds_total" ["domain", "victim", "culprit"]
         "Request-time that the victim waited while the culprit was served, or for the device \
          itself, `(device)`; the top pairs only.";

@@ -25,6 +25,7 @@ use std::path::PathBuf;
 use crate::config;
 use crate::exit::Exit;
 use crate::simulate::file::load_policy;
+use crate::trace::defects::OnDefect;
 use crate::trace::input::{ReadOptions, STDIN, TraceFile};
 use crate::trace::table::TableArgs;
 use crate::{plot, terminal};
@@ -71,6 +72,10 @@ pub struct Args {
     /// Replay so many times as fast as recorded.
     #[arg(long, default_value_t = 1.0, value_name = "FACTOR", value_parser = parse_speed)]
     speed: f64,
+    /// Leave out entries of the trace that cannot be read, and count them, such as the end of a
+    /// recording whose gate was killed.
+    #[arg(long)]
+    skip_bad: bool,
     #[command(flatten)]
     table: TableArgs,
     /// Print one JSON document.
@@ -96,7 +101,8 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     let given = args.present.as_deref().map(Present::of_file).transpose()?;
     let routes = Routes::new(&policy, &args.map)?;
-    let options = ReadOptions { table: args.table.options()?, ..ReadOptions::default() };
+    let on_defect = if args.skip_bad { OnDefect::Skip } else { OnDefect::Refuse };
+    let options = ReadOptions { on_defect, table: args.table.options()?, ..ReadOptions::default() };
     let trace = TraceFile { path: args.trace.clone(), options };
     let survey = survey::of(&trace, &routes, args.speed)?;
     let present = match given {

@@ -67,6 +67,7 @@ pub(super) fn of(trace: &TraceFile, routes: &Routes<'_>, speed: f64) -> anyhow::
         last = Span(record.at.0.max(last.0));
         Ok(ControlFlow::Continue(()))
     })?;
+    reader.defects().tell();
     if survey.tenants.is_empty() {
         return Err(Exit::Invalid.because(format!("{}: no requests in it", reader.name())));
     }

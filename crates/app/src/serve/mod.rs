@@ -34,6 +34,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::config::{self, LoadError, Parsed};
 use crate::control::change::ModeName;
+use crate::control::running::Announced;
 use crate::control::socket::ControlSocket;
 use crate::control::{self, Control};
 use crate::emulate;
@@ -110,6 +111,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let signals = runtime.block_on(async { Signals::new() })?;
     let socket_path = args.control.clone().unwrap_or_else(|| args.data.join("control.sock"));
     let socket = ControlSocket::bind(&socket_path)?;
+    let _announced = Announced::new(&socket_path);
     let metrics = metrics_listener(args.metrics.as_deref())?;
     let metrics_address = metrics.as_ref().map(TcpListener::local_addr).transpose()?;
 

@@ -27,6 +27,8 @@ pub struct Picture {
     pub backends: Vec<BackendLine>,
     /// Who waited because of whom, most first.
     pub pairs: Vec<Pair>,
+    /// Why tenants get less than they are due, a sentence for each.
+    pub findings: Vec<String>,
 }
 
 /// A tenant in a domain, over the interval.
@@ -156,6 +158,8 @@ impl Picture {
                 .and_then(|status| status.domains.iter().find(|old| old.name == domain.name));
             let interval = Interval { seconds, before, domain };
             picture.pairs.extend(interval.pairs());
+            let below = domain.tenants.iter().filter(|tenant| tenant.finding.is_below());
+            picture.findings.extend(below.map(|tenant| tenant.finding.sentence.clone()));
             let busy = domain.tenants.iter().filter(|tenant| tenant.offered.requests > 0);
             for tenant in busy {
                 let row = interval.row(tenant);

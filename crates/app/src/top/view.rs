@@ -6,6 +6,7 @@
 //! TENANT       one row each: offered, delivered, got, due, could have, times, waits for whom
 //! SHARES       a bar of what each got, with a mark at what is due
 //! BACKENDS     state, how busy, how much is with it and how much waits
+//! WHY          what keeps tenants below their due
 //! WHO WAITS    the pairs that hurt most
 //!
 //! q quit   s sort (by delivered)   p pause   ? help
@@ -25,6 +26,9 @@ const BARS_MAX: usize = 8;
 
 /// Pairs of who waits for whom that are shown at most.
 const PAIRS_MAX: usize = 5;
+
+/// Tenants whose cause is told at most.
+const FINDINGS_MAX: usize = 3;
 
 /// A tenant with so many requests at its own limit, on average, is kept back by that.
 const LIMITED_MIN: f64 = 0.5;
@@ -73,14 +77,16 @@ impl Choices {
 
 /// Draws the picture.
 pub fn draw(frame: &mut Frame<'_>, picture: &Picture, choices: &Choices) {
-    let heights = heights(picture, choices, usize::from(frame.area().height));
+    let Rect { width, height, .. } = frame.area();
+    let heights = heights(picture, choices, (usize::from(width), usize::from(height)));
     let bars = &picture.rows[..picture.rows.len().min(BARS_MAX)];
     let pairs = &picture.pairs[..picture.pairs.len().min(PAIRS_MAX)];
-    let [head, tenants, shares, backends, waits, _, foot] = Layout::vertical([
+    let [head, tenants, shares, backends, why, waits, _, foot] = Layout::vertical([
         Constraint::Length(2),
         Constraint::Length(heights.tenants),
         Constraint::Length(heights.shares),
         Constraint::Length(heights.backends),
+        Constraint::Length(heights.why),
         Constraint::Length(heights.waits),
         Constraint::Fill(1),
         Constraint::Length(1),
@@ -90,6 +96,7 @@ pub fn draw(frame: &mut Frame<'_>, picture: &Picture, choices: &Choices) {
     tenant_table(frame, tenants, picture, choices);
     share_bars(frame, shares, bars, choices);
     backend_lines(frame, backends, &picture.backends, choices);
+    finding_lines(frame, why, &picture.findings, choices);
     pair_lines(frame, waits, pairs, choices);
     footer(frame, foot, choices);
     if choices.help {
@@ -102,12 +109,13 @@ struct Heights {
     tenants: u16,
     shares: u16,
     backends: u16,
+    why: u16,
     waits: u16,
 }
 
 /// Shares out the lines: first some to the tenants, then to each section that fits as a whole, and
 /// what is left to the tenants again.
-fn heights(picture: &Picture, choices: &Choices, lines: usize) -> Heights {
+fn heights(picture: &Picture, choices: &Choices, (width, lines): (usize, usize)) -> Heights {
     let mut left = lines.saturating_sub(HEAD_AND_FOOT);
     let mut take = |wanted: usize| {
         let taken = if wanted <= left { wanted } else { 0 };
@@ -118,10 +126,11 @@ fn heights(picture: &Picture, choices: &Choices, lines: usize) -> Heights {
     let rows = picture.rows.len().saturating_sub(choices.scrolled).max(1) + 1;
     let first = take(rows.min(TENANT_LINES_MIN).min(lines.saturating_sub(HEAD_AND_FOOT)));
     let backends = take(section(picture.backends.len()));
+    let why = take(section(told(&picture.findings, width).len()));
     let waits = take(section(picture.pairs.len().min(PAIRS_MAX)));
     let shares = take(section(picture.rows.len().min(BARS_MAX)));
     let rest = u16::try_from((rows - usize::from(first)).min(left)).unwrap_or(u16::MAX);
-    Heights { tenants: first + rest, shares, backends, waits }
+    Heights { tenants: first + rest, shares, backends, why, waits }
 }
 
 fn header(frame: &mut Frame<'_>, area: Rect, picture: &Picture, choices: &Choices) {
@@ -312,6 +321,36 @@ fn backend_lines(frame: &mut Frame<'_>, area: Rect, backends: &[BackendLine], ch
             Run::styled(backend.remark.clone(), choices.faint()),
         ])
     });
+    frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), area);
+}
+
+/// The lines of what keeps tenants below their due.
+fn told(findings: &[String], width: usize) -> Vec<String> {
+    findings.iter().take(FINDINGS_MAX).flat_map(|finding| wrapped(finding, width)).collect()
+}
+
+/// A sentence in lines that are no longer than this, but for longer words.
+fn wrapped(sentence: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in sentence.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            Some(_) => lines.push(format!("  {word}")),
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+fn finding_lines(frame: &mut Frame<'_>, area: Rect, findings: &[String], choices: &Choices) {
+    if findings.is_empty() || area.height < 3 {
+        return;
+    }
+    let area = titled(frame, area, "BELOW THEIR DUE   `evenkeel explain` says what to do", choices);
+    let lines = told(findings, usize::from(area.width)).into_iter().map(Line::from);
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), area);
 }
 

@@ -70,13 +70,18 @@ pub(crate) fn unpacked(mut input: impl Read + Send + 'static) -> io::Result<Box<
     })
 }
 
-/// Packs what is written to it into a file.
-pub(crate) enum Packer {
-    /// As it is.
+/// Packs what is written to it into a file, in parts of which each can be read without the next: a
+/// member of gzip, a frame of Zstandard.
+pub(crate) struct Packer {
+    compression: Compression,
+    /// None only while one part is completed and the next begun, or once that has failed.
+    part: Option<Part>,
+}
+
+/// The part under way.
+enum Part {
     None(File),
-    /// gzip.
     Gzip(GzEncoder<File>),
-    /// Zstandard.
     Zstd(zstd::Encoder<'static, File>),
 }
 
@@ -86,6 +91,34 @@ impl Packer {
     /// # Errors
     /// If there is no memory for it.
     pub(crate) fn new(file: File, compression: Compression) -> io::Result<Self> {
+        Ok(Self { compression, part: Some(Part::new(file, compression)?) })
+    }
+
+    /// Completes the part that was written, so that it can be read whatever comes behind it.
+    ///
+    /// # Errors
+    /// If it cannot be written; nothing can be written any more then.
+    pub(crate) fn end_part(&mut self) -> io::Result<()> {
+        let file = self.part.take().ok_or_else(broken)?.finish()?;
+        self.part = Some(Part::new(file, self.compression)?);
+        Ok(())
+    }
+
+    /// Completes what was written.
+    ///
+    /// # Errors
+    /// If the rest cannot be written.
+    pub(crate) fn finish(self) -> io::Result<()> {
+        self.part.ok_or_else(broken)?.finish().map(drop)
+    }
+}
+
+fn broken() -> io::Error {
+    io::Error::other("an earlier part could not be written")
+}
+
+impl Part {
+    fn new(file: File, compression: Compression) -> io::Result<Self> {
         Ok(match compression {
             Compression::None => Self::None(file),
             Compression::Gzip => Self::Gzip(GzEncoder::new(file, flate2::Compression::default())),
@@ -97,33 +130,31 @@ impl Packer {
         })
     }
 
-    /// Completes what was written.
-    ///
-    /// # Errors
-    /// If the rest cannot be written.
-    pub(crate) fn finish(self) -> io::Result<()> {
-        match self {
-            Self::None(mut file) => file.flush(),
-            Self::Gzip(encoder) => encoder.finish()?.flush(),
-            Self::Zstd(encoder) => encoder.finish()?.flush(),
-        }
+    fn finish(self) -> io::Result<File> {
+        let mut file = match self {
+            Self::None(file) => file,
+            Self::Gzip(encoder) => encoder.finish()?,
+            Self::Zstd(encoder) => encoder.finish()?,
+        };
+        file.flush()?;
+        Ok(file)
     }
 }
 
 impl Write for Packer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::None(file) => file.write(bytes),
-            Self::Gzip(encoder) => encoder.write(bytes),
-            Self::Zstd(encoder) => encoder.write(bytes),
+        match self.part.as_mut().ok_or_else(broken)? {
+            Part::None(file) => file.write(bytes),
+            Part::Gzip(encoder) => encoder.write(bytes),
+            Part::Zstd(encoder) => encoder.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::None(file) => file.flush(),
-            Self::Gzip(encoder) => encoder.flush(),
-            Self::Zstd(encoder) => encoder.flush(),
+        match self.part.as_mut().ok_or_else(broken)? {
+            Part::None(file) => file.flush(),
+            Part::Gzip(encoder) => encoder.flush(),
+            Part::Zstd(encoder) => encoder.flush(),
         }
     }
 }
@@ -146,6 +177,24 @@ mod tests {
             let mut text = String::new();
             unpacked(File::open(&path).unwrap()).unwrap().read_to_string(&mut text).unwrap();
             assert_eq!(text, "first second", "{name}");
+        }
+    }
+
+    #[test]
+    fn what_was_ended_is_read_whatever_is_missing_behind_it() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["plain.csv", "a.csv.gz", "a.csv.zst"] {
+            let path = folder.path().join(name);
+            let file = File::create(&path).unwrap();
+            let mut packer = Packer::new(file, Compression::of_name(&path)).unwrap();
+            packer.write_all(b"first ").unwrap();
+            packer.end_part().unwrap();
+            let ended = std::fs::read(&path).unwrap();
+            packer.write_all(b"second").unwrap();
+            drop(packer);
+            let mut text = String::new();
+            unpacked(io::Cursor::new(ended)).unwrap().read_to_string(&mut text).unwrap();
+            assert_eq!(text, "first ", "{name}");
         }
     }
 

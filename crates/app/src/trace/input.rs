@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use anyhow::Context;
-use evenkeel_trace::codec::{Decoder, DefectAt, RecordedPolicy};
+use evenkeel_trace::codec::{Decoder, Defect, DefectAt, Place, RecordedPolicy};
 use evenkeel_trace::format::{Format, Options, Order, TableOptions, foreign, understand};
 use evenkeel_trace::{Record, Sources};
 
@@ -266,7 +266,18 @@ impl TraceReader {
     fn refill(&mut self) -> anyhow::Result<()> {
         self.input.drain(..self.at);
         self.at = 0;
-        match next_block(&self.blocks, &self.name)? {
+        let next = match self.blocks.recv() {
+            Ok(Ok(block)) => Some(block),
+            Ok(Err(error)) => {
+                // What was packed behind this place cannot be found.
+                let reason = format!("cannot be unpacked from here on: {error}");
+                let place = Place::Byte(self.progress.read_bytes());
+                self.defects.note(&self.name, &Defect { place, reason })?;
+                None
+            }
+            Err(_) => None,
+        };
+        match next {
             None => self.at_end = true,
             Some(block) if self.input.is_empty() => {
                 let emptied = std::mem::replace(&mut self.input, block);
@@ -383,21 +394,22 @@ fn read_ahead(input: Counted) -> io::Result<Blocks> {
         loop {
             let mut block = to_fill.try_recv().unwrap_or_default();
             let outcome = fill(&mut input, &mut block);
-            let is_last = !matches!(outcome, Ok(true));
-            let message = match outcome {
-                Ok(_) if block.is_empty() => return,
-                Ok(_) => Ok(block),
-                Err(error) => Err(error),
-            };
-            if blocks.send(message).is_err() || is_last {
+            // What came before an error counts.
+            if !block.is_empty() && blocks.send(Ok(block)).is_err() {
                 return;
+            }
+            match outcome {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => return drop(blocks.send(Err(error))),
             }
         }
     })?;
     Ok((taken, emptied))
 }
 
-/// Fills a block; false if the input ended before it was full.
+/// Fills a block; false if the input ended before it was full. After an error it has what came
+/// before that.
 fn fill(input: &mut dyn Read, block: &mut Vec<u8>) -> io::Result<bool> {
     block.resize(BLOCK_BYTES, 0);
     let mut filled = 0;
@@ -406,7 +418,10 @@ fn fill(input: &mut dyn Read, block: &mut Vec<u8>) -> io::Result<bool> {
             Ok(0) => break,
             Ok(bytes) => filled += bytes,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+            Err(error) => {
+                block.truncate(filled);
+                return Err(error);
+            }
         }
     }
     block.truncate(filled);

@@ -77,8 +77,9 @@ impl Sink for RecordFile {
         self.0.write_all(bytes)
     }
 
+    /// What was written so far can be read though the gate be killed.
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        self.0.end_part()
     }
 
     fn finish(self: Box<Self>) -> io::Result<()> {

@@ -19,7 +19,7 @@ use crate::harness::{Scratch, wait_for};
 /// How one of the two is made to end.
 const WAYS: [Signal; 2] = [Signal::TERM, Signal::KILL];
 
-fn rounds() -> u32 {
+pub(crate) fn rounds() -> u32 {
     let asked = std::env::var("EVENKEEL_KILLS").ok();
     asked.map_or(1, |text| text.parse().expect("EVENKEEL_KILLS is a number"))
 }

@@ -10,6 +10,10 @@
 //!      + max(0, (time with the backend) - (its cost by the cost model))
 //! ```
 //!
+//! A device that serves several at once takes longer than a request costs it, without letting any
+//! wait. Where it shows that its time does not grow with what is there (`elasticity`), that counts
+//! instead of the cost.
+//!
 //! In observe mode all of it happens in the device, in enforce mode most of it at the gate, and the
 //! sum means the same. Under the cost model "1 per request" no idle time is known, and all the time
 //! with the backend counts. An optimistic model overstates waits and a pessimistic one hides them;
@@ -52,6 +56,7 @@
 //! and books the rest as "other". The pairs live in a table of [`TOP_PAIRS`] with eviction by score
 //! (`PairTable`).
 
+mod elasticity;
 mod pairs;
 mod stalls;
 
@@ -60,6 +65,7 @@ use evenkeel_core::ticket::{Cost, Ticket};
 use evenkeel_core::time::{Nanos, Span};
 
 use crate::report::Culprit;
+use elasticity::{Elasticity, Means};
 pub(crate) use pairs::PairTable;
 use stalls::Stalls;
 
@@ -87,6 +93,7 @@ pub(crate) struct Ledger {
     integral: f64,
     updated: Nanos,
     stalls: Stalls,
+    elasticity: Elasticity,
     /// Stalls up to `updated`.
     stalled: Span,
     /// Scratch of a tick.
@@ -99,8 +106,19 @@ pub(crate) struct Ledger {
 struct InService {
     /// What it takes of the device beside others.
     weight: u64,
+    /// What all take that were there when it was sent, itself included.
+    weight_all: u64,
     /// Stalls in all when it was sent.
     stalled: Span,
+}
+
+/// What a tenant waited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wait {
+    /// For whatever.
+    pub(crate) in_all: Span,
+    /// The part of it in which the device did nothing for anybody.
+    pub(crate) in_stalls: Span,
 }
 
 /// A tenant that waited.
@@ -138,6 +156,8 @@ struct Row {
     held_ns: f64,
     /// The part of it that kept other units of the same tenant waiting.
     held_before_itself_ns: f64,
+    /// What its requests take with the server.
+    means: Means,
 }
 
 impl Ledger {
@@ -165,6 +185,11 @@ impl Ledger {
         row.queued += 1;
     }
 
+    /// Weights are in another unit from now on.
+    pub(crate) fn reweigh(&mut self) {
+        self.elasticity.restart();
+    }
+
     /// A queued unit went to the backend, of which it takes so much beside others.
     pub(crate) fn dispatched(&mut self, now: Nanos, ticket: &Ticket, weight: Cost) {
         let weight = weight.0.max(1);
@@ -178,15 +203,21 @@ impl Ledger {
         if self.units.len() <= slot {
             self.units.resize(slot + 1, InService::default());
         }
-        self.units[slot] = InService { weight, stalled: self.stalled };
+        let weight_all = self.weight_in_service;
+        self.units[slot] = InService { weight, weight_all, stalled: self.stalled };
     }
 
     /// The backend finished a unit.
     pub(crate) fn served(&mut self, now: Nanos, ticket: &Ticket, device_time: Span) {
-        let wait_ns = device_time.0.saturating_sub(ticket.cost.0);
-        let sent = self.units[ticket.slot as usize].stalled;
-        let stalled_ns = self.stalls.at(now).0 - sent.0;
-        let row = self.ended(now, ticket);
+        let InService { weight, weight_all, stalled } = self.units[ticket.slot as usize];
+        let stalled_ns = self.stalls.at(now).0 - stalled.0;
+        let served_ns = device_time.0.saturating_sub(stalled_ns);
+        let alone_ns = self.elasticity.alone_ns(weight, weight_all, served_ns);
+        let alone_ns = alone_ns.unwrap_or_default().max(ticket.cost.0);
+        let wait_ns = device_time.0.saturating_sub(alone_ns);
+        self.ended(now, ticket);
+        let row = &mut self.rows[ticket.tenant.index()];
+        self.elasticity.add(now, &mut row.means, weight_all, served_ns);
         row.waited_ns += signed(wait_ns);
         row.stalled_ns += stalled_ns.min(wait_ns);
     }
@@ -250,7 +281,7 @@ impl Ledger {
         &mut self,
         now: Nanos,
         throttled: impl Fn(TenantId) -> Span,
-        mut waited: impl FnMut(TenantId, Span),
+        mut waited: impl FnMut(TenantId, Wait),
         pairs: &mut PairTable,
     ) {
         self.advance(now);
@@ -261,7 +292,7 @@ impl Ledger {
             row.update(now, self.integral, self.stalled);
             let (wait_ns, stalled_ns) = row.take_wait(throttled(tenant));
             if wait_ns > 0 {
-                waited(tenant, Span(wait_ns));
+                waited(tenant, Wait { in_all: Span(wait_ns), in_stalls: Span(stalled_ns) });
                 self.victims.push(Victim {
                     tenant,
                     wait_ns,
@@ -274,6 +305,7 @@ impl Ledger {
                 self.culprits.push((row.held_ns, tenant));
             }
         }
+        self.elasticity.tick();
         self.divide(pairs);
         self.forget();
     }
@@ -402,7 +434,7 @@ mod tests {
     /// Ticks, and returns who waited.
     fn tick(ledger: &mut Ledger, at_ms: u64, pairs: &mut PairTable) -> Vec<(u32, u64)> {
         let mut waits = Vec::new();
-        let waited = |tenant: TenantId, wait: Span| waits.push((tenant.0, wait.0 / MS));
+        let waited = |tenant: TenantId, wait: Wait| waits.push((tenant.0, wait.in_all.0 / MS));
         ledger.tick(Nanos(at_ms * MS), |_| Span::ZERO, waited, pairs);
         waits
     }
@@ -488,8 +520,8 @@ mod tests {
         ledger.queued(Nanos(0), TenantId(0));
         let mut total = Span::ZERO;
         let throttled = |_| Span(30 * MS);
-        ledger.tick(Nanos(40 * MS), throttled, |_, wait| total += wait, &mut pairs);
-        ledger.tick(Nanos(50 * MS), throttled, |_, wait| total += wait, &mut pairs);
+        ledger.tick(Nanos(40 * MS), throttled, |_, wait| total += wait.in_all, &mut pairs);
+        ledger.tick(Nanos(50 * MS), throttled, |_, wait| total += wait.in_all, &mut pairs);
         assert_eq!(total, Span(20 * MS));
     }
 

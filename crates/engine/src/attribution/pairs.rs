@@ -12,10 +12,22 @@ use crate::report::{Culprit, Interference};
 /// inherits that score: a pair that gathers more than its fair part of all waits is therefore never
 /// missed. The score only decides who stays. Reported is the wait since the pair came in, which is
 /// exact; what a pair had when it fell out is added to "other", and nothing is lost.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct PairTable {
     pairs: Vec<Pair>,
     other_ns: u64,
+}
+
+impl Clone for PairTable {
+    fn clone(&self) -> Self {
+        Self { pairs: self.pairs.clone(), other_ns: self.other_ns }
+    }
+
+    /// Allocates nothing where there is room.
+    fn clone_from(&mut self, source: &Self) {
+        self.pairs.clone_from(&source.pairs);
+        self.other_ns = source.other_ns;
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +59,24 @@ impl PairTable {
 
     pub(super) fn add_other(&mut self, waited_ns: u64) {
         self.other_ns += waited_ns;
+    }
+
+    /// Whom a victim waited for since the table was this, most first. A pair that fell out and came
+    /// back since counts with what it has gathered again.
+    pub(crate) fn since(&self, earlier: &Self, victim: TenantId) -> Vec<(Culprit, Span)> {
+        let gained_ns = |pair: &Pair| {
+            let old_ns = earlier.of(victim).find(|old| old.culprit == pair.culprit);
+            let old_ns = old_ns.map_or(0, |old| old.waited_ns);
+            pair.waited_ns.checked_sub(old_ns).unwrap_or(pair.waited_ns)
+        };
+        let gained = self.of(victim).map(|pair| (pair.culprit, Span(gained_ns(pair))));
+        let mut behind: Vec<_> = gained.filter(|(_, waited)| *waited > Span::ZERO).collect();
+        behind.sort_by_key(|&(culprit, waited)| (std::cmp::Reverse(waited), culprit));
+        behind
+    }
+
+    fn of(&self, victim: TenantId) -> impl Iterator<Item = &Pair> {
+        self.pairs.iter().filter(move |pair| pair.victim == victim)
     }
 
     /// The pairs, most waited first, and the wait that belongs to none of them.

@@ -22,6 +22,9 @@ pub struct Scheduling {
     pub unit_bytes: u64,
     /// They may be smaller, where costs are learned: so that one takes a bounded time.
     pub is_unit_found: bool,
+    /// The backend answers within the call that asks it, as the gate's own memory does: nothing is
+    /// ever with it for any time, so that nothing is learned of it.
+    pub answers_at_once: bool,
     /// Requests that the device serves in a second, where each costs the same
     /// ([`CostModel::PerRequest`]); promises are held against it. A linear model needs none: its
     /// device gives one second of service per second.
@@ -40,6 +43,7 @@ impl Default for Scheduling {
             is_cost_learned: false,
             unit_bytes: 1 << 20,
             is_unit_found: false,
+            answers_at_once: false,
             capacity_iops: None,
             control: None,
         }
@@ -50,6 +54,16 @@ impl Default for Scheduling {
 const STATIC_DEPTH: u32 = 32;
 
 impl Scheduling {
+    /// The same for a backend that answers within the call that asks it: what would be found of
+    /// another is left as it would begin.
+    #[must_use]
+    pub fn answered_at_once(self) -> Self {
+        let is_automatic = self.depth == Depth::Automatic;
+        let depth = if is_automatic { Depth::Requests(STATIC_DEPTH) } else { self.depth };
+        let (is_cost_learned, is_unit_found, answers_at_once) = (false, false, true);
+        Self { depth, is_cost_learned, is_unit_found, answers_at_once, ..self }
+    }
+
     /// The depth in units where nothing adjusts it: under arrival order, and as the slots of a gate
     /// at a shared device until the first decision.
     pub(crate) fn static_depth(&self) -> u32 {

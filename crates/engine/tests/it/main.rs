@@ -7,6 +7,7 @@ mod attribution;
 mod check;
 mod closed;
 mod disciplines;
+mod explain;
 mod golden;
 mod late;
 mod matching;

@@ -98,7 +98,8 @@ fn where_nothing_is_delayed_a_huge_write_zeroes_is_bounded_all_the_same() {
 fn total_shares_count_over_all_servers() {
     // Tenant 0 is alone on server 1 and shares server 0 with tenant 1.
     let on_server = |server: u32, tenant: u32| {
-        vec![Client { tenant, server, kind: Kind::Read, length: 65_536 }; 16]
+        let all = clients(16, tenant, Kind::Read, 65_536);
+        all.into_iter().map(|client| Client { server, ..client }).collect::<Vec<_>>()
     };
     let all = [on_server(0, 0), on_server(1, 0), on_server(0, 1)].concat();
     let ratio_under = |sharing: Sharing| {

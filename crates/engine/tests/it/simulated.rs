@@ -1,7 +1,6 @@
 //! Closed-loop clients and serial servers in virtual time, around a real engine.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::prng::Prng;
@@ -13,13 +12,16 @@ use evenkeel_engine::policy::{Depth, Domain, Mode, Scheduling, Sharing};
 use evenkeel_engine::report::DomainReport;
 use evenkeel_engine::{Engine, Input, Output, Request, Target, Unit};
 
-/// A client that always has one request outstanding.
+/// A client that has one request outstanding, and sends the next so long after an answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Client {
     pub(crate) tenant: u32,
     pub(crate) server: u32,
     pub(crate) kind: Kind,
     pub(crate) length: u64,
+    pub(crate) think: Span,
+    /// Its requests are never answered; it has an export of its own.
+    pub(crate) hangs: bool,
 }
 
 /// A device of 50 us and 1 GB/s, one unit at a time.
@@ -43,18 +45,28 @@ pub(crate) fn domain(mode: Mode, weights: &[u32], servers: u32, depth: u32) -> D
     }
 }
 
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// A unit has been served.
+    Served(Unit),
+    /// The client of this slot has thought enough.
+    Send(u32),
+}
+
 /// The world of one run.
 pub(crate) struct Simulation {
     pub(crate) engine: Engine,
     now: Nanos,
     clients: Vec<Client>,
-    devices: Vec<VecDeque<Unit>>,
-    /// What a unit takes there.
+    /// By server: units that wait, and how many are served.
+    devices: Vec<(VecDeque<Unit>, usize)>,
+    /// What a unit takes there, and how many are served at once.
     device: CostModel,
+    at_once: usize,
     /// When they do nothing: from then on, for so long.
     stall: (Nanos, Span),
-    /// Ends of service, by time and order.
-    events: BinaryHeap<Reverse<(Nanos, u64, u32)>>,
+    /// By time and order.
+    events: BTreeMap<(Nanos, u64), Event>,
     sequence: u64,
     random: Prng,
     wake_at: Option<Nanos>,
@@ -79,10 +91,11 @@ impl Simulation {
             engine: Engine::new(Nanos::ZERO, domain),
             now: Nanos::ZERO,
             clients: clients.to_vec(),
-            devices: vec![VecDeque::new(); domain.servers.len()],
+            devices: vec![(VecDeque::new(), 0); domain.servers.len()],
             device,
+            at_once: 1,
             stall,
-            events: BinaryHeap::new(),
+            events: BTreeMap::new(),
             sequence: 0,
             random: Prng::new(7),
             wake_at: None,
@@ -95,6 +108,15 @@ impl Simulation {
         simulation
     }
 
+    /// Devices serve so many at once from the beginning.
+    pub(crate) fn serving_at_once(mut self, units: usize) -> Self {
+        self.at_once = units;
+        for server in 0..self.devices.len() {
+            self.start(u32::try_from(server).unwrap());
+        }
+        self
+    }
+
     /// Lets virtual time pass, and reports.
     pub(crate) fn run(&mut self, until: Span) -> DomainReport {
         self.advance(until);
@@ -105,15 +127,18 @@ impl Simulation {
     pub(crate) fn advance(&mut self, until: Span) {
         let end = Nanos(until.0);
         loop {
-            let event_at = self.events.peek().map(|Reverse((at, ..))| *at);
+            let event_at = self.events.keys().next().map(|(at, _)| *at);
             let Some(at) = event_at.into_iter().chain(self.wake_at).min() else { break };
             if at > end {
                 break;
             }
             self.now = at;
             if event_at == Some(at) {
-                let Reverse((_, _, server)) = self.events.pop().unwrap();
-                self.serve(server);
+                let (_, event) = self.events.pop_first().unwrap();
+                match event {
+                    Event::Served(unit) => self.serve(unit),
+                    Event::Send(slot) => self.send(slot),
+                }
             }
             self.drain();
         }
@@ -121,47 +146,58 @@ impl Simulation {
     }
 
     fn send(&mut self, slot: u32) {
-        let Client { tenant, server, kind, length } = self.clients[slot as usize];
+        let Client { tenant, server, kind, length, hangs, .. } = self.clients[slot as usize];
         let offset = self.random.below(1 << 20) * 4096;
         let (tenant, target) = (TenantId(tenant), Target::Server(ServerId(server)));
-        let keeps_room = false;
-        let request = Request { slot, tenant, target, disk: 0, kind, offset, length, keeps_room };
+        let (keeps_room, disk) = (false, u64::from(hangs));
+        let request = Request { slot, tenant, target, disk, kind, offset, length, keeps_room };
         self.engine.handle(self.now, Input::Arrive(request));
     }
 
-    fn serve(&mut self, server: u32) {
-        let unit = self.devices[server as usize].pop_front().unwrap();
+    fn serve(&mut self, unit: Unit) {
+        self.devices[unit.server.index()].1 -= 1;
         self.engine.handle(self.now, Input::Done { unit: unit.unit, ok: true });
-        self.start(server);
+        self.start(unit.server.0);
     }
 
-    /// Schedules the end of the unit at the head of a device's queue.
+    /// Schedules the end of the units at the head of a device's queue.
     fn start(&mut self, server: u32) {
-        if let Some(unit) = self.devices[server as usize].front() {
+        while self.devices[server as usize].1 < self.at_once {
+            let (queue, served) = &mut self.devices[server as usize];
+            let Some(unit) = queue.pop_front() else { return };
+            *served += 1;
             let service = Span(self.device.cost(unit.kind, unit.length).0);
             let (from, length) = self.stall;
             let (end, until) = (self.now + service, from + length);
             let stands_still = self.now < until && end > from;
             let rest = if stands_still { until.since(self.now.max(from)) } else { Span::ZERO };
-            self.sequence += 1;
-            self.events.push(Reverse((end + rest, self.sequence, server)));
+            self.at(end + rest, Event::Served(unit));
         }
+    }
+
+    fn at(&mut self, at: Nanos, event: Event) {
+        self.sequence += 1;
+        self.events.insert((at, self.sequence), event);
     }
 
     fn drain(&mut self) {
         loop {
             match self.engine.poll(self.now) {
                 Output::Submit(unit) => {
-                    let device = &mut self.devices[unit.server.index()];
-                    device.push_back(unit);
-                    self.in_service_max = self.in_service_max.max(device.len());
-                    if device.len() == 1 {
-                        self.start(unit.server.0);
+                    if self.clients[unit.slot as usize].hangs {
+                        continue;
                     }
+                    let (queue, served) = &mut self.devices[unit.server.index()];
+                    queue.push_back(unit);
+                    self.in_service_max = self.in_service_max.max(queue.len() + *served);
+                    self.start(unit.server.0);
                 }
                 Output::Finish { slot, ok } => {
                     assert!(ok);
-                    self.send(slot);
+                    match self.clients[slot as usize].think {
+                        Span::ZERO => self.send(slot),
+                        think => self.at(self.now + think, Event::Send(slot)),
+                    }
                 }
                 Output::WaitUntil(at) => {
                     self.wake_at = Some(at);
@@ -181,7 +217,8 @@ impl Simulation {
 
 /// `count` alike clients.
 pub(crate) fn clients(count: usize, tenant: u32, kind: Kind, length: u64) -> Vec<Client> {
-    vec![Client { tenant, server: 0, kind, length }; count]
+    let (think, hangs) = (Span::ZERO, false);
+    vec![Client { tenant, server: 0, kind, length, think, hangs }; count]
 }
 
 /// What each tenant got, in seconds of device time.

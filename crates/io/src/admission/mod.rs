@@ -19,6 +19,9 @@ use crate::clock::since_boot;
 /// A handshake that has to go for others had so long at least.
 const HANDSHAKE_TIME_MIN: Span = Span::from_millis(50);
 
+/// A refusal is told of for so long.
+const REFUSED_LATELY: Span = Span::from_secs(10);
+
 /// The door of a gate, for all its workers.
 #[derive(Debug, Default)]
 pub(crate) struct Door {
@@ -48,6 +51,8 @@ struct State {
     ledger: Ledger,
     /// By the number of a handshake.
     stays: BTreeMap<u64, Stay>,
+    /// When a connection of a tenant was refused last.
+    refused: BTreeMap<TenantId, Nanos>,
 }
 
 /// A handshake under way.
@@ -117,6 +122,14 @@ impl Door {
         self.log.passes()
     }
 
+    /// Tenants of whom connections were not let in just now.
+    pub(crate) fn refused_lately(&self) -> Vec<TenantId> {
+        let now = since_boot();
+        let state = self.state();
+        let lately = state.refused.iter().filter(|(_, at)| now.since(**at) <= REFUSED_LATELY);
+        lately.map(|(tenant, _)| *tenant).collect()
+    }
+
     /// Connections that were not let in since the start.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
@@ -147,6 +160,7 @@ impl Permit {
         let mut state = self.door.state();
         if let Err(full) = state.ledger.enter(self.origin, tenant, (most, tenants)) {
             self.door.refused.fetch_add(1, Ordering::Relaxed);
+            state.refused.insert(tenant, since_boot());
             return Err(full);
         }
         state.count_out(self.origin, self.stage);
@@ -198,5 +212,16 @@ mod tests {
             goes.try_recv() == Err(oneshot::error::TryRecvError::Closed)
         };
         assert_eq!(stays.iter_mut().position(is_gone), Some(0), "the oldest has gone");
+    }
+
+    #[test]
+    fn whose_connections_are_refused_is_told() {
+        let door = Arc::new(Door::default());
+        let origin = Origin::of(None, Some(7));
+        let (tenant, bound) = (TenantId(3), (2, 1));
+        let mut permits: Vec<_> = (0..8).map(|_| door.begin(origin, 100)).collect();
+        let entered = permits.iter_mut().map(|(permit, _)| permit.enter(tenant, bound));
+        assert!(entered.into_iter().any(|entered| entered.is_err()));
+        assert_eq!(door.refused_lately(), [tenant]);
     }
 }

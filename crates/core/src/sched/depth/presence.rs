@@ -59,8 +59,10 @@ impl Presence {
     pub(super) fn arrived(&mut self, now: Nanos) -> bool {
         self.pass(now, true);
         self.queued += 1;
+        // Of a step that is not over yet little fades, so that two terms of the series will do.
+        let part = self.step.all.min(STEP.as_secs_f64()) / MEMORY.as_secs_f64();
         let mut sums = self.sums;
-        sums.take(&self.step);
+        sums.add(&self.step, 1.0 - part * (1.0 - part / 2.0));
         sums.is_idle_at_times() || sums.varies()
     }
 
@@ -105,7 +107,7 @@ impl Presence {
         self.step.pass(length.as_secs_f64(), here, self.queued);
         if self.step.all >= STEP.as_secs_f64() {
             let step = std::mem::take(&mut self.step);
-            self.sums.take(&step);
+            self.sums.add(&step, exponential(-step.all / MEMORY.as_secs_f64()));
         }
     }
 }
@@ -119,9 +121,8 @@ impl Sums {
         self.squares += seconds * f64::from(here) * f64::from(here);
     }
 
-    /// Another step has passed, and as much of what was before fades.
-    fn take(&mut self, step: &Self) {
-        let keep = exponential(-step.all / MEMORY.as_secs_f64());
+    /// Another step has passed, and this part of what was before is kept.
+    fn add(&mut self, step: &Self, keep: f64) {
         self.all = self.all * keep + step.all;
         self.idle = self.idle * keep + step.idle;
         self.unqueued = self.unqueued * keep + step.unqueued;

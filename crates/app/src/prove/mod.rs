@@ -1,0 +1,124 @@
+//! `evenkeel prove`: holds what the policy promises against what the gate has delivered meanwhile.
+//!
+//! The gate is asked once a second. What comes out of that is judged by [`judge`], promise by
+//! promise: kept, not kept, or nothing to see, where nobody asked for as much as would show it.
+
+mod judge;
+
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context;
+use evenkeel_engine::policy::Policy;
+use serde::Serialize;
+
+use crate::config;
+use crate::control::client::{Client, ControlArgs};
+use crate::ctl::block_on;
+use crate::exit::Exit;
+use crate::status::Status;
+use crate::{terminal, units};
+use judge::{Row, Verdict};
+
+/// Between two questions.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Arguments of `evenkeel prove`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  evenkeel prove                         the next half minute of production
+  evenkeel prove --watch '5 min'
+  evenkeel prove --json | jq '.promises[] | select(.verdict == \"not_kept\")'
+
+It puts no load on anything: a share shows where tenants have requests waiting, a limit where
+somebody reaches it, a floor where as much is asked for. For promises that nobody put to the test it
+says so.
+
+Ends with 1 if a promise was not kept, or if the mode holds nobody to any.")]
+pub struct Args {
+    #[command(flatten)]
+    control: ControlArgs,
+    /// How long to watch.
+    #[arg(long, default_value = "30 s", value_name = "TIME", value_parser = parse_watch)]
+    watch: Duration,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_watch(text: &str) -> Result<Duration, String> {
+    let span = units::parse_duration(text)
+        .map_err(|error| format!("{error}; write it like {}", error.examples))?;
+    let watch = Duration::from_nanos(span.0);
+    let bounds = Duration::from_secs(5)..=Duration::from_hours(1);
+    if bounds.contains(&watch) { Ok(watch) } else { Err("choose from 5 s to 1 h".to_owned()) }
+}
+
+/// What is printed for programs.
+#[derive(Serialize)]
+struct Document<'a> {
+    mode: &'a str,
+    watched_seconds: f64,
+    promises: &'a [Row],
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// A gate that does not answer, or that was restarted meanwhile.
+pub fn run(args: &Args) -> anyhow::Result<Exit> {
+    let client = args.control.client();
+    let (policy, documents) = watch(&client, args.watch)?;
+    let last = documents.last().expect("there are two at least");
+    let rows = judge::all(&policy, &documents);
+    let is_in_force = last.mode == "enforce";
+    if args.json {
+        let watched_seconds = last.uptime_seconds - documents[0].uptime_seconds;
+        terminal::json(&Document { mode: &last.mode, watched_seconds, promises: &rows })?;
+    } else {
+        terminal::data(&table(&rows))?;
+    }
+    if !is_in_force {
+        terminal::say(&format!(
+            "mode {} holds nobody to anything: `evenkeel ctl mode enforce` does",
+            last.mode
+        ));
+    }
+    let is_broken = rows.iter().any(|row| row.verdict == Verdict::NotKept);
+    Ok(if is_broken || !is_in_force { Exit::Failed } else { Exit::Success })
+}
+
+fn watch(client: &Client, length: Duration) -> anyhow::Result<(Policy, Vec<Status>)> {
+    let ask = || block_on(client.get::<Status>("/v1/status?detail=buckets"));
+    let text = block_on(client.text("/v1/policy"))?;
+    let policy = config::parse(&text, "the gate's policy");
+    let policy = policy.map_err(|found| Exit::Runtime.because(found))?;
+    let mut documents = vec![ask()?];
+    for _ in 0..length.as_secs() {
+        thread::sleep(INTERVAL);
+        documents.push(ask()?);
+    }
+    let is_one_run =
+        documents.windows(2).all(|pair| pair[0].uptime_seconds < pair[1].uptime_seconds);
+    if !is_one_run {
+        return Err(anyhow::anyhow!("the gate was restarted")).context("nothing is judged");
+    }
+    Ok((policy, documents))
+}
+
+fn table(rows: &[Row]) -> String {
+    if rows.is_empty() {
+        return "nobody is promised anything\n".to_owned();
+    }
+    let cells = rows.iter().map(|row| {
+        let Row { domain, tenant, promise, verdict, figure } = row;
+        let verdict = match verdict {
+            Verdict::Kept => "kept",
+            Verdict::NotKept => "NOT KEPT",
+            Verdict::NothingToSee => "nothing to see",
+        };
+        [domain, tenant, promise, verdict, figure].map(ToString::to_string).to_vec()
+    });
+    terminal::table(&["DOMAIN", "TENANT", "PROMISE", "", ""], &cells.collect::<Vec<_>>())
+}

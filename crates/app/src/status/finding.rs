@@ -1,0 +1,128 @@
+//! How tenants stand, and why: what the engine found, beside what the gate knows around it.
+
+use evenkeel_engine::explain::{self, Standing, Surroundings};
+use evenkeel_engine::report::{DomainReport, TenantReport};
+use evenkeel_io::gate::GateReport;
+use serde::{Deserialize, Serialize};
+
+use super::tenant_name;
+
+/// How a tenant stands over the last seconds, and why it gets no more.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// `idle`, `has_its_due` or `below_its_due`.
+    pub standing: String,
+    /// The cause, by its name in docs/status.md; absent where the tenant has all that it asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+    /// The tenant that is in its way, if one is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind: Option<String>,
+    /// What holds, in a sentence with the figure that shows it.
+    pub sentence: String,
+    /// What can be done; empty where nothing need be.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub remedy: String,
+}
+
+impl Finding {
+    /// Whether the tenant has asked for nothing lately.
+    pub fn is_idle(&self) -> bool {
+        self.standing == Standing::Idle.key()
+    }
+
+    /// Whether the tenant gets less than it is due.
+    pub fn is_below(&self) -> bool {
+        self.standing == Standing::BelowItsDue.key()
+    }
+}
+
+/// The finding for a tenant of a domain, with what the gate knows.
+pub fn of(report: &GateReport, domain: &DomainReport, tenant: &TenantReport) -> explain::Finding {
+    let surroundings = surroundings(report, domain, tenant);
+    tenant.finding.clone().beside(&tenant.name, &surroundings)
+}
+
+/// The same as part of a document.
+pub(super) fn finding(
+    report: &GateReport,
+    domain: &DomainReport,
+    tenant: &TenantReport,
+) -> Finding {
+    let explain::Finding { standing, cause, behind, sentence, remedy } = of(report, domain, tenant);
+    Finding {
+        standing: standing.key().to_owned(),
+        cause: cause.map(|cause| cause.key().to_owned()),
+        behind: behind.map(|one| tenant_name(domain, one.index()).to_owned()),
+        sentence,
+        remedy,
+    }
+}
+
+fn surroundings(report: &GateReport, domain: &DomainReport, tenant: &TenantReport) -> Surroundings {
+    let name = &tenant.name;
+    let memory = report.memory.tenants.iter().find(|one| one.tenant == *name);
+    let holder = memory.and_then(|memory| memory.behind.first());
+    let counts_here = counts_here(report, domain, tenant);
+    let waiting = memory.map_or(0, |memory| memory.waiting);
+    Surroundings {
+        away: away(report, domain, tenant),
+        waiting_for_memory: if counts_here { waiting } else { 0 },
+        memory_held_by: holder.map(|(name, _)| name.clone()),
+        is_refused: counts_here && report.refused_tenants.contains(name),
+    }
+}
+
+/// Memory and connections are the whole gate's: they count where the tenant asks for something, or,
+/// where it can ask for nothing anywhere, in the first domain.
+fn counts_here(report: &GateReport, domain: &DomainReport, tenant: &TenantReport) -> bool {
+    let is_idle = |one: &TenantReport| one.finding.standing == Standing::Idle;
+    let everywhere = report.domains.iter().flat_map(|domain| &domain.tenants);
+    let is_idle_everywhere = everywhere.filter(|one| one.name == tenant.name).all(is_idle);
+    let is_first = report.domains.first().is_some_and(|first| std::ptr::eq(first, domain));
+    !is_idle(tenant) || is_idle_everywhere && is_first
+}
+
+/// A backend of the domain that is away while the tenant has connections to exports of it.
+fn away(
+    report: &GateReport,
+    domain: &DomainReport,
+    tenant: &TenantReport,
+) -> Option<(String, String)> {
+    let is_here = |name: &str| domain.servers.iter().any(|server| server.name == name);
+    let is_used = |name: &str| {
+        let mut exports = report.exports.iter().filter(|export| export.backend == name);
+        exports.any(|export| export.connections.iter().any(|(who, _)| *who == tenant.name))
+    };
+    let mut backends = report.backends.iter().filter(|backend| !backend.up);
+    let away = backends.find(|backend| is_here(&backend.name) && is_used(&backend.name))?;
+    Some((away.name.clone(), away.trouble.clone()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_engine::explain::Cause;
+
+    use super::*;
+    use crate::testing::sample_report;
+
+    fn cause(report: &GateReport, tenant: &str) -> Option<Cause> {
+        let domain = &report.domains[0];
+        let tenant = domain.tenants.iter().find(|one| one.name == tenant)?;
+        of(report, domain, tenant).cause
+    }
+
+    #[test]
+    fn what_the_gate_knows_goes_before_what_the_engine_found() {
+        let mut report = sample_report();
+        assert_eq!(cause(&report, "alice"), Some(Cause::Memory), "two connections wait for it");
+        assert_eq!(cause(&report, "bob"), None);
+        report.refused_tenants = vec!["bob".to_owned()];
+        assert_eq!(cause(&report, "bob"), Some(Cause::Connections));
+        report.backends[0].up = false;
+        assert_eq!(cause(&report, "bob"), Some(Cause::Connections), "it may not be connected yet");
+        report.backends[0].trouble = Some("connection refused".to_owned());
+        assert_eq!(cause(&report, "bob"), Some(Cause::Upstream));
+        assert_eq!(cause(&report, "default"), None, "it has no connections");
+    }
+}

@@ -1,0 +1,74 @@
+//! What keeps a tenant back before its requests reach the engine, or behind it: what only the
+//! driver knows.
+
+use super::{Cause, Finding, Standing};
+
+/// What the driver knows of one tenant in one domain.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// A backend that its requests go to and that is away, and why.
+    pub away: Option<(String, String)>,
+    /// Connections of it that wait for the gate's memory now.
+    pub waiting_for_memory: u64,
+    /// Who holds most of that memory beyond its own part.
+    pub memory_held_by: Option<String>,
+    /// Whether connections of it were refused lately because of a bound.
+    pub is_refused: bool,
+}
+
+impl Finding {
+    /// The finding for this tenant with what the driver knows, which is certain and goes first.
+    #[must_use]
+    pub fn beside(self, tenant: &str, surroundings: &Surroundings) -> Self {
+        let Surroundings { away, waiting_for_memory, memory_held_by, is_refused } = surroundings;
+        let (cause, sentence, remedy) = if let Some((backend, why)) = away {
+            let sentence = format!("{tenant} is not served: {backend} is away: {why}");
+            let remedy = format!("look at the server behind `{backend}` and the network to it");
+            (Cause::Upstream, sentence, remedy)
+        } else if *waiting_for_memory > 0 {
+            let connections = if *waiting_for_memory == 1 { "connection" } else { "connections" };
+            let by = memory_held_by.as_ref().filter(|by| by.as_str() != tenant);
+            let by = by.map_or_else(String::new, |by| format!(", of which {by} holds most"));
+            let sentence = format!(
+                "{tenant} is not read: {waiting_for_memory} of its {connections} wait for memory \
+                 of the gate{by}"
+            );
+            let remedy = "raise `payload` under [memory], or have clients read their answers";
+            (Cause::Memory, sentence, remedy.to_owned())
+        } else if *is_refused {
+            let sentence =
+                format!("{tenant} is not let in: connections of it were refused just now");
+            let remedy = "close connections that are not used, or raise `connections` under \
+                          [memory]";
+            (Cause::Connections, sentence, remedy.to_owned())
+        } else {
+            return self;
+        };
+        let standing = Standing::BelowItsDue;
+        Self { standing, cause: Some(cause), behind: None, sentence, remedy }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_certain_goes_before_what_was_reckoned() {
+        let reckoned = || Finding { cause: Some(Cause::OthersShares), ..Finding::default() };
+        let nothing = Surroundings::default();
+        assert_eq!(reckoned().beside("db", &nothing).cause, Some(Cause::OthersShares));
+        let refused = Surroundings { is_refused: true, ..nothing };
+        assert_eq!(reckoned().beside("db", &refused).cause, Some(Cause::Connections));
+        let memory_held_by = Some("hog".to_owned());
+        let waiting = Surroundings { waiting_for_memory: 2, memory_held_by, ..refused };
+        let finding = reckoned().beside("db", &waiting);
+        assert_eq!((finding.cause, finding.standing), (Some(Cause::Memory), Standing::BelowItsDue));
+        assert!(finding.sentence.contains("2 of its connections"), "{}", finding.sentence);
+        assert!(finding.sentence.contains("hog"), "{}", finding.sentence);
+        let away = Some(("array".to_owned(), "connection refused".to_owned()));
+        let finding = reckoned().beside("db", &Surroundings { away, ..waiting });
+        assert_eq!(finding.cause, Some(Cause::Upstream));
+        assert!(finding.sentence.ends_with("array is away: connection refused"));
+    }
+}
