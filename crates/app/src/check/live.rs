@@ -4,7 +4,7 @@
 //! greeted and left.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
@@ -17,8 +17,12 @@ use serde::Serialize;
 /// How long a server may take to greet.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What an NBD server begins with, in the older and the newer style.
+/// What an NBD server begins with, and what of the newer style follows.
 const GREETING: &[u8; 8] = b"NBDMAGIC";
+const NEWER: &[u8; 8] = b"IHAVEOPT";
+
+/// The answer of a client that leaves at once: its flags, and the option to abort.
+const GOODBYE: &[u8] = b"\0\0\0\x01IHAVEOPT\0\0\0\x02\0\0\0\0";
 
 /// One thing that was asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -127,22 +131,34 @@ fn cannot_reach(upstream: &Upstream) -> Option<String> {
 }
 
 fn greeting(address: &Address) -> io::Result<[u8; 8]> {
-    let mut bytes = [0; 8];
     match address {
         Address::Tcp(host) => {
             let mut addresses = host.to_socket_addrs()?;
             let first = addresses.next().ok_or_else(|| io::Error::other("no such host"))?;
-            let mut stream = TcpStream::connect_timeout(&first, PATIENCE)?;
+            let stream = TcpStream::connect_timeout(&first, PATIENCE)?;
             stream.set_read_timeout(Some(PATIENCE))?;
-            stream.read_exact(&mut bytes)?;
+            greet(stream)
         }
         Address::Unix(path) => {
-            let mut stream = UnixStream::connect(path)?;
+            let stream = UnixStream::connect(path)?;
             stream.set_read_timeout(Some(PATIENCE))?;
-            stream.read_exact(&mut bytes)?;
+            greet(stream)
         }
     }
-    Ok(bytes)
+}
+
+/// What a server begins with. It is left politely.
+fn greet(mut stream: impl Read + Write) -> io::Result<[u8; 8]> {
+    let (mut first, mut second) = ([0; 8], [0; 8]);
+    stream.read_exact(&mut first)?;
+    if &first == GREETING {
+        let is_newer = stream.read_exact(&mut second).is_ok() && &second == NEWER;
+        if is_newer && stream.read_exact(&mut [0; 2]).is_ok() {
+            // Whether the server takes leave is its own affair.
+            let _ = stream.write_all(GOODBYE).and_then(|()| stream.read(&mut [0; 64]));
+        }
+    }
+    Ok(first)
 }
 
 /// A file, block device or folder that the gate writes to.
@@ -169,7 +185,6 @@ fn cannot_write(path: &Path, is_folder: bool) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
     use std::os::unix::net::UnixListener;
 
     use super::*;
@@ -177,7 +192,7 @@ mod tests {
     fn troubles(text: &str, folder: &Path) -> Vec<String> {
         let file = folder.join("policy.toml");
         fs::write(&file, text).unwrap();
-        let parsed = crate::config::load_beside(&file, |_| Default::default()).unwrap();
+        let parsed = crate::config::load(&file).unwrap();
         let policy = parsed.policy.unwrap_or_else(|| panic!("{}", parsed.diagnostics));
         ask(&policy).into_iter().filter_map(|asked| asked.trouble).collect()
     }
@@ -188,7 +203,11 @@ mod tests {
         fs::write(folder.path().join("disk"), [0; 4096]).unwrap();
         let server = UnixListener::bind(folder.path().join("server.sock")).unwrap();
         let greeter = std::thread::spawn(move || {
-            server.accept().unwrap().0.write_all(b"NBDMAGICIHAVEOPT").unwrap();
+            let mut stream = server.accept().unwrap().0;
+            stream.write_all(b"NBDMAGICIHAVEOPT\0\x03").unwrap();
+            let mut said = [0; 20];
+            stream.read_exact(&mut said).unwrap();
+            assert_eq!(&said, GOODBYE);
         });
         let found = troubles(
             "listen = [\"unix:gate.sock\"]\n\

@@ -1,5 +1,6 @@
 //! What an operator asks in the first hour: why is this tenant slow, and is the promise kept?
 
+use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::harness::gate::{EVENKEEL, Gate};
-use crate::harness::process::Process;
+use crate::harness::process::{Process, finish};
 use crate::harness::skip::needs;
 use crate::harness::storage::Server;
 use crate::harness::target::Address;
@@ -143,4 +144,42 @@ fn a_gate_is_found_from_any_folder() {
     thread::sleep(Duration::from_millis(100));
     let told = String::from_utf8_lossy(&status().stderr).into_owned();
     assert!(!told.contains(&place), "{told}");
+}
+
+/// The commands of the page, in their order.
+fn typed() -> String {
+    let page = include_str!("../../../../docs/first-hour.md");
+    let blocks = page.split("```sh\n").skip(1);
+    blocks.map(|block| block.split("```").next().unwrap_or_default()).collect()
+}
+
+#[test]
+fn the_page_can_be_typed() {
+    needs!("nbdkit");
+    let scratch = Scratch::new();
+    let folder = Path::new(EVENKEEL).parent().expect("it is in a folder");
+    // What goes on at the end of the page ends here; its gate and its clients are its own.
+    let script = format!(
+        "export PATH={}:$PATH\n{}\nkill $(jobs -p)\nwait\n",
+        folder.display(),
+        typed().replace("evenkeel serve", "evenkeel serve --metrics off")
+    );
+    std::fs::write(scratch.join("page.sh"), script).expect("write to scratch");
+    let (_, said) = finish(scratch.path(), "bash", &["page.sh"], Duration::from_secs(100));
+    for words in [
+        "all that it needs is there",
+        "mostly for those of backup",
+        "better, mean down",
+        "`evenkeel ctl confirm` keeps it",
+        "it would take more",
+        "share 4",
+        "confirmed: it is in policy.toml",
+    ] {
+        assert!(said.contains(words), "{words:?} is missing in:\n{said}");
+    }
+    for words in ["\nerror:", "\nevenkeel:", "Usage:", "command not found"] {
+        assert!(!said.contains(words), "{words:?} in:\n{said}");
+    }
+    let policy = std::fs::read_to_string(scratch.join("policy.toml")).expect("it was written");
+    assert!(policy.contains("mode = \"enforce\""), "{policy}");
 }

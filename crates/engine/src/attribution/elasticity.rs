@@ -93,7 +93,9 @@ impl Elasticity {
             &mut self.time_squared,
             &mut self.product,
         ];
-        sums.into_iter().for_each(|sum| *sum *= KEPT);
+        for sum in sums {
+            *sum *= KEPT;
+        }
     }
 
     fn estimate(&self) -> Option<f64> {

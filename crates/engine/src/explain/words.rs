@@ -11,7 +11,7 @@ use crate::report::ServerReport;
 
 /// The sentence and the remedy.
 pub(super) fn say(scene: &Scene<'_>, tenant: TenantId, verdict: &Verdict) -> (String, String) {
-    let case = Case {
+    let told = Case {
         scene,
         tenant,
         verdict,
@@ -19,16 +19,16 @@ pub(super) fn say(scene: &Scene<'_>, tenant: TenantId, verdict: &Verdict) -> (St
         parts: Parts::of(scene, tenant),
     };
     if verdict.standing == Standing::Idle {
-        return (format!("{} has asked for nothing lately", case.name()), String::new());
+        return (format!("{} has asked for nothing lately", told.name()), String::new());
     }
-    if case.recent.window.is_none() {
-        return (format!("it is too early to tell how {} stands", case.name()), String::new());
+    if told.recent.window.is_none() {
+        return (format!("it is too early to tell how {} stands", told.name()), String::new());
     }
     let Some(cause) = verdict.cause else {
-        let rate = per_second(case.recent);
-        return (format!("{} has all that it asks for: {rate}", case.name()), String::new());
+        let rate = per_second(told.recent);
+        return (format!("{} has all that it asks for: {rate}", told.name()), String::new());
     };
-    (format!("{}: {}", case.has(), case.because(cause)), case.remedy(cause))
+    (format!("{}: {}", told.has(), told.because(cause)), told.remedy(cause))
 }
 
 /// A tenant with a cause.

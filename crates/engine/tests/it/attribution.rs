@@ -143,7 +143,17 @@ fn a_stall_of_the_device_is_nobodys_doing() {
 
 /// What a victim waits for a request, in seconds, and whom it blames.
 fn outcome(device: CostModel, mode: Mode, all: &[Client]) -> (f64, [f64; 3]) {
-    let mut simulation = Simulation::before(device, NEVER, &default_policy(mode), all);
+    outcome_at((device, 1), mode, all)
+}
+
+/// The same before a device that serves so many at once.
+fn outcome_at(
+    (device, at_once): (CostModel, usize),
+    mode: Mode,
+    all: &[Client],
+) -> (f64, [f64; 3]) {
+    let simulation = Simulation::before(device, NEVER, &default_policy(mode), all);
+    let mut simulation = simulation.serving_at_once(at_once);
     let before = simulation.run(Span::from_secs(4));
     let after = simulation.run(Span::from_secs(8));
     let victim = |report: &DomainReport| {
@@ -187,4 +197,32 @@ fn the_culprits_part_is_what_would_not_be_waited_without_it() {
     println!(
         "the culprit's part is off by {worst:.3} at most, an innocent's by {worst_innocent:.3}"
     );
+}
+
+/// Clients whose pauses differ, so that what is with the device varies.
+fn pausing(random: &mut Prng, most: Span, clients: Vec<Client>) -> Vec<Client> {
+    let pause = |client| Client { think: Span(1 + random.below(most.0)), ..client };
+    clients.into_iter().map(pause).collect()
+}
+
+/// On a device that serves all at once nobody waits for anybody.
+#[test]
+fn neighbours_on_a_device_that_serves_all_at_once_are_in_nobodys_way() {
+    let mut random = Prng::new(33);
+    let mut worst: f64 = 0.0;
+    for round in 0..20 {
+        let length = Span::from_micros(500 << random.below(5));
+        let device = device(length, u64::MAX);
+        let (few, many) = (1 + random.below(3), 4 + random.below(20));
+        let [few, many] = [few, many].map(|count| usize::try_from(count).unwrap());
+        let pauses = Span(2 * length.0);
+        let victims = pausing(&mut random, pauses, clients(few, VICTIM, Kind::Read, 4096));
+        let others = pausing(&mut random, pauses, clients(many, INNOCENT, Kind::Read, 4096));
+        let all = [victims, others].concat();
+        let (wait, [_, innocent, _]) = outcome_at((device, 1024), Mode::Observe, &all);
+        let part = wait * innocent / length.as_secs_f64();
+        println!("round {round}: {part:.3} of its time, {few} beside {many}, {length}");
+        worst = worst.max(part);
+    }
+    assert!(worst < 0.1, "{worst}");
 }

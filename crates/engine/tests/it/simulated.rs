@@ -163,9 +163,9 @@ impl Simulation {
     /// Schedules the end of the units at the head of a device's queue.
     fn start(&mut self, server: u32) {
         while self.devices[server as usize].1 < self.at_once {
-            let (queue, served) = &mut self.devices[server as usize];
+            let (queue, busy) = &mut self.devices[server as usize];
             let Some(unit) = queue.pop_front() else { return };
-            *served += 1;
+            *busy += 1;
             let service = Span(self.device.cost(unit.kind, unit.length).0);
             let (from, length) = self.stall;
             let (end, until) = (self.now + service, from + length);
@@ -187,9 +187,9 @@ impl Simulation {
                     if self.clients[unit.slot as usize].hangs {
                         continue;
                     }
-                    let (queue, served) = &mut self.devices[unit.server.index()];
+                    let (queue, busy) = &mut self.devices[unit.server.index()];
                     queue.push_back(unit);
-                    self.in_service_max = self.in_service_max.max(queue.len() + *served);
+                    self.in_service_max = self.in_service_max.max(queue.len() + *busy);
                     self.start(unit.server.0);
                 }
                 Output::Finish { slot, ok } => {

@@ -17,6 +17,11 @@ impl Domain {
         self.state.borrow_mut().lane = recorder.and_then(|recorder| recorder.lane(now));
     }
 
+    /// Whether its requests are recorded.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.state.borrow().lane.is_some()
+    }
+
     /// Hands over what has gathered: a quiet domain must not hold up the others' requests.
     pub(crate) fn flush_recording(&self) {
         self.state.borrow_mut().flush_recording(self.worker.clock.now());

@@ -226,6 +226,7 @@ pub(crate) async fn live(
     let worker = Worker::new(index, Arc::clone(&shared));
     worker.apply(&shared.plan());
     spawn_local(sweep::sweep(Rc::clone(&worker)));
+    spawn_local(sweep::sweep_recording(Rc::clone(&worker)));
     while let Some(message) = messages.recv().await {
         match message {
             Message::Listen(ears) => {

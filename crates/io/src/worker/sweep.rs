@@ -1,6 +1,6 @@
 //! Once a second: connections that are too slow with memory that others wait for, memory
-//! that idle connections do not need, devices that nobody uses, and what is recorded of quiet
-//! domains.
+//! that idle connections do not need, and devices that nobody uses. More often, while there is a
+//! recording: what is recorded of quiet domains.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -13,6 +13,9 @@ use crate::memory::Wanted;
 use crate::plan::Plan;
 
 const PERIOD: Duration = Duration::from_secs(1);
+
+/// How often what is recorded of quiet domains is handed over.
+const RECORDED_PERIOD: Duration = Duration::from_millis(250);
 
 /// How long a device stays open with nobody there.
 const DEVICE_KEPT: Span = Span::from_secs(60);
@@ -29,6 +32,17 @@ pub(super) async fn sweep(worker: Rc<Worker>) {
                 look_at(&worker, client, &wanted, &plan);
             }
             domain.forget_unused(DEVICE_KEPT, &plan);
+        }
+    }
+}
+
+/// Hands over what is recorded: a gate that is killed loses what it has not.
+pub(super) async fn sweep_recording(worker: Rc<Worker>) {
+    loop {
+        let domains: Vec<_> = worker.domains.borrow().values().cloned().collect();
+        let is_recorded = domains.iter().any(|domain| domain.is_recorded());
+        tokio::time::sleep(if is_recorded { RECORDED_PERIOD } else { PERIOD }).await;
+        for domain in domains {
             domain.flush_recording();
         }
     }
