@@ -106,6 +106,8 @@ impl Account {
             answer_time: self.total_time.sum(),
             late_requests: self.late_requests,
             active: self.in_flight.total(now),
+            present: self.in_flight.present(),
+            backlogged: self.backlog.total(now),
             in_flight: self.in_flight.total_of_each(now),
             queued: self.backlog.total_of_each(now),
             in_service: self.in_service.total_of_each(now),

@@ -53,14 +53,14 @@ pub(super) fn ask(policy: &Policy) -> Vec<Asked> {
                 asked.extend(files.filter_map(|file| unreadable(&what, file)));
             }
             Source::File { path, .. } => {
-                asked.push(Asked { what, trouble: cannot_write(path, false) });
+                asked.push(Asked { what, trouble: cannot_use(path, false) });
             }
             Source::Directory { path, .. } => {
-                asked.push(Asked { what, trouble: cannot_write(path, true) });
+                asked.push(Asked { what, trouble: cannot_use(path, true) });
             }
             Source::Store(store) => asked.extend(store.drives.iter().map(|drive| Asked {
                 what: format!("{what}, drive {}", drive.display()),
-                trouble: cannot_write(drive, false),
+                trouble: cannot_use(drive, false),
             })),
             Source::Ceph(ceph) => {
                 let files = [Some(&ceph.conf), ceph.keyring.as_ref()];
@@ -133,9 +133,14 @@ fn cannot_reach(upstream: &Upstream) -> Option<String> {
 fn greeting(address: &Address) -> io::Result<[u8; 8]> {
     match address {
         Address::Tcp(host) => {
-            let mut addresses = host.to_socket_addrs()?;
-            let first = addresses.next().ok_or_else(|| io::Error::other("no such host"))?;
-            let stream = TcpStream::connect_timeout(&first, PATIENCE)?;
+            let mut stream = Err(io::Error::other("no such host"));
+            for address in host.to_socket_addrs()? {
+                stream = TcpStream::connect_timeout(&address, PATIENCE);
+                if stream.is_ok() {
+                    break;
+                }
+            }
+            let stream = stream?;
             stream.set_read_timeout(Some(PATIENCE))?;
             greet(stream)
         }
@@ -161,8 +166,8 @@ fn greet(mut stream: impl Read + Write) -> io::Result<[u8; 8]> {
     Ok(first)
 }
 
-/// A file, block device or folder that the gate writes to.
-fn cannot_write(path: &Path, is_folder: bool) -> Option<String> {
+/// A file, block device or folder that the gate serves from.
+fn cannot_use(path: &Path, is_folder: bool) -> Option<String> {
     let place = path.display();
     let metadata = match fs::metadata(path) {
         // The gate makes it.
@@ -178,9 +183,10 @@ fn cannot_write(path: &Path, is_folder: bool) -> Option<String> {
         let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
         rustix::fs::access(path, access).err().map(io::Error::from)
     } else {
-        File::options().read(true).write(true).open(path).err()
+        // What cannot be written is served read-only.
+        File::options().read(true).write(true).open(path).or_else(|_| File::open(path)).err()
     };
-    error.map(|error| format!("cannot write to {place}: {error}"))
+    error.map(|error| format!("cannot use {place}: {error}"))
 }
 
 #[cfg(test)]

@@ -76,7 +76,7 @@ impl Client {
         }
         let socket = gates.swap_remove(0);
         // Whoever changes something should know of which gate.
-        terminal::say(&format!("evenkeel: this is of the gate at {}", socket.display()));
+        terminal::say(&format!("evenkeel: using the gate at {}", socket.display()));
         Self::at(socket)
     }
 
@@ -156,7 +156,7 @@ fn nobody(socket: &Path, others: &[PathBuf], error: &io::Error) -> anyhow::Error
     if !others.is_empty() {
         let others: Vec<_> = others.iter().map(|one| one.display().to_string()).collect();
         return Exit::Unreachable.because(format!(
-            "you run several gates, say which with `--control PATH`: {}",
+            "several gates are running; choose one with `--control PATH`: {}",
             others.join(", ")
         ));
     }

@@ -1,11 +1,15 @@
 //! A policy that lies elsewhere than in the file: its newest text, and the file as the copy of the
 //! last one that was put in force, for a start while elsewhere is away.
 
+use std::fs::File;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context;
+
+/// Copies of what a policy file was; with more, the last is overwritten.
+const FORMER_MAX: u32 = 1000;
 
 /// Where a policy comes from. None came yet as long as the text is none.
 #[derive(Debug)]
@@ -32,18 +36,34 @@ impl Remote {
     }
 }
 
-/// The same, and what the file was stays beside it as `NAME.before`.
+/// The same, and what the file was stays beside it, as `NAME.before` or the first such name that is
+/// free. Gives that.
 ///
 /// # Errors
 /// As [`keep`].
-pub fn keep_with_former(text: &str, file: &Path) -> anyhow::Result<()> {
+pub fn keep_with_former(text: &str, file: &Path) -> anyhow::Result<PathBuf> {
+    let file = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    let former = free_name(&file);
     if file.exists() {
-        let mut former = file.as_os_str().to_owned();
-        former.push(".before");
-        std::fs::copy(file, &former)
+        std::fs::copy(&file, &former)
+            .and_then(|_| File::open(&former)?.sync_all())
             .with_context(|| format!("cannot keep {} beside it", file.display()))?;
     }
-    keep(text, file)
+    keep(text, &file)?;
+    Ok(former)
+}
+
+fn free_name(file: &Path) -> PathBuf {
+    let named = |number: u32| {
+        let mut name = file.as_os_str().to_owned();
+        name.push(".before");
+        if number > 1 {
+            name.push(format!(".{number}"));
+        }
+        PathBuf::from(name)
+    };
+    let free = (1..FORMER_MAX).map(named).find(|name| std::fs::symlink_metadata(name).is_err());
+    free.unwrap_or_else(|| named(FORMER_MAX))
 }
 
 /// Keeps a text that is in force as the file, as a whole or not at all.
@@ -51,11 +71,19 @@ pub fn keep_with_former(text: &str, file: &Path) -> anyhow::Result<()> {
 /// # Errors
 /// If the folder does not take it.
 pub fn keep(text: &str, file: &Path) -> anyhow::Result<()> {
-    let unfinished = file.with_extension("new");
-    let written = std::fs::File::create(&unfinished).and_then(|mut copy| {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let unfinished = file.with_file_name(format!(".{name}.{}", std::process::id()));
+    // Of a process before this one that had its number.
+    let _ = std::fs::remove_file(&unfinished);
+    let written = File::create_new(&unfinished).and_then(|mut copy| {
+        if let Ok(before) = std::fs::metadata(file) {
+            copy.set_permissions(before.permissions())?;
+        }
         copy.write_all(text.as_bytes())?;
         copy.sync_all()?;
-        std::fs::rename(&unfinished, file)
+        std::fs::rename(&unfinished, file)?;
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+        File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all()
     });
     written.with_context(|| format!("cannot keep a copy of the policy in {}", file.display()))
 }

@@ -104,7 +104,8 @@ async fn policy(State(control): Shared) -> Response {
 
 async fn try_policy(State(control): Shared, Object(spec): Object<TrialSpec>) -> Answer {
     let seconds = spec.confirm_within_seconds;
-    let found = control.try_policy(spec).await?;
+    // Whoever asked may go away; what was begun is carried through.
+    let found = through(async move { control.try_policy(spec).await }).await?;
     tracing::info!(seconds, "a policy is on trial");
     let Json(mut answer) = done(&found);
     answer["summary"] = json!(format!(
@@ -115,23 +116,31 @@ async fn try_policy(State(control): Shared, Object(spec): Object<TrialSpec>) -> 
 }
 
 async fn confirm(State(control): Shared, _: Nothing) -> Answer {
-    let file = control.confirm().await?.display().to_string();
+    let [file, former] = through(async move { control.confirm().await }).await?;
+    let (file, former) = (file.display().to_string(), former.display());
     tracing::info!(file, "the policy on trial was confirmed");
-    let summary = format!("confirmed: it is in {file}; what that was is in {file}.before");
+    let summary = format!("confirmed: it is in {file}; the previous file is kept as {former}");
     Ok(Json(json!({ "done": true, "summary": summary })))
 }
 
 async fn revert(State(control): Shared, _: Nothing) -> Answer {
-    control.revert().await?;
+    through(async move { control.revert().await }).await?;
     tracing::info!("the policy on trial was taken back");
     Ok(Json(json!({ "done": true, "summary": "the policy before is in force again" })))
 }
 
 async fn save(State(control): Shared, _: Nothing) -> Answer {
-    let file = control.save().await?.display().to_string();
+    let [file, former] = through(async move { control.save().await }).await?;
+    let (file, former) = (file.display().to_string(), former.display());
     tracing::info!(file, "the policy in force was saved");
-    let summary = format!("saved in {file}; what that was, with its comments, is in {file}.before");
+    let summary =
+        format!("saved in {file}; the previous file, with its comments, is kept as {former}");
     Ok(Json(json!({ "done": true, "summary": summary })))
+}
+
+/// Carries work through though the connection that asked for it may end.
+async fn through<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    tokio::spawn(work).await.expect("it does not panic")
 }
 
 async fn reload(State(control): Shared, _: Nothing) -> Answer {

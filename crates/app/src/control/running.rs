@@ -1,11 +1,12 @@
 //! Gates that this user runs, so that commands find them from any folder.
 //!
-//! Each gate puts a symbolic link to its control socket into a folder that only its user can write:
-//! `evenkeel` in `$XDG_RUNTIME_DIR` or `/run/user/UID`, `/run/evenkeel/gates` for root without
-//! either, and `/tmp/evenkeel-UID` where there is none of them. Links to sockets on which nobody
-//! answers are removed by whoever looks.
+//! Each gate puts a symbolic link to its control socket into a folder that only its user can write,
+//! the first of these that can be had: `evenkeel` in `$XDG_RUNTIME_DIR` or in `/run/user/UID`,
+//! `/run/evenkeel/gates` for root, and `/tmp/evenkeel-UID`. Commands look in all of them, and
+//! remove links to sockets on which nobody answers.
 
 use std::fs::{self, DirBuilder};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ impl Announced {
     /// Announces the gate whose control socket is at `socket`. None where that cannot be done: the
     /// gate is then found by its folder or its name alone.
     pub fn new(socket: &Path) -> Option<Self> {
-        Self::within(&folder()?, socket)
+        Self::within(folders().first()?, socket)
     }
 
     fn within(folder: &Path, socket: &Path) -> Option<Self> {
@@ -39,7 +40,10 @@ impl Drop for Announced {
 
 /// The control sockets of all gates that this user runs and that answer.
 pub fn gates() -> Vec<PathBuf> {
-    folder().map(|folder| within(&folder)).unwrap_or_default()
+    let mut sockets: Vec<PathBuf> = folders().iter().flat_map(|folder| within(folder)).collect();
+    sockets.sort();
+    sockets.dedup();
+    sockets
 }
 
 fn within(folder: &Path) -> Vec<PathBuf> {
@@ -47,28 +51,30 @@ fn within(folder: &Path) -> Vec<PathBuf> {
     let mut sockets = Vec::new();
     for link in links.flatten().map(|link| link.path()) {
         let Ok(socket) = fs::read_link(&link) else { continue };
-        if UnixStream::connect(&socket).is_ok() {
-            sockets.push(socket);
-        } else {
-            let _ = fs::remove_file(&link);
+        match UnixStream::connect(&socket).map_err(|error| error.kind()) {
+            Ok(_) => sockets.push(socket),
+            Err(io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound) => {
+                let _ = fs::remove_file(&link);
+            }
+            Err(_) => {}
         }
     }
     sockets.sort();
     sockets
 }
 
-/// The folder of the links, made if it is missing; none if others could write to it.
-fn folder() -> Option<PathBuf> {
+/// Where links may be, that which is to be used first: a gate that was started before its user
+/// logged in has put its link elsewhere than one that is started later.
+fn folders() -> Vec<PathBuf> {
     let user = rustix::process::getuid().as_raw();
     let of_session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let of_session = of_session.filter(|folder| folder.is_absolute());
-    let of_user = || Some(PathBuf::from(format!("/run/user/{user}")));
-    let folder = match of_session.or_else(of_user).filter(|folder| folder.is_dir()) {
-        Some(folder) => folder.join("evenkeel"),
-        None if user == 0 => PathBuf::from("/run/evenkeel/gates"),
-        None => std::env::temp_dir().join(format!("evenkeel-{user}")),
-    };
-    private(&folder, user).then_some(folder)
+    let of_user = PathBuf::from(format!("/run/user/{user}"));
+    let of_users = of_session.into_iter().chain([of_user]).filter(|folder| folder.is_dir());
+    let of_root = (user == 0).then(|| PathBuf::from("/run/evenkeel/gates"));
+    let anywhere = std::env::temp_dir().join(format!("evenkeel-{user}"));
+    let all = of_users.map(|folder| folder.join("evenkeel")).chain(of_root).chain([anywhere]);
+    all.filter(|folder| private(folder, user)).collect()
 }
 
 /// Makes a folder that only this user can use. False if it is there and another could.

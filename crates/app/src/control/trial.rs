@@ -22,6 +22,9 @@ use crate::config::{self, Diagnostics, LoadError, Parsed};
 /// The longest trial.
 pub const TRIAL_MAX: Duration = Duration::from_hours(1);
 
+/// How often the end of a trial is tried again.
+const RETRY: Duration = Duration::from_secs(5);
+
 /// The body of `PUT /v1/policy`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -148,30 +151,40 @@ impl Control {
         Ok(diagnostics)
     }
 
+    /// Brings the policy before back. If the gate cannot, the trial goes on, and it tries again.
     async fn time_is_over(&self, number: u64) {
-        let _changing = self.changing.lock().await;
-        let trial = self.trials.under_way().filter(|trial| trial.number == number);
-        let Some(trial) = trial else { return };
-        tracing::warn!("nobody confirmed the policy on trial; the one before is in force again");
-        if let Err(error) = self.gate.reload(trial.before).await {
-            tracing::error!("the policy before cannot be put in force again: {error}");
+        loop {
+            let changing = self.changing.lock().await;
+            let trial = self.trials.under_way().filter(|trial| trial.number == number);
+            let Some(trial) = trial else { return };
+            match self.gate.reload(trial.before).await {
+                Ok(()) => {
+                    tracing::warn!("nobody confirmed the policy on trial: the one before is back");
+                    return self.trials.end();
+                }
+                Err(error) => {
+                    tracing::error!("the policy before cannot be put in force again yet: {error}");
+                }
+            }
+            drop(changing);
+            tokio::time::sleep(RETRY).await;
         }
-        self.trials.end();
     }
 
-    /// Keeps the policy on trial: it is in force, and in the policy file. Gives the file's name.
+    /// Keeps the policy on trial: it is in force, and in the policy file. Gives the names of that
+    /// file and of the copy of what it was.
     ///
     /// # Errors
     /// [`TrialError`].
-    pub async fn confirm(&self) -> Result<PathBuf, TrialError> {
+    pub async fn confirm(&self) -> Result<[PathBuf; 2], TrialError> {
         let _changing = self.changing.lock().await;
         let trial = self.trials.under_way().ok_or(TrialError::None)?;
         let file = self.file.clone();
         let kept =
-            tokio::task::spawn_blocking(move || remote::keep_with_former(&trial.text, &file));
-        kept.await.expect("writing a file does not panic").map_err(TrialError::File)?;
+            tokio::task::spawn_blocking(move || remote::keep_with_former(&trial.text, &file)).await;
+        let former = kept.expect("writing a file does not panic").map_err(TrialError::File)?;
         self.trials.end();
-        Ok(self.file.clone())
+        Ok([self.file.clone(), former])
     }
 
     /// Takes the policy on trial back at once.
@@ -188,11 +201,12 @@ impl Control {
 }
 
 impl Control {
-    /// Writes the policy in force into the policy file, as it is printed. Gives the file's name.
+    /// Writes the policy in force into the policy file, as it is printed. Gives the names of that
+    /// file and of the copy of what it was.
     ///
     /// # Errors
     /// [`TrialError`]: a policy on trial is not saved, nor one that lies elsewhere.
-    pub async fn save(&self) -> Result<PathBuf, TrialError> {
+    pub async fn save(&self) -> Result<[PathBuf; 2], TrialError> {
         let _changing = self.changing.lock().await;
         self.trials.refuse_changes()?;
         if let Some(remote) = &self.remote {
@@ -203,8 +217,8 @@ impl Control {
         let (text, file) = (config::print(&policy), self.file.clone());
         let kept =
             tokio::task::spawn_blocking(move || remote::keep_with_former(&text, &file)).await;
-        kept.expect("writing a file does not panic").map_err(TrialError::File)?;
-        Ok(self.file.clone())
+        let former = kept.expect("writing a file does not panic").map_err(TrialError::File)?;
+        Ok([self.file.clone(), former])
     }
 
     /// How long the policy in force is on trial, if it is.

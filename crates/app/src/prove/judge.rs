@@ -176,10 +176,18 @@ impl Case<'_> {
         };
         let delivered = delivered(limit, &self.seen[0].1, self.last());
         // A limit holds at each server of a domain where they are ordered each by itself.
-        let servers = self.domain.servers.len().max(1) as f64;
+        let is_together = self.domain.allocation.is_some();
+        let servers = if is_together { 1.0 } else { self.domain.servers.len().max(1) as f64 };
+        // A burst may go on by the request that ends it.
+        let last = match limit {
+            units::Amount::Requests(_) => 1,
+            units::Amount::Bytes(_) => {
+                self.domain.servers.iter().map(|server| server.unit_bytes).max().unwrap_or(0)
+            }
+        };
         let allowed = rate as f64 * self.seconds() * servers;
         let figure = format!("{} on average", per_second(limit, delivered / self.seconds()));
-        if delivered > allowed * (1.0 + EXCESS_MAX) + burst as f64 * servers {
+        if delivered > allowed * (1.0 + EXCESS_MAX) + (burst + last) as f64 * servers {
             return (Verdict::NotKept, figure);
         }
         let is_held = self.last().throttled_seconds > self.seen[0].1.throttled_seconds;

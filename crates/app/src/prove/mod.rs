@@ -20,6 +20,9 @@ use crate::status::Status;
 use crate::{terminal, units};
 use judge::{Row, Verdict};
 
+/// What times are judged by, at the begin and at the end.
+const WITH_BUCKETS: &str = "/v1/status?detail=buckets";
+
 /// Between two questions.
 const INTERVAL: Duration = Duration::from_secs(1);
 
@@ -51,8 +54,8 @@ fn parse_watch(text: &str) -> Result<Duration, String> {
     let span = units::parse_duration(text)
         .map_err(|error| format!("{error}; write it like {}", error.examples))?;
     let watch = Duration::from_nanos(span.0);
-    let bounds = Duration::from_secs(5)..=Duration::from_hours(1);
-    if bounds.contains(&watch) { Ok(watch) } else { Err("choose from 5 s to 1 h".to_owned()) }
+    let bounds = Duration::from_secs(5)..=Duration::from_mins(10);
+    if bounds.contains(&watch) { Ok(watch) } else { Err("choose from 5 s to 10 min".to_owned()) }
 }
 
 /// What is printed for programs.
@@ -90,21 +93,29 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 fn watch(client: &Client, length: Duration) -> anyhow::Result<(Policy, Vec<Status>)> {
-    let ask = || block_on(client.get::<Status>("/v1/status?detail=buckets"));
-    let text = block_on(client.text("/v1/policy"))?;
-    let policy = config::parse(&text, "the gate's policy");
-    let policy = policy.map_err(|found| Exit::Runtime.because(found))?;
-    let mut documents = vec![ask()?];
-    for _ in 0..length.as_secs() {
+    let policy = policy(client)?;
+    let mut documents: Vec<Status> = vec![block_on(client.get(WITH_BUCKETS))?];
+    let count = length.as_secs();
+    for number in 1..=count {
         thread::sleep(INTERVAL);
-        documents.push(ask()?);
+        let path = if number == count { WITH_BUCKETS } else { "/v1/status" };
+        documents.push(block_on(client.get(path))?);
     }
     let is_one_run =
         documents.windows(2).all(|pair| pair[0].uptime_seconds < pair[1].uptime_seconds);
     if !is_one_run {
         return Err(anyhow::anyhow!("the gate was restarted")).context("nothing is judged");
     }
+    if self::policy(client)? != policy {
+        return Err(anyhow::anyhow!("the policy was changed meanwhile"))
+            .context("nothing is judged");
+    }
     Ok((policy, documents))
+}
+
+fn policy(client: &Client) -> anyhow::Result<Policy> {
+    let text = block_on(client.text("/v1/policy"))?;
+    config::parse(&text, "the gate's policy").map_err(|found| Exit::Runtime.because(found))
 }
 
 fn table(rows: &[Row]) -> String {

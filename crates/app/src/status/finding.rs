@@ -1,6 +1,6 @@
 //! How tenants stand, and why: what the engine found, beside what the gate knows around it.
 
-use evenkeel_engine::explain::{self, Standing, Surroundings};
+use evenkeel_engine::explain::{self, Cause, Standing, Surroundings};
 use evenkeel_engine::report::{DomainReport, TenantReport};
 use evenkeel_io::gate::GateReport;
 use serde::{Deserialize, Serialize};
@@ -50,10 +50,13 @@ pub(super) fn finding(
     tenant: &TenantReport,
 ) -> Finding {
     let explain::Finding { standing, cause, behind, sentence, remedy } = of(report, domain, tenant);
+    let behind = behind.map(|one| tenant_name(domain, one.index()).to_owned());
+    let holder = || surroundings(report, domain, tenant).memory_held_by;
+    let behind = if cause == Some(Cause::Memory) { holder() } else { behind };
     Finding {
         standing: standing.key().to_owned(),
         cause: cause.map(|cause| cause.key().to_owned()),
-        behind: behind.map(|one| tenant_name(domain, one.index()).to_owned()),
+        behind: behind.filter(|one| *one != tenant.name),
         sentence,
         remedy,
     }
@@ -63,13 +66,15 @@ fn surroundings(report: &GateReport, domain: &DomainReport, tenant: &TenantRepor
     let name = &tenant.name;
     let memory = report.memory.tenants.iter().find(|one| one.tenant == *name);
     let holder = memory.and_then(|memory| memory.behind.first());
-    let counts_here = counts_here(report, domain, tenant);
     let waiting = memory.map_or(0, |memory| memory.waiting);
+    let is_refused = report.refused_tenants.contains(name);
+    // Seldom so, and what follows looks at all domains.
+    let counts = (waiting > 0 || is_refused) && counts_here(report, domain, tenant);
     Surroundings {
         away: away(report, domain, tenant),
-        waiting_for_memory: if counts_here { waiting } else { 0 },
+        waiting_for_memory: if counts { waiting } else { 0 },
         memory_held_by: holder.map(|(name, _)| name.clone()),
-        is_refused: counts_here && report.refused_tenants.contains(name),
+        is_refused: counts && is_refused,
     }
 }
 
@@ -101,8 +106,6 @@ fn away(
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_engine::explain::Cause;
-
     use super::*;
     use crate::testing::sample_report;
 

@@ -77,7 +77,7 @@ impl Sink for RecordFile {
         self.0.write_all(bytes)
     }
 
-    /// What was written so far can be read though the gate be killed.
+    /// What was written so far can be read even if the gate is killed.
     fn flush(&mut self) -> io::Result<()> {
         self.0.end_part()
     }

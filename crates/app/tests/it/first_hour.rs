@@ -171,7 +171,7 @@ fn the_page_can_be_typed() {
         "mostly for those of backup",
         "better, mean down",
         "`evenkeel ctl confirm` keeps it",
-        "it would take more",
+        "it would use more",
         "share 4",
         "confirmed: it is in policy.toml",
     ] {

@@ -16,7 +16,7 @@ impl Engine {
             return;
         }
         let mut history = std::mem::take(&mut self.history);
-        let busy = self.lanes.iter().map(|lane| lane.busy(now)).fold(Span::ZERO, Span::max);
+        let busy = self.lanes.iter().fold(Span::ZERO, |sum, lane| sum + lane.busy(now));
         let tenants = (0..self.accounts.len()).map(tenant_id);
         history.note(now, busy, tenants.map(|tenant| self.totals(now, tenant)), &self.pairs);
         self.history = history;

@@ -34,8 +34,11 @@ pub(crate) struct Totals {
     pub(crate) answered: u64,
     pub(crate) answer_time: Span,
     pub(crate) late_requests: u64,
-    /// Time with a request in flight.
+    /// Time with a request in flight, and how many are now.
     pub(crate) active: Span,
+    pub(crate) present: u32,
+    /// Time with something queued.
+    pub(crate) backlogged: Span,
     pub(crate) in_flight: Span,
     pub(crate) queued: Span,
     pub(crate) in_service: Span,
@@ -63,6 +66,10 @@ pub struct Recent {
     pub late_requests: u64,
     /// Time with a request in flight.
     pub active: Span,
+    /// Requests in flight now.
+    pub present: u32,
+    /// Time with something queued.
+    pub backlogged: Span,
     /// Request-time in flight.
     pub in_flight: Span,
     /// Unit-time at the gate.
@@ -151,6 +158,8 @@ impl History {
             answer_time: since(totals.answer_time, earlier.answer_time),
             late_requests: totals.late_requests - earlier.late_requests,
             active: since(totals.active, earlier.active),
+            present: totals.present,
+            backlogged: since(totals.backlogged, earlier.backlogged),
             in_flight: since(totals.in_flight, earlier.in_flight),
             queued: since(totals.queued, earlier.queued),
             in_service: since(totals.in_service, earlier.in_service),

@@ -24,6 +24,12 @@ pub(super) const STALLED_MIN: f64 = 0.1;
 const WAITS_MIN: f64 = 0.5;
 /// A written depth is too great if the device serves fewer at once by this factor.
 const DEPTH_FACTOR: u64 = 2;
+/// So long a tenant must have asked for more than it got before a floor counts as missed.
+const ASKS_MIN: Span = Span::from_secs(3);
+/// Another is named if it is this part of what is waited for others, ..
+const NAMED_MIN: f64 = 0.5;
+/// .. or goes so far beyond its share, as a part of the device, because of a promise.
+const EXCESS_MIN: f64 = 0.02;
 /// Fewer answers say little of a goal.
 const ANSWERS_MIN: u64 = 10;
 
@@ -56,7 +62,7 @@ pub(super) struct Parts {
     pub(super) others: f64,
     /// What is left: what they take of a device that does nothing else.
     pub(super) service: f64,
-    /// Who is most of `internal`, and of `others`.
+    /// Who is most of `internal`, and at least half of `others`.
     internal_most: Option<TenantId>,
     others_most: Option<TenantId>,
 }
@@ -71,6 +77,7 @@ impl Parts {
             ..Self::default()
         };
         let mut unknown = float(recent.waited);
+        let mut most = 0.0;
         for &(culprit, waited) in &recent.behind {
             unknown -= float(waited);
             let waited = float(waited);
@@ -85,11 +92,14 @@ impl Parts {
                 }
                 Culprit::Tenant(one) => {
                     parts.others += waited;
-                    parts.others_most.get_or_insert(one);
+                    if parts.others_most.is_none() {
+                        (parts.others_most, most) = (Some(one), waited);
+                    }
                 }
             }
         }
         parts.others += unknown.max(0.0);
+        parts.others_most.take_if(|_| most < NAMED_MIN * parts.others);
         let known = parts.limit + parts.slots + parts.waits();
         let all = float(recent.queued) + float(recent.in_service);
         parts.service = (all - known).max(0.0);
@@ -169,7 +179,8 @@ impl Scene<'_> {
     /// this.
     fn first_of(&self, tenant: TenantId, promised: impl Fn(TenantId) -> bool) -> Option<TenantId> {
         let excess = |one: &TenantId| self.window(*one).delivered - self.window(*one).entitled;
-        let others = self.others_of(tenant).filter(|one| promised(*one) && excess(one) > 0.0);
+        let others =
+            self.others_of(tenant).filter(|one| promised(*one) && excess(one) > EXCESS_MIN);
         others.max_by(|one, other| excess(one).total_cmp(&excess(other)))
     }
 }
@@ -177,14 +188,14 @@ impl Scene<'_> {
 /// What counts for this tenant.
 pub(super) fn judge(scene: &Scene<'_>, tenant: TenantId) -> Verdict {
     let recent = &scene.recent[tenant.index()];
-    if recent.in_flight == Span::ZERO {
+    if recent.in_flight == Span::ZERO && recent.present == 0 {
         return Verdict::default();
     }
     if recent.window.is_none() {
         return Verdict { standing: Standing::HasItsDue, ..Verdict::default() };
     }
-    let missed = missed(scene, tenant);
     let parts = Parts::of(scene, tenant);
+    let missed = missed(scene, tenant, &parts);
     let (cause, behind) = cause(scene, tenant, missed, &parts);
     // What it could have and does not ask for, or what its policy keeps from it, is not its due.
     let is_its_own =
@@ -228,21 +239,23 @@ fn hangs(scene: &Scene<'_>, tenant: TenantId) -> bool {
 }
 
 /// What it was due and did not get.
-fn missed(scene: &Scene<'_>, tenant: TenantId) -> Option<Due> {
+fn missed(scene: &Scene<'_>, tenant: TenantId, parts: &Parts) -> Option<Due> {
     let recent = &scene.recent[tenant.index()];
     let share = &scene.tenants[tenant.index()].1;
     let window = recent.window?;
-    let is_behind = |got: u64, floor: u64| {
-        let due = floor as f64 * recent.length.as_secs_f64() * DUE_MIN;
-        floor > 0 && (got as f64) < due
-    };
-    let is_below_floor = is_behind(recent.requests, share.floor.rate_iops)
-        || is_behind(recent.bytes, share.floor.rate_bytes);
+    // A floor is due for as long as it asks for more than it gets.
     let asks = match scene.mode {
-        Mode::Enforce => window.backlogged >= BACKLOGGED_MIN,
-        Mode::Observe | Mode::Shadow => recent.active.0 > recent.length.0 / 2,
+        Mode::Enforce => recent.backlogged,
+        Mode::Observe | Mode::Shadow if parts.part(parts.waits()) >= WAITS_MIN => recent.active,
+        Mode::Observe | Mode::Shadow => Span::ZERO,
     };
-    if is_below_floor && asks {
+    let is_behind = |got: u64, floor: u64| {
+        let due = floor as f64 * asks.as_secs_f64() * DUE_MIN;
+        asks >= ASKS_MIN && floor > 0 && (got as f64) < due
+    };
+    if is_behind(recent.requests, share.floor.rate_iops)
+        || is_behind(recent.bytes, share.floor.rate_bytes)
+    {
         return Some(Due::Floor);
     }
     if is_late(recent, share.latency_goal, share.goal_bounds) {
@@ -350,7 +363,7 @@ fn would_take_more(
     }
     let (cause, behind) = parts.most();
     let is_backlogged = scene.mode == Mode::Enforce && window.backlogged >= BACKLOGGED_MIN;
-    if cause == Cause::OwnQueue && is_backlogged && parts.others_most.is_some() {
+    if cause == Cause::OwnQueue && is_backlogged && parts.others > 0.0 {
         return (Some(Cause::OthersShares), parts.others_most);
     }
     (Some(cause), behind)

@@ -17,14 +17,19 @@ pub struct Surroundings {
 }
 
 impl Finding {
-    /// The finding for this tenant with what the driver knows, which is certain and goes first.
+    /// The finding for this tenant with what the driver knows. A backend that is away goes before
+    /// all else. Memory and connections count as they are at this instant, and for one connection
+    /// of several: they go before findings that name nobody and nothing.
     #[must_use]
     pub fn beside(self, tenant: &str, surroundings: &Surroundings) -> Self {
         let Surroundings { away, waiting_for_memory, memory_held_by, is_refused } = surroundings;
+        let is_open = matches!(self.cause, None | Some(Cause::AsksTooLittle));
         let (cause, sentence, remedy) = if let Some((backend, why)) = away {
             let sentence = format!("{tenant} is not served: {backend} is away: {why}");
             let remedy = format!("look at the server behind `{backend}` and the network to it");
             (Cause::Upstream, sentence, remedy)
+        } else if !is_open {
+            return self;
         } else if *waiting_for_memory > 0 {
             let connections = if *waiting_for_memory == 1 { "connection" } else { "connections" };
             let by = memory_held_by.as_ref().filter(|by| by.as_str() != tenant);
@@ -55,11 +60,14 @@ mod tests {
 
     #[test]
     fn what_is_certain_goes_before_what_was_reckoned() {
-        let reckoned = || Finding { cause: Some(Cause::OthersShares), ..Finding::default() };
+        let of = |cause| Finding { cause, ..Finding::default() };
+        let (named, reckoned) = (of(Some(Cause::OthersShares)), || of(Some(Cause::AsksTooLittle)));
         let nothing = Surroundings::default();
-        assert_eq!(reckoned().beside("db", &nothing).cause, Some(Cause::OthersShares));
+        assert_eq!(reckoned().beside("db", &nothing).cause, Some(Cause::AsksTooLittle));
         let refused = Surroundings { is_refused: true, ..nothing };
         assert_eq!(reckoned().beside("db", &refused).cause, Some(Cause::Connections));
+        let kept = named.clone().beside("db", &refused);
+        assert_eq!(kept.cause, Some(Cause::OthersShares), "one refused of many hides nobody");
         let memory_held_by = Some("hog".to_owned());
         let waiting = Surroundings { waiting_for_memory: 2, memory_held_by, ..refused };
         let finding = reckoned().beside("db", &waiting);
@@ -67,7 +75,7 @@ mod tests {
         assert!(finding.sentence.contains("2 of its connections"), "{}", finding.sentence);
         assert!(finding.sentence.contains("hog"), "{}", finding.sentence);
         let away = Some(("array".to_owned(), "connection refused".to_owned()));
-        let finding = reckoned().beside("db", &Surroundings { away, ..waiting });
+        let finding = named.beside("db", &Surroundings { away, ..waiting });
         assert_eq!(finding.cause, Some(Cause::Upstream));
         assert!(finding.sentence.ends_with("array is away: connection refused"));
     }

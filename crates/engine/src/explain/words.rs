@@ -113,17 +113,28 @@ impl Case<'_> {
                 self.other(),
                 self.others_part()
             ),
-            Cause::OthersShares if self.scene.mode == Mode::Enforce => format!(
-                "it would take more, and {} has {} by its own",
-                self.other(),
-                self.others_part()
-            ),
-            Cause::OthersShares => format!(
-                "its requests wait for {} of their time, mostly for those of {}, which has {}",
-                part(self.parts.waits()),
-                self.other(),
-                self.others_part()
-            ),
+            Cause::OthersShares if self.scene.mode == Mode::Enforce => match self.verdict.behind {
+                Some(_) => format!(
+                    "it would use more, but {} holds {} by its share",
+                    self.other(),
+                    self.others_part()
+                ),
+                None => "it would use more, but others hold the rest by theirs".to_owned(),
+            },
+            Cause::OthersShares => {
+                let waits = part(self.parts.waits());
+                match self.verdict.behind {
+                    Some(_) => format!(
+                        "its requests wait for {waits} of their time, mostly for those of {}, \
+                         which has {}",
+                        self.other(),
+                        self.others_part()
+                    ),
+                    None => format!(
+                        "its requests wait for {waits} of their time, for those of several others"
+                    ),
+                }
+            }
             Cause::OthersDeadlines => format!(
                 "the requests of {} have earlier deadlines, and take {} of it",
                 self.other(),
