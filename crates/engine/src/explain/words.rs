@@ -113,28 +113,7 @@ impl Case<'_> {
                 self.other(),
                 self.others_part()
             ),
-            Cause::OthersShares if self.scene.mode == Mode::Enforce => match self.verdict.behind {
-                Some(_) => format!(
-                    "it would use more, but {} holds {} by its share",
-                    self.other(),
-                    self.others_part()
-                ),
-                None => "it would use more, but others hold the rest by theirs".to_owned(),
-            },
-            Cause::OthersShares => {
-                let waits = part(self.parts.waits());
-                match self.verdict.behind {
-                    Some(_) => format!(
-                        "its requests wait for {waits} of their time, mostly for those of {}, \
-                         which has {}",
-                        self.other(),
-                        self.others_part()
-                    ),
-                    None => format!(
-                        "its requests wait for {waits} of their time, for those of several others"
-                    ),
-                }
-            }
+            Cause::OthersShares => self.because_of_others(),
             Cause::OthersDeadlines => format!(
                 "the requests of {} have earlier deadlines, and take {} of it",
                 self.other(),
@@ -170,6 +149,26 @@ impl Case<'_> {
             Cause::AsksTooLittle => self.because_it_asks_too_little(),
             // Said where they are found.
             Cause::Memory | Cause::Connections | Cause::Upstream => String::new(),
+        }
+    }
+
+    fn because_of_others(&self) -> String {
+        let (other, has) = (self.other(), self.others_part());
+        let waits = percent(self.parts.part(self.parts.waits()));
+        match (self.scene.mode, self.verdict.behind) {
+            (Mode::Enforce, Some(_)) => {
+                format!("it would use more, but {other} holds {has} by its share")
+            }
+            (Mode::Enforce, None) => {
+                "it would use more, but others hold the rest by theirs".to_owned()
+            }
+            (_, Some(_)) => format!(
+                "its requests wait for {waits} of their time, mostly for those of {other}, which \
+                 has {has}"
+            ),
+            (_, None) => {
+                format!("its requests wait for {waits} of their time, for those of several others")
+            }
         }
     }
 
