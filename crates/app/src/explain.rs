@@ -1,11 +1,11 @@
 //! `evenkeel explain`: why each tenant gets no more than it does, in one sentence each.
 
-use serde_json::json;
+use serde::Serialize;
 
 use crate::control::client::ControlArgs;
 use crate::ctl::block_on;
 use crate::exit::Exit;
-use crate::status::{Domain, Status, Tenant};
+use crate::status::{Domain, Finding, Status, Tenant};
 use crate::terminal;
 
 /// Arguments of `evenkeel explain`.
@@ -16,7 +16,7 @@ Examples:
   evenkeel explain db
   evenkeel explain --json | jq '.[] | select(.standing == \"below_its_due\")'
 
-It tells of the last five to ten seconds. The causes are listed in docs/status.md.")]
+It covers the last five to ten seconds. The causes are listed in docs/status.md.")]
 pub struct Args {
     #[command(flatten)]
     control: ControlArgs,
@@ -59,19 +59,22 @@ fn rows<'a>(status: &'a Status, name: Option<&str>) -> Vec<Row<'a>> {
     if name.is_some() && busy.is_empty() { named.into_iter().take(1).collect() } else { busy }
 }
 
+/// A row for programs.
+#[derive(Serialize)]
+struct Object<'a> {
+    domain: &'a str,
+    tenant: &'a str,
+    #[serde(flatten)]
+    finding: &'a Finding,
+}
+
 fn as_json(rows: &[Row<'_>]) -> anyhow::Result<String> {
-    let objects = rows.iter().map(|(domain, tenant)| {
-        let finding = serde_json::to_value(&tenant.finding)?;
-        let mut object = json!({ "domain": domain.name, "tenant": tenant.name });
-        if let (Some(object), serde_json::Value::Object(finding)) =
-            (object.as_object_mut(), finding)
-        {
-            object.extend(finding);
-        }
-        Ok(object)
+    let objects = rows.iter().map(|(domain, tenant)| Object {
+        domain: &domain.name,
+        tenant: &tenant.name,
+        finding: &tenant.finding,
     });
-    let objects = objects.collect::<anyhow::Result<Vec<_>>>()?;
-    Ok(serde_json::to_string_pretty(&objects)? + "\n")
+    Ok(serde_json::to_string_pretty(&objects.collect::<Vec<_>>())? + "\n")
 }
 
 fn as_text(status: &Status, rows: &[Row<'_>]) -> String {
@@ -95,7 +98,6 @@ fn as_text(status: &Status, rows: &[Row<'_>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::Finding;
 
     fn status() -> Status {
         let finding = |standing: &str, sentence: &str, remedy: &str| Finding {

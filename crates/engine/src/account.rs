@@ -96,7 +96,7 @@ impl Account {
         self.in_flight.leave(now);
     }
 
-    /// All that became of it; what other parts of the engine keep is left at zero.
+    /// All that became of it; what lanes keep is left at zero.
     pub(crate) fn totals(&self, now: Nanos) -> Totals {
         let delivered = |of: fn(&KindReport) -> u64| self.by_kind.iter().map(of).sum();
         Totals {
@@ -106,9 +106,8 @@ impl Account {
             answer_time: self.total_time.sum(),
             late_requests: self.late_requests,
             active: self.in_flight.total(now),
-            present: self.in_flight.present(),
-            backlogged: self.backlog.total(now),
             in_flight: self.in_flight.total_of_each(now),
+            backlogged: self.backlog.total(now),
             queued: self.backlog.total_of_each(now),
             in_service: self.in_service.total_of_each(now),
             waited: self.waited.in_all,

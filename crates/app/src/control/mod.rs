@@ -209,6 +209,29 @@ impl Control {
         self.gate.reload(policy).await?;
         Ok(diagnostics)
     }
+
+    /// Writes the policy in force into the policy file, as it is printed. Gives the names of that
+    /// file and of the copy of the previous one.
+    ///
+    /// # Errors
+    /// [`TrialError`]: a policy on trial is not saved, nor one that comes from elsewhere.
+    pub async fn save(&self) -> Result<[PathBuf; 2], TrialError> {
+        let _changing = self.changing.lock().await;
+        self.trials.refuse_changes()?;
+        if let Some(remote) = &self.remote {
+            return Err(TrialError::Elsewhere(remote.name.clone()));
+        }
+        let mut policy = self.gate.policy();
+        config::absolute(&mut policy);
+        self.write_file(config::print(&policy)).await.map_err(TrialError::File)
+    }
+
+    async fn write_file(&self, text: String) -> anyhow::Result<[PathBuf; 2]> {
+        let file = self.file.clone();
+        let kept = tokio::task::spawn_blocking(move || remote::keep_with_former(&text, &file));
+        let former = kept.await.expect("writing a file does not panic")?;
+        Ok([self.file.clone(), former])
+    }
 }
 
 /// What a gate has measured of its backends since it started.

@@ -2,7 +2,7 @@
 //! last one that was put in force, for a start while elsewhere is away.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -45,9 +45,9 @@ pub fn keep_with_former(text: &str, file: &Path) -> anyhow::Result<PathBuf> {
     let file = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let former = free_name(&file);
     if file.exists() {
-        std::fs::copy(&file, &former)
-            .and_then(|_| File::open(&former)?.sync_all())
-            .with_context(|| format!("cannot keep {} beside it", file.display()))?;
+        let copied = std::fs::copy(&file, &former).and_then(|_| File::open(&former)?.sync_all());
+        or_remove(copied, &former)
+            .with_context(|| format!("cannot keep a copy of {}", file.display()))?;
     }
     keep(text, &file)?;
     Ok(former)
@@ -85,5 +85,13 @@ pub fn keep(text: &str, file: &Path) -> anyhow::Result<()> {
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
         File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all()
     });
-    written.with_context(|| format!("cannot keep a copy of the policy in {}", file.display()))
+    or_remove(written, &unfinished)
+        .with_context(|| format!("cannot write the policy to {}", file.display()))
+}
+
+/// Leaves nothing half-written behind, as on a full disk.
+fn or_remove(outcome: io::Result<()>, file: &Path) -> io::Result<()> {
+    outcome.inspect_err(|_| {
+        let _ = std::fs::remove_file(file);
+    })
 }

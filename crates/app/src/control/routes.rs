@@ -109,8 +109,8 @@ async fn try_policy(State(control): Shared, Object(spec): Object<TrialSpec>) -> 
     tracing::info!(seconds, "a policy is on trial");
     let Json(mut answer) = done(&found);
     answer["summary"] = json!(format!(
-        "in force for {seconds} s, then the policy before is again: `evenkeel ctl confirm` keeps \
-         it, `evenkeel ctl revert` takes it back"
+        "in force for {seconds} s, then the previous policy returns: `evenkeel ctl confirm` keeps \
+         this one, `evenkeel ctl revert` takes it back at once"
     ));
     Ok(Json(answer))
 }

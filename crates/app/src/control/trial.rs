@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use evenkeel_engine::policy::Policy;
 use serde::{Deserialize, Serialize};
 
-use super::{ApplyError, Control, remote};
+use super::{ApplyError, Control};
 use crate::config::{self, Diagnostics, LoadError, Parsed};
 
 /// The longest trial.
@@ -179,12 +179,9 @@ impl Control {
     pub async fn confirm(&self) -> Result<[PathBuf; 2], TrialError> {
         let _changing = self.changing.lock().await;
         let trial = self.trials.under_way().ok_or(TrialError::None)?;
-        let file = self.file.clone();
-        let kept =
-            tokio::task::spawn_blocking(move || remote::keep_with_former(&trial.text, &file)).await;
-        let former = kept.expect("writing a file does not panic").map_err(TrialError::File)?;
+        let files = self.write_file(trial.text).await.map_err(TrialError::File)?;
         self.trials.end();
-        Ok([self.file.clone(), former])
+        Ok(files)
     }
 
     /// Takes the policy on trial back at once.
@@ -197,28 +194,6 @@ impl Control {
         self.gate.reload(trial.before).await?;
         self.trials.end();
         Ok(())
-    }
-}
-
-impl Control {
-    /// Writes the policy in force into the policy file, as it is printed. Gives the names of that
-    /// file and of the copy of what it was.
-    ///
-    /// # Errors
-    /// [`TrialError`]: a policy on trial is not saved, nor one that lies elsewhere.
-    pub async fn save(&self) -> Result<[PathBuf; 2], TrialError> {
-        let _changing = self.changing.lock().await;
-        self.trials.refuse_changes()?;
-        if let Some(remote) = &self.remote {
-            return Err(TrialError::Elsewhere(remote.name.clone()));
-        }
-        let mut policy = self.gate.policy();
-        config::absolute(&mut policy);
-        let (text, file) = (config::print(&policy), self.file.clone());
-        let kept =
-            tokio::task::spawn_blocking(move || remote::keep_with_former(&text, &file)).await;
-        let former = kept.expect("writing a file does not panic").map_err(TrialError::File)?;
-        Ok([self.file.clone(), former])
     }
 
     /// How long the policy in force is on trial, if it is.

@@ -49,10 +49,11 @@ pub(super) fn finding(
     domain: &DomainReport,
     tenant: &TenantReport,
 ) -> Finding {
-    let explain::Finding { standing, cause, behind, sentence, remedy } = of(report, domain, tenant);
-    let behind = behind.map(|one| tenant_name(domain, one.index()).to_owned());
-    let holder = || surroundings(report, domain, tenant).memory_held_by;
-    let behind = if cause == Some(Cause::Memory) { holder() } else { behind };
+    let around = surroundings(report, domain, tenant);
+    let found = tenant.finding.clone().beside(&tenant.name, &around);
+    let explain::Finding { standing, cause, behind, sentence, remedy } = found;
+    let named = behind.map(|one| tenant_name(domain, one.index()).to_owned());
+    let behind = if cause == Some(Cause::Memory) { around.memory_held_by } else { named };
     Finding {
         standing: standing.key().to_owned(),
         cause: cause.map(|cause| cause.key().to_owned()),
@@ -88,20 +89,25 @@ fn counts_here(report: &GateReport, domain: &DomainReport, tenant: &TenantReport
     !is_idle(tenant) || is_idle_everywhere && is_first
 }
 
-/// A backend of the domain that is away while the tenant has connections to exports of it.
+/// A backend of the domain that is away while the tenant has connections to exports of it, or waits
+/// for a volume that it is a member of.
 fn away(
     report: &GateReport,
     domain: &DomainReport,
     tenant: &TenantReport,
 ) -> Option<(String, String)> {
-    let is_here = |name: &str| domain.servers.iter().any(|server| server.name == name);
+    let waits_for_volume =
+        (domain.volume.is_some() || domain.spread.is_some()) && tenant.in_flight > 0;
     let is_used = |name: &str| {
         let mut exports = report.exports.iter().filter(|export| export.backend == name);
         exports.any(|export| export.connections.iter().any(|(who, _)| *who == tenant.name))
     };
-    let mut backends = report.backends.iter().filter(|backend| !backend.up);
-    let away = backends.find(|backend| is_here(&backend.name) && is_used(&backend.name))?;
-    Some((away.name.clone(), away.trouble.clone()?))
+    let concerns = |name: &str| {
+        let is_here = domain.servers.iter().any(|server| server.name == name);
+        is_here && (waits_for_volume || is_used(name))
+    };
+    let mut away = report.backends.iter().filter(|backend| !backend.up && concerns(&backend.name));
+    away.find_map(|backend| Some((backend.name.clone(), backend.trouble.clone()?)))
 }
 
 #[cfg(test)]
@@ -116,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_gate_knows_goes_before_what_the_engine_found() {
+    fn what_the_gate_knows_stands_beside_what_the_engine_found() {
         let mut report = sample_report();
         assert_eq!(cause(&report, "alice"), Some(Cause::Memory), "two connections wait for it");
         assert_eq!(cause(&report, "bob"), None);

@@ -27,7 +27,7 @@ const BARS_MAX: usize = 8;
 /// Pairs of who waits for whom that are shown at most.
 const PAIRS_MAX: usize = 5;
 
-/// Tenants whose cause is told at most.
+/// So many causes are shown at most.
 const FINDINGS_MAX: usize = 3;
 
 /// A tenant with so many requests at its own limit, on average, is kept back by that.
@@ -126,7 +126,7 @@ fn heights(picture: &Picture, choices: &Choices, (width, lines): (usize, usize))
     let rows = picture.rows.len().saturating_sub(choices.scrolled).max(1) + 1;
     let first = take(rows.min(TENANT_LINES_MIN).min(lines.saturating_sub(HEAD_AND_FOOT)));
     let backends = take(section(picture.backends.len()));
-    let why = take(section(told(&picture.findings, width).len()));
+    let why = take(section(finding_text(&picture.findings, width).len()));
     let waits = take(section(picture.pairs.len().min(PAIRS_MAX)));
     let shares = take(section(picture.rows.len().min(BARS_MAX)));
     let rest = u16::try_from((rows - usize::from(first)).min(left)).unwrap_or(u16::MAX);
@@ -325,7 +325,7 @@ fn backend_lines(frame: &mut Frame<'_>, area: Rect, backends: &[BackendLine], ch
 }
 
 /// The lines of what keeps tenants below their due.
-fn told(findings: &[String], width: usize) -> Vec<String> {
+fn finding_text(findings: &[String], width: usize) -> Vec<String> {
     findings.iter().take(FINDINGS_MAX).flat_map(|finding| wrapped(finding, width)).collect()
 }
 
@@ -350,7 +350,7 @@ fn finding_lines(frame: &mut Frame<'_>, area: Rect, findings: &[String], choices
         return;
     }
     let area = titled(frame, area, "BELOW THEIR DUE   `evenkeel explain` says what to do", choices);
-    let lines = told(findings, usize::from(area.width)).into_iter().map(Line::from);
+    let lines = finding_text(findings, usize::from(area.width)).into_iter().map(Line::from);
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), area);
 }
 

@@ -135,7 +135,7 @@ fn a_gate_is_found_from_any_folder() {
         let output = command.args(["ctl", "status"]).current_dir("/").output();
         output.expect("run evenkeel")
     };
-    // Other tests' gates may run beside it, and then all are told.
+    // Other tests' gates may be running, and then all are listed.
     let output = status();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     let place = scratch.join("control.sock").display().to_string();
@@ -170,7 +170,7 @@ fn the_page_can_be_typed() {
         "all that it needs is there",
         "mostly for those of backup",
         "better, mean down",
-        "`evenkeel ctl confirm` keeps it",
+        "`evenkeel ctl confirm` keeps this one",
         "it would use more",
         "share 4",
         "confirmed: it is in policy.toml",

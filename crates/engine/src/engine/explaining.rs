@@ -4,7 +4,7 @@ use evenkeel_core::id::TenantId;
 use evenkeel_core::time::{Nanos, Span};
 
 use super::Engine;
-use crate::explain::recent::{Recent, Totals};
+use crate::explain::recent::{Recent, Tenant};
 use crate::explain::{Scene, explain};
 use crate::policy::Discipline;
 use crate::report::{ServerReport, TenantReport};
@@ -18,18 +18,19 @@ impl Engine {
         let mut history = std::mem::take(&mut self.history);
         let busy = self.lanes.iter().fold(Span::ZERO, |sum, lane| sum + lane.busy(now));
         let tenants = (0..self.accounts.len()).map(tenant_id);
-        history.note(now, busy, tenants.map(|tenant| self.totals(now, tenant)), &self.pairs);
+        history.note(now, busy, tenants.map(|tenant| self.current(now, tenant)), &self.pairs);
         self.history = history;
     }
 
-    fn totals(&self, now: Nanos, tenant: TenantId) -> Totals {
-        let mut totals = self.accounts[tenant.index()].totals(now);
-        totals.windows = self.shares.sums(tenant);
+    fn current(&self, now: Nanos, tenant: TenantId) -> Tenant {
+        let account = &self.accounts[tenant.index()];
+        let mut totals = account.totals(now);
         for lane in &self.lanes {
             totals.throttled += lane.throttled(now, tenant);
             totals.for_slots += lane.waited_for_slots(now, tenant);
         }
-        totals
+        let (windows, present) = (self.shares.sums(tenant), account.in_flight.present());
+        Tenant { totals, windows, present }
     }
 
     /// Says of each tenant how it stands, and why.
@@ -41,7 +42,7 @@ impl Engine {
     ) {
         let ids = (0..self.accounts.len()).map(tenant_id);
         let recent =
-            |tenant| self.history.recent(now, tenant, &self.totals(now, tenant), &self.pairs);
+            |tenant| self.history.recent(now, tenant, &self.current(now, tenant), &self.pairs);
         let recent: Vec<Recent> = ids.map(recent).collect();
         let is_shared = |server: &(String, crate::policy::Scheduling)| {
             server.1.discipline == Discipline::Shared

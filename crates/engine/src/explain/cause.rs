@@ -22,7 +22,7 @@ pub enum Cause {
     Connections,
     /// An export of its own is slow beside others of its backend, or does not answer.
     SlowExport,
-    /// The gate's own work, such as moves between tiers or the cleaning of a log, goes before it.
+    /// The gate's own work, such as moves between tiers or the cleaning of a log, delays it.
     InternalWork,
     /// The backend is away: the server behind the gate, or the network to it.
     Upstream,

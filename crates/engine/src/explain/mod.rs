@@ -22,12 +22,12 @@
 //! has any waiting it asks for too little, whatever its requests spend their time with.
 //!
 //! What the engine cannot see, memory, connections, and links to upstreams, comes from the driver
-//! ([`Surroundings`]) and goes first: it is certain.
+//! ([`Surroundings`]).
 //!
 //! [`rules`] finds the cause, `words` says it. History, alerts and pages use both.
 
 pub mod cause;
-pub mod recent;
+pub(crate) mod recent;
 mod rules;
 mod surroundings;
 mod words;
@@ -38,7 +38,7 @@ use evenkeel_core::sched::Share;
 use crate::policy::{Mode, Scheduling};
 use crate::report::ServerReport;
 pub use cause::{Cause, Standing};
-pub use recent::Recent;
+use recent::Recent;
 pub use surroundings::Surroundings;
 
 /// How a tenant stands, and why.

@@ -1,12 +1,12 @@
 //! What became of tenants in the last seconds, from totals at two instants.
 //!
-//! Totals only grow. They are noted every [`LENGTH`], and the last two notes are kept, so that what
-//! is told covers [`LENGTH`] to twice that:
+//! Totals only grow. They are noted every [`LENGTH`], and the last two notes are kept, so that the
+//! time covered is [`LENGTH`] to twice that:
 //!
 //! ```text
 //!   note        note   now
 //!    |-----------|------|
-//!    <-- what is told -->
+//!    <---- covered ---->
 //! ```
 //!
 //! After a time in which nobody asked for anything both notes are made anew: an hour of rest says
@@ -19,75 +19,85 @@ use crate::attribution::PairTable;
 use crate::report::{Culprit, ShareWindow};
 use crate::shares::WindowSums;
 
-/// The least time that is told of, once there is as much.
-pub const LENGTH: Span = Span::from_secs(5);
+/// The least time that is covered, once there is as much.
+pub(crate) const LENGTH: Span = Span::from_secs(5);
 /// A note that is older than so many lengths was made before a rest, if the servers had nothing to
 /// do for most of the time since.
 const REST_LENGTHS: u64 = 2;
 
-/// All that became of a tenant since the engine started. Times of requests and units are sums over
-/// all of them.
+/// What became of a tenant, since the engine started or since an earlier instant. Times of requests
+/// and units are sums over all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Totals {
+    /// Requests answered well, and their bytes.
     pub(crate) requests: u64,
     pub(crate) bytes: u64,
+    /// Requests answered, well or not, and the time from their arrival to that.
     pub(crate) answered: u64,
     pub(crate) answer_time: Span,
+    /// How many of them took longer than the tenant's goal.
     pub(crate) late_requests: u64,
-    /// Time with a request in flight, and how many are now.
+    /// Time with a request in flight, and request-time in flight.
     pub(crate) active: Span,
-    pub(crate) present: u32,
-    /// Time with something queued.
-    pub(crate) backlogged: Span,
     pub(crate) in_flight: Span,
+    /// Time with something queued, and unit-time at the gate.
+    pub(crate) backlogged: Span,
     pub(crate) queued: Span,
+    /// Unit-time with backends.
     pub(crate) in_service: Span,
+    /// Unit-time that its own limit held.
     pub(crate) throttled: Span,
+    /// Unit-time that went to exports of its own that are slow or hang.
     pub(crate) for_slots: Span,
+    /// Unit-time waited beyond what idle servers would have taken, both of the above aside, and the
+    /// part of it in which the device did nothing for anybody.
     pub(crate) waited: Span,
     pub(crate) stalled: Span,
-    pub(crate) windows: WindowSums,
 }
 
-/// What became of a tenant lately. Times of requests and units are sums over all of them.
+impl Totals {
+    fn since(&self, earlier: &Self) -> Self {
+        let since = |now: Span, then: Span| Span(now.0.saturating_sub(then.0));
+        Self {
+            requests: self.requests - earlier.requests,
+            bytes: self.bytes - earlier.bytes,
+            answered: self.answered - earlier.answered,
+            answer_time: since(self.answer_time, earlier.answer_time),
+            late_requests: self.late_requests - earlier.late_requests,
+            active: since(self.active, earlier.active),
+            in_flight: since(self.in_flight, earlier.in_flight),
+            backlogged: since(self.backlogged, earlier.backlogged),
+            queued: since(self.queued, earlier.queued),
+            in_service: since(self.in_service, earlier.in_service),
+            throttled: since(self.throttled, earlier.throttled),
+            for_slots: since(self.for_slots, earlier.for_slots),
+            waited: since(self.waited, earlier.waited),
+            stalled: since(self.stalled, earlier.stalled),
+        }
+    }
+}
+
+/// A tenant as it is now, counted from the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Tenant {
+    pub(crate) totals: Totals,
+    pub(crate) windows: WindowSums,
+    /// Requests in flight.
+    pub(crate) present: u32,
+}
+
+/// What became of a tenant lately.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Recent {
-    /// The time that this tells of.
-    pub length: Span,
-    /// Requests answered well.
-    pub requests: u64,
-    /// Bytes of those.
-    pub bytes: u64,
-    /// Requests answered, well or not.
-    pub answered: u64,
-    /// From arrival to answer, of those.
-    pub answer_time: Span,
-    /// How many of them took longer than the tenant's goal.
-    pub late_requests: u64,
-    /// Time with a request in flight.
-    pub active: Span,
+pub(crate) struct Recent {
+    /// The time that this covers.
+    pub(crate) length: Span,
+    pub(crate) gained: Totals,
     /// Requests in flight now.
-    pub present: u32,
-    /// Time with something queued.
-    pub backlogged: Span,
-    /// Request-time in flight.
-    pub in_flight: Span,
-    /// Unit-time at the gate.
-    pub queued: Span,
-    /// Unit-time with backends.
-    pub in_service: Span,
-    /// Unit-time that its own limit held.
-    pub throttled: Span,
-    /// Unit-time that went to exports of its own that are slow or hang.
-    pub for_slots: Span,
-    /// Unit-time waited beyond what idle servers would have taken, both of the above aside.
-    pub waited: Span,
-    /// The part of that in which the device did nothing for anybody.
-    pub stalled: Span,
+    pub(crate) present: u32,
     /// Whom it waited for meanwhile, most first, as far as that is known.
-    pub behind: Vec<(Culprit, Span)>,
+    pub(crate) behind: Vec<(Culprit, Span)>,
     /// The mean of its windows; none while no window has ended in which it was active.
-    pub window: Option<ShareWindow>,
+    pub(crate) window: Option<ShareWindow>,
 }
 
 /// Totals at one instant.
@@ -96,7 +106,7 @@ struct Note {
     at: Nanos,
     /// For how long servers had been busy by then, all together.
     busy: Span,
-    tenants: Vec<Totals>,
+    tenants: Vec<Tenant>,
     pairs: PairTable,
 }
 
@@ -124,51 +134,37 @@ impl History {
         &mut self,
         now: Nanos,
         busy: Span,
-        totals: impl Iterator<Item = Totals>,
+        tenants: impl Iterator<Item = Tenant>,
         pairs: &PairTable,
     ) {
         let since = now.since(self.later.at);
         let rested = since.0.saturating_sub(busy.0.saturating_sub(self.later.busy.0));
         std::mem::swap(&mut self.earlier, &mut self.later);
-        let Note { at, busy: busy_then, tenants, pairs: pairs_then } = &mut self.later;
-        (*at, *busy_then) = (now, busy);
-        tenants.clear();
-        tenants.extend(totals);
-        pairs_then.clone_from(pairs);
+        let later = &mut self.later;
+        (later.at, later.busy) = (now, busy);
+        later.tenants.clear();
+        later.tenants.extend(tenants);
+        later.pairs.clone_from(pairs);
         if since.0 > REST_LENGTHS * LENGTH.0 && rested > since.0 / 2 {
             self.earlier.clone_from(&self.later);
         }
     }
 
-    /// What became of a tenant since the earlier note, if these are its totals now.
+    /// What became of a tenant since the earlier note, if it is this now.
     pub(crate) fn recent(
         &self,
         now: Nanos,
         tenant: TenantId,
-        totals: &Totals,
+        current: &Tenant,
         pairs: &PairTable,
     ) -> Recent {
         let earlier = self.earlier.tenants.get(tenant.index()).copied().unwrap_or_default();
-        let since = |now: Span, then: Span| Span(now.0.saturating_sub(then.0));
         Recent {
             length: now.since(self.earlier.at),
-            requests: totals.requests - earlier.requests,
-            bytes: totals.bytes - earlier.bytes,
-            answered: totals.answered - earlier.answered,
-            answer_time: since(totals.answer_time, earlier.answer_time),
-            late_requests: totals.late_requests - earlier.late_requests,
-            active: since(totals.active, earlier.active),
-            present: totals.present,
-            backlogged: since(totals.backlogged, earlier.backlogged),
-            in_flight: since(totals.in_flight, earlier.in_flight),
-            queued: since(totals.queued, earlier.queued),
-            in_service: since(totals.in_service, earlier.in_service),
-            throttled: since(totals.throttled, earlier.throttled),
-            for_slots: since(totals.for_slots, earlier.for_slots),
-            waited: since(totals.waited, earlier.waited),
-            stalled: since(totals.stalled, earlier.stalled),
+            gained: current.totals.since(&earlier.totals),
+            present: current.present,
             behind: pairs.since(&self.earlier.pairs, tenant),
-            window: totals.windows.mean_since(&earlier.windows),
+            window: current.windows.mean_since(&earlier.windows),
         }
     }
 }
@@ -177,37 +173,41 @@ impl History {
 mod tests {
     use super::*;
 
-    fn totals(requests: u64) -> Totals {
-        Totals { requests, ..Totals::default() }
+    fn tenant(requests: u64) -> Tenant {
+        Tenant { totals: Totals { requests, ..Totals::default() }, ..Tenant::default() }
     }
 
     #[test]
-    fn what_is_told_covers_one_to_two_lengths() {
+    fn what_is_covered_covers_one_to_two_lengths() {
         let mut history = History::new(Nanos::ZERO);
         let pairs = PairTable::default();
         for second in 1..=20 {
             let now = Nanos::ZERO + Span::from_secs(second);
             if history.is_due(now) {
                 let busy = Span::from_secs(second);
-                history.note(now, busy, std::iter::once(totals(second)), &pairs);
+                history.note(now, busy, std::iter::once(tenant(second)), &pairs);
             }
-            let recent = history.recent(now, TenantId(0), &totals(second), &pairs);
-            assert_eq!(recent.requests, recent.length.0 / 1_000_000_000, "one in each second");
+            let recent = history.recent(now, TenantId(0), &tenant(second), &pairs);
+            assert_eq!(
+                recent.gained.requests,
+                recent.length.0 / 1_000_000_000,
+                "one in each second"
+            );
             let least = LENGTH.0.min(second * 1_000_000_000);
             assert!((least..=2 * LENGTH.0).contains(&recent.length.0), "{second}: {recent:?}");
         }
     }
 
     #[test]
-    fn a_rest_is_not_told_of_but_a_stall_is() {
+    fn a_rest_is_left_out_but_a_stall_is_not() {
         let pairs = PairTable::default();
-        for (busy_seconds, told_seconds) in [(1, 0), (3600, 3600)] {
+        for (busy_seconds, covered_seconds) in [(1, 0), (3600, 3600)] {
             let mut history = History::new(Nanos::ZERO);
             let now = Nanos::ZERO + Span::from_secs(3600);
             let busy = Span::from_secs(busy_seconds);
-            history.note(now, busy, std::iter::once(totals(1)), &pairs);
-            let recent = history.recent(now, TenantId(0), &totals(1), &pairs);
-            assert_eq!(recent.length, Span::from_secs(told_seconds));
+            history.note(now, busy, std::iter::once(tenant(1)), &pairs);
+            let recent = history.recent(now, TenantId(0), &tenant(1), &pairs);
+            assert_eq!(recent.length, Span::from_secs(covered_seconds));
         }
     }
 }

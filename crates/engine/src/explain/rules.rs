@@ -71,12 +71,12 @@ impl Parts {
     pub(super) fn of(scene: &Scene<'_>, tenant: TenantId) -> Self {
         let recent = &scene.recent[tenant.index()];
         let mut parts = Self {
-            limit: float(recent.throttled),
-            slots: float(recent.for_slots),
-            stalls: float(recent.stalled),
+            limit: float(recent.gained.throttled),
+            slots: float(recent.gained.for_slots),
+            stalls: float(recent.gained.stalled),
             ..Self::default()
         };
-        let mut unknown = float(recent.waited);
+        let mut unknown = float(recent.gained.waited);
         let mut most = 0.0;
         for &(culprit, waited) in &recent.behind {
             unknown -= float(waited);
@@ -101,7 +101,7 @@ impl Parts {
         parts.others += unknown.max(0.0);
         parts.others_most.take_if(|_| most < NAMED_MIN * parts.others);
         let known = parts.limit + parts.slots + parts.waits();
-        let all = float(recent.queued) + float(recent.in_service);
+        let all = float(recent.gained.queued) + float(recent.gained.in_service);
         parts.service = (all - known).max(0.0);
         parts
     }
@@ -188,7 +188,7 @@ impl Scene<'_> {
 /// What counts for this tenant.
 pub(super) fn judge(scene: &Scene<'_>, tenant: TenantId) -> Verdict {
     let recent = &scene.recent[tenant.index()];
-    if recent.in_flight == Span::ZERO && recent.present == 0 {
+    if recent.gained.in_flight == Span::ZERO && recent.present == 0 {
         return Verdict::default();
     }
     if recent.window.is_none() {
@@ -245,16 +245,18 @@ fn missed(scene: &Scene<'_>, tenant: TenantId, parts: &Parts) -> Option<Due> {
     let window = recent.window?;
     // A floor is due for as long as it asks for more than it gets.
     let asks = match scene.mode {
-        Mode::Enforce => recent.backlogged,
-        Mode::Observe | Mode::Shadow if parts.part(parts.waits()) >= WAITS_MIN => recent.active,
+        Mode::Enforce => recent.gained.backlogged,
+        Mode::Observe | Mode::Shadow if parts.part(parts.waits()) >= WAITS_MIN => {
+            recent.gained.active
+        }
         Mode::Observe | Mode::Shadow => Span::ZERO,
     };
     let is_behind = |got: u64, floor: u64| {
         let due = floor as f64 * asks.as_secs_f64() * DUE_MIN;
         asks >= ASKS_MIN && floor > 0 && (got as f64) < due
     };
-    if is_behind(recent.requests, share.floor.rate_iops)
-        || is_behind(recent.bytes, share.floor.rate_bytes)
+    if is_behind(recent.gained.requests, share.floor.rate_iops)
+        || is_behind(recent.gained.bytes, share.floor.rate_bytes)
     {
         return Some(Due::Floor);
     }
@@ -266,13 +268,13 @@ fn missed(scene: &Scene<'_>, tenant: TenantId, parts: &Parts) -> Option<Due> {
 }
 
 fn is_late(recent: &Recent, goal: Span, bounds: Bounds) -> bool {
-    if goal == Span::ZERO || recent.answered < ANSWERS_MIN {
+    if goal == Span::ZERO || recent.gained.answered < ANSWERS_MIN {
         return false;
     }
     match bounds {
-        Bounds::Mean => recent.answer_time.0 / recent.answered > goal.0,
+        Bounds::Mean => recent.gained.answer_time.0 / recent.gained.answered > goal.0,
         Bounds::AllBut { late_milli } => {
-            recent.late_requests * 1000 > recent.answered * u64::from(late_milli)
+            recent.gained.late_requests * 1000 > recent.gained.answered * u64::from(late_milli)
         }
     }
 }
@@ -324,7 +326,7 @@ fn of_share(scene: &Scene<'_>, tenant: TenantId, parts: &Parts) -> (Cause, Optio
     (Cause::AsksTooLittle, None)
 }
 
-/// Who goes before a tenant that always has something queued, and by which promise.
+/// Who is served before a tenant that always has something queued, and by which promise.
 fn goes_first(scene: &Scene<'_>, tenant: TenantId, parts: &Parts) -> (Cause, Option<TenantId>) {
     if scene.has_discipline(Discipline::Mclock)
         && let Some(other) = scene.first_of(tenant, |one| scene.has_floor(one))
@@ -379,7 +381,7 @@ fn waits_in_too_great_a_depth(scene: &Scene<'_>, tenant: TenantId, parts: &Parts
         };
         server.measured.as_ref().is_some_and(is_too_great)
     };
-    let with_device = float(scene.recent[tenant.index()].in_service) - parts.service;
+    let with_device = float(scene.recent[tenant.index()].gained.in_service) - parts.service;
     scene.mode == Mode::Enforce
         && parts.part(with_device) >= WAITS_MIN
         && scene.servers.iter().zip(scene.scheduling).any(is_too_great)
@@ -387,7 +389,11 @@ fn waits_in_too_great_a_depth(scene: &Scene<'_>, tenant: TenantId, parts: &Parts
 
 /// How many requests a tenant had in flight on average, while it had any.
 pub(super) fn mean_in_flight(recent: &Recent) -> f64 {
-    if recent.active == Span::ZERO { 0.0 } else { float(recent.in_flight) / float(recent.active) }
+    if recent.gained.active == Span::ZERO {
+        0.0
+    } else {
+        float(recent.gained.in_flight) / float(recent.gained.active)
+    }
 }
 
 fn float(span: Span) -> f64 {

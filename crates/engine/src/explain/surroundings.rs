@@ -17,9 +17,9 @@ pub struct Surroundings {
 }
 
 impl Finding {
-    /// The finding for this tenant with what the driver knows. A backend that is away goes before
-    /// all else. Memory and connections count as they are at this instant, and for one connection
-    /// of several: they go before findings that name nobody and nothing.
+    /// The finding for this tenant, with what the driver knows. A backend that is away takes
+    /// precedence. Memory and refused connections are of this instant, and perhaps of one
+    /// connection among several: they count where nothing else was found.
     #[must_use]
     pub fn beside(self, tenant: &str, surroundings: &Surroundings) -> Self {
         let Surroundings { away, waiting_for_memory, memory_held_by, is_refused } = surroundings;
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_certain_goes_before_what_was_reckoned() {
+    fn what_the_driver_knows_takes_precedence_where_it_is_certain() {
         let of = |cause| Finding { cause, ..Finding::default() };
         let (named, reckoned) = (of(Some(Cause::OthersShares)), || of(Some(Cause::AsksTooLittle)));
         let nothing = Surroundings::default();

@@ -80,8 +80,10 @@ impl Case<'_> {
                 format!("{name} gets {rate}, where its floor is {floor}")
             }
             Some(Due::Goal) => {
-                let mean = Span(self.recent.answer_time.0 / self.recent.answered.max(1));
-                let late = self.recent.late_requests as f64 / self.recent.answered.max(1) as f64;
+                let mean =
+                    Span(self.recent.gained.answer_time.0 / self.recent.gained.answered.max(1));
+                let late = self.recent.gained.late_requests as f64
+                    / self.recent.gained.answered.max(1) as f64;
                 let goal = self.share().latency_goal;
                 format!(
                     "{name} is late: {} of its answers took longer than {goal}, {mean} on average",
@@ -191,7 +193,8 @@ impl Case<'_> {
 
     fn because_it_asks_too_little(&self) -> String {
         let at_once = mean_in_flight(self.recent);
-        let active = self.recent.active.as_secs_f64() / self.recent.length.as_secs_f64().max(1e-9);
+        let active =
+            self.recent.gained.active.as_secs_f64() / self.recent.length.as_secs_f64().max(1e-9);
         let rest = if active < 0.95 {
             format!(", and nothing for {} of the time", percent(1.0 - active))
         } else {
@@ -241,8 +244,12 @@ impl Case<'_> {
 
 fn per_second(recent: &Recent) -> String {
     let seconds = recent.length.as_secs_f64().max(1e-9);
-    let requests = recent.requests as f64 / seconds;
-    format!("{} requests/s, {}", rounded(requests), bytes_per_second(recent.bytes as f64 / seconds))
+    let requests = recent.gained.requests as f64 / seconds;
+    format!(
+        "{} requests/s, {}",
+        rounded(requests),
+        bytes_per_second(recent.gained.bytes as f64 / seconds)
+    )
 }
 
 fn limit_in_words(limit: &Limit) -> String {

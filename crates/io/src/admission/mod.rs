@@ -19,7 +19,7 @@ use crate::clock::since_boot;
 /// A handshake that has to go for others had so long at least.
 const HANDSHAKE_TIME_MIN: Span = Span::from_millis(50);
 
-/// A refusal is told of for so long.
+/// A refusal is reported for so long.
 const REFUSED_LATELY: Span = Span::from_secs(10);
 
 /// The door of a gate, for all its workers.
