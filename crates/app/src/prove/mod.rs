@@ -1,6 +1,6 @@
 //! `evenkeel prove`: holds what the policy promises against what the gate has delivered meanwhile.
 //!
-//! The gate is asked once a second. What comes out of that is judged by [`judge`], promise by
+//! The gate is asked once a second. What comes out of that is judged by `judge`, promise by
 //! promise: kept, not kept, or nothing to see, where nobody asked for as much as would show it.
 
 mod judge;

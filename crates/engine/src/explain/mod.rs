@@ -17,14 +17,14 @@
 //! ```
 //!
 //! The parts are those that the accounts and [`attribution`](crate::attribution) have gathered over
-//! the last seconds ([`recent`]). Where the gate orders requests and a tenant always has some
+//! the last seconds (`recent`). Where the gate orders requests and a tenant always has some
 //! waiting, the order decides instead: who goes first, and by which promise. And where it seldom
 //! has any waiting it asks for too little, whatever its requests spend their time with.
 //!
 //! What the engine cannot see, memory, connections, and links to upstreams, comes from the driver
 //! ([`Surroundings`]).
 //!
-//! [`rules`] finds the cause, `words` says it. History, alerts and pages use both.
+//! `rules` finds the cause, `words` says it. History, alerts and pages use both.
 
 pub mod cause;
 pub(crate) mod recent;
