@@ -5,6 +5,9 @@ use super::apportion::{Served, Times, WAYS};
 /// Kinds of requests; more fall together.
 pub(super) const KINDS: usize = 64;
 
+/// Sums below this are none.
+const FORGOTTEN: f64 = 1e-100;
+
 /// Requests of one kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Kind {
@@ -68,11 +71,13 @@ impl Kinds {
         self.groups.iter().map(|kind| kind.times[way]).sum()
     }
 
-    /// What is old counts for less.
+    /// What is old counts for less, and for nothing in the end: times that only fade would come to
+    /// the smallest numbers that there are, and stay there.
     pub(super) fn fade(&mut self, keep: f64) {
-        let scale = |times: &mut Times| times.iter_mut().for_each(|time| *time *= keep);
+        let faded = |one: f64| if one * keep < FORGOTTEN { 0.0 } else { one * keep };
+        let scale = |times: &mut Times| times.iter_mut().for_each(|time| *time = faded(*time));
         for kind in self.groups.iter_mut() {
-            kind.requests *= keep;
+            kind.requests = faded(kind.requests);
             scale(&mut kind.times);
         }
         scale(&mut self.squares);
@@ -116,5 +121,32 @@ impl Kinds {
 
     fn between(&self, way: usize) -> f64 {
         self.seen().map(|kind| kind.times[way].powi(2) / kind.requests).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Requests that overtake others come back before their turn, as long as they do: in that way
+    /// they are given nothing, and what they were given once fades.
+    #[test]
+    fn what_only_fades_is_forgotten() {
+        let mut all = Kinds::new();
+        let with = |times: Times| {
+            let mut epoch = Kinds::new();
+            epoch.add(7, &Served { times, is_early: [false; WAYS] });
+            epoch
+        };
+        all.merge(&with([5.0; WAYS]));
+        let mut overtaking = [5.0; WAYS];
+        overtaking[0] = 0.0;
+        for _ in 0..20_000 {
+            all.fade(0.9);
+            all.merge(&with(overtaking));
+        }
+        let kind = all.seen().next().expect("one was added");
+        assert_eq!(kind.mean(0).to_bits(), 0.0_f64.to_bits());
+        assert!(kind.mean(1) > 0.9, "the mean of the epoch");
     }
 }
