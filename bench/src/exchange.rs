@@ -86,6 +86,7 @@ pub(crate) fn exchange(arguments: &Arguments) -> Result<ExitCode> {
             drive: DriveKind::default(),
             drive_models,
             recorder: None,
+            flight: None,
             state: None,
         };
         Gate::start(policy(exchange), &options)

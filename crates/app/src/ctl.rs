@@ -1,5 +1,6 @@
 //! `evenkeel ctl`: asks and changes a running gate over its control socket.
 
+mod record;
 mod scrub;
 mod tables;
 mod volumes;
@@ -13,9 +14,7 @@ use evenkeel_core::time::Span;
 use hyper::Method;
 use serde_json::Value;
 
-use crate::control::change::{
-    ExportSpec, MatchSpec, ModeName, ModeSpec, RecordingSpec, TenantSpec,
-};
+use crate::control::change::{ExportSpec, MatchSpec, ModeName, ModeSpec, TenantSpec};
 use crate::control::client::{Client, ControlArgs, segment};
 use crate::control::trial::TrialSpec;
 use crate::exit::Exit;
@@ -41,6 +40,7 @@ Examples:
   evenkeel ctl export remove carol
   evenkeel ctl record start /var/tmp/hour.ektrace.zst
   evenkeel ctl record stop
+  evenkeel ctl record last minutes.ektrace.zst
   evenkeel ctl volume create --size '10 GiB'
   evenkeel ctl snapshot create --volume 0
   evenkeel ctl scrub start --wait
@@ -66,6 +66,9 @@ enum Action {
     Policy,
     #[command(flatten)]
     Change(Change),
+    /// Record every request as a trace, or take what was asked in the last minutes.
+    #[command(subcommand)]
+    Record(record::RecordAction),
     /// Make, resize, delete and list the volumes of a store, while clients use it.
     #[command(subcommand)]
     Volume(Volumes<OfGate>),
@@ -108,11 +111,6 @@ enum Change {
         #[command(subcommand)]
         action: TenantAction,
     },
-    /// Record every request as a trace.
-    Record {
-        #[command(subcommand)]
-        action: RecordAction,
-    },
     /// Change what clients see.
     Export {
         #[command(subcommand)]
@@ -148,17 +146,6 @@ Examples:
 A volume waits for a word where the gate cannot know what only you can: that another gate, which
 had it and did not let go, is gone for good; or that clients have forgotten what they read before
 another gate had it. A wrong word costs data. It counts for this one question, once.";
-
-#[derive(Debug, Subcommand)]
-enum RecordAction {
-    /// Record from now on, in the native format.
-    Start {
-        /// The file, on the gate's machine; .gz or .zst packs it.
-        file: PathBuf,
-    },
-    /// Complete the recording.
-    Stop,
-}
 
 #[derive(Debug, Subcommand)]
 enum TenantAction {
@@ -261,6 +248,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         match &args.action {
             Action::Scrub(action) => return scrub::run(&client, action, args.json).await,
             Action::Status => status(&client, args.json).await,
+            Action::Record(action) => record::run(&client, action, args.json).await,
             Action::Policy => policy(&client, args.json).await,
             Action::Volume(action) => {
                 volumes::run(&client, action.place(), action.wish()?, args.json).await
@@ -304,15 +292,6 @@ fn request(change: &Change) -> anyhow::Result<(Method, String, Option<Value>)> {
         Change::Mode { mode } => {
             let body = serde_json::to_value(ModeSpec { mode: *mode })?;
             (Method::PUT, "/v1/mode".to_owned(), Some(body))
-        }
-        Change::Record { action: RecordAction::Start { file } } => {
-            // The gate may run in another folder.
-            let spec = RecordingSpec { file: std::path::absolute(file)? };
-            let body = serde_json::to_value(spec)?;
-            (Method::PUT, "/v1/recording".to_owned(), Some(body))
-        }
-        Change::Record { action: RecordAction::Stop } => {
-            (Method::DELETE, "/v1/recording".to_owned(), None)
         }
         Change::Claim { volume } => (Method::POST, format!("/v1/claims/{}", segment(volume)), None),
         Change::Tenant { action: TenantAction::Set(set) } => {

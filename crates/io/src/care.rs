@@ -106,6 +106,7 @@ fn perform(
         drive: means.drive,
         drive_models: means.drive_models,
         recorder: None,
+        flight: None,
         state: state.map(Path::to_path_buf),
     };
     let gate = Gate::start_idle(policy, &options)?;

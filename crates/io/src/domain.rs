@@ -49,7 +49,7 @@ use crate::clock::Clock;
 use crate::device::remote::link::Link;
 use crate::op::{Data, Op, Origin};
 use crate::plan::Plan;
-use crate::record::Lane;
+use crate::record::Lanes;
 use crate::worker::Worker;
 use drive::DomainDrive;
 use keep::Kept;
@@ -97,7 +97,7 @@ struct State {
     links: Vec<Rc<Link>>,
     drive: Option<DomainDrive>,
     /// Where requests are recorded, if they are.
-    lane: Option<Lane>,
+    lanes: Lanes,
 }
 
 impl std::fmt::Debug for State {
@@ -130,7 +130,7 @@ impl Domain {
             ended: Vec::new(),
             links: Vec::new(),
             drive: None,
-            lane: None,
+            lanes: Lanes::default(),
         };
         let domain = Rc::new(Self {
             worker,
@@ -166,7 +166,7 @@ impl Domain {
         let device = Rc::clone(&client.export.device);
         let origin = Origin::Client(Rc::clone(client));
         let mut op = Op::new(origin, device, request, kind, payload);
-        op.recorded = self.recorded(state.lane.as_mut(), client, now);
+        op.recorded = self.recorded(&mut state.lanes, client, now);
         let offset = client.export.base_bytes + op.request.offset;
         let target = store::target(self.policy.borrow().cache, &op, offset);
         state.arrive(now, op, client.tenant.get(), (target, offset));

@@ -27,7 +27,7 @@ use crate::exchange::{Change, Exchange, ExchangeReport};
 use crate::listen::{self, Ears};
 use crate::memory::Pool;
 use crate::plan::{Plan, PlannedDomain};
-use crate::record::{Recorder, RecordingReport};
+use crate::record::{Flight, Recorder, RecordingReport};
 use crate::report;
 use crate::state::State;
 use crate::store::{ScrubError, ScrubOrder, VolumeError, VolumeOrder};
@@ -45,6 +45,8 @@ pub struct Options {
     pub drive_models: DriveModels,
     /// What records every request from the first on, if anything does. The gate finishes it.
     pub recorder: Option<Arc<Recorder>>,
+    /// What keeps the last minutes of its requests, for this gate alone. The gate finishes it.
+    pub flight: Option<Arc<Flight>>,
     /// The folder that keeps what the gate has to know of its own past, made when it is needed;
     /// without one, a crash of this gate leaves its volumes to a fence or the operator's word.
     pub state: Option<PathBuf>,
@@ -84,6 +86,7 @@ pub(crate) struct Shared {
     pub(crate) serves: bool,
     plan: RwLock<Arc<Plan>>,
     recorder: RwLock<Option<Arc<Recorder>>>,
+    flight: Option<Arc<Flight>>,
     workers: Vec<UnboundedSender<Message>>,
     /// What payload all workers hold.
     pub(crate) memory: Pool,
@@ -108,6 +111,19 @@ impl Shared {
     /// What records now.
     pub(crate) fn recorder(&self) -> Option<Arc<Recorder>> {
         self.recorder.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What keeps the last minutes, if anything does.
+    pub(crate) fn flight(&self) -> Option<&Arc<Flight>> {
+        self.flight.as_ref()
+    }
+
+    /// Tells all that record of a policy that is about to be put in force.
+    fn note_policy(&self, policy: &Policy) {
+        let flight = self.flight.as_ref().map(|flight| Arc::clone(flight.recorder()));
+        for recorder in self.recorder().into_iter().chain(flight) {
+            recorder.policy(policy, || self.clock.now());
+        }
     }
 
     /// Puts another recorder, or none, in place; returns the one before.
@@ -197,6 +213,7 @@ impl Gate {
             serves,
             plan: RwLock::new(Arc::new(plan)),
             recorder: RwLock::new(options.recorder.clone()),
+            flight: options.flight.clone(),
             workers: senders,
             memory: Pool::new(clock),
             door: Arc::default(),
@@ -209,9 +226,7 @@ impl Gate {
         shared.bound_memory(&shared.plan());
         let mut gate =
             Self { handle: GateHandle { shared: Arc::clone(&shared) }, threads: Vec::new() };
-        if let Some(recorder) = &options.recorder {
-            recorder.policy(&shared.plan().policy, || shared.clock.now());
-        }
+        shared.note_policy(&shared.plan().policy);
         for (index, receiver) in receivers.into_iter().enumerate() {
             gate.threads.push(start_worker(index, &shared, receiver)?);
         }
@@ -253,6 +268,9 @@ impl Gate {
         }
         if let Some(recorder) = shared.replace_recorder(None) {
             recorder.finish();
+        }
+        if let Some(flight) = shared.flight() {
+            flight.recorder().finish();
         }
     }
 }
@@ -340,9 +358,7 @@ impl GateHandle {
             }
         }
         // Before any worker hears of it: no request under it may be recorded in front of it.
-        if let Some(recorder) = shared.recorder() {
-            recorder.policy(&plan.policy, || shared.clock.now());
-        }
+        shared.note_policy(&plan.policy);
         shared.bound_memory(&plan);
         let mut applied = Vec::new();
         for worker in 0..shared.workers() {
@@ -389,6 +405,16 @@ impl GateHandle {
     /// How the recording under way stands, if there is one.
     pub fn recording(&self) -> Option<RecordingReport> {
         self.shared.recorder().map(|recorder| recorder.report())
+    }
+
+    /// The requests of the last minutes and the policies that they were served under, as a whole
+    /// file in the native format of traces; none if the gate keeps none. It takes some milliseconds
+    /// of the calling thread.
+    ///
+    /// The last second may be missing, and what arrived behind a request that has not ended.
+    pub fn recent(&self) -> Option<Vec<u8>> {
+        let shared = &self.shared;
+        Some(shared.flight()?.trace(shared.clock.now()))
     }
 
     async fn tell_recorder(&self, recorder: Option<Arc<Recorder>>) {

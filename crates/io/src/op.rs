@@ -17,7 +17,7 @@ use evenkeel_wire::nbd::request::Request;
 
 use crate::buffer::Buf;
 use crate::device::Device;
-use crate::record::Started;
+use crate::record::{Both, Started};
 pub(crate) use losses::LossesHeard;
 pub(crate) use origin::{Answer, Errand, Origin};
 
@@ -32,8 +32,8 @@ pub(crate) struct Op {
     pub(crate) kind: Kind,
     /// What a write brought.
     pub(crate) payload: Option<Arc<Buf>>,
-    /// Set if its end is to be recorded.
-    pub(crate) recorded: Option<Started>,
+    /// Set where its end is to be recorded.
+    pub(crate) recorded: Both<Option<Started>>,
     gather: Option<Gather>,
     error: Option<Errno>,
     answered: bool,
@@ -92,7 +92,7 @@ impl Op {
             request,
             kind,
             payload,
-            recorded: None,
+            recorded: Both::default(),
             gather: None,
             error: None,
             answered: false,

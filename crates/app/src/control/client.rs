@@ -99,6 +99,14 @@ impl Client {
         Ok(String::from_utf8(body.into())?)
     }
 
+    /// Asks for the requests of the last minutes: a whole trace in the native format.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub(crate) async fn recording(&self) -> anyhow::Result<Vec<u8>> {
+        Ok(self.send(Method::GET, "/v1/recording", None).await?.into())
+    }
+
     /// Asks for a change and gives the answer.
     ///
     /// # Errors

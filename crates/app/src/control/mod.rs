@@ -11,7 +11,7 @@
 //! PUT    /v1/mode
 //! PUT    /v1/tenants/{name}   DELETE ...
 //! PUT    /v1/exports/{name}   DELETE ...
-//! PUT    /v1/recording        DELETE ...
+//! PUT    /v1/recording        GET, DELETE ...
 //! GET    /v1/volumes          POST ...
 //! POST   /v1/scrub
 //! POST   /v1/claims/{volume}
@@ -94,6 +94,9 @@ pub enum RecordError {
     /// There is none.
     #[error("no recording is under way")]
     None,
+    /// The gate does not keep its last requests.
+    #[error("this gate keeps no requests")]
+    NotKept,
 }
 
 impl Control {
@@ -190,6 +193,16 @@ impl Control {
         let recorder = self.gate.stop_recording().await.ok_or(RecordError::None)?;
         let finished = tokio::task::spawn_blocking(move || recorder.finish()).await;
         Ok(finished.expect("a recording ends without a panic"))
+    }
+
+    /// The requests of the last minutes, as a whole trace in the native format.
+    ///
+    /// # Errors
+    /// [`RecordError::NotKept`].
+    pub async fn recent(&self) -> Result<Vec<u8>, RecordError> {
+        let gate = self.gate.clone();
+        let made = tokio::task::spawn_blocking(move || gate.recent()).await;
+        made.expect("making a trace does not panic").ok_or(RecordError::NotKept)
     }
 
     /// Changes the policy in force. Gives the warnings, also of what contradicts what the gate has

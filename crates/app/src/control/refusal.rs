@@ -90,7 +90,7 @@ impl From<RecordError> for Refusal {
     fn from(error: RecordError) -> Self {
         let status = match error {
             RecordError::File(_) => StatusCode::UNPROCESSABLE_ENTITY,
-            RecordError::Twice | RecordError::None => StatusCode::CONFLICT,
+            RecordError::Twice | RecordError::None | RecordError::NotKept => StatusCode::CONFLICT,
         };
         Self::new(status, error.to_string())
     }

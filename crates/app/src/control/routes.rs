@@ -39,6 +39,7 @@ type Answer = Result<Json<Value>, Refusal>;
 pub fn operator(control: Arc<Control>) -> Router {
     let tenant = put(put_tenant).delete(remove_tenant);
     let export = put(put_export).delete(remove_export);
+    let recording = get(recent).put(start_recording).delete(stop_recording);
     let on_policy = get(policy).put(try_policy).layer(DefaultBodyLimit::max(POLICY_BYTES_MAX));
     reading()
         .route("/v1/policy", on_policy)
@@ -52,7 +53,7 @@ pub fn operator(control: Arc<Control>) -> Router {
         .route("/v1/volumes", get(list_volumes).post(change_volume))
         .route("/v1/scrub", post(scrub))
         .route("/v1/claims/{volume}", post(claim))
-        .route("/v1/recording", put(start_recording).delete(stop_recording))
+        .route("/v1/recording", recording)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(from_fn(visitor::refuse_pages))
         .with_state(control)
@@ -175,6 +176,11 @@ async fn put_export(
 
 async fn remove_export(State(control): Shared, Path(name): Path<String>, _: Nothing) -> Answer {
     change(&control, Change::RemoveExport(name)).await
+}
+
+async fn recent(State(control): Shared) -> Result<Response, Refusal> {
+    let trace = control.recent().await?;
+    Ok(([(CONTENT_TYPE, "application/octet-stream")], trace).into_response())
 }
 
 async fn start_recording(State(control): Shared, Object(spec): Object<RecordingSpec>) -> Answer {

@@ -1,6 +1,7 @@
 //! The control plane before a real gate with a backend in memory.
 
 use evenkeel_io::gate::{DriveKind, Gate, Options};
+use evenkeel_io::record::Flight;
 use hyper::Method;
 use serde_json::{Value, json};
 
@@ -35,6 +36,7 @@ impl Bench {
             drive: DriveKind::Threads,
             drive_models: emulate::model,
             recorder: None,
+            flight: Some(Flight::start(config::recorded).unwrap()),
             state: None,
         };
         let gate = Gate::start(policy, &options).unwrap();

@@ -27,6 +27,7 @@ use evenkeel_core::time::Span;
 use evenkeel_engine::policy::{Mode, Policy};
 use evenkeel_io::etcd::{Key, Text};
 use evenkeel_io::gate::{DriveKind, Gate, Options};
+use evenkeel_io::record::Flight;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -123,6 +124,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         drive: DriveKind::default(),
         drive_models: emulate::model,
         recorder: recorder.clone(),
+        flight: Some(Flight::start(config::recorded)?),
         state: Some(args.data.clone()),
     };
     let gate = Gate::start(policy.clone(), &options)?;

@@ -11,6 +11,7 @@ use evenkeel_io::record::{Recorder, RecordingReport, Sink};
 use evenkeel_trace::format::{Format, Options};
 
 use super::compression::{Compression, Packer};
+use crate::exit::Exit;
 use crate::{config, human};
 
 /// Recordings of one name in one folder.
@@ -34,6 +35,29 @@ pub fn start(path: &Path) -> anyhow::Result<Arc<Recorder>> {
     let name = path.display().to_string();
     let sink = Box::new(RecordFile(packer));
     Ok(Recorder::start(&name, Box::new(encoder), config::recorded, sink)?)
+}
+
+/// Writes a whole trace to a new file, packed as its name says.
+///
+/// # Errors
+/// If there is a file of that name, or it cannot be written; none is left then.
+pub(crate) fn save(path: &Path, trace: &[u8]) -> anyhow::Result<()> {
+    let file = match File::create_new(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let message = format!("{} is there already; choose another name", path.display());
+            return Err(Exit::Usage.because(message));
+        }
+        outcome => outcome.with_context(|| format!("cannot write {}", path.display()))?,
+    };
+    let write = || {
+        let mut packer = Packer::new(file, Compression::of_name(path))?;
+        packer.write_all(trace)?;
+        packer.finish()
+    };
+    write().with_context(|| {
+        let _ = std::fs::remove_file(path);
+        format!("cannot write {}", path.display())
+    })
 }
 
 /// A line for people about a recording that has ended.

@@ -26,7 +26,7 @@ use crate::memory::{Ask, Asker, Pace, Place, Pool, Second, Wanted};
 use crate::op::LossesHeard;
 use crate::outbox::Outbox;
 use crate::plan::{Peer, Plan};
-use crate::record::RecordedAs;
+use crate::record::{Both, RecordedAs};
 
 /// Requests that one connection may have in the gate. Their payload is bounded by its tenant's
 /// share of the memory alone: a bound of its own for each connection kept requests in sequence
@@ -86,8 +86,8 @@ pub(crate) struct Client {
     pub(crate) export: Export,
     pub(crate) peer: Peer,
     pub(crate) tenant: Cell<TenantId>,
-    /// What it is called in a recording.
-    pub(crate) recorded_as: Cell<Option<RecordedAs>>,
+    /// What it is called in recordings.
+    pub(crate) recorded_as: Cell<Both<Option<RecordedAs>>>,
     pub(crate) standing: Cell<Standing>,
     /// Losses of acknowledged writes that this client's flushes have reported.
     pub(crate) losses_heard: LossesHeard,
@@ -136,7 +136,7 @@ impl Client {
             export,
             peer,
             tenant: Cell::new(tenant),
-            recorded_as: Cell::new(None),
+            recorded_as: Cell::default(),
             standing: Cell::new(Standing::Open),
             losses_heard,
             promise,

@@ -15,6 +15,9 @@ use super::{Block, Counts};
 /// Requests of one block.
 const BLOCK_RECORDS: usize = 1024;
 
+/// Sources that a lane of a recording without an end may name: exports come and go for years.
+const SOURCES_MAX: usize = 4096;
+
 /// One domain's part in a recording.
 #[derive(Debug)]
 pub(crate) struct Lane {
@@ -105,9 +108,16 @@ impl Lane {
         self.records.len() >= BLOCK_RECORDS
     }
 
+    /// Whether it has named so many sources that another lane should take its place.
+    pub(crate) fn is_worn(&self) -> bool {
+        self.sources.len() >= SOURCES_MAX
+    }
+
     /// Hands over what has gathered. `under_way` are the requests that have not ended.
     pub(crate) fn flush(&mut self, now: Nanos, under_way: impl Iterator<Item = Started>) {
-        self.hand_over();
+        if !self.records.is_empty() {
+            self.hand_over(false);
+        }
         let own = under_way.filter(|started| started.lane == self.id);
         let oldest = own.map(|started| started.at).min();
         let mark = oldest.unwrap_or_else(|| Nanos(now.since(self.started).0));
@@ -115,13 +125,10 @@ impl Lane {
         self.watermark.store(mark.0, Ordering::Release);
     }
 
-    fn hand_over(&mut self) {
-        if self.records.is_empty() {
-            return;
-        }
+    fn hand_over(&mut self, is_last: bool) {
         let records = std::mem::replace(&mut self.records, Vec::with_capacity(BLOCK_RECORDS));
         let names = std::mem::take(&mut self.names);
-        let block = Block { lane: self.id, names, records };
+        let block = Block { lane: self.id, names, records, is_last };
         if let Err(refused) = self.queue.try_send(block) {
             let (std::sync::mpsc::TrySendError::Full(block)
             | std::sync::mpsc::TrySendError::Disconnected(block)) = refused;
@@ -145,7 +152,7 @@ impl Lane {
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        self.hand_over();
+        self.hand_over(true);
         self.watermark.store(u64::MAX, Ordering::Release);
     }
 }

@@ -24,9 +24,14 @@
 //! between two of its turns: what reaches it after `t` and before that is recorded behind the
 //! policy, though it was admitted under the one before.
 //!
+//! There may be two of them: the recording that somebody asked for, and the [flight](Flight)
+//! recorder, which every gate that is served has ([`Both`]).
+//!
 //! The data path never waits for the disk. A block that finds the queue full is dropped and
 //! counted, as is everything after the disk refused to write.
 
+mod both;
+mod flight;
 mod lane;
 mod writer;
 
@@ -42,6 +47,8 @@ use evenkeel_engine::policy::Policy;
 use evenkeel_trace::Record;
 use evenkeel_trace::codec::{Encoder, RecordedPolicy};
 
+pub(crate) use both::{Both, Lanes};
+pub use flight::{FLIGHT_BOUNDS, Flight};
 pub(crate) use lane::{Lane, RecordedAs, Started};
 use writer::Writer;
 
@@ -122,6 +129,8 @@ struct Block {
     names: Vec<String>,
     /// With the lane's numbers for sources.
     records: Vec<Record>,
+    /// Nothing more comes of the lane.
+    is_last: bool,
 }
 
 #[derive(Debug, Default)]
@@ -205,6 +214,11 @@ impl Recorder {
             tracing::warn!("the recording cannot keep up with the policies; one is left out");
             last.text = None;
         }
+    }
+
+    /// The instant that arrivals count from; zero while there is no lane.
+    pub(crate) fn started_at(&self) -> Nanos {
+        self.started.get().copied().unwrap_or_default()
     }
 
     /// A lane for a domain, from `now` on; none once the recording is finished.

@@ -7,6 +7,8 @@ use evenkeel_core::id::TenantId;
 use evenkeel_core::ticket::Kind;
 use evenkeel_engine::policy::{Mode, Policy};
 use evenkeel_trace::Sources;
+use evenkeel_trace::codec::{Decoder, decode_all};
+use evenkeel_trace::format::native::NativeDecoder;
 
 /// One line for a record.
 #[derive(Default)]
@@ -284,4 +286,65 @@ fn no_request_stands_in_front_of_the_policy_it_was_admitted_under() {
         }
     }
     assert!(policies == ROUNDS && requests > 0, "{policies} policies, {requests} requests");
+}
+
+#[test]
+fn names_that_no_lane_knows_any_more_are_forgotten_and_the_others_stay_right() {
+    let (recorder, kept) = recorder(false);
+    let mut lane = recorder.lane(Nanos(0)).unwrap();
+    let mut other = recorder.lane(Nanos(0)).unwrap();
+    let mut at = 0;
+    let mut asked = |lane: &mut Lane, name: &str| {
+        at += 1;
+        let started = arrive(lane, at, name);
+        if lane.ended(Nanos(at), started, Kind::Read, (at, 512), false) {
+            lane.flush(Nanos(at + 1), std::iter::empty());
+        }
+        at
+    };
+    let mut expected = vec![(asked(&mut other, "other"), "other".to_owned())];
+    for number in 0..40_000 {
+        let name = format!("name {number}");
+        expected.push((asked(&mut lane, &name), name));
+        if lane.is_worn() {
+            lane = recorder.lane(Nanos(number)).unwrap();
+        }
+        if number % 1_000 == 0 {
+            expected.push((asked(&mut other, "other"), "other".to_owned()));
+        }
+    }
+    drop((lane, other));
+    recorder.finish();
+    let text = text_of(&kept);
+    let found: Vec<_> = text.lines().filter(|line| *line != "end").collect();
+    assert_eq!(found.len(), expected.len());
+    for (line, (at, name)) in found.iter().zip(&expected) {
+        assert_eq!(*line, format!("{at} {name} {at} None"));
+    }
+}
+
+#[test]
+fn a_flight_recorder_has_a_whole_trace_of_what_came_up_to_now() {
+    let flight = Flight::start(print).unwrap();
+    flight.recorder().policy(&policy_of(Mode::Observe), || Nanos(900));
+    let mut lanes = Lanes { asked: None, flight: flight.recorder().lane(Nanos(1_000)) };
+    let mut known = Both::default();
+    for number in 0..10_000 {
+        let now = Nanos(2_000 + number);
+        let started = lanes.arrived(now, TenantId(0), &mut known, || "a/disk".to_owned());
+        assert_eq!(started.asked, None, "nobody asked");
+        let is_due = lanes.ended(now, started, Kind::Read, (number, 512), true);
+        lanes.flush(now, is_due, std::iter::empty());
+    }
+    drop(lanes);
+    flight.recorder().finish();
+    let trace = flight.trace(Nanos(3_000_000_000));
+    let mut decoder = NativeDecoder::new();
+    let (records, defects) = decode_all(&mut decoder, &trace);
+    assert_eq!((records.len(), defects), (10_000, Vec::new()));
+    assert_eq!(records[0].at, Nanos(0));
+    assert_eq!(decoder.policies()[0].text.as_deref(), Some("Observe"));
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let ago_ns = u64::try_from(since.as_nanos()).unwrap() - decoder.origin_ns().unwrap();
+    assert!((2_900_000_000..60_000_000_000).contains(&ago_ns), "{ago_ns} ns ago");
 }

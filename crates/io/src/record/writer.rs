@@ -22,6 +22,9 @@ const FLUSH_EVERY: Duration = Duration::from_millis(400);
 /// Requests that wait for older ones to end; with more, the oldest are written all the same.
 pub(super) const PENDING_MAX: usize = 1 << 18;
 
+/// Names of sources that are kept before those are forgotten that no lane knows any more.
+const NAMES_KEPT: usize = 1 << 14;
+
 /// Encoded bytes are handed on in pieces of about this size.
 const OUTPUT_BYTES: usize = 256 << 10;
 
@@ -32,6 +35,8 @@ pub(super) struct Writer {
     sink: Option<Box<dyn Sink>>,
     counts: Arc<Counts>,
     sources: Sources,
+    /// With so many, those that no lane knows are forgotten.
+    sources_max: usize,
     /// By lane: its numbers for sources to ours.
     numbers: BTreeMap<u32, Vec<SourceId>>,
     /// In order of arrival but for what came in this round.
@@ -54,6 +59,7 @@ impl Writer {
             sink: Some(sink),
             counts,
             sources: Sources::default(),
+            sources_max: NAMES_KEPT,
             numbers: BTreeMap::new(),
             pending: Vec::new(),
             written_to: None,
@@ -101,6 +107,24 @@ impl Writer {
             .into_iter()
             .map(|record| Record { source: numbers[record.source.0 as usize], ..record });
         self.pending.extend(records);
+        if block.is_last {
+            self.numbers.remove(&block.lane);
+        }
+        if self.sources.names().len() >= self.sources_max {
+            self.forget_names();
+        }
+    }
+
+    /// Forgets the names that are of no use any more. The others get other numbers.
+    fn forget_names(&mut self) {
+        // The next block of the encoder names its sources again.
+        self.encoder.flush(&mut self.output);
+        let before = std::mem::take(&mut self.sources);
+        let numbers = self.numbers.values_mut().flatten();
+        for source in numbers.chain(self.pending.iter_mut().map(|record| &mut record.source)) {
+            *source = self.sources.intern(before.name(*source)).unwrap_or_default();
+        }
+        self.sources_max = NAMES_KEPT.max(2 * self.sources.names().len());
     }
 
     /// Writes what arrived before `complete_to`, and more if too much waits.

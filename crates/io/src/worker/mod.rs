@@ -104,6 +104,9 @@ impl Worker {
             } else {
                 let domain = Domain::new(Rc::clone(self), &planned.name, planned.domain.clone());
                 domain.record_to(self.recorder.borrow().as_deref());
+                if let Some(flight) = self.shared.flight() {
+                    domain.fly_with(flight.recorder());
+                }
                 if domain.volume().is_some() && self.shared.serves {
                     self.keep_volume(&domain, &planned.name);
                 }

@@ -11,5 +11,6 @@ mod hostile;
 mod native;
 mod policies;
 mod real;
+mod recent;
 mod round_trip;
 mod support;

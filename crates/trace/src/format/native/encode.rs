@@ -20,6 +20,7 @@ use evenkeel_core::time::Nanos;
 #[derive(Debug)]
 pub struct NativeEncoder {
     origin_ns: u64,
+    is_endless: bool,
     has_head: bool,
     payload: Vec<u8>,
     payload_records: u32,
@@ -38,6 +39,7 @@ impl NativeEncoder {
     pub fn new(origin_ns: u64) -> Self {
         Self {
             origin_ns,
+            is_endless: false,
             has_head: false,
             payload: Vec::with_capacity(PAYLOAD_BYTES_MAX),
             payload_records: 0,
@@ -49,6 +51,12 @@ impl NativeEncoder {
             records: 0,
             policies: Written::default(),
         }
+    }
+
+    /// For a [`Recent`](super::Recent), which gives blocks and policies other numbers: there may be
+    /// more policies than a file holds.
+    pub fn endless() -> Self {
+        Self { is_endless: true, ..Self::new(0) }
     }
 
     fn push_head_once(&mut self, out: &mut Vec<u8>) {
@@ -115,6 +123,9 @@ impl Encoder for NativeEncoder {
 
     fn policy(&mut self, at: Nanos, text: Option<&str>, out: &mut Vec<u8>) -> Result<(), String> {
         let last = (self.records > 0).then_some(self.last);
+        if self.is_endless {
+            self.policies.make_room(text);
+        }
         if let Some(number) = self.policies.note(at, text, last)? {
             self.flush(out);
             self.blocks = policy::push(out, self.blocks, number, at, text.unwrap_or_default());

@@ -19,11 +19,13 @@ mod decode;
 mod encode;
 mod layout;
 mod policy;
+mod recent;
 mod record;
 
 pub use decode::NativeDecoder;
 pub use encode::NativeEncoder;
 pub use policy::{POLICIES_BYTES_MAX, POLICIES_MAX, POLICY_BYTES_MAX};
+pub use recent::{Recent, RecentBounds};
 
 /// The first bytes of a file in this format.
 pub(super) const MAGIC: [u8; 8] = layout::MAGIC;

@@ -94,9 +94,7 @@ impl Written {
         if text.is_some_and(str::is_empty) || length > POLICY_BYTES_MAX {
             return Err(format!("a policy has 1 to {POLICY_BYTES_MAX} bytes, this one {length}"));
         }
-        // The last number is kept for saying that the policy is not known any more.
-        let is_full = self.number + 1 + u32::from(text.is_some()) > POLICIES_MAX;
-        if is_full || self.bytes + length > POLICIES_BYTES_MAX {
+        if !self.has_room(text) {
             return Err(format!(
                 "a trace holds {POLICIES_MAX} policies with {POLICIES_BYTES_MAX} bytes in all; \
                  begin another trace"
@@ -106,6 +104,20 @@ impl Written {
         self.bytes += length;
         self.last = Some((at, text.is_some()));
         Ok(Some(self.number))
+    }
+
+    /// Numbers what follows from 1 again if a file could not hold this text beside the ones before:
+    /// for a stream that is no file.
+    pub(super) fn make_room(&mut self, text: Option<&str>) {
+        if !self.has_room(text) {
+            (self.number, self.bytes) = (0, 0);
+        }
+    }
+
+    fn has_room(&self, text: Option<&str>) -> bool {
+        // The last number is kept for saying that the policy is not known any more.
+        let is_full = self.number + 1 + u32::from(text.is_some()) > POLICIES_MAX;
+        !is_full && self.bytes + text.map_or(0, str::len) <= POLICIES_BYTES_MAX
     }
 }
 
