@@ -9,8 +9,8 @@ use tracing_subscriber::EnvFilter;
 
 use crate::exit::Exit;
 use crate::{
-    calibrate, check, completions, ctl, demo, drive, exchange, explain, load, man, place, plan,
-    prove, reproduce, serve, simulate, store, terminal, top, trace, version, volume,
+    advise, calibrate, check, completions, ctl, demo, drive, exchange, explain, load, man, place,
+    plan, prove, reproduce, serve, simulate, store, terminal, top, trace, version, volume,
 };
 
 /// What is logged unless the environment says otherwise. What the exchange has to say of its server
@@ -87,6 +87,8 @@ pub enum Command {
     Simulate(simulate::Args),
     /// Hold the model of a hard disk against what was measured on the real one.
     Drive(drive::Args),
+    /// What would enforcing bring? Observes a gate, forecasts, proposes a policy, and tries it.
+    Advise(advise::Args),
     /// Decide once more what a gate decided with others, from its recording.
     Exchange(exchange::Args),
     /// Run a paper's experiments and hold the outcome against its figures.
@@ -113,6 +115,7 @@ impl Command {
             Self::Bench(args) => load::run(&args),
             Self::Trace(args) => trace::run(&args),
             Self::Plan(args) => plan::run(&args),
+            Self::Advise(args) => advise::run(&args),
             Self::Place(args) => place::run(&args),
             Self::Simulate(args) => simulate::run(&args),
             Self::Drive(args) => drive::run(&args),

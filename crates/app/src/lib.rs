@@ -18,6 +18,7 @@
 //! | [`trace`] | block traces: conversion, statistics, replay |
 //! | [`reproduce`] | a paper's experiments, claim by claim |
 //! | [`place`] | objects on many servers: what choices would gain, and what moves |
+//! | [`advise`] | what enforcing would bring, from what a gate has seen |
 //! | [`plan`] | a recorded trace under another policy, on other storage |
 //! | [`simulate`] | a scenario in virtual time |
 //! | [`evidence`] | what an experiment's rows are worth: verdicts, and the machine they came from |
@@ -34,6 +35,7 @@
     reason = "texts for people are built once; `write!` would bring a Result that cannot fail"
 )]
 
+pub mod advise;
 pub mod calibrate;
 pub mod check;
 pub mod cli;

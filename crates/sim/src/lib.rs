@@ -17,6 +17,7 @@ mod events;
 pub mod executor;
 pub mod faults;
 pub mod fill;
+pub mod forecast;
 pub mod link;
 pub mod result;
 mod run;
@@ -24,4 +25,5 @@ pub mod scenario;
 pub mod serving;
 mod world;
 
-pub use run::{SimError, Stream, run, run_observed};
+pub use run::{SimError, Stream, run, run_observed, run_recorded};
+pub use world::Recording;

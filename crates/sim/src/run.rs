@@ -7,7 +7,7 @@ use crate::device::Device;
 use crate::device::build::{DeviceError, build as build_device};
 use crate::result::{Progress, Summary};
 use crate::scenario::{Scenario, ScenarioFault};
-use crate::world::{self, Stop};
+use crate::world::{self, Recording, Stop};
 
 /// Where the records of a replay come from.
 pub type Stream<'s> = Box<dyn Iterator<Item = Record> + 's>;
@@ -47,6 +47,25 @@ pub fn run_observed(
     run_on(scenario, devices, streams, observe)
 }
 
+/// Runs a scenario without replays, and tells what its gate would have recorded.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_recorded(scenario: &Scenario) -> Result<(Summary, Recording), SimError> {
+    scenario.check().map_err(SimError::Scenario)?;
+    let devices = devices(scenario).map_err(SimError::Scenario)?;
+    let mut world = world::build(scenario, devices, Vec::new()).map_err(SimError::Scenario)?;
+    world.record();
+    world.run(&mut |_| ()).map_err(stopped)
+}
+
+fn stopped(stop: Stop) -> SimError {
+    match stop {
+        Stop::Endless(fault) => SimError::Scenario(fault),
+        Stop::Violation(violation) => SimError::Violation(*violation),
+    }
+}
+
 /// Runs a checked scenario on devices of the caller's, one for each of [`world::stores`].
 pub(crate) fn run_on(
     scenario: &Scenario,
@@ -59,10 +78,7 @@ pub(crate) fn run_on(
         return Err(SimError::Scenario(ScenarioFault { place: "replays".to_owned(), what }));
     }
     let world = world::build(scenario, devices, streams).map_err(SimError::Scenario)?;
-    world.run(observe).map_err(|stop| match stop {
-        Stop::Endless(fault) => SimError::Scenario(fault),
-        Stop::Violation(violation) => SimError::Violation(*violation),
-    })
+    world.run(observe).map(|(summary, _)| summary).map_err(stopped)
 }
 
 /// The devices behind the stores.

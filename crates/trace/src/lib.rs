@@ -5,6 +5,7 @@
 //! bytes come from, how they are compressed, and how many are in memory at once.
 
 pub mod cache;
+pub mod clients;
 pub mod codec;
 pub mod format;
 pub mod generate;

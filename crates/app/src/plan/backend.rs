@@ -2,16 +2,21 @@
 
 use std::path::Path;
 
-use evenkeel_engine::policy::Policy;
+use evenkeel_engine::policy::{Mode, Policy};
 use evenkeel_sim::calibrate;
 use evenkeel_sim::device::hdd;
 use evenkeel_sim::device::spec::{ConstantSpec, DeviceSpec, DriveSource, HddSpec, SsdDevice};
 use evenkeel_sim::device::ssd::SsdSpec;
+use evenkeel_sim::forecast::{EXPLAINED, Recorded, Under, explain};
 use evenkeel_sim::link::LinkSpec;
 use evenkeel_sim::scenario::BackendDevice;
 
+use crate::advise::observed::Observed;
+use crate::advise::{routes, storage};
 use crate::exit::Exit;
 use crate::simulate::file::parse_device;
+use crate::terminal;
+use crate::trace::input::TraceFile;
 use crate::units::{parse_byte_rate, parse_duration, parse_size};
 
 /// What `--backend` says, for the policies that it is about.
@@ -46,6 +51,39 @@ impl Models {
             }
         }
         Ok(read)
+    }
+
+    /// The storage that explains what a gate recorded while it only looked.
+    ///
+    /// # Errors
+    /// [`Exit::Usage`] for a recording that does not tell, with the remedy.
+    pub(super) fn of_recording(trace: &TraceFile) -> anyhow::Result<Self> {
+        let refuse = |why: String| {
+            let message = format!("the storage has to be named with --backend MODEL: {why}");
+            Exit::Usage.because(message)
+        };
+        let observed = Observed::read(trace).map_err(|error| refuse(error.to_string()))?;
+        if observed.policy.mode == Mode::Enforce {
+            return Err(refuse("a recording under an enforced policy does not show it".to_owned()));
+        }
+        let (sources, records) = (&observed.sources, &observed.records[..]);
+        let recorded = Recorded { sources, records, length: observed.length };
+        let routes = routes(&observed, &observed.policy)?;
+        let present = Under { policy: &observed.policy, routes: &routes };
+        let explained = explain(&recorded, present, &mut |_| ());
+        let mut models = Self::default();
+        for found in explained.map_err(|error| refuse(error.to_string()))? {
+            let (backend, percent) = (&found.backend, found.misses * 100.0);
+            let words = storage::words(&found.device);
+            terminal::say(&format!(
+                "storage {backend}: {words}; what was recorded comes out on it within {percent:.1} %"
+            ));
+            if found.misses > EXPLAINED {
+                terminal::say("  that is not near: the plan may be off by as much and more");
+            }
+            models.named.push((found.backend, found.device));
+        }
+        Ok(models)
     }
 
     /// A device for each backend of the policy that is one.

@@ -17,12 +17,16 @@ mod present;
 mod promise;
 mod replay;
 mod report;
-mod route;
+pub(crate) mod route;
 mod survey;
 
 use std::path::PathBuf;
 
+use tempfile::NamedTempFile;
+
+use crate::advise::observed::last_minutes;
 use crate::config;
+use crate::control::client::ControlArgs;
 use crate::exit::Exit;
 use crate::simulate::file::load_policy;
 use crate::trace::defects::OnDefect;
@@ -42,12 +46,14 @@ A MODEL is one of
   hdd:cheetah-9lp  ssd:nvme-tlc-256gib  a drive that is built in
   FILE                               what `evenkeel calibrate` wrote, a drive's figures, or a device
                                      as in a scenario (TOML)
-and stands for every backend of the policy, or with NAME= before it for that one.
+and stands for every backend of the policy, or with NAME= before it for that one. Without one it is
+the storage that explains the response times of the recording, if a gate made it that only looked.
 
 Examples:
   evenkeel serve today.toml --record day.ektrace.zst
   evenkeel plan new.toml --trace day.ektrace.zst --backend rate=200MB/s,fixed=200us,servers=8
   evenkeel plan new.toml --trace day.ektrace.zst --backend hdd:cheetah-9lp --present today.toml
+  evenkeel plan new.toml --live          what the running gate has seen in its last minutes
   evenkeel plan new.toml --trace web.csv.gz --backend new-array.toml --map web_0=web --json
 
 Ends with 1 if a promise would break: a floor or latency goal is missed, the floors do not fit the
@@ -57,10 +63,15 @@ pub struct Args {
     #[arg(value_name = "POLICY")]
     policy: PathBuf,
     /// What was recorded: any format of `evenkeel trace`.
-    #[arg(long, value_name = "FILE")]
-    trace: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "live")]
+    trace: Option<PathBuf>,
+    /// What a running gate has seen in its last minutes, instead of a trace.
+    #[arg(long, conflicts_with = "trace")]
+    live: bool,
+    #[command(flatten)]
+    control: ControlArgs,
     /// What stands behind the backends; once for all, or once for each as NAME=MODEL.
-    #[arg(long, required = true, value_name = "MODEL")]
+    #[arg(long, value_name = "MODEL")]
     backend: Vec<String>,
     /// The policy in force now, to be simulated for comparison; what `serve --record` wrote has it
     /// within.
@@ -92,9 +103,6 @@ pub struct Args {
 /// [`Exit::Invalid`] for a policy, model or trace with mistakes, [`Exit::Usage`] for arguments that
 /// do not fit them. A promise that would break is [`Exit::Failed`] instead.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
-    if args.trace.as_os_str() == STDIN {
-        return Err(Exit::Usage.because("a plan reads its trace more than once; name a file"));
-    }
     let policy = load_policy(&args.policy)?;
     if let Some(warning) = config::taken_alone(&policy) {
         terminal::say(&warning);
@@ -103,7 +111,13 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let routes = Routes::new(&policy, &args.map)?;
     let on_defect = if args.skip_bad { OnDefect::Skip } else { OnDefect::Refuse };
     let options = ReadOptions { on_defect, table: args.table.options()?, ..ReadOptions::default() };
-    let trace = TraceFile { path: args.trace.clone(), options };
+    let live = args.live.then(|| last_minutes(&args.control.client())).transpose()?;
+    let path = live.as_ref().map(NamedTempFile::path).or(args.trace.as_deref());
+    let path = path.expect("the command line has one of them").to_path_buf();
+    if path.as_os_str() == STDIN {
+        return Err(Exit::Usage.because("a plan reads its trace more than once; name a file"));
+    }
+    let trace = TraceFile { path, options };
     let survey = survey::of(&trace, &routes, args.speed)?;
     let present = match given {
         Some(present) => Ok(present),
@@ -111,7 +125,10 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     };
     let known = present.as_ref().ok().map(|present| &present.policy);
     let policies: Vec<_> = [&policy].into_iter().chain(known).collect();
-    let models = Models::read(&args.backend, &policies)?;
+    let models = match &args.backend[..] {
+        [] => Models::of_recording(&trace)?,
+        written => Models::read(written, &policies)?,
+    };
     let replay = replay::Replay { trace: &trace, survey: &survey, speed: args.speed };
     let forecast = replay.run((&policy, &[]), &models.devices(&policy)?, &routes)?;
     let past = match present {

@@ -60,6 +60,8 @@ impl Replay<'_> {
             otherwise: None,
             timing: ReplayTiming::Recorded { speed_milli },
             start: Span::ZERO,
+            stop: None,
+            window: None,
             link: LinkSpec::default(),
         };
         Ok(Scenario {

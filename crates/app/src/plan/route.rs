@@ -14,7 +14,7 @@ use crate::exit::Exit;
 
 /// The routes of a policy.
 #[derive(Clone, Debug)]
-pub(super) struct Routes<'p> {
+pub(crate) struct Routes<'p> {
     policy: &'p Policy,
     /// By source: tenant, and export if told.
     mapped: BTreeMap<String, (String, Option<String>)>,
@@ -25,7 +25,7 @@ impl<'p> Routes<'p> {
     ///
     /// # Errors
     /// [`Exit::Usage`] for a `--map` that names a tenant or export that the policy does not have.
-    pub(super) fn new(policy: &'p Policy, maps: &[String]) -> anyhow::Result<Self> {
+    pub(crate) fn new(policy: &'p Policy, maps: &[String]) -> anyhow::Result<Self> {
         let mut routes = Self { policy, mapped: BTreeMap::new() };
         for written in maps {
             let refuse = |why: String| {
@@ -55,7 +55,7 @@ impl<'p> Routes<'p> {
     ///
     /// # Errors
     /// [`Exit::Usage`] if nothing says where, with the remedy.
-    pub(super) fn of(&self, source: &str) -> anyhow::Result<Route> {
+    pub(crate) fn of(&self, source: &str) -> anyhow::Result<Route> {
         if let Some((tenant, export)) = self.mapped.get(source) {
             let target = match export {
                 Some(export) => export.clone(),

@@ -61,6 +61,16 @@ pub struct MeasuredSpec {
     pub write: Direction,
 }
 
+impl MeasuredSpec {
+    /// Each request takes so many times as long.
+    pub(crate) fn slow_down(&mut self, times: f64) {
+        for direction in [&mut self.read, &mut self.write] {
+            direction.service.slow_down(times);
+            direction.gate.slow_down(times);
+        }
+    }
+}
+
 /// A backend as it was measured, as a device.
 #[derive(Clone, Debug)]
 pub struct Measured {

@@ -20,11 +20,14 @@ mod measured;
 mod model;
 mod monotone;
 mod point;
+mod recorded;
 mod replay;
 #[cfg(test)]
 mod tests;
 
 pub use fit::{FitError, fit};
 pub use measured::{Direction, Measured, MeasuredSpec};
+pub(crate) use model::whole;
 pub use model::{DepthLine, Fit, FittedPoint, Model, ModelError, Provenance, SizeLine};
 pub use point::{Load, Point};
+pub use recorded::{Served, candidates, varies};

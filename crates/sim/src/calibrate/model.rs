@@ -140,6 +140,12 @@ impl SizeLine {
         Span(self.fixed_ns) + Span(u64::try_from(transfer).unwrap_or(u64::MAX))
     }
 
+    /// Takes so many times as long.
+    pub(super) fn slow_down(&mut self, times: f64) {
+        self.fixed_ns = whole(self.fixed_ns as f64 * times);
+        self.rate_bytes = whole(self.rate_bytes as f64 / times).clamp(1, RATE_BYTES_MAX);
+    }
+
     fn line(&self) -> Line {
         Line { fixed: Span(self.fixed_ns), rate_bytes: self.rate_bytes }
     }
@@ -147,7 +153,7 @@ impl SizeLine {
 
 /// A positive number as the nearest whole one; saturates.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
-pub(super) fn whole(number: f64) -> u64 {
+pub(crate) fn whole(number: f64) -> u64 {
     number.round() as u64
 }
 

@@ -173,7 +173,8 @@ impl Scenario {
         check_link(&place, &replay.link)?;
         match replay.timing {
             ReplayTiming::Recorded { speed_milli: 0 } => fault(place, "its speed is zero"),
-            ReplayTiming::Closed { depth } if !(1..=DEPTH_MAX).contains(&depth) => {
+            _ if replay.window == Some(0) => fault(place, "its window is zero"),
+            ReplayTiming::Closed { depth, .. } if !(1..=DEPTH_MAX).contains(&depth) => {
                 fault(place, "its depth is not within 1 to 4096")
             }
             _ if replay.routes.is_empty() && replay.otherwise.is_none() => {

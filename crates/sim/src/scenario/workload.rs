@@ -143,6 +143,11 @@ pub struct Replay {
     pub timing: ReplayTiming,
     /// When the trace's first instant is.
     pub start: Span,
+    /// When it sends no more; `None` is the end of the trace or of the run.
+    pub stop: Option<Span>,
+    /// Requests that are sent at once; further ones wait before they are, and their waiting counts.
+    /// `None` sends all.
+    pub window: Option<u32>,
     /// The way to the gate and back.
     pub link: LinkSpec,
 }
@@ -169,6 +174,8 @@ pub enum ReplayTiming {
     Closed {
         /// Requests under way.
         depth: u32,
+        /// From an answer to the next request in its place.
+        think: Span,
     },
 }
 

@@ -72,6 +72,7 @@ pub(crate) fn build<'s>(
         gate: Gate::new(domains, scenario.gate.request_time),
         servers,
         targets: Vec::new(),
+        target_names: Vec::new(),
         groups: Vec::new(),
         clients: Vec::new(),
         replays: Vec::new(),
@@ -86,6 +87,7 @@ pub(crate) fn build<'s>(
         tenants: vec![TenantTimes::default(); count],
         requests_in_all: 0,
         stall: Stall::new(not_before(scenario)),
+        recording: None,
     };
     world.open_volumes(scenario)?;
     for index in 0..scenario.workloads.len() {
@@ -238,6 +240,8 @@ impl<'s> World<'s> {
             let tenant = owner(&later.policy, tenants, route);
             change.owners.push((tenant, self.book.row(Some(small(group)), tenant)));
         }
+        let (name, _) = &tenants.rows()[tenant.index()];
+        self.target_names.push(format!("{name}/{}", route.target));
         self.targets.push(Target { domain, home, tenant, row, base_bytes, size_bytes });
         Ok(small(self.targets.len() - 1))
     }

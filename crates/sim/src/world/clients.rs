@@ -132,6 +132,7 @@ impl World<'_> {
             let slot = self.requests.insert(Request {
                 custody: Custody::send(length),
                 origin: Origin::Flight(flight),
+                target,
                 domain,
                 home,
                 tenant,
@@ -185,6 +186,11 @@ impl World<'_> {
         let request = &mut self.requests[slot];
         request.custody.reply(now)?;
         let Request { origin, row, kind, length, tenant, ok, .. } = *request;
+        if let Some(recording) = &mut self.recording {
+            let request = &self.requests[slot];
+            let base_bytes = self.targets[request.target as usize].base_bytes;
+            recording.answered(now, request, base_bytes);
+        }
         self.requests.release(slot);
         self.conservation.answered(tenant, length);
         self.hash.note(now, Mark::Reply, slot, length);

@@ -22,6 +22,7 @@ mod clients;
 mod finish;
 mod gate;
 mod policy;
+mod recording;
 mod replays;
 #[cfg(test)]
 mod sabotage;
@@ -44,6 +45,7 @@ use crate::scenario::ScenarioFault;
 use clients::{Client, Group};
 use gate::Gate;
 use policy::Change;
+pub use recording::Recording;
 use replays::Replayer;
 use stall::Stall;
 use storage::Server;
@@ -63,6 +65,8 @@ pub(crate) struct World<'s> {
     gate: Gate,
     servers: Vec<Server>,
     targets: Vec<Target>,
+    /// As a recording has them: `tenant/export`.
+    target_names: Vec<String>,
     groups: Vec<Group>,
     clients: Vec<Client>,
     replays: Vec<Replayer<'s>>,
@@ -82,6 +86,8 @@ pub(crate) struct World<'s> {
     tenants: Vec<TenantTimes>,
     requests_in_all: u64,
     stall: Stall,
+    /// What the gate would have recorded, if anybody asks for it.
+    recording: Option<Recording>,
 }
 
 /// Why a run gave no summary.
@@ -109,7 +115,11 @@ struct TenantTimes {
 
 impl World<'_> {
     /// Lets the scenario run to its end, and then until every request has its answer.
-    pub(crate) fn run(mut self, observe: &mut dyn FnMut(&Progress)) -> Result<Summary, Stop> {
+    /// The recording is empty if none was asked for.
+    pub(crate) fn run(
+        mut self,
+        observe: &mut dyn FnMut(&Progress),
+    ) -> Result<(Summary, Recording), Stop> {
         self.begin()?;
         let mut until_progress = PROGRESS_EVENTS;
         while !self.is_over() {
@@ -129,10 +139,20 @@ impl World<'_> {
                 observe(&self.progress());
             }
         }
+        let recording = self.recording.take().unwrap_or_default().sorted();
         let summary = self.close()?;
         let (requests, events) = (summary.requests_in_all, summary.events);
         observe(&Progress { elapsed: summary.ended, done: 1.0, requests, events });
-        Ok(summary)
+        Ok((summary, recording))
+    }
+
+    /// What the gate answers is to be recorded.
+    pub(crate) fn record(&mut self) {
+        let mut recording = Recording::default();
+        for name in &self.target_names {
+            recording.add_target(name);
+        }
+        self.recording = Some(recording);
     }
 
     /// Whether the measured time is over and nobody waits for an answer. What the gate does on its

@@ -1,5 +1,6 @@
 //! Replays: recorded requests, one after the other from a stream that is never held in memory.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use evenkeel_core::time::{Nanos, Span};
@@ -34,7 +35,15 @@ pub(super) struct Replayer<'s> {
     otherwise: Option<u32>,
     timing: ReplayTiming,
     start: Nanos,
+    stop: Nanos,
+    /// Requests that take a place: under way, or answered and being thought about.
     under_way: u32,
+    /// When places are free again whose clients think.
+    thinking: VecDeque<Nanos>,
+    /// Requests that may still be sent before others have their answers.
+    window_left: u32,
+    /// Requests that wait for that, with the instant since when, and their target.
+    held: VecDeque<(Draw, Nanos, u32)>,
     pub(super) link: Link,
     wake_at: Option<Nanos>,
     pub(super) steady: Steady,
@@ -56,7 +65,11 @@ impl<'s> Replayer<'s> {
             otherwise,
             timing: replay.timing,
             start: Nanos::ZERO + replay.start,
+            stop: replay.stop.map_or(Nanos(u64::MAX), |stop| Nanos::ZERO + stop),
             under_way: 0,
+            thinking: VecDeque::new(),
+            window_left: replay.window.unwrap_or(UNDER_WAY_MAX),
+            held: VecDeque::new(),
             link,
             wake_at: None,
             steady: Steady::default(),
@@ -85,8 +98,16 @@ impl<'s> Replayer<'s> {
 
     fn has_place(&self) -> bool {
         match self.timing {
-            ReplayTiming::Closed { depth } => self.under_way < depth,
+            ReplayTiming::Closed { depth, .. } => self.under_way < depth,
             ReplayTiming::Recorded { .. } => self.under_way < UNDER_WAY_MAX,
+        }
+    }
+
+    /// How long a place stays empty after an answer.
+    fn think(&self) -> Span {
+        match self.timing {
+            ReplayTiming::Closed { think, .. } => think,
+            ReplayTiming::Recorded { .. } => Span::ZERO,
         }
     }
 
@@ -112,7 +133,12 @@ fn fit(record: &Record, size_bytes: u64) -> Draw {
 impl World<'_> {
     pub(super) fn wake_replay(&mut self, index: u32) -> Verdict {
         let now = self.now;
-        if self.replays[index as usize].wake_at.take_if(|at| *at <= now).is_some() {
+        let replay = &mut self.replays[index as usize];
+        let is_due = replay.wake_at.take_if(|at| *at <= now).is_some();
+        let places = replay.thinking.iter().take_while(|at| **at <= now).count();
+        replay.thinking.drain(..places);
+        replay.under_way -= u32::try_from(places).expect("no more than there are places");
+        if is_due || places > 0 {
             self.start_replay(index)?;
         }
         Ok(())
@@ -120,7 +146,16 @@ impl World<'_> {
 
     /// A request of a replay has been answered.
     pub(super) fn replay_answered(&mut self, index: u32) -> Verdict {
-        self.replays[index as usize].under_way -= 1;
+        self.send_held(index)?;
+        let replay = &mut self.replays[index as usize];
+        let think = replay.think();
+        if think > Span::ZERO {
+            let at = self.now + think;
+            replay.thinking.push_back(at);
+            self.events.push(at, Event::Replay(index));
+            return Ok(());
+        }
+        replay.under_way -= 1;
         self.start_replay(index)
     }
 
@@ -133,7 +168,7 @@ impl World<'_> {
             }
             let Some(record) = replay.peek() else { return Ok(()) };
             let due = replay.due(&record, self.now);
-            if due >= self.measured.end {
+            if due >= self.measured.end.min(replay.stop) {
                 // It arrives after the measured time; what is left of the stream is not read.
                 (replay.stream, replay.next) = (None, None);
                 return Ok(());
@@ -148,9 +183,27 @@ impl World<'_> {
             if let Some(target) = replay.route(&record) {
                 replay.under_way += 1;
                 let draw = fit(&record, self.targets[target as usize].size_bytes);
-                self.start(Sender::Replay(index), &draw, due, target..target + 1)?;
+                self.replays[index as usize].held.push_back((draw, due, target));
+                self.send_next(index)?;
             }
         }
+    }
+
+    /// One has its answer: another may be sent.
+    fn send_held(&mut self, index: u32) -> Verdict {
+        self.replays[index as usize].window_left += 1;
+        self.send_next(index)
+    }
+
+    /// Sends the one that waits longest, if one may be sent.
+    fn send_next(&mut self, index: u32) -> Verdict {
+        let replay = &mut self.replays[index as usize];
+        if replay.window_left == 0 {
+            return Ok(());
+        }
+        let Some((draw, due, target)) = replay.held.pop_front() else { return Ok(()) };
+        replay.window_left -= 1;
+        self.start(Sender::Replay(index), &draw, due, target..target + 1)
     }
 }
 

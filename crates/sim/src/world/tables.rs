@@ -117,6 +117,8 @@ pub(super) struct Target {
 pub(super) struct Request {
     pub(super) custody: Custody,
     pub(super) origin: Origin,
+    /// Index of the target that it was sent to.
+    pub(super) target: u32,
     pub(super) domain: u32,
     pub(super) home: Home,
     pub(super) tenant: TenantId,

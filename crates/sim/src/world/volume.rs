@@ -197,6 +197,8 @@ impl World<'_> {
         let server = one.servers[step.server.index()];
         self.sequence += 1;
         let slot = self.requests.insert(Request {
+            // Nobody hears of a move.
+            target: 0,
             custody: Custody::send(step.length),
             origin: Origin::Move,
             domain,

@@ -33,6 +33,8 @@ fn replayed(arrivals: &[Arrival], length: Span) -> Result<Summary, SimError> {
         otherwise: None,
         timing: ReplayTiming::default(),
         start: Span::ZERO,
+        stop: None,
+        window: None,
         link: LinkSpec::default(),
     }];
     let record = |&(at_ns, source): &Arrival| Record {

@@ -145,6 +145,8 @@ fn replay(timing: ReplayTiming, count: u64) -> Summary {
         otherwise: Some(route("t1")),
         timing,
         start: Span::from_millis(100),
+        stop: None,
+        window: None,
         link: evenkeel_sim::link::LinkSpec::default(),
     }];
     let stream = || vec![Box::new(records(count)) as Box<dyn Iterator<Item = Record>>];
@@ -174,9 +176,53 @@ fn a_trace_can_be_hurried_and_ends_with_the_run() {
 
 #[test]
 fn a_trace_in_a_closed_loop_goes_as_fast_as_the_device() {
-    let summary = replay(ReplayTiming::Closed { depth: 3 }, 1000);
+    let summary = replay(ReplayTiming::Closed { depth: 3, think: Span::ZERO }, 1000);
     assert_eq!(summary.ended, Span(100_000_000 + 1000 * 100_000));
     assert_eq!(summary.groups[0].traffic.latency.p50.0 / 1_000, 300);
+}
+
+#[test]
+fn a_client_that_thinks_leaves_its_place_empty_meanwhile() {
+    let think = Span::from_micros(300);
+    let summary = replay(ReplayTiming::Closed { depth: 1, think }, 1000);
+    assert_eq!(summary.ended, Span(100_000_000 + 1000 * 100_000 + 999 * 300_000));
+    let summary = replay(ReplayTiming::Closed { depth: 4, think }, 1000);
+    assert_eq!(summary.ended, Span(100_000_000 + 1000 * 100_000), "one is with the device always");
+}
+
+#[test]
+fn what_waits_for_a_window_counts_its_waiting() {
+    let mut scenario = plain(1);
+    scenario.warm_up = Span::ZERO;
+    let route = Route { tenant: Some("t0".to_owned()), target: "disk".to_owned() };
+    scenario.replays = vec![Replay {
+        name: "trace".to_owned(),
+        routes: vec![route],
+        otherwise: None,
+        timing: ReplayTiming::Closed { depth: 8, think: Span::ZERO },
+        start: Span::ZERO,
+        stop: None,
+        window: Some(2),
+        link: evenkeel_sim::link::LinkSpec::default(),
+    }];
+    let stream = vec![Box::new(records(1000)) as Box<dyn Iterator<Item = Record>>];
+    let summary = run_observed(&scenario, stream, &mut |_| ()).expect("it can run");
+    assert_eq!(summary.ended, Span(500 * 100_000), "every other record is of this source");
+    assert_eq!(summary.groups[0].traffic.latency.p50.0 / 1_000, 800, "all eight wait");
+    assert_eq!(summary.backends[0].in_service_max, 2, "two are with the device");
+}
+
+#[test]
+fn a_run_is_recorded_as_a_gate_records() {
+    let mut scenario = plain(2);
+    scenario.warm_up = Span::ZERO;
+    scenario.workloads = vec![clients("t0", 1, 4), clients("t1", 1, 1)];
+    let (summary, recording) = evenkeel_sim::run_recorded(&scenario).expect("it can run");
+    assert_eq!(recording.records.len() as u64, summary.requests_in_all);
+    assert_eq!(recording.sources.names(), ["t0/disk", "t1/disk"]);
+    let last = recording.records.last().expect("there are some");
+    assert!(last.response.expect("it was answered") > Span::ZERO);
+    assert!(recording.records.is_sorted_by_key(|record| record.at));
 }
 
 #[test]
@@ -204,6 +250,8 @@ fn what_cannot_run_is_refused_with_place_and_reason() {
             otherwise: None,
             timing: ReplayTiming::default(),
             start: Span::ZERO,
+            stop: None,
+            window: None,
             link: evenkeel_sim::link::LinkSpec::default(),
         });
     });

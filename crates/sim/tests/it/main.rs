@@ -7,6 +7,7 @@ mod costs;
 mod depths;
 mod devices;
 mod faults;
+mod forecast;
 mod golden;
 mod hdd;
 mod hdd_oracle;

@@ -75,7 +75,9 @@ pub(super) fn read_replay(
     let depth = fields.optional("depth", at_least_one, out);
     let speed = fields.optional("speed", values::thousandths, out);
     let timing = match (depth, speed) {
-        (Some(depth), None) => ReplayTiming::Closed { depth: depth.into_inner() },
+        (Some(depth), None) => {
+            ReplayTiming::Closed { depth: depth.into_inner(), think: Span::ZERO }
+        }
         (None, speed) => ReplayTiming::Recorded { speed_milli: or(speed, 1000) },
         (Some(_), Some(speed)) => {
             let remedy = "keep `speed` for the recorded pace, or `depth` to ignore it";
@@ -87,7 +89,16 @@ pub(super) fn read_replay(
     let link = or(fields.optional("link", link, out), LinkSpec::default());
     let otherwise = Some(Route { tenant, target: target?.into_inner() });
     let name = name?.into_inner();
-    let replay = Replay { name, routes: Vec::new(), otherwise, timing, start, link };
+    let replay = Replay {
+        name,
+        routes: Vec::new(),
+        otherwise,
+        timing,
+        start,
+        stop: None,
+        window: None,
+        link,
+    };
     let options = ReadOptions { table: table?, ..ReadOptions::default() };
     let trace = TraceFile { path: file?.into_inner(), options };
     Some(Spanned::new(span, FileReplay { replay, trace }))

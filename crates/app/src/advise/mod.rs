@@ -1,0 +1,268 @@
+//! `evenkeel advise`: what enforcing would bring, from what a gate has seen while it only looked.
+//!
+//! ```text
+//! the last minutes of a running gate, or a recording
+//!    --> which clients wait, and which storage explains what was seen
+//!    --> a proposed policy, and what each tenant would get under it, beside what it got
+//!    --> in force on trial, if wanted
+//! ```
+//!
+//! The forecast is [`evenkeel_sim::forecast`]. What it does not understand it says, instead of a
+//! figure.
+
+pub(crate) mod observed;
+mod proposal;
+mod report;
+pub(crate) mod storage;
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use evenkeel_core::time::Span;
+use evenkeel_engine::policy::{Mode, Policy};
+use evenkeel_sim::forecast::{self, Forecast, ForecastError, Recorded, Under};
+use evenkeel_sim::scenario::Route;
+use hyper::Method;
+use indicatif::ProgressBar;
+use serde_json::Value;
+
+use crate::config;
+use crate::control::client::{Client, ControlArgs};
+use crate::control::trial::TrialSpec;
+use crate::ctl::block_on;
+use crate::exit::Exit;
+use crate::plan::route::Routes;
+use crate::simulate::file::load_policy;
+use crate::simulate::run::refuse;
+use crate::trace::defects::OnDefect;
+use crate::trace::input::{ReadOptions, TraceFile};
+use crate::{terminal, units};
+use observed::Observed;
+use proposal::Proposal;
+use report::Report;
+
+/// Steps of the progress bar.
+const BAR_STEPS: u64 = 1000;
+
+/// Work that ends sooner shows no bar.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// Arguments of `evenkeel advise`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  evenkeel advise                            the gate's last minutes; what would enforcing bring?
+  evenkeel advise --watch '5 min'            wait until it has seen so much
+  evenkeel advise --policy new.toml          of another policy
+  evenkeel advise --apply                    put it in force for a minute, to be confirmed
+  evenkeel advise --trace day.ektrace.zst --skip-bad
+  evenkeel advise --json | jq '.tenants[] | {name, now, forecast}'
+
+The gate must not enforce while it is observed: in mode observe or shadow it sees what clients and
+storage do by themselves. No figure of the storage is needed.
+
+Ends with 1 if the storage does what no model of it explains: then there is no forecast.")]
+pub struct Args {
+    #[command(flatten)]
+    control: ControlArgs,
+    /// Forecast this policy, instead of the one in force with `mode = \"enforce\"`.
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+    /// A recording, instead of a running gate: what `evenkeel serve --record` wrote, of one policy.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["watch", "apply", "control"])]
+    trace: Option<PathBuf>,
+    /// Leave out entries of the trace that cannot be read, and count them.
+    #[arg(long, requires = "trace")]
+    skip_bad: bool,
+    /// How long the gate must have been observed; what it has seen already counts.
+    #[arg(long, default_value = "1 min", value_name = "TIME", value_parser = parse_watch)]
+    watch: Span,
+    /// Write the proposed policy to a new file.
+    #[arg(long, value_name = "FILE")]
+    write: Option<PathBuf>,
+    /// Put the proposed policy in force; unless `evenkeel ctl confirm` keeps it, the present one
+    /// returns.
+    #[arg(long)]
+    apply: bool,
+    /// How long it waits to be confirmed.
+    #[arg(
+        long, default_value = "1 min", value_name = "TIME", requires = "apply",
+        value_parser = parse_trial
+    )]
+    confirm_within: Span,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// A gate that does not answer, a policy or recording with mistakes, a gate that enforces already,
+/// or volumes over several backends. Storage that is not understood is [`Exit::Failed`] instead.
+pub fn run(args: &Args) -> anyhow::Result<Exit> {
+    let client = args.control.client();
+    let observed = match &args.trace {
+        Some(path) => Observed::read(&file(path.clone(), args.skip_bad))?,
+        None => watched(&client, args.watch)?,
+    };
+    observed.refuse_what_tells_nothing()?;
+    let proposal = match &args.policy {
+        Some(path) => Proposal::given(load_policy(path)?),
+        None => Proposal::new(&observed),
+    };
+    let forecast = forecast(&observed, &proposal.policy)?;
+    let report = Report::new(&observed, &proposal, &forecast);
+    if args.json {
+        terminal::json(&report)?;
+    } else {
+        terminal::data(&report.render())?;
+    }
+    if let Some(path) = &args.write {
+        write(path, &proposal.policy)?;
+    }
+    if args.apply {
+        apply(&client, args, &proposal)?;
+    } else if !args.json {
+        terminal::say(&next_step(args, &forecast));
+    }
+    Ok(if forecast.is_explained() { Exit::Success } else { Exit::Failed })
+}
+
+fn parse_watch(text: &str) -> Result<Span, String> {
+    within(text, Span::from_secs(10)..=Span::from_secs(300), "10 s to 5 min")
+}
+
+fn parse_trial(text: &str) -> Result<Span, String> {
+    within(text, Span::from_secs(1)..=Span::from_secs(3600), "1 s to 1 h")
+}
+
+fn within(text: &str, bounds: std::ops::RangeInclusive<Span>, words: &str) -> Result<Span, String> {
+    let span = units::parse_duration(text)
+        .map_err(|error| format!("{error}; write it like {}", error.examples))?;
+    if bounds.contains(&span) { Ok(span) } else { Err(format!("choose from {words}")) }
+}
+
+fn file(path: PathBuf, skip_bad: bool) -> TraceFile {
+    let on_defect = if skip_bad { OnDefect::Skip } else { OnDefect::Refuse };
+    TraceFile { path, options: ReadOptions { on_defect, ..ReadOptions::default() } }
+}
+
+/// What the gate has seen under its present policy, once that is long enough.
+fn watched(client: &Client, watch: Span) -> anyhow::Result<Observed> {
+    let mut observed = Observed::of_gate(client)?;
+    observed.refuse_enforcing()?;
+    let begun = Instant::now();
+    let missing = watch.0.saturating_sub(observed.length.0);
+    if missing > 0 {
+        wait(Duration::from_nanos(missing));
+        observed = Observed::of_gate(client)?;
+        observed.refuse_enforcing()?;
+        tracing::debug!(waited = ?begun.elapsed(), "observed");
+    }
+    Ok(observed)
+}
+
+/// Waits with a bar.
+fn wait(length: Duration) {
+    let bar = ProgressBar::new(BAR_STEPS);
+    bar.set_style(terminal::bar_style("{msg}"));
+    bar.set_message("observing the gate");
+    let begun = Instant::now();
+    while begun.elapsed() < length {
+        let part = begun.elapsed().as_secs_f64() / length.as_secs_f64();
+        show(&bar, part);
+        std::thread::sleep(Duration::from_millis(200).min(length.saturating_sub(begun.elapsed())));
+    }
+    bar.finish_and_clear();
+}
+
+fn show(bar: &ProgressBar, part: f64) {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1000")]
+    bar.set_position((part * BAR_STEPS as f64) as u64);
+}
+
+fn forecast(observed: &Observed, proposed: &Policy) -> anyhow::Result<Forecast> {
+    let recorded = Recorded {
+        sources: &observed.sources,
+        records: &observed.records,
+        length: observed.length,
+    };
+    let [now, then] = [&observed.policy, proposed].map(|policy| routes(observed, policy));
+    let (now, then) = (now?, then?);
+    let present = Under { policy: &observed.policy, routes: &now };
+    let bar = ProgressBar::hidden();
+    let begun = Instant::now();
+    let outcome = forecast::forecast(
+        &recorded,
+        present,
+        Under { policy: proposed, routes: &then },
+        &mut |part| {
+            if bar.is_hidden() && begun.elapsed() > QUIET {
+                bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());
+                bar.set_length(BAR_STEPS);
+                bar.set_style(terminal::bar_style("{msg}"));
+                bar.set_message("playing it on what the storage may be");
+            }
+            show(&bar, part);
+        },
+    );
+    bar.finish_and_clear();
+    outcome.map_err(|error| match error {
+        ForecastError::Run(error) => refuse(error),
+        other => Exit::Invalid.because(other),
+    })
+}
+
+/// Where the requests of each source go under a policy.
+pub(crate) fn routes(observed: &Observed, policy: &Policy) -> anyhow::Result<Vec<Route>> {
+    let routes = Routes::new(policy, &[])?;
+    observed.sources.names().iter().map(|name| routes.of(name)).collect()
+}
+
+/// Writes a policy where nothing is yet.
+fn write(path: &PathBuf, policy: &Policy) -> anyhow::Result<()> {
+    let context = || format!("cannot write the proposed policy to {}", path.display());
+    let mut file = fs::File::create_new(path).with_context(context)?;
+    file.write_all(config::print(policy).as_bytes()).with_context(context)?;
+    terminal::say(&format!("the proposed policy is in {}", path.display()));
+    Ok(())
+}
+
+/// Puts it in force on trial. What the gate has is changed as the proposal changes what was
+/// recorded, which lacks the names and passwords of servers.
+fn apply(client: &Client, args: &Args, proposal: &Proposal) -> anyhow::Result<()> {
+    let mut policy = proposal.policy.clone();
+    if args.policy.is_none() {
+        let text = block_on(client.text("/v1/policy"))?;
+        policy = config::parse(&text, "the gate's policy")
+            .map_err(|found| Exit::Runtime.because(found))?;
+        policy.mode = Mode::Enforce;
+        policy.tenants.clone_from(&proposal.policy.tenants);
+    }
+    let spec = TrialSpec {
+        text: config::print(&policy),
+        name: "the proposed policy".to_owned(),
+        confirm_within_seconds: args.confirm_within.as_secs_f64(),
+    };
+    let body = serde_json::to_value(spec)?;
+    let answer: Value = block_on(client.ask(Method::PUT, "/v1/policy", Some(&body)))?;
+    terminal::say(answer["summary"].as_str().unwrap_or("done"));
+    Ok(())
+}
+
+fn next_step(args: &Args, forecast: &Forecast) -> String {
+    if args.trace.is_some() {
+        return "put it in force with `evenkeel serve`, or try it on a running gate with \
+                `evenkeel ctl apply FILE --confirm-within '60 s'`"
+            .to_owned();
+    }
+    let what = if forecast.is_explained() { "try it" } else { "what it brings only a trial tells" };
+    format!(
+        "{what}: `evenkeel advise --apply` puts it in force for a minute, and `evenkeel ctl \
+         confirm` keeps it"
+    )
+}

@@ -1,0 +1,268 @@
+//! What `advise` says: for each tenant what it got and what it would get, what that stands on, and
+//! the policy that is proposed.
+
+use evenkeel_core::time::Span;
+use evenkeel_sim::forecast::{EXPLAINED, Expected, Figures, Forecast, TenantForecast};
+use evenkeel_trace::clients::Client;
+use serde::Serialize;
+
+use super::observed::Observed;
+use super::proposal::Proposal;
+use super::storage;
+use crate::ctl::seconds;
+use crate::{config, human, terminal};
+
+/// A figure whose error bar is wider than this part of it is marked.
+const WIDE: f64 = 0.3;
+
+/// Everything.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    /// How long the gate was observed.
+    observed_seconds: f64,
+    /// Under which mode.
+    mode: &'static str,
+    requests: u64,
+    /// Whether some storage explains what was seen; else the forecasts are worth nothing, and
+    /// people are not shown any.
+    is_explained: bool,
+    storage: Vec<Storage>,
+    clients: Vec<Source>,
+    tenants: Vec<Tenant>,
+    proposal: Proposed,
+}
+
+/// What stands behind a backend.
+#[derive(Debug, Serialize)]
+struct Storage {
+    backend: String,
+    /// The storage that comes nearest, for people.
+    words: String,
+    /// By how much rates and response times come out otherwise on it, as a part.
+    error: f64,
+    /// How many other models explain it as well.
+    others: usize,
+}
+
+/// How the requests of a source come.
+#[derive(Debug, Serialize)]
+struct Source {
+    name: String,
+    /// Whether its clients wait for answers before they ask for more.
+    waits: bool,
+    /// Requests under way at most.
+    depth: u32,
+}
+
+/// A figure that is expected.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Range {
+    value: f64,
+    low: f64,
+    high: f64,
+}
+
+/// What is known of a tenant.
+#[derive(Debug, Serialize)]
+struct Tenant {
+    name: String,
+    now: Now,
+    forecast: Then,
+}
+
+/// What it got.
+#[derive(Debug, Serialize)]
+struct Now {
+    iops: f64,
+    bytes_per_second: f64,
+    mean_seconds: f64,
+    p99_seconds: f64,
+}
+
+/// What it would get.
+#[derive(Debug, Serialize)]
+struct Then {
+    bytes_per_second: Range,
+    mean_seconds: Range,
+    /// By the likeliest storage; no range is known.
+    p99_seconds: f64,
+}
+
+/// The policy.
+#[derive(Debug, Serialize)]
+struct Proposed {
+    /// As a policy file.
+    text: String,
+    /// The lines that it changes.
+    difference: Vec<String>,
+    reasons: Vec<String>,
+}
+
+impl Report {
+    pub(super) fn new(observed: &Observed, proposal: &Proposal, forecast: &Forecast) -> Self {
+        let storage = forecast.devices.iter().map(|device| Storage {
+            backend: device.backend.clone(),
+            words: storage::words(&device.device),
+            error: device.misses,
+            others: device.others,
+        });
+        let sources = observed.sources.names().iter().zip(&forecast.clients);
+        Self {
+            observed_seconds: observed.length.as_secs_f64(),
+            mode: config::mode_name(observed.policy.mode),
+            requests: observed.records.len() as u64,
+            is_explained: forecast.is_explained(),
+            storage: storage.collect(),
+            clients: sources
+                .filter(|(_, client)| client.depth_max() > 0)
+                .map(Source::new)
+                .collect(),
+            tenants: forecast.tenants.iter().map(Tenant::new).collect(),
+            proposal: Proposed {
+                text: config::recorded(&proposal.policy),
+                difference: proposal.difference(&observed.policy),
+                reasons: proposal.reasons.clone(),
+            },
+        }
+    }
+
+    /// For people.
+    pub(super) fn render(&self) -> String {
+        let mut text = format!(
+            "observed for {} in mode {}: {} requests\n",
+            human::duration(seconds(self.observed_seconds)),
+            self.mode,
+            human::count(self.requests as f64)
+        );
+        for storage in &self.storage {
+            text += &storage.line();
+        }
+        for source in &self.clients {
+            text += &source.line();
+        }
+        text += "\n";
+        text += &if self.is_explained { self.table() } else { self.present() };
+        text += "\nproposed:\n";
+        for line in &self.proposal.difference {
+            text += &format!("  {line}\n");
+        }
+        for reason in &self.proposal.reasons {
+            text += &format!("  ({reason})\n");
+        }
+        text
+    }
+
+    fn table(&self) -> String {
+        let rows = self.tenants.iter().map(|tenant| {
+            let (now, then) = (&tenant.now, &tenant.forecast);
+            let time = |seconds: f64| human::duration(self::seconds(seconds));
+            vec![
+                tenant.name.clone(),
+                human::byte_rate(now.bytes_per_second),
+                human::byte_rate(then.bytes_per_second.value),
+                then.bytes_per_second.between(human::byte_rate),
+                time(now.mean_seconds),
+                time(then.mean_seconds.value),
+                then.mean_seconds.between(time),
+                time(now.p99_seconds),
+                time(then.p99_seconds),
+            ]
+        });
+        let header = ["TENANT", "GETS", "WOULD GET", "", "MEAN", "WOULD BE", "", "P99", "WOULD BE"];
+        let rows: Vec<_> = rows.collect();
+        let mut text = terminal::table(&header, &rows);
+        let ranges = self.tenants.iter().map(|one| &one.forecast);
+        let mut ranges = ranges.flat_map(|then| [then.bytes_per_second, then.mean_seconds]);
+        if ranges.any(Range::is_wide) {
+            text += "? wider than 30 % of the figure: observe for longer, or let a trial tell\n";
+        }
+        text
+    }
+
+    /// What tenants get, where nothing can be said of what they would.
+    fn present(&self) -> String {
+        let rows = self.tenants.iter().map(|tenant| {
+            let time = |seconds: f64| human::duration(self::seconds(seconds));
+            vec![
+                tenant.name.clone(),
+                human::byte_rate(tenant.now.bytes_per_second),
+                time(tenant.now.mean_seconds),
+                time(tenant.now.p99_seconds),
+            ]
+        });
+        let table = terminal::table(&["TENANT", "GETS", "MEAN", "P99"], &rows.collect::<Vec<_>>());
+        format!(
+            "{table}no forecast: on all storage that is supposed, what was seen comes out otherwise, \
+             by more than {:.0} %; disks that order their queues do that\n",
+            EXPLAINED * 100.0
+        )
+    }
+}
+
+impl Storage {
+    fn line(&self) -> String {
+        let others = match self.others {
+            0 => String::new(),
+            some => format!(", as it does on {}", human::counted(some, "other model")),
+        };
+        format!(
+            "storage {}: {}; what was seen comes out on it within {:.1} %{others}\n",
+            self.backend,
+            self.words,
+            self.error * 100.0
+        )
+    }
+}
+
+impl Source {
+    fn new((name, client): (&String, &Client)) -> Self {
+        Self { name: name.clone(), waits: client.is_closed, depth: client.depth_max() }
+    }
+
+    fn line(&self) -> String {
+        let Self { name, waits, depth } = self;
+        if *waits {
+            format!("clients {name}: wait for answers, {depth} at once\n")
+        } else {
+            format!("clients {name}: do not wait for answers\n")
+        }
+    }
+}
+
+impl Tenant {
+    fn new(tenant: &TenantForecast) -> Self {
+        let p99 =
+            |figures: &Figures| figures.latency.quantile(0.99).unwrap_or(Span::ZERO).as_secs_f64();
+        let now = &tenant.now;
+        Self {
+            name: tenant.name.clone(),
+            now: Now {
+                iops: now.iops,
+                bytes_per_second: now.bytes_per_second,
+                mean_seconds: now.latency.mean().as_secs_f64(),
+                p99_seconds: p99(now),
+            },
+            forecast: Then {
+                bytes_per_second: Range::new(tenant.bytes_per_second),
+                mean_seconds: Range::new(tenant.mean_seconds),
+                p99_seconds: p99(&tenant.then),
+            },
+        }
+    }
+}
+
+impl Range {
+    fn new(expected: Expected) -> Self {
+        let Expected { value, low, high } = expected;
+        Self { value, low, high }
+    }
+
+    fn is_wide(self) -> bool {
+        self.high - self.low > WIDE * self.value
+    }
+
+    fn between(self, words: impl Fn(f64) -> String) -> String {
+        let mark = if self.is_wide() { "?" } else { "" };
+        format!("{} to {}{mark}", words(self.low), words(self.high))
+    }
+}
