@@ -114,6 +114,9 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         Some(path) => Proposal::given(load_policy(path)?),
         None => Proposal::new(&observed),
     };
+    if let Some(warning) = config::taken_alone(&proposal.policy) {
+        terminal::say(&warning);
+    }
     let forecast = forecast(&observed, &proposal.policy)?;
     let report = Report::new(&observed, &proposal, &forecast);
     if args.json {

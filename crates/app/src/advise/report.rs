@@ -42,6 +42,8 @@ struct Storage {
     error: f64,
     /// How many other models explain it as well.
     others: usize,
+    /// Whether the load varied, without which nothing tells models apart.
+    is_told_apart: bool,
 }
 
 /// How the requests of a source come.
@@ -105,6 +107,7 @@ impl Report {
             words: storage::words(&device.device),
             error: device.misses,
             others: device.others,
+            is_told_apart: device.is_told_apart,
         });
         let sources = observed.sources.names().iter().zip(&forecast.clients);
         Self {
@@ -191,11 +194,8 @@ impl Report {
             ]
         });
         let table = terminal::table(&["TENANT", "GETS", "MEAN", "P99"], &rows.collect::<Vec<_>>());
-        format!(
-            "{table}no forecast: on all storage that is supposed, what was seen comes out otherwise, \
-             by more than {:.0} %; disks that order their queues do that\n",
-            EXPLAINED * 100.0
-        )
+        let reasons = self.storage.iter().filter_map(Storage::why_not);
+        table + &reasons.collect::<String>()
     }
 }
 
@@ -205,12 +205,33 @@ impl Storage {
             0 => String::new(),
             some => format!(", as it does on {}", human::counted(some, "other model")),
         };
+        if !self.is_told_apart {
+            return String::new();
+        }
         format!(
             "storage {}: {}; what was seen comes out on it within {:.1} %{others}\n",
             self.backend,
             self.words,
             self.error * 100.0
         )
+    }
+
+    /// Why there is no forecast on it.
+    fn why_not(&self) -> Option<String> {
+        let Self { backend, error, is_told_apart, .. } = self;
+        if !is_told_apart {
+            return Some(format!(
+                "no forecast: {backend} was always asked for the same, which many kinds of storage \
+                 answer alike; observe it while one of the clients rests\n"
+            ));
+        }
+        (*error > EXPLAINED).then(|| {
+            format!(
+                "no forecast: on all storage that is supposed, what was seen of {backend} comes \
+                 out otherwise, by {:.0} % at least; disks that order their queues do that\n",
+                error * 100.0
+            )
+        })
     }
 }
 

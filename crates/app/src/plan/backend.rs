@@ -76,9 +76,12 @@ impl Models {
             let (backend, percent) = (&found.backend, found.misses * 100.0);
             let words = storage::words(&found.device);
             terminal::say(&format!(
-                "storage {backend}: {words}; what was recorded comes out on it within {percent:.1} %"
+                "storage {backend}: {words}; what was recorded comes out on it within \
+                 {percent:.1} %"
             ));
-            if found.misses > EXPLAINED {
+            if !found.is_told_apart {
+                terminal::say("  the load was always the same, so that others would do as well");
+            } else if found.misses > EXPLAINED {
                 terminal::say("  that is not near: the plan may be off by as much and more");
             }
             models.named.push((found.backend, found.device));

@@ -44,6 +44,7 @@
 //! A test that misses a program it needs says `SKIPPED`; `cargo xtask setup` installs them.
 
 mod access;
+mod advise;
 mod automatic;
 mod baa;
 mod block;
