@@ -411,7 +411,7 @@ impl GateHandle {
     /// file in the native format of traces; none if the gate keeps none. It takes some milliseconds
     /// of the calling thread.
     ///
-    /// The last second may be missing, and what arrived behind a request that has not ended.
+    /// The last second may be missing, and up to ten seconds behind a request that has not ended.
     pub fn recent(&self) -> Option<Vec<u8>> {
         let shared = &self.shared;
         Some(shared.flight()?.trace(shared.clock.now()))

@@ -2,6 +2,8 @@
 
 use evenkeel_io::gate::{DriveKind, Gate, Options};
 use evenkeel_io::record::Flight;
+use evenkeel_trace::codec::decode_all;
+use evenkeel_trace::format::native::NativeDecoder;
 use hyper::Method;
 use serde_json::{Value, json};
 
@@ -241,10 +243,22 @@ fn the_public_side_reads_and_changes_nothing() {
         assert!(ask("GET /healthz").await.ends_with("ok\n"));
         assert!(ask("GET /metrics").await.contains("evenkeel_backend_up{backend=\"ram\"} 1\n"));
         assert!(ask("GET /v1/status").await.starts_with("HTTP/1.1 200"));
-        for forbidden in ["POST /v1/reload", "PUT /v1/mode", "GET /v1/policy"] {
+        for forbidden in ["POST /v1/reload", "PUT /v1/mode", "GET /v1/policy", "GET /v1/recording"]
+        {
             assert!(ask(forbidden).await.starts_with("HTTP/1.1 404"), "{forbidden}");
         }
         assert!(ask("POST /v1/status").await.starts_with("HTTP/1.1 405"));
+    });
+}
+
+#[test]
+fn the_operator_may_have_the_requests_of_the_last_minutes() {
+    Bench::start().run(async |bench| {
+        let mut decoder = NativeDecoder::new();
+        let trace = bench.client.recording().await.unwrap();
+        // Nobody has asked for anything yet; the policy comes with the writer's first round.
+        let (records, defects) = decode_all(&mut decoder, &trace);
+        assert_eq!((records, defects), (Vec::new(), Vec::new()));
     });
 }
 

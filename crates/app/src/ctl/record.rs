@@ -39,7 +39,7 @@ Examples:
   evenkeel trace stat now.ektrace.zst
 
 Those of five minutes at most, or as many as take 16 MiB: more than a million. The last second may
-be missing, and what came behind a request that has not ended.";
+be missing, and up to ten seconds behind a request that has not ended.";
 
 /// Carries one out.
 ///

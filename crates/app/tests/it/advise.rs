@@ -1,4 +1,4 @@
-//! `advise` and `plan --live` beside a gate that only looks, before a server that serves one request
+//! `advise` and `plan --live` beside a gate that only looks, before a server that takes one request
 //! at a time.
 
 use std::path::Path;

@@ -23,6 +23,11 @@ impl Domain {
         self.state.borrow_mut().lanes.flight = recorder.lane(self.worker.clock.now());
     }
 
+    /// Records nothing any more. What has gathered is handed over.
+    pub(crate) fn record_no_more(&self) {
+        self.state.borrow_mut().lanes = Lanes::default();
+    }
+
     /// Whether its requests are recorded.
     pub(crate) fn is_recorded(&self) -> bool {
         let lanes = &self.state.borrow().lanes;

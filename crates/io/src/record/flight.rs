@@ -25,6 +25,10 @@ use super::{PrintPolicy, Recorder, Sink, locked};
 pub const FLIGHT_BOUNDS: RecentBounds =
     RecentBounds { bytes_max: 16 << 20, age_max: Span::from_secs(300) };
 
+/// How long a request that has not ended keeps those behind it out of the trace: an export that
+/// hangs must not hide what its neighbours ask.
+const HELD_MAX: Span = Span::from_secs(10);
+
 /// Keeps the last requests of one gate.
 pub struct Flight {
     recorder: Arc<Recorder>,
@@ -43,7 +47,8 @@ impl Flight {
         let recent = Arc::new(Mutex::new(Recent::new(FLIGHT_BOUNDS)));
         let sink = Box::new(InMemory(Arc::clone(&recent)));
         let encoder = Box::new(|| Box::new(NativeEncoder::endless()) as _);
-        let recorder = Recorder::start("the flight recorder", encoder, print, sink)?;
+        let name = "the flight recorder";
+        let recorder = Recorder::holding(HELD_MAX, name, encoder, print, sink)?;
         Ok(Arc::new(Self { recorder, recent, dropped: AtomicU64::new(0) }))
     }
 

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::SyncSender;
 
 use evenkeel_core::id::TenantId;
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
 use evenkeel_trace::{Record, SourceId};
 
-use super::{Block, Counts};
+use super::{Block, Counts, Queue};
 
 /// Requests of one block.
 const BLOCK_RECORDS: usize = 1024;
@@ -18,16 +17,21 @@ const BLOCK_RECORDS: usize = 1024;
 /// Sources that a lane of a recording without an end may name: exports come and go for years.
 const SOURCES_MAX: usize = 4096;
 
+/// Bytes of their names, likewise.
+const NAMES_BYTES_MAX: usize = 1 << 20;
+
 /// One domain's part in a recording.
 #[derive(Debug)]
 pub(crate) struct Lane {
     id: u32,
     started: Nanos,
-    queue: SyncSender<Block>,
+    queue: Queue,
     watermark: Arc<AtomicU64>,
     counts: Arc<Counts>,
     /// Numbers of the sources seen so far.
     sources: BTreeMap<String, SourceId>,
+    /// Bytes of their names.
+    names_bytes: usize,
     /// Names that no block has carried yet.
     names: Vec<String>,
     records: Vec<Record>,
@@ -53,12 +57,22 @@ pub(crate) struct Started {
 impl Lane {
     pub(super) fn new(
         (id, started): (u32, Nanos),
-        queue: SyncSender<Block>,
+        queue: Queue,
         watermark: Arc<AtomicU64>,
         counts: Arc<Counts>,
     ) -> Self {
         let (names, records) = (Vec::new(), Vec::with_capacity(BLOCK_RECORDS));
-        Self { id, started, queue, watermark, counts, sources: BTreeMap::new(), names, records }
+        Self {
+            id,
+            started,
+            queue,
+            watermark,
+            counts,
+            sources: BTreeMap::new(),
+            names_bytes: 0,
+            names,
+            records,
+        }
     }
 
     /// A request of a connection arrived. `known` is what the connection is called, if it has been
@@ -110,7 +124,7 @@ impl Lane {
 
     /// Whether it has named so many sources that another lane should take its place.
     pub(crate) fn is_worn(&self) -> bool {
-        self.sources.len() >= SOURCES_MAX
+        self.sources.len() >= SOURCES_MAX || self.names_bytes >= NAMES_BYTES_MAX
     }
 
     /// Hands over what has gathered. `under_way` are the requests that have not ended.
@@ -129,9 +143,7 @@ impl Lane {
         let records = std::mem::replace(&mut self.records, Vec::with_capacity(BLOCK_RECORDS));
         let names = std::mem::take(&mut self.names);
         let block = Block { lane: self.id, names, records, is_last };
-        if let Err(refused) = self.queue.try_send(block) {
-            let (std::sync::mpsc::TrySendError::Full(block)
-            | std::sync::mpsc::TrySendError::Disconnected(block)) = refused;
+        if let Err(block) = self.queue.send(block) {
             self.counts.drop_requests(block.records.len() as u64);
             // Later blocks refer to these names.
             self.names = block.names;
@@ -144,6 +156,7 @@ impl Lane {
         let next = SourceId(u32::try_from(self.sources.len()).expect("clients are bounded"));
         let source = *self.sources.entry(name.clone()).or_insert(next);
         if source == next {
+            self.names_bytes += name.len();
             self.names.push(name);
         }
         source

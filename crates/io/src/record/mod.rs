@@ -25,7 +25,7 @@
 //! policy, though it was admitted under the one before.
 //!
 //! There may be two of them: the recording that somebody asked for, and the [flight](Flight)
-//! recorder, which every gate that is served has ([`Both`]).
+//! recorder, which every gate that is served has (`Both`).
 //!
 //! The data path never waits for the disk. A block that finds the queue full is dropped and
 //! counted, as is everything after the disk refused to write.
@@ -38,11 +38,11 @@ mod writer;
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, Thread};
 
-use evenkeel_core::time::Nanos;
+use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::policy::Policy;
 use evenkeel_trace::Record;
 use evenkeel_trace::codec::{Encoder, RecordedPolicy};
@@ -54,6 +54,9 @@ use writer::Writer;
 
 /// Blocks that wait for the writer: a quarter of a million requests.
 const QUEUE_BLOCKS: usize = 256;
+
+/// With so many of them it does not wait for its next round.
+const WAKING_BLOCKS: u64 = 64;
 
 /// Policies that wait for the writer. With more, the last of them is recorded as not known.
 const POLICIES_MAX: usize = 64;
@@ -99,7 +102,7 @@ pub struct Recorder {
     lanes: AtomicU32,
     print: PrintPolicy,
     notes: Notes,
-    queue: Mutex<Option<SyncSender<Block>>>,
+    queue: Mutex<Option<Queue>>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -133,6 +136,15 @@ struct Block {
     is_last: bool,
 }
 
+/// The way to the writer.
+#[derive(Clone, Debug)]
+struct Queue {
+    blocks: SyncSender<Block>,
+    /// Blocks in it, but for what is being sent or taken.
+    waiting: Arc<AtomicU64>,
+    writer: Thread,
+}
+
 #[derive(Debug, Default)]
 struct Counts {
     requests: AtomicU64,
@@ -153,16 +165,32 @@ impl Recorder {
         print: PrintPolicy,
         sink: Box<dyn Sink>,
     ) -> io::Result<Arc<Self>> {
-        let (queue, blocks) = sync_channel(QUEUE_BLOCKS);
+        Self::holding(Span(u64::MAX), name, encoder, print, sink)
+    }
+
+    /// The same for one where requests wait no longer than this for older ones that have not ended;
+    /// those are then stated later than they came.
+    fn holding(
+        held_max: Span,
+        name: &str,
+        encoder: MakeEncoder,
+        print: PrintPolicy,
+        sink: Box<dyn Sink>,
+    ) -> io::Result<Arc<Self>> {
+        let (sender, blocks) = sync_channel(QUEUE_BLOCKS);
+        let waiting = Arc::<AtomicU64>::default();
         let counts = Arc::<Counts>::default();
         let watermarks = Arc::<Mutex<Vec<Arc<AtomicU64>>>>::default();
         let notes = Notes::default();
         let (known, policies, counted) =
             (Arc::clone(&watermarks), Arc::clone(&notes), Arc::clone(&counts));
+        let taken = Arc::clone(&waiting);
         let writer = std::thread::Builder::new().name("record".to_owned()).spawn(move || {
             let take_notes = || std::mem::take(&mut *locked(&policies));
-            Writer::new(encoder(), sink, counted).run(&blocks, || least(&known), take_notes);
+            let writer = Writer::new(encoder(), sink, counted, held_max);
+            writer.run((&blocks, &taken), || least(&known), take_notes);
         })?;
+        let queue = Queue { blocks: sender, waiting, writer: writer.thread().clone() };
         Ok(Arc::new(Self {
             name: name.to_owned(),
             counts,
@@ -193,7 +221,7 @@ impl Recorder {
     pub fn finish(&self) -> RecordingReport {
         drop(locked(&self.queue).take());
         if let Some(writer) = locked(&self.writer).take()
-            && writer.join().is_err()
+            && join(writer).is_err()
         {
             // Its own panic has been shown; the trace is what it is.
             let _ = self.counts.trouble.set("the writer ended early; this is a bug".to_owned());
@@ -232,6 +260,19 @@ impl Recorder {
     }
 }
 
+impl Queue {
+    /// Hands a block to the writer, or gives it back if there is no room.
+    fn send(&self, block: Block) -> Result<(), Block> {
+        self.blocks.try_send(block).map_err(|refused| match refused {
+            TrySendError::Full(block) | TrySendError::Disconnected(block) => block,
+        })?;
+        if self.waiting.fetch_add(1, Ordering::Relaxed) + 1 == WAKING_BLOCKS {
+            self.writer.unpark();
+        }
+        Ok(())
+    }
+}
+
 impl Drop for Recorder {
     fn drop(&mut self) {
         self.finish();
@@ -257,6 +298,12 @@ fn least(watermarks: &Mutex<Vec<Arc<AtomicU64>>>) -> Nanos {
     watermarks.retain(|mark| mark.load(Ordering::Acquire) < u64::MAX);
     let marks = watermarks.iter().map(|mark| mark.load(Ordering::Acquire));
     Nanos(marks.min().unwrap_or(0))
+}
+
+/// Wakes the writer and waits until it has ended.
+fn join(writer: JoinHandle<()>) -> std::thread::Result<()> {
+    writer.thread().unpark();
+    writer.join()
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -348,3 +348,30 @@ fn a_flight_recorder_has_a_whole_trace_of_what_came_up_to_now() {
     let ago_ns = u64::try_from(since.as_nanos()).unwrap() - decoder.origin_ns().unwrap();
     assert!((2_900_000_000..60_000_000_000).contains(&ago_ns), "{ago_ns} ns ago");
 }
+
+#[test]
+fn a_request_that_does_not_end_holds_the_others_up_for_a_while_only() {
+    let kept = Arc::<StdMutex<Vec<u8>>>::default();
+    let sink = Box::new(Store { kept: Arc::clone(&kept), fails: false });
+    let encoder = Box::new(|| Box::new(Lines) as _);
+    let recorder = Recorder::holding(Span(1_000), "test", encoder, print, sink).unwrap();
+    let mut lane = recorder.lane(Nanos(0)).unwrap();
+    let slow = arrive(&mut lane, 10, "a/disk");
+    for at in [20, 3_000, 4_500] {
+        let started = arrive(&mut lane, at, "a/disk");
+        lane.ended(Nanos(at + 1), started, Kind::Read, (at, 512), false);
+    }
+    lane.flush(Nanos(5_000), [slow].into_iter());
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while text_of(&kept).is_empty() && std::time::Instant::now() < until {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert_eq!(text_of(&kept), "20 a/disk 20 None\n3000 a/disk 3000 None\n");
+    lane.ended(Nanos(5_010), slow, Kind::Read, (10, 512), true);
+    drop(lane);
+    assert_eq!(recorder.finish().late, 1);
+    assert!(
+        text_of(&kept).contains("3000 a/disk 10 Some(Span(5000))\n4500 "),
+        "the slow one is late"
+    );
+}

@@ -2,18 +2,19 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
-use evenkeel_core::time::Nanos;
+use evenkeel_core::time::{Nanos, Span};
 use evenkeel_trace::codec::{Encoder, RecordedPolicy};
 use evenkeel_trace::{Record, SourceId, Sources};
 
 use super::{Block, Counts, Sink};
 
-/// How long the writer waits for a block before it looks at the watermarks again.
-const ROUND: Duration = Duration::from_millis(100);
+/// How often the writer looks for blocks and at the watermarks. A block does not wake it, but many
+/// do: under load that would be hundreds of times a second, and who wakes pays for it too.
+const ROUND: Duration = Duration::from_millis(50);
 
 /// How often what was written is made readable. With a round, and what quiet domains have not
 /// handed over, a gate that is killed loses less than a second.
@@ -34,6 +35,8 @@ pub(super) struct Writer {
     /// None once it has failed.
     sink: Option<Box<dyn Sink>>,
     counts: Arc<Counts>,
+    /// How long requests wait for older ones to end.
+    held_max: Span,
     sources: Sources,
     /// With so many, those that no lane knows are forgotten.
     sources_max: usize,
@@ -53,11 +56,17 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(encoder: Box<dyn Encoder>, sink: Box<dyn Sink>, counts: Arc<Counts>) -> Self {
+    pub(super) fn new(
+        encoder: Box<dyn Encoder>,
+        sink: Box<dyn Sink>,
+        counts: Arc<Counts>,
+        held_max: Span,
+    ) -> Self {
         Self {
             encoder,
             sink: Some(sink),
             counts,
+            held_max,
             sources: Sources::default(),
             sources_max: NAMES_KEPT,
             numbers: BTreeMap::new(),
@@ -74,16 +83,24 @@ impl Writer {
     /// policies that were put in force.
     pub(super) fn run(
         mut self,
-        blocks: &Receiver<Block>,
+        (blocks, waiting): (&Receiver<Block>, &AtomicU64),
         watermark: impl Fn() -> Nanos,
         notes: impl Fn() -> Vec<RecordedPolicy>,
     ) {
         loop {
+            // Whoever ends the recording does not wait for the round to end.
+            std::thread::park_timeout(ROUND);
             // Before the queue is emptied: all that the mark promises is in it.
             let complete_to = watermark();
-            let first = blocks.recv_timeout(ROUND);
-            let is_over = matches!(first, Err(RecvTimeoutError::Disconnected));
-            first.into_iter().chain(blocks.try_iter()).for_each(|block| self.take(block));
+            let is_over = loop {
+                match blocks.try_recv() {
+                    Ok(block) => {
+                        waiting.fetch_sub(1, Ordering::Relaxed);
+                        self.take(block);
+                    }
+                    Err(why) => break why == TryRecvError::Disconnected,
+                }
+            };
             // After the queue was emptied: a policy noted later begins behind all that is here.
             self.policies.extend(notes());
             self.write(if is_over { Nanos(u64::MAX) } else { complete_to });
@@ -96,12 +113,15 @@ impl Writer {
 
     /// Takes a block in.
     fn take(&mut self, block: Block) {
-        let numbers = self.numbers.entry(block.lane).or_default();
         for name in &block.names {
-            // A gate has fewer tenants and exports than a trace may have sources.
-            let known = self.sources.intern(name);
-            numbers.push(known.unwrap_or_default());
+            if self.sources.intern(name).is_none() {
+                self.forget_names();
+            }
+            // A gate has fewer tenants and exports at once than a trace may have sources.
+            let known = self.sources.intern(name).unwrap_or_default();
+            self.numbers.entry(block.lane).or_default().push(known);
         }
+        let numbers = self.numbers.entry(block.lane).or_default();
         let records = block
             .records
             .into_iter()
@@ -127,10 +147,12 @@ impl Writer {
         self.sources_max = NAMES_KEPT.max(2 * self.sources.names().len());
     }
 
-    /// Writes what arrived before `complete_to`, and more if too much waits.
+    /// Writes what arrived before `complete_to`, and more if too much waits, or too long.
     fn write(&mut self, complete_to: Nanos) {
         // The sort is stable and finds runs: what is in order costs one comparison each.
         self.pending.sort_by_key(|record| record.at);
+        let newest = self.pending.last().map_or(Nanos::ZERO, |record| record.at);
+        let complete_to = complete_to.max(Nanos(newest.0.saturating_sub(self.held_max.0)));
         let complete = self.pending.partition_point(|record| record.at < complete_to);
         let count = complete.max(self.pending.len().saturating_sub(PENDING_MAX));
         let mut pending = std::mem::take(&mut self.pending);

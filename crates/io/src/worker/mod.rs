@@ -130,6 +130,12 @@ impl Worker {
         self.recorder.replace(recorder);
     }
 
+    /// Gives all recorders what has gathered, and lets them go: they wait for that to end.
+    fn record_no_more(&self) {
+        self.domains.borrow().values().for_each(|domain| domain.record_no_more());
+        self.recorder.replace(None);
+    }
+
     /// The operator's word on a volume, which asks for it and settles it.
     fn word(&self, volume: &str) -> Rc<Word> {
         Rc::clone(self.words.borrow_mut().entry(volume.to_owned()).or_default())
@@ -280,7 +286,7 @@ pub(crate) async fn live(
             }
             Message::Stop { grace } => {
                 worker.stop(grace).await;
-                worker.record_to(None);
+                worker.record_no_more();
                 return;
             }
         }

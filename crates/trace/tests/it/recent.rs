@@ -182,10 +182,10 @@ fn memory_is_bounded_whatever_comes() {
     let bounds = RecentBounds { bytes_max: 64 << 10, age_max: Span(u64::MAX) };
     let mut recording = Recording::new(bounds);
     let text = "share = 1\n".repeat(1_000);
-    for round in 0..400 {
+    for round in 0..400_u64 {
         // Requests, then policies as large as may be, then some that are larger.
-        let length = if round < 200 { 10 } else { 40 * (round as usize - 200) };
-        recording.policy(round * 1_000, Some(&text[..length.clamp(1, text.len())]));
+        let length = usize::try_from(round.saturating_sub(200) * 40).unwrap();
+        recording.policy(round * 1_000, Some(&text[..length.clamp(10, text.len())]));
         for number in 0..100 * (round % 7) {
             recording.read_at(round * 1_000 + number);
         }

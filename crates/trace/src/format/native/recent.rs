@@ -1,7 +1,8 @@
 //! The last requests of a recording that never ends, in memory that is bounded.
 //!
 //! [`Recent`] takes the bytes that [`NativeEncoder::endless`](super::NativeEncoder::endless)
-//! writes, cut anywhere, and drops the oldest blocks. At any time it makes a whole file of the rest:
+//! writes, cut anywhere, and drops the oldest blocks. At any time it makes a whole file of the
+//! rest:
 //!
 //! ```text
 //! taken   head  P1 R R R R P2 R R P3 R R R ..
