@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use evenkeel_core::time::Span;
-use evenkeel_engine::policy::{Mode, Policy};
+use evenkeel_engine::policy::{DEFAULT_TENANT, Mode, Policy};
 use evenkeel_sim::forecast::{self, Forecast, ForecastError, Recorded, Under};
 use evenkeel_sim::scenario::Route;
 use hyper::Method;
@@ -223,7 +223,12 @@ fn forecast(observed: &Observed, proposed: &Policy) -> anyhow::Result<Forecast> 
 /// Where the requests of each source go under a policy.
 pub(crate) fn routes(observed: &Observed, policy: &Policy) -> anyhow::Result<Vec<Route>> {
     let routes = Routes::new(policy, &[])?;
-    observed.sources.names().iter().map(|name| routes.of(name)).collect()
+    // What was nobody's may be somebody's under this policy.
+    let whose = |name: &'_ str| match name.split_once('/') {
+        Some((DEFAULT_TENANT, export)) => export.to_owned(),
+        _ => name.to_owned(),
+    };
+    observed.sources.names().iter().map(|name| routes.of(&whose(name))).collect()
 }
 
 /// Writes a policy where nothing is yet.

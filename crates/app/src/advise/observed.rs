@@ -44,7 +44,10 @@ impl Observed {
     pub(crate) fn of_gate(client: &Client) -> anyhow::Result<Self> {
         let file = last_minutes(client)?;
         let options = ReadOptions { on_defect: OnDefect::Refuse, ..ReadOptions::default() };
-        Self::read(&TraceFile { path: file.path().to_path_buf(), options })
+        let file = TraceFile { path: file.path().to_path_buf(), options };
+        // A gate that has just started has recorded nothing yet, not even its policy.
+        let text = block_on(client.text("/v1/policy"))?;
+        Self::read_under(&file, Some(&text))
     }
 
     /// A recording, from the last change of its policy on.
@@ -53,6 +56,11 @@ impl Observed {
     /// [`Exit::Invalid`] for what is no recording of a gate, has too many requests, or lost its
     /// policy.
     pub(crate) fn read(trace: &TraceFile) -> anyhow::Result<Self> {
+        Self::read_under(trace, None)
+    }
+
+    /// The same; `otherwise` is the policy where it tells none.
+    fn read_under(trace: &TraceFile, otherwise: Option<&str>) -> anyhow::Result<Self> {
         let mut reader = trace.open()?;
         let mut records = Vec::new();
         reader.each(|_, record| {
@@ -67,8 +75,11 @@ impl Observed {
             Ok(ControlFlow::Continue(()))
         })?;
         reader.defects().tell();
-        let policies = reader.policies();
-        let (since, policy) = policy(policies).map_err(|why| Exit::Invalid.because(why))?;
+        let mut policies = reader.policies().to_vec();
+        if let (true, Some(text)) = (policies.is_empty(), otherwise) {
+            policies.push(RecordedPolicy { at: Nanos::ZERO, text: Some(text.to_owned()) });
+        }
+        let (since, policy) = policy(&policies).map_err(|why| Exit::Invalid.because(why))?;
         records.retain(|record| record.at >= since);
         for record in &mut records {
             record.at = Nanos(record.at.0 - since.0);

@@ -27,6 +27,8 @@ mod uri;
 pub(crate) mod values;
 mod volume;
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -243,6 +245,24 @@ pub fn absolute(policy: &mut Policy) {
         // It fails without a current folder only; then the path is as good as it can be.
         if let Ok(absolute) = std::path::absolute(&*path) {
             *path = absolute;
+        }
+    });
+}
+
+/// Writes paths that lead to the same place as they are written in another policy: a relative path
+/// and the absolute one for which it stands are no change. Sockets have short names for a reason,
+/// so that the policy in force keeps its own.
+pub fn spell_as(policy: &mut Policy, other: &Policy) {
+    let spellings = RefCell::new(BTreeMap::new());
+    each_path(&mut other.clone(), |path| {
+        if let Ok(absolute) = std::path::absolute(&*path) {
+            spellings.borrow_mut().insert(absolute, path.clone());
+        }
+    });
+    each_path(policy, |path| {
+        let absolute = std::path::absolute(&*path).ok();
+        if let Some(spelling) = absolute.and_then(|one| spellings.borrow().get(&one).cloned()) {
+            *path = spelling;
         }
     });
 }

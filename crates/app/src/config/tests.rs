@@ -745,3 +745,19 @@ fn the_names_of_the_metrics_port_are_names_alone_and_are_printed_as_they_are_rea
         assert_eq!(parsed.policy.unwrap().metrics.hosts, Vec::<String>::new());
     }
 }
+
+#[test]
+fn a_path_keeps_the_spelling_that_it_has_in_force() {
+    let text = "listen = [\"unix:gate.sock\"]\n[[backend]]\nname = \"a\"\nfile = \"disk.img\"\n\
+                [[export]]\nname = \"x\"\n";
+    let in_force = parse(text, "p").unwrap();
+    let mut printed = in_force.clone();
+    absolute(&mut printed);
+    assert_ne!(printed, in_force);
+    spell_as(&mut printed, &in_force);
+    assert_eq!(printed, in_force);
+    let mut other = parse(&text.replace("disk.img", "other.img"), "p").unwrap();
+    let as_it_is = other.clone();
+    spell_as(&mut other, &in_force);
+    assert_eq!(other, as_it_is);
+}

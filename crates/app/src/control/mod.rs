@@ -155,6 +155,7 @@ impl Control {
         if let Some(mode) = self.mode {
             policy.mode = mode;
         }
+        config::spell_as(&mut policy, &self.gate.policy());
         self.gate.reload(policy).await?;
         self.trials.end();
         if let Some(text) = text {

@@ -140,6 +140,7 @@ impl Control {
         };
         policy.mode = self.mode.unwrap_or(policy.mode);
         let before = self.gate.policy();
+        config::spell_as(&mut policy, &before);
         self.gate.reload(policy).await?;
         let length = Duration::from_secs_f64(confirm_within_seconds);
         let number = self.trials.begin(before, text, length);

@@ -159,9 +159,15 @@ impl Draw {
             }
             1 => {
                 let mib = self.pick(&[10, 20, 40]);
+                let overhead = self.pick(&[4, 8].map(Span::from_millis));
+                let service = NbdkitService { overhead, ..service };
                 let spec =
                     RateSpec { size_bytes, rate_bits: mib << 23, service, ..RateSpec::default() };
-                (DeviceSpec::Rate(spec), format!("{mib} MiB/s"), (mib << 20) as f64)
+                (
+                    DeviceSpec::Rate(spec),
+                    format!("{mib} MiB/s, {overhead} away"),
+                    (mib << 20) as f64,
+                )
             }
             2 => {
                 let read = self.pick(&[5, 10, 20].map(Span::from_millis));
