@@ -47,7 +47,12 @@ impl Observed {
         let file = TraceFile { path: file.path().to_path_buf(), options };
         // A gate that has just started has recorded nothing yet, not even its policy.
         let text = block_on(client.text("/v1/policy"))?;
-        Self::read_under(&file, Some(&text))
+        let observed = Self::read_under(&file, Some(&text))?;
+        // What is in force now is recorded within a second.
+        let in_force = config::parse(&text, "the gate's policy")
+            .map_err(|found| Exit::Runtime.because(found))?;
+        refuse_mode(in_force.mode)?;
+        Ok(observed)
     }
 
     /// A recording, from the last change of its policy on.
@@ -91,14 +96,7 @@ impl Observed {
 
     /// While a gate enforces, it shows what its policy does, not what it would change.
     pub(crate) fn refuse_enforcing(&self) -> anyhow::Result<()> {
-        if self.policy.mode == Mode::Enforce {
-            return Err(Exit::Invalid.because(
-                "the policy was enforced while this was seen, which hides what clients and storage \
-                 do by themselves; `evenkeel prove` says whether it is kept, and `evenkeel ctl \
-                 mode observe` goes back to looking",
-            ));
-        }
-        Ok(())
+        refuse_mode(self.policy.mode)
     }
 
     /// Too little was seen to say anything.
@@ -117,6 +115,17 @@ impl Observed {
         }
         Ok(())
     }
+}
+
+fn refuse_mode(mode: Mode) -> anyhow::Result<()> {
+    if mode != Mode::Enforce {
+        return Ok(());
+    }
+    Err(Exit::Invalid.because(
+        "the policy was enforced while this was seen, which hides what clients and storage do by \
+         themselves; `evenkeel prove` says whether it is kept, and `evenkeel ctl mode observe` goes \
+         back to looking",
+    ))
 }
 
 /// What a running gate has recorded of its last minutes, in a file that goes with the value.

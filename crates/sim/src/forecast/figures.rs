@@ -10,8 +10,12 @@ use evenkeel_trace::Record;
 use crate::result::Traffic;
 use crate::scenario::Route;
 
-/// A source of which fewer requests were seen tells nothing of a device.
-const REQUESTS_MIN: u64 = 50;
+/// The present is compared part by part: a device that is right on average may be wrong while one
+/// client is alone and while all are there.
+pub(super) const SLICES: u64 = 10;
+
+/// A part in which fewer requests of a source ended tells nothing of a device.
+const REQUESTS_MIN: f64 = 50.0;
 
 /// No forecast is more exact than this, as a logarithm,
 const ERROR_MIN: f64 = 0.04;
@@ -43,6 +47,16 @@ pub struct Figures {
     pub bytes_per_second: f64,
     /// How long they took.
     pub latency: Histogram,
+    /// What ended in each of [`SLICES`] parts of the time, one after the other.
+    pub(super) slices: Vec<Slice>,
+}
+
+/// What ended in a part of the time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Slice {
+    requests: f64,
+    /// All that they took.
+    latency_ns: f64,
 }
 
 /// A figure, and between what it is expected to be.
@@ -75,7 +89,9 @@ impl Figures {
     /// What these records say, of one source and in order.
     pub(super) fn recorded(records: &[Record], counted: Range<Nanos>) -> Self {
         let mut figures = Self::default();
-        let seconds = counted.end.since(counted.start).as_secs_f64().max(1e-9);
+        let length = counted.end.since(counted.start);
+        let seconds = length.as_secs_f64().max(1e-9);
+        figures.slices.resize(usize::try_from(SLICES).expect("few"), Slice::default());
         for record in records {
             let Some(response) = record.response else { continue };
             if counted.contains(&record.at) {
@@ -85,6 +101,10 @@ impl Figures {
             if counted.contains(&(record.at + response)) {
                 figures.iops += 1.0 / seconds;
                 figures.bytes_per_second += record.length as f64 / seconds;
+                let since = (record.at + response).since(counted.start);
+                let slice = since.0 / (length.0 / SLICES).max(1);
+                let slice = usize::try_from(slice.min(SLICES - 1)).expect("few");
+                figures.slices[slice].add(1.0, response.0 as f64);
             }
         }
         figures
@@ -96,6 +116,15 @@ impl Figures {
         self.iops += traffic.iops;
         self.bytes_per_second += traffic.mib_per_second * f64::from(1 << 20);
         self.latency.merge(&traffic.latency.histogram);
+        for (index, entry) in traffic.series.iter().enumerate() {
+            // The last interval may be shorter, and one more than there are slices.
+            let slice = index.min(usize::try_from(SLICES).expect("few") - 1);
+            if self.slices.len() <= slice {
+                self.slices.resize(slice + 1, Slice::default());
+            }
+            let requests = entry.requests as f64;
+            self.slices[slice].add(requests, requests * entry.latency_mean.0 as f64);
+        }
     }
 
     fn merge(&mut self, other: &Self) {
@@ -107,6 +136,25 @@ impl Figures {
 
     fn mean_seconds(&self) -> f64 {
         self.latency.mean().as_secs_f64()
+    }
+}
+
+impl Slice {
+    fn add(&mut self, requests: f64, latency_ns: f64) {
+        self.requests += requests;
+        self.latency_ns += latency_ns;
+    }
+
+    /// By how much one is off from the other, in requests and in how long they took, each as a
+    /// logarithm; nothing where too little was seen in both.
+    fn off(&self, other: &Self) -> Option<f64> {
+        if self.requests.max(other.requests) < REQUESTS_MIN {
+            return None;
+        }
+        let mean = |one: &Self| one.latency_ns / one.requests.max(1.0);
+        // One request is the least that can be compared.
+        let requests = off(self.requests.max(1.0), other.requests.max(1.0));
+        Some(requests + if other.requests < 1.0 { 0.0 } else { off(mean(self), mean(other)) })
     }
 }
 
@@ -158,12 +206,15 @@ pub(super) fn misses(
 ) -> f64 {
     let (mut sum, mut count) = (0.0, 0.0);
     for (source, (recorded, played)) in recorded.iter().zip(played).enumerate() {
-        if !is_meant(source) || recorded.requests < REQUESTS_MIN {
+        if !is_meant(source) {
             continue;
         }
-        sum +=
-            off(played.iops, recorded.iops) + off(played.mean_seconds(), recorded.mean_seconds());
-        count += 2.0;
+        for (recorded, played) in recorded.slices.iter().zip(&played.slices) {
+            if let Some(off) = recorded.off(played) {
+                sum += off;
+                count += 2.0;
+            }
+        }
     }
     if count > 0.0 { sum / count } else { 0.0 }
 }

@@ -7,15 +7,12 @@ use evenkeel_core::time::{Nanos, Span};
 use evenkeel_trace::clients::{Client, Phase};
 use evenkeel_trace::{Record, SourceId};
 
-use super::figures::Figures;
+use super::figures::{Figures, SLICES};
 use super::{Recorded, Under, since_start};
 use crate::link::LinkSpec;
 use crate::result::Summary;
 use crate::scenario::{BackendDevice, Replay, ReplayTiming, Scenario};
 use crate::{SimError, Stream, run_observed};
-
-/// Entries of a time series.
-const INTERVALS: u64 = 20;
 
 /// The shortest that a scenario may have.
 const INTERVAL_MIN: Span = Span::from_millis(1);
@@ -104,7 +101,7 @@ impl<'r> Play<'r> {
             replays,
             warm_up: self.settling,
             length,
-            interval: Span(length.0 / INTERVALS).max(INTERVAL_MIN),
+            interval: Span(length.0 / SLICES).max(INTERVAL_MIN),
             ..Scenario::default()
         }
     }
