@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand, ValueEnum};
 use tracing_subscriber::EnvFilter;
 
-use crate::exit::Exit;
+use crate::exit::{self, Exit};
 use crate::{
     advise, calibrate, check, completions, ctl, demo, drive, exchange, explain, load, man, place,
     plan, prove, reproduce, serve, simulate, store, terminal, top, trace, version, volume,
@@ -129,16 +129,31 @@ impl Command {
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| {
+        if error.use_stderr() {
+            tell_programs(Exit::Usage, &error.to_string());
+        }
+        error.exit()
+    });
     start_logging(cli.log);
     match cli.command.run() {
         Ok(exit) => exit.into(),
         // Whoever read our output has seen enough.
         Err(error) if is_broken_pipe(&error) => Exit::Success.into(),
         Err(error) => {
-            terminal::say(&format!("evenkeel: {error:#}"));
-            Exit::of(&error).into()
+            let (exit, message) = (Exit::of(&error), format!("{error:#}"));
+            terminal::say(&format!("evenkeel: {message}"));
+            tell_programs(exit, &message);
+            exit.into()
         }
+    }
+}
+
+/// With `--json`, stdout has one document also where a command fails (docs/exit-codes.md).
+fn tell_programs(exit: Exit, message: &str) {
+    if std::env::args_os().any(|argument| argument == "--json") {
+        // Nobody is left to be told that it cannot be told.
+        let _ = terminal::json(&exit::document(exit, message));
     }
 }
 

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use serde::Serialize;
+
 /// How a subcommand ended. Scripts rely on the numbers; they never change meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -80,6 +82,27 @@ impl From<Exit> for ExitCode {
     }
 }
 
+/// What a command that was asked for JSON prints if it fails.
+#[derive(Debug, Serialize)]
+pub struct ErrorDocument<'a> {
+    error: ErrorWords<'a>,
+}
+
+#[derive(Debug, Serialize)]
+struct ErrorWords<'a> {
+    exit_code: u8,
+    /// What that code means.
+    meaning: &'static str,
+    /// What happened and what to do.
+    message: &'a str,
+}
+
+/// The document of a failure.
+pub fn document(exit: Exit, message: &str) -> ErrorDocument<'_> {
+    let message = message.trim_end();
+    ErrorDocument { error: ErrorWords { exit_code: exit as u8, meaning: exit.meaning(), message } }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,6 +115,19 @@ mod tests {
         assert_eq!(Exit::of(&anyhow::anyhow!("plain")), Exit::Runtime);
     }
 
+    /// What is said of failures beside `--json`.
+    const JSON: &str = "
+A command that is given `--json` prints one JSON document on stdout, also where it fails:
+
+```json
+{ \"error\": { \"exit_code\": 4, \"meaning\": \"Nobody answers\", \"message\": \"no gate ..\" } }
+```
+
+The message for people is on stderr as well. A document without `error` is the command's own; codes
+1 and 6 come with it. `evenkeel bench` that is interrupted (Ctrl-C) gives what it has measured until
+then.
+";
+
     #[test]
     fn the_documentation_lists_every_code() {
         let mut text = String::from(
@@ -103,6 +139,7 @@ mod tests {
         }
         text += "\n`evenkeel serve` ends with 0 on SIGTERM and SIGINT after it has answered what \
                  was in flight.\n";
+        text += JSON;
         assert_document("docs/exit-codes.md", &text);
     }
 }

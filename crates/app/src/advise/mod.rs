@@ -119,9 +119,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     let forecast = forecast(&observed, &proposal.policy)?;
     let report = Report::new(&observed, &proposal, &forecast);
-    if args.json {
-        terminal::json(&report)?;
-    } else {
+    if !args.json {
         terminal::data(&report.render())?;
     }
     if let Some(path) = &args.write {
@@ -131,6 +129,10 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         apply(&client, args, &proposal)?;
     } else if !args.json {
         terminal::say(&next_step(args, &forecast));
+    }
+    if args.json {
+        // Last: if anything fails, the error is the one document.
+        terminal::json(&report)?;
     }
     Ok(if forecast.is_explained() { Exit::Success } else { Exit::Failed })
 }

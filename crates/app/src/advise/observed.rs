@@ -123,8 +123,8 @@ fn refuse_mode(mode: Mode) -> anyhow::Result<()> {
     }
     Err(Exit::Invalid.because(
         "the policy was enforced while this was seen, which hides what clients and storage do by \
-         themselves; `evenkeel prove` says whether it is kept, and `evenkeel ctl mode observe` goes \
-         back to looking",
+         themselves; `evenkeel prove` says whether it is kept, and `evenkeel ctl mode observe` \
+         goes back to looking",
     ))
 }
 

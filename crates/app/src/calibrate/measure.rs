@@ -109,7 +109,7 @@ impl Campaign {
             ramp,
             runtime: Some(runtime),
             interval: Span((runtime.0 / INTERVALS).max(10_000_000)),
-            seed: 1,
+            ..LoadPlan::default()
         }
     }
 }

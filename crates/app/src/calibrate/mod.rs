@@ -126,7 +126,7 @@ fn explain(error: LoadError) -> anyhow::Error {
     let exit = match error {
         LoadError::Plan { .. } => Exit::Usage,
         LoadError::Connect { .. } => Exit::Unreachable,
-        LoadError::Lost { .. } | LoadError::System(_) => Exit::Runtime,
+        LoadError::Lost { .. } | LoadError::Interrupted | LoadError::System(_) => Exit::Runtime,
     };
     exit.because(error)
 }

@@ -135,6 +135,7 @@ impl Args {
             runtime,
             interval: self.interval,
             seed: self.seed,
+            ends_on_interrupt: true,
         })
     }
 }

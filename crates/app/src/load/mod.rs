@@ -68,7 +68,7 @@ pub fn measure_observed(
         let exit = match error {
             LoadError::Plan { .. } => Exit::Usage,
             LoadError::Connect { .. } => Exit::Unreachable,
-            LoadError::Lost { .. } | LoadError::System(_) => Exit::Runtime,
+            LoadError::Lost { .. } | LoadError::Interrupted | LoadError::System(_) => Exit::Runtime,
         };
         exit.because(error)
     })

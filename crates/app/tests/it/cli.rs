@@ -48,6 +48,48 @@ fn the_policies_in_the_documents_check_out() {
 }
 
 #[test]
+fn with_json_a_failure_is_a_document_with_its_exit_code() {
+    let scratch = Scratch::new();
+    for (arguments, code) in [
+        (&["ctl", "status", "--control", "none.sock", "--json"][..], 4),
+        (&["plan", "none.toml", "--live", "--json"], 5),
+        (&["plan", "--json"], 2),
+        (&["bench", "nbd+unix:///x?socket=none.sock", "--json"], 4),
+        (&["advise", "--trace", "none.ektrace", "--json"], 5),
+        (&["store", "check", "none.img", "--json"], 5),
+    ] {
+        let mut command = std::process::Command::new(EVENKEEL);
+        let output = command.args(arguments).current_dir(scratch.path()).output().expect("run");
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}");
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{arguments:?}: {error}"));
+        assert_eq!(document["error"]["exit_code"], code, "{arguments:?}");
+        let message = document["error"]["message"].as_str().expect("a text");
+        assert!(!message.is_empty() && !output.stderr.is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn an_interrupted_bench_gives_what_it_has() {
+    let scratch = Scratch::new();
+    let policy = memory_policy("1 MiB");
+    let gate = Gate::start(&scratch, &policy);
+    let uri = gate.plain("disk").uri();
+    let mut command = std::process::Command::new(EVENKEEL);
+    command.args(["bench", &uri, "--runtime", "300 s", "--json"]).current_dir(scratch.path());
+    let child = command.stdout(std::process::Stdio::piped()).spawn().expect("run evenkeel");
+    std::thread::sleep(Duration::from_secs(1));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a document");
+    let requests = document["jobs"][0]["read"]["total_ios"].as_u64().expect("a number");
+    let seconds = document["jobs"][0]["read"]["runtime"].as_f64().expect("a number") / 1000.0;
+    assert!(requests > 0 && (0.3..30.0).contains(&seconds), "{requests} in {seconds} s");
+}
+
+#[test]
 fn every_mistake_is_named_with_file_line_and_remedy() {
     let policy = "listen = [\"unix:s\"]\nmoode = \"enforce\"\n[[backend]]\nname = \"m\"\n\
                   memory = true\n[[export]]\nname = \"e\"\nbackend = \"n\"\nsize = \"1 parsec\"\n";

@@ -169,7 +169,7 @@ fn the_page_can_be_typed() {
     for words in [
         "all that it needs is there",
         "mostly for those of backup",
-        "better, mean down",
+        "proposed:",
         "`evenkeel ctl confirm` keeps this one",
         "it would use more",
         "share 4",

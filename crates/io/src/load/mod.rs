@@ -63,6 +63,9 @@ pub enum LoadError {
         /// What went wrong.
         what: String,
     },
+    /// Somebody interrupted it twice.
+    #[error("interrupted before requests under way had their answers")]
+    Interrupted,
     /// The system refused something that the generator needs.
     #[error("the load generator cannot run")]
     System(#[from] std::io::Error),

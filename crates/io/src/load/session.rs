@@ -228,6 +228,7 @@ pub(super) async fn attend(
 ) -> Result<Nanos, LoadError> {
     let mut ticks = tokio::time::interval(PROGRESS_EVERY);
     let mut common_end = None;
+    let mut interrupts = 0;
     loop {
         tokio::select! {
             biased;
@@ -250,6 +251,17 @@ pub(super) async fn attend(
                     tasks.spawn_local(leave(*client));
                 },
             },
+            interrupt = tokio::signal::ctrl_c(), if plan.ends_on_interrupt => {
+                interrupt?;
+                interrupts += 1;
+                if interrupts > 1 {
+                    return Err(LoadError::Interrupted);
+                }
+                // As if every group had made its requests.
+                for group in groups {
+                    group.requests_left.set(0);
+                }
+            }
             _ = ticks.tick() => observe(&progress(plan, groups, start)),
         }
     }

@@ -26,6 +26,9 @@ pub struct LoadPlan {
     pub interval: Span,
     /// Determines every offset, size, kind, arrival and payload.
     pub seed: u64,
+    /// An interrupt (Ctrl-C) ends the load, and what was measured until then counts; a second one
+    /// ends the process. Otherwise interrupts are none of the load's business.
+    pub ends_on_interrupt: bool,
 }
 
 impl Default for LoadPlan {
@@ -36,6 +39,7 @@ impl Default for LoadPlan {
             runtime: Some(Span::from_secs(10)),
             interval: Span::from_secs(1),
             seed: 1,
+            ends_on_interrupt: false,
         }
     }
 }

@@ -161,6 +161,7 @@ fn plan(scenario: &Scenario, gate: &GateProcess) -> anyhow::Result<LoadPlan> {
         runtime: Some(scenario.length),
         interval: scenario.interval,
         seed: scenario.seed,
+        ..LoadPlan::default()
     })
 }
 

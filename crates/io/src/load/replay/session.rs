@@ -144,6 +144,7 @@ fn stand_in(plan: &ReplayPlan) -> LoadPlan {
         runtime: None,
         interval: plan.interval,
         seed: plan.seed,
+        ..LoadPlan::default()
     }
 }
 
