@@ -103,7 +103,7 @@ fn refused(error: LoadError) -> anyhow::Error {
     let exit = match error {
         LoadError::Plan { .. } => Exit::Usage,
         LoadError::Connect { .. } => Exit::Unreachable,
-        LoadError::Lost { .. } | LoadError::System(_) => Exit::Runtime,
+        LoadError::Lost { .. } | LoadError::Interrupted | LoadError::System(_) => Exit::Runtime,
     };
     exit.because(error)
 }
