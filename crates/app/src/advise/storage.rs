@@ -12,6 +12,9 @@ const SIZES: [u64; 2] = [4 << 10, 64 << 10];
 /// More at once than this is no bound.
 const SERVERS_MAX: u32 = 1024;
 
+/// What passes requests on within less than this keeps nobody waiting.
+const GATE_MIN: Span = Span::from_micros(1);
+
 /// Of a device.
 pub(crate) fn words(device: &DeviceSpec) -> String {
     match device {
@@ -35,7 +38,7 @@ fn measured(spec: &MeasuredSpec) -> String {
         many => format!("{many} requests at once"),
     };
     let gate = spec.read.gate.at(0).max(spec.read.gate.at(SIZES[1]));
-    let passing = if gate > Span::ZERO {
+    let passing = if gate >= GATE_MIN {
         let [small, large] = SIZES.map(|bytes| human::duration(spec.read.gate.at(bytes)));
         format!(", one after {small} (4 KiB) to {large} (64 KiB)")
     } else {

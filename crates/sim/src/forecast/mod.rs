@@ -69,7 +69,7 @@ const NUDGES: [f64; PLAYED_MAX] = [1.0, 1.02, 0.98, 1.01, 0.99];
 /// A recording is explained if its best device misses it by no more, as the mean of the logarithms
 /// of how far rates and response times are off. Disks and what else orders requests by itself are
 /// mostly beyond that, and forecasts of them are wrong.
-pub const EXPLAINED: f64 = 0.06;
+pub const EXPLAINED: f64 = 0.09;
 
 /// What a gate recorded.
 #[derive(Clone, Copy, Debug)]
@@ -344,11 +344,15 @@ impl Backend {
 /// The backends, each with what it may be; those that nobody asked for anything are any device.
 fn backends(recorded: &Recorded<'_>, under: Under<'_>) -> Result<Vec<Backend>, ForecastError> {
     let of = |name: &str| {
-        let is_here = |route: &Route| backend_of(under.policy, &route.target) == name;
+        let goes_here = |route: &Route| backend_of(under.policy, &route.target) == name;
         let routes = under.routes.iter().enumerate();
         let sources: Vec<usize> =
-            routes.filter(|(_, route)| is_here(route)).map(|(source, _)| source).collect();
-        let is_asked = |record: &&Record| sources.contains(&(record.source.0 as usize));
+            routes.filter(|(_, route)| goes_here(route)).map(|(source, _)| source).collect();
+        let mut is_here = vec![false; under.routes.len()];
+        for source in &sources {
+            is_here[*source] = true;
+        }
+        let is_asked = |record: &&Record| is_here[record.source.0 as usize];
         let records = recorded.records.iter().filter(is_asked);
         let served: Vec<Served> = records.filter_map(served).collect();
         let mut candidates = candidates(&served);

@@ -11,7 +11,7 @@ use super::figures::{Figures, SLICES};
 use super::{Recorded, Under, since_start};
 use crate::link::LinkSpec;
 use crate::result::Summary;
-use crate::scenario::{BackendDevice, Replay, ReplayTiming, Scenario};
+use crate::scenario::{BackendDevice, DEPTH_MAX, Replay, ReplayTiming, Scenario};
 use crate::{SimError, Stream, run_observed};
 
 /// The shortest that a scenario may have.
@@ -124,7 +124,9 @@ fn replay_of(name: String, (under, source): (Under<'_>, usize), timing: ReplayTi
 
 /// A source in one of its phases.
 fn phase_of(name: String, of: (Under<'_>, usize), phase: &Phase) -> Replay {
-    let timing = ReplayTiming::Closed { depth: phase.depth, think: phase.think };
+    // More than a client may have is as good as that.
+    let depth = phase.depth.clamp(1, DEPTH_MAX);
+    let timing = ReplayTiming::Closed { depth, think: phase.think };
     let (start, stop) = (phase.start, Some(phase.end));
     Replay { start, stop, ..replay_of(name, of, timing) }
 }

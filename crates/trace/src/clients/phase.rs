@@ -11,6 +11,9 @@ use super::Phase;
 /// Neighbours whose depths and thinking differ by no more than this part are one phase.
 const ALIKE: f64 = 0.25;
 
+/// Phases of one source; what has more of them rests for moments, which is thinking.
+const PHASES_MAX: usize = 1000;
+
 /// Time and arrivals while so many requests were under way.
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
@@ -108,6 +111,28 @@ pub(super) fn joined(phases: impl Iterator<Item = Phase>) -> Vec<Phase> {
         match joined.last_mut() {
             Some(last) if last.end == phase.start && are_alike(last, &phase) => join(last, &phase),
             _ => joined.push(phase),
+        }
+    }
+    let mut rest = Span::from_millis(1);
+    while joined.len() > PHASES_MAX {
+        rest = Span(rest.0.saturating_mul(2));
+        joined = joined_over(&joined, rest);
+    }
+    joined
+}
+
+/// Joins neighbours that are no further apart than this. What lies between is thinking.
+fn joined_over(phases: &[Phase], rest: Span) -> Vec<Phase> {
+    let mut joined: Vec<Phase> = Vec::new();
+    for phase in phases {
+        match joined.last_mut() {
+            Some(last) if phase.start.0.saturating_sub(last.end.0) <= rest.0 => {
+                let rested = phase.start.0.saturating_sub(last.end.0);
+                join(last, phase);
+                let each = rested.saturating_mul(u64::from(last.depth)) / last.requests.max(1);
+                last.think = Span(last.think.0.saturating_add(each));
+            }
+            _ => joined.push(*phase),
         }
     }
     joined

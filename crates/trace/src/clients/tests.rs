@@ -107,6 +107,18 @@ fn pauses_and_changes_end_a_phase() {
 }
 
 #[test]
+fn who_rests_every_moment_thinks() {
+    let mut records = Vec::new();
+    for start in (0..1_200_000).step_by(600) {
+        records.extend(closed(2, 0, start..start + 300, start));
+    }
+    let client = one(&records);
+    assert!(client.phases.len() <= 1000, "{}", client.phases.len());
+    let requests: u64 = client.phases.iter().map(|phase| phase.requests).sum();
+    assert_eq!(requests, records.len() as u64);
+}
+
+#[test]
 fn of_nothing_nothing_is_said() {
     let clients = of([].iter(), &sources(), Span::from_secs(1));
     assert_eq!(clients, [Client { is_closed: false, evidence: 0.0, phases: Vec::new() }]);
