@@ -151,7 +151,8 @@ pub fn main() -> ExitCode {
 
 /// With `--json`, stdout has one document also where a command fails (docs/exit-codes.md).
 fn tell_programs(exit: Exit, message: &str) {
-    if std::env::args_os().any(|argument| argument == "--json") {
+    let mut arguments = std::env::args_os().take_while(|argument| argument != "--");
+    if arguments.any(|argument| argument == "--json") {
         // Nobody is left to be told that it cannot be told.
         let _ = terminal::json(&exit::document(exit, message));
     }

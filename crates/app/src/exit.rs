@@ -123,9 +123,10 @@ A command that is given `--json` prints one JSON document on stdout, also where 
 { \"error\": { \"exit_code\": 4, \"meaning\": \"Nobody answers\", \"message\": \"no gate ..\" } }
 ```
 
-The message for people is on stderr as well. A document without `error` is the command's own; codes
-1 and 6 come with it. `evenkeel bench` that is interrupted (Ctrl-C) gives what it has measured until
-then.
+The message for people is on stderr as well. A document without `error` is the command's own, as the
+findings of `check`, or the answer of a command that ends with 1 or 6. `store dump --json` prints a
+line for each thing, and the error behind them. `evenkeel bench` that is interrupted (Ctrl-C) gives
+what it has measured until then.
 ";
 
     #[test]

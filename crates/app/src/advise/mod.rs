@@ -17,7 +17,8 @@ pub(crate) mod storage;
 
 use std::fs;
 use std::io::Write;
-use std::path::PathBuf;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -39,7 +40,7 @@ use crate::simulate::file::load_policy;
 use crate::simulate::run::refuse;
 use crate::trace::defects::OnDefect;
 use crate::trace::input::{ReadOptions, TraceFile};
-use crate::{terminal, units};
+use crate::{human, terminal, units};
 use observed::Observed;
 use proposal::Proposal;
 use report::Report;
@@ -55,7 +56,7 @@ const QUIET: Duration = Duration::from_secs(1);
 #[command(after_help = "\
 Examples:
   evenkeel advise                            the gate's last minutes; what would enforcing bring?
-  evenkeel advise --watch '5 min'            wait until it has seen so much
+  evenkeel advise --watch '4 min'            wait until it has seen so much
   evenkeel advise --policy new.toml          of another policy
   evenkeel advise --apply                    put it in force for a minute, to be confirmed
   evenkeel advise --trace day.ektrace.zst --skip-bad
@@ -64,7 +65,8 @@ Examples:
 The gate must not enforce while it is observed: in mode observe or shadow it sees what clients and
 storage do by themselves. No figure of the storage is needed.
 
-Ends with 1 if the storage does what no model of it explains: then there is no forecast.")]
+Ends with 1 if there is no forecast for some tenant: the load on its storage was always the same, or
+no model of the storage explains what was seen.")]
 pub struct Args {
     #[command(flatten)]
     control: ControlArgs,
@@ -123,10 +125,10 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         terminal::data(&report.render())?;
     }
     if let Some(path) = &args.write {
-        write(path, &proposal.policy)?;
+        write(path, &proposed(&client, args, &proposal)?)?;
     }
     if args.apply {
-        apply(&client, args, &proposal)?;
+        apply(&client, args.confirm_within, &proposed(&client, args, &proposal)?)?;
     } else if !args.json {
         terminal::say(&next_step(args, &forecast));
     }
@@ -138,7 +140,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 fn parse_watch(text: &str) -> Result<Span, String> {
-    within(text, Span::from_secs(10)..=Span::from_secs(300), "10 s to 5 min")
+    within(text, Span::from_secs(10)..=Span::from_secs(290), "10 s to 290 s")
 }
 
 fn parse_trial(text: &str) -> Result<Span, String> {
@@ -160,13 +162,18 @@ fn file(path: PathBuf, skip_bad: bool) -> TraceFile {
 fn watched(client: &Client, watch: Span) -> anyhow::Result<Observed> {
     let mut observed = Observed::of_gate(client)?;
     observed.refuse_enforcing()?;
-    let begun = Instant::now();
     let missing = watch.0.saturating_sub(observed.length.0);
     if missing > 0 {
         wait(Duration::from_nanos(missing));
         observed = Observed::of_gate(client)?;
         observed.refuse_enforcing()?;
-        tracing::debug!(waited = ?begun.elapsed(), "observed");
+        if observed.length.0 < watch.0 / 10 * 9 {
+            terminal::say(&format!(
+                "the gate remembers {} at this rate: for more, `evenkeel ctl record start FILE`, \
+                 and later `evenkeel advise --trace FILE`",
+                human::duration(observed.length)
+            ));
+        }
     }
     Ok(observed)
 }
@@ -230,36 +237,65 @@ pub(crate) fn routes(observed: &Observed, policy: &Policy) -> anyhow::Result<Vec
         Some((DEFAULT_TENANT, export)) => export.to_owned(),
         _ => name.to_owned(),
     };
-    observed.sources.names().iter().map(|name| routes.of(&whose(name))).collect()
+    let route = |name: &String| {
+        routes.of(&whose(name)).map_err(|_| {
+            Exit::Invalid.because(format!(
+                "the policy has no export, and no only backend, for the requests of {name}"
+            ))
+        })
+    };
+    observed.sources.names().iter().map(route).collect()
 }
 
-/// Writes a policy where nothing is yet.
-fn write(path: &PathBuf, policy: &Policy) -> anyhow::Result<()> {
+/// The proposed policy as it is to be put in force. What the gate has is changed as the proposal
+/// changes what was recorded, which lacks the names and passwords of servers.
+fn proposed(client: &Client, args: &Args, proposal: &Proposal) -> anyhow::Result<Policy> {
+    if args.policy.is_some() {
+        return Ok(proposal.policy.clone());
+    }
+    if args.trace.is_some() {
+        terminal::say("names and passwords of servers are not in a recording: add them");
+        return Ok(proposal.policy.clone());
+    }
+    let text = block_on(client.text("/v1/policy"))?;
+    let mut policy =
+        config::parse(&text, "the gate's policy").map_err(|found| Exit::Runtime.because(found))?;
+    policy.mode = Mode::Enforce;
+    // Somebody may have changed the policy meanwhile.
+    if policy.tenants.is_empty() {
+        policy.tenants.clone_from(&proposal.policy.tenants);
+    }
+    Ok(policy)
+}
+
+/// Writes a policy where nothing is yet, for its owner alone.
+fn write(path: &Path, policy: &Policy) -> anyhow::Result<()> {
     let context = || format!("cannot write the proposed policy to {}", path.display());
-    let mut file = fs::File::create_new(path).with_context(context)?;
+    let mut options = fs::OpenOptions::new();
+    let mut file =
+        options.write(true).create_new(true).mode(0o600).open(path).with_context(context)?;
     file.write_all(config::print(policy).as_bytes()).with_context(context)?;
     terminal::say(&format!("the proposed policy is in {}", path.display()));
     Ok(())
 }
 
-/// Puts it in force on trial. What the gate has is changed as the proposal changes what was
-/// recorded, which lacks the names and passwords of servers.
-fn apply(client: &Client, args: &Args, proposal: &Proposal) -> anyhow::Result<()> {
-    let mut policy = proposal.policy.clone();
-    if args.policy.is_none() {
-        let text = block_on(client.text("/v1/policy"))?;
-        policy = config::parse(&text, "the gate's policy")
-            .map_err(|found| Exit::Runtime.because(found))?;
-        policy.mode = Mode::Enforce;
-        policy.tenants.clone_from(&proposal.policy.tenants);
-    }
+/// Puts it in force on trial.
+fn apply(client: &Client, confirm_within: Span, policy: &Policy) -> anyhow::Result<()> {
     let spec = TrialSpec {
-        text: config::print(&policy),
+        text: config::print(policy),
         name: "the proposed policy".to_owned(),
-        confirm_within_seconds: args.confirm_within.as_secs_f64(),
+        confirm_within_seconds: confirm_within.as_secs_f64(),
     };
     let body = serde_json::to_value(spec)?;
     let answer: Value = block_on(client.ask(Method::PUT, "/v1/policy", Some(&body)))?;
+    let status: Value = block_on(client.get("/v1/status"))?;
+    let mode = config::mode_name(policy.mode);
+    if status["mode"] != mode {
+        return Err(Exit::Failed.because(format!(
+            "the gate was started with `--mode`, which stands above the policy's mode {mode}: \
+             start it without; `evenkeel ctl revert` brings back what was"
+        )));
+    }
     terminal::say(answer["summary"].as_str().unwrap_or("done"));
     Ok(())
 }

@@ -17,8 +17,8 @@ use crate::trace::defects::OnDefect;
 use crate::trace::input::{ReadOptions, TraceFile};
 use crate::{config, human};
 
-/// Requests that are kept in memory, 48 bytes each.
-const REQUESTS_MAX: usize = 20_000_000;
+/// Requests that are kept in memory, each in several forms of some 50 bytes.
+const REQUESTS_MAX: usize = 5_000_000;
 
 /// What is shorter tells nothing,
 const LENGTH_MIN: Span = Span::from_secs(10);
@@ -86,12 +86,13 @@ impl Observed {
         }
         let (since, policy) = policy(&policies).map_err(|why| Exit::Invalid.because(why))?;
         records.retain(|record| record.at >= since);
+        let sources = renumbered(reader.sources(), &mut records);
         for record in &mut records {
             record.at = Nanos(record.at.0 - since.0);
         }
         // What arrives at the very end belongs to it.
-        let length = records.last().map_or(Span::ZERO, |last| Span(last.at.0 + 1));
-        Ok(Self { sources: reader.sources().clone(), records, length, policy })
+        let length = records.last().map_or(Span::ZERO, |last| Span(last.at.0.saturating_add(1)));
+        Ok(Self { sources, records, length, policy })
     }
 
     /// While a gate enforces, it shows what its policy does, not what it would change.
@@ -137,6 +138,16 @@ pub(crate) fn last_minutes(client: &Client) -> anyhow::Result<NamedTempFile> {
     let mut file = tempfile::Builder::new().suffix(".ektrace").tempfile()?;
     file.write_all(&bytes).context("cannot keep what the gate recorded")?;
     Ok(file)
+}
+
+/// The sources that have records; others are gone, and the policy need not know them.
+fn renumbered(sources: &Sources, records: &mut [Record]) -> Sources {
+    let mut used = Sources::default();
+    for record in records {
+        let id = used.intern(sources.name(record.source));
+        record.source = id.expect("fewer than the recording has");
+    }
+    used
 }
 
 /// The last policy of a recording, and from when on it was in force.

@@ -1,5 +1,7 @@
 //! What is proposed: the policy that was only looked with, enforced.
 
+use std::collections::BTreeSet;
+
 use evenkeel_core::sched::Share;
 use evenkeel_engine::policy::{DEFAULT_TENANT, Match, Mode, Policy, Tenant};
 use similar::{ChangeTag, TextDiff};
@@ -20,7 +22,7 @@ impl Proposal {
         let mut policy = Policy { mode: Mode::Enforce, ..observed.policy.clone() };
         let mut reasons = vec!["mode: what the policy promises holds".to_owned()];
         if policy.tenants.is_empty() {
-            policy.tenants = exports(observed).map(tenant).collect();
+            policy.tenants = exports(observed).into_iter().map(tenant).collect();
             if !policy.tenants.is_empty() {
                 reasons.push(
                     "tenants: the policy has none, so that each export becomes one, with equal \
@@ -54,12 +56,19 @@ impl Proposal {
     }
 }
 
-/// The exports that were used, by their names.
-fn exports(observed: &Observed) -> impl Iterator<Item = &str> {
+/// The exports that were used, by their names, each once.
+fn exports(observed: &Observed) -> BTreeSet<&str> {
+    let policy = &observed.policy;
     let names = observed.sources.names().iter();
-    let exports = names.filter_map(|name| name.split_once('/')).map(|(_, export)| export);
-    // The name of nobody's tenant is taken, and an export may have no name.
-    exports.filter(|name| *name != DEFAULT_TENANT && !name.is_empty())
+    let used = names.filter_map(|name| name.split_once('/')).map(|(_, export)| export);
+    let is_there = |name: &&str| {
+        policy.exports.is_empty() || policy.exports.iter().any(|export| export.name == *name)
+    };
+    // These names are taken, and an export may have no name.
+    let is_free = |name: &&str| {
+        !name.is_empty() && *name != DEFAULT_TENANT && policy.own_tenants().all(|own| own != *name)
+    };
+    used.filter(is_there).filter(is_free).collect()
 }
 
 fn tenant(export: &str) -> Tenant {

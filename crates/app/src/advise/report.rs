@@ -23,8 +23,8 @@ pub(super) struct Report {
     /// Under which mode.
     mode: &'static str,
     requests: u64,
-    /// Whether some storage explains what was seen; else the forecasts are worth nothing, and
-    /// people are not shown any.
+    /// Whether some storage explains what was seen of every tenant; else those of whom it does not
+    /// have no forecast.
     is_explained: bool,
     storage: Vec<Storage>,
     clients: Vec<Source>,
@@ -69,7 +69,8 @@ struct Range {
 struct Tenant {
     name: String,
     now: Now,
-    forecast: Then,
+    /// None where the storage is not understood.
+    forecast: Option<Then>,
 }
 
 /// What it got.
@@ -85,9 +86,10 @@ struct Now {
 #[derive(Debug, Serialize)]
 struct Then {
     bytes_per_second: Range,
-    mean_seconds: Range,
+    /// None if nothing would be answered.
+    mean_seconds: Option<Range>,
     /// By the likeliest storage; no range is known.
-    p99_seconds: f64,
+    p99_seconds: Option<f64>,
 }
 
 /// The policy.
@@ -144,7 +146,8 @@ impl Report {
             text += &source.line();
         }
         text += "\n";
-        text += &if self.is_explained { self.table() } else { self.present() };
+        text += &self.table();
+        text += &self.storage.iter().filter_map(Storage::why_not).collect::<String>();
         text += "\nproposed:\n";
         for line in &self.proposal.difference {
             text += &format!("  {line}\n");
@@ -156,46 +159,16 @@ impl Report {
     }
 
     fn table(&self) -> String {
-        let rows = self.tenants.iter().map(|tenant| {
-            let (now, then) = (&tenant.now, &tenant.forecast);
-            let time = |seconds: f64| human::duration(self::seconds(seconds));
-            vec![
-                tenant.name.clone(),
-                human::byte_rate(now.bytes_per_second),
-                human::byte_rate(then.bytes_per_second.value),
-                then.bytes_per_second.between(human::byte_rate),
-                time(now.mean_seconds),
-                time(then.mean_seconds.value),
-                then.mean_seconds.between(time),
-                time(now.p99_seconds),
-                time(then.p99_seconds),
-            ]
-        });
         let header = ["TENANT", "GETS", "WOULD GET", "", "MEAN", "WOULD BE", "", "P99", "WOULD BE"];
-        let rows: Vec<_> = rows.collect();
+        let rows: Vec<_> = self.tenants.iter().map(Tenant::row).collect();
         let mut text = terminal::table(&header, &rows);
-        let ranges = self.tenants.iter().map(|one| &one.forecast);
-        let mut ranges = ranges.flat_map(|then| [then.bytes_per_second, then.mean_seconds]);
+        let ranges = self.tenants.iter().filter_map(|one| one.forecast.as_ref());
+        let mut ranges =
+            ranges.flat_map(|then| [Some(then.bytes_per_second), then.mean_seconds]).flatten();
         if ranges.any(Range::is_wide) {
             text += "? wider than 30 % of the figure: observe for longer, or let a trial tell\n";
         }
         text
-    }
-
-    /// What tenants get, where nothing can be said of what they would.
-    fn present(&self) -> String {
-        let rows = self.tenants.iter().map(|tenant| {
-            let time = |seconds: f64| human::duration(self::seconds(seconds));
-            vec![
-                tenant.name.clone(),
-                human::byte_rate(tenant.now.bytes_per_second),
-                time(tenant.now.mean_seconds),
-                time(tenant.now.p99_seconds),
-            ]
-        });
-        let table = terminal::table(&["TENANT", "GETS", "MEAN", "P99"], &rows.collect::<Vec<_>>());
-        let reasons = self.storage.iter().filter_map(Storage::why_not);
-        table + &reasons.collect::<String>()
     }
 }
 
@@ -205,7 +178,7 @@ impl Storage {
             0 => String::new(),
             some => format!(", as it does on {}", human::counted(some, "other model")),
         };
-        if !self.is_told_apart {
+        if !self.is_told_apart || !self.error.is_finite() {
             return String::new();
         }
         format!(
@@ -219,6 +192,9 @@ impl Storage {
     /// Why there is no forecast on it.
     fn why_not(&self) -> Option<String> {
         let Self { backend, error, is_told_apart, .. } = self;
+        if !error.is_finite() {
+            return Some(format!("no forecast: too few requests went to {backend} to tell\n"));
+        }
         if !is_told_apart {
             return Some(format!(
                 "no forecast: {backend} was always asked for the same, which many kinds of storage \
@@ -255,20 +231,48 @@ impl Tenant {
         let p99 =
             |figures: &Figures| figures.latency.quantile(0.99).unwrap_or(Span::ZERO).as_secs_f64();
         let now = &tenant.now;
+        let forecast = tenant.is_explained.then(|| Then {
+            bytes_per_second: Range::new(tenant.bytes_per_second),
+            mean_seconds: tenant.mean_seconds.map(Range::new),
+            p99_seconds: tenant.mean_seconds.map(|_| p99(&tenant.then)),
+        });
         Self {
             name: tenant.name.clone(),
+            forecast,
             now: Now {
                 iops: now.iops,
                 bytes_per_second: now.bytes_per_second,
                 mean_seconds: now.latency.mean().as_secs_f64(),
                 p99_seconds: p99(now),
             },
-            forecast: Then {
-                bytes_per_second: Range::new(tenant.bytes_per_second),
-                mean_seconds: Range::new(tenant.mean_seconds),
-                p99_seconds: p99(&tenant.then),
-            },
         }
+    }
+}
+
+/// A duration in seconds for people.
+fn time(seconds: f64) -> String {
+    human::duration(self::seconds(seconds))
+}
+
+impl Tenant {
+    /// For people.
+    fn row(&self) -> Vec<String> {
+        let none = || "-".to_owned();
+        let now = &self.now;
+        let then = self.forecast.as_ref();
+        let rate = then.map(|then| then.bytes_per_second);
+        let mean = then.and_then(|then| then.mean_seconds);
+        vec![
+            self.name.clone(),
+            human::byte_rate(now.bytes_per_second),
+            rate.map_or_else(none, |rate| human::byte_rate(rate.value)),
+            rate.map_or_else(none, |rate| rate.between(human::byte_rate)),
+            time(now.mean_seconds),
+            mean.map_or_else(none, |mean| time(mean.value)),
+            mean.map_or_else(none, |mean| mean.between(time)),
+            time(now.p99_seconds),
+            then.and_then(|then| then.p99_seconds).map_or_else(none, time),
+        ]
     }
 }
 

@@ -66,6 +66,7 @@ impl Models {
         if observed.policy.mode == Mode::Enforce {
             return Err(refuse("a recording under an enforced policy does not show it".to_owned()));
         }
+        observed.refuse_what_tells_nothing().map_err(|error| refuse(error.to_string()))?;
         let (sources, records) = (&observed.sources, &observed.records[..]);
         let recorded = Recorded { sources, records, length: observed.length };
         let routes = routes(&observed, &observed.policy)?;
@@ -79,7 +80,9 @@ impl Models {
                 "storage {backend}: {words}; what was recorded comes out on it within \
                  {percent:.1} %"
             ));
-            if !found.is_told_apart {
+            if !found.misses.is_finite() {
+                terminal::say("  too few requests went there to tell");
+            } else if !found.is_told_apart {
                 terminal::say("  the load was always the same, so that others would do as well");
             } else if found.misses > EXPLAINED {
                 terminal::say("  that is not near: the plan may be off by as much and more");

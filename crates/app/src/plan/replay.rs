@@ -62,6 +62,7 @@ impl Replay<'_> {
             start: Span::ZERO,
             stop: None,
             window: None,
+            continues: false,
             link: LinkSpec::default(),
         };
         Ok(Scenario {

@@ -9,6 +9,7 @@ use evenkeel_core::prng::Prng;
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_core::workload::{Drawer, Layout, Schedule, part_of};
 use evenkeel_wire::nbd::proto::TransmissionFlags;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{JoinSet, LocalSet};
 
 use super::client::{Client, Group};
@@ -228,7 +229,10 @@ pub(super) async fn attend(
 ) -> Result<Nanos, LoadError> {
     let mut ticks = tokio::time::interval(PROGRESS_EVERY);
     let mut common_end = None;
-    let mut interrupts = 0;
+    // Kept over the loop: an interrupt between two looks is not lost.
+    let signals = plan.ends_on_interrupt.then(|| signal(SignalKind::interrupt()));
+    let mut interrupts = signals.transpose()?;
+    let mut is_ending = false;
     loop {
         tokio::select! {
             biased;
@@ -251,10 +255,8 @@ pub(super) async fn attend(
                     tasks.spawn_local(leave(*client));
                 },
             },
-            interrupt = tokio::signal::ctrl_c(), if plan.ends_on_interrupt => {
-                interrupt?;
-                interrupts += 1;
-                if interrupts > 1 {
+            () = interrupted(interrupts.as_mut()) => {
+                if std::mem::replace(&mut is_ending, true) {
                     return Err(LoadError::Interrupted);
                 }
                 // As if every group had made its requests.
@@ -267,6 +269,16 @@ pub(super) async fn attend(
     }
     observe(&progress(plan, groups, start));
     Ok(common_end.expect("a plan has groups, and a group has clients"))
+}
+
+/// The next interrupt, if they are the load's business.
+async fn interrupted(signals: Option<&mut Signal>) {
+    match signals {
+        Some(signals) => {
+            signals.recv().await;
+        }
+        None => std::future::pending().await,
+    }
 }
 
 fn progress(plan: &LoadPlan, groups: &[Rc<Group>], start: Nanos) -> Progress {

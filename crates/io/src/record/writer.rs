@@ -182,6 +182,8 @@ impl Writer {
         let behind = self.written_to.map_or(Nanos::ZERO, |last| Nanos(last.0.saturating_add(1)));
         let at = policy.at.max(behind);
         self.flushed.0 = false;
+        // What was held back comes behind it, whenever it arrived.
+        self.written_to = Some(at);
         self.policy = policy.text;
         let Err(what) = self.encoder.policy(at, self.policy.as_deref(), &mut self.output) else {
             return;

@@ -45,6 +45,9 @@ const RARE: f64 = 0.005;
 /// Bytes are counted over windows of this length,
 const BUSY_WINDOW: Span = Span::from_millis(250);
 
+/// of which no more are kept,
+const BUSY_WINDOWS_MAX: u64 = 1 << 20;
+
 /// and a limit is seen in so many at least.
 const BUSY_MIN: usize = 8;
 
@@ -137,7 +140,9 @@ pub fn varies(served: &[Served]) -> bool {
         };
         times.iter().find(is_there).map_or(1, |(under_way, _)| *under_way)
     };
-    f64::from(at(19)) >= VARIES * f64::from(at(1))
+    // One at a time waits for nobody, whatever the device is.
+    let most = at(19);
+    (most == 1 && all > 0) || f64::from(most) >= VARIES * f64::from(at(1))
 }
 
 /// How long the device worked on each request if it served one at a time, whichever came back next.
@@ -181,7 +186,7 @@ fn busy_rate(served: &[Served], direction: usize) -> Option<f64> {
     let mut busy: Option<(Nanos, Nanos)> = None;
     let mut close = |busy: Option<(Nanos, Nanos)>, ends: &mut Vec<(Nanos, u64)>| {
         let Some((start, end)) = busy else { return };
-        let windows = end.since(start).0 / window_ns;
+        let windows = (end.since(start).0 / window_ns).min(BUSY_WINDOWS_MAX);
         let mut bytes = vec![0_u64; usize::try_from(windows).unwrap_or(0)];
         for (ended, length) in ends.drain(..) {
             let window = usize::try_from(ended.since(start).0 / window_ns).unwrap_or(usize::MAX);
@@ -233,6 +238,9 @@ fn supposed(served: &[Served], servers: u32) -> Supposed {
     let (mut at_work, mut arrivals) = (0, (0_u32..).zip(served).peekable());
     for (ended, index) in ends {
         while let Some((arrived, one)) = arrivals.next_if(|(_, one)| one.at < ended) {
+            if is_over[arrived as usize] {
+                continue;
+            }
             if at_work < servers {
                 at_work += 1;
                 begun[arrived as usize] = Some(one.at);
@@ -244,7 +252,8 @@ fn supposed(served: &[Served], servers: u32) -> Supposed {
         let one = &served[index as usize];
         found.requests += 1;
         let Some(since) = begun[index as usize] else {
-            found.early += 1;
+            // What takes no time waits for nobody.
+            found.early += u64::from(one.response > Span::ZERO);
             continue;
         };
         found.add(one, ended.since(since));
@@ -448,6 +457,23 @@ mod tests {
         };
         assert!(!varies(&(0..10_000).map(steady).collect::<Vec<_>>()));
         assert!(!varies(&[]));
+    }
+
+    #[test]
+    fn what_takes_no_time_takes_no_server() {
+        let mut all = served(1, 20_000);
+        let zero = |number: u64| Served {
+            at: Nanos(number * 10_000_000 + 1),
+            response: Span::ZERO,
+            kind: Kind::Read,
+            length: 4096,
+        };
+        all.extend((0..20).map(zero));
+        all.sort_by_key(|one| one.at);
+        let found = candidates(&all);
+        let own = measured(&found).find(|one| one.servers == 1).expect("it is possible");
+        let us = own.read.service.at(4096).0 / US;
+        assert!((130..150).contains(&us), "{us}");
     }
 
     #[test]

@@ -79,10 +79,12 @@ pub struct TenantForecast {
     pub now: Figures,
     /// Bytes per second.
     pub bytes_per_second: Expected,
-    /// Mean response time, in seconds.
-    pub mean_seconds: Expected,
+    /// Mean response time, in seconds; none if nothing is answered.
+    pub mean_seconds: Option<Expected>,
     /// All that the likeliest device says.
     pub then: Figures,
+    /// Whether the storage behind all that it uses is understood: only then is this worth anything.
+    pub is_explained: bool,
 }
 
 impl Figures {
@@ -200,8 +202,8 @@ fn off(one: f64, other: f64) -> f64 {
 
 /// By how much the sources that are meant come out otherwise than they were recorded.
 pub(super) fn misses(
-    recorded: &[Figures],
-    played: &[Figures],
+    recorded: &[Vec<Slice>],
+    played: &[Vec<Slice>],
     is_meant: impl Fn(usize) -> bool,
 ) -> f64 {
     let (mut sum, mut count) = (0.0, 0.0);
@@ -209,24 +211,29 @@ pub(super) fn misses(
         if !is_meant(source) {
             continue;
         }
-        for (recorded, played) in recorded.slices.iter().zip(&played.slices) {
-            if let Some(off) = recorded.off(played) {
+        let (mut here, mut there) = (Slice::default(), Slice::default());
+        for (recorded, played) in recorded.iter().zip(played) {
+            // Parts of a source that asks seldom are taken together until they tell something.
+            here.add(recorded.requests, recorded.latency_ns);
+            there.add(played.requests, played.latency_ns);
+            if let Some(off) = here.off(&there) {
                 sum += off;
                 count += 2.0;
+                (here, there) = (Slice::default(), Slice::default());
             }
         }
     }
-    if count > 0.0 { sum / count } else { 0.0 }
+    // Where nothing could be compared nothing is known.
+    if count > 0.0 { sum / count } else { f64::INFINITY }
 }
 
 /// By tenant, in the order of their sources. The first of `nows` and `thens` are of the device that
 /// explains best what was recorded; each is by source.
 pub(super) fn tenants(
     routes: &[Route],
-    recorded: &[Figures],
-    nows: &[Vec<Figures>],
-    thens: &[Vec<Figures>],
+    (recorded, nows, thens): (&[Figures], &[Vec<Figures>], &[Vec<Figures>]),
     counted: Span,
+    is_explained: impl Fn(&str) -> bool,
 ) -> Vec<TenantForecast> {
     let mut names: Vec<&str> = Vec::new();
     for route in routes {
@@ -254,8 +261,10 @@ pub(super) fn tenants(
         TenantForecast {
             name: name.to_owned(),
             bytes_per_second: expected(|figures| figures.bytes_per_second),
-            mean_seconds: expected(Figures::mean_seconds),
+            mean_seconds: (thens.iter().all(|then| then.latency.count() > 0))
+                .then(|| expected(Figures::mean_seconds)),
             then: thens[0].clone(),
+            is_explained: is_explained(name),
             now,
         }
     };

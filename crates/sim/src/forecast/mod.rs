@@ -5,7 +5,7 @@
 //!           --> devices    that may have served it, several that explain it
 //!                  |
 //!                  +-- the present policy, played on each --> which of them come out as recorded
-//!                  +-- the present policy, played on each --> which come out as recorded
+//!                  +-- the present policy, played on each --> those that explain the recording
 //!                  +-- the other policy, played on those  --> the forecast, and how they differ
 //!
 //! The code that forecasts is the code that enforces. No figure of the storage is needed, and none
@@ -32,7 +32,7 @@ use crate::link::LinkSpec;
 use crate::scenario::{BackendDevice, Route};
 
 pub use figures::{Expected, Figures, TenantForecast};
-use figures::{misses, tenants};
+use figures::{Slice, misses, tenants};
 use play::Play;
 
 /// What is not counted at the beginning: an automatic depth is found meanwhile.
@@ -124,8 +124,8 @@ pub struct Explanation {
 #[derive(Debug, thiserror::Error)]
 pub enum ForecastError {
     /// Nothing was answered in it that reads or writes.
-    #[error("nothing was read or written at backend {0:?} while it was recorded")]
-    Nothing(String),
+    #[error("nothing was read or written while it was recorded")]
+    Nothing,
     /// Its bytes lie on several devices.
     #[error("backend {0:?} is a volume over several; a recording does not say where its bytes lie")]
     Volume(String),
@@ -148,7 +148,7 @@ pub fn explain(
     let play = Play::new(recorded, &clients, settling(recorded));
     let backends = backends(recorded, present)?;
     let kept = tried(&play, present, &backends, observe);
-    Ok(explanations(&backends, &kept))
+    Ok(explanations(&backends, &kept?))
 }
 
 /// What the `proposed` policy would have brought while this was recorded under the `present` one.
@@ -165,7 +165,7 @@ pub fn forecast(
     let clients = clients::of(recorded.records.iter(), recorded.sources, recorded.length);
     let play = Play::new(recorded, &clients, settling(recorded));
     let backends = backends(recorded, present)?;
-    let kept = tried(&play, present, &backends, &mut |part| observe(part * TRYING_PART));
+    let kept = tried(&play, present, &backends, &mut |part| observe(part * TRYING_PART))?;
     let most = kept.iter().map(|one| one.rounds.len()).max().unwrap_or(0);
     let plays = most.clamp(PLAYED_MIN, PLAYED_MAX);
     let (mut nows, mut thens) = (Vec::new(), Vec::new());
@@ -186,18 +186,25 @@ pub fn forecast(
         thens.push(play.run(proposed, &devices, &none, seed)?);
         observe(TRYING_PART + (1.0 - TRYING_PART) * (place + 1) as f64 / plays as f64);
     }
-    Ok(Forecast {
-        tenants: tenants(proposed.routes, &play.recorded(), &nows, &thens, play.counted()),
-        devices: explanations(&backends, &kept),
-        counted: play.counted(),
-        clients,
-    })
+    let devices = explanations(&backends, &kept);
+    let is_good = |route: &Route| {
+        let backend = backend_of(present.policy, &route.target);
+        devices.iter().all(|device| device.backend != backend || device.is_good())
+    };
+    let is_explained = |name: &str| {
+        let routes = proposed.routes.iter().zip(present.routes);
+        let own = routes.filter(|(then, _)| then.tenant.as_deref() == Some(name));
+        own.map(|(_, now)| now).all(is_good)
+    };
+    let figures = (&play.recorded()[..], &nows[..], &thens[..]);
+    let tenants = tenants(proposed.routes, figures, play.counted(), is_explained);
+    Ok(Forecast { tenants, devices, counted: play.counted(), clients })
 }
 
 impl Forecast {
-    /// Whether the storage is understood: only then is the forecast worth anything.
+    /// Whether the storage is understood that any tenant uses.
     pub fn is_explained(&self) -> bool {
-        self.devices.iter().all(Explanation::is_good)
+        self.tenants.iter().all(|tenant| tenant.is_explained)
     }
 }
 
@@ -218,17 +225,22 @@ fn tried(
     present: Under<'_>,
     backends: &[Backend],
     observe: &mut dyn FnMut(f64),
-) -> Vec<Kept> {
-    let recorded = play.recorded();
+) -> Result<Vec<Kept>, SimError> {
+    let recorded = sliced(play.recorded());
     let most = backends.iter().map(|one| one.candidates.len()).max().unwrap_or(0);
-    let mut tried: Vec<Option<Vec<Figures>>> = Vec::new();
+    let mut tried: Vec<Result<Vec<Vec<Slice>>, SimError>> = Vec::new();
     let mut kept = Vec::new();
     for (place, window) in WINDOWS.into_iter().enumerate() {
         for number in 0..most {
             let devices: Vec<_> = backends.iter().map(|one| one.device(one.nth(number))).collect();
             // A device that never answers what was asked of it explains nothing.
-            tried.push(play.run(present, &devices, &vec![window; recorded.len()], 1).ok());
+            let played = play.run(present, &devices, &vec![window; recorded.len()], 1);
+            tried.push(played.map(sliced));
             observe((place * most + number + 1) as f64 / (WINDOWS.len() * most) as f64);
+        }
+        if tried.iter().all(Result::is_err) {
+            // It is the policy or the recording that cannot be played.
+            return tried.swap_remove(0).map(|_| Vec::new());
         }
         kept = backends.iter().map(|backend| backend.kept(most, &tried, &recorded)).collect();
         if kept.iter().all(|one| one.misses <= EXPLAINED) {
@@ -236,7 +248,12 @@ fn tried(
         }
     }
     observe(1.0);
-    kept
+    Ok(kept)
+}
+
+/// What is compared, without what takes room.
+fn sliced(figures: Vec<Figures>) -> Vec<Vec<Slice>> {
+    figures.into_iter().map(|figures| figures.slices).collect()
 }
 
 /// The window of each source.
@@ -250,7 +267,7 @@ fn windows(sources: usize, backends: &[Backend], supposed: &[Supposition<'_>]) -
 
 /// What explains best the requests of those that had any.
 fn explanations(backends: &[Backend], kept: &[Kept]) -> Vec<Explanation> {
-    let asked = backends.iter().zip(kept).filter(|(backend, _)| !backend.sources.is_empty());
+    let asked = backends.iter().zip(kept).filter(|(backend, _)| backend.is_asked);
     let explained = asked.map(|(backend, kept)| Explanation {
         backend: backend.name.clone(),
         device: backend.at(kept.rounds[0]).device.clone(),
@@ -267,6 +284,8 @@ struct Backend {
     candidates: Vec<DeviceSpec>,
     /// Sources whose requests go to it.
     sources: Vec<usize>,
+    /// Whether it served any reads or writes.
+    is_asked: bool,
     is_told_apart: bool,
 }
 
@@ -323,8 +342,13 @@ impl Backend {
     }
 
     /// What explains what was recorded, of all that was tried, `most` devices for each window.
-    fn kept(&self, most: usize, tried: &[Option<Vec<Figures>>], recorded: &[Figures]) -> Kept {
-        let misses = |figures: &Vec<Figures>| {
+    fn kept(
+        &self,
+        most: usize,
+        tried: &[Result<Vec<Vec<Slice>>, SimError>],
+        recorded: &[Vec<Slice>],
+    ) -> Kept {
+        let misses = |figures: &Vec<Vec<Slice>>| {
             misses(recorded, figures, |source| self.sources.contains(&source))
         };
         let rounds = tried.iter().enumerate().map(|(round, figures)| {
@@ -356,21 +380,22 @@ fn backends(recorded: &Recorded<'_>, under: Under<'_>) -> Result<Vec<Backend>, F
         let records = recorded.records.iter().filter(is_asked);
         let served: Vec<Served> = records.filter_map(served).collect();
         let mut candidates = candidates(&served);
-        if sources.is_empty() {
+        let is_asked = !candidates.is_empty();
+        if !is_asked {
             candidates.push(DeviceSpec::Constant(ConstantSpec::default()));
         }
-        Backend { name: name.to_owned(), candidates, sources, is_told_apart: varies(&served) }
+        let is_told_apart = varies(&served);
+        Backend { name: name.to_owned(), candidates, sources, is_asked, is_told_apart }
     };
     let mut backends = Vec::new();
     for backend in &under.policy.backends {
         if backend.is_volume() {
             return Err(ForecastError::Volume(backend.name.clone()));
         }
-        let backend = of(&backend.name);
-        if backend.candidates.is_empty() {
-            return Err(ForecastError::Nothing(backend.name));
-        }
-        backends.push(backend);
+        backends.push(of(&backend.name));
+    }
+    if backends.iter().all(|backend| !backend.is_asked) {
+        return Err(ForecastError::Nothing);
     }
     Ok(backends)
 }

@@ -64,14 +64,17 @@ impl<'r> Play<'r> {
             let records = &self.records[source];
             let name = self.recorded.sources.name(id(source));
             if client.is_closed {
+                let mut continues = false;
                 for (index, phase) in client.phases.iter().enumerate() {
                     let asked = asked(records, phase);
                     if asked.is_empty() {
                         continue;
                     }
-                    replays.push(phase_of(format!("{name}#{index}"), (under, source), phase));
+                    let name = format!("{name}#{index}");
+                    replays.push(phase_of(name, (under, source), (phase, continues)));
                     owners.push(source);
                     streams.push(Box::new(asked.iter().copied().cycle()));
+                    continues = true;
                 }
             } else if !records.is_empty() {
                 let timing = ReplayTiming::default();
@@ -119,16 +122,26 @@ impl<'r> Play<'r> {
 fn replay_of(name: String, (under, source): (Under<'_>, usize), timing: ReplayTiming) -> Replay {
     let routes = vec![under.routes[source].clone()];
     let (start, link) = (Span::ZERO, LinkSpec::default());
-    Replay { name, routes, otherwise: None, timing, start, stop: None, window: None, link }
+    Replay {
+        name,
+        routes,
+        otherwise: None,
+        timing,
+        start,
+        stop: None,
+        continues: false,
+        window: None,
+        link,
+    }
 }
 
 /// A source in one of its phases.
-fn phase_of(name: String, of: (Under<'_>, usize), phase: &Phase) -> Replay {
+fn phase_of(name: String, of: (Under<'_>, usize), (phase, continues): (&Phase, bool)) -> Replay {
     // More than a client may have is as good as that.
     let depth = phase.depth.clamp(1, DEPTH_MAX);
     let timing = ReplayTiming::Closed { depth, think: phase.think };
     let (start, stop) = (phase.start, Some(phase.end));
-    Replay { start, stop, ..replay_of(name, of, timing) }
+    Replay { start, stop, continues, ..replay_of(name, of, timing) }
 }
 
 /// What a source asked for in a phase.

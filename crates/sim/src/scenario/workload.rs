@@ -145,6 +145,9 @@ pub struct Replay {
     pub start: Span,
     /// When it sends no more; `None` is the end of the trace or of the run.
     pub stop: Option<Span>,
+    /// It goes on for the replay before it in the list: what that one still has under way takes
+    /// places of this one.
+    pub continues: bool,
     /// Requests that are sent at once; further ones wait before they are, and their waiting counts.
     /// `None` sends all.
     pub window: Option<u32>,

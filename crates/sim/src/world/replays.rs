@@ -40,6 +40,10 @@ pub(super) struct Replayer<'s> {
     under_way: u32,
     /// When places are free again whose clients think.
     thinking: VecDeque<Nanos>,
+    /// Places that those before it still take.
+    carried: u32,
+    /// It goes on for the one before it.
+    continues: bool,
     /// Requests that may still be sent before others have their answers.
     window_left: u32,
     /// Requests that wait for that, with the instant since when, and their target.
@@ -68,6 +72,8 @@ impl<'s> Replayer<'s> {
             stop: replay.stop.map_or(Nanos(u64::MAX), |stop| Nanos::ZERO + stop),
             under_way: 0,
             thinking: VecDeque::new(),
+            carried: 0,
+            continues: replay.continues,
             window_left: replay.window.unwrap_or(UNDER_WAY_MAX),
             held: VecDeque::new(),
             link,
@@ -98,7 +104,7 @@ impl<'s> Replayer<'s> {
 
     fn has_place(&self) -> bool {
         match self.timing {
-            ReplayTiming::Closed { depth, .. } => self.under_way < depth,
+            ReplayTiming::Closed { depth, .. } => self.under_way + self.carried < depth,
             ReplayTiming::Recorded { .. } => self.under_way < UNDER_WAY_MAX,
         }
     }
@@ -137,7 +143,7 @@ impl World<'_> {
         let is_due = replay.wake_at.take_if(|at| *at <= now).is_some();
         let places = replay.thinking.iter().take_while(|at| **at <= now).count();
         replay.thinking.drain(..places);
-        replay.under_way -= u32::try_from(places).expect("no more than there are places");
+        self.free_place_of_replay(index, u32::try_from(places).expect("few"))?;
         if is_due || places > 0 {
             self.start_replay(index)?;
         }
@@ -155,7 +161,7 @@ impl World<'_> {
             self.events.push(at, Event::Replay(index));
             return Ok(());
         }
-        replay.under_way -= 1;
+        self.free_place_of_replay(index, 1)?;
         self.start_replay(index)
     }
 
@@ -181,11 +187,37 @@ impl World<'_> {
             }
             replay.next = None;
             if let Some(target) = replay.route(&record) {
-                replay.under_way += 1;
+                self.take_place_of_replay(index);
                 let draw = fit(&record, self.targets[target as usize].size_bytes);
                 self.replays[index as usize].held.push_back((draw, due, target));
                 self.send_next(index)?;
             }
+        }
+    }
+
+    /// So many places are free again, and those that go on for this one may use them.
+    fn free_place_of_replay(&mut self, index: u32, places: u32) -> Verdict {
+        self.replays[index as usize].under_way -= places;
+        let mut next = index + 1;
+        while places > 0 && self.replays.get(next as usize).is_some_and(|one| one.continues) {
+            let replay = &mut self.replays[next as usize];
+            let carried = replay.carried;
+            replay.carried = carried.saturating_sub(places);
+            // Those that come later have not begun.
+            if carried > 0 {
+                self.start_replay(next)?;
+            }
+            next += 1;
+        }
+        Ok(())
+    }
+
+    /// A place is taken, of those that go on for this one too.
+    fn take_place_of_replay(&mut self, index: u32) {
+        self.replays[index as usize].under_way += 1;
+        let later = self.replays[index as usize + 1..].iter_mut();
+        for replay in later.take_while(|replay| replay.continues) {
+            replay.carried += 1;
         }
     }
 

@@ -35,6 +35,7 @@ fn replayed(arrivals: &[Arrival], length: Span) -> Result<Summary, SimError> {
         start: Span::ZERO,
         stop: None,
         window: None,
+        continues: false,
         link: LinkSpec::default(),
     }];
     let record = |&(at_ns, source): &Arrival| Record {

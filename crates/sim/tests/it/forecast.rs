@@ -63,9 +63,13 @@ fn judge(outcome: &Outcome, rates: &mut Kept, means: &mut Kept) {
         let truth = truth.tenants.iter().find(|one| one.name == name).expect("it ran");
         let rate = truth.traffic.mib_per_second * f64::from(1 << 20);
         let mean = truth.traffic.latency.mean.as_secs_f64();
-        if forecast.is_explained() {
+        let Some(means_expected) = tenant.mean_seconds else {
+            println!("  {name:7} is answered nothing");
+            continue;
+        };
+        if tenant.is_explained {
             rates.add(&tenant.bytes_per_second, rate);
-            means.add(&tenant.mean_seconds, mean);
+            means.add(&means_expected, mean);
         }
         let line = |now: f64, expected: Expected, found: f64, unit: f64| {
             let [now, value, low, high, found] =
@@ -77,7 +81,7 @@ fn judge(outcome: &Outcome, rates: &mut Kept, means: &mut Kept) {
         println!(
             "  {name:7} KiB/s {}   ms {}",
             line(now.bytes_per_second, tenant.bytes_per_second, rate, 1024.0),
-            line(now.latency.mean().as_secs_f64(), tenant.mean_seconds, mean, 1e-3)
+            line(now.latency.mean().as_secs_f64(), means_expected, mean, 1e-3)
         );
     }
 }

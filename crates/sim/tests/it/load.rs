@@ -147,6 +147,7 @@ fn replay(timing: ReplayTiming, count: u64) -> Summary {
         start: Span::from_millis(100),
         stop: None,
         window: None,
+        continues: false,
         link: evenkeel_sim::link::LinkSpec::default(),
     }];
     let stream = || vec![Box::new(records(count)) as Box<dyn Iterator<Item = Record>>];
@@ -203,6 +204,7 @@ fn what_waits_for_a_window_counts_its_waiting() {
         start: Span::ZERO,
         stop: None,
         window: Some(2),
+        continues: false,
         link: evenkeel_sim::link::LinkSpec::default(),
     }];
     let stream = vec![Box::new(records(1000)) as Box<dyn Iterator<Item = Record>>];
@@ -210,6 +212,34 @@ fn what_waits_for_a_window_counts_its_waiting() {
     assert_eq!(summary.ended, Span(500 * 100_000), "every other record is of this source");
     assert_eq!(summary.groups[0].traffic.latency.p50.0 / 1_000, 800, "all eight wait");
     assert_eq!(summary.backends[0].in_service_max, 2, "two are with the device");
+}
+
+#[test]
+fn a_replay_that_continues_another_waits_for_its_places() {
+    let mut scenario = plain(1);
+    scenario.policy.mode = evenkeel_engine::policy::Mode::Observe;
+    scenario.warm_up = Span::ZERO;
+    let route = || Route { tenant: Some("t0".to_owned()), target: "disk".to_owned() };
+    let replay = |name: &str, start_ms, stop_ms, continues| Replay {
+        name: name.to_owned(),
+        routes: vec![route()],
+        otherwise: Some(route()),
+        timing: ReplayTiming::Closed { depth: 8, think: Span::ZERO },
+        start: Span::from_millis(start_ms),
+        stop: Some(Span::from_millis(stop_ms)),
+        window: None,
+        continues,
+        link: evenkeel_sim::link::LinkSpec::default(),
+    };
+    let most = |continues| {
+        let mut scenario = scenario.clone();
+        scenario.replays = vec![replay("a", 0, 10, false), replay("b", 10, 20, continues)];
+        let stream = || Box::new(records(u64::MAX / 1_000_000)) as Box<dyn Iterator<Item = Record>>;
+        let summary = run_observed(&scenario, vec![stream(), stream()], &mut |_| ());
+        summary.expect("it can run").backends[0].in_service_max
+    };
+    assert_eq!(most(false), 16, "both have eight at the change");
+    assert_eq!(most(true), 8);
 }
 
 #[test]
@@ -252,6 +282,7 @@ fn what_cannot_run_is_refused_with_place_and_reason() {
             start: Span::ZERO,
             stop: None,
             window: None,
+            continues: false,
             link: evenkeel_sim::link::LinkSpec::default(),
         });
     });

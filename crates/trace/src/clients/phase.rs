@@ -28,11 +28,14 @@ pub(super) struct Piece {
     pub(super) end: Nanos,
     /// By the number under way.
     states: BTreeMap<u32, State>,
+    /// Requests that arrived after a pause: how long nothing was under way before them is not
+    /// counted, so that they say nothing of the rate.
+    unwatched: u64,
 }
 
 impl Piece {
     pub(super) fn new(start: Nanos) -> Self {
-        Self { start, end: start, states: BTreeMap::new() }
+        Self { start, end: start, states: BTreeMap::new(), unwatched: 0 }
     }
 
     /// So many were under way until now.
@@ -49,14 +52,24 @@ impl Piece {
         self.states.entry(under_way).or_default().arrivals += 1;
     }
 
+    /// A request arrived after a pause.
+    pub(super) fn arrived_after_a_pause(&mut self) {
+        self.unwatched += 1;
+    }
+
     pub(super) fn arrivals(&self) -> u64 {
+        self.watched() + self.unwatched
+    }
+
+    fn watched(&self) -> u64 {
         self.states.values().map(|state| state.arrivals).sum()
     }
 
     fn depth(&self) -> u32 {
         let arrived = self.states.iter().filter(|(_, state)| state.arrivals > 0);
         let most = arrived.map(|(under_way, _)| under_way + 1).max().unwrap_or(0);
-        most.max(self.states.keys().copied().max().unwrap_or(0))
+        let most = most.max(self.states.keys().copied().max().unwrap_or(0));
+        if self.unwatched > 0 { most.max(1) } else { most }
     }
 
     /// Time of empty places, all of them together.
@@ -70,7 +83,7 @@ impl Piece {
     /// By how much it is more likely, as a logarithm, that the requests of a closed loop arrived so
     /// than those of an open one.
     pub(super) fn evidence(&self) -> f64 {
-        let arrivals = self.arrivals() as f64;
+        let arrivals = self.watched() as f64;
         let time_ns: f64 = self.states.values().map(|state| state.ns as f64).sum();
         if arrivals == 0.0 || time_ns == 0.0 {
             return 0.0;

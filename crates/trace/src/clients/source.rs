@@ -63,7 +63,12 @@ impl Watch {
             }
         }
         let under_way = self.count();
-        self.pieces.last_mut().expect("one was begun").arrived(under_way);
+        let piece = self.pieces.last_mut().expect("one was begun");
+        if is_back {
+            piece.arrived_after_a_pause();
+        } else {
+            piece.arrived(under_way);
+        }
         if let Some(last) = self.last.replace(at).filter(|_| !is_back) {
             self.gaps.add(at.since(last));
         }

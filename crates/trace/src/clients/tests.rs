@@ -75,7 +75,7 @@ fn places_are_counted_and_thinking_is_measured() {
 
 #[test]
 fn who_asks_whatever_comes_back_is_open() {
-    for per_second in [20, 100, 300, 2000] {
+    for per_second in [1, 2, 3, 5, 8, 20, 100, 300, 2000] {
         let client = one(&open(per_second, 30, per_second));
         assert!(!client.is_closed, "{per_second} a second: {client:?}");
     }
@@ -84,12 +84,14 @@ fn who_asks_whatever_comes_back_is_open() {
 #[test]
 fn a_pace_is_open_though_it_never_piles_up() {
     let mut prng = Prng::new(3);
-    let take = |n: u64| {
-        let response = Span(MS) + prng.exponential(Span(2 * MS));
-        record(Nanos(n * 10 * MS), response)
-    };
-    let client = one(&(0..3000).map(take).collect::<Vec<_>>());
-    assert!(!client.is_closed, "{client:?}");
+    for every_ms in [10, 1000] {
+        let mut take = |n: u64| {
+            let response = Span(MS) + prng.exponential(Span(2 * MS));
+            record(Nanos(n * every_ms * MS), response)
+        };
+        let client = one(&(0..3000).map(&mut take).collect::<Vec<_>>());
+        assert!(!client.is_closed, "every {every_ms} ms: {client:?}");
+    }
 }
 
 #[test]

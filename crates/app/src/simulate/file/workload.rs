@@ -97,6 +97,7 @@ pub(super) fn read_replay(
         start,
         stop: None,
         window: None,
+        continues: false,
         link,
     };
     let options = ReadOptions { table: table?, ..ReadOptions::default() };
