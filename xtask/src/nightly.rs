@@ -42,7 +42,7 @@ struct Part {
     steps: fn(&Options, &SkipsFile) -> Result<Vec<Step>>,
 }
 
-const PARTS: [Part; 12] = [
+const PARTS: [Part; 13] = [
     Part {
         name: "fuzz",
         long: "an hour over all targets, other seeds each time",
@@ -66,6 +66,17 @@ const PARTS: [Part; 12] = [
             let line =
                 "test --release --locked -p evenkeel-sim --test it -- depths:: costs:: --nocapture";
             Ok(vec![tests("depths", line, Some(("EVENKEEL_DEVICES", "500")), skips)])
+        },
+    },
+    Part {
+        name: "forecasts",
+        long: "100 recordings of a minute; EVENKEEL_FORECASTS, EVENKEEL_FORECAST_SECONDS",
+        short: "4 of a minute",
+        steps: |_, skips| {
+            let line =
+                "test --release --locked -p evenkeel-sim --test it -- forecast:: --nocapture";
+            let step = tests("forecasts", line, Some(("EVENKEEL_FORECASTS", "100")), skips);
+            Ok(vec![step])
         },
     },
     Part {

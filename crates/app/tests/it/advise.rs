@@ -102,7 +102,7 @@ fn a_plan_needs_neither_a_trace_nor_a_model() {
     let gate = Gate::start(&scratch, &text);
     {
         let _db = load(&scratch, &gate, "db", "4KiB", "4");
-        thread::sleep(Duration::from_secs(3));
+        thread::sleep(Duration::from_secs(12));
     }
     let new = text.replace("observe", "enforce");
     let new = format!("listen = [\"unix:new.sock\"]\n{new}");
