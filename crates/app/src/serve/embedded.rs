@@ -18,8 +18,9 @@ use crate::terminal;
 /// The folder of the files, in the data folder.
 const FOLDER: &str = "store";
 
-/// Bytes of each file.
-const FILE_BYTES: u64 = 1 << 30;
+/// Bytes of each file: with what is never given away, both volumes and a snapshot of each, rewritten,
+/// have room.
+const FILE_BYTES: u64 = 2 << 30;
 
 /// Bytes of each volume, in the order of the exports of the built-in policy.
 const VOLUME_BYTES: [u64; 2] = [1 << 30; 2];

@@ -208,6 +208,16 @@ fn serve_needs_no_file() {
     for word in ["qemu", "fio", "nbdfuse", "alice", &port.to_string()] {
         assert!(log.contains(word), "`{word}` is not in the banner:\n{log}");
     }
+    // A first snapshot has room, of a volume that holds something.
+    let mut client = open("alice");
+    for chunk in 1..=20 {
+        assert_eq!(client.write(chunk << 24, &vec![7; 16 << 20]), Ok(()));
+    }
+    for volume in ["0", "1"] {
+        let arguments = ["ctl", "snapshot", "create", "--volume", volume];
+        let (code, output) = evenkeel(&scratch, &arguments);
+        assert_eq!(code, Some(0), "{output}");
+    }
     gate.signal(rustix::process::Signal::INT);
     assert!(gate.wait().success());
     let _again = start();
