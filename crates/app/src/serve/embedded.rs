@@ -18,8 +18,8 @@ use crate::terminal;
 /// The folder of the files, in the data folder.
 const FOLDER: &str = "store";
 
-/// Bytes of each file: with what is never given away, both volumes have room, and a snapshot of each
-/// that is then rewritten.
+/// Bytes of each file: with what is never given away, both volumes have room, and a snapshot of
+/// each that is then rewritten.
 const FILE_BYTES: u64 = 2 << 30;
 
 /// Bytes of each volume, in the order of the exports of the built-in policy.
