@@ -27,7 +27,7 @@ use evenkeel_engine::policy::{DEFAULT_TENANT, Mode, Policy};
 use evenkeel_sim::forecast::{self, Forecast, ForecastError, Recorded, Under};
 use evenkeel_sim::scenario::Route;
 use hyper::Method;
-use indicatif::ProgressBar;
+use indicatif::{ProgressBar, ProgressDrawTarget};
 use serde_json::Value;
 
 use crate::config;
@@ -206,27 +206,29 @@ fn forecast(observed: &Observed, proposed: &Policy) -> anyhow::Result<Forecast> 
     let [now, then] = [&observed.policy, proposed].map(|policy| routes(observed, policy));
     let (now, then) = (now?, then?);
     let present = Under { policy: &observed.policy, routes: &now };
-    let bar = ProgressBar::hidden();
-    let begun = Instant::now();
-    let outcome = forecast::forecast(
-        &recorded,
-        present,
-        Under { policy: proposed, routes: &then },
-        &mut |part| {
-            if bar.is_hidden() && begun.elapsed() > QUIET {
-                bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());
-                bar.set_length(BAR_STEPS);
-                bar.set_style(terminal::bar_style("{msg}"));
-                bar.set_message("playing it on what the storage may be");
-            }
-            show(&bar, part);
-        },
-    );
-    bar.finish_and_clear();
+    let proposed = Under { policy: proposed, routes: &then };
+    let outcome = playing(|observe| forecast::forecast(&recorded, present, proposed, observe));
     outcome.map_err(|error| match error {
         ForecastError::Run(error) => refuse(error),
         other => Exit::Invalid.because(other),
     })
+}
+
+/// Calls `work` with a function that shows how far it is.
+pub(crate) fn playing<T>(work: impl FnOnce(&mut dyn FnMut(f64)) -> T) -> T {
+    let bar = ProgressBar::hidden();
+    let begun = Instant::now();
+    let outcome = work(&mut |part| {
+        if bar.length().is_none() && begun.elapsed() > QUIET {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+            bar.set_length(BAR_STEPS);
+            bar.set_style(terminal::bar_style("{msg}"));
+            bar.set_message("playing it on what the storage may be");
+        }
+        show(&bar, part);
+    });
+    bar.finish_and_clear();
+    outcome
 }
 
 /// Where the requests of each source go under a policy.
@@ -274,7 +276,11 @@ fn write(path: &Path, policy: &Policy) -> anyhow::Result<()> {
     let mut options = fs::OpenOptions::new();
     let mut file =
         options.write(true).create_new(true).mode(0o600).open(path).with_context(context)?;
-    file.write_all(config::print(policy).as_bytes()).with_context(context)?;
+    if let Err(error) = file.write_all(config::print(policy).as_bytes()) {
+        // Half a policy is worse than none; it is a new file, so that nothing else is lost.
+        let _ = fs::remove_file(path);
+        return Err(error).with_context(context);
+    }
     terminal::say(&format!("the proposed policy is in {}", path.display()));
     Ok(())
 }

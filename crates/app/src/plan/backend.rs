@@ -12,7 +12,7 @@ use evenkeel_sim::link::LinkSpec;
 use evenkeel_sim::scenario::BackendDevice;
 
 use crate::advise::observed::Observed;
-use crate::advise::{routes, storage};
+use crate::advise::{playing, routes, storage};
 use crate::exit::Exit;
 use crate::simulate::file::parse_device;
 use crate::terminal;
@@ -71,7 +71,7 @@ impl Models {
         let recorded = Recorded { sources, records, length: observed.length };
         let routes = routes(&observed, &observed.policy)?;
         let present = Under { policy: &observed.policy, routes: &routes };
-        let explained = explain(&recorded, present, &mut |_| ());
+        let explained = playing(|observe| explain(&recorded, present, observe));
         let mut models = Self::default();
         for found in explained.map_err(|error| refuse(error.to_string()))? {
             let (backend, percent) = (&found.backend, found.misses * 100.0);

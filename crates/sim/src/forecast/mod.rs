@@ -21,7 +21,7 @@ mod play;
 pub mod trial;
 
 use evenkeel_core::time::{Nanos, Span};
-use evenkeel_engine::policy::Policy;
+use evenkeel_engine::policy::{Mode, Policy};
 use evenkeel_trace::clients::{self, Client};
 use evenkeel_trace::{Record, Sources};
 
@@ -87,7 +87,7 @@ pub struct Recorded<'r> {
 pub struct Under<'p> {
     /// What the gate enforces, or does not.
     pub policy: &'p Policy,
-    /// Every tenant is told.
+    /// Each with its tenant.
     pub routes: &'p [Route],
 }
 
@@ -182,8 +182,11 @@ pub fn forecast(
         let windows = windows(recorded.sources.names().len(), &backends, &supposed);
         nows.push(play.run(present, &devices, &windows, seed)?);
         // A gate that orders requests keeps fewer of them with a server than it takes at once.
-        let none = vec![None; windows.len()];
-        thens.push(play.run(proposed, &devices, &none, seed)?);
+        let then = match proposed.policy.mode {
+            Mode::Enforce => vec![None; windows.len()],
+            Mode::Observe | Mode::Shadow => windows,
+        };
+        thens.push(play.run(proposed, &devices, &then, seed)?);
         observe(TRYING_PART + (1.0 - TRYING_PART) * (place + 1) as f64 / plays as f64);
     }
     let devices = explanations(&backends, &kept);
@@ -243,7 +246,8 @@ fn tried(
             return tried.swap_remove(0).map(|_| Vec::new());
         }
         kept = backends.iter().map(|backend| backend.kept(most, &tried, &recorded)).collect();
-        if kept.iter().all(|one| one.misses <= EXPLAINED) {
+        // What was hardly asked for anything is explained by no window either.
+        if kept.iter().all(|one| one.misses <= EXPLAINED || one.misses.is_infinite()) {
             break;
         }
     }
@@ -359,8 +363,8 @@ impl Backend {
             rounds.filter(|(round, _)| round.number < self.candidates.len()).collect();
         rounds.sort_by(|one, other| one.1.total_cmp(&other.1));
         let (_, best) = rounds[0];
-        let most = (best + AS_GOOD).max(best * AS_GOOD_TIMES);
-        rounds.retain(|(_, misses)| *misses <= most || misses.total_cmp(&best).is_eq());
+        let limit = (best + AS_GOOD).max(best * AS_GOOD_TIMES);
+        rounds.retain(|(_, misses)| *misses <= limit || misses.total_cmp(&best).is_eq());
         Kept { rounds: rounds.into_iter().map(|(round, _)| round).collect(), misses: best }
     }
 }

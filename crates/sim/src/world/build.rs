@@ -16,7 +16,7 @@ use evenkeel_engine::policy::{
 use super::clients::{Client, Group};
 use super::gate::{Domain, Gate};
 use super::policy::Change;
-use super::replays::Replayer;
+use super::replays::{Places, Replayer};
 use super::stall::Stall;
 use super::storage::{Medium, Server};
 use super::tables::{Home, Slab, Target};
@@ -76,6 +76,7 @@ pub(crate) fn build<'s>(
         groups: Vec::new(),
         clients: Vec::new(),
         replays: Vec::new(),
+        places: Vec::new(),
         changes: changes(scenario, &tenants),
         requests: Slab::default(),
         flights: Slab::default(),
@@ -381,7 +382,11 @@ impl<'s> World<'s> {
         let place = LinkPlace::Workload(replay.name.clone());
         let seed = seed_of(scenario, Purpose::ReplayLink, index);
         let link = link(scenario, replay.link, &place, seed);
-        self.replays.push(Replayer::new(replay, stream, (routes, otherwise), link));
+        if !replay.continues || self.places.is_empty() {
+            self.places.push(Places::new(small(index)));
+        }
+        let places = small(self.places.len() - 1);
+        self.replays.push(Replayer::new(replay, stream, (routes, otherwise), places, link));
         Ok(())
     }
 }

@@ -46,7 +46,7 @@ use clients::{Client, Group};
 use gate::Gate;
 use policy::Change;
 pub use recording::Recording;
-use replays::Replayer;
+use replays::{Places, Replayer};
 use stall::Stall;
 use storage::Server;
 use tables::{Call, Flight, Request, Slab, Target};
@@ -70,6 +70,8 @@ pub(crate) struct World<'s> {
     groups: Vec<Group>,
     clients: Vec<Client>,
     replays: Vec<Replayer<'s>>,
+    /// Of the replays.
+    places: Vec<Places>,
     /// Policies to come, in the order of their instants.
     changes: Vec<Change>,
     requests: Slab<Request>,

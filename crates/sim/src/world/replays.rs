@@ -22,6 +22,21 @@ const UNDER_WAY_MAX: u32 = 1 << 20;
 /// Offsets that had to be changed fall on multiples of this.
 const SECTOR_BYTES: u64 = 512;
 
+/// The places of a replay, and of those that continue it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Places {
+    /// By requests under way, or answered and being thought about.
+    taken: u32,
+    /// The replay that began last: what becomes free is its own.
+    owner: u32,
+}
+
+impl Places {
+    pub(super) fn new(owner: u32) -> Self {
+        Self { taken: 0, owner }
+    }
+}
+
 /// One replay.
 pub(super) struct Replayer<'s> {
     pub(super) name: String,
@@ -36,14 +51,10 @@ pub(super) struct Replayer<'s> {
     timing: ReplayTiming,
     start: Nanos,
     stop: Nanos,
-    /// Requests that take a place: under way, or answered and being thought about.
-    under_way: u32,
+    /// Index of the places that it shares with those that it continues.
+    places: u32,
     /// When places are free again whose clients think.
     thinking: VecDeque<Nanos>,
-    /// Places that those before it still take.
-    carried: u32,
-    /// It goes on for the one before it.
-    continues: bool,
     /// Requests that may still be sent before others have their answers.
     window_left: u32,
     /// Requests that wait for that, with the instant since when, and their target.
@@ -59,6 +70,7 @@ impl<'s> Replayer<'s> {
         replay: &Replay,
         stream: Stream<'s>,
         (routes, otherwise): (Range<u32>, Option<u32>),
+        places: u32,
         link: Link,
     ) -> Self {
         Self {
@@ -70,10 +82,8 @@ impl<'s> Replayer<'s> {
             timing: replay.timing,
             start: Nanos::ZERO + replay.start,
             stop: replay.stop.map_or(Nanos(u64::MAX), |stop| Nanos::ZERO + stop),
-            under_way: 0,
+            places,
             thinking: VecDeque::new(),
-            carried: 0,
-            continues: replay.continues,
             window_left: replay.window.unwrap_or(UNDER_WAY_MAX),
             held: VecDeque::new(),
             link,
@@ -102,10 +112,11 @@ impl<'s> Replayer<'s> {
         }
     }
 
-    fn has_place(&self) -> bool {
+    /// The most that may be under way at once.
+    fn depth(&self) -> u32 {
         match self.timing {
-            ReplayTiming::Closed { depth, .. } => self.under_way + self.carried < depth,
-            ReplayTiming::Recorded { .. } => self.under_way < UNDER_WAY_MAX,
+            ReplayTiming::Closed { depth, .. } => depth,
+            ReplayTiming::Recorded { .. } => UNDER_WAY_MAX,
         }
     }
 
@@ -143,11 +154,10 @@ impl World<'_> {
         let is_due = replay.wake_at.take_if(|at| *at <= now).is_some();
         let places = replay.thinking.iter().take_while(|at| **at <= now).count();
         replay.thinking.drain(..places);
-        self.free_place_of_replay(index, u32::try_from(places).expect("few"))?;
-        if is_due || places > 0 {
+        if is_due {
             self.start_replay(index)?;
         }
-        Ok(())
+        self.free_places(index, u32::try_from(places).expect("no more than there are places"))
     }
 
     /// A request of a replay has been answered.
@@ -161,17 +171,13 @@ impl World<'_> {
             self.events.push(at, Event::Replay(index));
             return Ok(());
         }
-        self.free_place_of_replay(index, 1)?;
-        self.start_replay(index)
+        self.free_places(index, 1)
     }
 
     /// Starts every record that is due and has a place.
     pub(super) fn start_replay(&mut self, index: u32) -> Verdict {
         loop {
             let replay = &mut self.replays[index as usize];
-            if !replay.has_place() {
-                return Ok(());
-            }
             let Some(record) = replay.peek() else { return Ok(()) };
             let due = replay.due(&record, self.now);
             if due >= self.measured.end.min(replay.stop) {
@@ -185,9 +191,14 @@ impl World<'_> {
                 }
                 return Ok(());
             }
+            let places = &mut self.places[replay.places as usize];
+            places.owner = index;
+            if places.taken >= replay.depth() {
+                return Ok(());
+            }
             replay.next = None;
             if let Some(target) = replay.route(&record) {
-                self.take_place_of_replay(index);
+                places.taken += 1;
                 let draw = fit(&record, self.targets[target as usize].size_bytes);
                 self.replays[index as usize].held.push_back((draw, due, target));
                 self.send_next(index)?;
@@ -195,30 +206,15 @@ impl World<'_> {
         }
     }
 
-    /// So many places are free again, and those that go on for this one may use them.
-    fn free_place_of_replay(&mut self, index: u32, places: u32) -> Verdict {
-        self.replays[index as usize].under_way -= places;
-        let mut next = index + 1;
-        while places > 0 && self.replays.get(next as usize).is_some_and(|one| one.continues) {
-            let replay = &mut self.replays[next as usize];
-            let carried = replay.carried;
-            replay.carried = carried.saturating_sub(places);
-            // Those that come later have not begun.
-            if carried > 0 {
-                self.start_replay(next)?;
-            }
-            next += 1;
+    /// So many places are free again, for whoever has them by now.
+    fn free_places(&mut self, index: u32, count: u32) -> Verdict {
+        if count == 0 {
+            return Ok(());
         }
-        Ok(())
-    }
-
-    /// A place is taken, of those that go on for this one too.
-    fn take_place_of_replay(&mut self, index: u32) {
-        self.replays[index as usize].under_way += 1;
-        let later = self.replays[index as usize + 1..].iter_mut();
-        for replay in later.take_while(|replay| replay.continues) {
-            replay.carried += 1;
-        }
+        let places = &mut self.places[self.replays[index as usize].places as usize];
+        places.taken -= count;
+        let owner = places.owner;
+        self.start_replay(owner)
     }
 
     /// One has its answer: another may be sent.

@@ -15,7 +15,7 @@
 //! copied as they are. Nothing is decoded, neither while requests come in nor for the file.
 //!
 //! What is dropped goes from the front, so that a policy is kept as long as a request is that was
-//! served under it. One that is too large to be kept is told as not known, never left out: the
+//! served under it. One that is too large to be kept is recorded as not known, never left out: the
 //! requests behind it are not taken to have been served under the one before.
 
 use std::collections::VecDeque;
@@ -41,7 +41,7 @@ const KEPT_BYTES: usize = 2 * size_of::<Kept>() + 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecentBounds {
     /// Bytes of what is kept, encoded; beside them there is one block of at most 72 KiB that is
-    /// coming in. A policy of more than a quarter of this is told as not known.
+    /// coming in. A policy of more than a quarter of this is recorded as not known.
     pub bytes_max: usize,
     /// How far a request may lie behind the newest block. With no request coming in, nothing gets
     /// older.
