@@ -15,6 +15,7 @@
 mod ceph;
 mod drive;
 pub(crate) mod errand;
+pub(crate) mod failures;
 mod keep;
 pub(crate) mod moves;
 mod perform;
@@ -52,6 +53,7 @@ use crate::plan::Plan;
 use crate::record::Lanes;
 use crate::worker::Worker;
 use drive::DomainDrive;
+use failures::{FailedLately, Failure, Failures};
 use keep::Kept;
 use moves::Steps;
 use pulse::Leave;
@@ -98,6 +100,8 @@ struct State {
     drive: Option<DomainDrive>,
     /// Where requests are recorded, if they are.
     lanes: Lanes,
+    failures: Failures,
+    clock: Clock,
 }
 
 impl std::fmt::Debug for State {
@@ -131,6 +135,8 @@ impl Domain {
             links: Vec::new(),
             drive: None,
             lanes: Lanes::default(),
+            failures: Failures::default(),
+            clock: worker.clock,
         };
         let domain = Rc::new(Self {
             worker,
@@ -310,6 +316,11 @@ impl Domain {
         report
     }
 
+    /// What backends failed lately.
+    pub(crate) fn failed_lately(&self) -> Vec<FailedLately> {
+        self.state.borrow_mut().failures.lately(self.worker.clock.now())
+    }
+
     /// Whoever asked for a flush hears with its answer of all losses up to now.
     pub(crate) fn report_losses(&self, unit: &Unit, losses: u64) {
         self.state.borrow().ops[unit.slot as usize].origin.heard().hear(unit.server, losses);
@@ -427,10 +438,26 @@ impl State {
     }
 
     fn done(&mut self, unit: &Unit, result: Result<(), Errno>) {
-        if let Err(errno) = result {
-            self.ops[unit.slot as usize].fail(errno);
+        match result {
+            Ok(()) => self.ended.push((unit.unit, true)),
+            Err(errno) => drop(self.failed(unit, errno, None)),
         }
-        self.ended.push((unit.unit, result.is_ok()));
+    }
+
+    /// A unit failed, for what reason the device may tell. Returns how many failed in the period
+    /// before, if this is to be logged.
+    fn failed(
+        &mut self,
+        unit: &Unit,
+        errno: Errno,
+        detail: Option<&dyn Fn() -> String>,
+    ) -> Option<u64> {
+        self.ended.push((unit.unit, false));
+        let op = &mut self.ops[unit.slot as usize];
+        op.fail(errno);
+        let tenant = op.origin.client()?.tenant.get();
+        let failure = Failure { tenant, server: unit.server, errno, detail };
+        self.failures.note(self.clock.now(), &failure)
     }
 
     /// Tells the engine what ended; returns the time at which it did, or none if nothing ended.

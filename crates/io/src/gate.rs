@@ -15,8 +15,8 @@ use tokio::sync::{Mutex, oneshot, watch};
 pub use crate::drive::DriveKind;
 pub use crate::memory::TenantMemory;
 pub use crate::report::{
-    BackendReport, ExportReport, GateReport, MemoryReport, OsdReport, OsdStanding, PoolReport,
-    Resized, StoreDamage, StoreReport, source_name,
+    BackendReport, ExportReport, FailureReport, GateReport, MemoryReport, OsdReport, OsdStanding,
+    PoolReport, Resized, StoreDamage, StoreReport, source_name,
 };
 pub use crate::store::DriveModels;
 pub use crate::word::ClaimError;

@@ -33,6 +33,8 @@ pub struct GateReport {
     pub connections_refused: u64,
     /// Tenants of whom connections were refused just now, because a bound was reached.
     pub refused_tenants: Vec<String>,
+    /// Requests that backends failed in the last five to ten seconds, by tenant and domain.
+    pub failed: Vec<FailureReport>,
     /// Connections closed since start because the peer broke the protocol.
     pub protocol_errors: u64,
     /// How often clients were refused exports that the policy does not let them open.
@@ -67,6 +69,21 @@ pub struct MemoryReport {
     pub cut_connections: u64,
     /// By tenant, of those who hold some or have waited.
     pub tenants: Vec<TenantMemory>,
+}
+
+/// Requests of a tenant that backends of a domain failed lately.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FailureReport {
+    /// Whose.
+    pub tenant: String,
+    /// Where the last of them failed.
+    pub backend: String,
+    /// How many.
+    pub requests: u64,
+    /// What the backend said of the last one.
+    pub why: String,
+    /// Whether that is that it has no room.
+    pub is_full: bool,
 }
 
 /// The state of one backend.
@@ -198,6 +215,7 @@ pub(crate) fn merge(plan: &Plan, workers: Vec<WorkerReport>) -> GateReport {
     };
     for worker in workers {
         report.domains.extend(worker.domains.into_iter().map(|(_, domain)| domain));
+        report.failed.extend(worker.failed);
     }
     report
 }

@@ -1,8 +1,8 @@
 //! How tenants stand, and why: what the engine found, beside what the gate knows around it.
 
-use evenkeel_engine::explain::{self, Cause, Standing, Surroundings};
+use evenkeel_engine::explain::{self, Cause, Failed, Standing, Surroundings};
 use evenkeel_engine::report::{DomainReport, TenantReport};
-use evenkeel_io::gate::GateReport;
+use evenkeel_io::gate::{FailureReport, GateReport};
 use serde::{Deserialize, Serialize};
 
 use super::tenant_name;
@@ -73,10 +73,23 @@ fn surroundings(report: &GateReport, domain: &DomainReport, tenant: &TenantRepor
     let counts = (waiting > 0 || is_refused) && counts_here(report, domain, tenant);
     Surroundings {
         away: away(report, domain, tenant),
+        failed: failed(report, domain, tenant),
         waiting_for_memory: if counts { waiting } else { 0 },
         memory_held_by: holder.map(|(name, _)| name.clone()),
         is_refused: counts && is_refused,
     }
+}
+
+/// What backends of this domain failed of the tenant lately.
+fn failed(report: &GateReport, domain: &DomainReport, tenant: &TenantReport) -> Option<Failed> {
+    let is_here = |backend: &str| domain.servers.iter().any(|server| server.name == backend);
+    let mut all = report.failed.iter();
+    let found = all.find(|one| one.tenant == tenant.name && is_here(&one.backend))?;
+    let FailureReport { requests, backend, why, is_full, .. } = found.clone();
+    // One that has stopped says more than the errors that it answers with.
+    let mut backends = report.backends.iter().filter(|one| !one.up && one.name == backend);
+    let why = backends.find_map(|one| one.trouble.clone()).unwrap_or(why);
+    Some(Failed { requests, backend, why, is_full })
 }
 
 /// Memory and connections are the whole gate's: they count where the tenant asks for something, or,
@@ -128,6 +141,11 @@ mod tests {
         assert_eq!(cause(&report, "bob"), None);
         report.refused_tenants = vec!["bob".to_owned()];
         assert_eq!(cause(&report, "bob"), Some(Cause::Connections));
+        let backend = report.domains[0].servers[0].name.clone();
+        report.failed =
+            vec![FailureReport { tenant: "bob".to_owned(), backend, ..FailureReport::default() }];
+        assert_eq!(cause(&report, "bob"), Some(Cause::Errors));
+        report.failed[0].backend = "elsewhere".to_owned();
         report.backends[0].up = false;
         assert_eq!(cause(&report, "bob"), Some(Cause::Connections), "it may not be connected yet");
         report.backends[0].trouble = Some("connection refused".to_owned());

@@ -62,6 +62,7 @@ mod experiments;
 mod faults;
 mod fencing;
 mod first_hour;
+mod full_disk;
 mod gecko;
 mod harness;
 mod hostile;

@@ -26,6 +26,8 @@ pub enum Cause {
     InternalWork,
     /// The backend is away: the server behind the gate, or the network to it.
     Upstream,
+    /// Requests of it fail: the backend answers them with errors.
+    Errors,
     /// The device itself: it stands still, or can do no more.
     Device,
     /// It has too little under way at once to get more.
@@ -34,7 +36,7 @@ pub enum Cause {
 
 impl Cause {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::OwnLimit,
         Self::OthersFloors,
         Self::OthersShares,
@@ -46,6 +48,7 @@ impl Cause {
         Self::SlowExport,
         Self::InternalWork,
         Self::Upstream,
+        Self::Errors,
         Self::Device,
         Self::AsksTooLittle,
     ];
@@ -64,6 +67,7 @@ impl Cause {
             Self::SlowExport => "slow_export",
             Self::InternalWork => "internal_work",
             Self::Upstream => "upstream",
+            Self::Errors => "errors",
             Self::Device => "device",
             Self::AsksTooLittle => "asks_too_little",
         }

@@ -39,7 +39,7 @@ use crate::policy::{Mode, Scheduling};
 use crate::report::ServerReport;
 pub use cause::{Cause, Standing};
 use recent::Recent;
-pub use surroundings::Surroundings;
+pub use surroundings::{Failed, Surroundings};
 
 /// How a tenant stands, and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

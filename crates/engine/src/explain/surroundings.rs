@@ -8,6 +8,8 @@ use super::{Cause, Finding, Standing};
 pub struct Surroundings {
     /// A backend that its requests go to and that is away, and why.
     pub away: Option<(String, String)>,
+    /// Requests of it that failed in the last seconds, and where.
+    pub failed: Option<Failed>,
     /// Connections of it that wait for the gate's memory now.
     pub waiting_for_memory: u64,
     /// Who holds most of that memory beyond its own part.
@@ -16,18 +18,42 @@ pub struct Surroundings {
     pub is_refused: bool,
 }
 
+/// Requests that a backend failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Failed {
+    /// How many of them.
+    pub requests: u64,
+    /// Where the last one failed.
+    pub backend: String,
+    /// What the backend said of it.
+    pub why: String,
+    /// Whether it has no room.
+    pub is_full: bool,
+}
+
 impl Finding {
     /// The finding for this tenant, with what the driver knows. A backend that is away takes
-    /// precedence. Memory and refused connections are of this instant, and perhaps of one
+    /// precedence, then one that fails requests: speed is nothing beside that. Memory and refused connections are of this instant, and perhaps of one
     /// connection among several: they count where nothing else was found.
     #[must_use]
     pub fn beside(self, tenant: &str, surroundings: &Surroundings) -> Self {
-        let Surroundings { away, waiting_for_memory, memory_held_by, is_refused } = surroundings;
+        let Surroundings { away, failed, waiting_for_memory, memory_held_by, is_refused } =
+            surroundings;
         let is_open = matches!(self.cause, None | Some(Cause::AsksTooLittle));
         let (cause, sentence, remedy) = if let Some((backend, why)) = away {
             let sentence = format!("{tenant} is not served: {backend} is away: {why}");
             let remedy = format!("look at the server behind `{backend}` and the network to it");
             (Cause::Upstream, sentence, remedy)
+        } else if let Some(Failed { requests, backend, why, is_full }) = failed {
+            let sentence = format!(
+                "{tenant} gets errors: {backend} failed {requests} of its requests just now: {why}"
+            );
+            let remedy = if *is_full {
+                "make room there, or have its clients discard what they do not need".to_owned()
+            } else {
+                format!("look at what is behind `{backend}`")
+            };
+            (Cause::Errors, sentence, remedy)
         } else if !is_open {
             return self;
         } else if *waiting_for_memory > 0 {
@@ -75,6 +101,19 @@ mod tests {
         assert!(finding.sentence.contains("2 of its connections"), "{}", finding.sentence);
         assert!(finding.sentence.contains("hog"), "{}", finding.sentence);
         let away = Some(("array".to_owned(), "connection refused".to_owned()));
+        let failed = Failed {
+            requests: 2,
+            backend: "array".to_owned(),
+            why: "no room".to_owned(),
+            is_full: true,
+        };
+        let waiting = Surroundings { failed: Some(failed), ..waiting };
+        let finding = named.clone().beside("db", &waiting);
+        assert_eq!((finding.cause, finding.standing), (Some(Cause::Errors), Standing::BelowItsDue));
+        assert_eq!(
+            finding.sentence,
+            "db gets errors: array failed 2 of its requests just now: no room"
+        );
         let finding = named.beside("db", &Surroundings { away, ..waiting });
         assert_eq!(finding.cause, Some(Cause::Upstream));
         assert!(finding.sentence.ends_with("array is away: connection refused"));

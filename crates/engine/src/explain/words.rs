@@ -150,7 +150,7 @@ impl Case<'_> {
             Cause::Device => format!("{} can do no more: nobody else is in the way", self.device()),
             Cause::AsksTooLittle => self.because_it_asks_too_little(),
             // Said where they are found.
-            Cause::Memory | Cause::Connections | Cause::Upstream => String::new(),
+            Cause::Memory | Cause::Connections | Cause::Upstream | Cause::Errors => String::new(),
         }
     }
 
@@ -237,7 +237,7 @@ impl Case<'_> {
             Cause::AsksTooLittle => {
                 format!("have the clients of {name} keep more requests under way")
             }
-            Cause::Memory | Cause::Connections | Cause::Upstream => String::new(),
+            Cause::Memory | Cause::Connections | Cause::Upstream | Cause::Errors => String::new(),
         }
     }
 }

@@ -121,6 +121,11 @@ impl FileDisk {
         })
     }
 
+    /// Where it is, for people.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Locks it against every other process that asks for the lock, until it is closed; waits for
     /// another's lock for so long.
     pub(crate) async fn lock(&self, patience: Duration) -> io::Result<()> {

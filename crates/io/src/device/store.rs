@@ -143,15 +143,15 @@ impl StoreHost {
         match halt {
             Halt::Closed => self.stand(Standing::Closed),
             Halt::Drive(drive, error) => {
-                let troubles = self.drive_troubles();
-                let why = if troubles.is_empty() {
+                let failures = self.of_drives(FileDrive::failure);
+                let why = if failures.is_empty() {
                     format!("drive {drive} of the store: {error}")
                 } else {
-                    troubles.join("; ")
+                    failures.join("; ")
                 };
                 let why = format!(
                     "the store has stopped, since it lost the last copy of something: {why}. \
-                     Mend the drive, then restart the gate: what was flushed is recovered"
+                     Mend that, then restart the gate: what was flushed is recovered"
                 );
                 tracing::error!(store = self.name, why, "store stopped");
                 self.stand(Standing::Stopped(why));
@@ -227,6 +227,7 @@ impl StoreHost {
 
     /// The error, with the path of the drive that it counts, or what else the operator can do.
     fn named(&self, error: &OpenError, drives: &[Rc<FileDrive>]) -> String {
+        let failures = drives.iter().filter_map(|drive| drive.failure());
         match (error, &self.folder) {
             (OpenError::Missing(_), _) => {
                 format!("{error}, or say `degraded = true` to go on without")
@@ -234,6 +235,10 @@ impl StoreHost {
             (OpenError::Older { known, .. }, Some(folder)) => {
                 let path = position_path(folder, known.store);
                 format!("{error}; or remove {} to go on with what is there", path.display())
+            }
+            // A store knows that a drive failed, and the drive why.
+            (OpenError::Drive(..), _) if failures.clone().next().is_some() => {
+                failures.collect::<Vec<_>>().join("; ")
             }
             _ => match error.position().and_then(|position| drives.get(position)) {
                 Some(drive) => format!("{}: {error}", drive.path().display()),
@@ -384,16 +389,17 @@ impl StoreHost {
 
     /// What the operator should know of: why it serves nobody, or what it does without.
     pub(crate) fn trouble(&self) -> Option<String> {
-        let mut troubles = self.drive_troubles();
+        let mut troubles = self.of_drives(FileDrive::trouble);
         troubles.extend(self.damage_trouble());
         troubles.extend(self.cache_trouble());
         self.stopped_by().or_else(|| (!troubles.is_empty()).then(|| troubles.join("; ")))
     }
 
-    fn drive_troubles(&self) -> Vec<String> {
+    /// What the drives say of themselves.
+    fn of_drives(&self, what: fn(&FileDrive) -> Option<String>) -> Vec<String> {
         match &*self.standing.borrow() {
             Standing::Open(opened) => {
-                opened.drives.iter().filter_map(|drive| drive.trouble()).collect()
+                opened.drives.iter().filter_map(|drive| what(drive)).collect()
             }
             _ => Vec::new(),
         }

@@ -122,14 +122,28 @@ fn over(state: &mut State, job: Finished) {
             again(state, disk.for_control(), action);
         }
         (Err(error), _) => {
-            tracing::warn!(%error, kind = unit.kind.name(), offset = unit.offset, "drive error");
             if unit.kind == Kind::Flush || (op.is_durable() && unit.kind != Kind::Read) {
                 disk.note_loss();
                 op.origin.heard().hear(unit.server, disk.losses());
             }
-            let errno = error.raw_os_error().map_or(Errno::Io, Errno::from_linux);
-            state.done(&unit, Err(errno));
+            fail(state, &unit, disk, &error);
         }
+    }
+}
+
+fn fail(state: &mut State, unit: &Unit, disk: &FileDisk, error: &std::io::Error) {
+    let errno = error.raw_os_error().map_or(Errno::Io, Errno::from_linux);
+    let path = disk.path().display();
+    let words = || match error.kind() {
+        std::io::ErrorKind::StorageFull => {
+            format!("{path} takes no more: its file system has no room left")
+        }
+        _ => format!("{path}: {error}"),
+    };
+    let logged = state.failed(unit, errno, Some(&words));
+    if let Some(lately) = logged {
+        let (kind, offset_bytes) = (unit.kind.name(), unit.offset);
+        tracing::warn!(kind, offset_bytes, lately, "request failed: {}", words());
     }
 }
 

@@ -40,8 +40,8 @@ pub struct FileDrive {
     emulation: Option<Emulation>,
     /// What stops its spindle, if anything does.
     standby: Option<Standby>,
-    /// The first write or flush that failed: a store does without the drive from then on.
-    trouble: RefCell<Option<String>>,
+    /// What failed first, of writes and flushes: a store does without the drive from then on.
+    failed: RefCell<Option<(String, io::Error)>>,
 }
 
 impl FileDrive {
@@ -66,7 +66,7 @@ impl FileDrive {
             zones: opened.zones,
             emulation: None,
             standby: None,
-            trouble: RefCell::default(),
+            failed: RefCell::default(),
         })
     }
 
@@ -142,13 +142,29 @@ impl FileDrive {
 
     /// What is wrong with it, if a store had to go on without it; with the next step.
     pub fn trouble(&self) -> Option<String> {
+        let failure = self.failure()?;
+        let is_full = !self.calls.is_gone()
+            && self.failed.borrow().as_ref().is_some_and(|(_, error)| is_full(error));
+        let remedy = if is_full { "make room there, then" } else { "replace it, or" };
+        Some(format!(
+            "{failure}; {remedy} restart the gate when it is well: it is brought up to date then"
+        ))
+    }
+
+    /// The same without the next step.
+    pub(crate) fn failure(&self) -> Option<String> {
         let path = self.path.display();
-        let next = "replace it, or restart the gate when it is well: it is brought up to date then";
         if self.calls.is_gone() {
-            return Some(format!("drive {path} does not answer; {next}"));
+            return Some(format!("drive {path} does not answer"));
         }
-        let trouble = self.trouble.borrow();
-        trouble.as_ref().map(|why| format!("drive {path} failed ({why}); {next}"))
+        let failed = self.failed.borrow();
+        failed.as_ref().map(|(what, error)| {
+            if is_full(error) {
+                format!("drive {path} failed ({what}): its file system has no room left")
+            } else {
+                format!("drive {path} failed ({what}: {error})")
+            }
+        })
     }
 
     async fn perform(&self, offset_bytes: u64, action: Action) -> Result<Action, Fault> {
@@ -223,7 +239,9 @@ impl FileDrive {
         let path = self.path.display();
         tracing::warn!(%path, what, offset_bytes, %error, "drive error");
         if matches!(what, "write" | "flush" | "reset zone" | "finish zone") {
-            self.trouble.borrow_mut().get_or_insert_with(|| format!("{what}: {error}"));
+            let copy =
+                || error.raw_os_error().map_or(error.kind().into(), io::Error::from_raw_os_error);
+            self.failed.borrow_mut().get_or_insert_with(|| (what.to_owned(), copy()));
         }
         if is_absent(error) {
             tracing::error!(%path, "the drive is given up until it is opened anew");
@@ -359,4 +377,8 @@ pub(super) fn is_absent(error: &io::Error) -> bool {
 fn is_unsupported(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::Unsupported
         || error.raw_os_error() == Some(Errno::OPNOTSUPP.raw_os_error())
+}
+
+fn is_full(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::StorageFull
 }

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::admission::Permit;
 use crate::care::{Care, CareError};
-use crate::gate::BackendReport;
+use crate::gate::{BackendReport, FailureReport};
 use crate::listen::Ears;
 use crate::plan::{Peer, Plan, Target};
 use crate::record::Recorder;
@@ -77,6 +77,7 @@ pub(crate) struct WorkerReport {
     pub(crate) domains: Vec<(String, DomainReport)>,
     pub(crate) backends: Vec<BackendReport>,
     pub(crate) clients: Vec<ClientReport>,
+    pub(crate) failed: Vec<FailureReport>,
 }
 
 /// One connection.

@@ -30,7 +30,7 @@ use crate::device::remote::Health;
 use crate::device::store::StoreHost;
 use crate::domain::Domain;
 use crate::drive::DriveKind;
-use crate::gate::{BackendReport, Shared};
+use crate::gate::{BackendReport, FailureReport, Shared};
 use crate::listen;
 use crate::plan::Plan;
 use crate::record::Recorder;
@@ -155,7 +155,15 @@ impl Worker {
         let domains = self.domains.borrow();
         let mut report = WorkerReport::default();
         for (name, domain) in domains.iter() {
-            report.domains.push((name.clone(), domain.report()));
+            let of_domain = domain.report();
+            report.failed.extend(domain.failed_lately().into_iter().map(|failed| FailureReport {
+                tenant: of_domain.tenants[failed.tenant.index()].name.clone(),
+                backend: of_domain.servers[failed.server.index()].name.clone(),
+                requests: failed.requests,
+                why: failed.why,
+                is_full: failed.is_full,
+            }));
+            report.domains.push((name.clone(), of_domain));
             for client in domain.clients.borrow().iter() {
                 report.clients.push(ClientReport {
                     export: client.export.name.clone(),
