@@ -1,12 +1,17 @@
-//! `evenkeel explain`: why each tenant gets no more than it does, in one sentence each.
+//! `evenkeel explain`: why each tenant gets no more than it does, in one sentence each, and what
+//! enforcing would bring where nobody is held back yet.
 
 use serde::Serialize;
 
-use crate::control::client::ControlArgs;
+use crate::advise;
+use crate::control::client::{Client, ControlArgs};
 use crate::ctl::block_on;
 use crate::exit::Exit;
 use crate::status::{Domain, Finding, Status, Tenant};
 use crate::terminal;
+
+/// The mode in which shares hold.
+const ENFORCING: &str = "enforce";
 
 /// Arguments of `evenkeel explain`.
 #[derive(Debug, clap::Args)]
@@ -16,7 +21,9 @@ Examples:
   evenkeel explain db
   evenkeel explain --json | jq '.[] | select(.standing == \"below_its_due\")'
 
-It covers the last five to ten seconds. The causes are listed in docs/status.md.")]
+It covers the last five to ten seconds. The causes are listed in docs/status.md. Where the policy is
+not enforced and a tenant has less than it is due, it foretells from the last minute what enforcing
+would bring; `evenkeel advise` has more, and JSON.")]
 pub struct Args {
     #[command(flatten)]
     control: ControlArgs,
@@ -41,7 +48,20 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     let text = if args.json { as_json(&rows)? } else { as_text(&status, &rows) };
     terminal::data(&text)?;
+    if !args.json && status.mode != ENFORCING && rows.iter().any(|(_, one)| one.finding.is_below())
+    {
+        foretell(&client, args.tenant.as_deref())?;
+    }
     Ok(Exit::Success)
+}
+
+/// What enforcing would bring, where it would bring something.
+fn foretell(client: &Client, tenant: Option<&str>) -> anyhow::Result<()> {
+    match advise::in_short(client, tenant) {
+        Ok(table) => terminal::data(&format!("\nif the policy were enforced:\n{table}"))?,
+        Err(why) => terminal::say(&format!("what enforcing would bring is not known yet: {why:#}")),
+    }
+    Ok(())
 }
 
 /// A tenant in a domain.

@@ -14,6 +14,7 @@ pub(crate) mod observed;
 mod proposal;
 mod report;
 pub(crate) mod storage;
+mod upstream;
 
 use std::fs;
 use std::io::Write;
@@ -26,6 +27,7 @@ use evenkeel_core::time::Span;
 use evenkeel_engine::policy::{DEFAULT_TENANT, Mode, Policy};
 use evenkeel_sim::forecast::{self, Forecast, ForecastError, Recorded, Under};
 use evenkeel_sim::scenario::Route;
+use evenkeel_wire::nbd::uri::NbdUri;
 use hyper::Method;
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use serde_json::Value;
@@ -51,6 +53,10 @@ const BAR_STEPS: u64 = 1000;
 /// Work that ends sooner shows no bar.
 const QUIET: Duration = Duration::from_secs(1);
 
+/// What a glance at the last minute looks at: it answers in seconds.
+const SHORT_LENGTH: Span = Span::from_secs(60);
+const SHORT_REQUESTS: usize = 50_000;
+
 /// Arguments of `evenkeel advise`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -60,6 +66,7 @@ Examples:
   evenkeel advise --policy new.toml          of another policy
   evenkeel advise --apply                    put it in force for a minute, to be confirmed
   evenkeel advise --trace day.ektrace.zst --skip-bad
+  evenkeel advise --upstream nbd://10.0.0.5 --write policy.toml     no gate yet: one to look with
   evenkeel advise --json | jq '.tenants[] | {name, now, forecast}'
 
 The gate must not enforce while it is observed: in mode observe or shadow it sees what clients and
@@ -76,6 +83,12 @@ pub struct Args {
     /// A recording, instead of a running gate: what `evenkeel serve --record` wrote, of one policy.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["watch", "apply", "control"])]
     trace: Option<PathBuf>,
+    /// A server without a gate: proposes the policy of a gate in front of it that only looks.
+    #[arg(
+        long, value_name = "ADDRESS",
+        conflicts_with_all = ["policy", "trace", "watch", "apply", "control"]
+    )]
+    upstream: Option<NbdUri>,
     /// Leave out entries of the trace that cannot be read, and count them.
     #[arg(long, requires = "trace")]
     skip_bad: bool,
@@ -106,6 +119,9 @@ pub struct Args {
 /// A gate that does not answer, a policy or recording with mistakes, a gate that enforces already,
 /// or volumes over several backends. Storage that is not understood is [`Exit::Failed`] instead.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
+    if let Some(server) = &args.upstream {
+        return upstream::advise(server, args.write.as_deref(), args.json);
+    }
     let client = args.control.client();
     let observed = match &args.trace {
         Some(path) => Observed::read(&file(path.clone(), args.skip_bad))?,
@@ -125,7 +141,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         terminal::data(&report.render())?;
     }
     if let Some(path) = &args.write {
-        write(path, &proposed(&client, args, &proposal)?)?;
+        write(path, &config::print(&proposed(&client, args, &proposal)?))?;
     }
     if args.apply {
         apply(&client, args.confirm_within, &proposed(&client, args, &proposal)?)?;
@@ -156,6 +172,20 @@ fn within(text: &str, bounds: std::ops::RangeInclusive<Span>, words: &str) -> Re
 fn file(path: PathBuf, skip_bad: bool) -> TraceFile {
     let on_defect = if skip_bad { OnDefect::Skip } else { OnDefect::Refuse };
     TraceFile { path, options: ReadOptions { on_defect, ..ReadOptions::default() } }
+}
+
+/// What enforcing would bring by the last minute of a gate, as a table; of one tenant if only that
+/// is wanted.
+///
+/// # Errors
+/// As of [`run`].
+pub(crate) fn in_short(client: &Client, only: Option<&str>) -> anyhow::Result<String> {
+    let mut observed = Observed::of_gate(client)?;
+    observed.keep_last(SHORT_LENGTH, SHORT_REQUESTS);
+    observed.refuse_what_tells_nothing()?;
+    let proposal = Proposal::new(&observed);
+    let forecast = forecast(&observed, &proposal.policy)?;
+    Ok(Report::new(&observed, &proposal, &forecast).in_short(only))
 }
 
 /// What the gate has seen under its present policy, once that is long enough.
@@ -271,12 +301,12 @@ fn proposed(client: &Client, args: &Args, proposal: &Proposal) -> anyhow::Result
 }
 
 /// Writes a policy where nothing is yet, for its owner alone.
-fn write(path: &Path, policy: &Policy) -> anyhow::Result<()> {
+fn write(path: &Path, policy: &str) -> anyhow::Result<()> {
     let context = || format!("cannot write the proposed policy to {}", path.display());
     let mut options = fs::OpenOptions::new();
     let mut file =
         options.write(true).create_new(true).mode(0o600).open(path).with_context(context)?;
-    if let Err(error) = file.write_all(config::print(policy).as_bytes()) {
+    if let Err(error) = file.write_all(policy.as_bytes()) {
         // Half a policy is worse than none; it is a new file, so that nothing else is lost.
         let _ = fs::remove_file(path);
         return Err(error).with_context(context);

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::ops::ControlFlow;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use evenkeel_core::time::{Nanos, Span};
@@ -32,6 +33,10 @@ pub(crate) struct Observed {
     /// In the order of arrival, from the instant at which the policy came into force.
     pub(crate) records: Vec<Record>,
     pub(crate) length: Span,
+    /// How long ago the last of them arrived; zero if that is not known, or of a file.
+    pub(crate) age: Span,
+    /// When that was, in nanoseconds since 1970.
+    ended_ns: Option<u64>,
     /// The policy under which that was.
     pub(crate) policy: Policy,
 }
@@ -47,7 +52,8 @@ impl Observed {
         let file = TraceFile { path: file.path().to_path_buf(), options };
         // A gate that has just started has recorded nothing yet, not even its policy.
         let text = block_on(client.text("/v1/policy"))?;
-        let observed = Self::read_under(&file, Some(&text))?;
+        let mut observed = Self::read_under(&file, Some(&text))?;
+        observed.age = observed.ended_ns.map_or(Span::ZERO, age);
         // What is in force now is recorded within a second.
         let in_force = config::parse(&text, "the gate's policy")
             .map_err(|found| Exit::Runtime.because(found))?;
@@ -85,6 +91,8 @@ impl Observed {
             policies.push(RecordedPolicy { at: Nanos::ZERO, text: Some(text.to_owned()) });
         }
         let (since, policy) = policy(&policies).map_err(|why| Exit::Invalid.because(why))?;
+        let last = records.last().map(|last| last.at.0);
+        let ended_ns = reader.origin_ns().zip(last).map(|(origin, last)| origin + last);
         records.retain(|record| record.at >= since);
         let sources = renumbered(reader.sources(), &mut records);
         for record in &mut records {
@@ -92,7 +100,19 @@ impl Observed {
         }
         // What arrives at the very end belongs to it.
         let length = records.last().map_or(Span::ZERO, |last| Span(last.at.0.saturating_add(1)));
-        Ok(Self { sources, records, length, policy })
+        Ok(Self { sources, records, length, age: Span::ZERO, ended_ns, policy })
+    }
+
+    /// Only the last requests of it: so many at most, over so long at most.
+    pub(crate) fn keep_last(&mut self, length: Span, requests: usize) {
+        let from = self.records.len().saturating_sub(requests);
+        let since = self.records.get(from).map_or(Nanos::ZERO, |first| first.at);
+        let since = since.max(Nanos(self.length.0.saturating_sub(length.0)));
+        self.records.retain(|record| record.at >= since);
+        for record in &mut self.records {
+            record.at = Nanos(record.at.0 - since.0);
+        }
+        self.length = Span(self.length.0 - since.0);
     }
 
     /// While a gate enforces, it shows what its policy does, not what it would change.
@@ -116,6 +136,13 @@ impl Observed {
         }
         Ok(())
     }
+}
+
+/// Since an instant, in nanoseconds since 1970.
+fn age(ended_ns: u64) -> Span {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+    Span(now_ns.saturating_sub(ended_ns))
 }
 
 fn refuse_mode(mode: Mode) -> anyhow::Result<()> {

@@ -15,11 +15,16 @@ use crate::{config, human, terminal};
 /// A figure whose error bar is wider than this part of it is marked.
 const WIDE: f64 = 0.3;
 
+/// Where nothing has come for so long, the gate is idle.
+const IDLE_MIN_SECONDS: f64 = 10.0;
+
 /// Everything.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     /// How long the gate was observed.
     observed_seconds: f64,
+    /// How long ago that ended; 0 for a recording.
+    ended_seconds_ago: f64,
     /// Under which mode.
     mode: &'static str,
     requests: u64,
@@ -114,6 +119,7 @@ impl Report {
         let sources = observed.sources.names().iter().zip(&forecast.clients);
         Self {
             observed_seconds: observed.length.as_secs_f64(),
+            ended_seconds_ago: observed.age.as_secs_f64(),
             mode: config::mode_name(observed.policy.mode),
             requests: observed.records.len() as u64,
             is_explained: forecast.is_explained(),
@@ -134,8 +140,9 @@ impl Report {
     /// For people.
     pub(super) fn render(&self) -> String {
         let mut text = format!(
-            "observed for {} in mode {}: {} requests\n",
+            "observed for {}{} in mode {}: {} requests\n",
             human::duration(seconds(self.observed_seconds)),
+            self.until(),
             self.mode,
             human::count(self.requests as f64)
         );
@@ -146,8 +153,7 @@ impl Report {
             text += &source.line();
         }
         text += "\n";
-        text += &self.table();
-        text += &self.storage.iter().filter_map(Storage::why_not).collect::<String>();
+        text += &self.in_short(None);
         text += "\nproposed:\n";
         for line in &self.proposal.difference {
             text += &format!("  {line}\n");
@@ -158,11 +164,28 @@ impl Report {
         text
     }
 
-    fn table(&self) -> String {
+    /// Until when, if nothing has come since.
+    fn until(&self) -> String {
+        if self.ended_seconds_ago < IDLE_MIN_SECONDS {
+            return String::new();
+        }
+        format!(", until {} ago", human::duration(seconds(self.ended_seconds_ago)))
+    }
+
+    /// The forecast for each tenant, and why there is none.
+    pub(super) fn in_short(&self, only: Option<&str>) -> String {
+        let mut text = self.table(only);
+        text += &self.storage.iter().filter_map(Storage::why_not).collect::<String>();
+        text
+    }
+
+    fn table(&self, only: Option<&str>) -> String {
         let header = ["TENANT", "GETS", "WOULD GET", "", "MEAN", "WOULD BE", "", "P99", "WOULD BE"];
-        let rows: Vec<_> = self.tenants.iter().map(Tenant::row).collect();
+        let is_wanted = |tenant: &&Tenant| only.is_none_or(|name| tenant.name == name);
+        let tenants: Vec<_> = self.tenants.iter().filter(is_wanted).collect();
+        let rows: Vec<_> = tenants.iter().map(|tenant| tenant.row()).collect();
         let mut text = terminal::table(&header, &rows);
-        let ranges = self.tenants.iter().filter_map(|one| one.forecast.as_ref());
+        let ranges = tenants.iter().filter_map(|one| one.forecast.as_ref());
         let mut ranges =
             ranges.flat_map(|then| [Some(then.bytes_per_second), then.mean_seconds]).flatten();
         if ranges.any(Range::is_wide) {

@@ -126,3 +126,72 @@ fn who_saw_too_little_says_so() {
     let output = run(scratch.path(), &["advise", "--trace", "nowhere.ektrace"]);
     assert_eq!(output.status.code(), Some(5));
 }
+
+#[test]
+fn explain_foretells_where_a_tenant_is_below_its_due_and_nobody_is_held_back() {
+    needs!("nbdkit");
+    let scratch = Scratch::new();
+    let server = Server::nbdkit_named(&scratch, "array", &SLOW);
+    let tenants = [("db", 4), ("backup", 1)].map(|(name, share)| {
+        format!(
+            "[[tenant]]\nname = \"{name}\"\nmatch = {{ export = \"{name}\" }}\nshare = {share}\n"
+        )
+    });
+    let gate = Gate::start(&scratch, &(policy(&server) + &tenants.concat()));
+    let explain = |more: &[&str]| {
+        let output =
+            run(scratch.path(), &[&["explain", "--control", "control.sock"], more].concat());
+        assert!(output.status.success());
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    };
+    {
+        let _db = load(&scratch, &gate, "db", "4KiB", "4");
+        thread::sleep(Duration::from_secs(7));
+        let _backup = load(&scratch, &gate, "backup", "64KiB", "16");
+        thread::sleep(Duration::from_secs(9));
+        let [found, said] = explain(&[]);
+        assert!(found.contains("! db has"), "{found}");
+        let foretold = found.split_once("if the policy were enforced:").map(|(_, table)| table);
+        let foretold = foretold.unwrap_or_else(|| panic!("{found}\n{said}"));
+        let is_there = |name: &str| foretold.lines().any(|line| line.starts_with(name));
+        assert!(is_there("db") && is_there("backup"), "{foretold}");
+        let [found, _] = explain(&["db"]);
+        let foretold = found.split_once("if the policy were enforced:").expect("again").1;
+        assert!(!foretold.lines().any(|line| line.starts_with("backup")), "{foretold}");
+        let [found, _] = explain(&["--json"]);
+        assert!(serde_json::from_str::<Value>(&found).is_ok_and(|found| found.is_array()));
+    }
+    // Nothing has come since: advice says how old it is.
+    thread::sleep(Duration::from_secs(11));
+    let output = run(scratch.path(), &["advise", "--control", "control.sock", "--watch", "10 s"]);
+    let advice = String::from_utf8_lossy(&output.stdout);
+    assert!(advice.lines().next().is_some_and(|line| line.contains(", until 1")), "{advice}");
+}
+
+#[test]
+fn a_server_without_a_gate_gets_the_policy_of_one_that_looks() {
+    needs!("nbdkit");
+    let scratch = Scratch::new();
+    let names = ["exportname=db", "exportname=backup", "exportname-list=explicit"];
+    let words = [&["--filter=exportname", "memory", "64M"][..], &names].concat();
+    let server = Server::nbdkit_named(&scratch, "array", &words);
+    let Address::Unix(socket) = &server.target.address else { panic!("a socket of ours") };
+    let uri = |export: &str| format!("nbd+unix:///{export}?socket={}", socket.display());
+    let output = run(scratch.path(), &["advise", "--upstream", &uri(""), "--write", "looks.toml"]);
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(shown.contains("serves db (64 MiB), backup (64 MiB)"), "{shown}");
+    let checked = run(scratch.path(), &["check", "looks.toml", "--json"]);
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+
+    let output = run(scratch.path(), &["advise", "--upstream", &uri("db"), "--json"]);
+    let one: Value = serde_json::from_slice(&output.stdout).expect("a document");
+    assert_eq!(one["exports"].as_array().map(Vec::len), Some(1), "{one}");
+    let text = one["proposal"]["text"].as_str().expect("a policy");
+    assert!(text.contains("source = \"db\"") && !text.contains("passthrough"), "{text}");
+
+    let output = run(scratch.path(), &["advise", "--upstream", "nbd+unix:///?socket=nowhere"]);
+    assert_eq!(output.status.code(), Some(4), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = run(scratch.path(), &["advise", "--upstream", "nbds://10.0.0.5"]);
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+}

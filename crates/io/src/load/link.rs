@@ -77,6 +77,17 @@ pub(super) enum Payload<'a> {
     Exact(&'a [u8]),
 }
 
+/// Where a server is.
+pub(super) fn address(target: &NbdUri) -> Address {
+    match &target.transport {
+        UriTransport::Tcp { host, port } if host.contains(':') => {
+            Address::Tcp(format!("[{host}]:{port}"))
+        }
+        UriTransport::Tcp { host, port } => Address::Tcp(format!("{host}:{port}")),
+        UriTransport::Unix { socket } => Address::Unix(socket.into()),
+    }
+}
+
 /// A part that has ended.
 #[derive(Debug)]
 pub(super) struct Ended {
@@ -90,14 +101,8 @@ impl Link {
     /// Connects and negotiates.
     pub(super) async fn connect(target: &NbdUri, depth: u32) -> Result<Self, LoadError> {
         let failed = |what: String| LoadError::Connect { target: target.to_string(), what };
-        let address = match &target.transport {
-            UriTransport::Tcp { host, port } if host.contains(':') => {
-                Address::Tcp(format!("[{host}]:{port}"))
-            }
-            UriTransport::Tcp { host, port } => Address::Tcp(format!("{host}:{port}")),
-            UriTransport::Unix { socket } => Address::Unix(socket.into()),
-        };
-        let socket = Socket::connect(&address).await.map_err(|error| failed(error.to_string()))?;
+        let socket =
+            Socket::connect(&address(target)).await.map_err(|error| failed(error.to_string()))?;
         let mut link = Self {
             target: target.to_string(),
             transport: Transport::Plain(socket),

@@ -28,7 +28,7 @@ mod verify;
 mod work;
 
 pub use evenkeel_core::workload::{DEPTH_MAX, Layout, Pattern, SIZE_BYTES_MAX, WeightedSize};
-pub use probe::{ExportOffer, probe};
+pub use probe::{ExportOffer, list, probe};
 pub use report::{
     CpuTime, DirectionReport, GroupReport, IntervalReport, Latency, LoadReport, Progress,
     Verification,

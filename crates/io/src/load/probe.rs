@@ -1,10 +1,13 @@
-//! What an export says of itself in the handshake, for whoever must choose a load that suits it.
+//! What a server says in the handshake, of its exports and of one of them: for whoever must choose a
+//! load that suits it, or a policy.
 
+use evenkeel_wire::nbd::client::{ClientOptions, Goal};
 use evenkeel_wire::nbd::proto::TransmissionFlags;
 use evenkeel_wire::nbd::uri::NbdUri;
 
 use super::LoadError;
-use super::link::Link;
+use super::link::{Link, address};
+use crate::device::remote::connect::Route;
 
 /// What an export offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,4 +45,22 @@ pub fn probe(target: &NbdUri) -> Result<ExportOffer, LoadError> {
         link.disconnect().await;
         Ok(offer)
     })
+}
+
+/// The names of the exports that a server lists, whatever export the URI names. Over plain
+/// connections alone.
+///
+/// # Errors
+/// [`LoadError::Connect`] if it does not answer, or lists none to anybody; [`LoadError::System`] if
+/// the system refuses what a connection needs.
+pub fn list(target: &NbdUri) -> Result<Vec<String>, LoadError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let route = Route { address: address(target), tls: None };
+    let options = ClientOptions { goal: Goal::List, ..ClientOptions::default() };
+    let listed = runtime.block_on(route.list(options));
+    let listed = listed.map_err(|error| LoadError::Connect {
+        target: target.to_string(),
+        what: error.to_string(),
+    })?;
+    Ok(listed.into_iter().map(|export| export.name).collect())
 }

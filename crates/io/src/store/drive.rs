@@ -239,8 +239,11 @@ impl FileDrive {
         let path = self.path.display();
         tracing::warn!(%path, what, offset_bytes, %error, "drive error");
         if matches!(what, "write" | "flush" | "reset zone" | "finish zone") {
-            let copy =
-                || error.raw_os_error().map_or(error.kind().into(), io::Error::from_raw_os_error);
+            let copy = || {
+                error
+                    .raw_os_error()
+                    .map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
+            };
             self.failed.borrow_mut().get_or_insert_with(|| (what.to_owned(), copy()));
         }
         if is_absent(error) {
