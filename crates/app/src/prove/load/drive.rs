@@ -22,11 +22,11 @@ use evenkeel_wire::nbd::uri::NbdUri;
 
 use super::super::judge::{self, Row};
 use super::super::{INTERVAL, WITH_BUCKETS};
-use super::interrupt::Interrupt;
 use super::target::{NAMES, Target, waiting};
 use crate::control::client::Client;
 use crate::ctl::block_on;
 use crate::human;
+use crate::interrupt::Interrupt;
 use crate::status::Status;
 
 /// How long the two read one at a time.

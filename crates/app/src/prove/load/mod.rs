@@ -12,7 +12,6 @@
 //! of their own beside the gate's control socket, which is there as long as the trial.
 
 mod drive;
-mod interrupt;
 mod target;
 mod verdict;
 
@@ -21,7 +20,7 @@ use std::path::Path;
 use std::thread;
 
 use anyhow::Context;
-use evenkeel_engine::policy::{PROOF_PREFIX, Policy};
+use evenkeel_engine::policy::{Export, PROOF_PREFIX, Policy};
 use evenkeel_io::load::{LoadError, probe};
 use evenkeel_wire::nbd::uri::{NbdUri, Transport};
 use hyper::Method;
@@ -34,10 +33,10 @@ use crate::control::client::Client;
 use crate::control::trial::TrialSpec;
 use crate::ctl::block_on;
 use crate::exit::Exit;
+use crate::interrupt::Interrupt;
 use crate::status::Status;
 use crate::{human, terminal};
 use drive::{Ended, LENGTH, Load, Measured};
-use interrupt::Interrupt;
 use target::{NAMES, NoTarget, REQUEST_BYTES, Target};
 
 /// How much longer than the load its policy stays in force at most.
@@ -222,8 +221,12 @@ impl Session<'_> {
         let trial = target.policy(self.policy, &target::socket_beside(self.client.socket()));
         let outcome = self.on_trial(target, share, &trial);
         // Whatever has happened: nothing of it stays.
-        self.end()?;
+        let ended_well = self.end();
+        if let (Err(error), Err(_)) = (&ended_well, &outcome) {
+            terminal::say(&format!("evenkeel: {error:#}"));
+        }
         let (documents, measured, ended) = outcome?;
+        ended_well?;
         let mut rows = judge::all(&trial, &documents);
         rows.retain(|row| row.domain == target.domain);
         let why = match ended {
@@ -302,20 +305,32 @@ impl Session<'_> {
         Ok((documents, load.finish().map_err(explain)?, ended))
     }
 
-    /// Brings the policy before back, and makes sure of it.
+    /// Brings the policy before back, and makes sure of it. A trial of somebody else is left alone.
     fn end(&self) -> anyhow::Result<()> {
-        let reverted = block_on(self.client.ask(Method::POST, "/v1/policy/revert", None));
-        let status: Status = block_on(self.client.get("/v1/status"))?;
-        if status.trial_left_seconds.is_none() && super::policy(self.client)? == *self.policy {
-            return Ok(());
+        let mut in_force = super::policy(self.client)?;
+        let mut why = String::new();
+        if has_proof(&in_force) {
+            let reverted = block_on(self.client.ask(Method::POST, "/v1/policy/revert", None));
+            why = reverted.err().map_or_else(String::new, |error| format!(" ({error:#})"));
+            in_force = super::policy(self.client)?;
         }
-        let why = reverted.err().map_or_else(String::new, |error| format!(" ({error:#})"));
-        Err(Exit::Runtime.because(format!(
-            "the policy in force is not the one before{why}: somebody changed it meanwhile, or \
-             the gate cannot take it back yet; see `evenkeel ctl policy`, and `evenkeel ctl \
-             reload` puts the policy file in force"
-        )))
+        if has_proof(&in_force) {
+            return Err(Exit::Runtime.because(format!(
+                "the gate cannot take the policy with the two tenants back{why}; it tries again \
+                 by itself, and `evenkeel ctl reload` puts the policy file in force"
+            )));
+        }
+        if in_force != *self.policy {
+            let what = "somebody changed the policy meanwhile, and nothing is judged";
+            return Err(Exit::Runtime.because(what));
+        }
+        Ok(())
     }
+}
+
+/// Whether it is a policy of `prove --load`.
+fn has_proof(policy: &Policy) -> bool {
+    policy.exports.iter().any(Export::is_for_proof)
 }
 
 fn say_what_comes(target: &Target, share: f64) {

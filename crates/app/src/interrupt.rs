@@ -10,14 +10,14 @@ const ENDED_BY_SIGINT: i32 = 130;
 
 /// Whether somebody interrupted this process. A second time ends it at once.
 #[derive(Clone, Debug)]
-pub(super) struct Interrupt(Arc<AtomicBool>);
+pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
     /// Watches from now on, to the end of the process.
     ///
     /// # Errors
     /// If the system refuses a thread or a handler.
-    pub(super) fn watch() -> std::io::Result<Self> {
+    pub(crate) fn watch() -> std::io::Result<Self> {
         let is_set = Arc::new(AtomicBool::new(false));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
         let (mut interrupt, mut terminate, mut hangup) = {
@@ -44,7 +44,7 @@ impl Interrupt {
     }
 
     /// Whether it has happened.
-    pub(super) fn is_set(&self) -> bool {
+    pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
