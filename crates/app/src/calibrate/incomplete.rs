@@ -1,7 +1,7 @@
 //! What was measured before somebody interrupted a calibration.
 //!
-//! The points are there for whoever wants them. A model is made of them if they suffice for one, for
-//! reading alone: it is no file that another command would take for the whole.
+//! The points are there for whoever wants them. A model is made of them if they suffice for one, to
+//! be read by people alone: there is no file that another command would take for the whole.
 
 use evenkeel_sim::calibrate::{Load, Model, Point};
 use serde::Serialize;

@@ -188,14 +188,16 @@ impl Session<'_> {
         let outcome = run_while(plan, &mut |progress| {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part")]
             self.bar.set_position(before + (progress.done * length as f64) as u64);
-            match self.interrupt.is_set() {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
+            if self.interrupt.is_set() {
+                return ControlFlow::Break(());
             }
+            ControlFlow::Continue(())
         });
         self.bar.set_position(before + length);
-        let report = outcome.map_err(explain)?;
-        Ok((!self.interrupt.is_set()).then_some(report))
+        if self.interrupt.is_set() {
+            return Ok(None);
+        }
+        outcome.map(Some).map_err(explain)
     }
 }
 

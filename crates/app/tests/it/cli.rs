@@ -104,9 +104,11 @@ fn an_open_loop_that_is_broken_off_does_not_wait_for_its_next_request() {
     let plan = LoadPlan { groups: vec![spec], runtime, ..LoadPlan::default() };
     let begun = std::time::Instant::now();
     let half_a_second = evenkeel_core::time::Span::from_millis(500);
-    let report = run_while(&plan, &mut |progress| match progress.elapsed > half_a_second {
-        true => std::ops::ControlFlow::Break(()),
-        false => std::ops::ControlFlow::Continue(()),
+    let report = run_while(&plan, &mut |progress| {
+        if progress.elapsed > half_a_second {
+            return std::ops::ControlFlow::Break(());
+        }
+        std::ops::ControlFlow::Continue(())
     });
     let report = report.expect("it has done what it could");
     assert!(begun.elapsed() < Duration::from_secs(10), "after {:?}", begun.elapsed());

@@ -119,6 +119,8 @@ fn a_good_gate_divides_as_promised_beside_tenants_that_ask_for_all() {
     assert_verdict(&document, "backup", "share", "kept");
     assert_eq!(code, Some(0), "{document:#}");
     assert_eq!(document["loads"][0]["beside"], serde_json::json!(["db", "backup"]));
+    let seconds = document["watched_seconds"].as_f64().expect("a number");
+    assert!((8.0..12.0).contains(&seconds), "{document:#}");
     assert_eq!(in_force(&gate), before);
     assert!(!scratch.join("evenkeel-prove.sock").exists(), "the socket is gone");
 }
@@ -170,7 +172,7 @@ fn a_gate_that_holds_nothing_back_is_found_out() {
     let (code, document) = prove(&scratch, &[]);
     assert_verdict(&document, "everybody", "shares", "not_kept");
     assert!(document.to_string().contains("serves by arrival"), "{document:#}");
-    assert_eq!(document["loads"][0]["is_loaded"], false, "nothing would hold it back");
+    assert_eq!(document["loads"][0]["was_read"], false, "nothing would hold it back");
     assert_eq!(code, Some(1), "{document:#}");
 }
 

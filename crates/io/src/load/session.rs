@@ -54,10 +54,11 @@ pub fn run_observed(
 }
 
 /// As [`run_observed`], and ends the load early, as an interrupt would, once `observe` breaks it
-/// off: no request starts from then on, and what was measured counts.
+/// off: no request starts from then on, and what was measured counts. Broken off again, it does not
+/// wait for the requests that are under way.
 ///
 /// # Errors
-/// As [`run`].
+/// As [`run`], and [`LoadError::Interrupted`] if it was broken off again.
 pub fn run_while(
     plan: &LoadPlan,
     observe: &mut (dyn FnMut(&Progress) -> ControlFlow<()> + Send),
@@ -276,16 +277,26 @@ pub(super) async fn attend(
                 if std::mem::replace(&mut is_ending, true) {
                     return Err(LoadError::Interrupted);
                 }
-                groups.iter().for_each(|group| group.end_early());
+                end_early(groups);
             }
             _ = ticks.tick() => if observe(&progress(plan, groups, start)).is_break() {
-                groups.iter().for_each(|group| group.end_early());
+                if std::mem::replace(&mut is_ending, true) {
+                    return Err(LoadError::Interrupted);
+                }
+                end_early(groups);
             },
         }
     }
     // It is over either way.
     let _ = observe(&progress(plan, groups, start));
     Ok(common_end.expect("a plan has groups, and a group has clients"))
+}
+
+/// Lets no further request start, as if every group had made all of its requests.
+fn end_early(groups: &[Rc<Group>]) {
+    for group in groups {
+        group.end_early();
+    }
 }
 
 /// The next interrupt, if they are the load's business.

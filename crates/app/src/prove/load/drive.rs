@@ -9,8 +9,8 @@
 //! Lone requests come first, so that it shows whether many of them wait behind the gate.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -44,8 +44,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How often it is looked whether the load is over, or is to be.
 const TICK: Duration = Duration::from_millis(50);
 
-/// How long requests under way are waited for once it is over.
-const DRAIN: Duration = Duration::from_secs(1);
+/// How long the two may take to close their connections.
+const CLOSE: Duration = Duration::from_secs(1);
 
 /// The two may have so many times the share that was named before it ends.
 const BEYOND: f64 = 2.0;
@@ -54,11 +54,29 @@ const BEYOND: f64 = 2.0;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Measured {
     /// Each one's answers while they read what they could.
-    pub(super) answers: Option<[u64; 2]>,
-    /// How long that was.
+    pub(super) answers: [u64; 2],
+    /// How long that was; zero if it was over before.
     pub(super) seconds: f64,
     /// Mean times of a request: one at a time, and many at once.
     pub(super) latency: [Span; 2],
+}
+
+/// What one of them has counted so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    /// The mean time of a lone request.
+    alone: Span,
+    /// Since when it counts, and answers until then.
+    from: Option<(Span, u64)>,
+    /// Now.
+    now: (Span, u64),
+}
+
+impl Count {
+    fn seconds_and_answers(&self) -> (f64, u64) {
+        let (from, before) = self.from.unwrap_or(self.now);
+        (self.now.0.0.saturating_sub(from.0) as f64 / 1e9, self.now.1.saturating_sub(before))
+    }
 }
 
 /// Why it ended.
@@ -74,11 +92,14 @@ pub(super) enum Ended {
     Otherwise(String),
 }
 
-/// The load on a thread of its own.
+/// The load: a thread for each of the two.
 #[derive(Debug)]
 pub(super) struct Load {
+    begun: Instant,
+    outstanding: u32,
     is_over: Arc<AtomicBool>,
-    thread: JoinHandle<Result<Measured, LoadError>>,
+    threads: Vec<JoinHandle<Result<(), LoadError>>>,
+    counts: [Arc<Mutex<Count>>; 2],
 }
 
 impl Load {
@@ -88,82 +109,116 @@ impl Load {
         uris: [NbdUri; 2],
         request_bytes: u32,
     ) -> anyhow::Result<Self> {
-        let is_over = Arc::new(AtomicBool::new(false));
-        let (stop, outstanding) = (Arc::clone(&is_over), target.outstanding);
-        let work = move || read(&uris, (request_bytes, outstanding), &stop);
-        let thread = thread::Builder::new().name("prove".to_owned()).spawn(work)?;
-        Ok(Self { is_over, thread })
+        let outstanding = target.outstanding;
+        let mut load = Self {
+            begun: Instant::now(),
+            outstanding,
+            is_over: Arc::default(),
+            threads: Vec::new(),
+            counts: Default::default(),
+        };
+        for ((name, uri), count) in NAMES.into_iter().zip(uris).zip(&load.counts) {
+            let spec = LoadSpec {
+                name: name.to_owned(),
+                targets: vec![uri],
+                depth: outstanding,
+                sizes: vec![WeightedSize { size_bytes: request_bytes, weight: 1 }],
+                ..LoadSpec::default()
+            };
+            let (is_over, count) = (Arc::clone(&load.is_over), Arc::clone(count));
+            let thread = thread::Builder::new().name("prove".to_owned());
+            match thread.spawn(move || read(&spec, &is_over, &count)) {
+                Ok(thread) => load.threads.push(thread),
+                Err(error) => {
+                    load.stop();
+                    return Err(error.into());
+                }
+            }
+        }
+        Ok(load)
     }
 
-    /// Lets no request start any more, and waits a moment for those under way.
+    fn has_ended(&self) -> bool {
+        self.threads.iter().any(JoinHandle::is_finished)
+    }
+
+    fn is_finished(&self) -> bool {
+        self.threads.iter().all(JoinHandle::is_finished)
+    }
+
+    /// Ends it: no request starts any more, and the connections are closed.
     pub(super) fn stop(&self) {
         self.is_over.store(true, Ordering::Relaxed);
         let begun = Instant::now();
-        while !self.thread.is_finished() && begun.elapsed() < DRAIN {
+        while !self.is_finished() && begun.elapsed() < CLOSE {
             thread::sleep(TICK);
         }
     }
 
-    /// What it found; nothing where its requests still have no answers.
+    /// What it found, once it was stopped.
     ///
     /// # Errors
-    /// [`LoadError`].
+    /// [`LoadError`], if one of the two could not read.
     pub(super) fn finish(self) -> Result<Measured, LoadError> {
-        if !self.thread.is_finished() {
-            // It ends with this process, or with its connections, which the gate closes.
-            return Ok(Measured::default());
+        for thread in self.threads.into_iter().filter(JoinHandle::is_finished) {
+            match thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)) {
+                // It was stopped before all had their answers.
+                Ok(()) | Err(LoadError::Interrupted) => {}
+                Err(error) => return Err(error),
+            }
         }
-        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        let counts = self.counts.map(|count| *locked(&count));
+        let [(first_seconds, first), (second_seconds, second)] =
+            counts.map(|count| count.seconds_and_answers());
+        let seconds = f64::min(first_seconds, second_seconds);
+        // So many are always under way (Little's law).
+        let under_way = f64::from(self.outstanding) * 2.0;
+        let many = seconds * under_way / (first + second).max(1) as f64;
+        let alone = counts[0].alone.max(counts[1].alone);
+        let latency = [alone, crate::ctl::seconds(many)];
+        Ok(Measured { answers: [first, second], seconds, latency })
     }
 }
 
-fn read(
-    uris: &[NbdUri; 2],
-    (request_bytes, outstanding): (u32, u32),
-    stop: &AtomicBool,
-) -> Result<Measured, LoadError> {
-    let plan = |depth, ramp, runtime| LoadPlan {
-        groups: NAMES
-            .into_iter()
-            .zip(uris)
-            .map(|(name, uri)| LoadSpec {
-                name: name.to_owned(),
-                targets: vec![uri.clone()],
-                depth,
-                sizes: vec![WeightedSize { size_bytes: request_bytes, weight: 1 }],
-                ..LoadSpec::default()
-            })
-            .collect(),
-        ramp,
+fn locked(count: &Mutex<Count>) -> MutexGuard<'_, Count> {
+    count.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn go_on(is_over: &AtomicBool) -> ControlFlow<()> {
+    if is_over.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+}
+
+/// What one of the two does.
+fn read(spec: &LoadSpec, is_over: &AtomicBool, count: &Mutex<Count>) -> Result<(), LoadError> {
+    let plan = |depth, runtime| LoadPlan {
+        groups: vec![LoadSpec { depth, ..spec.clone() }],
         runtime: Some(runtime),
         ..LoadPlan::default()
     };
-    let run = |plan: &LoadPlan| {
-        run_while(plan, &mut |_| match stop.load(Ordering::Relaxed) {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        })
-    };
-    let alone = run(&plan(1, Span::ZERO, ALONE))?;
-    let latency = mean(&alone);
-    if stop.load(Ordering::Relaxed) {
-        return Ok(Measured { latency: [latency, Span::ZERO], ..Measured::default() });
+    let alone = run_while(&plan(1, ALONE), &mut |_| go_on(is_over))?;
+    refuse_errors(&alone)?;
+    locked(count).alone = alone.groups[0].read.latency.histogram.mean();
+    if go_on(is_over).is_break() {
+        return Ok(());
     }
-    let length = u64::try_from(LENGTH.as_nanos()).expect("some seconds");
-    let many = run(&plan(outstanding, RAMP, Span(length - ALONE.0 - RAMP.0)))?;
-    if let Some(error) = many.groups.iter().find_map(|group| group.first_error.clone()) {
-        return Err(LoadError::Lost { target: "the export".to_owned(), what: error });
-    }
-    let answers = std::array::from_fn(|index| many.groups[index].read.requests);
-    let seconds = many.common.as_secs_f64();
-    Ok(Measured { answers: Some(answers), seconds, latency: [latency, mean(&many)] })
+    let runtime = Span(u64::try_from(LENGTH.as_nanos()).expect("some seconds") - ALONE.0);
+    let many = run_while(&plan(spec.depth, runtime), &mut |progress| {
+        let mut count = locked(count);
+        // What comes after the end has nobody beside it.
+        if progress.elapsed >= RAMP && progress.elapsed <= runtime {
+            count.now = (progress.elapsed, progress.requests);
+            count.from.get_or_insert((progress.elapsed, progress.requests));
+        }
+        go_on(is_over)
+    })?;
+    refuse_errors(&many)
 }
 
-/// The mean time of a request of either.
-fn mean(report: &LoadReport) -> Span {
-    let mut times = report.groups[0].read.latency.histogram.clone();
-    times.merge(&report.groups[1].read.latency.histogram);
-    times.mean()
+fn refuse_errors(report: &LoadReport) -> Result<(), LoadError> {
+    match &report.groups[0].first_error {
+        Some(error) => Err(LoadError::Lost { target: "an export".to_owned(), what: error.clone() }),
+        None => Ok(()),
+    }
 }
 
 /// Watches until the load is over or has to be. Gives what the gate said, a second apart.
@@ -186,7 +241,8 @@ pub(super) fn watch(
         if interrupt.is_set() {
             break Ended::Interrupted;
         }
-        if load.thread.is_finished() {
+        // One that has ended early could not read.
+        if load.has_ended() || load.begun.elapsed() >= LENGTH {
             break Ended::Time;
         }
         if begun.elapsed() < LOOK_EVERY * (looks + 1) {
@@ -202,6 +258,7 @@ pub(super) fn watch(
             documents.push(status.clone());
         }
         let reason = judge::late(policy, [&documents[0], &latest], &status).map(Ended::Late);
+        let reason = reason.or_else(|| failing(target, &documents[0], &status));
         if let Some(ended) = reason.or_else(|| beyond(target, share, &status)) {
             break ended;
         }
@@ -213,6 +270,17 @@ pub(super) fn watch(
         documents.push(last);
     }
     Ok((documents, ended))
+}
+
+/// Whether requests fail that did not before: then it is no time for more.
+fn failing(target: &Target, before: &Status, status: &Status) -> Option<Ended> {
+    let [before, now] = [before, status].map(|one| {
+        let domain = one.domains.iter().find(|domain| domain.name == target.domain);
+        domain.map_or(&[][..], |domain| domain.tenants.as_slice())
+    });
+    let mut tenants = before.iter().zip(now);
+    let (_, tenant) = tenants.find(|(before, now)| before.failed_requests < now.failed_requests)?;
+    Some(Ended::Otherwise(format!("requests of {} fail", tenant.name)))
 }
 
 /// Whether those who wait weigh so little that the two have more than was named.

@@ -2,10 +2,10 @@
 //! is named beforehand.
 //!
 //! ```text
-//! look --> policy with the two, on trial --> they read, somebody watches --> policy before --> judge
-//!              |                                   |
-//!              `- returns by itself, whatever      `- until 10 s are over, a goal is late,
-//!                 becomes of this process             or Ctrl-C
+//! look --> policy with the two, on trial --> they read, one watches --> policy before --> judge
+//!              |                                 |
+//!              `- ends by itself, whatever       `- until 10 s are over, a goal is late,
+//!                 becomes of this process           or Ctrl-C
 //! ```
 //!
 //! They read, and never write: their exports are read-only, and so are they. They come by a socket
@@ -68,7 +68,7 @@ pub(super) struct Proof {
 pub(super) struct Loaded {
     pub(super) backend: String,
     /// Whether anything was read.
-    pub(super) is_loaded: bool,
+    pub(super) was_read: bool,
     /// Why not, or why it ended early.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) why: Option<String>,
@@ -257,13 +257,13 @@ impl Session<'_> {
         }
         proof.loads.push(Loaded {
             backend: target.backend.clone(),
-            is_loaded: true,
+            was_read: true,
             why,
             share,
             beside: target.beside.clone(),
             weights: target.weights_milli.map(|milli| f64::from(milli) / 1000.0).to_vec(),
             outstanding: target.outstanding,
-            answers: measured.answers.unwrap_or_default().to_vec(),
+            answers: measured.answers.to_vec(),
             measured_seconds: measured.seconds,
         });
         Ok(())
@@ -288,7 +288,7 @@ impl Session<'_> {
         let socket = target::socket_beside(self.client.socket());
         refuse_open_to_all(&socket)?;
         let uris = uris(&socket)?;
-        let offer = probe(&uris[0]).map_err(explain)?;
+        let offer = probe(&uris[0]).map_err(|error| explain(&error))?;
         let request_bytes = offer.request_bytes_min.max(REQUEST_BYTES);
         if offer.size_bytes < u64::from(request_bytes) {
             let what = format!("the largest export of {} has no room to read", target.backend);
@@ -297,12 +297,8 @@ impl Session<'_> {
         let load = Load::start(target, uris, request_bytes)?;
         let watched = drive::watch(self.client, (trial, target, share), &load, self.interrupt);
         load.stop();
-        // The gate closes what is still under way with the exports.
-        let (documents, ended) = match watched {
-            Ok(watched) => watched,
-            Err(error) => return Err(error),
-        };
-        Ok((documents, load.finish().map_err(explain)?, ended))
+        let (documents, ended) = watched?;
+        Ok((documents, load.finish().map_err(|error| explain(&error))?, ended))
     }
 
     /// Brings the policy before back, and makes sure of it. A trial of somebody else is left alone.
@@ -369,6 +365,6 @@ fn uris(socket: &Path) -> anyhow::Result<[NbdUri; 2]> {
     }))
 }
 
-fn explain(error: LoadError) -> anyhow::Error {
+fn explain(error: &LoadError) -> anyhow::Error {
     Exit::Runtime.because(format!("the two cannot read, and nothing is judged: {error}"))
 }

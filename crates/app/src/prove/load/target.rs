@@ -242,7 +242,7 @@ impl Base {
     fn new(policy: &Policy, status: &Status, backend: &Backend, domain: &Domain) -> Self {
         let weight = |name: &str| {
             let declared = policy.tenants.iter().find(|one| one.name == name);
-            u64::from(declared.map_or(Share::default(), |one| one.share).weight_milli)
+            u64::from(declared.map_or_else(Share::default, |one| one.share).weight_milli)
         };
         let waiting: Vec<String> = waiting(domain).iter().map(|one| one.name.clone()).collect();
         if !waiting.is_empty() {
