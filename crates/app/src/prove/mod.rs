@@ -2,7 +2,7 @@
 //!
 //! The gate is asked once a second. What comes out of that is judged by `judge`, promise by
 //! promise: kept, not kept, or nothing to see, where nobody asked for as much as would show it.
-//! With `--load`, tenants of its own ask for so much ([`load`]).
+//! With `--load`, tenants of its own ask for so much.
 
 mod judge;
 mod load;

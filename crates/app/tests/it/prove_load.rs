@@ -227,6 +227,35 @@ fn an_interrupt_brings_the_policy_back_at_once() {
 }
 
 #[test]
+fn a_disk_that_nobody_has_used_yet_is_not_made() {
+    let scratch = Scratch::new();
+    let policy = crate::harness::gate::directory_policy("8 MiB");
+    let gate = Gate::start(&scratch, &format!("mode = \"enforce\"\n{policy}"));
+    let before = in_force(&gate);
+    let (code, document) = prove(&scratch, &[]);
+    let said = document["error"]["message"].as_str().expect("a message");
+    assert!(said.contains("it cannot be read"), "{said}");
+    assert_eq!(code, Some(1));
+    assert_eq!(in_force(&gate), before);
+    let found = walk(scratch.path());
+    assert!(!found.iter().any(|name| name == "disk"), "{found:?}");
+}
+
+/// The names of all files.
+fn walk(folder: &std::path::Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("a folder of ours").flatten();
+    let mut names = Vec::new();
+    for entry in entries {
+        if entry.path().is_dir() {
+            names.extend(walk(&entry.path()));
+        } else {
+            names.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    names
+}
+
+#[test]
 fn what_proves_nothing_is_refused_by_name() {
     let scratch = Scratch::new();
     let policy = format!("mode = \"observe\"\n{}", crate::harness::gate::memory_policy("8 MiB"));

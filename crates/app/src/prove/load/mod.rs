@@ -194,6 +194,13 @@ impl Proof {
     }
 }
 
+/// What was seen of one backend.
+struct Watched {
+    documents: Vec<Status>,
+    measured: Measured,
+    ended: Ended,
+}
+
 /// What all loads of one command have in common.
 struct Session<'a> {
     client: &'a Client,
@@ -225,8 +232,15 @@ impl Session<'_> {
         if let (Err(error), Err(_)) = (&ended_well, &outcome) {
             terminal::say(&format!("evenkeel: {error:#}"));
         }
-        let (documents, measured, ended) = outcome?;
+        let outcome = outcome?;
         ended_well?;
+        let Watched { documents, measured, ended } = match outcome {
+            Ok(watched) => watched,
+            Err(why) => {
+                proof.add_without(&target.backend, NoTarget::Unfit(why));
+                return Ok(());
+            }
+        };
         let mut rows = judge::all(&trial, &documents);
         rows.retain(|row| row.domain == target.domain);
         let why = match ended {
@@ -269,13 +283,13 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Puts the policy in force, reads, and watches.
+    /// Puts the policy in force, reads, and watches. Or says why the two cannot read.
     fn on_trial(
         &self,
         target: &Target,
         share: f64,
         trial: &Policy,
-    ) -> anyhow::Result<(Vec<Status>, Measured, Ended)> {
+    ) -> anyhow::Result<Result<Watched, String>> {
         let spec = TrialSpec {
             text: config::print(trial),
             name: "the policy of `prove --load`".to_owned(),
@@ -288,17 +302,22 @@ impl Session<'_> {
         let socket = target::socket_beside(self.client.socket());
         refuse_open_to_all(&socket)?;
         let uris = uris(&socket)?;
-        let offer = probe(&uris[0]).map_err(|error| explain(&error))?;
+        let offer = match probe(&uris[0]) {
+            Ok(offer) => offer,
+            Err(error) => return Ok(Err(cannot_read(&error))),
+        };
         let request_bytes = offer.request_bytes_min.max(REQUEST_BYTES);
         if offer.size_bytes < u64::from(request_bytes) {
-            let what = format!("the largest export of {} has no room to read", target.backend);
-            return Err(Exit::Runtime.because(what));
+            return Ok(Err("its largest export has no room for a request".to_owned()));
         }
         let load = Load::start(target, uris, request_bytes)?;
         let watched = drive::watch(self.client, (trial, target, share), &load, self.interrupt);
         load.stop();
         let (documents, ended) = watched?;
-        Ok((documents, load.finish().map_err(|error| explain(&error))?, ended))
+        Ok(match load.finish() {
+            Ok(measured) => Ok(Watched { documents, measured, ended }),
+            Err(error) => Err(cannot_read(&error)),
+        })
     }
 
     /// Brings the policy before back, and makes sure of it. A trial of somebody else is left alone.
@@ -365,6 +384,6 @@ fn uris(socket: &Path) -> anyhow::Result<[NbdUri; 2]> {
     }))
 }
 
-fn explain(error: &LoadError) -> anyhow::Error {
-    Exit::Runtime.because(format!("the two cannot read, and nothing is judged: {error}"))
+fn cannot_read(error: &LoadError) -> String {
+    format!("it cannot be read, and nothing is judged: {error}")
 }
