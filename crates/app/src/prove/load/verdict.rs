@@ -2,7 +2,7 @@
 //!
 //! | promise | shows where | is kept if |
 //! |---|---|---|
-//! | 3 : 1 | both had requests waiting, the second 30 answers | it is within 15 % |
+//! | 3 : 1 | both had requests waiting, the second 50 answers | it is within 15 % |
 //! | their share at most | others had requests waiting, 3 s | it was, or nobody lacks for it |
 //!
 //! What the two were answered they count themselves. Where the gate let all of their requests
@@ -23,8 +23,9 @@ const BACKLOGGED_MIN: f64 = 0.9;
 /// So many such seconds show something.
 const SECONDS_MIN: usize = 3;
 
-/// So many answers of the second of the two show something.
-const ANSWERS_MIN: u64 = 30;
+/// So many answers of the second of the two show something: a handful more or less at the begin and
+/// at the end then is within what is allowed.
+const ANSWERS_MIN: u64 = 50;
 
 /// How far the ratio may be off.
 const RATIO_OFF_MAX: f64 = 0.15;
