@@ -170,6 +170,50 @@ fn look(client: &Client, interrupt: &Interrupt) -> anyhow::Result<Vec<Status>> {
 }
 
 impl Proof {
+    /// What was seen of a backend, judged.
+    fn add(&mut self, target: &Target, share: f64, trial: &Policy, watched: Watched) {
+        let Watched { documents, measured, ended } = watched;
+        let mut rows = judge::all(trial, &documents);
+        rows.retain(|row| row.domain == target.domain);
+        let why = match ended {
+            Ended::Time => None,
+            Ended::Interrupted => {
+                self.is_interrupted = true;
+                Some("interrupted".to_owned())
+            }
+            Ended::Late(row) => {
+                let why = format!("{} of {} was late: {}", row.promise, row.tenant, row.figure);
+                let is_same = |one: &Row| {
+                    (&one.domain, &one.tenant, &one.promise)
+                        == (&row.domain, &row.tenant, &row.promise)
+                };
+                rows.retain(|one| !is_same(one));
+                rows.push(row);
+                Some(why)
+            }
+            Ended::Otherwise(why) => Some(why),
+        };
+        if let Some(why) = &why {
+            terminal::say(&format!("ended early: {why}"));
+        }
+        self.rows.extend(verdict::rows(target, &measured, &documents));
+        self.rows.extend(rows);
+        if let [first, .., last] = documents.as_slice() {
+            self.watched_seconds += last.uptime_seconds - first.uptime_seconds;
+        }
+        self.loads.push(Loaded {
+            backend: target.backend.clone(),
+            was_read: true,
+            why,
+            share,
+            beside: target.beside.clone(),
+            weights: target.weights_milli.map(|milli| f64::from(milli) / 1000.0).to_vec(),
+            outstanding: target.outstanding,
+            answers: measured.answers.to_vec(),
+            measured_seconds: measured.seconds,
+        });
+    }
+
     /// A backend that is not put under load.
     fn add_without(&mut self, backend: &str, no: NoTarget) {
         let why = match no {
@@ -234,52 +278,10 @@ impl Session<'_> {
         }
         let outcome = outcome?;
         ended_well?;
-        let Watched { documents, measured, ended } = match outcome {
-            Ok(watched) => watched,
-            Err(why) => {
-                proof.add_without(&target.backend, NoTarget::Unfit(why));
-                return Ok(());
-            }
-        };
-        let mut rows = judge::all(&trial, &documents);
-        rows.retain(|row| row.domain == target.domain);
-        let why = match ended {
-            Ended::Time => None,
-            Ended::Interrupted => {
-                proof.is_interrupted = true;
-                Some("interrupted".to_owned())
-            }
-            Ended::Late(row) => {
-                let why = format!("{} of {} was late: {}", row.promise, row.tenant, row.figure);
-                let is_same = |one: &Row| {
-                    (&one.domain, &one.tenant, &one.promise)
-                        == (&row.domain, &row.tenant, &row.promise)
-                };
-                rows.retain(|one| !is_same(one));
-                rows.push(row);
-                Some(why)
-            }
-            Ended::Otherwise(why) => Some(why),
-        };
-        if let Some(why) = &why {
-            terminal::say(&format!("ended early: {why}"));
+        match outcome {
+            Ok(watched) => proof.add(target, share, &trial, watched),
+            Err(why) => proof.add_without(&target.backend, NoTarget::Unfit(why)),
         }
-        proof.rows.extend(verdict::rows(target, &measured, &documents));
-        proof.rows.extend(rows);
-        if let [first, .., last] = documents.as_slice() {
-            proof.watched_seconds += last.uptime_seconds - first.uptime_seconds;
-        }
-        proof.loads.push(Loaded {
-            backend: target.backend.clone(),
-            was_read: true,
-            why,
-            share,
-            beside: target.beside.clone(),
-            weights: target.weights_milli.map(|milli| f64::from(milli) / 1000.0).to_vec(),
-            outstanding: target.outstanding,
-            answers: measured.answers.to_vec(),
-            measured_seconds: measured.seconds,
-        });
         Ok(())
     }
 
