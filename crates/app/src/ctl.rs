@@ -283,7 +283,7 @@ fn request(change: &Change) -> anyhow::Result<(Method, String, Option<Value>)> {
                 .with_context(|| format!("cannot read {}", file.display()))?;
             let (name, confirm_within_seconds) =
                 (file.display().to_string(), confirm_within.as_secs_f64());
-            let spec = TrialSpec { text, name, confirm_within_seconds };
+            let spec = TrialSpec { text, name, confirm_within_seconds, temporary: false };
             (Method::PUT, "/v1/policy".to_owned(), Some(serde_json::to_value(spec)?))
         }
         Change::Confirm => (Method::POST, "/v1/policy/confirm".to_owned(), None),

@@ -125,8 +125,11 @@ A command that is given `--json` prints one JSON document on stdout, also where 
 
 The message for people is on stderr as well. A document without `error` is the command's own, as the
 findings of `check`, or the answer of a command that ends with 1 or 6. `store dump --json` prints a
-line for each thing, and the error behind them. `evenkeel bench` that is interrupted (Ctrl-C) gives
-what it has measured until then.
+line for each thing, and the error behind them.
+
+On Ctrl-C `evenkeel bench` gives what it has measured until then, and ends as if that had been all.
+`evenkeel calibrate` does likewise, and `evenkeel prove --load` judges what there is: these end with
+1, since what is missing counts.
 ";
 
     #[test]

@@ -51,6 +51,7 @@ pub mod exchange;
 pub mod exit;
 pub mod explain;
 pub mod human;
+mod interrupt;
 pub mod load;
 pub mod man;
 mod measured;

@@ -161,10 +161,10 @@ impl Plan {
     /// What a client means by `export`: a declared export first, then whatever upstreams that are
     /// passed through may have. The empty name means the only export, if there is just one.
     pub(crate) fn targets(&self, export: &str) -> Vec<Target> {
-        let declared = match self.policy.exports.as_slice() {
-            [only] if export.is_empty() => Some(only),
-            exports => exports.iter().find(|known| known.name == export),
-        };
+        let mut own = self.policy.exports.iter().filter(|known| !known.is_for_proof());
+        let only = own.next().filter(|_| own.next().is_none() && export.is_empty());
+        let named = || self.policy.exports.iter().find(|known| known.name == export);
+        let declared = only.or_else(named);
         if let Some(declared) = declared {
             return self.declared(declared).into_iter().collect();
         }

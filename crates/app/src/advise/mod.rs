@@ -321,6 +321,7 @@ fn apply(client: &Client, confirm_within: Span, policy: &Policy) -> anyhow::Resu
         text: config::print(policy),
         name: "the proposed policy".to_owned(),
         confirm_within_seconds: confirm_within.as_secs_f64(),
+        temporary: false,
     };
     let body = serde_json::to_value(spec)?;
     let answer: Value = block_on(client.ask(Method::PUT, "/v1/policy", Some(&body)))?;

@@ -1,13 +1,14 @@
 //! Carries out the ladder against the live backend, several times over if there is time: the model
 //! takes the median of repeated points, so that a pause of this machine spoils none of them.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use evenkeel_core::histogram::Histogram;
 use evenkeel_core::time::Span;
 use evenkeel_io::load::{
     DirectionReport, ExportOffer, GroupReport, LoadPlan, LoadReport, LoadSpec, WeightedSize,
-    run_observed,
+    run_while,
 };
 use evenkeel_sim::calibrate::{Load, Point};
 use evenkeel_wire::nbd::uri::NbdUri;
@@ -16,6 +17,7 @@ use indicatif::ProgressBar;
 use super::explain;
 use super::ladder::{self, Look, Rung};
 use crate::exit::Exit;
+use crate::interrupt::Interrupt;
 use crate::{human, terminal};
 
 /// Entries of a step's time series.
@@ -48,34 +50,49 @@ pub(super) struct Found {
     pub(super) points: Vec<Point>,
     /// Mean time of a flush after each write; zero if not measured.
     pub(super) flush: Span,
+    /// Whether nobody interrupted it.
+    pub(super) is_complete: bool,
 }
 
 impl Campaign {
-    /// Measures everything, with a progress bar on stderr.
-    pub(super) fn measure(&self) -> anyhow::Result<Found> {
+    /// Measures everything, with a progress bar on stderr, or what can be until somebody interrupts
+    /// it.
+    pub(super) fn measure(&self, interrupt: &Interrupt) -> anyhow::Result<Found> {
+        let mut found = Found { points: Vec::new(), flush: Span::ZERO, is_complete: false };
+        let (_, step) = self.rounds();
+        let mut session = Session { campaign: self, step, bar: bar(self.time), interrupt };
+        found.is_complete = self.climb(&mut session, &mut found)?.is_some();
+        session.bar.finish_and_clear();
+        Ok(found)
+    }
+
+    /// Adds to what was found until it is all, or nothing at an interrupt.
+    fn climb(&self, session: &mut Session<'_>, found: &mut Found) -> anyhow::Result<Option<()>> {
         let sizes = ladder::sizes(&self.offer);
         let loads = if self.writes { &[Load::Read, Load::Write][..] } else { &[Load::Read] };
-        let (rounds, step) = self.rounds();
-        let mut session = Session { campaign: self, step, bar: bar(self.time) };
-        let mut found = Found { points: Vec::new(), flush: Span::ZERO };
+        let (rounds, _) = self.rounds();
         let mut looks = Vec::new();
         for &load in loads {
-            let look = session.first_look(ladder::first_look(load, &sizes))?;
+            let first = ladder::first_look(load, &sizes);
+            let Some(look) = session.first_look(first)? else { return Ok(None) };
             let rungs = ladder::rungs(load, &sizes, look);
             for rung in (0..rounds).flat_map(|_| &rungs) {
-                found.points.push(session.point(*rung)?);
+                let Some(point) = session.point(*rung)? else { return Ok(None) };
+                found.points.push(point);
             }
             looks.push(look);
         }
         if let [read, write] = looks[..] {
             let slower = if read.iops < write.iops { read } else { write };
-            found.points.push(session.point(ladder::mixed(&sizes, slower))?);
+            let mixed = ladder::mixed(&sizes, slower);
+            let Some(point) = session.point(mixed)? else { return Ok(None) };
+            found.points.push(point);
             if self.offer.can_flush {
-                found.flush = session.flush(sizes[0])?;
+                let Some(flush) = session.flush(sizes[0])? else { return Ok(None) };
+                found.flush = flush;
             }
         }
-        session.bar.finish_and_clear();
-        Ok(found)
+        Ok(Some(()))
     }
 
     /// How often to climb the ladder, and the time of one step.
@@ -114,63 +131,73 @@ impl Campaign {
     }
 }
 
-/// A campaign under way.
+/// A campaign under way. Its steps give nothing once somebody has interrupted it: the half of a
+/// step tells less than it seems to.
 struct Session<'a> {
     campaign: &'a Campaign,
     step: Span,
     bar: ProgressBar,
+    interrupt: &'a Interrupt,
 }
 
 impl Session<'_> {
     /// Uses up whatever credit the backend has saved, and sees how quick it is then.
-    fn first_look(&mut self, rung: Rung) -> anyhow::Result<Look> {
-        let report = self.run(&self.campaign.plan(rung, self.step), &said(rung))?;
+    fn first_look(&mut self, rung: Rung) -> anyhow::Result<Option<Look>> {
+        let plan = self.campaign.plan(rung, self.step);
+        let Some(report) = self.run(&plan, &said(rung))? else { return Ok(None) };
         let series = &group(&report)?.series;
         let late = &series[series.len() / 2..];
         let seconds: f64 = late.iter().map(|entry| entry.length.as_secs_f64()).sum();
         let requests: u64 = late.iter().map(|entry| entry.requests).sum();
         let iops = requests as f64 / seconds.max(1e-9);
-        Ok(Look {
+        Ok(Some(Look {
             iops,
             bytes_per_second: iops * f64::from(rung.size_bytes),
             queue: Span(self.step.0 / 3),
-        })
+        }))
     }
 
-    fn point(&mut self, rung: Rung) -> anyhow::Result<Point> {
+    fn point(&mut self, rung: Rung) -> anyhow::Result<Option<Point>> {
         let plan = self.campaign.plan(rung, self.step);
-        let report = self.run(&plan, &said(rung))?;
+        let Some(report) = self.run(&plan, &said(rung))? else { return Ok(None) };
         let group = group(&report)?;
         let depth = plan.groups[0].depth * plan.groups[0].clients;
         let latency = merged(&group.read, &group.write);
-        Ok(Point {
+        Ok(Some(Point {
             load: rung.load,
             size_bytes: u64::from(rung.size_bytes),
             depth,
             iops: steady_iops(group),
             mean: latency.mean(),
             p99: latency.quantile(0.99).unwrap_or(Span::ZERO),
-        })
+        }))
     }
 
-    fn flush(&mut self, size_bytes: u32) -> anyhow::Result<Span> {
+    fn flush(&mut self, size_bytes: u32) -> anyhow::Result<Option<Span>> {
         let rung = Rung { load: Load::Write, size_bytes, depth: 1 };
         let mut plan = self.campaign.plan(rung, self.step);
         plan.groups[0].flush_every = 1;
-        let report = self.run(&plan, "flush")?;
-        Ok(group(&report)?.flush.latency.histogram.mean())
+        let Some(report) = self.run(&plan, "flush")? else { return Ok(None) };
+        Ok(Some(group(&report)?.flush.latency.histogram.mean()))
     }
 
-    fn run(&mut self, plan: &LoadPlan, what: &str) -> anyhow::Result<LoadReport> {
+    fn run(&mut self, plan: &LoadPlan, what: &str) -> anyhow::Result<Option<LoadReport>> {
         self.bar.set_message(what.to_owned());
         let before = self.bar.position();
         let length = self.step.0 / 1_000_000;
-        let outcome = run_observed(plan, &mut |progress| {
+        let outcome = run_while(plan, &mut |progress| {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part")]
             self.bar.set_position(before + (progress.done * length as f64) as u64);
+            if self.interrupt.is_set() {
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
         });
         self.bar.set_position(before + length);
-        outcome.map_err(explain)
+        if self.interrupt.is_set() {
+            return Ok(None);
+        }
+        outcome.map(Some).map_err(explain)
     }
 }
 

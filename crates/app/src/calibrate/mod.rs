@@ -4,6 +4,7 @@
 //! The model goes to a file, the findings to stdout as a table or JSON, talk and the progress bar
 //! to stderr. Nothing is written to the backend without `--write`.
 
+mod incomplete;
 mod ladder;
 mod measure;
 mod table;
@@ -18,8 +19,10 @@ use evenkeel_sim::calibrate::{Model, Provenance, fit};
 use evenkeel_wire::nbd::uri::NbdUri;
 
 use crate::exit::Exit;
+use crate::interrupt::Interrupt;
 use crate::{terminal, version};
-use measure::Campaign;
+use incomplete::Incomplete;
+use measure::{Campaign, Found};
 
 /// Fewest seconds that tell anything, and most that anybody waits for.
 const SECONDS: std::ops::RangeInclusive<u64> = 2..=86_400;
@@ -33,7 +36,10 @@ const SECONDS: std::ops::RangeInclusive<u64> = 2..=86_400;
   evenkeel calibrate nbd://10.0.0.5/disk --json
 
 Only reads are measured unless --write is given. The backend is kept busy meanwhile; whoever else
-uses it will notice, and what they do is part of what is measured.")]
+uses it will notice, and what they do is part of what is measured.
+
+On Ctrl-C it prints what it has measured until then, marked as incomplete, writes no model, and ends
+with 1.")]
 pub struct Args {
     /// The export to measure, as an NBD URI.
     #[arg(value_name = "ADDRESS")]
@@ -59,7 +65,8 @@ pub struct Args {
 ///
 /// # Errors
 /// [`Exit::Usage`] for arguments that make no sense, [`Exit::Unreachable`] for a server that cannot
-/// be used, [`Exit::Runtime`] for one that goes away or a file that cannot be written.
+/// be used, [`Exit::Runtime`] for one that goes away or a file that cannot be written, and
+/// [`Exit::Failed`] if it was interrupted before anything was measured.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     check(args)?;
     let offer = probe(&args.target).map_err(explain)?;
@@ -73,7 +80,12 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     if loses_data {
         terminal::say(&format!("overwriting {}: its data is lost", args.target));
     }
-    let model = calibrate(args, &offer)?;
+    let found = measure(args, &offer)?;
+    let model = fitted(args, &offer, &found);
+    if !found.is_complete {
+        return give_up(args, &found, model.ok());
+    }
+    let model = model?;
     std::fs::write(&args.output, model.to_toml()).map_err(|error| {
         Exit::Runtime.because(format!("cannot write {}: {error}", args.output.display()))
     })?;
@@ -103,7 +115,8 @@ fn check(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn calibrate(args: &Args, offer: &ExportOffer) -> anyhow::Result<Model> {
+fn measure(args: &Args, offer: &ExportOffer) -> anyhow::Result<Found> {
+    let interrupt = Interrupt::watch().map_err(|error| Exit::Runtime.because(error))?;
     let campaign = Campaign {
         target: args.target.clone(),
         offer: *offer,
@@ -111,7 +124,10 @@ fn calibrate(args: &Args, offer: &ExportOffer) -> anyhow::Result<Model> {
         connections: args.connections,
         time: Span::from_secs(args.seconds),
     };
-    let found = campaign.measure()?;
+    campaign.measure(&interrupt)
+}
+
+fn fitted(args: &Args, offer: &ExportOffer, found: &Found) -> anyhow::Result<Model> {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let provenance = Provenance {
         address: args.target.to_string(),
@@ -120,6 +136,21 @@ fn calibrate(args: &Args, offer: &ExportOffer) -> anyhow::Result<Model> {
     };
     fit(&found.points, (offer.size_bytes, found.flush.0), provenance)
         .map_err(|error| Exit::Runtime.because(format!("{error}, with a larger --seconds")))
+}
+
+/// Somebody interrupted it: gives what there is, and leaves the file for the model alone.
+fn give_up(args: &Args, found: &Found, model: Option<Model>) -> anyhow::Result<Exit> {
+    if found.points.is_empty() {
+        return Err(Exit::Failed.because("interrupted before anything was measured"));
+    }
+    let found = Incomplete::new(&found.points, model);
+    if args.json {
+        terminal::json(&found)?;
+    } else {
+        terminal::data(&found.render())?;
+    }
+    terminal::say("interrupted: no model was written");
+    Ok(Exit::Failed)
 }
 
 fn explain(error: LoadError) -> anyhow::Error {

@@ -18,13 +18,8 @@ pub(super) fn render(model: &Model) -> String {
 fn points(points: &[FittedPoint]) -> String {
     let header = ["", "SIZE", "DEPTH", "IOPS", "RATE", "MEAN", "P99", "MODEL", "OFF"];
     let row = |point: &FittedPoint| {
-        let kind = match point.load {
-            Load::Read => "read",
-            Load::Write => "write",
-            Load::Mixed => "mixed",
-        };
         vec![
-            kind.to_owned(),
+            word(point.load).to_owned(),
             human::size(point.size_bytes as f64),
             point.depth.to_string(),
             human::count(point.iops),
@@ -36,6 +31,15 @@ fn points(points: &[FittedPoint]) -> String {
         ]
     };
     terminal::table(&header, &points.iter().map(row).collect::<Vec<_>>())
+}
+
+/// The word for a kind of load.
+pub(super) fn word(load: Load) -> &'static str {
+    match load {
+        Load::Read => "read",
+        Load::Write => "write",
+        Load::Mixed => "mixed",
+    }
 }
 
 fn lines(model: &Model) -> String {

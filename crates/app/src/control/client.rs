@@ -69,6 +69,11 @@ impl Client {
         Self { socket, others: Vec::new() }
     }
 
+    /// Its control socket.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
     /// The only one of these gates.
     fn running(mut gates: Vec<PathBuf>) -> Self {
         if gates.len() != 1 {

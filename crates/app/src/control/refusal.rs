@@ -70,9 +70,10 @@ impl From<ApplyError> for Refusal {
 impl From<&TrialError> for Refusal {
     fn from(error: &TrialError) -> Self {
         let status = match error {
-            TrialError::UnderWay { .. } | TrialError::None | TrialError::Elsewhere(_) => {
-                StatusCode::CONFLICT
-            }
+            TrialError::UnderWay { .. }
+            | TrialError::None
+            | TrialError::Temporary { .. }
+            | TrialError::Elsewhere(_) => StatusCode::CONFLICT,
             TrialError::Length => StatusCode::UNPROCESSABLE_ENTITY,
             TrialError::File(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };

@@ -158,6 +158,23 @@ fn a_trial_is_ended_by_hand_or_by_a_reload_and_a_bad_policy_begins_none() {
 }
 
 #[test]
+fn a_temporary_policy_cannot_be_confirmed() {
+    Bench::start().run(async |bench| {
+        let mut body = trial(7, 60.0);
+        body["temporary"] = json!(true);
+        bench.put("/v1/policy", body).await.unwrap();
+        assert_eq!(share_in_force(bench).await, 7000);
+        let confirmed = bench.client.ask(Method::POST, "/v1/policy/confirm", None).await;
+        let said = confirmed.unwrap_err().to_string();
+        assert!(said.contains("for its time alone"), "{said}");
+        let file = std::fs::read_to_string(bench.folder.path().join("policy.toml")).unwrap();
+        assert_eq!(file, POLICY, "it is written nowhere");
+        bench.client.ask(Method::POST, "/v1/policy/revert", None).await.unwrap();
+        assert_eq!(share_in_force(bench).await, 2000);
+    });
+}
+
+#[test]
 fn what_was_changed_by_hand_can_be_saved() {
     Bench::start().run(async |bench| {
         let answer = bench.put("/v1/tenants/t", json!({ "share": 0.5 })).await.unwrap();

@@ -35,6 +35,9 @@ pub struct TrialSpec {
     pub name: String,
     /// How long it may wait to be confirmed, in seconds; 1 to 3600.
     pub confirm_within_seconds: f64,
+    /// Nobody may confirm it: whoever asks wants it for this time alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub temporary: bool,
 }
 
 /// Why a trial was not begun or ended.
@@ -52,6 +55,15 @@ pub enum TrialError {
     /// There is none.
     #[error("no policy is on trial")]
     None,
+    /// It is not meant to stay.
+    #[error(
+        "the policy on trial is meant for its time alone, as that of `evenkeel prove --load`: the \
+         one before returns in {left_seconds} s, or at once by `evenkeel ctl revert`"
+    )]
+    Temporary {
+        /// For so long it is still in force.
+        left_seconds: u64,
+    },
     /// The policy lies elsewhere.
     #[error("the policy comes from {0}: change it there")]
     Elsewhere(String),
@@ -79,6 +91,7 @@ struct Trial {
     before: Policy,
     text: String,
     ends: Instant,
+    is_temporary: bool,
 }
 
 impl Trials {
@@ -90,11 +103,12 @@ impl Trials {
         self.state().under_way.clone()
     }
 
-    fn begin(&self, before: Policy, text: String, length: Duration) -> u64 {
+    fn begin(&self, before: Policy, spec: TrialSpec, length: Duration) -> u64 {
         let mut state = self.state();
         state.begun += 1;
         let (number, ends) = (state.begun, Instant::now() + length);
-        state.under_way = Some(Trial { number, before, text, ends });
+        let TrialSpec { text, temporary: is_temporary, .. } = spec;
+        state.under_way = Some(Trial { number, before, text, ends, is_temporary });
         number
     }
 
@@ -126,15 +140,15 @@ impl Control {
     /// [`ApplyError`]; the old policy stays in force.
     pub async fn try_policy(self: &Arc<Self>, spec: TrialSpec) -> Result<Diagnostics, ApplyError> {
         let _changing = self.changing.lock().await;
-        let TrialSpec { text, name, confirm_within_seconds } = spec;
-        if !(1.0..=TRIAL_MAX.as_secs_f64()).contains(&confirm_within_seconds) {
+        if !(1.0..=TRIAL_MAX.as_secs_f64()).contains(&spec.confirm_within_seconds) {
             return Err(TrialError::Length.into());
         }
         if let Some(remote) = &self.remote {
             return Err(TrialError::Elsewhere(remote.name.clone()).into());
         }
         self.trials.refuse_changes()?;
-        let Parsed { policy, diagnostics, .. } = config::load_given(&text, &name, &self.file);
+        let Parsed { policy, diagnostics, .. } =
+            config::load_given(&spec.text, &spec.name, &self.file);
         let Some(mut policy) = policy else {
             return Err(LoadError::Invalid(diagnostics).into());
         };
@@ -142,8 +156,8 @@ impl Control {
         let before = self.gate.policy();
         config::spell_as(&mut policy, &before);
         self.gate.reload(policy).await?;
-        let length = Duration::from_secs_f64(confirm_within_seconds);
-        let number = self.trials.begin(before, text, length);
+        let length = Duration::from_secs_f64(spec.confirm_within_seconds);
+        let number = self.trials.begin(before, spec, length);
         let control = Arc::clone(self);
         tokio::spawn(async move {
             tokio::time::sleep(length).await;
@@ -180,6 +194,10 @@ impl Control {
     pub async fn confirm(&self) -> Result<[PathBuf; 2], TrialError> {
         let _changing = self.changing.lock().await;
         let trial = self.trials.under_way().ok_or(TrialError::None)?;
+        if trial.is_temporary {
+            let left = trial.ends.saturating_duration_since(Instant::now());
+            return Err(TrialError::Temporary { left_seconds: left.as_secs() + 1 });
+        }
         let files = self.write_file(trial.text).await.map_err(TrialError::File)?;
         self.trials.end();
         Ok(files)

@@ -12,7 +12,7 @@
 use evenkeel_core::control::target::Bounds;
 use evenkeel_core::sched::Share;
 use evenkeel_core::time::Span;
-use evenkeel_engine::policy::{Discipline, Policy};
+use evenkeel_engine::policy::{Discipline, PROOF_PREFIX, Policy};
 use serde::Serialize;
 
 use crate::human;
@@ -31,6 +31,8 @@ const REACHED_MIN: f64 = 0.9;
 const EXCESS_MAX: f64 = 0.02;
 /// So many answers show something of a goal.
 const ANSWERS_MIN: u64 = 20;
+/// What the promise of a response time is called.
+const LATENCY: &str = "latency";
 /// Times are known this exactly.
 const RESOLUTION: f64 = 1.03;
 
@@ -64,7 +66,8 @@ pub(super) fn all(policy: &Policy, documents: &[Status]) -> Vec<Row> {
             let Some(declared) = policy.tenants.iter().find(|one| one.name == tenant.name) else {
                 continue;
             };
-            if tenant.offered.requests == 0 {
+            // The two of `--load` are held to something else.
+            if tenant.offered.requests == 0 || tenant.name.starts_with(PROOF_PREFIX) {
                 continue;
             }
             let of = |status: &Status| {
@@ -86,6 +89,23 @@ pub(super) fn all(policy: &Policy, documents: &[Status]) -> Vec<Row> {
     rows
 }
 
+/// The goal of some tenant that was late since the first of two instants, or since the second: only
+/// the mean of some moments says something.
+pub(super) fn late(policy: &Policy, since: [&Status; 2], now: &Status) -> Option<Row> {
+    let late_since = |before: &Status| {
+        let documents = [before.clone(), now.clone()];
+        let is_late =
+            |row: &Row| row.verdict == Verdict::NotKept && row.promise.starts_with(LATENCY);
+        all(policy, &documents).into_iter().filter(is_late).collect::<Vec<_>>()
+    };
+    let is_of_mean = |row: &Row| {
+        let mut tenants = policy.tenants.iter();
+        tenants.any(|one| one.name == row.tenant && one.share.goal_bounds == Bounds::Mean)
+    };
+    let first = late_since(since[0]).into_iter().next();
+    first.or_else(|| late_since(since[1]).into_iter().find(is_of_mean))
+}
+
 type Judged = (Verdict, String);
 
 /// A tenant in a domain, as it was seen at some instants.
@@ -104,7 +124,7 @@ impl Case<'_> {
         let limits = units::amounts(limit.rate_bytes, limit.rate_iops).into_iter();
         let floors = units::amounts(floor.rate_bytes, floor.rate_iops).into_iter();
         let goal = (latency_goal > Span::ZERO)
-            .then(|| (format!("latency {latency_goal}"), self.goal(latency_goal)));
+            .then(|| (format!("{LATENCY} {latency_goal}"), self.goal(latency_goal)));
         std::iter::once((share, self.share()))
             .chain(limits.map(move |one| (rate("limit", one), self.limit(one))))
             .chain(floors.map(move |one| (rate("floor", one), self.floor(one))))

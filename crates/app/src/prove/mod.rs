@@ -2,8 +2,10 @@
 //!
 //! The gate is asked once a second. What comes out of that is judged by `judge`, promise by
 //! promise: kept, not kept, or nothing to see, where nobody asked for as much as would show it.
+//! With `--load`, tenants of its own ask for so much.
 
 mod judge;
+mod load;
 
 use std::thread;
 use std::time::Duration;
@@ -32,19 +34,38 @@ const INTERVAL: Duration = Duration::from_secs(1);
 Examples:
   evenkeel prove                         the next half minute of production
   evenkeel prove --watch '5 min'
+  evenkeel prove --load                  put the shares to the test, with 5 % of each backend
+  evenkeel prove --load --load-share 10% --backend array
   evenkeel prove --json | jq '.promises[] | select(.verdict == \"not_kept\")'
 
-It puts no load on anything: a share shows where tenants have requests waiting, a limit where
-somebody reaches it, a floor where as much is asked for. For promises that nobody put to the test it
-says so.
+Without --load it puts no load on anything: a share shows where tenants have requests waiting, a
+limit where somebody reaches it, a floor where as much is asked for. For promises that nobody put to
+the test it says so.
 
-Ends with 1 if a promise was not kept, or if the mode holds nobody to any.")]
+With --load two tenants of its own read from one backend after the other for 10 s, and write
+nothing. They may have so much of it beside those who wait, and three to one of that. It ends at
+once when the latency goal of another tenant is late, and on Ctrl-C; then, and if it is killed, the
+policy is as before.
+
+Ends with 1 if a promise was not kept, if it was interrupted, or if the mode holds nobody to any.")]
 pub struct Args {
     #[command(flatten)]
     control: ControlArgs,
     /// How long to watch.
     #[arg(long, default_value = "30 s", value_name = "TIME", value_parser = parse_watch)]
     watch: Duration,
+    /// Put the shares to the test with two tenants that read, for 10 s on each backend.
+    #[arg(long, conflicts_with = "watch")]
+    load: bool,
+    /// The part of a backend that these two may have beside others, together.
+    #[arg(
+        long, default_value = "5%", value_name = "PERCENT", requires = "load",
+        value_parser = parse_share
+    )]
+    load_share: f64,
+    /// The only backend that they read from.
+    #[arg(long, value_name = "NAME", requires = "load")]
+    backend: Option<String>,
     /// Print one JSON document.
     #[arg(long)]
     json: bool,
@@ -58,12 +79,23 @@ fn parse_watch(text: &str) -> Result<Duration, String> {
     if bounds.contains(&watch) { Ok(watch) } else { Err("choose from 5 s to 10 min".to_owned()) }
 }
 
+fn parse_share(text: &str) -> Result<f64, String> {
+    let percent = text.trim_end_matches('%').trim_end().parse::<f64>();
+    match percent {
+        Ok(percent) if (0.1..=50.0).contains(&percent) => Ok(percent / 100.0),
+        _ => Err("choose from 0.1% to 50%".to_owned()),
+    }
+}
+
 /// What is printed for programs.
 #[derive(Serialize)]
 struct Document<'a> {
     mode: &'a str,
     watched_seconds: f64,
     promises: &'a [Row],
+    /// What was put under load, or could not be; absent without `--load`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    loads: Option<&'a [load::Loaded]>,
 }
 
 /// Runs the subcommand.
@@ -72,13 +104,18 @@ struct Document<'a> {
 /// A gate that does not answer, or that was restarted meanwhile.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let client = args.control.client();
+    if args.load {
+        let wish = load::Wish { share: args.load_share, backend: args.backend.clone() };
+        return with_load(&client, &wish, args.json);
+    }
     let (policy, documents) = watch(&client, args.watch)?;
     let last = documents.last().expect("there are two at least");
     let rows = judge::all(&policy, &documents);
     let is_in_force = last.mode == "enforce";
     if args.json {
         let watched_seconds = last.uptime_seconds - documents[0].uptime_seconds;
-        terminal::json(&Document { mode: &last.mode, watched_seconds, promises: &rows })?;
+        let document = Document { mode: &last.mode, watched_seconds, promises: &rows, loads: None };
+        terminal::json(&document)?;
     } else {
         terminal::data(&table(&rows))?;
     }
@@ -90,6 +127,21 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     let is_broken = rows.iter().any(|row| row.verdict == Verdict::NotKept);
     Ok(if is_broken || !is_in_force { Exit::Failed } else { Exit::Success })
+}
+
+fn with_load(client: &Client, wish: &load::Wish, json: bool) -> anyhow::Result<Exit> {
+    let load::Proof { rows, loads, watched_seconds, is_interrupted } = load::prove(client, wish)?;
+    if json {
+        let loads = Some(loads.as_slice());
+        terminal::json(&Document { mode: "enforce", watched_seconds, promises: &rows, loads })?;
+    } else if !rows.is_empty() {
+        terminal::data(&table(&rows))?;
+    }
+    if is_interrupted {
+        terminal::say("interrupted: not everything was put to the test");
+    }
+    let is_broken = rows.iter().any(|row| row.verdict == Verdict::NotKept);
+    Ok(if is_broken || is_interrupted { Exit::Failed } else { Exit::Success })
 }
 
 fn watch(client: &Client, length: Duration) -> anyhow::Result<(Policy, Vec<Status>)> {

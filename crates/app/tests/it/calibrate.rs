@@ -127,3 +127,39 @@ fn what_cannot_be_measured_is_refused_at_once() {
     let nobody = calibrate(scratch.path(), "nbd+unix:///?socket=/nonexistent", &[]);
     assert_eq!(nobody.status.code(), Some(4));
 }
+
+/// Interrupts a calibration after a while, and gives what it said.
+fn interrupted(scratch: &Scratch, address: &str, after: Duration) -> Output {
+    let model = scratch.join("model.toml");
+    let model = model.to_str().expect("a path of ours is UTF-8");
+    let mut command = Command::new(EVENKEEL);
+    command.args(["calibrate", address, "--json", "--output", model, "--seconds", "60"]);
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let child = command.spawn().expect("run evenkeel");
+    std::thread::sleep(after);
+    let begun = Instant::now();
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
+    let output = child.wait_with_output().expect("it ends");
+    assert!(begun.elapsed() < Duration::from_secs(10), "after {:?}", begun.elapsed());
+    assert_eq!(output.status.code(), Some(1));
+    output
+}
+
+#[test]
+fn an_interrupt_gives_what_was_measured_and_leaves_the_model_of_before() {
+    needs!("nbdkit");
+    let scratch = Scratch::new();
+    let (_server, address) = nbdkit(&scratch, &["memory", "64M"]);
+    std::fs::write(scratch.join("model.toml"), "of before").expect("write to scratch");
+    // The first step takes more than a second, and counts for nothing.
+    let document = json(&interrupted(&scratch, &address, Duration::from_millis(600)));
+    let message = document["error"]["message"].as_str().expect("a message");
+    assert!(message.contains("before anything was measured"), "{message}");
+    let document = json(&interrupted(&scratch, &address, Duration::from_secs(6)));
+    assert_eq!(document["is_complete"], false);
+    let points = document["points"].as_array().expect("points");
+    assert!(!points.is_empty() && points[0]["iops"].as_f64().is_some_and(|it| it > 0.0));
+    let file = std::fs::read_to_string(scratch.join("model.toml")).expect("the file");
+    assert_eq!(file, "of before");
+}

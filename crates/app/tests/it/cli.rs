@@ -90,6 +90,32 @@ fn an_interrupted_bench_gives_what_it_has() {
 }
 
 #[test]
+fn an_open_loop_that_is_broken_off_does_not_wait_for_its_next_request() {
+    use evenkeel_io::load::{Arrivals, LoadPlan, LoadSpec, run_while};
+    let scratch = Scratch::new();
+    let gate = Gate::start(&scratch, &memory_policy("1 MiB"));
+    let spec = LoadSpec {
+        targets: vec![gate.plain("disk").uri().parse().expect("a URI of ours")],
+        // One in seventeen minutes.
+        arrivals: Arrivals::Constant { per_second: 0.001 },
+        ..LoadSpec::default()
+    };
+    let runtime = Some(evenkeel_core::time::Span::from_secs(3600));
+    let plan = LoadPlan { groups: vec![spec], runtime, ..LoadPlan::default() };
+    let begun = std::time::Instant::now();
+    let half_a_second = evenkeel_core::time::Span::from_millis(500);
+    let report = run_while(&plan, &mut |progress| {
+        if progress.elapsed > half_a_second {
+            return std::ops::ControlFlow::Break(());
+        }
+        std::ops::ControlFlow::Continue(())
+    });
+    let report = report.expect("it has done what it could");
+    assert!(begun.elapsed() < Duration::from_secs(10), "after {:?}", begun.elapsed());
+    assert_eq!((report.groups[0].errors, report.groups[0].unanswered), (0, 0));
+}
+
+#[test]
 fn every_mistake_is_named_with_file_line_and_remedy() {
     let policy = "listen = [\"unix:s\"]\nmoode = \"enforce\"\n[[backend]]\nname = \"m\"\n\
                   memory = true\n[[export]]\nname = \"e\"\nbackend = \"n\"\nsize = \"1 parsec\"\n";

@@ -174,6 +174,7 @@ fn the_page_can_be_typed() {
         "it would use more",
         "share 4",
         "confirmed: it is in policy.toml",
+        "evenkeel-prove-1, -2",
     ] {
         assert!(said.contains(words), "{words:?} is missing in:\n{said}");
     }

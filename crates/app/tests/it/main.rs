@@ -72,6 +72,7 @@ mod load;
 mod memory;
 mod place;
 mod plan;
+mod prove_load;
 mod recorded_policies;
 mod recordings;
 mod reload;

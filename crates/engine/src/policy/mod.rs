@@ -585,6 +585,14 @@ pub struct Export {
     pub description: Option<String>,
 }
 
+impl Export {
+    /// Whether `evenkeel prove --load` added it for its time: then it does not count where clients
+    /// leave the name out.
+    pub fn is_for_proof(&self) -> bool {
+        self.name.starts_with(PROOF_PREFIX)
+    }
+}
+
 /// Who shares.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tenant {
@@ -674,6 +682,9 @@ pub const MOVER_TENANT: &str = "moves";
 /// The name of the tenant on whose account stores clean and look after themselves; present in every
 /// policy with a store, at share 1 unless the file declares it.
 pub const UPKEEP_TENANT: &str = "upkeep";
+
+/// Names of the exports and tenants that `evenkeel prove --load` adds for its time begin with this.
+pub const PROOF_PREFIX: &str = "evenkeel-prove-";
 
 /// The part of a policy that one engine needs: one group of servers, one tiered volume, or one
 /// server.

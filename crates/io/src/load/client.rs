@@ -15,7 +15,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
@@ -43,8 +43,18 @@ pub(super) struct Group {
     pub(super) requests_left: Cell<u64>,
     /// When requests arrive. What arrived late in an open loop is still sent behind the end.
     pub(super) schedule: Schedule,
+    /// Wake the group's clients, which may be waiting for what is due long after.
+    pub(super) wakers: RefCell<Vec<Waker>>,
     /// Takes a line for every request, if wanted.
     pub(super) log: Option<RequestLog>,
+}
+
+impl Group {
+    /// Lets no further request start, as if the group had made all of its requests.
+    pub(super) fn end_early(&self) {
+        self.requests_left.set(0);
+        self.wakers.take().into_iter().for_each(Waker::wake);
+    }
 }
 
 /// One client and its connections.
@@ -115,6 +125,9 @@ impl Client {
 
     /// Runs to the end of the load and tells the group. What was written can be read back after.
     pub(super) async fn run(&mut self) -> Result<(), LoadError> {
+        // A client is one task, whose waker stays the same.
+        let waker = std::future::poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
+        self.group.wakers.borrow_mut().push(waker);
         std::future::poll_fn(|cx| self.poll(cx)).await
     }
 

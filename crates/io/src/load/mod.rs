@@ -33,7 +33,7 @@ pub use report::{
     CpuTime, DirectionReport, GroupReport, IntervalReport, Latency, LoadReport, Progress,
     Verification,
 };
-pub use session::{run, run_observed};
+pub use session::{run, run_observed, run_while};
 pub use spec::{Arrivals, CLIENTS_MAX, LoadPlan, LoadSpec};
 
 /// Why a plan could not be carried out.

@@ -1,6 +1,7 @@
 //! One run of a plan: connects everybody, starts them together, and collects the books.
 
 use std::cell::{Cell, RefCell};
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +27,9 @@ use crate::clock::Clock;
 /// How often progress is told.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 
+/// Is told how it goes, and may break it off.
+pub(super) type Observer<'a> = dyn FnMut(&Progress) -> ControlFlow<()> + Send + 'a;
+
 /// Carries out a plan on a thread of its own and returns when it is over.
 ///
 /// # Errors
@@ -42,6 +46,22 @@ pub fn run(plan: &LoadPlan) -> Result<LoadReport, LoadError> {
 pub fn run_observed(
     plan: &LoadPlan,
     observe: &mut (dyn FnMut(&Progress) + Send),
+) -> Result<LoadReport, LoadError> {
+    run_while(plan, &mut |progress| {
+        observe(progress);
+        ControlFlow::Continue(())
+    })
+}
+
+/// As [`run_observed`], and ends the load early, as an interrupt would, once `observe` breaks it
+/// off: no request starts from then on, and what was measured counts. Broken off again, it does not
+/// wait for the requests that are under way.
+///
+/// # Errors
+/// As [`run`], and [`LoadError::Interrupted`] if it was broken off again.
+pub fn run_while(
+    plan: &LoadPlan,
+    observe: &mut (dyn FnMut(&Progress) -> ControlFlow<()> + Send),
 ) -> Result<LoadReport, LoadError> {
     plan.check()?;
     // A thread of its own: its processor time is the generator's, and the caller may be inside a
@@ -64,10 +84,7 @@ pub(super) fn on_runtime<T>(
     LocalSet::new().block_on(&runtime, session)
 }
 
-async fn session(
-    plan: &LoadPlan,
-    observe: &mut (dyn FnMut(&Progress) + Send),
-) -> Result<LoadReport, LoadError> {
+async fn session(plan: &LoadPlan, observe: &mut Observer<'_>) -> Result<LoadReport, LoadError> {
     let clock = Clock::start();
     let mut connected = Vec::new();
     for spec in &plan.groups {
@@ -89,6 +106,7 @@ async fn session(
             recorder: RefCell::new(recorder),
             requests_left: Cell::new(spec.requests.unwrap_or(u64::MAX)),
             schedule: Schedule { active: start..end, idle: idle.collect() },
+            wakers: RefCell::default(),
             log: None,
         });
         let size_bytes =
@@ -225,7 +243,7 @@ pub(super) async fn attend(
     plan: &LoadPlan,
     groups: &[Rc<Group>],
     tasks: &mut JoinSet<Result<News, LoadError>>,
-    (start, observe): (Nanos, &mut (dyn FnMut(&Progress) + Send)),
+    (start, observe): (Nanos, &mut Observer<'_>),
 ) -> Result<Nanos, LoadError> {
     let mut ticks = tokio::time::interval(PROGRESS_EVERY);
     let mut common_end = None;
@@ -259,16 +277,26 @@ pub(super) async fn attend(
                 if std::mem::replace(&mut is_ending, true) {
                     return Err(LoadError::Interrupted);
                 }
-                // As if every group had made its requests.
-                for group in groups {
-                    group.requests_left.set(0);
-                }
+                end_early(groups);
             }
-            _ = ticks.tick() => observe(&progress(plan, groups, start)),
+            _ = ticks.tick() => if observe(&progress(plan, groups, start)).is_break() {
+                if std::mem::replace(&mut is_ending, true) {
+                    return Err(LoadError::Interrupted);
+                }
+                end_early(groups);
+            },
         }
     }
-    observe(&progress(plan, groups, start));
+    // It is over either way.
+    let _ = observe(&progress(plan, groups, start));
     Ok(common_end.expect("a plan has groups, and a group has clients"))
+}
+
+/// Lets no further request start, as if every group had made all of its requests.
+fn end_early(groups: &[Rc<Group>]) {
+    for group in groups {
+        group.end_early();
+    }
 }
 
 /// The next interrupt, if they are the load's business.

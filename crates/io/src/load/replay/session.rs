@@ -1,6 +1,7 @@
 //! One replay: connects, starts the feed thread and the clients together, and collects the books.
 
 use std::cell::{Cell, RefCell};
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -99,6 +100,10 @@ async fn session<'scope, 'env>(
         groups.push(group);
     }
     drop(log);
+    let observe = &mut |progress: &Progress| {
+        observe(progress);
+        ControlFlow::Continue(())
+    };
     let common_end = attend(&stand_in, &groups, &mut tasks, (start, observe)).await?;
     drop(tasks);
     let left_out = feeder.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -161,6 +166,7 @@ fn group(
         recorder: RefCell::new(recorder),
         requests_left: Cell::new(u64::MAX),
         schedule: Schedule { active: Nanos::ZERO..Nanos(u64::MAX), idle: Vec::new() },
+        wakers: RefCell::default(),
         log,
     })
 }
