@@ -42,7 +42,7 @@ struct Part {
     steps: fn(&Options, &SkipsFile) -> Result<Vec<Step>>,
 }
 
-const PARTS: [Part; 13] = [
+const PARTS: [Part; 14] = [
     Part {
         name: "fuzz",
         long: "an hour over all targets, other seeds each time",
@@ -77,6 +77,16 @@ const PARTS: [Part; 13] = [
                 "test --release --locked -p evenkeel-sim --test it -- forecast:: --nocapture";
             let step = tests("forecasts", line, Some(("EVENKEEL_FORECASTS", "100")), skips);
             Ok(vec![step])
+        },
+    },
+    Part {
+        name: "blame",
+        long: "200 scenes held against the same world without the accused, or EVENKEEL_SCENES",
+        short: "48",
+        steps: |_, skips| {
+            let line = "test --release --locked -p evenkeel-engine --test it -- \
+                        attribution::scenes:: --nocapture";
+            Ok(vec![tests("blame", line, Some(("EVENKEEL_SCENES", "200")), skips)])
         },
     },
     Part {

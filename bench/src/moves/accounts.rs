@@ -22,7 +22,7 @@ pub(super) struct Accounts {
 pub(super) struct Served {
     pub(super) requests: u64,
     pub(super) bytes: u64,
-    /// Device time, by the cost model.
+    /// Device time, as measured.
     pub(super) service_seconds: f64,
 }
 

@@ -173,7 +173,8 @@ pub struct Tenant {
     pub shadow_held_units: u64,
     /// Time with something queued.
     pub backlogged_seconds: f64,
-    /// Device time that it was given, by the cost model.
+    /// Device time that it was given, as measured: the time for which backends were busy, divided by
+    /// what requests take of them, whatever the policy says that they cost.
     pub service_seconds: f64,
     /// How it stands over the last seconds, and why; empty from gates that do not say.
     #[serde(default)]
@@ -262,7 +263,10 @@ pub struct Server {
     /// gate holds nothing back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_found: Option<CostFound>,
-    /// Device time given out, by the cost model.
+    /// Units that it has answered; 0 from gates that do not say.
+    #[serde(default)]
+    pub served_units: u64,
+    /// Device time given out, as measured: the time for which it was busy and did not stall.
     pub service_seconds: f64,
     /// Time with something at the backend.
     pub busy_seconds: f64,
@@ -334,8 +338,8 @@ pub struct Hanging {
 pub struct Interference {
     /// Who waited.
     pub victim: String,
-    /// Whose requests were served meanwhile; `(device)` if the device did nothing for anybody, or
-    /// took longer for a lone request.
+    /// Whose requests were served meanwhile; `(device)` if the device did nothing for anybody, was
+    /// slow for all, or took longer for a lone request.
     pub culprit: String,
     /// Request-time.
     pub waited_seconds: f64,
@@ -525,7 +529,7 @@ fn tenant(tenant: &TenantReport, policy: &Policy, is_proven: bool, detail: Detai
         shadow_held_seconds: tenant.shadow_held.as_secs_f64(),
         shadow_held_units: tenant.shadow_held_units,
         backlogged_seconds: tenant.backlogged.as_secs_f64(),
-        service_seconds: tenant.delivered_cost.as_secs_f64(),
+        service_seconds: tenant.service_time.as_secs_f64(),
         finding: Finding::default(),
     }
 }
@@ -612,7 +616,8 @@ fn server(server: &ServerReport, tenants: &[TenantReport], policy: &Policy) -> S
         throughput_forgone: server.throughput_forgone,
         unit_bytes: server.unit_bytes,
         cost_found: server.measured.map(|one| cost_found(&one, server.is_cost_learned)),
-        service_seconds: server.delivered_cost.as_secs_f64(),
+        served_units: server.served_units,
+        service_seconds: server.service_time.as_secs_f64(),
         busy_seconds: server.busy.as_secs_f64(),
         hanging: server.hanging.iter().map(|one| hanging(one, tenants)).collect(),
         slow: server.slow.iter().map(|one| slow(one, tenants)).collect(),

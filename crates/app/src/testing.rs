@@ -81,6 +81,8 @@ pub(crate) fn later_report(steps: u64) -> GateReport {
             queued: 48,
             depth: 32,
             delivered_cost: Span::from_secs(52 * steps),
+            served_units: 4000 * steps,
+            service_time: Span::from_secs(56 * steps),
             busy: Span::from_secs(58 * steps),
             hanging: vec![sample_hanging()],
             slow: vec![sample_slow()],
@@ -175,6 +177,7 @@ fn tenant(
     }
     report.backlogged = Span::from_millis(requests / 2);
     report.delivered_cost = Span::from_micros(requests * device_us / 8);
+    report.service_time = Span::from_micros(requests * device_us / 8);
     report
 }
 

@@ -29,6 +29,8 @@ pub(crate) struct Account {
     pub(crate) delivered_cost: Cost,
     /// Part of it that was delivered while nothing waited at the gate.
     pub(crate) delivered_unbacklogged: Cost,
+    /// Device time that it was given.
+    service_time: Span,
     /// Request-time beyond what idle servers would have taken.
     waited: Wait,
     by_kind: [KindReport; 6],
@@ -70,8 +72,9 @@ impl Account {
         }
     }
 
-    /// It has waited since the last tick.
-    pub(crate) fn waited(&mut self, wait: Wait) {
+    /// At a server it has waited since the last tick, and was given so much of the device's time.
+    pub(crate) fn told(&mut self, wait: Wait, given: Span) {
+        self.service_time += given;
         self.waited.in_all += wait.in_all;
         self.waited.in_stalls += wait.in_stalls;
     }
@@ -129,6 +132,7 @@ impl Account {
             backlogged: self.backlog.total(now),
             in_flight: u64::from(self.in_flight.present()),
             delivered_cost: Span(self.delivered_cost.0),
+            service_time: self.service_time,
             ..TenantReport::default()
         }
     }

@@ -20,7 +20,7 @@ use evenkeel_core::control::summary::Summary;
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::sched::dsfq::{Coordinator, Form};
 use evenkeel_core::ticket::{Cost, Kind, Ticket};
-use evenkeel_core::time::Nanos;
+use evenkeel_core::time::{Nanos, Span};
 
 use crate::account::Account;
 use crate::attribution::{PairTable, TICK, Wait};
@@ -591,8 +591,10 @@ impl Engine {
         self.next_tick = now + TICK;
         let accounts = &mut self.accounts;
         for lane in &mut self.lanes {
-            let waited = |tenant: TenantId, wait: Wait| accounts[tenant.index()].waited(wait);
-            lane.attribute(now, waited, &mut self.pairs);
+            let told = |tenant: TenantId, wait: Wait, given: Span| {
+                accounts[tenant.index()].told(wait, given);
+            };
+            lane.attribute(now, told, &mut self.pairs);
         }
         if self.shares.is_due(now) {
             self.shares.close(now, &self.accounts);

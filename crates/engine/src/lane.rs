@@ -49,8 +49,9 @@ pub(crate) struct Lane {
     learned: Option<Box<Learned>>,
     /// Whether that is what they cost; else it is only reported.
     is_cost_learned: bool,
-    /// Whether requests are weighed by that though they cost what the policy says.
-    weighs_as_learned: bool,
+    /// Whether requests are weighed by that, whatever they cost, and how often weights got another
+    /// unit.
+    weighs_as: (bool, u32),
     /// What stands for the depth while there is none.
     crowd: Crowd,
     /// Whose the slots of the depth are, where there is one. It outlives schedulers.
@@ -72,6 +73,9 @@ pub(crate) struct Lane {
     wake_at: Option<Nanos>,
     in_service: Stopwatch,
     delivered_cost: Cost,
+    /// Units that the backend has answered, and time of the device that was given out.
+    served_units: u64,
+    service_time: Span,
     ledger: Ledger,
     /// What schedulers and shadows that are no longer in force had counted, by tenant.
     past: Vec<Past>,
@@ -138,7 +142,7 @@ impl Lane {
             scheduler: open_gate(),
             learned: None,
             is_cost_learned: false,
-            weighs_as_learned: false,
+            weighs_as: (false, 0),
             crowd: Crowd::default(),
             slots: None,
             anteroom: None,
@@ -151,6 +155,8 @@ impl Lane {
             wake_at: None,
             in_service: Stopwatch::default(),
             delivered_cost: Cost::default(),
+            served_units: 0,
+            service_time: Span::ZERO,
             ledger: Ledger::default(),
             past: Vec::new(),
         }
@@ -180,12 +186,13 @@ impl Lane {
     /// What a request takes of the device beside others, as far as it is known: whatever the policy
     /// says that it costs.
     fn weight(&mut self, ticket: &Ticket) -> Cost {
-        let learned = self.learned.as_deref().filter(|_| !self.is_cost_learned);
-        let known = learned.filter(|learned| learned.is_known());
-        if std::mem::replace(&mut self.weighs_as_learned, known.is_some()) != known.is_some() {
+        let learned = self.learned.as_deref();
+        let known = learned.filter(|one| self.is_cost_learned || one.is_known());
+        let weighs_as = (known.is_some(), learned.map_or(0, Learned::jumps));
+        if std::mem::replace(&mut self.weighs_as, weighs_as) != weighs_as {
             self.ledger.reweigh();
         }
-        known.map_or(ticket.cost, |one| one.cost(ticket.tenant, ticket.kind, ticket.size_bytes))
+        known.map_or(ticket.cost, |one| one.weight(ticket.tenant, ticket.kind, ticket.size_bytes))
     }
 
     /// What was learned, if that is what requests cost; else it is only reported.
@@ -200,7 +207,8 @@ impl Lane {
 
     /// Queues a ticket for this disk of the server.
     pub(crate) fn enqueue(&mut self, now: Nanos, ticket: Ticket, disk: u64) {
-        self.ledger.queued(now, ticket.tenant);
+        let weight = self.weight(&ticket);
+        self.ledger.queued(now, &ticket, weight);
         self.schedule(now, ticket, disk);
     }
 
@@ -226,7 +234,7 @@ impl Lane {
             self.unqueue(now, ticket);
             self.release_parked(now);
         }
-        self.ledger.withdrawn(now, ticket.tenant);
+        self.ledger.withdrawn(now, &ticket);
     }
 
     /// Takes a ticket out of the scheduler.
@@ -242,8 +250,11 @@ impl Lane {
         let waits = self.slots.as_mut().and_then(|slots| slots.waits_for_returning(now));
         let live = match waits.map_or_else(|| self.next(now), Next::WaitUntil) {
             Next::Dispatch(ticket) => {
-                let weight = self.weight(&ticket);
-                self.ledger.dispatched(now, &ticket, weight);
+                if !self.ledger.is_weighed(&ticket) {
+                    let weight = self.weight(&ticket);
+                    self.ledger.weigh(&ticket, weight);
+                }
+                self.ledger.dispatched(now, &ticket);
                 self.in_service.enter(now);
                 let slots = self.slots.as_mut();
                 if slots.is_some_and(|slots| !slots.dispatched(&ticket)) {
@@ -307,6 +318,7 @@ impl Lane {
         }
         self.in_service.leave(now);
         self.delivered_cost.0 += ticket.cost.0;
+        self.served_units += 1;
         if let Some(shadow) = &mut self.shadow {
             shadow.serve(now, ticket.slot);
         }
@@ -408,13 +420,18 @@ impl Lane {
     pub(crate) fn attribute(
         &mut self,
         now: Nanos,
-        waited: impl FnMut(TenantId, Wait),
+        mut told: impl FnMut(TenantId, Wait, Span),
         pairs: &mut PairTable,
     ) {
+        let service_time = &mut self.service_time;
+        let told = |tenant: TenantId, wait: Wait, given: Span| {
+            *service_time += given;
+            told(tenant, wait, given);
+        };
         let (scheduler, past) = (&self.scheduler, &self.past);
         let throttled =
             |tenant: TenantId| past[tenant.index()].throttled + scheduler.throttled(now, tenant);
-        self.ledger.tick(now, throttled, waited, pairs);
+        self.ledger.tick(now, throttled, told, pairs);
     }
 
     /// Request-time that the tenant's own limit held here.
@@ -453,6 +470,8 @@ impl Lane {
             measured: self.measured(),
             is_cost_learned: self.is_cost_learned,
             delivered_cost: Span(self.delivered_cost.0),
+            served_units: self.served_units,
+            service_time: self.service_time,
             busy: self.busy(now),
             hanging: self.slots.as_ref().map_or_else(Vec::new, |slots| slots.hanging(now)),
             slow: self.slots.as_ref().map_or_else(Vec::new, |slots| slots.slow(now)),

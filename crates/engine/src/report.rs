@@ -76,8 +76,11 @@ pub struct TenantReport {
     pub backlogged: Span,
     /// Requests now queued or with the backend.
     pub in_flight: u64,
-    /// Service delivered in all, in device time by the cost model.
+    /// Service delivered in all, in device time by the cost model: what shares count.
     pub delivered_cost: Span,
+    /// Device time that it was given, as measured: the time in which servers were busy and did not
+    /// stall, divided by what requests take of them, whatever the policy says that they cost.
+    pub service_time: Span,
     /// Shares over the last window.
     pub window: ShareWindow,
     /// How it stands over the last seconds, and why.
@@ -141,6 +144,10 @@ pub struct ServerReport {
     pub is_cost_learned: bool,
     /// Service delivered in all, in device time by the cost model.
     pub delivered_cost: Span,
+    /// Units that the backend has answered.
+    pub served_units: u64,
+    /// Device time given out, as measured; see [`TenantReport::service_time`].
+    pub service_time: Span,
     /// Time during which something was with the backend.
     pub busy: Span,
     /// Disks whose requests are out for so long that they have left the depth.

@@ -150,7 +150,7 @@ impl Page<'_> {
             (&metric::THROTTLED, |tenant| tenant.throttled),
             (&metric::SHADOW_HELD, |tenant| tenant.shadow_held),
             (&metric::BACKLOGGED, |tenant| tenant.backlogged),
-            (&metric::SERVICE, |tenant| tenant.delivered_cost),
+            (&metric::SERVICE, |tenant| tenant.service_time),
         ];
         for (metric, span) in spans {
             self.by_tenant(metric, |family, labels, tenant| {
@@ -229,7 +229,7 @@ impl Page<'_> {
             (&metric::SERVER_IN_SERVICE, |server| server.in_service as f64),
             (&metric::SERVER_QUEUED, |server| server.queued as f64),
             (&metric::SERVER_DEPTH, |server| server.depth as f64),
-            (&metric::SERVER_SERVICE, |server| server.delivered_cost.as_secs_f64()),
+            (&metric::SERVER_SERVICE, |server| server.service_time.as_secs_f64()),
             (&metric::SERVER_BUSY, |server| server.busy.as_secs_f64()),
         ];
         for (metric, number) in numbers {

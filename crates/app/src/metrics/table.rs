@@ -128,7 +128,8 @@ metrics! {
     BACKLOGGED = Counter "evenkeel_backlogged_seconds_total" ["domain", "tenant"]
         "Time during which the tenant had something queued.";
     SERVICE = Counter "evenkeel_service_seconds_total" ["domain", "tenant"]
-        "Device time given to the tenant, by the cost model.";
+        "Device time given to the tenant, as measured: busy time divided by what requests take, \
+         whatever the policy says that they cost.";
     WEIGHT = Gauge "evenkeel_share_weight" ["domain", "tenant"]
         "The weight of the tenant in force.";
     FLOOR_REQUESTS = Gauge "evenkeel_floor_requests_per_second" ["tenant"]
@@ -156,7 +157,7 @@ metrics! {
     SERVER_DEPTH = Gauge "evenkeel_server_depth" ["domain", "backend"]
         "The depth in force, in units or bytes as configured; 0 for none.";
     SERVER_SERVICE = Counter "evenkeel_server_service_seconds_total" ["domain", "backend"]
-        "Device time given out, by the cost model.";
+        "Device time given out, as measured: the time in which the backend was busy, but for stalls.";
     SERVER_BUSY = Counter "evenkeel_server_busy_seconds_total" ["domain", "backend"]
         "Time during which something was with the backend.";
     BACKEND_UP = Gauge "evenkeel_backend_up" ["backend"]

@@ -35,6 +35,7 @@ pub mod fifo;
 mod heap;
 pub mod hold;
 mod key;
+pub(crate) mod late;
 pub mod limit;
 pub mod mclock;
 mod queues;

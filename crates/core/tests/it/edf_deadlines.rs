@@ -191,3 +191,46 @@ fn nobody_starves_behind_those_who_can_be_met() {
         assert!(served_ns >= least_ns, "tenant {tenant} had {served_ns} ns of {asked_ns}");
     }
 }
+
+/// What a client without a goal is served in ten seconds, in parts of the device, from its third
+/// second on. It keeps so many requests waiting, beside a tenant of weight one that asks for twice
+/// what the device does and has a goal which most of that can meet.
+fn part_beside_a_crowd(weight_milli: u32, outstanding: u32) -> f64 {
+    let mut edf = Edf::new(DepthPolicy::Requests(1));
+    let crowd = Share { latency_goal: Span::from_millis(500), ..Share::default() };
+    edf.configure(Nanos(0), TenantId(0), crowd);
+    edf.configure(Nanos(0), TenantId(1), Share { weight_milli, ..Share::default() });
+    let service = Span::from_millis(2);
+    let (mut now, mut slot, mut due, mut served) = (Nanos(0), 0, 0_u64, 0_u64);
+    let mut send = |edf: &mut Edf, now, tenant| {
+        edf.enqueue(now, ticket(tenant, slot, service.0));
+        slot += 1;
+    };
+    (0..outstanding).for_each(|_| send(&mut edf, Nanos(0), 1));
+    while now < Nanos(12_000_000_000) {
+        while due <= now.0 {
+            send(&mut edf, now, 0);
+            due += service.0 / 2;
+        }
+        let Next::Dispatch(ticket) = edf.poll(now) else { panic!("something waits") };
+        now += service;
+        edf.complete(now, ticket);
+        if ticket.tenant == TenantId(1) {
+            served += u64::from(now > Nanos(2_000_000_000)) * service.0;
+            send(&mut edf, now, 1);
+        }
+    }
+    served as f64 / 1e10
+}
+
+/// README, promise 4.
+#[test]
+fn who_has_waited_for_a_second_has_half_of_its_share_at_least() {
+    for (weight_milli, share) in [(1000, 0.5), (3000, 0.75), (250, 0.2)] {
+        for outstanding in [1, 4, 64] {
+            let part = part_beside_a_crowd(weight_milli, outstanding);
+            assert!(part >= 0.48 * share, "{part} of {share} with {outstanding} waiting");
+            assert!(part <= 0.6 * share, "goals go first beyond that: {part} of {share}");
+        }
+    }
+}

@@ -60,9 +60,17 @@ impl Elasticity {
 
     /// A request of a tenant with these means took so long, with so much there when it went, itself
     /// included.
-    pub(super) fn add(&mut self, now: Nanos, means: &mut Means, weight_all: u64, time_ns: u64) {
+    ///
+    /// If it is looked at, returns the logarithms of both.
+    pub(super) fn add(
+        &mut self,
+        now: Nanos,
+        means: &mut Means,
+        weight_all: u64,
+        time_ns: u64,
+    ) -> Option<(f64, f64)> {
         if now < self.next_sample {
-            return;
+            return None;
         }
         self.next_sample = now + SAMPLE_EVERY;
         if means.epoch != self.epoch {
@@ -75,13 +83,15 @@ impl Elasticity {
         let part = 1.0 / f64::from(means.samples).min(MEANS);
         means.weight_log += weight_off * part;
         means.time_log += time_off * part;
+        let logs = Some((weight_log, time_log));
         if means.samples <= FIRST {
-            return;
+            return logs;
         }
         self.samples += 1.0;
         self.weight_squared += weight_off * weight_off;
         self.time_squared += time_off * time_off;
         self.product += weight_off * time_off;
+        logs
     }
 
     /// A tick has passed.
@@ -96,6 +106,11 @@ impl Elasticity {
         for sum in sums {
             *sum *= KEPT;
         }
+    }
+
+    /// The elasticity; as if one were served after another while it is not known.
+    pub(super) fn assumed(&self) -> f64 {
+        self.known.unwrap_or(1.0)
     }
 
     fn estimate(&self) -> Option<f64> {

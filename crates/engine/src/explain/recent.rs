@@ -50,7 +50,7 @@ pub(crate) struct Totals {
     /// Unit-time that went to exports of its own that are slow or hang.
     pub(crate) for_slots: Span,
     /// Unit-time waited beyond what idle servers would have taken, both of the above aside, and the
-    /// part of it in which the device did nothing for anybody.
+    /// part of it in which the device did nothing for anybody, or was slow for all.
     pub(crate) waited: Span,
     pub(crate) stalled: Span,
 }

@@ -143,7 +143,7 @@ impl Case<'_> {
                 part(self.parts.internal)
             ),
             Cause::Device if self.is_stalled() => format!(
-                "{} did nothing for anybody for {} of the time of its requests",
+                "{} held everybody up for {} of the time of its requests",
                 self.device(),
                 part(self.parts.stalls)
             ),

@@ -1,5 +1,9 @@
 //! Waits find their culprits, in every mode.
 
+mod scene;
+mod scenes;
+mod world;
+
 use evenkeel_core::id::TenantId;
 use evenkeel_core::prng::Prng;
 use evenkeel_core::ticket::Kind;

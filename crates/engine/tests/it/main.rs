@@ -13,6 +13,7 @@ mod late;
 mod matching;
 mod properties;
 mod room;
+mod service;
 mod shared;
 mod shares;
 mod simulated;

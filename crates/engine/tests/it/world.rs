@@ -237,6 +237,10 @@ fn check_accounts(report: &DomainReport) {
     let by_tenant: u64 = report.tenants.iter().map(|tenant| tenant.delivered_cost.0).sum();
     let by_server: u64 = report.servers.iter().map(|server| server.delivered_cost.0).sum();
     assert_eq!(by_tenant, by_server, "{units} units: service is counted twice, alike");
+    let by_tenant: u64 = report.tenants.iter().map(|tenant| tenant.service_time.0).sum();
+    let by_server: u64 = report.servers.iter().map(|server| server.service_time.0).sum();
+    assert_eq!(by_tenant, by_server, "device time is given to somebody");
+    assert!(report.servers.iter().all(|server| server.service_time <= server.busy));
     let named: u64 = report.interference.iter().map(|pair| pair.waited.0).sum();
     let waited: u64 = report.tenants.iter().map(|tenant| tenant.waited.0).sum();
     assert_eq!(named + report.interference_other.0, waited, "every wait has its culprits");

@@ -191,22 +191,18 @@ fn plan(
     })
 }
 
-/// What each tier has served so far: with one cost for every request, the accounts' device time is
-/// their number.
+/// What each tier has served so far: no request is larger than a unit.
 fn served(gate: &GateProcess) -> anyhow::Result<Served> {
     let status = gate.status()?;
     let servers = status.domains.iter().flat_map(|domain| &domain.servers);
     let mut served = Served { at: status.uptime_seconds, ..Served::default() };
     for server in servers {
         if let Some(tier) = TIERS.iter().position(|name| *name == server.name) {
-            served.requests[tier] = server.service_seconds / COST_SECONDS;
+            served.requests[tier] = server.served_units as f64;
         }
     }
     Ok(served)
 }
-
-/// What every request costs by the accounts.
-const COST_SECONDS: f64 = evenkeel_core::ticket::Cost::ONE.0 as f64 / 1e9;
 
 fn row_of(
     reference: &Reference,

@@ -48,6 +48,13 @@ impl Slope {
         }
     }
 
+    /// By how much another line differs, at most, as a logarithm.
+    pub(super) fn differs_from(&self, other: &Self) -> f64 {
+        let differs =
+            |size_bytes: f64| natural_log(self.at(size_bytes) / other.at(size_bytes)).abs();
+        SIZES.map(differs).into_iter().fold(0.0, f64::max)
+    }
+
     pub(super) fn line(&self) -> Line {
         let rate_bytes = if self.byte_ns > 0.0 { whole(1e9 / self.byte_ns) } else { u64::MAX };
         Line { fixed: Span(whole(self.fixed_ns)), rate_bytes: rate_bytes.max(1) }

@@ -64,6 +64,8 @@ const ALONE_MEMORY: Span = Span::from_secs(60);
 const PACE: f64 = 0.04;
 /// How far the level of all costs may: with both, what a tenant pays moves by a tenth at most.
 const LEVEL_PACE: f64 = 0.02;
+/// Weights that differ by more, as a logarithm, are in another unit.
+const JUMP: f64 = 0.1;
 /// Lines and factors are free to move until so much time was learned from.
 const FREE: Span = Span::from_secs(5);
 /// If nothing went or came back for so long, the gate was paused, the device stalled, or nobody
@@ -119,6 +121,9 @@ pub struct Learned {
     epoch_has_turn: bool,
     /// Of all epochs that counted.
     time: Span,
+    /// The lines when weights got their unit, and how often they did.
+    lines_weighed: [Slope; 2],
+    jumps: u32,
 }
 
 impl Learned {
@@ -145,21 +150,37 @@ impl Learned {
             epoch_requests: 0,
             epoch_has_turn: false,
             time: Span::ZERO,
+            lines_weighed: start,
+            jumps: 0,
         }
     }
 
     /// What this request of this tenant costs.
     pub fn cost(&self, tenant: TenantId, kind: Kind, size_bytes: u64) -> Cost {
-        let ns = match direction(kind) {
+        Cost(whole(self.taken_ns(tenant, kind, size_bytes) * self.level).max(1))
+    }
+
+    /// What it takes beside others, in a unit in which recent requests have about the same mean at
+    /// all times.
+    pub(crate) fn weight(&self, tenant: TenantId, kind: Kind, size_bytes: u64) -> Cost {
+        Cost(whole(self.taken_ns(tenant, kind, size_bytes)).max(1))
+    }
+
+    fn taken_ns(&self, tenant: TenantId, kind: Kind, size_bytes: u64) -> f64 {
+        match direction(kind) {
             Some(direction) => self.lines[direction].at(float(size_bytes)) * self.factor(tenant),
             None => self.flush_ns,
-        };
-        Cost(whole(ns * self.level).max(1))
+        }
     }
 
     /// Whether anything was learned yet.
     pub(crate) fn is_known(&self) -> bool {
         self.measured_log.is_some()
+    }
+
+    /// How often weights got another unit: those of before say nothing beside those of after.
+    pub(crate) fn jumps(&self) -> u32 {
+        self.jumps
     }
 
     /// The backend's model as it was measured last. None before anything was learned.
@@ -360,6 +381,11 @@ impl Learned {
         self.flush_ns = self.start_flush_ns * dearer;
         let change = natural_log(before / self.recent_cost_ns());
         self.set_level(self.level_log + change);
+        let moved = |(line, before): (&Slope, &Slope)| line.differs_from(before);
+        if self.lines.iter().zip(&self.lines_weighed).any(|both| moved(both) > JUMP) {
+            self.lines_weighed = self.lines;
+            self.jumps += 1;
+        }
         change
     }
 

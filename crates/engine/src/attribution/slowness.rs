@@ -1,0 +1,276 @@
+//! The device itself: time for which everything takes longer.
+//!
+//! A device may be slow for a while though it goes on answering: a rebuild, a throttled link, a
+//! garbage collection. Then requests of all tenants take longer for what is there, and no more work
+//! is done than before:
+//!
+//! ```text
+//!                                    time for what is there     work in a second
+//! somebody brings more              as ever                    more
+//! so much more that it overflows    longer                     more
+//! the device is slow                longer, for all alike      no more
+//! ```
+//!
+//! What a request takes for what is there, L / W^e (see `elasticity`), is held against what is
+//! usual of its tenant, as logarithms. Usual follows by a bounded step. While the device is slow,
+//! and until what has piled up is gone, a tenant waits for others as much for each request as it
+//! usually does, and the rest is the device's. The same holds after a stall.
+
+use evenkeel_core::time::{Nanos, Span};
+
+/// So many times as long, as a logarithm, is slow.
+const SLOW: f64 = 0.4;
+/// A tenant for which it is less than this part of it for all is not concerned.
+const ALIKE: f64 = 0.25;
+/// So many samples must say so, ..
+const SAMPLES_MIN: f64 = 6.0;
+/// .. beyond so many errors.
+const ERRORS: f64 = 3.0;
+/// More work than usual by this factor is somebody's doing.
+const MORE_WORK: f64 = 1.2;
+/// What is left of a tick's samples after it.
+const KEPT: f64 = 0.5;
+/// The first samples of a tenant are averaged, and nothing is judged by them.
+const FIRST: u32 = 32;
+/// By so much usual may change in a second, as a logarithm.
+const PACE: f64 = 0.06;
+const PAUSE_MAX: Span = Span::from_secs(1);
+/// Ticks that the usual wait is remembered for.
+const TICKS: f64 = 24.0;
+/// So many make it known.
+const TICKS_MIN: f64 = 8.0;
+/// What piled up is there for as long as the fault, and for no more ticks than this.
+const DISTURBED_MAX: u32 = 100;
+/// It is gone when a tenant waits for less than this many times the usual.
+const OVER: f64 = 1.25;
+
+/// What is usual of one tenant's requests.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Usual {
+    epoch: u32,
+    samples: u32,
+    /// Samples since weights got another unit.
+    weights: u32,
+    /// Logarithms of what is there, and of the time.
+    weight_log: f64,
+    time_log: f64,
+    seen: Nanos,
+    /// Recent samples, and by how much their times are off for what is there.
+    recent: f64,
+    off: f64,
+    /// Units that ended in this tick.
+    ended: u32,
+    /// Wait for a unit, in nanoseconds, and from how many ticks it is known.
+    wait_ns: f64,
+    ticks: f64,
+    /// Ticks for which what has piled up may last still.
+    disturbed: u32,
+}
+
+/// Whether one server is slow.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Slowness {
+    samples: f64,
+    off: f64,
+    off_squared: f64,
+    /// Weight that ended in this tick, and time for which anything was there.
+    work: f64,
+    busy_ns: f64,
+    /// Work in a nanosecond, usually.
+    usual_pace: f64,
+    ticks: f64,
+    recent_work: f64,
+    recent_busy_ns: f64,
+    is_slow: bool,
+}
+
+impl Usual {
+    /// A unit has ended.
+    pub(super) fn ended(&mut self) {
+        self.ended += 1;
+    }
+
+    /// Takes note of the wait of a tick, and returns the part of it that is the device's.
+    pub(super) fn tick(&mut self, wait_ns: u64, is_at_fault: bool, keep: f64) -> u64 {
+        self.recent *= keep;
+        self.off *= keep;
+        let ended = f64::from(std::mem::take(&mut self.ended));
+        let due_ns = self.wait_ns * ended;
+        let wait = wait_ns as f64;
+        let is_known = self.ticks >= TICKS_MIN;
+        if !is_known {
+            self.disturbed = 0;
+        } else if is_at_fault {
+            self.disturbed = (self.disturbed + 2).min(DISTURBED_MAX);
+        } else if ended > 0.0 && wait <= OVER * due_ns {
+            self.disturbed = 0;
+        } else {
+            self.disturbed = self.disturbed.saturating_sub(1);
+        }
+        if self.disturbed > 0 {
+            return super::whole((wait - due_ns).max(0.0));
+        }
+        if ended > 0.0 || wait > 0.0 {
+            self.ticks = (self.ticks + 1.0).min(TICKS);
+            // The mean of ticks, each by the units that ended in it.
+            self.wait_ns += (wait - due_ns) / self.ticks / ended.max(1.0);
+        }
+        0
+    }
+}
+
+impl Slowness {
+    /// So much of a device's work was done.
+    pub(super) fn worked(&mut self, weight: u64) {
+        self.work += weight as f64;
+    }
+
+    /// Something was there for so long.
+    pub(super) fn passed(&mut self, time_ns: u64) {
+        self.busy_ns += time_ns as f64;
+    }
+
+    /// A request of this tenant took so long with so much there, as logarithms; and so much longer
+    /// does it take with more there.
+    pub(super) fn add(
+        &mut self,
+        now: Nanos,
+        (usual, epoch): (&mut Usual, u32),
+        (weight_log, time_log): (f64, f64),
+        elasticity: f64,
+    ) {
+        if usual.epoch != epoch {
+            // What is there is in another unit. What was usual of times still is.
+            (usual.epoch, usual.weights) = (epoch, 0);
+            usual.weight_log = weight_log;
+        }
+        let (weight_off, time_off) = (weight_log - usual.weight_log, time_log - usual.time_log);
+        usual.samples = usual.samples.saturating_add(1);
+        let passed = Span(now.since(usual.seen).0.min(PAUSE_MAX.0));
+        usual.seen = now;
+        usual.weights = usual.weights.saturating_add(1);
+        let step = PACE * passed.as_secs_f64();
+        let follow = |off: f64, samples: u32| match samples {
+            ..=FIRST => off / f64::from(samples),
+            _ => (off / f64::from(FIRST)).clamp(-step, step),
+        };
+        usual.weight_log += follow(weight_off, usual.weights);
+        usual.time_log += follow(time_off, usual.samples);
+        if usual.samples <= FIRST {
+            return;
+        }
+        // As long as ever for less is no slower: then weights have changed.
+        let for_what_is_there = match usual.weights {
+            ..=FIRST => time_off,
+            _ => time_off - elasticity * weight_off,
+        };
+        let off = for_what_is_there.min(time_off);
+        usual.recent += 1.0;
+        usual.off += off;
+        self.samples += 1.0;
+        self.off += off;
+        self.off_squared += off * off;
+    }
+
+    /// Ends a tick: whether the device is slow, for those who are there. Returns what is kept of
+    /// samples.
+    pub(super) fn tick<'a>(&mut self, all: impl Iterator<Item = &'a Usual>) -> f64 {
+        self.recent_work = self.recent_work * KEPT + std::mem::take(&mut self.work);
+        self.recent_busy_ns = self.recent_busy_ns * KEPT + std::mem::take(&mut self.busy_ns);
+        let pace = self.recent_work / self.recent_busy_ns.max(1.0);
+        self.is_slow = self.is_slow_now(pace, all);
+        if !self.is_slow && self.recent_busy_ns > 0.0 {
+            self.ticks = (self.ticks + 1.0).min(TICKS);
+            self.usual_pace += (pace - self.usual_pace) / self.ticks;
+        }
+        self.samples *= KEPT;
+        self.off *= KEPT;
+        self.off_squared *= KEPT;
+        KEPT
+    }
+
+    fn is_slow_now<'a>(&self, pace: f64, mut all: impl Iterator<Item = &'a Usual>) -> bool {
+        // In another unit it is not known what is usual.
+        let is_more = self.ticks > 0.0 && pace > MORE_WORK * self.usual_pace;
+        if self.samples < SAMPLES_MIN || is_more {
+            return false;
+        }
+        let mean = self.off / self.samples;
+        let variance = (self.off_squared / self.samples - mean * mean).max(0.0);
+        let error = (variance / self.samples).sqrt();
+        mean >= SLOW
+            && mean >= ERRORS * error
+            && all.all(|one| one.recent < 1.0 || one.off >= ALIKE * mean * one.recent)
+    }
+
+    /// Weight that it works off in a nanosecond.
+    pub(super) fn pace(&self) -> f64 {
+        self.recent_work / self.recent_busy_ns.max(1.0)
+    }
+
+    /// Whether it is.
+    pub(super) fn is_slow(&self) -> bool {
+        self.is_slow
+    }
+
+    /// Work is in another unit from now on.
+    pub(super) fn restart(&mut self) {
+        (self.usual_pace, self.ticks) = (0.0, 0.0);
+        (self.recent_work, self.recent_busy_ns) = (0.0, 0.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_core::float::natural_log;
+
+    use super::*;
+
+    /// Ten seconds of two tenants, 20 requests of each in a tick, and two ticks in which they take
+    /// so many times as long, with so many times as much there and so much more work done.
+    fn is_slow(times: [f64; 2], there: f64, work: u64) -> bool {
+        let (mut slowness, mut usual) = (Slowness::default(), [Usual::default(); 2]);
+        for tick in 0..102 {
+            let is_odd = tick >= 100;
+            for round in 0..20 {
+                let now = Nanos(tick * 100_000_000 + round * 5_000_000);
+                for (one, times) in usual.iter_mut().zip(times) {
+                    let (there, times) = if is_odd { (there, times) } else { (1.0, 1.0) };
+                    let logs = (natural_log(1e6 * there), natural_log(1e6 * times));
+                    slowness.add(now, (one, 0), logs, 1.0);
+                    slowness.worked(if is_odd { 1000 * work } else { 1000 });
+                }
+            }
+            slowness.passed(100_000_000);
+            let _ = slowness.tick(usual.iter());
+            for one in &mut usual {
+                let _ = one.tick(0, false, KEPT);
+            }
+        }
+        slowness.is_slow()
+    }
+
+    #[test]
+    fn it_is_slow_if_all_take_longer_for_what_is_there_and_no_more_is_done() {
+        assert!(is_slow([4.0, 4.0], 1.0, 1));
+        assert!(!is_slow([1.0, 1.0], 1.0, 1), "as ever");
+        assert!(!is_slow([4.0, 4.0], 4.0, 1), "more is there");
+        assert!(!is_slow([4.0, 4.0], 1.0, 4), "more is done");
+        assert!(!is_slow([4.0, 1.0], 1.0, 1), "it is one of them");
+        assert!(!is_slow([1.0, 1.0], 0.2, 1), "as long as ever for less");
+    }
+
+    #[test]
+    fn what_is_waited_beyond_the_usual_is_the_devices_until_it_is_over() {
+        let mut usual = Usual::default();
+        let mut tick = |wait_ns: u64, is_at_fault: bool| {
+            (0..10).for_each(|_| usual.ended());
+            usual.tick(wait_ns, is_at_fault, KEPT)
+        };
+        (0..100).for_each(|_| assert_eq!(tick(1000, false), 0));
+        assert_eq!(tick(5000, true), 4000);
+        assert_eq!(tick(5000, false), 4000, "what has piled up");
+        assert_eq!(tick(1100, false), 0, "is gone");
+        assert_eq!(tick(5000, false), 0, "and what comes now is not the device's");
+    }
+}
