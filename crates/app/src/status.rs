@@ -173,8 +173,8 @@ pub struct Tenant {
     pub shadow_held_units: u64,
     /// Time with something queued.
     pub backlogged_seconds: f64,
-    /// Device time that it was given, as measured: the time for which backends were busy, divided by
-    /// what requests take of them, whatever the policy says that they cost.
+    /// Device time that it was given, as measured: the time for which backends were busy, divided
+    /// by what requests take of them, whatever the policy says that they cost.
     pub service_seconds: f64,
     /// How it stands over the last seconds, and why; empty from gates that do not say.
     #[serde(default)]

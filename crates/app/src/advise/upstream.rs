@@ -92,7 +92,8 @@ fn exports(server: &NbdUri) -> anyhow::Result<Vec<Export>> {
     described.collect::<Result<_, LoadError>>().map_err(unreachable)
 }
 
-/// Whether a policy takes a tenant of that name: some are its own, others hold what nobody can read.
+/// Whether a policy takes a tenant of that name: some are its own, others hold what nobody can
+/// read.
 fn can_be_tenant(server: &NbdUri, export: &Export) -> bool {
     config::parse(&policy(server, [export]), "a part of it").is_ok()
 }
@@ -109,7 +110,7 @@ fn policy<'e>(server: &NbdUri, exports: impl IntoIterator<Item = &'e Export>) ->
     };
     let bare = NbdUri { export: String::new(), ..server.clone() }.to_string();
     let mut text = format!(
-        "mode = \"observe\"                       # look first: count and attribute, delay nothing\n\
+        "mode = \"observe\"                      # look first: count and attribute, delay nothing\n\
          listen = [\"127.0.0.1:{port}\"]            # where clients reach the gate\n\n\
          [[backend]]\nname = \"array\"\nupstream = {}\n",
         quoted(&bare)

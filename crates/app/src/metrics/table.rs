@@ -157,7 +157,7 @@ metrics! {
     SERVER_DEPTH = Gauge "evenkeel_server_depth" ["domain", "backend"]
         "The depth in force, in units or bytes as configured; 0 for none.";
     SERVER_SERVICE = Counter "evenkeel_server_service_seconds_total" ["domain", "backend"]
-        "Device time given out, as measured: the time in which the backend was busy, but for stalls.";
+        "Device time given out, as measured: its busy time, but for stalls.";
     SERVER_BUSY = Counter "evenkeel_server_busy_seconds_total" ["domain", "backend"]
         "Time during which something was with the backend.";
     BACKEND_UP = Gauge "evenkeel_backend_up" ["backend"]

@@ -1,8 +1,8 @@
 //! Requests that missed their time, or have none: by weight, and never starved.
 //!
-//! Whoever orders by deadlines serves those first that can still be met. So that nobody waits behind
-//! them for ever, a tenant with a request that is *overdue* gets at least half of its share of all
-//! that is served, whoever else is in time:
+//! Whoever orders by deadlines serves those first that can still be met. So that nobody waits
+//! behind them for ever, a tenant with a request that is *overdue* gets at least half of its share
+//! of all that is served, whoever else is in time:
 //!
 //! ```text
 //! clock    advances by  cost / (2 x weights of all that are active)   with all that is served
@@ -16,8 +16,9 @@
 //! requests are met for the most part need no more, and serving their late ones would make others
 //! late. What counts is bounded by [`LEAD`], so that nobody waits long because he once had much.
 //!
-//! Whoever becomes late joins at the clock unless it is ahead, and whoever is behind lies before it: nobody who is overdue
-//! waits behind one who is not for longer than until that one is overdue too.
+//! Whoever becomes late joins at the clock unless it is ahead, and whoever is behind lies before
+//! it: nobody who is overdue waits behind one who is not for longer than until that one is overdue
+//! too.
 //!
 //! Where nobody is in time late requests share what there is by weight, overdue or not: start-time
 //! fair queuing (Goyal, Vin and Cheng, SIGCOMM 1996) over the service of late ones alone.
@@ -38,8 +39,8 @@ pub(crate) const PATIENCE: Span = Span::from_secs(1);
 /// The part of its share that an overdue tenant is served at least, as one of so many.
 const SHARE_PARTS: u64 = 2;
 
-/// By so much service the clock has to advance, at most, before a tenant that had more than its part
-/// is behind again.
+/// By so much service the clock has to advance, at most, before a tenant that had more than its
+/// part is behind again.
 const LEAD: Cost = Cost(1_000_000_000);
 
 /// Late requests of all tenants, oldest first within each.
@@ -182,8 +183,8 @@ impl<T: Copy> Late<T> {
         Some(entry.request)
     }
 
-    /// A request of the tenant that is in time is served. To be told whether any is late or not: who
-    /// was served well just now is not behind when a request of his is late.
+    /// A request of the tenant that is in time is served. To be told whether any is late or not:
+    /// who was served well just now is not behind when a request of his is late.
     pub(crate) fn served_in_time(&mut self, tenant: TenantId, cost: Cost) {
         let is_late = self.queues.len_of(tenant.index()) > 0;
         let state = &mut self.tenants[tenant.index()];

@@ -20,11 +20,11 @@
 //!
 //! Those who had units with the device meanwhile (`presence`), by what these take of it. That is
 //! what was learned from completions, whatever the policy says that requests cost
-//! ([`Learned`](crate::cost::learned::Learned)), and their cost before anything was. For what a unit
-//! waits with the device that is what it found there; for what it waits at the gate, each one's part
-//! of the device meanwhile. Units of its own tenant count like others: waiting behind one's own
-//! requests is most of what a deep queue does. At each tick (every [`TICK`]) what a tenant waited is
-//! divided by these sums.
+//! ([`Learned`](crate::cost::learned::Learned)), and their cost before anything was. For what a
+//! unit waits with the device that is what it found there; for what it waits at the gate, each
+//! one's part of the device meanwhile. Units of its own tenant count like others: waiting behind
+//! one's own requests is most of what a deep queue does. At each tick (every [`TICK`]) what a
+//! tenant waited is divided by these sums.
 //!
 //! ```text
 //! with the device    v: 1 ms    c: 3 ms      and another unit of v at the gate, for 8 ms
@@ -53,10 +53,10 @@
 //!
 //! Each event touches one tenant, and adds to one sum for each of the [`TOP_PARTIES`] that are told
 //! apart. Of the others, A(c), what tenant c held of the device, tells who is told apart next: with
-//! G = integral of 1 / (weight of all in service), A(c) grows by (weight of c) * (change of G) while
-//! c's own weight stands still, and is brought up to date when it changes. A tick looks at the
-//! tenants that were active, divides what the greatest victims waited only, and books the rest as
-//! "other". The pairs live in a table of [`TOP_PAIRS`] with eviction by score (`PairTable`).
+//! G = integral of 1 / (weight of all in service), A(c) grows by (weight of c) * (change of G)
+//! while c's own weight stands still, and is brought up to date when it changes. A tick looks at
+//! the tenants that were active, divides what the greatest victims waited only, and books the rest
+//! as "other". The pairs live in a table of [`TOP_PAIRS`] with eviction by score (`PairTable`).
 
 mod alone;
 mod elasticity;

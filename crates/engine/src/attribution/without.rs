@@ -169,7 +169,8 @@ impl Found {
         *self = Self::default();
     }
 
-    /// The part of its wait that would be waited without the one that is left out, if that is known.
+    /// The part of its wait that would be waited without the one that is left out, if that is
+    /// known.
     pub(super) fn part(&self, thought: &Thought) -> Option<f64> {
         if self.sent < 1.0 || self.ended < 1.0 || self.waited_ns <= 0.0 || thought.pace <= 0.0 {
             return None;

@@ -33,8 +33,9 @@ pub struct Failed {
 
 impl Finding {
     /// The finding for this tenant, with what the driver knows. A backend that is away takes
-    /// precedence, then one that fails requests: speed is nothing beside that. Memory and refused connections are of this instant, and perhaps of one
-    /// connection among several: they count where nothing else was found.
+    /// precedence, then one that fails requests: speed is nothing beside that. Memory and refused
+    /// connections are of this instant, and perhaps of one connection among several: they count
+    /// where nothing else was found.
     #[must_use]
     pub fn beside(self, tenant: &str, surroundings: &Surroundings) -> Self {
         let Surroundings { away, failed, waiting_for_memory, memory_held_by, is_refused } =

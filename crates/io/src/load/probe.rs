@@ -1,5 +1,5 @@
-//! What a server says in the handshake, of its exports and of one of them: for whoever must choose a
-//! load that suits it, or a policy.
+//! What a server says in the handshake, of its exports and of one of them: for whoever must choose
+//! a load that suits it, or a policy.
 
 use evenkeel_wire::nbd::client::{ClientOptions, Goal};
 use evenkeel_wire::nbd::proto::TransmissionFlags;
