@@ -19,7 +19,7 @@
 //!   many arrivals while there is more to do than time for it. It gives up long requests rather
 //!   than many short ones. What it gave up may be met after all if less arrives than did before.
 //! - **Late ones last**, yet not never: a tenant of whom a request has waited for its goal, or for
-//!   a second without one, is served at half of its share at least ([`super::late`]), and one part
+//!   a second without one, is served at half of its share at least (`sched::late`), and one part
 //!   in 1024 of the service goes to late ones besides. So no tenant starves, and no request.
 //!
 //! Service times are costs over the device's speed, which is measured while it is busy.
