@@ -35,7 +35,6 @@ pub mod fifo;
 mod heap;
 pub mod hold;
 mod key;
-pub(crate) mod late;
 pub mod limit;
 pub mod mclock;
 mod queues;

@@ -13,7 +13,7 @@ use std::ops::{Add, Sub};
 
 use crate::ticket::Cost;
 
-pub(crate) const FRACTION_BITS: u32 = 30;
+const FRACTION_BITS: u32 = 30;
 
 /// A point in virtual time, or a distance between two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

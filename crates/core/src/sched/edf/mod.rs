@@ -11,16 +11,16 @@
 //!           +--> on time   earliest deadline first ---+
 //! arrival --+        | cannot be met, or given up     +--> device
 //!           |        v                                |
-//!           +--> late      by weight -----------------+    when nobody is on time; overdue
-//!        without a goal                                    ones at half of their shares at least
+//!           +--> late      by weight (SFQ) -----------+    when nobody is on time, and for one
+//!        without a goal                                    part in 1024 of the service besides
 //! ```
 //!
 //! - **Given up** are the fewest that must be: a plan over all that wait, made anew after every so
 //!   many arrivals while there is more to do than time for it. It gives up long requests rather
 //!   than many short ones. What it gave up may be met after all if less arrives than did before.
-//! - **Late ones last**, yet not never: a tenant of whom a request has waited for its goal, or for
-//!   a second without one, is served at half of its share at least (`sched::late`), and one part
-//!   in 1024 of the service goes to late ones besides. So no tenant starves, and no request.
+//! - **Late ones last**, yet not never: one part in 1024 of the service goes to them, by weight. So
+//!   a late request waits at most for 1024 times the service of those late before it, and no tenant
+//!   starves.
 //!
 //! Service times are costs over the device's speed, which is measured while it is busy.
 //!
@@ -32,8 +32,8 @@ mod speed;
 
 use super::depth::{Depth, DepthPolicy};
 use super::heap::IndexedHeap;
-use super::late::{Late, PATIENCE};
 use super::queues::Queues;
+use super::sfq::{Sfq, SfqOptions};
 use super::{Next, Scheduler, Share};
 use crate::id::TenantId;
 use crate::ticket::{Cost, Ticket};
@@ -57,10 +57,7 @@ pub struct Edf {
     deadlines: IndexedHeap<(Nanos, u64)>,
     /// Cost of all that is on time.
     on_time_cost: u64,
-    /// Those who are late, or have no goal.
-    late: Late<Ticket>,
-    /// Cost that late ones have earned, in parts.
-    credit: u64,
+    late: Late,
     planner: Planner,
     /// Given up by the last plan, and yet to be met should less arrive than did until then.
     given_up: Vec<Timed>,
@@ -81,17 +78,54 @@ struct Timed {
     arrival: u64,
 }
 
+/// Those who are late, or have no goal.
+#[derive(Clone, Debug)]
+struct Late {
+    queue: Sfq,
+    /// Taken from the queue, to go next.
+    head: Option<Ticket>,
+    /// Cost that it has earned.
+    credit: u64,
+}
+
+impl Late {
+    fn head(&mut self, now: Nanos) -> Option<Ticket> {
+        if self.head.is_none()
+            && let Next::Dispatch(ticket) = self.queue.poll(now)
+        {
+            // The queue gives an order only; what is with the device is counted above it.
+            self.queue.complete(now, ticket);
+            self.head = Some(ticket);
+        }
+        self.head
+    }
+
+    /// Late requests earn while others go first.
+    fn earn(&mut self, cost: Cost) {
+        self.credit = self.credit.saturating_add(cost.0);
+    }
+
+    fn may_go(&self, ticket: &Ticket) -> bool {
+        self.credit / LATE_PART >= ticket.cost.0
+    }
+
+    fn take(&mut self) -> Option<Ticket> {
+        self.credit = 0;
+        self.head.take()
+    }
+}
+
 impl Edf {
     /// A scheduler that knows no tenant yet.
     pub fn new(depth: DepthPolicy) -> Self {
+        let unbounded = SfqOptions { depth: DepthPolicy::Requests(u32::MAX), hold: Span::ZERO };
         let depth = Depth::new(depth);
         Self {
             goals: Vec::new(),
             on_time: Queues::default(),
             deadlines: IndexedHeap::default(),
             on_time_cost: 0,
-            late: Late::default(),
-            credit: 0,
+            late: Late { queue: Sfq::new(unbounded), head: None, credit: 0 },
             planner: Planner::default(),
             given_up: Vec::new(),
             planned: Vec::new(),
@@ -104,7 +138,7 @@ impl Edf {
 
     /// Requests waiting that are late, or have no goal.
     pub fn late(&self) -> usize {
-        self.late.len()
+        self.late.queue.queued() + usize::from(self.late.head.is_some())
     }
 
     fn push(&mut self, timed: Timed) {
@@ -167,7 +201,7 @@ impl Edf {
             } else if now + speed.time(timed.ticket.cost) <= timed.deadline {
                 self.given_up.push(*timed);
             } else {
-                self.late.push(timed.ticket.tenant, timed.ticket, timed.deadline);
+                self.late.queue.enqueue(now, timed.ticket);
             }
         }
         waiting.clear();
@@ -182,17 +216,16 @@ impl Edf {
                 return Some(head.ticket);
             }
             let timed = self.pop(tenant).expect("it was at the front");
-            self.late.push(timed.ticket.tenant, timed.ticket, timed.deadline);
+            self.late.queue.enqueue(now, timed.ticket);
         }
         None
     }
 
     /// Gives a ticket the time at which it is due, and queues it by that.
     fn take_in(&mut self, now: Nanos, ticket: Ticket) {
-        self.late.arrived(ticket.tenant);
         let goal = *self.goals.get(ticket.tenant.index()).expect("configured before it sends");
         if goal == Span::ZERO {
-            return self.late.push(ticket.tenant, ticket, now + PATIENCE);
+            return self.late.queue.enqueue(now, ticket);
         }
         self.arrivals += 1;
         self.unplanned += 1;
@@ -200,7 +233,7 @@ impl Edf {
     }
 
     /// Takes a queued ticket back, wherever it waits.
-    fn take_back(&mut self, ticket: Ticket) -> bool {
+    fn take_back(&mut self, now: Nanos, ticket: Ticket) -> bool {
         let index = ticket.tenant.index();
         let same_slot = |queued: &Timed| queued.ticket.slot == ticket.slot;
         if let Some(removed) = self.on_time.remove(index, same_slot, |_, _| ()) {
@@ -213,18 +246,11 @@ impl Edf {
             self.given_up.remove(position);
             return true;
         }
-        self.late.remove(ticket.tenant, |late| late.slot == ticket.slot).is_some()
-    }
-
-    /// Late ones earn while others go first.
-    fn earn(&mut self, cost: Cost) {
-        if self.late.len() > 0 {
-            self.credit = self.credit.saturating_add(cost.0);
+        let is_head = self.late.head.is_some_and(|head| head.slot == ticket.slot);
+        if is_head {
+            self.late.head = None;
         }
-    }
-
-    fn has_earned(&self, late: &Ticket) -> bool {
-        self.credit / LATE_PART >= late.cost.0
+        is_head || self.late.queue.withdraw(now, ticket)
     }
 
     fn dispatch(&mut self, now: Nanos, ticket: Ticket) -> Next {
@@ -245,13 +271,11 @@ impl Scheduler for Edf {
     }
 
     fn complete(&mut self, now: Nanos, ticket: Ticket) {
-        self.late.left(ticket.tenant);
         self.depth.finish(now, &ticket);
         self.speed.note_done(now, ticket.cost);
     }
 
     fn leave(&mut self, now: Nanos, ticket: Ticket) {
-        self.late.left(ticket.tenant);
         self.depth.leave(now, &ticket);
         self.speed.note_done(now, ticket.cost);
     }
@@ -259,35 +283,35 @@ impl Scheduler for Edf {
     fn poll(&mut self, now: Nanos) -> Next {
         self.plan_if_crowded(now);
         let on_time = self.first_on_time(now);
-        let (ticket, is_late) = match (on_time, self.late.overdue(now), self.late.first()) {
-            (None, _, None) => {
+        let late = self.late.head(now);
+        let (ticket, goes_late) = match (on_time, late) {
+            (None, None) => {
                 self.speed.note_room();
                 return Next::Idle;
             }
-            (_, Some((_, overdue)), _) => (overdue, true),
-            (Some(_), None, Some((_, late))) if self.has_earned(&late) => (late, true),
-            (Some(on_time), ..) => (on_time, false),
-            (None, None, Some((_, late))) => (late, true),
+            (None, Some(ticket)) => (ticket, true),
+            (Some(_), Some(ticket)) if self.late.may_go(&ticket) => (ticket, true),
+            (Some(ticket), _) => (ticket, false),
         };
         if !self.depth.fits(&ticket) {
             self.depth.note_wait();
             self.speed.note_full(now);
             return Next::Idle;
         }
-        if is_late {
-            self.late.pop(now, ticket.tenant, ticket.cost);
-            self.credit = 0;
+        if goes_late {
+            self.late.take();
         } else {
             self.pop(ticket.tenant.0);
-            self.late.served_in_time(ticket.tenant, ticket.cost);
-            self.earn(ticket.cost);
+            if late.is_some() {
+                self.late.earn(ticket.cost);
+            }
         }
         self.dispatch(now, ticket)
     }
 
     /// A new goal holds for what arrives from now on.
-    fn configure(&mut self, _now: Nanos, tenant: TenantId, share: Share) {
-        self.late.configure(tenant, share.weight_milli);
+    fn configure(&mut self, now: Nanos, tenant: TenantId, share: Share) {
+        self.late.queue.configure(now, tenant, share);
         let tenants = self.goals.len().max(tenant.index() + 1);
         self.goals.resize(tenants, Span::ZERO);
         self.on_time.reserve_tenants(tenants);
@@ -296,9 +320,8 @@ impl Scheduler for Edf {
     }
 
     fn withdraw(&mut self, now: Nanos, ticket: Ticket) -> bool {
-        let was_queued = self.take_back(ticket);
+        let was_queued = self.take_back(now, ticket);
         if was_queued {
-            self.late.left(ticket.tenant);
             self.depth.withdrawn(now, &ticket);
         }
         was_queued
@@ -310,10 +333,8 @@ impl Scheduler for Edf {
             drained.extend(std::iter::from_fn(|| self.pop(tenant)).map(|timed| timed.ticket));
         }
         drained.extend(self.given_up.drain(..).map(|timed| timed.ticket));
-        drained.extend(self.late.drain());
-        for ticket in &drained {
-            self.late.left(ticket.tenant);
-        }
+        drained.extend(self.late.head.take());
+        drained.extend(self.late.queue.drain());
         self.depth.drained();
         drained
     }
