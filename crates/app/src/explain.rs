@@ -1,17 +1,16 @@
 //! `evenkeel explain`: why each tenant gets no more than it does, in one sentence each, and what
 //! enforcing would bring where nobody is held back yet.
 
+use evenkeel_engine::policy::Mode;
 use serde::Serialize;
 
 use crate::advise;
+use crate::config;
 use crate::control::client::{Client, ControlArgs};
 use crate::ctl::block_on;
 use crate::exit::Exit;
 use crate::status::{Domain, Finding, Status, Tenant};
 use crate::terminal;
-
-/// The mode in which shares hold.
-const ENFORCING: &str = "enforce";
 
 /// Arguments of `evenkeel explain`.
 #[derive(Debug, clap::Args)]
@@ -48,7 +47,9 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     let text = if args.json { as_json(&rows)? } else { as_text(&status, &rows) };
     terminal::data(&text)?;
-    if !args.json && status.mode != ENFORCING && rows.iter().any(|(_, one)| one.finding.is_below())
+    if !args.json
+        && status.mode != config::mode_name(Mode::Enforce)
+        && rows.iter().any(|(_, one)| one.finding.is_below())
     {
         foretell(&client, args.tenant.as_deref())?;
     }

@@ -443,7 +443,7 @@ impl Ledger {
         self.victims.clear();
         self.holders.clear();
         let rows = self.active.iter().map(|tenant| &self.rows[tenant.index()]);
-        let keep = self.slowness.tick(rows.map(|row| &row.usual));
+        self.slowness.tick(rows.map(|row| &row.usual));
         self.is_at_fault =
             self.slowness.is_slow() || self.stalled.0 - self.stalled_at_tick.0 >= STALL_MIN.0;
         self.stalled_at_tick = self.stalled;
@@ -453,7 +453,7 @@ impl Ledger {
             row.update(now, self.integral, self.stalled, self.presence.held_ns());
             let mut wait = Wait::default();
             if let Some(victim) =
-                row.take_wait(tenant, throttled(tenant), self.is_at_fault, keep, &self.thought)
+                row.take_wait(tenant, throttled(tenant), self.is_at_fault, &self.thought)
             {
                 let in_stalls = Span(victim.stalled_ns);
                 wait = Wait { in_all: Span(victim.wait_ns), in_stalls };
@@ -665,7 +665,6 @@ impl Row {
         tenant: TenantId,
         throttled: Span,
         is_at_fault: bool,
-        keep: f64,
         thought: &Thought,
     ) -> Option<Victim> {
         self.at_gate.in_all_ns -= signed(throttled.0 - self.throttled_seen.0);
@@ -678,7 +677,7 @@ impl Row {
         self.alone.tick();
         let mut rest_ns = [gate_ns - gate_stalled_ns, device_ns - device_stalled_ns - alone_ns];
         let all_ns = rest_ns[0] + rest_ns[1];
-        let slow_ns = self.usual.tick(all_ns, is_at_fault, keep).min(all_ns);
+        let slow_ns = self.usual.tick(all_ns, is_at_fault).min(all_ns);
         let part = slow_ns as f64 / (all_ns as f64).max(1.0);
         rest_ns = rest_ns.map(|ns| ns - part_of(ns, part));
         let slow_ns = all_ns - rest_ns[0] - rest_ns[1];

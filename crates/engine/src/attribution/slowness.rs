@@ -91,9 +91,9 @@ impl Usual {
     }
 
     /// Takes note of the wait of a tick, and returns the part of it that is the device's.
-    pub(super) fn tick(&mut self, wait_ns: u64, is_at_fault: bool, keep: f64) -> u64 {
-        self.recent *= keep;
-        self.off *= keep;
+    pub(super) fn tick(&mut self, wait_ns: u64, is_at_fault: bool) -> u64 {
+        self.recent *= KEPT;
+        self.off *= KEPT;
         let ended = f64::from(std::mem::take(&mut self.ended));
         let due_ns = self.wait_ns * ended;
         let wait = wait_ns as f64;
@@ -172,12 +172,11 @@ impl Slowness {
         self.off_squared += off * off;
     }
 
-    /// Ends a tick: whether the device is slow, for those who are there. Returns what is kept of
-    /// samples.
-    pub(super) fn tick<'a>(&mut self, all: impl Iterator<Item = &'a Usual>) -> f64 {
+    /// Ends a tick: whether the device is slow, for those who are there.
+    pub(super) fn tick<'a>(&mut self, all: impl Iterator<Item = &'a Usual>) {
         self.recent_work = self.recent_work * KEPT + std::mem::take(&mut self.work);
         self.recent_busy_ns = self.recent_busy_ns * KEPT + std::mem::take(&mut self.busy_ns);
-        let pace = self.recent_work / self.recent_busy_ns.max(1.0);
+        let pace = self.pace();
         self.is_slow = self.is_slow_now(pace, all);
         if !self.is_slow && self.recent_busy_ns > 0.0 {
             self.ticks = (self.ticks + 1.0).min(TICKS);
@@ -186,7 +185,6 @@ impl Slowness {
         self.samples *= KEPT;
         self.off *= KEPT;
         self.off_squared *= KEPT;
-        KEPT
     }
 
     fn is_slow_now<'a>(&self, pace: f64, mut all: impl Iterator<Item = &'a Usual>) -> bool {
@@ -242,9 +240,9 @@ mod tests {
                 }
             }
             slowness.passed(100_000_000);
-            let _ = slowness.tick(usual.iter());
+            slowness.tick(usual.iter());
             for one in &mut usual {
-                let _ = one.tick(0, false, KEPT);
+                let _ = one.tick(0, false);
             }
         }
         slowness.is_slow()
@@ -265,7 +263,7 @@ mod tests {
         let mut usual = Usual::default();
         let mut tick = |wait_ns: u64, is_at_fault: bool| {
             (0..10).for_each(|_| usual.ended());
-            usual.tick(wait_ns, is_at_fault, KEPT)
+            usual.tick(wait_ns, is_at_fault)
         };
         (0..100).for_each(|_| assert_eq!(tick(1000, false), 0));
         assert_eq!(tick(5000, true), 4000);

@@ -27,7 +27,7 @@ use crate::clock::Clock;
 /// How often progress is told.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 
-/// Is told how it goes, and may break it off.
+/// Called with the progress, several times a second; may break the load off.
 pub(super) type Observer<'a> = dyn FnMut(&Progress) -> ControlFlow<()> + Send + 'a;
 
 /// Carries out a plan on a thread of its own and returns when it is over.

@@ -41,7 +41,7 @@ pub struct FileDrive {
     /// What stops its spindle, if anything does.
     standby: Option<Standby>,
     /// What failed first, of writes and flushes: a store does without the drive from then on.
-    failed: RefCell<Option<(String, io::Error)>>,
+    first_failure: RefCell<Option<(String, io::Error)>>,
 }
 
 impl FileDrive {
@@ -66,7 +66,7 @@ impl FileDrive {
             zones: opened.zones,
             emulation: None,
             standby: None,
-            failed: RefCell::default(),
+            first_failure: RefCell::default(),
         })
     }
 
@@ -144,7 +144,7 @@ impl FileDrive {
     pub fn trouble(&self) -> Option<String> {
         let failure = self.failure()?;
         let is_full = !self.calls.is_gone()
-            && self.failed.borrow().as_ref().is_some_and(|(_, error)| is_full(error));
+            && self.first_failure.borrow().as_ref().is_some_and(|(_, error)| is_full(error));
         let remedy = if is_full { "make room there, then" } else { "replace it, or" };
         Some(format!(
             "{failure}; {remedy} restart the gate when it is well: it is brought up to date then"
@@ -157,7 +157,7 @@ impl FileDrive {
         if self.calls.is_gone() {
             return Some(format!("drive {path} does not answer"));
         }
-        let failed = self.failed.borrow();
+        let failed = self.first_failure.borrow();
         failed.as_ref().map(|(what, error)| {
             if is_full(error) {
                 format!("drive {path} failed ({what}): its file system has no room left")
@@ -244,7 +244,7 @@ impl FileDrive {
                     .raw_os_error()
                     .map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
             };
-            self.failed.borrow_mut().get_or_insert_with(|| (what.to_owned(), copy()));
+            self.first_failure.borrow_mut().get_or_insert_with(|| (what.to_owned(), copy()));
         }
         if is_absent(error) {
             tracing::error!(%path, "the drive is given up until it is opened anew");

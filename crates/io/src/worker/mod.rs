@@ -156,12 +156,15 @@ impl Worker {
         let mut report = WorkerReport::default();
         for (name, domain) in domains.iter() {
             let of_domain = domain.report();
-            report.failed.extend(domain.failed_lately().into_iter().map(|failed| FailureReport {
-                tenant: of_domain.tenants[failed.tenant.index()].name.clone(),
-                backend: of_domain.servers[failed.server.index()].name.clone(),
-                requests: failed.requests,
-                why: failed.why,
-                is_full: failed.is_full,
+            // A policy that has just changed may not know them any more.
+            report.failed.extend(domain.failed_lately().into_iter().filter_map(|failed| {
+                Some(FailureReport {
+                    tenant: of_domain.tenants.get(failed.tenant.index())?.name.clone(),
+                    backend: of_domain.servers.get(failed.server.index())?.name.clone(),
+                    requests: failed.requests,
+                    why: failed.why,
+                    is_full: failed.is_full,
+                })
             }));
             report.domains.push((name.clone(), of_domain));
             for client in domain.clients.borrow().iter() {
