@@ -51,8 +51,8 @@
 //!
 //! # What it costs
 //!
-//! Each event touches one tenant, and adds to one sum for each of the [`TOP_PARTIES`] that are told
-//! apart. Of the others, A(c), what tenant c held of the device, tells who is told apart next: with
+//! Each event touches one tenant, and adds to one sum for each of the [`TOP_PARTIES`] that are
+//! distinguished. Of the others, A(c), what tenant c held of the device, tells who is next: with
 //! G = integral of 1 / (weight of all in service), A(c) grows by (weight of c) * (change of G)
 //! while c's own weight stands still, and is brought up to date when it changes. A tick looks at
 //! the tenants that were active, divides what the greatest victims waited only, and books the rest
@@ -506,7 +506,7 @@ impl Ledger {
         }
     }
 
-    /// Those who held most lately are told apart.
+    /// Those who held most lately are distinguished.
     fn choose(&mut self) {
         let Self { presence, holders, rows, active, changes, .. } = self;
         presence.choose(holders, |place, before, after| changes.push((place, before, after)));

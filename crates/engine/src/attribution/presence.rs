@@ -10,17 +10,17 @@
 //! ```
 //!
 //! Whoever has much there, but seldom while v waits, is not to blame for what v waits; sums over
-//! all time would say so. For each event that is one addition for each tenant that is told apart:
-//! those are the [`TOP_PARTIES`] who held most of the device lately, by place, and all others share
-//! the last place.
+//! all time would say so. For each event that is one addition for each tenant that is
+//! distinguished: those are the [`TOP_PARTIES`] who held most of the device lately, by place, and
+//! all others share the last place.
 
 use evenkeel_core::id::TenantId;
 
 use super::TOP_PARTIES;
 
-/// Places for those who are told apart, and one for all others.
+/// Places for those who are distinguished, and one for all others.
 pub(super) const PLACES: usize = TOP_PARTIES + 1;
-/// The place of those who are not told apart.
+/// The place of those who are not distinguished.
 pub(super) const OTHERS: usize = TOP_PARTIES;
 
 /// Whoever has a place keeps it until another holds so many times as much.
