@@ -67,6 +67,7 @@ mod slowness;
 mod stalls;
 mod without;
 
+use evenkeel_core::float::natural_log;
 use evenkeel_core::id::TenantId;
 use evenkeel_core::ticket::{Cost, Ticket};
 use evenkeel_core::time::{Nanos, Span};
@@ -77,7 +78,7 @@ use elasticity::{Elasticity, Means};
 use given::Undivided;
 pub(crate) use pairs::PairTable;
 use presence::{OTHERS, PLACES, Parts, Presence};
-use slowness::{Slowness, Usual};
+use slowness::{Logs, Slowness, Usual};
 use stalls::Stalls;
 use without::{Closed, Found, Rhythm, Thought};
 
@@ -135,8 +136,9 @@ struct InService {
     /// What it takes of the device beside others, and in which unit that is.
     weight: u64,
     epoch: u32,
-    /// What all take that were there when it was sent, itself included.
+    /// What all take that were there when it was sent, itself included, and how many they were.
     weight_all: u64,
+    units_all: u32,
     /// What of its weight counts as that of a closed loop.
     closed: Closed,
     /// How many were sent before it.
@@ -318,16 +320,17 @@ impl Ledger {
         self.weight_in_service += weight;
         self.presence.enter(row.place, weight);
         self.stalls.started(now);
-        let (weight_all, sent_before, stalled) = (self.weight_in_service, self.sent, self.stalled);
+        let (weight_all, units_all) = (self.weight_in_service, self.stalls.with_device());
+        let (sent_before, stalled) = (self.sent, self.stalled);
         let unit = &mut self.units[ticket.slot as usize];
-        *unit = InService { weight_all, sent_before, stalled, ..*unit };
+        *unit = InService { weight_all, units_all, sent_before, stalled, ..*unit };
         self.sent += 1;
     }
 
     /// The backend finished a unit.
     pub(crate) fn served(&mut self, now: Nanos, ticket: &Ticket, device_time: Span) {
-        let InService { weight, weight_all, sent_before, stalled, .. } =
-            self.units[ticket.slot as usize];
+        let unit = self.units[ticket.slot as usize];
+        let InService { weight, weight_all, units_all, sent_before, stalled, .. } = unit;
         let stalled_ns = self.stalls.at(now).0 - stalled.0;
         let served_ns = device_time.0.saturating_sub(stalled_ns);
         let is_lone = weight == weight_all && self.sent == sent_before + 1;
@@ -355,8 +358,12 @@ impl Ledger {
         }
         row.usual.ended();
         self.slowness.worked(weight);
-        if let Some(logs) = self.elasticity.add(now, &mut row.means, weight_all, served_ns) {
+        let means = &mut row.means;
+        if let Some((weight_log, time_log)) = self.elasticity.add(now, means, weight_all, served_ns)
+        {
+            let units_log = natural_log(f64::from(units_all.max(1)));
             let usual = (&mut row.usual, self.epoch);
+            let logs = Logs { weight_log, units_log, time_log };
             self.slowness.add(now, usual, logs, self.elasticity.assumed());
         }
     }
@@ -443,7 +450,7 @@ impl Ledger {
         self.victims.clear();
         self.holders.clear();
         let rows = self.active.iter().map(|tenant| &self.rows[tenant.index()]);
-        self.slowness.tick(rows.map(|row| &row.usual));
+        self.slowness.tick(rows.map(|row| (&row.usual, row.held_until(self.integral))));
         self.is_at_fault =
             self.slowness.is_slow() || self.stalled.0 - self.stalled_at_tick.0 >= STALL_MIN.0;
         self.stalled_at_tick = self.stalled;
@@ -657,6 +664,11 @@ impl Row {
             self.held_seen = *held_ns;
         }
         self.integral_seen = integral;
+    }
+
+    /// What it held of the device lately, up to this value of the integral.
+    fn held_until(&self, integral: f64) -> f64 {
+        self.held_ns + self.weight_in_service as f64 * (integral - self.integral_seen)
     }
 
     /// What is to be divided now.

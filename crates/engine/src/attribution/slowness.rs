@@ -12,7 +12,9 @@
 //! ```
 //!
 //! What a request takes for what is there, L / W^e (see `elasticity`), is held against what is
-//! usual of its tenant, as logarithms. Usual follows by a bounded step. While the device is slow,
+//! usual of its tenant, as logarithms. Usual follows by a bounded step. When weights get another
+//! unit, what was usual of W is not known in it; by how much today is off shows by the number of
+//! requests there then, which has no unit. While the device is slow,
 //! and until what has piled up is gone, a tenant waits for others as much for each request as it
 //! usually does, and the rest is the device's. The same holds after a stall.
 
@@ -26,12 +28,16 @@ const ALIKE: f64 = 0.25;
 const SAMPLES_MIN: f64 = 6.0;
 /// .. beyond so many errors.
 const ERRORS: f64 = 3.0;
+/// Of whom it is not known what is usual, they must not hold more of the device than this part.
+const NEW_MAX: f64 = 0.25;
 /// More work than usual by this factor is somebody's doing.
 const MORE_WORK: f64 = 1.2;
 /// What is left of a tick's samples after it.
 const KEPT: f64 = 0.5;
-/// The first samples of a tenant are averaged, and nothing is judged by them.
+/// The first samples of a tenant, and all of this time, are averaged, and nothing is judged by
+/// them.
 const FIRST: u32 = 32;
+const FIRST_TIME: Span = Span::from_secs(1);
 /// By so much usual may change in a second, as a logarithm.
 const PACE: f64 = 0.06;
 const PAUSE_MAX: Span = Span::from_secs(1);
@@ -51,9 +57,9 @@ pub(super) struct Usual {
     samples: u32,
     /// Samples since weights got another unit.
     weights: u32,
-    /// Logarithms of what is there, and of the time.
-    weight_log: f64,
-    time_log: f64,
+    usual: Logs,
+    is_known: bool,
+    begun: Nanos,
     seen: Nanos,
     /// Recent samples, and by how much their times are off for what is there.
     recent: f64,
@@ -65,6 +71,14 @@ pub(super) struct Usual {
     ticks: f64,
     /// Ticks for which what has piled up may last still.
     disturbed: u32,
+}
+
+/// Logarithms of what was there when a request went, by weight and by number, and of its time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Logs {
+    pub(super) weight_log: f64,
+    pub(super) units_log: f64,
+    pub(super) time_log: f64,
 }
 
 /// Whether one server is slow.
@@ -85,6 +99,39 @@ pub(super) struct Slowness {
 }
 
 impl Usual {
+    /// By how much the weight there and the time of a request are off what is usual, if that is
+    /// known.
+    fn follow(&mut self, now: Nanos, epoch: u32, logs: Logs) -> Option<(f64, f64)> {
+        if self.samples == 0 {
+            (self.usual, self.begun) = (logs, now);
+        }
+        let units_off = logs.units_log - self.usual.units_log;
+        if self.epoch != epoch {
+            (self.epoch, self.weights) = (epoch, 0);
+            self.usual.weight_log = logs.weight_log - units_off;
+        }
+        let time_off = logs.time_log - self.usual.time_log;
+        let weight_off = logs.weight_log - self.usual.weight_log;
+        self.samples = self.samples.saturating_add(1);
+        self.weights = self.weights.saturating_add(1);
+        let passed = Span(now.since(self.seen).0.min(PAUSE_MAX.0));
+        self.seen = now;
+        self.is_known = self.samples > FIRST && now.since(self.begun) >= FIRST_TIME;
+        let step = PACE * passed.as_secs_f64();
+        let follow = |off: f64| match self.is_known {
+            false => off / f64::from(self.samples),
+            true => (off / f64::from(FIRST)).clamp(-step, step),
+        };
+        let [time, units, weight] = [time_off, units_off, weight_off].map(follow);
+        self.usual.time_log += time;
+        self.usual.units_log += units;
+        self.usual.weight_log += match self.weights {
+            ..=FIRST => (weight_off - units_off) / f64::from(self.weights),
+            _ => weight,
+        };
+        self.is_known.then_some((weight_off, time_off))
+    }
+
     /// A unit has ended.
     pub(super) fn ended(&mut self) {
         self.ended += 1;
@@ -130,41 +177,18 @@ impl Slowness {
         self.busy_ns += time_ns as f64;
     }
 
-    /// A request of this tenant took so long with so much there, as logarithms; and so much longer
-    /// does it take with more there.
+    /// A request of this tenant took so long with so much there; and so much longer does it take
+    /// with more there.
     pub(super) fn add(
         &mut self,
         now: Nanos,
         (usual, epoch): (&mut Usual, u32),
-        (weight_log, time_log): (f64, f64),
+        logs: Logs,
         elasticity: f64,
     ) {
-        if usual.epoch != epoch {
-            // What is there is in another unit. What was usual of times still is.
-            (usual.epoch, usual.weights) = (epoch, 0);
-            usual.weight_log = weight_log;
-        }
-        let (weight_off, time_off) = (weight_log - usual.weight_log, time_log - usual.time_log);
-        usual.samples = usual.samples.saturating_add(1);
-        let passed = Span(now.since(usual.seen).0.min(PAUSE_MAX.0));
-        usual.seen = now;
-        usual.weights = usual.weights.saturating_add(1);
-        let step = PACE * passed.as_secs_f64();
-        let follow = |off: f64, samples: u32| match samples {
-            ..=FIRST => off / f64::from(samples),
-            _ => (off / f64::from(FIRST)).clamp(-step, step),
-        };
-        usual.weight_log += follow(weight_off, usual.weights);
-        usual.time_log += follow(time_off, usual.samples);
-        if usual.samples <= FIRST {
-            return;
-        }
+        let Some((weight_off, time_off)) = usual.follow(now, epoch, logs) else { return };
         // As long as ever for less is no slower: then weights have changed.
-        let for_what_is_there = match usual.weights {
-            ..=FIRST => time_off,
-            _ => time_off - elasticity * weight_off,
-        };
-        let off = for_what_is_there.min(time_off);
+        let off = (time_off - elasticity * weight_off).min(time_off);
         usual.recent += 1.0;
         usual.off += off;
         self.samples += 1.0;
@@ -172,8 +196,8 @@ impl Slowness {
         self.off_squared += off * off;
     }
 
-    /// Ends a tick: whether the device is slow, for those who are there.
-    pub(super) fn tick<'a>(&mut self, all: impl Iterator<Item = &'a Usual>) {
+    /// Ends a tick: whether the device is slow, for those who held so much of it lately.
+    pub(super) fn tick<'a>(&mut self, all: impl Iterator<Item = (&'a Usual, f64)>) {
         self.recent_work = self.recent_work * KEPT + std::mem::take(&mut self.work);
         self.recent_busy_ns = self.recent_busy_ns * KEPT + std::mem::take(&mut self.busy_ns);
         let pace = self.pace();
@@ -187,7 +211,7 @@ impl Slowness {
         self.off_squared *= KEPT;
     }
 
-    fn is_slow_now<'a>(&self, pace: f64, mut all: impl Iterator<Item = &'a Usual>) -> bool {
+    fn is_slow_now<'a>(&self, pace: f64, all: impl Iterator<Item = (&'a Usual, f64)>) -> bool {
         // In another unit it is not known what is usual.
         let is_more = self.ticks > 0.0 && pace > MORE_WORK * self.usual_pace;
         if self.samples < SAMPLES_MIN || is_more {
@@ -196,9 +220,18 @@ impl Slowness {
         let mean = self.off / self.samples;
         let variance = (self.off_squared / self.samples - mean * mean).max(0.0);
         let error = (variance / self.samples).sqrt();
-        mean >= SLOW
-            && mean >= ERRORS * error
-            && all.all(|one| one.recent < 1.0 || one.off >= ALIKE * mean * one.recent)
+        if mean < SLOW || mean < ERRORS * error {
+            return false;
+        }
+        let (mut held, mut held_by_new) = (0.0, 0.0);
+        for (one, held_ns) in all {
+            if one.recent >= 1.0 && one.off < ALIKE * mean * one.recent {
+                return false;
+            }
+            held += held_ns;
+            held_by_new += if !one.is_known { held_ns } else { 0.0 };
+        }
+        held_by_new <= NEW_MAX * held
     }
 
     /// Weight that it works off in a nanosecond.
@@ -225,22 +258,32 @@ mod tests {
     use super::*;
 
     /// Ten seconds of two tenants, 20 requests of each in a tick, and two ticks in which they take
-    /// so many times as long, with so many times as much there and so much more work done.
-    fn is_slow(times: [f64; 2], there: f64, work: u64) -> bool {
+    /// so many times as long, with so many times as much there and so much more work done. Weights
+    /// are so many times as large then, in another unit if it is not 1.
+    fn is_slow(times: [f64; 2], there: f64, work: u64, unit: f64) -> bool {
         let (mut slowness, mut usual) = (Slowness::default(), [Usual::default(); 2]);
         for tick in 0..102 {
             let is_odd = tick >= 100;
+            let epoch = u32::from(is_odd && unit > 1.0);
+            if tick == 100 && epoch > 0 {
+                slowness.restart();
+            }
             for round in 0..20 {
                 let now = Nanos(tick * 100_000_000 + round * 5_000_000);
                 for (one, times) in usual.iter_mut().zip(times) {
-                    let (there, times) = if is_odd { (there, times) } else { (1.0, 1.0) };
-                    let logs = (natural_log(1e6 * there), natural_log(1e6 * times));
-                    slowness.add(now, (one, 0), logs, 1.0);
+                    let (there, times, unit) =
+                        if is_odd { (there, times, unit) } else { (1.0, 1.0, 1.0) };
+                    let logs = Logs {
+                        weight_log: natural_log(1e6 * there * unit),
+                        units_log: natural_log(8.0 * there),
+                        time_log: natural_log(1e6 * times),
+                    };
+                    slowness.add(now, (one, epoch), logs, 1.0);
                     slowness.worked(if is_odd { 1000 * work } else { 1000 });
                 }
             }
             slowness.passed(100_000_000);
-            slowness.tick(usual.iter());
+            slowness.tick(usual.iter().map(|one| (one, 1.0)));
             for one in &mut usual {
                 let _ = one.tick(0, false);
             }
@@ -250,12 +293,65 @@ mod tests {
 
     #[test]
     fn it_is_slow_if_all_take_longer_for_what_is_there_and_no_more_is_done() {
-        assert!(is_slow([4.0, 4.0], 1.0, 1));
-        assert!(!is_slow([1.0, 1.0], 1.0, 1), "as ever");
-        assert!(!is_slow([4.0, 4.0], 4.0, 1), "more is there");
-        assert!(!is_slow([4.0, 4.0], 1.0, 4), "more is done");
-        assert!(!is_slow([4.0, 1.0], 1.0, 1), "it is one of them");
-        assert!(!is_slow([1.0, 1.0], 0.2, 1), "as long as ever for less");
+        assert!(is_slow([4.0, 4.0], 1.0, 1, 1.0));
+        assert!(!is_slow([1.0, 1.0], 1.0, 1, 1.0), "as ever");
+        assert!(!is_slow([4.0, 4.0], 4.0, 1, 1.0), "more is there");
+        assert!(!is_slow([4.0, 4.0], 1.0, 4, 1.0), "more is done");
+        assert!(!is_slow([4.0, 1.0], 1.0, 1, 1.0), "it is one of them");
+        assert!(!is_slow([1.0, 1.0], 0.2, 1, 1.0), "as long as ever for less");
+    }
+
+    #[test]
+    fn in_another_unit_what_is_there_shows_by_its_number() {
+        assert!(is_slow([4.0, 4.0], 1.0, 1, 30.0));
+        assert!(!is_slow([1.0, 1.0], 1.0, 1, 30.0), "as ever");
+        assert!(!is_slow([4.0, 4.0], 4.0, 1, 30.0), "more is there");
+    }
+
+    #[test]
+    fn while_somebody_new_holds_much_of_it_it_is_not_slow() {
+        let (mut slowness, mut old) = (Slowness::default(), Usual::default());
+        let add = |slowness: &mut Slowness, old: &mut Usual, tick: u64, times: f64| {
+            for round in 0..20 {
+                let now = Nanos(tick * 100_000_000 + round * 5_000_000);
+                let [weight_log, units_log] = [1e6, 8.0].map(natural_log);
+                let time_log = natural_log(1e6 * times);
+                slowness.add(now, (old, 0), Logs { weight_log, units_log, time_log }, 1.0);
+            }
+        };
+        (0..100).for_each(|tick| {
+            add(&mut slowness, &mut old, tick, 1.0);
+            slowness.tick(std::iter::once((&old, 1.0)));
+            let _ = old.tick(0, false);
+        });
+        add(&mut slowness, &mut old, 100, 4.0);
+        let new = Usual::default();
+        let is_slow = |held: f64| {
+            let mut slowness = slowness.clone();
+            slowness.tick([(&old, 1.0), (&new, held)].into_iter());
+            slowness.is_slow()
+        };
+        assert!(is_slow(0.0) && is_slow(0.1));
+        assert!(!is_slow(1.0), "it may be the doing of whoever is new");
+    }
+
+    #[test]
+    fn a_load_that_begins_is_nothing_to_go_by() {
+        let (mut slowness, mut usual) = (Slowness::default(), Usual::default());
+        for round in 0..400_u32 {
+            // One after another 32 requests come, each for as long as there are others before it.
+            let there = f64::from((round + 1).min(32));
+            let weight_log = natural_log(1e6 * there);
+            let (units_log, time_log) = (natural_log(there), natural_log(2e7 * there));
+            let now = Nanos(20_000_000 * u64::from(round));
+            // Weights are learned meanwhile.
+            let epoch = round / 10;
+            slowness.add(now, (&mut usual, epoch), Logs { weight_log, units_log, time_log }, 1.0);
+            if round % 5 == 4 {
+                slowness.tick(std::iter::once((&usual, 1.0)));
+                assert!(!slowness.is_slow(), "after {round} requests");
+            }
+        }
     }
 
     #[test]

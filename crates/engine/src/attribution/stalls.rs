@@ -56,6 +56,11 @@ impl Stalls {
         self.with_device -= 1;
     }
 
+    /// How many requests are with the device.
+    pub(super) fn with_device(&self) -> u32 {
+        self.with_device
+    }
+
     /// For how long the device has stood still up to now, in all.
     pub(super) fn at(&self, now: Nanos) -> Span {
         if self.with_device == 0 {

@@ -27,8 +27,19 @@ pub(super) struct Scene {
     pub(super) is_calibrated: bool,
     pub(super) machine: Machine,
     pub(super) streams: Vec<Stream>,
+    /// Somebody is new in what is watched.
+    pub(super) begins: Option<Begins>,
     written: CostModel,
     window: (Span, Span),
+}
+
+/// Who is new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Begins {
+    /// Whoever takes most.
+    Hog,
+    /// Everybody: the gate has just been started.
+    All,
 }
 
 impl Scene {
@@ -62,7 +73,20 @@ impl Scene {
         };
         let streams = streams(&mut random, &machine);
         let written = written(&mut random, &machine);
-        Self { mode, is_calibrated, machine, streams, written, window }
+        Self { mode, is_calibrated, machine, streams, begins: None, written, window }
+    }
+
+    /// The same, but that somebody begins in the window.
+    pub(super) fn beginning(mut self, who: Begins) -> Self {
+        self.begins = Some(who);
+        match who {
+            Begins::All => self.window = (Span::ZERO, Span(self.window.1.0 - WARM_UP.0)),
+            Begins::Hog => {
+                let hogs = self.streams.iter_mut().filter(|stream| stream.tenant == HOG);
+                hogs.for_each(|stream| stream.begins = Nanos(WARM_UP.0));
+            }
+        }
+        self
     }
 
     fn domain(&self) -> Domain {
@@ -107,6 +131,9 @@ impl Scene {
             line.fixed,
             line.rate_bytes / 1_000_000
         );
+        if let Some(who) = self.begins {
+            write!(text, " {who:?} begins,").unwrap();
+        }
         for tenant in std::iter::once(VICTIM).chain(self.others()) {
             let own: Vec<&Stream> =
                 self.streams.iter().filter(|one| one.tenant == tenant).collect();
@@ -132,7 +159,7 @@ fn streams(random: &mut Prng, machine: &Machine) -> Vec<Stream> {
     let mut add = |random: &mut Prng, tenant: u32, count: u64, length: u64, rhythm: Rhythm| {
         for _ in 0..count {
             let (kind, seed) = (Kind::Read, random.next_u64());
-            all.push(Stream { tenant, kind, length, rhythm, seed });
+            all.push(Stream { tenant, kind, length, rhythm, begins: Nanos::ZERO, seed });
         }
     };
     // Its part of the device, in an open loop.

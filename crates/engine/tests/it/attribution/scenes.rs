@@ -1,6 +1,7 @@
 //! Blame against the same world without the accused: 48 scenes here, and with
-//! `EVENKEEL_SCENES=200` those of `cargo xtask nightly`; `EVENKEEL_SCENE_SEED` takes others.
-//! Attribution was fitted on the seeds below 100; these begin at 10,000.
+//! `EVENKEEL_SCENES=200` those of `cargo xtask nightly`; `EVENKEEL_SCENE_SEED` takes others. Beside
+//! them are half as many in which whoever takes most has just begun, or all have. Attribution was
+//! fitted on the seeds below 100; these begin at 10,000.
 //!
 //! A part is right that is within a tenth of the whole wait of what is not waited without the
 //! accused. What decision 0031 says of parts that cannot be right is held here by counts.
@@ -9,10 +10,12 @@ use evenkeel_core::id::TenantId;
 use evenkeel_engine::policy::Mode;
 use evenkeel_engine::report::Culprit;
 
-use super::scene::{HOG, Scene};
+use super::scene::{Begins, HOG, Scene};
 use super::world::{Fault, Lot};
 
 const FIRST_SEED: u64 = 10_000;
+/// Beside each two scenes there is one in which somebody begins.
+const SCENES_FOR_BEGINNER: u64 = 2;
 /// A victim that waits for less than this part of its time hardly waits.
 const WAITS_MIN: f64 = 0.1;
 /// A culprit's part is right within this of the whole, and an innocent's below this beyond its own.
@@ -43,10 +46,23 @@ enum Class {
     Slow,
     /// The victim hardly waits: there is room for all.
     Room,
+    /// Whoever the victim waits for begins; the gate orders, or not.
+    BeginsObserved,
+    BeginsEnforced,
+    /// All begin.
+    AllBegin,
 }
 
-const CLASSES: [Class; 5] =
-    [Class::Observed, Class::Enforced, Class::Stall, Class::Slow, Class::Room];
+const CLASSES: [Class; 8] = [
+    Class::Observed,
+    Class::Enforced,
+    Class::Stall,
+    Class::Slow,
+    Class::Room,
+    Class::BeginsObserved,
+    Class::BeginsEnforced,
+    Class::AllBegin,
+];
 
 impl Judged {
     fn error(&self) -> f64 {
@@ -87,6 +103,9 @@ fn judge(scene: &Scene) -> Judged {
         (Fault::Stall, _) => Class::Stall,
         (Fault::Slow(_), _) => Class::Slow,
         _ if !waits => Class::Room,
+        _ if scene.begins == Some(Begins::All) => Class::AllBegin,
+        (_, Mode::Enforce) if scene.begins.is_some() => Class::BeginsEnforced,
+        _ if scene.begins.is_some() => Class::BeginsObserved,
         (_, Mode::Enforce) => Class::Enforced,
         (_, Mode::Observe | Mode::Shadow) => Class::Observed,
     };
@@ -132,8 +151,15 @@ fn blame_is_what_would_not_be_waited_without_the_accused() {
     let first = number("EVENKEEL_SCENE_SEED", FIRST_SEED);
     let count = number("EVENKEEL_SCENES", 48);
     let mut all = Vec::new();
-    for seed in first..first + count {
-        let scene = Scene::draw(seed);
+    // Half as many more in which somebody takes most who has just begun, or all have.
+    let has_hog = |scene: &(u64, Scene)| scene.1.machine.fault == Fault::None;
+    let others = (first + count..).map(|seed| (seed, Scene::draw(seed))).filter(has_hog);
+    let who = [Begins::Hog, Begins::All].into_iter().cycle();
+    let begin = |((seed, scene), who): ((u64, Scene), Begins)| (seed, scene.beginning(who));
+    let begun =
+        others.zip(who).map(begin).take(usize::try_from(count / SCENES_FOR_BEGINNER).unwrap());
+    let scenes = (first..first + count).map(|seed| (seed, Scene::draw(seed))).chain(begun);
+    for (seed, scene) in scenes {
         let judged = judge(&scene);
         let mark = if judged.is_right() && judged.is_fair() { ' ' } else { '!' };
         println!(
@@ -176,4 +202,7 @@ fn blame_is_what_would_not_be_waited_without_the_accused() {
     holds(Class::Slow, 0.7, 0.9, 0.8);
     holds(Class::Enforced, 0.4, 0.9, 0.7);
     holds(Class::Room, 0.5, 0.0, 0.9);
+    holds(Class::BeginsObserved, 0.7, 0.9, 0.8);
+    holds(Class::BeginsEnforced, 0.5, 0.9, 0.5);
+    holds(Class::AllBegin, 0.6, 0.9, 0.7);
 }

@@ -31,6 +31,8 @@ pub(super) struct Stream {
     pub(super) kind: Kind,
     pub(super) length: u64,
     pub(super) rhythm: Rhythm,
+    /// When it begins.
+    pub(super) begins: Nanos,
     /// Where its sequence begins.
     pub(super) seed: u64,
 }
@@ -123,7 +125,7 @@ impl World {
             lot: Lot::default(),
         };
         for index in 0..streams.len() {
-            world.pause(index);
+            world.pause(index, streams[index].begins);
         }
         world
     }
@@ -179,11 +181,11 @@ impl World {
     }
 
     /// The stream sends its next request after a time that it draws.
-    fn pause(&mut self, index: usize) {
+    fn pause(&mut self, index: usize, from: Nanos) {
         let (stream, random) = &mut self.streams[index];
         let (Rhythm::Closed(mean) | Rhythm::Open(mean)) = stream.rhythm;
         let pause = if mean == Span::ZERO { mean } else { random.exponential(mean) };
-        self.at(self.now + pause, Event::Send(index));
+        self.at(from + pause, Event::Send(index));
     }
 
     fn send(&mut self, index: usize) {
@@ -192,7 +194,7 @@ impl World {
         let offset = random.below(1 << 20) * 4096;
         let factor = 1.0 + self.machine.spread * (2.0 * random.unit_f64() - 1.0);
         if matches!(rhythm, Rhythm::Open(_)) {
-            self.pause(index);
+            self.pause(index, self.now);
         }
         // A client in an open loop that has too much under way leaves the request out.
         let Some(slot) = self.free.pop() else { return };
@@ -269,7 +271,7 @@ impl World {
             self.lot.idle += self.healthy(factor, length).as_secs_f64();
         }
         if matches!(rhythm, Rhythm::Closed(_)) {
-            self.pause(stream);
+            self.pause(stream, self.now);
         }
     }
 }
