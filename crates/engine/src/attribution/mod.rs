@@ -363,7 +363,7 @@ impl Ledger {
         {
             let units_log = natural_log(f64::from(units_all.max(1)));
             let usual = (&mut row.usual, self.epoch);
-            let logs = Logs { weight_log, units_log, time_log };
+            let logs = Logs { weight: weight_log, units: units_log, time: time_log };
             self.slowness.add(now, usual, logs, self.elasticity.assumed());
         }
     }

@@ -57,7 +57,7 @@ pub(super) struct Usual {
     samples: u32,
     /// Samples since weights got another unit.
     weights: u32,
-    usual: Logs,
+    logs: Logs,
     is_known: bool,
     begun: Nanos,
     seen: Nanos,
@@ -76,9 +76,9 @@ pub(super) struct Usual {
 /// Logarithms of what was there when a request went, by weight and by number, and of its time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Logs {
-    pub(super) weight_log: f64,
-    pub(super) units_log: f64,
-    pub(super) time_log: f64,
+    pub(super) weight: f64,
+    pub(super) units: f64,
+    pub(super) time: f64,
 }
 
 /// Whether one server is slow.
@@ -103,29 +103,32 @@ impl Usual {
     /// known.
     fn follow(&mut self, now: Nanos, epoch: u32, logs: Logs) -> Option<(f64, f64)> {
         if self.samples == 0 {
-            (self.usual, self.begun) = (logs, now);
+            (self.logs, self.begun) = (logs, now);
         }
-        let units_off = logs.units_log - self.usual.units_log;
+        let units_off = logs.units - self.logs.units;
         if self.epoch != epoch {
             (self.epoch, self.weights) = (epoch, 0);
-            self.usual.weight_log = logs.weight_log - units_off;
+            self.logs.weight = logs.weight - units_off;
         }
-        let time_off = logs.time_log - self.usual.time_log;
-        let weight_off = logs.weight_log - self.usual.weight_log;
+        let time_off = logs.time - self.logs.time;
+        let weight_off = logs.weight - self.logs.weight;
         self.samples = self.samples.saturating_add(1);
         self.weights = self.weights.saturating_add(1);
         let passed = Span(now.since(self.seen).0.min(PAUSE_MAX.0));
         self.seen = now;
         self.is_known = self.samples > FIRST && now.since(self.begun) >= FIRST_TIME;
         let step = PACE * passed.as_secs_f64();
-        let follow = |off: f64| match self.is_known {
-            false => off / f64::from(self.samples),
-            true => (off / f64::from(FIRST)).clamp(-step, step),
+        let follow = |off: f64| {
+            if self.is_known {
+                (off / f64::from(FIRST)).clamp(-step, step)
+            } else {
+                off / f64::from(self.samples)
+            }
         };
         let [time, units, weight] = [time_off, units_off, weight_off].map(follow);
-        self.usual.time_log += time;
-        self.usual.units_log += units;
-        self.usual.weight_log += match self.weights {
+        self.logs.time += time;
+        self.logs.units += units;
+        self.logs.weight += match self.weights {
             ..=FIRST => (weight_off - units_off) / f64::from(self.weights),
             _ => weight,
         };
@@ -229,7 +232,7 @@ impl Slowness {
                 return false;
             }
             held += held_ns;
-            held_by_new += if !one.is_known { held_ns } else { 0.0 };
+            held_by_new += if one.is_known { 0.0 } else { held_ns };
         }
         held_by_new <= NEW_MAX * held
     }
@@ -257,6 +260,11 @@ mod tests {
 
     use super::*;
 
+    fn logs(weight: f64, units: f64, time_ns: f64) -> Logs {
+        let [weight, units, time] = [weight, units, time_ns].map(natural_log);
+        Logs { weight, units, time }
+    }
+
     /// Ten seconds of two tenants, 20 requests of each in a tick, and two ticks in which they take
     /// so many times as long, with so many times as much there and so much more work done. Weights
     /// are so many times as large then, in another unit if it is not 1.
@@ -273,11 +281,7 @@ mod tests {
                 for (one, times) in usual.iter_mut().zip(times) {
                     let (there, times, unit) =
                         if is_odd { (there, times, unit) } else { (1.0, 1.0, 1.0) };
-                    let logs = Logs {
-                        weight_log: natural_log(1e6 * there * unit),
-                        units_log: natural_log(8.0 * there),
-                        time_log: natural_log(1e6 * times),
-                    };
+                    let logs = logs(1e6 * there * unit, 8.0 * there, 1e6 * times);
                     slowness.add(now, (one, epoch), logs, 1.0);
                     slowness.worked(if is_odd { 1000 * work } else { 1000 });
                 }
@@ -314,9 +318,7 @@ mod tests {
         let add = |slowness: &mut Slowness, old: &mut Usual, tick: u64, times: f64| {
             for round in 0..20 {
                 let now = Nanos(tick * 100_000_000 + round * 5_000_000);
-                let [weight_log, units_log] = [1e6, 8.0].map(natural_log);
-                let time_log = natural_log(1e6 * times);
-                slowness.add(now, (old, 0), Logs { weight_log, units_log, time_log }, 1.0);
+                slowness.add(now, (old, 0), logs(1e6, 8.0, 1e6 * times), 1.0);
             }
         };
         (0..100).for_each(|tick| {
@@ -341,12 +343,11 @@ mod tests {
         for round in 0..400_u32 {
             // One after another 32 requests come, each for as long as there are others before it.
             let there = f64::from((round + 1).min(32));
-            let weight_log = natural_log(1e6 * there);
-            let (units_log, time_log) = (natural_log(there), natural_log(2e7 * there));
             let now = Nanos(20_000_000 * u64::from(round));
             // Weights are learned meanwhile.
             let epoch = round / 10;
-            slowness.add(now, (&mut usual, epoch), Logs { weight_log, units_log, time_log }, 1.0);
+            let logs = logs(1e6 * there, there, 2e7 * there);
+            slowness.add(now, (&mut usual, epoch), logs, 1.0);
             if round % 5 == 4 {
                 slowness.tick(std::iter::once((&usual, 1.0)));
                 assert!(!slowness.is_slow(), "after {round} requests");

@@ -15,7 +15,7 @@ use super::world::{Fault, Lot};
 
 const FIRST_SEED: u64 = 10_000;
 /// Beside each two scenes there is one in which somebody begins.
-const SCENES_FOR_BEGINNER: u64 = 2;
+const SCENES_FOR_NEWCOMER: u64 = 2;
 /// A victim that waits for less than this part of its time hardly waits.
 const WAITS_MIN: f64 = 0.1;
 /// A culprit's part is right within this of the whole, and an innocent's below this beyond its own.
@@ -146,20 +146,22 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
+/// So many scenes from this seed on, and half as many more in which somebody begins.
+fn scenes(first: u64, count: u64) -> impl Iterator<Item = (u64, Scene)> {
+    let others = (first + count..).map(|seed| (seed, Scene::draw(seed)));
+    let others = others.filter(|(_, scene)| scene.machine.fault == Fault::None);
+    let who = [Begins::Hog, Begins::All].into_iter().cycle();
+    let newcomers = others.zip(who).map(|((seed, scene), who)| (seed, scene.beginning(who)));
+    let newcomers = newcomers.take(usize::try_from(count / SCENES_FOR_NEWCOMER).unwrap());
+    (first..first + count).map(|seed| (seed, Scene::draw(seed))).chain(newcomers)
+}
+
 #[test]
 fn blame_is_what_would_not_be_waited_without_the_accused() {
     let first = number("EVENKEEL_SCENE_SEED", FIRST_SEED);
     let count = number("EVENKEEL_SCENES", 48);
     let mut all = Vec::new();
-    // Half as many more in which somebody takes most who has just begun, or all have.
-    let has_hog = |scene: &(u64, Scene)| scene.1.machine.fault == Fault::None;
-    let others = (first + count..).map(|seed| (seed, Scene::draw(seed))).filter(has_hog);
-    let who = [Begins::Hog, Begins::All].into_iter().cycle();
-    let begin = |((seed, scene), who): ((u64, Scene), Begins)| (seed, scene.beginning(who));
-    let begun =
-        others.zip(who).map(begin).take(usize::try_from(count / SCENES_FOR_BEGINNER).unwrap());
-    let scenes = (first..first + count).map(|seed| (seed, Scene::draw(seed))).chain(begun);
-    for (seed, scene) in scenes {
+    for (seed, scene) in scenes(first, count) {
         let judged = judge(&scene);
         let mark = if judged.is_right() && judged.is_fair() { ' ' } else { '!' };
         println!(

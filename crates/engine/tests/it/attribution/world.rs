@@ -124,8 +124,8 @@ impl World {
             observed,
             lot: Lot::default(),
         };
-        for index in 0..streams.len() {
-            world.pause(index, streams[index].begins);
+        for (index, stream) in streams.iter().enumerate() {
+            world.pause(index, stream.begins);
         }
         world
     }
