@@ -160,7 +160,7 @@ impl Shared {
     /// Carries out what a change of the policy does to the exchange.
     fn change_exchange(&self, change: Change, plan: &Plan) -> Result<(), GateError> {
         let mut exchange = self.exchange.lock().unwrap_or_else(PoisonError::into_inner);
-        *exchange = Exchange::change(exchange.take(), change, plan, &self.workers)?;
+        *exchange = Exchange::change(exchange.take(), change, plan, &self.state, &self.workers)?;
         Ok(())
     }
 

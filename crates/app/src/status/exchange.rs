@@ -27,6 +27,9 @@ pub struct Exchange {
     pub groups: Vec<SharedGroup>,
     /// What came in and did not count.
     pub refused: Refused,
+    /// Another gate has spoken under the name of this one in the last minute.
+    #[serde(default)]
+    pub has_namesake: bool,
 }
 
 /// A server through which gates meet.
@@ -61,6 +64,9 @@ pub struct Peer {
     pub received: u64,
     /// Those of them that did not count.
     pub refused: u64,
+    /// Why they do not, with the remedy; `null` if nobody has to do anything about it.
+    #[serde(default)]
+    pub refused_because: Option<String>,
 }
 
 /// What came in and did not count, by reason.
@@ -160,6 +166,7 @@ impl From<&ExchangeReport> for Exchange {
             devices: report.devices.iter().map(SharedDevice::from).collect(),
             groups: report.groups.iter().map(SharedGroup::from).collect(),
             refused: Refused::from(&report.refused),
+            has_namesake: report.has_namesake,
         }
     }
 }
@@ -199,6 +206,7 @@ impl From<&PeerReport> for Peer {
             not_sent: report.not_sent,
             received: report.received,
             refused: report.refused,
+            refused_because: report.refused_because.clone(),
         }
     }
 }

@@ -189,6 +189,51 @@ fn peers_come_and_go_by_reload_and_the_name_stays() {
     wait_for_gates(&one, 1);
 }
 
+/// Waits until the first gate hears the other, or does not and says why.
+fn wait_for_word(gate: &Gate, why: Option<&str>) {
+    wait_for(&format!("heard, or not because of {why:?}"), || {
+        let status = gate.status();
+        let peer = &status["exchange"]["peers"][0];
+        let is_heard = peer["silent_seconds"].as_f64().is_some_and(|silent| silent < 0.5);
+        match (why, peer["refused_because"].as_str()) {
+            (None, None) => is_heard.then_some(()),
+            (Some(why), Some(said)) => said.contains(why).then_some(()),
+            _ => None,
+        }
+    });
+}
+
+#[test]
+fn a_gate_whose_clock_was_ahead_is_heard_after_its_next_start() {
+    needs!("nbdkit");
+    let (scratch, other) = (Scratch::new(), Scratch::new());
+    let ((_near_server, near), (_far_server, far)) = (pipe(&scratch), pipe(&other));
+    let all = [free_address(), free_address()];
+    let one = Gate::start(&scratch, &policy_in_all(&scratch, &near, &all[0], &all));
+    let mut two = Gate::start(&other, &policy_in_all(&other, &far, &all[1], &all));
+    wait_for_word(&one, None);
+    // As if it had been started an hour ahead of time.
+    two.kill();
+    let life = other.join("evenkeel-data/exchange.life");
+    let text = std::fs::read_to_string(&life).expect("it is kept");
+    let number: u64 = text.lines().nth(1).and_then(|line| line.parse().ok()).expect("a number");
+    std::fs::write(&life, format!("evenkeel life 1\n{}\n", number + 3_600)).expect("write it");
+    two.restart();
+    wait_for_word(&one, None);
+    let restart = |two: &mut Gate| {
+        two.kill_and_restart();
+        std::thread::sleep(Duration::from_secs(1));
+    };
+    restart(&mut two);
+    wait_for_word(&one, None);
+    // Without its folder it is of a former life, which is said, with the remedy.
+    std::fs::remove_file(&life).expect("remove it");
+    restart(&mut two);
+    wait_for_word(&one, Some("it has lost its state folder"));
+    let shown = one.ctl(&["status"]);
+    assert!(shown.contains("is not heard: they are older"), "{shown}");
+}
+
 #[test]
 fn what_strangers_send_is_refused_and_counted() {
     needs!("nbdkit");

@@ -15,7 +15,8 @@
 //! One peer that falls silent has died, as a rule; if all do, it is rather this host that was cut
 //! off. The others then work on and keep their tenants' targets as well as they can, and would not
 //! if this host took all that it no longer sees used. So for a minute it has no more slots than it
-//! had with them. After that it is alone.
+//! had with them. After that it is alone. The minute is counted in decisions of its own, not by the
+//! numbers of periods: a clock that is set an hour ahead cuts it off, and would be over it at once.
 
 use super::drg::{Borrowing, Drg};
 use super::parda::{Parda, PardaOptions};
@@ -104,7 +105,9 @@ pub struct Member {
     controller: Box<dyn Controller>,
     /// The period that was decided upon last.
     period: u64,
-    /// The last period with word from others, and the slots decided then.
+    /// Decisions so far.
+    decisions: u64,
+    /// The last decision with word from others, and the slots that it gave.
     connected: Option<(u64, u32)>,
 }
 
@@ -130,7 +133,7 @@ impl Member {
     pub fn new(own: HostId, members: &[HostId], rules: Rules) -> Self {
         let peers = Peers::new(own, members.iter().copied(), Patience::default());
         let (controller, hosts) = (rules.controller(members.len()), members.len());
-        Self { own, rules, hosts, peers, controller, period: 0, connected: None }
+        Self { own, rules, hosts, peers, controller, period: 0, decisions: 0, connected: None }
     }
 
     /// Time between two decisions, the same at every host.
@@ -164,6 +167,7 @@ impl Member {
             self.peers.restart();
         }
         self.period = own.period;
+        self.decisions += 1;
         let now = Nanos(own.period.saturating_mul(self.period().0));
         let known = self.peers.known(own);
         let view = View { own: self.own, now, known: &known };
@@ -173,7 +177,7 @@ impl Member {
             other.summary.host != self.own && other.missed <= Patience::default().kept
         };
         if known.iter().any(is_fresh) {
-            self.connected = Some((self.period, decision.slots));
+            self.connected = Some((self.decisions, decision.slots));
         } else if let Some(slots) = self.slots_when_connected() {
             is_held = slots < decision.slots;
             decision.slots = decision.slots.min(slots);
@@ -184,8 +188,8 @@ impl Member {
     /// What this host had when it last heard others, if that is not too long ago and there are any
     /// to be heard.
     fn slots_when_connected(&self) -> Option<u32> {
-        let (period, slots) = self.connected.filter(|_| self.hosts > 1)?;
-        let silent_ns = self.period.abs_diff(period).saturating_mul(self.period().0);
+        let (decision, slots) = self.connected.filter(|_| self.hosts > 1)?;
+        let silent_ns = (self.decisions - decision).saturating_mul(self.period().0);
         (silent_ns < ISOLATION_MAX.0).then_some(slots)
     }
 
@@ -283,6 +287,30 @@ mod tests {
         assert!(outcomes[300].is_held && outcomes[300].known.len() == 1);
         let alone = outcomes.last().unwrap();
         assert!(!alone.is_held && alone.decision.slots > last, "{alone:?} {last}");
+    }
+
+    #[test]
+    fn a_clock_that_is_set_changes_no_slots_for_a_minute() {
+        const STEP: u64 = 36_000;
+        for is_ahead in [true, false] {
+            let mut member = Member::new(HostId(0), &[HostId(0), HostId(1)], RULES);
+            let mut last = 0;
+            for period in STEP..STEP + 40 {
+                let mut other = summary(1, period);
+                let target =
+                    super::super::target::Target::mean(Span::from_millis(30), RULES.period);
+                other.flows[0].target = Some(target);
+                member.hear(period, other).unwrap();
+                last = member.decide(summary(0, period)).decision.slots;
+            }
+            let set = |period: u64| if is_ahead { period + STEP } else { period - STEP };
+            for period in STEP + 40..STEP + 630 {
+                let heard = member.hear(set(period), summary(1, period));
+                assert!(heard.is_err(), "{heard:?}");
+                let outcome = member.decide(summary(0, set(period)));
+                assert!(outcome.decision.slots <= last, "{period}: {outcome:?}, not {last}");
+            }
+        }
     }
 
     #[test]

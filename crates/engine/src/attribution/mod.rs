@@ -51,12 +51,12 @@
 //!
 //! # What it costs
 //!
-//! Each event touches one tenant. At most so often as [`LOOK`] and [`stride`] say it adds to one sum
-//! for each of the [`TOP_PARTIES`] that are distinguished. Of the others, A(c), what tenant c held
-//! of the device, tells who is next: with G = integral of 1 / (weight of all in service), A(c) grows
-//! by (weight of c) * (change of G) while c's own weight stands still, and is brought up to date
-//! when it changes. A tick looks at the tenants that were active, divides what the greatest victims
-//! waited only, and books the rest
+//! Each event touches one tenant. At most so often as [`LOOK`] and [`stride`] say it adds to one
+//! sum for each of the [`TOP_PARTIES`] that are distinguished. Of the others, A(c), what tenant c
+//! held of the device, tells who is next: with G = integral of 1 / (weight of all in service), A(c)
+//! grows by (weight of c) * (change of G) while c's own weight stands still, and is brought up to
+//! date when it changes. A tick looks at the tenants that were active, divides what the greatest
+//! victims waited only, and books the rest
 //! as "other". The pairs live in a table of [`TOP_PAIRS`] with eviction by score (`PairTable`).
 
 mod alone;

@@ -153,7 +153,8 @@ impl Presence {
 
     /// What a tenant has there counts at another place from now on.
     pub(super) fn shift(&mut self, weight: u64, from: usize, to: usize) {
-        [from, to].into_iter().for_each(|place| self.update(place));
+        self.update(from);
+        self.update(to);
         self.weights[from] -= weight as f64;
         self.weights[to] += weight as f64;
     }

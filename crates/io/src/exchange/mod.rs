@@ -19,11 +19,13 @@
 //! **Time.** Periods are counted by the machine's clock since 1970, so that all gates count alike.
 //! A decision is made a quarter of a period after its end, when the others' words of it are there.
 //! A clock that differs by more than two periods makes a gate look late or early to the others, and
-//! is seen in its peers' `skew`. A clock that is set back is a new incarnation.
+//! is seen in its peers' `skew`. A clock that is set back begins another life of the gate
+//! (`lives`).
 
 mod group;
 mod key;
 mod list;
+mod lives;
 #[cfg(feature = "nats")]
 mod nats;
 mod peer;
@@ -34,6 +36,7 @@ mod seat;
 mod task;
 mod transport;
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -54,6 +57,7 @@ pub use report::{
 
 use crate::gate::GateError;
 use crate::plan::{Plan, PlannedDomain};
+use crate::state::State;
 use crate::worker::message::Message;
 pub(crate) use key::Key;
 use task::Order;
@@ -190,11 +194,13 @@ impl Change {
 }
 
 impl Exchange {
-    /// Carries out a change; `running` is what runs now.
+    /// Carries out a change; `running` is what runs now. Which life of the gate it is stands in its
+    /// state.
     pub(crate) fn change(
         running: Option<Self>,
         change: Change,
         plan: &Plan,
+        state: &State,
         workers: &[UnboundedSender<Message>],
     ) -> Result<Option<Self>, GateError> {
         let planned = plan.exchange.clone();
@@ -204,7 +210,8 @@ impl Exchange {
                 Ok(Some(running))
             }
             (Change::Start(opening), Some(planned), _) => {
-                Self::start(planned, opening, workers.to_vec()).map(Some)
+                let folder = state.own_folder().map(Path::to_owned);
+                Self::start(planned, folder, opening, workers.to_vec()).map(Some)
             }
             _ => Ok(None),
         }
@@ -212,6 +219,7 @@ impl Exchange {
 
     fn start(
         planned: PlannedExchange,
+        state: Option<PathBuf>,
         opening: Opening,
         workers: Vec<UnboundedSender<Message>>,
     ) -> Result<Self, GateError> {
@@ -229,7 +237,7 @@ impl Exchange {
             .name("exchange".to_owned())
             .spawn(move || {
                 let tasks = tokio::task::LocalSet::new();
-                tasks.block_on(&runtime, task::live(planned, opening, workers, received));
+                tasks.block_on(&runtime, task::live(planned, state, opening, workers, received));
             })
             .map_err(failed)?;
         Ok(Self { orders: Some(orders), thread: Some(thread) })

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use evenkeel_core::control::peers::{Patience, Refusal};
 use evenkeel_core::control::summary::HostId;
 use evenkeel_core::time::{Nanos, Span};
 use tokio::sync::mpsc::UnboundedSender;
@@ -16,13 +17,54 @@ const LOOK_UP_EVERY: std::time::Duration = std::time::Duration::from_secs(30);
 /// A name and what it leads to.
 pub(super) type Found = (HostId, SocketAddr);
 
+/// Why a gate's words do not count until somebody does something about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// Its clock and ours differ.
+    Clock,
+    /// They are of a life of it before the latest that is known.
+    FormerLife,
+}
+
+impl Fault {
+    /// What a refusal says of it, if anything: single words come late or twice on any network.
+    fn of(skew: i64, refusal: Refusal) -> Option<Self> {
+        let is_off = skew.unsigned_abs() > Patience::default().forgotten;
+        match refusal {
+            Refusal::Former => Some(Self::FormerLife),
+            Refusal::Ahead => Some(Self::Clock),
+            Refusal::Stale => is_off.then_some(Self::Clock),
+            Refusal::Stranger | Refusal::Absurd => None,
+        }
+    }
+
+    /// For people.
+    fn text(self, skew: i64) -> String {
+        match self {
+            Self::Clock => {
+                let how = if skew > 0 { "ahead" } else { "behind" };
+                let periods = skew.unsigned_abs();
+                format!("its clock is {periods} periods {how}: set all clocks by one time server")
+            }
+            Self::FormerLife => "they are older than what was heard of it before: two gates have \
+                 its name, or it has lost its state folder after its clock was ahead; restart \
+                 this gate to hear it at once"
+                .to_owned(),
+        }
+    }
+}
+
 /// Another gate.
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) name: String,
     pub(super) address: Option<SocketAddr>,
-    /// When its word was last taken, and by how many periods its clock was ahead then.
-    heard: Option<(Nanos, i64)>,
+    /// When its word was last taken.
+    heard: Option<Nanos>,
+    /// By how many periods its clock was ahead at its last word.
+    skew: i64,
+    /// Why its words do not count, as far as somebody has to do something about it.
+    fault: Option<Fault>,
     sent: u64,
     not_sent: u64,
     received: u64,
@@ -43,6 +85,8 @@ impl Peer {
             name: name.to_owned(),
             address,
             heard: None,
+            skew: 0,
+            fault: None,
             sent: 0,
             not_sent: 0,
             received: 0,
@@ -56,17 +100,34 @@ impl Peer {
         *if is_sent { &mut self.sent } else { &mut self.not_sent } += 1;
     }
 
-    /// A summary of it came in; `skew` is by how many periods it is ahead of this gate.
-    pub(super) fn heard(&mut self, now: Nanos, skew: i64, is_taken: bool) {
+    /// A word of it came in; `skew` is by how many periods it is ahead of this gate.
+    pub(super) fn heard(&mut self, now: Nanos, skew: i64, outcome: Result<(), Refusal>) {
         self.received += 1;
-        self.refused += u64::from(!is_taken);
-        let at = if is_taken { Some(now) } else { self.heard.map(|(at, _)| at) };
-        self.heard = Some((at.unwrap_or(Nanos::ZERO), skew)).filter(|_| at.is_some());
+        self.skew = skew;
+        let fault = match outcome {
+            Ok(()) => {
+                self.heard = Some(now);
+                None
+            }
+            Err(refusal) => {
+                self.refused += 1;
+                Fault::of(skew, refusal).or(self.fault)
+            }
+        };
+        let before = std::mem::replace(&mut self.fault, fault);
+        let gate = &self.name;
+        match fault.filter(|_| fault != before) {
+            Some(fault) => tracing::warn!(gate, "its words do not count: {}", fault.text(skew)),
+            None if fault.is_none() && before.is_some() => {
+                tracing::info!(gate, "its words count again");
+            }
+            None => {}
+        }
     }
 
     /// Time since its word was last taken; none if it never was.
     pub(super) fn silent_for(&self, now: Nanos) -> Option<Span> {
-        self.heard.map(|(at, _)| Span(now.since(at).0))
+        self.heard.map(|at| Span(now.since(at).0))
     }
 
     /// For people.
@@ -75,7 +136,8 @@ impl Peer {
             name: self.name.clone(),
             address: self.address.map(|address| address.to_string()),
             silent_for: self.silent_for(now),
-            skew_periods: self.heard.map_or(0, |(_, skew)| skew),
+            skew_periods: self.skew,
+            refused_because: self.fault.map(|fault| fault.text(self.skew)),
             sent: self.sent,
             not_sent: self.not_sent,
             received: self.received,
@@ -116,5 +178,29 @@ async fn look_up(name: String, found: UnboundedSender<Found>) {
             Err(error) => tracing::warn!(peer = name, %error, "a peer's name leads nowhere"),
         }
         tokio::time::sleep(LOOK_UP_EVERY).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_is_named_until_a_word_counts_again() {
+        let mut peer = Peer::new("one", None);
+        let mut because = |skew, outcome| {
+            peer.heard(Nanos(1), skew, outcome);
+            peer.report(Nanos(1)).refused_because
+        };
+        assert_eq!(because(0, Ok(())), None);
+        assert_eq!(because(0, Err(Refusal::Stale)), None, "twice");
+        let said = because(36_000, Err(Refusal::Ahead)).expect("a fault");
+        assert!(said.starts_with("its clock is 36000 periods ahead"), "{said}");
+        let said = because(-36_000, Err(Refusal::Stale)).expect("a fault");
+        assert!(said.starts_with("its clock is 36000 periods behind"), "{said}");
+        let said = because(0, Err(Refusal::Former)).expect("a fault");
+        assert!(said.contains("two gates have its name"), "{said}");
+        assert!(because(0, Err(Refusal::Absurd)).is_some(), "nothing has changed");
+        assert_eq!(because(0, Ok(())), None);
     }
 }

@@ -21,6 +21,8 @@ pub struct ExchangeReport {
     pub groups: Vec<GroupReport>,
     /// What came in and did not count.
     pub refused: RefusedReport,
+    /// Whether another gate has spoken under the name of this one in the last minute.
+    pub has_namesake: bool,
 }
 
 /// A server through which gates meet. Nothing waits for it.
@@ -73,6 +75,9 @@ pub struct PeerReport {
     pub received: u64,
     /// Those of them that did not count.
     pub refused: u64,
+    /// Why they do not, where somebody has to do something about it: its clock, its state folder or
+    /// its name.
+    pub refused_because: Option<String>,
 }
 
 /// What came in and did not count, by reason, since start.

@@ -2,6 +2,7 @@
 //! one after the other.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -22,6 +23,7 @@ use tokio::sync::oneshot;
 use super::group::GroupSeat;
 use super::key::Key;
 use super::list::List;
+use super::lives::Lives;
 use super::peer::{Found, Peer, peers};
 use super::recorder::Recorder;
 use super::report::{ExchangeReport, RefusedReport};
@@ -44,6 +46,10 @@ pub(super) enum Order {
 /// A gate that joined by its words and was silent for so long has left.
 const PARTED_AFTER: Span = Span::from_secs(600);
 const LOOK_EVERY: Span = Span::from_secs(60);
+/// A gate of the same name is no former life of this one that long after its start, ..
+const NAMESAKE_AFTER: Span = Span::from_secs(10);
+/// .. and has gone if it was not heard for so long.
+const NAMESAKE_FOR: Span = Span::from_secs(60);
 
 /// The nanoseconds since 1970 by the machine's clock.
 fn wall_ns() -> u64 {
@@ -51,11 +57,15 @@ fn wall_ns() -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
+fn wall_s() -> u64 {
+    wall_ns() / 1_000_000_000
+}
+
 struct Exchange {
     settings: policy::Exchange,
     key: Arc<Key>,
     own: HostId,
-    incarnation: u64,
+    lives: Lives,
     clock: Clock,
     transport: Transport,
     workers: Vec<UnboundedSender<Message>>,
@@ -69,6 +79,8 @@ struct Exchange {
     recorder: Option<Recorder>,
     /// When it was last looked who has left.
     looked: Nanos,
+    /// When another gate spoke under the name of this one.
+    namesake: Option<Nanos>,
     /// The list in etcd, if gates meet by one.
     list: Option<List>,
 }
@@ -76,6 +88,7 @@ struct Exchange {
 /// Lives until nobody can give orders any more.
 pub(super) async fn live(
     planned: PlannedExchange,
+    state: Option<PathBuf>,
     opening: Opening,
     workers: Vec<UnboundedSender<Message>>,
     mut orders: UnboundedReceiver<Order>,
@@ -89,7 +102,7 @@ pub(super) async fn live(
     let (list, mut lists) = unbounded_channel();
     let mut exchange = Exchange {
         own: planned.settings.host(),
-        incarnation: wall_ns() / 1_000_000_000,
+        lives: Lives::begin(state, wall_s()),
         clock: Clock::start(),
         transport,
         workers,
@@ -101,6 +114,7 @@ pub(super) async fn live(
         refused: RefusedReport::default(),
         recorder: None,
         looked: Nanos::ZERO,
+        namesake: None,
         list: List::join(&planned.settings, list),
         settings: planned.settings.clone(),
         key: Arc::clone(&planned.key),
@@ -238,7 +252,7 @@ impl Exchange {
         let was_set_back = self.seats.values().any(|seat| seat.was_set_back(wall_ns))
             || self.groups.values().any(|group| group.was_set_back(wall_ns));
         if was_set_back {
-            self.incarnation = (wall_ns / 1_000_000_000).max(self.incarnation + 1);
+            self.lives.next(wall_s());
         }
         let mut wait_ns = u64::MAX;
         for (device, seat) in &mut self.seats {
@@ -297,7 +311,7 @@ impl Exchange {
     fn tell_service(&mut self, group: DeviceId, period: u64, served: &[(TenantId, Cost)]) {
         let Some(seat) = self.groups.get_mut(&group) else { return };
         let Some(service) = seat.word(period, served) else { return };
-        let service = Service { host: self.own, incarnation: self.incarnation, ..service };
+        let service = Service { host: self.own, incarnation: self.lives.number(), ..service };
         let mut body = Vec::new();
         wire::service::encode(&ServiceDatagram { group, service }, &mut body);
         self.send(body);
@@ -306,7 +320,7 @@ impl Exchange {
     fn tell_summary(&mut self, backend: &str, summary: Summary) {
         let device = self.settings.device(backend);
         let Some(seat) = self.seats.get_mut(&device) else { return };
-        let summary = Summary { host: self.own, incarnation: self.incarnation, ..summary };
+        let summary = Summary { host: self.own, incarnation: self.lives.number(), ..summary };
         let datagram = Datagram { device, summary };
         let mut body = Vec::new();
         wire::encode(&datagram, &mut body);
@@ -347,7 +361,7 @@ impl Exchange {
         self.meet(service.host, from, skew);
         let seat = self.groups.get_mut(group).expect("found above");
         let outcome = seat.hear(wall_ns, service);
-        self.heard(from, service.host, skew, outcome);
+        self.heard(from, (service.host, service.incarnation), skew, outcome);
     }
 
     fn hear_summary(&mut self, datagram: Datagram, from: &Origin) {
@@ -357,7 +371,7 @@ impl Exchange {
         };
         let period = wall_ns() / period.0;
         let skew = skew(summary.period, period);
-        let host = summary.host;
+        let (host, life) = (summary.host, summary.incarnation);
         self.meet(host, from, skew);
         if let Some(recorder) = &mut self.recorder {
             let datagram = Datagram { device, summary: summary.clone() };
@@ -365,16 +379,40 @@ impl Exchange {
         }
         let seat = self.seats.get_mut(&device).expect("found above");
         let outcome = seat.member.hear(period, summary);
-        self.heard(from, host, skew, outcome);
+        self.heard(from, (host, life), skew, outcome);
     }
 
-    /// Notes what came of a word.
-    fn heard(&mut self, from: &Origin, host: HostId, skew: i64, outcome: Result<(), Refusal>) {
+    /// Notes what came of a word of this gate in this life.
+    fn heard(
+        &mut self,
+        from: &Origin,
+        (host, life): (HostId, u64),
+        skew: i64,
+        outcome: Result<(), Refusal>,
+    ) {
         if let Err(reason) = outcome {
             tracing::debug!(%from, ?reason, "a word does not count");
         }
+        if host == self.own && life != self.lives.number() {
+            self.hear_namesake(from);
+        }
         if let Some(peer) = self.peers.get_mut(&host) {
-            peer.heard(self.clock.now(), skew, outcome.is_ok());
+            peer.heard(self.clock.now(), skew, outcome);
+        }
+    }
+
+    /// Another gate has the name of this one. Both would take the same slots, and each third gate
+    /// hears one of them alone.
+    fn hear_namesake(&mut self, from: &Origin) {
+        let now = self.clock.now();
+        // The last words of the life before may be under way still.
+        if now.since(Nanos::ZERO) < NAMESAKE_AFTER {
+            return;
+        }
+        let before = self.namesake.replace(now);
+        if before.is_none_or(|before| now.since(before) > NAMESAKE_FOR) {
+            let own = &self.settings.own;
+            tracing::error!(%from, own, "another gate has this name: give each its own `own`");
         }
     }
 
@@ -398,6 +436,7 @@ impl Exchange {
             devices: self.seats.values().map(|seat| seat.report(self.own, name)).collect(),
             groups: self.groups.values().map(GroupSeat::report).collect(),
             refused,
+            has_namesake: self.namesake.is_some_and(|at| now.since(at) <= NAMESAKE_FOR),
         }
     }
 }

@@ -16,6 +16,15 @@ pub(super) fn tables(exchange: &Exchange) -> String {
         &["PEER", "SILENT", "CLOCK AHEAD", "SENT", "NOT SENT", "RECEIVED", "REFUSED"],
         &rows,
     );
+    if exchange.has_namesake {
+        let own = &exchange.own;
+        text += &format!("another gate is called {own} too: give each its own `own`\n");
+    }
+    for Peer { name, refused_because, .. } in &exchange.peers {
+        if let Some(why) = refused_because {
+            text += &format!("{name} is not heard: {why}\n");
+        }
+    }
     let refused = exchange.refused.by_reason().into_iter().filter(|(_, count)| *count > 0);
     let refused: Vec<String> = refused.map(|(why, count)| format!("{count} {why}")).collect();
     if !refused.is_empty() {

@@ -48,6 +48,24 @@ fn wait_for_connection(gate: &Gate, is_there: bool) {
 }
 
 #[test]
+fn two_gates_of_one_name_are_found_out() {
+    needs!("nbdkit", "nats-server");
+    let (scratch, other) = (Scratch::new(), Scratch::new());
+    let (_pipe, uri) = pipe(&scratch);
+    let server = Server::start(&scratch, free_port());
+    let meeting = meeting("gate-1", server.port);
+    let start = |folder: &Scratch| Gate::start(folder, &policy_meeting(folder, &uri, &meeting, ""));
+    let (one, two) = (start(&scratch), start(&other));
+    for gate in [&one, &two] {
+        wait_for("the other one is found", || {
+            (gate.status()["exchange"]["has_namesake"] == true).then_some(())
+        });
+    }
+    let shown = one.ctl(&["status"]);
+    assert!(shown.contains("another gate is called gate-1 too"), "{shown}");
+}
+
+#[test]
 fn gates_meet_over_a_server_and_go_on_while_it_is_away() {
     needs!("nbdkit", "nats-server");
     let (scratch, other, late) = (Scratch::new(), Scratch::new(), Scratch::new());

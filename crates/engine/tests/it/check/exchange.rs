@@ -54,6 +54,25 @@ fn a_shared_backend_keeps_goals_and_needs_somebody_to_share_with() {
 }
 
 #[test]
+fn shares_that_a_control_does_not_hold_are_said() {
+    let control = at_backend("scheduling.control");
+    let with = |method: Method, weight_milli: u32| {
+        move |p: &mut Policy| {
+            shared(p);
+            p.backends[1].scheduling.control = Some(method);
+            p.tenants.iter_mut().for_each(|tenant| tenant.share.weight_milli = 1000);
+            p.tenants[1].share.weight_milli = weight_milli;
+        }
+    };
+    assert_eq!(problems(with(Method::Slack, 1000)), []);
+    for method in Method::ALL {
+        warns(control, with(method, 4000));
+        let said = &problems(with(method, 4000))[0].2;
+        assert!(said.contains("the share of"), "{said}");
+    }
+}
+
+#[test]
 fn a_server_that_passes_words_on_is_named_by_its_uri() {
     let over = |servers: &[&str]| {
         let servers = servers.iter().map(ToString::to_string).collect();

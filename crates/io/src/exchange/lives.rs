@@ -1,0 +1,135 @@
+//! Which life of the gate this is: whoever hears two words of a gate knows which is of the later
+//! one.
+//!
+//! ```text
+//! exchange.life   "evenkeel life 1", the number of the latest life in decimal
+//! ```
+//!
+//! The number is kept in the state folder, and grows with each start, and when the clock is set
+//! back. By the clock alone a gate that was started an hour ahead of time, and again once its clock
+//! was right, would not be heard for that hour. It is no less than the seconds since 1970 all the
+//! same: so a folder that was lost, or brought back from a backup, makes no gate unheard whose
+//! clock was right before.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// What the file begins with; the number is the version of the format.
+const TITLE: &str = "evenkeel life 1\n";
+const FILE: &str = "exchange.life";
+/// The most that is read of it.
+const FILE_BYTES_MAX: u64 = 1 << 10;
+
+/// The lives of this gate.
+#[derive(Debug)]
+pub(super) struct Lives {
+    folder: Option<PathBuf>,
+    number: u64,
+}
+
+impl Lives {
+    /// A life begins, at so many seconds since 1970. Without a folder, or where it cannot be used,
+    /// only the clock tells.
+    pub(super) fn begin(folder: Option<PathBuf>, wall_s: u64) -> Self {
+        let known = folder.as_deref().map_or(Ok(None), read);
+        let (folder, number) = match known {
+            Ok(number) => (folder, number.unwrap_or(0)),
+            Err(error) => {
+                tracing::warn!(%error, "the clock alone tells which life of this gate it is");
+                (None, 0)
+            }
+        };
+        let mut lives = Self { folder, number };
+        lives.next(wall_s);
+        lives
+    }
+
+    /// The number of this life.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The next life begins: nothing of the one before is to count any more.
+    pub(super) fn next(&mut self, wall_s: u64) {
+        self.number = self.number.saturating_add(1).max(wall_s);
+        let Some(folder) = &self.folder else { return };
+        if let Err(error) = write(folder, self.number) {
+            let folder = folder.display();
+            tracing::warn!(%folder, %error, "which life of this gate it is cannot be kept");
+        }
+    }
+}
+
+/// The number in a folder, if it has one.
+fn read(folder: &Path) -> io::Result<Option<u64>> {
+    let path = folder.join(FILE);
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut text = String::new();
+    io::Read::read_to_string(&mut io::Read::take(file, FILE_BYTES_MAX), &mut text)?;
+    parse(&text).map(Some).ok_or_else(|| {
+        let path = path.display();
+        io::Error::other(format!("{path} is damaged, or of a newer evenkeel; remove it"))
+    })
+}
+
+/// Puts it in the place of the one before, whole or not at all.
+fn write(folder: &Path, number: u64) -> io::Result<()> {
+    let path = folder.join(FILE);
+    let fresh = path.with_extension("new");
+    let mut file = File::create(&fresh)?;
+    file.write_all(render(number).as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&fresh, &path)?;
+    File::open(folder)?.sync_all()
+}
+
+fn render(number: u64) -> String {
+    format!("{TITLE}{number}\n")
+}
+
+fn parse(text: &str) -> Option<u64> {
+    let digits = text.strip_prefix(TITLE)?.strip_suffix('\n')?;
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| digits.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_life_has_a_greater_number_whatever_the_clock_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let begin = |wall_s| Lives::begin(Some(folder.path().to_owned()), wall_s);
+        assert_eq!(begin(5_000).number(), 5_000);
+        assert_eq!(begin(1_400).number(), 5_001, "the clock was ahead");
+        let mut lives = begin(1_500);
+        assert_eq!(lives.number(), 5_002);
+        lives.next(1_400);
+        assert_eq!((lives.number(), begin(1_500).number()), (5_003, 5_004), "it was set back");
+        assert_eq!(begin(9_000).number(), 9_000);
+        assert_eq!(Lives::begin(None, 7).number(), 7);
+    }
+
+    #[test]
+    fn a_file_that_is_none_is_left_alone_and_the_clock_tells() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FILE);
+        for damaged in ["", "evenkeel life 2\n5\n", "evenkeel life 1\n", "evenkeel life 1\n-5\n"] {
+            std::fs::write(&path, damaged).unwrap();
+            assert_eq!(Lives::begin(Some(folder.path().to_owned()), 7).number(), 7, "{damaged:?}");
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), damaged);
+        }
+    }
+
+    #[test]
+    fn the_format_stays() {
+        let golden = "evenkeel life 1\n1795900000\n";
+        assert_eq!((render(1_795_900_000).as_str(), parse(golden)), (golden, Some(1_795_900_000)));
+    }
+}
