@@ -361,7 +361,7 @@ impl Exchange {
         self.meet(service.host, from, skew);
         let seat = self.groups.get_mut(group).expect("found above");
         let outcome = seat.hear(wall_ns, service);
-        self.heard(from, (service.host, service.incarnation), skew, outcome);
+        self.heard(from, service.host, skew, outcome);
     }
 
     fn hear_summary(&mut self, datagram: Datagram, from: &Origin) {
@@ -371,7 +371,7 @@ impl Exchange {
         };
         let period = wall_ns() / period.0;
         let skew = skew(summary.period, period);
-        let (host, life) = (summary.host, summary.incarnation);
+        let host = summary.host;
         self.meet(host, from, skew);
         if let Some(recorder) = &mut self.recorder {
             let datagram = Datagram { device, summary: summary.clone() };
@@ -379,21 +379,16 @@ impl Exchange {
         }
         let seat = self.seats.get_mut(&device).expect("found above");
         let outcome = seat.member.hear(period, summary);
-        self.heard(from, (host, life), skew, outcome);
+        self.heard(from, host, skew, outcome);
     }
 
-    /// Notes what came of a word of this gate in this life.
-    fn heard(
-        &mut self,
-        from: &Origin,
-        (host, life): (HostId, u64),
-        skew: i64,
-        outcome: Result<(), Refusal>,
-    ) {
+    /// Notes what came of a word.
+    fn heard(&mut self, from: &Origin, host: HostId, skew: i64, outcome: Result<(), Refusal>) {
         if let Err(reason) = outcome {
             tracing::debug!(%from, ?reason, "a word does not count");
         }
-        if host == self.own && life != self.lives.number() {
+        // Nobody hears itself: over NATS words are not echoed.
+        if host == self.own && skew.unsigned_abs() <= AHEAD_MAX {
             self.hear_namesake(from);
         }
         if let Some(peer) = self.peers.get_mut(&host) {
