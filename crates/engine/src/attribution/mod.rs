@@ -45,18 +45,17 @@
 //! Nobody else is blamed for what v waits for an export of its own that is slow or hangs
 //! (`crate::slots`): such waits are counted apart, and not divided.
 //!
-//! The queue's part of a wait is gathered as it passes, the device's part when the unit ends. What
+//! The queue's part of a wait is gathered as it passes, the device's part when the unit ends; what
 //! units found is remembered with a half-life of one tick, so that a wait that ends finds those who
 //! caused it.
 //!
 //! # What it costs
 //!
-//! Each event touches one tenant. At most so often as [`LOOK`] and [`stride`] say it adds to one
-//! sum for each of the [`TOP_PARTIES`] that are distinguished. Of the others, A(c), what tenant c
-//! held of the device, tells who is next: with G = integral of 1 / (weight of all in service), A(c)
-//! grows by (weight of c) * (change of G) while c's own weight stands still, and is brought up to
-//! date when it changes. A tick looks at the tenants that were active, divides what the greatest
-//! victims waited only, and books the rest
+//! Each event touches one tenant, and adds to one sum for each of the [`TOP_PARTIES`] that are
+//! distinguished. Of the others, A(c), what tenant c held of the device, tells who is next: with
+//! G = integral of 1 / (weight of all in service), A(c) grows by (weight of c) * (change of G)
+//! while c's own weight stands still, and is brought up to date when it changes. A tick looks at
+//! the tenants that were active, divides what the greatest victims waited only, and books the rest
 //! as "other". The pairs live in a table of [`TOP_PAIRS`] with eviction by score (`PairTable`).
 
 mod alone;
@@ -78,7 +77,7 @@ use alone::Alone;
 use elasticity::{Elasticity, Means};
 use given::Undivided;
 pub(crate) use pairs::PairTable;
-use presence::{LOOK, OTHERS, Parts, Presence, stride};
+use presence::{OTHERS, PLACES, Parts, Presence};
 use slowness::{Logs, Slowness, Usual};
 use stalls::Stalls;
 use without::{Closed, Found, Rhythm, Thought};
@@ -112,6 +111,8 @@ pub(crate) struct Ledger {
     thought: Thought,
     /// How many units were sent.
     sent: u64,
+    /// Integral of 1 / `weight_in_service` since the last tick, but for stalls.
+    integral: f64,
     updated: Nanos,
     stalls: Stalls,
     elasticity: Elasticity,
@@ -203,15 +204,8 @@ struct Row {
     /// Of what came back since time was last divided.
     weight_served: u64,
     integral_seen: f64,
-    /// When its queue was last looked at, and what each had held of the device then.
-    looked: Nanos,
+    /// What each had held of the device when its queue was last looked at.
     held_seen: Parts,
-    /// Request-time at the gate since then.
-    queued_ns: u64,
-    /// Units sent to the device since the last tick, and how many until one is looked at again.
-    sent: u32,
-    stride: u32,
-    skipped: u32,
     /// A(c), in nanoseconds.
     held_ns: f64,
     /// What its requests take with the server.
@@ -240,12 +234,7 @@ impl Default for Row {
             weight_in_service: 0,
             weight_served: 0,
             integral_seen: 0.0,
-            looked: Nanos::ZERO,
             held_seen: Parts::default(),
-            queued_ns: 0,
-            sent: 0,
-            stride: 1,
-            skipped: 0,
             held_ns: 0.0,
             means: Means::default(),
             alone: Alone::default(),
@@ -324,7 +313,7 @@ impl Ledger {
         let weight = self.units[ticket.slot as usize].weight;
         self.touch(now, ticket.tenant);
         let row = &mut self.rows[ticket.tenant.index()];
-        row.find(self.presence.weights());
+        row.at_device.find(self.presence.weights(), row.weight_in_service as f64);
         row.queued -= 1;
         row.in_service += 1;
         row.weight_in_service += weight;
@@ -425,10 +414,7 @@ impl Ledger {
                 self.presence.shift(weight, OTHERS, row.place);
             }
         }
-        row.update(now, self.presence.integral(), self.stalled);
-        if now.since(row.looked) >= LOOK {
-            row.look(now, self.presence.held_ns());
-        }
+        row.update(now, self.integral, self.stalled, self.presence.held_ns());
         row
     }
 
@@ -441,6 +427,7 @@ impl Ledger {
         if self.weight_in_service > 0 {
             let length_ns = now.since(self.updated).0 - (self.stalled.0 - before.0);
             let change = length_ns as f64 / self.weight_in_service as f64;
+            self.integral += change;
             self.presence.pass(change);
             self.undivided.busy(length_ns);
             self.slowness.passed(now.since(self.updated).0);
@@ -463,15 +450,14 @@ impl Ledger {
         self.victims.clear();
         self.holders.clear();
         let rows = self.active.iter().map(|tenant| &self.rows[tenant.index()]);
-        self.slowness.tick(rows.map(|row| (&row.usual, row.held_until(self.presence.integral()))));
+        self.slowness.tick(rows.map(|row| (&row.usual, row.held_until(self.integral))));
         self.is_at_fault =
             self.slowness.is_slow() || self.stalled.0 - self.stalled_at_tick.0 >= STALL_MIN.0;
         self.stalled_at_tick = self.stalled;
         let mut division = self.undivided.divide(self.weight_in_service == 0);
         for &tenant in &self.active {
             let row = &mut self.rows[tenant.index()];
-            row.update(now, self.presence.integral(), self.stalled);
-            row.look(now, self.presence.held_ns());
+            row.update(now, self.integral, self.stalled, self.presence.held_ns());
             let mut wait = Wait::default();
             if let Some(victim) =
                 row.take_wait(tenant, throttled(tenant), self.is_at_fault, &self.thought)
@@ -548,13 +534,13 @@ impl Ledger {
     fn forget(&mut self) {
         self.choose();
         self.leave_out();
+        self.integral = 0.0;
         self.presence.begin();
         let rows = &mut self.rows;
         self.active.retain(|tenant| {
             let row = &mut rows[tenant.index()];
             row.integral_seen = 0.0;
             row.held_seen = Parts::default();
-            row.stride = stride(std::mem::take(&mut row.sent));
             row.held_ns /= 2.0;
             row.at_gate.fade();
             row.at_device.fade();
@@ -573,12 +559,12 @@ impl Ledger {
 }
 
 impl Waited {
-    /// So many times these were found, and so much of the own tenant among them.
-    fn find(&mut self, found: &Parts, own: f64, times: f64) {
+    /// A unit finds these with the device, and so much of its own tenant among them.
+    fn find(&mut self, found: &Parts, own: f64) {
         for (sum, found) in self.found.iter_mut().zip(found) {
-            *sum += found * times;
+            *sum += found;
         }
-        self.found_own += own * times;
+        self.found_own += own;
     }
 
     /// The part of what was found that is not of whoever has this place.
@@ -656,43 +642,28 @@ impl Victim {
 }
 
 impl Row {
-    fn update(&mut self, now: Nanos, integral: f64, stalled: Span) {
+    fn update(&mut self, now: Nanos, integral: f64, stalled: Span, held_ns: &Parts) {
         let passed_ns = now.since(self.updated).0;
         let queued = u64::from(self.queued);
-        let queued_ns = passed_ns.saturating_mul(queued);
-        self.at_gate.in_all_ns += signed(queued_ns);
-        self.queued_ns = self.queued_ns.saturating_add(queued_ns);
+        self.at_gate.in_all_ns += signed(passed_ns.saturating_mul(queued));
         self.at_gate.stalled_ns += (stalled.0 - self.stalled_seen.0).saturating_mul(queued);
         self.stalled_seen = stalled;
         self.waited_for_slots += Span(passed_ns.saturating_mul(u64::from(self.parked)));
         self.updated = now;
-        let own_ns = self.weight_in_service as f64 * (integral - self.integral_seen);
-        self.held_ns += own_ns;
-        self.at_gate.found_own += own_ns * f64::from(self.queued);
+        if integral > self.integral_seen {
+            let own_ns = self.weight_in_service as f64 * (integral - self.integral_seen);
+            self.held_ns += own_ns;
+            if self.queued > 0 {
+                let queued = f64::from(self.queued);
+                for place in 0..PLACES {
+                    let held_ns = held_ns[place] - self.held_seen[place];
+                    self.at_gate.found[place] += held_ns * queued;
+                }
+                self.at_gate.found_own += own_ns * queued;
+            }
+            self.held_seen = *held_ns;
+        }
         self.integral_seen = integral;
-    }
-
-    /// What was queued since the last look finds whatever was with the device meanwhile.
-    fn look(&mut self, now: Nanos, held_ns: &Parts) {
-        let passed_ns = now.since(self.looked).0.max(1);
-        let queued_ns = std::mem::take(&mut self.queued_ns);
-        if queued_ns > 0 {
-            let queued = queued_ns as f64 / passed_ns as f64;
-            let found = std::array::from_fn(|place| held_ns[place] - self.held_seen[place]);
-            self.at_gate.find(&found, 0.0, queued);
-        }
-        self.held_seen = *held_ns;
-        self.looked = now;
-    }
-
-    /// A unit goes to the device, where so much is of each.
-    fn find(&mut self, weights: &Parts) {
-        self.sent += 1;
-        self.skipped += 1;
-        if self.skipped >= self.stride {
-            let times = f64::from(std::mem::take(&mut self.skipped));
-            self.at_device.find(weights, self.weight_in_service as f64, times);
-        }
     }
 
     /// What it held of the device lately, up to this value of the integral.

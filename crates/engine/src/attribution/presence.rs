@@ -10,15 +10,11 @@
 //! ```
 //!
 //! Whoever has much there, but seldom while v waits, is not to blame for what v waits; sums over
-//! all time would say so. Those who are distinguished are the [`TOP_PARTIES`] who held most of the
-//! device lately, by place, and all others share the last place.
-//!
-//! An addition for each of them at each event would cost more than scheduling. So where events come
-//! often, one unit of several is looked at (`stride`), and the gate in intervals ([`LOOK`]), by the
-//! mean of what was queued.
+//! all time would say so. For each event that is one addition for each tenant that is
+//! distinguished: those are the [`TOP_PARTIES`] who held most of the device lately, by place, and
+//! all others share the last place.
 
 use evenkeel_core::id::TenantId;
-use evenkeel_core::time::Span;
 
 use super::TOP_PARTIES;
 
@@ -26,11 +22,6 @@ use super::TOP_PARTIES;
 pub(super) const PLACES: usize = TOP_PARTIES + 1;
 /// The place of those who are not distinguished.
 pub(super) const OTHERS: usize = TOP_PARTIES;
-
-/// What passes in a shorter time is not told apart.
-pub(super) const LOOK: Span = Span::from_micros(250);
-/// So many units of a tenant in a tick are looked at, and twice as many at most.
-const UNITS_LOOKED_AT: u32 = 64;
 
 /// Whoever has a place keeps it until another holds so many times as much.
 const KEEPS_PLACE: f64 = 1.5;
@@ -44,18 +35,8 @@ pub(super) struct Presence {
     tenants: [Option<TenantId>; TOP_PARTIES],
     /// Weight in service.
     weights: Parts,
-    /// Integral of 1 / (weight of all in service) since the last tick, but for stalls.
-    integral: f64,
-    /// Integral of each one's part of the device since the last tick, in nanoseconds, up to this
-    /// value of the other one.
+    /// Integral of each one's part of the device since the last tick, in nanoseconds.
     held_ns: Parts,
-    integral_seen: Parts,
-}
-
-/// One in how many units is looked at: such that there are [`UNITS_LOOKED_AT`] of the last tick.
-pub(super) fn stride(units: u32) -> u32 {
-    // Odd, so that it goes round what comes in bunches of a power of two.
-    (units / UNITS_LOOKED_AT).max(1) | 1
 }
 
 impl Presence {
@@ -68,31 +49,17 @@ impl Presence {
         &self.weights
     }
 
-    pub(super) fn integral(&self) -> f64 {
-        self.integral
-    }
-
-    /// What each has held since the last tick.
-    pub(super) fn held_ns(&mut self) -> &Parts {
-        (0..PLACES).for_each(|place| self.update(place));
+    pub(super) fn held_ns(&self) -> &Parts {
         &self.held_ns
-    }
-
-    fn update(&mut self, place: usize) {
-        let passed = self.integral - self.integral_seen[place];
-        self.held_ns[place] += self.weights[place] * passed;
-        self.integral_seen[place] = self.integral;
     }
 
     /// A unit of whoever has this place goes to the device.
     pub(super) fn enter(&mut self, place: usize, weight: u64) {
-        self.update(place);
         self.weights[place] += weight as f64;
     }
 
     /// It is back; whether anything is left there.
     pub(super) fn leave(&mut self, place: usize, weight: u64, is_empty: bool) {
-        self.update(place);
         self.weights[place] -= weight as f64;
         if is_empty {
             // What rounding has left.
@@ -101,15 +68,15 @@ impl Presence {
     }
 
     /// The integral of 1 / (weight of all) has grown by so much.
-    pub(super) fn pass(&mut self, change: f64) {
-        self.integral += change;
+    pub(super) fn pass(&mut self, integral: f64) {
+        for (held_ns, weight) in self.held_ns.iter_mut().zip(self.weights) {
+            *held_ns += weight * integral;
+        }
     }
 
     /// Begins a tick.
     pub(super) fn begin(&mut self) {
-        self.integral = 0.0;
         self.held_ns = Parts::default();
-        self.integral_seen = Parts::default();
     }
 
     /// A place for a tenant that has none, if one is free.
@@ -153,8 +120,6 @@ impl Presence {
 
     /// What a tenant has there counts at another place from now on.
     pub(super) fn shift(&mut self, weight: u64, from: usize, to: usize) {
-        self.update(from);
-        self.update(to);
         self.weights[from] -= weight as f64;
         self.weights[to] += weight as f64;
     }
