@@ -359,7 +359,7 @@ impl Engine {
         entry.queued_unit = Some(ticket.slot);
         self.accounts[tenant.index()].backlog.enter(now);
         lane.enqueue(now, ticket, disk);
-        if lane.is_division_stale() {
+        if lane.is_division_stale(now) {
             lane.divide(now, &self.units);
         }
         self.make_ready(server);
@@ -494,7 +494,7 @@ impl Engine {
         self.shares.touch(unit.ticket.tenant);
         let lane = &mut self.lanes[unit.server.index()];
         lane.served(now, &unit, ok);
-        if lane.is_division_stale() {
+        if lane.is_division_stale(now) {
             lane.divide(now, &self.units);
         }
         self.make_ready(unit.server);

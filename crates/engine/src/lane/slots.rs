@@ -43,9 +43,9 @@ impl Lane {
     }
 
     /// Whether the depth is to be divided anew.
-    pub(crate) fn is_division_stale(&self) -> bool {
+    pub(crate) fn is_division_stale(&self, now: Nanos) -> bool {
         let slots = self.slots.as_ref();
-        slots.is_some_and(|slots| slots.is_stale(self.depth_to_divide(), self.device()))
+        slots.is_some_and(|slots| slots.is_stale(now, self.depth_to_divide(), self.device()))
     }
 
     /// Divides the depth among those who ask for it. O(flows * log flows + units) at most.

@@ -20,6 +20,12 @@ const SLOW_MEMORY: Span = Span::from_secs(10);
 /// The size of requests for which a floor in bytes is reckoned.
 const SMALL_REQUEST_BYTES: u64 = 4096;
 
+/// A division looks at each flow. Beyond so many of them ..
+const FLOWS_AT_ONCE: u64 = 64;
+/// .. the next one waits for so long for each, so that it takes a small part of the time however
+/// many flows there are, and however often one of them asks that has not asked lately.
+const PAUSE_PER_FLOW: Span = Span::from_micros(4);
+
 /// What a division works with; kept, so that it allocates nothing.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
@@ -33,14 +39,21 @@ pub(super) struct Scratch {
 
 impl Slots {
     /// Whether [`divide`](Self::divide) is to be called with this depth and device.
-    pub(crate) fn is_stale(&self, capacity: u64, device: Device) -> bool {
-        self.is_stale || capacity != self.capacity || device != self.device
+    pub(crate) fn is_stale(&self, now: Nanos, capacity: u64, device: Device) -> bool {
+        let is_due = self.is_stale && now.since(self.divided) >= self.pause();
+        is_due || capacity != self.capacity || device != self.device
+    }
+
+    /// Time between two divisions at least.
+    fn pause(&self) -> Span {
+        let many = (self.flows.len() as u64).saturating_sub(FLOWS_AT_ONCE);
+        Span(PAUSE_PER_FLOW.0.saturating_mul(many))
     }
 
     /// Divides a depth of this capacity anew; zero is no depth. True if more of some flow is in
     /// the scheduler than may be: [`park_excess`](Self::park_excess) then. O(flows * log flows).
     pub(crate) fn divide(&mut self, now: Nanos, capacity: u64, device: Device) -> bool {
-        self.is_stale = false;
+        (self.is_stale, self.divided) = (false, now);
         self.capacity = capacity;
         self.take_device(device);
         self.is_divided = capacity > 0 && self.has_several_disks(now);
@@ -215,5 +228,38 @@ impl Slots {
             divide(whole.part, own, order);
             parts.extend(own.iter().map(|claim| claim.part));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::ticket;
+    use super::*;
+    use crate::policy::Depth;
+
+    /// How often the depth is divided while so many tenants ask once each in a second.
+    fn divisions(tenants: u32) -> u32 {
+        let mut slots = Slots::new(Nanos::ZERO, Depth::Requests(8));
+        for tenant in 0..tenants {
+            slots.configure(TenantId(tenant), &evenkeel_core::sched::Share::default());
+        }
+        let mut count = 0;
+        for tenant in 0..tenants {
+            let now = Nanos(u64::from(tenant) * 1_000_000_000 / u64::from(tenants));
+            let ticket = ticket(tenant, tenant);
+            let _ = slots.parks(now, ticket, u64::from(tenant));
+            if slots.is_stale(now, 8, Device::default()) {
+                let _ = slots.divide(now, 8, Device::default());
+                count += 1;
+            }
+        }
+        count
+    }
+
+    #[test]
+    fn who_asks_first_is_seen_at_once_but_where_many_do() {
+        assert_eq!([1, 8, 64].map(divisions), [1, 8, 64]);
+        // Each looks at all flows: ten thousand of them are looked at less often.
+        assert!(divisions(10_000) < 500, "{}", divisions(10_000));
     }
 }

@@ -87,8 +87,9 @@ pub(crate) struct Slots {
     device: Device,
     /// For how many requests one may have to wait at the device.
     queue: u64,
-    /// The division is to be made anew.
+    /// The division is to be made anew, and when it was made.
     is_stale: bool,
+    divided: Nanos,
     /// All that is out has been judged, and nothing has come or gone since.
     is_settled: bool,
     peaks_since: Nanos,
@@ -161,6 +162,7 @@ impl Slots {
             device: Device::default(),
             queue: 1,
             is_stale: true,
+            divided: now,
             is_settled: false,
             peaks_since: now,
             in_depth: 0,
