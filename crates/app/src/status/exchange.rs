@@ -29,7 +29,7 @@ pub struct Exchange {
     pub refused: Refused,
     /// Another gate has spoken under the name of this one in the last minute.
     #[serde(default)]
-    pub has_namesake: bool,
+    pub has_duplicate_name: bool,
 }
 
 /// A server through which gates meet.
@@ -166,7 +166,7 @@ impl From<&ExchangeReport> for Exchange {
             devices: report.devices.iter().map(SharedDevice::from).collect(),
             groups: report.groups.iter().map(SharedGroup::from).collect(),
             refused: Refused::from(&report.refused),
-            has_namesake: report.has_namesake,
+            has_duplicate_name: report.has_duplicate_name,
         }
     }
 }

@@ -214,10 +214,11 @@ fn a_gate_whose_clock_was_ahead_is_heard_after_its_next_start() {
     wait_for_word(&one, None);
     // As if it had been started an hour ahead of time.
     two.kill();
-    let life = other.join("evenkeel-data/exchange.life");
+    let life = other.join("evenkeel-data/exchange.incarnation");
     let text = std::fs::read_to_string(&life).expect("it is kept");
     let number: u64 = text.lines().nth(1).and_then(|line| line.parse().ok()).expect("a number");
-    std::fs::write(&life, format!("evenkeel life 1\n{}\n", number + 3_600)).expect("write it");
+    std::fs::write(&life, format!("evenkeel incarnation 1\n{}\n", number + 3_600))
+        .expect("write it");
     two.restart();
     wait_for_word(&one, None);
     let restart = |two: &mut Gate| {

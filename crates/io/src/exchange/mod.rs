@@ -19,13 +19,12 @@
 //! **Time.** Periods are counted by the machine's clock since 1970, so that all gates count alike.
 //! A decision is made a quarter of a period after its end, when the others' words of it are there.
 //! A clock that differs by more than two periods makes a gate look late or early to the others, and
-//! is seen in its peers' `skew`. A clock that is set back begins another life of the gate
-//! (`lives`).
+//! is seen in its peers' `skew`. A clock that is set back is a new incarnation.
 
 mod group;
+mod incarnation;
 mod key;
 mod list;
-mod lives;
 #[cfg(feature = "nats")]
 mod nats;
 mod peer;
@@ -194,8 +193,8 @@ impl Change {
 }
 
 impl Exchange {
-    /// Carries out a change; `running` is what runs now. Which life of the gate it is stands in its
-    /// state.
+    /// Carries out a change; `running` is what runs now. Its state has the
+    /// incarnation number.
     pub(crate) fn change(
         running: Option<Self>,
         change: Change,

@@ -22,7 +22,7 @@ pub struct ExchangeReport {
     /// What came in and did not count.
     pub refused: RefusedReport,
     /// Whether another gate has spoken under the name of this one in the last minute.
-    pub has_namesake: bool,
+    pub has_duplicate_name: bool,
 }
 
 /// A server through which gates meet. Nothing waits for it.

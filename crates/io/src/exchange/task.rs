@@ -21,9 +21,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
 use super::group::GroupSeat;
+use super::incarnation::Incarnation;
 use super::key::Key;
 use super::list::List;
-use super::lives::Lives;
 use super::peer::{Found, Peer, peers};
 use super::recorder::Recorder;
 use super::report::{ExchangeReport, RefusedReport};
@@ -46,10 +46,10 @@ pub(super) enum Order {
 /// A gate that joined by its words and was silent for so long has left.
 const PARTED_AFTER: Span = Span::from_secs(600);
 const LOOK_EVERY: Span = Span::from_secs(60);
-/// A gate of the same name is no former life of this one that long after its start, ..
-const NAMESAKE_AFTER: Span = Span::from_secs(10);
-/// .. and has gone if it was not heard for so long.
-const NAMESAKE_FOR: Span = Span::from_secs(60);
+/// So long after the start, words under the own name are those of another gate, ..
+const DUPLICATE_AFTER: Span = Span::from_secs(10);
+/// .. which has gone if it was not heard for so long.
+const DUPLICATE_FOR: Span = Span::from_secs(60);
 
 /// The nanoseconds since 1970 by the machine's clock.
 fn wall_ns() -> u64 {
@@ -65,7 +65,7 @@ struct Exchange {
     settings: policy::Exchange,
     key: Arc<Key>,
     own: HostId,
-    lives: Lives,
+    incarnation: Incarnation,
     clock: Clock,
     transport: Transport,
     workers: Vec<UnboundedSender<Message>>,
@@ -80,12 +80,12 @@ struct Exchange {
     /// When it was last looked who has left.
     looked: Nanos,
     /// When another gate spoke under the name of this one.
-    namesake: Option<Nanos>,
+    duplicate: Option<Nanos>,
     /// The list in etcd, if gates meet by one.
     list: Option<List>,
 }
 
-/// Lives until nobody can give orders any more.
+/// Incarnation until nobody can give orders any more.
 pub(super) async fn live(
     planned: PlannedExchange,
     state: Option<PathBuf>,
@@ -102,7 +102,7 @@ pub(super) async fn live(
     let (list, mut lists) = unbounded_channel();
     let mut exchange = Exchange {
         own: planned.settings.host(),
-        lives: Lives::begin(state, wall_s()),
+        incarnation: Incarnation::begin(state, wall_s()),
         clock: Clock::start(),
         transport,
         workers,
@@ -114,7 +114,7 @@ pub(super) async fn live(
         refused: RefusedReport::default(),
         recorder: None,
         looked: Nanos::ZERO,
-        namesake: None,
+        duplicate: None,
         list: List::join(&planned.settings, list),
         settings: planned.settings.clone(),
         key: Arc::clone(&planned.key),
@@ -252,7 +252,7 @@ impl Exchange {
         let was_set_back = self.seats.values().any(|seat| seat.was_set_back(wall_ns))
             || self.groups.values().any(|group| group.was_set_back(wall_ns));
         if was_set_back {
-            self.lives.next(wall_s());
+            self.incarnation.next(wall_s());
         }
         let mut wait_ns = u64::MAX;
         for (device, seat) in &mut self.seats {
@@ -311,7 +311,7 @@ impl Exchange {
     fn tell_service(&mut self, group: DeviceId, period: u64, served: &[(TenantId, Cost)]) {
         let Some(seat) = self.groups.get_mut(&group) else { return };
         let Some(service) = seat.word(period, served) else { return };
-        let service = Service { host: self.own, incarnation: self.lives.number(), ..service };
+        let service = Service { host: self.own, incarnation: self.incarnation.number(), ..service };
         let mut body = Vec::new();
         wire::service::encode(&ServiceDatagram { group, service }, &mut body);
         self.send(body);
@@ -320,7 +320,7 @@ impl Exchange {
     fn tell_summary(&mut self, backend: &str, summary: Summary) {
         let device = self.settings.device(backend);
         let Some(seat) = self.seats.get_mut(&device) else { return };
-        let summary = Summary { host: self.own, incarnation: self.lives.number(), ..summary };
+        let summary = Summary { host: self.own, incarnation: self.incarnation.number(), ..summary };
         let datagram = Datagram { device, summary };
         let mut body = Vec::new();
         wire::encode(&datagram, &mut body);
@@ -389,23 +389,23 @@ impl Exchange {
         }
         // Nobody hears itself: over NATS words are not echoed.
         if host == self.own && skew.unsigned_abs() <= AHEAD_MAX {
-            self.hear_namesake(from);
+            self.hear_duplicate(from);
         }
         if let Some(peer) = self.peers.get_mut(&host) {
             peer.heard(self.clock.now(), skew, outcome);
         }
     }
 
-    /// Another gate has the name of this one. Both would take the same slots, and each third gate
-    /// hears one of them alone.
-    fn hear_namesake(&mut self, from: &Origin) {
+    /// Another gate has the name of this one. Both would take the same slots, and the others hear
+    /// one of them alone.
+    fn hear_duplicate(&mut self, from: &Origin) {
         let now = self.clock.now();
-        // The last words of the life before may be under way still.
-        if now.since(Nanos::ZERO) < NAMESAKE_AFTER {
+        // The last words from before a restart may be under way still.
+        if now.since(Nanos::ZERO) < DUPLICATE_AFTER {
             return;
         }
-        let before = self.namesake.replace(now);
-        if before.is_none_or(|before| now.since(before) > NAMESAKE_FOR) {
+        let before = self.duplicate.replace(now);
+        if before.is_none_or(|before| now.since(before) > DUPLICATE_FOR) {
             let own = &self.settings.own;
             tracing::error!(%from, own, "another gate has this name: give each its own `own`");
         }
@@ -431,7 +431,7 @@ impl Exchange {
             devices: self.seats.values().map(|seat| seat.report(self.own, name)).collect(),
             groups: self.groups.values().map(GroupSeat::report).collect(),
             refused,
-            has_namesake: self.namesake.is_some_and(|at| now.since(at) <= NAMESAKE_FOR),
+            has_duplicate_name: self.duplicate.is_some_and(|at| now.since(at) <= DUPLICATE_FOR),
         }
     }
 }

@@ -16,7 +16,7 @@ pub(super) fn tables(exchange: &Exchange) -> String {
         &["PEER", "SILENT", "CLOCK AHEAD", "SENT", "NOT SENT", "RECEIVED", "REFUSED"],
         &rows,
     );
-    if exchange.has_namesake {
+    if exchange.has_duplicate_name {
         let own = &exchange.own;
         text += &format!("another gate is called {own} too: give each its own `own`\n");
     }

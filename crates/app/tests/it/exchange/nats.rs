@@ -58,7 +58,7 @@ fn two_gates_of_one_name_are_found_out() {
     let (one, two) = (start(&scratch), start(&other));
     for gate in [&one, &two] {
         wait_for("the other one is found", || {
-            (gate.status()["exchange"]["has_namesake"] == true).then_some(())
+            (gate.status()["exchange"]["has_duplicate_name"] == true).then_some(())
         });
     }
     let shown = one.ctl(&["status"]);

@@ -1,8 +1,8 @@
-//! Which life of the gate this is: whoever hears two words of a gate knows which is of the later
-//! one.
+//! The incarnation number of the gate: of two of its words the others know which was said after a
+//! restart.
 //!
 //! ```text
-//! exchange.life   "evenkeel life 1", the number of the latest life in decimal
+//! exchange.incarnation   "evenkeel incarnation 1", the latest number in decimal
 //! ```
 //!
 //! The number is kept in the state folder, and grows with each start, and when the clock is set
@@ -16,47 +16,47 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// What the file begins with; the number is the version of the format.
-const TITLE: &str = "evenkeel life 1\n";
-const FILE: &str = "exchange.life";
+const TITLE: &str = "evenkeel incarnation 1\n";
+const FILE: &str = "exchange.incarnation";
 /// The most that is read of it.
 const FILE_BYTES_MAX: u64 = 1 << 10;
 
-/// The lives of this gate.
+/// How often this gate was started. See the [module](self).
 #[derive(Debug)]
-pub(super) struct Lives {
+pub(super) struct Incarnation {
     folder: Option<PathBuf>,
     number: u64,
 }
 
-impl Lives {
-    /// A life begins, at so many seconds since 1970. Without a folder, or where it cannot be used,
-    /// only the clock tells.
+impl Incarnation {
+    /// The gate starts, at so many seconds since 1970. Without a folder, or where it cannot be
+    /// used, only the clock tells.
     pub(super) fn begin(folder: Option<PathBuf>, wall_s: u64) -> Self {
         let known = folder.as_deref().map_or(Ok(None), read);
         let (folder, number) = match known {
             Ok(number) => (folder, number.unwrap_or(0)),
             Err(error) => {
-                tracing::warn!(%error, "the clock alone tells which life of this gate it is");
+                tracing::warn!(%error, "the incarnation number is taken from the clock alone");
                 (None, 0)
             }
         };
-        let mut lives = Self { folder, number };
-        lives.next(wall_s);
-        lives
+        let mut incarnation = Self { folder, number };
+        incarnation.next(wall_s);
+        incarnation
     }
 
-    /// The number of this life.
+    /// The number in force.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
 
-    /// The next life begins: nothing of the one before is to count any more.
+    /// The next one begins: nothing that was said before is to count any more.
     pub(super) fn next(&mut self, wall_s: u64) {
         self.number = self.number.saturating_add(1).max(wall_s);
         let Some(folder) = &self.folder else { return };
         if let Err(error) = write(folder, self.number) {
             let folder = folder.display();
-            tracing::warn!(%folder, %error, "which life of this gate it is cannot be kept");
+            tracing::warn!(%folder, %error, "the incarnation number cannot be kept");
         }
     }
 }
@@ -103,33 +103,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_life_has_a_greater_number_whatever_the_clock_says() {
+    fn each_start_has_a_greater_number_whatever_the_clock_says() {
         let folder = tempfile::tempdir().unwrap();
-        let begin = |wall_s| Lives::begin(Some(folder.path().to_owned()), wall_s);
+        let begin = |wall_s| Incarnation::begin(Some(folder.path().to_owned()), wall_s);
         assert_eq!(begin(5_000).number(), 5_000);
         assert_eq!(begin(1_400).number(), 5_001, "the clock was ahead");
-        let mut lives = begin(1_500);
-        assert_eq!(lives.number(), 5_002);
-        lives.next(1_400);
-        assert_eq!((lives.number(), begin(1_500).number()), (5_003, 5_004), "it was set back");
+        let mut again = begin(1_500);
+        assert_eq!(again.number(), 5_002);
+        again.next(1_400);
+        assert_eq!((again.number(), begin(1_500).number()), (5_003, 5_004), "it was set back");
         assert_eq!(begin(9_000).number(), 9_000);
-        assert_eq!(Lives::begin(None, 7).number(), 7);
+        assert_eq!(Incarnation::begin(None, 7).number(), 7);
     }
 
     #[test]
     fn a_file_that_is_none_is_left_alone_and_the_clock_tells() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(FILE);
-        for damaged in ["", "evenkeel life 2\n5\n", "evenkeel life 1\n", "evenkeel life 1\n-5\n"] {
+        for damaged in [
+            "",
+            "evenkeel incarnation 2\n5\n",
+            "evenkeel incarnation 1\n",
+            "evenkeel incarnation 1\n-5\n",
+        ] {
             std::fs::write(&path, damaged).unwrap();
-            assert_eq!(Lives::begin(Some(folder.path().to_owned()), 7).number(), 7, "{damaged:?}");
+            assert_eq!(
+                Incarnation::begin(Some(folder.path().to_owned()), 7).number(),
+                7,
+                "{damaged:?}"
+            );
             assert_eq!(std::fs::read_to_string(&path).unwrap(), damaged);
         }
     }
 
     #[test]
     fn the_format_stays() {
-        let golden = "evenkeel life 1\n1795900000\n";
+        let golden = "evenkeel incarnation 1\n1795900000\n";
         assert_eq!((render(1_795_900_000).as_str(), parse(golden)), (golden, Some(1_795_900_000)));
     }
 }
