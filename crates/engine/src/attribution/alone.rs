@@ -67,7 +67,8 @@ impl Alone {
         let times = weight_all / weight;
         let index = if is_alone { 0 } else { 1 + times.max(1).ilog2() as usize };
         let Some(step) = self.steps.get_mut(index) else { return };
-        step.add(now, weight_all as f32 / weight as f32, time_ns as f32 / weight as f32);
+        // What took no time at all has a logarithm all the same.
+        step.add(now, weight_all as f32 / weight as f32, time_ns.max(1) as f32 / weight as f32);
     }
 
     /// A tick has passed.
@@ -83,7 +84,9 @@ impl Alone {
         let mut known = rest.iter().filter(|step| step.requests >= KNOWN);
         let (first, second) = (known.next()?, known.next()?);
         let log = |one: f32| natural_log(f64::from(one));
-        let rise = log(second.ratio / first.ratio) / log(second.there / first.there);
+        let apart = log(second.there) - log(first.there);
+        // Means of neighbouring steps may be alike but for rounding.
+        let rise = if apart > 0.0 { (log(second.ratio) - log(first.ratio)) / apart } else { 0.0 };
         let down = rise.clamp(0.0, 1.0) * log(first.there);
         Some(f64::from(first.ratio) * exponential(-down))
     }
@@ -141,6 +144,13 @@ mod tests {
     fn many_at_once_it_is_what_all_took() {
         let ns = learned(&[(1, 5000), (3, 5000), (7, 5000)], false).unwrap();
         assert!(ns.abs_diff(5000) < 100, "{ns}");
+    }
+
+    #[test]
+    fn requests_that_take_no_time_are_borne() {
+        assert!(learned(&[(1, 0), (3, 0), (7, 0)], false).is_some_and(|ns| ns <= 1));
+        assert!(learned(&[(1, 0), (3, u64::MAX)], false).is_some_and(|ns| ns <= 1));
+        assert_eq!(learned(&[(0, 0)], true), Some(1));
     }
 
     #[test]
