@@ -15,7 +15,7 @@ pub type Stream<'s> = Box<dyn Iterator<Item = Record> + 's>;
 /// Why a scenario gave no result.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
-    /// It makes no sense, or its backlog never ends.
+    /// It makes no sense, its backlog never ends, or no time passes in it.
     #[error("{0}")]
     Scenario(ScenarioFault),
     /// Something that must never happen did: a fault of this program.
@@ -26,8 +26,8 @@ pub enum SimError {
 /// Runs a scenario without replays.
 ///
 /// # Errors
-/// [`SimError::Scenario`] if it cannot run or its backlog never ends, [`SimError::Violation`] if a
-/// checker finds a fault.
+/// [`SimError::Scenario`] if it cannot run, its backlog never ends or no time passes in it,
+/// [`SimError::Violation`] if a checker finds a fault.
 pub fn run(scenario: &Scenario) -> Result<Summary, SimError> {
     run_observed(scenario, Vec::new(), &mut |_| ())
 }

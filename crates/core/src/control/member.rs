@@ -224,6 +224,21 @@ mod tests {
         Summary { host: HostId(host), incarnation: 1, period, flows: vec![flow] }
     }
 
+    /// One of two hosts, after periods in which it heard the other, which has a target; and its
+    /// slots then.
+    fn beside_a_strict_one(periods: std::ops::Range<u64>) -> (Member, u32) {
+        let mut member = Member::new(HostId(0), &[HostId(0), HostId(1)], RULES);
+        let mut slots = 0;
+        for period in periods {
+            let mut other = summary(1, period);
+            let target = super::super::target::Target::mean(Span::from_millis(30), RULES.period);
+            other.flows[0].target = Some(target);
+            member.hear(period, other).unwrap();
+            slots = member.decide(summary(0, period)).decision.slots;
+        }
+        (member, slots)
+    }
+
     #[test]
     fn the_same_words_give_the_same_decisions() {
         let run = || -> Vec<Outcome> {
@@ -271,16 +286,7 @@ mod tests {
 
     #[test]
     fn who_hears_nobody_any_more_takes_no_more_than_before_for_a_minute() {
-        let rules = Rules { method: Method::Slack, ..RULES };
-        let mut member = Member::new(HostId(0), &[HostId(0), HostId(1)], rules);
-        let mut last = 0;
-        for period in 1..40 {
-            let mut other = summary(1, period);
-            let target = super::super::target::Target::mean(Span::from_millis(30), rules.period);
-            other.flows[0].target = Some(target);
-            member.hear(period, other).unwrap();
-            last = member.decide(summary(0, period)).decision.slots;
-        }
+        let (mut member, last) = beside_a_strict_one(1..40);
         let outcomes: Vec<Outcome> =
             (40..700).map(|period| member.decide(summary(0, period))).collect();
         assert!(outcomes[2..590].iter().all(|outcome| outcome.decision.slots <= last));
@@ -293,16 +299,7 @@ mod tests {
     fn a_clock_that_is_set_changes_no_slots_for_a_minute() {
         const STEP: u64 = 36_000;
         for is_ahead in [true, false] {
-            let mut member = Member::new(HostId(0), &[HostId(0), HostId(1)], RULES);
-            let mut last = 0;
-            for period in STEP..STEP + 40 {
-                let mut other = summary(1, period);
-                let target =
-                    super::super::target::Target::mean(Span::from_millis(30), RULES.period);
-                other.flows[0].target = Some(target);
-                member.hear(period, other).unwrap();
-                last = member.decide(summary(0, period)).decision.slots;
-            }
+            let (mut member, last) = beside_a_strict_one(STEP..STEP + 40);
             let set = |period: u64| if is_ahead { period + STEP } else { period - STEP };
             for period in STEP + 40..STEP + 630 {
                 let heard = member.hear(set(period), summary(1, period));

@@ -12,11 +12,12 @@
 //! ```
 //!
 //! What a request takes for what is there, L / W^e (see `elasticity`), is held against what is
-//! usual of its tenant, as logarithms. Usual follows by a bounded step. When weights get another
-//! unit, what was usual of W is not known in it; by how much today is off shows by the number of
-//! requests there then, which has no unit. While the device is slow,
+//! usual of its tenant, as logarithms. Usual follows by a bounded step. While the device is slow,
 //! and until what has piled up is gone, a tenant waits for others as much for each request as it
 //! usually does, and the rest is the device's. The same holds after a stall.
+//!
+//! When weights get another unit, the usual W is set in it so that W is off by as much as the
+//! number of requests there is, which has no unit.
 
 use evenkeel_core::time::{Nanos, Span};
 
@@ -28,7 +29,7 @@ const ALIKE: f64 = 0.25;
 const SAMPLES_MIN: f64 = 6.0;
 /// .. beyond so many errors.
 const ERRORS: f64 = 3.0;
-/// Of whom it is not known what is usual, they must not hold more of the device than this part.
+/// Tenants of whom it is not known what is usual may hold no more of the device than this part.
 const NEW_MAX: f64 = 0.25;
 /// More work than usual by this factor is somebody's doing.
 const MORE_WORK: f64 = 1.2;

@@ -11,20 +11,19 @@
 //! same: so a folder that was lost, or brought back from a backup, makes no gate unheard whose
 //! clock was right before.
 
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
+
+use crate::text_file::{self, TextFile};
 
 /// What the file begins with; the number is the version of the format.
 const TITLE: &str = "evenkeel incarnation 1\n";
 const FILE: &str = "exchange.incarnation";
-/// The most that is read of it.
-const FILE_BYTES_MAX: u64 = 1 << 10;
 
-/// How often this gate was started. See the [module](self).
+/// The number, and where it is kept. See the [module](self).
 #[derive(Debug)]
 pub(super) struct Incarnation {
-    folder: Option<PathBuf>,
+    file: Option<PathBuf>,
     number: u64,
 }
 
@@ -32,15 +31,14 @@ impl Incarnation {
     /// The gate starts, at so many seconds since 1970. Without a folder, or where it cannot be
     /// used, only the clock tells.
     pub(super) fn begin(folder: Option<PathBuf>, wall_s: u64) -> Self {
-        let known = folder.as_deref().map_or(Ok(None), read);
-        let (folder, number) = match known {
-            Ok(number) => (folder, number.unwrap_or(0)),
+        let file = folder.map(|folder| folder.join(FILE));
+        let mut incarnation = match file.as_deref().map_or(Ok(0), read) {
+            Ok(number) => Self { file, number },
             Err(error) => {
                 tracing::warn!(%error, "the incarnation number is taken from the clock alone");
-                (None, 0)
+                Self { file: None, number: 0 }
             }
         };
-        let mut incarnation = Self { folder, number };
         incarnation.next(wall_s);
         incarnation
     }
@@ -53,39 +51,21 @@ impl Incarnation {
     /// The next one begins: nothing that was said before is to count any more.
     pub(super) fn next(&mut self, wall_s: u64) {
         self.number = self.number.saturating_add(1).max(wall_s);
-        let Some(folder) = &self.folder else { return };
-        if let Err(error) = write(folder, self.number) {
-            let folder = folder.display();
-            tracing::warn!(%folder, %error, "the incarnation number cannot be kept");
+        let Some(file) = &self.file else { return };
+        if let Err(error) = TextFile::create(file, &render(self.number)) {
+            let file = file.display();
+            tracing::warn!(%file, %error, "the incarnation number cannot be kept");
         }
     }
 }
 
-/// The number in a folder, if it has one.
-fn read(folder: &Path) -> io::Result<Option<u64>> {
-    let path = folder.join(FILE);
-    let file = match File::open(&path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let mut text = String::new();
-    io::Read::read_to_string(&mut io::Read::take(file, FILE_BYTES_MAX), &mut text)?;
-    parse(&text).map(Some).ok_or_else(|| {
-        let path = path.display();
-        io::Error::other(format!("{path} is damaged, or of a newer evenkeel; remove it"))
+/// The number in a file; 0 if there is none.
+fn read(file: &Path) -> io::Result<u64> {
+    let Some(text) = text_file::read(file)? else { return Ok(0) };
+    parse(&text).ok_or_else(|| {
+        let file = file.display();
+        io::Error::other(format!("{file} is damaged, or of a newer evenkeel; remove it"))
     })
-}
-
-/// Puts it in the place of the one before, whole or not at all.
-fn write(folder: &Path, number: u64) -> io::Result<()> {
-    let path = folder.join(FILE);
-    let fresh = path.with_extension("new");
-    let mut file = File::create(&fresh)?;
-    file.write_all(render(number).as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(&fresh, &path)?;
-    File::open(folder)?.sync_all()
 }
 
 fn render(number: u64) -> String {
@@ -93,9 +73,7 @@ fn render(number: u64) -> String {
 }
 
 fn parse(text: &str) -> Option<u64> {
-    let digits = text.strip_prefix(TITLE)?.strip_suffix('\n')?;
-    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    is_number.then(|| digits.parse().ok()).flatten()
+    text.strip_prefix(TITLE)?.trim_end_matches('\n').parse().ok()
 }
 
 #[cfg(test)]

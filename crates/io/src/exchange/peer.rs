@@ -22,8 +22,8 @@ pub(super) type Found = (HostId, SocketAddr);
 pub(super) enum Fault {
     /// Its clock and ours differ.
     Clock,
-    /// They are of a life of it before the latest that is known.
-    FormerLife,
+    /// They are of an incarnation before the latest that is known.
+    Former,
 }
 
 impl Fault {
@@ -31,7 +31,7 @@ impl Fault {
     fn of(skew: i64, refusal: Refusal) -> Option<Self> {
         let is_off = skew.unsigned_abs() > Patience::default().forgotten;
         match refusal {
-            Refusal::Former => Some(Self::FormerLife),
+            Refusal::Former => Some(Self::Former),
             Refusal::Ahead => Some(Self::Clock),
             Refusal::Stale => is_off.then_some(Self::Clock),
             Refusal::Stranger | Refusal::Absurd => None,
@@ -46,7 +46,7 @@ impl Fault {
                 let periods = skew.unsigned_abs();
                 format!("its clock is {periods} periods {how}: set all clocks by one time server")
             }
-            Self::FormerLife => "they are older than what was heard of it before: two gates have \
+            Self::Former => "they are older than what was heard of it before: two gates have \
                  its name, or it has lost its state folder after its clock was ahead; restart \
                  this gate to hear it at once"
                 .to_owned(),

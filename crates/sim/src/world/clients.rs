@@ -6,9 +6,9 @@ use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_core::workload::{Draw, Drawer, Due, Pace, Schedule};
 
-use super::World;
 use super::storage::REQUEST_BYTES;
 use super::tables::{Flight, Origin, Request, Sender, Target};
+use super::{Stop, World};
 use crate::checkers::{Custody, Rule, Verdict, broken};
 use crate::events::{Bound, Event};
 use crate::link::{Link, Way};
@@ -44,7 +44,7 @@ pub(super) struct Client {
 
 impl World<'_> {
     /// Everybody looks for something to start.
-    pub(super) fn begin(&mut self) -> Verdict {
+    pub(super) fn begin(&mut self) -> Result<(), Stop> {
         self.turn(Nanos::ZERO)?;
         for client in 0..u32::try_from(self.clients.len()).expect("the scenario bounds clients") {
             self.start_due(client)?;
@@ -235,6 +235,7 @@ impl World<'_> {
                     self.events.push(self.now + think, Event::Thought(index));
                     return Ok(());
                 }
+                self.stall.asked_again();
                 self.free_place(index)?;
                 self.start_due(index)
             }

@@ -95,7 +95,7 @@ pub(crate) struct World<'s> {
 /// Why a run gave no summary.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// Its backlog never ends.
+    /// Its backlog never ends, or no time passes any more.
     Endless(ScenarioFault),
     /// A checker found a fault of this program.
     Violation(Box<Violation>),
@@ -238,8 +238,11 @@ impl World<'_> {
     }
 
     /// Whatever takes no time happens now, until nothing more does.
-    fn settle(&mut self) -> Verdict {
+    fn settle(&mut self) -> Result<(), Stop> {
         loop {
+            if self.stall.stands_still(self.flights.entries().len()) {
+                return Err(Stop::Endless(self.standstill()));
+            }
             if let Some(server) = self.stirred.pop_front() {
                 self.poll_server(server)?;
             } else if let Some(domain) = self.gate.take_stirred() {

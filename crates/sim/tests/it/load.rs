@@ -4,7 +4,7 @@ use evenkeel_core::sched::Limit;
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::policy::{Depth, Export, Match, Sharing};
-use evenkeel_sim::device::spec::{ConstantSpec, DeviceSpec};
+use evenkeel_sim::device::spec::{ConstantSpec, DelaySpec, DeviceSpec};
 use evenkeel_sim::result::Summary;
 use evenkeel_sim::scenario::{Arrivals, Layout, Replay, ReplayTiming, Route, Scenario, Workload};
 use evenkeel_sim::{SimError, run_observed};
@@ -273,6 +273,12 @@ fn what_cannot_run_is_refused_with_place_and_reason() {
     assert!(refusal(|scenario| scenario.length = Span::ZERO).contains("length is zero"));
     let range = refusal(|scenario| scenario.workloads[0].range = Some(0..1 << 40));
     assert!(range.contains("leaves its target of 1073741824 bytes"), "{range}");
+    let standstill = refusal(|scenario| {
+        let device = DelaySpec { read: Span::ZERO, write: Span::ZERO, ..DelaySpec::default() };
+        scenario.devices[0].device = DeviceSpec::Delay(device);
+        scenario.gate.request_time = Span::ZERO;
+    });
+    assert!(standstill.contains("no time passes after 0 ns"), "{standstill}");
     let lost = refusal(|scenario| {
         scenario.replays.push(Replay {
             name: "trace".to_owned(),

@@ -4,13 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::control::peers::HOSTS_MAX;
 use evenkeel_core::control::summary::{FLOWS_MAX, HostId};
-use evenkeel_core::sched::Share;
 use evenkeel_core::time::Span;
 
 use super::listeners::{check_address, host_and_port};
 use super::{Findings, Place};
 use crate::policy::{
-    Address, Backend, Discipline, Exchange, Group, Meeting, Method, Policy, Sharing, Tenant,
+    Address, Backend, Discipline, Exchange, Group, Meeting, Policy, Sharing, Tenant,
 };
 
 /// A shorter period is beyond timers; a longer one is no control.
@@ -106,31 +105,21 @@ fn check_shared(policy: &Policy, index: usize, backend: &Backend, found: &mut Fi
             "use local sharing in the group, or remove the controller",
         );
     }
-    check_shares(policy, place, backend, found);
+    check_shares(policy, index, backend, found);
 }
 
 /// Nothing divides a device between gates by shares yet: whoever wrote some hears of it.
-fn check_shares(policy: &Policy, place: Place, backend: &Backend, found: &mut Findings) {
-    let weight = |tenant: &&Tenant| tenant.share.weight_milli;
-    let weights: BTreeSet<u32> = policy.tenants.iter().map(|tenant| weight(&tenant)).collect();
+fn check_shares(policy: &Policy, index: usize, backend: &Backend, found: &mut Findings) {
+    let reach = policy.reach();
+    let weight = |tenant: &usize| policy.tenants[*tenant].share.weight_milli;
+    let weights: BTreeSet<u32> = reach.tenants(index).iter().map(weight).collect();
     if weights.len() < 2 {
         return;
     }
-    let is_unusual = |tenant: &&Tenant| weight(tenant) != Share::default().weight_milli;
-    let unequal: Vec<&Tenant> = policy.tenants.iter().filter(is_unusual).collect();
-    let first = unequal.first().expect("two weights are not both the usual one");
-    let control = backend.scheduling.control.unwrap_or_default();
-    let whose = match unequal.len() {
-        1 => format!("the share of {:?} has", first.name),
-        count => format!("the shares of {:?} and {} more have", first.name, count - 1),
-    };
-    let effect = match control {
-        Method::Parda => "no effect within a gate: between gates all shares of each count",
-        Method::Slack | Method::Drg | Method::Window => "no effect there",
-    };
+    let control = backend.scheduling.control.unwrap_or_default().name();
     found.warning(
-        place,
-        format!("{:?} is shared by {}: {whose} {effect}", backend.name, control.name()),
+        at_backend(index, "scheduling.control"),
+        format!("{control} does not divide {:?} among tenants by their shares", backend.name),
         "give tenants a `latency`; shares over gates hold where each gate has a server of its own, \
          in a group with `sharing = \"total\"` and `exchange = true`",
     );

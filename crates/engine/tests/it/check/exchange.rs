@@ -56,19 +56,21 @@ fn a_shared_backend_keeps_goals_and_needs_somebody_to_share_with() {
 #[test]
 fn shares_that_a_control_does_not_hold_are_said() {
     let control = at_backend("scheduling.control");
-    let with = |method: Method, weight_milli: u32| {
+    let with = |method: Method, weight_milli: u32, exports: Vec<Export>| {
         move |p: &mut Policy| {
             shared(p);
             p.backends[1].scheduling.control = Some(method);
-            p.tenants.iter_mut().for_each(|tenant| tenant.share.weight_milli = 1000);
             p.tenants[1].share.weight_milli = weight_milli;
+            p.exports.extend(exports);
         }
     };
-    assert_eq!(problems(with(Method::Slack, 1000)), []);
+    let db_too = || vec![export("db-2", "slow", 100)];
     for method in Method::ALL {
-        warns(control, with(method, 4000));
-        let said = &problems(with(method, 4000))[0].2;
-        assert!(said.contains("the share of"), "{said}");
+        warns(control, with(method, 4000, db_too()));
+        let said = &problems(with(method, 4000, db_too()))[0].2;
+        assert!(said.starts_with(method.name()), "{said}");
+        assert_eq!(problems(with(method, 1000, db_too())), []);
+        assert_eq!(problems(with(method, 4000, Vec::new())), [], "nobody else comes there");
     }
 }
 
