@@ -29,7 +29,6 @@ fn summary(host: u32, period: u64, prng: &mut Prng) -> Summary {
         weight_milli: 1000,
         target: Some(Target::mean(Span::from_millis(bound_ms), Span::from_secs(1))),
         arrivals: 12,
-        dispatches: completions,
         completions,
         device_time: device,
         response_time: Span::from_millis(25 * u64::from(completions)),

@@ -33,7 +33,8 @@ use crate::config::mode_name;
 use crate::version;
 pub use allocation::{Allocation, Given, TierUse};
 pub use exchange::{
-    Exchange, MeetingServer, Peer, Refused, ServedElsewhere, SharedDevice, SharedGroup, SharingGate,
+    Exchange, MeetingServer, Peer, Refused, ServedElsewhere, SharedDevice, SharedGroup,
+    SharingGate, SharingTenant,
 };
 pub use finding::Finding;
 pub use memory::{Behind, Memory, TenantMemory};

@@ -8,7 +8,7 @@
 
 use std::rc::Rc;
 
-use evenkeel_core::control::shared::{Enforcement, SharedQueue};
+use evenkeel_core::control::shared::{self, Enforcement, SharedQueue};
 use evenkeel_core::control::summary::HostId;
 use evenkeel_core::id::ServerId;
 use evenkeel_core::sched::Scheduler;
@@ -49,6 +49,8 @@ pub(crate) enum Order {
     Shared {
         /// This one.
         host: HostId,
+        /// How its tenants share what it has.
+        discipline: shared::Discipline,
         /// Its slots until the first decision.
         slots: u32,
     },
@@ -112,7 +114,8 @@ impl Order {
     fn of(host: HostId, scheduling: &Scheduling) -> Self {
         let Scheduling { discipline, depth, hold, .. } = *scheduling;
         if discipline == Discipline::Shared {
-            return Self::Shared { host, slots: scheduling.static_depth() };
+            let discipline = scheduling.control.unwrap_or_default().discipline();
+            return Self::Shared { host, discipline, slots: scheduling.static_depth() };
         }
         Self::Alone { discipline, depth, hold }
     }
@@ -141,13 +144,14 @@ pub(crate) fn shared_scheduler(
     now: Nanos,
     mode: Mode,
     host: HostId,
+    discipline: shared::Discipline,
     slots: u32,
 ) -> (SharedQueue, Box<dyn Scheduler>) {
     if mode == Mode::Enforce {
-        let queue = SharedQueue::new(now, host, slots, Enforcement::Yes);
+        let queue = SharedQueue::new(now, host, discipline, slots, Enforcement::Yes);
         (queue.clone(), Box::new(Limited::new(queue)))
     } else {
-        let queue = SharedQueue::new(now, host, slots, Enforcement::No);
+        let queue = SharedQueue::new(now, host, discipline, slots, Enforcement::No);
         (queue.clone(), Box::new(queue))
     }
 }
@@ -205,7 +209,9 @@ pub fn scheduler_for(scheduling: &Scheduling) -> Box<dyn Scheduler> {
         // Without the others a gate is alone before the device, and has its first slots.
         Discipline::Shared => {
             let (slots, enforcement) = (scheduling.static_depth(), Enforcement::Yes);
-            let queue = SharedQueue::new(Nanos::ZERO, HostId::default(), slots, enforcement);
+            let discipline = scheduling.control.unwrap_or_default().discipline();
+            let host = HostId::default();
+            let queue = SharedQueue::new(Nanos::ZERO, host, discipline, slots, enforcement);
             Box::new(Limited::new(queue))
         }
         Discipline::Mclock => Box::new(Mclock::new(scheduling.depth)),

@@ -136,7 +136,7 @@ impl Engine {
                 }
             }
             Input::Moved { server, kind, ok } => self.moved(now, (server, kind), ok),
-            Input::Decide { server, decision } => self.decide(server, decision),
+            Input::Decide { server, decision } => self.decide(now, server, decision),
             Input::Room { server, room } => {
                 self.lanes[server.index()].set_room(room);
                 self.make_ready(server);
@@ -559,9 +559,9 @@ impl Engine {
         }
     }
 
-    fn decide(&mut self, server: ServerId, decision: &Decision) {
+    fn decide(&mut self, now: Nanos, server: ServerId, decision: &Decision) {
         if let Some(shared) = self.lanes[server.index()].shared() {
-            shared.decide(decision);
+            shared.decide(now, decision);
             self.make_ready(server);
         }
     }

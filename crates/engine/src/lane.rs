@@ -16,6 +16,7 @@
 mod crowd;
 mod slots;
 
+use evenkeel_core::control::name::TenantNumber;
 use evenkeel_core::control::shared::SharedQueue;
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::sched::tiered::TieredLane;
@@ -124,6 +125,11 @@ pub(crate) fn configure(
             lane.replace_schedulers(now, domain, order, &mut maker);
         }
         lane.configure_tenants(now, domain.tenants.iter().map(|(_, share)| *share));
+        if let Some(shared) = &lane.shared {
+            for (tenant, (name, _)) in (0..).map(TenantId).zip(&domain.tenants) {
+                shared.set_number(tenant, TenantNumber::named(name));
+            }
+        }
     }
     let replaced = lanes.iter_mut().zip(new).filter(|(_, new)| *new);
     for ((lane, _), queued) in replaced.zip(queued) {
@@ -543,8 +549,8 @@ impl Lane {
         let mut policys_own = || maker.scheduler(&order, &self.scheduling);
         self.shared = None;
         (self.scheduler, self.shadow) = match (mode, &order) {
-            (_, Order::Shared { host, slots }) => {
-                let (queue, scheduler) = shared_scheduler(now, mode, *host, *slots);
+            (_, Order::Shared { host, discipline, slots }) => {
+                let (queue, scheduler) = shared_scheduler(now, mode, *host, *discipline, *slots);
                 self.shared = Some(queue);
                 (scheduler, None)
             }

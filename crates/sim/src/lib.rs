@@ -17,6 +17,7 @@ mod events;
 pub mod executor;
 pub mod faults;
 pub mod fill;
+pub mod fleet;
 pub mod forecast;
 pub mod link;
 pub mod result;

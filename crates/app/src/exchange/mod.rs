@@ -40,7 +40,7 @@ pub struct Args {
 
 fn method(word: &str) -> Result<Method, String> {
     let known = Method::ALL.into_iter().find(|method| method.name() == word);
-    known.ok_or_else(|| "choose slack, drg, parda or window".to_owned())
+    known.ok_or_else(|| "choose shares, slack, drg, parda or window".to_owned())
 }
 
 /// What came of one device.
@@ -151,8 +151,8 @@ fn table(replayed: &[Replayed]) -> String {
 mod tests {
     use evenkeel_core::control::summary::{FlowSummary, Summary};
     use evenkeel_core::time::Span;
-    use evenkeel_wire::exchange::Datagram;
     use evenkeel_wire::exchange::recording::{MAGIC, push};
+    use evenkeel_wire::exchange::{Datagram, Terms};
 
     use super::*;
 
@@ -169,8 +169,10 @@ mod tests {
             expected_per_s: 300,
             ..FlowSummary::default()
         };
-        let summary = Summary { host: HostId(host), incarnation: 1, period, flows: vec![flow] };
-        Datagram { device: DEVICE, summary }
+        let host = HostId(host);
+        let summary =
+            Summary { host, incarnation: 1, period, flows: vec![flow], ..Summary::default() };
+        Datagram { device: DEVICE, terms: Terms::default(), summary }
     }
 
     /// What a gate would have recorded in twenty seconds.

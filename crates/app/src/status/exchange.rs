@@ -4,7 +4,7 @@
 use evenkeel_core::time::Span;
 use evenkeel_io::exchange::{
     DeviceReport, ElsewhereReport, ExchangeReport, GroupReport, HostReport, PeerReport,
-    RefusedReport, ServerReport,
+    RefusedReport, ServerReport, TenantReport,
 };
 use serde::{Deserialize, Serialize};
 
@@ -78,6 +78,9 @@ pub struct Refused {
     pub forged: u64,
     /// Of a device that is not shared here.
     pub unknown_device: u64,
+    /// Of a gate whose periods have another length.
+    #[serde(default)]
+    pub other_period: u64,
     /// Of a gate that is no peer.
     pub stranger: u64,
     /// As old as what is known, or long past.
@@ -109,8 +112,25 @@ pub struct SharedDevice {
     pub reason: String,
     /// This gate's tenants whose targets are not met.
     pub unmet: Vec<String>,
+    /// What other gates say otherwise than this one, with the remedy.
+    #[serde(default)]
+    pub disagreements: Vec<String>,
+    /// What this gate's tenants had in the last period.
+    #[serde(default)]
+    pub tenants: Vec<SharingTenant>,
     /// What was decided from, by gate.
     pub gates: Vec<SharingGate>,
+}
+
+/// A tenant of this gate at a shared device.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SharingTenant {
+    /// Its name.
+    pub name: String,
+    /// Its part of what the device did in the last period, 0 to 1: through this gate.
+    pub part_here: f64,
+    /// The same through all gates.
+    pub part_of_all: f64,
 }
 
 /// One gate in the last decision.
@@ -213,11 +233,12 @@ impl From<&PeerReport> for Peer {
 
 impl From<&RefusedReport> for Refused {
     fn from(report: &RefusedReport) -> Self {
-        let RefusedReport { malformed, forged, unknown_device, peers } = *report;
+        let RefusedReport { malformed, forged, unknown_device, other_period, peers } = *report;
         Self {
             malformed,
             forged,
             unknown_device,
+            other_period,
             stranger: peers.strangers,
             stale: peers.stale,
             former: peers.former,
@@ -229,11 +250,12 @@ impl From<&RefusedReport> for Refused {
 
 impl Refused {
     /// Every reason and its count.
-    pub fn by_reason(&self) -> [(&'static str, u64); 8] {
+    pub fn by_reason(&self) -> [(&'static str, u64); 9] {
         [
             ("malformed", self.malformed),
             ("forged", self.forged),
             ("unknown_device", self.unknown_device),
+            ("other_period", self.other_period),
             ("stranger", self.stranger),
             ("stale", self.stale),
             ("former", self.former),
@@ -254,8 +276,17 @@ impl From<&DeviceReport> for SharedDevice {
             slots_all: report.slots_all,
             reason: report.reason.clone(),
             unmet: report.unmet.clone(),
+            disagreements: report.disagreements.clone(),
+            tenants: report.tenants.iter().map(SharingTenant::from).collect(),
             gates: report.hosts.iter().map(SharingGate::from).collect(),
         }
+    }
+}
+
+impl From<&TenantReport> for SharingTenant {
+    fn from(report: &TenantReport) -> Self {
+        let TenantReport { tenant, part_here, part_all } = report;
+        Self { name: tenant.clone(), part_here: *part_here, part_of_all: *part_all }
     }
 }
 

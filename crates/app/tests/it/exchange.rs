@@ -7,9 +7,11 @@ mod nats;
 use std::net::UdpSocket;
 use std::time::Duration;
 
+use evenkeel_core::control::member::Method;
 use evenkeel_core::control::name::DeviceId;
 use evenkeel_core::control::summary::{HostId, Summary};
-use evenkeel_wire::exchange::{DATAGRAM_BYTES_MAX, Datagram, encode, sealed};
+use evenkeel_core::time::Span;
+use evenkeel_wire::exchange::{DATAGRAM_BYTES_MAX, Datagram, Terms, encode, sealed};
 use serde_json::Value;
 
 use crate::harness::gate::{EVENKEEL, Gate};
@@ -47,6 +49,25 @@ pub(crate) fn pipe(scratch: &Scratch) -> (Server, String) {
     let server = Server::nbdkit_named(scratch, "array", &source);
     let uri = format!("nbd+unix:///?socket={}", scratch.join("array.sock").display());
     (server, uri)
+}
+
+/// The policy of one of several gates before `server`, which two tenants share three to one.
+fn policy_by_share(scratch: &Scratch, server: &str, own: &str, all: &[String]) -> String {
+    std::fs::write(scratch.join("exchange.key"), "a key that all gates of this test have")
+        .expect("write the key");
+    let tenant = |name, share| {
+        format!(
+            "[[export]]\nname = \"{name}\"\nsource = \"\"\n\
+             [[tenant]]\nname = \"{name}\"\nmatch = {{ export = \"{name}\" }}\nshare = {share}\n"
+        )
+    };
+    format!(
+        "mode = \"enforce\"\n[[backend]]\nname = \"array\"\nupstream = \"{server}\"\n\
+         control = \"shares\"\n[exchange]\nname = \"test\"\nlisten = \"{own}\"\n\
+         peers = {all:?}\nkey = \"exchange.key\"\nrecord = \"exchange.rec\"\n{}{}",
+        tenant("wide", 3),
+        tenant("narrow", 1),
+    )
 }
 
 /// The policy of a gate with a server of its own, whose tenants' shares count over all gates.
@@ -244,7 +265,9 @@ fn what_strangers_send_is_refused_and_counted() {
     let gate = Gate::start(&scratch, &policy(&scratch, &uri, &all[0], &all, ""));
     let summary = Summary { host: HostId::named(&all[1]), period: 1, ..Summary::default() };
     let mut body = Vec::new();
-    encode(&Datagram { device: DeviceId::named("test", "array"), summary }, &mut body);
+    let terms = Terms::new(Method::Slack, Span::from_millis(200));
+    let device = DeviceId::named("test", "array");
+    encode(&Datagram { device, terms, summary }, &mut body);
     let forged = sealed(body, [7; 16]);
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     for _ in 0..5 {
@@ -274,4 +297,41 @@ fn a_key_that_cannot_be_used_is_refused_with_the_remedy() {
     let (status, output) =
         process::finish(scratch.path(), EVENKEEL, &line, Duration::from_secs(20));
     assert!(!status.success() && output.contains("head -c 32 /dev/urandom"), "{output}");
+}
+
+/// `wide` has clients at the first gate alone, `narrow` at all three: each has its part of the array,
+/// not of a gate.
+#[test]
+fn shares_hold_over_three_gates_before_one_array() {
+    needs!("nbdkit");
+    let scratches = [Scratch::new(), Scratch::new(), Scratch::new()];
+    let (_server, uri) = pipe(&scratches[0]);
+    let all = [free_address(), free_address(), free_address()];
+    let gates: Vec<Gate> = scratches
+        .iter()
+        .zip(&all)
+        .map(|(scratch, own)| Gate::start(scratch, &policy_by_share(scratch, &uri, own, &all)))
+        .collect();
+    gates.iter().for_each(|gate| wait_for_gates(gate, 3));
+    let options = "--depth 32 --ramp 5s --runtime 10s";
+    let rate = |report: &Value| report["jobs"][0]["read"]["iops"].as_f64().expect("a rate");
+    let (wide, narrow): (f64, f64) = std::thread::scope(|scope| {
+        let narrow = scratches
+            .iter()
+            .map(|scratch| scope.spawn(move || rate(&bench_of(scratch, "narrow", options))));
+        let narrow: Vec<_> = narrow.collect();
+        let wide = rate(&bench_of(&scratches[0], "wide", options));
+        (wide, narrow.into_iter().map(|one| one.join().expect("a bench")).sum())
+    });
+    let part = wide / (wide + narrow);
+    assert!((part - 0.75).abs() < 0.05, "{wide} beside {narrow}");
+    assert!(wide + narrow > 900.0, "of 1,000 a second: {wide} and {narrow}");
+    let status = gates[0].status();
+    let device = &status["exchange"]["devices"][0];
+    assert_eq!(device["control"], "shares");
+    assert_eq!(device["disagreements"], serde_json::json!([]));
+    let replayed =
+        process::run(scratches[0].path(), EVENKEEL, &["exchange", "exchange.rec", "--json"]);
+    let replayed: Value = serde_json::from_str(&replayed).expect("a document");
+    assert_eq!(replayed[0]["otherwise"], 0, "{replayed}");
 }

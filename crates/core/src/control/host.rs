@@ -9,29 +9,24 @@
 //! It holds no payload and performs nothing: the driver sends what [`Host::next`] gives it.
 
 use super::Decision;
-use super::monitor::Monitor;
+use super::name::TenantNumber;
 use super::order::{LocalQueue, Order, Waiting};
-use super::summary::{HostId, Summary, fold};
+use super::summary::{HostId, Summary};
 use super::target::Target;
+use super::tenants::Tenants;
 use crate::id::TenantId;
+use crate::ticket::Cost;
 use crate::time::{Nanos, Span};
 
 /// One host before a shared device.
 #[derive(Clone, Debug)]
 pub struct Host {
     id: HostId,
-    tenants: Vec<Tenant>,
+    tenants: Tenants,
     queue: LocalQueue,
     slots: u32,
     order: Order,
     outstanding: u32,
-}
-
-#[derive(Clone, Debug)]
-struct Tenant {
-    weight_milli: u32,
-    target: Option<Target>,
-    monitor: Monitor,
 }
 
 /// A request that was sent to the device.
@@ -46,25 +41,24 @@ pub struct Sent {
 impl Host {
     /// A host without tenants, with these slots until the first decision.
     pub fn new(id: HostId, slots: u32) -> Self {
-        let (tenants, queue) = (Vec::new(), LocalQueue::default());
+        let (tenants, queue) = (Tenants::default(), LocalQueue::default());
         Self { id, tenants, queue, slots, order: Order::Arrival, outstanding: 0 }
     }
 
     /// Adds the next tenant, or changes one that is known.
     pub fn configure(&mut self, tenant: TenantId, weight_milli: u32, target: Option<Target>) {
-        assert!(tenant.index() <= self.tenants.len(), "tenants come in the order of their numbers");
-        if let Some(known) = self.tenants.get_mut(tenant.index()) {
-            (known.weight_milli, known.target) = (weight_milli, target);
-        } else {
-            let monitor = Monitor::new(tenant);
-            self.tenants.push(Tenant { weight_milli, target, monitor });
-        }
+        self.tenants.configure(tenant, weight_milli, target);
         self.queue.configure(tenant, target);
+    }
+
+    /// Says what all hosts call a tenant.
+    pub fn set_number(&mut self, tenant: TenantId, number: TenantNumber) {
+        self.tenants.set_number(tenant, number);
     }
 
     /// A request arrived.
     pub fn arrived(&mut self, now: Nanos, tenant: TenantId, tag: u32) {
-        self.tenants[tenant.index()].monitor.arrived(now);
+        self.tenants.monitor(tenant).arrived(now);
         self.queue.push(Waiting { tag, tenant, arrival: now });
     }
 
@@ -75,16 +69,14 @@ impl Host {
         }
         let waiting = self.queue.pop(now, self.order)?;
         self.outstanding += 1;
-        self.tenants[waiting.tenant.index()].monitor.dispatched(now, waiting.arrival);
+        self.tenants.monitor(waiting.tenant).dispatched(now, waiting.arrival);
         Some(Sent { waiting, dispatch: now })
     }
 
-    /// The device finished a request.
-    pub fn finished(&mut self, now: Nanos, sent: &Sent) {
+    /// The device finished a request of this cost.
+    pub fn finished(&mut self, now: Nanos, sent: &Sent, cost: Cost) {
         self.outstanding -= 1;
-        let tenant = &mut self.tenants[sent.waiting.tenant.index()];
-        let target = tenant.target.as_ref();
-        tenant.monitor.completed(now, sent.waiting.arrival, sent.dispatch, target);
+        self.tenants.completed(now, sent, cost);
     }
 
     /// A request that waits will not be sent; false if it does not wait here. O(waiting of its
@@ -92,7 +84,7 @@ impl Host {
     pub fn withdraw(&mut self, tenant: TenantId, tag: u32) -> bool {
         let waiting = self.queue.withdraw(tenant, tag);
         if let Some(waiting) = waiting {
-            self.tenants[tenant.index()].monitor.withdrawn(waiting.arrival);
+            self.tenants.monitor(tenant).withdrawn(waiting.arrival);
         }
         waiting.is_some()
     }
@@ -102,7 +94,7 @@ impl Host {
         let all = std::iter::from_fn(|| self.queue.pop(Nanos::ZERO, Order::Arrival));
         let all: Vec<Waiting> = all.collect();
         for waiting in &all {
-            self.tenants[waiting.tenant.index()].monitor.withdrawn(waiting.arrival);
+            self.tenants.monitor(waiting.tenant).withdrawn(waiting.arrival);
         }
         all
     }
@@ -110,14 +102,7 @@ impl Host {
     /// Ends a period of which `period` is the length. Tells of the tenants of which there is
     /// anything to tell.
     pub fn summarise(&mut self, now: Nanos, number: u64, period: Span) -> Summary {
-        let told = self.tenants.iter_mut().filter(|tenant| !tenant.monitor.is_silent());
-        let flows = told.map(|tenant| {
-            let mut flow = tenant.monitor.close(now, period);
-            (flow.weight_milli, flow.target) = (tenant.weight_milli, tenant.target);
-            flow
-        });
-        let flows = fold(flows.collect());
-        Summary { host: self.id, period: number, flows, ..Summary::default() }
+        self.tenants.summarise(now, self.id, number, period)
     }
 
     /// The slots in force.
@@ -154,15 +139,21 @@ mod tests {
         (0..5).for_each(|tag| host.arrived(Nanos(u64::from(tag)), tenant, tag));
         let sent: Vec<Sent> = std::iter::from_fn(|| host.next(Nanos(10))).collect();
         assert_eq!(sent.iter().map(|sent| sent.waiting.tag).collect::<Vec<_>>(), [0, 1]);
-        let fewer = Decision { slots: 1, order: Order::Arrival, slots_all: 4, unmet: Vec::new() };
+        let fewer = Decision {
+            slots: 1,
+            order: Order::Arrival,
+            slots_all: 4,
+            unmet: Vec::new(),
+            division: None,
+        };
         host.decide(&fewer);
-        host.finished(Nanos(20), &sent[0]);
+        host.finished(Nanos(20), &sent[0], Cost::ONE);
         assert_eq!((host.next(Nanos(20)), host.outstanding()), (None, 1));
-        host.finished(Nanos(30), &sent[1]);
+        host.finished(Nanos(30), &sent[1], Cost::ONE);
         assert_eq!(host.next(Nanos(30)).map(|sent| sent.waiting.tag), Some(2));
         let summary = host.summarise(Nanos(40), 7, Span(40));
         let flow = summary.flows[0];
-        assert_eq!((flow.arrivals, flow.dispatches, flow.completions), (5, 3, 2));
+        assert_eq!((flow.arrivals, flow.completions), (5, 2));
         assert_eq!((flow.queued, flow.outstanding), (2, 1));
         assert_eq!(host.queued(), 2);
     }
@@ -189,9 +180,9 @@ mod tests {
         let told = |summary: Summary| -> Vec<u32> {
             summary.flows.iter().map(|flow| flow.tenant.0).collect()
         };
-        assert_eq!(told(host.summarise(Nanos(10), 1, Span(10))), [1]);
+        assert_eq!(told(host.summarise(Nanos(10), 1, Span(10))), [2]);
         let sent = host.next(Nanos(10)).unwrap();
-        host.finished(Nanos(20), &sent);
+        host.finished(Nanos(20), &sent, Cost::ONE);
         let second = Span::from_secs(1);
         let last = (2..100).map(|number| told(host.summarise(Nanos(30), number, second))).last();
         assert_eq!(last, Some(vec![]), "it is forgotten in the end");

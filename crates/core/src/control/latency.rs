@@ -97,6 +97,14 @@ impl Estimator {
         self.least.is_some_and(|(least, _)| least <= 2.0 * outstanding)
     }
 
+    /// Whether the device can have this mean latency, in seconds, with so many outstanding. What was
+    /// not seen is believed to be possible: the line says little of depths at which the device never
+    /// was.
+    pub fn can_keep(&self, latency_s: f64, outstanding: f64) -> bool {
+        let is_missed = self.line.is_some_and(|line| latency_s < line.latency_s(outstanding));
+        !(is_missed && self.has_seen(outstanding))
+    }
+
     /// A period of `period_s` seconds: the time integral of outstanding requests, in seconds, and
     /// how many completed.
     pub fn note(&mut self, period_s: f64, slot_time_s: f64, completions: f64) {

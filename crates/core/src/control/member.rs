@@ -21,6 +21,8 @@
 use super::drg::{Borrowing, Drg};
 use super::parda::{Parda, PardaOptions};
 use super::peers::{Known, Patience, Peers, Refusal};
+use super::shared::Discipline;
+use super::shares::{Shares, SharesOptions};
 use super::slack::{Slack, SlackOptions};
 use super::summary::{HostId, Summary};
 use super::window::RequestWindow;
@@ -28,10 +30,12 @@ use super::{Controller, Decision, View};
 use crate::time::{Nanos, Span};
 
 /// Who decides the slots of a host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Method {
-    /// Ours ([`super::slack`]).
+    /// Shares over all hosts ([`super::shares`]).
     #[default]
+    Shares,
+    /// The strictest targets first ([`super::slack`]).
     Slack,
     /// DRG, repaired, with borrowing ([`super::drg`]).
     Drg,
@@ -46,7 +50,8 @@ pub enum Method {
 pub struct Rules {
     /// Who decides.
     pub method: Method,
-    /// Time between two decisions of [`Method::Slack`]; the others take a second.
+    /// Time between two decisions of [`Method::Shares`] and [`Method::Slack`]; the others take a
+    /// second.
     pub period: Span,
     /// Slots of all hosts together under [`Method::Window`], and of this one under the others until
     /// the first decision; at least 1.
@@ -57,11 +62,36 @@ pub struct Rules {
 
 impl Method {
     /// Every method, ours first.
-    pub const ALL: [Self; 4] = [Self::Slack, Self::Drg, Self::Parda, Self::Window];
+    pub const ALL: [Self; 5] = [Self::Shares, Self::Slack, Self::Drg, Self::Parda, Self::Window];
+
+    /// How the tenants of a host share its slots.
+    pub fn discipline(self) -> Discipline {
+        match self {
+            Self::Shares => Discipline::Weight,
+            Self::Slack | Self::Drg | Self::Parda | Self::Window => Discipline::Order,
+        }
+    }
+
+    /// Its number on the wire and in recordings.
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Slack => 0,
+            Self::Drg => 1,
+            Self::Parda => 2,
+            Self::Window => 3,
+            Self::Shares => 4,
+        }
+    }
+
+    /// The method of this number.
+    pub fn of_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|method| method.number() == number)
+    }
 
     /// The word for it.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Shares => "shares",
             Self::Slack => "slack",
             Self::Drg => "drg",
             Self::Parda => "parda",
@@ -76,6 +106,10 @@ impl Rules {
         let Self { method, period, depth, threshold } = *self;
         let slots_first = f64::from(depth);
         match method {
+            Method::Shares => {
+                let options = SharesOptions { period, slots_first: depth, ..Default::default() };
+                Box::new(Shares::new(options))
+            }
             Method::Slack => {
                 let options = SlackOptions { period, slots_first: depth, ..Default::default() };
                 Box::new(Slack::new(options))
@@ -107,8 +141,9 @@ pub struct Member {
     period: u64,
     /// Decisions so far.
     decisions: u64,
-    /// The last decision with word from others, and the slots that it gave.
-    connected: Option<(u64, u32)>,
+    /// The last decision with word from others, and the slots that it gave, whole and in
+    /// thousandths.
+    connected: Option<(u64, u32, u64)>,
 }
 
 impl std::fmt::Debug for Member {
@@ -176,21 +211,25 @@ impl Member {
         let is_fresh = |other: &Known| {
             other.summary.host != self.own && other.missed <= Patience::default().kept
         };
+        let milli = decision.division.as_ref().map_or(0, |division| division.slots_milli);
         if known.iter().any(is_fresh) {
-            self.connected = Some((self.decisions, decision.slots));
-        } else if let Some(slots) = self.slots_when_connected() {
-            is_held = slots < decision.slots;
+            self.connected = Some((self.decisions, decision.slots, milli));
+        } else if let Some((slots, held_milli)) = self.slots_when_connected() {
+            is_held = slots < decision.slots || held_milli < milli;
             decision.slots = decision.slots.min(slots);
+            if let Some(division) = &mut decision.division {
+                division.slots_milli = milli.min(held_milli);
+            }
         }
         Outcome { decision, known, is_held }
     }
 
     /// What this host had when it last heard others, if that is not too long ago and there are any
     /// to be heard.
-    fn slots_when_connected(&self) -> Option<u32> {
-        let (decision, slots) = self.connected.filter(|_| self.hosts > 1)?;
+    fn slots_when_connected(&self) -> Option<(u32, u64)> {
+        let (decision, slots, milli) = self.connected.filter(|_| self.hosts > 1)?;
         let silent_ns = (self.decisions - decision).saturating_mul(self.period().0);
-        (silent_ns < ISOLATION_MAX.0).then_some(slots)
+        (silent_ns < ISOLATION_MAX.0).then_some((slots, milli))
     }
 
     /// Whose word counts, and what was refused.
@@ -221,7 +260,13 @@ mod tests {
             expected_per_s: 300,
             ..FlowSummary::default()
         };
-        Summary { host: HostId(host), incarnation: 1, period, flows: vec![flow] }
+        Summary {
+            host: HostId(host),
+            incarnation: 1,
+            period,
+            flows: vec![flow],
+            ..Summary::default()
+        }
     }
 
     /// One of two hosts, after periods in which it heard the other, which has a target; and its

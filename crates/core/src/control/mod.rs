@@ -17,6 +17,7 @@
 //! | [`window`] | request windows, RW(D) | Jin, Chase and Kaur, SIGMETRICS 2004 |
 //! | [`parda`] | a window for each host by its own latency | PARDA, FAST 2009 |
 //! | [`drg`] | slots by need: as published, and repaired | Liu, Xu and Yang, 2011 |
+//! | [`shares`] | the device divided by share over all hosts, targets bound its queue | this project |
 //! | [`slack`] | a learned device, the strictest targets first | this project |
 //!
 //! [`target`] says what is promised, [`host`] and [`monitor`] what is measured, [`peers`] whose
@@ -26,6 +27,7 @@
 //! servers of their own, whose shares count together all the same.
 
 pub mod drg;
+mod fair_host;
 pub mod host;
 pub mod latency;
 pub mod member;
@@ -36,13 +38,18 @@ pub mod parda;
 pub mod peers;
 pub mod service;
 pub mod shared;
+pub mod shares;
 pub mod slack;
+pub mod slots;
 pub mod summary;
 pub mod target;
+mod tenants;
 pub mod watch;
 pub mod window;
 
+use crate::ticket::Cost;
 use crate::time::{Nanos, Span};
+use name::TenantNumber;
 use order::Order;
 use peers::Known;
 use summary::{FlowId, FlowSummary, HostId};
@@ -101,7 +108,51 @@ pub struct Decision {
     pub slots_all: u32,
     /// Targets that cannot be met, of any host, by flow.
     pub unmet: Vec<FlowId>,
+    /// How tenants share the slots, where they do by weight; the order is no matter then.
+    pub division: Option<Division>,
 }
+
+/// What a host gives its tenants until the next step.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Division {
+    /// Its slots, in thousandths ([`slots`]).
+    pub slots_milli: u64,
+    /// What each tenant is due here, by tenant.
+    pub due: Vec<Due>,
+    /// What any other is due, as a weight for each thousandth of its share.
+    pub weight_per_milli: u32,
+    /// What this host would have all hosts have at the device together; zero if it does not know.
+    pub depth_next: u32,
+}
+
+/// What a tenant is due at a host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Due {
+    /// Whom.
+    pub tenant: TenantNumber,
+    /// Its part of what the host does, as a weight.
+    pub weight: u32,
+    /// What it may have ahead of that, for the sake of its target.
+    pub lead: Cost,
+}
+
+impl Division {
+    /// What a tenant with this share, in thousandths, is due at this host.
+    fn due(&self, tenant: TenantNumber, share_milli: u32) -> Due {
+        let found = self.due.binary_search_by_key(&tenant, |due| due.tenant);
+        let due = found.map_or_else(
+            |_| {
+                let weight = share_milli.saturating_mul(self.weight_per_milli.max(1));
+                Due { tenant, weight, ..Due::default() }
+            },
+            |index| self.due[index],
+        );
+        Due { weight: due.weight.clamp(1, WEIGHT_MAX), ..due }
+    }
+}
+
+/// The greatest weight of a tenant.
+const WEIGHT_MAX: u32 = 1_000_000_000;
 
 /// A number of slots from a quantity: rounded to the nearest, and at least 1.
 pub(crate) fn whole_slots(quantity: f64) -> u32 {

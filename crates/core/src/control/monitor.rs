@@ -4,9 +4,10 @@
 //! fast one sees a burst within a period or two; the slow one keeps a lull between two bursts from
 //! being taken for the end. Their time constants are in seconds, whatever the period.
 
+use super::host::Sent;
 use super::summary::FlowSummary;
 use super::target::Target;
-use crate::id::TenantId;
+use crate::ticket::Cost;
 use crate::time::{Nanos, Span};
 
 /// Time constants of the two averages of the arrival rate.
@@ -19,13 +20,16 @@ const SILENT_PER_S: f64 = 0.01;
 /// The counters of one tenant at one host.
 #[derive(Clone, Debug)]
 pub struct Monitor {
-    tenant: TenantId,
     /// The period under way; what is counted at its end alone stays zero until then.
     current: FlowSummary,
     outstanding: u32,
     /// Until when the time integral of outstanding requests is complete.
     integrated: Nanos,
     queued: u32,
+    /// Until when the time in which something was queued is complete.
+    backlogged: Nanos,
+    /// That time, of the period under way.
+    backlog: Span,
     /// Sum of the arrival instants of the queued requests.
     queued_arrivals_ns: u128,
     /// Arrivals per second, fast and slow; none before the first period.
@@ -34,13 +38,14 @@ pub struct Monitor {
 
 impl Monitor {
     /// Nothing counted yet.
-    pub fn new(tenant: TenantId) -> Self {
+    pub fn new() -> Self {
         Self {
-            tenant,
             current: FlowSummary::default(),
             outstanding: 0,
             integrated: Nanos::ZERO,
             queued: 0,
+            backlogged: Nanos::ZERO,
+            backlog: Span::ZERO,
             queued_arrivals_ns: 0,
             rates: None,
         }
@@ -48,6 +53,7 @@ impl Monitor {
 
     /// A request arrived, and waits.
     pub fn arrived(&mut self, now: Nanos) {
+        self.integrate_queue(now);
         self.current.arrivals += 1;
         self.queued += 1;
         self.queued_arrivals_ns += u128::from(now.0);
@@ -62,8 +68,8 @@ impl Monitor {
     /// Whether there is nothing to tell: nothing waits, is at the device or ended in this period,
     /// and nothing is expected.
     pub fn is_silent(&self) -> bool {
-        let FlowSummary { arrivals, dispatches, completions, .. } = self.current;
-        let counts = [arrivals, dispatches, completions, self.outstanding, self.queued];
+        let FlowSummary { arrivals, completions, .. } = self.current;
+        let counts = [arrivals, completions, self.outstanding, self.queued];
         let is_expected = |rates: [f64; 2]| rates.into_iter().any(|rate| rate > SILENT_PER_S);
         counts.iter().all(|count| *count == 0) && !self.rates.is_some_and(is_expected)
     }
@@ -71,23 +77,19 @@ impl Monitor {
     /// A request went to the device.
     pub fn dispatched(&mut self, now: Nanos, arrival: Nanos) {
         self.integrate(now);
+        self.integrate_queue(now);
         self.outstanding += 1;
-        self.current.dispatches += 1;
         self.queued -= 1;
         self.queued_arrivals_ns -= u128::from(arrival.0);
     }
 
-    /// The device finished a request.
-    pub fn completed(
-        &mut self,
-        now: Nanos,
-        arrival: Nanos,
-        dispatch: Nanos,
-        target: Option<&Target>,
-    ) {
+    /// The device finished a request of this cost.
+    pub fn completed(&mut self, now: Nanos, sent: &Sent, cost: Cost, target: Option<&Target>) {
+        let (arrival, dispatch) = (sent.waiting.arrival, sent.dispatch);
         self.integrate(now);
         self.outstanding -= 1;
         self.current.completions += 1;
+        self.current.cost.0 = self.current.cost.0.saturating_add(cost.0);
         self.current.device_time += now.since(dispatch);
         let response = now.since(arrival);
         self.current.response_time += response;
@@ -95,13 +97,14 @@ impl Monitor {
         self.current.late += u32::from(is_late);
     }
 
-    /// Ends the period: its counters, and the state at its end.
+    /// Ends the period: its counters, and the state at its end. Whose it is is for others to say.
     pub fn close(&mut self, now: Nanos, period: Span) -> FlowSummary {
         self.integrate(now);
+        self.integrate_queue(now);
         let mut summary = std::mem::take(&mut self.current);
-        summary.tenant = self.tenant;
         summary.outstanding = self.outstanding;
         summary.queued = self.queued;
+        summary.backlogged_percent = percent(std::mem::take(&mut self.backlog), period);
         let age_ns = u128::from(self.queued) * u128::from(now.0) - self.queued_arrivals_ns;
         summary.queued_age = Span(u64::try_from(age_ns).unwrap_or(u64::MAX));
         summary.expected_per_s = self.expect(summary.arrivals, period);
@@ -112,6 +115,13 @@ impl Monitor {
         let slot_ns = now.since(self.integrated).0.saturating_mul(u64::from(self.outstanding));
         self.current.slot_time += Span(slot_ns);
         self.integrated = now;
+    }
+
+    fn integrate_queue(&mut self, now: Nanos) {
+        if self.queued > 0 {
+            self.backlog += now.since(self.backlogged);
+        }
+        self.backlogged = now;
     }
 
     /// Takes a period's arrivals into the averages.
@@ -129,9 +139,17 @@ impl Monitor {
     }
 }
 
+/// A part of a period, in percent.
+fn percent(part: Span, period: Span) -> u8 {
+    let percent = u128::from(part.0) * 100 / u128::from(period.0.max(1));
+    u8::try_from(percent.min(100)).expect("at most 100")
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::order::Waiting;
     use super::*;
+    use crate::id::TenantId;
 
     fn at_ms(ms: u64) -> Nanos {
         Nanos::ZERO + Span::from_millis(ms)
@@ -140,21 +158,24 @@ mod tests {
     #[test]
     fn a_period_is_counted_and_the_next_begins_from_its_state() {
         let target = Target::mean(Span::from_millis(60), Span::from_secs(1));
-        let mut monitor = Monitor::new(TenantId(3));
+        let mut monitor = Monitor::new();
         for ms in [0, 10, 20] {
             monitor.arrived(at_ms(ms));
         }
         monitor.dispatched(at_ms(20), at_ms(0));
         monitor.dispatched(at_ms(40), at_ms(10));
-        monitor.completed(at_ms(70), at_ms(0), at_ms(20), Some(&target));
+        let waiting = Waiting { tag: 0, tenant: TenantId(3), arrival: at_ms(0) };
+        let sent = Sent { waiting, dispatch: at_ms(20) };
+        monitor.completed(at_ms(70), &sent, Cost(7), Some(&target));
         let summary = monitor.close(at_ms(100), Span::from_millis(100));
-        assert_eq!((summary.arrivals, summary.dispatches, summary.completions), (3, 2, 1));
+        assert_eq!((summary.arrivals, summary.completions), (3, 1));
         assert_eq!((summary.late, summary.outstanding, summary.queued), (1, 1, 1));
         assert_eq!(summary.device_time, Span::from_millis(50));
         assert_eq!(summary.response_time, Span::from_millis(70));
         assert_eq!(summary.slot_time, Span::from_millis(50 + 60));
         assert_eq!(summary.queued_age, Span::from_millis(80));
-        assert_eq!((summary.tenant, summary.expected_per_s), (TenantId(3), 30));
+        assert_eq!(summary.expected_per_s, 30);
+        assert_eq!((summary.cost, summary.backlogged_percent), (Cost(7), 100));
 
         let next = monitor.close(at_ms(200), Span::from_millis(100));
         assert_eq!((next.arrivals, next.outstanding, next.queued), (0, 1, 1));
@@ -164,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_burst_is_expected_at_once_and_a_lull_is_not_trusted() {
-        let mut monitor = Monitor::new(TenantId(0));
+        let mut monitor = Monitor::new();
         let mut period = |arrivals: u32| {
             (0..arrivals).for_each(|_| monitor.current.arrivals += 1);
             monitor.close(Nanos::ZERO, Span::from_millis(100)).expected_per_s

@@ -12,6 +12,11 @@ use super::summary::HostId;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceId(pub u32);
 
+/// A tenant, as the number of its name before a device that hosts share. Of a thousand names two
+/// have the same number with one list in ten thousand; then the two are taken for one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TenantNumber(pub u32);
+
 /// A tenant, as the number of its name: gates count their tenants each in an order of its own. 64
 /// bits, since nobody has a list of all tenants of all gates to look for two alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,6 +44,16 @@ impl DeviceId {
         // No text has this byte, so that no other pair of names reads the same.
         let hash = fnv1a(fnv1a(OFFSET_BASIS, exchange.as_bytes()), &[0xff]);
         Self(fnv1a(hash, device.as_bytes()))
+    }
+}
+
+impl TenantNumber {
+    /// Several tenants of one host, told of as one.
+    pub const SEVERAL: Self = Self(0);
+
+    /// The tenant of this name.
+    pub fn named(name: &str) -> Self {
+        Self(fnv1a(OFFSET_BASIS, name.as_bytes()).max(1))
     }
 }
 

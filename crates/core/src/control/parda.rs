@@ -106,7 +106,7 @@ impl Controller for Parda {
             self.adapt(device_s / completions, weight);
         }
         let slots = whole_slots(self.window);
-        Decision { slots, order: Order::Arrival, slots_all: 0, unmet: Vec::new() }
+        Decision { slots, order: Order::Arrival, slots_all: 0, unmet: Vec::new(), division: None }
     }
 }
 

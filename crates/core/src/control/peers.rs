@@ -214,7 +214,13 @@ mod tests {
 
     fn summary(host: u32, period: u64) -> Summary {
         let flow = FlowSummary { arrivals: 80, ..FlowSummary::default() };
-        Summary { host: HostId(host), incarnation: 7, period, flows: vec![flow] }
+        Summary {
+            host: HostId(host),
+            incarnation: 7,
+            period,
+            flows: vec![flow],
+            ..Summary::default()
+        }
     }
 
     fn peers() -> Peers {
@@ -306,7 +312,7 @@ mod tests {
         assert!(refused(&|summary| summary.flows[0].device_time = crate::time::Span(1)));
         assert!(refused(&|summary| summary.flows[0].slot_time = crate::time::Span(u64::MAX)));
         assert!(refused(&|summary| {
-            let tenants = (0..=64).map(crate::id::TenantId);
+            let tenants = (0..=64).map(super::super::name::TenantNumber);
             summary.flows =
                 tenants.map(|tenant| FlowSummary { tenant, ..FlowSummary::default() }).collect();
         }));

@@ -16,7 +16,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::Decision;
+use super::fair_host::FairHost;
 use super::host::{Host, Sent};
+use super::name::TenantNumber;
 use super::summary::{FlowSummary, HostId, Summary};
 use crate::id::TenantId;
 use crate::sched::{Next, Scheduler, Share};
@@ -36,9 +38,24 @@ pub enum Enforcement {
 #[derive(Clone, Debug)]
 pub struct SharedQueue(Rc<RefCell<Machine>>);
 
+/// How the tenants of a host share its slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Discipline {
+    /// By arrival or deadline, as the decisions say ([`super::order`]).
+    Order,
+    /// By weight ([`super::shares`]).
+    Weight,
+}
+
+#[derive(Debug)]
+enum Queue {
+    Order(Host),
+    Weight(Box<FairHost>),
+}
+
 #[derive(Debug)]
 struct Machine {
-    host: Host,
+    queue: Queue,
     enforcement: Enforcement,
     /// What is waiting or at the device, by slot.
     tickets: Vec<Option<Entry>>,
@@ -49,16 +66,34 @@ struct Machine {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     ticket: Ticket,
+    arrival: Nanos,
     sent: Option<Sent>,
 }
 
 impl SharedQueue {
     /// For this host, with so many slots until the first decision. Knows no tenant yet.
-    pub fn new(now: Nanos, host: HostId, slots: u32, enforcement: Enforcement) -> Self {
+    pub fn new(
+        now: Nanos,
+        host: HostId,
+        discipline: Discipline,
+        slots: u32,
+        enforcement: Enforcement,
+    ) -> Self {
         let slots = if enforcement == Enforcement::Yes { slots } else { u32::MAX };
-        let host = Host::new(host, slots);
-        let machine = Machine { host, enforcement, tickets: Vec::new(), closed: now };
+        let queue = match discipline {
+            Discipline::Order => Queue::Order(Host::new(host, slots)),
+            Discipline::Weight => Queue::Weight(Box::new(FairHost::new(host, slots))),
+        };
+        let machine = Machine { queue, enforcement, tickets: Vec::new(), closed: now };
         Self(Rc::new(RefCell::new(machine)))
+    }
+
+    /// Says what all hosts call a tenant.
+    pub fn set_number(&self, tenant: TenantId, number: TenantNumber) {
+        match &mut self.0.borrow_mut().queue {
+            Queue::Order(host) => host.set_number(tenant, number),
+            Queue::Weight(host) => host.set_number(tenant, number),
+        }
     }
 
     /// Ends the period of this number; its times are in whole microseconds, as the others get them.
@@ -67,25 +102,32 @@ impl SharedQueue {
         // As it was, rather than as it was meant to be: timers are late.
         let length = now.since(machine.closed).0.max(1);
         machine.closed = now;
-        let mut summary = machine.host.summarise(now, number, Span(length));
+        let mut summary = match &mut machine.queue {
+            Queue::Order(host) => host.summarise(now, number, Span(length)),
+            Queue::Weight(host) => host.summarise(now, number, Span(length)),
+        };
         summary.flows = summary.flows.into_iter().map(FlowSummary::in_microseconds).collect();
         summary
     }
 
     /// Puts a decision in force, if decisions are.
-    pub fn decide(&self, decision: &Decision) {
-        let mut machine = self.0.borrow_mut();
-        if machine.enforcement == Enforcement::Yes {
-            machine.host.decide(decision);
+    pub fn decide(&self, now: Nanos, decision: &Decision) {
+        let machine = &mut *self.0.borrow_mut();
+        if machine.enforcement == Enforcement::No {
+            return;
+        }
+        match &mut machine.queue {
+            Queue::Order(host) => host.decide(decision),
+            Queue::Weight(host) => host.decide(now, decision),
         }
     }
 }
 
 impl Machine {
-    fn place(&mut self, ticket: Ticket) {
+    fn place(&mut self, now: Nanos, ticket: Ticket) {
         let slot = ticket.slot as usize;
         self.tickets.resize(self.tickets.len().max(slot + 1), None);
-        self.tickets[slot] = Some(Entry { ticket, sent: None });
+        self.tickets[slot] = Some(Entry { ticket, arrival: now, sent: None });
     }
 
     fn take(&mut self, slot: u32) -> Entry {
@@ -93,35 +135,65 @@ impl Machine {
     }
 }
 
+/// When a request arrived that waits.
+fn arrival_of(tickets: &[Option<Entry>], ticket: &Ticket) -> Nanos {
+    tickets[ticket.slot as usize].as_ref().expect("what waits has its ticket").arrival
+}
+
 impl Scheduler for SharedQueue {
     fn enqueue(&mut self, now: Nanos, ticket: Ticket) {
         let machine = &mut *self.0.borrow_mut();
-        machine.host.arrived(now, ticket.tenant, ticket.slot);
-        machine.place(ticket);
+        match &mut machine.queue {
+            Queue::Order(host) => host.arrived(now, ticket.tenant, ticket.slot),
+            Queue::Weight(host) => host.arrived(now, ticket),
+        }
+        machine.place(now, ticket);
     }
 
     fn complete(&mut self, now: Nanos, ticket: Ticket) {
         let machine = &mut *self.0.borrow_mut();
         let sent = machine.take(ticket.slot).sent.expect("it was dispatched");
-        machine.host.finished(now, &sent);
+        match &mut machine.queue {
+            Queue::Order(host) => host.finished(now, &sent, ticket.cost),
+            Queue::Weight(host) => host.finished(now, &sent, ticket),
+        }
     }
 
     fn poll(&mut self, now: Nanos) -> Next {
-        let machine = &mut *self.0.borrow_mut();
-        let Some(sent) = machine.host.next(now) else { return Next::Idle };
-        let entry = machine.tickets[sent.waiting.tag as usize].as_mut();
-        let entry = entry.expect("what waits has its ticket");
-        entry.sent = Some(sent);
-        Next::Dispatch(entry.ticket)
+        let Machine { queue, tickets, .. } = &mut *self.0.borrow_mut();
+        let (next, sent) = match queue {
+            Queue::Order(host) => {
+                let Some(sent) = host.next(now) else { return Next::Idle };
+                let entry = tickets[sent.waiting.tag as usize].as_ref();
+                let ticket = entry.expect("what waits has its ticket").ticket;
+                (Next::Dispatch(ticket), Some(sent))
+            }
+            Queue::Weight(host) => host.next(now, |ticket| arrival_of(tickets, ticket)),
+        };
+        if let Some(sent) = sent {
+            let entry = tickets[sent.waiting.tag as usize].as_mut();
+            entry.expect("what waits has its ticket").sent = Some(sent);
+        }
+        next
     }
 
-    fn configure(&mut self, _now: Nanos, tenant: TenantId, share: Share) {
-        self.0.borrow_mut().host.configure(tenant, share.weight_milli.max(1), share.target());
+    fn configure(&mut self, now: Nanos, tenant: TenantId, share: Share) {
+        let weight_milli = share.weight_milli.max(1);
+        match &mut self.0.borrow_mut().queue {
+            Queue::Order(host) => host.configure(tenant, weight_milli, share.target()),
+            Queue::Weight(host) => host.configure(now, tenant, weight_milli, share.target()),
+        }
     }
 
-    fn withdraw(&mut self, _now: Nanos, ticket: Ticket) -> bool {
+    fn withdraw(&mut self, now: Nanos, ticket: Ticket) -> bool {
         let machine = &mut *self.0.borrow_mut();
-        let was_waiting = machine.host.withdraw(ticket.tenant, ticket.slot);
+        let was_waiting = match &mut machine.queue {
+            Queue::Order(host) => host.withdraw(ticket.tenant, ticket.slot),
+            Queue::Weight(host) => {
+                let entry = machine.tickets.get(ticket.slot as usize).copied().flatten();
+                entry.is_some_and(|entry| host.withdraw(now, ticket, entry.arrival))
+            }
+        };
         if was_waiting {
             machine.take(ticket.slot);
         }
@@ -130,19 +202,29 @@ impl Scheduler for SharedQueue {
 
     fn drain(&mut self) -> Vec<Ticket> {
         let machine = &mut *self.0.borrow_mut();
-        let waiting = machine.host.drain();
-        waiting.into_iter().map(|waiting| machine.take(waiting.tag).ticket).collect()
+        let slots: Vec<u32> = match &mut machine.queue {
+            Queue::Order(host) => host.drain().into_iter().map(|waiting| waiting.tag).collect(),
+            Queue::Weight(host) => {
+                let waiting = host.drain(|ticket| arrival_of(&machine.tickets, ticket));
+                waiting.into_iter().map(|ticket| ticket.slot).collect()
+            }
+        };
+        slots.into_iter().map(|slot| machine.take(slot).ticket).collect()
     }
 
     fn queued(&self) -> usize {
-        self.0.borrow().host.queued()
+        match &self.0.borrow().queue {
+            Queue::Order(host) => host.queued(),
+            Queue::Weight(host) => host.queued(),
+        }
     }
 
     fn depth_now(&self) -> u64 {
         let machine = self.0.borrow();
-        match machine.enforcement {
-            Enforcement::Yes => u64::from(machine.host.slots()),
-            Enforcement::No => 0,
+        match (machine.enforcement, &machine.queue) {
+            (Enforcement::Yes, Queue::Order(host)) => u64::from(host.slots()),
+            (Enforcement::Yes, Queue::Weight(host)) => u64::from(host.slots()),
+            (Enforcement::No, _) => 0,
         }
     }
 }
@@ -154,7 +236,8 @@ mod tests {
     use crate::sched::testing::ticket;
 
     fn queue(slots: u32, enforcement: Enforcement) -> SharedQueue {
-        let mut queue = SharedQueue::new(Nanos(0), HostId(3), slots, enforcement);
+        let mut queue =
+            SharedQueue::new(Nanos(0), HostId(3), Discipline::Order, slots, enforcement);
         let share = Share { latency_goal: Span::from_millis(20), ..Share::default() };
         queue.configure(Nanos(0), TenantId(0), Share::default());
         queue.configure(Nanos(0), TenantId(1), share);
@@ -179,8 +262,9 @@ mod tests {
             order: Order::Deadline { device: Span(1), patience_milli: 500 },
             slots_all: 8,
             unmet: Vec::new(),
+            division: None,
         };
-        queue.decide(&decision);
+        queue.decide(Nanos(20), &decision);
         queue.enqueue(Nanos(20), ticket(1, 6));
         assert_eq!(dispatched(&mut queue, Nanos(20)), [6, 2], "who was promised something first");
         queue.complete(Nanos(30), ticket(0, 0));
@@ -199,7 +283,7 @@ mod tests {
         queue.complete(Nanos(25_000_700), ticket(1, 0));
         let summary = queue.summarise(Nanos(30_000_000), 9);
         let flow = summary.flows[0];
-        assert_eq!((summary.host, summary.period, flow.tenant), (HostId(3), 9, TenantId(1)));
+        assert_eq!((summary.host, summary.period, flow.tenant), (HostId(3), 9, TenantNumber(2)));
         assert_eq!((flow.completions, flow.late, flow.queued), (1, 1, 2));
         assert_eq!(flow.device_time, Span::from_millis(25));
         assert_eq!(flow.expected_per_s, 100, "three in 30 ms");
@@ -210,8 +294,14 @@ mod tests {
         let mut queue = queue(1, Enforcement::No);
         (0..40).for_each(|slot| queue.enqueue(Nanos(0), ticket(0, slot)));
         assert_eq!(dispatched(&mut queue, Nanos(0)).len(), 40);
-        let fewer = Decision { slots: 1, order: Order::Arrival, slots_all: 1, unmet: Vec::new() };
-        queue.decide(&fewer);
+        let fewer = Decision {
+            slots: 1,
+            order: Order::Arrival,
+            slots_all: 1,
+            unmet: Vec::new(),
+            division: None,
+        };
+        queue.decide(Nanos(20), &fewer);
         queue.enqueue(Nanos(1), ticket(0, 40));
         assert_eq!(dispatched(&mut queue, Nanos(1)), [40]);
         assert_eq!(queue.summarise(Nanos(1000), 1).flows[0].outstanding, 41);

@@ -142,10 +142,10 @@ impl Slack {
 
     /// The latency that a flow lets the device have, in seconds; infinite if there is none, or if
     /// `least` slots would already be too many.
-    fn bound_s(&self, line: Line, flow: &FlowSummary, least: f64) -> f64 {
+    fn bound_s(&self, flow: &FlowSummary, least: f64) -> f64 {
         let bound_s = flow.target.map_or(f64::INFINITY, |target| target.device_latency_max_s());
-        let is_missed = self.options.device_part * bound_s < line.latency_s(least);
-        if is_missed && self.estimator.has_seen(least) { f64::INFINITY } else { bound_s }
+        let can_keep = self.estimator.can_keep(self.options.device_part * bound_s, least);
+        if can_keep { bound_s } else { f64::INFINITY }
     }
 
     /// The slots of each ask, in the same order.
@@ -254,10 +254,10 @@ impl Controller for Slack {
         self.estimator.note(period_s, used_s, sum(|flow| f64::from(flow.completions)));
         let Some(line) = self.estimator.line() else {
             let slots = self.options.slots_first;
-            return Decision { slots, order: Order::Arrival, slots_all: 0, unmet };
+            return Decision { slots, order: Order::Arrival, slots_all: 0, unmet, division: None };
         };
         let (least, in_use) = (view.known.len() as f64, used_s / period_s);
-        let bounds_s = view.flows().map(|(_, flow)| self.bound_s(line, flow, least));
+        let bounds_s = view.flows().map(|(_, flow)| self.bound_s(flow, least));
         let strictest_s = bounds_s.fold(f64::INFINITY, f64::min);
         let slots_all = line.outstanding(self.options.device_part * strictest_s);
         let slots_all = slots_all.clamp(least, self.options.slots_max.max(least));
@@ -270,7 +270,7 @@ impl Controller for Slack {
                 let at_device = f64::from(flow.outstanding).max(expected * latency_s);
                 Ask {
                     id,
-                    bound_s: self.bound_s(line, flow, least),
+                    bound_s: self.bound_s(flow, least),
                     free: at_device.min(slots_all) + queued,
                     whole: ((expected + queued / DRAIN_S) * deepest_s).max(1.0),
                     weight: f64::from(flow.weight_milli.max(1)),
@@ -284,7 +284,7 @@ impl Controller for Slack {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
         let device = Span((deepest_s * 1e9) as u64);
         let order = Order::Deadline { device, patience_milli: self.options.patience_milli };
-        Decision { slots, order, slots_all: whole_slots(slots_all), unmet }
+        Decision { slots, order, slots_all: whole_slots(slots_all), unmet, division: None }
     }
 }
 

@@ -4,12 +4,16 @@
 //! depends on what the host decided to do about it, so that every algorithm can live on the same
 //! summary. With tens of tenants it fits into one datagram.
 
+use super::name::TenantNumber;
 use super::target::Target;
-use crate::id::TenantId;
+use crate::ticket::Cost;
 use crate::time::Span;
 
 /// The most tenants that one summary tells of.
 pub const FLOWS_MAX: usize = 64;
+
+/// What costs are told in, in nanoseconds.
+pub const COST_UNIT: u64 = 1024;
 
 /// The most that a count of one period can be: a thousand million requests per second are beyond
 /// any device.
@@ -31,7 +35,7 @@ pub struct FlowId {
     /// The host.
     pub host: HostId,
     /// The tenant there.
-    pub tenant: TenantId,
+    pub tenant: TenantNumber,
 }
 
 /// A host's word on one period.
@@ -43,6 +47,9 @@ pub struct Summary {
     pub incarnation: u64,
     /// Number of the period, counted alike by all hosts; grows from one summary to the next.
     pub period: u64,
+    /// How many requests it would have all hosts have at the device together, if it is the one
+    /// that decides that ([`super::shares`]); zero if it does not know.
+    pub depth: u32,
     /// By tenant, at most [`FLOWS_MAX`].
     pub flows: Vec<FlowSummary>,
 }
@@ -51,19 +58,19 @@ pub struct Summary {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowSummary {
     /// Whose.
-    pub tenant: TenantId,
-    /// Its weight, in thousandths, for algorithms that know shares and no targets.
+    pub tenant: TenantNumber,
+    /// Its weight, in thousandths, for algorithms that know shares.
     pub weight_milli: u32,
     /// What it was promised; none for a tenant that takes what is left.
     pub target: Option<Target>,
     /// Requests that arrived.
     pub arrivals: u32,
-    /// Requests that were sent to the device.
-    pub dispatches: u32,
     /// Requests that the device finished.
     pub completions: u32,
     /// Of those, how many took longer than the target's latency.
     pub late: u32,
+    /// What the completions cost.
+    pub cost: Cost,
     /// Sum over the completions of the time from dispatch to completion.
     pub device_time: Span,
     /// Sum over the completions of the time from arrival to completion.
@@ -74,6 +81,8 @@ pub struct FlowSummary {
     pub outstanding: u32,
     /// Requests that wait for a slot at the end.
     pub queued: u32,
+    /// The part of the period in which at least one waited for a slot, in percent.
+    pub backlogged_percent: u8,
     /// Sum over those of the time since their arrival.
     pub queued_age: Span,
     /// Requests per second that the host expects to arrive.
@@ -94,13 +103,14 @@ impl FlowSummary {
     /// Whether the figures can be true together: counts that a device can reach, times that so many
     /// requests can have taken, and a target that can be kept at all.
     pub fn is_plausible(&self) -> bool {
-        let Self { arrivals, dispatches, completions, outstanding, queued, .. } = *self;
-        let counts = [arrivals, dispatches, completions, outstanding, queued, self.expected_per_s];
+        let Self { arrivals, completions, outstanding, queued, .. } = *self;
+        let counts = [arrivals, completions, outstanding, queued, self.expected_per_s];
         let times = [
             (self.device_time, completions),
             (self.response_time, completions),
             (self.queued_age, queued.max(1)),
             (self.slot_time, SLOTS_MAX),
+            (Span(self.cost.0), completions),
         ];
         let at_most = |requests: u32| TIME_MAX.0.saturating_mul(u64::from(requests));
         let is_whole = |target: Target| {
@@ -111,6 +121,7 @@ impl FlowSummary {
         };
         counts.iter().all(|count| *count <= COUNT_MAX)
             && self.late <= completions
+            && self.backlogged_percent <= 100
             && times.iter().all(|(time, requests)| time.0 <= at_most(*requests))
             && self.target.is_none_or(is_whole)
     }
@@ -123,7 +134,7 @@ impl FlowSummary {
         (self.completions > 0).then(|| mean_s().max(1e-6))
     }
 
-    /// The times in whole microseconds, rounded down: what hosts tell each other, so that each
+    /// The times in whole microseconds and the cost in whole units, rounded down: what hosts tell each other, so that each
     /// takes itself for what the others do.
     #[must_use]
     pub fn in_microseconds(self) -> Self {
@@ -138,26 +149,28 @@ impl FlowSummary {
             device_time: rounded(self.device_time),
             response_time: rounded(self.response_time),
             slot_time: rounded(self.slot_time),
+            cost: Cost(self.cost.0 / COST_UNIT * COST_UNIT),
             queued_age: rounded(self.queued_age),
             ..self
         }
     }
 
-    /// Two flows without a target as one, under the number of the first.
+    /// Two flows without a target as one.
     fn and(self, other: &Self) -> Self {
         Self {
-            tenant: self.tenant,
+            tenant: TenantNumber::SEVERAL,
             weight_milli: self.weight_milli.saturating_add(other.weight_milli),
             target: None,
             arrivals: self.arrivals.saturating_add(other.arrivals),
-            dispatches: self.dispatches.saturating_add(other.dispatches),
             completions: self.completions.saturating_add(other.completions),
             late: self.late.saturating_add(other.late),
+            cost: Cost(self.cost.0.saturating_add(other.cost.0)),
             device_time: self.device_time + other.device_time,
             response_time: self.response_time + other.response_time,
             slot_time: self.slot_time + other.slot_time,
             outstanding: self.outstanding.saturating_add(other.outstanding),
             queued: self.queued.saturating_add(other.queued),
+            backlogged_percent: self.backlogged_percent.max(other.backlogged_percent),
             queued_age: self.queued_age + other.queued_age,
             expected_per_s: self.expected_per_s.saturating_add(other.expected_per_s),
         }
@@ -169,14 +182,15 @@ impl FlowSummary {
     pub fn halved(self) -> Self {
         Self {
             arrivals: self.arrivals / 2,
-            dispatches: self.dispatches / 2,
             completions: self.completions / 2,
             late: self.late / 2,
+            cost: Cost(self.cost.0 / 2),
             device_time: Span(self.device_time.0 / 2),
             response_time: Span(self.response_time.0 / 2),
             slot_time: Span(self.slot_time.0 / 2),
             outstanding: self.outstanding / 2,
             queued: self.queued / 2,
+            backlogged_percent: self.backlogged_percent / 2,
             queued_age: Span(self.queued_age.0 / 2),
             expected_per_s: self.expected_per_s / 2,
             ..self
@@ -184,22 +198,17 @@ impl FlowSummary {
     }
 }
 
-/// Tells of at most [`FLOWS_MAX`] tenants: where there are more, those without a target are told of
-/// as one, under the lowest of their numbers. Algorithms treat them as one in any case; only their
-/// weights and uses count, and those add up.
+/// Tells of at most [`FLOWS_MAX`] tenants, in the order of their numbers: where there are more, of
+/// those without a target the ones with least are told of as one.
 pub(crate) fn fold(mut flows: Vec<FlowSummary>) -> Vec<FlowSummary> {
     if flows.len() > FLOWS_MAX {
-        let mut rest: Option<FlowSummary> = None;
-        flows.retain(|flow| {
-            if flow.target.is_none() {
-                rest = Some(rest.map_or(*flow, |rest| rest.and(flow)));
-            }
-            flow.target.is_some()
-        });
-        flows.truncate(FLOWS_MAX - usize::from(rest.is_some()));
-        flows.extend(rest);
-        flows.sort_by_key(|flow| flow.tenant);
+        let has = |flow: &FlowSummary| (flow.cost, flow.outstanding, flow.tenant);
+        flows.sort_by_key(|flow| (flow.target.is_none(), std::cmp::Reverse(has(flow))));
+        let rest = flows.split_off(FLOWS_MAX - 1);
+        let rest = rest.into_iter().filter(|flow| flow.target.is_none());
+        flows.extend(rest.reduce(|rest, flow| rest.and(&flow)));
     }
+    flows.sort_by_key(|flow| flow.tenant);
     flows
 }
 
@@ -210,8 +219,10 @@ mod tests {
     #[test]
     fn tenants_without_a_target_are_told_of_as_one_where_there_are_too_many() {
         let target = Some(Target::mean(Span::from_millis(10), Span::from_secs(1)));
-        let flow = |tenant| FlowSummary {
-            tenant: TenantId(tenant),
+        let flow = |tenant: u32| FlowSummary {
+            tenant: TenantNumber(tenant + 1),
+            cost: Cost(u64::from(tenant)),
+            completions: 1,
             weight_milli: 500,
             target: target.filter(|_| tenant % 2 == 1),
             arrivals: 3,
@@ -219,8 +230,12 @@ mod tests {
         };
         assert_eq!(fold((0..64).map(flow).collect()).len(), 64);
         let folded = fold((0..100).map(flow).collect());
-        assert_eq!(folded.len(), 51);
-        assert_eq!((folded[0].arrivals, folded[0].weight_milli), (150, 25_000));
+        assert_eq!(folded.len(), 64);
+        // 50 with a target, the 13 that had most without one, and 37.
+        assert_eq!(folded.iter().filter(|flow| flow.target.is_some()).count(), 50);
+        let rest = folded[0];
+        assert_eq!((rest.tenant, rest.arrivals), (TenantNumber::SEVERAL, 37 * 3));
+        assert_eq!(rest.weight_milli, 37 * 500);
         let summary = Summary { flows: folded, ..Summary::default() };
         assert!(summary.is_plausible());
     }

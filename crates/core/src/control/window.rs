@@ -42,7 +42,13 @@ impl Controller for RequestWindow {
 
     fn step(&mut self, _view: &View<'_>) -> Decision {
         let Self { depth, slots } = *self;
-        Decision { slots, order: Order::Arrival, slots_all: depth, unmet: Vec::new() }
+        Decision {
+            slots,
+            order: Order::Arrival,
+            slots_all: depth,
+            unmet: Vec::new(),
+            division: None,
+        }
     }
 }
 

@@ -36,7 +36,13 @@
 //! and V does not, so that the others catch up; the bound above is that much greater meanwhile. A
 //! ticket of another tenant with nothing queued or in service ends it.
 //!
-//! **A new weight** counts for what is queued already: its tags are given again, behind the head's.
+//! **A new weight** counts for what is queued already: its tags are given again. What a tenant is
+//! ahead of V it has been served, which is worth as much of the new weight as it was of the old.
+//!
+//! **Leads.** A tenant that must not wait may run ahead of V by so much cost ([`Sfq::set_lead`];
+//! borrowed virtual time, Duda and Cheriton, SOSP 1999): its heads go in the order of S less the
+//! lead, and V does not follow them. In the long run it has its share as ever; the bound on fairness
+//! is greater by the lead.
 //!
 //! **Cost.** Arrival at a backlogged tenant is O(1), a new weight O(tickets of the tenant);
 //! everything else is one or two heap operations.
@@ -86,6 +92,8 @@ struct Flow {
     /// Finish tag of the ticket that arrived last.
     finish: Tag,
     in_service: u32,
+    /// How far it may run ahead of virtual time.
+    lead: Tag,
 }
 
 /// A queued ticket.
@@ -126,6 +134,14 @@ impl Sfq {
     pub fn set_options(&mut self, options: SfqOptions) {
         self.depth.set_policy(options.depth);
         self.hold.set_max(options.hold);
+    }
+
+    /// Lets a tenant run ahead of its share by so much cost, so that a burst of it need not wait. A
+    /// new weight leaves the lead as far ahead in virtual time as it was.
+    pub fn set_lead(&mut self, tenant: TenantId, lead: Cost) {
+        let flow = &mut self.flows[tenant.index()];
+        flow.lead = Scale::new(flow.scale.weight_milli()).advance(lead);
+        self.place_head(tenant.0);
     }
 
     /// Tickets with the device.
@@ -180,20 +196,35 @@ impl Sfq {
     /// Puts the tenant where the ticket at the head of its queue belongs.
     fn place_head(&mut self, tenant: u32) {
         match self.queues.front(tenant as usize) {
-            Some(head) => self.backlogged.set(tenant, head.key()),
+            Some(head) => {
+                let key = head.key(self.flows[tenant as usize].lead);
+                self.backlogged.set(tenant, key);
+            }
             None => self.backlogged.remove(tenant),
         }
     }
 
     /// A new weight counts for what is queued already; else it would take effect only behind a
-    /// whole queue. The head keeps its turn.
-    fn tag_again(&mut self, index: usize) {
+    /// whole queue. What the tenant is ahead of virtual time is service that it had, and is worth as
+    /// much under the new weight: else one whose weight was tiny would wait for as long again as it
+    /// had been made to.
+    fn reweigh(&mut self, index: usize, weight_milli: u32) {
+        let virtual_time = self.virtual_time;
         let Flow { scale, finish, .. } = &mut self.flows[index];
+        let before = scale.weight_milli();
+        *scale = Scale::new(weight_milli);
+        let under_new = |tag: Tag| match tag > virtual_time {
+            true => virtual_time + (tag - virtual_time).rescaled(before, scale.weight_milli()),
+            false => tag,
+        };
+        let head = self.queues.front(index).map(|head| under_new(head.start));
+        *finish = head.unwrap_or_else(|| under_new(*finish));
         let mut is_head = true;
         self.queues.amend(index, |queued| {
-            if !is_head {
-                queued.start = *finish + scale.advance(queued.ticket.cost_elsewhere);
-            }
+            queued.start = match is_head {
+                true => *finish,
+                false => *finish + scale.advance(queued.ticket.cost_elsewhere),
+            };
             queued.finish = queued.start + scale.advance(Cost(queued.ticket.cost.0.max(1)));
             *finish = queued.finish;
             is_head = false;
@@ -277,7 +308,8 @@ impl Scheduler for Sfq {
         {
             return Next::WaitUntil(until);
         }
-        self.virtual_time = head.start;
+        let lead = self.flows[tenant as usize].lead;
+        self.virtual_time = self.virtual_time.max(head.start - lead);
         self.dispatch(now, tenant)
     }
 
@@ -287,6 +319,7 @@ impl Scheduler for Sfq {
             scale: Scale::new(Share::default().weight_milli),
             finish: Tag(0),
             in_service: 0,
+            lead: Tag(0),
         };
         self.flows.resize(tenants, unknown);
         self.queues.reserve_tenants(tenants);
@@ -294,8 +327,8 @@ impl Scheduler for Sfq {
         self.hold.reserve_tenants(tenants);
         let flow = &mut self.flows[tenant.index()];
         if flow.scale.weight_milli() != share.weight_milli {
-            flow.scale = Scale::new(share.weight_milli);
-            self.tag_again(tenant.index());
+            self.reweigh(tenant.index(), share.weight_milli);
+            self.place_head(tenant.0);
         }
     }
 
@@ -363,8 +396,8 @@ impl Scheduler for Sfq {
 }
 
 impl Tagged {
-    fn key(&self) -> Key {
-        Key::new(self.start, self.arrival)
+    fn key(&self, lead: Tag) -> Key {
+        Key::new(self.start - lead, self.arrival)
     }
 }
 

@@ -25,6 +25,14 @@ impl Tag {
         Self(self.0 >> 2)
     }
 
+    /// The distance of the same cost under another weight, rounded down.
+    pub(crate) fn rescaled(self, before_milli: u32, after_milli: u32) -> Self {
+        let (before, after) = (u128::from(before_milli.max(1)), u128::from(after_milli.max(1)));
+        // The whole part first: the product of the two need not fit.
+        let whole = (self.0 / after).saturating_mul(before);
+        Self(whole.saturating_add(self.0 % after * before / after))
+    }
+
     /// The upper and the lower half.
     pub(crate) fn halves(self) -> [u64; 2] {
         let low = u64::try_from(self.0 & u128::from(u64::MAX)).expect("masked");
@@ -96,6 +104,17 @@ mod tests {
             let mut scale = Scale::new(weight_milli);
             let sum = (0..100_000).fold(Tag(0), |sum, _| sum + scale.advance(Cost(1_001)));
             assert_eq!(sum, Scale::new(weight_milli).advance(Cost(100_100_000)));
+        }
+    }
+
+    #[test]
+    fn a_distance_is_of_the_same_cost_under_another_weight() {
+        let cost = Cost(1_000_001);
+        for (before, after) in [(1, 1_000_000_000), (1_000_000_000, 1), (3000, 1000), (7, 7)] {
+            let rescaled = Scale::new(before).advance(cost).rescaled(before, after);
+            let fresh = Scale::new(after).advance(cost);
+            let off = rescaled.0.abs_diff(fresh.0);
+            assert!(off <= 1 + u128::from(before) / u128::from(after), "{rescaled:?} {fresh:?}");
         }
     }
 

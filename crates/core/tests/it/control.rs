@@ -9,13 +9,13 @@ use std::collections::VecDeque;
 
 use evenkeel_core::control::drg::{Borrowing, Drg};
 use evenkeel_core::control::latency::Line;
+use evenkeel_core::control::name::TenantNumber;
 use evenkeel_core::control::parda::{Parda, PardaOptions};
 use evenkeel_core::control::peers::{Patience, Peers};
 use evenkeel_core::control::slack::{Slack, SlackOptions};
 use evenkeel_core::control::summary::{FlowId, FlowSummary, HostId, Summary};
 use evenkeel_core::control::target::Target;
 use evenkeel_core::control::{Controller, View};
-use evenkeel_core::id::TenantId;
 use evenkeel_core::prng::Prng;
 use evenkeel_core::time::{Nanos, Span};
 use proptest::prelude::*;
@@ -141,7 +141,7 @@ impl FluidHost {
     fn summarise(&mut self, host: HostId, number: u64, period: Span) -> Summary {
         let [completions, slot_s, response_s] = std::mem::take(&mut self.sums);
         let flow = FlowSummary {
-            tenant: TenantId(0),
+            tenant: TenantNumber(1),
             weight_milli: 1000,
             target: self.target,
             arrivals: (self.arrivals_per_s * period.as_secs_f64()).round() as u32,

@@ -49,7 +49,7 @@ fn submitted(engine: &mut Engine, now: Nanos) -> Vec<(u32, u32)> {
 
 fn decide(engine: &mut Engine, now: Nanos, slots: u32) {
     let order = Order::Deadline { device: Span::from_millis(1), patience_milli: 500 };
-    let decision = Decision { slots, order, slots_all: 8, unmet: Vec::new() };
+    let decision = Decision { slots, order, slots_all: 8, unmet: Vec::new(), division: None };
     engine.handle(now, Input::Decide { server: SERVER, decision: &decision });
 }
 

@@ -21,6 +21,7 @@
 //! A clock that differs by more than two periods makes a gate look late or early to the others, and
 //! is seen in its peers' `skew`. A clock that is set back is a new incarnation.
 
+mod agreement;
 mod group;
 mod incarnation;
 mod key;
@@ -42,6 +43,7 @@ use std::thread::JoinHandle;
 use evenkeel_core::control::name::DeviceId;
 use evenkeel_core::control::summary::Summary;
 use evenkeel_core::id::TenantId;
+use evenkeel_core::sched::Share;
 use evenkeel_core::ticket::Cost;
 use evenkeel_core::time::Span;
 use evenkeel_engine::cost::CostModel;
@@ -51,7 +53,7 @@ use tokio::sync::oneshot;
 
 pub use report::{
     DeviceReport, ElsewhereReport, ExchangeReport, GroupReport, HostReport, PeerReport,
-    RefusedReport, ServerReport,
+    RefusedReport, ServerReport, TenantReport,
 };
 
 use crate::gate::GateError;
@@ -99,8 +101,12 @@ pub(crate) struct Place {
     pub(crate) worker: usize,
     pub(crate) server: evenkeel_core::id::ServerId,
     pub(crate) rules: evenkeel_core::control::member::Rules,
-    /// Names of tenants by number, for reports.
-    pub(crate) tenants: Vec<String>,
+    /// Names of tenants, and their shares in thousandths.
+    pub(crate) tenants: Vec<(String, u32)>,
+}
+
+fn named_share((name, share): &(String, Share)) -> (String, u32) {
+    (name.clone(), share.weight_milli.max(1))
 }
 
 impl PlannedExchange {
@@ -122,7 +128,7 @@ impl PlannedExchange {
                 worker: domain.worker,
                 server: domain.server(&backend.name)?,
                 rules: settings.rules(&backend.scheduling)?,
-                tenants: domain.domain.tenants.iter().map(|(name, _)| name.clone()).collect(),
+                tenants: domain.domain.tenants.iter().map(named_share).collect(),
             })
         };
         let group = |(group, cost): (&policy::Group, CostModel)| {

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use evenkeel_core::control::peers::{Patience, Refusal};
 use evenkeel_core::control::summary::HostId;
 use evenkeel_core::time::{Nanos, Span};
+use evenkeel_wire::exchange::VERSION;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinHandle;
 
@@ -24,6 +25,10 @@ pub(super) enum Fault {
     Clock,
     /// They are of an incarnation before the latest that is known.
     Former,
+    /// They are of another version of the exchange.
+    Version(u8),
+    /// Its periods have another length, in milliseconds, than this gate's.
+    Period(u32, u32),
 }
 
 impl Fault {
@@ -46,6 +51,13 @@ impl Fault {
                 let periods = skew.unsigned_abs();
                 format!("its clock is {periods} periods {how}: set all clocks by one time server")
             }
+            Self::Version(version) => format!(
+                "it speaks version {version} of the exchange, this gate {VERSION}: upgrade all gates"
+            ),
+            Self::Period(other_ms, own_ms) => format!(
+                "its periods take {other_ms} ms, those of this gate {own_ms} ms: use one `period` \
+                 and one `control`"
+            ),
             Self::Former => "they are older than what was heard of it before: two gates have \
                  its name, or it has lost its state folder after its clock was ahead; restart \
                  this gate to hear it at once"
@@ -114,8 +126,13 @@ impl Peer {
                 Fault::of(skew, refusal).or(self.fault)
             }
         };
+        self.say(fault);
+    }
+
+    /// From now on this is what is wrong with its words, if anything.
+    fn say(&mut self, fault: Option<Fault>) {
         let before = std::mem::replace(&mut self.fault, fault);
-        let gate = &self.name;
+        let (gate, skew) = (&self.name, self.skew);
         match fault.filter(|_| fault != before) {
             Some(fault) => tracing::warn!(gate, "its words do not count: {}", fault.text(skew)),
             None if fault.is_none() && before.is_some() => {
@@ -123,6 +140,13 @@ impl Peer {
             }
             None => {}
         }
+    }
+
+    /// A word of it came in that this gate cannot use.
+    pub(super) fn refuse(&mut self, fault: Fault) {
+        self.received += 1;
+        self.refused += 1;
+        self.say(Some(fault));
     }
 
     /// Time since its word was last taken; none if it never was.
@@ -202,5 +226,8 @@ mod tests {
         assert!(said.contains("two gates have its name"), "{said}");
         assert!(because(0, Err(Refusal::Absurd)).is_some(), "nothing has changed");
         assert_eq!(because(0, Ok(())), None);
+        peer.refuse(Fault::Version(1));
+        let said = peer.report(Nanos(1)).refused_because.expect("a fault");
+        assert!(said.starts_with("it speaks version 1 of the exchange, this gate 2"), "{said}");
     }
 }

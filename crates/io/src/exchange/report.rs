@@ -89,6 +89,8 @@ pub struct RefusedReport {
     pub forged: u64,
     /// Of a device that is not shared here.
     pub unknown_device: u64,
+    /// Of a gate whose periods have another length.
+    pub other_period: u64,
     /// Refused by the rules of the peers, and taken, over all devices.
     pub peers: PeerCounts,
 }
@@ -112,8 +114,23 @@ pub struct DeviceReport {
     pub reason: String,
     /// Names of this gate's tenants whose targets are not met.
     pub unmet: Vec<String>,
+    /// What other gates say otherwise than this one, in words with the remedy.
+    pub disagreements: Vec<String>,
+    /// This gate's tenants of whom any gate told something in the last period.
+    pub tenants: Vec<TenantReport>,
     /// What was decided from, by gate, this one among them.
     pub hosts: Vec<HostReport>,
+}
+
+/// A tenant of this gate at a shared device.
+#[derive(Clone, Debug, Default)]
+pub struct TenantReport {
+    /// Its name.
+    pub tenant: String,
+    /// Its part of what the device did in the period, 0 to 1, by cost: through this gate.
+    pub part_here: f64,
+    /// The same through all gates.
+    pub part_all: f64,
 }
 
 /// One gate in the last decision.

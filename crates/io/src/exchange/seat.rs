@@ -6,14 +6,19 @@
 //!                     -> worker -> told ->       -> worker
 //! ```
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use evenkeel_core::control::member::{Member, Outcome};
-use evenkeel_core::control::peers::Known;
+use evenkeel_core::control::name::TenantNumber;
+use evenkeel_core::control::peers::{Known, Refusal};
 use evenkeel_core::control::summary::{FlowId, FlowSummary, HostId, Summary};
 use evenkeel_core::time::Span;
+use evenkeel_wire::exchange::{Datagram, Terms};
 
 use super::Place;
+use super::agreement::{Agreement, Difference};
 use super::periods::Periods;
-use super::report::{DeviceReport, HostReport};
+use super::report::{DeviceReport, HostReport, TenantReport};
 
 /// Part of a period after its end at which the others' words of it are there.
 const DECIDE_AFTER: u64 = 4;
@@ -35,6 +40,10 @@ pub(super) struct Seat {
     pub(super) place: Place,
     pub(super) member: Member,
     periods: Periods,
+    /// Names of this gate's tenants, by what all gates call them, and their shares.
+    names: BTreeMap<TenantNumber, String>,
+    shares: BTreeMap<TenantNumber, u32>,
+    agreement: Agreement,
     /// What was told of it, until it is decided upon.
     own: Option<Summary>,
     last: Option<Outcome>,
@@ -43,15 +52,40 @@ pub(super) struct Seat {
 
 impl Seat {
     pub(super) fn new(place: Place, own: HostId, members: &[HostId]) -> Self {
-        let member = Member::new(own, members, place.rules);
-        let periods = Periods::default();
-        Self { place, member, periods, own: None, last: None, decisions: 0 }
+        let mut seat = Self {
+            member: Member::new(own, members, place.rules),
+            periods: Periods::default(),
+            names: BTreeMap::new(),
+            shares: BTreeMap::new(),
+            agreement: Agreement::default(),
+            own: None,
+            last: None,
+            decisions: 0,
+            place: place.clone(),
+        };
+        seat.change(place, members);
+        seat
     }
 
-    /// Goes on at the same device with other rules or members.
+    /// Goes on at the same device with other rules, tenants or members.
     pub(super) fn change(&mut self, place: Place, members: &[HostId]) {
         self.member.change(members, place.rules);
+        let number = |name: &str| TenantNumber::named(name);
+        let tenants = place.tenants.iter();
+        self.names = tenants.clone().map(|(name, _)| (number(name), name.clone())).collect();
+        self.shares = tenants.map(|(name, share)| (number(name), *share)).collect();
         self.place = place;
+    }
+
+    /// How this gate decides.
+    pub(super) fn terms(&self) -> Terms {
+        Terms::new(self.place.rules.method, self.member.period())
+    }
+
+    /// Another gate's word came in, of the same period as this one's.
+    pub(super) fn hear(&mut self, period: u64, datagram: Datagram) -> Result<(), Refusal> {
+        self.agreement.heard(datagram.summary.host, datagram.terms.method);
+        self.member.hear(period, datagram.summary)
     }
 
     /// What is to be done at this instant of the wall clock, in nanoseconds since 1970.
@@ -81,22 +115,38 @@ impl Seat {
         self.own = Some(summary);
     }
 
-    /// Decides, and says whose targets have begun to be missed, or are kept again.
-    pub(super) fn decide(&mut self, own: Summary) -> &Outcome {
+    /// Decides, and says whose targets have begun to be missed, or are kept again, and who says
+    /// otherwise than this gate.
+    pub(super) fn decide(&mut self, own: Summary, gate: impl Fn(HostId) -> String) -> &Outcome {
         self.decisions += 1;
         let (host, outcome) = (own.host, self.member.decide(own));
         let before = self.last.as_ref().map_or(&[][..], |last| &last.decision.unmet);
         let after = &outcome.decision.unmet;
+        let backend = &self.place.backend;
         let news = |of: &[FlowId], without: &[FlowId], what| {
             for flow in of.iter().filter(|flow| flow.host == host && !without.contains(flow)) {
-                let tenant = self.place.tenants.get(flow.tenant.index());
-                let tenant = tenant.map_or("", String::as_str);
-                tracing::warn!(tenant, backend = self.place.backend, "the latency goal is {what}");
+                let tenant = self.name(flow.tenant);
+                tracing::warn!(tenant, backend, "the latency goal is {what}");
             }
         };
         news(after, before, "not met");
         news(before, after, "met again");
+        let method = self.place.rules.method;
+        let fresh = self.agreement.compare(host, method, &self.shares, &outcome.known);
+        for (other, difference) in fresh {
+            tracing::warn!(backend, "{}", self.difference(difference, &gate(other)));
+        }
         self.last.insert(outcome)
+    }
+
+    fn name(&self, tenant: TenantNumber) -> String {
+        let unknown = || format!("{:08x}", tenant.0);
+        self.names.get(&tenant).cloned().unwrap_or_else(unknown)
+    }
+
+    fn difference(&self, difference: Difference, gate: &str) -> String {
+        let tenant = |number| (self.name(number), self.shares.get(&number).copied().unwrap_or(0));
+        difference.text(gate, self.place.rules.method, tenant)
     }
 
     /// For people; `name` is what a host is called.
@@ -113,11 +163,39 @@ impl Seat {
         let Some(Outcome { decision, known, is_held }) = &self.last else { return report };
         (report.slots, report.slots_all) = (decision.slots, decision.slots_all);
         report.hosts = known.iter().map(|known| host(known, period, &name)).collect();
-        let tenant = |index: usize| self.place.tenants.get(index).cloned().unwrap_or_default();
         let unmet = decision.unmet.iter().filter(|flow| flow.host == own);
-        report.unmet = unmet.map(|flow| tenant(flow.tenant.index())).collect();
-        report.reason = if *is_held { held(decision.slots) } else { reason(&report) };
+        report.unmet = unmet.map(|flow| self.name(flow.tenant)).collect();
+        report.tenants = self.tenants(own, known);
+        let differences = self.agreement.standing();
+        report.disagreements =
+            differences.map(|(other, what)| self.difference(what, &name(other))).collect();
+        report.reason = match is_held {
+            true => held(decision.slots),
+            false => reason(&report, !decision.unmet.is_empty()),
+        };
         report
+    }
+
+    /// What this gate's tenants had in the last period, here and over all gates.
+    fn tenants(&self, own: HostId, known: &[Known]) -> Vec<TenantReport> {
+        let flows = |of: Option<HostId>| {
+            let known = known.iter().map(|known| &known.summary);
+            known.filter(move |one| of.is_none_or(|of| of == one.host)).flat_map(|one| &one.flows)
+        };
+        let cost = |of, tenant: TenantNumber| -> f64 {
+            let flows = flows(of).filter(|flow| flow.tenant == tenant);
+            flows.map(|flow| flow.cost.0 as f64).sum()
+        };
+        let all: f64 = flows(None).map(|flow| flow.cost.0 as f64).sum();
+        let part = |of, tenant| if all > 0.0 { cost(of, tenant) / all } else { 0.0 };
+        let told: BTreeSet<TenantNumber> = flows(None).map(|flow| flow.tenant).collect();
+        let own_names = self.names.iter().filter(|(tenant, _)| told.contains(tenant));
+        let report = |(tenant, name): (&TenantNumber, &String)| TenantReport {
+            tenant: name.clone(),
+            part_here: part(Some(own), *tenant),
+            part_all: part(None, *tenant),
+        };
+        own_names.map(report).collect()
     }
 }
 
@@ -125,11 +203,15 @@ fn held(slots: u32) -> String {
     format!("nobody else is heard: held for a minute at the {slots} slots that it had before")
 }
 
-fn reason(report: &DeviceReport) -> String {
+/// What is asked for beside what there is; `is_missed` if some target is not met at any gate.
+fn reason(report: &DeviceReport, is_missed: bool) -> String {
     let needed: u32 = report.hosts.iter().map(|host| host.need).sum();
     let all = report.slots_all;
     match all {
         0 => "what the device takes is not known yet".to_owned(),
+        _ if needed <= all && is_missed => {
+            format!("{needed} of {all} slots are asked for, and yet a target is not met")
+        }
         _ if needed <= all => format!("all fits: {needed} of {all} slots are asked for"),
         _ => format!("short: {needed} slots are asked for, and the device is to have {all}"),
     }
@@ -180,7 +262,7 @@ mod tests {
             worker: 0,
             server: ServerId(0),
             rules,
-            tenants: vec!["db".to_owned()],
+            tenants: vec![("db".to_owned(), 1000)],
         };
         Seat::new(place, HostId(1), &[HostId(1), HostId(2)])
     }
@@ -198,7 +280,7 @@ mod tests {
         seat.told(Summary { host: HostId(1), period: 11, ..Summary::default() });
         assert_eq!(nothing(seat.due(1_102 * MS)), 23);
         let Due::Decide(own) = seat.due(1_125 * MS) else { panic!("it is time") };
-        assert_eq!(seat.decide(own).known.len(), 1);
+        assert_eq!(seat.decide(own, |_| String::new()).known.len(), 1);
         assert_eq!(nothing(seat.due(1_126 * MS)), 74);
         assert_eq!(seat.report(HostId(1), |_| String::new()).decisions, 1);
     }

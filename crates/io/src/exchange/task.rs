@@ -16,7 +16,7 @@ use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::policy;
 use evenkeel_wire::exchange::recording::Event;
 use evenkeel_wire::exchange::service::ServiceDatagram;
-use evenkeel_wire::exchange::{self as wire, DATAGRAM_BYTES_MAX, Datagram, Word};
+use evenkeel_wire::exchange::{self as wire, DATAGRAM_BYTES_MAX, Datagram, Malformed, Word};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
@@ -24,7 +24,7 @@ use super::group::GroupSeat;
 use super::incarnation::Incarnation;
 use super::key::Key;
 use super::list::List;
-use super::peer::{Found, Peer, peers};
+use super::peer::{Fault, Found, Peer, peers};
 use super::recorder::Recorder;
 use super::report::{ExchangeReport, RefusedReport};
 use super::seat::{Due, Seat};
@@ -271,9 +271,11 @@ impl Exchange {
                     }
                     Due::Decide(own) => {
                         let told = own.clone();
-                        let decision = Box::new(seat.decide(own).decision.clone());
+                        let name = |host| name_of(&self.peers, host);
+                        let decision = Box::new(seat.decide(own, name).decision.clone());
                         if let Some(recorder) = &mut self.recorder {
-                            let datagram = Datagram { device: *device, summary: told };
+                            let terms = seat.terms();
+                            let datagram = Datagram { device: *device, terms, summary: told };
                             recorder.note(&Event::Decided { slots: decision.slots, datagram });
                         }
                         let Place { domain, server, worker, .. } = &seat.place;
@@ -321,7 +323,7 @@ impl Exchange {
         let device = self.settings.device(backend);
         let Some(seat) = self.seats.get_mut(&device) else { return };
         let summary = Summary { host: self.own, incarnation: self.incarnation.number(), ..summary };
-        let datagram = Datagram { device, summary };
+        let datagram = Datagram { device, terms: seat.terms(), summary };
         let mut body = Vec::new();
         wire::encode(&datagram, &mut body);
         seat.told(datagram.summary);
@@ -345,8 +347,14 @@ impl Exchange {
             Ok(Word::Summary(datagram)) => self.hear_summary(datagram, from),
             Ok(Word::Service(datagram)) => self.hear_service(&datagram, from),
             Err(error) => {
-                tracing::warn!(%from, %error, "a gate with our key speaks otherwise");
                 self.refused.malformed += 1;
+                let peer = wire::host_of(body).and_then(|host| self.peers.get_mut(&host));
+                match (peer, error) {
+                    (Some(peer), Malformed::Version { found }) => {
+                        peer.refuse(Fault::Version(found));
+                    }
+                    _ => tracing::warn!(%from, %error, "a gate with our key speaks otherwise"),
+                }
             }
         }
     }
@@ -365,20 +373,27 @@ impl Exchange {
     }
 
     fn hear_summary(&mut self, datagram: Datagram, from: &Origin) {
-        let Datagram { device, summary } = datagram;
-        let Some(period) = self.seats.get(&device).map(|seat| seat.member.period()) else {
+        let (device, host) = (datagram.device, datagram.summary.host);
+        let Some(seat) = self.seats.get(&device) else {
             return self.refused.unknown_device += 1;
         };
-        let period = wall_ns() / period.0;
-        let skew = skew(summary.period, period);
-        let host = summary.host;
+        let (length, own) = (seat.member.period(), seat.terms());
+        if datagram.terms.period_ms != own.period_ms {
+            self.refused.other_period += 1;
+            let fault = Fault::Period(datagram.terms.period_ms, own.period_ms);
+            if let Some(peer) = self.peers.get_mut(&host) {
+                peer.refuse(fault);
+            }
+            return;
+        }
+        let period = wall_ns() / length.0;
+        let skew = skew(datagram.summary.period, period);
         self.meet(host, from, skew);
         if let Some(recorder) = &mut self.recorder {
-            let datagram = Datagram { device, summary: summary.clone() };
-            recorder.note(&Event::Heard { period, datagram });
+            recorder.note(&Event::Heard { period, datagram: datagram.clone() });
         }
         let seat = self.seats.get_mut(&device).expect("found above");
-        let outcome = seat.member.hear(period, summary);
+        let outcome = seat.hear(period, datagram);
         self.heard(from, host, skew, outcome);
     }
 
@@ -412,10 +427,9 @@ impl Exchange {
     }
 
     fn report(&self) -> ExchangeReport {
-        let name = |host: HostId| match self.peers.get(&host) {
-            Some(peer) => peer.name.clone(),
-            None if host == self.own => self.settings.own.clone(),
-            None => format!("{:08x}", host.0),
+        let name = |host: HostId| match host == self.own {
+            true => self.settings.own.clone(),
+            false => name_of(&self.peers, host),
         };
         let mut refused = self.refused;
         let devices = self.seats.values().map(|seat| seat.member.peers().counts());
@@ -439,6 +453,11 @@ impl Exchange {
 /// Asks a worker something about a domain. One that has ended neither answers nor serves.
 fn ask(worker: &UnboundedSender<Message>, domain: &str, asked: Asked) {
     let _ = worker.send(Message::Exchange { domain: domain.to_owned(), asked });
+}
+
+/// What another gate is called.
+fn name_of(peers: &BTreeMap<HostId, Peer>, host: HostId) -> String {
+    peers.get(&host).map_or_else(|| format!("{:08x}", host.0), |peer| peer.name.clone())
 }
 
 /// By how many periods a word is ahead.

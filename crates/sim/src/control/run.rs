@@ -8,6 +8,7 @@ use evenkeel_core::control::summary::{FlowId, HostId, Summary};
 use evenkeel_core::control::target::Target;
 use evenkeel_core::control::{Controller, View};
 use evenkeel_core::id::TenantId;
+use evenkeel_core::ticket::Cost;
 use evenkeel_core::time::{Nanos, Span};
 
 use super::exchange::{Exchange, Way};
@@ -58,7 +59,7 @@ struct World<'a, D> {
     hosts: Vec<Host>,
     peers: Vec<Peers>,
     /// By workload.
-    flows: Vec<FlowId>,
+    flows: Vec<(HostId, TenantId)>,
     /// By arrival, which is a request's tag.
     requests: Vec<Request>,
     /// By host.
@@ -104,9 +105,9 @@ impl<'a, D: Device> World<'a, D> {
             let tenant = TenantId(tenants[tenancy.host.0 as usize]);
             tenants[tenancy.host.0 as usize] += 1;
             host.configure(tenant, tenancy.weight_milli, tenancy.target);
-            FlowId { host: tenancy.host, tenant }
+            (tenancy.host, tenant)
         });
-        let flows: Vec<FlowId> = flows.collect();
+        let flows: Vec<(HostId, TenantId)> = flows.collect();
         let seconds = usize::try_from(experiment.length.0 / SECOND.0).expect("a finite run");
         let record = Record { seconds: vec![Second::default(); seconds], ..Record::default() };
         Self {
@@ -163,7 +164,7 @@ impl<'a, D: Device> World<'a, D> {
         let tag = u32::try_from(self.requests.len()).expect("fewer requests than tags");
         let now = arrival.at;
         self.requests.push(Request { load: arrival.load, sent: None });
-        let flow = self.flows[arrival.load];
+        let (host, tenant) = self.flows[arrival.load];
         self.integrate(arrival.load, now);
         self.levels[arrival.load].1 += 1;
         if let Some(second) = self.second(arrival.load, now) {
@@ -174,8 +175,8 @@ impl<'a, D: Device> World<'a, D> {
             self.records.loads[arrival.load].counted += 1;
             self.records.loads[arrival.load].late += 1;
         }
-        self.hosts[flow.host.0 as usize].arrived(now, flow.tenant, tag);
-        self.fill(flow.host, now);
+        self.hosts[host.0 as usize].arrived(now, tenant, tag);
+        self.fill(host, now);
         self.advance_device(now);
     }
 
@@ -228,8 +229,8 @@ impl<'a, D: Device> World<'a, D> {
         if arrival >= Nanos::ZERO + self.experiment.warm_up && response <= target.latency_max {
             self.records.loads[load].late -= 1;
         }
-        let host = self.flows[load].host;
-        self.hosts[host.0 as usize].finished(now, &sent);
+        let (host, _) = self.flows[load];
+        self.hosts[host.0 as usize].finished(now, &sent, Cost::ONE);
         self.fill(host, now);
     }
 

@@ -7,6 +7,7 @@ mod costs;
 mod depths;
 mod devices;
 mod faults;
+mod fleet;
 mod forecast;
 mod golden;
 mod hdd;

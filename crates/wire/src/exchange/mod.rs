@@ -3,13 +3,18 @@
 //!
 //! ```text
 //!  0        2         3       4          8        12
-//!  | "EX"   | version | flows | device   | host   | incarnation | period | flow .. | tag     |
-//!    u16      u8        u8      u32        u32      varint        varint             16 bytes
+//!  | "EX"   | version | flows | device   | host   | incarnation | period | terms | depth | flow ..
+//!    u16      u8        u8      u32        u32      varint        varint
 //!
-//!  flow: tenant, weight, target, arrivals, dispatches, completions, late, device time, response
-//!        time, slot time, outstanding, queued, queued age, expected        each a varint
-//!  target: 0 | 1 latency window | 2 late latency window           latency, window: microseconds
+//!  terms:  controller + 8 x length of a period in milliseconds
+//!  flow:   tenant u32, weight, target, arrivals, completions, late, cost, device time, response
+//!          time, slot time, outstanding, queued, backlogged u8, queued age, expected
+//!  target: 0 | 1 latency window | 2 late latency window | 3 latency | 4 late latency
 //! ```
+//!
+//! Numbers without a width are varints. Costs are in units of 1,024 ns, latencies, windows and
+//! times in microseconds; targets of the kinds 3 and 4 have a window of a second. The tag of 16
+//! bytes follows.
 //!
 //! Fixed fields are big-endian, varints are LEB128 in their shortest form, so that every summary
 //! has one encoding. Times are whole microseconds ([`FlowSummary::in_microseconds`]). With one flow
@@ -29,10 +34,12 @@ mod varint;
 
 use std::fmt;
 
-use evenkeel_core::control::name::DeviceId;
-use evenkeel_core::control::summary::{FLOWS_MAX, FlowSummary, Summary};
+use evenkeel_core::control::member::Method;
+use evenkeel_core::control::name::{DeviceId, TenantNumber};
+use evenkeel_core::control::summary::{COST_UNIT, FLOWS_MAX, FlowSummary, HostId, Summary};
 use evenkeel_core::control::target::{Bounds, Target};
-use evenkeel_core::id::TenantId;
+use evenkeel_core::sched::GOAL_WINDOW;
+use evenkeel_core::ticket::Cost;
 use evenkeel_core::time::Span;
 use head::{HEAD_BYTES, Head};
 use service::ServiceDatagram;
@@ -41,8 +48,8 @@ use varint::Varints;
 /// What every summary begins with.
 pub const MAGIC: u16 = u16::from_be_bytes(*b"EX");
 
-/// The only version so far.
-pub const VERSION: u8 = 1;
+/// The version that is spoken here. Before 2 tenants had no names in common, and no costs were told.
+pub const VERSION: u8 = 2;
 
 /// Size of the tag behind the body.
 pub const TAG_BYTES: usize = 16;
@@ -50,19 +57,51 @@ pub const TAG_BYTES: usize = 16;
 /// No datagram of this version is longer.
 pub const DATAGRAM_BYTES_MAX: usize = HEAD_BYTES_MAX + FLOWS_MAX * FLOW_BYTES_MAX + TAG_BYTES;
 
-const HEAD_BYTES_MAX: usize = HEAD_BYTES + 2 * varint::BYTES_MAX_64;
+const HEAD_BYTES_MAX: usize = HEAD_BYTES + 3 * varint::BYTES_MAX_64 + varint::BYTES_MAX_32;
 
-/// Nine counts of 32 bits, four times and a target of two, a short number and its kind.
-const FLOW_BYTES_MAX: usize = 9 * varint::BYTES_MAX_32 + 6 * varint::BYTES_MAX_64 + 3;
+/// Eight counts of 32 bits, four times, a cost and a target of two times, a short number and its
+/// kind, and a byte.
+const FLOW_BYTES_MAX: usize = 8 * varint::BYTES_MAX_32 + 7 * varint::BYTES_MAX_64 + 4;
 
 /// One datagram without its tag.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Datagram {
     /// The device that it is about.
     pub device: DeviceId,
+    /// How the host decides.
+    pub terms: Terms,
     /// What a host says of it.
     pub summary: Summary,
 }
+
+/// How a host decides. Hosts before one device have these in common, or somebody hears of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// Its controller.
+    pub method: Method,
+    /// The length of a period, in whole milliseconds.
+    pub period_ms: u32,
+}
+
+impl Terms {
+    /// Of a controller and its period.
+    pub fn new(method: Method, period: Span) -> Self {
+        Self { method, period_ms: u32::try_from(period.0 / 1_000_000).unwrap_or(u32::MAX) }
+    }
+
+    fn number(self) -> u64 {
+        u64::from(self.method.number()) + METHODS_MAX * u64::from(self.period_ms)
+    }
+
+    fn of(number: u64) -> Option<Self> {
+        let method = u8::try_from(number % METHODS_MAX).ok()?;
+        let period_ms = u32::try_from(number / METHODS_MAX).ok()?;
+        Some(Self { method: Method::of_number(method)?, period_ms })
+    }
+}
+
+/// The most controllers that a datagram can tell apart.
+const METHODS_MAX: u64 = 8;
 
 /// What a datagram is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,10 +165,12 @@ impl std::error::Error for Malformed {}
 /// # Panics
 /// If the summary tells of more than [`FLOWS_MAX`] tenants.
 pub fn encode(datagram: &Datagram, out: &mut Vec<u8>) {
-    let Summary { host, incarnation, period, flows } = &datagram.summary;
+    let Summary { host, incarnation, period, depth, flows } = &datagram.summary;
     Head { count: flows.len(), device: datagram.device, host: *host }.push(MAGIC, out);
     varint::push(out, *incarnation);
     varint::push(out, *period);
+    varint::push(out, datagram.terms.number());
+    varint::push(out, u64::from(*depth));
     for flow in flows {
         encode_flow(flow, out);
     }
@@ -143,10 +184,13 @@ pub fn decode(body: &[u8]) -> Result<Datagram, Malformed> {
     let (head, mut fields) = Head::read(body, MAGIC)?;
     let incarnation = fields.u64("incarnation")?;
     let period = fields.u64("period")?;
+    let name = "controller";
+    let terms = Terms::of(fields.u64(name)?).ok_or(Malformed::Field { name })?;
+    let depth = fields.u32("depth")?;
     let flows = (0..head.count).map(|_| decode_flow(&mut fields)).collect::<Result<_, _>>()?;
     fields.end()?;
-    let summary = Summary { host: head.host, incarnation, period, flows };
-    Ok(Datagram { device: head.device, summary })
+    let summary = Summary { host: head.host, incarnation, period, depth, flows };
+    Ok(Datagram { device: head.device, terms, summary })
 }
 
 /// Reads a body of either kind.
@@ -158,6 +202,12 @@ pub fn read(body: &[u8]) -> Result<Word, Malformed> {
         return service::decode(body).map(Word::Service);
     }
     decode(body).map(Word::Summary)
+}
+
+/// Whose body of another version this is, if it is a gate's: versions have their head in common.
+pub fn host_of(body: &[u8]) -> Option<HostId> {
+    let host = body.get(8..HEAD_BYTES)?;
+    Some(HostId(u32::from_be_bytes(host.try_into().ok()?)))
 }
 
 /// Appends the tag to a body.
@@ -182,35 +232,38 @@ pub fn opened(bytes: &[u8]) -> Result<(&[u8], &[u8; TAG_BYTES]), Malformed> {
 }
 
 fn encode_flow(flow: &FlowSummary, out: &mut Vec<u8>) {
-    varint::push(out, u64::from(flow.tenant.0));
+    out.extend(flow.tenant.0.to_be_bytes());
     varint::push(out, u64::from(flow.weight_milli));
     encode_target(flow.target.as_ref(), out);
-    for count in [flow.arrivals, flow.dispatches, flow.completions, flow.late] {
+    for count in [flow.arrivals, flow.completions, flow.late] {
         varint::push(out, u64::from(count));
     }
+    varint::push(out, flow.cost.0 / COST_UNIT);
     for time in [flow.device_time, flow.response_time, flow.slot_time] {
         varint::push(out, microseconds(time));
     }
     varint::push(out, u64::from(flow.outstanding));
     varint::push(out, u64::from(flow.queued));
+    out.push(flow.backlogged_percent);
     varint::push(out, microseconds(flow.queued_age));
     varint::push(out, u64::from(flow.expected_per_s));
 }
 
 fn decode_flow(fields: &mut Varints<'_>) -> Result<FlowSummary, Malformed> {
     Ok(FlowSummary {
-        tenant: TenantId(fields.u32("tenant")?),
+        tenant: TenantNumber(u32::from_be_bytes(fields.fixed()?)),
         weight_milli: fields.u32("weight")?,
         target: decode_target(fields)?,
         arrivals: fields.u32("arrivals")?,
-        dispatches: fields.u32("dispatches")?,
         completions: fields.u32("completions")?,
         late: fields.u32("late completions")?,
+        cost: cost(fields)?,
         device_time: span(fields, "device time")?,
         response_time: span(fields, "response time")?,
         slot_time: span(fields, "slot time")?,
         outstanding: fields.u32("outstanding requests")?,
         queued: fields.u32("queued requests")?,
+        backlogged_percent: fields.fixed::<1>()?[0],
         queued_age: span(fields, "age of the queue")?,
         expected_per_s: fields.u32("expected arrivals")?,
     })
@@ -218,23 +271,27 @@ fn decode_flow(fields: &mut Varints<'_>) -> Result<FlowSummary, Malformed> {
 
 fn encode_target(target: Option<&Target>, out: &mut Vec<u8>) {
     let Some(target) = target else { return out.push(0) };
+    let is_usual = microseconds(target.window) == microseconds(GOAL_WINDOW);
     match target.bounds {
-        Bounds::Mean => out.push(1),
+        Bounds::Mean => out.push(if is_usual { 3 } else { 1 }),
         Bounds::AllBut { late_milli } => {
-            out.push(2);
+            out.push(if is_usual { 4 } else { 2 });
             varint::push(out, u64::from(late_milli));
         }
     }
     varint::push(out, microseconds(target.latency_max));
-    varint::push(out, microseconds(target.window));
+    if !is_usual {
+        varint::push(out, microseconds(target.window));
+    }
 }
 
 fn decode_target(fields: &mut Varints<'_>) -> Result<Option<Target>, Malformed> {
     let name = "target";
-    let bounds = match fields.u32(name)? {
+    let kind = fields.u32(name)?;
+    let bounds = match kind {
         0 => return Ok(None),
-        1 => Bounds::Mean,
-        2 => {
+        1 | 3 => Bounds::Mean,
+        2 | 4 => {
             let late_milli = u16::try_from(fields.u32(name)?).unwrap_or(u16::MAX);
             if !(1..=999).contains(&late_milli) {
                 return Err(Malformed::Field { name });
@@ -243,7 +300,19 @@ fn decode_target(fields: &mut Varints<'_>) -> Result<Option<Target>, Malformed> 
         }
         _ => return Err(Malformed::Field { name }),
     };
-    Ok(Some(Target { bounds, latency_max: span(fields, name)?, window: span(fields, name)? }))
+    let latency_max = span(fields, name)?;
+    let window = if kind > 2 { GOAL_WINDOW } else { span(fields, name)? };
+    if kind <= 2 && window == GOAL_WINDOW {
+        // It has a shorter form.
+        return Err(Malformed::Field { name });
+    }
+    Ok(Some(Target { bounds, latency_max, window }))
+}
+
+fn cost(fields: &mut Varints<'_>) -> Result<Cost, Malformed> {
+    let name = "cost";
+    let units = fields.u64(name)?;
+    units.checked_mul(COST_UNIT).map(Cost).ok_or(Malformed::Field { name })
 }
 
 fn microseconds(span: Span) -> u64 {

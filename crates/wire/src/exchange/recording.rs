@@ -1,7 +1,7 @@
 //! What a gate decided from, as bytes in a file: played again, it gives the same decisions.
 //!
 //! ```text
-//! "EKEXREC1"  record ..          record: kind u8, length varint, body
+//! "EKEXREC2"  record ..          record: kind u8, length varint, body
 //!
 //! 1 seat     device u32, own u32, method u8, depth, period ns, threshold ns, count, member u32 ..
 //! 2 heard    the newest period of this gate, then a datagram's body
@@ -22,7 +22,7 @@ use super::varint::{self, Varints};
 use super::{DATAGRAM_BYTES_MAX, Datagram, Malformed, decode, encode};
 
 /// What a recording begins with.
-pub const MAGIC: &[u8; 8] = b"EKEXREC1";
+pub const MAGIC: &[u8; 8] = b"EKEXREC2";
 
 /// No record's body is longer.
 const BODY_BYTES_MAX: u64 = (DATAGRAM_BYTES_MAX + 64 + 4 * HOSTS_MAX) as u64;
@@ -87,11 +87,10 @@ fn push_seat(
     rules: &Rules,
     members: &[HostId],
 ) {
-    let method = Method::ALL.iter().position(|method| *method == rules.method);
     let numbers = [
         u64::from(device.0),
         u64::from(own.0),
-        method.expect("all are listed") as u64,
+        u64::from(rules.method.number()),
         u64::from(rules.depth),
         rules.period.0,
         rules.threshold.0,
@@ -113,8 +112,14 @@ impl<'a> Events<'a> {
     /// # Errors
     /// If it is no recording.
     pub fn of(file: &'a [u8]) -> Result<Self, Malformed> {
-        let rest = file.strip_prefix(MAGIC.as_slice()).ok_or(Malformed::Magic)?;
-        Ok(Self { rest: Varints(rest) })
+        let (magic, rest) = file.split_first_chunk().ok_or(Malformed::Magic)?;
+        if magic == MAGIC {
+            return Ok(Self { rest: Varints(rest) });
+        }
+        match magic.strip_prefix(b"EKEXREC") {
+            Some(&[digit @ b'0'..=b'9']) => Err(Malformed::Version { found: digit - b'0' }),
+            _ => Err(Malformed::Magic),
+        }
     }
 
     /// The next record; none at the end, and at one that was cut off.
@@ -155,8 +160,8 @@ fn event(kind: u8, mut body: Varints<'_>) -> Result<Event, Malformed> {
 
 fn seat(body: &mut Varints<'_>) -> Result<Event, Malformed> {
     let (device, own) = (DeviceId(body.u32("device")?), HostId(body.u32("gate")?));
-    let method = usize::try_from(body.u32("method")?).unwrap_or(usize::MAX);
-    let method = *Method::ALL.get(method).ok_or(Malformed::Field { name: "method" })?;
+    let method = u8::try_from(body.u32("method")?).ok().and_then(Method::of_number);
+    let method = method.ok_or(Malformed::Field { name: "method" })?;
     let depth = body.u32("depth")?;
     let (period, threshold) = (Span(body.u64("period")?), Span(body.u64("threshold")?));
     let count = usize::try_from(body.u32("members")?).unwrap_or(usize::MAX);
@@ -173,13 +178,15 @@ fn seat(body: &mut Varints<'_>) -> Result<Event, Malformed> {
 mod tests {
     use evenkeel_core::control::summary::Summary;
 
+    use super::super::Terms;
     use super::*;
 
     fn events() -> Vec<Event> {
         let period = Span::from_millis(100);
         let rules = Rules { method: Method::Drg, period, depth: 16, threshold: period };
         let summary = Summary { host: HostId(2), period: 9, ..Summary::default() };
-        let datagram = Datagram { device: DeviceId(7), summary };
+        let terms = Terms::new(Method::Drg, period);
+        let datagram = Datagram { device: DeviceId(7), terms, summary };
         let members = vec![HostId(1), HostId(2)];
         vec![
             Event::Seat { device: DeviceId(7), own: HostId(1), rules, members },
@@ -218,7 +225,8 @@ mod tests {
     #[test]
     fn damage_is_refused_and_never_more_than_a_record() {
         let file = file();
-        assert_eq!(read(b"EKEXREC2"), Err(Malformed::Magic));
+        assert_eq!(read(b"EKEXREC1"), Err(Malformed::Version { found: 1 }));
+        assert_eq!(read(b"something else"), Err(Malformed::Magic));
         for position in 0..file.len() {
             let mut damaged = file.clone();
             damaged[position] ^= 0x55;

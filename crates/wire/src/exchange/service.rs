@@ -15,6 +15,7 @@
 
 use evenkeel_core::control::name::{DeviceId, TenantName};
 use evenkeel_core::control::service::Service;
+use evenkeel_core::control::summary::COST_UNIT;
 use evenkeel_core::ticket::Cost;
 
 use super::Malformed;
@@ -23,9 +24,6 @@ use super::varint::{self, Varints};
 
 /// What every such datagram begins with.
 pub const MAGIC: u16 = u16::from_be_bytes(*b"ES");
-
-/// What costs are told in.
-const COST_UNIT: u64 = 1024;
 
 /// One datagram without its tag.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,9 +66,8 @@ pub fn decode(body: &[u8]) -> Result<ServiceDatagram, Malformed> {
 }
 
 fn decode_total(fields: &mut Varints<'_>) -> Result<(TenantName, Cost), Malformed> {
-    let (tenant, rest) = fields.0.split_first_chunk().ok_or(Malformed::Short)?;
-    fields.0 = rest;
+    let tenant = fields.fixed()?;
     let units = fields.u64("total")?;
     let total = units.checked_mul(COST_UNIT).ok_or(Malformed::Field { name: "total" })?;
-    Ok((TenantName(u64::from_be_bytes(*tenant)), Cost(total)))
+    Ok((TenantName(u64::from_be_bytes(tenant)), Cost(total)))
 }

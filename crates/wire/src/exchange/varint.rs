@@ -59,6 +59,13 @@ impl Varints<'_> {
         Err(Malformed::Field { name })
     }
 
+    /// So many bytes as they are.
+    pub(super) fn fixed<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        let (bytes, rest) = self.0.split_first_chunk().ok_or(Malformed::Short)?;
+        self.0 = rest;
+        Ok(*bytes)
+    }
+
     /// Makes sure that nothing is left.
     pub(super) fn end(&self) -> Result<(), Malformed> {
         if self.0.is_empty() { Ok(()) } else { Err(Malformed::Trailing) }

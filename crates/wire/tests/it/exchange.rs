@@ -5,13 +5,15 @@
 
 use std::fmt::Write as _;
 
-use evenkeel_core::control::name::DeviceId;
+use evenkeel_core::control::member::Method;
+use evenkeel_core::control::name::{DeviceId, TenantNumber};
 use evenkeel_core::control::summary::{FLOWS_MAX, FlowSummary, HostId, Summary};
 use evenkeel_core::control::target::Target;
-use evenkeel_core::id::TenantId;
+use evenkeel_core::ticket::Cost;
 use evenkeel_core::time::Span;
 use evenkeel_wire::exchange::{
-    DATAGRAM_BYTES_MAX, Datagram, Malformed, TAG_BYTES, decode, encode, opened, sealed,
+    DATAGRAM_BYTES_MAX, Datagram, Malformed, TAG_BYTES, Terms, VERSION, decode, encode, host_of,
+    opened, sealed,
 };
 use proptest::prelude::*;
 
@@ -26,23 +28,24 @@ fn encoded(datagram: &Datagram) -> Vec<u8> {
 /// A tenth of a second of a tenant with a mean of 20 ms, and of one that takes what is left.
 fn usual() -> Datagram {
     let strict = FlowSummary {
-        tenant: TenantId(1),
+        tenant: TenantNumber::named("db"),
         weight_milli: 1000,
         target: Some(Target::mean(Span::from_millis(20), Span::from_secs(1))),
         arrivals: 12,
-        dispatches: 11,
         completions: 11,
         late: 1,
+        cost: Cost(11 * 140_000),
         device_time: Span::from_millis(140),
         response_time: Span::from_millis(155),
         slot_time: Span::from_millis(142),
         outstanding: 2,
         queued: 1,
+        backlogged_percent: 30,
         queued_age: Span::from_micros(800),
         expected_per_s: 121,
     };
     let hog = FlowSummary {
-        tenant: TenantId(2),
+        tenant: TenantNumber::named("backup"),
         target: None,
         queued: 28,
         queued_age: Span::from_millis(900),
@@ -53,16 +56,18 @@ fn usual() -> Datagram {
         host,
         incarnation: 1_795_290_000,
         period: 17_952_900_123,
+        depth: 16,
         flows: vec![strict, hog],
     };
-    Datagram { device: DeviceId::named("site", "array"), summary }
+    let terms = Terms::new(Method::Shares, Span::from_millis(200));
+    Datagram { device: DeviceId::named("site", "array"), terms, summary }
 }
 
 fn percentile() -> Datagram {
     let target = Some(Target::all_but(10, Span::from_millis(50), Span::from_secs(10)));
-    let flow = FlowSummary { tenant: TenantId(7), target, ..FlowSummary::default() };
+    let flow = FlowSummary { tenant: TenantNumber(7), target, ..FlowSummary::default() };
     let summary = Summary { host: HostId(9), flows: vec![flow], ..Summary::default() };
-    Datagram { device: DeviceId(1), summary }
+    Datagram { device: DeviceId(1), terms: Terms::default(), summary }
 }
 
 fn shown() -> String {
@@ -107,28 +112,32 @@ fn a_hundred_gates_cost_each_other_less_than_a_kilobyte_per_second() {
 #[test]
 fn the_largest_summary_fits_the_bound() {
     let most = FlowSummary {
-        tenant: TenantId(u32::MAX),
+        tenant: TenantNumber(u32::MAX),
         weight_milli: u32::MAX,
         target: Some(Target::all_but(999, Span(u64::MAX), Span(u64::MAX))),
         arrivals: u32::MAX,
-        dispatches: u32::MAX,
         completions: u32::MAX,
         late: u32::MAX,
+        cost: Cost(u64::MAX),
         device_time: Span(u64::MAX),
         response_time: Span(u64::MAX),
         slot_time: Span(u64::MAX),
         outstanding: u32::MAX,
         queued: u32::MAX,
+        backlogged_percent: u8::MAX,
         queued_age: Span(u64::MAX),
         expected_per_s: u32::MAX,
     };
     let summary = Summary {
         incarnation: u64::MAX,
         period: u64::MAX,
+        depth: u32::MAX,
         flows: vec![most; FLOWS_MAX],
         ..Summary::default()
     };
-    let bytes = sealed(encoded(&Datagram { summary, ..Datagram::default() }), [0; TAG_BYTES]);
+    let terms = Terms { period_ms: u32::MAX, ..Terms::default() };
+    let bytes =
+        sealed(encoded(&Datagram { summary, terms, ..Datagram::default() }), [0; TAG_BYTES]);
     assert!(bytes.len() <= DATAGRAM_BYTES_MAX, "{}", bytes.len());
     let (body, _) = opened(&bytes).unwrap();
     assert_eq!(decode(body).unwrap().summary.flows.len(), FLOWS_MAX);
@@ -143,7 +152,10 @@ fn what_is_no_datagram_is_refused_with_the_reason() {
         decode(&bytes).unwrap_err()
     };
     assert_eq!(refusal(&|bytes| bytes[0] = b'e'), Malformed::Magic);
-    assert_eq!(refusal(&|bytes| bytes[2] = 2), Malformed::Version { found: 2 });
+    assert_eq!(refusal(&|bytes| bytes[2] = 1), Malformed::Version { found: 1 });
+    assert_eq!(host_of(&good), Some(usual().summary.host));
+    assert_eq!(host_of(&good[..11]), None);
+    assert_eq!(VERSION, 2);
     assert_eq!(refusal(&|bytes| bytes[3] = 65), Malformed::Flows { found: 65 });
     assert_eq!(refusal(&|bytes| bytes[3] = 1), Malformed::Trailing);
     assert_eq!(refusal(&|bytes| bytes[3] = 3), Malformed::Short);
@@ -166,23 +178,26 @@ fn target() -> impl Strategy<Value = Option<Target>> {
 
 fn flow() -> impl Strategy<Value = FlowSummary> {
     let time = || any::<u64>().prop_map(Span);
-    (any::<[u32; 9]>(), (time(), time(), time(), time()), target()).prop_map(
-        |(counts, (device_time, response_time, slot_time, queued_age), target)| {
-            let [tenant, weight_milli, arrivals, dispatches, completions, late, rest @ ..] = counts;
+    let times = (time(), time(), time(), time(), time());
+    (any::<[u32; 8]>(), any::<u8>(), times, target()).prop_map(
+        |(counts, backlogged_percent, times, target)| {
+            let (cost, device_time, response_time, slot_time, queued_age) = times;
+            let [tenant, weight_milli, arrivals, completions, late, rest @ ..] = counts;
             let [outstanding, queued, expected_per_s] = rest;
             FlowSummary {
-                tenant: TenantId(tenant),
+                tenant: TenantNumber(tenant),
                 weight_milli,
                 target,
                 arrivals,
-                dispatches,
                 completions,
                 late,
+                cost: Cost(cost.0),
                 device_time,
                 response_time,
                 slot_time,
                 outstanding,
                 queued,
+                backlogged_percent,
                 queued_age,
                 expected_per_s,
             }
@@ -197,10 +212,13 @@ proptest! {
         host in any::<u32>(),
         incarnation in any::<u64>(),
         period in any::<u64>(),
+        (depth, period_ms) in any::<(u32, u32)>(),
         flows in proptest::collection::vec(flow(), 0..=FLOWS_MAX),
     ) {
         let (host, device) = (HostId(host), DeviceId(device));
-        let written = Datagram { device, summary: Summary { host, incarnation, period, flows } };
+        let terms = Terms { method: Method::Parda, period_ms };
+        let summary = Summary { host, incarnation, period, depth, flows };
+        let written = Datagram { device, terms, summary };
         let bytes = encoded(&written);
         let read = decode(&bytes).unwrap();
         let mut expected = written;

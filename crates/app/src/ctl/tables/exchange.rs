@@ -1,7 +1,9 @@
 //! The exchange with other gates as tables for people.
 
 use super::time;
-use crate::status::{Exchange, MeetingServer, Peer, ServedElsewhere, SharedDevice, SharedGroup};
+use crate::status::{
+    Exchange, MeetingServer, Peer, ServedElsewhere, SharedDevice, SharedGroup, SharingTenant,
+};
 use crate::terminal;
 
 /// Who is there, and what was decided.
@@ -81,6 +83,17 @@ fn device(device: &SharedDevice) -> String {
     let header =
         ["GATE", "DEVICE", "RESPONSE", "USED", "NEEDED", "EXPECTED/S", "LATE", "PERIODS AGO"];
     text += &terminal::table(&header, &rows);
+    if !device.tenants.is_empty() {
+        let percent = |part: f64| format!("{:.1} %", part * 100.0);
+        let row = |one: &SharingTenant| {
+            vec![one.name.clone(), percent(one.part_here), percent(one.part_of_all)]
+        };
+        let rows: Vec<_> = device.tenants.iter().map(row).collect();
+        text += &terminal::table(&["TENANT", "THROUGH THIS GATE", "THROUGH ALL GATES"], &rows);
+    }
+    for disagreement in &device.disagreements {
+        text += &format!("{disagreement}\n");
+    }
     if !device.unmet.is_empty() {
         text += &format!("targets that are not met: {}\n", device.unmet.join(", "));
     }

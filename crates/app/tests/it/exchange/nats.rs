@@ -116,7 +116,9 @@ fn what_strangers_publish_is_refused_and_counted() {
     wait_for_connection(&gate, true);
     let summary = Summary { host: HostId::named("gate-2"), period: 1, ..Summary::default() };
     let mut body = Vec::new();
-    encode(&Datagram { device: DeviceId::named("test", "array"), summary }, &mut body);
+    let terms = Terms::new(Method::Slack, Span::from_millis(200));
+    let device = DeviceId::named("test", "array");
+    encode(&Datagram { device, terms, summary }, &mut body);
     let forged = sealed(body, [7; 16]);
     wait_for("the subscription and the refusals", || {
         server.publish("evenkeel.test.gate-2", &forged);

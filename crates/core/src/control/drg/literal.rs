@@ -40,7 +40,13 @@ impl Controller for DrgLiteral {
         let latencies_s: f64 = self.latency_s.values().sum();
         let Some(threshold_s) = threshold_s(view).filter(|_| latencies_s > 0.0) else {
             let slots = u32::MAX;
-            return Decision { slots, order: Order::Arrival, slots_all: 0, unmet: Vec::new() };
+            return Decision {
+                slots,
+                order: Order::Arrival,
+                slots_all: 0,
+                unmet: Vec::new(),
+                division: None,
+            };
         };
         let ratio = threshold_s * self.latency_s.len() as f64 / latencies_s;
         let slots_all = ((1.0 - GAIN) * used + GAIN * ratio * used).max(SLOTS_MIN);
@@ -56,6 +62,6 @@ impl Controller for DrgLiteral {
         let own = needs.iter().zip(&granted).filter(|(need, _)| need.id.host == view.own);
         let slots = whole_slots(own.map(|(_, granted)| granted).sum());
         let slots_all = whole_slots(slots_all);
-        Decision { slots, order: Order::Arrival, slots_all, unmet: Vec::new() }
+        Decision { slots, order: Order::Arrival, slots_all, unmet: Vec::new(), division: None }
     }
 }

@@ -132,7 +132,13 @@ impl Controller for Drg {
         let threshold_s = self.threshold_s(view).or(latency_s);
         let (Some(latency_s), Some(threshold_s)) = (latency_s, threshold_s) else {
             let slots = whole_slots(self.slots_all);
-            return Decision { slots, order: Order::Arrival, slots_all: slots, unmet };
+            return Decision {
+                slots,
+                order: Order::Arrival,
+                slots_all: slots,
+                unmet,
+                division: None,
+            };
         };
         self.adapt(view, latency_s, threshold_s);
         let needs: Vec<Need> = view
@@ -150,6 +156,6 @@ impl Controller for Drg {
         let own = needs.iter().zip(&granted).filter(|(need, _)| need.id.host == view.own);
         let slots = whole_slots(own.map(|(_, granted)| granted).sum());
         let slots_all = whole_slots(self.slots_all);
-        Decision { slots, order: Order::Arrival, slots_all, unmet }
+        Decision { slots, order: Order::Arrival, slots_all, unmet, division: None }
     }
 }

@@ -110,6 +110,8 @@ pub(super) struct Knee {
     base: usize,
     /// The rung in force: the base, or the one that is tried.
     rung: usize,
+    /// No rung below it is tried.
+    least: usize,
     /// Rate by rung, while it ramps up.
     ramp: Option<Vec<(usize, Rate)>>,
     window: Window,
@@ -169,6 +171,7 @@ impl Knee {
         Self {
             base: 0,
             rung: 0,
+            least: 0,
             ramp: Some(Vec::with_capacity(LADDER.len())),
             window: Window::new(Nanos::ZERO),
             usage: Usage { in_service, ..Usage::default() },
@@ -187,6 +190,22 @@ impl Knee {
             has_sparse: false,
             otherwise: 0,
             is_disturbed: false,
+        }
+    }
+
+    /// A search that begins at the last rung of at most this depth, tries none of less than
+    /// another, and is told of whole windows ([`super::periods`]).
+    pub(super) fn from_depth(depth: u32, least: u32) -> Self {
+        let (rung, least) = (rung_within(depth), rung_within(least));
+        Self { base: rung.max(least), rung: rung.max(least), least, ..Self::new(0) }
+    }
+
+    /// Goes on from the last rung of at most this depth.
+    pub(super) fn set_base(&mut self, depth: u32) {
+        let rung = rung_within(depth).max(self.least);
+        if self.base != rung || self.ramp.is_some() {
+            (self.base, self.ramp) = (rung, None);
+            self.begin_anew(Nanos::ZERO);
         }
     }
 
@@ -311,7 +330,7 @@ impl Knee {
     }
 
     /// A window was full to its end.
-    fn take(&mut self, now: Nanos, measure: Measure) {
+    pub(super) fn take(&mut self, now: Nanos, measure: Measure) {
         if self.ramp.is_some() {
             return self.climb(now, measure.rate);
         }
@@ -358,8 +377,9 @@ impl Knee {
     }
 
     /// The clients had all that they ask for at the device, which is less than the depth.
-    fn take_all(&mut self, now: Nanos, measure: Measure, asked: u32) {
+    pub(super) fn take_all(&mut self, now: Nanos, measure: Measure, asked: u32) {
         let enough = LADDER.iter().position(|&depth| depth >= asked).unwrap_or(TOP);
+        let enough = enough.max(self.least);
         if let Some(mut seen) = self.ramp.take() {
             seen.push((enough, measure.rate));
             self.base = knee_of(&seen).expect("there is one at least").min(enough);
@@ -378,7 +398,7 @@ impl Knee {
     }
 
     /// Clients come and go: nothing is known, and nothing changes.
-    fn discard(&mut self, now: Nanos) {
+    pub(super) fn discard(&mut self, now: Nanos) {
         if let Some((probe, _)) = self.probe.take() {
             self.next[probe as usize] = now + PAUSE_MIN;
         }
@@ -423,7 +443,7 @@ impl Knee {
             probe.rate_beside_time().is_none_or(|forgone| forgone > most)
         };
         if half.is_above(-WORTH) && is_cheap(&half, FORGONE_MAX) {
-            return Some(halved(self.base));
+            return Some(halved(self.base).max(self.least));
         }
         let is_below_worth_it = below.is_above(-WORTH / 2.0) && is_cheap(&below, FORGONE_MAX / 2.0);
         is_below_worth_it.then(|| self.base - 1)
@@ -486,7 +506,7 @@ impl Knee {
         let is_sensible = match probe {
             Probe::Double => !self.base_is_all,
             Probe::Half => true,
-            Probe::Below => self.base > 2 && is_between,
+            Probe::Below => self.base > self.least.max(2) && is_between,
         };
         is_sensible && now >= self.next[probe as usize]
     }
@@ -494,7 +514,7 @@ impl Knee {
     fn rung_of(&self, probe: Probe) -> usize {
         match probe {
             Probe::Double => doubled(self.base),
-            Probe::Half => halved(self.base),
+            Probe::Half => halved(self.base).max(self.least),
             Probe::Below => self.base.saturating_sub(1),
         }
     }
@@ -552,6 +572,11 @@ fn times(span: Span, factor: f64) -> Span {
 /// Whether a rate has moved by more than chance.
 fn is_beyond(level: &Rate, rate: &Rate, chance: f64) -> bool {
     rate.gain_over(level).abs() > LEVEL_CHANGE + chance
+}
+
+/// The last rung of at most this depth.
+fn rung_within(depth: u32) -> usize {
+    LADDER.iter().rposition(|&rung| rung <= depth).unwrap_or(0)
 }
 
 /// The rung at twice the depth.

@@ -12,6 +12,7 @@
 mod contrast;
 mod goal;
 mod knee;
+pub mod periods;
 mod presence;
 mod rate;
 mod scatter;

@@ -18,7 +18,7 @@ const BATCHES: usize = 32;
 /// With fewer there is no telling.
 const BATCHES_MIN: usize = 4;
 /// The least relative variance that is believed: a window is never surer than half a percent.
-const VARIANCE_MIN: f64 = 2.5e-5;
+pub(super) const VARIANCE_MIN: f64 = 2.5e-5;
 
 /// The logarithm of work per time, and its variance.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

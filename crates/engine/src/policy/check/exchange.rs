@@ -9,7 +9,7 @@ use evenkeel_core::time::Span;
 use super::listeners::{check_address, host_and_port};
 use super::{Findings, Place};
 use crate::policy::{
-    Address, Backend, Discipline, Exchange, Group, Meeting, Policy, Sharing, Tenant,
+    Address, Backend, Discipline, Exchange, Group, Meeting, Method, Policy, Sharing, Tenant,
 };
 
 /// A shorter period is beyond timers; a longer one is no control.
@@ -38,7 +38,7 @@ pub(super) fn check(policy: &Policy, found: &mut Findings) {
         found.warning(
             at(""),
             "an exchange, and neither a backend nor a group that takes part",
-            "add `control = \"slack\"` to the backends that other gates use too, or `exchange = \
+            "add `control = \"shares\"` to the backends that other gates use too, or `exchange = \
              true` to the groups whose shares count over other gates",
         );
     }
@@ -108,8 +108,12 @@ fn check_shared(policy: &Policy, index: usize, backend: &Backend, found: &mut Fi
     check_shares(policy, index, backend, found);
 }
 
-/// Nothing divides a device between gates by shares yet: whoever wrote some hears of it.
+/// One controller divides a device between gates by shares: whoever wrote some and has another
+/// hears of it.
 fn check_shares(policy: &Policy, index: usize, backend: &Backend, found: &mut Findings) {
+    if backend.scheduling.control == Some(Method::Shares) {
+        return;
+    }
     let reach = policy.reach();
     let weight = |tenant: &usize| policy.tenants[*tenant].share.weight_milli;
     let weights: BTreeSet<u32> = reach.tenants(index).iter().map(weight).collect();
@@ -120,8 +124,7 @@ fn check_shares(policy: &Policy, index: usize, backend: &Backend, found: &mut Fi
     found.warning(
         at_backend(index, "scheduling.control"),
         format!("{control} does not divide {:?} among tenants by their shares", backend.name),
-        "give tenants a `latency`; shares over gates hold where each gate has a server of its own, \
-         in a group with `sharing = \"total\"` and `exchange = true`",
+        "use `control = \"shares\"` at all gates before it, or give tenants a `latency`",
     );
 }
 

@@ -1,0 +1,357 @@
+//! Shares over all hosts: each tenant gets its part of what the device does, wherever its clients
+//! are.
+//!
+//! Once a period every host computes the same from the same summaries:
+//!
+//! 1. **The depth.** How many requests all hosts have at the device together: the knee of its
+//!    throughput, found by trying ([`crate::sched::depth::periods`]) from what all of them complete.
+//!    One host tries, the first of those that are heard, and tells what it would have; all follow.
+//!    Nothing is configured.
+//! 2. **Targets** bound it: `L(N) = a + bN` is learned ([`super::latency`]), and the depth is such
+//!    that the device takes at most 0.85 of the strictest target that it can keep.
+//! 3. **The division** of that depth ([`division`]): by share among tenants, by clients among a
+//!    tenant's hosts, by what requests cost. A host has thousandths of slots ([`super::slots`]),
+//!    since a device that is full with two requests has to be divided among three hosts as well.
+//! 4. **Inside a host** requests go by start-time fair queuing, with what each tenant is due there
+//!    as its weight. So a tenant that asks for less than it is due hardly waits, and nobody is
+//!    passed over: who asks for more than its share is late by its own doing, and has its share. A
+//!    tenant with a target may run ahead of its share for half a second, so that its bursts need not
+//!    wait.
+//! 5. **Trim.** A host whose tenants ask now and then leaves slots unused. While somebody lacks
+//!    something, all have more by a part of what is lacking to the depth.
+//!
+//! While nobody lacks anything every host may have all that is free besides what it uses.
+//!
+//! Sources: windows in proportion to shares are PARDA's (FAST 2009), whose latency threshold has to
+//! be known; splitting what a tenant is due over hosts by its demand there is mClock's way with
+//! limits in a cluster (OSDI 2010, section 5); shares of what all servers do together are DSFQ's
+//! (FAST 2007), which needs a server for each host.
+
+mod division;
+
+use std::collections::BTreeMap;
+
+use super::latency::Estimator;
+use super::order::Order;
+use super::summary::{FlowId, FlowSummary};
+use super::watch::Watch;
+use super::{Controller, Decision, Division, Due, View};
+use crate::sched::depth::periods::{Period, PeriodicDepth};
+use crate::ticket::Cost;
+use crate::time::Span;
+use division::{Divided, Flow, divide};
+
+/// How it decides.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SharesOptions {
+    /// Time between steps.
+    pub period: Span,
+    /// Where the search for the depth begins, for all hosts together.
+    pub depth_first: u32,
+    /// Slots of each host until something was served.
+    pub slots_first: u32,
+    /// Part of the strictest target that the device may take, above 0 and at most 1.
+    pub device_part: f64,
+}
+
+impl Default for SharesOptions {
+    fn default() -> Self {
+        Self { period: Span::from_millis(200), depth_first: 8, slots_first: 8, device_part: 0.85 }
+    }
+}
+
+/// With fewer requests for all together the order in which they happen to come decides what each
+/// host gets, more than its slots do.
+const DEPTH_MIN: u32 = 4;
+
+/// Memory of what flows do.
+const MEMORY_S: f64 = 0.5;
+
+/// Part of what lacks to the depth by which the trim moves in a period, and the most of it.
+const TRIM_GAIN: f64 = 0.1;
+const TRIM_MAX: f64 = 1.0;
+
+/// So many steps after the depth changed a period was spent under it as a whole.
+const SETTLED: u32 = 2;
+
+/// The depth counts as full from this part of it on.
+const FULL: f64 = 0.85;
+
+/// Clients that always ask have as many at the device at the end of a period as in the mean of it,
+/// within this part.
+const STEADY: f64 = 0.02;
+
+/// What is given to a host that uses little is this part of an equal part of the depth at least, so
+/// that whoever begins there has something until the next step.
+const RESERVE: f64 = 0.25;
+
+/// The time in which what waits of a tenant with a target is to be gone.
+const DRAIN_S: f64 = 1.0;
+
+/// Tenants with a target may have ahead of their share what they are due in so many seconds: their
+/// bursts go first, and others wait at most that much longer.
+const LEAD_S: f64 = 0.5;
+
+/// The capacity as a weight: parts of it keep nine digits less those of the smallest.
+const WHOLE: f64 = 1e8;
+
+/// The controller. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct Shares {
+    options: SharesOptions,
+    flows: BTreeMap<FlowId, Flow>,
+    estimator: Estimator,
+    watch: Watch,
+    search: PeriodicDepth,
+    /// The depth in force, and for how many steps it has been.
+    depth: u32,
+    steps: u32,
+    /// Added to the slots, in parts of them.
+    trim: f64,
+}
+
+/// What all hosts did in a period.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    slot_time_s: f64,
+    completions: u64,
+    work: u64,
+    outstanding: u64,
+    queued: u64,
+    is_backlogged: bool,
+}
+
+impl Shares {
+    /// A controller that has seen nothing yet.
+    pub fn new(options: SharesOptions) -> Self {
+        Self {
+            options,
+            flows: BTreeMap::new(),
+            estimator: Estimator::default(),
+            watch: Watch::default(),
+            search: PeriodicDepth::new(options.depth_first, DEPTH_MIN),
+            depth: options.depth_first,
+            steps: 0,
+            trim: 0.0,
+        }
+    }
+
+    /// Takes a period in, smoothed over [`MEMORY_S`].
+    fn note_flows(&mut self, view: &View<'_>, period_s: f64) {
+        let part = period_s / (period_s + MEMORY_S);
+        let before = std::mem::take(&mut self.flows);
+        let is_stale =
+            |host| view.known.iter().any(|one| one.summary.host == host && one.missed > 0);
+        for (id, summary) in view.flows() {
+            let mut flow = seen(id, summary, period_s);
+            let before = before.get(&id);
+            if let Some(before) = before.filter(|_| is_stale(id.host)) {
+                // Nothing new was heard: it is taken to go on as it did.
+                flow = *before;
+            } else if let Some(before) = before {
+                let smooth = |now: &mut f64, before: f64| *now = before + part * (*now - before);
+                smooth(&mut flow.rate, before.rate);
+                smooth(&mut flow.in_use, before.in_use);
+                smooth(&mut flow.backlogged, before.backlogged);
+                smooth(&mut flow.present, before.present);
+                if let (Some(now), Some(before)) = (&mut flow.offered, before.offered) {
+                    smooth(now, before);
+                }
+            }
+            self.flows.insert(id, flow);
+        }
+    }
+
+    /// The depth that the strictest target leaves; infinite without one that can be kept.
+    fn depth_of_targets(&self, view: &View<'_>) -> f64 {
+        let Some(line) = self.estimator.line() else { return f64::INFINITY };
+        let part = self.options.device_part;
+        let targets = view.flows().filter_map(|(_, flow)| flow.target);
+        let bounds = targets.map(|target| target.device_latency_max_s());
+        let bounds = bounds.filter(|bound_s| self.estimator.can_keep(part * bound_s, 1.0));
+        let strictest_s = bounds.fold(f64::INFINITY, f64::min);
+        if strictest_s.is_finite() {
+            line.outstanding(part * strictest_s).max(1.0)
+        } else {
+            f64::INFINITY
+        }
+    }
+
+    /// Decides the depth, and goes on with the search where this host leads it.
+    fn find_depth(&mut self, view: &View<'_>, sums: &Sums, bound: f64) {
+        let length = self.options.period;
+        let leader = view.known.first().map(|known| &known.summary);
+        let told = leader.map_or(0, |summary| summary.depth);
+        let depth = if told > 0 { told } else { self.search.depth() };
+        self.steps = if depth == self.depth { self.steps.saturating_add(1) } else { 0 };
+        self.depth = depth;
+        if leader.is_some_and(|leader| leader.host != view.own) {
+            return self.search.follow(depth);
+        }
+        if view.known.iter().any(|known| known.missed > 0) {
+            return self.search.pause(view.now);
+        }
+        let in_use = sums.slot_time_s / length.as_secs_f64();
+        let is_full = sums.is_backlogged && in_use >= FULL * f64::from(depth);
+        let asked = sums.steady(in_use).filter(|asked| *asked < depth);
+        let tells = is_full || asked.is_some();
+        if tells && self.steps >= SETTLED && bound > f64::from(depth) {
+            let Sums { work, completions, .. } = *sums;
+            let period = Period { length, work: Cost(work), completions, asked };
+            self.search.note(view.now, period);
+        } else {
+            self.search.skip(view.now);
+        }
+    }
+
+    fn adjust_trim(&mut self, slots_all: f64, in_use: f64, is_short: bool) {
+        if is_short && self.steps < SETTLED {
+            // What was in use was so under another depth.
+        } else if is_short {
+            let lacking = (slots_all - in_use) / slots_all;
+            self.trim = (self.trim + TRIM_GAIN * lacking).clamp(0.0, TRIM_MAX);
+        } else {
+            self.trim -= TRIM_GAIN * self.trim;
+        }
+    }
+
+    /// What this host has of the division of so many slots.
+    fn own_part(&self, view: &View<'_>, flows: &[Flow], divided: &Divided, all: f64) -> Division {
+        let own = || flows.iter().enumerate().filter(|(_, flow)| flow.id.host == view.own);
+        let has_enough = own().all(|(index, _)| !divided.lacks[index]);
+        // Bursts of a tenant with a target are not held back as long as it keeps to its share.
+        let reserve = match own().any(|(_, flow)| flow.offered.is_some()) {
+            true => all,
+            false => RESERVE * all / view.known.len().max(1) as f64,
+        };
+        let slots = match divided.level {
+            Some(_) => own().map(|(index, _)| divided.slots[index]).sum(),
+            None => {
+                let free = (all - flows.iter().map(|flow| flow.in_use).sum::<f64>()).max(0.0);
+                own().map(|(_, flow)| flow.in_use).sum::<f64>() + free
+            }
+        };
+        // While nobody lacks anything all weights are plain shares.
+        let level = divided.level.unwrap_or_else(|| 1.0 / shares(flows).max(1.0));
+        let capacity: f64 = flows.iter().map(|flow| flow.rate).sum();
+        let due = |(index, flow): (usize, &Flow)| {
+            let part = divided.level.map_or(level * flow.weight, |_| divided.parts[index]);
+            let lead = flow.offered.map_or(0.0, |_| LEAD_S * part * capacity);
+            Due { tenant: flow.id.tenant, weight: weight(part), lead: cost(lead) }
+        };
+        Division {
+            slots_milli: milli(if has_enough { f64::max(slots, reserve) } else { slots }),
+            due: own().map(due).collect(),
+            weight_per_milli: weight(level),
+            depth_next: self.search.depth(),
+        }
+    }
+}
+
+/// A part of the capacity as a weight.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+fn weight(part: f64) -> u32 {
+    (part * WHOLE).clamp(1.0, 1e9) as u32
+}
+
+/// A cost in seconds.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+fn cost(seconds: f64) -> Cost {
+    Cost((seconds * 1e9) as u64)
+}
+
+/// Thousandths, at least one.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+fn milli(slots: f64) -> u64 {
+    (slots * 1000.0).round().clamp(1.0, 1e9) as u64
+}
+
+/// The shares of all flows, in thousandths.
+fn shares(flows: &[Flow]) -> f64 {
+    flows.iter().map(|flow| flow.weight).sum()
+}
+
+/// What clients ask of a tenant in cost per second, with a part of what waits.
+fn offered(summary: &FlowSummary) -> f64 {
+    let each_s = Span(summary.cost.0).as_secs_f64() / f64::from(summary.completions.max(1));
+    each_s * (f64::from(summary.expected_per_s) + f64::from(summary.queued) / DRAIN_S)
+}
+
+fn seen(id: FlowId, summary: &FlowSummary, period_s: f64) -> Flow {
+    Flow {
+        id,
+        weight: f64::from(summary.weight_milli.max(1)),
+        rate: Span(summary.cost.0).as_secs_f64() / period_s,
+        in_use: summary.slot_time.as_secs_f64() / period_s,
+        backlogged: f64::from(summary.backlogged_percent) / 100.0,
+        offered: summary.target.map(|_| offered(summary)),
+        present: f64::from(summary.outstanding) + f64::from(summary.queued),
+    }
+}
+
+impl Sums {
+    fn of(view: &View<'_>) -> Self {
+        let mut sums = Self::default();
+        for (_, flow) in view.flows() {
+            sums.slot_time_s += flow.slot_time.as_secs_f64();
+            sums.completions += u64::from(flow.completions);
+            sums.outstanding += u64::from(flow.outstanding);
+            sums.queued += u64::from(flow.queued);
+            sums.work = sums.work.saturating_add(flow.cost.0);
+            sums.is_backlogged |= flow.backlogged_percent >= 50;
+        }
+        sums
+    }
+
+    /// What the clients ask for, if they had all of it at the device throughout the period.
+    fn steady(&self, in_use: f64) -> Option<u32> {
+        let outstanding = self.outstanding as f64;
+        let is_steady = (outstanding - in_use).abs() <= STEADY * outstanding;
+        let asked = u32::try_from(self.outstanding).ok().filter(|asked| *asked > 0);
+        asked.filter(|_| self.queued == 0 && is_steady)
+    }
+}
+
+impl Controller for Shares {
+    fn period(&self) -> Span {
+        self.options.period
+    }
+
+    fn step(&mut self, view: &View<'_>) -> Decision {
+        let unmet = self.watch.note(view);
+        let period_s = self.options.period.as_secs_f64();
+        let sums = Sums::of(view);
+        self.note_flows(view, period_s);
+        let is_whole = view.known.iter().all(|known| known.missed == 0);
+        if is_whole {
+            self.estimator.note(period_s, sums.slot_time_s, sums.completions as f64);
+        }
+        let bound = self.depth_of_targets(view);
+        self.find_depth(view, &sums, bound);
+        let slots_all = f64::from(self.depth).min(bound);
+        let flows: Vec<Flow> = self.flows.values().copied().collect();
+        let all = slots_all * (1.0 + self.trim);
+        let division = match divide(&flows, all) {
+            Some(divided) => {
+                if is_whole {
+                    let in_use = sums.slot_time_s / period_s;
+                    self.adjust_trim(slots_all, in_use, divided.level.is_some());
+                }
+                self.own_part(view, &flows, &divided, all)
+            }
+            None => Division {
+                slots_milli: u64::from(self.options.slots_first) * 1000,
+                depth_next: self.search.depth(),
+                ..Division::default()
+            },
+        };
+        let slots = u32::try_from(division.slots_milli.div_ceil(1000)).unwrap_or(u32::MAX);
+        Decision {
+            slots,
+            order: Order::Arrival,
+            slots_all: super::whole_slots(slots_all),
+            unmet,
+            division: Some(division),
+        }
+    }
+}

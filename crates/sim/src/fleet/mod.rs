@@ -1,0 +1,106 @@
+//! Gates before one array, each with clients of its own, that decide by what they tell each other.
+//!
+//! ```text
+//!   clients --> gate 0: queue --slots--+
+//!   clients --> gate 1: queue --slots--+--> device        every period: words -> way -> decisions
+//!   clients --> gate 2: queue --slots--+
+//! ```
+//!
+//! Queues, members and controllers are those of the gates ([`evenkeel_core::control`]); the device
+//! is any. A [`Fleet`] says who asks for what, and [`Fleet::run`] what came of it, by tenant and
+//! second.
+
+mod client;
+mod world;
+
+use evenkeel_core::control::member::Method;
+use evenkeel_core::control::target::Target;
+use evenkeel_core::time::Span;
+
+use crate::control::exchange::Way;
+use crate::device::Device;
+pub use client::{Asks, Client};
+
+/// A tenant, alike at all gates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tenant {
+    /// Its share, in thousandths.
+    pub share_milli: u32,
+    /// What it was promised of response times.
+    pub target: Option<Target>,
+}
+
+/// Gates and their clients. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct Fleet {
+    /// How many gates there are.
+    pub gates: u32,
+    /// The tenants, all of them known at all gates.
+    pub tenants: Vec<Tenant>,
+    /// Who asks.
+    pub clients: Vec<Client>,
+    /// Who decides the slots.
+    pub method: Method,
+    /// How long it runs, in whole seconds.
+    pub length: Span,
+    /// What happens to words.
+    pub way: Way,
+    /// Seed of the clients and of the way.
+    pub seed: u64,
+}
+
+/// What a tenant got in a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Second {
+    /// Requests that were answered.
+    pub completions: u64,
+    /// What they cost, in nanoseconds.
+    pub cost_ns: u64,
+    /// The sum of their response times.
+    pub response: Span,
+    /// The longest.
+    pub longest: Span,
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// By tenant and second.
+    pub tenants: Vec<Vec<Second>>,
+    /// The slots of all that the first gate decided upon, by period.
+    pub depths: Vec<u32>,
+}
+
+impl Fleet {
+    /// Runs it before this device.
+    pub fn run(&self, device: impl Device) -> Record {
+        world::World::new(self, device).run()
+    }
+}
+
+impl Record {
+    /// A tenant's seconds from `from` to `until`, added up.
+    pub fn sum(&self, tenant: usize, from: u64, until: u64) -> Second {
+        let index = |second: u64| usize::try_from(second).expect("a finite run");
+        let seconds = &self.tenants[tenant][index(from)..index(until)];
+        seconds.iter().fold(Second::default(), |sum, second| Second {
+            completions: sum.completions + second.completions,
+            cost_ns: sum.cost_ns + second.cost_ns,
+            response: sum.response + second.response,
+            longest: sum.longest.max(second.longest),
+        })
+    }
+
+    /// The part of all cost that a tenant got from `from` to `until`.
+    pub fn part(&self, tenant: usize, from: u64, until: u64) -> f64 {
+        let cost = |tenant| self.sum(tenant, from, until).cost_ns as f64;
+        cost(tenant) / (0..self.tenants.len()).map(cost).sum::<f64>()
+    }
+}
+
+impl Second {
+    /// The mean response time, in seconds; zero if nothing was answered.
+    pub fn mean_s(&self) -> f64 {
+        self.response.as_secs_f64() / self.completions.max(1) as f64
+    }
+}

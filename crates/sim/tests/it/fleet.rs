@@ -1,0 +1,166 @@
+//! Gates before one array: shares over all of them, targets, and the longest wait.
+
+use evenkeel_core::control::member::Method;
+use evenkeel_core::control::target::Target;
+use evenkeel_core::time::{Nanos, Span};
+use evenkeel_sim::control::exchange::Way;
+use evenkeel_sim::device::simple::Constant;
+use evenkeel_sim::device::spec::ConstantSpec;
+use evenkeel_sim::fleet::{Asks, Client, Fleet, Record, Tenant};
+
+/// A server that does so many requests at a time, and so many in a second.
+fn server(at_once: u32, per_s: u64) -> Constant {
+    let fixed = Span(u64::from(at_once) * 1_000_000_000 / per_s);
+    Constant::new(ConstantSpec { size_bytes: 64 << 30, fixed, rate_bytes: 0, servers: at_once })
+}
+
+fn tenant(share: u32) -> Tenant {
+    Tenant { share_milli: share * 1000, target: None }
+}
+
+fn promised(mean_ms: u64) -> Tenant {
+    let target = Target::mean(Span::from_millis(mean_ms), Span::from_secs(1));
+    Tenant { target: Some(target), ..tenant(1) }
+}
+
+fn closed(gate: u32, tenant: u32, requests: u32) -> Client {
+    Client::reads(gate, tenant, Asks::Closed(requests))
+}
+
+fn fleet(gates: u32, tenants: &[Tenant], clients: &[Client]) -> Fleet {
+    Fleet {
+        gates,
+        tenants: tenants.to_vec(),
+        clients: clients.to_vec(),
+        method: Method::Shares,
+        length: Span::from_secs(20),
+        way: Way { delay: Span::from_millis(1), ..Way::default() },
+        seed: 1,
+    }
+}
+
+/// Holds a part to what is due, within 5 % of that, second by second.
+fn assert_part(
+    record: &Record,
+    tenant: usize,
+    due: f64,
+    seconds: std::ops::Range<u64>,
+    what: &str,
+) {
+    for second in seconds {
+        let part = record.part(tenant, second, second + 1);
+        let is_due = (part / due - 1.0).abs() < 0.05;
+        assert!(is_due, "{what}: {part:.3} of {due:.3} in second {second}");
+    }
+}
+
+/// Devices that serve one, a few and many at a time.
+const DEVICES: [(u32, u64); 3] = [(1, 450), (8, 2_000), (64, 20_000)];
+
+#[test]
+fn shares_hold_wherever_a_tenant_has_its_clients() {
+    for (at_once, per_s) in DEVICES {
+        for share in [1, 3, 10] {
+            for places in [&[0][..], &[0, 1], &[0, 1, 2]] {
+                let mut clients: Vec<Client> =
+                    places.iter().map(|gate| closed(*gate, 0, 512)).collect();
+                clients.extend((0..3).map(|gate| closed(gate, 1, 64)));
+                let record =
+                    fleet(3, &[tenant(share), tenant(1)], &clients).run(server(at_once, per_s));
+                let what = format!("{at_once} at a time, {share}:1, at {places:?}");
+                let due = f64::from(share) / f64::from(share + 1);
+                assert_part(&record, 0, due, 5..20, &what);
+                let done = [0, 1].map(|tenant| record.sum(tenant, 5, 20).completions);
+                let part = done.iter().sum::<u64>() as f64 / (15 * per_s) as f64;
+                assert!(part > 0.93, "{what}: {part:.3} of what the device can");
+            }
+        }
+    }
+}
+
+#[test]
+fn requests_of_unlike_sizes_count_for_what_they_cost() {
+    let spec = ConstantSpec {
+        size_bytes: 64 << 30,
+        fixed: Span::from_micros(50),
+        rate_bytes: 200 << 20,
+        servers: 1,
+    };
+    let large = Client { size_bytes: 256 << 10, ..closed(0, 0, 16) };
+    let clients = [large, closed(1, 1, 64), closed(2, 1, 64)];
+    let record = fleet(3, &[tenant(1), tenant(1)], &clients).run(Constant::new(spec));
+    for from in [5, 10, 15] {
+        let part = record.part(0, from, from + 5);
+        assert!((part / 0.5 - 1.0).abs() < 0.05, "{part} from second {from} on");
+    }
+}
+
+#[test]
+fn clients_that_move_to_another_gate_take_their_share_along() {
+    let ten = Nanos::ZERO + Span::from_secs(10);
+    let before = Client { until: ten, ..closed(0, 0, 64) };
+    let after = Client { from: ten, ..closed(2, 0, 64) };
+    let clients = [before, after, closed(0, 1, 64), closed(1, 1, 64)];
+    let record = fleet(3, &[tenant(3), tenant(1)], &clients).run(server(8, 2_000));
+    assert_part(&record, 0, 0.75, 5..10, "before");
+    assert_part(&record, 0, 0.75, 14..20, "after");
+}
+
+#[test]
+fn what_a_tenant_leaves_is_there_for_others_and_its_own_is_there_for_it() {
+    let sparse = Client::reads(0, 0, Asks::Open(20.0));
+    let clients = [sparse, closed(0, 1, 32), closed(1, 1, 32)];
+    let record = fleet(2, &[tenant(4), tenant(1)], &clients).run(server(1, 450));
+    let (sparse, hog) = (record.sum(0, 5, 20), record.sum(1, 5, 20));
+    assert!(hog.completions > 15 * 415, "{hog:?}");
+    // The depth of the device, and hardly a wait at the gate.
+    let depth = record.depths.iter().skip(25).max().expect("decisions");
+    let device_s = f64::from(*depth) / 450.0;
+    assert!(sparse.mean_s() < device_s + 0.005, "{sparse:?} before {device_s}");
+}
+
+#[test]
+fn half_of_the_words_may_be_lost() {
+    let clients = [closed(0, 0, 512), closed(0, 1, 64), closed(1, 1, 64), closed(2, 1, 64)];
+    let way = Way { delay: Span::from_millis(20), lost_milli: 500, twice_milli: 100 };
+    let lossy = Fleet { way, ..fleet(3, &[tenant(3), tenant(1)], &clients) };
+    let record = lossy.run(server(8, 2_000));
+    let part = record.part(0, 5, 20);
+    assert!((part / 0.75 - 1.0).abs() < 0.05, "{part}");
+}
+
+/// An open load of 100 a second with a mean of 30 ms beside one that always has 32 under way, on a
+/// device that does 450 in a second: at one gate, and at two.
+#[test]
+fn a_mean_is_kept_beside_a_tenant_that_always_asks_and_nobody_starves() {
+    for loose in [promised(200), tenant(1)] {
+        for other_gate in [0, 1] {
+            let strict = Client::reads(0, 0, Asks::Open(100.0));
+            let clients = [strict, closed(other_gate, 1, 32)];
+            let tenants = [promised(30), loose];
+            let record = fleet(other_gate + 1, &tenants, &clients).run(server(1, 450));
+            let (strict, other) = (record.sum(0, 5, 20), record.sum(1, 5, 20));
+            assert!(strict.mean_s() < 0.030, "gate {other_gate}: {strict:?}");
+            assert!(strict.longest < Span::from_millis(120), "gate {other_gate}: {strict:?}");
+            assert!(other.completions > 15 * 330, "gate {other_gate}: {other:?}");
+            assert!(other.longest < Span::from_millis(200), "gate {other_gate}: {other:?}");
+        }
+    }
+}
+
+/// With as much to ask as the other, a target does not take the other's share.
+#[test]
+fn a_target_takes_nobodys_share() {
+    let clients = [closed(0, 0, 64), closed(1, 1, 64)];
+    for tenants in [[promised(30), tenant(1)], [promised(30), promised(100)]] {
+        let record = fleet(2, &tenants, &clients).run(server(1, 450));
+        assert_part(&record, 0, 0.5, 5..20, "equal shares");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let clients = [Client::reads(0, 0, Asks::Open(100.0)), closed(1, 1, 32)];
+    let run = || fleet(2, &[promised(30), tenant(1)], &clients).run(server(1, 450));
+    assert_eq!(run(), run());
+}
