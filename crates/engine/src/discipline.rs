@@ -149,10 +149,18 @@ pub(crate) fn shared_scheduler(
 ) -> (SharedQueue, Box<dyn Scheduler>) {
     if mode == Mode::Enforce {
         let queue = SharedQueue::new(now, host, discipline, slots, Enforcement::Yes);
-        (queue.clone(), Box::new(Limited::new(queue)))
+        (queue.clone(), with_limits(queue, discipline))
     } else {
         let queue = SharedQueue::new(now, host, discipline, slots, Enforcement::No);
         (queue.clone(), Box::new(queue))
+    }
+}
+
+/// Limits that count at this gate, above a queue that knows none over all gates.
+fn with_limits(queue: SharedQueue, discipline: shared::Discipline) -> Box<dyn Scheduler> {
+    match discipline {
+        shared::Discipline::Order => Box::new(Limited::new(queue)),
+        shared::Discipline::Weight => Box::new(queue),
     }
 }
 
@@ -212,7 +220,7 @@ pub fn scheduler_for(scheduling: &Scheduling) -> Box<dyn Scheduler> {
             let discipline = scheduling.control.unwrap_or_default().discipline();
             let host = HostId::default();
             let queue = SharedQueue::new(Nanos::ZERO, host, discipline, slots, enforcement);
-            Box::new(Limited::new(queue))
+            with_limits(queue, discipline)
         }
         Discipline::Mclock => Box::new(Mclock::new(scheduling.depth)),
         Discipline::Edf => Box::new(Limited::new(Edf::new(scheduling.depth))),

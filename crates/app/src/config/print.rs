@@ -204,6 +204,7 @@ fn discipline(scheduling: &Scheduling, text: &mut Text) {
     if let Some(control) = scheduling.control {
         text.key("control", quoted(control.name()));
     }
+    text.optional("array", scheduling.array.as_ref());
 }
 
 fn scheduling(scheduling: &Scheduling, found: &Found, text: &mut Text) {

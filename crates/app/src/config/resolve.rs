@@ -137,6 +137,7 @@ fn backend(
         ("scheduling.capacity_iops", at(raw.capacity.as_ref())),
         ("scheduling.discipline", at(raw.discipline.as_ref())),
         ("scheduling.control", at(raw.control.as_ref())),
+        ("scheduling.array", at(raw.array.as_ref())),
         ("source", source),
         ("source.tiers", at(raw.tiers.as_ref())),
         ("source.drives", at(raw.store.as_ref())),
@@ -191,6 +192,7 @@ fn scheduling(raw: &mut RawBackend) -> Scheduling {
         is_unit_found: is_cost_learned && is_unit_automatic,
         capacity_iops: raw.capacity.take().map(Spanned::into_inner),
         control: raw.control.take().map(Spanned::into_inner),
+        array: raw.array.take().map(Spanned::into_inner),
     }
 }
 

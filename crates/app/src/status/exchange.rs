@@ -98,6 +98,9 @@ pub struct Refused {
 pub struct SharedDevice {
     /// The backend.
     pub backend: String,
+    /// What all gates before the device call it: those that call it otherwise are not heard.
+    #[serde(default)]
+    pub array: String,
     /// Who decides: the word of the policy file.
     pub control: String,
     /// Time between two decisions.
@@ -269,6 +272,7 @@ impl From<&DeviceReport> for SharedDevice {
     fn from(report: &DeviceReport) -> Self {
         Self {
             backend: report.backend.clone(),
+            array: report.array.clone(),
             control: report.method.name().to_owned(),
             period_seconds: report.period.as_secs_f64(),
             decisions: report.decisions,

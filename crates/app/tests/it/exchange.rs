@@ -312,7 +312,9 @@ fn shares_hold_over_three_gates_before_one_array() {
         .zip(&all)
         .map(|(scratch, own)| Gate::start(scratch, &policy_by_share(scratch, &uri, own, &all)))
         .collect();
-    gates.iter().for_each(|gate| wait_for_gates(gate, 3));
+    for gate in &gates {
+        wait_for_gates(gate, 3);
+    }
     let options = "--depth 32 --ramp 5s --runtime 10s";
     let rate = |report: &Value| report["jobs"][0]["read"]["iops"].as_f64().expect("a rate");
     let (wide, narrow): (f64, f64) = std::thread::scope(|scope| {

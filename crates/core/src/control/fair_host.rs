@@ -6,6 +6,7 @@
 //!                   weights by tenant             thousandths of slots        once each period
 //! ```
 //!
+//! What is over a tenant's limit waits before that, for the part of the limit that the host has.
 //! Weights and slots are those of the last decision ([`super::shares`]). A tenant that the decision
 //! did not know, since it had been silent, has its own weight at the level of the others'.
 
@@ -14,13 +15,13 @@ use super::name::TenantNumber;
 use super::order::Waiting;
 use super::slots::{Free, Slots};
 use super::summary::{HostId, Summary};
-use super::target::Target;
 use super::tenants::Tenants;
-use super::{Decision, Division, Due};
+use super::{Decision, Division, Due, WHOLE_PPM};
 use crate::id::TenantId;
 use crate::sched::depth::DepthPolicy;
+use crate::sched::limit::Limited;
 use crate::sched::sfq::{Sfq, SfqOptions};
-use crate::sched::{Next, Scheduler, Share};
+use crate::sched::{Limit, Next, Scheduler, Share};
 use crate::ticket::Ticket;
 use crate::time::{Nanos, Span};
 
@@ -29,7 +30,7 @@ use crate::time::{Nanos, Span};
 pub(super) struct FairHost {
     id: HostId,
     tenants: Tenants,
-    queue: Sfq,
+    queue: Limited<Sfq>,
     slots: Slots,
     division: Division,
 }
@@ -42,23 +43,17 @@ impl FairHost {
         Self {
             id,
             tenants: Tenants::default(),
-            queue: Sfq::new(options),
+            queue: Limited::new(Sfq::new(options)),
             slots: Slots::new(slots_milli),
             division: Division::default(),
         }
     }
 
     /// Adds the next tenant, or changes one that is known.
-    pub(super) fn configure(
-        &mut self,
-        now: Nanos,
-        tenant: TenantId,
-        weight_milli: u32,
-        target: Option<Target>,
-    ) {
-        self.tenants.configure(tenant, weight_milli, target);
-        let due = self.division.due(self.tenants.number(tenant), weight_milli);
-        self.weigh(now, tenant, due);
+    pub(super) fn configure(&mut self, now: Nanos, tenant: TenantId, share: Share) {
+        self.tenants.configure(tenant, share);
+        let due = self.division.due(self.tenants.number(tenant), share.weight_milli);
+        self.give(now, tenant, share.limit, due);
     }
 
     /// Says what all hosts call a tenant.
@@ -66,10 +61,12 @@ impl FairHost {
         self.tenants.set_number(tenant, number);
     }
 
-    fn weigh(&mut self, now: Nanos, tenant: TenantId, due: Due) {
-        let share = Share { weight_milli: due.weight, ..Share::default() };
+    /// Gives a tenant what it is due, and its part of its limit.
+    fn give(&mut self, now: Nanos, tenant: TenantId, limit: Limit, due: Due) {
+        let limit = part_of(limit, due.limit_ppm);
+        let share = Share { weight_milli: due.weight, limit, ..Share::default() };
         self.queue.configure(now, tenant, share);
-        self.queue.set_lead(tenant, due.lead);
+        self.queue.inner_mut().set_lead(tenant, due.lead);
     }
 
     /// A request arrived.
@@ -105,7 +102,7 @@ impl FairHost {
     pub(super) fn finished(&mut self, now: Nanos, sent: &Sent, ticket: Ticket) {
         self.slots.give_back(now);
         self.queue.complete(now, ticket);
-        self.tenants.completed(now, sent, ticket.cost);
+        self.tenants.completed(now, sent, (ticket.cost, ticket.size_bytes));
     }
 
     /// A request that waits will not be sent; false if it does not wait here. O(waiting of its
@@ -130,8 +127,22 @@ impl FairHost {
     /// Ends a period of which `period` is the length. Tells of the tenants of which there is
     /// anything to tell, and the depth that this host would have all have together.
     pub(super) fn summarise(&mut self, now: Nanos, number: u64, period: Span) -> Summary {
-        let summary = self.tenants.summarise(now, self.id, number, period);
+        let mut summary = self.tenants.summarise(now, self.id, number, period);
+        let held: Vec<TenantNumber> = self
+            .tenants
+            .all()
+            .filter(|(id, ..)| self.queue.held(*id) > 0)
+            .map(|(_, number, _)| number)
+            .collect();
+        for flow in &mut summary.flows {
+            flow.is_limited = held.contains(&flow.tenant);
+        }
         Summary { depth: self.division.depth_next, ..summary }
+    }
+
+    /// Request-time that a tenant's own limit has held its requests for.
+    pub(super) fn throttled(&self, now: Nanos, tenant: TenantId) -> Span {
+        self.queue.throttled(now, tenant)
     }
 
     /// Puts a decision in force. O(tenants and what they have waiting).
@@ -139,10 +150,9 @@ impl FairHost {
         let Some(division) = &decision.division else { return };
         self.division.clone_from(division);
         self.slots.set(now, division.slots_milli);
-        let of = |(tenant, number, share_milli)| (tenant, division.due(number, share_milli));
-        let all: Vec<(TenantId, Due)> = self.tenants.weights_milli().map(of).collect();
-        for (tenant, due) in all {
-            self.weigh(now, tenant, due);
+        let all: Vec<(TenantId, TenantNumber, Share)> = self.tenants.all().collect();
+        for (tenant, number, share) in all {
+            self.give(now, tenant, share.limit, division.due(number, share.weight_milli));
         }
     }
 
@@ -154,5 +164,22 @@ impl FairHost {
     /// Requests that wait for a slot.
     pub(super) fn queued(&self) -> usize {
         self.queue.queued()
+    }
+}
+
+/// A part of a limit, in millionths.
+fn part_of(limit: Limit, ppm: u32) -> Limit {
+    let part = |whole: u64| match whole {
+        0 => 0,
+        whole => {
+            let part = u128::from(whole) * u128::from(ppm) / u128::from(WHOLE_PPM);
+            u64::try_from(part).unwrap_or(u64::MAX).max(1)
+        }
+    };
+    Limit {
+        rate_iops: part(limit.rate_iops),
+        rate_bytes: part(limit.rate_bytes),
+        burst_requests: part(limit.burst_requests),
+        burst_bytes: part(limit.burst_bytes),
     }
 }

@@ -12,9 +12,9 @@ use super::Decision;
 use super::name::TenantNumber;
 use super::order::{LocalQueue, Order, Waiting};
 use super::summary::{HostId, Summary};
-use super::target::Target;
 use super::tenants::Tenants;
 use crate::id::TenantId;
+use crate::sched::Share;
 use crate::ticket::Cost;
 use crate::time::{Nanos, Span};
 
@@ -46,9 +46,9 @@ impl Host {
     }
 
     /// Adds the next tenant, or changes one that is known.
-    pub fn configure(&mut self, tenant: TenantId, weight_milli: u32, target: Option<Target>) {
-        self.tenants.configure(tenant, weight_milli, target);
-        self.queue.configure(tenant, target);
+    pub fn configure(&mut self, tenant: TenantId, share: Share) {
+        self.tenants.configure(tenant, share);
+        self.queue.configure(tenant, share.target());
     }
 
     /// Says what all hosts call a tenant.
@@ -73,10 +73,10 @@ impl Host {
         Some(Sent { waiting, dispatch: now })
     }
 
-    /// The device finished a request of this cost.
-    pub fn finished(&mut self, now: Nanos, sent: &Sent, cost: Cost) {
+    /// The device finished a request of this cost and size.
+    pub fn finished(&mut self, now: Nanos, sent: &Sent, what: (Cost, u64)) {
         self.outstanding -= 1;
-        self.tenants.completed(now, sent, cost);
+        self.tenants.completed(now, sent, what);
     }
 
     /// A request that waits will not be sent; false if it does not wait here. O(waiting of its
@@ -131,11 +131,13 @@ impl Host {
 mod tests {
     use super::*;
 
+    const ONE: (Cost, u64) = (Cost::ONE, 4096);
+
     #[test]
     fn no_more_than_the_slots_are_at_the_device_and_shrinking_calls_nothing_back() {
         let mut host = Host::new(HostId(1), 2);
         let tenant = TenantId(0);
-        host.configure(tenant, 1000, None);
+        host.configure(tenant, Share::default());
         (0..5).for_each(|tag| host.arrived(Nanos(u64::from(tag)), tenant, tag));
         let sent: Vec<Sent> = std::iter::from_fn(|| host.next(Nanos(10))).collect();
         assert_eq!(sent.iter().map(|sent| sent.waiting.tag).collect::<Vec<_>>(), [0, 1]);
@@ -147,9 +149,9 @@ mod tests {
             division: None,
         };
         host.decide(&fewer);
-        host.finished(Nanos(20), &sent[0], Cost::ONE);
+        host.finished(Nanos(20), &sent[0], ONE);
         assert_eq!((host.next(Nanos(20)), host.outstanding()), (None, 1));
-        host.finished(Nanos(30), &sent[1], Cost::ONE);
+        host.finished(Nanos(30), &sent[1], ONE);
         assert_eq!(host.next(Nanos(30)).map(|sent| sent.waiting.tag), Some(2));
         let summary = host.summarise(Nanos(40), 7, Span(40));
         let flow = summary.flows[0];
@@ -161,7 +163,7 @@ mod tests {
     #[test]
     fn what_is_taken_back_is_not_counted_as_waiting() {
         let mut host = Host::new(HostId(1), 0);
-        (0..2).for_each(|tenant| host.configure(TenantId(tenant), 1000, None));
+        (0..2).for_each(|tenant| host.configure(TenantId(tenant), Share::default()));
         (0..4).for_each(|tag| host.arrived(Nanos(10), TenantId(tag % 2), tag));
         assert!(host.withdraw(TenantId(1), 3) && !host.withdraw(TenantId(1), 3));
         let summary = host.summarise(Nanos(20), 1, Span(20));
@@ -175,14 +177,14 @@ mod tests {
     #[test]
     fn who_never_asks_is_not_told_of() {
         let mut host = Host::new(HostId(1), 8);
-        (0..2).for_each(|tenant| host.configure(TenantId(tenant), 1000, None));
+        (0..2).for_each(|tenant| host.configure(TenantId(tenant), Share::default()));
         host.arrived(Nanos(0), TenantId(1), 0);
         let told = |summary: Summary| -> Vec<u32> {
             summary.flows.iter().map(|flow| flow.tenant.0).collect()
         };
         assert_eq!(told(host.summarise(Nanos(10), 1, Span(10))), [2]);
         let sent = host.next(Nanos(10)).unwrap();
-        host.finished(Nanos(20), &sent, Cost::ONE);
+        host.finished(Nanos(20), &sent, ONE);
         let second = Span::from_secs(1);
         let last = (2..100).map(|number| told(host.summarise(Nanos(30), number, second))).last();
         assert_eq!(last, Some(vec![]), "it is forgotten in the end");

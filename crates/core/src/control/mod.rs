@@ -121,6 +121,8 @@ pub struct Division {
     pub due: Vec<Due>,
     /// What any other is due, as a weight for each thousandth of its share.
     pub weight_per_milli: u32,
+    /// The part of its limit that any other has here, in millionths; zero is taken for all.
+    pub limit_ppm: u32,
     /// What this host would have all hosts have at the device together; zero if it does not know.
     pub depth_next: u32,
 }
@@ -134,7 +136,12 @@ pub struct Due {
     pub weight: u32,
     /// What it may have ahead of that, for the sake of its target.
     pub lead: Cost,
+    /// The part of its limit that it has here, in millionths.
+    pub limit_ppm: u32,
 }
+
+/// All of a limit.
+const WHOLE_PPM: u32 = 1_000_000;
 
 impl Division {
     /// What a tenant with this share, in thousandths, is due at this host.
@@ -143,7 +150,8 @@ impl Division {
         let due = found.map_or_else(
             |_| {
                 let weight = share_milli.saturating_mul(self.weight_per_milli.max(1));
-                Due { tenant, weight, ..Due::default() }
+                let limit_ppm = if self.limit_ppm == 0 { WHOLE_PPM } else { self.limit_ppm };
+                Due { tenant, weight, limit_ppm, ..Due::default() }
             },
             |index| self.due[index],
         );

@@ -18,7 +18,7 @@ const SLOW: Span = Span::from_millis(2_000);
 const SILENT_PER_S: f64 = 0.01;
 
 /// The counters of one tenant at one host.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Monitor {
     /// The period under way; what is counted at its end alone stays zero until then.
     current: FlowSummary,
@@ -32,25 +32,15 @@ pub struct Monitor {
     backlog: Span,
     /// Sum of the arrival instants of the queued requests.
     queued_arrivals_ns: u128,
+    /// Bytes of the completions of the period under way.
+    completed_bytes: u64,
+    /// What a request costs and how many bytes it has, in the mean; none before the first.
+    each: Option<[f64; 2]>,
     /// Arrivals per second, fast and slow; none before the first period.
     rates: Option<[f64; 2]>,
 }
 
 impl Monitor {
-    /// Nothing counted yet.
-    pub fn new() -> Self {
-        Self {
-            current: FlowSummary::default(),
-            outstanding: 0,
-            integrated: Nanos::ZERO,
-            queued: 0,
-            backlogged: Nanos::ZERO,
-            backlog: Span::ZERO,
-            queued_arrivals_ns: 0,
-            rates: None,
-        }
-    }
-
     /// A request arrived, and waits.
     pub fn arrived(&mut self, now: Nanos) {
         self.integrate_queue(now);
@@ -83,12 +73,19 @@ impl Monitor {
         self.queued_arrivals_ns -= u128::from(arrival.0);
     }
 
-    /// The device finished a request of this cost.
-    pub fn completed(&mut self, now: Nanos, sent: &Sent, cost: Cost, target: Option<&Target>) {
+    /// The device finished a request of this cost and size.
+    pub fn completed(
+        &mut self,
+        now: Nanos,
+        sent: &Sent,
+        (cost, size_bytes): (Cost, u64),
+        target: Option<&Target>,
+    ) {
         let (arrival, dispatch) = (sent.waiting.arrival, sent.dispatch);
         self.integrate(now);
         self.outstanding -= 1;
         self.current.completions += 1;
+        self.completed_bytes = self.completed_bytes.saturating_add(size_bytes);
         self.current.cost.0 = self.current.cost.0.saturating_add(cost.0);
         self.current.device_time += now.since(dispatch);
         let response = now.since(arrival);
@@ -108,6 +105,7 @@ impl Monitor {
         let age_ns = u128::from(self.queued) * u128::from(now.0) - self.queued_arrivals_ns;
         summary.queued_age = Span(u64::try_from(age_ns).unwrap_or(u64::MAX));
         summary.expected_per_s = self.expect(summary.arrivals, period);
+        self.weigh(summary.cost, summary.completions, period);
         summary
     }
 
@@ -122,6 +120,27 @@ impl Monitor {
             self.backlog += now.since(self.backlogged);
         }
         self.backlogged = now;
+    }
+
+    /// The cost per second of so many requests, and of so many bytes; none as long as nothing was
+    /// completed.
+    pub fn cost_of(&self, rate_iops: u64, rate_bytes: u64) -> Option<[f64; 2]> {
+        let [cost, bytes] = self.each?;
+        Some([rate_iops as f64 * cost, rate_bytes as f64 * cost / bytes.max(1.0)])
+    }
+
+    /// Takes what a period's completions were like into the means.
+    fn weigh(&mut self, cost: Cost, completions: u32, period: Span) {
+        let bytes = std::mem::take(&mut self.completed_bytes);
+        if completions == 0 {
+            return;
+        }
+        let seen = [cost.0 as f64, bytes as f64].map(|sum| sum / f64::from(completions));
+        let part = period.0 as f64 / (period.0 + SLOW.0) as f64;
+        let each = self.each.get_or_insert(seen);
+        for (mean, seen) in each.iter_mut().zip(seen) {
+            *mean += part * (seen - *mean);
+        }
     }
 
     /// Takes a period's arrivals into the averages.
@@ -158,7 +177,7 @@ mod tests {
     #[test]
     fn a_period_is_counted_and_the_next_begins_from_its_state() {
         let target = Target::mean(Span::from_millis(60), Span::from_secs(1));
-        let mut monitor = Monitor::new();
+        let mut monitor = Monitor::default();
         for ms in [0, 10, 20] {
             monitor.arrived(at_ms(ms));
         }
@@ -166,7 +185,7 @@ mod tests {
         monitor.dispatched(at_ms(40), at_ms(10));
         let waiting = Waiting { tag: 0, tenant: TenantId(3), arrival: at_ms(0) };
         let sent = Sent { waiting, dispatch: at_ms(20) };
-        monitor.completed(at_ms(70), &sent, Cost(7), Some(&target));
+        monitor.completed(at_ms(70), &sent, (Cost(7), 14), Some(&target));
         let summary = monitor.close(at_ms(100), Span::from_millis(100));
         assert_eq!((summary.arrivals, summary.completions), (3, 1));
         assert_eq!((summary.late, summary.outstanding, summary.queued), (1, 1, 1));
@@ -176,6 +195,7 @@ mod tests {
         assert_eq!(summary.queued_age, Span::from_millis(80));
         assert_eq!(summary.expected_per_s, 30);
         assert_eq!((summary.cost, summary.backlogged_percent), (Cost(7), 100));
+        assert_eq!(monitor.cost_of(10, 10), Some([70.0, 5.0]));
 
         let next = monitor.close(at_ms(200), Span::from_millis(100));
         assert_eq!((next.arrivals, next.outstanding, next.queued), (0, 1, 1));
@@ -185,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_burst_is_expected_at_once_and_a_lull_is_not_trusted() {
-        let mut monitor = Monitor::new();
+        let mut monitor = Monitor::default();
         let mut period = |arrivals: u32| {
             (0..arrivals).for_each(|_| monitor.current.arrivals += 1);
             monitor.close(Nanos::ZERO, Span::from_millis(100)).expected_per_s

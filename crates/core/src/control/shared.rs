@@ -21,7 +21,7 @@ use super::host::{Host, Sent};
 use super::name::TenantNumber;
 use super::summary::{FlowSummary, HostId, Summary};
 use crate::id::TenantId;
-use crate::sched::{Next, Scheduler, Share};
+use crate::sched::{Limit, Next, Scheduler, Share};
 use crate::ticket::Ticket;
 use crate::time::{Nanos, Span};
 
@@ -43,7 +43,7 @@ pub struct SharedQueue(Rc<RefCell<Machine>>);
 pub enum Discipline {
     /// By arrival or deadline, as the decisions say ([`super::order`]).
     Order,
-    /// By weight ([`super::shares`]).
+    /// By weight, within limits that count over all hosts ([`super::shares`]).
     Weight,
 }
 
@@ -154,7 +154,7 @@ impl Scheduler for SharedQueue {
         let machine = &mut *self.0.borrow_mut();
         let sent = machine.take(ticket.slot).sent.expect("it was dispatched");
         match &mut machine.queue {
-            Queue::Order(host) => host.finished(now, &sent, ticket.cost),
+            Queue::Order(host) => host.finished(now, &sent, (ticket.cost, ticket.size_bytes)),
             Queue::Weight(host) => host.finished(now, &sent, ticket),
         }
     }
@@ -178,10 +178,15 @@ impl Scheduler for SharedQueue {
     }
 
     fn configure(&mut self, now: Nanos, tenant: TenantId, share: Share) {
-        let weight_milli = share.weight_milli.max(1);
-        match &mut self.0.borrow_mut().queue {
-            Queue::Order(host) => host.configure(tenant, weight_milli, share.target()),
-            Queue::Weight(host) => host.configure(now, tenant, weight_milli, share.target()),
+        let machine = &mut *self.0.borrow_mut();
+        // Unenforced nothing is held, whatever the limit.
+        let limit = match machine.enforcement {
+            Enforcement::Yes => share.limit,
+            Enforcement::No => Limit::default(),
+        };
+        match &mut machine.queue {
+            Queue::Order(host) => host.configure(tenant, share),
+            Queue::Weight(host) => host.configure(now, tenant, Share { limit, ..share }),
         }
     }
 
@@ -216,6 +221,13 @@ impl Scheduler for SharedQueue {
         match &self.0.borrow().queue {
             Queue::Order(host) => host.queued(),
             Queue::Weight(host) => host.queued(),
+        }
+    }
+
+    fn throttled(&self, now: Nanos, tenant: TenantId) -> Span {
+        match &self.0.borrow().queue {
+            Queue::Order(_) => Span::ZERO,
+            Queue::Weight(host) => host.throttled(now, tenant),
         }
     }
 

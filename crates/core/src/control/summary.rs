@@ -61,6 +61,9 @@ pub struct FlowSummary {
     pub tenant: TenantNumber,
     /// Its weight, in thousandths, for algorithms that know shares.
     pub weight_milli: u32,
+    /// The least that it is to have over all hosts whenever it asks for it, in cost per second; zero
+    /// for none, and while nobody knows what its requests cost.
+    pub floor: Cost,
     /// What it was promised; none for a tenant that takes what is left.
     pub target: Option<Target>,
     /// Requests that arrived.
@@ -83,10 +86,17 @@ pub struct FlowSummary {
     pub queued: u32,
     /// The part of the period in which at least one waited for a slot, in percent.
     pub backlogged_percent: u8,
+    /// Whether something waits for its own limit at the end.
+    pub is_limited: bool,
     /// Sum over those of the time since their arrival.
     pub queued_age: Span,
     /// Requests per second that the host expects to arrive.
     pub expected_per_s: u32,
+}
+
+/// A cost as it is told: in whole units.
+fn in_units(cost: Cost) -> Cost {
+    Cost(cost.0 / COST_UNIT * COST_UNIT)
 }
 
 impl Summary {
@@ -149,7 +159,8 @@ impl FlowSummary {
             device_time: rounded(self.device_time),
             response_time: rounded(self.response_time),
             slot_time: rounded(self.slot_time),
-            cost: Cost(self.cost.0 / COST_UNIT * COST_UNIT),
+            cost: in_units(self.cost),
+            floor: in_units(self.floor),
             queued_age: rounded(self.queued_age),
             ..self
         }
@@ -159,6 +170,8 @@ impl FlowSummary {
     fn and(self, other: &Self) -> Self {
         Self {
             tenant: TenantNumber::SEVERAL,
+            floor: Cost(self.floor.0.saturating_add(other.floor.0)),
+            is_limited: self.is_limited || other.is_limited,
             weight_milli: self.weight_milli.saturating_add(other.weight_milli),
             target: None,
             arrivals: self.arrivals.saturating_add(other.arrivals),

@@ -4,8 +4,8 @@ use super::host::Sent;
 use super::monitor::Monitor;
 use super::name::TenantNumber;
 use super::summary::{HostId, Summary, fold};
-use super::target::Target;
 use crate::id::TenantId;
+use crate::sched::{Floor, Share};
 use crate::ticket::Cost;
 use crate::time::{Nanos, Span};
 
@@ -16,25 +16,19 @@ pub(super) struct Tenants(Vec<Tenant>);
 #[derive(Clone, Debug)]
 struct Tenant {
     number: TenantNumber,
-    weight_milli: u32,
-    target: Option<Target>,
+    share: Share,
     monitor: Monitor,
 }
 
 impl Tenants {
     /// Adds the next tenant, or changes one that is known.
-    pub(super) fn configure(
-        &mut self,
-        tenant: TenantId,
-        weight_milli: u32,
-        target: Option<Target>,
-    ) {
+    pub(super) fn configure(&mut self, tenant: TenantId, share: Share) {
         assert!(tenant.index() <= self.0.len(), "tenants come in the order of their numbers");
         if let Some(known) = self.0.get_mut(tenant.index()) {
-            (known.weight_milli, known.target) = (weight_milli, target);
+            known.share = share;
         } else {
-            let (number, monitor) = (TenantNumber(tenant.0.saturating_add(1)), Monitor::new());
-            self.0.push(Tenant { number, weight_milli, target, monitor });
+            let (number, monitor) = (TenantNumber(tenant.0.saturating_add(1)), Monitor::default());
+            self.0.push(Tenant { number, share, monitor });
         }
     }
 
@@ -48,16 +42,16 @@ impl Tenants {
         &mut self.0[tenant.index()].monitor
     }
 
-    /// The device finished a request of this cost.
-    pub(super) fn completed(&mut self, now: Nanos, sent: &Sent, cost: Cost) {
+    /// The device finished a request of this cost and size.
+    pub(super) fn completed(&mut self, now: Nanos, sent: &Sent, what: (Cost, u64)) {
         let tenant = &mut self.0[sent.waiting.tenant.index()];
-        tenant.monitor.completed(now, sent, cost, tenant.target.as_ref());
+        tenant.monitor.completed(now, sent, what, tenant.share.target().as_ref());
     }
 
-    /// What all hosts call each, and its weight, by tenant.
-    pub(super) fn weights_milli(&self) -> impl Iterator<Item = (TenantId, TenantNumber, u32)> {
+    /// All of them, and what all hosts call each.
+    pub(super) fn all(&self) -> impl Iterator<Item = (TenantId, TenantNumber, Share)> {
         let tenants = (0..).map(TenantId).zip(&self.0);
-        tenants.map(|(id, tenant)| (id, tenant.number, tenant.weight_milli))
+        tenants.map(|(id, tenant)| (id, tenant.number, tenant.share))
     }
 
     /// What all hosts call a tenant.
@@ -78,10 +72,22 @@ impl Tenants {
         let flows = told.map(|tenant| {
             let mut flow = tenant.monitor.close(now, period);
             flow.tenant = tenant.number;
-            (flow.weight_milli, flow.target) = (tenant.weight_milli, tenant.target);
+            flow.weight_milli = tenant.share.weight_milli.max(1);
+            flow.target = tenant.share.target();
+            flow.floor = tenant.floor();
             flow
         });
         let flows = fold(flows.collect());
         Summary { host, period: number, flows, ..Summary::default() }
+    }
+}
+
+impl Tenant {
+    /// What its floor comes to in cost per second, as its requests are.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+    fn floor(&self) -> Cost {
+        let Floor { rate_iops, rate_bytes } = self.share.floor;
+        let costs = self.monitor.cost_of(rate_iops, rate_bytes);
+        Cost(costs.map_or(0.0, |[requests, bytes]| requests.max(bytes)) as u64)
     }
 }

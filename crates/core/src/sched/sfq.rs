@@ -213,18 +213,19 @@ impl Sfq {
         let Flow { scale, finish, .. } = &mut self.flows[index];
         let before = scale.weight_milli();
         *scale = Scale::new(weight_milli);
-        let under_new = |tag: Tag| match tag > virtual_time {
-            true => virtual_time + (tag - virtual_time).rescaled(before, scale.weight_milli()),
-            false => tag,
+        // What lies behind virtual time stays where it is.
+        let under_new = |tag: Tag| {
+            let ahead = tag - virtual_time;
+            tag.min(virtual_time) + ahead.rescaled(before, weight_milli)
         };
         let head = self.queues.front(index).map(|head| under_new(head.start));
         *finish = head.unwrap_or_else(|| under_new(*finish));
         let mut is_head = true;
         self.queues.amend(index, |queued| {
-            queued.start = match is_head {
-                true => *finish,
-                false => *finish + scale.advance(queued.ticket.cost_elsewhere),
-            };
+            queued.start = *finish;
+            if !is_head {
+                queued.start = queued.start + scale.advance(queued.ticket.cost_elsewhere);
+            }
             queued.finish = queued.start + scale.advance(Cost(queued.ticket.cost.0.max(1)));
             *finish = queued.finish;
             is_head = false;

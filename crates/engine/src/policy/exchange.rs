@@ -88,9 +88,9 @@ impl Exchange {
         members
     }
 
-    /// The number by which gates know this backend.
-    pub fn device(&self, backend: &str) -> DeviceId {
-        DeviceId::named(&self.name, backend)
+    /// The number by which gates know the device that they call so ([`Backend::array`]).
+    pub fn device(&self, array: &str) -> DeviceId {
+        DeviceId::named(&self.name, array)
     }
 
     /// The number by which gates know a group of servers with these costs: gates that count in

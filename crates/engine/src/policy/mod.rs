@@ -120,6 +120,16 @@ pub struct Backend {
 }
 
 impl Backend {
+    /// What the gates before it call the device: what the policy says, or the address of its server,
+    /// or else its name. A unix socket is another server on each host, so that it tells nothing.
+    pub fn array(&self) -> &str {
+        let address = match &self.source {
+            Source::Upstream(Upstream { address: Address::Tcp(address), .. }) => Some(address),
+            _ => None,
+        };
+        self.scheduling.array.as_ref().or(address).unwrap_or(&self.name)
+    }
+
     /// The tiered volume that it is, if it is one.
     pub fn volume(&self) -> Option<&Tiered> {
         match &self.source {

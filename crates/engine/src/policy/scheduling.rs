@@ -31,6 +31,8 @@ pub struct Scheduling {
     pub capacity_iops: Option<u64>,
     /// Who decides the slots under [`Discipline::Shared`]; none under any other.
     pub control: Option<Method>,
+    /// What the gates that share the device call it; see [`Backend::array`](super::Backend::array).
+    pub array: Option<String>,
 }
 
 impl Default for Scheduling {
@@ -46,6 +48,7 @@ impl Default for Scheduling {
             answers_at_once: false,
             capacity_iops: None,
             control: None,
+            array: None,
         }
     }
 }

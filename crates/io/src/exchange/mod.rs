@@ -97,6 +97,8 @@ pub(crate) struct GroupPlace {
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) backend: String,
+    /// What all gates call the device.
+    pub(crate) array: String,
     pub(crate) domain: String,
     pub(crate) worker: usize,
     pub(crate) server: evenkeel_core::id::ServerId,
@@ -124,6 +126,7 @@ impl PlannedExchange {
             let domain = domains.iter().find(|domain| domain.has(&backend.name))?;
             Some(Place {
                 backend: backend.name.clone(),
+                array: backend.array().to_owned(),
                 domain: domain.name.clone(),
                 worker: domain.worker,
                 server: domain.server(&backend.name)?,

@@ -100,6 +100,8 @@ pub struct RefusedReport {
 pub struct DeviceReport {
     /// The backend.
     pub backend: String,
+    /// What all gates before the device call it.
+    pub array: String,
     /// Who decides.
     pub method: Method,
     /// Time between two decisions.

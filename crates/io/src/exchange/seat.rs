@@ -154,6 +154,7 @@ impl Seat {
         let period = self.member.period();
         let mut report = DeviceReport {
             backend: self.place.backend.clone(),
+            array: self.place.array.clone(),
             method: self.place.rules.method,
             period,
             decisions: self.decisions,
@@ -169,9 +170,10 @@ impl Seat {
         let differences = self.agreement.standing();
         report.disagreements =
             differences.map(|(other, what)| self.difference(what, &name(other))).collect();
-        report.reason = match is_held {
-            true => held(decision.slots),
-            false => reason(&report, !decision.unmet.is_empty()),
+        report.reason = if *is_held {
+            held(decision.slots)
+        } else {
+            reason(&report, !decision.unmet.is_empty())
         };
         report
     }
@@ -258,6 +260,7 @@ mod tests {
         };
         let place = Place {
             backend: "array".to_owned(),
+            array: "array".to_owned(),
             domain: "array".to_owned(),
             worker: 0,
             server: ServerId(0),

@@ -156,7 +156,7 @@ impl Exchange {
         let members = settings.members(self.peers.values().map(|peer| peer.name.as_str()));
         let mut before = std::mem::take(&mut self.seats);
         let seat = |place: Place| {
-            let device = settings.device(&place.backend);
+            let device = settings.device(&place.array);
             let seat = match before.remove(&device) {
                 Some(mut seat) => {
                     seat.change(place, &members);
@@ -320,8 +320,10 @@ impl Exchange {
     }
 
     fn tell_summary(&mut self, backend: &str, summary: Summary) {
-        let device = self.settings.device(backend);
-        let Some(seat) = self.seats.get_mut(&device) else { return };
+        let mut seats = self.seats.iter_mut();
+        let Some((&device, seat)) = seats.find(|(_, seat)| seat.place.backend == backend) else {
+            return;
+        };
         let summary = Summary { host: self.own, incarnation: self.incarnation.number(), ..summary };
         let datagram = Datagram { device, terms: seat.terms(), summary };
         let mut body = Vec::new();
@@ -349,11 +351,10 @@ impl Exchange {
             Err(error) => {
                 self.refused.malformed += 1;
                 let peer = wire::host_of(body).and_then(|host| self.peers.get_mut(&host));
-                match (peer, error) {
-                    (Some(peer), Malformed::Version { found }) => {
-                        peer.refuse(Fault::Version(found));
-                    }
-                    _ => tracing::warn!(%from, %error, "a gate with our key speaks otherwise"),
+                if let (Some(peer), Malformed::Version { found }) = (peer, &error) {
+                    peer.refuse(Fault::Version(*found));
+                } else {
+                    tracing::warn!(%from, %error, "a gate with our key speaks otherwise");
                 }
             }
         }
@@ -427,9 +428,8 @@ impl Exchange {
     }
 
     fn report(&self) -> ExchangeReport {
-        let name = |host: HostId| match host == self.own {
-            true => self.settings.own.clone(),
-            false => name_of(&self.peers, host),
+        let name = |host: HostId| {
+            if host == self.own { self.settings.own.clone() } else { name_of(&self.peers, host) }
         };
         let mut refused = self.refused;
         let devices = self.seats.values().map(|seat| seat.member.peers().counts());

@@ -8,6 +8,7 @@ use evenkeel_core::control::summary::{FlowId, HostId, Summary};
 use evenkeel_core::control::target::Target;
 use evenkeel_core::control::{Controller, View};
 use evenkeel_core::id::TenantId;
+use evenkeel_core::sched::Share;
 use evenkeel_core::ticket::Cost;
 use evenkeel_core::time::{Nanos, Span};
 
@@ -27,6 +28,14 @@ pub struct Tenancy {
     pub weight_milli: u32,
     /// What it was promised; none if it takes what is left.
     pub target: Option<Target>,
+}
+
+impl Tenancy {
+    fn share(&self) -> Share {
+        let share = Share { weight_milli: self.weight_milli, ..Share::default() };
+        let Some(Target { bounds, latency_max, window }) = self.target else { return share };
+        Share { latency_goal: latency_max, goal_bounds: bounds, goal_window: window, ..share }
+    }
 }
 
 /// Hosts with controllers before a device.
@@ -104,7 +113,7 @@ impl<'a, D: Device> World<'a, D> {
             let host = &mut hosts[tenancy.host.0 as usize];
             let tenant = TenantId(tenants[tenancy.host.0 as usize]);
             tenants[tenancy.host.0 as usize] += 1;
-            host.configure(tenant, tenancy.weight_milli, tenancy.target);
+            host.configure(tenant, tenancy.share());
             (tenancy.host, tenant)
         });
         let flows: Vec<(HostId, TenantId)> = flows.collect();
@@ -230,7 +239,7 @@ impl<'a, D: Device> World<'a, D> {
             self.records.loads[load].late -= 1;
         }
         let (host, _) = self.flows[load];
-        self.hosts[host.0 as usize].finished(now, &sent, Cost::ONE);
+        self.hosts[host.0 as usize].finished(now, &sent, (Cost::ONE, 0));
         self.fill(host, now);
     }
 

@@ -14,21 +14,12 @@ mod client;
 mod world;
 
 use evenkeel_core::control::member::Method;
-use evenkeel_core::control::target::Target;
+use evenkeel_core::sched::Share;
 use evenkeel_core::time::Span;
 
 use crate::control::exchange::Way;
 use crate::device::Device;
 pub use client::{Asks, Client};
-
-/// A tenant, alike at all gates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tenant {
-    /// Its share, in thousandths.
-    pub share_milli: u32,
-    /// What it was promised of response times.
-    pub target: Option<Target>,
-}
 
 /// Gates and their clients. See the [module](self).
 #[derive(Clone, Debug)]
@@ -36,7 +27,7 @@ pub struct Fleet {
     /// How many gates there are.
     pub gates: u32,
     /// The tenants, all of them known at all gates.
-    pub tenants: Vec<Tenant>,
+    pub tenants: Vec<Share>,
     /// Who asks.
     pub clients: Vec<Client>,
     /// Who decides the slots.

@@ -5,7 +5,7 @@ use evenkeel_core::control::shared::{Enforcement, SharedQueue};
 use evenkeel_core::control::summary::{HostId, Summary};
 use evenkeel_core::id::TenantId;
 use evenkeel_core::prng::Prng;
-use evenkeel_core::sched::{Next, Scheduler, Share};
+use evenkeel_core::sched::{Next, Scheduler};
 use evenkeel_core::ticket::Ticket;
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::cost::CostModel;
@@ -242,13 +242,8 @@ impl Gate {
         let host = HostId(gate);
         let mut queue =
             SharedQueue::new(Nanos::ZERO, host, discipline, SLOTS_FIRST, Enforcement::Yes);
-        for (id, tenant) in (0..).zip(&fleet.tenants) {
-            let mut share = Share { weight_milli: tenant.share_milli, ..Share::default() };
-            if let Some(target) = tenant.target {
-                share.latency_goal = target.latency_max;
-                (share.goal_bounds, share.goal_window) = (target.bounds, target.window);
-            }
-            queue.configure(Nanos::ZERO, TenantId(id), share);
+        for (id, share) in (0..).zip(&fleet.tenants) {
+            queue.configure(Nanos::ZERO, TenantId(id), *share);
         }
         let members: Vec<HostId> = (0..fleet.gates).map(HostId).collect();
         Self { queue, member: Member::new(host, &members, rules), own: None, wake: None }

@@ -1,12 +1,12 @@
 //! Gates before one array: shares over all of them, targets, and the longest wait.
 
 use evenkeel_core::control::member::Method;
-use evenkeel_core::control::target::Target;
+use evenkeel_core::sched::{Floor, Limit, Share};
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_sim::control::exchange::Way;
 use evenkeel_sim::device::simple::Constant;
 use evenkeel_sim::device::spec::ConstantSpec;
-use evenkeel_sim::fleet::{Asks, Client, Fleet, Record, Tenant};
+use evenkeel_sim::fleet::{Asks, Client, Fleet, Record};
 
 /// A server that does so many requests at a time, and so many in a second.
 fn server(at_once: u32, per_s: u64) -> Constant {
@@ -14,20 +14,19 @@ fn server(at_once: u32, per_s: u64) -> Constant {
     Constant::new(ConstantSpec { size_bytes: 64 << 30, fixed, rate_bytes: 0, servers: at_once })
 }
 
-fn tenant(share: u32) -> Tenant {
-    Tenant { share_milli: share * 1000, target: None }
+fn tenant(share: u32) -> Share {
+    Share { weight_milli: share * 1000, ..Share::default() }
 }
 
-fn promised(mean_ms: u64) -> Tenant {
-    let target = Target::mean(Span::from_millis(mean_ms), Span::from_secs(1));
-    Tenant { target: Some(target), ..tenant(1) }
+fn promised(mean_ms: u64) -> Share {
+    Share { latency_goal: Span::from_millis(mean_ms), ..tenant(1) }
 }
 
 fn closed(gate: u32, tenant: u32, requests: u32) -> Client {
     Client::reads(gate, tenant, Asks::Closed(requests))
 }
 
-fn fleet(gates: u32, tenants: &[Tenant], clients: &[Client]) -> Fleet {
+fn fleet(gates: u32, tenants: &[Share], clients: &[Client]) -> Fleet {
     Fleet {
         gates,
         tenants: tenants.to_vec(),
@@ -163,4 +162,44 @@ fn the_same_seed_gives_the_same_run() {
     let clients = [Client::reads(0, 0, Asks::Open(100.0)), closed(1, 1, 32)];
     let run = || fleet(2, &[promised(30), tenant(1)], &clients).run(server(1, 450));
     assert_eq!(run(), run());
+}
+
+/// Requests a second of a tenant from second 5 on.
+fn rate(record: &Record, tenant: usize) -> f64 {
+    record.sum(tenant, 5, 20).completions as f64 / 15.0
+}
+
+#[test]
+fn a_floor_counts_over_all_gates() {
+    let floor = Floor { rate_iops: 200, rate_bytes: 0 };
+    let tenants = [Share { floor, ..tenant(1) }, tenant(9)];
+    for places in [&[0][..], &[0, 1, 2]] {
+        let mut clients: Vec<Client> = places.iter().map(|gate| closed(*gate, 0, 64)).collect();
+        clients.extend((0..3).map(|gate| closed(gate, 1, 64)));
+        let record = fleet(3, &tenants, &clients).run(server(1, 450));
+        // Without a floor it would be 45.
+        let rate = rate(&record, 0);
+        assert!((rate / 200.0 - 1.0).abs() < 0.05, "{rate} a second, at {places:?}");
+    }
+}
+
+#[test]
+fn a_limit_counts_over_all_gates() {
+    let limit = Limit { rate_iops: 120, burst_requests: 12, ..Limit::default() };
+    let tenants = [Share { limit, ..tenant(1) }, tenant(1)];
+    let quiet = Client::reads(2, 0, Asks::Open(20.0));
+    let settings: [(&[Client], f64); 4] = [
+        (&[closed(0, 0, 32)], 120.0),
+        (&[closed(0, 0, 32), closed(1, 0, 8), closed(2, 0, 1)], 120.0),
+        (&[closed(0, 0, 32), quiet], 120.0),
+        (&[quiet], 20.0),
+    ];
+    for (limited, expected) in settings {
+        let mut clients = limited.to_vec();
+        clients.extend((0..3).map(|gate| closed(gate, 1, 64)));
+        let record = fleet(3, &tenants, &clients).run(server(8, 2_000));
+        let (rate, other) = (rate(&record, 0), rate(&record, 1));
+        assert!((rate / expected - 1.0).abs() < 0.06, "{rate} a second of {expected}: {limited:?}");
+        assert!(other > 0.92 * (2_000.0 - expected), "{other} a second beside {limited:?}");
+    }
 }

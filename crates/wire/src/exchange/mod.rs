@@ -10,9 +10,11 @@
 //!  flow:   tenant u32, weight, target, arrivals, completions, late, cost, device time, response
 //!          time, slot time, outstanding, queued, backlogged u8, queued age, expected
 //!  target: 0 | 1 latency window | 2 late latency window | 3 latency | 4 late latency
+//!          8 more, and a floor behind it, where there is one
 //! ```
 //!
-//! Numbers without a width are varints. Costs are in units of 1,024 ns, latencies, windows and
+//! Numbers without a width are varints. Backlogged is in percent, and 128 more for a tenant at its
+//! limit. Costs, and floors in cost per second, are in units of 1,024 ns, latencies, windows and
 //! times in microseconds; targets of the kinds 3 and 4 have a window of a second. The tag of 16
 //! bytes follows.
 //!
@@ -59,9 +61,15 @@ pub const DATAGRAM_BYTES_MAX: usize = HEAD_BYTES_MAX + FLOWS_MAX * FLOW_BYTES_MA
 
 const HEAD_BYTES_MAX: usize = HEAD_BYTES + 3 * varint::BYTES_MAX_64 + varint::BYTES_MAX_32;
 
-/// Eight counts of 32 bits, four times, a cost and a target of two times, a short number and its
-/// kind, and a byte.
-const FLOW_BYTES_MAX: usize = 8 * varint::BYTES_MAX_32 + 7 * varint::BYTES_MAX_64 + 4;
+/// Eight counts of 32 bits, four times, a cost, a floor and a target of two times, a short number
+/// and its kind, and a byte.
+const FLOW_BYTES_MAX: usize = 8 * varint::BYTES_MAX_32 + 8 * varint::BYTES_MAX_64 + 4;
+
+/// In the byte of the backlog: something waits for the tenant's own limit.
+const LIMITED: u8 = 0x80;
+
+/// Added to the kind of a target where a floor follows.
+const WITH_FLOOR: u8 = 8;
 
 /// One datagram without its tag.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -234,7 +242,7 @@ pub fn opened(bytes: &[u8]) -> Result<(&[u8], &[u8; TAG_BYTES]), Malformed> {
 fn encode_flow(flow: &FlowSummary, out: &mut Vec<u8>) {
     out.extend(flow.tenant.0.to_be_bytes());
     varint::push(out, u64::from(flow.weight_milli));
-    encode_target(flow.target.as_ref(), out);
+    encode_promises(flow, out);
     for count in [flow.arrivals, flow.completions, flow.late] {
         varint::push(out, u64::from(count));
     }
@@ -244,50 +252,86 @@ fn encode_flow(flow: &FlowSummary, out: &mut Vec<u8>) {
     }
     varint::push(out, u64::from(flow.outstanding));
     varint::push(out, u64::from(flow.queued));
-    out.push(flow.backlogged_percent);
+    out.push(flow.backlogged_percent & !LIMITED | if flow.is_limited { LIMITED } else { 0 });
     varint::push(out, microseconds(flow.queued_age));
     varint::push(out, u64::from(flow.expected_per_s));
 }
 
 fn decode_flow(fields: &mut Varints<'_>) -> Result<FlowSummary, Malformed> {
-    Ok(FlowSummary {
-        tenant: TenantNumber(u32::from_be_bytes(fields.fixed()?)),
-        weight_milli: fields.u32("weight")?,
-        target: decode_target(fields)?,
+    let tenant = TenantNumber(u32::from_be_bytes(fields.fixed()?));
+    let weight_milli = fields.u32("weight")?;
+    let (target, floor) = decode_promises(fields)?;
+    let mut flow = FlowSummary {
+        tenant,
+        weight_milli,
+        floor,
+        target,
         arrivals: fields.u32("arrivals")?,
         completions: fields.u32("completions")?,
         late: fields.u32("late completions")?,
-        cost: cost(fields)?,
+        cost: cost(fields, "cost")?,
         device_time: span(fields, "device time")?,
         response_time: span(fields, "response time")?,
         slot_time: span(fields, "slot time")?,
         outstanding: fields.u32("outstanding requests")?,
         queued: fields.u32("queued requests")?,
-        backlogged_percent: fields.fixed::<1>()?[0],
-        queued_age: span(fields, "age of the queue")?,
-        expected_per_s: fields.u32("expected arrivals")?,
-    })
+        ..FlowSummary::default()
+    };
+    let [backlogged] = fields.fixed()?;
+    flow.backlogged_percent = backlogged & !LIMITED;
+    flow.is_limited = backlogged & LIMITED != 0;
+    flow.queued_age = span(fields, "age of the queue")?;
+    flow.expected_per_s = fields.u32("expected arrivals")?;
+    Ok(flow)
 }
 
-fn encode_target(target: Option<&Target>, out: &mut Vec<u8>) {
-    let Some(target) = target else { return out.push(0) };
-    let is_usual = microseconds(target.window) == microseconds(GOAL_WINDOW);
-    match target.bounds {
-        Bounds::Mean => out.push(if is_usual { 3 } else { 1 }),
-        Bounds::AllBut { late_milli } => {
-            out.push(if is_usual { 4 } else { 2 });
+/// What was promised to a flow: its kind, and what the kind says that follows.
+fn encode_promises(flow: &FlowSummary, out: &mut Vec<u8>) {
+    let kind = flow.target.as_ref().map_or(0, kind);
+    let has_floor = flow.floor.0 >= COST_UNIT;
+    out.push(kind + if has_floor { WITH_FLOOR } else { 0 });
+    if let Some(Target { bounds, latency_max, window }) = flow.target {
+        if let Bounds::AllBut { late_milli } = bounds {
             varint::push(out, u64::from(late_milli));
         }
+        varint::push(out, microseconds(latency_max));
+        if kind <= 2 {
+            varint::push(out, microseconds(window));
+        }
     }
-    varint::push(out, microseconds(target.latency_max));
-    if !is_usual {
-        varint::push(out, microseconds(target.window));
+    if has_floor {
+        varint::push(out, flow.floor.0 / COST_UNIT);
     }
 }
 
-fn decode_target(fields: &mut Varints<'_>) -> Result<Option<Target>, Malformed> {
+/// Which bounds, and whether the window is the usual one.
+fn kind(target: &Target) -> u8 {
+    let is_usual = microseconds(target.window) == microseconds(GOAL_WINDOW);
+    match (target.bounds, is_usual) {
+        (Bounds::Mean, false) => 1,
+        (Bounds::AllBut { .. }, false) => 2,
+        (Bounds::Mean, true) => 3,
+        (Bounds::AllBut { .. }, true) => 4,
+    }
+}
+
+fn decode_promises(fields: &mut Varints<'_>) -> Result<(Option<Target>, Cost), Malformed> {
+    let [byte] = fields.fixed()?;
+    let target = decode_target(byte % WITH_FLOOR, fields)?;
+    let floor = match byte / WITH_FLOOR {
+        0 => Cost(0),
+        1 => cost(fields, "floor")?,
+        _ => return Err(Malformed::Field { name: "target" }),
+    };
+    // A floor of nothing is left out.
+    if byte >= WITH_FLOOR && floor.0 == 0 {
+        return Err(Malformed::Field { name: "floor" });
+    }
+    Ok((target, floor))
+}
+
+fn decode_target(kind: u8, fields: &mut Varints<'_>) -> Result<Option<Target>, Malformed> {
     let name = "target";
-    let kind = fields.u32(name)?;
     let bounds = match kind {
         0 => return Ok(None),
         1 | 3 => Bounds::Mean,
@@ -302,15 +346,14 @@ fn decode_target(fields: &mut Varints<'_>) -> Result<Option<Target>, Malformed> 
     };
     let latency_max = span(fields, name)?;
     let window = if kind > 2 { GOAL_WINDOW } else { span(fields, name)? };
+    // The usual window has a shorter form.
     if kind <= 2 && window == GOAL_WINDOW {
-        // It has a shorter form.
         return Err(Malformed::Field { name });
     }
     Ok(Some(Target { bounds, latency_max, window }))
 }
 
-fn cost(fields: &mut Varints<'_>) -> Result<Cost, Malformed> {
-    let name = "cost";
+fn cost(fields: &mut Varints<'_>, name: &'static str) -> Result<Cost, Malformed> {
     let units = fields.u64(name)?;
     units.checked_mul(COST_UNIT).map(Cost).ok_or(Malformed::Field { name })
 }

@@ -41,10 +41,14 @@ fn usual() -> Datagram {
         outstanding: 2,
         queued: 1,
         backlogged_percent: 30,
+        is_limited: false,
+        floor: Cost(0),
         queued_age: Span::from_micros(800),
         expected_per_s: 121,
     };
     let hog = FlowSummary {
+        floor: Cost(250_000_000),
+        is_limited: true,
         tenant: TenantNumber::named("backup"),
         target: None,
         queued: 28,
@@ -124,7 +128,9 @@ fn the_largest_summary_fits_the_bound() {
         slot_time: Span(u64::MAX),
         outstanding: u32::MAX,
         queued: u32::MAX,
-        backlogged_percent: u8::MAX,
+        backlogged_percent: 127,
+        is_limited: true,
+        floor: Cost(u64::MAX),
         queued_age: Span(u64::MAX),
         expected_per_s: u32::MAX,
     };
@@ -179,8 +185,9 @@ fn target() -> impl Strategy<Value = Option<Target>> {
 fn flow() -> impl Strategy<Value = FlowSummary> {
     let time = || any::<u64>().prop_map(Span);
     let times = (time(), time(), time(), time(), time());
-    (any::<[u32; 8]>(), any::<u8>(), times, target()).prop_map(
-        |(counts, backlogged_percent, times, target)| {
+    let more = (0..128_u8, any::<bool>(), time());
+    (any::<[u32; 8]>(), more, times, target()).prop_map(
+        |(counts, (backlogged_percent, is_limited, floor), times, target)| {
             let (cost, device_time, response_time, slot_time, queued_age) = times;
             let [tenant, weight_milli, arrivals, completions, late, rest @ ..] = counts;
             let [outstanding, queued, expected_per_s] = rest;
@@ -198,6 +205,8 @@ fn flow() -> impl Strategy<Value = FlowSummary> {
                 outstanding,
                 queued,
                 backlogged_percent,
+                is_limited,
+                floor: Cost(floor.0),
                 queued_age,
                 expected_per_s,
             }

@@ -62,8 +62,10 @@ fn peer(peer: &Peer) -> Vec<String> {
 }
 
 fn device(device: &SharedDevice) -> String {
-    let SharedDevice { backend, control, slots, slots_all, reason, .. } = device;
-    let mut text = format!("\n{backend} by {control}: {slots} of {slots_all} slots; {reason}\n");
+    let SharedDevice { backend, array, control, slots, slots_all, reason, .. } = device;
+    let called = if array == backend { String::new() } else { format!(" (array {array})") };
+    let mut text =
+        format!("\n{backend}{called} by {control}: {slots} of {slots_all} slots; {reason}\n");
     let rows: Vec<_> = device
         .gates
         .iter()

@@ -11,6 +11,10 @@
 //!   what it gets. With a target it asks what its clients do, or bursts that wait a little would
 //!   have it held to what it gets, and wait more.
 //! - **Tenants** are filled by weight, each up to what its flows ask together (max-min fairness).
+//! - **Floors** come before shares: a tenant has its floor if it asks for that much, and the others
+//!   share what is left.
+//! - **Limits** count over all hosts: each has a part of a tenant's limit, by what its clients there
+//!   use of it. A tenant at its limit asks for what it gets.
 //! - **Flows of a tenant** are filled likewise, by the requests that they have at the host: each of
 //!   a tenant's clients is served alike, wherever it is.
 //! - **Slots** follow from that by Little's law: who is due a rate needs as many as it had for each
@@ -29,6 +33,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::control::name::TenantNumber;
 use crate::control::summary::{FlowId, HostId};
 use crate::fair::water_fill;
+
+use super::fill::fill;
+use super::limit::limit_parts;
 
 /// What something waits for this part of the time asks for all that it can get.
 const BACKLOGGED: f64 = 0.9;
@@ -51,6 +58,10 @@ pub(super) struct Flow {
     pub(super) backlogged: f64,
     /// Its requests at the host, waiting and at the device.
     pub(super) present: f64,
+    /// The least that the tenant is to have at all hosts together, in cost per second.
+    pub(super) floor: f64,
+    /// Whether something waits for the tenant's own limit.
+    pub(super) is_limited: bool,
     /// What its clients ask, in cost per second, if it was promised something of response times.
     pub(super) offered: Option<f64>,
 }
@@ -62,6 +73,8 @@ pub(super) struct Divided {
     pub(super) parts: Vec<f64>,
     /// The slots of each flow, in the same order.
     pub(super) slots: Vec<f64>,
+    /// The part of its tenant's limit that each has, in the same order.
+    pub(super) limits: Vec<f64>,
     /// Whether each lacks something.
     pub(super) lacks: Vec<bool>,
     /// What a thousandth of a share is worth, in parts of the capacity; none while nobody lacks
@@ -72,11 +85,29 @@ pub(super) struct Divided {
 impl Flow {
     fn asks(&self) -> f64 {
         match self.offered {
+            _ if self.is_limited => self.rate,
             Some(offered) => offered.max(self.rate),
             None if self.backlogged >= BACKLOGGED => f64::INFINITY,
             None => self.rate / (1.0 - self.backlogged),
         }
     }
+
+    /// Its requests at the host, as a weight among a tenant's flows.
+    pub(super) fn requests(&self) -> f64 {
+        self.present.max(1e-3)
+    }
+}
+
+/// The tenants of the flows, in some order.
+struct Tenants {
+    /// Their flows.
+    flows: Vec<Vec<usize>>,
+    weights: Vec<f64>,
+    asked: Vec<f64>,
+    floors: Vec<f64>,
+    /// What each gets, and what a weight of 1 is worth to those that lack something.
+    given: Vec<f64>,
+    level: Option<f64>,
 }
 
 /// Divides so many slots. None where nothing was served yet.
@@ -86,55 +117,103 @@ pub(super) fn divide(flows: &[Flow], slots_all: f64) -> Option<Divided> {
     if capacity <= 0.0 || in_use <= 0.0 {
         return None;
     }
-    // With fewer slots than are in use the device does less, or its queue is shorter. What it does
-    // less is not known, and no matter: parts are divided.
-    let scarce = (slots_all / in_use).min(1.0);
-    let tenants = tenants(flows);
-    let weights: Vec<f64> = tenants.iter().map(|flows_of| weight(flows, flows_of)).collect();
-    let asked = |flows_of: &Vec<usize>| flows_of.iter().map(|flow| flows[*flow].asks()).sum();
-    let asked: Vec<f64> = tenants.iter().map(asked).collect();
-    let given = water_fill(&weights, &asked, capacity * scarce);
-    let lacking = (0..tenants.len()).filter(|tenant| given[*tenant] < asked[*tenant]);
-    let level = lacking.map(|tenant| given[tenant] / weights[tenant]).reduce(f64::max);
-    let mut parts = vec![0.0; flows.len()];
-    let mut spare = vec![0.0; flows.len()];
-    let mut lacks = vec![false; flows.len()];
-    for (tenant, flows_of) in tenants.iter().enumerate() {
-        let present: Vec<f64> =
-            flows_of.iter().map(|flow| flows[*flow].present.max(1e-3)).collect();
-        let asked: Vec<f64> = flows_of.iter().map(|flow| flows[*flow].asks()).collect();
-        let filled = water_fill(&present, &asked, given[tenant]);
-        let due = level.map_or(0.0, |level| level * weights[tenant]);
-        for ((flow, filled), asked) in flows_of.iter().zip(filled).zip(asked) {
-            parts[*flow] = filled / capacity;
-            spare[*flow] = (due - given[tenant]).max(0.0) / capacity;
-            lacks[*flow] = filled < asked;
-        }
+    let tenants = Tenants::of(flows, capacity);
+    let mut divided = tenants.divide(flows, capacity);
+    let spare = tenants.spare(flows, capacity);
+    let ratios = ratios(flows, in_use / capacity);
+    let needed: f64 = divided.parts.iter().zip(&ratios).map(|(part, ratio)| part * ratio).sum();
+    // Where less than what is in use is to be, those who lacked nothing will.
+    let level =
+        tenants.level.or_else(|| tenants.highest().filter(|_| needed * capacity > slots_all));
+    divided.level = level.map(|level| level / capacity);
+    let short = divided.short_hosts(flows);
+    for (index, flow) in flows.iter().enumerate() {
+        // Where somebody lacks something at the same host, its slots are there for the bursts.
+        let besides = if short.contains(&flow.id.host) { 0.0 } else { spare[index] };
+        let part = &mut divided.parts[index];
+        divided.slots.push((*part + besides) * ratios[index] * slots_all / needed);
+        *part += spare[index];
     }
-    let mean = in_use / capacity;
+    Some(divided)
+}
+
+impl Tenants {
+    fn of(flows: &[Flow], capacity: f64) -> Self {
+        let by_tenant = tenants(flows);
+        let of = |one: &dyn Fn(&[usize]) -> f64| -> Vec<f64> {
+            by_tenant.iter().map(|flows_of| one(flows_of)).collect()
+        };
+        // Of what hosts say of a tenant the greatest counts.
+        let greatest = |flows_of: &[usize], what: fn(&Flow) -> f64| {
+            flows_of.iter().map(|flow| what(&flows[*flow])).fold(0.0, f64::max)
+        };
+        let weights = of(&|flows_of| greatest(flows_of, |flow| flow.weight));
+        let floors = of(&|flows_of| greatest(flows_of, |flow| flow.floor));
+        let asked = of(&|flows_of| flows_of.iter().map(|flow| flows[*flow].asks()).sum());
+        let (given, level) = fill(&weights, &asked, &floors, capacity);
+        Self { flows: by_tenant, weights, asked, floors, given, level }
+    }
+
+    /// What each flow gets of what its tenant does, and the part of the limit that it has.
+    fn divide(&self, flows: &[Flow], capacity: f64) -> Divided {
+        let mut divided = Divided {
+            parts: vec![0.0; flows.len()],
+            slots: Vec::with_capacity(flows.len()),
+            limits: vec![0.0; flows.len()],
+            lacks: vec![false; flows.len()],
+            level: None,
+        };
+        for (flows_of, given) in self.flows.iter().zip(&self.given) {
+            let own: Vec<&Flow> = flows_of.iter().map(|flow| &flows[*flow]).collect();
+            let present: Vec<f64> = own.iter().map(|flow| flow.requests()).collect();
+            let asked: Vec<f64> = own.iter().map(|flow| flow.asks()).collect();
+            let filled = water_fill(&present, &asked, *given);
+            for ((flow, limit), (filled, asked)) in
+                flows_of.iter().zip(limit_parts(&own)).zip(filled.iter().zip(&asked))
+            {
+                divided.parts[*flow] = filled / capacity;
+                divided.limits[*flow] = limit;
+                divided.lacks[*flow] = filled < asked;
+            }
+        }
+        divided
+    }
+
+    /// What each flow may have besides, since its tenant asks for less than it is due.
+    fn spare(&self, flows: &[Flow], capacity: f64) -> Vec<f64> {
+        let mut spare = vec![0.0; flows.len()];
+        for (tenant, flows_of) in self.flows.iter().enumerate() {
+            let by_share = self.level.map_or(0.0, |level| level * self.weights[tenant]);
+            let due = by_share.max(self.floors[tenant]);
+            let has_all = self.given[tenant] >= self.asked[tenant];
+            for flow in flows_of.iter().filter(|_| has_all) {
+                spare[*flow] = (due - self.given[tenant]).max(0.0) / capacity;
+            }
+        }
+        spare
+    }
+
+    /// The most that a weight of 1 is worth to any.
+    fn highest(&self) -> Option<f64> {
+        self.given.iter().zip(&self.weights).map(|(given, weight)| given / weight).reduce(f64::max)
+    }
+}
+
+impl Divided {
+    /// The hosts where somebody lacks something.
+    fn short_hosts(&self, flows: &[Flow]) -> BTreeSet<HostId> {
+        let lacking = flows.iter().zip(&self.lacks).filter(|(_, lacks)| **lacks);
+        lacking.map(|(flow, _)| flow.id.host).collect()
+    }
+}
+
+/// The slots that each flow had for each unit of what it got, by Little's law.
+fn ratios(flows: &[Flow], mean: f64) -> Vec<f64> {
     let ratio = |flow: &Flow| {
         let ratio = if flow.rate > 0.0 { flow.in_use / flow.rate } else { mean };
         ratio.clamp(mean / RATIO_MAX, mean * RATIO_MAX)
     };
-    let ratios: Vec<f64> = flows.iter().map(ratio).collect();
-    let needed: f64 = parts.iter().zip(&ratios).map(|(part, ratio)| part * ratio).sum();
-    let scale = slots_all / needed;
-    // Where somebody lacks something at the same host, its slots are there for the bursts.
-    let is_short: BTreeSet<HostId> = flows
-        .iter()
-        .zip(&lacks)
-        .filter(|(_, lacks)| **lacks)
-        .map(|(flow, _)| flow.id.host)
-        .collect();
-    let mut slots = Vec::with_capacity(flows.len());
-    for ((flow, part), (spare, ratio)) in
-        flows.iter().zip(&mut parts).zip(spare.iter().zip(&ratios))
-    {
-        let besides = if is_short.contains(&flow.id.host) { 0.0 } else { *spare };
-        slots.push((*part + besides) * ratio * scale);
-        *part += spare;
-    }
-    Some(Divided { parts, slots, lacks, level: level.map(|level| level / capacity) })
+    flows.iter().map(ratio).collect()
 }
 
 /// The flows of each tenant. Several that a host tells of as one are known there alone.
@@ -145,11 +224,6 @@ fn tenants(flows: &[Flow]) -> Vec<Vec<usize>> {
         tenants.entry((id.tenant, host)).or_default().push(index);
     }
     tenants.into_values().collect()
-}
-
-/// The weight of a tenant: the greatest that a host says.
-fn weight(flows: &[Flow], flows_of: &[usize]) -> f64 {
-    flows_of.iter().map(|flow| flows[*flow].weight).fold(0.0, f64::max)
 }
 
 #[cfg(test)]
@@ -165,6 +239,8 @@ mod tests {
             in_use: 2.0,
             backlogged: 1.0,
             present,
+            floor: 0.0,
+            is_limited: false,
             offered: None,
         }
     }
@@ -217,5 +293,31 @@ mod tests {
         let divided = divide(&[quiet(1), quiet(2)], 10.0).unwrap();
         assert_eq!((divided.level, divided.lacks), (None, vec![false, false]));
         assert_eq!(divide(&[], 10.0), None);
+    }
+
+    #[test]
+    fn a_floor_comes_before_shares_and_no_further() {
+        let floor = Flow { floor: 1.2, ..flow(1, 1, 1.0, 8.0) };
+        let others = [flow(2, 2, 3.0, 8.0), flow(3, 3, 3.0, 8.0)];
+        let divided = divide(&[floor, others[0], others[1]], 10.0).unwrap();
+        // 1.2 of 3, and the rest by share.
+        assert_eq!(rounded(&divided.parts), [0.4, 0.3, 0.3]);
+        let asks_less = Flow { rate: 0.2, backlogged: 0.0, ..floor };
+        let divided = divide(&[asks_less, others[0], others[1]], 10.0).unwrap();
+        assert_eq!(rounded(&divided.parts)[1..], [0.455, 0.455]);
+        let too_much = Flow { floor: 9.0, ..floor };
+        let divided = divide(&[too_much, Flow { floor: 9.0, ..others[0] }], 10.0).unwrap();
+        assert_eq!(rounded(&divided.parts), [0.5, 0.5]);
+    }
+
+    #[test]
+    fn a_limit_is_divided_by_what_is_used_of_it() {
+        let limited = |host, present| Flow { is_limited: true, ..flow(host, 1, 1.0, present) };
+        let quiet = Flow { rate: 0.2, backlogged: 0.0, ..flow(3, 1, 1.0, 0.3) };
+        let divided = divide(&[limited(1, 30.0), limited(2, 10.0), quiet], 10.0).unwrap();
+        // 2.2 are used: 0.22 by the quiet one, the rest three to one.
+        assert_eq!(rounded(&divided.limits), [0.675, 0.225, 0.1]);
+        let below = |host| Flow { backlogged: 0.0, ..flow(host, 1, 1.0, 1.0) };
+        assert_eq!(rounded(&divide(&[below(1), below(2)], 10.0).unwrap().limits), [0.5, 0.5]);
     }
 }

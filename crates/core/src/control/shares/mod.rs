@@ -17,7 +17,9 @@
 //!    passed over: who asks for more than its share is late by its own doing, and has its share. A
 //!    tenant with a target may run ahead of its share for half a second, so that its bursts need not
 //!    wait.
-//! 5. **Trim.** A host whose tenants ask now and then leaves slots unused. While somebody lacks
+//! 5. **Floors** come before shares, and **limits** are divided among a tenant's hosts: both count
+//!    over all of them.
+//! 6. **Trim.** A host whose tenants ask now and then leaves slots unused. While somebody lacks
 //!    something, all have more by a part of what is lacking to the depth.
 //!
 //! While nobody lacks anything every host may have all that is free besides what it uses.
@@ -28,6 +30,8 @@
 //! (FAST 2007), which needs a server for each host.
 
 mod division;
+mod fill;
+mod limit;
 
 use std::collections::BTreeMap;
 
@@ -220,16 +224,14 @@ impl Shares {
         let own = || flows.iter().enumerate().filter(|(_, flow)| flow.id.host == view.own);
         let has_enough = own().all(|(index, _)| !divided.lacks[index]);
         // Bursts of a tenant with a target are not held back as long as it keeps to its share.
-        let reserve = match own().any(|(_, flow)| flow.offered.is_some()) {
-            true => all,
-            false => RESERVE * all / view.known.len().max(1) as f64,
-        };
-        let slots = match divided.level {
-            Some(_) => own().map(|(index, _)| divided.slots[index]).sum(),
-            None => {
-                let free = (all - flows.iter().map(|flow| flow.in_use).sum::<f64>()).max(0.0);
-                own().map(|(_, flow)| flow.in_use).sum::<f64>() + free
-            }
+        let has_target = own().any(|(_, flow)| flow.offered.is_some());
+        let hosts = view.known.len().max(1) as f64;
+        let reserve = if has_target { all } else { RESERVE * all / hosts };
+        let slots = if divided.level.is_some() {
+            own().map(|(index, _)| divided.slots[index]).sum()
+        } else {
+            let free = (all - flows.iter().map(|flow| flow.in_use).sum::<f64>()).max(0.0);
+            own().map(|(_, flow)| flow.in_use).sum::<f64>() + free
         };
         // While nobody lacks anything all weights are plain shares.
         let level = divided.level.unwrap_or_else(|| 1.0 / shares(flows).max(1.0));
@@ -237,12 +239,18 @@ impl Shares {
         let due = |(index, flow): (usize, &Flow)| {
             let part = divided.level.map_or(level * flow.weight, |_| divided.parts[index]);
             let lead = flow.offered.map_or(0.0, |_| LEAD_S * part * capacity);
-            Due { tenant: flow.id.tenant, weight: weight(part), lead: cost(lead) }
+            Due {
+                tenant: flow.id.tenant,
+                weight: weight(part),
+                lead: cost(lead),
+                limit_ppm: ppm(divided.limits[index]),
+            }
         };
         Division {
             slots_milli: milli(if has_enough { f64::max(slots, reserve) } else { slots }),
             due: own().map(due).collect(),
             weight_per_milli: weight(level),
+            limit_ppm: ppm(1.0 / hosts),
             depth_next: self.search.depth(),
         }
     }
@@ -252,6 +260,12 @@ impl Shares {
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
 fn weight(part: f64) -> u32 {
     (part * WHOLE).clamp(1.0, 1e9) as u32
+}
+
+/// A part of a limit in millionths.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+fn ppm(part: f64) -> u32 {
+    (part * 1e6).round().clamp(1.0, 1e6) as u32
 }
 
 /// A cost in seconds.
@@ -284,6 +298,8 @@ fn seen(id: FlowId, summary: &FlowSummary, period_s: f64) -> Flow {
         rate: Span(summary.cost.0).as_secs_f64() / period_s,
         in_use: summary.slot_time.as_secs_f64() / period_s,
         backlogged: f64::from(summary.backlogged_percent) / 100.0,
+        floor: Span(summary.floor.0).as_secs_f64(),
+        is_limited: summary.is_limited,
         offered: summary.target.map(|_| offered(summary)),
         present: f64::from(summary.outstanding) + f64::from(summary.queued),
     }
@@ -341,6 +357,7 @@ impl Controller for Shares {
             }
             None => Division {
                 slots_milli: u64::from(self.options.slots_first) * 1000,
+                limit_ppm: ppm(1.0 / view.known.len().max(1) as f64),
                 depth_next: self.search.depth(),
                 ..Division::default()
             },

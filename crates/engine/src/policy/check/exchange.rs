@@ -70,6 +70,16 @@ fn check_control(index: usize, backend: &Backend, found: &mut Findings) {
     let scheduling = &backend.scheduling;
     let (is_shared, has_control) =
         (scheduling.discipline == Discipline::Shared, scheduling.control.is_some());
+    if scheduling.array.is_some() && !is_shared {
+        found.warning(
+            at_backend(index, "scheduling.array"),
+            format!(
+                "{:?} is not shared with other gates, so that its `array` says nothing",
+                backend.name
+            ),
+            "add `control = \"shares\"`, or remove `array`",
+        );
+    }
     if has_control && !is_shared {
         let word = scheduling.discipline.name();
         found.error(
@@ -225,12 +235,21 @@ fn check_peers(exchange: &Exchange, found: &mut Findings) {
 fn check_devices(policy: &Policy, exchange: &Exchange, found: &mut Findings) {
     let mut known = BTreeMap::new();
     for (index, backend) in policy.shared_backends() {
-        let name = &backend.name;
-        if let Some(other) = known.insert(exchange.device(name), name) {
+        let (name, array) = (&backend.name, backend.array());
+        let Some((other, its)) = known.insert(exchange.device(array), (name, array)) else {
+            continue;
+        };
+        if array == its {
             found.error(
-                at_backend(index, "name"),
-                format!("{name:?} and {other:?} have the same number on the wire"),
-                "rename one of them, at every gate",
+                at_backend(index, "scheduling.array"),
+                format!("{name:?} and {other:?} are one array, {array}"),
+                "make one backend of the two, or give each an `array` of its own",
+            );
+        } else {
+            found.error(
+                at_backend(index, "scheduling.array"),
+                format!("the arrays {array:?} and {its:?} have the same number on the wire"),
+                "give one of them another `array`, at every gate",
             );
         }
     }

@@ -8,7 +8,7 @@ use crate::cost::CostModel;
 use crate::policy::admission::{
     Admission, Capacity, Device, FLOOR_REQUEST_BYTES, Measurements, Outcome, Pool, PoolId,
 };
-use crate::policy::{Backend, Discipline, Policy, Reach, Sharing, Tenant};
+use crate::policy::{Backend, Discipline, Method, Policy, Reach, Sharing, Tenant};
 
 pub(super) const FLOOR: &str = "share.floor";
 const GOAL: &str = "share.latency_goal";
@@ -116,7 +116,9 @@ fn check_discipline(policy: &Policy, index: usize, comers: &Comers, found: &mut 
     let backend = &policy.backends[index];
     let (name, discipline) = (&backend.name, backend.scheduling.discipline);
     let tenant = |index: usize| &policy.tenants[index].name;
-    if let (Some(floor), Some(goal)) = (comers.with_floor, comers.with_goal) {
+    if let (Some(floor), Some(goal)) = (comers.with_floor, comers.with_goal)
+        && !keeps_both(backend)
+    {
         found.error_at_both(
             at_tenant(goal, GOAL),
             at_tenant(floor, FLOOR),
@@ -126,11 +128,13 @@ fn check_discipline(policy: &Policy, index: usize, comers: &Comers, found: &mut 
                 tenant(goal),
                 tenant(floor)
             ),
-            "put them on backends of their own, or give one of them a share instead",
+            "put them on backends of their own, give one of them a share instead, or use `control = \
+             \"shares\"` with an [exchange], which keeps both",
         );
         return;
     }
-    let keeps_floors = discipline == Discipline::Mclock || discipline.spans_tiers();
+    let keeps_floors =
+        discipline == Discipline::Mclock || discipline.spans_tiers() || keeps_both(backend);
     let keeps_goals = matches!(discipline, Discipline::Edf | Discipline::Shared);
     let place = at_backend(index, "scheduling.discipline");
     let word = discipline.name();
@@ -154,6 +158,12 @@ fn check_discipline(policy: &Policy, index: usize, comers: &Comers, found: &mut 
             "use edf here, or leave the discipline out",
         );
     }
+}
+
+/// Whether gates that share the backend keep floors and goals there together.
+fn keeps_both(backend: &Backend) -> bool {
+    let scheduling = &backend.scheduling;
+    scheduling.discipline == Discipline::Shared && scheduling.control == Some(Method::Shares)
 }
 
 /// A device that does nothing else still takes its idle time, if anybody says what that is.
