@@ -56,6 +56,10 @@ impl Default for Scheduling {
 /// An automatic depth where nothing adjusts it.
 const STATIC_DEPTH: u32 = 32;
 
+/// The same before the first decision of gates that find the depth together: each begins before it
+/// has heard of the others, and the device may be slow.
+const SLOTS_FIRST: u32 = 4;
+
 impl Scheduling {
     /// The same for a backend that answers within the call that asks it: what would be found of
     /// another is left as it would begin.
@@ -71,6 +75,7 @@ impl Scheduling {
     /// at a shared device until the first decision.
     pub(crate) fn static_depth(&self) -> u32 {
         match self.depth {
+            Depth::Automatic if self.control == Some(Method::Shares) => SLOTS_FIRST,
             Depth::Automatic => STATIC_DEPTH,
             depth => depth.units_max(self.unit_bytes),
         }

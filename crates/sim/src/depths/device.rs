@@ -24,7 +24,7 @@ const CHANGE_AT: Nanos = Nanos(2_500_000_000);
 
 /// A device by what was drawn. See the [module](self).
 #[derive(Clone, Debug)]
-pub(super) struct Drawn {
+pub(crate) struct Drawn {
     /// A disk; stations where there is none.
     disk: Option<Spindle>,
     stations: Stations,
@@ -98,7 +98,7 @@ struct Other {
 }
 
 impl Drawn {
-    pub(super) fn draw(prng: &mut Prng) -> Self {
+    pub(crate) fn draw(prng: &mut Prng) -> Self {
         let disk = (prng.below(6) == 0)
             .then(|| Spindle::new(SpindleSpec::of_2013().of_size(DEVICE_BYTES), prng.next_u64()));
         let spec = Spec::draw(prng);

@@ -10,7 +10,7 @@
 //! taken for the default, or learned ([`Knowledge`]).
 
 mod clients;
-mod device;
+pub(crate) mod device;
 
 use evenkeel_core::id::TenantId;
 use evenkeel_core::prng::Prng;

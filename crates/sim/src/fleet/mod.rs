@@ -11,6 +11,7 @@
 //! second.
 
 mod client;
+pub mod draw;
 mod world;
 
 use evenkeel_core::control::member::Method;

@@ -21,7 +21,7 @@ const SECOND: Span = Span::from_secs(1);
 const REGION_BYTES: u64 = 16 << 30;
 
 /// Slots of a gate until its first decision.
-const SLOTS_FIRST: u32 = 32;
+const SLOTS_FIRST: u32 = 4;
 
 #[derive(Clone, Copy, Debug)]
 enum Event {

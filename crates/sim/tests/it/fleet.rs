@@ -6,7 +6,10 @@ use evenkeel_core::time::{Nanos, Span};
 use evenkeel_sim::control::exchange::Way;
 use evenkeel_sim::device::simple::Constant;
 use evenkeel_sim::device::spec::ConstantSpec;
+use evenkeel_sim::fleet::draw::draw;
 use evenkeel_sim::fleet::{Asks, Client, Fleet, Record};
+
+use crate::depths::percentile;
 
 /// A server that does so many requests at a time, and so many in a second.
 fn server(at_once: u32, per_s: u64) -> Constant {
@@ -85,13 +88,11 @@ fn requests_of_unlike_sizes_count_for_what_they_cost() {
         rate_bytes: 200 << 20,
         servers: 1,
     };
-    let large = Client { size_bytes: 256 << 10, ..closed(0, 0, 16) };
+    let large = Client { size_bytes: 256 << 10, ..closed(0, 0, 256) };
     let clients = [large, closed(1, 1, 64), closed(2, 1, 64)];
     let record = fleet(3, &[tenant(1), tenant(1)], &clients).run(Constant::new(spec));
-    for from in [5, 10, 15] {
-        let part = record.part(0, from, from + 5);
-        assert!((part / 0.5 - 1.0).abs() < 0.05, "{part} from second {from} on");
-    }
+    let part = record.part(0, 5, 20);
+    assert!((part / 0.5 - 1.0).abs() < 0.05, "{part}");
 }
 
 #[test]
@@ -199,7 +200,49 @@ fn a_limit_counts_over_all_gates() {
         clients.extend((0..3).map(|gate| closed(gate, 1, 64)));
         let record = fleet(3, &tenants, &clients).run(server(8, 2_000));
         let (rate, other) = (rate(&record, 0), rate(&record, 1));
-        assert!((rate / expected - 1.0).abs() < 0.06, "{rate} a second of {expected}: {limited:?}");
+        // Fifteen seconds of 20 at random times a second differ by a tenth.
+        let off = if limited.len() == 1 && expected < 100.0 { 0.15 } else { 0.05 };
+        assert!((rate / expected - 1.0).abs() < off, "{rate} a second of {expected}: {limited:?}");
         assert!(other > 0.92 * (2_000.0 - expected), "{other} a second beside {limited:?}");
+    }
+}
+
+/// What came of drawn fleets: by fleet, how far the tenant that is furthest off is from its due, in
+/// parts of it, over ten seconds from the tenth on.
+fn errors(method: Method, seeds: std::ops::Range<u64>) -> Vec<f64> {
+    let run = |seed| {
+        let (fleet, device) = draw(seed, method, Span::from_secs(20));
+        let record = fleet.run(device);
+        let shares = fleet.tenants.iter().map(|share| f64::from(share.weight_milli));
+        let all: f64 = shares.clone().sum();
+        let off =
+            |(tenant, share): (usize, f64)| (record.part(tenant, 10, 20) * all / share - 1.0).abs();
+        shares.enumerate().map(off).fold(0.0, f64::max)
+    };
+    seeds.map(run).collect()
+}
+
+#[expect(clippy::disallowed_methods, reason = "how many fleets to draw")]
+fn fleets() -> u64 {
+    std::env::var("EVENKEEL_FLEETS").map_or(20, |count| count.parse().expect("a number"))
+}
+
+/// Twenty fleets, or as many as `EVENKEEL_FLEETS` says, none of them known while the controller was
+/// fitted; docs/decisions/0035 has the figures of a thousand.
+#[test]
+fn shares_hold_over_fleets_drawn_at_random() {
+    let count = fleets();
+    for (method, least) in [(Method::Shares, 0.8), (Method::Slack, 0.0)] {
+        let mut errors = errors(method, 100_000..100_000 + count);
+        let [median, ninth, worst] = [50, 90, 100].map(|percent| percentile(&mut errors, percent));
+        let within = |most: f64| {
+            errors.iter().filter(|error| **error <= most).count() as f64 / errors.len() as f64
+        };
+        let parts = [0.05, 0.1, 0.2].map(within);
+        let name = method.name();
+        println!(
+            "{name}: within 5, 10, 20 % {parts:.2?}, median {median:.3}, {ninth:.3}, {worst:.3}"
+        );
+        assert!(parts[1] >= least, "{name}: {parts:?}");
     }
 }
