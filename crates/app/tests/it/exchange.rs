@@ -299,8 +299,8 @@ fn a_key_that_cannot_be_used_is_refused_with_the_remedy() {
     assert!(!status.success() && output.contains("head -c 32 /dev/urandom"), "{output}");
 }
 
-/// `wide` has clients at the first gate alone, `narrow` at all three: each has its part of the array,
-/// not of a gate.
+/// `wide` has clients at the first gate alone, `narrow` at all three: each has its part of the
+/// array, not of a gate.
 #[test]
 fn shares_hold_over_three_gates_before_one_array() {
     needs!("nbdkit");

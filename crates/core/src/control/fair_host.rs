@@ -1,9 +1,9 @@
 //! A host before a shared device whose tenants have its slots by weight.
 //!
 //! ```text
-//!   arrived --> start-time fair queuing --next, while a slot is free--> device --finished--> counted
+//!   arrived --> start-time fair queuing --next, while a slot is free--> device --> counted
 //!                         ^                              ^
-//!                   weights by tenant             thousandths of slots        once each period
+//!                   weights by tenant          thousandths of slots        once each period
 //! ```
 //!
 //! What is over a tenant's limit waits before that, for the part of the limit that the host has.

@@ -97,9 +97,9 @@ impl Estimator {
         self.least.is_some_and(|(least, _)| least <= 2.0 * outstanding)
     }
 
-    /// Whether the device can have this mean latency, in seconds, with so many outstanding. What was
-    /// not seen is believed to be possible: the line says little of depths at which the device never
-    /// was.
+    /// Whether the device can have this mean latency, in seconds, with so many outstanding. What
+    /// was not seen is believed to be possible: the line says little of depths at which the device
+    /// never was.
     pub fn can_keep(&self, latency_s: f64, outstanding: f64) -> bool {
         let is_missed = self.line.is_some_and(|line| latency_s < line.latency_s(outstanding));
         !(is_missed && self.has_seen(outstanding))

@@ -17,7 +17,7 @@
 //! | [`window`] | request windows, RW(D) | Jin, Chase and Kaur, SIGMETRICS 2004 |
 //! | [`parda`] | a window for each host by its own latency | PARDA, FAST 2009 |
 //! | [`drg`] | slots by need: as published, and repaired | Liu, Xu and Yang, 2011 |
-//! | [`shares`] | the device divided by share over all hosts, targets bound its queue | this project |
+//! | [`shares`] | the device divided by share over all hosts | this project |
 //! | [`slack`] | a learned device, the strictest targets first | this project |
 //!
 //! [`target`] says what is promised, [`host`] and [`monitor`] what is measured, [`peers`] whose

@@ -6,8 +6,8 @@
 //!
 //! ```text
 //!   credit  0 --.        ,-------.        ,--       a slot for a quarter of the time: in use it
-//!                `.   ,-'         `.   ,-'          costs 3/4 of the time, free it earns 1/4, and a
-//!                  `-'              `-'             request goes when nothing is owed
+//!                `.   ,-'         `.   ,-'          costs 3/4 of the time, free it earns 1/4;
+//!                  `-'              `-'             a request goes when nothing is owed
 //! ```
 //!
 //! Nothing is saved up: a host that was idle has no more than its part afterwards.

@@ -61,8 +61,8 @@ pub struct FlowSummary {
     pub tenant: TenantNumber,
     /// Its weight, in thousandths, for algorithms that know shares.
     pub weight_milli: u32,
-    /// The least that it is to have over all hosts whenever it asks for it, in cost per second; zero
-    /// for none, and while nobody knows what its requests cost.
+    /// The least that it is to have over all hosts whenever it asks for it, in cost per second;
+    /// zero for none, and while nobody knows what its requests cost.
     pub floor: Cost,
     /// What it was promised; none for a tenant that takes what is left.
     pub target: Option<Target>,
@@ -144,8 +144,8 @@ impl FlowSummary {
         (self.completions > 0).then(|| mean_s().max(1e-6))
     }
 
-    /// The times in whole microseconds and the cost in whole units, rounded down: what hosts tell each other, so that each
-    /// takes itself for what the others do.
+    /// The times in whole microseconds and the cost in whole units, rounded down: what hosts tell
+    /// each other, so that each takes itself for what the others do.
     #[must_use]
     pub fn in_microseconds(self) -> Self {
         let rounded = |span: Span| Span(span.0 / 1_000 * 1_000);

@@ -41,8 +41,8 @@
 //!
 //! **Leads.** A tenant that must not wait may run ahead of V by so much cost ([`Sfq::set_lead`];
 //! borrowed virtual time, Duda and Cheriton, SOSP 1999): its heads go in the order of S less the
-//! lead, and V does not follow them. In the long run it has its share as ever; the bound on fairness
-//! is greater by the lead.
+//! lead, and V does not follow them. In the long run it has its share as ever; the bound on
+//! fairness is greater by the lead.
 //!
 //! **Cost.** Arrival at a backlogged tenant is O(1), a new weight O(tickets of the tenant);
 //! everything else is one or two heap operations.
@@ -205,9 +205,9 @@ impl Sfq {
     }
 
     /// A new weight counts for what is queued already; else it would take effect only behind a
-    /// whole queue. What the tenant is ahead of virtual time is service that it had, and is worth as
-    /// much under the new weight: else one whose weight was tiny would wait for as long again as it
-    /// had been made to.
+    /// whole queue. What the tenant is ahead of virtual time is service that it had, and is worth
+    /// as much under the new weight: else one whose weight was tiny would wait for as long again
+    /// as it had been made to.
     fn reweigh(&mut self, index: usize, weight_milli: u32) {
         let virtual_time = self.virtual_time;
         let Flow { scale, finish, .. } = &mut self.flows[index];

@@ -120,8 +120,9 @@ pub struct Backend {
 }
 
 impl Backend {
-    /// What the gates before it call the device: what the policy says, or the address of its server,
-    /// or else its name. A unix socket is another server on each host, so that it tells nothing.
+    /// What the gates before it call the device: what the policy says, or the address of its
+    /// server, or else its name. A unix socket is another server on each host, so that it tells
+    /// nothing.
     pub fn array(&self) -> &str {
         let address = match &self.source {
             Source::Upstream(Upstream { address: Address::Tcp(address), .. }) => Some(address),

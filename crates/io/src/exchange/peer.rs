@@ -52,7 +52,7 @@ impl Fault {
                 format!("its clock is {periods} periods {how}: set all clocks by one time server")
             }
             Self::Version(version) => format!(
-                "it speaks version {version} of the exchange, this gate {VERSION}: upgrade all gates"
+                "it speaks version {version} of the exchange, this gate {VERSION}: upgrade all"
             ),
             Self::Period(other_ms, own_ms) => format!(
                 "its periods take {other_ms} ms, those of this gate {own_ms} ms: use one `period` \

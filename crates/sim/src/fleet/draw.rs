@@ -1,8 +1,8 @@
 //! Fleets drawn by a seed: gates, tenants, who asks where for what, and what happens to words.
 //!
-//! Every tenant asks for more than it can have, at some of the gates, so that its due is its part of
-//! the shares, whatever the device: requests of 4 to 256 KiB, one to three tenants at a gate, up to
-//! half of the words lost.
+//! Every tenant asks for more than it can have, at some of the gates, so that its due is its part
+//! of the shares, whatever the device: requests of 4 to 256 KiB, one to three tenants at a gate,
+//! up to half of the words lost.
 
 use evenkeel_core::control::member::Method;
 use evenkeel_core::prng::Prng;

@@ -50,7 +50,8 @@ use varint::Varints;
 /// What every summary begins with.
 pub const MAGIC: u16 = u16::from_be_bytes(*b"EX");
 
-/// The version that is spoken here. Before 2 tenants had no names in common, and no costs were told.
+/// The version that is spoken here. Before 2 tenants had no names in common, and no costs were
+/// told.
 pub const VERSION: u8 = 2;
 
 /// Size of the tag behind the body.

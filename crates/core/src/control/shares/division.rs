@@ -13,8 +13,8 @@
 //! - **Tenants** are filled by weight, each up to what its flows ask together (max-min fairness).
 //! - **Floors** come before shares: a tenant has its floor if it asks for that much, and the others
 //!   share what is left.
-//! - **Limits** count over all hosts: each has a part of a tenant's limit, by what its clients there
-//!   use of it. A tenant at its limit asks for what it gets.
+//! - **Limits** count over all hosts: each has a part of a tenant's limit, by what its clients
+//!   there use of it. A tenant at its limit asks for what it gets.
 //! - **Flows of a tenant** are filled likewise, by the requests that they have at the host: each of
 //!   a tenant's clients is served alike, wherever it is.
 //! - **Slots** follow from that by Little's law: who is due a rate needs as many as it had for each

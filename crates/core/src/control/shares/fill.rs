@@ -12,8 +12,8 @@
 use crate::fair::water_fill;
 
 /// What tenants get, none more than it asks, nor less than its floor if it asks that much; and what
-/// a weight of 1 is worth to those that lack something, if any does. Floors that do not fit together
-/// are cut alike.
+/// a weight of 1 is worth to those that lack something, if any does. Floors that do not fit
+/// together are cut alike.
 pub(super) fn fill(
     weights: &[f64],
     asked: &[f64],

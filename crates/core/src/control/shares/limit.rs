@@ -4,7 +4,7 @@
 //! rest by their requests. While nobody reaches it the half goes by use and the half to all alike.
 //!
 //! ```text
-//!   limit 120: 20 a second at host 2, which has 22; the others have 98, by their 30 and 10 requests
+//!   limit 120: host 2 uses 20 and has 22; the others have 98, by their 30 and 10 requests
 //! ```
 
 use super::division::Flow;

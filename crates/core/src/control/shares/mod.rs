@@ -4,9 +4,9 @@
 //! Once a period every host computes the same from the same summaries:
 //!
 //! 1. **The depth.** How many requests all hosts have at the device together: the knee of its
-//!    throughput, found by trying ([`crate::sched::depth::periods`]) from what all of them complete.
-//!    One host tries, the first of those that are heard, and tells what it would have; all follow.
-//!    Nothing is configured.
+//!    throughput, found by trying ([`crate::sched::depth::periods`]) from what all of them
+//!    complete. One host tries, the first of those that are heard, and tells what it would have;
+//!    all follow. Nothing is configured.
 //! 2. **Targets** bound it: `L(N) = a + bN` is learned ([`super::latency`]), and the depth is such
 //!    that the device takes at most 0.85 of the strictest target that it can keep.
 //! 3. **The division** of that depth ([`division`]): by share among tenants, by clients among a
@@ -15,8 +15,8 @@
 //! 4. **Inside a host** requests go by start-time fair queuing, with what each tenant is due there
 //!    as its weight. So a tenant that asks for less than it is due hardly waits, and nobody is
 //!    passed over: who asks for more than its share is late by its own doing, and has its share. A
-//!    tenant with a target may run ahead of its share for half a second, so that its bursts need not
-//!    wait.
+//!    tenant with a target may run ahead of its share for half a second, so that its bursts need
+//!    not wait.
 //! 5. **Floors** come before shares, and **limits** are divided among a tenant's hosts: both count
 //!    over all of them.
 //! 6. **Trim.** A host whose tenants ask now and then leaves slots unused. While somebody lacks

@@ -55,8 +55,8 @@ pub struct PeriodicDepth {
 }
 
 impl PeriodicDepth {
-    /// A search that begins at the last of [`LADDER`](super::LADDER) that is no greater than `depth`,
-    /// and tries nothing below `least`.
+    /// A search that begins at the last of [`LADDER`](super::LADDER) that is no greater than
+    /// `depth`, and tries nothing below `least`.
     pub fn new(depth: u32, least: u32) -> Self {
         let knee = Knee::from_depth(depth, least);
         Self { knee, window: NOTHING, last: None, dispersion: 1.0, skipped: 0 }

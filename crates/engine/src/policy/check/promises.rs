@@ -128,8 +128,8 @@ fn check_discipline(policy: &Policy, index: usize, comers: &Comers, found: &mut 
                 tenant(goal),
                 tenant(floor)
             ),
-            "put them on backends of their own, give one of them a share instead, or use `control = \
-             \"shares\"` with an [exchange], which keeps both",
+            "put them on backends of their own, give one of them a share instead, or use \
+             `control = \"shares\"` with an [exchange], which keeps both",
         );
         return;
     }
