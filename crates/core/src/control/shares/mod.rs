@@ -9,7 +9,7 @@
 //!    all follow. Nothing is configured.
 //! 2. **Targets** bound it: `L(N) = a + bN` is learned ([`super::latency`]), and the depth is such
 //!    that the device takes at most 0.85 of the strictest target that it can keep.
-//! 3. **The division** of that depth ([`division`]): by share among tenants, by clients among a
+//! 3. **The division** of that depth (`division`): by share among tenants, by clients among a
 //!    tenant's hosts, by what requests cost. A host has thousandths of slots ([`super::slots`]),
 //!    since a device that is full with two requests has to be divided among three hosts as well.
 //! 4. **Inside a host** requests go by start-time fair queuing, with what each tenant is due there
