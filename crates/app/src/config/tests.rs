@@ -354,7 +354,7 @@ fn a_controller_makes_a_backend_shared_and_the_listener_names_the_gate() {
     assert_eq!(parse(&print(&policy), "printed"), Ok(policy));
     let by_word = text.replace("control = \"drg\"", "discipline = \"shared\"");
     let policy = parse(&by_word, "p").unwrap_or_else(|found| panic!("{found}"));
-    assert_eq!(policy.backends[0].scheduling.control, Some(Method::Slack));
+    assert_eq!(policy.backends[0].scheduling.control, Some(Method::Shares));
 }
 
 #[test]

@@ -307,6 +307,8 @@ mod tests {
             peers.receive(10, summary) == Err(Refusal::Absurd)
         };
         assert!(refused(&|summary| summary.flows[0].late = 1));
+        assert!(refused(&|summary| summary.depth = u32::MAX));
+        assert!(refused(&|summary| summary.flows[0].backlogged_percent = 101));
         assert!(refused(&|summary| summary.flows.push(FlowSummary::default())));
         assert!(refused(&|summary| summary.flows[0].arrivals = u32::MAX));
         assert!(refused(&|summary| summary.flows[0].device_time = crate::time::Span(1)));

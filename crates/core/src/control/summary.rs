@@ -104,6 +104,7 @@ impl Summary {
     /// and every one plausible.
     pub fn is_plausible(&self) -> bool {
         self.flows.len() <= FLOWS_MAX
+            && self.depth <= SLOTS_MAX
             && self.flows.is_sorted_by(|left, right| left.tenant < right.tenant)
             && self.flows.iter().all(FlowSummary::is_plausible)
     }

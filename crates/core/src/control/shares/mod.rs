@@ -184,7 +184,9 @@ impl Shares {
     /// Decides the depth, and goes on with the search where this host leads it.
     fn find_depth(&mut self, view: &View<'_>, sums: &Sums, bound: f64) {
         let length = self.options.period;
-        let leader = view.known.first().map(|known| &known.summary);
+        // A gate that only looks tells no depth, and leads nobody.
+        let mut summaries = view.known.iter().map(|known| &known.summary);
+        let leader = summaries.find(|one| one.depth > 0 || one.host == view.own);
         let told = leader.map_or(0, |summary| summary.depth);
         let depth = if told > 0 { told } else { self.search.depth() };
         self.steps = if depth == self.depth { self.steps.saturating_add(1) } else { 0 };
