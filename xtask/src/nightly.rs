@@ -42,7 +42,7 @@ struct Part {
     steps: fn(&Options, &SkipsFile) -> Result<Vec<Step>>,
 }
 
-const PARTS: [Part; 14] = [
+const PARTS: [Part; 15] = [
     Part {
         name: "fuzz",
         long: "an hour over all targets, other seeds each time",
@@ -66,6 +66,15 @@ const PARTS: [Part; 14] = [
             let line =
                 "test --release --locked -p evenkeel-sim --test it -- depths:: costs:: --nocapture";
             Ok(vec![tests("depths", line, Some(("EVENKEEL_DEVICES", "500")), skips)])
+        },
+    },
+    Part {
+        name: "fleets",
+        long: "1,000 random fleets of gates before one array, or as many as EVENKEEL_FLEETS says",
+        short: "20",
+        steps: |_, skips| {
+            let line = "test --release --locked -p evenkeel-sim --test it -- fleet:: --nocapture";
+            Ok(vec![tests("fleets", line, Some(("EVENKEEL_FLEETS", "1000")), skips)])
         },
     },
     Part {

@@ -9,14 +9,16 @@ use std::collections::VecDeque;
 
 use evenkeel_core::control::drg::{Borrowing, Drg};
 use evenkeel_core::control::latency::Line;
+use evenkeel_core::control::member::{Member, Method, Rules};
 use evenkeel_core::control::name::TenantNumber;
 use evenkeel_core::control::parda::{Parda, PardaOptions};
 use evenkeel_core::control::peers::{Patience, Peers};
 use evenkeel_core::control::slack::{Slack, SlackOptions};
 use evenkeel_core::control::summary::{FlowId, FlowSummary, HostId, Summary};
 use evenkeel_core::control::target::Target;
-use evenkeel_core::control::{Controller, View};
+use evenkeel_core::control::{Controller, Due, View};
 use evenkeel_core::prng::Prng;
+use evenkeel_core::ticket::Cost;
 use evenkeel_core::time::{Nanos, Span};
 use proptest::prelude::*;
 
@@ -285,4 +287,77 @@ fn a_demand_beyond_the_device_is_named_within_three_windows_and_the_others_keep_
     let (named, worst_s) = infeasible(&demands, 2);
     assert!(named.is_some_and(|window| window <= 3), "{named:?}");
     assert!(worst_s[0] < 0.25 && worst_s[1] < 0.4, "{worst_s:?}");
+}
+
+/// Figures that are plausible one by one, and make no sense together.
+fn wild_flow(prng: &mut Prng, tenant: u32) -> FlowSummary {
+    let mut count = |most: u64| {
+        let largest = [0, 1, 40, most][usize::try_from(prng.below(4)).unwrap()];
+        u32::try_from(prng.below(largest + 1)).unwrap()
+    };
+    let completions = count(1_000_000_000);
+    let (arrivals, outstanding) = (count(1_000_000_000), count(1_000_000_000));
+    let (queued, expected_per_s) = (count(1_000_000_000), count(1_000_000_000));
+    let weight_milli = count(u64::from(u32::MAX));
+    let mut time = |requests: u32| {
+        let most = 86_400_000_000_000_u64.saturating_mul(u64::from(requests));
+        let largest = [0, 1_000, 1_000_000_000, most][usize::try_from(prng.below(4)).unwrap()];
+        Span(prng.below(largest.min(most).saturating_add(1).max(1)))
+    };
+    let (cost, device_time, response_time) =
+        (time(completions), time(completions), time(completions));
+    let (slot_time, floor) = (time(100_000), time(u32::MAX));
+    FlowSummary {
+        tenant: TenantNumber(tenant),
+        weight_milli,
+        floor: Cost(floor.0),
+        target: (prng.below(2) == 0)
+            .then(|| Target::mean(Span(1 + prng.below(1 << 46)), Span::from_secs(1))),
+        arrivals,
+        completions,
+        late: 0,
+        cost: Cost(cost.0),
+        device_time,
+        response_time,
+        slot_time,
+        outstanding,
+        queued,
+        backlogged_percent: u8::try_from(prng.below(101)).unwrap(),
+        is_limited: prng.below(4) == 0,
+        queued_age: Span::ZERO,
+        expected_per_s,
+    }
+}
+
+#[test]
+fn whatever_others_say_a_host_has_a_decision() {
+    let hosts = [0, 1, 2].map(HostId);
+    for seed in 0..2_000 {
+        let mut prng = Prng::new(seed);
+        for method in Method::ALL {
+            let (period, threshold) = (Span::from_millis(100), Span::from_millis(20));
+            let rules = Rules { method, period, depth: 16, threshold };
+            let mut member = Member::new(hosts[0], &hosts, rules);
+            for period in 1..12 {
+                let mut summary = |host| {
+                    let flows = (0..prng.below(4)).map(|tenant| u32::try_from(tenant).unwrap());
+                    let flows = flows.collect::<Vec<_>>();
+                    let flows = flows.into_iter().map(|one| wild_flow(&mut prng, one)).collect();
+                    let depth = u32::try_from(prng.below(300)).unwrap();
+                    Summary { host, incarnation: 1, period, depth, flows }
+                };
+                for host in &hosts[1..] {
+                    assert_eq!(member.hear(period, summary(*host)), Ok(()), "seed {seed}");
+                }
+                let decision = member.decide(summary(hosts[0])).decision;
+                assert!(decision.slots >= 1, "seed {seed}: {decision:?}");
+                if let Some(division) = &decision.division {
+                    assert!(division.slots_milli >= 1, "seed {seed}: {division:?}");
+                    let is_due =
+                        |due: &Due| due.weight >= 1 && (1..=1_000_000).contains(&due.limit_ppm);
+                    assert!(division.due.iter().all(is_due), "seed {seed}: {division:?}");
+                }
+            }
+        }
+    }
 }
