@@ -10,12 +10,15 @@ use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use evenkeel_core::control::drg::{Borrowing, Drg};
+use evenkeel_core::control::name::TenantNumber;
 use evenkeel_core::control::peers::{Known, Patience, Peers};
+use evenkeel_core::control::shares::{Shares, SharesOptions};
 use evenkeel_core::control::slack::{Slack, SlackOptions};
 use evenkeel_core::control::summary::{FlowSummary, HostId, Summary};
 use evenkeel_core::control::target::Target;
 use evenkeel_core::control::{Controller, View};
 use evenkeel_core::prng::Prng;
+use evenkeel_core::ticket::Cost;
 use evenkeel_core::time::{Nanos, Span};
 
 const HOSTS: u32 = 1_000;
@@ -26,10 +29,12 @@ fn summary(host: u32, period: u64, prng: &mut Prng) -> Summary {
     let device = Span::from_millis(20 * u64::from(completions));
     let bound_ms = if host.is_multiple_of(2) { 25 } else { 80 };
     let flow = FlowSummary {
+        tenant: TenantNumber(1 + host % 10),
         weight_milli: 1000,
         target: Some(Target::mean(Span::from_millis(bound_ms), Span::from_secs(1))),
         arrivals: 12,
         completions,
+        cost: Cost(10_000 * u64::from(completions)),
         device_time: device,
         response_time: Span::from_millis(25 * u64::from(completions)),
         slot_time: device,
@@ -52,7 +57,8 @@ fn known(period: u64, prng: &mut Prng) -> Vec<Known> {
 fn steps(criterion: &mut Criterion) {
     let mut prng = Prng::new(7);
     let periods: Vec<Vec<Known>> = (0..16).map(|period| known(period, &mut prng)).collect();
-    let controllers: [(&str, Box<dyn Controller>); 2] = [
+    let controllers: [(&str, Box<dyn Controller>); 3] = [
+        ("shares", Box::new(Shares::new(SharesOptions::default()))),
         ("slack", Box::new(Slack::new(SlackOptions::default()))),
         ("drg", Box::new(Drg::new(Borrowing::Yes))),
     ];

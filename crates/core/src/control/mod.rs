@@ -28,6 +28,7 @@
 
 pub mod drg;
 mod fair_host;
+mod fair_queue;
 pub mod host;
 pub mod latency;
 pub mod member;

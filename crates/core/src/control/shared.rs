@@ -57,7 +57,7 @@ enum Queue {
 struct Machine {
     queue: Queue,
     enforcement: Enforcement,
-    /// What is waiting or at the device, by slot.
+    /// What is waiting or at the device, by slot, where requests go by order.
     tickets: Vec<Option<Entry>>,
     /// End of the period before.
     closed: Nanos,
@@ -66,7 +66,6 @@ struct Machine {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     ticket: Ticket,
-    arrival: Nanos,
     sent: Option<Sent>,
 }
 
@@ -124,10 +123,10 @@ impl SharedQueue {
 }
 
 impl Machine {
-    fn place(&mut self, now: Nanos, ticket: Ticket) {
+    fn place(&mut self, ticket: Ticket) {
         let slot = ticket.slot as usize;
         self.tickets.resize(self.tickets.len().max(slot + 1), None);
-        self.tickets[slot] = Some(Entry { ticket, arrival: now, sent: None });
+        self.tickets[slot] = Some(Entry { ticket, sent: None });
     }
 
     fn take(&mut self, slot: u32) -> Entry {
@@ -135,46 +134,38 @@ impl Machine {
     }
 }
 
-/// When a request arrived that waits.
-fn arrival_of(tickets: &[Option<Entry>], ticket: &Ticket) -> Nanos {
-    tickets[ticket.slot as usize].as_ref().expect("what waits has its ticket").arrival
-}
-
 impl Scheduler for SharedQueue {
     fn enqueue(&mut self, now: Nanos, ticket: Ticket) {
         let machine = &mut *self.0.borrow_mut();
         match &mut machine.queue {
             Queue::Order(host) => host.arrived(now, ticket.tenant, ticket.slot),
-            Queue::Weight(host) => host.arrived(now, ticket),
+            Queue::Weight(host) => return host.enqueue(now, ticket),
         }
-        machine.place(now, ticket);
+        machine.place(ticket);
     }
 
     fn complete(&mut self, now: Nanos, ticket: Ticket) {
         let machine = &mut *self.0.borrow_mut();
+        if let Queue::Weight(host) = &mut machine.queue {
+            return host.complete(now, ticket);
+        }
         let sent = machine.take(ticket.slot).sent.expect("it was dispatched");
-        match &mut machine.queue {
-            Queue::Order(host) => host.finished(now, &sent, (ticket.cost, ticket.size_bytes)),
-            Queue::Weight(host) => host.finished(now, &sent, ticket),
+        if let Queue::Order(host) = &mut machine.queue {
+            host.finished(now, &sent, (ticket.cost, ticket.size_bytes));
         }
     }
 
     fn poll(&mut self, now: Nanos) -> Next {
         let Machine { queue, tickets, .. } = &mut *self.0.borrow_mut();
-        let (next, sent) = match queue {
-            Queue::Order(host) => {
-                let Some(sent) = host.next(now) else { return Next::Idle };
-                let entry = tickets[sent.waiting.tag as usize].as_ref();
-                let ticket = entry.expect("what waits has its ticket").ticket;
-                (Next::Dispatch(ticket), Some(sent))
-            }
-            Queue::Weight(host) => host.next(now, |ticket| arrival_of(tickets, ticket)),
+        let host = match queue {
+            Queue::Order(host) => host,
+            Queue::Weight(host) => return host.poll(now),
         };
-        if let Some(sent) = sent {
-            let entry = tickets[sent.waiting.tag as usize].as_mut();
-            entry.expect("what waits has its ticket").sent = Some(sent);
-        }
-        next
+        let Some(sent) = host.next(now) else { return Next::Idle };
+        let entry = tickets[sent.waiting.tag as usize].as_mut();
+        let entry = entry.expect("what waits has its ticket");
+        entry.sent = Some(sent);
+        Next::Dispatch(entry.ticket)
     }
 
     fn configure(&mut self, now: Nanos, tenant: TenantId, share: Share) {
@@ -194,10 +185,7 @@ impl Scheduler for SharedQueue {
         let machine = &mut *self.0.borrow_mut();
         let was_waiting = match &mut machine.queue {
             Queue::Order(host) => host.withdraw(ticket.tenant, ticket.slot),
-            Queue::Weight(host) => {
-                let entry = machine.tickets.get(ticket.slot as usize).copied().flatten();
-                entry.is_some_and(|entry| host.withdraw(now, ticket, entry.arrival))
-            }
+            Queue::Weight(host) => return host.withdraw(now, ticket),
         };
         if was_waiting {
             machine.take(ticket.slot);
@@ -207,14 +195,11 @@ impl Scheduler for SharedQueue {
 
     fn drain(&mut self) -> Vec<Ticket> {
         let machine = &mut *self.0.borrow_mut();
-        let slots: Vec<u32> = match &mut machine.queue {
-            Queue::Order(host) => host.drain().into_iter().map(|waiting| waiting.tag).collect(),
-            Queue::Weight(host) => {
-                let waiting = host.drain(|ticket| arrival_of(&machine.tickets, ticket));
-                waiting.into_iter().map(|ticket| ticket.slot).collect()
-            }
+        let waiting = match &mut machine.queue {
+            Queue::Order(host) => host.drain(),
+            Queue::Weight(host) => return host.drain(),
         };
-        slots.into_iter().map(|slot| machine.take(slot).ticket).collect()
+        waiting.into_iter().map(|waiting| machine.take(waiting.tag).ticket).collect()
     }
 
     fn queued(&self) -> usize {

@@ -1,19 +1,21 @@
 //! A server that other gates share: the engine counts for them, and does what was decided.
 
 use evenkeel_core::control::Decision;
+use evenkeel_core::control::name::TenantNumber;
 use evenkeel_core::control::order::Order;
-use evenkeel_core::control::summary::HostId;
+use evenkeel_core::control::summary::{FlowSummary, HostId};
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::sched::{Limit, Share};
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
-use evenkeel_engine::policy::{Depth, Discipline, Domain, Mode, Scheduling};
+use evenkeel_engine::policy::{Depth, Discipline, Domain, Method, Mode, Scheduling};
 use evenkeel_engine::{Engine, Input, Output, Request, Target};
 
 const SERVER: ServerId = ServerId(0);
 
 fn domain(mode: Mode, discipline: Discipline) -> Domain {
-    let scheduling = Scheduling { discipline, depth: Depth::Requests(2), ..Scheduling::default() };
+    let (depth, control) = (Depth::Requests(2), Some(Method::Slack));
+    let scheduling = Scheduling { discipline, depth, control, ..Scheduling::default() };
     let promised = Share { latency_goal: Span::from_millis(20), ..Share::default() };
     Domain {
         mode,
@@ -71,12 +73,14 @@ fn slots_are_as_decided_and_the_others_hear_what_happened() {
     assert_eq!(submitted(&mut engine, later).len(), 1);
     let summary = engine.close_period(later, SERVER, 42).unwrap();
     assert_eq!((summary.host, summary.period), (HostId(7), 42));
-    let counts = |tenant: usize| {
-        let flow = summary.flows[tenant];
-        (flow.arrivals, flow.completions, flow.outstanding, flow.queued)
-    };
-    assert_eq!([counts(0), counts(1)], [(5, 1, 3, 1), (1, 0, 1, 0)]);
-    assert!(summary.flows[1].target.is_some() && summary.flows[0].target.is_none());
+    let [rest, strict] = ["rest", "strict"].map(|name| {
+        let number = TenantNumber::named(name);
+        *summary.flows.iter().find(|flow| flow.tenant == number).expect("it is told of")
+    });
+    let counts =
+        |flow: FlowSummary| (flow.arrivals, flow.completions, flow.outstanding, flow.queued);
+    assert_eq!([rest, strict].map(counts), [(5, 1, 3, 1), (1, 0, 1, 0)]);
+    assert!(strict.target.is_some() && rest.target.is_none());
 }
 
 #[test]
@@ -115,17 +119,20 @@ fn what_waits_survives_a_change_of_the_discipline_and_back() {
 
 #[test]
 fn a_limit_of_its_own_is_no_part_of_the_response_time() {
-    let mut domain = domain(Mode::Enforce, Discipline::Shared);
-    domain.tenants[1].1.limit = Limit { rate_iops: 10, burst_requests: 1, ..Limit::default() };
-    let mut engine = Engine::new(Nanos(0), &domain);
-    (0..2).for_each(|slot| arrive(&mut engine, Nanos(0), slot, 1));
-    let first = submitted(&mut engine, Nanos(0));
-    engine.handle(Nanos(1_000_000), Input::Done { unit: first[0].1, ok: true });
-    let due = Nanos(100_000_000);
-    let second = submitted(&mut engine, due);
-    engine.handle(due + Span::from_millis(1), Input::Done { unit: second[0].1, ok: true });
-    let summary = engine.close_period(due + Span::from_millis(2), SERVER, 1).unwrap();
-    let flow = summary.flows[0];
-    assert_eq!((flow.completions, flow.late), (2, 0));
-    assert_eq!(flow.response_time, Span::from_millis(2));
+    for method in [Method::Slack, Method::Shares] {
+        let mut domain = domain(Mode::Enforce, Discipline::Shared);
+        domain.servers[0].1.control = Some(method);
+        domain.tenants[1].1.limit = Limit { rate_iops: 10, burst_requests: 1, ..Limit::default() };
+        let mut engine = Engine::new(Nanos(0), &domain);
+        (0..2).for_each(|slot| arrive(&mut engine, Nanos(0), slot, 1));
+        let first = submitted(&mut engine, Nanos(0));
+        engine.handle(Nanos(1_000_000), Input::Done { unit: first[0].1, ok: true });
+        let due = Nanos(100_000_000);
+        let second = submitted(&mut engine, due);
+        engine.handle(due + Span::from_millis(1), Input::Done { unit: second[0].1, ok: true });
+        let summary = engine.close_period(due + Span::from_millis(2), SERVER, 1).unwrap();
+        let flow = summary.flows[0];
+        assert_eq!((flow.completions, flow.late), (2, 0), "{method:?}");
+        assert_eq!(flow.response_time, Span::from_millis(2), "{method:?}");
+    }
 }

@@ -92,6 +92,24 @@ impl Flow {
         }
     }
 
+    /// The same flow when more was seen of it, of which this part counts: what is told anew each
+    /// period as a whole, what was measured in the mean.
+    pub(super) fn towards(self, seen: Self, part: f64) -> Self {
+        let mean = |before: f64, now: f64| before + part * (now - before);
+        let offered = match (self.offered, seen.offered) {
+            (Some(before), Some(now)) => Some(mean(before, now)),
+            (_, now) => now,
+        };
+        Self {
+            rate: mean(self.rate, seen.rate),
+            in_use: mean(self.in_use, seen.in_use),
+            backlogged: mean(self.backlogged, seen.backlogged),
+            present: mean(self.present, seen.present),
+            offered,
+            ..seen
+        }
+    }
+
     /// Its requests at the host, as a weight among a tenant's flows.
     pub(super) fn requests(&self) -> f64 {
         self.present.max(1e-3)

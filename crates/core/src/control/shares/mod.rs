@@ -37,6 +37,7 @@ use std::collections::BTreeMap;
 
 use super::latency::Estimator;
 use super::order::Order;
+use super::peers::Known;
 use super::summary::{FlowId, FlowSummary};
 use super::watch::Watch;
 use super::{Controller, Decision, Division, Due, View};
@@ -140,29 +141,22 @@ impl Shares {
         }
     }
 
-    /// Takes a period in, smoothed over [`MEMORY_S`].
+    /// Takes a period in, smoothed over [`MEMORY_S`]. Hosts of which nothing new was heard are
+    /// taken to go on as they did.
     fn note_flows(&mut self, view: &View<'_>, period_s: f64) {
         let part = period_s / (period_s + MEMORY_S);
         let before = std::mem::take(&mut self.flows);
-        let is_stale =
-            |host| view.known.iter().any(|one| one.summary.host == host && one.missed > 0);
-        for (id, summary) in view.flows() {
-            let mut flow = seen(id, summary, period_s);
-            let before = before.get(&id);
-            if let Some(before) = before.filter(|_| is_stale(id.host)) {
-                // Nothing new was heard: it is taken to go on as it did.
-                flow = *before;
-            } else if let Some(before) = before {
-                let smooth = |now: &mut f64, before: f64| *now = before + part * (*now - before);
-                smooth(&mut flow.rate, before.rate);
-                smooth(&mut flow.in_use, before.in_use);
-                smooth(&mut flow.backlogged, before.backlogged);
-                smooth(&mut flow.present, before.present);
-                if let (Some(now), Some(before)) = (&mut flow.offered, before.offered) {
-                    smooth(now, before);
-                }
+        for Known { summary, missed } in view.known {
+            for told in &summary.flows {
+                let id = FlowId { host: summary.host, tenant: told.tenant };
+                let seen = seen(id, told, period_s);
+                let flow = match before.get(&id) {
+                    Some(before) if *missed > 0 => *before,
+                    Some(before) => before.towards(seen, part),
+                    None => seen,
+                };
+                self.flows.insert(id, flow);
             }
-            self.flows.insert(id, flow);
         }
     }
 
@@ -184,9 +178,9 @@ impl Shares {
     /// Decides the depth, and goes on with the search where this host leads it.
     fn find_depth(&mut self, view: &View<'_>, sums: &Sums, bound: f64) {
         let length = self.options.period;
-        // A gate that only looks tells no depth, and leads nobody.
-        let mut summaries = view.known.iter().map(|known| &known.summary);
-        let leader = summaries.find(|one| one.depth > 0 || one.host == view.own);
+        // Who only looks tells no depth, and leads nobody. Neither does who has just started: what
+        // the others have found goes on.
+        let leader = view.known.iter().map(|known| &known.summary).find(|one| one.depth > 0);
         let told = leader.map_or(0, |summary| summary.depth);
         let depth = if told > 0 { told } else { self.search.depth() };
         self.steps = if depth == self.depth { self.steps.saturating_add(1) } else { 0 };
@@ -372,5 +366,44 @@ impl Controller for Shares {
             unmet,
             division: Some(division),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::summary::{HostId, Summary};
+    use super::*;
+    use crate::time::Nanos;
+
+    fn known(host: u32, depth: u32) -> Known {
+        let flow = FlowSummary {
+            weight_milli: 1000,
+            completions: 40,
+            cost: Cost(40_000_000),
+            slot_time: Span::from_millis(800),
+            outstanding: 4,
+            queued: 60,
+            backlogged_percent: 100,
+            ..FlowSummary::default()
+        };
+        let summary =
+            Summary { host: HostId(host), depth, flows: vec![flow], ..Summary::default() };
+        Known { summary, missed: 0 }
+    }
+
+    /// The depth that a host has in force, and what it tells the others.
+    fn depths(shares: &mut Shares, known: &[Known]) -> (u32, u32) {
+        let view = View { own: HostId(0), now: Nanos::ZERO, known };
+        let decision = shares.step(&view);
+        (decision.slots_all, decision.division.map_or(0, |division| division.depth_next))
+    }
+
+    #[test]
+    fn who_starts_goes_on_with_the_depth_that_the_others_found() {
+        let mut shares = Shares::new(SharesOptions::default());
+        assert_eq!(depths(&mut shares, &[known(0, 0), known(1, 64)]), (64, 64));
+        assert_eq!(depths(&mut shares, &[known(0, 64), known(1, 64)]).0, 64, "and leads");
+        let mut first = Shares::new(SharesOptions::default());
+        assert_eq!(depths(&mut first, &[known(0, 0), known(1, 0)]), (8, 8), "nobody knows");
     }
 }
