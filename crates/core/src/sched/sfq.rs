@@ -37,7 +37,7 @@
 //! ticket of another tenant with nothing queued or in service ends it.
 //!
 //! **A new weight** counts for what is queued already: its tags are given again. What a tenant is
-//! ahead of V it has been served, which is worth as much of the new weight as it was of the old.
+//! ahead of V it has been served, which is worth as much of a greater weight as it was of the old.
 //!
 //! **Leads.** A tenant that must not wait may run ahead of V by so much cost ([`Sfq::set_lead`];
 //! borrowed virtual time, Duda and Cheriton, SOSP 1999): its heads go in the order of S less the
@@ -205,9 +205,9 @@ impl Sfq {
     }
 
     /// A new weight counts for what is queued already; else it would take effect only behind a
-    /// whole queue. What the tenant is ahead of virtual time is service that it had, and is worth
-    /// as much under the new weight: else one whose weight was tiny would wait for as long again
-    /// as it had been made to.
+    /// whole queue. What the tenant is ahead of virtual time is service that it had, and is worth as
+    /// much under a greater weight: else one whose weight was tiny would wait for as long again as
+    /// it had been made to. Under a lesser one the head keeps its turn.
     fn reweigh(&mut self, index: usize, weight_milli: u32) {
         let virtual_time = self.virtual_time;
         let Flow { scale, finish, .. } = &mut self.flows[index];
@@ -216,7 +216,7 @@ impl Sfq {
         // What lies behind virtual time stays where it is.
         let under_new = |tag: Tag| {
             let ahead = tag - virtual_time;
-            tag.min(virtual_time) + ahead.rescaled(before, weight_milli)
+            tag.min(virtual_time) + ahead.rescaled(before, weight_milli).min(ahead)
         };
         let head = self.queues.front(index).map(|head| under_new(head.start));
         *finish = head.unwrap_or_else(|| under_new(*finish));
