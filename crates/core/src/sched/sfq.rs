@@ -205,9 +205,9 @@ impl Sfq {
     }
 
     /// A new weight counts for what is queued already; else it would take effect only behind a
-    /// whole queue. What the tenant is ahead of virtual time is service that it had, and is worth as
-    /// much under a greater weight: else one whose weight was tiny would wait for as long again as
-    /// it had been made to. Under a lesser one the head keeps its turn.
+    /// whole queue. What the tenant is ahead of virtual time is service that it had, and is worth
+    /// as much under a greater weight: else one whose weight was tiny would wait for as long again
+    /// as it had been made to. Under a lesser one the head keeps its turn.
     fn reweigh(&mut self, index: usize, weight_milli: u32) {
         let virtual_time = self.virtual_time;
         let Flow { scale, finish, .. } = &mut self.flows[index];
