@@ -71,6 +71,11 @@ impl FairHost {
         self.queue.complete(now, ticket);
     }
 
+    /// A request no longer counts, though the device has not served it.
+    pub(super) fn leave(&mut self, now: Nanos, ticket: Ticket) {
+        self.queue.leave(now, ticket);
+    }
+
     /// A request that waits will not be sent; false if it does not wait here. O(waiting of its
     /// tenant).
     pub(super) fn withdraw(&mut self, now: Nanos, ticket: Ticket) -> bool {

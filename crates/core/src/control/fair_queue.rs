@@ -80,6 +80,13 @@ impl Scheduler for FairQueue {
         self.tenants.completed(now, &Sent { waiting, dispatch }, what);
     }
 
+    fn leave(&mut self, now: Nanos, ticket: Ticket) {
+        self.take(&ticket);
+        self.slots.give_back(now);
+        self.queue.leave(now, ticket);
+        self.tenants.monitor(ticket.tenant).left(now);
+    }
+
     fn poll(&mut self, now: Nanos) -> Next {
         if self.queue.queued() == 0 {
             return Next::Idle;

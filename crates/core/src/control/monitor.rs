@@ -94,6 +94,12 @@ impl Monitor {
         self.current.late += u32::from(is_late);
     }
 
+    /// A request that is at the device no longer counts, though the device has not served it.
+    pub fn left(&mut self, now: Nanos) {
+        self.integrate(now);
+        self.outstanding -= 1;
+    }
+
     /// Ends the period: its counters, and the state at its end. Whose it is is for others to say.
     pub fn close(&mut self, now: Nanos, period: Span) -> FlowSummary {
         self.integrate(now);

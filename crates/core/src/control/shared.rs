@@ -155,6 +155,13 @@ impl Scheduler for SharedQueue {
         }
     }
 
+    fn leave(&mut self, now: Nanos, ticket: Ticket) {
+        if let Queue::Weight(host) = &mut self.0.borrow_mut().queue {
+            return host.leave(now, ticket);
+        }
+        self.complete(now, ticket);
+    }
+
     fn poll(&mut self, now: Nanos) -> Next {
         let Machine { queue, tickets, .. } = &mut *self.0.borrow_mut();
         let host = match queue {

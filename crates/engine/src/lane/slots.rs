@@ -1,5 +1,6 @@
 //! How a lane keeps the owners of its slots ([`crate::slots`]).
 
+use evenkeel_core::control::shared;
 use evenkeel_core::id::TenantId;
 use evenkeel_core::sched::Scheduler;
 use evenkeel_core::sched::depth::DepthPolicy;
@@ -8,7 +9,7 @@ use evenkeel_core::time::Nanos;
 use super::{Lane, Left};
 use crate::cost::learned::Learned;
 use crate::discipline::Order;
-use crate::policy::{Domain, Mode};
+use crate::policy::{Depth, Domain, Mode};
 use crate::slots::{Device, Slots};
 use crate::units::{Stage, UnitEntry, UnitTable};
 
@@ -26,6 +27,9 @@ impl Lane {
             _ if is_member || domain.mode != Mode::Enforce => return None,
             Order::Alone { depth, .. } => *depth,
             Order::InAll { .. } => self.scheduling.depth,
+            Order::Shared { discipline: shared::Discipline::Weight, slots, .. } => {
+                Depth::Requests(*slots)
+            }
             Order::Tier { .. } | Order::Shared { .. } => return None,
         };
         let mut slots = self.slots.take().unwrap_or_else(|| Slots::new(now, depth));

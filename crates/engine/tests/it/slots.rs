@@ -7,7 +7,7 @@ use evenkeel_core::sched::Share;
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::cost::{CostModel, Line};
-use evenkeel_engine::policy::{Depth, Discipline, Domain, Mode, Scheduling};
+use evenkeel_engine::policy::{Depth, Discipline, Domain, Method, Mode, Scheduling};
 use evenkeel_engine::report::{Culprit, DomainReport};
 use evenkeel_engine::{Engine, Input, Output, Request, Target};
 
@@ -327,6 +327,32 @@ fn an_export_that_stalls_takes_no_slots_where_the_gate_finds_depth_and_costs_eit
 #[test]
 fn an_export_that_stalls_in_step_with_the_looks_takes_no_slots_either() {
     assert_unharmed_where_all_is_found(&[stalls(75, 100, 100), stalls(150, 200, 100)]);
+}
+
+/// A gate that shares the server with others, with these slots.
+fn shared(slots: u32, clients: &[Client]) -> Scene {
+    let mut domain = domain(Depth::Requests(slots), clients);
+    let scheduling = &mut domain.servers[0].1;
+    (scheduling.discipline, scheduling.control) = (Discipline::Shared, Some(Method::Shares));
+    let mut scene = Scene::new(1, clients);
+    scene.engine = Engine::new(Nanos::ZERO, &domain);
+    scene
+}
+
+#[test]
+fn at_a_gate_that_shares_the_server_slow_and_hung_exports_take_no_slots_either() {
+    for slots in [2, 4, 32] {
+        let rate = |disk| {
+            let mut scene = shared(slots, &[client(1, 64, QUICK), client(1, 64, disk)]);
+            scene.run(seconds(2));
+            scene.run(seconds(12))[0]
+        };
+        let honest = rate(QUICK);
+        for disk in [Disk::Hangs, SLOW] {
+            let rate = rate(disk);
+            assert!(rate >= 0.95 * honest, "{rate:.0} of {honest:.0} per second beside {disk:?}");
+        }
+    }
 }
 
 #[test]

@@ -84,8 +84,10 @@ impl Seat {
 
     /// Another gate's word came in, of the same period as this one's.
     pub(super) fn hear(&mut self, period: u64, datagram: Datagram) -> Result<(), Refusal> {
-        self.agreement.heard(datagram.summary.host, datagram.terms.method);
-        self.member.hear(period, datagram.summary)
+        let (host, method) = (datagram.summary.host, datagram.terms.method);
+        self.member.hear(period, datagram.summary)?;
+        self.agreement.heard(host, method);
+        Ok(())
     }
 
     /// What is to be done at this instant of the wall clock, in nanoseconds since 1970.

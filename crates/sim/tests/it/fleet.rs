@@ -6,6 +6,7 @@ use evenkeel_core::time::{Nanos, Span};
 use evenkeel_sim::control::exchange::Way;
 use evenkeel_sim::device::simple::Constant;
 use evenkeel_sim::device::spec::ConstantSpec;
+use evenkeel_sim::device::{Device, Op, Step};
 use evenkeel_sim::fleet::draw::draw;
 use evenkeel_sim::fleet::{Asks, Client, Fleet, Record};
 
@@ -245,4 +246,40 @@ fn shares_hold_over_fleets_drawn_at_random() {
         );
         assert!(parts[1] >= least, "{name}: {parts:?}");
     }
+}
+
+/// A server whose requests of 8 KiB lie on a disk of their own, as an export does that somebody has
+/// put there.
+struct TwoDisks([Constant; 2]);
+
+impl Device for TwoDisks {
+    fn size_bytes(&self) -> u64 {
+        self.0[0].size_bytes()
+    }
+
+    fn submit(&mut self, now: Nanos, op: Op) {
+        self.0[usize::from(op.length == 8192)].submit(now, op);
+    }
+
+    fn poll(&mut self, now: Nanos) -> Step {
+        match self.0[0].poll(now) {
+            Step::Done { tag, outcome } => Step::Done { tag, outcome },
+            first => match (first, self.0[1].poll(now)) {
+                (_, Step::Done { tag, outcome }) => Step::Done { tag, outcome },
+                (Step::WaitUntil(one), Step::WaitUntil(other)) => Step::WaitUntil(one.min(other)),
+                (Step::Idle, other) => other,
+                (one, _) => one,
+            },
+        }
+    }
+}
+
+/// A tenant whose export answers after a second, at another gate, costs its neighbour nothing of
+/// the half that it would have beside an honest one.
+#[test]
+fn an_export_that_is_slow_takes_no_slots_from_another_gate() {
+    let slow = Client { size_bytes: 8192, ..closed(1, 1, 256) };
+    let disks = TwoDisks([server(32, 8_000), server(256, 256)]);
+    let record = fleet(2, &[tenant(1), tenant(1)], &[closed(0, 0, 256), slow]).run(disks);
+    assert!(rate(&record, 0) > 4_000.0, "{} a second", rate(&record, 0));
 }

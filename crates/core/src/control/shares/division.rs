@@ -40,9 +40,10 @@ use super::limit::limit_parts;
 /// What something waits for this part of the time asks for all that it can get.
 const BACKLOGGED: f64 = 0.9;
 
-/// The slots that a flow has for each unit of what it gets are believed within this factor of the
-/// mean.
-const RATIO_MAX: f64 = 16.0;
+/// A flow's latency counts up to so many times the quickest one's. Requests of unlike sizes and
+/// kinds differ by less before one array; an export that answers later than that lies elsewhere,
+/// and would take every slot for the little that it does.
+const LATENCY_MAX: f64 = 8.0;
 
 /// One tenant at one host, as it was lately.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,6 +53,8 @@ pub(super) struct Flow {
     pub(super) weight: f64,
     /// What it got, in cost per second.
     pub(super) rate: f64,
+    /// In how many requests per second.
+    pub(super) requests_per_s: f64,
     /// Its requests at the device, in the mean.
     pub(super) in_use: f64,
     /// The part of the time in which something waited.
@@ -102,12 +105,20 @@ impl Flow {
         };
         Self {
             rate: mean(self.rate, seen.rate),
+            requests_per_s: mean(self.requests_per_s, seen.requests_per_s),
             in_use: mean(self.in_use, seen.in_use),
             backlogged: mean(self.backlogged, seen.backlogged),
             present: mean(self.present, seen.present),
             offered,
             ..seen
         }
+    }
+
+    /// How long its requests take at the device, if enough of them came back to tell. Never below a
+    /// microsecond: hosts tell times in whole ones.
+    fn latency_s(&self) -> Option<f64> {
+        let is_known = self.requests_per_s >= 1.0 && self.rate > 0.0;
+        is_known.then(|| (self.in_use / self.requests_per_s).max(1e-6))
     }
 
     /// Its requests at the host, as a weight among a tenant's flows.
@@ -225,11 +236,14 @@ impl Divided {
     }
 }
 
-/// The slots that each flow had for each unit of what it got, by Little's law.
+/// The slots that each flow needs for each unit of what it gets, by Little's law: its latency for
+/// what one of its requests costs.
 fn ratios(flows: &[Flow], mean: f64) -> Vec<f64> {
+    let quickest_s = flows.iter().filter_map(Flow::latency_s).reduce(f64::min);
     let ratio = |flow: &Flow| {
-        let ratio = if flow.rate > 0.0 { flow.in_use / flow.rate } else { mean };
-        ratio.clamp(mean / RATIO_MAX, mean * RATIO_MAX)
+        let latency_s = flow.latency_s().zip(quickest_s);
+        let bounded_s = latency_s.map(|(own_s, quickest_s)| own_s.min(quickest_s * LATENCY_MAX));
+        bounded_s.map_or(mean, |bounded_s| bounded_s * flow.requests_per_s / flow.rate)
     };
     flows.iter().map(ratio).collect()
 }
@@ -254,6 +268,7 @@ mod tests {
             id: FlowId { host: HostId(host), tenant: TenantNumber(tenant) },
             weight: share * 1000.0,
             rate: 1.0,
+            requests_per_s: 10.0,
             in_use: 2.0,
             backlogged: 1.0,
             present,

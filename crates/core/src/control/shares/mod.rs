@@ -292,6 +292,7 @@ fn seen(id: FlowId, summary: &FlowSummary, period_s: f64) -> Flow {
         id,
         weight: f64::from(summary.weight_milli.max(1)),
         rate: Span(summary.cost.0).as_secs_f64() / period_s,
+        requests_per_s: f64::from(summary.completions) / period_s,
         in_use: summary.slot_time.as_secs_f64() / period_s,
         backlogged: f64::from(summary.backlogged_percent) / 100.0,
         floor: Span(summary.floor.0).as_secs_f64(),
