@@ -50,11 +50,6 @@ impl Slots {
         self.milli
     }
 
-    /// Requests at the device.
-    pub fn in_use(&self) -> u32 {
-        self.in_use
-    }
-
     /// From now on there are so many thousandths. What is in use stays so.
     pub fn set(&mut self, now: Nanos, milli: u64) {
         self.advance(now);
@@ -128,7 +123,7 @@ mod tests {
                 }
             }
             next = done.iter().copied().fold(next, Nanos::min);
-            slot_ns += next.since(now).0 * u64::from(slots.in_use());
+            slot_ns += next.since(now).0 * u64::from(slots.in_use);
             now = next;
             while let Some(at) = done.iter().position(|at| *at <= now) {
                 done.remove(at);

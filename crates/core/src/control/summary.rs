@@ -12,7 +12,7 @@ use crate::time::Span;
 /// The most tenants that one summary tells of.
 pub const FLOWS_MAX: usize = 64;
 
-/// What costs are told in, in nanoseconds.
+/// The unit in which hosts report costs, in nanoseconds.
 pub const COST_UNIT: u64 = 1024;
 
 /// The most that a count of one period can be: a thousand million requests per second are beyond
@@ -94,7 +94,7 @@ pub struct FlowSummary {
     pub expected_per_s: u32,
 }
 
-/// A cost as it is told: in whole units.
+/// A cost as hosts report it: in whole units.
 fn in_units(cost: Cost) -> Cost {
     Cost(cost.0 / COST_UNIT * COST_UNIT)
 }
@@ -213,7 +213,7 @@ impl FlowSummary {
 }
 
 /// Tells of at most [`FLOWS_MAX`] tenants, in the order of their numbers: where there are more, of
-/// those without a target the ones with least are told of as one.
+/// those without a target the ones with least are reported as one.
 pub(crate) fn fold(mut flows: Vec<FlowSummary>) -> Vec<FlowSummary> {
     if flows.len() > FLOWS_MAX {
         let has = |flow: &FlowSummary| (flow.cost, flow.outstanding, flow.tenant);

@@ -75,7 +75,7 @@ fn slots_are_as_decided_and_the_others_hear_what_happened() {
     assert_eq!((summary.host, summary.period), (HostId(7), 42));
     let [rest, strict] = ["rest", "strict"].map(|name| {
         let number = TenantNumber::named(name);
-        *summary.flows.iter().find(|flow| flow.tenant == number).expect("it is told of")
+        *summary.flows.iter().find(|flow| flow.tenant == number).expect("it is reported")
     });
     let counts =
         |flow: FlowSummary| (flow.arrivals, flow.completions, flow.outstanding, flow.queued);

@@ -17,7 +17,7 @@ pub struct Client {
     pub size_bytes: u64,
     /// What they do.
     pub kind: Kind,
-    /// When it begins, and when it ends.
+    /// When it begins.
     pub from: Nanos,
     /// When it asks for the last time.
     pub until: Nanos,

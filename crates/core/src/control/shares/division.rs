@@ -95,8 +95,8 @@ impl Flow {
         }
     }
 
-    /// The same flow when more was seen of it, of which this part counts: what is told anew each
-    /// period as a whole, what was measured in the mean.
+    /// The flow after another period. What was measured moves by this part towards what was seen;
+    /// promises are those of the period.
     pub(super) fn towards(self, seen: Self, part: f64) -> Self {
         let mean = |before: f64, now: f64| before + part * (now - before);
         let offered = match (self.offered, seen.offered) {

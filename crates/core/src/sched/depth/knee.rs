@@ -194,7 +194,7 @@ impl Knee {
     }
 
     /// A search that begins at the last rung of at most this depth, tries none of less than
-    /// another, and is told of whole windows ([`super::periods`]).
+    /// another, and gets whole windows ([`super::periods`]).
     pub(super) fn from_depth(depth: u32, least: u32) -> Self {
         let (rung, least) = (rung_within(depth), rung_within(least));
         Self { base: rung.max(least), rung: rung.max(least), least, ..Self::new(0) }

@@ -1,6 +1,6 @@
 //! The search for the knee at a device that several hosts fill, none of which sees all completions.
 //!
-//! What all of them did is told once a period, so that a window is a number of whole periods. How
+//! Hosts report what they did once a period, so that a window is a number of whole periods. How
 //! sure one is comes from how much periods at one depth differ: of a device whose times are
 //! memoryless the work of a period varies as the number of its completions does, of one with a
 //! fixed time not at all.
@@ -65,11 +65,6 @@ impl PeriodicDepth {
     /// The depth to have in force, in requests.
     pub fn depth(&self) -> u32 {
         self.knee.depth()
-    }
-
-    /// Whether it has come to a knee, from which it goes on.
-    pub fn is_found(&self) -> bool {
-        self.knee.is_found()
     }
 
     /// It was this depth that was in force, as another host would have it: the search goes on from
